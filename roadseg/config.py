@@ -3,6 +3,7 @@
 import difflib
 import json
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import NoneType
@@ -17,8 +18,8 @@ from roadseg.learn.options import ComputeOptions, PredictOptions, QuantizeOption
 from roadseg.options import Section, setting
 from roadseg.raster.options import ImageryOptions, box_numbers
 from roadseg.roads.options import EvaluateOptions, GraphOptions, LabelOptions, TuneOptions
-from roadseg.system.files import whole, with_home
-from roadseg.system.records import parse_json
+from roadseg.system.files import with_home
+from roadseg.system.records import parse_json, write_json
 from roadseg.system.schemas import expected_and_got, first_faults
 
 FILE_NAME = "roadseg.json"
@@ -227,6 +228,12 @@ def _assign(values: dict[str, Any], assignment: str) -> str:
     """
     key, equals, text = assignment.partition("=")
     option = f"--set {' '.join(assignment.split()):.200}"
+    # Python takes other bytes, and all but ASCII in a locale that knows no other, as surrogates.
+    if re.search("[\ud800-\udfff]", assignment):
+        raise ConfigError(
+            f"--set {assignment!a:.200}: found bytes that are not UTF-8, expected text; use a "
+            "locale with UTF-8 (such as LANG=C.UTF-8), or rename the file"
+        )
     *sections, name = key.split(".")
     if not equals or not name:
         raise ConfigError(f"{option}: expected section.key=value, such as train.epochs=3")
@@ -284,8 +291,7 @@ def change_config(path: Path, assignments: Sequence[str]) -> None:
     check_config(_settings_in(values), path, assigned=assigned)
     if isinstance(reasons := values.get(WHY), dict):
         values[WHY] = {key: why for key, why in reasons.items() if key not in assigned}
-    with whole(path) as partial:
-        partial.write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
+    write_json(path, values)
 
 
 def value_of(config: Config, key: str) -> Any:  # noqa: ANN401 - any JSON value

@@ -1,7 +1,9 @@
 """Files for clusters: they are what schedulers take, and name commands that exist."""
 
+import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import kubernetes_validate
@@ -81,3 +83,36 @@ def test_a_shard_is_taken_from_the_number_of_a_task(tmp_path):
             check=True,
         )
         assert done.stdout == "predict a.tif --shard 7/20\n"
+
+
+CLUSTER = """
+class SLURMCluster:
+    scheduler_address = "tcp://login:8786"
+    def __init__(self, **options):
+        assert options["scheduler_options"] == {"interface": "ib0"}
+        assert "interface" not in options  # Hosts of workers have others.
+    def __enter__(self):
+        return self
+    def __exit__(self, *_):
+        pass
+    def adapt(self, *, minimum, maximum):
+        print(minimum, maximum)
+"""
+
+
+def test_a_command_waits_for_workers_that_slurm_has_in_its_queue(tmp_path):
+    (tmp_path / "dask_jobqueue.py").write_text(CLUSTER)
+    (tmp_path / "roadseg.py").write_text("import sys; print(*sys.argv[1:])")
+    words = ["--most", "20", "--interface", "ib0", "--", "-q", "predict", "--fold", "0"]
+    done = subprocess.run(
+        [sys.executable, str(FOLDER / "dask_slurm.py"), *words],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(tmp_path), "PYTHONUNBUFFERED": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == (
+        "1 20\n-q predict --fold 0 --scheduler tcp://login:8786 --set "
+        "compute.scheduler_timeout_s=3600\n"
+    )

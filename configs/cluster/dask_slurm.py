@@ -5,8 +5,9 @@
     python configs/cluster/dask_slurm.py --most 20 -- predict --output probabilities images
 
 Runs on a host that the workers can reach, and that can submit jobs. The workers need the same
-files under the same paths. Each job is one worker; other queues need another class of
-dask-jobqueue (PBSCluster, SGECluster, LSFCluster, HTCondorCluster) in place of SLURMCluster.
+files under the same paths; what they say is in roadseg-worker-logs/. Each job is one worker;
+other queues need another class of dask-jobqueue (PBSCluster, SGECluster, LSFCluster,
+HTCondorCluster) in place of SLURMCluster.
 """
 
 import argparse
@@ -25,7 +26,10 @@ def main() -> int:
     parser.add_argument("--memory", default="4GB", help="memory of each worker")
     parser.add_argument("--walltime", default="04:00:00", help="longest time of a worker")
     parser.add_argument("--partition", help="partition of Slurm")
-    parser.add_argument("--interface", help="network interface that reaches the workers")
+    parser.add_argument("--interface", help="network interface of this host to the workers")
+    parser.add_argument(
+        "--patience", type=float, default=3600, help="seconds without a worker, as in a queue"
+    )
     parser.add_argument("command", nargs="+", help="of roadseg, after --")
     given = parser.parse_args()
     with SLURMCluster(
@@ -34,12 +38,14 @@ def main() -> int:
         processes=1,
         memory=given.memory,
         walltime=given.walltime,
-        interface=given.interface,
+        scheduler_options={"interface": given.interface},
+        log_directory="roadseg-worker-logs",
         job_name="roadseg-worker",
     ) as cluster:
         cluster.adapt(minimum=given.least, maximum=given.most)
         command = [sys.executable, "-m", "roadseg", *given.command]
         command += ["--scheduler", cluster.scheduler_address]
+        command += ["--set", f"compute.scheduler_timeout_s={given.patience}"]
         return subprocess.run(command, check=False).returncode  # noqa: S603
 
 

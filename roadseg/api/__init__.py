@@ -23,7 +23,8 @@ from roadseg.api.runs import (
     tune,
     write_report,
 )
-from roadseg.api.services import fetch_roads
+from roadseg.api.services import fetch_images, fetch_roads
+from roadseg.api.tiles import cut_tiles, join_tiles, list_tiles, trace_tiles
 from roadseg.api.tools import bench, demo, doctor, export, init, models, plot
 from roadseg.config import Config
 from roadseg.raster.grid import Grid
@@ -45,13 +46,17 @@ __all__ = [
     "burn",
     "conflate",
     "cross_validate",
+    "cut_tiles",
     "demo",
     "diff",
     "doctor",
     "evaluate",
     "export",
+    "fetch_images",
     "fetch_roads",
     "init",
+    "join_tiles",
+    "list_tiles",
     "load_config",
     "models",
     "plot",
@@ -66,6 +71,7 @@ __all__ = [
     "split",
     "trace",
     "trace_scenes",
+    "trace_tiles",
     "train",
     "tune",
     "write_report",

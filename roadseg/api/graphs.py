@@ -15,7 +15,7 @@ from roadseg.api.keywords import options_of, takes
 from roadseg.api.masks import Mask
 from roadseg.api.notebooks import map_svg
 from roadseg.api.rasters import AnyImage, in_memory
-from roadseg.raster.grid import is_local
+from roadseg.raster.grid import DEGREES, is_local
 from roadseg.roads.formats.any_roads import (
     DrawnRoads,
     common_crs,
@@ -28,8 +28,9 @@ from roadseg.roads.formats.any_roads import (
 )
 from roadseg.roads.formats.by_suffix import FORMATS, check_formats, format_of
 from roadseg.roads.formats.pairing import RoadSource, only_source
-from roadseg.roads.formats.tables import edge_table, in_degrees, node_table
+from roadseg.roads.formats.tables import edge_table, node_table
 from roadseg.roads.graph.cleaning import components
+from roadseg.roads.graph.joining import in_crs
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.labels.traffic import ONE_WAY
 from roadseg.roads.masks.burning import IGNORE
@@ -100,17 +101,17 @@ class Graph:
         import networkx as nx  # noqa: PLC0415 - slow to import
 
         local = is_local(self.roads.crs)
-        lines, places = (self.roads.lines, self.roads.nodes) if local else in_degrees(self.roads)
+        placed = self.roads if local else in_crs(self.roads, DEGREES)
         network: nx.MultiDiGraph[int] = nx.MultiDiGraph()
         network.graph |= {} if local else {"crs": "epsg:4326"}
         streets = self.nodes["street_count"].tolist()
-        for node, (xy, count) in enumerate(zip(places.tolist(), streets, strict=True)):
+        for node, (xy, count) in enumerate(zip(placed.nodes.tolist(), streets, strict=True)):
             network.add_node(node, x=xy[0], y=xy[1], street_count=count)
         others = ["geometry", "u", "v", "key", ONE_WAY]
         rows = self.edges.drop(columns=others, errors="ignore").to_dict("records")
         ends = self.edges[["u", "v", "key"]].to_numpy().tolist()
-        one_way = self.roads.attributes.get(ONE_WAY, np.zeros(len(lines))).tolist()
-        for (u, v, key), line, way, row in zip(ends, lines, one_way, rows, strict=True):
+        one_way = placed.attributes.get(ONE_WAY, np.zeros(len(placed.lines))).tolist()
+        for (u, v, key), line, way, row in zip(ends, placed.lines, one_way, rows, strict=True):
             facts = {"key": key, ONE_WAY: way != 0, **row}
             if way >= 0:
                 network.add_edge(u, v, geometry=line, reversed=False, **facts)

@@ -11,10 +11,11 @@ from pydantic import Field
 
 from roadseg.arrays import Bools, Floats, Ints, Lines
 from roadseg.dataset.chips import NO_ZONE, ChipRecord
-from roadseg.dataset.footprints import linked, overlapping_pairs
+from roadseg.dataset.footprints import overlapping_pairs
 from roadseg.dataset.reference_graphs import Area
 from roadseg.roads.edge_model import EdgeModel
 from roadseg.roads.graph.clipping import clip_graph
+from roadseg.roads.graph.groups import linked
 from roadseg.roads.graph.road_graph import RoadGraph, take_edges
 from roadseg.roads.logistic import LogisticModel, Terms, fit_near
 from roadseg.roads.metrics.buffer import lengths_near
@@ -321,7 +322,7 @@ def _reliability(measured: MeasuredEdges, confidence: Floats, chosen: Bools) -> 
 def _kept(measured: MeasuredEdges, confidence: Floats, precision: float) -> Kept:
     """Return what is kept where the surest edges of each chip are chosen."""
     edges, is_kept = measured.edges, np.zeros(len(confidence), dtype=bool)
-    for chip in np.unique(measured.chip):
-        rows = measured.chip == chip
+    # The edges of a chip follow each other.
+    for rows in np.split(np.arange(len(is_kept)), np.flatnonzero(np.diff(measured.chip)) + 1):
         is_kept[rows] = surest(confidence[rows], edges.length_m[rows], precision=precision)
     return measure_kept(is_kept, edges.share, edges.length_m)

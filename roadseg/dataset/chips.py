@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Annotated
 
@@ -133,7 +133,11 @@ class ChipList:
 
     def scene(self, name: str) -> SceneRecord:
         """Return the scene of that name."""
-        return next(scene for scene in self.scenes if scene.name == name)
+        return self._by_name[name]
+
+    @cached_property
+    def _by_name(self) -> dict[str, SceneRecord]:
+        return {scene.name: scene for scene in self.scenes}
 
     @property
     def set_of(self) -> dict[str, str]:

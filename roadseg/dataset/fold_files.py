@@ -10,18 +10,17 @@ from typing import Any
 import geopandas as gpd
 import numpy as np
 import pandas as pd
-import pyogrio
 import shapely
-from numpy.typing import NDArray
-from pyogrio.errors import DataLayerError, DataSourceError, FeatureError
 from pyproj import CRS
 
+from roadseg.arrays import Floats, Ints
 from roadseg.dataset.chips import NO_ZONE, ChipRecord
 from roadseg.dataset.footprints import corners_degrees
 from roadseg.errors import DataError
 from roadseg.raster.grid import DEGREES
 from roadseg.raster.sources import IMAGE_SUFFIXES
-from roadseg.system.files import whole, write_error
+from roadseg.roads.formats.layers import write_gpkg_layers
+from roadseg.system.files import whole
 from roadseg.system.records import write_json
 from roadseg.system.schemas import Count, read_strict
 
@@ -91,7 +90,7 @@ def read_fold_file(path: Path) -> dict[str, int]:
     return folds
 
 
-def write_fold_layer(path: Path, chips: Sequence[ChipRecord], folds: NDArray[np.int64]) -> None:
+def write_fold_layer(path: Path, chips: Sequence[ChipRecord], folds: Ints) -> None:
     """Write the footprint of every chip as GeoPackage, layer `chips`.
 
     Columns: name, scene, fold, road_share, valid_share. The CRS is the metric one of the scenes
@@ -113,13 +112,10 @@ def write_fold_layer(path: Path, chips: Sequence[ChipRecord], folds: NDArray[np.
     if np.any(zones != NO_ZONE):
         table = _on_the_ground(table, chips, zones)
     with whole(path) as partial:
-        try:
-            pyogrio.write_dataframe(table, partial, driver="GPKG", layer="chips")
-        except (DataSourceError, DataLayerError, FeatureError) as error:
-            raise write_error(path, str(error)) from error  # The name is added by `whole`.
+        write_gpkg_layers(partial, {"chips": table}, geometry_types={"chips": "Polygon"})
 
 
-def road_by_fold(chips: Sequence[ChipRecord], folds: NDArray[np.int64]) -> NDArray[np.float64]:
+def road_by_fold(chips: Sequence[ChipRecord], folds: Ints) -> Floats:
     """Return the share of road among the valid pixels of each fold, shape (folds,).
 
     Args:
@@ -132,7 +128,7 @@ def road_by_fold(chips: Sequence[ChipRecord], folds: NDArray[np.int64]) -> NDArr
 
 
 def _on_the_ground(
-    table: pd.DataFrame, chips: Sequence[ChipRecord], zones: NDArray[np.int64]
+    table: pd.DataFrame, chips: Sequence[ChipRecord], zones: Ints
 ) -> gpd.GeoDataFrame:
     placed = zones != NO_ZONE
     corners = np.array([chip.corners_m for chip in chips])[placed]

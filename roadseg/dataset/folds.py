@@ -4,17 +4,16 @@ import re
 from collections.abc import Collection, Hashable, Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-from roadseg.dataset.footprints import Pairs, linked
+from roadseg.arrays import Floats, Ints
+from roadseg.dataset.footprints import Pairs
+from roadseg.roads.graph.groups import linked
 from roadseg.system.text import count
 
 Block = tuple[Hashable, int, int]
 
 
-def ground_blocks(
-    centres_m: NDArray[np.float64], places: Sequence[Hashable], *, block_m: float
-) -> list[Block]:
+def ground_blocks(centres_m: Floats, places: Sequence[Hashable], *, block_m: float) -> list[Block]:
     """Return the square block of ground in which each chip's centre lies.
 
     Args:
@@ -70,7 +69,7 @@ def join_groups(groups: Sequence[Hashable], pairs: Pairs) -> list[Hashable]:
 
 def deal_folds(
     groups: Sequence[Hashable], sets: Sequence[str] = (), *, folds: int, seed: int
-) -> NDArray[np.int64]:
+) -> Ints:
     """Divide the chips into folds; those of one group share a fold.
 
     Groups are taken from large to small, equal ones in an order that the seed decides, and each
@@ -116,7 +115,7 @@ def deal_folds(
 
 def folds_by_name(
     chips: Sequence[str], scenes: Sequence[str], given: Mapping[str, int], *, folds: int
-) -> NDArray[np.int64]:
+) -> Ints:
     """Return the fold of each chip that is given for its name, or else for its scene's.
 
     Args:
@@ -144,7 +143,7 @@ def folds_by_name(
     return np.array(of_chip, dtype=np.int64)
 
 
-def _number(groups: Sequence[Hashable]) -> tuple[list[Hashable], NDArray[np.int64]]:
+def _number(groups: Sequence[Hashable]) -> tuple[list[Hashable], Ints]:
     """Return the groups in an order that does not depend on the chips', and each chip's index."""
     names = sorted(set(groups), key=str)
     number = {name: index for index, name in enumerate(names)}

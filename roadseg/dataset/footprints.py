@@ -4,16 +4,15 @@ from collections.abc import Sequence
 
 import numpy as np
 import shapely
-from numpy.typing import NDArray
 from pyproj import CRS
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
+from roadseg.arrays import Floats, Ints, Shapes
 from roadseg.raster.grid import DEGREES, transformer
+from roadseg.roads.graph.groups import linked
 
-Corners = NDArray[np.float64]
-Pairs = NDArray[np.int64]
+Corners = Floats
+Pairs = Ints
 
 OVERLAP_SHARE = 0.01
 _EARTH_KM = 6371.0
@@ -52,7 +51,7 @@ def overlapping_pairs(
     return _distinct(np.concatenate(overlapping), nodes=len(corners))
 
 
-def corners_degrees(corners_m: Corners, zones: Sequence[int] | NDArray[np.int64]) -> Corners:
+def corners_degrees(corners_m: Corners, zones: Sequence[int] | Ints) -> Corners:
     """Convert footprints to longitude and latitude.
 
     Args:
@@ -104,7 +103,7 @@ def local_km(degrees: Corners) -> Corners:
     return np.asarray((degrees - middle) * per_degree)
 
 
-def areas_apart(degrees: Corners, *, gap_km: float) -> NDArray[np.int64]:
+def areas_apart(degrees: Corners, *, gap_km: float) -> Ints:
     """Number the areas that lie far apart from each other.
 
     Args:
@@ -122,20 +121,6 @@ def areas_apart(degrees: Corners, *, gap_km: float) -> NDArray[np.int64]:
     area = linked(links, nodes=len(cells))[of_chip.reshape(-1)]
     _, first, number = np.unique(area, return_index=True, return_inverse=True)
     return np.argsort(np.argsort(first))[number]
-
-
-def linked(pairs: Pairs, *, nodes: int) -> NDArray[np.int64]:
-    """Number the groups of nodes that are linked, directly or by way of others.
-
-    Args:
-        pairs: shape (m, 2), indices of nodes that belong together.
-        nodes: how many there are.
-
-    Returns:
-        Group of each node, shape (nodes,), from 0 in the order of the first node of each.
-    """
-    links = coo_array((np.ones(len(pairs), dtype=np.int8), tuple(pairs.T)), shape=(nodes, nodes))
-    return np.asarray(connected_components(links, directed=False)[1], dtype=np.int64)
 
 
 def _candidates(corners: Corners, share: float) -> Pairs:
@@ -163,5 +148,5 @@ def _overlapping(corners: Corners, pairs: Pairs, share: float) -> Pairs:
     return np.asarray(pairs[overlap], dtype=np.int64)
 
 
-def _polygons(corners: Corners) -> NDArray[np.object_]:
+def _polygons(corners: Corners) -> Shapes:
     return np.asarray(shapely.polygons(corners), dtype=object)

@@ -1,20 +1,17 @@
 """Nodata collars: the black around a turned or cut image whose file declares no nodata value."""
 
-from typing import Any
-
 import numpy as np
 import shapely
-from numpy.typing import NDArray
 from scipy import ndimage
 
-from roadseg.arrays import Bools
+from roadseg.arrays import Array, Bools
 
 _AROUND = 0.5  # Share of a black area that lies outside the image, if it is a collar.
 _BRIGHT = 0.25  # Pixels beside a collar are at least this share as bright as the image.
 _BESIDE_PX = 2  # Pixels beside a collar that are looked at.
 
 
-def collar_share(bands: NDArray[Any], valid: Bools) -> float:
+def collar_share(bands: Array, valid: Bools) -> float:
     """Return the share of a scene that is a nodata collar: areas of 0 in every band around it.
 
     A collar lies mostly outside the convex hull of all that is not 0, and ends where the image
@@ -50,7 +47,7 @@ def _outside_hull(empty: Bools) -> Bools:
     return outside
 
 
-def _ends_bright(bands: NDArray[Any], collar: Bools, valid: Bools) -> bool:
+def _ends_bright(bands: Array, collar: Bools, valid: Bools) -> bool:
     beside = ndimage.binary_dilation(collar, iterations=_BESIDE_PX) & ~collar & valid
     shown = valid & ~collar
     brightest = bands.max(axis=0)

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from roadseg.arrays import Bytes
 from roadseg.dataset.chips import ChipRecord
@@ -259,7 +258,7 @@ def make_example(task: ExampleTask) -> Example:
     )
 
 
-def _road_share(mask: NDArray[np.uint8]) -> float:
+def _road_share(mask: Bytes) -> float:
     known = mask[mask != IGNORE]
     return float((known != BACKGROUND).mean()) if known.size else 0.0
 

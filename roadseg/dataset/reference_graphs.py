@@ -5,18 +5,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import shapely
-from numpy.typing import NDArray
 
+from roadseg.arrays import Bytes
 from roadseg.dataset.chips import SceneRecord
 from roadseg.dataset.scenes import read_labels
 from roadseg.errors import MissingInputError
+from roadseg.raster.extents import polygons_in
 from roadseg.raster.grid import Grid
 from roadseg.raster.windows import CERTAIN, Window
 from roadseg.roads.graph.road_graph import RoadGraph, graph_from_lines
 from roadseg.roads.graph.travel import add_travel
-from roadseg.roads.labels.areas import polygons_in
 from roadseg.roads.labels.roads import Roads, roads_on
 from roadseg.roads.masks.burning import IGNORE, road_pixels
 from roadseg.roads.masks.mask_labels import is_mask_file
@@ -89,7 +88,7 @@ def measured_area(grid: Grid, window: Window, complete: shapely.MultiPolygon | N
     return whole if complete is None else polygons_in(whole & complete)
 
 
-def count_roads(mask: NDArray[np.uint8], road: NDArray[np.uint8], *, threshold: float) -> Counts:
+def count_roads(mask: Bytes, road: Bytes, *, threshold: float) -> Counts:
     """Count the pixels on which labels and prediction agree that there is a road.
 
     Args:

@@ -9,7 +9,7 @@ import scipy.fft
 from numpy.typing import NDArray
 from scipy import ndimage
 
-from roadseg.arrays import Bools, Floats32
+from roadseg.arrays import Bools, Bytes, Floats32
 from roadseg.raster.windows import Window
 from roadseg.roads.masks.burning import IGNORE, road_pixels
 
@@ -68,8 +68,8 @@ class View:
 
 
 def view_of(
-    image: NDArray[np.uint8],
-    mask: NDArray[np.uint8],
+    image: Bytes,
+    mask: Bytes,
     *,
     pixel_m: tuple[float, float],
     reach_m: float,
@@ -100,7 +100,7 @@ def view_of(
     return view
 
 
-def densest_window(mask: NDArray[np.uint8], side_px: tuple[int, int]) -> Window:
+def densest_window(mask: Bytes, side_px: tuple[int, int]) -> Window:
     """Return the window of a mask with the most road, to about a sixteenth of its side.
 
     Args:

@@ -9,7 +9,7 @@ import shapely
 
 from roadseg.errors import DataError, RoadsegError
 from roadseg.raster.extents import Extent, ScenePart, part_of
-from roadseg.raster.grid import DEGREES, Grid, reproject
+from roadseg.raster.grid import DEGREES, Grid
 from roadseg.raster.images import RasterFacts, scene_grid
 from roadseg.raster.options import ImageryOptions
 from roadseg.raster.windows import Window
@@ -125,16 +125,12 @@ def part_in(grid: Grid, area: Area, path: Path) -> ScenePart | None:
 
 
 def _touches_none(area: Area, images: int, grids: list[Grid]) -> DataError:
+    outlines = np.array([grid.footprint_in(DEGREES) for grid in grids], dtype=object)
     return DataError(
         f"imagery.area: {area.text} touches none of {count(images, 'image')}; it covers "
         f"{_bounds_text(np.array([area.degrees]))}, the images cover "
-        f"{_bounds_text(_in_degrees(grids))} (west,south,east,north in degrees); check both"
+        f"{_bounds_text(outlines)} (west,south,east,north in degrees); check both"
     )
-
-
-def _in_degrees(grids: list[Grid]) -> np.ndarray[tuple[int], np.dtype[np.object_]]:
-    outlines = [reproject(np.array([grid.footprint]), grid.crs, DEGREES)[0] for grid in grids]
-    return np.array(outlines, dtype=object)
 
 
 def _bounds_text(shapes: np.ndarray[tuple[int], np.dtype[np.object_]]) -> str:

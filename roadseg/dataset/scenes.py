@@ -6,21 +6,22 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import shapely
 from numpy.typing import NDArray
 from pydantic import Field
 
+from roadseg.arrays import Array, Bytes
 from roadseg.dataset.chips import NO_SHIFT, ChipRecord, LabelShift
 from roadseg.errors import DataError
-from roadseg.raster.extents import ScenePart, ground_of
+from roadseg.raster.extents import ScenePart, ground_of, polygons_in
 from roadseg.raster.grid import Grid, crs_setting
 from roadseg.raster.images import OpenScene, RasterFacts, open_scene
 from roadseg.raster.options import ImageryOptions
 from roadseg.raster.windows import Window, cut_blocks, cut_chips, shared_window
-from roadseg.roads.labels.areas import area_on, polygons_in, read_areas, work_area
+from roadseg.roads.labels.areas import Area, area_on, read_areas, work_area
 from roadseg.roads.labels.roads import (
     LabelFile,
     Roads,
@@ -143,7 +144,7 @@ class PreparedScene:
     """A finished scene, and pixels of it to fit the scaling to, shape (band, pixel)."""
 
     summary: SceneSummary
-    sample: NDArray[Any]
+    sample: Array
 
 
 def prepare_scene(task: SceneTask) -> PreparedScene:
@@ -242,7 +243,7 @@ def complete_area(
 
 
 @lru_cache(maxsize=8)
-def _read_areas_once(path: Path, _content: str, crs: str | None) -> Roads:
+def _read_areas_once(path: Path, _content: str, crs: str | None) -> Area:
     return read_areas(path, crs=crs_setting(crs, "labels.crs"))
 
 
@@ -312,8 +313,8 @@ def _make_mask(task: SceneTask, image: OpenScene, key: str) -> SceneSummary:
     return replace(summary, chips=tuple(tally.chips(task.name)), pixels=tally.pixels())
 
 
-Blocks = Iterator[tuple[Window, NDArray[np.uint8]]]
-Draw = Callable[[Window], NDArray[np.uint8]]
+Blocks = Iterator[tuple[Window, Bytes]]
+Draw = Callable[[Window], Bytes]
 
 
 @contextmanager
@@ -344,7 +345,7 @@ def open_labels(task: SceneTask, image: OpenScene) -> Iterator[tuple[Draw, Scene
         summary, is_outside=area is not None and not area.intersects(facts.grid.footprint_m)
     )
 
-    def on_image(draw: Draw, window: Window) -> NDArray[np.uint8]:
+    def on_image(draw: Draw, window: Window) -> Bytes:
         if not facts.touches(window):
             return np.full(window[2:], IGNORE, dtype=np.uint8)
         mask = draw(window)

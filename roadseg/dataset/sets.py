@@ -1,11 +1,13 @@
 """Sets of scenes: the whole options of each, and its images and labels with the names of scenes."""
 
+import importlib
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 from pydantic import ValidationError
 
@@ -14,6 +16,9 @@ from roadseg.errors import DataError, RoadsegError
 from roadseg.raster.options import ImageryOptions
 from roadseg.raster.sources import find_areas, find_images, find_labels
 from roadseg.roads.options import LabelOptions
+
+if TYPE_CHECKING:
+    from roadseg.raster.extents import ScenePart
 
 # Keys of options that a set may have itself.
 _OF_A_SET = re.compile(
@@ -50,12 +55,17 @@ class Source:
         image: the raster.
         labels: its label file.
         area: files with the polygons in which its labels are complete; none: everywhere.
+        part: the part of it that is in the area to work in; None is all of it.
     """
 
     of: SceneSet
     image: Path
     labels: Path
     area: tuple[Path, ...] = ()
+    part: "ScenePart | None" = None
+
+
+ScenesOfSet = tuple[SceneSet, dict[str, Path]]  # A set, and its images by the names of scenes.
 
 
 def scene_sets(imagery: RunImageryOptions, labels: LabelOptions) -> list[SceneSet]:
@@ -75,25 +85,32 @@ def plain(imagery: ImageryOptions) -> ImageryOptions:
     return ImageryOptions.model_construct(imagery.model_fields_set - {"sets"}, **fields)
 
 
-def find_sources(sets: Iterable[SceneSet]) -> dict[str, Source]:
-    """Find the image and the label file of every scene, by its name.
+def find_sources(scenes: Iterable[ScenesOfSet], *, within: str | None = None) -> dict[str, Source]:
+    """Find the label file of every scene in the area to work in, by its name.
 
-    Names are those of `find_images`; where two sets have scenes of one name, that of the set comes
-    first. Labels are looked for in the set of a scene only.
+    Labels are looked for in the set of a scene only.
+
+    Args:
+        scenes: of `find_scenes`.
+        within: `imagery.area`; None is everywhere.
 
     Raises:
-        ConfigError: if a set names no images or no labels.
-        DataError: if a pattern finds nothing, a scene has no labels or two matching files, or two
-            scenes would have one name.
+        ConfigError: if a set names no labels, or the area is neither a box nor a file.
+        DataError: if a pattern finds nothing, a scene has no labels or two matching files, two
+            scenes would have one name, or none is in the area.
     """
+    parts = _parts(scenes, within)
     sources: dict[str, Source] = {}
-    for of, images in find_scenes(sets):
+    for of, every in scenes:
+        images = {name: path for name, path in every.items() if name in parts}
+        if not images:
+            continue
         roads = of.labels.roads
         labels = find_labels(roads, images, setting=f"{of.key}roads" if of.key else "labels.roads")
         with told_by_set(of.key):
             area = find_areas(of.labels.area)
         for name, image in images.items():
-            taken = sources.setdefault(name, Source(of, image, labels[name], area))
+            taken = sources.setdefault(name, Source(of, image, labels[name], area, parts[name]))
             if taken.image != image:
                 raise DataError(
                     f"{taken.image} and {image} would have the same name; rename one of them"
@@ -101,8 +118,22 @@ def find_sources(sets: Iterable[SceneSet]) -> dict[str, Source]:
     return sources
 
 
-def find_scenes(sets: Iterable[SceneSet]) -> list[tuple[SceneSet, dict[str, Path]]]:
+def _parts(scenes: Iterable[ScenesOfSet], within: str | None) -> Mapping[str, "ScenePart | None"]:
+    """Return the scenes in the area to work in, each with the part of it that is in there."""
+    images = {name: path for _, each in scenes for name, path in each.items()}
+    if within is None:  # What reads areas is slow to import.
+        return dict.fromkeys(images)
+    scene_parts = importlib.import_module("roadseg.dataset.scene_parts")
+    imagery = {name: of.imagery for of, each in scenes for name in each}
+    parts = scene_parts.parts_of_scenes(images, imagery, within=within)
+    return cast("Mapping[str, ScenePart | None]", parts)
+
+
+def find_scenes(sets: Iterable[SceneSet]) -> list[ScenesOfSet]:
     """Find the images of sets, by the names of their scenes.
+
+    Names are those of `find_images`; where two sets have scenes of one name, that of the set comes
+    first.
 
     Raises:
         ConfigError: if a set names no images.

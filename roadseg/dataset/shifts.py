@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from roadseg.arrays import Bytes, Floats, Floats32
 from roadseg.dataset.registration import (
     View,
     best_displacement,
@@ -65,8 +65,8 @@ NOT_SEEN = Shift(0.0, 0.0, 0.0)
 
 
 def estimate_shift(
-    image: NDArray[np.uint8],
-    mask: NDArray[np.uint8],
+    image: Bytes,
+    mask: Bytes,
     *,
     pixel_m: tuple[float, float],
     reach_m: float = 10.0,
@@ -156,7 +156,7 @@ def combine_shifts(shifts: Sequence[Shift]) -> Shift | None:
     )
 
 
-def _draws(blocks: int) -> NDArray[np.float32]:
+def _draws(blocks: int) -> Floats32:
     """Return how often each block is in the scene, then in each scene drawn from it."""
     rng = np.random.default_rng(0)
     drawn = rng.multinomial(blocks, np.full(blocks, 1 / blocks), size=_DRAWS)
@@ -173,7 +173,7 @@ def _only_across(view: View) -> Axis | None:
     return float(axes[0, 1]), float(axes[1, 1])
 
 
-def _seen(shift: Shift) -> NDArray[np.float64]:
+def _seen(shift: Shift) -> Floats:
     """Return the projection on what can be seen of a shift."""
     if shift.along_deg is None:
         return np.eye(2)

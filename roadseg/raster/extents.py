@@ -66,7 +66,7 @@ class Extent:
         if is_all or not is_some:
             return np.full((height, width), is_all)
         # Of a long outline only what is near is burnt.
-        near = _polygons(shapely.intersection(self.polygons, box.buffer(2, join_style="mitre")))
+        near = polygons_in(shapely.intersection(self.polygons, box.buffer(2, join_style="mitre")))
         shapes = shapely.transform(near, lambda xy: xy - (col, row))
         return np.asarray(
             rasterize([(shapes, 1)], (height, width), all_touched=True, dtype="uint8") > 0
@@ -100,12 +100,11 @@ class ScenePart:
 
     def within(self, window: Window) -> "ScenePart":
         """Return the part as shown by a larger window of the scene."""
-        row, col = self.window.row - window.row, self.window.col - window.col
-        shown = Window(row, col, *self.window[2:])
+        shown = self.window.within(window)
         if self.extent is None and shown == (0, 0, *window[2:]):
             return ScenePart(window)
         extent = self.extent or Extent.of(Window(0, 0, *shown[2:]))
-        return ScenePart(window, extent.moved(-row, -col))
+        return ScenePart(window, extent.moved(-shown.row, -shown.col))
 
     def shows_all(self, grid: Grid) -> bool:
         """Return whether the part is the whole scene."""
@@ -121,7 +120,7 @@ def part_of(grid: Grid, ground: shapely.MultiPolygon) -> ScenePart | None:
     """
     scene = shapely.box(0, 0, grid.width, grid.height)
     polygons = shapely.transform(ground, lambda xy: grid.from_metric(xy)[:, ::-1])
-    shared = _polygons(shapely.intersection(shapely.make_valid(polygons), scene))
+    shared = polygons_in(shapely.intersection(shapely.make_valid(polygons), scene))
     # What only meets the border of a pixel does not touch the pixel.
     held = _widened(shared, -_HAIR_PX)
     if held.is_empty:
@@ -142,7 +141,13 @@ def joined_extent(extents: Iterable[Extent]) -> Extent:
     Those that end a hair inside of their rasters, where the area goes on in the next one, are one.
     """
     wider = [_widened(each.polygons, _HAIR_PX) for each in extents]
-    return Extent(_polygons(shapely.union_all(wider)))
+    return Extent(polygons_in(shapely.union_all(wider)))
+
+
+def polygons_in(geometry: shapely.Geometry) -> shapely.MultiPolygon:
+    """Return the polygons of a geometry without its lines and points; none is a valid answer."""
+    parts = shapely.get_parts(shapely.get_parts(geometry))
+    return shapely.MultiPolygon([part for part in parts if isinstance(part, shapely.Polygon)])
 
 
 def ground_of(grid: Grid, extent: Extent | None) -> shapely.Polygon | shapely.MultiPolygon:
@@ -182,10 +187,4 @@ def _side(start: float, stop: float, length: int) -> tuple[int, int]:
 
 def _widened(polygons: shapely.MultiPolygon, pixels: float) -> shapely.MultiPolygon:
     with np.errstate(divide="ignore", invalid="ignore"):  # GEOS divides where corners coincide.
-        return _polygons(shapely.buffer(polygons, pixels, join_style="mitre"))
-
-
-def _polygons(geometry: shapely.Geometry) -> shapely.MultiPolygon:
-    """Return the polygons of a geometry without its lines and points; none is a valid answer."""
-    parts = shapely.get_parts(shapely.get_parts(geometry))
-    return shapely.MultiPolygon([part for part in parts if isinstance(part, shapely.Polygon)])
+        return polygons_in(shapely.buffer(polygons, pixels, join_style="mitre"))

@@ -8,23 +8,22 @@ import math
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import shapely
 from affine import Affine
-from numpy.typing import NDArray
 from pyproj import CRS, Geod, Transformer
 from pyproj.exceptions import CRSError
 
-from roadseg.arrays import Lines
+from roadseg.arrays import Floats, Lines
 from roadseg.errors import ConfigError, DataError
 from roadseg.system.text import one_line
 
 if TYPE_CHECKING:
     import rasterio
 
-Points = NDArray[np.float64]
+Points = Floats
 XY = tuple[float, float]
 
 DEGREES = CRS.from_epsg(4326)
@@ -37,8 +36,8 @@ _UTM_LIMITS = (-80.0, 84.0)  # Degrees of latitude; UTM covers what lies between
 _NOWHERE = (Affine.identity(), Affine.scale(1, -1))  # What GDAL gives for no geotransform.
 _LONGEST_PX = 10_000_000  # Pixels of a side; 3,000 km of 0.3 m.
 _USE_MASKS = (
-    "or, if the labels are raster masks of its size, set the size of its pixels in metres, such "
-    "as --set imagery.gsd_m=0.5"
+    "or, without road lines as labels (with raster masks of its size, or with none), set the size "
+    "of its pixels in metres, such as --set imagery.gsd_m=0.5"
 )
 
 
@@ -76,11 +75,11 @@ class Grid:
 
     def to_metric(self, rows_cols: Points) -> Points:
         """Convert pixel positions, row, col, to x, y in metres (`metric_crs`)."""
-        return _convert(self.crs, self.metric_crs, self.to_map(rows_cols))
+        return reproject_points(self.to_map(rows_cols), self.crs, self.metric_crs)
 
     def from_metric(self, xy_m: Points) -> Points:
         """Convert x, y in metres (`metric_crs`) to pixel positions, row, col."""
-        return self.to_pixel(_convert(self.metric_crs, self.crs, xy_m))
+        return self.to_pixel(reproject_points(xy_m, self.metric_crs, self.crs))
 
     @cached_property
     def is_local(self) -> bool:
@@ -134,6 +133,11 @@ class Grid:
     def footprint(self) -> shapely.Polygon:
         """Outline of the raster in its own CRS."""
         return shapely.Polygon(self.to_map(self.corners))
+
+    def footprint_in(self, crs: CRS) -> shapely.Polygon:
+        """Return the outline of the raster in another CRS."""
+        (outline,) = reproject(np.array([self.footprint], dtype=object), self.crs, crs)
+        return cast("shapely.Polygon", outline)
 
     @cached_property
     def footprint_m(self) -> shapely.Polygon:
@@ -232,7 +236,8 @@ def _apply(transform: Affine, x: Points, y: Points) -> Points:
     return np.column_stack([a * x + b * y + c, d * x + e * y + f])
 
 
-def _convert(source: CRS, target: CRS, xy: Points) -> Points:
+def reproject_points(xy: Points, source: CRS, target: CRS) -> Points:
+    """Convert x and y, shape (n, 2), from one CRS to another."""
     if source == target:
         return xy
     x, y = np.asarray(xy, dtype=np.float64).reshape(-1, 2).T
@@ -246,12 +251,8 @@ def reproject(geometries: Lines, source: CRS, target: CRS) -> Lines:
     """
     if source == target or len(geometries) == 0:
         return geometries
-    convert = transformer(source, target)
-
-    def move(xy: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.column_stack(convert.transform(xy[:, 0], xy[:, 1]))
-
-    return np.asarray(shapely.transform(geometries, move), dtype=object)
+    moved = shapely.transform(geometries, lambda xy: reproject_points(xy, source, target))
+    return np.asarray(moved, dtype=object)
 
 
 def grid_of(

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import rasterio
 import rasterio.windows
-from numpy.typing import NDArray
 from pyproj import CRS
 from rasterio.enums import ColorInterp, MaskFlags, Resampling
 from rasterio.errors import NotGeoreferencedWarning, RasterioIOError
 from rasterio.vrt import WarpedVRT
 
+from roadseg.arrays import Array, Bools
 from roadseg.errors import DataError
 from roadseg.raster.extents import LEAST_SIDE_PX, Extent, ScenePart
 from roadseg.raster.grid import Grid, crs_setting, grid_of
@@ -35,7 +35,7 @@ _NO_RASTERS = {
     b"<html": "a web page",
     b"version https://git-lfs": "a pointer of Git LFS",
 }
-Read = tuple[NDArray[Any], NDArray[np.bool_]]
+Read = tuple[Array, Bools]
 
 
 @dataclass(frozen=True)
@@ -99,8 +99,7 @@ class RasterFacts:
 
     def in_part(self, window: Window) -> Window:
         """Return a window of the whole scene as one of `grid`, beyond which it may reach."""
-        row, col = self.part.window[:2] if self.part else (0, 0)
-        return Window(window[0] - row, window[1] - col, *window[2:])
+        return window.within(self.part.window) if self.part else window
 
     @property
     def is_all_valid(self) -> bool:
@@ -249,7 +248,7 @@ def scene_grid(path: Path, options: ImageryOptions) -> Grid:
     return grid.resampled(options.gsd_m) if options.gsd_m and not grid.is_local else grid
 
 
-def sample_pixels(facts: RasterFacts, *, pixels: int) -> NDArray[Any]:
+def sample_pixels(facts: RasterFacts, *, pixels: int) -> Array:
     """Read pixels of a scene that have data, see `OpenScene.sample`."""
     with open_whole(facts.path) as source:
         return OpenScene(facts, source).sample(pixels=pixels)
@@ -262,7 +261,7 @@ class OpenScene:
     facts: RasterFacts
     source: rasterio.DatasetReader
 
-    def sample(self, *, pixels: int) -> NDArray[Any]:
+    def sample(self, *, pixels: int) -> Array:
         """Read pixels that have data, from windows spread over the scene.
 
         The pixels are those of the file, not resampled. As few blocks of it as needed are read,
@@ -304,7 +303,7 @@ class OpenScene:
         values, valid = read_pixels(self.source, self.facts, window=area(here))
         return values, valid if extent is None else valid & extent.inside(window)
 
-    def valid(self, window: Window) -> NDArray[np.bool_]:
+    def valid(self, window: Window) -> Bools:
         """Read which pixels of a window of the scene's grid have data, shape (row, col).
 
         Raises:
@@ -408,7 +407,7 @@ def valid_pixels(
     source: rasterio.DatasetReader,
     window: rasterio.windows.Window | None = None,
     shape: tuple[int, int] | None = None,
-) -> NDArray[np.bool_]:
+) -> Bools:
     """Read which pixels have data by alpha band, mask or nodata value, shape (row, col).
 
     GDAL takes only the second or fourth band for alpha; here any band that says so is.
@@ -434,7 +433,7 @@ def area(window: Window) -> rasterio.windows.Window:
     return rasterio.windows.Window(col, row, width, height)
 
 
-def _inside(facts: RasterFacts, window: Window) -> NDArray[np.bool_]:
+def _inside(facts: RasterFacts, window: Window) -> Bools:
     """Return which pixels of a window of `facts.grid` are in the area."""
     return facts.extent.inside(window) if facts.extent else np.ones(window[2:], dtype=bool)
 
@@ -509,7 +508,7 @@ def read_pixels(
     return values, valid
 
 
-def _of_valid(values: NDArray[Any], valid: NDArray[np.bool_]) -> NDArray[Any]:
+def _of_valid(values: Array, valid: Bools) -> Array:
     pixels = values.reshape(len(values), -1)
     return pixels if valid.all() else pixels[:, valid.ravel()]
 

@@ -4,12 +4,12 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from roadseg.arrays import Bools, Bytes
+from roadseg.arrays import Array, Bools, Bytes
 from roadseg.raster.raw_strips import OpenRawFile, Piece, RawFile
 from roadseg.raster.windows import Window, cut_blocks
 
@@ -111,7 +111,7 @@ def _pairs_added(values: NDArray[np.uint8 | np.bool_]) -> NDArray[np.uint16]:
     return rows[:, ::2] + rows[:, 1::2]
 
 
-def _even(values: NDArray[Any], side: Literal["edge", "constant"]) -> NDArray[Any]:
+def _even(values: Array, side: Literal["edge", "constant"]) -> Array:
     """Repeat the last row or column of an array where a side is odd."""
     height, width = values.shape[:2]
     if height % 2 == width % 2 == 0:

@@ -9,8 +9,8 @@ from typing import NamedTuple
 from xml.sax.saxutils import escape, quoteattr
 
 import numpy as np
-from numpy.typing import NDArray
 
+from roadseg.arrays import Bytes
 from roadseg.raster.grid import Grid
 from roadseg.raster.windows import Window
 
@@ -51,7 +51,7 @@ class RawFile:
         header = _HEADER.format(samples=self.width, lines=self.height, bands=self.bands)
         self.path.with_name(f"{self.path.name}.hdr").write_text(header, encoding="ascii")
 
-    def read(self, window: Window) -> NDArray[np.uint8]:
+    def read(self, window: Window) -> Bytes:
         """Read the pixels of a window, shape (row, col, band).
 
         Raises:
@@ -94,7 +94,7 @@ class OpenRawFile:
         for row in range(self.file.height):
             self.write(line, row, 0)
 
-    def write(self, pixels: NDArray[np.uint8], row: int, col: int) -> None:
+    def write(self, pixels: Bytes, row: int, col: int) -> None:
         """Write pixels, shape (row, col, band), from a place on.
 
         Raises:
@@ -108,7 +108,7 @@ class OpenRawFile:
             for number, line in enumerate(pixels, row):
                 self._write(line, self.file.place(number, col))
 
-    def _write(self, pixels: NDArray[np.uint8], place: int) -> None:
+    def _write(self, pixels: Bytes, place: int) -> None:
         """Write bytes, of which a file may take only some at once."""
         data = pixels.data.cast("B")
         self._opened.seek(place)

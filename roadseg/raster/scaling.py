@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from roadseg.arrays import Array, Bytes
 from roadseg.system.records import write_json
 from roadseg.system.schemas import read_strict
 
@@ -74,7 +74,7 @@ class Scaling:
             std=tuple(values["std"]),
         )
 
-    def apply(self, bands: NDArray[Any]) -> NDArray[np.uint8]:
+    def apply(self, bands: Array) -> Bytes:
         """Scale an array of shape (band, row, col) to uint8, rounding and clipping at both ends.
 
         Raises:
@@ -88,7 +88,7 @@ class Scaling:
 
 
 def fit_scaling(
-    samples: Sequence[NDArray[Any]], *, percentiles: tuple[float, float] = PERCENTILES
+    samples: Sequence[Array], *, percentiles: tuple[float, float] = PERCENTILES
 ) -> Scaling:
     """Find the scaling of a dataset from pixels sampled over all of its scenes.
 
@@ -102,7 +102,7 @@ def fit_scaling(
     """
     if sum(pixels.shape[1] for pixels in samples) == 0:
         raise ValueError("no image contains a valid pixel")
-    by_type: dict[str, list[NDArray[Any]]] = {}
+    by_type: dict[str, list[Array]] = {}
     for pixels in samples:
         by_type.setdefault(pixels.dtype.name, []).append(pixels)
     pooled = {
@@ -121,7 +121,7 @@ def fit_scaling(
     )
 
 
-def stretch_to(scaling: Scaling, pixels: NDArray[Any]) -> Scaling:
+def stretch_to(scaling: Scaling, pixels: Array) -> Scaling:
     """Return a scaling that also knows the pixels of an image that is of another type.
 
     The 2nd and the 98th percentile of each band become 0 and 255; mean and standard deviation stay
@@ -138,7 +138,7 @@ def stretch_to(scaling: Scaling, pixels: NDArray[Any]) -> Scaling:
     return replace(scaling, ranges={**scaling.ranges, pixels.dtype.name: ranges})
 
 
-def filled_share(pixels: NDArray[Any], scaling: Scaling) -> float:
+def filled_share(pixels: Array, scaling: Scaling) -> float:
     """Return how much of 0..255 some pixels fill once they are scaled.
 
     Args:
@@ -171,7 +171,7 @@ def _check_ranges(name: str, ranges: Sequence[Range]) -> None:
             )
 
 
-def _range(band: NDArray[Any], percentiles: tuple[float, float]) -> Range:
+def _range(band: Array, percentiles: tuple[float, float]) -> Range:
     if band.dtype == np.uint8:
         return 0.0, 255.0
     finite = band[np.isfinite(band)]
@@ -181,7 +181,7 @@ def _range(band: NDArray[Any], percentiles: tuple[float, float]) -> Range:
     return low, high if high > low else low + 1.0
 
 
-def _scale(bands: NDArray[Any], limits: Sequence[Range]) -> NDArray[np.uint8]:
+def _scale(bands: Array, limits: Sequence[Range]) -> Bytes:
     if bands.dtype == np.uint8 and set(limits) == {(0.0, 255.0)}:
         return bands
     scaled = np.empty(bands.shape, dtype=np.uint8)

@@ -3,12 +3,14 @@
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote, unquote
 
 from roadseg.errors import ConfigError, DataError
 from roadseg.raster.names import match_names
 from roadseg.system.files import MASK_SUFFIXES, ROAD_SUFFIXES, is_virtual, with_home
+from roadseg.system.text import first
 
 Suffixes = tuple[str, ...]
 
@@ -251,10 +253,14 @@ def _nothing_found(
     path = source_path(pattern)
     if _first_wild(path) is None and not is_virtual(path) and not path.exists():
         return DataError(f"{pattern}: does not exist, expected {what}; see {setting}")
-    known = ", ".join(suffix for rank in ranks for suffix in rank)
+    known = first([suffix for rank in ranks for suffix in rank])
+    others: set[str] = set()
+    with suppress(OSError):  # It may be no folder, or one that may not be read.
+        others = {file.suffix for file in path.iterdir() if file.suffix}
+    held = f", but {first(sorted(others))}" if others else ""
     return DataError(
-        f"{pattern}: no {what} found there ({known}; to search subfolders, use a glob such as "
-        f"'folder/**/*{ranks[0][0]}'); see {setting}"
+        f"{pattern}: no {what} found there ({known}){held}; to search subfolders, use a glob such "
+        f"as 'folder/**/*{ranks[0][0]}'; see {setting}"
     )
 
 

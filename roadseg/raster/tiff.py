@@ -9,12 +9,12 @@ from typing import Any, BinaryIO
 
 import numpy as np
 import rasterio
-from numpy.typing import NDArray
 from rasterio._err import CPLE_BaseError
 from rasterio.errors import RasterioIOError
 from rasterio.io import MemoryFile
 from rasterio.shutil import copy as copy_raster
 
+from roadseg.arrays import Array, Ints
 from roadseg.raster.grid import Grid
 from roadseg.system.files import write_error
 from roadseg.system.text import one_line
@@ -49,8 +49,8 @@ class _Layout:
 class _Piece:
     """A part of a file that a directory names; a block is a strip or tile of pixels."""
 
-    start: NDArray[np.int64]
-    size: NDArray[np.int64]
+    start: Ints
+    size: Ints
     is_block: bool
 
 
@@ -191,7 +191,7 @@ def _layout(header: bytes) -> _Layout | None:
     return _Layout("<" if order == b"II" else ">", *kinds[version])
 
 
-def _pieces_of(file: BinaryIO, layout: _Layout, entries: NDArray[Any]) -> Iterator[_Piece]:
+def _pieces_of(file: BinaryIO, layout: _Layout, entries: Array) -> Iterator[_Piece]:
     """Yield the values that lie outside of a directory, and its strips or tiles."""
     values = {}
     for entry in entries:
@@ -213,7 +213,7 @@ def _pieces_of(file: BinaryIO, layout: _Layout, entries: NDArray[Any]) -> Iterat
             yield _Piece(starts, np.where(starts > 0, lengths, 0), is_block=True)
 
 
-def _read(file: BinaryIO, start: int, dtype: Any, count: int) -> NDArray[Any]:  # noqa: ANN401
+def _read(file: BinaryIO, start: int, dtype: Any, count: int) -> Array:  # noqa: ANN401
     end = start + np.dtype(dtype).itemsize * count
     if end > os.fstat(file.fileno()).st_size:
         raise EOFError(end)

@@ -39,8 +39,8 @@ def cover_tiles(grid: Grid, places: Sequence[Window]) -> tuple[Grid, list[Window
     row, col = min(place.row for place in places), min(place.col for place in places)
     height = max(place.row + place.height for place in places) - row
     width = max(place.col + place.width for place in places) - col
-    inside = [place._replace(row=place.row - row, col=place.col - col) for place in places]
-    return grid.crop(row, col, height, width), inside
+    whole = Window(row, col, height, width)
+    return grid.crop(*whole), [place.within(whole) for place in places]
 
 
 def group_tiles(grids: Sequence[Grid], pairs: Ints, *, off_px: float) -> list[list[int]]:

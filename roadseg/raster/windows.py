@@ -4,12 +4,11 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from roadseg.arrays import Bools, Bytes, Floats32
+from roadseg.arrays import Array, Bools, Bytes, Floats, Floats32
 
 CERTAIN = 255  # The byte of a probability of 1.
 
@@ -21,6 +20,15 @@ class Window(NamedTuple):
     col: int
     height: int
     width: int
+
+    @property
+    def slices(self) -> tuple[slice, slice]:
+        """Its rows and columns, by which arrays of the scene are cut."""
+        return slice(self.row, self.row + self.height), slice(self.col, self.col + self.width)
+
+    def within(self, other: "Window") -> "Window":
+        """Return it as counted from the first pixel of another window."""
+        return self._replace(row=self.row - other.row, col=self.col - other.col)
 
 
 class Rows(NamedTuple):
@@ -35,7 +43,7 @@ class Rows(NamedTuple):
     """
 
     start: int
-    values: NDArray[Any]
+    values: Array
     known: Bools
     col: int = 0
 
@@ -96,6 +104,14 @@ def mirrored(bands: Bytes, valid: Bools, *, height: int, width: int) -> tuple[By
         return bands, valid
     beyond = ((0, height - rows), (0, width - cols))
     return np.pad(bands, ((0, 0), *beyond), mode="symmetric"), np.pad(valid, beyond)
+
+
+def window_corners(windows: Sequence[Window]) -> Floats:
+    """Return the four corners of windows as row, col, in order around each, shape (n, 4, 2)."""
+    row, col, height, width = np.array(windows, dtype=np.float64).reshape(-1, 4).T
+    rows = np.stack([row, row, row + height, row + height], axis=1)
+    cols = np.stack([col, col + width, col + width, col], axis=1)
+    return np.stack([rows, cols], axis=-1)
 
 
 def shared_window(first: Window, second: Window) -> Window:

@@ -39,15 +39,17 @@ def read_weights(path: Path) -> Weights:
 def write_card(folder: Path, item: Mapping[str, Any]) -> None:
     """Write both forms of a card into the folder of a checkpoint, where they have changed.
 
-    Metrics that were added for the same weights stay.
+    Of the same weights, the date stays, which copies of their file do not have, and so do metrics
+    that were added.
 
     Raises:
         OutputError: if they cannot be written.
     """
     earlier = _read(folder)
     properties = dict(item["properties"])
-    if earlier and earlier["assets"] == item["assets"] and EVALUATION in earlier["properties"]:
-        properties[EVALUATION] = earlier["properties"][EVALUATION]
+    if earlier and earlier["assets"] == item["assets"]:
+        kept = {"datetime", EVALUATION} & earlier["properties"].keys()
+        properties |= {name: earlier["properties"][name] for name in kept}
     _write(folder, {**item, "properties": properties})
 
 

@@ -85,7 +85,10 @@ def write_project(path: Path, workspace: Workspace, shown: Shown) -> None:
     )
     text = _DOCTYPE + as_text(root)
     with whole(path) as partial, zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr(f"{path.stem}.qgs", text)
+        # Without a date, equal projects have equal bytes.
+        member = zipfile.ZipInfo(f"{path.stem}.qgs")
+        member.external_attr = 0o644 << 16
+        archive.writestr(member, text, zipfile.ZIP_DEFLATED)
 
 
 def _add_layers(root: ET.Element, groups: Sequence[_Group]) -> None:

@@ -1,7 +1,7 @@
 """Options of roads: of labels, of tracing graphs, and of measuring them."""
 
 import itertools
-from typing import Annotated, Literal
+from typing import Annotated, Literal, LiteralString
 
 import numpy as np
 from pydantic import (
@@ -56,21 +56,24 @@ _Speed = Annotated[float, Field(ge=0.1, le=1000)]
 ShiftMetres = Annotated[float, Field(ge=-100, le=100)]
 
 
-def _named_or_given(value: object, check: ValidatorFunctionWrapHandler) -> object:
-    """Check a shift, with one sentence for whatever is wrong with it."""
-    try:
-        return check(value)
-    except ValidationError as error:
-        expected = (
-            'expected "none", "set", "scene", or metres east and north up to 100: [4.0, -2.5]'
-        )
-        raise PydanticCustomError("shift", "{expected}", {"expected": expected}) from error
+def _in_one_sentence(kind: LiteralString, expected: str) -> WrapValidator:
+    """Say in one sentence what a setting may be, whichever of several things was meant."""
+
+    def check_all(value: object, check: ValidatorFunctionWrapHandler) -> object:
+        try:
+            return check(value)
+        except ValidationError as error:
+            raise PydanticCustomError(kind, "{expected}", {"expected": expected}) from error
+
+    return WrapValidator(check_all)
 
 
 ShiftRule = Annotated[
     Literal["none", "set", "scene"]
     | Annotated[tuple[ShiftMetres, ShiftMetres], Field(strict=False)],  # JSON has no tuples.
-    WrapValidator(_named_or_given),
+    _in_one_sentence(
+        "shift", 'expected "none", "set", "scene", or metres east and north up to 100: [4.0, -2.5]'
+    ),
 ]
 
 
@@ -191,18 +194,7 @@ _USUAL_GAP_M, _MASK_GAP_M = 50.0, 25.0
 
 
 def _or_auto(limits: str) -> WrapValidator:
-    """Say in one sentence what a setting may be, whichever was meant of a number and "auto"."""
-
-    def check_either(value: object, check: ValidatorFunctionWrapHandler) -> object:
-        try:
-            return check(value)
-        except ValidationError as error:
-            expected = f'Input should be a number {limits}, or "auto"'
-            raise PydanticCustomError("number_or_auto", "{expected}", {"expected": expected}) from (
-                error
-            )
-
-    return WrapValidator(check_either)
+    return _in_one_sentence("number_or_auto", f'Input should be a number {limits}, or "auto"')
 
 
 _Threshold = Annotated[
@@ -228,8 +220,8 @@ GraphFormat = Literal[
 ]
 
 
-class TraceOptions(Section):
-    """From the pixels of roads to a road graph: how roads are found, pruned, linked and drawn."""
+class ThresholdOptions(Section):
+    """From which probability on pixels are road."""
 
     threshold: _Threshold = setting(
         "auto",
@@ -237,6 +229,26 @@ class TraceOptions(Section):
         "Lowest probability that counts as road. auto: the threshold stored in the raster, "
         "measured on held-out chips, otherwise 0.4.",
     )
+
+    def threshold_for(self, measured: float | None) -> float:
+        """Return the probability from which on pixels of a raster are road, 0 to 1.
+
+        Args:
+            measured: the threshold of the network that predicted the raster, as it says itself;
+                None if it does not, as masks and rasters of others.
+        """
+        if self.threshold != "auto":
+            return self.threshold
+        return _USUAL_THRESHOLD if measured is None else measured
+
+    def level_for(self, measured: float | None) -> int:
+        """Return the lowest byte of probability that is road; see `threshold_for`."""
+        return int(np.ceil(self.threshold_for(measured) * CERTAIN))
+
+
+class TraceOptions(ThresholdOptions):
+    """From the pixels of roads to a road graph: how roads are found, pruned, linked and drawn."""
+
     close_m: float = setting(
         0.0, "metres", "Close cracks and notches in roads up to this width.", ge=0, le=1000
     )
@@ -270,8 +282,8 @@ class TraceOptions(Section):
     precision: float | None = setting(
         None,
         "share of length",
-        "Keep the surest roads, so many that this share of their length is expected to be real; "
-        "null keeps all. Without effect on masks.",
+        "Keep the surest roads, so many that this share of their length is expected to be real. "
+        "null: all. Without effect on masks.",
         gt=0,
         lt=1,
     )
@@ -295,17 +307,6 @@ class TraceOptions(Section):
         le=65_536,
     )
 
-    def threshold_for(self, measured: float | None) -> float:
-        """Return the probability from which on pixels of a raster are road, 0 to 1.
-
-        Args:
-            measured: the threshold of the network that predicted the raster, as it says itself;
-                None if it does not, as masks and rasters of others.
-        """
-        if self.threshold != "auto":
-            return self.threshold
-        return _USUAL_THRESHOLD if measured is None else measured
-
     def gap_for(self, *, is_mask: bool) -> float:
         """Return the longest gap in metres across which dead ends are linked.
 
@@ -315,10 +316,6 @@ class TraceOptions(Section):
         if self.max_gap_m != "auto":
             return self.max_gap_m
         return _MASK_GAP_M if is_mask else _USUAL_GAP_M
-
-    def level_for(self, measured: float | None) -> int:
-        """Return the lowest byte of probability that is road; see `threshold_for`."""
-        return int(np.ceil(self.threshold_for(measured) * CERTAIN))
 
 
 class GraphOptions(TraceOptions):
@@ -430,15 +427,9 @@ class ConflateOptions(DiffOptions):
     )
 
 
-class AuditOptions(Section):
+class AuditOptions(ThresholdOptions):
     """How far a way of a map may lie beside the road of the image, and into what it is cut."""
 
-    threshold: _Threshold = setting(
-        "auto",
-        "probability",
-        "Lowest probability that counts as road. auto: the threshold stored in the raster, "
-        "measured on held-out chips, otherwise 0.4.",
-    )
     min_shift_m: float = setting(
         4.0,
         "metres",

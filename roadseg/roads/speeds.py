@@ -8,8 +8,9 @@ from functools import cached_property
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from roadseg.arrays import Bytes
 from roadseg.system.units import KM_PER_MILE, speed_unit
 
 SpeedUnit = Literal["mph", "km/h", "m/s"]
@@ -40,6 +41,8 @@ class SpeedBins:
     Attributes:
         edges: upper limits that rise from above 0, each inside the bin that it closes.
         unit: of the edges.
+        are_known: False for the bins of a network whose labels had one assumed speed: it votes
+            for this speed wherever there is road, which says nothing.
 
     Raises:
         ValueError: if there is no edge, there are more than 30, or they do not rise from above 0.
@@ -47,6 +50,7 @@ class SpeedBins:
 
     edges: tuple[float, ...]
     unit: BinUnit = "mph"
+    are_known: bool = True
 
     def __post_init__(self) -> None:
         """Check the edges."""
@@ -91,7 +95,7 @@ class SpeedBins:
         words = (name.replace("km/h", "kph").replace(" ", "_") for name in self.names)
         return (*(f"speed_{name}" for name in words), "road")
 
-    def bin_of(self, mph: ArrayLike) -> NDArray[np.uint8]:
+    def bin_of(self, mph: ArrayLike) -> Bytes:
         """Return the bin of each speed; a speed on an edge is in the bin that the edge closes.
 
         Raises:

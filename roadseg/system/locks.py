@@ -26,9 +26,11 @@ _HOLDER = (
     "-holder"  # This file beside a lock names its holder, for the message to a second process.
 )
 _OUTPUTS = ".outputs.lock"  # Each byte of this file stands for an output of its folder.
+_TURN = ".turn.lock"  # Held for a moment, to change what several parts change.
 _DYING_S = 10.0  # Seconds that the workers of a killed process may take to end.
 _ENDING_S = 1.0  # Seconds that a process may take to release its outputs.
-_POLL_S = 0.05  # Seconds between two attempts to lock outputs.
+_MOMENT_S = 60.0  # Seconds in which even a thousand processes hold a lock for a moment each.
+_POLL_S = 0.05  # Seconds between two attempts to lock.
 # Errors of file systems without locks, often of a network.
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP)
 _READ_ONLY = (errno.EROFS, errno.EACCES, errno.EPERM)
@@ -53,7 +55,7 @@ def lock(folder: Path, *, part: str | None = None, alone: bool = True) -> Iterat
         OutputError: if another process holds it, or the folder cannot be written.
     """
     with _made(folder), ExitStack() as held, ExitStack() as briefly:
-        _hold(folder, _RUN, held if part is None else briefly)
+        _hold(folder, _RUN, held if part is None else briefly, briefly=part is not None)
         if part is not None:
             _hold(folder, _PARTS.replace("*-*", part), held)
         elif alone:
@@ -61,6 +63,18 @@ def lock(folder: Path, *, part: str | None = None, alone: bool = True) -> Iterat
                 _hold(folder, path.name, held)
         # A part needs the lock of the whole folder only while it takes its own.
         briefly.close()
+        yield
+
+
+@contextmanager
+def turn(folder: Path) -> Iterator[None]:
+    """Wait for one's turn in a folder, and let the next one wait; for work of a moment.
+
+    Raises:
+        OutputError: if the turn does not come, or the folder cannot be written.
+    """
+    with ExitStack() as held:
+        _hold(folder, _TURN, held, briefly=True)
         yield
 
 
@@ -110,12 +124,16 @@ def _made(folder: Path) -> Iterator[None]:
                 path.rmdir()
 
 
-def _hold(folder: Path, name: str, stack: ExitStack) -> None:
+def _hold(folder: Path, name: str, stack: ExitStack, *, briefly: bool = False) -> None:
+    """Take a lock; note who has it, unless it is held briefly, so that others wait for it."""
     noted = folder / f"{name}{_HOLDER}"
     try:
         own = FileLock(folder / name, timeout=0)
         _acquire(own, noted)
         stack.callback(_release, own, noted)
+        if briefly:
+            noted.unlink(missing_ok=True)  # A killed process may have left it.
+            return
         with whole(noted) as partial:
             partial.write_text(f"process {os.getpid()} on {socket.gethostname()}", encoding="utf-8")
     except Timeout as error:
@@ -137,18 +155,31 @@ def _hold(folder: Path, name: str, stack: ExitStack) -> None:
 
 
 def _acquire(own: FileLock, noted: Path) -> None:
-    """Take a lock; where its holder was killed, wait until what that one forked has ended too."""
-    try:
-        own.acquire()
-    except FileNotFoundError:
-        # Another process made the folder, and has removed it.
-        noted.parent.mkdir(parents=True, exist_ok=True)
-        _acquire(own, noted)
-    except Timeout:
-        holder = re.fullmatch(r"process (\d+)", _holder(noted))
-        if not (holder and is_gone(int(holder[1]))):
-            raise
-        own.acquire(timeout=_DYING_S)
+    """Take a lock, if necessary after a process that holds it briefly, or was killed."""
+    begun = time.monotonic()
+    while True:
+        try:
+            own.acquire()
+        except FileNotFoundError:
+            # Another process made the folder, and has removed it.
+            noted.parent.mkdir(parents=True, exist_ok=True)
+        except Timeout:
+            if time.monotonic() - begun > _patience_s(noted):
+                raise
+            time.sleep(_POLL_S)
+        else:
+            return
+
+
+def _patience_s(noted: Path) -> float:
+    """Return for how many seconds to wait for the holder of a lock.
+
+    Who holds it for long has noted that. Where that one was killed, what it forked is ending too.
+    """
+    if not noted.exists():
+        return _MOMENT_S
+    holder = re.fullmatch(r"process (\d+)", _holder(noted))
+    return _DYING_S if holder and is_gone(int(holder[1])) else _ENDING_S
 
 
 def _release(own: FileLock, noted: Path) -> None:

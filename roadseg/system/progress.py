@@ -9,7 +9,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Self, TypeVar
 
 from roadseg.system.text import about_time
@@ -165,15 +165,14 @@ class _Line:
 
     def erase(self) -> None:
         if self._width:
-            self._draw("")
-            sys.stderr.write("\r")
-            sys.stderr.flush()
+            self._draw("", end="\r")
 
-    def _draw(self, text: str) -> None:
+    def _draw(self, text: str, end: str = "") -> None:
         shown = text[: shutil.get_terminal_size().columns - 1]
-        sys.stderr.write(f"\r{shown:<{self._width}}")
-        sys.stderr.flush()
-        self._width = len(shown)
+        line, self._width = f"\r{shown:<{self._width}}{end}", len(shown)
+        with suppress(OSError):  # of a terminal that is gone, as no work ends for that
+            sys.stderr.write(line)
+            sys.stderr.flush()
 
 
 _line = _Line()

@@ -45,7 +45,7 @@ class Record(BaseModel):
         inputs: fingerprint of each input, by a name that stays when files move.
         outputs: fingerprint of each file that the stage made, by its path from the folder.
         versions: of Python and of libraries.
-        seconds: since the stage began.
+        seconds: since the stage began; of one that was done in parts, those of all together.
         peak_mb: largest memory of its process.
         summary: of a stage that is done.
     """
@@ -112,6 +112,7 @@ class StageRecord(Generic[Summary]):
         self.key = key_of(self.settings, self.inputs)
         self._kind = kind
         self._begun = time.monotonic()
+        self._before_s = 0.0
         self._lost: dict[str, str] | None = None
 
     def summary(self) -> Summary | None:
@@ -162,6 +163,19 @@ class StageRecord(Generic[Summary]):
                     _put_aside(self.path.parent / name)
         self._write("started")
 
+    def begin_part(self) -> None:
+        """Write that the stage starts, unless another part of its work has."""
+        earlier = read_record(self.path)
+        if earlier is None or earlier.key != self.key or earlier.is_done:
+            self.begin()
+
+    def end_part(self) -> None:
+        """Add the seconds of this part of the work to those of the others."""
+        earlier = read_record(self.path)
+        if earlier and earlier.key == self.key:
+            self._before_s = earlier.seconds
+            self._write("started")
+
     def finish(self, summary: Summary, outputs: Iterable[Path]) -> None:
         """Write that all outputs are there.
 
@@ -209,7 +223,7 @@ class StageRecord(Generic[Summary]):
             settings=_as_json(self.settings),
             inputs=self.inputs,
             versions=versions(),
-            seconds=round(time.monotonic() - self._begun, 3),
+            seconds=round(self._before_s + time.monotonic() - self._begun, 3),
             peak_mb=peak_memory_mb(),
             outputs=dict(outputs or {}),
             summary=summary,

@@ -19,7 +19,7 @@ _ROADS = 'labels.roads=["roads/city_0.geojson"]'
 _COMMANDS = {
     "prepare": ["prepare", "--set", 'imagery.images=["{}"]', "--set", _ROADS],
     "graph": ["graph", "--output", "out", "{}", "--set", "graph.threshold=0.5"],
-    "score": ["score", "{}", "roads/city_0.geojson", "--gsd", "1"],
+    "score": ["score", "{}", "roads/city_0.geojson", "--gsd-m", "1"],
     "init": ["init", "--labels", "roads", "--images", "{}", "--force"],
 }
 _HERE = Affine(1, 0, 660_000, 0, -1, 4_000_000)

@@ -20,3 +20,12 @@ def test_roads_of_a_box_are_fetched(tmp_path, region):
 def test_an_area_can_be_the_path_of_a_file_or_a_text(tmp_path, region):
     with pytest.raises(ConfigError, match="expected four numbers"):
         roadseg.fetch_roads("1,2", tmp_path / "roads.gpkg", source=region)
+
+
+def test_images_of_a_box_are_fetched(tmp_path, world):
+    source = f"{world.address}/xyz/{{z}}/{{x}}/{{y}}.png"
+    box, places = [8.68, 49.4, 8.681, 49.401], {"cache": tmp_path / "cache"}
+    planned = roadseg.fetch_images(source, box, tmp_path / "out", zoom=15, dry_run=True, **places)
+    assert planned.images[0].state == "to be fetched"
+    fetched = roadseg.fetch_images(source, box, tmp_path / "out", zoom=15, **places)
+    assert fetched.images[0].image.exists()

@@ -146,6 +146,12 @@ def test_a_layer_that_cannot_be_written_is_named(tmp_path):
         write_fold_layer(tmp_path / "f.gpkg", [chip("a")], np.array([0]))
 
 
+def test_a_full_disk_leaves_no_layer(tmp_path, largest_file):
+    with largest_file(90_000), pytest.raises(OutputError, match=r"f\.gpkg: cannot be written"):
+        write_fold_layer(tmp_path / "f.gpkg", [chip("a"), chip("b")], np.array([0, 1]))
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_the_road_of_a_fold_is_its_share_of_the_valid_pixels():
     chips = [chip("a", road=0.1, valid=0.5), chip("b", road=0.2, side=200), chip("c", road=0.3)]
     assert np.allclose(road_by_fold(chips, np.array([0, 0, 1])), [0.9 / 4.5, 0.3])

@@ -25,19 +25,19 @@ def sets(tmp_path):
 
 
 def test_scenes_of_one_name_in_two_sets_have_the_name_of_the_set_before(sets):
-    found = find_sources(sets(a=["s1", "s2"], b=["s2", "s3"]))
+    found = find_sources(find_scenes(sets(a=["s1", "s2"], b=["s2", "s3"])))
     assert list(found) == ["s1", "a_s2", "b_s2", "s3"]
     assert {source.of.name for name, source in found.items() if "2" in name} == {"a", "b"}
 
 
 def test_labels_are_those_of_the_set_of_a_scene(sets):
-    found = find_sources(sets(a=["s1", "s2"], b=["s2", "s3"]))
+    found = find_sources(find_scenes(sets(a=["s1", "s2"], b=["s2", "s3"])))
     assert found["b_s2"].labels.parts[-3:] == ("b", "roads", "s2.geojson")
 
 
 def test_scenes_that_would_still_have_one_name_are_refused(sets):
     with pytest.raises(DataError, match="would have the same name; rename one"):
-        find_sources(sets(a=["s", "b_s"], b=["s", "t"]))
+        find_sources(find_scenes(sets(a=["s", "b_s"], b=["s", "t"])))
 
 
 def test_images_of_a_run_without_sets_have_their_names(tmp_path):

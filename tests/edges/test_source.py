@@ -16,10 +16,8 @@ WHOLE = {"whole", "whole_folder"}
 ELSEWHERE = {  # (module, function): why it needs no `whole` of its own
     ("raster/tiff.py", "copy_as_cog"): "writes to the path that its caller has from `whole`",
     ("raster/tiff.py", "open_new"): "the same",
-    ("roads/formats/files.py", "_write_layer"): "the same",
-    ("roads/formats/layers.py", "_write"): "the same",
-    ("roads/formats/label_layers.py", "write_label_layer"): "the same",
-    ("roads/audit/audit_files.py", "_write_layer"): "the same",
+    ("roads/formats/layers.py", "write_layer"): "the same",
+    ("roads/formats/layers.py", "write_parquet"): "the same",
     ("api/files.py", "_write_table"): "a temporary file that a command reads",
     ("api/rasters.py", "_write"): "the same",
     ("api/masks.py", "_repr_png_"): "into memory",

@@ -86,6 +86,14 @@ def test_a_pattern_that_finds_nothing_is_named(touch, tmp_path, pattern):
     assert str(caught.value).startswith(str(tmp_path / pattern))
 
 
+def test_of_a_folder_without_images_it_is_said_what_it_holds(touch, tmp_path):
+    touch("roads/a.geojson", "roads/b.geojson", "roads/c.txt")
+    with pytest.raises(
+        DataError, match=r"no images found there \(.* more\), but \.geojson, \.txt;"
+    ):
+        find_images([str(tmp_path / "roads")])
+
+
 @pytest.mark.parametrize("name", ["missing", "missing/b.tif", "a.tiff"])
 def test_a_path_that_does_not_exist_is_named(touch, tmp_path, name):
     touch("a.tif")

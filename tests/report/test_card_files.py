@@ -50,8 +50,8 @@ def save_weights(folder, value=0.0, *, at=1000):
     return path
 
 
-def write(folder, value=0.0, **more):
-    weights = read_weights(save_weights(folder, value))
+def write(folder, value=0.0, *, at=1000, **more):
+    weights = read_weights(save_weights(folder, value, at=at))
     options = {
         "degrees": np.zeros((0, 4, 2)),
         "settings": {"epochs": 8},
@@ -116,10 +116,11 @@ def test_a_folder_without_a_card_stays_without(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["predict.json"]
 
 
-def test_a_card_that_says_the_same_is_not_written_again(tmp_path):
+@pytest.mark.parametrize("at", [1000, 2000])
+def test_a_card_of_the_same_weights_or_a_copy_of_them_is_not_written_again(tmp_path, at):
     write(tmp_path)
     os.utime(tmp_path / "model_card.json", (5, 5))
-    write(tmp_path)
+    write(tmp_path, at=at)
     assert (tmp_path / "model_card.json").stat().st_mtime == 5
 
 

@@ -62,7 +62,8 @@ def project(tmp_path, image):
         shown = Shown([scene], areas, {}, frozenset(), scaling, DEFAULT_BINS, {})
         write_project(workspace.qgis_project, workspace, shown)
         with zipfile.ZipFile(workspace.qgis_project) as archive:
-            assert archive.namelist() == ["roadseg.qgs"]
+            (member,) = archive.infolist()
+            assert (member.filename, member.date_time[0]) == ("roadseg.qgs", 1980)
             return ET.fromstring(archive.read("roadseg.qgs"))  # noqa: S314 - our own
 
     return write

@@ -4,12 +4,14 @@ import signal
 import socket
 import subprocess
 import sys
+from functools import partial
+from threading import Timer
 
 import pytest
 from filelock import FileLock
 
 from roadseg.errors import OutputError
-from roadseg.system.locks import hold, lock
+from roadseg.system.locks import hold, lock, turn
 
 HOLD = """
 import sys, time
@@ -143,6 +145,18 @@ def test_the_same_fold_and_what_changes_data_do_not(tmp_path, other, options):
         lock(tmp_path, **options),
     ):
         pass
+
+
+@pytest.mark.parametrize("left", [False, True])
+@pytest.mark.parametrize("take", [partial(lock, part="shard-1-of-2"), lock, turn])
+def test_who_holds_a_lock_briefly_is_waited_for(tmp_path, take, left):
+    if left:  # by a process of another machine that was killed
+        (tmp_path / ".lock-holder").write_text("process 1 on elsewhere")
+    own = FileLock(tmp_path / (".turn.lock" if take is turn else ".lock"), thread_local=False)
+    own.acquire()
+    Timer(0.3, own.release).start()
+    with take(tmp_path):
+        assert not own.is_locked
 
 
 @pytest.mark.usefixtures("other")

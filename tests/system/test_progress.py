@@ -1,3 +1,4 @@
+import errno
 import io
 import logging
 import multiprocessing
@@ -83,6 +84,16 @@ def test_a_terminal_is_drawn_on_ten_times_a_second_at_most(clock, terminal):
     for _ in counted(range(10_000), "train", total=10_000, unit="steps"):
         clock.now += 0.001
     assert 90 <= terminal.getvalue().count("train: ") <= 101
+
+
+def test_work_goes_on_when_the_terminal_is_gone(clock, terminal, monkeypatch):
+    def refuse(_):
+        raise OSError(errno.EIO, "Input/output error")
+
+    with Progress("train", total=10, unit="steps") as work:
+        monkeypatch.setattr(terminal, "write", refuse)
+        clock.now += 1
+        work.add()
 
 
 def test_a_line_is_not_longer_than_the_terminal(terminal, monkeypatch):

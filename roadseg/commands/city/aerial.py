@@ -10,7 +10,7 @@ from rasterio.features import rasterize
 from scipy.ndimage import gaussian_filter, zoom
 from shapely.geometry.base import BaseGeometry
 
-from roadseg.arrays import Floats32
+from roadseg.arrays import Bytes, Floats32
 from roadseg.commands.city import scenery
 from roadseg.commands.city.pavement import draw_surface, draw_traffic, paved_area
 from roadseg.commands.city.scenery import Shape
@@ -29,7 +29,7 @@ def draw_scene(
     gsd_m: float = 0.3,
     seed: int,
     world: World = DEMO,
-) -> NDArray[np.uint8]:
+) -> Bytes:
     """Paint a square scene of the city as a satellite would see it.
 
     Pixel (row, col) shows the ground from x_m + col * gsd_m eastwards; row 0 is the north edge.
@@ -62,7 +62,7 @@ def draw_scene(
     return _photograph(image, rng)
 
 
-def to_uint16(image: NDArray[np.uint8], *, seed: int) -> NDArray[np.uint16]:
+def to_uint16(image: Bytes, *, seed: int) -> NDArray[np.uint16]:
     """Return a scene as 11-bit satellite counts: another linear range in each band, and noise.
 
     Args:
@@ -180,13 +180,13 @@ def _rasterise(
     return np.asarray(burnt, dtype=np.uint16)
 
 
-def _halve(doubled: NDArray[np.float32]) -> Floats32:
+def _halve(doubled: Floats32) -> Floats32:
     """Average every two by two pixels."""
     rows = doubled[::2] + doubled[1::2]
     return np.asarray((rows[:, ::2] + rows[:, 1::2]) / 4, dtype=np.float32)
 
 
-def _photograph(image: Floats32, rng: np.random.Generator) -> NDArray[np.uint8]:
+def _photograph(image: Floats32, rng: np.random.Generator) -> Bytes:
     """Add the effects of air and camera: brightness and colour cast, blur and noise."""
     contrast, haze = rng.uniform(1.3, 1.5), rng.uniform(-34, -18)
     cast = contrast * rng.uniform(0.97, 1.03, size=3)

@@ -4,15 +4,16 @@ import io
 from typing import cast
 
 import numpy as np
-from numpy.typing import NDArray
 from PIL import Image
 from scipy.ndimage import gaussian_filter
+
+from roadseg.arrays import Bytes
 
 _FULL = 255
 _JPEG_SHARE = 0.6  # Share of the images that were once stored as JPEG.
 
 
-def photograph_again(image: NDArray[np.uint8], rng: np.random.Generator) -> NDArray[np.uint8]:
+def photograph_again(image: Bytes, rng: np.random.Generator) -> Bytes:
     """Return an image as another camera might have taken it.
 
     Saturation, contrast, brightness, colour of each band, gamma, blur, noise and JPEG are drawn at
@@ -40,8 +41,8 @@ def photograph_again(image: NDArray[np.uint8], rng: np.random.Generator) -> NDAr
     return np.ascontiguousarray(taken)
 
 
-def _as_jpeg(image: NDArray[np.uint8], *, quality: int) -> NDArray[np.uint8]:
+def _as_jpeg(image: Bytes, *, quality: int) -> Bytes:
     file = io.BytesIO()
     Image.fromarray(np.moveaxis(image, 0, -1)).save(file, "JPEG", quality=quality)
     pixels = np.moveaxis(np.asarray(Image.open(file)), -1, 0)
-    return cast("NDArray[np.uint8]", pixels)
+    return cast("Bytes", pixels)

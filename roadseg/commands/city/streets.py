@@ -12,9 +12,10 @@ from itertools import pairwise
 
 import numpy as np
 import shapely
-from numpy.typing import NDArray
 
-Points = NDArray[np.float64]
+from roadseg.arrays import Floats
+
+Points = Floats
 Span = tuple[float, float]
 
 _MARGIN_M = 150.0  # Metres of the plan beyond the extent, so that no street ends at its edge.

@@ -11,11 +11,12 @@ from roadseg.commands.cli.options import (
     AREA,
     CONFIG,
     DEVICES,
+    FOLDER,
     FORCE,
     JSON,
     LAUNCHING,
     ON_ERROR,
-    PREDICTING,
+    PREDICTING_ANY,
     SET,
     WORKERS,
     of_config,
@@ -25,8 +26,18 @@ from roadseg.commands.cli.options import (
 
 
 @click.command()
-@click.option("--images", multiple=True, help="Images: folder, file or glob; may be repeated.")
-@click.option("--labels", multiple=True, help="Labels: folder, file or glob; may be repeated.")
+@click.option(
+    "--images",
+    multiple=True,
+    metavar="PATH",
+    help="Images: folder, file or glob; may be repeated.",
+)
+@click.option(
+    "--labels",
+    multiple=True,
+    metavar="PATH",
+    help="Road labels: folder, file or glob; may be repeated.",
+)
 @click.option(
     "--city",
     "cities",
@@ -90,26 +101,27 @@ def init(
 @click.option(
     "--checkpoint",
     "checkpoints",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=FOLDER,
     multiple=True,
-    help="Checkpoint folder of a trained network, or starter (the default), a small network "
-    "that comes with roadseg. Several are averaged.",
+    help="Checkpoint folder of a trained network; may be repeated, to average several. "
+    "[default: starter, the network that comes with roadseg]",
 )
 @click.option(
     "--minutes",
     type=click.FloatRange(min=0.1),
+    metavar="MINUTES",
     default=20.0,
     show_default=True,
     help="Time limit for training on the labels.",
 )
 @click.option(
     "--output",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=FOLDER,
     default=Path("roadseg-map"),
     show_default=True,
     help="Folder for all outputs: config, graphs, report and others.",
 )
-@together(AREA, FORCE, SET, JSON, *PREDICTING, WORKERS, ON_ERROR, *DEVICES)
+@together(AREA, FORCE, SET, JSON, *PREDICTING_ANY, WORKERS, ON_ERROR, *DEVICES)
 def map_images(
     images: tuple[str, ...],
     labels: tuple[str, ...],
@@ -153,17 +165,23 @@ def map_images(
 
 
 @click.command()
-@together(*DEVICES, *LAUNCHING, CONFIG, SET, JSON)
 @click.option(
-    "--steps", type=click.IntRange(min=1), default=4, show_default=True, help="Steps per round."
+    "--steps",
+    type=click.IntRange(min=1),
+    metavar="N",
+    default=4,
+    show_default=True,
+    help="Steps per round.",
 )
 @click.option(
     "--rounds",
     type=click.IntRange(min=1),
+    metavar="N",
     default=5,
     show_default=True,
     help="Rounds of roadseg and of the minimal loop.",
 )
+@together(*DEVICES, *LAUNCHING, CONFIG, SET, JSON)
 def bench(
     config_path: Path | None,
     assignments: tuple[str, ...],
@@ -214,7 +232,7 @@ def models(*, as_json: bool) -> None:
 
 
 @click.command()
-@click.argument("folder", type=click.Path(path_type=Path, file_okay=False), default="roadseg-demo")
+@click.argument("folder", type=FOLDER, default="roadseg-demo")
 @JSON
 def demo(folder: Path, *, as_json: bool) -> None:
     """Draw a synthetic city, train on it, and map the held-out part.

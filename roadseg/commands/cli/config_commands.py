@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from roadseg.commands.cli.command import load, show
+from roadseg.commands.cli.group import OrderedGroup
 from roadseg.commands.cli.options import CONFIG, JSON, SET
 from roadseg.system.text import count
 
@@ -19,7 +20,7 @@ _ALWAYS_JSON = click.option(
 )
 
 
-@click.group()
+@click.group(cls=OrderedGroup)
 def config() -> None:
     """Check, show, change or describe the config.
 

@@ -14,6 +14,7 @@ from importlib.metadata import distributions
 from pathlib import Path
 
 from roadseg.system.files import whole
+from roadseg.system.web.keys import without_keys
 
 _LARGEST_CONFIG = 2**20  # Characters; the rest of a larger config is left out.
 # Variables whose names begin so decide how a command runs; none of them is a secret.
@@ -42,7 +43,7 @@ def write_report(
     Returns:
         The file; None if no folder takes it.
     """
-    text = _text(error, words, config)
+    text = without_keys(_text(error, words, config))
     name = f"roadseg-error-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.txt"
     for folder in filter(Path.is_dir, (*folders, Path(tempfile.gettempdir()))):
         try:

@@ -7,20 +7,20 @@ from types import ModuleType
 import click
 
 from roadseg.commands.cli.command import show
-from roadseg.commands.cli.options import JSON, together
+from roadseg.commands.cli.group import OrderedGroup
+from roadseg.commands.cli.options import FOLDER, JSON, together
 
 AREA = click.option(
     "--area",
     required=True,
-    metavar="AREA",
+    metavar="FILE|BOX",
     help="Vector file with polygons, or a box in degrees: minx,miny,maxx,maxy.",
 )
 CACHE = click.option(
     "--cache",
-    type=click.Path(path_type=Path, file_okay=False),
-    metavar="FOLDER",
-    help="Folder for what has been fetched, from which the next fetch goes on "
-    "[default: roadseg/web in the cache folder of the user].",
+    type=FOLDER,
+    help="Folder for what has been fetched, from which the next fetch goes on. "
+    "[default: roadseg/web in the cache folder of the user]",
 )
 RATE = click.option(
     "--rate",
@@ -56,7 +56,7 @@ HOSTS = click.option(
 MANNERS = (CACHE, RATE, LIMIT, HEADERS, HOSTS)
 
 
-@click.group()
+@click.group(cls=OrderedGroup)
 def fetch() -> None:
     """Fetch images or roads of an area from a service.
 
@@ -75,13 +75,16 @@ def fetch() -> None:
 @AREA
 @click.option(
     "--output",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=FOLDER,
     required=True,
     metavar="FOLDER",
     help="Folder for the GeoTIFFs and their records.",
 )
 @click.option(
-    "--zoom", type=click.IntRange(min=0, max=30), help="Level of the tiles, instead of --gsd-m."
+    "--zoom",
+    type=click.IntRange(min=0, max=30),
+    metavar="LEVEL",
+    help="Level of the tiles, instead of --gsd-m.",
 )
 @click.option(
     "--gsd-m",

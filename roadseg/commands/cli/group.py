@@ -2,6 +2,8 @@
 
 import errno
 import importlib
+import re
+import shlex
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -11,8 +13,19 @@ from roadseg.commands.cli.failures import keep_words, report_failure, word_after
 from roadseg.commands.cli.logs import add_log_options, write_line
 from roadseg.commands.cli.process import INTERRUPTED, last_line
 
+# A word that is too much, or the first of several, as click says it.
+_EXTRA = re.compile(r"Got unexpected extra argument(?: \((.+)\)|s \((\S+) )")
 
-class Group(click.Group):
+
+class OrderedGroup(click.Group):
+    """A group that lists its commands in the order in which they are used."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - as click declares it
+        """Return the commands in the order in which they were added."""
+        return list(self.commands)
+
+
+class Group(OrderedGroup):
     """A group that shows errors a user can act on as one line, with their exit code."""
 
     def __init__(self, *values: Any, **options: Any) -> None:  # noqa: ANN401 - as click declares it
@@ -26,6 +39,8 @@ class Group(click.Group):
             return super().invoke(ctx)
         except click.NoSuchOption as error:
             raise _with_setting(error, ctx) from error
+        except click.UsageError as error:
+            raise _with_option(error) from error
         except (click.ClickException, click.Abort, click.exceptions.Exit):
             raise
         # An interrupt is not an error: it gets a line that says how to resume.
@@ -39,6 +54,19 @@ class Group(click.Group):
             if _is_closed_pipe(error):
                 raise
             ctx.exit(report_failure(error, ctx))
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find a command; of one that is missing here, name the group that has it."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            for name, group in self.commands.items():
+                if args[0] in getattr(group, "commands", ()):
+                    msg = f"No such command {args[0]!r}. Did you mean '{name} {args[0]}'?"
+                    raise click.UsageError(msg, ctx) from error
+            raise
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Read the options before a command; keep all words for the report of a fault."""
@@ -68,10 +96,6 @@ class Group(click.Group):
                 add_log_options(command)
                 self.purposes.setdefault(title, []).append(str(command.name))
 
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - as click declares it
-        """Return the commands in the order in which they are used."""
-        return list(self.commands)
-
 
 def _with_setting(error: click.NoSuchOption, ctx: click.Context) -> click.UsageError:
     """Return an error that names the setting of the config that an unknown option stands for."""
@@ -86,6 +110,24 @@ def _with_setting(error: click.NoSuchOption, ctx: click.Context) -> click.UsageE
     value = "VALUE" if not value or value.startswith("--") else value
     msg = f"No such option {error.option_name!r}. It is a setting: --set {key}={value}"
     return click.UsageError(msg, ctx=error.ctx)
+
+
+def _with_option(error: click.UsageError) -> click.UsageError:
+    """Return an error that names the option before which a word that is too much belongs."""
+    found = _EXTRA.match(error.message)
+    if not (found and error.ctx):
+        return error
+    word, command = shlex.quote(found[1] or found[2]), error.ctx.command
+    names = {name for each in command.params for name in each.opts}
+    if "--config" in names and word.endswith(".json"):
+        hint = f"use --config {word}"
+    elif "--images" in names:
+        hint = "use --images for images, and --labels for road labels"
+    elif "--run" in names:
+        hint = f"to choose a run folder, use --run {word}"
+    else:
+        return error
+    return click.UsageError(f"{error.message}; {hint}", error.ctx)
 
 
 def _is_closed_pipe(error: BaseException) -> bool:

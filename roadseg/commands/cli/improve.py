@@ -9,6 +9,7 @@ from roadseg.commands.cli.command import load, show, stage_command, stage_functi
 from roadseg.commands.cli.options import (
     CONFIG,
     FOLD,
+    FOLDER,
     JSON,
     LAUNCHING,
     SCHEDULER,
@@ -54,8 +55,7 @@ def quantize(
 
 
 @click.command()
-@together(CONFIG, SET, JSON)
-@click.argument("checkpoint", type=click.Path(path_type=Path, file_okay=False))
+@click.argument("checkpoint", type=FOLDER)
 @click.option(
     "--format",
     "kind",
@@ -64,15 +64,15 @@ def quantize(
     show_default=True,
     help="ONNX, OpenVINO IR, or a program of torch.export.",
 )
-@click.option(
-    "--output", type=click.Path(path_type=Path, file_okay=False), help="Folder for the export."
-)
+@click.option("--output", type=FOLDER, help="Folder for the export.")
 @click.option(
     "--batch-size",
     type=click.IntRange(min=1),
-    help="Fixed number of windows per batch (default: any number).",
+    metavar="N",
+    help="Fixed number of windows per batch. [default: any number]",
 )
 @click.option("--force", is_flag=True, help="Replace an existing export.")
+@together(CONFIG, SET, JSON)
 def export(
     config_path: Path | None,
     assignments: tuple[str, ...],
@@ -120,10 +120,10 @@ def export(
     of_config("tune", "--goal"),
     of_config("tune", "--trials"),
     click.option(
-        "--write",
+        "--output",
         type=click.Path(path_type=Path, dir_okay=False),
         metavar="FILE",
-        help="Config to write (default: tuned.json in the run folder).",
+        help="Config to write. [default: tuned.json in the run folder]",
     ),
     WORKERS,
     SCHEDULER,
@@ -136,7 +136,7 @@ def tune(
     force: bool,
     goal: str | None,
     trials: int | None,
-    write: Path | None,
+    output: Path | None,
 ) -> object:
     """Search for the graph settings with the best APLS or other score.
 
@@ -149,10 +149,10 @@ def tune(
     Examples:
       roadseg tune
       roadseg tune --goal breaks
-      roadseg tune --trials 80 --workers 8 --write better.json
+      roadseg tune --trials 80 --workers 8 --output better.json
       roadseg graph --config run/tuned.json
     """
     given = {"goal": goal, "trials": trials}
     changes = {name: value for name, value in given.items() if value is not None}
     config = config.model_copy(update={"tune": config.tune.model_copy(update=changes)})
-    return stage_function("tune", do)(config, workspace, write=write, force=force)
+    return stage_function("tune", do)(config, workspace, write=output, force=force)

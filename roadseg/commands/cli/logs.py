@@ -15,6 +15,7 @@ from roadseg.commands.cli.process import is_first
 from roadseg.errors import OutputError, RoadsegError
 from roadseg.learn.hardware.processes import may_say
 from roadseg.system import progress
+from roadseg.system.web.keys import without_keys
 
 _OPTIONS = "roadseg.logs"  # Key of Context.meta under which the log options are kept.
 _LOG_LINE, _DATE_BYTES = re.compile(rb"\d{4}-\d\d-\d\d "), 11  # Every log file begins with a date.
@@ -111,14 +112,15 @@ def send_logs(ctx: click.Context) -> None:
     logging.basicConfig(handlers=[shown, *files], force=True)
     logging.getLogger("roadseg").setLevel(logging.DEBUG if options.log else level)
     logging.captureWarnings(capture=True)
-    # Warnings of libraries, most of them of their arithmetic, are shown with --verbose alone.
+    # Warnings of libraries, as of their arithmetic and caches, are shown with --verbose alone.
     of_libraries = logging.WARNING if level < logging.INFO else logging.CRITICAL
-    logging.getLogger("py.warnings").setLevel(of_libraries)
+    for name in ("py.warnings", "matplotlib"):
+        logging.getLogger(name).setLevel(of_libraries)
     # rasterio also raises what it logs.
     logging.getLogger("rasterio").setLevel(logging.CRITICAL)
     progress.draw(wished=options.log is None or level <= logging.INFO)
     if options.log:
-        _log.debug("command: %s", shlex.join(sys.argv[1:]))
+        _log.debug("command: %s", without_keys(shlex.join(sys.argv[1:])))
 
 
 def write_line(line: str) -> None:

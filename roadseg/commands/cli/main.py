@@ -14,7 +14,7 @@ from roadseg.commands.cli import (
 )
 from roadseg.commands.cli.group import Group
 from roadseg.commands.cli.logs import LOGGING, send_logs
-from roadseg.commands.cli.process import handle_signals
+from roadseg.commands.cli.process import handle_signals, require_surroundings
 
 
 @click.group(
@@ -33,10 +33,11 @@ def main() -> None:
     Stage by stage: prepare, train --fold 0, predict, graph, evaluate, report.
 
     \b
-    Exit codes: 0 done, 1 failed, 2 usage or config, 3 a file cannot be read or written,
-    4 some scenes failed, 70 a bug in roadseg, 75 another host or process was
-    lost, 130 interrupted, 143 terminated.
+    Exit codes: 0 done, 1 failed, 2 usage or config, 3 a file cannot be read or
+    written, 4 some scenes failed, 70 a bug in roadseg, 75 another host or process
+    was lost (try again), 129 hung up, 130 interrupted, 143 terminated.
     """
+    require_surroundings()
     send_logs(click.get_current_context())
     handle_signals()
 

@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 Command = Callable[..., Any]
 Option = Callable[[Command], Command]
+
+_OF_NULL = re.compile(r" null: [^.]*\.")  # What null means in a config, which no option takes.
 
 # The room and the class of the options of each section of the config.
 _SECTIONS = {
@@ -42,6 +45,7 @@ class FieldOption(click.Option):
         field: tuple[str, str, str],
         key: str,
         metavar: str | None,
+        usual: str | None = None,
         **others: Any,  # noqa: ANN401 - of click.Option
     ) -> None:
         """Take the words of `click.Option`, and the room, the class and the name of the field.
@@ -51,11 +55,12 @@ class FieldOption(click.Option):
             field: room, class and name, such as ("learn", "ComputeOptions", "device").
             key: of the config, which counts where the option is not given; "" for none.
             metavar: what its value is called in the help; None leaves that to its type.
+            usual: the value that counts without a config; None for the default of the field.
             others: of `click.Option`.
         """
         # Click asks for type and help while it builds an option. The field is not read then, so
         # that no library is loaded before it is known which command runs.
-        self._field, self._key, self._is_made = field, key, False
+        self._field, self._key, self._usual, self._is_made = field, key, usual, False
         super().__init__(words, default=None, metavar=metavar, **others)
         self._is_made = True
 
@@ -70,13 +75,24 @@ class FieldOption(click.Option):
     def type(self, kind: click.ParamType[Any]) -> None:
         self._type = kind
 
+    def make_metavar(self, ctx: click.Context) -> str:
+        """Return what the value is called in the help: a number if nothing else is said."""
+        is_number = self.metavar is None and self.type.name.endswith("range")
+        return "NUMBER" if is_number else super().make_metavar(ctx)
+
     @property
     def help(self) -> str:
         """The description of the field, and what counts if the option is not given."""
         if not self._is_made:
             return ""
         field = _read_field(self._field)
-        return f"{field.description} [default: {self._key or field.default}]"
+        usual = field.default if self._usual is None else self._usual
+        if isinstance(usual, bool):
+            usual = "yes" if usual else "no"
+        counts = [] if usual is None else [f"default: {usual}"]
+        counts += [f"config: {self._key}"] if self._key else []
+        said = _OF_NULL.sub("", field.description or "")
+        return f"{said} [{'; '.join(counts)}]" if counts else said
 
     @help.setter  # noqa: A003 - the same
     def help(self, _text: str | None) -> None:
@@ -142,7 +158,12 @@ def _words_of(name: str) -> str:
 
 
 def of_config(
-    section: str, words: str, *, parameter: str = "", metavar: str | None = None
+    section: str,
+    words: str,
+    *,
+    parameter: str = "",
+    metavar: str | None = None,
+    usual: str | None = None,
 ) -> Option:
     """Return an option that sets a key of a section of the config for one command.
 
@@ -151,17 +172,23 @@ def of_config(
         words: how the option is written, such as "--device".
         parameter: name of the parameter of the command; empty for that of the key.
         metavar: what its value is called in the help.
+        usual: the value that counts without a config; None for the default of the field.
     """
     name = words.split("/", maxsplit=1)[0].removeprefix("--").replace("-", "_")
     room, kind = _SECTIONS[section]
     key = f"{section}.{name}"
     names = [words, parameter] if parameter else [words]
     field = (room, kind, name)
-    return click.option(*names, cls=FieldOption, field=field, key=key, metavar=metavar)
+    return click.option(*names, cls=FieldOption, field=field, key=key, metavar=metavar, usual=usual)
 
 
 def of_field(
-    room: str, kind: str, words: str, *, callback: Callable[..., None] | None = None
+    room: str,
+    kind: str,
+    words: str,
+    *,
+    metavar: str | None = None,
+    callback: Callable[..., None] | None = None,
 ) -> Option:
     """Return an option of a command that has no config; what is not given is left to the field.
 
@@ -173,17 +200,26 @@ def of_field(
         cls=FieldOption,
         field=(room, kind, name),
         key="",
-        metavar=None,
+        metavar=metavar,
         callback=callback,
         expose_value=callback is None,
     )
 
 
+class _FolderPath(click.Path):
+    """A path of a folder, which may be missing; the help calls it FOLDER."""
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path, file_okay=False)
+        self.name = "folder"
+
+
+FOLDER = _FolderPath()
 CONFIG = click.option(
     "--config",
     "config_path",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Config file (default: $ROADSEG_CONFIG, otherwise ./roadseg.json).",
+    help="Config file. [default: $ROADSEG_CONFIG, otherwise roadseg.json]",
 )
 
 
@@ -203,8 +239,8 @@ SET = click.option(
 RUN = click.option(
     "--run",
     "run_folder",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="Run folder (default: `run` in the config).",
+    type=FOLDER,
+    help="Run folder. [default: run; config: run]",
 )
 FORCE = click.option("--force", is_flag=True, help="Run again even if nothing has changed.")
 DRY_RUN = click.option(
@@ -216,6 +252,7 @@ JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON obje
 FOLD = click.option(
     "--fold",
     type=click.IntRange(min=0),
+    metavar="N",
     default=0,
     show_default=True,
     help="Number of the held-out fold.",
@@ -265,7 +302,7 @@ NETWORK_OF_FOLD = click.option(
 )
 OUTPUT = click.option(
     "--output",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=FOLDER,
     help="Folder for the results of IMAGES.",
 )
 
@@ -316,13 +353,21 @@ DEVICES = (
     of_config("compute", "--compile/--no-compile"),
 )
 FUSE = of_config("predict", "--fuse/--no-fuse")
-PREDICTING = (
-    of_config("predict", "--engine"),
-    of_config("predict", "--tta/--no-tta"),
-    of_config("predict", "--gsd"),
-    of_config("predict", "--scaling"),
-    of_config("predict", "--mask/--no-mask"),
-)
+
+
+def _predicting(usual: str | None = None) -> tuple[Option, ...]:
+    """Return options of predictions; `usual` is what counts for images of another kind."""
+    return (
+        of_config("predict", "--engine"),
+        of_config("predict", "--tta/--no-tta"),
+        of_config("predict", "--gsd", usual=usual),
+        of_config("predict", "--scaling", usual=usual),
+        of_config("predict", "--mask/--no-mask"),
+    )
+
+
+PREDICTING = _predicting()
+PREDICTING_ANY = _predicting("auto")
 
 
 def _launcher(*others: str) -> Option:
@@ -336,7 +381,9 @@ def _launcher(*others: str) -> Option:
 
 
 _BINDING = (
-    click.option("--ncores", type=click.IntRange(min=1), help="Physical cores to use."),
+    click.option(
+        "--ncores", type=click.IntRange(min=1), metavar="N", help="Physical cores to use."
+    ),
     click.option("--nodes", metavar="N,N", help="NUMA nodes to use, such as 0,1."),
     click.option(
         "--allocator",
@@ -350,6 +397,7 @@ _BINDING = (
 _PROCESSES = click.option(
     "--processes",
     type=click.IntRange(min=1),
+    metavar="N",
     help="Number of processes that train together (torchrun), each on a GPU or a part of the "
     "cores of its host.",
 )
@@ -439,12 +487,14 @@ def _shard(
     raise click.BadParameter(msg)
 
 
-SHARD = click.option(
-    "--shard",
-    metavar="I/N",
-    callback=_shard,
-    help="Process only every N-th scene, starting with the I-th; for job arrays.",
-)
+def shard_of(part: str) -> Option:
+    """Return the option for a share of the work, which consists of scenes or tiles."""
+    return click.option(
+        "--shard",
+        metavar="I/N",
+        callback=_shard,
+        help=f"Process only every N-th {part}, starting with the I-th; for job arrays.",
+    )
 
 
 def _numbers(option: str, text: str) -> tuple[int, ...]:

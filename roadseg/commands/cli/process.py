@@ -4,10 +4,13 @@ import importlib
 import os
 import signal
 import sys
+from contextlib import suppress
+from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
-from roadseg.learn.hardware.interrupts import is_compiling
+from roadseg.errors import MissingInputError
+from roadseg.learn.hardware.interrupts import SIGNALS, is_compiling
 from roadseg.learn.hardware.processes import end_now, is_watched
 
 INTERRUPTED = 128 + signal.SIGINT  # Exit code of a command that Ctrl-C ended, as shells give it.
@@ -16,6 +19,7 @@ _LAST_LINES: dict[object, str] = {
     INTERRUPTED: "interrupted; run the same command to resume\n",
     _TERMINATED: "terminated; run the same command to resume\n",
 }
+_DEFAULTS = (signal.SIG_DFL, signal.default_int_handler)
 _STDERR = 2  # Its file descriptor.
 _IMPORTING = "<frozen importlib._bootstrap>"  # The file that Python names for the code of imports.
 
@@ -33,11 +37,32 @@ def last_line(code: object) -> str:
     return "" if is_watched() or not is_first() else _LAST_LINES.get(code, "")
 
 
+def require_surroundings() -> None:
+    """Open standard streams that are closed, so that no file of ours takes their place.
+
+    Raises:
+        MissingInputError: if the working folder was removed, where some libraries cannot start.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # noqa: FBT003 - positional only
+            setattr(sys, name, open(number, "w" if number else "r", encoding="utf-8"))  # noqa: PTH123, SIM115
+    try:
+        Path.cwd()
+    except FileNotFoundError as error:
+        raise MissingInputError(
+            "the working folder was removed; change to one that exists"
+        ) from error
+
+
 def handle_signals() -> None:
-    """Let SIGTERM and SIGINT end the process in order, and bind a process of torchrun's."""
-    signal.signal(signal.SIGTERM, _end)
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, _end)
+    """Let signals to stop end the process in order, and bind a process of torchrun's."""
+    for number in SIGNALS:
+        # What the one that started this process ignores stays so, as SIGHUP under nohup.
+        if number == signal.SIGTERM or signal.getsignal(number) in _DEFAULTS:
+            signal.signal(number, _end)
     if "LOCAL_RANK" in os.environ:
         importlib.import_module("roadseg.learn.hardware.launchers").settle()
 
@@ -49,12 +74,23 @@ def _end(number: int, frame: FrameType | None) -> NoReturn:
     so does torch while it compiles.
     """
     code = 128 + number
+    if number == getattr(signal, "SIGHUP", None):
+        _leave_terminal()
     if _is_importing(frame) or is_compiling(frame):
         os.write(_STDERR, last_line(code).encode())
         end_now(code)
     if number == signal.SIGINT:
         raise KeyboardInterrupt
     sys.exit(code)
+
+
+def _leave_terminal() -> None:
+    """Let nobody read what is written from here on to a terminal that is gone."""
+    nobody = os.open(os.devnull, os.O_RDWR)
+    for number in (1, _STDERR):
+        with suppress(OSError):
+            if os.isatty(number):
+                os.dup2(nobody, number)
 
 
 def _is_importing(frame: FrameType | None) -> bool:

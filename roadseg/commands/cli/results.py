@@ -10,6 +10,7 @@ import click
 from roadseg.commands.cli.command import load, road_tool, show, tool
 from roadseg.commands.cli.options import (
     CONFIG,
+    FOLDER,
     JSON,
     RUN,
     SET,
@@ -35,8 +36,7 @@ _IMAGE = click.option(
     help="Image or folder of images for the pixel coordinates of a WKT CSV.",
 )
 _GSD = click.option(
-    "--gsd",
-    "gsd_m",
+    "--gsd-m",
     type=click.FloatRange(min=0, min_open=True),
     metavar="METRES",
     help="Pixel size in metres, for a WKT CSV without image or a raster without georeference.",
@@ -61,7 +61,7 @@ UNITS = of_field("learn", "ComputeOptions", "--units", callback=_units)
     help="CSV table to write, with a row per pair of files and one for all.",
 )
 @of_field("learn", "ComputeOptions", "--workers")
-@of_field("learn", "ComputeOptions", "--scheduler")
+@of_field("learn", "ComputeOptions", "--scheduler", metavar="ADDRESS")
 @UNITS
 @JSON
 def score(
@@ -89,7 +89,7 @@ def score(
     \b
     Examples:
       roadseg score labels.geojson run/graphs/city.gpkg
-      roadseg score truth.csv submission.csv --gsd 0.31 --json
+      roadseg score truth.csv submission.csv --gsd-m 0.31 --json
       roadseg score labels/ predicted/ --protocol sat2graph --csv scores.csv
     """
     values = {
@@ -180,9 +180,8 @@ def diff(
 @click.option("--into", type=_ROADS, required=True, metavar="MAP", help="Map to extend.")
 @click.option(
     "--output",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=FOLDER,
     required=True,
-    metavar="FOLDER",
     help="Folder to write; the results of an earlier `conflate` are replaced.",
 )
 @of_field("roads", "ConflateOptions", "--tolerance-m")
@@ -241,7 +240,7 @@ def conflate(
     type=_ROADS,
     required=True,
     metavar="PATH",
-    help="Raster of `roadseg predict`, mask, VRT, or folder of such files.",
+    help="Raster of `roadseg predict`, mask, VRT, folder of such files, or run folder.",
 )
 @of_field("roads", "AuditOptions", "--threshold")
 @of_field("roads", "AuditOptions", "--min-shift-m")
@@ -349,9 +348,9 @@ def route(
 ) -> None:
     """Find the fastest route in a GRAPH.
 
-    GRAPH is a GeoPackage or GraphML of `roadseg graph`, or any other file with road lines. Start
-    and destination are joined to the nearest point on a road. For a graph without georeference they
-    are x,y in its metres.
+    GRAPH is a GeoPackage or GraphML of `roadseg graph`, a run folder, or any other file with road
+    lines. Start and destination are joined to the nearest point on a road. For a graph without
+    georeference they are x,y in its metres.
 
     \b
     Examples:
@@ -379,7 +378,7 @@ def _file(name: str, meaning: str) -> Option:
 @click.option(
     "--output",
     type=click.Path(path_type=Path),
-    help="Folder, or a .png, .pdf or .svg file for one figure (default: plots/ in the run folder).",
+    help="Folder, or a .png, .pdf or .svg file for one figure. [default: plots/ in the run folder]",
 )
 @_file("graph", "Draw this road graph or file of lines instead of a run.")
 @_file("labels", "Draw these known roads as well.")
@@ -396,6 +395,7 @@ def _file(name: str, meaning: str) -> Option:
 @click.option(
     "--dpi",
     type=click.IntRange(min=50, max=600),
+    metavar="N",
     default=300,
     show_default=True,
     help="Dots per inch.",

@@ -7,9 +7,7 @@ import click
 
 from roadseg.commands.cli.command import load, show, tool
 from roadseg.commands.cli.failures import keep_run
-from roadseg.commands.cli.options import CONFIG, JSON, RUN, SET, together
-
-_FOLDER = click.Path(path_type=Path, file_okay=False)
+from roadseg.commands.cli.options import CONFIG, FOLDER, JSON, RUN, SET, together
 
 
 @click.command()
@@ -41,7 +39,7 @@ def status(
 
 
 @click.command()
-@click.argument("folder", type=_FOLDER, default=".")
+@click.argument("folder", type=FOLDER, default=".")
 @JSON
 def runs(folder: Path, *, as_json: bool) -> None:
     """List the runs in a FOLDER, with images, network, metrics and size.
@@ -55,7 +53,7 @@ def runs(folder: Path, *, as_json: bool) -> None:
 
 
 @click.command()
-@click.argument("folders", metavar="RUN RUN...", type=_FOLDER, nargs=-1, required=True)
+@click.argument("folders", metavar="RUN RUN...", type=FOLDER, nargs=-1, required=True)
 @click.option(
     "--output",
     type=click.Path(path_type=Path, dir_okay=False),

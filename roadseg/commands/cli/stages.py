@@ -11,6 +11,7 @@ from roadseg.commands.cli.options import (
     AREA,
     DEVICES,
     FOLD_OR_EACH,
+    FOLDER,
     FUSE,
     LAUNCHING,
     LAUNCHING_SEVERAL,
@@ -20,9 +21,9 @@ from roadseg.commands.cli.options import (
     PRECISION,
     PREDICTING,
     SCHEDULER,
-    SHARD,
     TRAINED_FOLD,
     WORKERS,
+    shard_of,
 )
 
 if TYPE_CHECKING:
@@ -103,10 +104,10 @@ def train(
     click.option(
         "--checkpoint",
         "checkpoints",
-        type=click.Path(path_type=Path, file_okay=False),
+        type=FOLDER,
         multiple=True,
-        help="Checkpoint folder of the network for IMAGES (default: that of the run). Several "
-        "are averaged.",
+        help="Checkpoint folder of the network for IMAGES; may be repeated, to average several. "
+        "[default: that of the run]",
     ),
     OUTPUT,
     click.option(
@@ -115,7 +116,7 @@ def train(
         help="Treat IMAGES as adjoining tiles of one scene with this name.",
     ),
     AREA,
-    SHARD,
+    shard_of("scene"),
     *PREDICTING,
     FUSE,
     WORKERS,
@@ -153,7 +154,10 @@ def predict(
       roadseg predict --output out --area area.geojson city.tif
     """
     if not _all_or_none(images, output) or ((mosaic or checkpoints) and not images):
-        msg = "IMAGES and --output must be used together; --checkpoint and --mosaic need both"
+        msg = (
+            "IMAGES need --output with a folder for the results, and --output, --checkpoint and "
+            "--mosaic need IMAGES; without all of them, the scenes of the run are predicted"
+        )
         raise click.UsageError(msg)
     if output is None:
         if fold is None:
@@ -186,7 +190,7 @@ def graph(
 ) -> object:
     """Turn probabilities of the run, or any IMAGES, into road graphs.
 
-    IMAGES are masks or probability rasters.
+    IMAGES are masks or probability rasters, such as `roadseg predict` writes.
 
     \b
     Examples:
@@ -195,7 +199,10 @@ def graph(
       roadseg graph --output out mask.tif --set graph.min_spur_m=15
     """
     if not _all_or_none(images, output):
-        msg = "IMAGES and --output must be used together"
+        msg = (
+            "IMAGES need --output with a folder for the results, and --output needs IMAGES; "
+            "without both, the scenes of the run are traced"
+        )
         raise click.UsageError(msg)
     if output is None:
         return stage_function("graph", do)(config, workspace, force=force)

@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING
 import click
 
 from roadseg.commands.cli.command import show, stage_command
+from roadseg.commands.cli.group import OrderedGroup
 from roadseg.commands.cli.options import (
+    FOLDER,
     FORCE,
     JSON,
     ON_ERROR,
     PRECISION,
     SCHEDULER,
-    SHARD,
     WORKERS,
+    shard_of,
 )
 from roadseg.commands.cli.results import UNITS
 
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
     from roadseg.system.workspace import Workspace
 
 _PATH = click.Path(path_type=Path)
-_FOLDER = click.Path(path_type=Path, file_okay=False)
 _KM = click.option(
     "--km",
     type=click.Choice(["1", "10", "100"]),
@@ -33,9 +34,11 @@ _KM = click.option(
     callback=lambda _ctx, _param, value: int(value),
     help="Side of the tiles in kilometres.",
 )
-_AREA_HELP = "Vector file with polygons, or minx,miny,maxx,maxy in degrees."
-_SOME_AREA = click.option("--area", "ground", metavar="AREA", help=f"Only its tiles: {_AREA_HELP}")
-_OUTPUT = click.option("--output", type=_FOLDER, required=True, help="Folder for the tiles.")
+_BOX = "a vector file with polygons, or minx,miny,maxx,maxy in degrees."
+_SOME_AREA = click.option(
+    "--area", "ground", metavar="FILE|BOX", help=f"Only tiles that touch this area: {_BOX}"
+)
+_OUTPUT = click.option("--output", type=FOLDER, required=True, help="Folder for the tiles.")
 
 
 def _command(name: str) -> ModuleType:
@@ -43,7 +46,7 @@ def _command(name: str) -> ModuleType:
     return importlib.import_module(f"roadseg.commands.tiles.{name}")
 
 
-@click.group()
+@click.group(cls=OrderedGroup)
 def tiles() -> None:
     """Make the network of a country tile by tile.
 
@@ -59,11 +62,9 @@ def tiles() -> None:
 
 
 @tiles.command("list")
-@click.option("--area", "ground", required=True, metavar="AREA", help=_AREA_HELP)
+@click.option("--area", "ground", required=True, metavar="FILE|BOX", help=f"The area: {_BOX}")
 @_KM
-@click.option(
-    "--folder", type=_FOLDER, help="Also tell which of the tiles are done in this folder."
-)
+@click.option("--folder", type=FOLDER, help="Also show which of the tiles are done in this folder.")
 @click.option(
     "--output", type=_PATH, metavar="FILE", help=".gpkg or .geojson of the tiles to write."
 )
@@ -84,10 +85,10 @@ def list_tiles(
     _OUTPUT,
     _SOME_AREA,
     click.option(
-        "--tile", "names", multiple=True, metavar="ID", help="Only this tile; repeatable."
+        "--tile", "names", multiple=True, metavar="ID", help="Only this tile; may be repeated."
     ),
     _KM,
-    SHARD,
+    shard_of("tile"),
     PRECISION,
     WORKERS,
     SCHEDULER,
@@ -153,7 +154,7 @@ def cut(network: Path, *, output: Path, km: int, force: bool, as_json: bool) -> 
 
 
 @tiles.command()
-@click.argument("folder", type=_FOLDER)
+@click.argument("folder", type=FOLDER)
 @click.argument("target", type=_PATH)
 @_SOME_AREA
 @UNITS

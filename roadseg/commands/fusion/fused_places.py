@@ -16,6 +16,7 @@ from roadseg.errors import DataError
 from roadseg.learn.inference.jobs import Need
 from roadseg.learn.inference.tasks import SceneToPredict
 from roadseg.raster.windows import Rows, cut_blocks
+from roadseg.roads.graph.groups import linked
 from roadseg.roads.masks.fusion import FusedImage, fuse, images_tags
 from roadseg.roads.masks.image_dates import without_day
 from roadseg.roads.masks.mask_files import read_raster_key
@@ -28,6 +29,7 @@ from roadseg.system.workspace import Fold, FoldOrEach
 
 _BLOCK_PX = 1024  # Side of the blocks that are fused at once.
 _METHOD = 1  # It rises when the same images would be fused differently.
+_TOLD_PX = 0.5  # Pixels; smaller shifts are logged with -v only.
 _log = logging.getLogger(__name__)
 
 Images = dict[str, Path]
@@ -154,6 +156,12 @@ class FusedPlaces:
         self.is_part = True
         return {name: images[name] for names in groups[number - 1 :: count] for name in names}
 
+    def describe(self, images: Images) -> list[SceneToPredict]:
+        """Return the places that can be fused, without doing it."""
+        found = self._places(self.job.describe(images))
+        self.failed = self.job.failed
+        return [place.scene for place in found]
+
     def need(self, images: Images, *, force: bool) -> Need:
         """Return what predicting and fusing them takes, and raise what would stop it."""
         described = self.job.describe(images)
@@ -218,12 +226,14 @@ def files_of_place(place: Place) -> TaskFiles:
 
 def _groups(places: Sequence[list[str]]) -> list[list[str]]:
     """Join the images of places that share some, in the order of the names."""
-    groups: list[set[str]] = []
-    for names in places:
-        shared = [group for group in groups if not group.isdisjoint(names)]
-        groups = [group for group in groups if group not in shared]
-        groups.append(set(names).union(*shared))
-    return sorted(map(sorted, groups))
+    names = sorted({name for of_place in places for name in of_place})
+    number = {name: row for row, name in enumerate(names)}
+    pairs = [(number[of_place[0]], number[name]) for of_place in places for name in of_place]
+    group = linked(np.array(pairs, dtype=np.int64).reshape(-1, 2), nodes=len(names))
+    groups: dict[int, list[str]] = {}
+    for name, at in zip(names, group.tolist(), strict=True):
+        groups.setdefault(at, []).append(name)
+    return list(groups.values())
 
 
 def fuse_place(place: Place) -> None:
@@ -235,7 +245,9 @@ def fuse_place(place: Place) -> None:
     """
     images = _aligned(place)
     for image in images:
-        _log.info(
+        is_off = max(map(abs, image.shift_px)) >= _TOLD_PX
+        _log.log(
+            logging.INFO if is_off else logging.DEBUG,
             "place %s: %s is offset by %.1f px down and %.1f px right from the median of its "
             "images; corrected",
             *(place.scene.name, image.path.stem),

@@ -6,7 +6,7 @@ import numpy as np
 import shapely
 
 from roadseg.dataset.footprints import overlapping_pairs
-from roadseg.raster.grid import Grid, reproject
+from roadseg.raster.grid import Grid
 
 # Share of the smaller of two images from which on they are fused where both have data. Adjoining
 # tiles overlap less.
@@ -58,6 +58,6 @@ def _shares(grid: Grid, others: Sequence[Grid]) -> list[float]:
     """Return how much of each other image lies on the ground of one image, 0 to 1."""
     shares = []
     for other in others:
-        (outline,) = reproject(np.array([other.footprint]), other.crs, grid.metric_crs)
+        outline = other.footprint_in(grid.metric_crs)
         shares.append(float(shapely.intersection(outline, grid.footprint_m).area / outline.area))
     return shares

@@ -20,6 +20,7 @@ from roadseg.roads.masks.probabilities import open_probability
 from roadseg.roads.options import AuditOptions
 from roadseg.system.text import Summary, count, counted, table
 from roadseg.system.units import road_unit, roads, short_text
+from roadseg.system.workspace import Workspace
 
 _WORST = 10  # Ways that the summary names.
 _USUAL = AuditOptions()
@@ -87,7 +88,8 @@ class AuditSummary(Summary):
         parts = [table(rows, right=(1, 2, 3, 4)), self._remarks()]
         if self.worst:
             parts.append(f"ways to look at first:\n{_worst_table(self.worst)}")
-        files = [f"{name}: {path}" for name, path in self._files() if path]
+        written = {"output": self.output, "page": self.page}
+        files = [f"{name}: {path}" for name, path in written.items() if path]
         parts += ["\n".join(files)] if files else []
         return "\n\n".join(parts)
 
@@ -101,9 +103,6 @@ class AuditSummary(Summary):
         if self.outside:
             lines.append(f"outside the rasters: {count(self.outside, 'way')}")
         return "\n".join(lines)
-
-    def _files(self) -> list[tuple[str, str | None]]:
-        return [("output", self.output), ("page", self.page)]
 
 
 def run(
@@ -147,6 +146,8 @@ def open_rasters(path: Path) -> list[Raster]:
     Raises:
         DataError: there is none, one cannot be read, or one has no georeference.
     """
+    of_run = Workspace(path).probabilities
+    path = of_run if of_run.is_dir() else path
     return list(map(_open_placed, image_paths([str(path)], setting="--probabilities")))
 
 

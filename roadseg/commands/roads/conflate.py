@@ -16,16 +16,15 @@ from roadseg.roads.conflation.new_roads import NewRoads
 from roadseg.roads.conflation.obstacles import Obstacles
 from roadseg.roads.formats.any_roads import (
     DrawnRoads,
-    PixelPlacement,
     check_nearness,
     common_crs,
     graph_drawn,
     place_roads,
-    read_drawn,
+    read_one_place,
 )
 from roadseg.roads.formats.files import write_gpkg
 from roadseg.roads.formats.osm_ways import MOST_LETTERS, classes, source_of
-from roadseg.roads.formats.pairing import RoadSource, find_sources
+from roadseg.roads.formats.pairing import RoadSource
 from roadseg.roads.graph.road_graph import DECIMALS, RoadGraph, unique_pairs
 from roadseg.roads.labels.highways import highway_class
 from roadseg.roads.labels.traffic import SPEED_KNOWN
@@ -140,7 +139,7 @@ def run(
             that `conflate` did not write, or one that it reads.
         OutputError: the folder cannot be written.
     """
-    return add_roads(read_roads(predicted), into, output=output, options=options)
+    return add_roads(read_one_place(predicted), into, output=output, options=options)
 
 
 def add_roads(
@@ -190,21 +189,6 @@ def _refuse_other_files(output: Path) -> None:
         )
 
 
-def read_roads(path: Path) -> DrawnRoads:
-    """Read the roads of a file of one place, in a coordinate system.
-
-    Raises:
-        DataError: they cannot be read.
-    """
-    sources = list(find_sources(path).values())
-    if len(sources) != 1 or sources[0].table:
-        raise DataError(
-            f"{path}: expected the roads of one place in a coordinate system, found "
-            f"{'lines in pixels' if sources and sources[0].table else count(len(sources), 'place')}"
-        )
-    return read_drawn(sources[0], PixelPlacement({}))
-
-
 def read_map(path: Path, predicted: DrawnRoads) -> MapRoads:
     """Read a map; of an OpenStreetMap file the part around predicted roads.
 
@@ -213,7 +197,7 @@ def read_map(path: Path, predicted: DrawnRoads) -> MapRoads:
         ConfigError: osmium is not installed.
     """
     if not path.name.lower().endswith(OSM_SUFFIXES):
-        return MapRoads(read_roads(path), None)
+        return MapRoads(read_one_place(path), None)
     if not path.is_file():
         found = "is a folder" if path.is_dir() else "does not exist"
         raise DataError(f"{path} {found}; expected a file of OpenStreetMap data")

@@ -3,8 +3,6 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
 from roadseg.errors import ConfigError, DataError
 from roadseg.roads.formats.any_roads import (
     DEFAULT_SPEED_MPH,
@@ -17,7 +15,7 @@ from roadseg.roads.formats.any_roads import (
 from roadseg.roads.formats.by_suffix import FORMATS, check_formats, format_of
 from roadseg.roads.formats.pairing import only_source
 from roadseg.roads.graph.road_graph import RoadGraph
-from roadseg.roads.labels.traffic import SPEED_KNOWN, SPEED_SOURCE, is_assumed
+from roadseg.roads.labels.traffic import assumed_speeds
 from roadseg.roads.speeds import KPH_PER_MPH
 from roadseg.system.files import is_virtual
 from roadseg.system.text import Summary, count
@@ -115,10 +113,6 @@ def _read(path: Path, image: Path | None, gsd_m: float | None) -> DrawnRoads:
 
 def _assumed_share(graph: RoadGraph) -> float:
     """Return the share of the length with speeds that no file states and no pixel showed."""
-    is_default = np.zeros(len(graph.lines), dtype=bool)
-    if SPEED_KNOWN in graph.attributes:
-        is_default = graph.attributes[SPEED_KNOWN] == 0
-    elif SPEED_SOURCE in graph.attributes:
-        is_default = is_assumed(graph.attributes[SPEED_SOURCE])
+    is_default = assumed_speeds(graph.attributes, len(graph.lines))
     total = float(graph.length_m.sum())
     return round(float(graph.length_m[is_default].sum()) / total, 6) if total else 0.0

@@ -1,28 +1,22 @@
 """diff: the roads that one network has and the other lacks. Reads both sides, writes layers."""
 
-import errno
-import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import pyogrio
-from pyogrio.errors import DataLayerError, DataSourceError, FeatureError
-
-from roadseg.errors import ConfigError, DataError
+from roadseg.errors import ConfigError
 from roadseg.roads.formats.any_roads import (
     DrawnRoads,
-    PixelPlacement,
     check_nearness,
     common_crs,
     place_roads,
-    read_drawn,
+    read_one_place,
 )
-from roadseg.roads.formats.pairing import only_source
+from roadseg.roads.formats.layers import write_gpkg_layers
 from roadseg.roads.formats.tables import edge_table
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.metrics.differences import missing_roads
 from roadseg.roads.options import DiffOptions
-from roadseg.system.files import whole, write_error
+from roadseg.system.files import whole
 from roadseg.system.progress import counted
 from roadseg.system.text import Summary, count
 from roadseg.system.units import road_unit, roads
@@ -110,10 +104,10 @@ def run(
     if output is not None and output.suffix.lower() != ".gpkg":
         raise ConfigError(f"--output {output}: use a file name that ends in .gpkg")
     paths = counted((reference, predicted), "read", total=2, unit="sides")
-    labels, prediction = [_read(path) for path in paths]
+    labels, prediction = [read_one_place(path) for path in paths]
     (theirs, ours), missing = find_missing(prediction, labels, limits)
     if output is not None:
-        _write(output, missing)
+        write_missing(output, missing)
     return DiffSummary(
         predicted=_side(predicted, theirs, missing[IN_REFERENCE]),
         reference=_side(reference, ours, missing[IN_PREDICTED]),
@@ -149,12 +143,17 @@ def find_missing(
     return (theirs, ours), missing
 
 
-def _read(path: Path) -> DrawnRoads:
-    """Read the roads of a file of one place, in a coordinate system."""
-    source = only_source(path)
-    if source.table:
-        raise DataError(f"{path}: its lines are in pixels; use roads with a coordinate system")
-    return read_drawn(source, PixelPlacement({}))
+def write_missing(path: Path, missing: dict[str, RoadGraph]) -> None:
+    """Write missing roads as GeoPackage, by layer.
+
+    Raises:
+        OutputError: if the file cannot be written.
+    """
+    tables = {
+        name: edge_table(graph).drop(columns=_NO_ATTRIBUTES) for name, graph in missing.items()
+    }
+    with whole(path) as partial:
+        write_gpkg_layers(partial, tables)
 
 
 def _without_guesses(drawn: DrawnRoads, graph: RoadGraph) -> RoadGraph:
@@ -165,24 +164,3 @@ def _without_guesses(drawn: DrawnRoads, graph: RoadGraph) -> RoadGraph:
 def _side(path: Path, graph: RoadGraph, missing: RoadGraph) -> SideSummary:
     road_km, only_km = float(graph.length_m.sum()) / 1000, float(missing.length_m.sum()) / 1000
     return SideSummary(str(path), road_km, road_km - only_km, only_km, len(missing.lines))
-
-
-def _write(path: Path, layers: dict[str, RoadGraph]) -> None:
-    with whole(path) as partial:
-        for number, (name, graph) in enumerate(layers.items()):
-            table = edge_table(graph).drop(columns=_NO_ATTRIBUTES)
-            try:
-                pyogrio.write_dataframe(
-                    table,
-                    partial,
-                    layer=name,
-                    driver="GPKG",
-                    geometry_type="LineString",
-                    append=number > 0,
-                )
-                layer = pyogrio.read_info(partial, layer=name)
-            except (DataSourceError, DataLayerError, FeatureError) as error:
-                raise write_error(partial, str(error)) from error
-            if not layer["capabilities"]["fast_spatial_filter"]:
-                # GDAL says nothing of a full disk, but leaves out the index that it writes last.
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

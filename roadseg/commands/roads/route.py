@@ -28,7 +28,7 @@ from roadseg.roads.graph.road_graph import TRAVEL_TIME, RoadGraph
 from roadseg.roads.graph.routing import add_node, find_way, line_of
 from roadseg.roads.graph.shortest_paths import Weight
 from roadseg.roads.labels.roads import extent_degrees
-from roadseg.roads.labels.traffic import SPEED_KNOWN, SPEED_SOURCE, is_assumed
+from roadseg.roads.labels.traffic import assumed_speeds
 from roadseg.roads.options import RouteOptions
 from roadseg.system.text import Summary, count, first, table
 from roadseg.system.units import (
@@ -182,7 +182,7 @@ def find_route(
         length_m=float(way.length_m.sum()),
         edges=len(way.lines),
         inferred_share=_inferred_share(way),
-        assumed_share=_share(way, _assumed(way)),
+        assumed_share=_share(way, assumed_speeds(way.attributes, len(way.lines))),
         from_road_m=from_road_m,
         to_road_m=to_road_m,
         sections=list(_sections(way)),
@@ -315,15 +315,6 @@ def _inferred_share(way: RoadGraph) -> float | None:
     if "inferred" not in way.attributes:
         return None
     return _share(way, way.attributes["inferred"] == 1)
-
-
-def _assumed(way: RoadGraph) -> Bools:
-    """Return on which edges no speed is stated."""
-    if SPEED_KNOWN in way.attributes:
-        return np.asarray(way.attributes[SPEED_KNOWN] == 0)
-    if SPEED_SOURCE in way.attributes:
-        return is_assumed(way.attributes[SPEED_SOURCE])
-    return np.zeros(len(way.lines), dtype=bool)
 
 
 def _share(way: RoadGraph, chosen: Bools) -> float:

@@ -9,7 +9,7 @@ from roadseg.commands.services.images.capabilities import (
     query_of,
     read_xml,
 )
-from roadseg.commands.services.images.fetching import Fetch, FetchSummary, Wish
+from roadseg.commands.services.images.fetching import Fetch, FetchSummary, Wish, joined_summary
 from roadseg.commands.services.images.from_rasters import fetch_rasters
 from roadseg.commands.services.images.from_tiles import fetch_template, fetch_tiles, names_of
 from roadseg.commands.services.images.rasters import RemoteRaster, is_raster
@@ -27,6 +27,7 @@ from roadseg.system.web.client import Client, Manners
 from roadseg.system.web.keys import with_keys, without_keys
 
 _JSON_SUFFIXES = (".json", ".geojson")
+_PICTURE_SUFFIXES = (".png", ".jpg", ".jpeg", ".webp")
 _KINDS = (
     "a template of tiles, the address of a WMTS, a WMS or a raster, or a STAC item, collection or "
     "search"
@@ -48,11 +49,11 @@ def run(wish: Wish, *, dry_run: bool = False, manners: Manners | None = None) ->
         DataError: if the service cannot be read, or has nothing in the area.
         OutputError: if an image cannot be written.
     """
+    _check(wish)
     area = read_area(wish.area)
     polite = manners or Manners(per_second=wish.rate, hosts=frozenset(wish.hosts))
-    home = wish.source.removeprefix(PREFIX)
     client = Client(
-        home=home if urlsplit(with_keys(home)).scheme in {"http", "https"} else "",
+        home=wish.source.removeprefix(PREFIX),
         extra=wish.headers,
         manners=polite,
         # A plan is an estimate; this is where it ends if that was far off.
@@ -61,6 +62,17 @@ def run(wish: Wish, *, dry_run: bool = False, manners: Manners | None = None) ->
     cache = Cache(with_home(wish.cache) if wish.cache else usual_cache())
     with client:
         return _fetch(Fetch(wish, area, client, cache, dry_run))
+
+
+def _check(wish: Wish) -> None:
+    """Refuse options that contradict each other."""
+    if wish.zoom is not None and wish.gsd_m is not None:
+        raise ConfigError("--zoom and --gsd-m: both choose the size of the pixels; give one")
+    if wish.name is not None and (Path(wish.name).name != wish.name or wish.name.startswith(".")):
+        raise ConfigError(
+            f"--name {wish.name}: expected the name of a file without folders; --output names the "
+            "folder"
+        )
 
 
 def _fetch(fetch: Fetch) -> FetchSummary:
@@ -76,6 +88,11 @@ def _fetch(fetch: Fetch) -> FetchSummary:
         return fetch_rasters(fetch, [RemoteRaster(wish.source, name or "image", "raster")])
     if "://" not in address:
         raise ConfigError(f"{without_keys(wish.source):.200}: expected {_KINDS}")
+    if urlsplit(address).path.lower().endswith(_PICTURE_SUFFIXES):
+        raise ConfigError(
+            f"{without_keys(wish.source):.200}: expected a template of tiles, with {{z}}, {{x}} "
+            "and {y} in the places of the zoom, column and row of a tile"
+        )
     return _fetch_service(fetch)
 
 
@@ -100,8 +117,13 @@ def _fetch_service(fetch: Fetch) -> FetchSummary:
         choose = wms_service
     else:
         raise DataError(f"{without_keys(address)}: found XML <{root.tag}>, expected {_KINDS}")
-    service = choose(root, address, fetch.area, layer=wish.layer, zoom=wish.zoom, gsd_m=wish.gsd_m)
-    return fetch_tiles(fetch, service, *names_of(address, service))
+    summaries = []
+    for side in fetch.sides():
+        service = choose(
+            root, address, side.area, layer=wish.layer, zoom=wish.zoom, gsd_m=wish.gsd_m
+        )
+        summaries.append(fetch_tiles(side, service, *names_of(address, service)))
+    return joined_summary(summaries)
 
 
 def _read_service(answer: Answer) -> Element | None:

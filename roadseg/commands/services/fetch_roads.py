@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pyproj import Geod
+from pyproj import CRS, Geod
 
 from roadseg.arrays import Lines
 from roadseg.errors import ConfigError, DataError
+from roadseg.raster.grid import DEGREES, reproject
 from roadseg.roads.formats.extras import check_package
-from roadseg.roads.formats.label_layers import DRIVERS, write_label_layer
+from roadseg.roads.formats.layers import LABEL_DRIVERS, write_label_layer
 from roadseg.roads.labels.areas import Area, read_area
 from roadseg.roads.labels.origins import (
     OSM_CREDIT,
@@ -41,10 +42,11 @@ LIMIT_KM2 = 10_000.0
 _log = logging.getLogger(__name__)
 
 _EARTH = Geod(ellps="WGS84")
+_EQUAL_AREA = CRS.from_epsg(6933)
 _OVERTURE_CREDIT = f"{OSM_CREDIT}, Overture Maps Foundation"
 # Overpass is slow to begin an answer, and has few places for each user.
 MANNERS = Manners(per_second=1.0, tries=5, first_wait_s=3.0, quiet_s=TIMEOUT_S + 30.0)
-_SUFFIXES = (*DRIVERS, *PARQUET_SUFFIXES, *OSM_SUFFIXES)
+_SUFFIXES = (*LABEL_DRIVERS, *PARQUET_SUFFIXES, *OSM_SUFFIXES)
 
 
 @dataclass(frozen=True)
@@ -166,9 +168,8 @@ def run(wish: RoadWish) -> FetchRoadsSummary:
 
 
 def _km2(area: Area) -> float:
-    return (
-        sum(abs(_EARTH.geometry_area_perimeter(polygon)[0]) for polygon in area.degrees.geoms) / 1e6
-    )
+    # Geodesics around half of the earth and more would take the shorter way.
+    return float(reproject(np.array([area.degrees]), DEGREES, _EQUAL_AREA)[0].area) / 1e6
 
 
 def _check(wish: RoadWish) -> None:
@@ -188,7 +189,7 @@ def _check(wish: RoadWish) -> None:
     if _is_osm(output) and _is_overture(wish.source):
         raise ConfigError(
             f"--output {output}: Overture has no ids of OpenStreetMap; use a file name that ends "
-            f"in {', '.join((*DRIVERS, *PARQUET_SUFFIXES))}"
+            f"in {', '.join((*LABEL_DRIVERS, *PARQUET_SUFFIXES))}"
         )
     if _is_osm(output) or _is_file(wish.source):
         check_package("osmium", needed_by="OpenStreetMap data", otherwise="use .gpkg and Overpass")

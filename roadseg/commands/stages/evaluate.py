@@ -219,7 +219,7 @@ def _in_units(metric: str) -> tuple[float, str]:
     if metric.endswith("_m"):
         return short(1.0), f" {short_unit()}"
     if metric == "connectivity":
-        return 1.0, " (labels: 1)"
+        return 1.0, " (1: as connected as the labels)"
     return 1.0, " degrees" if metric.endswith("_deg") else ""
 
 

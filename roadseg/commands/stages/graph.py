@@ -104,17 +104,22 @@ class GraphSummary(Summary):
     failed: dict[str, str] = field(default_factory=dict)
     outside: int = 0
 
+    @property
+    def network(self) -> str:
+        """How large and how well connected the network of scenes that touch is, and its file."""
+        of = _parts(self.joined_parts, self.joined_largest_km, self.joined_km)
+        return f"{road_text(self.joined_km)} in {NETWORK}.gpkg, {of}"
+
     def __str__(self) -> str:
         """Return the figures in a sentence."""
         roads = f"{road_text(self.road_km)} of roads in {count(len(self.scenes), 'scene')}"
         graphs = f"{self.nodes} nodes, {self.edges} edges ({self.inferred} across gaps)"
-        if self.parts:
+        # Where all scenes are joined, only the parts of their network say how well it is connected.
+        if self.parts and len(self.joined) < len(self.scenes):
             graphs += f", {_parts(self.parts, self.largest_km, self.road_km)}"
         parts = [f"{roads}: {graphs}", self.folder]
         if self.joined:
-            of = _parts(self.joined_parts, self.joined_largest_km, self.joined_km)
-            network = f"one network of {road_text(self.joined_km)} in {NETWORK}.gpkg"
-            parts.append(f"{len(self.joined)} adjoining scenes form {network}: {of}")
+            parts.append(f"{len(self.joined)} adjoining scenes form one network: {self.network}")
         if self.precision is not None:
             share = self.road_km / self.found_km if self.found_km else 0.0
             parts.append(f"precision {self.precision:g} keeps {share:.0%} of the roads")

@@ -5,13 +5,14 @@ loading what the stages need to work, such as torch.
 """
 
 import importlib
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 from roadseg.config import Config
-from roadseg.dataset.sets import SceneSet, Source, find_sources
+from roadseg.dataset.sets import SceneSet, find_scenes, find_sources
 from roadseg.errors import ConfigError, DataError, MissingInputError
 from roadseg.learn.options import TrainOptions
 from roadseg.raster.options import ImageryOptions
@@ -30,6 +31,8 @@ from roadseg.system.workspace import NETWORK, SUBMISSION, Fold, FoldOrEach, Work
 if TYPE_CHECKING:
     from roadseg.raster.extents import ScenePart
 
+# Options of imagery by which prepare and train read the same pixels.
+_READ_BY = ("bands", "crs", "gsd_m", "nodata")
 # First weights of an encoder that are what they are called, wherever they come from.
 _WORDS = (None, "auto", "imagenet")
 _BEFORE_REPORT = ("prepare", "split", "train", "predict", "graph", "evaluate")
@@ -119,9 +122,9 @@ def sources_of(config: Config, workspace: Workspace) -> Sources:
         if of.imagery.crs is not None:  # pyproj is slow to import.
             grid = importlib.import_module("roadseg.raster.grid")
             grid.crs_setting(of.imagery.crs, f"{of.key or 'imagery.'}crs")
-    all_found = find_sources(config.sets)
-    parts = _parts(config, all_found)
-    found = {name: all_found[name] for name in parts}
+    scenes = find_scenes(config.sets)
+    found = find_sources(scenes, within=config.imagery.area)
+    parts = {name: source.part for name, source in found.items()}
     images = {name: source.image for name, source in found.items()}
     labels = {name: source.labels for name, source in found.items()}
     areas = {name: source.area for name, source in found.items()}
@@ -138,19 +141,8 @@ def sources_of(config: Config, workspace: Workspace) -> Sources:
                 "use another folder (`run` in the config, or --run)"
             )
     sets = {name: source.of for name, source in found.items()}
-    outside = len(all_found) - len(found)
+    outside = sum(len(each) for _, each in scenes) - len(found)
     return Sources(images, labels, sets, areas, parts, fingerprints(paths), outside)
-
-
-def _parts(config: Config, found: Mapping[str, Source]) -> Mapping[str, "ScenePart | None"]:
-    """Return the scenes in the area to work in, each with the part of it that is in there."""
-    if config.imagery.area is None:  # What reads areas is slow to import.
-        return dict.fromkeys(found)
-    scene_parts = importlib.import_module("roadseg.dataset.scene_parts")
-    images = {name: source.image for name, source in found.items()}
-    imagery = {name: source.of.imagery for name, source in found.items()}
-    parts = scene_parts.parts_of_scenes(images, imagery, within=config.imagery.area)
-    return cast("Mapping[str, ScenePart | None]", parts)
 
 
 def area_from(config: Config) -> dict[str, str]:
@@ -165,8 +157,7 @@ def made_of_sources(config: Config, sources: Sources) -> MadeFrom:
     """Return what prepare makes masks and chips from."""
     held = sources.held
     return {
-        "settings": _settings(config.imagery, config.labels)
-        | {f"set {of.name}": _settings(of.imagery, of.labels) for of in config.sets if of.name},
+        "settings": _settings(config),
         "inputs": {
             **area_from(config),
             **{f"image of {name}": held[path] for name, path in sources.images.items()},
@@ -181,8 +172,13 @@ def made_of_sources(config: Config, sources: Sources) -> MadeFrom:
     }
 
 
-def _settings(imagery: ImageryOptions, labels: LabelOptions) -> dict[str, Any]:
-    """Return the settings of images and labels that decide about what is made of them."""
+def _settings(config: Config) -> dict[str, Any]:
+    """Return the settings of images and labels, and of each set, that decide about masks."""
+    own = {f"set {of.name}": _settings_of(of.imagery, of.labels) for of in config.sets if of.name}
+    return _settings_of(config.imagery, config.labels) | own
+
+
+def _settings_of(imagery: ImageryOptions, labels: LabelOptions) -> dict[str, Any]:
     return {
         "imagery": imagery.model_dump(mode="json", exclude={"licence", "images", "sets", "area"}),
         "labels": labels.model_dump(mode="json", exclude={"licence", "roads", "area"}),
@@ -236,8 +232,13 @@ def fold_file(config: Config) -> Path:
 
 
 def train_from(config: Config, workspace: Workspace, fold: Fold) -> MadeFrom:
-    """Return what the training of a fold learns from."""
+    """Return what the training of a fold learns from.
+
+    Raises:
+        DataError: if images would be read in another way than when their masks were made.
+    """
     dealt = require(workspace.record("split"), made_by="split")
+    _require_read_as_prepared(config, workspace.record("prepare"))
     earlier = read_record(workspace.train_record(fold))
     first = {
         # Weights that a training began with may go: what they were is then taken from its record.
@@ -249,6 +250,29 @@ def train_from(config: Config, workspace: Workspace, fold: Fold) -> MadeFrom:
         | {"fold": fold}
         | {f"weight of {of.name}": of.weight for of in config.sets if of.name},
         "inputs": {_OF_SPLIT: read_stage_key(dealt), **first},
+    }
+
+
+def _require_read_as_prepared(config: Config, path: Path) -> None:
+    prepared = read_record(path)
+    before, now = _read_by(prepared.settings if prepared else {}), _read_by(_settings(config))
+    for name in before.keys() & now.keys():
+        if before[name] != now[name]:
+            raise DataError(
+                f"{path}: found {name} {json.dumps(before[name])}, expected "
+                f"{json.dumps(now[name])} as in the config; run `roadseg prepare` again, or set "
+                "it as it was"
+            )
+
+
+def _read_by(settings: Mapping[str, Any]) -> dict[str, object]:
+    """Return the options of settings by which images are read, also those of sets, by name."""
+    sets = {f" of {name}": of for name, of in settings.items() if name.startswith("set ")}
+    return {
+        f"imagery.{key}{name}": of["imagery"][key]
+        for name, of in {"": settings, **sets}.items()
+        for key in _READ_BY
+        if key in of.get("imagery", {})
     }
 
 

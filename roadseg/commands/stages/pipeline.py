@@ -54,8 +54,14 @@ class RunSummary(Summary):
 
     def __str__(self) -> str:
         """Return the metrics, and where the results are."""
+        mapped, scenes = len(self.stages["graph"].scenes), self.stages["prepare"].scenes
+        more = (
+            f"mapped            {mapped} of {scenes} scenes, those with held-out chips; for all: "
+            "roadseg run --set predict.scenes=all\n"
+        )
         return (
             f"{self.stages['evaluate']}\n"
+            f"{more if mapped < scenes else ''}"
             f"graphs            {self.graphs}\n"
             f"pictures          {self.pictures}\n"
             f"report            {self.report}"

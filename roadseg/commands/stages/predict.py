@@ -15,7 +15,7 @@ from roadseg.config import Config
 from roadseg.dataset.chips import ChipList, ChipRecord, read_chips
 from roadseg.dataset.held_out import folds_of_scenes, read_fold_chips
 from roadseg.dataset.scene_parts import parts_of_scenes
-from roadseg.errors import ConfigError, DataError, MissingInputError
+from roadseg.errors import ConfigError, DataError, MissingInputError, RoadsegError
 from roadseg.learn.inference.jobs import PredictionJob, mask_path
 from roadseg.learn.inference.tasks import read_alike, weights_of
 from roadseg.learn.network.starter import checkpoint_folder
@@ -24,8 +24,9 @@ from roadseg.raster.mosaic import mosaic_text, write_mosaic
 from roadseg.raster.options import ImageryOptions
 from roadseg.raster.sources import find_images, image_paths
 from roadseg.roads.masks.fusion import IMAGES, image_path
+from roadseg.roads.masks.mask_files import read_raster_key
 from roadseg.system.dry_runs import Amount, Plan, files, plan_stage
-from roadseg.system.locks import hold
+from roadseg.system.locks import hold, turn
 from roadseg.system.stage_records import StageRecord, read_record
 from roadseg.system.text import Summary, count
 from roadseg.system.workspace import Fold, FoldOrEach, Workspace
@@ -83,7 +84,8 @@ def run(
     With fold "each" every chip is of the network that held it out, so that no network shows what
     it has learned.
 
-    A shard is a part of the work: it leaves no record, which is for the command without one.
+    A shard is a part of the work. The last one to end finds the rasters of all, and finishes the
+    record as the command without shards does.
     """
     record = _record(config, workspace, fold)
     if not force and (done := record.summary()):
@@ -92,18 +94,41 @@ def run(
     touched = _in_area(config, found, config.imagery_of(read_chips(workspace.chips).set_of))
     job = _job_of_run(config, workspace, fold)
     scenes, outside = _part(job, touched, shard), len(found) - len(touched)
-    with _held(job, scenes):
-        if shard is not None:
-            return _summary(job, scenes, outside=outside, force=force)
-        record.begin()
-        summary = _summary(job, scenes, outside=outside, force=force)
-        outputs = list(map(workspace.probability, summary.scenes))
-        if config.predict.mask:
-            outputs += [mask_path(job.folder, name) for name in summary.scenes]
-        fused = {name for names in summary.images_of.values() for name in names}
-        outputs += [image_path(job.folder, name) for name in sorted(fused)]
-        record.finish(summary, outputs)
+    if shard is None:
+        with _held(job, scenes):
+            record.begin()
+            summary = _summary(job, scenes, outside=outside, force=force)
+            record.finish(summary, _outputs(config, job, summary))
         return summary
+    with turn(workspace.root):
+        record.begin_part()
+    with _held(job, scenes):
+        summary = _summary(job, scenes, outside=outside, force=force)
+    with turn(workspace.root):
+        record.end_part()
+        whole = _job_of_run(config, workspace, fold)
+        if _is_there(whole, touched):
+            of_all = _summary(whole, touched, outside=outside, force=False)
+            record.finish(of_all, _outputs(config, whole, of_all))
+    return summary
+
+
+def _is_there(job: AnyJob, scenes: dict[str, Path]) -> bool:
+    """Return whether nothing is left to predict; what fails is for its own shard to tell."""
+    try:
+        found = job.describe(scenes)
+    except RoadsegError:
+        return False
+    return not job.failed and all(read_raster_key(scene.path) == scene.key for scene in found)
+
+
+def _outputs(config: Config, job: AnyJob, summary: PredictSummary) -> list[Path]:
+    """Return the files of a prediction without which it has to run again."""
+    outputs = [job.folder / f"{name}.tif" for name in summary.scenes]
+    if config.predict.mask:
+        outputs += [mask_path(job.folder, name) for name in summary.scenes]
+    fused = {name for names in summary.images_of.values() for name in names}
+    return outputs + [image_path(job.folder, name) for name in sorted(fused)]
 
 
 def run_images(

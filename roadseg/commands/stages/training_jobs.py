@@ -4,7 +4,7 @@ import logging
 import math
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from roadseg.config import Config
@@ -24,8 +24,9 @@ from roadseg.learn.training.train import TrainingJob
 from roadseg.raster.images import RasterFacts, scene_facts
 from roadseg.raster.options import ImageryOptions
 from roadseg.raster.scaling import read_scaling
+from roadseg.roads.labels.traffic import DEFAULT
 from roadseg.system.fingerprints import fingerprints
-from roadseg.system.stage_records import read_stage_key
+from roadseg.system.stage_records import read_stage_key, read_summary
 from roadseg.system.workspace import Fold, Workspace, require
 
 logger = logging.getLogger(__name__)
@@ -112,11 +113,28 @@ def _job_as_configured(config: Config, workspace: Workspace, fold: Fold) -> Trai
             "gsd_range_m": [min(sizes_m), max(sizes_m)],
             "band_names": _band_names(list(scenes.values())),
             "fold": fold,
+            "labels_have_speeds": _have_speeds(workspace),
             "prepared_data": read_stage_key(workspace.record("split")),
         },
         bins=listed.bins,
         device=chosen_device(config.compute),
     )
+
+
+@dataclass(frozen=True)
+class _Speeds:
+    """The part of the summary of prepare that says where speeds came from."""
+
+    pixel_share_by_speed_bin: dict[str, float] = field(default_factory=dict)
+    roads_by_speed_source: dict[str, int] = field(default_factory=dict)
+
+
+def _have_speeds(workspace: Workspace) -> bool:
+    """Return whether labels state speeds, or were given several; else one was assumed for all."""
+    speeds = read_summary(workspace.record("prepare"), _Speeds)
+    shares = speeds.pixel_share_by_speed_bin.values()
+    is_stated = bool(speeds.roads_by_speed_source.keys() - {DEFAULT})
+    return is_stated or sum(share > 0 for share in shares) != 1
 
 
 def _facts_of(scene: SceneRecord, options: ImageryOptions) -> RasterFacts:

@@ -4,7 +4,7 @@ import importlib
 from pathlib import Path
 
 from roadseg.config import Config
-from roadseg.dataset.sets import find_sources
+from roadseg.dataset.sets import find_scenes, find_sources
 from roadseg.errors import ConfigError
 from roadseg.roads.formats.by_suffix import check_formats
 from roadseg.system.files import with_home
@@ -33,13 +33,7 @@ def check_scenes(config: Config) -> int:
     Raises:
         ConfigError, DataError: if there are none, or one has no labels.
     """
-    found = find_sources(config.sets)
-    if config.imagery.area is None:  # What reads areas is slow to import.
-        return len(found)
-    scene_parts = importlib.import_module("roadseg.dataset.scene_parts")
-    images = {name: source.image for name, source in found.items()}
-    imagery = {name: source.of.imagery for name, source in found.items()}
-    return len(scene_parts.parts_of_scenes(images, imagery, within=config.imagery.area))
+    return len(find_sources(find_scenes(config.sets), within=config.imagery.area))
 
 
 def check_training(config: Config) -> None:

@@ -4,11 +4,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from roadseg.arrays import Array, Bools, Floats
 from roadseg.dataset.nodata_collars import collar_share
 from roadseg.dataset.scene_parts import parts_of_scenes
 from roadseg.errors import DataError
@@ -156,7 +155,7 @@ def survey_labels(
 
 def usable_widths(
     files: Mapping[Path, LabelFile], options: LabelOptions, *, key: str
-) -> tuple[float, NDArray[np.float64]]:
+) -> tuple[float, Floats]:
     """Read the widths that the lines of label files have in an attribute.
 
     Returns:
@@ -225,7 +224,7 @@ def _masks_among(scenes: Sequence[RasterFacts]) -> tuple[Path, ...]:
     return tuple(path for path in suspects if looks_like_mask(path))
 
 
-def _corners(facts: RasterFacts) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+def _corners(facts: RasterFacts) -> tuple[Array, Bools]:
     """Return bands and valid pixels of a scene's four corners, moved together as one image."""
     height, width = facts.grid.height, facts.grid.width
     rows, cols = min(_CORNER_PX, height // 2), min(_CORNER_PX, width // 2)

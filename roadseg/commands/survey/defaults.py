@@ -7,8 +7,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from roadseg.arrays import Floats, Ints
 from roadseg.commands.survey.contents import ImageSurvey, LabelSurvey, usable_widths
 from roadseg.config import Config
 from roadseg.dataset.chips import NO_ZONE
@@ -18,7 +18,7 @@ from roadseg.errors import DataError
 from roadseg.options import Section
 from roadseg.raster.images import RasterFacts
 from roadseg.raster.names import grouping_pattern
-from roadseg.raster.windows import cut_chips
+from roadseg.raster.windows import cut_chips, window_corners
 from roadseg.system.text import count
 
 Settings = dict[str, Any]
@@ -235,7 +235,10 @@ def choose_widths(labels: LabelSurvey, settings: Config) -> Default:
             have, median = f"{share:.0%} of the lines have", f"{np.median(widths):.1f} m"
             chosen = {"width": "attribute", "width_key": key}
             return Default(chosen, f"from {key}, which {have}; median {median}")
-    return Default({}, same)
+    are_areas = [is_area for file in labels.files.values() for is_area in file.roads.is_area]
+    if are_areas and all(are_areas):
+        return Default({}, "of the polygons, as they are drawn")
+    return Default({}, f"{same}; polygons as they are drawn" if any(are_areas) else same)
 
 
 def choose_split(images: ImageSurvey, labels: LabelSurvey, settings: Config) -> Default:
@@ -319,8 +322,8 @@ class _Chips:
         scenes: name of each chip's scene.
     """
 
-    corners_m: NDArray[np.float64]
-    zones: NDArray[np.int64]
+    corners_m: Floats
+    zones: Ints
     scenes: list[str]
 
     @cached_property
@@ -353,11 +356,7 @@ def _cut(scenes: Mapping[str, RasterFacts], chip_px: int | None = None) -> _Chip
         grid = facts.grid
         side = chip_px or max(grid.height, grid.width)
         windows = cut_chips(grid.height, grid.width, chip_px=side)
-        row, col, height, width = np.array(windows, dtype=np.float64).T
-        # The four corners of every window in (row, col), in order around it.
-        rows = np.stack([row, row, row + height, row + height], axis=1)
-        cols = np.stack([col, col + width, col + width, col], axis=1)
-        pixels = np.stack([rows, cols], axis=-1).reshape(-1, 2)
+        pixels = window_corners(windows).reshape(-1, 2)
         corners.append(grid.to_metric(pixels).reshape(-1, 4, 2))
         zones += [grid.metric_epsg] * len(windows)
         names += [name] * len(windows)

@@ -1,5 +1,7 @@
 """Summary of init: what was found in images and labels, and what was chosen for them."""
 
+import re
+import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +20,9 @@ from roadseg.roads.speeds import KPH_PER_MPH
 from roadseg.system.text import Summary, count, counted
 from roadseg.system.units import speed_text
 
+# Names of attributes that look like a speed or a width.
+_SPEED = re.compile(r"speed|limit|kph|km/?h|mph|vmax|geschw|tempo|vitesse|veloc", re.IGNORECASE)
+_WIDTH = re.compile(r"width|breite|largeur|ancho|larghezza", re.IGNORECASE)
 _CLASSES = 8  # Masks with more values of roads than this hold no classes of roads.
 
 
@@ -141,7 +146,7 @@ class InitSummary(Summary):
             "split": self._split(),
             "weights": self.weights,
             **self.training,
-            "wrote": f"{self.config}; next: roadseg run{config}",
+            "wrote": f"{self.config}; next: roadseg run{config}{self._time()}",
         }
         width = max(8, *map(len, rows))
         return "\n".join(f"{name:<{width}}  {text}" for name, text in rows.items() if text)
@@ -173,9 +178,29 @@ class InitSummary(Summary):
             + (f"; left out: {counted(self.dropped)}" if self.dropped else "")
             + (f"; without roads: {_few(self.bare)}" if self.bare else ""),
             "keys": ", ".join(self.label_keys) or "none",
-            "speeds": f"scheme {self.scheme}: {sources}",
-            "widths": self.widths,
+            "speeds": f"scheme {self.scheme}: {sources}{self._unused_speed()}",
+            "widths": f"{self.widths}{self._unused_width()}",
         }
+
+    def _unused_speed(self) -> str:
+        """Return how to use an attribute that looks like a speed, if no road has one so far."""
+        key = next(filter(_SPEED.search, self.label_keys), None)
+        if key is None or set(self.speed_sources) != {"default"}:
+            return ""
+        unit, other = ("km/h", "mph") if "k" in key.lower() else ("mph", "km/h")
+        settings = {"scheme": "attribute", "speed_key": key, "speed_unit": unit}
+        return f"; to use {key}: {_as_options(settings)} (or {other})"
+
+    def _unused_width(self) -> str:
+        """Return how to use an attribute that looks like a width, if all roads have the same."""
+        key = next(filter(_WIDTH.search, self.label_keys), None)
+        if key is None or "labels.buffer_m" not in self.widths:
+            return ""
+        return f"; to use {key}: {_as_options({'width': 'attribute', 'width_key': key})}"
+
+    def _time(self) -> str:
+        """Return how to learn the time that a training takes, if that was not planned."""
+        return "" if self.training else " (--dry-run shows how long it takes)"
 
     def _values(self) -> str:
         if not self.mask_values:
@@ -211,6 +236,11 @@ class InitSummary(Summary):
             else ""
         )
         return f"{image} uses {label}{more}"
+
+
+def _as_options(settings: Mapping[str, str]) -> str:
+    """Return settings of the section labels as they are written on the command line."""
+    return " ".join(f"--set {shlex.quote(f'labels.{k}={v}')}" for k, v in settings.items())
 
 
 def summarise(

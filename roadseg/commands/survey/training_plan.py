@@ -34,9 +34,11 @@ class TrainingPlan:
     @property
     def reasons(self) -> dict[str, str]:
         """Why settings were chosen, by their keys."""
-        fits = f"fits into train.minutes: {self.rows['training']}"
-        starts_from = self.rows.get("starts from", fits)
-        return {key: starts_from if key == "encoder_weights" else fits for key in self.settings}
+        own = {
+            "epochs": f"fits into train.minutes: {self.rows['training']}",
+            "encoder_weights": self.rows.get("starts from", ""),
+        }
+        return {key: own.get(key) or "see train.epochs" for key in self.settings}
 
 
 def forecast_training(

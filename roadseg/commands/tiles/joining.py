@@ -1,5 +1,6 @@
 """tiles join: the networks of tiles as one. Reads tiles, writes a graph."""
 
+import logging
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,11 +13,13 @@ from roadseg.roads.formats.by_suffix import FORMATS, check_formats, format_of
 from roadseg.roads.labels.areas import read_area
 from roadseg.roads.options import GraphOptions
 from roadseg.roads.tiles.borders import join_tiles
-from roadseg.roads.tiles.tile_files import done_tiles, read_tile
+from roadseg.roads.tiles.tile_files import read_tile, settings_of, tiles_in
 from roadseg.roads.tiles.tiling import Tile, tiles_on
 from roadseg.system.progress import counted
 from roadseg.system.text import Summary, count
 from roadseg.system.units import road_text
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -60,18 +63,27 @@ def run(folder: Path, output: Path, *, area: str | None = None) -> JoinSummary:
         area: only tiles that this area touches; None for all.
 
     Raises:
-        ConfigError: there are no tiles, none of the area, or no format has this suffix.
-        DataError: a tile cannot be read.
+        ConfigError: there are no tiles, none of the area, no format has this suffix, or the output
+            lies among the tiles.
+        DataError: a tile is missing, damaged or cannot be read.
         OutputError: the network cannot be written.
     """
     name = format_of(output)
     check_formats([name])
-    tiles = done_tiles(folder)
+    if output.resolve().parent.parent == folder.resolve():
+        raise ConfigError(f"{output}: lies among the tiles; write the network elsewhere")
+    tiles = tiles_in(folder)
     if area is not None:
         of_area = set(tiles_on(read_area(area).degrees, km=tiles[0].km))
         tiles = [tile for tile in tiles if tile in of_area]
         if not tiles:
             raise ConfigError(f"{folder}: found no tile of the area {area}, expected at least one")
+    if (kinds := len({settings_of(folder, tile) for tile in tiles})) > 1:
+        _log.warning(
+            "%s: its tiles were made with %d different settings; for one network of one kind, "
+            "make them all again with the same",
+            *(folder, kinds),
+        )
     graphs = {}
     for tile in counted(tiles, "read", total=len(tiles), unit="tiles"):
         graph = read_tile(folder, tile)

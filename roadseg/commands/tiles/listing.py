@@ -12,7 +12,7 @@ from roadseg.raster.grid import DEGREES
 from roadseg.roads.formats.layers import gdal_errors
 from roadseg.roads.labels.areas import read_area
 from roadseg.roads.tiles.tile_files import is_done
-from roadseg.roads.tiles.tiling import Tile, tiles_on
+from roadseg.roads.tiles.tiling import NORTHMOST, SOUTHMOST, Tile, tiles_on
 from roadseg.system.files import whole
 from roadseg.system.text import Summary, count
 from roadseg.system.units import area_text
@@ -39,7 +39,7 @@ class TileList(Summary):
 
     def __str__(self) -> str:
         """Return the ids, the first of them if there are many."""
-        what = f"{count(len(self.tiles), 'tile')} of {area_text(self.km2)}"
+        what = f"{count(len(self.tiles), 'tile')}, {area_text(self.km2)} in all"
         if self.done is not None:
             what += f", {len(self.done)} done"
         more = ["..."] if len(self.tiles) > _SHOWN else []
@@ -57,13 +57,19 @@ def run(area: str, *, km: int, folder: Path | None = None, output: Path | None =
         output: GeoPackage or GeoJSON to write, with a polygon for each tile; None for none.
 
     Raises:
-        ConfigError: the area is no box, or too large, or the output has another suffix.
+        ConfigError: the area is no box, too large or beyond all tiles, or the output has another
+            suffix.
         DataError: the file cannot be read.
         OutputError: the layer cannot be written.
     """
     if output is not None and output.suffix.lower() not in (".gpkg", ".geojson"):
         raise ConfigError(f"{output}: use a file name that ends in .gpkg or .geojson")
     tiles = tiles_on(read_area(area).degrees, km=km)
+    if not tiles:
+        raise ConfigError(
+            f"{area}: found no tile; there are tiles from {SOUTHMOST:g} to {NORTHMOST:g} degrees "
+            "of latitude"
+        )
     done = None if folder is None else [tile for tile in tiles if is_done(folder, tile)]
     if output is not None:
         _write(output, tiles, done)

@@ -19,7 +19,7 @@ from roadseg.raster.sources import find_images
 from roadseg.raster.tiling import group_tiles
 from roadseg.roads.formats.by_suffix import check_formats, graph_files
 from roadseg.roads.graph.road_graph import RoadGraph
-from roadseg.roads.labels.areas import read_area
+from roadseg.roads.labels.areas import cut_at_date_line, gathered, read_area
 from roadseg.roads.masks.probabilities import ProbabilityFile, open_probability
 from roadseg.roads.masks.tiled_probabilities import OFF_PX, as_one
 from roadseg.roads.options import GraphOptions
@@ -31,7 +31,7 @@ from roadseg.roads.tiles.tile_files import (
     write_collection,
     write_tile,
 )
-from roadseg.roads.tiles.tiling import Tile, parse_tile, tiles_on
+from roadseg.roads.tiles.tiling import NORTHMOST, SOUTHMOST, Tile, parse_tile, tiles_on
 from roadseg.roads.tiles.trace_tile import halo_m, touches, trace_tile
 from roadseg.roads.tracing.trace import PixelSource
 from roadseg.system.dry_runs import Plan, files
@@ -77,6 +77,8 @@ class TilesSummary(Summary):
 
     def __str__(self) -> str:
         """Return the figures in a sentence."""
+        if not (self.made or self.failed or self.kept):
+            return f"no tile to make; {self.collection}"
         if not (self.made or self.failed):
             same = f"{count(self.kept, 'tile')} up to date; use --force to make them again"
             return f"{same}; {self.collection}"
@@ -265,7 +267,11 @@ def _tiles_shown(
             )
         return sorted(set(chosen))
     if not tiles:
-        raise ConfigError("found no tile that both the images and the area show")
+        who = "the images show" if ground is None else "both the images and the area show"
+        raise ConfigError(
+            f"found no tile that {who}; there are tiles from {SOUTHMOST:g} to {NORTHMOST:g} "
+            "degrees of latitude"
+        )
     return tiles
 
 
@@ -286,7 +292,7 @@ def _with_facts(
     options = config.graph.model_dump(mode="json")
     jobs = []
     for tile, around in found:
-        settings = {"graph": options, "tile": tile.id, "rule": _RULE}
+        settings = {"graph": options, "rule": _RULE}
         inputs = {name: digests[rasters[name].path] for name in around}
         seen = tuple(rasters[name] for name in around)
         jobs.append(TileToTrace(tile, tuple(around), seen, TileFacts(settings, inputs)))
@@ -354,15 +360,7 @@ def _outline_degrees(grid: Grid) -> shapely.Geometry:
     """Return the outline of a raster in degrees, cut at the date line if it lies there."""
     dense = shapely.segmentize(grid.footprint, grid.footprint.length / 4 / _STEPS)
     outline: shapely.Geometry = reproject(np.array([dense]), grid.crs, DEGREES)[0]
-    west, _, east, _ = shapely.bounds(outline)
-    if east - west <= 180:  # noqa: PLR2004 - degrees
-        return outline
-    turned = shapely.transform(outline, lambda xy: np.column_stack([xy[:, 0] % 360, xy[:, 1]]))
-    here = shapely.intersection(turned, shapely.box(0, -90, 180, 90))
-    there = shapely.intersection(turned, shapely.box(180, -90, 360, 90))
-    back = shapely.transform(there, lambda xy: np.column_stack([xy[:, 0] - 360, xy[:, 1]]))
-    joined: shapely.Geometry = shapely.union(here, back)
-    return joined
+    return cut_at_date_line(gathered(outline))
 
 
 def _with_margin(outline: shapely.Polygon, margin_m: float) -> shapely.Geometry:

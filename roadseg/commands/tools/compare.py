@@ -104,7 +104,7 @@ def _tables(compared: Comparison) -> list[tuple[str, list[str], list[list[str]]]
 def _table(of: tuple[str, list[str], list[list[str]]]) -> str:
     title, names, rows = of
     if not rows:
-        return f"no {title} differ" if title == "setting" else f"no {title} found"
+        return f"no {title} differs" if title == "setting" else f"no {title} found"
     right = () if title == "setting" else range(1, len(names) + 1)
     return table([[title, *names], *rows], right=right)
 

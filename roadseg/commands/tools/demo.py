@@ -18,6 +18,7 @@ from roadseg.raster.grid import DEGREES, Grid, reproject
 from roadseg.raster.tiff import new_profile, open_new
 from roadseg.system.files import whole
 from roadseg.system.progress import counted
+from roadseg.system.records import write_json
 from roadseg.system.text import Summary
 from roadseg.system.workspace import Workspace
 
@@ -74,8 +75,7 @@ def run(folder: Path) -> DemoSummary:
             if not path.exists():
                 write(path, streets, x, y, number)
     if not (folder / FILE_NAME).exists():
-        with whole(folder / FILE_NAME) as partial:
-            partial.write_text(json.dumps(CONFIG, indent=2) + "\n", encoding="utf-8")
+        write_json(folder / FILE_NAME, CONFIG)
     return DemoSummary(str(folder), len(places))
 
 

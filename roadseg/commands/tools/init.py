@@ -1,7 +1,6 @@
 """init: look at images and road labels, and write the config that fits them."""
 
 import importlib
-import json
 import logging
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -23,7 +22,7 @@ from roadseg.config import (
 from roadseg.errors import ConfigError
 from roadseg.learn.network.weight_packages import PACKAGES
 from roadseg.learn.options import TrainOptions
-from roadseg.system.files import whole
+from roadseg.system.records import write_json
 
 if TYPE_CHECKING:
     from roadseg.commands.survey.training_plan import TrainingPlan
@@ -67,16 +66,11 @@ def run(
     chosen = _without_defaults(values, Config().model_dump(mode="json"))
     told = {key: why for key, why in reasons.items() if _has(chosen, key)}
     notes = {SCHEMA: f"./{SCHEMA_NAME}", **({WHY: told} if told else {})}
-    _write_json(folder / SCHEMA_NAME, config_schema())
-    _write_json(output, notes | {"run": values["run"], **chosen})
+    write_json(folder / SCHEMA_NAME, config_schema())
+    write_json(output, notes | {"run": values["run"], **chosen})
     start = values["train"].get("encoder_weights", settings.train.encoder_weights)
     weights = _weights(settings.train.model_copy(update={"encoder_weights": start}))
     return summarise(output, survey, values, weights=weights, training=rows)
-
-
-def _write_json(path: Path, values: Mapping[str, Any]) -> None:
-    with whole(path) as partial:
-        partial.write_text(json.dumps(values, indent=2) + "\n", "utf-8")
 
 
 def _has(values: Mapping[str, Any], key: str) -> bool:

@@ -1,9 +1,9 @@
 """map: images in, their road network out. Writes a config, a run in its folder, and the report."""
 
-import json
 import logging
 import math
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from os.path import normpath
 from pathlib import Path
@@ -18,14 +18,15 @@ from roadseg.commands.survey.values import area_from, path_from
 from roadseg.commands.tools import init
 from roadseg.config import FILE_NAME, Config, load_config
 from roadseg.dataset.scene_parts import extent_on
-from roadseg.errors import ConfigError
+from roadseg.errors import ConfigError, RoadsegError
 from roadseg.learn.network.starter import NAME, checkpoint_folder
 from roadseg.raster.grid import crs_setting
+from roadseg.raster.images import read_facts
 from roadseg.raster.sources import image_paths, source_path
 from roadseg.roads.formats.files import read_gpkg
 from roadseg.roads.masks.probabilities import open_probability
-from roadseg.system.files import whole
 from roadseg.system.locks import lock
+from roadseg.system.records import write_json
 from roadseg.system.text import Summary, count, first
 from roadseg.system.units import area_text, road_text
 from roadseg.system.workspace import Workspace
@@ -34,10 +35,12 @@ Say = Callable[[str, object], None]
 
 LEAST_DENSITY = 0.5  # Kilometres of road in a square kilometre, of which even villages have more.
 DOUBTFUL = 0.6  # Confidence below which an edge is doubtful.
+_RGB = 3  # Bands of the starter.
 _M2 = 1_000_000  # Square metres of a square kilometre.
 _OF_THE_STARTER = (
     "mapped with the starter network, which was trained on synthetic cities only: expect missed "
-    "and false roads, and no speeds; use --labels to train a network for these images"
+    "and false roads, and no speeds; if there are many false ones, try --set imagery.gsd_m=1; with "
+    "--labels, a network is trained for these images (both need another --output)"
 )
 _log = logging.getLogger(__name__)
 
@@ -56,6 +59,7 @@ class MapSummary(Summary):
         inferred: share of the length across gaps.
         measured: metrics on the held-out chips, if there are labels.
         report: the page that shows it.
+        project: the QGIS project with all layers.
         failed: why scenes were skipped, by name.
     """
 
@@ -68,6 +72,7 @@ class MapSummary(Summary):
     inferred: float
     measured: EvaluateSummary | None
     report: str
+    project: str
     failed: dict[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
@@ -78,10 +83,17 @@ class MapSummary(Summary):
             "certainty": self._certainty(),
             "measured": self._measured(),
             "graphs": self.graphs.folder,
+            "network": self._network(),
             "report": self.report,
+            "QGIS": f"{self.project} (a project with all layers)",
             "config": f"{self.config} (for all other commands)",
         }
         return "\n".join(f"{name:<10} {text}" for name, text in rows.items() if text)
+
+    def _network(self) -> str:
+        if not self.graphs.joined:
+            return ""
+        return f"{self.graphs.network} (of {len(self.graphs.joined)} adjoining images)"
 
     def _certainty(self) -> str:
         if self.confidence is None:
@@ -154,6 +166,7 @@ def run(
             done = _predict(config, workspace, images, networks, force=force, say=say)
             if not checkpoints:
                 _log.warning(_OF_THE_STARTER)
+                tell_bands(config)
         return _summary(path, config, workspace, done)
 
 
@@ -180,8 +193,7 @@ def _write_config(
         "imagery": imagery,
         "predict": {"gsd": "auto", "scaling": "auto"},
     }
-    with whole(path) as partial:
-        partial.write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
+    write_json(path, values)
     return f"wrote {path}"
 
 
@@ -196,17 +208,24 @@ def _require_same(
         set(map(normpath, image_paths(of))) for of in (config.imagery.images, _absolute(images))
     )
     roads = _absolute(config.labels.roads)
-    if begun.imagery.area != config.imagery.area:
+    areas = begun.imagery.area, config.imagery.area
+    if len({area and normpath(area) for area in areas}) > 1:
         raise ConfigError(
             f"{path}: this folder already contains the map of "
             f"{begun.imagery.area or 'the whole of the images'}, not of the area "
             f"{config.imagery.area}; use another --output, or delete it"
         )
-    if not given >= mapped or roads != _absolute(labels):
-        held = [*config.imagery.images, *roads]
+    if not given >= mapped:
+        held = first(_absolute(config.imagery.images))
         raise ConfigError(
-            f"{path}: this folder already contains the map of {first(held)}; use another "
-            "--output, or delete it"
+            f"{path}: this folder already contains the map of {held}; use another --output, or "
+            "delete it"
+        )
+    if roads != _absolute(labels):
+        made = f"with the labels {first(roads)}" if roads else "without labels"
+        raise ConfigError(
+            f"{path}: this folder already contains a map of these images, made {made}; use "
+            "another --output, or delete it"
         )
 
 
@@ -236,6 +255,20 @@ def _predict(
     return {"predict": predicted, "graph": traced, "report": page}
 
 
+def tell_bands(config: Config) -> None:
+    """Say which bands the starter takes for red, green and blue, if an image has more of them."""
+    path, bands = image_paths(config.imagery.images)[0], 0
+    crs = crs_setting(config.imagery.crs, "imagery.crs")
+    with suppress(RoadsegError):  # It may be one that was skipped.
+        bands = len(read_facts(path, crs=crs, gsd_m=config.imagery.gsd_m).bands)
+    if config.imagery.bands is None and bands > _RGB:
+        _log.warning(
+            "%s: has %d bands, of which the first three were taken for red, green and blue; if "
+            "they are others, choose them, such as --set imagery.bands=3,2,1 with another --output",
+            *(path.name, bands),
+        )
+
+
 def _summary(path: Path, config: Config, workspace: Workspace, done: dict[str, Any]) -> MapSummary:
     traced: GraphSummary = done["graph"]
     km2 = math.fsum(_km2(config, workspace.probability(name)) for name in traced.scenes)
@@ -262,6 +295,7 @@ def _summary(path: Path, config: Config, workspace: Workspace, done: dict[str, A
         inferred=float(lengths @ inferred / total) if total else 0.0,
         measured=done.get("evaluate"),
         report=str(workspace.report),
+        project=str(workspace.qgis_project),
         failed={**done["predict"].failed, **traced.failed},
     )
 

@@ -11,9 +11,9 @@ from typing import Literal
 import numpy as np
 import shapely
 from affine import Affine
-from numpy.typing import NDArray
 from pyproj import CRS
 
+from roadseg.arrays import Bytes
 from roadseg.config import Config
 from roadseg.dataset.chips import ChipList, SceneRecord, read_chips
 from roadseg.dataset.held_out import held_out_chips, read_predicted
@@ -31,15 +31,8 @@ from roadseg.report.plots.maps import (
     draw_scene,
 )
 from roadseg.report.plots.speed_charts import draw_speeds
-from roadseg.roads.formats.any_roads import (
-    DrawnRoads,
-    PixelPlacement,
-    common_crs,
-    place_roads,
-    read_drawn,
-)
+from roadseg.roads.formats.any_roads import DrawnRoads, common_crs, place_roads, read_one_place
 from roadseg.roads.formats.files import read_gpkg
-from roadseg.roads.formats.pairing import find_sources
 from roadseg.roads.graph.clipping import clip_graph
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.labels.roads import extent_degrees
@@ -107,9 +100,15 @@ def run(
         paper: size of the figures; None: the default.
 
     Raises:
-        ConfigError: there is no such scene, or one file for several figures.
+        ConfigError: there is no such scene, it is a map without labels, or one file for several
+            figures.
         MissingInputError: a stage before has not been done.
     """
+    if workspace.graphs.is_dir() and not workspace.chips.exists():
+        raise ConfigError(
+            f"{workspace.root}: a map without labels has no held-out scenes; name what to draw "
+            "with --graph, --image and --output"
+        )
     chips = read_chips(require(workspace.chips, made_by="prepare"))
     require(workspace.record("graph"), made_by="graph")
     names = _held_out(config, workspace, chips) if scene is None else [_known(chips, scene)]
@@ -227,7 +226,7 @@ def _read_files(
     graph: Path | None, labels: Path | None, image: Path | None, paper: Paper
 ) -> _Scene:
     """Read roads into the metric CRS of the image, or else of the first roads."""
-    drawn = {path: _read_roads(path) for path in (labels, graph) if path}
+    drawn = {path: read_one_place(path) for path in (labels, graph) if path}
     facts = read_facts(image) if image else None
     crs = facts.grid.metric_crs if facts else _common_crs(list(drawn.values()))
     placed = {path: place_roads(roads, crs).graph for path, roads in drawn.items()}
@@ -247,14 +246,6 @@ def _read_files(
 
 def _common_crs(drawn: Sequence[DrawnRoads]) -> CRS:
     return common_crs(drawn[0], drawn[1] if len(drawn) > 1 else None)
-
-
-def _read_roads(path: Path) -> DrawnRoads:
-    """Read a road graph or lines in a coordinate system."""
-    source = next(iter(find_sources(path).values()))
-    if source.table:
-        raise DataError(f"{path}: its lines are in pixels; use roads with a coordinate system")
-    return read_drawn(source, PixelPlacement({}))
 
 
 def _clip(graph: RoadGraph, grid: Grid, path: Path) -> RoadGraph:
@@ -280,7 +271,7 @@ def _grid_around(graphs: Sequence[RoadGraph], paper: Paper) -> Grid:
     return Grid(graphs[0].crs, transform, math.ceil(height), math.ceil(width))
 
 
-def _image(facts: RasterFacts, paper: Paper, scaling: Scaling | None) -> NDArray[np.uint8]:
+def _image(facts: RasterFacts, paper: Paper, scaling: Scaling | None) -> Bytes:
     """Read a scene in no more pixels than are printed, white where it has no data."""
     pixels, is_valid = read_preview(facts, side=paper.pixels)
     if scaling is None:

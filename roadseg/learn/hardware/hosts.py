@@ -2,9 +2,11 @@
 
 import errno
 import ipaddress
+import math
 import socket
 import struct
 import sys
+import time
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -14,6 +16,9 @@ if sys.platform != "win32":
     import fcntl
 
 HOSTS = "ROADSEG_HOSTS"  # Variable that tells the processes how many hosts were asked for.
+AGAIN = "run the same command on all hosts"
+_TRY_S = 2.0  # Seconds between two connections, and that one may take.
+_LOST_S = 20.0  # Seconds without a connection after which a host counts as lost.
 _PORTS = range(1, 65_536)
 _ADDRESS_OF_INTERFACE = 0x8915  # SIOCGIFADDR of Linux
 
@@ -54,6 +59,45 @@ class Place:
     interface: str
     is_meeting: bool
     is_loopback: bool
+
+
+class Contact:
+    """Contact with the host where all meet, by connections that say nothing.
+
+    Attributes:
+        was_lost: whether `is_lost` has said so.
+    """
+
+    def __init__(self, hosts: Hosts) -> None:
+        """Name where they meet."""
+        self.was_lost = False
+        self._at = (hosts.meeting, hosts.port)
+        self._reached = False
+        self._tried_s, self._failing_s = -math.inf, math.inf
+
+    def is_lost(self) -> bool:
+        """Return whether the host was reached once, and now has not been for a while."""
+        now = time.monotonic()
+        if now - self._tried_s < _TRY_S:
+            return False
+        if now - self._tried_s > _LOST_S:  # Nobody has asked meanwhile.
+            self._failing_s = math.inf
+        self._tried_s = now
+        try:
+            socket.create_connection(self._at, timeout=_TRY_S).close()
+            self._reached, self._failing_s = True, math.inf
+        except OSError:
+            self._failing_s = min(self._failing_s, now)
+        self.was_lost = self._reached and now - self._failing_s > _LOST_S
+        return self.was_lost
+
+
+def unreachable(meeting: object) -> str:
+    """Return what to say if hosts do not reach the place where they meet."""
+    return (
+        f"--rendezvous {meeting}: no training waits there, or none can be reached any more; check "
+        "the address, the network and the firewall, and that the command runs there"
+    )
 
 
 def read_hosts(count: str, rendezvous: str | None) -> Hosts:

@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any, NoReturn
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_NAMES = ("SIGINT", "SIGTERM", "SIGHUP")  # Windows has no SIGHUP.
+SIGNALS = tuple(signal.Signals[name] for name in _NAMES if hasattr(signal, name))
 _COMPILING = {"_compile_inner", "compile_fx_inner"}  # functions of torch that compile a network
 
 
@@ -24,20 +25,21 @@ class Stop:
         return self.signal is not None
 
     def leave(self) -> NoReturn:
-        """End as the signal would have done: KeyboardInterrupt, or exit code 143.
+        """End as the signal would have done: KeyboardInterrupt, or exit code 143 or 129.
 
         A process that was not asked itself, but whose partners were, ends like a terminated one.
         """
         if self.signal == signal.SIGINT:
             raise KeyboardInterrupt
-        raise SystemExit(128 + signal.SIGTERM)
+        raise SystemExit(128 + (self.signal or signal.SIGTERM))
 
 
 @contextmanager
 def postponed() -> Iterator[Stop]:
-    """Note SIGINT and SIGTERM instead of obeying them; a second one is obeyed at once.
+    """Note signals to stop instead of obeying them; a second one is obeyed at once.
 
-    The first one is, too, while a network is compiled, which may take minutes.
+    The first one is, too, while a network is compiled, which may take minutes. What is ignored, as
+    SIGHUP under nohup, stays so.
 
     Only the main thread can do this; elsewhere the signals act as before.
     """
@@ -45,7 +47,8 @@ def postponed() -> Iterator[Stop]:
     if threading.current_thread() is not threading.main_thread():
         yield stop
         return
-    before = {number: signal.getsignal(number) for number in SIGNALS}
+    handlers = {number: signal.getsignal(number) for number in SIGNALS}
+    before = {number: of for number, of in handlers.items() if of is not signal.SIG_IGN}
 
     def note(number: int, frame: FrameType | None) -> None:
         stop.signal = number
@@ -55,7 +58,7 @@ def postponed() -> Iterator[Stop]:
             handler(number, frame)
 
     try:
-        for number in SIGNALS:
+        for number in before:
             signal.signal(number, note)
         yield stop
     finally:

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn
 
-from roadseg.errors import ConfigError, DeviceError
-from roadseg.learn.hardware.hosts import HOSTS, Hosts, find_place
+from roadseg.errors import ConfigError, DeviceError, PartnerError
+from roadseg.learn.hardware.hosts import AGAIN, HOSTS, Contact, Hosts, find_place, unreachable
 from roadseg.learn.hardware.processes import watch
 from roadseg.system.machine import Machine, format_cpus, parse_cpus, read_machine
 
@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 LAUNCHERS = ("none", "pin", "run_cpu", "ipexrun", "torchrun")
 _GUARD = "ROADSEG_LAUNCHED"  # the process was started by a launcher and starts no other
 _RESTARTS = 10  # times that a training begins again after processes were lost
-_SECONDS = {"join_timeout": 600, "last_call_timeout": 30, "read_timeout": 60}  # of hosts that meet
+_SECONDS = {"join_timeout": 600, "last_call_timeout": 30, "read_timeout": 45}  # of hosts that meet
 _CPUS = "ROADSEG_CPUS"  # those that the processes of this machine share
 _SILENT = (sys.executable, "-m", "roadseg.learn.hardware.silence")
 _END = "--"  # of a launcher's options: it would take ours that begin as its own do for these
@@ -91,6 +91,7 @@ def launch(wish: Launch, arguments: Sequence[str], *, start: bool = True) -> Non
     Raises:
         ConfigError: if the wish contradicts itself, or asks for more than the machine has.
         DeviceError: if a launcher cannot run here.
+        PartnerError: if the host where all meet is lost.
     """
     launcher = _launcher(wish)
     if launcher == "none" or _GUARD in os.environ or "LOCAL_RANK" in os.environ:
@@ -106,7 +107,13 @@ def launch(wish: Launch, arguments: Sequence[str], *, start: bool = True) -> Non
     bind(command.cpus)
     if launcher == "pin":
         _replace_this_process(command)
-    sys.exit(watch(command.words, command.variables, restarts=wish.hosts is not None))
+    if wish.hosts is None:
+        sys.exit(watch(command.words, command.variables))
+    contact = Contact(wish.hosts)
+    code = watch(command.words, command.variables, restarts=True, is_lost=contact.is_lost)
+    if contact.was_lost:
+        raise PartnerError(f"{unreachable(wish.hosts)}; {AGAIN}")
+    sys.exit(code)
 
 
 def settle() -> None:
@@ -338,8 +345,8 @@ def _meeting(
     place = find_place(hosts)
     variables[HOSTS] = f"{hosts.least}:{hosts.most}"
     variables["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = "1"
-    # Without it, torch warns of every host whose address has no name.
-    variables["TORCH_CPP_LOG_LEVEL"] = environment.get("TORCH_CPP_LOG_LEVEL", "ERROR")
+    # Without it, torch warns of addresses without a name, and tells every try to connect.
+    variables["TORCH_CPP_LOG_LEVEL"] = environment.get("TORCH_CPP_LOG_LEVEL", "FATAL")
     if place.interface and "GLOO_SOCKET_IFNAME" not in environment:
         variables["GLOO_SOCKET_IFNAME"] = place.interface
     settings: dict[str, object] = dict(_SECONDS)

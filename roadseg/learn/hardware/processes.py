@@ -34,18 +34,27 @@ _SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
 _BY_SIGNAL = 128  # added to the number of the signal that ended a process
 # Ends of processes that may begin again; None of one that runs, or was killed.
 _MAY_RESTART = {None, 0, PartnerError.exit_code, _BY_SIGNAL + signal.SIGTERM}
+# Ends of processes that have lost their partners, and of those that were ended with them.
+_LEFT_ALONE = {PartnerError.exit_code, _BY_SIGNAL + signal.SIGTERM}
 _GRACE_S = 30.0  # in which what outlives its launcher may keep what it did
+_ENDING_S = 10.0  # in which a launcher ends the processes that it has started
 _LOOK_S = 0.2
 
 _watched_in: list[Path] = []  # the folder, in a process that is watched
 
 
-def watch(words: Sequence[str], variables: Mapping[str, str], *, restarts: bool = False) -> int:
+def watch(
+    words: Sequence[str],
+    variables: Mapping[str, str],
+    *,
+    restarts: bool = False,
+    is_lost: Callable[[], bool] = lambda: False,
+) -> int:
     """Run a launcher; return how the processes that it starts ended, whatever it says itself.
 
     A launcher that `restarts` processes does so after any failure. It is ended here if one has
     failed for another reason than that it was killed or has lost its partners, because the same
-    would happen again.
+    would happen again; and if no process runs, and what all need to begin again `is_lost`.
 
     It gets a session of its own, so that Ctrl-C reaches only this process, which passes it on;
     a second signal kills. If this process is killed, those that it watches kill themselves and
@@ -58,8 +67,9 @@ def watch(words: Sequence[str], variables: Mapping[str, str], *, restarts: bool 
             environment = {**os.environ, **variables, _FOLDER: name}
             process = subprocess.Popen(words, env=environment, start_new_session=True)  # noqa: S603
             while restarts and process.poll() is None:
-                if any(end not in _MAY_RESTART for end in _reports(folder).values()):
-                    process.terminate()
+                ended = {*_reports(folder).values()}
+                if not ended <= _MAY_RESTART or (ended <= _LEFT_ALONE and is_lost()):
+                    _end_launcher(process)
                 time.sleep(_LOOK_S)
             code = process.wait()
             _end_the_rest(folder)
@@ -110,6 +120,7 @@ def reporting() -> Iterator[None]:
         return
     folder, code = Path(name), cast("object", 1)
     with _watched(folder):
+        _end_if_hopeless(folder)
         _report(folder, "")
         try:
             _end_if_told(folder)
@@ -182,6 +193,8 @@ def _watched(folder: Path) -> Iterator[None]:
         with _ending_after(wait, _kill_group):
             yield
     finally:
+        # What comes now ends this process at once: it has reported, and has nothing more to say.
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         _watched_in.remove(folder)
 
 
@@ -257,6 +270,14 @@ def _end_the_rest(folder: Path) -> None:
     _send(folder, getattr(signal, "SIGKILL", signal.SIGTERM))
 
 
+def _end_launcher(process: "subprocess.Popen[bytes]") -> None:
+    """End a launcher in order, then by force: it heeds no signal while it waits for an answer."""
+    process.terminate()
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(_ENDING_S)
+    process.kill()
+
+
 def _report(folder: Path, end: str) -> None:
     with suppress(FileNotFoundError):  # nobody watches any more
         name = f"{os.getpid()}.{_start_of_all()}{_END}"
@@ -275,18 +296,30 @@ def _end_if_told(folder: Path) -> None:
         sys.exit(_BY_SIGNAL + received)
 
 
+def _end_if_hopeless(folder: Path) -> None:
+    """End as a process of an earlier start did, if this one would fail for the same reason.
+
+    A launcher may start processes again before the one that watches has seen that.
+    """
+    for _, _, code in _ends(folder):
+        if code not in _MAY_RESTART:
+            sys.exit(code)
+
+
 def _reports(folder: Path) -> dict[int, int | None]:
     """Return exit codes of the processes that report in a folder, the first to end first.
 
     A launcher that starts all processes again has ended the earlier ones, which count no more.
     """
+    ends = _ends(folder)
+    return {process: code for process, start, code in ends if start == ends[-1][1]}
+
+
+def _ends(folder: Path) -> list[tuple[int, str, int | None]]:
+    """Return process, start and exit code of all that have reported, the first to end first."""
     files = sorted(folder.glob(f"*{_END}"), key=lambda file: file.stat().st_mtime_ns)
     named = [(*file.name.split(".")[:2], file.read_text(encoding="ascii")) for file in files]
-    return {
-        int(process): int(code) if code else None
-        for process, start, code in named
-        if start == named[-1][1]
-    }
+    return [(int(process), start, int(code) if code else None) for process, start, code in named]
 
 
 def _start_of_all() -> str:

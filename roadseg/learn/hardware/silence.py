@@ -2,9 +2,14 @@
 
 import logging
 import runpy
+import signal
 import subprocess
 import sys
+import threading
+from contextlib import suppress
+from datetime import timedelta
 
+import torch.distributed as dist
 from torch.distributed.elastic.multiprocessing import SignalException
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from torch.distributed.elastic.rendezvous.api import (
@@ -14,8 +19,12 @@ from torch.distributed.elastic.rendezvous.api import (
 )
 
 from roadseg.errors import PartnerError
+from roadseg.learn.hardware.hosts import AGAIN, unreachable
 
-_ENDPOINT, _HOSTS = "--rdzv-endpoint", "--nnodes"  # options of torchrun
+# Options of torchrun.
+_ENDPOINT, _HOSTS, _SETTINGS = "--rdzv-endpoint", "--nnodes", "--rdzv-conf"
+_IS_GUEST = "is_host=False"  # among the settings, if the hosts meet at another one
+_WAITS_S = 45.0  # in which a training has to begin where the hosts meet
 _BY_SIGNAL = 128  # added to the number of the signal that ended a process
 
 
@@ -27,32 +36,67 @@ def run(module: str) -> None:
     """
     logging.disable(logging.ERROR)
     try:
-        runpy.run_module(module, run_name="__main__", alter_sys=True)
-    except (ChildFailedError, subprocess.CalledProcessError):
-        sys.exit(1)
+        sys.exit(_run(module))
     except SignalException as signalled:
         sys.exit(_BY_SIGNAL + signalled.sigval)
+    finally:
+        # The handler of torchrun raises; while the interpreter ends, that shows as a traceback.
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _run(module: str) -> int:
+    try:
+        if _SETTINGS in sys.argv and _IS_GUEST in _after(_SETTINGS):
+            _require_training(_after(_ENDPOINT))
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
+    except (ChildFailedError, subprocess.CalledProcessError):
+        return 1
     except RendezvousError as error:
-        sys.stderr.write(f"Error: {_apart(error)}; run the same command on all hosts\n")
-        sys.exit(PartnerError.exit_code)
+        sys.stderr.write(f"Error: {_apart(error)}; {AGAIN}\n")
+        return PartnerError.exit_code
+    return 0
+
+
+def _require_training(meeting: str) -> None:
+    """Find out whether a training waits at a place; torchrun would wait for an answer for ever.
+
+    Raises:
+        RendezvousConnectionError: if not.
+    """
+    host, _, port = meeting.rpartition(":")
+    found = threading.Event()
+
+    def look() -> None:
+        with suppress(RuntimeError):  # what DistError is
+            dist.TCPStore(  # type: ignore[attr-defined]
+                host, int(port), timeout=timedelta(seconds=_WAITS_S), wait_for_workers=False
+            )
+            found.set()
+
+    looking = threading.Thread(target=look, daemon=True)
+    looking.start()
+    looking.join(_WAITS_S + 1)
+    if not found.is_set():
+        raise RendezvousConnectionError
 
 
 def _apart(error: RendezvousError) -> str:
     """Return why hosts do not find each other, by the words that this process was started with."""
     if _ENDPOINT not in sys.argv:
         return f"the processes did not find each other ({error})"
-    meeting, hosts = (sys.argv[sys.argv.index(word) + 1] for word in (_ENDPOINT, _HOSTS))
+    meeting, hosts = _after(_ENDPOINT), _after(_HOSTS)
     if isinstance(error, RendezvousConnectionError):
-        return (
-            f"--rendezvous {meeting}: no training waits there, or none can be reached any more; "
-            "check the address, the network and the firewall, and that the command runs there"
-        )
+        return unreachable(meeting)
     if isinstance(error, RendezvousTimeoutError):
         return (
             f"--hosts {hosts}: fewer hosts came to {meeting} within the time "
             "that they wait for each other"
         )
     return f"--rendezvous {meeting}: the hosts have ended their training ({error})"
+
+
+def _after(word: str) -> str:
+    return sys.argv[sys.argv.index(word) + 1]
 
 
 if __name__ == "__main__":

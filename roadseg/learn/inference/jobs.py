@@ -34,7 +34,8 @@ from roadseg.learn.inference.tasks import (
     read_alike,
     weights_of,
 )
-from roadseg.learn.network.checkpoint_facts import Facts, threshold_of
+from roadseg.learn.network.checkpoint_facts import Facts, speed_bins_of, threshold_of
+from roadseg.learn.network.starter import NAME, starter_folder
 from roadseg.learn.options import ComputeOptions, PredictOptions
 from roadseg.raster.extents import ScenePart
 from roadseg.raster.options import ImageryOptions
@@ -45,7 +46,6 @@ from roadseg.roads.masks.image_dates import day_tags, day_taken
 from roadseg.roads.masks.mask_files import read_raster_key
 from roadseg.roads.masks.thresholding import write_road_mask
 from roadseg.roads.options import TraceOptions
-from roadseg.roads.speeds import SpeedBins
 from roadseg.system.dry_runs import Files, files
 from roadseg.system.fingerprints import fingerprint, fingerprints, stamp
 from roadseg.system.hosts.outcomes import Outcome
@@ -189,7 +189,7 @@ class PredictionJob:
         """Give the scenes that the networks can predict."""
         options = self._options
         known = Scaling.from_json(trained[0]["scaling"])
-        bins = SpeedBins(tuple(trained[0]["bin_edges"]), trained[0]["bin_unit"])
+        bins = speed_bins_of(trained[0])
         held = fingerprints(images.values())
         weights = " ".join(fingerprint(weights_of(folder)) for folder in self.folders)
         # Scenes of a run are calibrated by `graph`, which measures how sure their edges are.
@@ -225,9 +225,10 @@ class PredictionJob:
             settings |= {} if threshold is None else {"threshold": threshold}
             settings |= {} if scaling is known else {"ranges": scaling.ranges[facts.dtype]}
             settings |= {} if edges is None else {"edges": edges.as_json()}
+            settings |= {} if bins.are_known else {"speeds": "assumed"}
             key = key_of(settings, {"image": held[image], "weights": weights})
             path = self.folder.absolute() / f"{name}.tif"
-            tags = _tags(image, trained)
+            tags = _tags(image, self.folders, trained)
             yield SceneToPredict(name, facts, scaling, path, key, bins, threshold, edges, tags)
 
     def _predict(self, scenes: Sequence[SceneToPredict], *, windows: Sequence[int]) -> None:
@@ -384,16 +385,22 @@ def _joined(strips: Sequence[range]) -> Iterator[range]:
             start = None
 
 
-def _tags(image: Path, trained: Sequence[Facts]) -> tuple[tuple[str, str], ...]:
+def _tags(
+    image: Path, folders: Sequence[Path], trained: Sequence[Facts]
+) -> tuple[tuple[str, str], ...]:
     """Return the provenance that a raster of probabilities keeps."""
 
     def listed(values: Iterable[Any]) -> str:
         return ",".join(map(str, values))
 
+    folds = (
+        NAME if folder == starter_folder() else facts.get("fold")
+        for folder, facts in zip(folders, trained, strict=True)
+    )
     return (
         ("ROADSEG_SOURCE", image.name),
         *day_tags(day_taken(image)).items(),
-        ("ROADSEG_FOLD", listed(facts.get("fold") for facts in trained)),
+        ("ROADSEG_FOLD", listed(folds)),
         ("ROADSEG_EPOCH", listed(facts["epoch"] for facts in trained)),
         ("ROADSEG_VERSION", str(trained[0]["versions"]["roadseg"])),
     )

@@ -19,7 +19,7 @@ from roadseg.learn.inference.compatibility import scaling_to_predict, scene_to_p
 from roadseg.learn.inference.engine_store import PACKAGES, engine_folder
 from roadseg.learn.inference.engines import Engine, ensemble, open_engine, with_tta
 from roadseg.learn.inference.sliding_window import count_touching, predict_parts, shown
-from roadseg.learn.network.checkpoint_facts import Facts, threshold_of
+from roadseg.learn.network.checkpoint_facts import Facts, speed_bins_of, threshold_of
 from roadseg.learn.network.checkpoints import (
     checkpoint_path,
     load_checkpoint,
@@ -204,7 +204,7 @@ def predict_scene(
     """
     trained = read_alike(folders)
     scaling = Scaling.from_json(trained[0]["scaling"])
-    bins = SpeedBins(tuple(trained[0]["bin_edges"]), trained[0]["bin_unit"])
+    bins = speed_bins_of(trained[0])
     facts = scene_to_predict(image, trained[0], imagery=imagery, gsd=options.gsd)
     facts = cut_to_area(facts, imagery.area)
     scaling = scaling_to_predict(facts, scaling, unknown=options.scaling)

@@ -64,6 +64,7 @@ class _Known(BaseModel):
     nodata: Annotated[float, Field(ge=-1e308, le=1e308)] | None
     bin_edges: tuple[float, ...]
     bin_unit: BinUnit
+    labels_have_speeds: bool = True  # not said by early ones
     epoch: Count
     fold: Count | Literal["all"] | None = None
     from_folds: _FromFolds | None = None  # of fold "all" only
@@ -173,6 +174,12 @@ class _Last(_Known):
                 f"{min(measured):.60}"
             )
         return self
+
+
+def speed_bins_of(facts: Facts) -> SpeedBins:
+    """Return the speed bins that the first logits of a network stand for."""
+    known = facts.get("labels_have_speeds", True)
+    return SpeedBins(tuple(facts["bin_edges"]), facts["bin_unit"], are_known=known)
 
 
 def threshold_of(checkpoints: Sequence[Facts], of_set: str = "") -> float | None:

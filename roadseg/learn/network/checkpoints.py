@@ -18,6 +18,7 @@ from roadseg.learn.network.checkpoint_facts import (
     STORED_AS,
     Facts,
     read_weights_facts,
+    speed_bins_of,
 )
 from roadseg.learn.network.models import WITH_CHANNELS, build_model, knows_encoder, last_layer
 from roadseg.raster.scaling import Scaling
@@ -80,7 +81,7 @@ class Checkpoint:
     @property
     def bins(self) -> SpeedBins:
         """Speed bins that its first logits stand for; one more logit is any road."""
-        return SpeedBins(tuple(self.facts["bin_edges"]), self.facts["bin_unit"])
+        return speed_bins_of(self.facts)
 
 
 def checkpoint_path(folder: Path, which: str) -> Path:

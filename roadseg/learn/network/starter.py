@@ -3,7 +3,7 @@
 from importlib.resources import files
 from pathlib import Path
 
-NAME = "starter"  # What commands take for its folder.
+NAME = "starter"  # What commands take for its folder, and the `model` of its roads.
 
 
 def starter_folder() -> Path:

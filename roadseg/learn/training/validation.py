@@ -15,8 +15,13 @@ from roadseg.learn.options import LossOptions
 from roadseg.learn.training.trainer import Batch, Trainer
 from roadseg.raster.windows import CERTAIN
 from roadseg.roads.masks.burning import BACKGROUND, IGNORE, road_pixels
-from roadseg.roads.metrics.pixels import CentrelineCounts, Counts, count_centrelines
-from roadseg.roads.metrics.thresholds import LEVELS, Histogram
+from roadseg.roads.metrics.pixels import (
+    LEVELS,
+    CentrelineCounts,
+    Counts,
+    Histogram,
+    count_centrelines,
+)
 
 IOU_OF = "val_iou_"  # The column of a set in the table of epochs begins so.
 THRESHOLD = "threshold"  # The column of the best one; those of sets have their name behind it.

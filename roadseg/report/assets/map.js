@@ -26,7 +26,7 @@ class RoadMap {
     Object.assign(this, { picked: null, under: null, pinned: null, lines: 0 });
     this.graphs = told.graphs.map((graph) => new Graph(graph));
     this.scenes = told.scenes.map((scene) => this.readScene(scene));
-    this.modes = [speedMode(told.bins), certaintyMode(), inferredMode()];
+    this.modes = this.orderModes(speedMode(told.bins), certaintyMode());
     this.mode = this.modes[0];
     this.filter = new Filter(this.modes.slice(0, 2));
     this.shown = Object.fromEntries(LAYERS.map(({ key, on }) => [key, on]));
@@ -47,6 +47,13 @@ class RoadMap {
     this.show(this.firstScene());
     this.address = new Address(this);
     new ResizeObserver(() => this.resize()).observe(byId("view"));
+  }
+
+  // The first mode is shown at first. One speed for all roads tells nothing, and certainty does.
+  orderModes(speed, certainty) {
+    const known = (mode) => seenClasses(this.graphs, mode).filter((at) => at < mode.classes.length - 1).length;
+    const isCertaintyFirst = known(speed) < 2 && known(certainty) > 0;
+    return [...(isCertaintyFirst ? [certainty, speed] : [speed, certainty]), inferredMode()];
   }
 
   readScene(scene) {

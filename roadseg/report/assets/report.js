@@ -45,12 +45,23 @@ function showContents() {
   }
 }
 
+// Whether the run has labels; without, there is nothing to prepare, train or measure.
+const isLabelled = ({ config }) =>
+  [config.labels, ...Object.values(config.imagery.sets ?? {})].some(({ roads }) => roads?.length);
+
+// Warn of the network that comes with roadseg.
+function showStarter({ map }) {
+  if (!map.graphs.some(({ columns }) => columns.model?.texts?.includes("starter"))) return;
+  byId("map-title").after(note("Mapped with the starter, a network that was trained on synthetic cities only: "
+    + "expect missed and false roads, and no speeds."));
+}
+
 // Say which command makes what is missing on the map.
 function showMissing(shown, map) {
   const commands = [["probability", "Probabilities", "roadseg predict"], ["graph", "A graph", "roadseg graph"],
     ["reference", "Labels", "roadseg prepare"], ["image", "Imagery", "imagery.images"]];
   for (const [key, name, command] of commands) {
-    if (map.has(key)) continue;
+    if (map.has(key) || (key === "reference" && !isLabelled(shown))) continue;
     const how = key === "image" ? [`${name} is not shown; the config names it with `, command] : [`${name} cannot be shown; run `, command];
     byId("map").append(note(...how));
   }
@@ -63,7 +74,8 @@ function showMissing(shown, map) {
 function showRest(shown, map) {
   const scores = shown.scores?.rows.length ? new Scores(shown.scores, shown.scene_of) : null;
   const training = shown.training.filter(({ epochs }) => epochs.length);
-  const missing = (id, what, command) => byId(id).append(note(`${what}; run `, command));
+  const missing = (id, what, command) =>
+    (isLabelled(shown) ? byId(id).append(note(`${what}; run `, command)) : byId(id).remove());
   const found = shown.summaries.evaluate ?? {};
   const sets = Object.entries(found.by_set ?? {});
   if (Object.keys(found.by_fold ?? {}).length) byId("metrics").append(foldsTable(found));
@@ -85,11 +97,12 @@ function showRest(shown, map) {
 const shown = JSON.parse(byId("data").textContent);
 chooseUnits(shown.map.units);
 showHead(shown);
-showContents();
+showStarter(shown);
 watchMenus();
 const map = new RoadMap(shown.map, { title: shown.title, credits: shown.credits, folder: shown.graph_folder, measured: measuredScenes(shown) });
 showMissing(shown, map);
 showRest(shown, map);
+showContents();
 watchPrint(map.sides);
 
 // For tests, and for whoever opens the console.

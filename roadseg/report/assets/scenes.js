@@ -26,7 +26,7 @@ class SideBySide {
     const { tolerance_m: metres } = map.told;
     const keys = map.has("errors")
       ? [`Roads within ${metres} m of each other are the same:`, ...ERRORS.map(keyOf)]
-      : ["Roads by speed:", ...seenClasses(map.graphs, map.modes[0]).map((at) => keyOf(map.modes[0].classes[at]))];
+      : [`Roads by ${map.modes[0].name.toLowerCase()}:`, ...seenClasses(map.graphs, map.modes[0]).map((at) => keyOf(map.modes[0].classes[at]))];
     return make("div", { class: "keys" }, ...keys);
   }
 
@@ -61,7 +61,7 @@ class SideBySide {
     const sides = [];
     if (scene.pictures.image) sides.push(["Image", image]);
     if (scene.reference) sides.push(["Labels", (context, view) => { image(context, view); drawLabels(context, view, scene); }]);
-    if (scene.graph !== null) sides.push(["Predicted roads by speed", roads]);
+    if (scene.graph !== null) sides.push([`Predicted roads by ${map.modes[0].name.toLowerCase()}`, roads]);
     if (scene.missed) sides.push(["Errors", (context, view) => { image(context, view); dim(context); drawErrors(context, view, scene); }]);
     return sides;
   }

@@ -41,7 +41,16 @@ const QUALITY_NAMES = {
   road_km: "Labelled roads", roads_by_speed_source: "Speed of roads from", schemes: "Label schemes",
   label_keys: "Label attributes", dropped: "Labels left out", repaired: "Labels repaired",
   shift_m: "Shift of labels, m (right, down)", failed: "Scenes that failed",
+  moved: "Shift that labels were given", moved_m: "Labels moved, m (east, north)", moved_range_m: "Least and largest move, m",
+  outside: "Images outside of the area",
 };
+const MODEL_NAMES = {
+  gsd_m: "Pixel size, m", resample_m: "Resampled to, m", window_px: "Windows, px", bin_edges: "Ends of speed bins",
+  bin_unit: "Unit of speeds", score: "Validation", encoder_weights: "First weights", augment: "Augmentation",
+};
+// Whether there is nothing to say: no value, nothing but empty texts, or counts and lengths of 0.
+const isEmpty = (value) => (Array.isArray(value) ? value.every((part) => !part)
+  : value === null || value === "" || (typeof value === "object" && !Object.keys(value).length));
 const isLong = (name) => name.endsWith("_km") && !name.endsWith("_per_km");
 const isCount = (name) => ["scenes", "chips", "breaks"].includes(name);
 const isRatio = (name) => !isCount(name) && metricUnit(name) === "";
@@ -201,7 +210,8 @@ function quality(name, value) {
 
 function showQuality(section, { facts, sheets }) {
   const long = new Set(["road_km_by_speed_bin", "pixel_share_by_speed_bin", "shifts_m", "sets"]);
-  const rows = Object.entries(facts).filter(([name]) => !long.has(name));
+  const isMove = (name) => name.startsWith("moved") || name === "outside";
+  const rows = Object.entries(facts).filter(([name, value]) => !long.has(name) && !(isMove(name) && (isEmpty(value) || ["none", 0].includes(value))));
   const columns = [make("div", { class: "card" }, make("h3", {}, "Images and labels"),
     pairs(rows.map(([name, value]) => [QUALITY_NAMES[name] ?? inWords(name), quality(name, value)])))];
   const km = Object.entries(facts.road_km_by_speed_bin ?? {}).filter(([, value]) => value > 0);
@@ -231,7 +241,8 @@ function shiftsTable(shifts) {
 
 function showModel(section, training) {
   for (const { name, facts } of training) {
-    const rows = Object.entries(facts).map(([key, value]) => [inWords(key), asText(value)]);
+    const rows = Object.entries(facts).filter(([, value]) => !isEmpty(value))
+      .map(([key, value]) => [MODEL_NAMES[key] ?? inWords(key), asText(value)]);
     section.append(make("details", training.length === 1 ? { open: "" } : {}, make("summary", {}, `checkpoints/${name}`),
       make("div", {}, pairs(rows, "left"))));
   }

@@ -31,7 +31,7 @@ from roadseg.roads.audit.ways import AuditedWays
 from roadseg.roads.graph.travel import vote_speeds
 from roadseg.roads.labels.roads import extent_degrees
 from roadseg.roads.metrics.differences import cut_lines
-from roadseg.roads.options import AuditOptions, TraceOptions
+from roadseg.roads.options import AuditOptions
 from roadseg.roads.speeds import KPH_PER_MPH
 from roadseg.system.progress import counted
 
@@ -120,7 +120,7 @@ def audit_ways(ways: AuditedWays, rasters: Sequence[Raster], options: AuditOptio
     here = ways.take(near).to_crs(cover.crs)
     stations = spread_stations(here.lines)
     skip = near_junctions(here.lines, stations)
-    levels = [TraceOptions(threshold=options.threshold).threshold_for(r.threshold) for r in rasters]
+    levels = [options.threshold_for(raster.threshold) for raster in rasters]
     look = partial(
         _look,
         cover,
@@ -348,7 +348,7 @@ def _speeds(cover: Cover, stations: Stations, ridges: Ridges, stretches: Stretch
     offset_m = np.where(ridges.is_seen, np.nan_to_num(ridges.offset_m), np.nan)
     offset_m[(stretches.status >= NOT_SEEN)[of_station]] = np.nan
     bins = next((r.speed_bins for r in cover.rasters if r.speed_bins is not None), None)
-    if bins is None:
+    if bins is None or not bins.are_known:
         return speed_kph
     sums = np.zeros((len(stretches.first), bins.count))
     seen = np.zeros(len(stretches.first))

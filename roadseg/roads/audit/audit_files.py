@@ -2,14 +2,11 @@
 
 from pathlib import Path
 
-import pandas as pd
-import pyogrio
-
 from roadseg.roads.audit.stretches import STATUSES
 from roadseg.roads.audit.tables import AuditTables
 from roadseg.roads.colours import FALSE, FOUND, MISSED, Rgb
 from roadseg.roads.formats.gpkg_styles import STYLE_LAYER, category_renderer, layer_styles
-from roadseg.roads.formats.layers import gdal_errors, require_whole
+from roadseg.roads.formats.layers import write_gpkg_layers
 from roadseg.system.files import whole
 
 _GREY: Rgb = (150, 150, 150)
@@ -34,24 +31,4 @@ def write_audit(path: Path, tables: AuditTables) -> None:
         STYLE_LAYER: layer_styles(renderers),
     }
     with whole(path) as partial:
-        for number, (name, table) in enumerate(layers.items()):
-            _write_layer(partial, name, table, append=number > 0)
-
-
-def _write_layer(path: Path, name: str, table: pd.DataFrame, *, append: bool) -> None:
-    kind = "LineString" if "geometry" in table else None
-    options = {"FID": "id"} if name == STYLE_LAYER else {}
-    with gdal_errors(path):
-        pyogrio.write_dataframe(
-            table,
-            path,
-            layer=name,
-            driver="GPKG",
-            geometry_type=kind,
-            append=append,
-            layer_options=options,
-        )
-        layer = pyogrio.read_info(path, layer=name)
-    # The spatial index is what GDAL writes last.
-    has_index = kind is None or bool(layer["capabilities"]["fast_spatial_filter"])
-    require_whole(has_index and layer["features"] == len(table))
+        write_gpkg_layers(partial, layers)

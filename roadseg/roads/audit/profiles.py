@@ -5,11 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import shapely
-from numpy.typing import NDArray
 from pyproj import CRS
 
-from roadseg.arrays import Bools, Bytes, Floats, Ints
-from roadseg.raster.grid import Grid, reproject, transformer
+from roadseg.arrays import Bytes, Floats, Ints, Shapes
+from roadseg.raster.grid import Grid, reproject_points
 from roadseg.raster.windows import Window
 from roadseg.roads.audit.stations import Stations
 from roadseg.roads.masks.probabilities import Probability, ProbabilityFile
@@ -36,7 +35,7 @@ class Cover:
 
     rasters: Sequence[Raster]
     crs: CRS
-    outlines: NDArray[np.object_]
+    outlines: Shapes
 
     @classmethod
     def of(cls, rasters: Sequence[Raster]) -> "Cover":
@@ -46,10 +45,7 @@ class Cover:
             DataError: if one has none.
         """
         crs = rasters[0].grid.metric_crs
-        outlines = [
-            reproject(np.array([raster.grid.footprint]), raster.grid.crs, crs)[0]
-            for raster in rasters
-        ]
+        outlines = [raster.grid.footprint_in(crs) for raster in rasters]
         return cls(rasters, crs, np.array(outlines, dtype=object))
 
     def near(self, points: Floats) -> Iterator[tuple[Raster, Ints]]:
@@ -107,7 +103,7 @@ def probability_square(cover: Cover, centre: Floats, *, side_m: float, side_px: 
     xy = np.column_stack([x.ravel(), y.ravel()])
     picture = np.full((len(xy), 1), NO_DATA, dtype=np.uint8)
     for raster, near in cover.near(xy):
-        places = raster.grid.to_pixel(_moved(cover.crs, raster.grid.crs, xy[near]))
+        places = raster.grid.to_pixel(reproject_points(xy[near], cover.crs, raster.grid.crs))
         still = np.zeros_like(places)
         _fill(picture, near, raster, places=places, left=still)
     return picture.reshape(side_px, side_px)
@@ -136,7 +132,7 @@ def bin_probabilities(
         rows = near[is_left[near]]
         if raster.speed_bins is None or not len(rows):
             continue
-        places = raster.grid.to_pixel(_moved(cover.crs, raster.grid.crs, xy[rows]))
+        places = raster.grid.to_pixel(reproject_points(xy[rows], cover.crs, raster.grid.crs))
         with raster.opened() as source:
             for part in _blocks(places):
                 window = _window(raster.grid, places[part], np.zeros((1, 2)))
@@ -154,14 +150,8 @@ def bin_probabilities(
 
 def _in_pixels(grid: Grid, crs: CRS, xy: Floats, left: Floats) -> tuple[Floats, Floats]:
     """Return row and col of stations, and the step in rows and cols to a metre left of them."""
-    places = grid.to_pixel(_moved(crs, grid.crs, xy))
-    return places, grid.to_pixel(_moved(crs, grid.crs, xy + left)) - places
-
-
-def _moved(source: CRS, target: CRS, xy: Floats) -> Floats:
-    if source == target:
-        return xy
-    return np.column_stack(transformer(source, target).transform(*xy.T))
+    places = grid.to_pixel(reproject_points(xy, crs, grid.crs))
+    return places, grid.to_pixel(reproject_points(xy + left, crs, grid.crs)) - places
 
 
 def _blocks(places: Floats) -> Iterator[Ints]:
@@ -182,13 +172,6 @@ def _window(grid: Grid, places: Floats, reach: Floats) -> Window | None:
     return Window(*low.tolist(), *(high - low).tolist())
 
 
-def _valid(source: Raster, window: Window) -> Bools:
-    """Return which pixels of a window hold data."""
-    if isinstance(source, ProbabilityFile):
-        return source.read_valid(window)
-    return np.ones((window.height, window.width), dtype=bool)
-
-
 def _fill(profiles: Bytes, near: Ints, raster: Raster, *, places: Floats, left: Floats) -> None:
     """Fill in what some rows of the profiles lack and a raster shows, block by block."""
     reach = profiles.shape[1] // 2
@@ -198,7 +181,7 @@ def _fill(profiles: Bytes, near: Ints, raster: Raster, *, places: Floats, left: 
             if window is None:
                 continue
             road = np.minimum(source.read_road(window), NO_DATA - 1)
-            road[~_valid(source, window)] = NO_DATA
+            road[~source.read_valid(window)] = NO_DATA
             start = places[rows] - window[:2]
             _look_up(profiles, near[rows], road, places=start, left=left[rows])
 

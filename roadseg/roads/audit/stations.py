@@ -6,7 +6,7 @@ import numpy as np
 import shapely
 
 from roadseg.arrays import Bools, Floats, Ints, Lines
-from roadseg.roads.graph.road_graph import ranges, unique_pairs
+from roadseg.roads.graph.road_graph import end_points, ranges, unique_pairs
 
 SPACING_M = 3.0  # Metres between stations of a way, at most.
 _JUNCTION_M = 10.0  # Metres along a way on both sides of a junction that show the other road.
@@ -68,8 +68,8 @@ def spread_stations(lines: Lines) -> Stations:
     after = np.minimum(np.arange(len(way)) + 1, last[way])
     ahead = xy[after] - xy[before]
     is_alone = count[way] == 1
-    ends = shapely.get_coordinates(shapely.get_point(lines[:, np.newaxis], [0, -1]))
-    ahead[is_alone] = (ends[1::2] - ends[::2])[way[is_alone]]
+    start, end = end_points(lines).transpose(1, 0, 2)
+    ahead[is_alone] = (end - start)[way[is_alone]]
     norm = np.maximum(np.hypot(*ahead.T), np.finfo(float).tiny)
     left = np.column_stack([-ahead[:, 1], ahead[:, 0]]) / norm[:, np.newaxis]
     return Stations(way, first, count, length / count, xy, left)
@@ -152,7 +152,7 @@ def _junctions(lines: Lines) -> tuple[Ints, Lines]:
         shapely.intersection(lines[one], lines[other]), return_index=True
     )
     way, xy = np.concatenate([one[pair], other[pair]]), np.concatenate([xy, xy])
-    ends = shapely.get_coordinates(shapely.get_point(lines[:, np.newaxis], [0, -1]))
+    ends = end_points(lines).reshape(-1, 2)
     end_way = np.repeat(np.arange(len(lines)), 2)
     _, place = unique_pairs(np.round(np.concatenate([xy, ends]), _DECIMALS))
     at_place, end_place = place[: len(xy)], place[len(xy) :]

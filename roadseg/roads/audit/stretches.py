@@ -1,6 +1,7 @@
 """Stretches: the parts of ways that agree with the image, lie beside it, or are not seen in it."""
 
-from dataclasses import dataclass, replace
+import heapq
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -31,28 +32,6 @@ class Stretches:
     def of_station(self) -> Ints:
         """Row of the stretch of each station."""
         return np.repeat(np.arange(len(self.first)), self.count)
-
-
-@dataclass(frozen=True)
-class _Run:
-    """Stations of one status that follow each other on a way.
-
-    Attributes:
-        kind: the status.
-        length_m: of all of them.
-        is_open: whether it may join a neighbour, or a neighbour it.
-        parts: of how many runs it was made.
-    """
-
-    kind: int
-    length_m: float
-    is_open: bool
-    parts: int = 1
-
-    @property
-    def weight(self) -> tuple[bool, float]:
-        """How well a short neighbour joins it: one with data first, then the longer one."""
-        return self.kind != NO_DATA, self.length_m
 
 
 def cut_stretches(
@@ -160,33 +139,42 @@ def _groups(way: Ints, is_short: Bools) -> list[slice]:
 
 
 def _join(kinds: Ints, length_m: Floats, is_open: Bools, min_length_m: float) -> Ints:
-    """Return the statuses of the runs of one way after short ones have joined others."""
-    columns = (kinds.tolist(), length_m.tolist(), is_open.tolist())
-    runs = [_Run(*run) for run in zip(*columns, strict=True)]
-    while short := [
-        (run.length_m, row)
-        for row, run in enumerate(runs)
-        if run.is_open and run.length_m < min_length_m and _neighbours(runs, row)
-    ]:
-        row = min(short)[1]
-        into = max(_neighbours(runs, row), key=lambda other: runs[other].weight)
-        runs[row] = replace(runs[row], kind=runs[into].kind)
-        runs = _merged(runs)
-    return np.repeat([run.kind for run in runs], [run.parts for run in runs])
+    """Return the statuses of the runs of one way after short ones have joined others.
 
+    A run joins a neighbour with data rather than one without, and else the longer one. Runs beside
+    each other that have one status by then are one, which goes by the row of the first.
+    """
+    kind, metres, count = kinds.tolist(), length_m.tolist(), len(kinds)
+    before, after = [*range(-1, count - 1)], [*range(1, count), -1]
+    is_there = np.ones(count, dtype=bool)
 
-def _neighbours(runs: list[_Run], row: int) -> list[int]:
-    return [other for other in (row - 1, row + 1) if 0 <= other < len(runs) and runs[other].is_open]
+    def merge(left: int, right: int) -> None:
+        metres[left] += metres[right]
+        is_there[right] = False
+        after[left] = after[right]
+        if after[right] >= 0:
+            before[after[right]] = left
 
+    def has_status_of(other: int, row: int) -> bool:
+        return other >= 0 and kind[other] == kind[row]
 
-def _merged(runs: list[_Run]) -> list[_Run]:
-    """Return runs of which neighbours of one status are one."""
-    merged = [runs[0]]
-    for run in runs[1:]:
-        last = merged[-1]
-        if run.kind == last.kind:
-            length_m, parts = last.length_m + run.length_m, last.parts + run.parts
-            merged[-1] = replace(last, length_m=length_m, parts=parts)
-        else:
-            merged.append(run)
-    return merged
+    short = [
+        (metres[row], row) for row in np.flatnonzero(is_open & (length_m < min_length_m)).tolist()
+    ]
+    heapq.heapify(short)
+    while short:
+        length, row = heapq.heappop(short)
+        beside = [other for other in (before[row], after[row]) if other >= 0 and is_open[other]]
+        # A run that has become longer since was put in again if it is still short.
+        if not (is_there[row] and metres[row] == length and beside):
+            continue
+        kind[row] = kind[max(beside, key=lambda other: (kind[other] != NO_DATA, metres[other]))]
+        if has_status_of(before[row], row):
+            merge(before[row], row)
+            row = before[row]
+        if has_status_of(after[row], row):
+            merge(row, after[row])
+        if metres[row] < min_length_m:
+            heapq.heappush(short, (metres[row], row))
+    first = np.flatnonzero(is_there)
+    return np.repeat(np.array(kind)[first], np.diff(first, append=count))

@@ -10,9 +10,8 @@ import geopandas as gpd
 import numpy as np
 import pandas as pd
 import shapely
-from numpy.typing import NDArray
 
-from roadseg.arrays import Floats, Ints
+from roadseg.arrays import Array, Bools, Floats, Ints
 from roadseg.raster.grid import DEGREES, XY, transformer
 from roadseg.roads.audit.audit import Audit
 from roadseg.roads.audit.stretches import CONFIRMED, NO_DATA, NOT_SEEN, SHIFTED, STATUSES
@@ -168,10 +167,10 @@ class AuditTables:
         return np.asarray(doubt_m, dtype=np.float64)
 
     @cached_property
-    def _attributes(self) -> dict[str, NDArray[Any]]:
+    def _attributes(self) -> dict[str, Array]:
         """The attributes of the ways, with names that no other column has."""
         taken = {name.lower() for name in _RESERVED}
-        named: dict[str, NDArray[Any]] = {}
+        named: dict[str, Array] = {}
         for key, column in self.audit.ways.columns.items():
             name = _free(key, taken)
             taken.add(name.lower())
@@ -226,7 +225,7 @@ def _main_status(metres: Floats) -> Ints:
     return np.where(with_data.sum(axis=1) > 0, with_data.argmax(axis=1), NO_DATA)
 
 
-def _middle(audit: Audit, chosen: NDArray[np.bool_]) -> float:
+def _middle(audit: Audit, chosen: Bools) -> float:
     """Return the median of absolute offsets of stretches by length; NaN if none has one."""
     offset_m, metres = np.abs(audit.offset_m[chosen]), audit.length_m[chosen]
     order = np.argsort(offset_m)[: int(np.isfinite(offset_m).sum())]
@@ -236,7 +235,7 @@ def _middle(audit: Audit, chosen: NDArray[np.bool_]) -> float:
     return float(offset_m[order][np.searchsorted(along, along[-1] / 2)])
 
 
-def _rounded(values: NDArray[Any]) -> NDArray[Any]:
+def _rounded(values: Array) -> Array:
     is_number = values.dtype.kind == "f"
     return values.astype(np.float64).round(_DECIMALS) if is_number else values.astype(np.int64)
 
@@ -249,7 +248,7 @@ def _free(key: str, taken: Collection[str]) -> str:
     return name
 
 
-def _plain(column: NDArray[Any]) -> NDArray[Any]:
+def _plain(column: Array) -> Array:
     """Return a column that every format can hold: lists and the like become JSON."""
     if column.dtype != object:
         return column

@@ -5,14 +5,12 @@ from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import shapely
-from numpy.typing import NDArray
 from pyproj import CRS
 
-from roadseg.arrays import Ints, Lines
+from roadseg.arrays import Array, Ints, Lines, Texts
 from roadseg.errors import DataError
 from roadseg.raster.grid import is_local, reproject
 from roadseg.roads.formats.by_suffix import reader_of
@@ -26,10 +24,9 @@ from roadseg.system.text import counted
 
 logger = logging.getLogger(__name__)
 
-Columns = dict[str, NDArray[Any]]
+Columns = dict[str, Array]
 
 _CARS = LabelOptions()  # Roads for cars that images show, as of labels.
-_AREA = 3  # Type of polygons in shapely.
 # Keys of the id of a way, of which the first wins.
 _IDS = ("osm_id", "osm_way_id", "osmid", "@id", "full_id", "way_id", "id", "objectid", "fid")
 _NAMES = ("name", "street_name", "ref")
@@ -54,9 +51,9 @@ class AuditedWays:
     crs: CRS
     lines: Lines
     columns: Columns
-    ids: NDArray[np.str_]
-    names: NDArray[np.str_]
-    classes: NDArray[np.str_]
+    ids: Texts
+    names: Texts
+    classes: Texts
     left_out: Counter[str]
 
     def take(self, rows: Ints) -> "AuditedWays":
@@ -111,7 +108,7 @@ def audited_ways(source: str, crs: CRS, geometries: Lines, columns: Columns) -> 
         columns = {**columns, **segment_tags(columns, len(geometries))}
     attributes = read_attributes(columns, len(geometries), _CARS)
     cleaned = clean_shapes(geometries)
-    is_line = shapely.get_type_id(cleaned.shapes) != _AREA
+    is_line = shapely.get_type_id(cleaned.shapes) != shapely.GeometryType.POLYGON
     reason = np.where(is_line, attributes.left_out[cleaned.owner], "a polygon")
     feature = cleaned.owner[reason == ""]
     left_out = cleaned.dropped + Counter(reason[reason != ""].tolist())
@@ -141,7 +138,7 @@ def audited_ways(source: str, crs: CRS, geometries: Lines, columns: Columns) -> 
     )
 
 
-def _texts(columns: Columns, keys: Collection[str], count: int) -> NDArray[np.str_]:
+def _texts(columns: Columns, keys: Collection[str], count: int) -> Texts:
     """Return the first of some attributes that each of `count` features has; "" for none."""
     texts = np.full(count, "", dtype=object)
     by_small = {key.lower(): column for key, column in columns.items()}

@@ -5,36 +5,30 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 import shapely
-from numpy.typing import NDArray
 from pyproj import CRS
 
-from roadseg.arrays import Bools, Lines
+from roadseg.arrays import Array, Bools, Lines
 from roadseg.errors import ConfigError, DataError
-from roadseg.raster.grid import (
-    DEGREES,
-    LOCAL_CRS,
-    Grid,
-    is_local,
-    reproject,
-    transformer,
-    utm_epsg,
-)
+from roadseg.raster.grid import DEGREES, LOCAL_CRS, Grid, is_local, reproject, utm_epsg
 from roadseg.roads.formats.by_suffix import reader_of
-from roadseg.roads.formats.pairing import RoadSource, match
+from roadseg.roads.formats.pairing import RoadSource, match, only_source
 from roadseg.roads.formats.tables import attributes_of
+from roadseg.roads.graph.joining import in_crs
 from roadseg.roads.graph.road_graph import (
     DECIMALS,
     TRAVEL_TIME,
     RoadGraph,
     drawn_once,
+    end_points,
     graph_from_lines,
     take_edges,
     unique_pairs,
+    unjoined,
 )
 from roadseg.roads.graph.travel import travel_time_s
 from roadseg.roads.labels.roads import Roads, extent_degrees, read_roads
@@ -166,6 +160,18 @@ def read_drawn(
     return _read_gpkg(source) or _read_lines(source, every_column=every_column)
 
 
+def read_one_place(path: Path) -> DrawnRoads:
+    """Read the roads of one place that are in a coordinate system, not in pixels.
+
+    Raises:
+        DataError: there are several places, or as `read_drawn`.
+    """
+    source = only_source(path)
+    if source.table:
+        raise DataError(f"{path}: its lines are in pixels; use roads with a coordinate system")
+    return read_drawn(source, PixelPlacement({}))
+
+
 def common_crs(reference: DrawnRoads, predicted: DrawnRoads | None) -> CRS:
     """Return the metric CRS for a comparison: UTM of the middle of the reference.
 
@@ -220,7 +226,7 @@ def _place(source: RoadSource, pixels: PixelPlacement) -> Grid | float:
     if not pixels.images:
         raise ConfigError(
             f"{source.path}: its lines are in pixels; use --image with the image or folder of "
-            "images, or --gsd with the pixel size in metres"
+            "images, or --gsd-m with the pixel size in metres"
         )
     from roadseg.raster.images import read_grid  # noqa: PLC0415 - rasterio is slow to import
 
@@ -310,9 +316,8 @@ def _read_gpkg(source: RoadSource) -> DrawnRoads | None:
 
 def _fits(graph: RoadGraph) -> bool:
     """Return whether lines end at their nodes, as those that were drawn anew may not."""
-    ends = shapely.get_coordinates(shapely.get_point(graph.lines[:, np.newaxis], [0, -1]))
-    apart = ends - graph.nodes[graph.ends.ravel()]
-    return bool(np.all(np.hypot(*apart.T) <= _APART_M))
+    apart = end_points(graph.lines) - graph.nodes[graph.ends]
+    return bool(np.all(np.hypot(apart[..., 0], apart[..., 1]) <= _APART_M))
 
 
 def _trace(source: RoadSource, pixels: PixelPlacement, trace: Trace) -> DrawnRoads:
@@ -371,21 +376,16 @@ def _check_size(path: Path) -> None:
         )
 
 
-def _of_lines(source: RoadSource, roads: Roads, columns: Mapping[str, NDArray[Any]]) -> DrawnRoads:
+def _of_lines(source: RoadSource, roads: Roads, columns: Mapping[str, Array]) -> DrawnRoads:
     """Return lines as roads, with further columns of their file."""
     # These are read already, whatever a file calls them.
     read = (*TIMES, OWN_SPEED, ONE_WAY, CARS, SPEED_SOURCE)
     others = {key: column for key, column in columns.items() if key not in read}
-    # Each line is an edge between two nodes of its own; lines are joined in a metric CRS.
-    xy, line = shapely.get_coordinates(roads.shapes, return_index=True)
-    first, last = np.diff(line, prepend=-1), np.diff(line, append=-1)
-    ends = np.column_stack([np.flatnonzero(first), np.flatnonzero(last)])
     speed_kph, is_default = roads.speed_mph * KPH_PER_MPH, roads.speed_source == DEFAULT
-    graph = RoadGraph(
-        roads.crs,
-        xy[ends.ravel()],
-        np.arange(2 * len(roads.shapes)).reshape(-1, 2),
+    # Lines are joined later, in a metric CRS.
+    graph = unjoined(
         roads.shapes,
+        roads.crs,
         {
             **attributes_of(pd.DataFrame(others)),
             OWN_SPEED: np.where(is_default, np.nan, speed_kph),
@@ -417,15 +417,12 @@ def _not_on_earth(roads: DrawnRoads) -> DataError:
 
 
 def _to_crs(roads: DrawnRoads, crs: CRS) -> RoadGraph:
-    graph = roads.graph
-    lines, nodes = graph.lines, graph.nodes
-    is_elsewhere = graph.crs != crs and not is_local(crs)
-    if is_elsewhere and len(lines):
-        lines = reproject(lines, graph.crs, crs)
-        nodes = np.column_stack(transformer(graph.crs, crs).transform(*nodes.T))
-    if not (np.isfinite(shapely.get_coordinates(lines)).all() and np.isfinite(nodes).all()):
+    is_anywhere = is_local(crs) or len(roads.graph.lines) == 0
+    graph = replace(roads.graph, crs=crs) if is_anywhere else in_crs(roads.graph, crs)
+    xy = shapely.get_coordinates(graph.lines)
+    if not (np.isfinite(xy).all() and np.isfinite(graph.nodes).all()):
         raise _not_on_earth(roads)
-    return replace(graph, crs=crs, nodes=nodes, lines=lines)
+    return graph
 
 
 def _check_density(source: RoadSource, graph: RoadGraph) -> None:

@@ -1,24 +1,28 @@
 """Graphs as GeoPackage (written and read), GeoJSON and GeoParquet."""
 
 import os
-import sqlite3
 from collections.abc import Mapping
-from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import geopandas as gpd
 import numpy as np
 import pandas as pd
 import pyogrio
 import shapely
-from numpy.typing import NDArray
 from pyogrio.errors import DataLayerError, DataSourceError
 
+from roadseg.arrays import Array, Floats
 from roadseg.errors import DataError
 from roadseg.raster.grid import DEGREES, LOCAL_CRS, is_local
 from roadseg.roads.formats.gpkg_styles import STYLE_LAYER, style_table
-from roadseg.roads.formats.layers import gdal_errors, require_whole, single_lines
+from roadseg.roads.formats.layers import (
+    GPKG_VERSION,
+    require_whole,
+    single_lines,
+    write_gpkg_layers,
+    write_layer,
+    write_parquet,
+)
 from roadseg.roads.formats.tables import (
     EDGE_COLUMNS,
     attributes_of,
@@ -30,16 +34,13 @@ from roadseg.roads.labels.vectors import check_views
 from roadseg.system.files import whole
 from roadseg.system.text import one_line
 
-_POINT, _LINE = 0, 1  # The types of these geometries in shapely.
-
 # Numbers of GeoJSON files need no more digits; RFC 7946 recommends seven decimals of a degree.
 _IN_DEGREES = {"RFC7946": "YES", "COORDINATE_PRECISION": "7", "SIGNIFICANT_FIGURES": "9"}
 _IN_METRES = {"COORDINATE_PRECISION": "3", "SIGNIFICANT_FIGURES": "9"}
-_GPKG = {"VERSION": "1.2"}  # GDAL before 3.7 warns of later ones, which have nothing that we need.
 
 
 def write_gpkg(
-    path: Path, graph: RoadGraph, *, node_columns: Mapping[str, NDArray[Any]] | None = None
+    path: Path, graph: RoadGraph, *, node_columns: Mapping[str, Array] | None = None
 ) -> None:
     """Write a graph as GeoPackage in its own CRS; that of a scene without georeference is local.
 
@@ -60,12 +61,9 @@ def write_gpkg(
     edges, nodes = edge_table(graph), node_table(graph)
     for name, column in (node_columns or {}).items():
         nodes.insert(nodes.columns.get_loc("geometry"), name, column)
-    styles = style_table(edges.columns)
+    layers = {"nodes": nodes, "edges": edges, STYLE_LAYER: style_table(edges.columns)}
     with whole(path) as partial:
-        _write_layer(partial, nodes, "Point", layer="nodes", append=False)
-        _write_layer(partial, edges, "LineString", layer="edges")
-        _write_layer(partial, styles, None, layer=STYLE_LAYER, fid="id")
-        require_whole(_has_all(partial, styles=len(styles)))
+        write_gpkg_layers(partial, layers, geometry_types={"nodes": "Point"}, version=GPKG_VERSION)
 
 
 def read_gpkg(path: Path) -> RoadGraph:
@@ -90,10 +88,11 @@ def read_gpkg(path: Path) -> RoadGraph:
             f"{path}: layer edges refers to a node (u or v) that is missing in layer nodes"
         )
     lines = single_lines(edges.geometry.to_numpy(dtype=object))
-    if np.any(shapely.get_type_id(lines) != _LINE):
+    if np.any(shapely.get_type_id(lines) != shapely.GeometryType.LINESTRING):
         raise DataError(f"{path}: layer edges has a geometry that is not a LineString")
     points = nodes.geometry.to_numpy(dtype=object)
-    if np.any(shapely.get_type_id(points) != _POINT) or np.any(shapely.is_empty(points)):
+    is_point = shapely.get_type_id(points) == shapely.GeometryType.POINT
+    if not np.all(is_point & ~shapely.is_empty(points)):
         raise DataError(f"{path}: layer nodes has a geometry that is not a Point")
     return RoadGraph(
         crs=LOCAL_CRS if is_local(edges.crs) else edges.crs,
@@ -119,79 +118,24 @@ def write_geojson(path: Path, graph: RoadGraph) -> None:
     table = edge_table(graph)
     is_placed = not is_local(graph.crs)
     with whole(path) as partial:
-        with gdal_errors(partial):
-            pyogrio.write_dataframe(
-                table.to_crs(DEGREES) if is_placed else table,
-                partial,
-                layer="edges",
-                driver="GeoJSON",
-                geometry_type="LineString",
-                layer_options=_IN_DEGREES if is_placed else _IN_METRES,
-            )
+        write_layer(
+            partial,
+            table.to_crs(DEGREES) if is_placed else table,
+            "GeoJSON",
+            layer_options=_IN_DEGREES if is_placed else _IN_METRES,
+        )
         require_whole(_tail(partial).endswith(b"]\n}"))
 
 
 def write_geoparquet(path: Path, graph: RoadGraph) -> None:
     """Write the edges of a graph as GeoParquet 1.1 in its own CRS, columns as in `write_gpkg`.
 
-    A further column `bbox` holds the bounds of each line, by which readers skip what is elsewhere.
-
-    It needs pyarrow, see `by_suffix.check_formats`.
-
     Raises:
         ValueError: if an attribute has the name of a column of the file.
         OutputError: if the file cannot be written.
     """
     with whole(path) as partial:
-        edge_table(graph).to_parquet(
-            partial,
-            index=False,
-            schema_version="1.1.0",
-            write_covering_bbox=True,
-            compression="zstd",
-        )
-
-
-def _write_layer(
-    path: Path,
-    table: pd.DataFrame,
-    geometry_type: str | None,
-    *,
-    layer: str,
-    append: bool = True,
-    fid: str | None = None,
-) -> None:
-    """Write a layer of a GeoPackage.
-
-    Args:
-        path: the file.
-        table: of the layer.
-        geometry_type: of its geometries; None if it has none.
-        layer: its name.
-        append: whether the file has layers already.
-        fid: name of the column of row numbers; None for GDAL's usual name.
-    """
-    with gdal_errors(path):
-        pyogrio.write_dataframe(
-            table,
-            path,
-            layer=layer,
-            driver="GPKG",
-            geometry_type=geometry_type,
-            append=append,
-            layer_options=None if fid is None else {"FID": fid},
-            dataset_options=None if append else _GPKG,
-        )
-
-
-def _has_all(path: Path, *, styles: int) -> bool:
-    """Return whether a GeoPackage has its spatial indices and its styles, which come last."""
-    with closing(sqlite3.connect(path)) as file:
-        names = {name for (name,) in file.execute("SELECT name FROM sqlite_master")}
-        if not names >= {"rtree_nodes_geom", "rtree_edges_geom", STYLE_LAYER}:
-            return False
-        ((rows,),) = file.execute("SELECT count(*) FROM layer_styles")
-        return bool(rows == styles)
+        write_parquet(partial, edge_table(graph))
 
 
 def _tail(path: Path) -> bytes:
@@ -200,7 +144,7 @@ def _tail(path: Path) -> bytes:
         return file.read().rstrip()
 
 
-def _numbers(ids: NDArray[Any]) -> NDArray[np.float64]:
+def _numbers(ids: Array) -> Floats:
     """Return the numbers of nodes, NaN for what is none."""
     return np.asarray(pd.to_numeric(ids, errors="coerce"), dtype=np.float64)
 

@@ -18,8 +18,9 @@ from roadseg.arrays import Bools, Floats, Ints, Lines
 from roadseg.errors import DataError
 from roadseg.raster.grid import DEGREES, LOCAL_CRS, is_local
 from roadseg.roads.formats.by_suffix import zip_members
-from roadseg.roads.formats.tables import EDGE_COLUMNS, attributes_of, edge_table, in_degrees
-from roadseg.roads.graph.road_graph import ONE_WAY, RoadGraph, first_drawn, take_edges
+from roadseg.roads.formats.tables import EDGE_COLUMNS, attributes_of, edge_table
+from roadseg.roads.graph.joining import in_crs
+from roadseg.roads.graph.road_graph import ONE_WAY, RoadGraph, drawings, first_drawn, take_edges
 from roadseg.roads.labels.schemes import OWN_SPEED
 from roadseg.roads.speeds import KPH_PER_MPH
 from roadseg.system.files import check_replaceable, whole_folder
@@ -35,7 +36,6 @@ _KPH = {"km/h": 1.0, "kph": 1.0, "kmh": 1.0, "mph": KPH_PER_MPH, "mi/h": KPH_PER
 _TRUE = ("true", "1", "t", "yes")
 _NAMES = {"facility_type": "highway", "free_speed": OWN_SPEED}  # Columns of links, and ours.
 _OTHERS = ("geometry", "geometry_id", "dir_flag", "parent_link_id", "allowed_uses", *_LINK_COLUMNS)
-_LINE = 1  # The type of LineStrings in shapely.
 
 
 def write_gmns(path: Path, graph: RoadGraph) -> None:
@@ -55,12 +55,11 @@ def write_gmns(path: Path, graph: RoadGraph) -> None:
     """
     check_replaceable(path, marker=_LINKS)
     is_placed = not is_local(graph.crs)
-    lines, places = in_degrees(graph) if is_placed else (graph.lines, graph.nodes)
+    placed = in_crs(graph, DEGREES) if is_placed else graph
     crs = "EPSG:4326" if is_placed else graph.crs.to_wkt()
-    numbers = np.arange(1, len(places) + 1)
-    nodes = pd.DataFrame(
-        {"node_id": numbers, "x_coord": places[:, 0], "y_coord": places[:, 1]}
-    ).round(_DECIMALS)
+    x, y = placed.nodes.T
+    numbers = np.arange(1, len(x) + 1)
+    nodes = pd.DataFrame({"node_id": numbers, "x_coord": x, "y_coord": y}).round(_DECIMALS)
     config = {
         "dataset_name": path.stem,
         "short_length": "m",
@@ -73,7 +72,7 @@ def write_gmns(path: Path, graph: RoadGraph) -> None:
     }
     with whole_folder(path) as folder:
         nodes.to_csv(folder / _NODES, index=False)
-        _link_table(graph, lines).to_csv(folder / _LINKS, index=False)
+        _link_table(graph, placed.lines).to_csv(folder / _LINKS, index=False)
         pd.DataFrame([config]).to_csv(folder / _CONFIG, index=False)
 
 
@@ -187,7 +186,7 @@ def _lines(path: Path, links: pd.DataFrame, ends: Floats) -> Lines:
             f"{path / _LINKS}: geometry of a link is not WKT ({one_line(error):.200})"
         ) from error
     lines = np.where(shapely.is_missing(drawn), straight, drawn)
-    if np.any(shapely.get_type_id(lines) != _LINE):
+    if np.any(shapely.get_type_id(lines) != shapely.GeometryType.LINESTRING):
         raise DataError(f"{path / _LINKS}: geometry of a link is not a LINESTRING")
     return np.asarray(shapely.force_2d(lines), dtype=object)
 
@@ -232,9 +231,7 @@ def _crs(path: Path, facts: pd.DataFrame) -> CRS:
 def _joined(graph: RoadGraph) -> RoadGraph:
     """Return a graph with one edge for links of both directions; it is not one-way."""
     one_way = graph.attributes[ONE_WAY]
-    low = np.sort(graph.ends, axis=1)
-    drawing = shapely.to_wkb(shapely.normalize(graph.lines))
-    roads = list(zip(*low.T.tolist(), drawing.tolist(), strict=True))
+    roads = drawings(graph)
     # A direction is that of travel from the lower node to the higher one, however it is drawn.
     rises = np.where(graph.ends[:, 0] <= graph.ends[:, 1], one_way, -one_way).tolist()
     driven = set(zip(roads, rises, strict=True))

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 from xml.etree.ElementTree import ParseError
@@ -12,16 +13,16 @@ import numpy as np
 import pandas as pd
 import shapely
 from networkx.exception import NetworkXError
-from numpy.typing import NDArray
 from pyproj import CRS
 from pyproj.exceptions import CRSError
 from shapely.errors import ShapelyError
 
-from roadseg.arrays import Floats, Ints, Lines
+from roadseg.arrays import Array, Floats, Ints, Lines, Objects
 from roadseg.errors import DataError
-from roadseg.raster.grid import DEGREES, LOCAL_CRS, is_local, reproject, transformer, utm_epsg
-from roadseg.roads.formats.tables import attributes_of, edge_table, in_degrees, node_table
-from roadseg.roads.graph.road_graph import TRAVEL_TIME, RoadGraph, drawn_once
+from roadseg.raster.grid import DEGREES, LOCAL_CRS, is_local, transformer, utm_epsg
+from roadseg.roads.formats.tables import attributes_of, edge_table, node_table
+from roadseg.roads.graph.joining import in_crs
+from roadseg.roads.graph.road_graph import TRAVEL_TIME, RoadGraph, drawings, drawn_once
 from roadseg.roads.labels.schemes import OWN_SPEED, TIMES, stated_travel, wanted_keys
 from roadseg.roads.labels.traffic import CARS, ONE_WAY, SPEED_SOURCE
 from roadseg.roads.options import LabelOptions
@@ -29,7 +30,6 @@ from roadseg.roads.xml import check_xml, xml_text
 from roadseg.system.files import whole
 from roadseg.system.text import one_line
 
-_LINE = 1  # The type of LineStrings in shapely.
 _APART_M = 100.0  # Metres; an edge further than this from its nodes is in another CRS.
 _PLACES = ("geometry", "geometry_wkt", "geometry_utm_wkt", "geometry_pix", "id", "reversed")
 _NORTH = "N"  # The first UTM band of the northern half.
@@ -94,8 +94,8 @@ def graph_of_network(network: Network, name: str, *, crs: CRS | None = None) -> 
     lines = _lines(name, ends, nodes, facts, names.line)
     source = _crs(name, network, names, nodes, crs)
     attributes = _attributes(facts)
-    attributes[ONE_WAY] = _one_way(network, ends, lines, attributes[ONE_WAY])
     graph = RoadGraph(source, nodes, ends, lines, attributes)
+    attributes[ONE_WAY] = _one_way(graph, is_directed=network.is_directed())
     metric = _in_metres(name, graph)
     _check_ends(name, metric)
     return drawn_once(metric)
@@ -154,7 +154,7 @@ def _lines(
     # Edges without geometry are straight between their nodes.
     is_drawn = ~shapely.is_missing(read)
     kinds = shapely.get_type_id(read[is_drawn])
-    if np.any(kinds != _LINE) or np.any(shapely.is_empty(read)):
+    if np.any(kinds != shapely.GeometryType.LINESTRING) or np.any(shapely.is_empty(read)):
         raise DataError(
             f"{path}: {name} of an edge is not a LineString, expected centrelines of roads"
         )
@@ -166,7 +166,7 @@ def _lines(
     return np.where(is_back, shapely.reverse(lines), lines)
 
 
-def _geometries(drawn: NDArray[Any]) -> NDArray[Any]:
+def _geometries(drawn: Array) -> Array:
     """Return the geometries of edges, which are WKT or shapely's; None where an edge has none.
 
     Raises:
@@ -219,7 +219,7 @@ def _degrees(path: str, nodes: Floats) -> CRS:
     )
 
 
-def _attributes(facts: list[Mapping[str, Any]]) -> dict[str, NDArray[Any]]:
+def _attributes(facts: list[Mapping[str, Any]]) -> dict[str, Array]:
     """Return the speed, travel time and traffic of the edges, as far as they have them."""
     keys = wanted_keys(dict.fromkeys(key for edge in facts for key in edge), LabelOptions())
     columns = {key: _column([edge.get(key) for edge in facts]) for key in keys}
@@ -234,7 +234,7 @@ def _attributes(facts: list[Mapping[str, Any]]) -> dict[str, NDArray[Any]]:
     return attributes_of(table) | stated
 
 
-def _typed(values: list[Any]) -> NDArray[Any]:
+def _typed(values: list[Any]) -> Array:
     """Return values as numbers, if all that are there are numbers, else as texts; None for none."""
     texts = pd.Series([None if value is None else str(value) for value in values], dtype=object)
     numbers = pd.to_numeric(texts, errors="coerce")
@@ -242,34 +242,29 @@ def _typed(values: list[Any]) -> NDArray[Any]:
     return texts.to_numpy(dtype=object) if is_text.any() else numbers.to_numpy()
 
 
-def _column(values: list[Any]) -> NDArray[np.object_]:
+def _column(values: list[Any]) -> Objects:
     """Return values as they are, even lists."""
     return np.fromiter(values, dtype=object, count=len(values))
 
 
-def _one_way(network: Network, ends: Ints, lines: Lines, said: Ints) -> Ints:
+def _one_way(graph: RoadGraph, *, is_directed: bool) -> Ints:
     """Return 1 for each edge of a directed graph that is not there in the other direction, else 0.
 
-    Args:
-        network: the graph.
-        ends: shape (m, 2), rows of nodes.
-        lines: shape (m,), each from its first node to its last.
-        said: shape (m,), what `oneway` says, which counts for loops.
+    For loops counts what `oneway` says.
     """
-    if not network.is_directed():
-        return np.zeros(len(ends), dtype=np.int64)
-    first, last = ends.T
-    pairs, drawings = np.sort(ends, axis=1).tolist(), shapely.to_wkb(shapely.normalize(lines))
-    roads = [(*pair, drawing) for pair, drawing in zip(pairs, drawings, strict=True)]
+    if not is_directed:
+        return np.zeros(len(graph.ends), dtype=np.int64)
+    (first, last), roads = graph.ends.T, drawings(graph)
     rises = (first < last).tolist()
     driven = set(zip(roads, rises, strict=True))
     is_alone = [(road, not up) not in driven for road, up in zip(roads, rises, strict=True)]
-    return np.where(first == last, np.abs(said), is_alone).astype(np.int64)
+    said = np.abs(graph.attributes[ONE_WAY])
+    return np.where(first == last, said, is_alone).astype(np.int64)
 
 
 def _in_metres(path: str, graph: RoadGraph) -> RoadGraph:
     if is_local(graph.crs):
-        return RoadGraph(LOCAL_CRS, graph.nodes, graph.ends, graph.lines, graph.attributes)
+        return replace(graph, crs=LOCAL_CRS)
     is_metric = graph.crs.is_projected and graph.crs.axis_info[0].unit_name == "metre"
     if is_metric or len(graph.nodes) == 0:
         return graph
@@ -280,10 +275,7 @@ def _in_metres(path: str, graph: RoadGraph) -> RoadGraph:
             f"{path}: x {middle[0]:.9g}, y {middle[1]:.9g} is not a valid position in "
             f"{graph.crs.name}"
         )
-    utm = CRS.from_epsg(utm_epsg(lon, lat))
-    nodes = np.column_stack(transformer(graph.crs, utm).transform(*graph.nodes.T))
-    lines = reproject(graph.lines, graph.crs, utm)
-    return RoadGraph(utm, nodes, graph.ends, lines, graph.attributes)
+    return in_crs(graph, CRS.from_epsg(utm_epsg(lon, lat)))
 
 
 def _check_ends(path: str, graph: RoadGraph) -> None:
@@ -324,12 +316,12 @@ def write_graphml(path: Path, graph: RoadGraph) -> None:
         OutputError: if the file cannot be written.
     """
     edges = edge_table(graph)
-    lines, places, crs = graph.lines, graph.nodes, graph.crs.to_wkt()
+    placed, crs = graph, graph.crs.to_wkt()
     if not is_local(graph.crs):
-        (lines, places), crs = in_degrees(graph), "epsg:4326"
-    x, y = ([f"{value:.{_DECIMALS}f}" for value in axis] for axis in places.T)
+        placed, crs = in_crs(graph, DEGREES), "epsg:4326"
+    x, y = ([f"{value:.{_DECIMALS}f}" for value in axis] for axis in placed.nodes.T)
     nodes = node_table(graph)[["street_count", "maybe_bridge"]].assign(x=x, y=y)
-    one_way = graph.attributes.get(ONE_WAY, np.zeros(len(lines)))
+    one_way = graph.attributes.get(ONE_WAY, np.zeros(len(graph.lines)))
     facts = edges.drop(columns=["geometry", *_ENDS])
     facts = facts.assign(**{ONE_WAY: (one_way != 0).astype(str)})
     with whole(path) as partial, partial.open("w", encoding="utf-8", newline="\n") as file:
@@ -341,7 +333,7 @@ def write_graphml(path: Path, graph: RoadGraph) -> None:
             f'<node id="{node}">{data}</node>\n' for node, data in enumerate(_data("node", nodes))
         )
         rows = zip(edges[_ENDS].to_numpy().tolist(), one_way.tolist(), strict=True)
-        file.writelines(_edge_elements(rows, _data("edge", facts), lines))
+        file.writelines(_edge_elements(rows, _data("edge", facts), placed.lines))
         file.write(_TAIL)
 
 

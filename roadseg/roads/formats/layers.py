@@ -1,4 +1,4 @@
-"""Layers of lines that GDAL writes: FlatGeobuf, Shapefile, file geodatabase and PMTiles."""
+"""Layers of lines that GDAL writes: graphs in formats of its own, and road labels as they are."""
 
 import errno
 import os
@@ -6,17 +6,19 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
 
 import geopandas as gpd
 import numpy as np
+import pandas as pd
 import pyogrio
 import shapely
 from pyogrio.errors import DataLayerError, DataSourceError, FeatureError
 from pyproj import CRS
 
-from roadseg.arrays import Lines
+from roadseg.arrays import Array, Lines
 from roadseg.raster.grid import DEGREES
+from roadseg.roads.formats.gpkg_styles import STYLE_LAYER
 from roadseg.roads.formats.osm_ways import require_place
 from roadseg.roads.formats.tables import edge_table, node_table
 from roadseg.roads.graph.road_graph import RoadGraph
@@ -29,6 +31,9 @@ from roadseg.system.files import (
     whole_parts,
     write_error,
 )
+
+LABEL_DRIVERS = {".gpkg": "GPKG", ".geojson": "GeoJSON", ".fgb": "FlatGeobuf"}
+GPKG_VERSION = "1.2"  # GDAL before 3.7 warns of later ones, which have nothing that we need.
 
 _GDB = "gdb"  # A file in every file geodatabase.
 _IDS = ("osmid", "u", "v", "key", "street_count")  # Whole numbers, which 32 bits hold.
@@ -46,7 +51,9 @@ def write_fgb(path: Path, graph: RoadGraph) -> None:
         OutputError: if the file cannot be written.
     """
     with whole(path) as partial:
-        _write(partial, edge_table(graph), "FlatGeobuf")
+        table = edge_table(graph)
+        write_layer(partial, table, "FlatGeobuf")
+        require_whole(_features(partial) == len(table))
 
 
 def write_shp(path: Path, graph: RoadGraph) -> None:
@@ -61,7 +68,9 @@ def write_shp(path: Path, graph: RoadGraph) -> None:
     """
     short = {full: cut for cut, full in SHAPEFILE_NAMES.items()}
     with whole_parts(path, *SHAPEFILE_PARTS) as partial:
-        _write(partial, edge_table(graph).rename(columns=short), "ESRI Shapefile")
+        table = edge_table(graph).rename(columns=short)
+        write_layer(partial, table, "ESRI Shapefile")
+        require_whole(_features(partial) == len(table))
 
 
 def write_gdb(path: Path, graph: RoadGraph) -> None:
@@ -75,9 +84,11 @@ def write_gdb(path: Path, graph: RoadGraph) -> None:
     """
     check_replaceable(path, marker=_GDB)
     with whole_folder(path) as partial:
-        nodes = _in_32_bits(node_table(graph))
-        _write(partial, nodes, "OpenFileGDB", layer="nodes", geometry_type="Point")
-        _write(partial, _in_32_bits(edge_table(graph)), "OpenFileGDB", layer="edges", append=True)
+        nodes, edges = _in_32_bits(node_table(graph)), _in_32_bits(edge_table(graph))
+        write_layer(partial, nodes, "OpenFileGDB", layer="nodes", geometry_type="Point")
+        write_layer(partial, edges, "OpenFileGDB", append=True)
+        for layer, table in (("nodes", nodes), ("edges", edges)):
+            require_whole(_features(partial, layer) == len(table))
 
 
 def write_pmtiles(path: Path, graph: RoadGraph) -> None:
@@ -102,7 +113,123 @@ def write_pmtiles(path: Path, graph: RoadGraph) -> None:
         **({} if len(table) else {"BOUNDS": "-180,-85,180,85", "CENTER": "0,0,0"}),
     }
     with whole_parts(path) as partial:
-        _write(partial, table, "PMTiles", options=options, is_tiled=True)
+        write_layer(partial, table, "PMTiles", dataset_options=options)
+        # A road is a feature on each of its tiles; tiles without roads name no layer.
+        require_whole(len(table) == 0 or _features(partial) >= len(table))
+
+
+def write_label_layer(path: Path, lines: Lines, columns: Mapping[str, Array]) -> None:
+    """Write road labels as they are, as one layer of a format of `LABEL_DRIVERS`, or GeoParquet.
+
+    Args:
+        path: that the caller has from `whole`; other suffixes than these are GeoParquet.
+        lines: in degrees, shape (n,).
+        columns: attributes by name, each of shape (n,).
+
+    Raises:
+        OSError: if the file cannot be written.
+    """
+    table = gpd.GeoDataFrame(dict(columns), geometry=lines, crs=DEGREES)
+    driver = LABEL_DRIVERS.get(path.suffix.lower())
+    if driver is None:
+        write_parquet(path, table)
+        return
+    write_layer(
+        path,
+        table,
+        driver,
+        layer="roads",
+        dataset_options={"VERSION": GPKG_VERSION} if driver == "GPKG" else None,
+        layer_options={"RFC7946": "YES"} if driver == "GeoJSON" else None,
+    )
+    with gdal_errors(path):
+        require_whole(pyogrio.read_info(path, force_feature_count=True)["features"] == len(lines))
+
+
+def write_layer(
+    path: Path,
+    table: pd.DataFrame,
+    driver: str,
+    *,
+    layer: str = "edges",
+    geometry_type: str | None = "LineString",
+    append: bool = False,
+    dataset_options: Mapping[str, str] | None = None,
+    layer_options: Mapping[str, str] | None = None,
+) -> None:
+    """Write a layer with a driver of GDAL.
+
+    Args:
+        path: the file.
+        table: of the layer.
+        driver: of GDAL.
+        layer: its name; a Shapefile has that of its file.
+        geometry_type: of its geometries; None if it has none.
+        append: whether the file has layers already.
+        dataset_options: of the file.
+        layer_options: of the layer.
+
+    Raises:
+        OSError: if it cannot be written.
+    """
+    with gdal_errors(path):
+        pyogrio.write_dataframe(
+            table,
+            path,
+            layer=path.stem if driver == "ESRI Shapefile" else layer,
+            driver=driver,
+            geometry_type=geometry_type,
+            append=append,
+            dataset_options=dict(dataset_options or {}) or None,
+            layer_options=dict(layer_options or {}) or None,
+        )
+
+
+def write_gpkg_layers(
+    path: Path,
+    layers: Mapping[str, pd.DataFrame],
+    *,
+    geometry_types: Mapping[str, str] = MappingProxyType({}),
+    version: str | None = None,
+) -> None:
+    """Write the layers of a new GeoPackage, and check that they are whole.
+
+    Args:
+        path: the file.
+        layers: tables by name; some may be without geometry.
+        geometry_types: of layers that do not hold lines.
+        version: of the format; None is the usual one of GDAL.
+
+    Raises:
+        OSError: if one cannot be written.
+    """
+    for number, (name, table) in enumerate(layers.items()):
+        has_places = "geometry" in table
+        write_layer(
+            path,
+            table,
+            "GPKG",
+            layer=name,
+            geometry_type=geometry_types.get(name, "LineString") if has_places else None,
+            append=number > 0,
+            dataset_options={"VERSION": version} if version and number == 0 else None,
+            layer_options={"FID": "id"} if name == STYLE_LAYER else None,
+        )
+        with gdal_errors(path):
+            layer = pyogrio.read_info(path, layer=name)
+        # The spatial index is what GDAL writes last.
+        has_index = not has_places or bool(layer["capabilities"]["fast_spatial_filter"])
+        require_whole(has_index and layer["features"] == len(table))
+
+
+def write_parquet(path: Path, table: gpd.GeoDataFrame) -> None:
+    """Write GeoParquet 1.1, with a column `bbox` by which readers skip what is elsewhere.
+
+    It needs pyarrow, see `by_suffix.check_formats`.
+    """
+    table.to_parquet(
+        path, index=False, schema_version="1.1.0", write_covering_bbox=True, compression="zstd"
+    )
 
 
 def single_lines(lines: Lines) -> Lines:
@@ -125,49 +252,10 @@ def _in_32_bits(table: gpd.GeoDataFrame) -> gpd.GeoDataFrame:
     return table.astype(dict.fromkeys((name for name in _IDS if name in table), np.int32))
 
 
-def _write(
-    path: Path,
-    table: gpd.GeoDataFrame,
-    driver: str,
-    *,
-    layer: str = "edges",
-    geometry_type: str = "LineString",
-    append: bool = False,
-    options: Mapping[str, str] | None = None,
-    is_tiled: bool = False,
-) -> None:
-    """Write a layer with a driver of GDAL, and check that it is whole.
-
-    Args:
-        path: the file.
-        table: of the layer.
-        driver: of GDAL.
-        layer: its name; a Shapefile has that of its file.
-        geometry_type: of its geometries.
-        append: whether the file has layers already.
-        options: of the data set.
-        is_tiled: whether the file has as many features as there are pieces on tiles.
-    """
+def _features(path: Path, layer: str | None = None) -> int:
+    """Return how many features a layer, or the only one, has, each of which is read."""
     with gdal_errors(path):
-        pyogrio.write_dataframe(
-            table,
-            path,
-            layer=path.stem if driver == "ESRI Shapefile" else layer,
-            driver=driver,
-            geometry_type=geometry_type,
-            append=append,
-            dataset_options=dict(options) if options else None,
-        )
-        # GDAL closes a file without a word when the disk is full.
-        is_empty = is_tiled and not len(table)  # Such tiles name no layer.
-        found = 0 if is_empty else _count(path, driver, layer)
-    require_whole(found >= len(table) if is_tiled else found == len(table))
-
-
-def _count(path: Path, driver: str, layer: str) -> int:
-    """Return how many features a layer has, each of which is read."""
-    named: dict[str, Any] = {} if driver == "ESRI Shapefile" else {"layer": layer}
-    fids, _ = pyogrio.read_bounds(path, **named)
+        fids, _ = pyogrio.read_bounds(path, layer=layer)
     return len(fids)
 
 

@@ -5,12 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import shapely
-from numpy.typing import NDArray
 
-from roadseg.arrays import Array, Floats, Ints
+from roadseg.arrays import Array, Floats, Ints, Objects, Texts
 from roadseg.errors import DataError
-from roadseg.raster.grid import is_local
-from roadseg.roads.formats.tables import in_degrees
+from roadseg.raster.grid import DEGREES, is_local
+from roadseg.roads.graph.joining import in_crs
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.labels.highways import highway_of
 
@@ -45,15 +44,16 @@ def vertices(graph: RoadGraph) -> tuple[Floats, Ints, Ints]:
         Longitude and latitude, shape (k, 2): the nodes of the graph, then all vertices between;
         the rows of these along all edges, one edge after the other; and how many an edge has.
     """
-    lines, nodes = in_degrees(graph)
-    xy, line = shapely.get_coordinates(lines, return_index=True)
+    placed = in_crs(graph, DEGREES)
+    xy, line = shapely.get_coordinates(placed.lines, return_index=True)
     is_first = np.diff(line, prepend=-1) != 0
     is_last = np.diff(line, append=-1) != 0
     is_inner = ~(is_first | is_last)
     # Inner vertices are numbered after the nodes; the ends of an edge are nodes.
-    rows = len(nodes) - 1 + np.cumsum(is_inner)
+    rows = len(placed.nodes) - 1 + np.cumsum(is_inner)
     rows[is_first], rows[is_last] = graph.ends.T
-    return np.vstack([nodes, xy[is_inner]]), rows, np.bincount(line, minlength=len(lines))
+    sizes = np.bincount(line, minlength=len(graph.lines))
+    return np.vstack([placed.nodes, xy[is_inner]]), rows, sizes
 
 
 def ways_of(refs: Ints, sizes: Ints) -> Iterator[list[list[int]]]:
@@ -68,7 +68,7 @@ def ways_of(refs: Ints, sizes: Ints) -> Iterator[list[list[int]]]:
         yield [nodes[n : n + MOST_NODES] for n in range(0, size - 1, MOST_NODES - 1)]
 
 
-def classes(attributes: Mapping[str, Array], count: int) -> NDArray[np.object_]:
+def classes(attributes: Mapping[str, Array], count: int) -> Objects:
     """Return the `highway` of roads: their own, or the class by their speed; "road" if unknown.
 
     Args:
@@ -93,7 +93,7 @@ def is_text(value: object) -> bool:
     return isinstance(value, str) and value != ""
 
 
-def gap_notes(graph: RoadGraph) -> NDArray[np.str_]:
+def gap_notes(graph: RoadGraph) -> Texts:
     """Return the tag `fixme` of each edge: what nobody saw of a link, else ""."""
     inferred = graph.attributes.get("inferred", np.zeros(len(graph.lines)))
     return np.where(inferred == 1, _GAP, "")

@@ -9,9 +9,10 @@ import numpy as np
 import shapely
 
 from roadseg.arrays import Lines
+from roadseg.raster.grid import DEGREES
 from roadseg.roads.formats.osm_ways import classes, is_text, require_place
 from roadseg.roads.formats.pbf import driven_kph
-from roadseg.roads.formats.tables import in_degrees
+from roadseg.roads.graph.joining import in_crs
 from roadseg.roads.graph.road_graph import ONE_WAY, RoadGraph
 from roadseg.roads.labels.highways import highway_class
 from roadseg.roads.labels.overture import BACKWARD, DENIED, FORWARD, LINK, UNKNOWN
@@ -54,11 +55,11 @@ def write_overture(path: Path, graph: RoadGraph) -> None:
     """
     require_place(path, graph, "overture")
     check_replaceable(path, marker=SEGMENTS)
-    lines, places = in_degrees(graph)
-    points: Lines = np.asarray(shapely.points(places), dtype=object)
+    placed = in_crs(graph, DEGREES)
+    points: Lines = np.asarray(shapely.points(placed.nodes), dtype=object)
     nodes = _ids(points)
     with whole_folder(path) as folder:
-        _write(folder / SEGMENTS, lines, "segment", _ids(lines), _facts(graph, nodes))
+        _write(folder / SEGMENTS, placed.lines, "segment", _ids(placed.lines), _facts(graph, nodes))
         _write(folder / CONNECTORS, points, "connector", nodes, {})
 
 

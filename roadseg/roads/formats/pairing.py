@@ -11,6 +11,7 @@ from roadseg.raster.names import match_names
 from roadseg.roads.formats.by_suffix import READERS
 from roadseg.system.files import FOLDER_SUFFIXES, MASK_SUFFIXES, is_virtual
 from roadseg.system.text import first
+from roadseg.system.workspace import Workspace
 
 if TYPE_CHECKING:
     from roadseg.roads.formats.spacenet_csv import WktCsv
@@ -23,6 +24,7 @@ _VECTORS = (
     *FOLDER_SUFFIXES,
 )
 _KINDS = (_VECTORS, (".json",), (_CSV,), MASK_SUFFIXES)  # The first kind in a folder counts.
+_ONE_SIDED = "; compare one file with one file, or a folder with a folder"
 _PACKED = (".gz", ".zip", ".pbf")
 
 
@@ -58,13 +60,17 @@ def find_sources(path: Path) -> dict[str, RoadSource]:
     several of one name (`city.gpkg` and `city.geojson`) the first of these formats.
 
     Raises:
-        DataError: there is nothing of the kind, a CSV cannot be read, or two images have one id.
+        DataError: there is nothing of the kind, it is a run folder, a CSV cannot be read, or two
+            images have one id.
     """
     if not (is_virtual(path) or path.exists()):
         raise DataError(f"{path} does not exist; expected a file or a folder with roads")
     if is_virtual(path) or not path.is_dir() or path.suffix.lower() in FOLDER_SUFFIXES:
         return _named([path])
     files = sorted(file for file in path.iterdir() if not file.name.startswith("."))
+    graphs = Workspace(path).graphs
+    if graphs.is_dir() and not any(file.suffix.lower() in _VECTORS for file in files):
+        raise DataError(f"{path}: a run folder, expected roads; use {graphs}, or one file in it")
     for suffixes in _KINDS:
         alike = [file for file in files if file.suffix.lower() in suffixes]
         if alike:
@@ -180,9 +186,10 @@ def _refuse(
     predicted: Mapping[str, RoadSource],
 ) -> None:
     path, whole = predicted[unknown[0]].path, len(predicted)
+    is_one_sided = (len(reference) == 1) != (whole == 1)
     what = "image ids" if predicted[unknown[0]].table else "names"
     raise DataError(
         f"{path}: {len(unknown)} of {whole} {what} match no reference ({first(unknown)}); "
         f"expected those of {next(iter(reference.values())).path.parent}, such as "
-        f"{first(reference)}"
+        f"{first(reference)}{_ONE_SIDED if is_one_sided else ''}"
     )

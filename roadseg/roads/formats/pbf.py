@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from roadseg.arrays import Floats, Ints
+from roadseg.arrays import Floats, Ints, Objects, Texts
 from roadseg.roads.formats.osm_ways import (
     MOST_LETTERS,
     classes,
@@ -23,7 +22,7 @@ from roadseg.roads.formats.osm_ways import (
 from roadseg.roads.formats.tables import edge_table
 from roadseg.roads.graph.road_graph import ONE_WAY, TRAVEL_TIME, RoadGraph
 from roadseg.roads.labels.highways import UNKNOWN_CLASS, highway_of
-from roadseg.roads.labels.traffic import SPEED_KNOWN, SPEED_SOURCE, is_assumed
+from roadseg.roads.labels.traffic import SPEED_KNOWN, SPEED_SOURCE, assumed_speeds
 from roadseg.roads.speeds import in_stated_unit
 from roadseg.system.files import whole, write_error
 
@@ -151,7 +150,7 @@ def _tags(graph: RoadGraph) -> Iterator[dict[str, str]]:
         yield {key: value[:MOST_LETTERS] for key, value in facts if value}
 
 
-def _classes(graph: RoadGraph) -> NDArray[np.object_]:
+def _classes(graph: RoadGraph) -> Objects:
     """Return the `highway` of each edge, of those that all routers know where it says nothing."""
     own = classes(graph.attributes, len(graph.lines))
     by_speed = highway_of(driven_kph(graph)).astype(object)
@@ -182,16 +181,13 @@ def _maxspeed(kph: float) -> str:
     return f"{value:.0f} mph" if unit == "mph" else f"{value:.1f}".removesuffix(".0")
 
 
-def _speed_sources(graph: RoadGraph) -> NDArray[np.str_]:
+def _speed_sources(graph: RoadGraph) -> Texts:
     """Return where each speed comes from, "" where the file of the roads stated it."""
-    if SPEED_KNOWN in graph.attributes:
-        return np.where(graph.attributes[SPEED_KNOWN] == 0, "assumed", "predicted")
-    if SPEED_SOURCE in graph.attributes:
-        return np.where(is_assumed(graph.attributes[SPEED_SOURCE]), "assumed", "")
-    return np.full(len(graph.lines), "")
+    is_assumed = assumed_speeds(graph.attributes, len(graph.lines))
+    return np.where(is_assumed, "assumed", "predicted" if SPEED_KNOWN in graph.attributes else "")
 
 
-def _known_speeds(graph: RoadGraph) -> NDArray[np.str_]:
+def _known_speeds(graph: RoadGraph) -> Texts:
     """Return "0" for edges whose speed is assumed, by which roadseg knows them again, else "1"."""
     sources = _speed_sources(graph)
     return np.where(sources == "assumed", "0", "1" if np.any(sources != "") else "")

@@ -12,14 +12,13 @@ from shapely.errors import ShapelyError
 
 from roadseg.arrays import Floats, Ints, Lines
 from roadseg.errors import DataError
-from roadseg.raster.grid import LOCAL_CRS, Grid, is_local, transformer
+from roadseg.raster.grid import LOCAL_CRS, Grid, is_local, reproject_points
 from roadseg.roads.graph.road_graph import TRAVEL_TIME, RoadGraph, graph_from_lines
 from roadseg.system.files import whole
 from roadseg.system.text import first, one_line
 
 _ID, _WKT = "ImageId", "WKT_Pix"
 _LINES = ("LineString", "MultiLineString")
-_LINE = 1  # The type of LineStrings in shapely.
 _FARTHEST_PX = 1e9  # Pixels; coordinates beyond are no places in an image.
 
 
@@ -160,7 +159,8 @@ def _seconds(path: Path, table: pd.DataFrame) -> Floats | None:
 
 def _pixel_roads(geometries: Lines, seconds: Floats | None, rows: Ints) -> PixelRoads:
     parts, owner = shapely.get_parts(geometries[rows], return_index=True)
-    is_road = (shapely.get_type_id(parts) == _LINE) & (shapely.length(parts) > 0)
+    is_line = shapely.get_type_id(parts) == shapely.GeometryType.LINESTRING
+    is_road = is_line & (shapely.length(parts) > 0)
     parts, owner = shapely.force_2d(parts[is_road]), owner[is_road]
     if seconds is None:
         return PixelRoads(parts, None)
@@ -228,5 +228,4 @@ def _pixels(xy: Floats, graph: RoadGraph, grid: Grid) -> Floats:
     # Graphs of other origin may be in another metric CRS than that of the grid.
     if grid.is_local or graph.crs == grid.metric_crs:
         return grid.from_metric(xy)[:, ::-1]
-    x, y = transformer(graph.crs, grid.crs).transform(*xy.T)
-    return grid.to_pixel(np.column_stack([x, y]))[:, ::-1]
+    return grid.to_pixel(reproject_points(xy, graph.crs, grid.crs))[:, ::-1]

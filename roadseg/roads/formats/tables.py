@@ -6,10 +6,8 @@ import geopandas as gpd
 import numpy as np
 import pandas as pd
 import shapely
-from numpy.typing import NDArray
 
-from roadseg.arrays import Floats, Ints, Lines
-from roadseg.raster.grid import DEGREES, reproject, transformer
+from roadseg.arrays import Array, Ints
 from roadseg.roads.graph.crossings import likely_bridges
 from roadseg.roads.graph.road_graph import TRAVEL_TIME, RoadGraph
 
@@ -64,16 +62,10 @@ def edge_table(graph: RoadGraph) -> gpd.GeoDataFrame:
     return gpd.GeoDataFrame(columns, geometry=graph.lines, crs=graph.crs)
 
 
-def attributes_of(table: pd.DataFrame) -> dict[str, NDArray[Any]]:
+def attributes_of(table: pd.DataFrame) -> dict[str, Array]:
     """Return the attributes that `edge_table` made columns of; texts that are missing are None."""
     names = [name for name in table.columns if name not in _OWN]
     return {_OUR_NAMES.get(name, name): _values(name, table[name]) for name in names}
-
-
-def in_degrees(graph: RoadGraph) -> tuple[Lines, Floats]:
-    """Return the lines and the nodes, shape (n, 2), in longitude and latitude."""
-    nodes = np.column_stack(transformer(graph.crs, DEGREES).transform(*graph.nodes.T))
-    return reproject(graph.lines, graph.crs, DEGREES), nodes
 
 
 def _keys(ends: Ints) -> Ints:
@@ -83,7 +75,7 @@ def _keys(ends: Ints) -> Ints:
     return table.groupby(["low", "high"]).cumcount().to_numpy().astype(np.int64)
 
 
-def _values(name: str, column: "pd.Series[Any]") -> NDArray[Any]:
+def _values(name: str, column: "pd.Series[Any]") -> Array:
     if name in _FLAGS:
         # Edges that were drawn by hand in other programs have no value.
         return column.fillna(0).to_numpy(dtype=np.uint8)

@@ -1,16 +1,13 @@
 """Cleaning: merge chains and junctions, prune spurs, drop components, simplify lines."""
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import shapely
-from numpy.typing import NDArray
-from scipy import sparse
-from scipy.sparse import csgraph
 from scipy.spatial import cKDTree
 
-from roadseg.arrays import Bools, Floats, Ints, Lines
+from roadseg.arrays import Array, Bools, Floats, Ints, Lines
+from roadseg.roads.graph.groups import first_come, group_means, linked
 from roadseg.roads.graph.road_graph import (
     TRAVEL_TIME,
     RoadGraph,
@@ -97,10 +94,9 @@ def contract_edges(graph: RoadGraph, chosen: Bools) -> RoadGraph:
     links = RoadGraph(graph.crs, graph.nodes, graph.ends[chosen], graph.lines[chosen])
     # Nodes that the chosen edges join are one group, and the new node lies in its middle.
     group = components(links)
-    counts = np.bincount(group)
-    nodes = np.column_stack([np.bincount(group, weights=axis) / counts for axis in graph.nodes.T])
+    nodes = group_means(graph.nodes, group)
     ends = group[graph.ends]
-    merged = counts[group] > 1
+    merged = (np.bincount(group) > 1)[group]
     lines = graph.lines.copy()
     touched = np.flatnonzero(merged[graph.ends].any(axis=1) & ~chosen)
     lines[touched] = _draw_to(graph, touched, nodes[ends[touched]])
@@ -138,20 +134,14 @@ def nearest_pairs(places: Floats, group: Ints, *, within: float) -> Ints:
     Returns:
         Rows of the places of each pair, shape (k, 2).
     """
-    nothing = np.empty((0, 2), dtype=np.int64)
     if len(places) == 0:
-        return nothing
+        return np.empty((0, 2), dtype=np.int64)
     pairs = cKDTree(places).query_pairs(within, output_type="ndarray").astype(np.int64)
     pairs = pairs[group[pairs[:, 0]] != group[pairs[:, 1]]]
     # Distances that differ by rounding are equal, wherever the places lie.
     apart = np.hypot(*(places[pairs[:, 0]] - places[pairs[:, 1]]).T).round(6)
-    chosen, taken = [], set[int]()
-    # From the nearest pair on, each takes its places out.
-    for pair in pairs[np.lexsort([*pairs.T, apart])].tolist():
-        if taken.isdisjoint(pair):
-            taken.update(pair)
-            chosen.append(pair)
-    return np.array(chosen, dtype=np.int64) if chosen else nothing
+    pairs = pairs[np.lexsort([*pairs.T, apart])]
+    return np.asarray(pairs[first_come(pairs)])
 
 
 def drop_components(graph: RoadGraph, *, min_component_m: float) -> RoadGraph:
@@ -203,7 +193,7 @@ def _mates(graph: RoadGraph) -> Ints:
     return mate
 
 
-def _equal(left: NDArray[Any], right: NDArray[Any]) -> Bools:
+def _equal(left: Array, right: Array) -> Bools:
     missing = (left != left) & (right != right)  # noqa: PLR0124 - NaN, in columns of any type
     return np.asarray((left == right) | missing, dtype=bool)
 
@@ -305,13 +295,10 @@ def _draw_to(graph: RoadGraph, rows: Ints, places: Floats) -> Lines:
 
 def components(graph: RoadGraph) -> Ints:
     """Number the connected parts of a graph, shape (number of nodes,)."""
-    n = len(graph.nodes)
-    ones = np.ones(len(graph.ends), dtype=np.int8)
-    adjacency = sparse.csr_array((ones, (graph.ends[:, 0], graph.ends[:, 1])), shape=(n, n))
-    return csgraph.connected_components(adjacency, directed=False)[1].astype(np.int64)
+    return linked(graph.ends, nodes=len(graph.nodes))
 
 
-def part_lengths(graph: RoadGraph) -> NDArray[np.float64]:
+def part_lengths(graph: RoadGraph) -> Floats:
     """Return the metres of road of each connected part that has roads, shape (parts,)."""
     _, part = np.unique(components(graph)[graph.ends[:, 0]], return_inverse=True)
     return np.bincount(part, weights=graph.length_m).astype(np.float64)

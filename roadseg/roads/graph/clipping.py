@@ -2,10 +2,9 @@
 
 import numpy as np
 import shapely
-from numpy.typing import NDArray
 
-from roadseg.arrays import Floats, Ints
-from roadseg.roads.graph.road_graph import RoadGraph, part_attributes, take_edges
+from roadseg.arrays import Floats, Ints, Lines
+from roadseg.roads.graph.road_graph import RoadGraph, end_points, part_attributes, take_edges
 
 _TOUCHING_M = 1e-6  # Metres; pieces of a line no further apart are one piece.
 
@@ -44,9 +43,7 @@ def clip_graph(graph: RoadGraph, polygon: shapely.Polygon | shapely.MultiPolygon
     return take_edges(clipped, np.argsort(source, kind="stable"))
 
 
-def _spans_inside(
-    graph: RoadGraph, edges: Ints, polygon: shapely.Geometry
-) -> tuple[Ints, NDArray[np.float64]]:
+def _spans_inside(graph: RoadGraph, edges: Ints, polygon: shapely.Geometry) -> tuple[Ints, Floats]:
     """List the parts of edges inside: rows of the edges, and spans as fractions, shape (k, 2)."""
     spans = [_spans_of(graph.lines[edge], polygon) for edge in edges]
     rows = np.repeat(edges, [len(span) for span in spans]).astype(np.int64)
@@ -65,8 +62,7 @@ def _spans_of(line: shapely.LineString, polygon: shapely.Geometry) -> Floats:
     # Segments that only touch the polygon leave a point or an empty line.
     has_length = shapely.length(parts) > 0
     parts, segment = parts[has_length], segment[has_length]
-    corners = shapely.get_coordinates(shapely.get_point(parts[:, None], [0, -1])).reshape(-1, 2, 2)
-    from_start = np.hypot(*(corners - xy[segment][:, None]).transpose(2, 0, 1))
+    from_start = np.hypot(*(end_points(parts) - xy[segment][:, None]).transpose(2, 0, 1))
     spans = np.sort(along[segment][:, None] + from_start, axis=1)
     return _join_spans(spans[np.argsort(spans[:, 0])], float(along[-1]))
 
@@ -82,9 +78,7 @@ def _join_spans(spans: Floats, length: float) -> Floats:
     return np.column_stack([low, high])[has_length] / length
 
 
-def _cut_out(
-    graph: RoadGraph, edges: Ints, spans: Floats
-) -> tuple[Floats, Ints, NDArray[np.object_]]:
+def _cut_out(graph: RoadGraph, edges: Ints, spans: Floats) -> tuple[Floats, Ints, Lines]:
     """Return nodes (the old ones first), ends and lines of parts of edges."""
     pieces = [_part(graph.lines[edge], span) for edge, span in zip(edges, spans, strict=True)]
     # An end that is not that of the edge is cut, and gets a node of its own.

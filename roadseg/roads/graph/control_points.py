@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import shapely
 
-from roadseg.arrays import Bools, Floats, Ints
+from roadseg.arrays import Bools, Columns, Floats, Ints
 from roadseg.roads.graph.road_graph import RoadGraph
 
 _LEAST = 0.75  # An edge shorter than this part of the spacing has no control point.
@@ -13,7 +13,7 @@ _DECIMALS = 6  # Decimals of metres: distances that agree to 1 um are equal.
 
 
 @dataclass(frozen=True)
-class ControlPoints:
+class ControlPoints(Columns):
     """Places on the edges of a graph.
 
     Attributes:
@@ -23,10 +23,6 @@ class ControlPoints:
 
     edge: Ints
     fraction: Floats
-
-    def __getitem__(self, rows: Ints | Bools) -> "ControlPoints":
-        """Return the chosen points, by row or by a boolean for each."""
-        return ControlPoints(self.edge[rows], self.fraction[rows])
 
     def __len__(self) -> int:
         """Return how many points there are."""
@@ -59,7 +55,7 @@ def place(graph: RoadGraph, *, spacing_m: float) -> tuple[ControlPoints, Floats]
         np.concatenate([end // 2, edge]), np.concatenate([end % 2, fraction]).astype(np.float64)
     )
     order = np.lexsort([xy[:, 1], xy[:, 0]])
-    return points[order], xy[order]
+    return points.take(order), xy[order]
 
 
 def snap(xy: Floats, graph: RoadGraph, *, snap_m: float) -> tuple[ControlPoints, Bools]:

@@ -7,7 +7,9 @@ import shapely
 
 from roadseg.arrays import Bools, Floats, Ints
 from roadseg.roads.graph.cleaning import between_junctions, components
+from roadseg.roads.graph.groups import group_means
 from roadseg.roads.graph.road_graph import RoadGraph, ranges
+from roadseg.roads.graph.strokes import headings
 
 _ONE_PLACE_M = 10.0  # Junctions that a shorter edge joins are one place: thinning splits crossings.
 _LOOK_M = 20.0  # Metres along an edge that show where it leads.
@@ -75,23 +77,12 @@ def likely_bridges(graph: RoadGraph) -> Bools:
 
 def _edge_ends(graph: RoadGraph, place: Ints, chosen: Bools) -> _EdgeEnds:
     """Return the ends of the chosen edges, seen from the middle of their places."""
-    counts = np.bincount(place)
-    middle = np.column_stack([np.bincount(place, axis) / counts for axis in graph.nodes.T])
-    at = place[graph.ends[chosen].ravel()]
-    length_m = graph.length_m[chosen]
-    ahead = shapely.line_interpolate_point(
-        np.repeat(graph.lines[chosen], 2), _both_ways(np.minimum(_LOOK_M, length_m / 2))
-    )
-    x, y = (shapely.get_coordinates(ahead) - middle[at]).T
-    heading = np.degrees(np.arctan2(y, x))
+    at, lines = place[graph.ends[chosen].ravel()], graph.lines[chosen]
+    heading = headings(lines, group_means(graph.nodes, place)[at], look_m=_LOOK_M)
     speed_kph = np.asarray(graph.attributes["speed_kph"], dtype=np.float64)[chosen]
     opposite, bend = _opposites(at, heading)
-    return _EdgeEnds(at, heading, opposite, bend, np.repeat(length_m, 2), np.repeat(speed_kph, 2))
-
-
-def _both_ways(length: Floats) -> Floats:
-    """Return lengths from the start of each line, then from its end, which are negative."""
-    return np.column_stack([length, -length]).ravel()
+    length_m = np.repeat(shapely.length(lines), 2)
+    return _EdgeEnds(at, heading, opposite, bend, length_m, np.repeat(speed_kph, 2))
 
 
 def _opposites(place: Ints, heading: Floats) -> tuple[Ints, Floats]:

@@ -6,21 +6,18 @@ from typing import Any, cast
 
 import numpy as np
 import shapely
-from numpy.typing import NDArray
 from pyproj import CRS
 
-from roadseg.arrays import Array, Bools, Ints
-from roadseg.raster.grid import reproject, transformer
+from roadseg.arrays import Array, Bools, Ints, Shapes
+from roadseg.raster.grid import reproject, reproject_points
 from roadseg.roads.graph.cleaning import contract_edges, merge_chains, nearest_pairs
 from roadseg.roads.graph.clipping import clip_graph
 from roadseg.roads.graph.road_graph import RoadGraph, lines_from
 
 _OVERLAP_M2 = 1.0  # Square metres; scenes that share less ground only touch.
 
-Polygons = NDArray[np.object_]
 
-
-def touching(areas: Polygons, *, within_m: float) -> Ints:
+def touching(areas: Shapes, *, within_m: float) -> Ints:
     """Return the pairs of areas that overlap or are at most so far apart, shape (k, 2).
 
     Args:
@@ -31,7 +28,7 @@ def touching(areas: Polygons, *, within_m: float) -> Ints:
     return np.asarray(np.column_stack([left, right])[left < right], dtype=np.int64)
 
 
-def join_scenes(graphs: Sequence[RoadGraph], areas: Polygons, *, within_m: float) -> RoadGraph:
+def join_scenes(graphs: Sequence[RoadGraph], areas: Shapes, *, within_m: float) -> RoadGraph:
     """Join the road graphs of scenes to one network.
 
     On ground that several scenes show, the roads of the first of them count. Dead ends where one
@@ -60,11 +57,11 @@ def in_crs(graph: RoadGraph, crs: CRS) -> RoadGraph:
     """Return a graph in another CRS; travel times stay as they were measured."""
     if graph.crs == crs:
         return graph
-    nodes = np.column_stack(transformer(graph.crs, crs).transform(*graph.nodes.T))
+    nodes = reproject_points(graph.nodes, graph.crs, crs)
     return replace(graph, crs=crs, nodes=nodes, lines=reproject(graph.lines, graph.crs, crs))
 
 
-def _own_ground(areas: Polygons, row: int) -> shapely.Polygon | shapely.MultiPolygon:
+def _own_ground(areas: Shapes, row: int) -> shapely.Polygon | shapely.MultiPolygon:
     """Return the part of an area that no area before it shows; the area itself if that is all."""
     before = areas[:row][shapely.intersects(areas[:row], areas[row])]
     before = before[shapely.area(shapely.intersection(before, areas[row])) > _OVERLAP_M2]
@@ -98,7 +95,7 @@ def _column(part: RoadGraph, name: str, kind: np.dtype[Any]) -> Array:
     return np.full(len(part.lines), "" if kind.hasobject else 0, dtype=kind)
 
 
-def _meeting_ends(graph: RoadGraph, scene: Ints, grounds: Polygons, within_m: float) -> Ints:
+def _meeting_ends(graph: RoadGraph, scene: Ints, grounds: Shapes, within_m: float) -> Ints:
     """Pair the dead ends of different scenes that meet, each with the nearest, shape (k, 2)."""
     ends = np.flatnonzero(graph.degree == 1)
     points = shapely.points(graph.nodes[ends])

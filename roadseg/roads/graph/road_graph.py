@@ -2,22 +2,23 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import shapely
 from numpy.typing import NDArray
 from pyproj import CRS
 
-from roadseg.arrays import Bools, Floats, Ints, Lines
+from roadseg.arrays import Array, Bools, Floats, Ints, Lines
+from roadseg.roads.graph.groups import begin_runs
 
 TRAVEL_TIME = "travel_time_s"  # A part of an edge has a part of this attribute.
 ONE_WAY = "oneway"  # 1 where cars drive an edge along its line only, -1 against it, 0 both ways.
 DECIMALS = 3  # Decimals of metres: coordinates that agree to 1 mm are one vertex.
-_LINE = 1  # The type of LineStrings in shapely.
 _LINES_AT_ONCE = 20_000  # The coordinates of so many lines are in memory together.
 _POINTS_AT_ONCE = 100_000  # So many points are made geometries together; these are large.
 _ROW = "row"  # Column with the row of an edge in the graph before.
+
+Drawing = tuple[int, int, bytes]  # both nodes of an edge, and its line in one of its directions
 
 
 @dataclass(frozen=True)
@@ -36,24 +37,24 @@ class RoadGraph:
     """
 
     crs: CRS
-    nodes: NDArray[np.float64]
-    ends: NDArray[np.int64]
+    nodes: Floats
+    ends: Ints
     lines: Lines
-    attributes: dict[str, NDArray[Any]] = field(default_factory=dict)
+    attributes: dict[str, Array] = field(default_factory=dict)
 
     @property
-    def length_m(self) -> NDArray[np.float64]:
+    def length_m(self) -> Floats:
         """Length of each edge in metres, shape (m,)."""
         return np.asarray(shapely.length(self.lines), dtype=np.float64)
 
     @property
-    def degree(self) -> NDArray[np.int64]:
+    def degree(self) -> Ints:
         """Number of edge ends at each node, shape (n,); a loop counts twice."""
         return np.bincount(self.ends.ravel(), minlength=len(self.nodes))
 
 
 def graph_from_lines(
-    lines: Lines, crs: CRS, attributes: Mapping[str, NDArray[Any]] | None = None
+    lines: Lines, crs: CRS, attributes: Mapping[str, Array] | None = None
 ) -> RoadGraph:
     """Make a graph of road lines, joined wherever they share a vertex.
 
@@ -93,6 +94,18 @@ def graph_from_lines(
     return RoadGraph(crs, nodes, rows.reshape(-1, 2), pieces, part_attributes(columns, owner, part))
 
 
+def unjoined(lines: Lines, crs: CRS, attributes: dict[str, Array]) -> RoadGraph:
+    """Return a graph of lines, each an edge between two nodes of its own."""
+    ends = np.arange(2 * len(lines)).reshape(-1, 2)
+    return RoadGraph(crs, end_points(lines).reshape(-1, 2), ends, lines, attributes)
+
+
+def end_points(lines: Lines) -> Floats:
+    """Return the first and the last vertex of each line, shape (m, 2, 2)."""
+    ends = shapely.get_coordinates(shapely.get_point(lines[:, np.newaxis], [0, -1]))
+    return np.asarray(ends.reshape(-1, 2, 2))
+
+
 def is_off_grid(lines: Lines) -> Bools:
     """Return which lines, in metres, have coordinates that are no whole millimetres."""
     is_off = np.zeros(len(lines), dtype=bool)
@@ -103,7 +116,7 @@ def is_off_grid(lines: Lines) -> Bools:
 
 
 def node_lines(
-    graph: RoadGraph, lines: Lines, attributes: dict[str, NDArray[Any]], changes: Bools
+    graph: RoadGraph, lines: Lines, attributes: dict[str, Array], changes: Bools
 ) -> RoadGraph:
     """Make one graph of lines, those of `graph` first, of which some are new or have changed.
 
@@ -154,6 +167,12 @@ def with_vertices(lines: Lines, chosen: Ints, points: Floats) -> Lines:
     return changed
 
 
+def drawings(graph: RoadGraph) -> list[Drawing]:
+    """Return what edges have in common that join the same nodes by the same line, either way."""
+    low, high = np.sort(graph.ends, axis=1).T.tolist()
+    return list(zip(low, high, shapely.to_wkb(shapely.normalize(graph.lines)), strict=True))
+
+
 def first_drawn(graph: RoadGraph, order: Iterable[int]) -> Ints:
     """Return the rows of edges but those drawn again between the same nodes, either way.
 
@@ -164,11 +183,9 @@ def first_drawn(graph: RoadGraph, order: Iterable[int]) -> Ints:
     Returns:
         The rows that stay, in their order.
     """
-    drawing = shapely.to_wkb(shapely.normalize(graph.lines))
-    ends = np.sort(graph.ends, axis=1).tolist()
-    rows: dict[tuple[int, int, bytes], int] = {}
+    drawn, rows = drawings(graph), dict[Drawing, int]()
     for row in order:
-        rows.setdefault((*ends[row], drawing[row]), row)
+        rows.setdefault(drawn[row], row)
     return np.array(list(rows.values()), dtype=np.int64)
 
 
@@ -253,8 +270,8 @@ def in_parts(rows: Ints, at_once: int) -> list[Ints]:
 
 
 def part_attributes(
-    attributes: Mapping[str, NDArray[Any]], source: Ints, part: Floats
-) -> dict[str, NDArray[Any]]:
+    attributes: Mapping[str, Array], source: Ints, part: Floats
+) -> dict[str, Array]:
     """Return the attributes of pieces, each a part (0 to 1) of the length of its source edge."""
     return {
         name: column[source] * part if name == TRAVEL_TIME else column[source]
@@ -262,8 +279,8 @@ def part_attributes(
     }
 
 
-def _check_lines(lines: Lines, columns: dict[str, NDArray[Any]]) -> None:
-    if np.any(shapely.get_type_id(lines) != _LINE):
+def _check_lines(lines: Lines, columns: dict[str, Array]) -> None:
+    if np.any(shapely.get_type_id(lines) != shapely.GeometryType.LINESTRING):
         raise ValueError("a graph consists of LineStrings, found another geometry or none")
     if not np.isfinite(shapely.get_coordinates(lines)).all():
         raise ValueError("a line has a coordinate that is not finite")
@@ -280,8 +297,7 @@ def _distinct_vertices(lines: Lines) -> tuple[Floats, Ints]:
     xy, line = shapely.get_coordinates(lines, return_index=True)
     # Adding 0.0 makes 0.0 of -0.0, which is equal but has other bytes.
     xy = np.round(xy, DECIMALS) + 0.0
-    moved = np.ones(len(xy), dtype=bool)
-    moved[1:] = (np.diff(xy, axis=0) != 0).any(axis=1) | (np.diff(line) != 0)
+    moved = begin_runs(*xy.T, line)
     xy, line = xy[moved], line[moved]
     sizes = np.bincount(line, minlength=len(lines))
     rows = np.flatnonzero(sizes > 1)

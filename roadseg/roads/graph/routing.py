@@ -9,6 +9,7 @@ from scipy.sparse.csgraph import dijkstra
 from shapely.ops import substring
 
 from roadseg.arrays import Floats, Ints
+from roadseg.roads.graph.groups import begin_runs
 from roadseg.roads.graph.road_graph import ONE_WAY, RoadGraph, part_attributes
 from roadseg.roads.graph.shortest_paths import Weight, edge_costs
 
@@ -94,9 +95,7 @@ def line_of(way: RoadGraph) -> shapely.LineString:
     xy = shapely.get_coordinates(way.lines)
     if len(xy) == 0:
         return shapely.LineString(way.nodes[[0, 0]])
-    moved = np.ones(len(xy), dtype=np.bool_)
-    moved[1:] = (xy[1:] != xy[:-1]).any(axis=1)
-    return shapely.LineString(xy[moved])
+    return shapely.LineString(xy[begin_runs(*xy.T)])
 
 
 def _split(graph: RoadGraph, edge: int, along_m: float) -> RoadGraph:

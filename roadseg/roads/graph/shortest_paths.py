@@ -9,7 +9,7 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components, dijkstra
 
-from roadseg.arrays import Bools, Floats, Ints
+from roadseg.arrays import Columns, Floats, Ints
 from roadseg.roads.graph.control_points import ControlPoints
 from roadseg.roads.graph.road_graph import RoadGraph
 
@@ -135,7 +135,8 @@ def edge_costs(graph: RoadGraph, weight: Weight) -> Floats:
     return cost
 
 
-class _Ways(NamedTuple):
+@dataclass(frozen=True)
+class _Ways(Columns):
     """Ways between two nodes, sorted by start and then by goal; shape (k,) each."""
 
     start: Ints
@@ -145,15 +146,10 @@ class _Ways(NamedTuple):
     @classmethod
     def cheapest(cls, ways: "Sequence[_Ways]", nodes: int) -> "_Ways":
         """Keep of all ways from one node to another the cheapest."""
-        start, goal, cost = (np.concatenate(column) for column in zip(*ways, strict=True))
-        order = np.lexsort([cost, goal, start])
-        pair = start[order] * nodes + goal[order]
-        first = order[np.unique(pair, return_index=True)[1]]
-        return cls(start[first], goal[first], cost[first])
-
-    def chosen(self, rows: Bools) -> "_Ways":
-        """Return the ways for which a boolean is true."""
-        return _Ways(self.start[rows], self.goal[rows], self.cost[rows])
+        every = cls.joined(ways)
+        order = np.lexsort([every.cost, every.goal, every.start])
+        pair = every.start[order] * nodes + every.goal[order]
+        return every.take(order[np.unique(pair, return_index=True)[1]])
 
     def matrix(self, nodes: int) -> csr_array:
         """Return them as a matrix, shape (nodes, nodes).
@@ -226,7 +222,7 @@ class _Shortcuts:
         if nodes <= _FEW_NODES:
             return cls(adjacency, [])
         (start, goal), cost = adjacency.tocoo().coords, adjacency.data
-        ways = _Ways(start.astype(np.int64), goal.astype(np.int64), cost).chosen(start != goal)
+        ways = _Ways(start.astype(np.int64), goal.astype(np.int64), cost).take(start != goal)
         # Any order of nodes with as many neighbours will do, but that by place makes many levels.
         order = np.random.default_rng(0).permutation(nodes)
         levels: list[_Level] = []
@@ -238,7 +234,7 @@ class _Shortcuts:
             # What is left are the ways between other nodes, and those through the nodes taken out.
             is_out = np.zeros(nodes, dtype=bool)
             is_out[level.nodes] = True
-            rest = ways.chosen(~(is_out[ways.start] | is_out[ways.goal]))
+            rest = ways.take(~(is_out[ways.start] | is_out[ways.goal]))
             ways = _Ways.cheapest([rest, level.shortcuts()], nodes)
         up = [ways, *(level.ways() for level in levels)]
         return cls(_Ways.cheapest(up, nodes).matrix(nodes), levels)

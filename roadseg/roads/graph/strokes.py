@@ -5,8 +5,9 @@ from dataclasses import replace
 import numpy as np
 import shapely
 
-from roadseg.arrays import Floats, Ints
+from roadseg.arrays import Floats, Ints, Lines
 from roadseg.roads.graph.cleaning import merge_chains
+from roadseg.roads.graph.groups import first_come
 from roadseg.roads.graph.road_graph import RoadGraph, in_parts, ranges
 
 _LOOK_M = 10.0  # Metres along an edge that show in which direction it leaves its node.
@@ -51,26 +52,34 @@ def _continued(graph: RoadGraph) -> Ints:
 
     Edge end 2 i + k is the end of edge i at its node `ends[i, k]`.
     """
-    order = np.argsort(graph.ends.ravel(), kind="stable")
-    degree, heading = graph.degree, _headings(graph)
+    at_node = graph.ends.ravel()
+    order = np.argsort(at_node, kind="stable")
+    degree, heading = graph.degree, headings(graph.lines, graph.nodes[at_node], look_m=_LOOK_M)
     first = np.cumsum(degree) - degree
     pairs = []
     for nodes in in_parts(np.flatnonzero(degree >= _THROUGH), _NODES_AT_ONCE):
         here, there = _pairs_of(order, first[nodes], degree[nodes])
         turn = 180 - np.abs((heading[here] - heading[there] + 180) % 360 - 180)
-        turn[degree[graph.ends.ravel()[here]] == _THROUGH] = 0
+        turn[degree[at_node[here]] == _THROUGH] = 0
         straight = turn <= _MOST_TURN_DEG
         ranked = np.lexsort([there[straight], here[straight], np.round(turn[straight], 6)])
-        pairs.append(_first_come(here[straight][ranked], there[straight][ranked]))
+        most_straight = np.column_stack([here, there])[straight][ranked]
+        pairs.append(most_straight[first_come(most_straight)])
     return np.concatenate([np.zeros((0, 2), dtype=np.int64), *pairs])
 
 
-def _headings(graph: RoadGraph) -> Floats:
-    """Return the direction in degrees in which each edge leaves both its nodes, shape (2 m,)."""
-    look = np.minimum(_LOOK_M, graph.length_m / 2)
+def headings(lines: Lines, starts: Floats, *, look_m: float) -> Floats:
+    """Return the direction in degrees in which each line leads from both its ends, shape (2 m,).
+
+    Args:
+        lines: shape (m,).
+        starts: shape (2 m, 2), from where that is looked at: of each line its start, then its end.
+        look_m: the place so far along a line is looked at, or its middle if that is nearer.
+    """
+    look = np.minimum(look_m, shapely.length(lines) / 2)
     along = np.column_stack([look, -look]).ravel()  # From the end where it is negative.
-    ahead = shapely.line_interpolate_point(np.repeat(graph.lines, 2), along)
-    x, y = (shapely.get_coordinates(ahead) - graph.nodes[graph.ends.ravel()]).T
+    ahead = shapely.line_interpolate_point(np.repeat(lines, 2), along)
+    x, y = (shapely.get_coordinates(ahead) - starts).T
     return np.asarray(np.degrees(np.arctan2(y, x)))
 
 
@@ -80,13 +89,3 @@ def _pairs_of(order: Ints, first: Ints, degree: Ints) -> tuple[Ints, Ints]:
     last = np.repeat(first + degree, degree)
     others = last - here - 1
     return order[np.repeat(here, others)], order[ranges(here + 1, others)]
-
-
-def _first_come(here: Ints, there: Ints) -> Ints:
-    """Return the pairs of which neither is in an earlier one that was returned, shape (k, 2)."""
-    taken, pairs = set[int](), []
-    for pair in zip(here.tolist(), there.tolist(), strict=True):
-        if taken.isdisjoint(pair):
-            taken.update(pair)
-            pairs.append(pair)
-    return np.array(pairs, dtype=np.int64).reshape(-1, 2)

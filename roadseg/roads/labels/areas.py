@@ -9,28 +9,32 @@ from typing import Any
 
 import numpy as np
 import shapely
-from numpy.typing import NDArray
 from pyproj import CRS
 
+from roadseg.arrays import Floats, Shapes
 from roadseg.errors import ConfigError, DataError
+from roadseg.raster.extents import polygons_in
 from roadseg.raster.grid import DEGREES, Grid, reproject
 from roadseg.raster.options import box_numbers
-from roadseg.roads.labels.roads import Roads, Shapes, read_roads
-from roadseg.roads.options import LabelOptions
+from roadseg.roads.labels.roads import clean_shapes, file_crs
 from roadseg.system.files import is_virtual, with_home
 from roadseg.system.fingerprints import GONE, fingerprint, stamp
+from roadseg.system.text import count, counted
 
 _HALF_TURN = 180.0  # Degrees.
 _STEPS = 64  # Along an outline that bends when it is brought to another CRS.
 _BOUNDS = 4  # Numbers of a box: minx, miny, maxx, maxy.
-_ANY_SHAPE = LabelOptions(scheme="constant", exclude=(), tunnels=True)
 _LABELS = "those in which labels are complete; draw them, or remove the file from labels.area"
 _WORK = "an area to work in; draw it, or give a box of degrees: minx,miny,maxx,maxy"
+_FORMS = (
+    "a vector file with polygons, or a box in degrees such as 8.65,49.38,8.72,49.43 "
+    "(minx,miny,maxx,maxy)"
+)
 
 
 @dataclass(frozen=True)
 class Area:
-    """The ground that an analyst works on.
+    """Polygons on the ground, such as that which an analyst works on.
 
     Attributes:
         text: the name of its file, or its bounds as they were given.
@@ -44,15 +48,31 @@ class Area:
 
     @cached_property
     def degrees(self) -> shapely.MultiPolygon:
-        """Its polygons as one geometry in EPSG:4326, longitude before latitude."""
+        """Its polygons as one geometry in EPSG:4326, longitude before latitude.
+
+        Where it crosses the date line, it is cut there.
+        """
         sides = shapely.total_bounds(self.polygons)
         step = max(sides[2] - sides[0], sides[3] - sides[1]) / _STEPS
         dense = np.asarray(shapely.segmentize(self.polygons, step), dtype=object)
-        return polygons_in(shapely.union_all(reproject(dense, self.crs, DEGREES)))
+        moved = reproject(dense, self.crs, DEGREES)
+        if not self.crs.is_geographic:
+            moved = np.array([gathered(each) for each in moved], dtype=object)
+        return polygons_in(shapely.union_all([cut_at_date_line(each) for each in moved]))
+
+    def sides(self) -> list["Area"]:
+        """Return the parts west and east of the date line; the area itself if it is not there."""
+        west, _, east, _ = shapely.bounds(self.degrees)
+        left, _, right, _ = shapely.bounds(gathered(self.degrees))
+        if east - west <= _HALF_TURN or right - left > _HALF_TURN:
+            return [self]
+        parts = np.array(self.degrees.geoms, dtype=object)
+        is_west = shapely.bounds(parts)[:, 0] >= 0
+        return [Area(self.text, DEGREES, parts[is_west]), Area(self.text, DEGREES, parts[~is_west])]
 
     def on(self, grid: Grid) -> shapely.MultiPolygon:
         """Return the part of the area on and around a scene, in the metric CRS of the scene."""
-        return polygons_in(shapely.union_all(_around(grid, self.polygons, self.crs, self.tree)))
+        return area_on(grid, [self])
 
     @cached_property
     def tree(self) -> shapely.STRtree:
@@ -76,12 +96,19 @@ def read_area(text: str, *, folder: Path | None = None) -> Area:
         return Area(text, DEGREES, boxes)
     path = (folder or Path()) / with_home(text)
     if path.is_dir() or (not path.suffix and not path.exists()):
-        raise ConfigError(
-            f"{text}: expected an area: a vector file with polygons, or a box in degrees such as "
-            "8.65,49.38,8.72,49.43 (minx,miny,maxx,maxy)"
+        raise ConfigError(f"{text}: expected an area: {_FORMS}")
+    if not (is_virtual(path) or path.exists()):
+        raise DataError(f"{text} does not exist; expected an area: {_FORMS}")
+    found = read_areas(path, purpose=_WORK)
+    area = Area(text, found.crs, found.polygons)
+    west, south, east, north = shapely.bounds(area.degrees).tolist()
+    if not max(-west, east) <= _HALF_TURN or not max(-south, north) <= _HALF_TURN / 2:
+        x, y = shapely.total_bounds(found.polygons)[:2]
+        raise DataError(
+            f"{text}: its polygons, at x {x:.9g}, y {y:.9g} of {area.crs.name}, are not on earth; "
+            "expected longitude before latitude, or the coordinate system that they are in"
         )
-    areas = read_areas(path, purpose=_WORK)
-    return Area(text, areas.crs, areas.shapes)
+    return area
 
 
 def work_area(text: str | None) -> Area | None:
@@ -130,12 +157,12 @@ def _boxes(text: str) -> Shapes | None:
     numbers = box_numbers(text)
     if numbers is None:
         return None
-    if len(numbers) != _BOUNDS or not all(map(math.isfinite, numbers)):
+    if len(numbers) != _BOUNDS:
         raise ConfigError(
             f"{text}: expected four numbers minx,miny,maxx,maxy in degrees, got {len(numbers)}"
         )
     west, south, east, north = numbers
-    is_on_earth = max(-west, west, -east, east) <= _HALF_TURN and -90 <= south < north <= 90  # noqa: PLR2004 - degrees
+    is_on_earth = max(map(abs, (west, east))) <= _HALF_TURN and -90 <= south < north <= 90  # noqa: PLR2004 - degrees
     if is_on_earth and west - east > _HALF_TURN:
         sides = ((west, _HALF_TURN), (-_HALF_TURN, east))
         return np.array([shapely.box(w, south, e, north) for w, e in sides if w < e], dtype=object)
@@ -147,8 +174,8 @@ def _boxes(text: str) -> Shapes | None:
     return np.array([shapely.box(west, south, east, north)], dtype=object)
 
 
-def read_areas(path: Path, *, crs: CRS | None = None, purpose: str = _LABELS) -> Roads:
-    """Read the polygons of a vector file, whatever their attributes say.
+def read_areas(path: Path, *, crs: CRS | None = None, purpose: str = _LABELS) -> Area:
+    """Read the polygons of a vector file, whatever their attributes say; invalid ones are mended.
 
     Args:
         path: a file as `read_roads` takes it.
@@ -158,27 +185,33 @@ def read_areas(path: Path, *, crs: CRS | None = None, purpose: str = _LABELS) ->
     Raises:
         DataError: if the file cannot be read whole, or holds no polygon.
     """
-    shapes = read_roads(path, options=_ANY_SHAPE, crs=crs).roads
-    if not shapes.has_areas:
+    from roadseg.roads.labels.vectors import read_vectors  # noqa: PLC0415 - pyogrio is slow
+
+    file = read_vectors(path, lambda _: [])
+    cleaned = clean_shapes(file.geometries)
+    polygons = cleaned.shapes[shapely.get_type_id(cleaned.shapes) == shapely.GeometryType.POLYGON]
+    if not len(polygons):
+        dropped = f" ({counted(cleaned.dropped)})" if +cleaned.dropped else ""
         raise DataError(
-            f"{path}: found no polygon among its {len(shapes.shapes)} shapes, expected {purpose}"
+            f"{path}: found no polygon in {count(len(file.geometries), 'feature')}{dropped}, "
+            f"expected {purpose}"
         )
-    return shapes.take(shapes.is_area)
+    return Area(str(path), file_crs(path, file, polygons, crs), polygons)
 
 
-def area_on(grid: Grid, files: Iterable[Roads]) -> shapely.MultiPolygon:
-    """Return the union of polygons, as far as they lie on and around a scene, in its metric CRS.
+def area_on(grid: Grid, areas: Iterable[Area]) -> shapely.MultiPolygon:
+    """Return the union of areas, as far as they lie on and around a scene, in its metric CRS.
 
     Args:
         grid: of a scene with a place on earth.
-        files: of `read_areas`, at least one.
+        areas: at least one.
     """
-    shapes = np.concatenate([_around(grid, areas.shapes, areas.crs, areas.tree) for areas in files])
-    return polygons_in(shapely.union_all(shapes))
+    return polygons_in(shapely.union_all(np.concatenate([_around(grid, each) for each in areas])))
 
 
-def _around(grid: Grid, polygons: Shapes, crs: CRS, tree: shapely.STRtree) -> Shapes:
+def _around(grid: Grid, area: Area) -> Shapes:
     """Return polygons cut to a box around a scene: far away a metric CRS has no place for them."""
+    polygons, crs, tree = area.polygons, area.crs, area.tree
     margin_m = grid.footprint_m.length / 100  # Sides of the box bend less than this.
     ground = shapely.segmentize(grid.footprint_m.buffer(margin_m), grid.footprint_m.length / _STEPS)
     outline = reproject(np.array([ground], dtype=object), grid.metric_crs, crs)
@@ -204,9 +237,7 @@ def _turned(shapes: Any, degrees: float) -> Any:  # noqa: ANN401 - one geometry 
     return shapely.transform(shapes, lambda xy: xy + np.array([degrees, 0]))
 
 
-def _box_of_degrees(
-    grid: Grid, ground: shapely.Polygon, lon_lat: NDArray[np.float64]
-) -> shapely.Polygon:
+def _box_of_degrees(grid: Grid, ground: shapely.Polygon, lon_lat: Floats) -> shapely.Polygon:
     """Return a box around places near a scene, as far as half a turn from it on either side.
 
     Around a pole the box reaches up to it, and all around.
@@ -224,7 +255,23 @@ def _box_of_degrees(
     return shapely.Polygon([(west, south), (east, south), (east, north), (west, north)])
 
 
-def polygons_in(geometry: shapely.Geometry) -> shapely.MultiPolygon:
-    """Return the polygons of a geometry without its lines and points; none is a valid answer."""
-    parts = shapely.get_parts(shapely.get_parts(geometry))
-    return shapely.MultiPolygon([part for part in parts if isinstance(part, shapely.Polygon)])
+def cut_at_date_line(shape: shapely.Geometry) -> shapely.Geometry:
+    """Return a shape in degrees whose parts beyond half a turn lie on the other side again."""
+    west, _, east, _ = shapely.bounds(shape)
+    if not max(-west, east) > _HALF_TURN:
+        return shape
+    world = shapely.box(-_HALF_TURN, -_HALF_TURN, _HALF_TURN, _HALF_TURN)
+    turns = (-2 * _HALF_TURN, 0, 2 * _HALF_TURN)
+    return shapely.union_all([shapely.intersection(_turned(shape, turn), world) for turn in turns])
+
+
+def gathered(shape: Any) -> Any:  # noqa: ANN401 - any geometry
+    """Return a shape in degrees, with those from 0 to 360 if it lies around the date line."""
+    west, _, east, _ = shapely.bounds(shape)
+    if not east - west > _HALF_TURN:
+        return shape
+    turned = shapely.transform(
+        shape, lambda xy: np.column_stack([xy[:, 0] % (2 * _HALF_TURN), xy[:, 1]])
+    )
+    left, _, right, _ = shapely.bounds(turned)
+    return turned if right - left < east - west else shape

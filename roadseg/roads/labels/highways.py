@@ -5,8 +5,9 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from roadseg.arrays import Bools, Floats, Texts
 from roadseg.roads.speeds import KPH_PER_MPH
 
 # SpaceNet road_type -> (1 or 2 lanes, 3 lanes and more), mph; and the OpenStreetMap classes
@@ -85,14 +86,12 @@ class RoadClasses:
         is_excluded: whether it is among the classes that are left out.
     """
 
-    road_type: NDArray[np.float64]
-    is_motorway: NDArray[np.bool_]
-    is_excluded: NDArray[np.bool_]
+    road_type: Floats
+    is_motorway: Bools
+    is_excluded: Bools
 
 
-def usual_mph(
-    road_type: NDArray[np.float64], lanes: NDArray[np.float64], unpaved: NDArray[np.bool_]
-) -> NDArray[np.float64]:
+def usual_mph(road_type: Floats, lanes: Floats, unpaved: Bools) -> Floats:
     """Return the usual speed of roads, mph; NaN where the type is not known.
 
     Args:
@@ -109,7 +108,7 @@ def usual_mph(
     return np.where(unpaved, mph * _UNPAVED_FACTOR, mph)
 
 
-def highway_of(speed_kph: ArrayLike) -> NDArray[np.str_]:
+def highway_of(speed_kph: ArrayLike) -> Texts:
     """Return the OpenStreetMap class whose usual speed is nearest to each speed.
 
     It is the reverse of `usual_mph`: a road of few lanes that has the usual speed of a class gets a
@@ -137,7 +136,7 @@ def highway_class(highway: str) -> str:
     return next((name for name in classes if name in _TYPE_BY_HIGHWAY), classes[0])
 
 
-def classify(highways: NDArray[np.str_], excluded: Collection[str]) -> RoadClasses:
+def classify(highways: Texts, excluded: Collection[str]) -> RoadClasses:
     """Return what each `highway` says of a road; each distinct one is looked up once.
 
     Args:

@@ -4,8 +4,8 @@ from collections.abc import Collection, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from roadseg.errors import DataError
-from roadseg.system.records import read_json, write_json
+from roadseg.system.records import write_json
+from roadseg.system.schemas import read_strict
 
 OSM_LICENCE, OSM_CREDIT = "ODbL-1.0", "© OpenStreetMap contributors"
 _SUFFIX = ".source.json"
@@ -61,15 +61,7 @@ def read_origin(path: Path) -> Origin | None:
     record = origin_path(path)
     if not record.is_file():
         return None
-    values = read_json(record)
-    try:
-        origin = Origin(**values)
-    except TypeError as error:
-        raise _unknown(record) from error
-    texts = [value for name, value in asdict(origin).items() if name != "date"]
-    if not all(isinstance(text, str) for text in (*texts, origin.date or "")):
-        raise _unknown(record)
-    return origin
+    return read_strict(record, Origin, advice="delete it, or fetch the roads again")
 
 
 def read_origins(paths: Iterable[Path]) -> list[Origin]:
@@ -92,10 +84,3 @@ def _credit(name: str, dates: list[str | None]) -> str:
     known = sorted({date for date in dates if date})
     span = " to ".join(dict.fromkeys([*known[:1], *known[-1:]]))
     return f"{name} ({span})" if span else name
-
-
-def _unknown(record: Path) -> DataError:
-    return DataError(
-        f"{record}: not a record of `roadseg fetch roads`; expected service, address, licence, "
-        "attribution, date and area as texts; delete it, or fetch the roads again"
-    )

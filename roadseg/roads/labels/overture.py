@@ -4,8 +4,8 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from roadseg.arrays import Array
 from roadseg.roads.labels.traffic import CARS, ONE_WAY
 
 LINK, TUNNEL, BRIDGE = "is_link", "is_tunnel", "is_bridge"  # Flags of roads.
@@ -30,7 +30,7 @@ def segment_columns(keys: Collection[str]) -> list[str]:
     return [key for key in (_ID, *_READ) if key in keys]
 
 
-def segment_tags(columns: Mapping[str, NDArray[Any]], features: int) -> dict[str, NDArray[Any]]:
+def segment_tags(columns: Mapping[str, Array], features: int) -> dict[str, Array]:
     """Return what segments say of roads, as tags of OpenStreetMap; None where they say nothing.
 
     Their `id` stays.

@@ -5,13 +5,12 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import shapely
-from numpy.typing import NDArray
 
-from roadseg.arrays import Lines
+from roadseg.arrays import Array, Lines
 from roadseg.errors import ConfigError, DataError
 from roadseg.roads.labels.overture import is_segments, segment_columns, segment_tags
 from roadseg.system.text import one_line
@@ -66,9 +65,7 @@ def release_of(address: str) -> str | None:
     return names[-1] if names else None
 
 
-def read_segments(
-    address: str, area: shapely.MultiPolygon
-) -> tuple[Lines, dict[str, NDArray[Any]]]:
+def read_segments(address: str, area: shapely.MultiPolygon) -> tuple[Lines, dict[str, Array]]:
     """Read the roads that touch an area, each as a whole, by the bounds of segments and row groups.
 
     Args:
@@ -103,7 +100,7 @@ def read_segments(
 
 def _batches(
     dataset: "Dataset", area: shapely.MultiPolygon
-) -> Iterator[tuple[Lines, dict[str, NDArray[Any]]]]:
+) -> Iterator[tuple[Lines, dict[str, Array]]]:
     """Yield lines whose bounds meet those of an area, with the columns that tags come from."""
     import pyarrow.compute as pc  # noqa: PLC0415 - of an extra
 

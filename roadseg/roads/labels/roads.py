@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -16,6 +16,7 @@ from pyproj import CRS
 from pyproj.exceptions import ProjError
 from shapely.affinity import translate
 
+from roadseg.arrays import Array, Bools, Floats, Shapes, Texts
 from roadseg.errors import DataError
 from roadseg.raster.grid import DEGREES, XY, Grid, reproject, transformer
 from roadseg.roads.labels.schemes import read_attributes, wanted_keys
@@ -27,11 +28,8 @@ if TYPE_CHECKING:
     from roadseg.raster.images import RasterFacts
     from roadseg.roads.labels.vectors import VectorFile
 
-Shapes = NDArray[np.object_]
 Indices = NDArray[np.intp]
 
-_POINT, _POLYGON = 0, 3  # Type ids of shapely.
-_FIRST_MULTI = 4  # From here on are types that have parts.
 _STEP_M = 1000.0  # Metres; a straight outline bends by less than one over so far.
 _MOST_STEPS = 4000  # Of one outline.
 _Z_ORDER = "z_order"
@@ -56,16 +54,16 @@ class Roads:
 
     crs: CRS
     shapes: Shapes
-    speed_mph: NDArray[np.float64]
-    speed_source: NDArray[np.str_]
-    travel_time_s: NDArray[np.float64]
-    width_m: NDArray[np.float64]
+    speed_mph: Floats
+    speed_source: Texts
+    travel_time_s: Floats
+    width_m: Floats
     traffic: Traffic
 
     @cached_property
-    def is_area(self) -> NDArray[np.bool_]:
+    def is_area(self) -> Bools:
         """Whether each shape is a polygon; shape (n,)."""
-        return np.asarray(shapely.get_type_id(self.shapes) == _POLYGON)
+        return _are_polygons(self.shapes)
 
     @property
     def has_areas(self) -> bool:
@@ -73,7 +71,7 @@ class Roads:
         return bool(self.is_area.any())
 
     @cached_property
-    def half_width_m(self) -> NDArray[np.float64]:
+    def half_width_m(self) -> Floats:
         """Distance that each road reaches beyond its shape: 0 for polygons; shape (n,)."""
         return np.where(self.is_area, 0.0, self.width_m / 2)
 
@@ -82,7 +80,7 @@ class Roads:
         """Index of the shapes, for label files that many scenes share."""
         return shapely.STRtree(self.shapes)
 
-    def take(self, chosen: Indices | NDArray[np.bool_]) -> "Roads":
+    def take(self, chosen: Indices | Bools) -> "Roads":
         """Return the chosen roads, by index or by a boolean for each."""
         return Roads(
             self.crs,
@@ -147,7 +145,7 @@ class LabelFile:
     keys: tuple[str, ...]
     scheme: SchemeName
     repaired: int = 0
-    columns: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    columns: Mapping[str, Array] = field(default_factory=dict)
 
 
 def read_roads(
@@ -206,7 +204,7 @@ def read_roads(
     )
 
 
-def _every_column(file: "VectorFile", owner: Indices) -> dict[str, NDArray[Any]]:
+def _every_column(file: "VectorFile", owner: Indices) -> dict[str, Array]:
     """Return all attributes of roads that have values; frequent packed tags are columns."""
     packed = file.columns.get(PACKED)
     tags = {} if packed is None else unpack_frequent(packed)
@@ -277,7 +275,7 @@ def _known(text: str) -> CRS | None:
     return None if crs.name.startswith("Undefined") else crs  # GeoPackages call none so.
 
 
-def _shares(cleaned: CleanShapes) -> NDArray[np.float64]:
+def _shares(cleaned: CleanShapes) -> Floats:
     """Return which part of all lines of its label each is, by length in the CRS of the file."""
     length = shapely.length(cleaned.shapes)
     whole = np.bincount(cleaned.owner, weights=length)
@@ -309,16 +307,16 @@ def clean_shapes(geometries: Shapes) -> CleanShapes:
     kept = np.ones(len(parts), dtype=bool)
     for reason, bad in (
         ("empty", shapely.is_empty(parts)),
-        ("a point", kind == _POINT),
+        ("a point", kind == shapely.GeometryType.POINT),
         ("not finite", ~np.isfinite(length)),  # Bounds would pass over NaN.
-        ("zero length", (kind != _POLYGON) & (length == 0)),
+        ("zero length", (kind != shapely.GeometryType.POLYGON) & (length == 0)),
     ):
         dropped[reason] += int(np.sum(bad & kept))
         kept &= ~bad
     return _repair(_flatten(parts[kept]), owner[kept], dropped)
 
 
-def drop_duplicates(roads: Roads) -> tuple[Roads, NDArray[np.bool_]]:
+def drop_duplicates(roads: Roads) -> tuple[Roads, Bools]:
     """Keep one of the roads that have the same shape, whichever way it is drawn: the fastest.
 
     Of equally fast ones the widest is kept.
@@ -421,7 +419,7 @@ def extent_degrees(geometries: Shapes, crs: CRS) -> str:
 def _single_parts(geometries: Shapes) -> tuple[Shapes, Indices, int]:
     """Return the single parts of geometries, their owners, and how many had no part."""
     parts, owner, empty = geometries, np.arange(len(geometries)), 0
-    while np.any(shapely.get_type_id(parts) >= _FIRST_MULTI):
+    while np.any(shapely.get_type_id(parts) >= shapely.GeometryType.MULTIPOINT):
         empty += int(np.sum(shapely.get_num_geometries(parts) == 0))
         parts, index = shapely.get_parts(parts, return_index=True)
         owner = owner[index]
@@ -434,12 +432,16 @@ def _flatten(shapes: Shapes) -> Shapes:
     return np.asarray(shapely.force_2d(shapes)) if has_more else shapes
 
 
+def _are_polygons(shapes: Shapes) -> Bools:
+    return np.asarray(shapely.get_type_id(shapes) == shapely.GeometryType.POLYGON)
+
+
 def _repair(shapes: Shapes, owner: Indices, dropped: Counter[str]) -> CleanShapes:
-    is_bad = (shapely.get_type_id(shapes) == _POLYGON) & ~shapely.is_valid(shapes)
+    is_bad = _are_polygons(shapes) & ~shapely.is_valid(shapes)
     if not is_bad.any():
         return CleanShapes(shapes, owner, +dropped, 0)
     parts, index, _ = _single_parts(shapely.make_valid(shapes[is_bad]))
-    is_area = (shapely.get_type_id(parts) == _POLYGON) & (shapely.area(parts) > 0)
+    is_area = _are_polygons(parts) & (shapely.area(parts) > 0)
     repaired = len(np.unique(index[is_area]))
     owner = np.concatenate([owner[~is_bad], owner[is_bad][index[is_area]]])
     order = np.argsort(owner, kind="stable")

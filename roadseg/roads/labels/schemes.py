@@ -3,12 +3,11 @@
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from roadseg.arrays import Bools
+from roadseg.arrays import Array, Bools, Floats, Texts
 from roadseg.roads.labels.highways import RoadClasses, classify, is_unpaved, usual_mph
 from roadseg.roads.labels.maxspeed import maxspeed_mph
 from roadseg.roads.labels.tags import PACKED, Tags, highway_keys, read_tags
@@ -59,11 +58,11 @@ class Attributes:
     """
 
     scheme: SchemeName
-    mph: NDArray[np.float64]
-    source: NDArray[np.str_]
-    travel_time_s: NDArray[np.float64]
-    width_m: NDArray[np.float64]
-    left_out: NDArray[np.str_]
+    mph: Floats
+    source: Texts
+    travel_time_s: Floats
+    width_m: Floats
+    left_out: Texts
     traffic: Traffic
 
 
@@ -97,7 +96,7 @@ def wanted_keys(keys: Iterable[str], options: LabelOptions) -> list[str]:
 
 
 def read_attributes(
-    columns: Mapping[str, NDArray[Any]], features: int, options: LabelOptions
+    columns: Mapping[str, Array], features: int, options: LabelOptions
 ) -> Attributes:
     """Read speed, travel time and width of features, and which of them are no roads.
 
@@ -154,12 +153,12 @@ class StatedTravel(NamedTuple):
         traffic: who may drive there, and its name.
     """
 
-    speed_kph: NDArray[np.float64]
-    travel_time_s: NDArray[np.float64]
+    speed_kph: Floats
+    travel_time_s: Floats
     traffic: Traffic
 
 
-def stated_travel(columns: Mapping[str, NDArray[Any]], features: int) -> StatedTravel:
+def stated_travel(columns: Mapping[str, Array], features: int) -> StatedTravel:
     """Return what attributes say of speed, travel time and traffic.
 
     Speeds are those of `read_attributes` by "auto". Arguments are those of it, too.
@@ -203,10 +202,10 @@ def _check_speed_key(keys: Collection[str], options: LabelOptions) -> None:
 def _speeds(
     tags: Tags,
     classes: RoadClasses,
-    lanes: NDArray[np.float64],
+    lanes: Floats,
     scheme: SchemeName,
     options: LabelOptions,
-) -> tuple[NDArray[np.float64], NDArray[np.str_]]:
+) -> tuple[Floats, Texts]:
     """Return speed and source: of the first candidate that says something."""
     candidates = {}
     if scheme == "spacenet":
@@ -222,26 +221,24 @@ def _speeds(
     return table[chosen, np.arange(tags.features)], np.array(list(candidates))[chosen]
 
 
-def _own_mph(tags: Tags) -> dict[str, NDArray[np.float64]]:
+def _own_mph(tags: Tags) -> dict[str, Floats]:
     return {OWN_SPEED: tags.numbers(OWN_SPEED, partial(maxspeed_mph, unit="km/h"))}
 
 
-def _stated_mph(tags: Tags) -> dict[str, NDArray[np.float64]]:
+def _stated_mph(tags: Tags) -> dict[str, Floats]:
     return {
         key: tags.numbers(key, partial(maxspeed_mph, unit=unit)) for key, unit in _STATED.items()
     }
 
 
-def _limit_mph(tags: Tags) -> dict[str, NDArray[np.float64]]:
+def _limit_mph(tags: Tags) -> dict[str, Floats]:
     limits = {key: tags.numbers(key, maxspeed_mph) for key in _LIMITS}
     forward, backward = (limits[key] for key in _BOTH_WAYS)
     forward[forward < backward] = np.nan  # So that the faster of both is taken.
     return limits
 
 
-def _usual_mph(
-    tags: Tags, classes: RoadClasses, lanes: NDArray[np.float64]
-) -> dict[str, NDArray[np.float64]]:
+def _usual_mph(tags: Tags, classes: RoadClasses, lanes: Floats) -> dict[str, Floats]:
     types = {"road_type": tags.numbers("road_type", number)}
     if keys := highway_keys(tags.columns):
         types[keys[0]] = classes.road_type
@@ -250,14 +247,14 @@ def _usual_mph(
     return {key: usual_mph(road_type, lanes, unpaved) for key, road_type in types.items()}
 
 
-def _travel_times(tags: Tags) -> NDArray[np.float64]:
+def _travel_times(tags: Tags) -> Floats:
     stated = np.stack([tags.numbers(key, number) for key in TIMES])
     chosen = np.argmax(stated > 0, axis=0)
     seconds = stated[chosen, np.arange(tags.features)]
     return np.where(seconds > 0, seconds, np.nan)
 
 
-def _stated_lanes(tags: Tags) -> NDArray[np.float64]:
+def _stated_lanes(tags: Tags) -> Floats:
     """Return the number of lanes that each feature states, shape (features,): NaN for none."""
     lanes = np.full(tags.features, np.nan)
     for key in _LANES:
@@ -265,9 +262,7 @@ def _stated_lanes(tags: Tags) -> NDArray[np.float64]:
     return lanes
 
 
-def _widths(
-    tags: Tags, lanes: NDArray[np.float64], is_one_way: Bools, options: LabelOptions
-) -> NDArray[np.float64]:
+def _widths(tags: Tags, lanes: Floats, is_one_way: Bools, options: LabelOptions) -> Floats:
     width = np.full(tags.features, np.nan)
     if options.width == "attribute":
         width = tags.numbers(options.width_key, width_m)
@@ -276,7 +271,7 @@ def _widths(
     return np.where(np.isnan(width), options.width_m, width)
 
 
-def _road_lanes(tags: Tags, stated: NDArray[np.float64], is_one_way: Bools) -> NDArray[np.float64]:
+def _road_lanes(tags: Tags, stated: Floats, is_one_way: Bools) -> Floats:
     """Return the number of lanes of each feature, shape (features,).
 
     A road that states none has one if it is one-way (as motorways, what leads to one, and
@@ -288,9 +283,7 @@ def _road_lanes(tags: Tags, stated: NDArray[np.float64], is_one_way: Bools) -> N
     return np.where(np.isnan(stated), np.where(is_one_way, 1, 2), stated)
 
 
-def _left_out(
-    tags: Tags, classes: RoadClasses, scheme: SchemeName, options: LabelOptions
-) -> NDArray[np.str_]:
+def _left_out(tags: Tags, classes: RoadClasses, scheme: SchemeName, options: LabelOptions) -> Texts:
     reason = np.full(tags.features, "", dtype="<U14")
     if not options.tunnels:
         reason[~np.isin(tags.words("tunnel"), _NO_TUNNEL)] = "tunnel"

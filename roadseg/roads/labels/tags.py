@@ -5,10 +5,11 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+
+from roadseg.arrays import Array, Floats, Objects, Texts
 
 PACKED = "other_tags"  # Where OGR keeps the tags of an OpenStreetMap file that are no columns.
 
@@ -49,7 +50,7 @@ class Tags:
         return key in self.columns
 
     @cached_property
-    def highways(self) -> NDArray[np.str_]:
+    def highways(self) -> Texts:
         """The `highway` of each feature, shape (features,): "" where there is none."""
         keys = highway_keys(self.columns)
         if not keys:
@@ -59,17 +60,17 @@ class Tags:
             classes if len(keys) == 1 else np.where(self.words("class") == "highway", classes, "")
         )
 
-    def numbers(self, key: str, read: Callable[[str], float | None]) -> NDArray[np.float64]:
+    def numbers(self, key: str, read: Callable[[str], float | None]) -> Floats:
         """Return the number that `read` makes of each value: NaN for None, or without a key."""
         numbers = self._each(key, lambda raw: read(text(raw)))
         return np.array(numbers, dtype=np.float64)  # None becomes NaN.
 
-    def words(self, key: str, read: Callable[[str], str] = str) -> NDArray[np.str_]:
+    def words(self, key: str, read: Callable[[str], str] = str) -> Texts:
         """Return what `read` makes of each value in small letters; without such a key, ""."""
         words = self._each(key, lambda raw: read(text(raw).lower()))
         return np.array([word or "" for word in words], dtype=np.str_)
 
-    def texts(self, key: str) -> NDArray[np.object_]:
+    def texts(self, key: str) -> Objects:
         """Return each value in its own letters; without such a key, ""."""
         return np.array([value or "" for value in self._each(key, text)], dtype=object)
 
@@ -82,7 +83,7 @@ class Tags:
         return [known[raw] for raw in values]
 
 
-def read_tags(columns: Mapping[str, NDArray[Any]], features: int, keys: Iterable[str]) -> Tags:
+def read_tags(columns: Mapping[str, Array], features: int, keys: Iterable[str]) -> Tags:
     """Read the given keys from the columns of a file, and from its `other_tags`.
 
     Args:
@@ -127,7 +128,7 @@ def text(value: object) -> str:
     return written.removesuffix(".0")
 
 
-def without_lists(column: NDArray[Any]) -> NDArray[Any]:
+def without_lists(column: Array) -> Array:
     """Return a column with texts such as "1;2" in the place of lists, which few formats hold."""
     if column.dtype != object or not any(isinstance(v, list | np.ndarray) for v in column):
         return column
@@ -135,7 +136,7 @@ def without_lists(column: NDArray[Any]) -> NDArray[Any]:
     return np.array(texts, dtype=object)
 
 
-def unpack_frequent(packed: NDArray[Any]) -> dict[str, NDArray[np.object_]]:
+def unpack_frequent(packed: Array) -> dict[str, Objects]:
     """Return packed tags as columns of texts, None where a feature has none.
 
     Only keys that at least one in a hundred features has become columns: maps have rare ones by the

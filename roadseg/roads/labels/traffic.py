@@ -1,12 +1,11 @@
 """Traffic: whether cars may drive on a road, in which direction, and what it is called."""
 
-from dataclasses import dataclass, fields
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from roadseg.arrays import Bools, Ints
+from roadseg.arrays import Array, Bools, Columns, Ints, Objects, Texts
 from roadseg.roads.labels.highways import highway_class
 from roadseg.roads.labels.tags import Tags
 from roadseg.roads.options import NO_ROADS
@@ -54,7 +53,7 @@ _NO_CARS = {*NO_ROADS, "bus_guideway", "busway", "emergency_bay", "escalator", "
 
 
 @dataclass(frozen=True)
-class Traffic:
+class Traffic(Columns):
     """Rules and names by the tags of features; all arrays of shape (features,).
 
     Attributes:
@@ -65,30 +64,26 @@ class Traffic:
         speed_source: key that the speed came from, see `is_assumed`.
     """
 
-    highway: NDArray[np.object_]
-    name: NDArray[np.object_]
+    highway: Objects
+    name: Objects
     one_way: Ints
     is_closed: Bools
-    speed_source: NDArray[np.object_]
+    speed_source: Objects
 
-    def take(self, chosen: Ints | Bools) -> "Traffic":
-        """Return that of the chosen features, by index or by a boolean for each."""
-        return Traffic(*(getattr(self, field.name)[chosen] for field in fields(self)))
-
-    def attributes(self) -> dict[str, NDArray[Any]]:
+    def attributes(self) -> dict[str, Array]:
         """Return those columns of edges that say something, None where an edge has no text.
 
         They are tags as well: a file with these columns is read like the file before.
         """
         texts = {"highway": self.highway, "name": self.name}
-        columns: dict[str, NDArray[Any]] = {
+        columns: dict[str, Array] = {
             key: np.array([word or None for word in column], dtype=object)
             for key, column in texts.items()
             if np.any(column != "")
         }
         if np.any(self.one_way) or np.any(self.highway == _MOTORWAY):
             columns[ONE_WAY] = self.one_way
-        if np.any(is_assumed(self.speed_source)):
+        if np.isin(self.speed_source.astype(str), _ASSUMED).any():
             columns[SPEED_SOURCE] = self.speed_source
         is_opened = ~self.is_closed & _are_without_cars(self.highway)
         if np.any(self.is_closed | is_opened):
@@ -97,7 +92,7 @@ class Traffic:
         return columns
 
 
-def read_traffic(tags: Tags, speed_source: NDArray[np.str_]) -> Traffic:
+def read_traffic(tags: Tags, speed_source: Texts) -> Traffic:
     """Read who may drive on features, by the tags of OpenStreetMap that concern cars.
 
     1. Of `motorcar`, `motor_vehicle`, `vehicle` and `access` the first that is stated counts.
@@ -123,9 +118,20 @@ def read_traffic(tags: Tags, speed_source: NDArray[np.str_]) -> Traffic:
     )
 
 
-def is_assumed(speed_source: NDArray[Any]) -> Bools:
-    """Return which speeds are only usual on roads of a class, or stated by nothing."""
-    return np.isin(speed_source.astype(str), _ASSUMED)
+def assumed_speeds(attributes: Mapping[str, Array], edges: int) -> Bools:
+    """Return which edges have a speed that no file states and no pixel showed, shape (edges,).
+
+    It is only usual on roads of their class, or anywhere.
+
+    Args:
+        attributes: of the edges.
+        edges: how many there are.
+    """
+    if SPEED_KNOWN in attributes:
+        return np.asarray(attributes[SPEED_KNOWN] == 0)
+    if SPEED_SOURCE in attributes:
+        return np.isin(attributes[SPEED_SOURCE].astype(str), _ASSUMED)
+    return np.zeros(edges, dtype=bool)
 
 
 def _one_way(tags: Tags) -> Ints:
@@ -158,7 +164,7 @@ def _rule(value: str) -> str:
     return "allowed" if values & _ALLOWED else "other"
 
 
-def _are_without_cars(highway: NDArray[Any]) -> Bools:
+def _are_without_cars(highway: Array) -> Bools:
     """Return which classes are not for cars."""
     names = highway.tolist()
     known = {name: highway_class(name) in _NO_CARS for name in set(names)}

@@ -18,9 +18,9 @@ import numpy as np
 import pyogrio
 import pyogrio.raw
 import shapely
-from numpy.typing import NDArray
 from pyogrio.errors import DataLayerError, DataSourceError
 
+from roadseg.arrays import Array, Shapes
 from roadseg.errors import DataError
 from roadseg.roads import xml
 from roadseg.roads.labels.overture import is_segments, segment_columns, segment_tags
@@ -69,8 +69,8 @@ class VectorFile:
     """
 
     keys: tuple[str, ...]
-    columns: dict[str, NDArray[Any]]
-    geometries: NDArray[np.object_]
+    columns: dict[str, Array]
+    geometries: Shapes
     broken: int
     crs: str | None
     is_assumed: bool = False
@@ -127,10 +127,10 @@ def _gdal_name(path: Path) -> str:
         if not path.exists():
             raise DataError(f"{path} does not exist")
         if path.stat().st_size == 0:
-            raise DataError(f"{path}: is empty, expected a vector file with road lines")
+            raise DataError(f"{path}: is empty, expected a vector file")
         suffix = path.suffix.lower()
         if path.is_dir() and suffix != ".gdb":
-            raise DataError(f"{path}: is a folder, expected a vector file with road lines")
+            raise DataError(f"{path}: is a folder, expected a vector file")
         if suffix == ".shp":
             _check_shapefile(path)
         if suffix == ".pbf":
@@ -264,7 +264,7 @@ def _is_plain(path: Path) -> bool:
     return not is_virtual(path) and path.suffix.lower() not in (".zip", ".kmz")
 
 
-def _geometries(wkb: NDArray[np.object_]) -> tuple[NDArray[np.object_], int]:
+def _geometries(wkb: Shapes) -> tuple[Shapes, int]:
     """Return geometries, None for those that cannot be read, and how many those are."""
     # Coordinates that are NaN are counted later.
     with np.errstate(invalid="ignore"):

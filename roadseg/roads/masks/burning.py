@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 import shapely
-from numpy.typing import NDArray
 from rasterio.features import rasterize
 
-from roadseg.arrays import Bools, Bytes
+from roadseg.arrays import Bools, Bytes, Shapes
 from roadseg.raster.grid import Grid, reproject
 from roadseg.roads.labels.roads import Roads
 from roadseg.roads.speeds import SpeedBins
@@ -30,8 +29,8 @@ class RoadAreas:
         bins: shape (n,), the speed bin of each.
     """
 
-    shapes: NDArray[np.object_]
-    bins: NDArray[np.uint8]
+    shapes: Shapes
+    bins: Bytes
 
     @cached_property
     def tree(self) -> shapely.STRtree:
@@ -68,7 +67,7 @@ def areas_of(polygons: shapely.MultiPolygon, grid: Grid) -> RoadAreas:
     return RoadAreas(shapes, np.ones(len(shapes), dtype=np.uint8))
 
 
-def burn_roads(areas: RoadAreas, grid: Grid) -> NDArray[np.uint8]:
+def burn_roads(areas: RoadAreas, grid: Grid) -> Bytes:
     """Burn roads into the mask of a scene or of a window of it; overlaps go to the faster road.
 
     A pixel belongs to a road when its centre lies inside of the road's area.
@@ -83,7 +82,7 @@ def burn_roads(areas: RoadAreas, grid: Grid) -> NDArray[np.uint8]:
     chosen = np.sort(areas.tree.query(grid.footprint))
     if len(chosen) == 0:
         return np.zeros((grid.height, grid.width), dtype=np.uint8)
-    mask: NDArray[np.uint8] = rasterize(
+    mask: Bytes = rasterize(
         zip(_mappings(areas.shapes[chosen]), areas.bins[chosen].tolist(), strict=True),
         out_shape=(grid.height, grid.width),
         transform=grid.transform,
@@ -98,7 +97,7 @@ def road_pixels(mask: Bytes) -> Bools:
     return np.asarray((mask != BACKGROUND) & (mask != IGNORE))
 
 
-def _mappings(polygons: NDArray[np.object_]) -> Iterator[dict[str, Any]]:
+def _mappings(polygons: Shapes) -> Iterator[dict[str, Any]]:
     """Yield polygons as rasterio takes them; shapely's own way to do it takes twice as long."""
     kind, points, (rings, *groups) = shapely.to_ragged_array(polygons)
     # The buffer of a line may be nothing, or have several parts.

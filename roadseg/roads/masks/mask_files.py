@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
+from roadseg.arrays import Bytes
 from roadseg.errors import DataError
 from roadseg.raster.grid import Grid
 from roadseg.raster.images import area, open_raster, open_whole
@@ -32,7 +32,7 @@ _TILE_PX = 512
 
 def write_mask(
     path: Path,
-    blocks: Iterable[tuple[Window, NDArray[np.uint8]]],
+    blocks: Iterable[tuple[Window, Bytes]],
     grid: Grid,
     *,
     bins: SpeedBins,
@@ -67,7 +67,7 @@ def write_mask(
             target.write(pixels, 1, window=area(window))
 
 
-def read_mask(path: Path, window: Window | None = None) -> NDArray[np.uint8]:
+def read_mask(path: Path, window: Window | None = None) -> Bytes:
     """Read a mask that `write_mask` wrote, or a window of it, shape (row, col).
 
     Raises:
@@ -90,24 +90,27 @@ def read_raster_key(path: Path) -> str | None:
 
 def bins_tags(bins: SpeedBins) -> dict[str, str]:
     """Return the tags with which a raster says what its speed bins are."""
-    return {_BINS_TAG: json.dumps({"edges": bins.edges, "unit": bins.unit})}
+    told = {"edges": bins.edges, "unit": bins.unit} | ({} if bins.are_known else {"known": False})
+    return {_BINS_TAG: json.dumps(told)}
 
 
-def bins_of(tags: Mapping[str, str]) -> SpeedBins | None:
+def bins_of(path: Path, tags: Mapping[str, str]) -> SpeedBins | None:
     """Return the speed bins that the tags of a raster name; None if they name none.
 
     Raises:
-        ValueError: if they cannot be understood.
+        DataError: if they cannot be understood.
     """
     if _BINS_TAG not in tags:
         return None
     try:
         values = parse_json(tags[_BINS_TAG])
         unit = next(unit for unit in get_args(BinUnit) if unit == values["unit"])
-        return SpeedBins(tuple(float(edge) for edge in values["edges"]), unit)
+        edges = tuple(float(edge) for edge in values["edges"])
+        return SpeedBins(edges, unit, are_known=bool(values.get("known", True)))
     except (ValueError, LookupError, TypeError, StopIteration) as error:
-        raise ValueError(
-            f"the tag {_BINS_TAG} is not a list of speed bins: {tags[_BINS_TAG]}"
+        raise DataError(
+            f"{path}: the tag {_BINS_TAG} is not a list of speed bins: {tags[_BINS_TAG]}; expected "
+            "a file that roadseg wrote"
         ) from error
 
 

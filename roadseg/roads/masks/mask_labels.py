@@ -4,16 +4,15 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import rasterio
 import shapely
-from numpy.typing import NDArray
 from pyproj import CRS
 from rasterio.enums import ColorInterp, Compression, Resampling
 from rasterio.vrt import WarpedVRT
 
+from roadseg.arrays import Array, Bools, Bytes
 from roadseg.errors import DataError
 from roadseg.raster.grid import XY, Grid, crs_of, crs_setting, has_transform, reproject
 from roadseg.raster.images import RasterFacts, area, open_raster, read_grid, valid_pixels
@@ -33,7 +32,7 @@ _SAMPLE_PX = 65536
 _SAME_PX = 0.01  # Pixels; corners that differ by less are the same.
 _STEPS = 16  # Along a footprint that is brought to another CRS, where its edges bend.
 
-Values = tuple[NDArray[Any], NDArray[np.bool_]]
+Values = tuple[Array, Bools]
 
 
 def is_mask_file(path: Path) -> bool:
@@ -57,7 +56,7 @@ class MaskLabels:
     bin_by_value: Mapping[int, np.uint8] | None
     default_bin: np.uint8
 
-    def read(self, window: Window) -> NDArray[np.uint8]:
+    def read(self, window: Window) -> Bytes:
         """Read a window that lies inside the grid of the image.
 
         Returns:
@@ -150,7 +149,7 @@ def looks_like_mask(path: Path) -> bool:
         return len(np.unique(_sample(source))) <= _MASK_VALUES
 
 
-def _sample(source: rasterio.DatasetReader) -> NDArray[Any]:
+def _sample(source: rasterio.DatasetReader) -> Array:
     """Read the values of pixels spread over a mask, shape (n,)."""
     windows = spread_windows(*source.shape, block=source.block_shapes[0], pixels=_SAMPLE_PX)
     parts = (_read_values(source, source, window) for window in windows)
@@ -162,10 +161,7 @@ def _own_speeds(path: Path, source: rasterio.DatasetReader) -> Mapping[int, floa
     tags = source.tags()
     if tags.get(CONTENT_TAG) != SPEED_BINS:
         return None
-    try:
-        bins = bins_of(tags) or DEFAULT_BINS
-    except ValueError as error:
-        raise DataError(f"{path}: {error}; make the mask again") from error
+    bins = bins_of(path, tags) or DEFAULT_BINS
     return dict(enumerate(bins.speeds_mph, 1))
 
 
@@ -200,11 +196,11 @@ def _bands(source: rasterio.DatasetReader) -> list[int]:
     return [number for number, colour in colours if colour != ColorInterp.alpha] or [1]
 
 
-def _equal(pixels: NDArray[Any], value: float) -> NDArray[np.bool_]:
+def _equal(pixels: Array, value: float) -> Bools:
     return np.asarray(np.isnan(pixels) if np.isnan(value) else pixels == value)
 
 
-def _drawn_roads(values: NDArray[Any], source: rasterio.DatasetReader) -> NDArray[np.bool_]:
+def _drawn_roads(values: Array, source: rasterio.DatasetReader) -> Bools:
     if values.dtype.kind == "f":
         return np.asarray(values >= _HALF)
     return np.asarray(values >= _HALF_BYTE if _is_lossy(source) else values != 0)

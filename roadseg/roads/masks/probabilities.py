@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 import rasterio
 import shapely
-from numpy.typing import NDArray
 from pyproj import CRS
 
-from roadseg.arrays import Bytes
+from roadseg.arrays import Array, Bools, Bytes
 from roadseg.errors import DataError
 from roadseg.raster.extents import Extent, border_of
 from roadseg.raster.grid import Grid
@@ -89,12 +88,18 @@ class Probability:
 
     def read_road(self, window: Window) -> Bytes:
         """Return the probability of any road in a window, shape (row, col)."""
-        return self.road[_slices(window)]
+        return self.road[window.slices]
 
     def read_all(self, window: Window) -> tuple[Bytes, Bytes | None]:
         """Return that, and the probability of each speed bin, shape (bin, row, col), if known."""
-        bins = None if self.bins is None else self.bins[(slice(None), *_slices(window))]
+        bins = None if self.bins is None else self.bins[:, *window.slices]
         return self.read_road(window), bins
+
+    def read_valid(self, window: Window) -> Bools:
+        """Return which pixels of a window hold data, shape (row, col)."""
+        if self.extent is None:
+            return np.ones((window.height, window.width), dtype=bool)
+        return self.extent.inside(window)
 
     def save(self, path: str | Path) -> Path:
         """Write it as a Cloud Optimized GeoTIFF, as `roadseg predict` does.
@@ -108,11 +113,7 @@ class Probability:
                 f"{path}: the probabilities have no speed bins, expected predicted ones"
             )
         values = np.concatenate([self.bins, self.road[np.newaxis]])
-        whole_scene = Window(0, 0, *self.road.shape)
-        known = (
-            self.extent.inside(whole_scene) if self.extent else np.ones(self.road.shape, dtype=bool)
-        )
-        rows = [Rows(0, values, known)]
+        rows = [Rows(0, values, self.read_valid(Window(0, 0, *self.road.shape)))]
         bins, tags = self.speed_bins, network_tags(self.threshold, self.edge_model)
         write_probability(Path(path), rows, self.grid, bins=bins, key="in memory", tags=tags)
         return Path(path)
@@ -143,7 +144,8 @@ class ProbabilityFile:
         grid: where its pixels lie.
         speed_bins: which speeds its bins stand for; None if not known.
         is_mask: whether every value but 0 is road, of the speed bin of that number if known.
-        model: the fold and epoch of the checkpoint that predicted it, empty if not known.
+        model: the fold and epoch of the checkpoint that predicted it, or its name; empty if not
+            known.
         threshold: probability from which on that checkpoint says road, 0 to 1; None if not known.
         edge_model: how probable it is that edges traced on it are roads; None if not known.
         images: that it was fused from; empty if it was not.
@@ -221,7 +223,7 @@ class ProbabilityFile:
         numbers = range(1, self.speed_bins.count + 1)
         return _certain(band > 0), np.stack([_certain(band == number) for number in numbers])
 
-    def read_valid(self, window: Window) -> NDArray[np.bool_]:
+    def read_valid(self, window: Window) -> Bools:
         """Return which pixels of a window hold data, shape (row, col).
 
         Raises:
@@ -233,7 +235,7 @@ class ProbabilityFile:
             valid = np.asarray(source.dataset_mask(window=area(window)) > 0)
         return valid & self.extent.inside(window) if self.extent else valid
 
-    def _inside(self, values: NDArray[Any], window: Window) -> NDArray[Any]:
+    def _inside(self, values: Array, window: Window) -> Array:
         """Return values of a window, shape (..., row, col), that are 0 outside of the area."""
         return values * self.extent.inside(window) if self.extent else values
 
@@ -349,7 +351,7 @@ def open_probability(
     grid = read_grid(path, crs=crs, gsd_m=gsd_m)
     with open_raster(path) as source:
         tags = source.tags()
-        known = _speed_bins(path, tags)
+        known = bins_of(path, tags)
         if source.count > 1:
             bins = _bins_of_bands(path, source.count, known)
             return ProbabilityFile(
@@ -389,15 +391,11 @@ def _in_bytes(rows: Rows) -> Rows:
 
 
 def _model(tags: Mapping[str, str]) -> str:
+    # A network that is of no fold, such as the starter, has a name in place of its number.
+    if (name := tags.get("ROADSEG_FOLD", "")).isalpha():
+        return name
     values = ((name.lower(), tags.get(f"ROADSEG_{name}")) for name in ("FOLD", "EPOCH"))
     return " ".join(f"{name} {value}" for name, value in values if value)
-
-
-def _speed_bins(path: Path, tags: Mapping[str, str]) -> SpeedBins | None:
-    try:
-        return bins_of(tags)
-    except ValueError as error:
-        raise DataError(f"{path}: {error}; expected a file that roadseg wrote") from error
 
 
 def _threshold(path: Path, tags: Mapping[str, str]) -> float | None:
@@ -433,18 +431,16 @@ def _bins_of_bands(path: Path, bands: int, stated: SpeedBins | None) -> SpeedBin
     bins = stated or DEFAULT_BINS
     if bands != bins.count + 1:
         said = f", as its tags name {bins.count} speed bins" if stated else ""
-        raise DataError(f"{path}: has {bands} bands, expected 1 or {bins.count + 1}{said}")
+        raise DataError(
+            f"{path}: has {bands} bands, expected 1 or {bins.count + 1}{said}; for an image, run "
+            "`roadseg predict` first"
+        )
     return bins
 
 
-def _slices(window: Window) -> tuple[slice, slice]:
-    rows = slice(window.row, window.row + window.height)
-    return rows, slice(window.col, window.col + window.width)
-
-
-def _known(source: Any, band: int, window: Window) -> NDArray[Any]:  # noqa: ANN401 - rasterio has no types
+def _known(source: Any, band: int, window: Window) -> Array:  # noqa: ANN401 - rasterio has no types
     """Read a band, 0 where a raster of one band holds no data."""
-    values: NDArray[Any] = source.read(band, window=area(window))
+    values: Array = source.read(band, window=area(window))
     if source.count > 1:
         return values
     return np.where(source.dataset_mask(window=area(window)) > 0, values, 0)
@@ -458,11 +454,11 @@ def _is_mask(source: Any) -> bool:  # noqa: ANN401
     return all(_known(source, 1, block).max(initial=0) <= _MASK_VALUES for block in blocks)
 
 
-def _certain(claim: NDArray[np.bool_]) -> NDArray[np.uint8]:
+def _certain(claim: Bools) -> Bytes:
     return np.where(claim, np.uint8(CERTAIN), np.uint8(0))
 
 
-def _as_bytes(values: NDArray[Any]) -> NDArray[np.uint8]:
+def _as_bytes(values: Array) -> Bytes:
     if values.dtype == np.uint8:
         return values
     if values.dtype.kind == "f":

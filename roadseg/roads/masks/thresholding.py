@@ -5,8 +5,8 @@ from pathlib import Path
 
 import numpy as np
 import rasterio
-from numpy.typing import NDArray
 
+from roadseg.arrays import Bools, Bytes
 from roadseg.errors import DataError
 from roadseg.raster.images import area, open_raster, read_grid
 from roadseg.raster.strips import require_room
@@ -53,9 +53,7 @@ def write_road_mask(probability: Path, mask: Path, *, threshold: float, key: str
             plain.unlink(missing_ok=True)
 
 
-def classify(
-    values: NDArray[np.uint8], valid: NDArray[np.bool_], *, threshold: float
-) -> NDArray[np.uint8]:
+def classify(values: Bytes, valid: Bools, *, threshold: float) -> Bytes:
     """Return the mask of probabilities.
 
     Args:
@@ -68,25 +66,20 @@ def classify(
         Shape (row, col): 0 background, else the number of the most probable speed bin, the
         slowest of those alike; 255 no data.
     """
-    mask: NDArray[np.uint8] = values[:-1].argmax(axis=0).astype(np.uint8) + np.uint8(1)
+    mask: Bytes = values[:-1].argmax(axis=0).astype(np.uint8) + np.uint8(1)
     mask[values[-1] < threshold * CERTAIN] = BACKGROUND
     mask[~valid] = IGNORE
     return mask
 
 
-def _blocks(
-    source: rasterio.DatasetReader, threshold: float
-) -> Iterator[tuple[Window, NDArray[np.uint8]]]:
+def _blocks(source: rasterio.DatasetReader, threshold: float) -> Iterator[tuple[Window, Bytes]]:
     for block in cut_blocks(source.height, source.width, block_px=_BLOCK_PX):
         valid = source.dataset_mask(window=area(block)) > 0
         yield block, classify(source.read(window=area(block)), valid, threshold=threshold)
 
 
 def _bins(path: Path, source: rasterio.DatasetReader) -> SpeedBins:
-    try:
-        bins = bins_of(source.tags()) or DEFAULT_BINS
-    except ValueError as error:
-        raise DataError(f"{path}: {error}; expected a file of `roadseg predict`") from error
+    bins = bins_of(path, source.tags()) or DEFAULT_BINS
     if source.count != bins.count + 1 or source.dtypes[0] != "uint8":
         raise DataError(
             f"{path}: has {source.count} bands of {source.dtypes[0]}, expected {bins.count + 1} "

@@ -11,14 +11,13 @@ from typing import Any
 import numpy as np
 import rasterio
 import shapely
-from numpy.typing import NDArray
 
-from roadseg.arrays import Bytes, Ints
+from roadseg.arrays import Bytes, Ints, Shapes
 from roadseg.raster.extents import Extent, border_of, joined_extent
 from roadseg.raster.grid import Grid
 from roadseg.raster.images import CACHE_BYTES, open_raster, reading
 from roadseg.raster.tiling import cover_tiles, place_tile
-from roadseg.raster.windows import Window
+from roadseg.raster.windows import Window, shared_window, window_corners
 from roadseg.roads.logistic import LogisticModel, mean_model
 from roadseg.roads.masks.probabilities import ProbabilityFile
 from roadseg.roads.speeds import SpeedBins
@@ -70,7 +69,7 @@ class TiledProbability:
     def touches(self, window: Window) -> bool:
         """Return whether any pixel of a window may be road."""
         rows = self._rows_in(window)
-        return any(self.tiles[row].touches(_moved(window, self.places[row])) for row in rows)
+        return any(self.tiles[row].touches(window.within(self.places[row])) for row in rows)
 
     @cached_property
     def _extent(self) -> Extent | None:
@@ -112,13 +111,13 @@ class TiledProbability:
         bands = self._painted(window, (self.speed_bins.count + 1,), _all_bands)
         return bands[-1], bands[:-1]
 
-    def tile_at(self, points_m: NDArray[np.object_]) -> Ints:
+    def tile_at(self, points_m: Shapes) -> Ints:
         """Return the row of the tile at each place, shape (n,): the first of the nearest.
 
         Args:
             points_m: shape (n,), shapely points in the metric CRS of the grid.
         """
-        outlines = [shapely.Polygon(self.grid.to_metric(at)) for at in self._corners()]
+        outlines = [shapely.Polygon(self.grid.to_metric(at)) for at in window_corners(self.places)]
         point, tile = shapely.STRtree(outlines).query_nearest(points_m)
         first = np.full(len(points_m), len(self.tiles))
         np.minimum.at(first, point, tile)
@@ -136,20 +135,14 @@ class TiledProbability:
         places = np.array(self.places, dtype=np.int64)
         return places[:, :2], places[:, :2] + places[:, 2:]
 
-    def _corners(self) -> NDArray[np.float64]:
-        """Return the corners of all tiles as row, col, shape (tile, 4, 2)."""
-        (top, left), (bottom, right) = (bound.T.astype(np.float64) for bound in self._bounds)
-        rows, cols = np.stack([top, top, bottom, bottom]), np.stack([left, right, right, left])
-        return np.stack([rows, cols], axis=2).transpose(1, 0, 2)
-
     def _painted(self, window: Window, bands: tuple[int, ...], read: _Read) -> Bytes:
         """Read a window; the first tile is painted last."""
         shown = np.zeros((*bands, window.height, window.width), dtype=np.uint8)
         for row in self._rows_in(window)[::-1]:
             tile, place = self.tiles[row], self.places[row]
-            common = _overlap(window, place)
-            part = _moved(common, place)
-            rows, cols = _slices(_moved(common, window))
+            common = shared_window(window, place)
+            part = common.within(place)
+            rows, cols = common.within(window).slices
             with reading(tile.path):
                 opened = tile if self.sources is None else self.sources.opened(tile)
                 is_valid = opened.read_valid(part) if self.has_overlaps else np.True_
@@ -203,21 +196,3 @@ def as_one(tiles: Sequence[ProbabilityFile]) -> TiledProbability:
 def _all_bands(tile: ProbabilityFile, window: Window) -> Bytes:
     road, bins = tile.read_all(window)
     return np.concatenate([road[:0] if bins is None else bins, road[np.newaxis]])
-
-
-def _overlap(window: Window, other: Window) -> Window:
-    """Return the pixels that two windows have in common."""
-    row, col = max(window.row, other.row), max(window.col, other.col)
-    height = min(window.row + window.height, other.row + other.height) - row
-    width = min(window.col + window.width, other.col + other.width) - col
-    return Window(row, col, height, width)
-
-
-def _moved(window: Window, origin: Window) -> Window:
-    """Return a window as counted from the first pixel of another."""
-    return window._replace(row=window.row - origin.row, col=window.col - origin.col)
-
-
-def _slices(window: Window) -> tuple[slice, slice]:
-    row, col, height, width = window
-    return slice(row, row + height), slice(col, col + width)

@@ -1,14 +1,15 @@
 """Alignment: how far the lines of two road networks lie apart where they show the same road."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import shapely
 
-from roadseg.arrays import Bools, Floats, Ints, Lines
+from roadseg.arrays import Columns, Floats, Ints, Lines
+from roadseg.roads.graph.groups import begin_runs
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.metrics.buffer import check_sides, segments_by_line
+from roadseg.roads.metrics.pooling import Pooled
 
 SPACING_M = 5.0  # Metres between the places at which lines are compared, at most; as in TOPO.
 MOST_TURN_DEG = 45.0  # Degrees; lines that differ by as much are not the same road, as in TOPO.
@@ -17,7 +18,7 @@ _STATIONS_AT_ONCE = 50_000  # So many places are compared together.
 
 
 @dataclass(frozen=True)
-class Alignment:
+class Alignment(Pooled):
     """Distance and difference in direction of predicted lines and the reference; add to pool.
 
     Attributes:
@@ -29,14 +30,6 @@ class Alignment:
     matched_m: float = 0.0
     metres: float = 0.0
     degrees: float = 0.0
-
-    def __add__(self, other: "Alignment") -> "Alignment":
-        """Pool two comparisons."""
-        return Alignment(
-            self.matched_m + other.matched_m,
-            self.metres + other.metres,
-            self.degrees + other.degrees,
-        )
 
     @property
     def distance_m(self) -> float | None:
@@ -66,7 +59,8 @@ class Samples:
     along_m: Floats
 
 
-class Matches(NamedTuple):
+@dataclass(frozen=True)
+class Matches(Columns):
     """Samples and lines that show the same road; shape (k,) each.
 
     Attributes:
@@ -82,16 +76,6 @@ class Matches(NamedTuple):
     along_m: Floats
     distance_m: Floats
     turned_deg: Floats
-
-    def chosen(self, rows: Ints | Bools) -> "Matches":
-        """Return some of them."""
-        return Matches(
-            self.sample[rows],
-            self.line[rows],
-            self.along_m[rows],
-            self.distance_m[rows],
-            self.turned_deg[rows],
-        )
 
 
 def align(reference: RoadGraph, predicted: RoadGraph, *, tolerance_m: float = 4.0) -> Alignment:
@@ -120,7 +104,7 @@ def align(reference: RoadGraph, predicted: RoadGraph, *, tolerance_m: float = 4.
     check_sides(reference, predicted, tolerance_m)
     places = samples(predicted.lines)
     found = match(places, reference.lines, tolerance_m=tolerance_m)
-    nearest = found.chosen(np.unique(found.sample, return_index=True)[1])
+    nearest = found.take(np.unique(found.sample, return_index=True)[1])
     parts = np.bincount(places.line, minlength=len(predicted.lines))
     metres = (predicted.length_m / np.maximum(parts, 1))[places.line][nearest.sample]
     return Alignment(
@@ -179,8 +163,8 @@ def match(places: Samples, lines: Lines, *, tolerance_m: float) -> Matches:
         sample, segment = near[0] + first, near[1]
         pair = _feet(places.xy[sample], places.direction[sample], segments[segment])
         at = Matches(sample, line[segment], begin[segment] + pair[0], pair[1], pair[2])
-        blocks.append(_nearest_of_each(at.chosen(at.turned_deg < MOST_TURN_DEG)))
-    return Matches(*(np.concatenate(columns) for columns in zip(*blocks, strict=True)))
+        blocks.append(_nearest_of_each(at.take(at.turned_deg < MOST_TURN_DEG)))
+    return Matches.joined(blocks)
 
 
 def _feet(xy: Floats, direction: Floats, segments: Floats) -> tuple[Floats, Floats, Floats]:
@@ -198,8 +182,6 @@ def _feet(xy: Floats, direction: Floats, segments: Floats) -> tuple[Floats, Floa
 def _nearest_of_each(found: Matches) -> Matches:
     """Keep the nearest place on each line of each sample, by sample and then by distance."""
     distance = np.round(found.distance_m, 6)
-    found = found.chosen(np.lexsort([found.turned_deg, distance, found.line, found.sample]))
-    is_first = np.ones(len(found.line), dtype=bool)
-    is_first[1:] = (np.diff(found.sample) != 0) | (np.diff(found.line) != 0)
-    found = found.chosen(is_first)
-    return found.chosen(np.lexsort([found.line, np.round(found.distance_m, 6), found.sample]))
+    found = found.take(np.lexsort([found.turned_deg, distance, found.line, found.sample]))
+    found = found.take(begin_runs(found.sample, found.line))
+    return found.take(np.lexsort([found.line, np.round(found.distance_m, 6), found.sample]))

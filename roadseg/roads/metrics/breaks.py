@@ -7,16 +7,16 @@ from itertools import pairwise
 
 import numpy as np
 import shapely
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
-from roadseg.arrays import Bools, Floats, Ints
+from roadseg.arrays import Bools, Columns, Floats, Ints
 from roadseg.roads.graph.cleaning import components
+from roadseg.roads.graph.groups import begin_runs, linked
 from roadseg.roads.graph.road_graph import RoadGraph, ranges
 from roadseg.roads.graph.strokes import strokes
 from roadseg.roads.metrics.alignment import SPACING_M, Matches, Samples, match, samples
 from roadseg.roads.metrics.buffer import check_sides
 from roadseg.roads.metrics.canonical import canonical_graph
+from roadseg.roads.metrics.pooling import Pooled
 
 _OnEdges = tuple[Ints, Floats]  # Rows of edges, and metres along each from its start.
 
@@ -28,7 +28,7 @@ _SHIFTS = 32  # A run is compared with so many of those that begin after it.
 
 
 @dataclass(frozen=True)
-class Breaks:
+class Breaks(Pooled):
     """Interruptions of the roads of the reference; add those of all pairs to pool.
 
     Attributes:
@@ -40,14 +40,6 @@ class Breaks:
     count: int = 0
     reference_km: float = 0.0
     found_km: float = 0.0
-
-    def __add__(self, other: "Breaks") -> "Breaks":
-        """Pool two comparisons."""
-        return Breaks(
-            self.count + other.count,
-            self.reference_km + other.reference_km,
-            self.found_km + other.found_km,
-        )
 
     @property
     def per_km(self) -> float | None:
@@ -210,12 +202,10 @@ class _Runs:
         order = np.lexsort([found.distance_m, number, found.line])
         number, edge, along = number[order], found.line[order], found.along_m[order]
         # An end has several directions, and the nearest match of an edge counts.
-        once = np.ones(len(number), dtype=bool)
-        once[1:] = (np.diff(number) != 0) | (np.diff(edge) != 0)
+        once = begin_runs(number, edge)
         number, edge, along = number[once], edge[once], along[once]
-        road, step = places.road[number], np.diff(number)
-        begins = np.ones(len(number), dtype=bool)
-        begins[1:] = (step != 1) | (np.diff(edge) != 0) | (np.diff(road) != 0)
+        road = places.road[number]
+        begins = begin_runs(edge, road) | (np.diff(number, prepend=-1) != 1)
         # An edge that comes back has a run for each time it passes.
         metres = np.abs(np.diff(along)) - _DETOUR * np.abs(np.diff(places.at_m[number]))
         begins[1:] |= metres > SPACING_M * _DETOUR
@@ -244,10 +234,7 @@ def _parts(runs: _Runs, graph: RoadGraph, *, slack_m: float) -> Ints:
         start = np.minimum(runs.last[one], goal)
         most_m = _DETOUR * (runs.at_m[goal] - runs.at_m[start]) + slack_m
         is_joined[rows] = ways.join(runs.place(one, start), runs.place(two, goal), most_m)
-    size = len(runs.edge)
-    here, there = here[is_joined], there[is_joined]
-    pairs = coo_array((np.ones(len(here)), (here, there)), shape=(size, size))
-    return np.asarray(connected_components(pairs, directed=False)[1], dtype=np.int64)
+    return linked(np.column_stack([here, there])[is_joined], nodes=len(runs.edge))
 
 
 def _neighbours(runs: _Runs) -> tuple[Ints, Ints]:
@@ -333,7 +320,7 @@ class _Ways:
 
 
 @dataclass(frozen=True)
-class _Spans:
+class _Spans(Columns):
     """From which number to which each stretch reaches, sorted by the first; shape (s,) each.
 
     Attributes:
@@ -356,8 +343,7 @@ class _Spans:
         last = np.maximum.reduceat(runs.last[order], begins) if len(begins) else first
         leads = places.is_end[first] | places.is_end[last]
         road = runs.road[order][begins]
-        order = np.lexsort([last, first])
-        return cls(road[order], first[order], last[order], leads[order])
+        return cls(road, first, last, leads).take(np.lexsort([last, first]))
 
     def by_road(self, least: int) -> Iterator[list[tuple[int, int, bool]]]:
         """Yield the spans of each road that has several, one of them long enough at least."""

@@ -8,6 +8,7 @@ import shapely
 
 from roadseg.arrays import Floats, Ints, Lines
 from roadseg.roads.graph.road_graph import RoadGraph
+from roadseg.roads.metrics.pooling import Pooled
 
 _ROUNDING_M = 1e-6  # Metres by which a place may be further than the tolerance by rounding.
 _LEVEL = 1e-12  # Directions of less slope are as good as parallel.
@@ -15,7 +16,7 @@ _SEGMENTS_AT_ONCE = 65536  # So many segments are compared together.
 
 
 @dataclass(frozen=True)
-class BufferMatch:
+class BufferMatch(Pooled):
     """Metres of road near the other side; add those of all pairs to pool.
 
     A share of nothing (0 / 0) is 1 when there is no road on either side, and 0 otherwise; the
@@ -32,15 +33,6 @@ class BufferMatch:
     predicted_near: float = 0.0
     reference: float = 0.0
     reference_near: float = 0.0
-
-    def __add__(self, other: "BufferMatch") -> "BufferMatch":
-        """Pool two comparisons."""
-        return BufferMatch(
-            self.predicted + other.predicted,
-            self.predicted_near + other.predicted_near,
-            self.reference + other.reference,
-            self.reference_near + other.reference_near,
-        )
 
     @property
     def correctness(self) -> float:

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import shapely
 
-from roadseg.arrays import Bools, Floats, Ints
+from roadseg.arrays import Bools, Floats, Ints, Lines
 from roadseg.roads.graph.cleaning import merge_chains
 from roadseg.roads.graph.road_graph import (
     TRAVEL_TIME,
@@ -45,30 +45,31 @@ def _open_rings(graph: RoadGraph) -> RoadGraph:
     # A loop whose node has no other edge end touches nothing else.
     is_loop = graph.ends[:, 0] == graph.ends[:, 1]
     rings = np.flatnonzero(is_loop & (graph.degree[graph.ends[:, 0]] == 2))  # noqa: PLR2004
-    for ring in rings[::-1]:
-        graph = _cut_ring(graph, int(ring))
-    return graph
-
-
-def _cut_ring(graph: RoadGraph, ring: int) -> RoadGraph:
-    """Replace one ring by its sides, if it has corners."""
-    xy = shapely.get_coordinates(graph.lines[ring])[:-1]
-    corners = np.flatnonzero(_is_corner(xy))
-    if len(corners) == 0:
+    found = {ring: _corners_and_sides(graph.lines[ring]) for ring in rings[::-1].tolist()}
+    cut = {ring: of for ring, of in found.items() if len(of[0])}
+    if not cut:
         return graph
-    sides = np.array(list(_sides(xy, corners)), dtype=object)
-    others = np.delete(np.arange(len(graph.lines)), ring)
-    source = np.concatenate([others, np.full(len(sides), ring)])
-    length = shapely.length(sides)
-    part = np.concatenate([np.ones(len(others)), length / length.sum()])
-    nodes = len(graph.nodes) + np.arange(len(sides))
+    sizes = [len(corners) for corners, _ in cut.values()]
+    others = np.setdiff1d(np.arange(len(graph.lines)), list(cut))
+    source = np.concatenate([others, np.repeat(list(cut), sizes)])
+    lengths = [shapely.length(sides) for _, sides in cut.values()]
+    part = np.concatenate([np.ones(len(others)), *(each / each.sum() for each in lengths)])
+    around = np.split(len(graph.nodes) + np.arange(sum(sizes)), np.cumsum(sizes)[:-1])
+    ends = [np.column_stack([nodes, np.roll(nodes, -1)]) for nodes in around]
     return RoadGraph(
         graph.crs,
-        np.concatenate([graph.nodes, xy[corners]]),
-        np.concatenate([graph.ends[others], np.column_stack([nodes, np.roll(nodes, -1)])]),
-        np.concatenate([graph.lines[others], sides]),
+        np.concatenate([graph.nodes, *(corners for corners, _ in cut.values())]),
+        np.concatenate([graph.ends[others], *ends]),
+        np.concatenate([graph.lines[others], *(sides for _, sides in cut.values())]),
         part_attributes(graph.attributes, source, part),
     )
+
+
+def _corners_and_sides(ring: shapely.LineString) -> tuple[Floats, Lines]:
+    """Return the corners of a ring, shape (k, 2), and the line from each to the next."""
+    xy = shapely.get_coordinates(ring)[:-1]
+    corners = np.flatnonzero(_is_corner(xy))
+    return xy[corners], np.array(list(_sides(xy, corners)), dtype=object)
 
 
 def _is_corner(xy: Floats) -> Bools:
@@ -80,6 +81,8 @@ def _is_corner(xy: Floats) -> Bools:
 
 def _sides(xy: Floats, corners: Ints) -> Iterator[shapely.LineString]:
     """Yield the lines from each corner of a ring to the next, in the order of the corners."""
+    if len(corners) == 0:
+        return
     around = np.concatenate([xy, xy[: corners[0] + 1]])
     for first, last in zip(corners, [*corners[1:], len(xy) + corners[0]], strict=True):
         yield shapely.LineString(around[first : last + 1])

@@ -17,6 +17,7 @@ from roadseg.roads.metrics.apls import Apls, apls, apls_by, pool_apls
 from roadseg.roads.metrics.breaks import Breaks, count_breaks
 from roadseg.roads.metrics.buffer import BufferMatch, match_lines
 from roadseg.roads.metrics.junctions import JunctionMatch, match_junctions
+from roadseg.roads.metrics.pooling import Pooled
 from roadseg.roads.metrics.sat2graph import (
     CITYSCALE_TILE,
     SPACENET_TILE,
@@ -51,7 +52,7 @@ class Side:
 
 
 @dataclass(frozen=True)
-class SideFacts:
+class SideFacts(Pooled):
     """Roads of one side in figures.
 
     Attributes:
@@ -65,15 +66,6 @@ class SideFacts:
     components: int = 0
     assumed_speed_km: float = 0.0
     largest_km: float = 0.0
-
-    def __add__(self, other: "SideFacts") -> "SideFacts":
-        """Add up the roads of two places."""
-        return SideFacts(
-            self.road_km + other.road_km,
-            self.components + other.components,
-            self.assumed_speed_km + other.assumed_speed_km,
-            self.largest_km + other.largest_km,
-        )
 
     @property
     def largest_share(self) -> float | None:

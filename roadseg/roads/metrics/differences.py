@@ -11,10 +11,11 @@ from roadseg.roads.graph.cleaning import drop_components
 from roadseg.roads.graph.road_graph import (
     DECIMALS,
     RoadGraph,
+    end_points,
     part_attributes,
     unique_pairs,
 )
-from roadseg.roads.metrics.buffer import near_parts, segments_of
+from roadseg.roads.metrics.buffer import check_sides, near_parts, segments_of
 
 _CROSSING = 3.0  # Tolerances; so much of a road is near another that it crosses at 42 degrees.
 _ROUNDING_M = 0.001  # Metres; shorter spans are nothing, and distances so alike are equal.
@@ -70,10 +71,7 @@ def missing_roads(
     Raises:
         ValueError: the CRSs differ, or `tolerance_m` is not above 0.
     """
-    if not tolerance_m > 0:
-        raise ValueError(f"tolerance_m must be above 0, got {tolerance_m}")
-    if graph.crs != other.crs:
-        raise ValueError(f"the CRSs differ: {graph.crs.name} and {other.crs.name}")
+    check_sides(graph, other, tolerance_m)
     axis = _Axis.along(graph.length_m)
     # Spans of the edges that are near are joined, crossings dropped, and what is between is apart.
     near = _join_spans(*_near(graph.lines, axis, other.lines, tolerance_m + _ROUNDING_M))
@@ -152,8 +150,7 @@ def cut_lines(lines: Lines, begin: Floats, end: Floats) -> Lines:
 
 def _graph_of(graph: RoadGraph, lines: Lines, edge: Ints, part: Floats) -> RoadGraph:
     """Make a graph of parts of edges, joined where their ends agree to 1 mm."""
-    ends = shapely.get_point(np.repeat(lines, 2), np.tile([0, -1], len(lines)))
-    xy = shapely.get_coordinates(ends)
+    xy = end_points(lines).reshape(-1, 2)
     first, rows = unique_pairs(np.round(xy, DECIMALS))
     attributes = part_attributes(graph.attributes, edge, part)
     return RoadGraph(graph.crs, xy[first], rows.reshape(-1, 2), lines, attributes)

@@ -9,6 +9,7 @@ from roadseg.arrays import Floats
 from roadseg.roads.graph.cleaning import nearest_pairs
 from roadseg.roads.graph.road_graph import RoadGraph, drawn_once
 from roadseg.roads.metrics.buffer import check_sides
+from roadseg.roads.metrics.pooling import Pooled
 
 TOLERANCE_M = 10.0  # Metres between junctions that are the same, at most; as in TOPO.
 _MEETING = 3  # Ends of roads at a junction, at least.
@@ -16,7 +17,7 @@ _DECIMALS = 6  # Decimals of metres: distances that agree to 1 um are equal.
 
 
 @dataclass(frozen=True)
-class JunctionMatch:
+class JunctionMatch(Pooled):
     """Junctions of two road networks; add those of all pairs to pool.
 
     A share of nothing (0 / 0) is 1 when there is no junction on either side, and 0 otherwise.
@@ -30,14 +31,6 @@ class JunctionMatch:
     reference: int = 0
     predicted: int = 0
     offsets_m: tuple[float, ...] = ()
-
-    def __add__(self, other: "JunctionMatch") -> "JunctionMatch":
-        """Pool two comparisons."""
-        return JunctionMatch(
-            self.reference + other.reference,
-            self.predicted + other.predicted,
-            self.offsets_m + other.offsets_m,
-        )
 
     @property
     def precision(self) -> float:

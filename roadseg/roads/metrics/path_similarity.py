@@ -63,7 +63,7 @@ def mean_similarity(
     """
     parts = source.parts(points)
     pairs = int(_others(parts).sum())
-    native, other = points[is_snapped], snapped[is_snapped]
+    native, other = points.take(is_snapped), snapped.take(is_snapped)
     # Both graphs have a route between points that share a part in the one and in the other.
     _, part_in_both = unique_pairs(np.column_stack([parts[is_snapped], target.parts(other)]))
     goals = _others(part_in_both)
@@ -102,9 +102,9 @@ def _similar_routes(
     costs_here, costs_there = source.costs_to(native), target.costs_to(other)
     for block in _blocks(len(starts), width):
         rows = starts[block]
-        costs = costs_here(native[rows])
+        costs = costs_here(native.take(rows))
         costs[np.arange(len(rows)), rows] = np.inf  # A point and itself are no pair.
-        similar[block] = _similarity(costs, costs_there(other[rows])).sum(axis=1)
+        similar[block] = _similarity(costs, costs_there(other.take(rows))).sum(axis=1)
     return similar
 
 

@@ -1,15 +1,21 @@
-"""Count the pixels that two masks share or not: IoU, precision, recall, F1 and clDice."""
+"""Count the pixels that masks share or not: IoU, precision, recall, F1, clDice, the threshold."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from roadseg.arrays import Bools
+from roadseg.arrays import Bools, Ints
+from roadseg.raster.windows import CERTAIN
+from roadseg.roads.metrics.pooling import Pooled, harmonic_mean
 from roadseg.roads.tracing.thinning import thin
+
+LEVELS = CERTAIN + 1  # Values of a probability in a byte.
+_BYTES = np.arange(LEVELS)
+_CHOICES = [number / 100 for number in range(10, 91)]
 
 
 @dataclass(frozen=True)
-class Counts:
+class Counts(Pooled):
     """Pixels of a comparison; add the counts of all chips to pool them: `sum(chips, Counts())`.
 
     A ratio without anything to count (0 / 0) is 1 when no road is in either mask, so that finding
@@ -24,14 +30,6 @@ class Counts:
     true_positive: int = 0
     false_positive: int = 0
     false_negative: int = 0
-
-    def __add__(self, other: "Counts") -> "Counts":
-        """Pool two comparisons."""
-        return Counts(
-            self.true_positive + other.true_positive,
-            self.false_positive + other.false_positive,
-            self.false_negative + other.false_negative,
-        )
 
     @property
     def iou(self) -> float:
@@ -61,7 +59,7 @@ class Counts:
 
 
 @dataclass(frozen=True)
-class CentrelineCounts:
+class CentrelineCounts(Pooled):
     """Centreline pixels of a comparison; add the counts of all chips to pool them.
 
     A share of nothing (0 / 0) is 1 when no road is in either mask, and 0 otherwise; the source has
@@ -79,15 +77,6 @@ class CentrelineCounts:
     reference: int = 0
     reference_inside: int = 0
 
-    def __add__(self, other: "CentrelineCounts") -> "CentrelineCounts":
-        """Pool two comparisons."""
-        return CentrelineCounts(
-            self.predicted + other.predicted,
-            self.predicted_inside + other.predicted_inside,
-            self.reference + other.reference,
-            self.reference_inside + other.reference_inside,
-        )
-
     @property
     def precision(self) -> float:
         """Share of the predicted skeleton inside the reference mask (topology precision)."""
@@ -101,11 +90,37 @@ class CentrelineCounts:
     @property
     def cldice(self) -> float:
         """Harmonic mean of precision and sensitivity; 0 if both are."""
-        both = self.precision + self.sensitivity
-        return 2 * self.precision * self.sensitivity / both if both else 0.0
+        return harmonic_mean(self.precision, self.sensitivity)
 
     def _share(self, part: int, whole: int) -> float:
         return part / whole if whole else float(self.predicted == self.reference == 0)
+
+
+@dataclass(frozen=True, eq=False)
+class Histogram(Pooled):
+    """Pixels by their probability of any road; add those of several sets to pool them.
+
+    Attributes:
+        background: how many pixels without road have each probability, shape (256,), that of
+            certain road last, as bytes of a raster have them.
+        roads: alike, of the pixels with road.
+    """
+
+    background: Ints
+    roads: Ints
+
+    def at(self, threshold: float) -> Counts:
+        """Compare pixels of at least this probability, 0 to 1, with those that have road."""
+        is_road = threshold * CERTAIN <= _BYTES
+        found, wrong = (int(side[is_road].sum()) for side in (self.roads, self.background))
+        return Counts(found, wrong, int(self.roads.sum()) - found)
+
+    @property
+    def best_threshold(self) -> float:
+        """The hundredth from 0.1 to 0.9 with the highest IoU, the one in the middle of equals."""
+        scores = [self.at(threshold).iou for threshold in _CHOICES]
+        equals = [t for t, score in zip(_CHOICES, scores, strict=True) if score == max(scores)]
+        return equals[(len(equals) - 1) // 2]
 
 
 def count_pixels(reference: Bools, predicted: Bools, valid: Bools) -> Counts:

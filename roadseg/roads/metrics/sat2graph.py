@@ -7,12 +7,11 @@ from itertools import pairwise
 
 import numpy as np
 import shapely
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 from scipy.spatial import cKDTree
 
-from roadseg.arrays import Floats, Ints
+from roadseg.arrays import Bools, Floats, Ints
 from roadseg.roads.graph.road_graph import RoadGraph, unique_pairs
 
 XY = tuple[float, float]
@@ -292,7 +291,7 @@ def _control_points(source: _Dense, target: _Dense, tile: Tile) -> set[int]:
     return points
 
 
-def _inside(places: Floats, tile: Tile) -> NDArray[np.bool_]:
+def _inside(places: Floats, tile: Tile) -> Bools:
     """Return which places keep clear of the margin of the tile."""
     wide = math.cos(_LATITUDE * _TURN)
     side, margin = tile.side_m / METRES_PER_DEGREE, tile.margin_m / METRES_PER_DEGREE

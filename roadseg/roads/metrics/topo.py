@@ -16,6 +16,7 @@ from scipy.spatial import cKDTree
 from roadseg.arrays import Floats, Ints
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.metrics.marbles import METRE, Marble, Network, Place, apart
+from roadseg.roads.metrics.pooling import harmonic_mean
 from roadseg.roads.metrics.sat2graph import (
     METRES_PER_DEGREE,
     VertexGraph,
@@ -62,8 +63,7 @@ class Topo:
     @property
     def f1(self) -> float:
         """Harmonic mean of `precision` and `recall`, 0 if both are."""
-        both = self.precision + self.recall
-        return 2 * self.precision * self.recall / both if both else 0.0
+        return harmonic_mean(self.precision, self.recall)
 
 
 def topo(reference: RoadGraph, predicted: RoadGraph, *, radius_m: float = 150.0) -> Topo:

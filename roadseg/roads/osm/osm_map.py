@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import shapely
-from numpy.typing import NDArray
 
-from roadseg.arrays import Floats, Ints, Lines
+from roadseg.arrays import Array, Bools, Floats, Ints, Objects, Shapes
 from roadseg.errors import DataError
 from roadseg.raster.grid import DEGREES
 from roadseg.roads.formats.extras import check_package
-from roadseg.roads.graph.road_graph import RoadGraph, lines_from
+from roadseg.roads.graph.road_graph import RoadGraph, lines_from, unjoined
 from roadseg.roads.labels.pbf_blocks import check_pbf_blocks
 from roadseg.system.text import one_line
 
@@ -67,8 +66,8 @@ class OsmObstacles:
         reach_m: shape (o,), distance up to which a road is near it.
     """
 
-    kind: Lines
-    shapes: Lines
+    kind: Objects
+    shapes: Shapes
     reach_m: Floats
 
 
@@ -112,16 +111,14 @@ class OsmMap:
         """Return the ways as edges in degrees, which do not share nodes, with their tags."""
         lines = lines_from(self.places / UNITS_PER_DEGREE, self.sizes)
         columns = {key: [tags.get(key) for tags in self.tags] for key in _KEYS}
-        attributes: dict[str, NDArray[Any]] = {
+        attributes: dict[str, Array] = {
             key: np.array(column, dtype=object)
             for key, column in columns.items()
             if any(column) or key == "highway"
         }
-        ends = shapely.get_coordinates(shapely.get_point(lines[:, np.newaxis], [0, -1]))
-        rows = np.arange(len(ends)).reshape(-1, 2)
-        return RoadGraph(DEGREES, ends.reshape(-1, 2), rows, lines, attributes)
+        return unjoined(lines, DEGREES, attributes)
 
-    def has(self, *keys: str) -> NDArray[np.bool_]:
+    def has(self, *keys: str) -> Bools:
         """Return which ways have a value other than "no" or "0" for one of these keys."""
         return np.array(
             [any(tags.get(key, "no") not in ("no", "0") for key in keys) for tags in self.tags],

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import shapely
-from numpy.typing import NDArray
 
-from roadseg.arrays import Bools, Ints, Lines
+from roadseg.arrays import Bools, Ints, Lines, Objects
 from roadseg.roads.formats.pbf import osm_writer
 from roadseg.roads.graph.road_graph import lines_from, ranges
 from roadseg.roads.osm.osm_map import UNITS_PER_DEGREE, Box, osmium
@@ -95,7 +94,7 @@ class OsmObjects:
         is_road = ["highway" in tags and tags.get("area", "no") != "yes" for tags in self.way_tags]
         return self.take(np.array(is_road, dtype=bool))
 
-    def columns(self) -> dict[str, NDArray[np.object_] | Ints]:
+    def columns(self) -> dict[str, Objects | Ints]:
         """Return ids, versions and those tags that roadseg reads; None where a way has none."""
         tags = {
             key: np.array([each.get(key) for each in self.way_tags], dtype=object)

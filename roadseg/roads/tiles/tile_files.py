@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import shapely
@@ -21,7 +21,7 @@ from roadseg.roads.formats.by_suffix import write_graphs
 from roadseg.roads.formats.files import read_gpkg, write_gpkg
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.tiles.borders import border_ids
-from roadseg.roads.tiles.tiling import Tile, parse_tile
+from roadseg.roads.tiles.tiling import Tile, check_km, parse_tile
 from roadseg.system.records import installed_version, key_of, read_json, write_json
 
 COLLECTION = "collection.json"
@@ -36,6 +36,7 @@ _DEGREE_DECIMALS = 7
 _ITEMS = "*/[!.]*.json"  # Not what is being written.
 _SHA256 = "1220"  # This begins the multihash of a digest of SHA-256.
 _GPKG_TYPE = "application/geopackage+sqlite3"
+_BOX = ("west", "south", "east", "north")
 _M2, _M = 1_000_000, 1000
 
 
@@ -55,7 +56,7 @@ class TileFacts:
 
     @property
     def key(self) -> str:
-        """Digest of settings and inputs."""
+        """Digest of the settings, which hold for other tiles as well, and the inputs."""
         return key_of(self.settings, self.inputs)
 
 
@@ -74,12 +75,18 @@ def is_done(folder: Path, tile: Tile, key: str | None = None) -> bool:
     if not path.exists():
         return False
     item = _read_item(path)
-    assets = [(path.parent / asset["href"], asset) for asset in item["assets"].values()]
-    whole = all(
-        file.exists() and (file.is_dir() or file.stat().st_size == asset["file:size"])
-        for file, asset in assets
-    )
-    return whole and key in (None, item["properties"]["roadseg:key"])
+    if key not in (None, item["properties"]["roadseg:key"]):
+        return False
+    assets = item["assets"].values()
+    return all(_is_whole(path.parent / asset["href"], asset) for asset in assets)
+
+
+def _is_whole(file: Path, asset: Mapping[str, Any]) -> bool:
+    """Return whether a file is the one that an item describes; of a folder nothing is known."""
+    size, checksum = asset.get("file:size"), asset.get("file:checksum")
+    if checksum is None:
+        return file.is_dir()
+    return file.is_file() and file.stat().st_size == size and _checksum(file) == checksum
 
 
 def write_tile(
@@ -115,9 +122,14 @@ def read_tile(folder: Path, tile: Tile) -> RoadGraph:
     """Read the graph of a tile.
 
     Raises:
-        DataError: if it cannot be read, or has another CRS than its tile.
+        DataError: if it is missing or not that of its item, or has another CRS than its tile.
     """
     path = tile_path(folder, tile)
+    if not is_done(folder, tile):
+        raise DataError(
+            f"{path}: is missing, or not the file that {tile.id}.json describes; make the tile "
+            "again"
+        )
     graph = read_gpkg(path)
     if graph.crs.to_epsg() != tile.crs.to_epsg():
         raise DataError(
@@ -127,15 +139,29 @@ def read_tile(folder: Path, tile: Tile) -> RoadGraph:
     return graph
 
 
-def done_tiles(folder: Path) -> list[Tile]:
-    """Return the tiles of a folder that are done, sorted.
+def settings_of(folder: Path, tile: Tile) -> str | None:
+    """Return a digest of the settings that made a tile; None if its item does not say."""
+    digest = _read_item(tile_path(folder, tile, "json"))["properties"].get("roadseg:settings")
+    return None if digest is None else str(digest)
+
+
+def inputs_of(folder: Path, tile: Tile) -> list[str]:
+    """Return the names of the files that a tile was made from; none if there is no such tile."""
+    path = tile_path(folder, tile, "json")
+    if not path.exists():
+        return []
+    inputs = _read_item(path)["properties"].get("roadseg:inputs")
+    return list(inputs) if isinstance(inputs, dict) else []
+
+
+def tiles_in(folder: Path) -> list[Tile]:
+    """Return the tiles of a folder that have an item, sorted.
 
     Raises:
         ConfigError: if there is none, or they are not equally large.
-        DataError: if an item cannot be read.
+        DataError: if a file is not an item in its place.
     """
-    paths = sorted(folder.glob(_ITEMS))
-    tiles = sorted(tile for path in paths if is_done(folder, tile := _tile_at(path)))
+    tiles = sorted(map(_tile_at, folder.glob(_ITEMS)))
     if not tiles:
         raise ConfigError(
             f"{folder}: found no tiles; expected a folder of `roadseg tiles trace` or `roadseg "
@@ -151,11 +177,12 @@ def done_tiles(folder: Path) -> list[Tile]:
 
 
 def check_side(folder: Path, km: int) -> None:
-    """Refuse a folder that holds tiles of another side.
+    """Refuse a side that no tile has, and a folder that holds tiles of another side.
 
     Raises:
         ConfigError: if so.
     """
+    check_km(km)
     path = next(folder.glob(_ITEMS), None)
     if path is not None and (found := _tile_at(path).km) != km:
         raise ConfigError(
@@ -181,23 +208,42 @@ def write_collection(folder: Path) -> Path:
 
 def _tile_at(path: Path) -> Tile:
     try:
-        return parse_tile(path.stem)
+        tile = parse_tile(path.stem)
     except ConfigError as error:
         raise DataError(f"{path}: expected the STAC item of a tile; remove this file") from error
+    if path.parent.name != tile.square_id:
+        raise DataError(f"{path}: found a tile of {tile.square_id} there; remove this copy")
+    return tile
 
 
 def _read_item(path: Path) -> dict[str, Any]:
     item = read_json(path) if path.exists() else None
     if item is None:
         raise FileNotFoundError(path)
-    if not (
-        isinstance(item, dict)
-        and isinstance(item.get("assets"), dict)
-        and isinstance(item.get("properties"), dict)
-        and "roadseg:key" in item["properties"]
-    ):
-        raise DataError(f"{path}: expected the STAC item of a tile; delete it, and make it again")
-    return item
+    if not _is_item(item) or item["id"] != path.stem:
+        raise DataError(
+            f"{path}: expected the STAC item of this tile; delete it, and make the tile again"
+        )
+    return cast("dict[str, Any]", item)
+
+
+def _is_item(item: object) -> bool:
+    """Return whether a value of JSON has what is read of items."""
+    if not isinstance(item, dict):
+        return False
+    assets, properties, box = (item.get(name) for name in ("assets", "properties", "bbox"))
+    if not (isinstance(assets, dict) and isinstance(properties, dict) and isinstance(box, list)):
+        return False
+    return (
+        isinstance(item.get("id"), str)
+        and bool(assets)
+        and all(isinstance(a, dict) and isinstance(a.get("href"), str) for a in assets.values())
+        and len(box) == len(_BOX)
+        and all(isinstance(side, int | float) for side in box)
+        and isinstance(properties.get("datetime"), str)
+        and isinstance(properties.get("roadseg:road_km"), int | float)
+        and "roadseg:key" in properties
+    )
 
 
 def _item(tile: Tile, graph: RoadGraph, facts: TileFacts, files: Sequence[Path]) -> dict[str, Any]:
@@ -225,6 +271,7 @@ def _item(tile: Tile, graph: RoadGraph, facts: TileFacts, files: Sequence[Path])
             "proj:bbox": [round(value, 3) for value in tile.ground.bounds],
             "roadseg:version": installed_version("roadseg") or "",
             "roadseg:key": facts.key,
+            "roadseg:settings": key_of(facts.settings, {}),
             "roadseg:inputs": dict(facts.inputs),
             "roadseg:km2": round(tile.ground.area / _M2, 6),
             "roadseg:road_km": round(float(graph.length_m.sum()) / _M, 3),
@@ -242,9 +289,14 @@ def _asset(path: Path) -> dict[str, Any]:
     if path.suffix == ".gpkg":
         asset["type"] = _GPKG_TYPE
     if path.is_file():
-        digest = hashlib.sha256(path.read_bytes()).hexdigest()
-        asset |= {"file:size": path.stat().st_size, "file:checksum": f"{_SHA256}{digest}"}
+        asset |= {"file:size": path.stat().st_size, "file:checksum": _checksum(path)}
     return asset
+
+
+def _checksum(path: Path) -> str:
+    """Return the multihash of a file."""
+    with path.open("rb") as file:
+        return _SHA256 + hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _collection(items: Sequence[dict[str, Any]]) -> dict[str, Any]:

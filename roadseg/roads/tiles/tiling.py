@@ -169,6 +169,16 @@ def parse_tile(text: str) -> Tile:
     raise _no_tile(text)
 
 
+def check_km(km: int) -> None:
+    """Refuse a side that no tile has.
+
+    Raises:
+        ConfigError: if so.
+    """
+    if km not in SIDES_KM:
+        raise ConfigError(f"km: expected 1, 10 or 100, got {km}")
+
+
 def tiles_on(area: shapely.Geometry, *, km: int) -> list[Tile]:
     """Return the tiles whose ground an area touches, sorted.
 
@@ -179,8 +189,10 @@ def tiles_on(area: shapely.Geometry, *, km: int) -> list[Tile]:
         km: side of the squares, of `SIDES_KM`.
 
     Raises:
-        ConfigError: if the area has more than 2 million squares around it in a zone.
+        ConfigError: if no tile has this side, or the area has more than 2 million squares around it
+            in a zone.
     """
+    check_km(km)
     west, south, east, north = shapely.bounds(area).tolist()
     if not math.isfinite(west):
         return []

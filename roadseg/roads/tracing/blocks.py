@@ -111,8 +111,7 @@ def trace_block(
         min_hole_px=int(np.ceil(min_hole_m2 / pixel_m2)),
         goes_on=_inner_sides(around, grid),
     )
-    row, col = block.row - around.row, block.col - around.col
-    inside = slice(row, row + block.height), slice(col, col + block.width)
+    inside = block.within(around).slices
     thin = skeletonise(cleaned)[inside]
     sides = _inner_sides(block, grid)
     paths = trace_paths(thin, goes_on=sides)

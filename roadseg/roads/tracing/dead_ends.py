@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import shapely
-from numpy.typing import NDArray
 
 from roadseg.arrays import Bools, Floats, Ints
 from roadseg.roads.graph.road_graph import RoadGraph
@@ -62,7 +61,7 @@ def cosine(steps: Floats, headings: Floats) -> Floats:
     return np.asarray(np.sum(unit(steps) * headings, axis=1), dtype=np.float64)
 
 
-def unit(vectors: NDArray[np.float64]) -> Floats:
+def unit(vectors: Floats) -> Floats:
     """Return vectors, shape (n, 2), with a length of 1; those of length 0 stay."""
     lengths = np.hypot(*vectors.T)[:, np.newaxis]
     return vectors / np.where(lengths > 0, lengths, 1)

@@ -7,7 +7,7 @@ from typing import overload
 import numpy as np
 from numpy.typing import NDArray
 
-from roadseg.arrays import Bools, Bytes, Floats, Ints
+from roadseg.arrays import Bools, Bytes, Floats, Floats32, Ints
 from roadseg.raster.grid import Grid
 from roadseg.raster.windows import CERTAIN
 from roadseg.roads.graph.road_graph import RoadGraph, sample_points
@@ -119,7 +119,7 @@ class EdgeStatistics:
     lowest: Bytes
     bins: Ints
     width_edge: NDArray[np.integer]
-    width_m: NDArray[np.float32]
+    width_m: Floats32
 
     @property
     def probability(self) -> Floats:
@@ -220,7 +220,7 @@ def _blocks(grid: Grid, points: Floats, block_px: int) -> Ints:
     return np.asarray(row * (grid.width // block_px + 1) + col, dtype=np.int64)
 
 
-def _widths(samples: SamplePoints, is_road: Bools, origin: tuple[int, int]) -> NDArray[np.float32]:
+def _widths(samples: SamplePoints, is_road: Bools, origin: tuple[int, int]) -> Floats32:
     """Return the width of the road at sample points, 0 where there is none."""
     start = samples.places - origin
     step_m = 1 / (_STEPS_PER_PIXEL * max(np.hypot(*samples.sideways.T).max(initial=0), 1e-9))

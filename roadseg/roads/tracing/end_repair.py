@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 import shapely
-from numpy.typing import NDArray
 
 from roadseg.arrays import Bools, Floats, Ints, Lines
 from roadseg.roads.graph.cleaning import merge_chains
+from roadseg.roads.graph.groups import group_means
 from roadseg.roads.graph.road_graph import RoadGraph, lines_from, take_edges
 from roadseg.roads.tracing.coarse_mask import CoarseMask, RoadRaster
 from roadseg.roads.tracing.dead_ends import (
@@ -228,8 +228,9 @@ def _replace_branches(
     is_fork = others[root] == 1
     forks, fork = np.unique(root[is_fork], return_inverse=True)
     steps = ends.place[branches[is_fork]] - graph.nodes[root[is_fork]]
-    heading = _fork_headings(graph, forks, ends.edge[branches], unit(_means(unit(steps), fork)))
-    ahead = np.maximum(np.sum(_means(steps, fork) * heading, axis=1), 0)
+    middle = unit(group_means(unit(steps), fork))
+    heading = _fork_headings(graph, forks, ends.edge[branches], middle)
+    ahead = np.maximum(np.sum(group_means(steps, fork) * heading, axis=1), 0)
     places = graph.nodes[forks] + ahead[:, None] * heading
     keep = np.ones(len(graph.lines), dtype=bool)
     keep[ends.edge[branches]] = False
@@ -254,11 +255,6 @@ def _fork_headings(graph: RoadGraph, forks: Ints, branches: Ints, middle: Floats
     edge, side = edge[order], side[order]
     is_long = graph.length_m[edge] >= _LEAST_BASE_M
     return np.where(is_long[:, None], headings(graph, edge, side == 0), middle)
-
-
-def _means(vectors: NDArray[np.float64], group: Ints) -> Floats:
-    counts = np.bincount(group)
-    return np.column_stack([np.bincount(group, weights=v) for v in vectors.T]) / counts[:, None]
 
 
 def _unbend_ends(graph: RoadGraph, ends: DeadEnds, pixels: RoadRaster) -> RoadGraph:

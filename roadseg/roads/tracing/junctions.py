@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 import shapely
 
-from roadseg.arrays import Bools, Floats, Ints
+from roadseg.arrays import Bools, Columns, Floats, Ints
 from roadseg.roads.graph.road_graph import RoadGraph, unique_pairs, with_vertices
 from roadseg.roads.tracing.coarse_mask import CoarseMask, RoadRaster
 from roadseg.roads.tracing.end_repair import redraw_tips
@@ -77,7 +77,7 @@ def place_junctions(graph: RoadGraph, *, mask: CoarseMask) -> RoadGraph:
 
 
 @dataclass(frozen=True)
-class _Arms:
+class _Arms(Columns):
     """Ends of edges at junctions, sorted by their nodes.
 
     Attributes:
@@ -261,7 +261,7 @@ def _moved(
 ) -> RoadGraph:
     """Move junctions, and lead their arms straight to them over so many metres."""
     cut = (tips_m > 0) & (tips_m < graph.length_m[arms.edge])
-    some = _Arms(arms.edge[cut], arms.side[cut], arms.node[cut])
+    some = arms.take(cut)
     lines = with_vertices(graph.lines, some.edge, _points(graph, some, tips_m[cut]))
     tips = np.zeros((len(graph.lines), 2))
     # The vertices at which the tips begin stay.

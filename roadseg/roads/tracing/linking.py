@@ -5,16 +5,16 @@ and roads as one graph. Their ways through the raster are in `link_ways`, how pr
 `link_model`, how far it is along roads in `road_distances`.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import shapely
 from scipy.spatial import KDTree
 
-from roadseg.arrays import Bools, Floats, Ints, Lines
+from roadseg.arrays import Bools, Columns, Floats, Ints, Lines
 from roadseg.raster.grid import Grid
 from roadseg.roads.graph.cleaning import merge_chains
+from roadseg.roads.graph.groups import first_come
 from roadseg.roads.graph.road_graph import (
     DECIMALS,
     RoadGraph,
@@ -113,7 +113,7 @@ class _RoadsAhead:
 
 
 @dataclass(frozen=True)
-class _Links:
+class _Links(Columns):
     """Links that may be: from a dead end to a place on an edge, which may be a dead end too.
 
     Attributes:
@@ -139,10 +139,6 @@ class _Links:
         """Whether each link joins two dead ends."""
         return self.facing >= 0
 
-    def take(self, chosen: Ints | Bools) -> "_Links":
-        """Return the chosen links, by row or by a boolean for each."""
-        return _Links(*(getattr(self, column.name)[chosen] for column in fields(self)))
-
     def is_clear(self, tree: shapely.STRtree) -> Bools:
         """Return which links meet none of the lines of a tree between their ends."""
         xy, row = shapely.get_coordinates(self.line, return_index=True)
@@ -157,12 +153,6 @@ class _Links:
         is_clear = np.ones(len(inner), dtype=bool)
         is_clear[met] = False
         return is_clear
-
-
-def _together(parts: Sequence[_Links]) -> _Links:
-    """Return the links of all parts, one part after the other."""
-    columns = (column.name for column in fields(_Links))
-    return _Links(*(np.concatenate([getattr(part, c) for part in parts]) for c in columns))
 
 
 def link_gaps(
@@ -252,7 +242,7 @@ def link_gaps(
         roads = _RoadsAhead.of(bridged, ends, limits)
         sides = _choose_sides(roads, rest, raster)
     # Rule 10: both ends of a lone short piece are linked, or none.
-    links = _without_strays(_together([pairs, sides]), graph, ends, max_gap_m)
+    links = _without_strays(_Links.joined([pairs, sides]), graph, ends, max_gap_m)
     linked = _join_links(graph, links)
     return merge_chains(linked)
 
@@ -263,16 +253,12 @@ def _choose_facing(roads: _RoadsAhead, raster: _Raster | None) -> _Links:
     if len(facing.end) == 0:
         return facing
     sides = _side_links(roads, np.unique([facing.end, facing.facing]))
-    likely = _cheapest_targets(_together([facing, sides]), roads.limits.targets)
+    likely = _cheapest_targets(_Links.joined([facing, sides]), roads.limits.targets)
     links = _lay_links(likely, roads, raster)
-    settled: set[int] = set()
-    chosen = []
-    for row in np.argsort(links.cost, kind="stable").tolist():
-        members = {int(links.end[row]), int(links.facing[row])} - {-1}
-        if settled.isdisjoint(members):
-            settled |= members
-            chosen.append(row)
-    first = links.take(np.array(chosen, dtype=np.int64))
+    order = np.argsort(links.cost, kind="stable")
+    # The first link of a dead end settles it, to another dead end or to the side of a road.
+    members = np.column_stack([links.end, np.where(links.is_facing, links.facing, links.end)])
+    first = links.take(order[first_come(members[order])])
     return first.take(first.is_facing)
 
 
@@ -415,7 +401,7 @@ def _side_links(roads: _RoadsAhead, chosen: Ints) -> _Links:
     Rules 1 to 7 of `link_gaps` hold; the best link to an edge is the one of least cost.
     """
     parts = in_parts(chosen, _ENDS_AT_ONCE)
-    return _together([_some_side_links(roads, some, chosen) for some in parts])
+    return _Links.joined([_some_side_links(roads, some, chosen) for some in parts])
 
 
 def _some_side_links(roads: _RoadsAhead, some: Ints, chosen: Ints) -> _Links:

@@ -1,15 +1,15 @@
 """Mask cleaning: cracks closed, small blobs removed, small holes filled."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from roadseg.arrays import Bools, Ints
+from roadseg.arrays import Array, Bools, Bytes, Ints
 
-Outlines = Sequence[NDArray[Any]]
+Outlines = Sequence[Array]
 
 
 class Sides(NamedTuple):
@@ -120,7 +120,7 @@ def _without(parent: Ints, opened: Bools) -> Ints:
     return parent
 
 
-def _touches(outline: NDArray[Any], shape: tuple[int, ...], sides: Sides) -> bool:
+def _touches(outline: Array, shape: tuple[int, ...], sides: Sides) -> bool:
     left, top, width, height = cv2.boundingRect(outline)
     return (
         (sides.top and top == 0)
@@ -130,7 +130,7 @@ def _touches(outline: NDArray[Any], shape: tuple[int, ...], sides: Sides) -> boo
     )
 
 
-def _paint(pixels: NDArray[np.uint8], outlines: Outlines, chosen: Bools, value: int) -> None:
+def _paint(pixels: Bytes, outlines: Outlines, chosen: Bools, value: int) -> None:
     """Set the pixels that lie in an odd number of the chosen outlines, and those on them."""
     rows = np.flatnonzero(chosen).tolist()
     if rows:

@@ -8,6 +8,7 @@ from scipy import sparse
 from scipy.sparse import csgraph
 
 from roadseg.arrays import Bools, Floats, Ints
+from roadseg.roads.graph.groups import group_means, linked
 from roadseg.roads.tracing.mask_cleaning import NO_SIDES, Sides
 from roadseg.roads.tracing.thinning import thin
 
@@ -83,16 +84,16 @@ def trace_paths(skeleton: NDArray[np.generic], *, goes_on: Sides = NO_SIDES) -> 
     is_junction = ((degree > _THROUGH) | in_block) & ~is_seam
     is_chain = (degree == _THROUGH) & ~in_block & ~is_seam
     # Pixels with two neighbours form chains. A closed ring has one of its pixels as its node.
-    chain = _components(pairs[is_chain[pairs].all(axis=1)], n)
+    chain = linked(pairs[is_chain[pairs].all(axis=1)], nodes=n)
     is_chain[_ring_starts(chain, is_chain, pairs)] = False
 
     # Touching pixels of a junction are one node, in their middle.
-    cluster = _components(pairs[is_junction[pairs].all(axis=1)], n)
+    cluster = linked(pairs[is_junction[pairs].all(axis=1)], nodes=n)
     node_pixels = np.flatnonzero(~is_chain)
     _, node_of = np.unique(cluster[node_pixels], return_inverse=True)
     node = np.full(n, -1)
     node[node_pixels] = node_of
-    nodes = _means(positions[node_pixels] + 0.5, node_of)
+    nodes = group_means(positions[node_pixels] + 0.5, node_of)
 
     ends, pixels, offsets = _join_paths(pairs, chain, is_chain, node)
     # Nodes follow the pixels in reverse, so that ~i, counted from the end, is node i.
@@ -188,10 +189,6 @@ def _on_sides(positions: Ints, shape: tuple[int, ...], sides: Sides) -> Bools:
     )
 
 
-def _components(pairs: Ints, n: int) -> Ints:
-    return csgraph.connected_components(_matrix(pairs, n), directed=False)[1].astype(np.int64)
-
-
 def _matrix(pairs: Ints, n: int) -> sparse.csr_array:
     ones = np.ones(len(pairs), dtype=np.int8)
     return sparse.csr_array((ones, (pairs[:, 0], pairs[:, 1])), shape=(n, n))
@@ -204,12 +201,6 @@ def _ring_starts(chain: Ints, is_chain: Bools, pairs: Ints) -> Ints:
     n_pixels = np.bincount(chain[is_chain], minlength=len(chain))
     pixels = np.flatnonzero(is_chain & (n_pairs == n_pixels)[chain])
     return pixels[np.unique(chain[pixels], return_index=True)[1]]
-
-
-def _means(positions: NDArray[np.floating], group: Ints) -> Floats:
-    counts = np.bincount(group)
-    sums = [np.bincount(group, weights=axis, minlength=len(counts)) for axis in positions.T]
-    return np.column_stack(sums) / counts[:, None]
 
 
 def _join_paths(pairs: Ints, chain: Ints, is_chain: Bools, node: Ints) -> tuple[Ints, Ints, Ints]:

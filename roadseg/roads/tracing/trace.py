@@ -118,7 +118,7 @@ def find_graph(
     The scene is read in blocks, once to thin its roads and once for what lies along its edges;
     memory grows with the block and with the graph, not with the scene. Edges have the attributes
     `inferred` (1 for a link across a gap), `confidence` (see `rate_edges`), `probability` and
-    `min_probability` along them, `width_m`, `speed_kph`, `speed_known` (0 for the default speed),
+    `min_probability` along them, `width_m`, `speed_kph`, `speed_known` (0 for an assumed speed),
     `highway`, the class of road that has such a speed, and `travel_time_s`.
 
     Args:
@@ -221,7 +221,8 @@ class _Scene:
         Thinning ends a road half its width early and bends it into a corner, so gaps are looked
         for between ends that are repaired: straight and drawn out.
         """
-        border, graph = self.border, straighten_forks(graph, mask=self.mask)
+        graph = straighten_forks(self._reach_outline(graph), mask=self.mask)
+        border = self.border
         if self._max_gap_m > 0:
             # Straight links, which need no pixels, show at which dead ends links start at all.
             repaired = self._prune(self._repair_ends(graph, border))
@@ -231,6 +232,19 @@ class _Scene:
         graph = place_junctions(self._prune(graph), mask=self.mask)
         graph = merge_near_junctions(graph, within_m=self.options.merge_nodes_m)
         return self._link(graph, border, read_road=self.read_road)
+
+    def _reach_outline(self, graph: RoadGraph) -> RoadGraph:
+        """Lead roads that the outline of an area cuts straight on to it.
+
+        At the edge of a raster thinning does so itself, as if roads went on there.
+        """
+        edge = self.grid.footprint_m.exterior
+        if shapely.equals(self.border, edge):
+            return graph
+        ends = shapely.points(graph.nodes[graph.degree == 1])
+        cut = shapely.dwithin(ends, self.border, BORDER_M) & ~shapely.dwithin(ends, edge, BORDER_M)
+        others = shapely.GeometryCollection([edge, *ends[~cut]])
+        return self._repair_ends(graph, others)
 
     @property
     def _max_gap_m(self) -> float:
@@ -293,7 +307,7 @@ def measure_edges(
     bins = pixels.speed_bins
     statistics = add_up(parts, len(graph.lines), bins.count if bins else 0)
     speed_kph = _speeds(statistics, bins)
-    is_known = ~np.isnan(speed_kph)
+    is_known = ~np.isnan(speed_kph) & (bins is not None and bins.are_known)
     columns: dict[str, Array] = {
         "probability": statistics.probability,
         "min_probability": statistics.min_probability,
@@ -303,7 +317,7 @@ def measure_edges(
     }
     graph = replace(graph, attributes={**graph.attributes, **columns})
     default_kph = options.default_speed_mph * KPH_PER_MPH
-    return add_travel(graph, np.where(is_known, speed_kph, default_kph))
+    return add_travel(graph, np.where(np.isnan(speed_kph), default_kph, speed_kph))
 
 
 def rate_edges(

@@ -5,8 +5,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import qmc
+
+from roadseg.arrays import Floats
 
 Settings = dict[str, float]
 
@@ -58,7 +59,7 @@ class Trial:
     """
 
     settings: Settings
-    scores: NDArray[np.float64]
+    scores: Floats
 
     @property
     def score(self) -> float:
@@ -67,7 +68,7 @@ class Trial:
         return float(known.mean()) if len(known) else 1.0
 
 
-Score = Callable[[Sequence[Settings]], Sequence[NDArray[np.float64]]]
+Score = Callable[[Sequence[Settings]], Sequence[Floats]]
 
 
 def search(score: Score, start: Settings, *, trials: int, seed: int) -> list[Trial]:

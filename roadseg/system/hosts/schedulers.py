@@ -14,7 +14,8 @@ from roadseg.system.text import count, one_line
 
 _CONNECT_S = 10.0  # Seconds to reach a port, at most half of the time; the rest is for the answer.
 _CLOSE_S = 5.0  # Seconds to leave a cluster.
-_CHECKS = 10  # The cluster is checked so often in the time that it may be without workers.
+_CHECKS = 10  # The cluster is checked so often in the time that it may be without workers,
+_CHECK_S = 5.0  # or every so many seconds, if that is more often.
 _LEAST_TASKS = 32  # Tasks with the scheduler at once, from which adaptive clusters start workers.
 _TASKS_OF_A_THREAD = 3  # The same, for each thread of all workers.
 _LOGGERS = ("distributed", "distributed.client")  # These log errors that they raise as well.
@@ -75,7 +76,7 @@ class Cluster:
         self._same_versions: set[str] = set()  # Names of the workers whose versions are ours.
         self._able_at = time.monotonic()  # Time at which the cluster was last able to work.
         self._checked_at = -math.inf  # Time at which that was looked at.
-        self._check_s = timeout_s / _CHECKS
+        self._check_s = min(timeout_s / _CHECKS, _CHECK_S)
         self._last_seen: dict[str, float] = {}  # By worker, on the clock of the scheduler.
         self._threads = 0  # Of all workers.
         self._client: Any = None

@@ -19,7 +19,7 @@ from roadseg.system.records import installed_version
 from roadseg.system.text import count, one_line, size_text
 from roadseg.system.web.answers import Answer, BadAnswerError
 from roadseg.system.web.failures import Failure, failure_of, refusal
-from roadseg.system.web.keys import with_keys, without_keys
+from roadseg.system.web.keys import places_of_keys, with_keys, without_keys
 
 Value = TypeVar("Value")
 
@@ -63,7 +63,8 @@ class Client:
     """Asks services, from any number of threads.
 
     Attributes:
-        home: an address; headers of `extra` are sent to its host, and to no other.
+        home: address, or another source, as the user gives it: headers of `extra` are sent to its
+            host, and to no other, and only its places `{env:NAME}` are filled with keys.
         extra: headers such as `X-Key: {env:MY_KEY}`.
         manners: towards the servers.
         most_bytes: that may be received in all; None for no limit.
@@ -79,7 +80,9 @@ class Client:
     def __post_init__(self) -> None:
         """Begin without a connection."""
         self._headers = dict(_header(line) for line in self.extra)
-        self._host = _host(urlsplit(with_keys(self.home))) if self.home else ""
+        home = urlsplit(with_keys(self.home))
+        self._host = _host(home) if home.scheme in _PORTS else ""
+        self._places = places_of_keys(self.home)
         self._pace = _Pace(self.manners.per_second)
         self._lock = threading.Lock()
         self._pools: dict[str, urllib3.PoolManager] = {}
@@ -97,6 +100,20 @@ class Client:
     def stop(self) -> None:
         """End all waiting of other threads, because the work failed or was interrupted."""
         self._pace.stopped.set()
+
+    def with_keys(self, address: str) -> str:
+        """Return an address with keys in its places; a service may name those of its source only.
+
+        Raises:
+            DataError: if there are others, with which a service could ask for any key.
+            ConfigError: if a key is not in the environment.
+        """
+        if others := places_of_keys(address) - self._places:
+            raise DataError(
+                f"{without_keys(address):.200}: asks for {min(others)}, which is not in the "
+                "address that you gave; do not use this service if it named this address"
+            )
+        return with_keys(address)
 
     def get(
         self,
@@ -145,7 +162,7 @@ class Client:
         missing: Iterable[int],
     ) -> Value | None:
         """Ask until there is an answer that can be read, or no hope."""
-        url = with_keys(address)
+        url = self.with_keys(address)
         _require_address(url)
         for attempt in range(1, self.manners.tries + 1):
             try:
@@ -160,7 +177,7 @@ class Client:
                     error, url, connect_s=self.manners.connect_s, quiet_s=self.manners.quiet_s
                 )
             wait_s = failure.wait_s or self.manners.first_wait_s * 2 ** (attempt - 1)
-            if failure.is_final or attempt == self.manners.tries:
+            if attempt >= min(failure.tries, self.manners.tries):
                 break
             if wait_s > self.manners.longest_wait_s:
                 failure.reason += f", and asks to wait {wait_s:.0f} s; run the command again later"
@@ -197,7 +214,7 @@ class Client:
             if response.status not in (HTTPStatus.OK, HTTPStatus.PARTIAL_CONTENT):
                 raise refusal(response, answer)
             return answer
-        raise Failure(f"redirects more than {_MOST_REDIRECTS} times", is_final=True)
+        raise Failure(f"redirects more than {_MOST_REDIRECTS} times", tries=1)
 
     def _open(
         self, url: str, headers: Mapping[str, str], form: bytes | None
@@ -224,10 +241,12 @@ class Client:
             raise Failure(
                 f"more than {size_text(self.most_bytes / 1e6)} have come, the limit of --limit-mb; "
                 "what has come is in the cache",
-                is_final=True,
+                tries=1,
             )
         body, begun = bytearray(), time.monotonic()
-        promised = int(response.headers.get("content-length") or 0)
+        # A length that is no number promises nothing; the end of the connection is the end.
+        length = response.headers.get("content-length", "")
+        promised = int(length) if length.isdecimal() else 0
         while len(body) <= largest and promised <= largest:
             # What has come is given at once, so that a body that drips is noticed.
             piece = response.read1(_PIECE_BYTES, decode_content=True)
@@ -241,7 +260,7 @@ class Client:
                 raise Failure(f"sent only {len(body)} bytes in {allowed_s:.0f} s")
         raise Failure(
             f"the answer is larger than expected (more than {size_text(largest / 1e6)})",
-            is_final=True,
+            tries=1,
         )
 
     def _redirect(self, start: SplitResult, url: str, location: str) -> str:
@@ -250,15 +269,19 @@ class Client:
         Raises:
             Failure: if that is on a host that is not allowed.
         """
-        to = urljoin(url, location)
-        parts = urlsplit(to)
+        try:
+            to = urljoin(url, location)
+            parts = urlsplit(to)
+            _host(parts)
+        except ValueError as error:
+            raise Failure(f"redirects to {location:.200}, which is no address", tries=1) from error
         if parts.scheme not in _PORTS or (start.scheme == "https" and parts.scheme == "http"):
-            raise Failure(f"redirects to {to:.200}, which is not encrypted", is_final=True)
+            raise Failure(f"redirects to {to:.200}, which is not encrypted", tries=1)
         if parts.hostname not in {start.hostname, *self.manners.hosts}:
             raise Failure(
                 f"redirects to another host, {parts.hostname}; allow it with "
                 f"--allow-host {parts.hostname} if you trust it",
-                is_final=True,
+                tries=1,
             )
         return to
 
@@ -330,7 +353,10 @@ def _header(line: str) -> tuple[str, str]:
             f'--header {name.strip()[:40]}: expected a name, a colon and a value, such as "X-Key: '
             '{env:MY_KEY}"'
         )
-    return name.strip(), with_keys(value.strip(), is_address=False)
+    sent = with_keys(value.strip(), is_address=False)
+    if not (sent.isascii() and (sent.isprintable() or not sent)):
+        raise ConfigError(f"--header {name.strip()}: its value has characters that no header has")
+    return name.strip(), sent
 
 
 def _host(parts: SplitResult) -> str:

@@ -15,15 +15,18 @@ from roadseg.system.web.answers import Answer
 
 # The server is busy, or something between it and us is; the same question may be answered later.
 _PASSING = (408, 425, 429, 500, 502, 503, 504)
+_MANY = 1000  # Tries; more than any client makes.
+# A name server may miss a question, but a machine without a network is to be told soon.
+_NAME_TRIES, _NAME_WAIT_S = 2, 1.0
 
 
 class Failure(Exception):  # noqa: N818 - not shown, a reason that may pass
     """Why a question was not answered."""
 
-    def __init__(self, reason: str, *, is_final: bool = False, wait_s: float | None = None) -> None:
-        """Keep the reason, whether it stays, and the seconds that the server asks to wait."""
+    def __init__(self, reason: str, *, tries: int = _MANY, wait_s: float | None = None) -> None:
+        """Keep the reason, the tries that make sense, and the seconds to wait before the next."""
         super().__init__(reason)
-        self.reason, self.is_final, self.wait_s = reason, is_final, wait_s
+        self.reason, self.tries, self.wait_s = reason, tries, wait_s
 
 
 def refusal(response: urllib3.BaseHTTPResponse, answer: Answer) -> Failure:
@@ -40,7 +43,8 @@ def refusal(response: urllib3.BaseHTTPResponse, answer: Answer) -> Failure:
         reason += (
             "; check the key, which the environment holds: {env:NAME} in the address or --header"
         )
-    return Failure(reason, is_final=status not in _PASSING, wait_s=_asked_wait(response))
+    tries = _MANY if status in _PASSING else 1
+    return Failure(reason, tries=tries, wait_s=_asked_wait(response))
 
 
 def _asked_wait(response: urllib3.BaseHTTPResponse) -> float | None:
@@ -79,12 +83,16 @@ def failure_of(
         exceptions.DecodeError: f"the answer cannot be decompressed ({why})",
         http.client.IncompleteRead: "the answer was cut short",
         exceptions.InvalidChunkLength: "the answer was cut short",
+        ConnectionError: f"the connection failed ({why})",
+        http.client.HTTPException: f"not a valid answer ({why})",
     }
     # The error itself, or the one inside of it that says more.
     kinds = [type(each) for each in _chain(error)]
     kind = next((k for k in reasons if any(issubclass(each, k) for each in kinds)), None)
     reason = reasons[kind] if kind else f"the connection failed ({why})"
-    return Failure(reason, is_final=kind is ssl.SSLCertVerificationError)
+    if kind is exceptions.NameResolutionError:
+        return Failure(reason, tries=_NAME_TRIES, wait_s=_NAME_WAIT_S)
+    return Failure(reason, tries=1 if kind is ssl.SSLCertVerificationError else _MANY)
 
 
 def _chain(error: BaseException) -> list[BaseException]:

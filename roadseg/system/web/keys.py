@@ -53,6 +53,11 @@ def with_keys(text: str, *, is_address: bool = True) -> str:
     return _PLACE.sub(value, text)
 
 
+def places_of_keys(text: str) -> set[str]:
+    """Return the places `{env:NAME}` in a text."""
+    return {place[0] for place in _PLACE.finditer(text)}
+
+
 def without_keys(text: str) -> str:
     """Return a text with `{env:NAME}` instead of keys from the environment, and *** for others.
 

@@ -91,11 +91,14 @@ class RemoteFile:
 
     def _read_start(self, answer: Answer) -> bytes:
         """Take size and version of the file from the first answer."""
-        found = _RANGE.fullmatch(answer.headers.get("content-range", ""))
+        if "html" in answer.kind or not answer.body:
+            raise BadAnswerError(f"found {answer.what}, expected a raster")
+        part = answer.headers.get("content-range", "")
+        found = _RANGE.fullmatch(part)
+        if part and not found:
+            raise BadAnswerError(f"found a part of a file without its size ({part:.60})")
         self.size = int(found[3]) if found else len(answer.body)
         self.version = _version(answer)
-        if "html" in answer.kind:
-            raise BadAnswerError(f"found {answer.what}, expected a raster")
         return self._read_part(answer, 0, min(_BLOCK, self.size)) if found else answer.body
 
     def _read_part(self, answer: Answer, number: int, size: int) -> bytes:

@@ -3,6 +3,7 @@ from pathlib import Path
 import pytest
 
 from roadseg.commands.cli.crash_reports import write_report
+from roadseg.system.web.keys import with_keys
 
 
 def raised():
@@ -65,3 +66,10 @@ def test_the_folder_for_temporary_files_is_the_last_resort(tmp_path, monkeypatch
 def test_without_any_folder_there_is_none(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "missing"))
     assert write_report(raised(), [], config=None, folders=[]) is None
+
+
+def test_it_has_no_key(report, monkeypatch):
+    monkeypatch.setenv("MY_KEY", "s3cretvalue")
+    with_keys("{env:MY_KEY}")
+    text = report(["fetch", "images", "https://a.org/?key=abcdef&x=1", "--note", "s3cretvalue"])
+    assert "roadseg fetch images 'https://a.org/?key=***&x=1' --note {env:MY_KEY}" in text

@@ -1,6 +1,8 @@
 import errno
 import json
+import logging
 import math
+import os
 import signal
 import subprocess
 import sys
@@ -13,6 +15,7 @@ import rasterio
 from click.shell_completion import BashComplete
 from click.testing import CliRunner
 
+import roadseg
 from roadseg.commands.cli.command import json_text
 from roadseg.commands.cli.main import main
 from roadseg.errors import DataError
@@ -139,6 +142,11 @@ def test_wrong_usage_exits_with_2(call, words):
         (["trian"], "Did you mean 'train'?"),
         (["evalute", "--json"], "Did you mean 'evaluate'?"),
         (["config", "shwo"], "Did you mean 'show'?"),
+        (["check"], "Did you mean 'config check'?"),
+        (["run", "roadseg.json"], "extra argument (roadseg.json); use --config roadseg.json"),
+        (["report", "my run"], "(my run); to choose a run folder, use --run 'my run'"),
+        (["status", "run", "all"], "(run all); to choose a run folder, use --run run"),
+        (["init", "images"], "use --images for images, and --labels for road labels"),
         (["train", "--flod", "1"], "Did you mean one of: '--fold'"),
     ],
     ids=" ".join,
@@ -209,7 +217,7 @@ def test_an_error_leaves_stdout_empty_with_json_too(fails):
 def test_init_finds_images_and_roads_by_itself(call, city):
     city.unlink()
     result = call("init")
-    assert (result.exit_code, "next: roadseg run\n" in result.stdout) == (0, True)
+    assert (result.exit_code, "next: roadseg run (--dry-run shows" in result.stdout) == (0, True)
     found = json.loads(city.read_text())
     assert (found["imagery"]["images"], found["labels"]["roads"]) == (["images"], ["roads"])
 
@@ -439,6 +447,7 @@ ENDINGS = pytest.mark.parametrize(
     [
         (signal.SIGINT, 130, "interrupted; run the same command to resume\n"),
         (signal.SIGTERM, 143, "terminated; run the same command to resume\n"),
+        (signal.SIGHUP, 129, ""),  # Nobody reads a terminal that is gone.
     ],
 )
 
@@ -634,11 +643,56 @@ def test_help_that_a_full_disk_does_not_take_ends_in_one_line(words):
     assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_standard_streams_are_not_taken_by_files(tmp_path, closed):
+    (tmp_path / "roadseg.json").write_text("{}")
+    code = """
+import os
+from roadseg.commands.cli import command, main
+
+class Looks:
+    def run(*_, **__):
+        with open("opened", "w") as opened:
+            os.write(2, b"of a library")
+            opened.write(str(opened.fileno()))
+
+command.stage = lambda name: Looks
+main.main(["split"])
+"""
+    words = ["sh", "-c", f'exec "$0" -c "$1" {closed}', sys.executable, code]
+    done = subprocess.run(words, cwd=tmp_path, check=False)
+    assert done.returncode == 0
+    assert int((tmp_path / "opened").read_text()) > 2
+
+
+def test_a_working_folder_that_was_removed_is_told_in_one_line(tmp_path):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    line = 'rmdir "$PWD"; exec "$0" -m roadseg status'
+    done = subprocess.run(
+        ["sh", "-c", line, sys.executable],  # noqa: S607
+        cwd=gone,
+        env=os.environ | {"PYTHONPATH": str(Path(roadseg.__file__).parents[1])},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    told = "Error: the working folder was removed; change to one that exists\n"
+    assert (done.returncode, done.stderr) == (1, told)
+
+
 def test_a_log_file_that_cannot_be_written_is_told_once(tmp_path):
     words = [sys.executable, "-m", "roadseg", "--log", "no/a.txt", "config", "schema"]
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 3
     assert done.stderr == "Error: --log no/a.txt: cannot be written: No such file or directory\n"
+
+
+@pytest.mark.parametrize(("words", "shown"), [(["-v"], True), ([], False)])
+def test_what_libraries_warn_of_is_shown_with_verbose_alone(call, words, shown):
+    call(*words, "config", "schema")
+    for name in ("matplotlib.font_manager", "py.warnings"):
+        assert logging.getLogger(name).isEnabledFor(logging.WARNING) is shown
 
 
 def test_how_much_is_logged_can_be_said_before_and_after_the_command(call, city):

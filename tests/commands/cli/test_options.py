@@ -57,6 +57,21 @@ def test_an_option_of_a_field_has_its_help(command, option):
 
 
 @pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("predict", "[default: strict; config: predict.gsd]"),
+        ("map", "[default: auto; config: predict.gsd]"),
+        ("map", "has no data. [config: imagery.area]"),
+        ("predict", "8 times slower. [default: no; config: predict.tta]"),
+        ("score", "whose workers process the scenes. --units"),
+    ],
+)
+def test_help_says_what_counts_without_an_option(command, expected):
+    told = CliRunner().invoke(main, [command, "--help"], terminal_width=300).output
+    assert expected in " ".join(told.split())
+
+
+@pytest.mark.parametrize(
     ("words", "message"),
     [
         (["train", "--device", "abacus"], "'abacus' is not one of 'auto', 'cpu'"),

@@ -142,6 +142,12 @@ def test_a_folder_of_rasters_is_read(roads, image, tmp_path):
     assert run(roads, tmp_path / "folder").probabilities == 1
 
 
+def test_a_run_folder_stands_for_its_probabilities(roads, image, tmp_path):
+    (tmp_path / "run/probabilities").mkdir(parents=True)
+    image.rename(tmp_path / "run/probabilities/city.tif")
+    assert run(roads, tmp_path / "run").probabilities == 1
+
+
 def test_a_vrt_is_read(roads, image, tmp_path):
     with rasterio.open(image) as source, rasterio.vrt.WarpedVRT(source, crs="EPSG:4326") as warped:
         rasterio.shutil.copy(warped, tmp_path / "city.vrt", driver="VRT")

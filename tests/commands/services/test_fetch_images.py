@@ -88,6 +88,16 @@ def test_a_key_is_nowhere_on_the_disk(  # noqa: PLR0917 - fixtures
         assert not any(key in kept for key in keys(maps)), path
 
 
+def test_the_log_file_has_no_key_that_was_typed(call, world, monkeypatch):
+    words = ["fetch", "images", f"{world.address}/a.tif?key=abcdefgh", "--area", AREA]
+    words += ["--output", "images", "--log", "all.log"]
+    monkeypatch.setattr(sys, "argv", ["roadseg", *words])
+    call(*words, code=3)
+    kept = Path("all.log").read_text(encoding="utf-8")
+    assert "/a.tif?key=***" in kept
+    assert "abcdefgh" not in kept
+
+
 def keys(maps):
     """Return the key as it is, as it stands in addresses, and its first part."""
     return maps.KEY, maps.KEY.replace("+", "%2B").replace("/", "%2F"), "s3cr3t"
@@ -105,6 +115,11 @@ def keys(maps):
             2,
             "four numbers",
         ),
+        (["https://a/{z}/{x}/{y}.png", "--zoom", "3", "--gsd-m", "1"], 2, "give one"),
+        (["https://a/{z}/{x}/{y}.png", "--zoom", "3", "--name", "../a"], 2, "without folders"),
+        (["https://a/17/68000/44000.png", "--zoom", "3"], 2, "with {z}, {x} and {y} in the places"),
+        (["https://a/${z}/${x}/${y}.png", "--zoom", "3"], 2, "without the dollar signs"),
+        (["https://a/{Z}/{X}/{Y}.png", "--zoom", "3"], 2, "{X} is unknown; expected {z}, {x}"),
         (["none.json"], 3, "none.json: cannot be read as JSON"),
         (["none.tif"], 3, "none.tif: cannot be read as a raster"),
     ],

@@ -269,6 +269,12 @@ def test_an_area_beyond_the_limit_is_refused_before_anything_is_asked(tmp_path, 
     assert overpass.questions == []
 
 
+def test_the_world_is_beyond_the_limit(tmp_path, overpass):
+    wish = RoadWish("-180,-90,180,90", tmp_path / "roads.gpkg", server=overpass.address)
+    with pytest.raises(ConfigError, match=r"has 510,065,622 km2, more than"):
+        run(wish)
+
+
 def test_a_file_that_exists_is_kept(tmp_path, region):
     (tmp_path / "roads.gpkg").write_text("mine")
     with pytest.raises(ConfigError, match="exists; add --force"):

@@ -2,13 +2,16 @@
 
 import json
 import shutil
+from pathlib import Path
 
 import geopandas
 import numpy as np
 import pytest
 import rasterio
 import shapely
+from affine import Affine
 from click.testing import CliRunner
+from rasterio.features import rasterize
 
 import roadseg
 from roadseg.commands.cli.main import main
@@ -234,8 +237,25 @@ def test_roads_are_traced_up_to_the_outline(make_scene, draw, tmp_path):
     )
     lines = read_gpkg(tmp_path / "out/mask.gpkg").lines
     assert summary.outside == 1
-    assert sorted(shapely.length(lines)) == pytest.approx([100, 135], abs=9)
+    assert sorted(shapely.length(lines)) == pytest.approx([100, 135], abs=3)
     assert areas.buffer(1.5).contains(shapely.union_all(lines))
+
+
+def test_roads_that_an_outline_cuts_end_on_it_in_the_middle_of_the_road(write_raster, draw):
+    middle = shapely.Point(EAST + 200, NORTH - 200)
+    corners = [((0, 0), (400, -330)), ((0, -200), (400, -200)), ((180, 0), (220, -400))]
+    lines = [shapely.LineString([(EAST + x, NORTH + y) for x, y in ends]) for ends in corners]
+    roads = [(line.buffer(half), 1) for line, half in zip(lines, (4, 8, 6), strict=True)]
+    place = Affine(1, 0, EAST, 0, -1, NORTH)
+    mask = rasterize(roads, (SIDE, SIDE), transform=place, dtype="uint8")
+    raster = write_raster(mask, name="mask.tif", transform=place)
+    area = middle.buffer(150)
+    graph.run_images(settings(draw("a.gpkg", area)), [str(raster)], output=raster.parent / "out")
+    found = read_gpkg(raster.parent / "out/mask.gpkg")
+    ends = shapely.points(found.nodes[found.degree == 1])
+    assert len(ends) == 6
+    assert shapely.distance(ends, area.exterior).max() < 1.5
+    assert shapely.distance(ends, shapely.MultiLineString(lines)).max() < 1
 
 
 @pytest.fixture
@@ -266,6 +286,17 @@ def test_masks_and_chips_are_of_the_area(begun, city):
         assert mask.shape == (60, width)
         assert np.array_equal(mask, read_mask(whole.mask(f"city_{number}"))[:60, :width])
     assert not workspace.mask("city_3").exists()
+
+
+def test_images_outside_of_the_area_need_no_labels(begun, city):
+    config, workspace, _ = begun
+    labels = sorted((city.parent / "roads").iterdir())
+    for path in labels[3:]:
+        path.unlink()
+    assert prepare.run(config, workspace).scenes == 3
+    labels[2].unlink()
+    with pytest.raises(DataError, match=r"city_2.*\(1 images without labels\)"):
+        prepare.run(config, Workspace(city.parent / "other"))
 
 
 def test_a_run_goes_on_in_the_area(begun, city):
@@ -334,12 +365,12 @@ def test_an_area_elsewhere_is_told_in_one_line(finished):
 def test_a_map_is_of_an_area(scene, draw, tmp_path, monkeypatch):
     draw("here/a.gpkg", DISC)
     monkeypatch.chdir(tmp_path / "here")
-    output = tmp_path / "map"
-    words = ["map", str(scene), "--output", str(output), "--area", "a.gpkg"]
+    output = tmp_path / "here/map"
+    words = ["map", str(scene), "--output", "map", "--area", "a.gpkg"]
     result = CliRunner().invoke(main, ["-q", *words])
     assert result.exit_code == 0, result.stderr
     config = load_config(output / "roadseg.json")
-    assert config.imagery.area == str(tmp_path / "here/a.gpkg")
+    assert Path(config.imagery.area).resolve() == tmp_path / "here/a.gpkg"
     assert bands(output / "probabilities/wide.tif")[1].sum() == pytest.approx(DISC.area, rel=0.05)
     assert (output / "report.html").exists()
     shutil.copy(tmp_path / "here/a.gpkg", tmp_path / "here/b.gpkg")

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import geopandas
 import numpy as np
 import pyogrio
@@ -138,9 +140,10 @@ def test_scenes_that_touch_are_also_one_network(tmp_path):
 def test_a_summary_says_how_well_roads_are_connected(tmp_path):
     summary = graph.run_images(Config(), two_halves(tmp_path), output=tmp_path)
     assert (summary.parts, summary.joined_parts) == (2, 1)
-    assert "2 connected parts, the largest" in str(summary)
-    assert "2 adjoining scenes form one network of 0.40 km in network.gpkg" in str(summary)
+    assert "2 adjoining scenes form one network: 0.40 km in network.gpkg" in str(summary)
     assert str(summary).endswith("1 connected part")
+    assert "2 connected parts, the largest" not in str(summary)
+    assert "2 connected parts, the largest" in str(replace(summary, joined=[], joined_parts=0))
 
 
 def test_a_scene_without_roads_has_no_connected_part(tmp_path):
@@ -207,6 +210,20 @@ def test_a_scene_that_cannot_be_read_is_skipped_if_that_is_wished(tmp_path):
     config = load_config(None, ["compute.on_error=skip"])
     summary = graph.run_images(config, images, output=tmp_path)
     assert (summary.scenes, list(summary.failed)) == (["good"], ["bad"])
+
+
+@pytest.mark.parametrize(("are_known", "highway"), [(True, "primary"), (False, "road")])
+def test_a_speed_that_was_assumed_for_all_labels_is_not_known(tmp_path, are_known, highway):
+    bins = SpeedBins((30.0, 60.0), are_known=are_known)
+    road = cross().astype(np.float32)[np.newaxis]
+    rows = [(0, np.concatenate([0 * road, road, 0 * road, road]), road[0] > -1)]
+    grid = Grid(CRS.from_epsg(32611), UTM, 400, 400)
+    write_probability(tmp_path / "a.tif", rows, grid, bins=bins, key="", tags={})
+    graph.run_images(Config(), [str(tmp_path / "a.tif")], output=tmp_path / "out")
+    found = read_gpkg(tmp_path / "out/a.gpkg").attributes
+    assert found["speed_kph"] == pytest.approx([45 * 1.609344] * 4)
+    assert found["speed_known"].tolist() == [are_known] * 4
+    assert set(found["highway"]) == {highway}
 
 
 def test_edges_say_what_the_raster_says_of_them(tmp_path):

@@ -18,6 +18,7 @@ from roadseg.dataset.chips import read_chips
 from roadseg.errors import DataError
 from roadseg.roads.masks.mask_files import read_mask
 from roadseg.roads.masks.probabilities import open_probability, read_probability
+from roadseg.system.stage_records import read_record
 from roadseg.system.workspace import Workspace
 
 SETTINGS = {
@@ -92,6 +93,7 @@ def test_the_parts_are_removed_and_what_is_there_is_not_made_again(cut):
     before = {path: path.stat().st_mtime_ns for path in workspace.probabilities.glob("*.tif")}
     workspace.record("predict").unlink()
     predict.run(cut, workspace, fold="each", shard=(1, 2))
+    assert read_record(workspace.record("predict")).is_done
     predict.run(cut, workspace, fold="each")
     assert before == {p: p.stat().st_mtime_ns for p in workspace.probabilities.glob("*.tif")}
 

@@ -1,3 +1,4 @@
+import itertools
 import json
 import os
 import re
@@ -5,6 +6,7 @@ import shutil
 import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import numpy as np
 import pytest
@@ -26,7 +28,9 @@ from roadseg.roads.masks import probabilities
 from roadseg.roads.masks.mask_files import read_mask
 from roadseg.roads.masks.probabilities import read_probability
 from roadseg.roads.speeds import DEFAULT_BINS
+from roadseg.system import stage_records
 from roadseg.system.hosts.parallel import each
+from roadseg.system.stage_records import read_record, read_stage_key
 from roadseg.system.workspace import Workspace
 
 
@@ -417,14 +421,88 @@ def test_when_all_scenes_fail_there_is_no_result(finished, make_scene, tmp_path)
         predict_images(finished, [image], tmp_path / "out", compute={"on_error": "skip"})
 
 
-def test_shards_share_the_scenes_and_leave_no_record(finished):
+def record_of(workspace):
+    """Return the record of the prediction, without what differs from time to time."""
+    record = read_record(workspace.record("predict"))
+    return record.model_dump(exclude={"seconds", "peak_mb"})
+
+
+def predict_shards(config, workspace, *numbers, force=False):
+    """Predict some of two shards, one after the other; return the scenes of each."""
+    shards = ((number, 2) for number in numbers)
+    run = partial(predict.run, config, workspace, fold=0, force=force)
+    return [run(shard=shard).scenes for shard in shards]
+
+
+@pytest.mark.parametrize("mask", [False, True])
+def test_the_last_shard_leaves_the_record_of_all_scenes(finished, mask):
+    config, workspace = finished
+    config = changed(config, "predict", scenes="all", mask=mask)
+    predict.run(config, workspace, fold=0)
+    expected = record_of(workspace)
+    shutil.rmtree(workspace.probabilities)
+    first, second = predict_shards(config, workspace, 1, 2)
+    assert (len(first), len(second)) == (3, 2)
+    assert sorted(first + second) == [f"city_{number}" for number in range(5)]
+    assert record_of(workspace) == expected
+    assert predict.run(config, workspace, fold=0).scenes == sorted(first + second)
+
+
+def test_the_last_shard_leaves_the_record_of_all_places(finished):
+    config, workspace = finished
+    config = changed(config, "predict", scenes="all", fuse=True)
+    chips = json.loads(workspace.chips.read_text())
+    chips["scenes"].append({**chips["scenes"][0], "name": "city_0_later"})
+    workspace.chips.write_text(json.dumps(chips))
+    predict.run(config, workspace, fold=0)
+    expected = record_of(workspace)
+    shutil.rmtree(workspace.probabilities)
+    predict_shards(config, workspace, 1, 2)
+    assert record_of(workspace) == expected
+    assert expected["summary"]["images_of"]["city_0"] == ["city_0", "city_0_later"]
+
+
+def test_before_the_last_shard_the_prediction_is_not_done(finished):
     config, workspace = finished
     config = changed(config, "predict", scenes="all")
-    workspace.record("predict").unlink()
-    done = [predict.run(config, workspace, fold=0, shard=(number, 2)).scenes for number in (1, 2)]
-    assert (len(done[0]), len(done[1])) == (3, 2)
-    assert sorted(done[0] + done[1]) == [f"city_{number}" for number in range(5)]
-    assert not workspace.record("predict").exists()
+    predict_shards(config, workspace, 2)
+    with pytest.raises(MissingInputError, match="predict was interrupted"):
+        read_stage_key(workspace.record("predict"))
+
+
+def test_shards_over_an_earlier_prediction_leave_one_record_and_put_nothing_aside(finished):
+    config, workspace = finished
+    config = changed(config, "predict", scenes="all")
+    predict.run(config, workspace, fold=0)
+    config = changed(config, "predict", overlap_px=8)
+    predict_shards(config, workspace, 1, 2)
+    assert predict.run(config, workspace, fold=0).scenes == [f"city_{n}" for n in range(5)]
+    assert not list(workspace.probabilities.glob("*.changed"))
+    assert read_record(workspace.record("predict")).settings["overlap_px"] == 8
+
+
+def test_the_seconds_of_shards_are_added(finished, monkeypatch):
+    config, workspace = finished
+    config = changed(config, "predict", scenes="all")
+    clock = itertools.count()
+    monkeypatch.setattr(stage_records.time, "monotonic", lambda: float(next(clock)))
+    predict_shards(config, workspace, 1, force=True)
+    before_s = read_record(workspace.record("predict")).seconds
+    predict_shards(config, workspace, 2, force=True)
+    assert read_record(workspace.record("predict")).seconds > before_s
+
+
+def test_where_a_scene_of_a_shard_fails_the_prediction_is_not_done(finished):
+    config, workspace = finished
+    config = changed(changed(config, "predict", scenes="all"), "compute", on_error="skip")
+    chips = json.loads(workspace.chips.read_text())
+    image = workspace.root / "damaged.tif"
+    image.write_text("no image")
+    chips["scenes"][0]["image"] = str(image)
+    workspace.chips.write_text(json.dumps(chips))
+    predict_shards(config, workspace, 1, 2)
+    assert not read_record(workspace.record("predict")).is_done
+    assert list(predict.run(config, workspace, fold=0).failed) == ["city_0"]
 
 
 def test_a_shard_without_a_scene_is_done_at_once(finished):

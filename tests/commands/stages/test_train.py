@@ -9,7 +9,6 @@ from safetensors.torch import load_file
 
 from roadseg.commands.stages import train
 from roadseg.config import load_config
-from roadseg.dataset.chips import read_chips
 from roadseg.errors import ConfigError, DataError, MissingInputError
 from roadseg.learn.network.checkpoints import read_checkpoint_facts
 from roadseg.system.workspace import Workspace
@@ -127,11 +126,26 @@ def test_force_removes_nothing_before_it_can_begin(finished):
 
 def test_pixels_of_another_size_than_those_of_the_masks_are_refused(finished):
     config, workspace = finished
-    size_m = read_chips(workspace.chips).scenes[0].gsd_m[0]
-    imagery = config.imagery.model_copy(update={"gsd_m": 2 * size_m})
-    told = r"\.tif: found pixels of .* m, expected .* m as in its mask; run `roadseg prepare` again"
+    content = json.loads(workspace.chips.read_text())
+    content["scenes"][0]["gsd_m"] = [2.0, 2.0]
+    workspace.chips.write_text(json.dumps(content))
+    told = r"\.tif: found pixels of .* m, expected 2 m as in its mask; run `roadseg prepare` again"
     with pytest.raises(DataError, match=told):
-        train.run(config.model_copy(update={"imagery": imagery}), workspace, fold=1)
+        train.run(config, workspace, fold=1)
+
+
+@pytest.mark.parametrize("fold", [0, 1])
+def test_images_are_read_as_they_were_for_their_masks_also_if_a_training_is_done(finished, fold):
+    config, workspace = finished
+    imagery = config.imagery.model_copy(update={"gsd_m": 2.0})
+    config = config.model_copy(update={"imagery": imagery})
+    told = (
+        r"prepare\.json: found imagery\.gsd_m null, expected 2\.0 as in the config; run `roadseg "
+        "prepare` again, or set it as it was"
+    )
+    for do in (train.run, train.plan):
+        with pytest.raises(DataError, match=told):
+            do(config, workspace, fold=fold)
 
 
 def test_a_fold_that_does_not_exist_is_named(finished):
@@ -183,6 +197,9 @@ def test_bands_that_the_config_names_are_kept_by_name(finished, finished_city, t
     workspace.chips.write_text(json.dumps(listed))
     names = ("red", "green", "blue")
     imagery = config.imagery.model_copy(update={"bands": names, "nodata": 7.0})
+    prepared = json.loads(workspace.record("prepare").read_text())
+    prepared["settings"]["imagery"] |= {"bands": names, "nodata": 7.0}
+    workspace.record("prepare").write_text(json.dumps(prepared))
     train.run(config.model_copy(update={"imagery": imagery}), workspace, fold=1)
     facts = json.loads((workspace.checkpoint(1) / "best.json").read_text())
     assert (facts["bands"], facts["nodata"], facts["in_channels"]) == (list(names), 7.0, 3)
@@ -201,3 +218,23 @@ def test_what_an_earlier_plan_left_in_the_config_does_not_limit_the_validation(f
     train.run(limited, workspace, fold=0, force=True)
     facts = read_checkpoint_facts(workspace.checkpoint(0), "last")
     assert facts["validation_windows"] is None
+
+
+@pytest.mark.parametrize(
+    ("sources", "shares", "have_speeds"),
+    [
+        ({"default": 7}, {"20 to 30 mph": 0.1}, False),
+        ({"default": 7, "maxspeed": 1}, {"20 to 30 mph": 0.1}, True),
+        ({}, {"20 to 30 mph": 0.1, "30 to 40 mph": 0.0}, False),  # masks of roads alone
+        ({}, {"20 to 30 mph": 0.1, "30 to 40 mph": 0.1}, True),  # masks with speeds
+    ],
+)
+def test_a_checkpoint_says_whether_its_labels_had_speeds(finished, sources, shares, have_speeds):
+    config, workspace = finished
+    path = workspace.record("prepare")
+    record = json.loads(path.read_text())
+    record["summary"] |= {"roads_by_speed_source": sources, "pixel_share_by_speed_bin": shares}
+    path.write_text(json.dumps(record))
+    train.run(config, workspace, fold=1)
+    facts = read_checkpoint_facts(workspace.checkpoint(1), "best")
+    assert facts["labels_have_speeds"] == have_speeds

@@ -200,7 +200,7 @@ def test_a_fold_without_roads_is_one_line(predicted, tmp_path):
 def test_the_command_takes_the_goal_and_the_number_of_trials(predicted, predicted_city, tmp_path):
     target, run = tmp_path / "better.json", str(predicted[1].root)
     options = ["--config", str(predicted_city / "roadseg.json"), "--run", run, "--json"]
-    options += ["--trials", "2", "--goal", "quality", "--write", str(target)]
+    options += ["--trials", "2", "--goal", "quality", "--output", str(target)]
     result = CliRunner().invoke(main, ["tune", *options])
     assert result.exit_code == 0
     assert len(json.loads(result.stdout)["tried"]) == 2

@@ -27,7 +27,7 @@ from roadseg.errors import ConfigError, DataError, OutputError
 from roadseg.roads.formats.files import read_gpkg
 from roadseg.roads.metrics.canonical import canonical_graph
 from roadseg.roads.tiles import tile_files
-from roadseg.roads.tiles.tile_files import COLLECTION, done_tiles, tile_path
+from roadseg.roads.tiles.tile_files import COLLECTION, is_done, tile_path, tiles_in
 from roadseg.roads.tiles.tiling import parse_tile
 
 CORNER = (474_000, 5_472_000)  # of four tiles of 1 km
@@ -201,8 +201,93 @@ def test_a_tile_whose_file_is_lost_or_cut_short_is_made_again(mask, tmp_path):
     path = tile_path(tmp_path, parse_tile(NAMES[0]))
     path.write_bytes(path.read_bytes()[:-100])
     tile_path(tmp_path, parse_tile(NAMES[1])).unlink()
-    assert done_tiles(tmp_path) == [parse_tile(name) for name in NAMES[2:]]
+    assert [is_done(tmp_path, tile) for tile in tiles_in(tmp_path)] == [False, False, True, True]
     assert trace(mask, tmp_path).made == NAMES[:2]
+
+
+@pytest.mark.parametrize("damage", ["gone", "cut", "of another tile", "a folder"])
+def test_a_tile_that_is_not_that_of_its_item_is_not_joined_and_made_again(mask, tmp_path, damage):
+    trace(mask, tmp_path)
+    path, other = (tile_path(tmp_path, parse_tile(name)) for name in NAMES[1:3])
+    content = {"cut": path.read_bytes()[:-9], "of another tile": other.read_bytes()}.get(damage)
+    path.unlink()
+    if content:
+        path.write_bytes(content)
+    elif damage == "a folder":
+        path.mkdir()
+    told = r"32UMV7471\.gpkg: is missing, or not the file that 32UMV7471\.json describes; make"
+    with pytest.raises(DataError, match=told):
+        joining.run(tmp_path, tmp_path / "all.gpkg")
+    if damage == "a folder":
+        path.rmdir()
+    assert trace(mask, tmp_path).made == [NAMES[1]]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"assets": {"gpkg": {}}},
+        {"assets": {"gpkg": "a"}},
+        {"assets": {}},
+        {"bbox": None},
+        {"bbox": [1, 2]},
+        {"properties": {"roadseg:key": "a"}},
+        {"id": "32UMV7470"},
+    ],
+)
+def test_an_item_that_lacks_something_is_told(mask, tmp_path, change):
+    trace(mask, tmp_path, tiles=[NAMES[1]])
+    path = tile_path(tmp_path, parse_tile(NAMES[1]), "json")
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    for command in (
+        lambda: joining.run(tmp_path, tmp_path / "a.gpkg"),
+        lambda: trace(mask, tmp_path),
+    ):
+        with pytest.raises(
+            DataError, match=r"7471\.json: expected the STAC item of this tile; delete"
+        ):
+            command()
+
+
+def test_a_tile_in_two_places_is_told(mask, tmp_path):
+    trace(mask, tmp_path / "tiles", tiles=[NAMES[1]])
+    shutil.copytree(tmp_path / "tiles/32UMV", tmp_path / "tiles/copy")
+    with pytest.raises(DataError, match=r"copy/32UMV7471\.json: found a tile of 32UMV there"):
+        joining.run(tmp_path / "tiles", tmp_path / "all.gpkg")
+
+
+def test_tiles_of_different_settings_are_joined_with_a_warning(mask, tmp_path, caplog):
+    trace(mask, tmp_path, tiles=NAMES[:2])
+    joining.run(tmp_path, tmp_path / "all.gpkg")
+    assert "different settings" not in caplog.text
+    trace(mask, tmp_path, tiles=NAMES[2:], settings=["graph.simplify_m=2"])
+    joining.run(tmp_path, tmp_path / "all.gpkg")
+    assert "its tiles were made with 2 different settings" in caplog.text
+
+
+def test_a_network_does_not_take_the_place_of_a_tile(mask, tmp_path):
+    trace(mask, tmp_path / "tiles")
+    with pytest.raises(ConfigError, match="lies among the tiles; write the network elsewhere"):
+        joining.run(tmp_path / "tiles", tile_path(tmp_path / "tiles", parse_tile(NAMES[0])))
+    joining.run(tmp_path / "tiles", tmp_path / "all.gpkg")
+    with pytest.raises(ConfigError, match=r"its tile 32UMV7470 was made from mask; use another fo"):
+        cutting.run(tmp_path / "all.gpkg", output=tmp_path / "tiles", km=1)
+    cutting.run(tmp_path / "all.gpkg", output=tmp_path / "tiles", km=1, force=True)
+
+
+def test_a_shard_without_a_tile_says_so(mask, tmp_path):
+    assert str(trace(mask, tmp_path, shard=(9, 9))).startswith("no tile to make; ")
+
+
+def test_images_at_a_pole_show_no_tile(tmp_path):
+    mask = write_mask(tmp_path / "pole.tif", crs="EPSG:3413", corner=(0, 0), size=50, roads=())
+    with pytest.raises(ConfigError, match="no tile that the images show; there are tiles from -80"):
+        trace(mask, tmp_path / "tiles")
+
+
+def test_there_are_no_tiles_to_list_near_the_poles():
+    with pytest.raises(ConfigError, match="found no tile; there are tiles from -80 to 84 degrees"):
+        listing.run("0,84.5,1,85", km=10)
 
 
 def test_a_tile_that_cannot_be_written_has_no_item(mask, tmp_path, monkeypatch):
@@ -225,7 +310,7 @@ def test_a_killed_command_leaves_whole_tiles_only(mask, tmp_path):
         time.sleep(0.01)
     process.send_signal(signal.SIGKILL)
     process.wait()
-    done = done_tiles(tmp_path / "tiles")
+    done = [tile for tile in tiles_in(tmp_path / "tiles") if is_done(tmp_path / "tiles", tile)]
     assert done
     made = trace(mask, tmp_path / "tiles")
     assert made.kept >= len(done)
@@ -292,7 +377,7 @@ def test_the_tiles_of_an_area_are_listed_with_those_that_are_done(mask, tmp_path
     area = ",".join(map(str, box))
     found = listing.run(area, km=1, folder=tmp_path / "tiles", output=tmp_path / "tiles.gpkg")
     assert (found.tiles, found.done, found.km2) == (NAMES, [NAMES[3]], 4)
-    assert str(found).startswith("4 tiles of 4.00 km2, 1 done; ")
+    assert str(found).startswith("4 tiles, 4.00 km2 in all, 1 done; ")
     layer = gpd.read_file(tmp_path / "tiles.gpkg")
     assert dict(zip(layer["tile"], layer["done"], strict=True)) == dict(
         zip(NAMES, [0, 0, 0, 1], strict=True)

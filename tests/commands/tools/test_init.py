@@ -3,6 +3,7 @@ import shutil
 from dataclasses import asdict
 from pathlib import Path
 
+import geopandas as gpd
 import numpy as np
 import pytest
 import rasterio
@@ -313,6 +314,20 @@ class TestLabels:
             set_properties(path, [{"width": 9, "width_m": 7}] * 2)
         assert look(city).widths == "from width_m, which 100% of the lines have; median 7.0 m"
         assert written(city)["labels"]["width_key"] == "width_m"
+
+    def test_attributes_that_look_like_speeds_and_widths_come_with_their_settings(self, city):
+        for path in (city / "roads").iterdir():
+            set_properties(path, [{"SPEEDLIM": 30, "breite ft": 20}] * 2)
+        summary = str(look(city))
+        assert "to use SPEEDLIM: --set labels.scheme=attribute --set labels.speed_key" in summary
+        assert "--set 'labels.width_key=breite ft'" in summary
+
+    def test_polygons_keep_their_shape(self, city):
+        for path in (city / "roads").iterdir():
+            roads = gpd.read_file(path)
+            roads.geometry = roads.to_crs(32611).buffer(3).to_crs(roads.crs)
+            path.write_text(roads.to_json())
+        assert look(city).widths == "of the polygons, as they are drawn"
 
     def test_labels_that_are_left_out_are_counted_by_reason(self, city):
         set_properties(

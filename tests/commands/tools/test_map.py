@@ -5,13 +5,18 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
+from affine import Affine
+from pyproj import CRS
 
 import roadseg
 from roadseg.commands.city.places import write_places
 from roadseg.commands.tools import map as tool
 from roadseg.config import load_config
 from roadseg.errors import ConfigError, DataError
+from roadseg.raster.grid import Grid
+from roadseg.raster.tiff import new_profile, open_new
 from roadseg.roads.formats.files import read_gpkg
 
 QUICK = (
@@ -57,6 +62,7 @@ def test_labels_give_a_network_that_is_measured_and_maps_all_images(mapped):
     assert summary.scenes == 5
     assert summary.measured.chips >= 1
     assert "on 1 held-out chip" in str(summary)
+    assert (folder / summary.project).is_file()
     assert {path.name for path in (folder / "map/graphs").glob("city_*.gpkg")} == {
         f"city_{number}.gpkg" for number in range(5)
     }
@@ -154,6 +160,20 @@ def test_without_labels_and_network_the_starter_maps_and_says_what_it_is(tmp_pat
     assert scores.buffer.completeness > 0.6
     assert scores.buffer.correctness > 0.6
     assert summary.measured is None
+    graph = read_gpkg(tmp_path / "map/graphs/place_1001.gpkg")
+    assert set(graph.attributes["model"]) == {"starter"}
+    assert set(graph.attributes["speed_known"]) == {0}
+    assert set(graph.attributes["highway"]) == {"road"}
+
+
+@pytest.mark.parametrize(("bands", "is_said"), [(3, False), (4, True)])
+def test_it_is_said_which_of_many_bands_the_starter_takes(tmp_path, caplog, bands, is_said):
+    path = tmp_path / "city.tif"
+    grid = Grid(CRS.from_epsg(32611), Affine(0.5, 0, 660_000, 0, -0.5, 4_000_000), 64, 64)
+    with open_new(path, new_profile(grid, count=bands, dtype="uint16")) as target:
+        target.write(np.ones((bands, 64, 64), dtype=np.uint16))
+    tool.tell_bands(load_config(None, [f"imagery.images={path}"]))
+    assert ("city.tif: has 4 bands, of which the first three" in caplog.text) == is_said
 
 
 def test_a_missing_image_leaves_nothing_behind(checkpoint, tmp_path):
@@ -169,6 +189,12 @@ def test_a_map_that_never_began_gives_way_to_another(checkpoint, mapped, tmp_pat
     image = str(folder / "images/city_0.tif")
     summary = tool.run([image], tmp_path / "map", checkpoints=[checkpoint], say=silent)
     assert summary.scenes == 1
+
+
+def test_a_map_of_the_same_images_with_other_labels_is_kept(mapped):
+    folder, _, _ = mapped
+    with pytest.raises(ConfigError, match=r"a map of these images, made with the labels .*geojson"):
+        tool.run([str(folder / "images")], folder / "map", settings=QUICK, say=silent)
 
 
 def test_the_map_of_other_images_is_kept(mapped):

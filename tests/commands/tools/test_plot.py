@@ -7,11 +7,13 @@ from matplotlib.image import imread
 from pyproj import CRS
 
 from roadseg.commands.tools import plot
+from roadseg.config import Config
 from roadseg.errors import ConfigError, DataError, MissingInputError
 from roadseg.report.plots.figures import Paper
 from roadseg.roads.formats.by_suffix import write_graphs
 from roadseg.roads.graph.road_graph import graph_from_lines
 from roadseg.roads.graph.travel import add_travel
+from roadseg.system.workspace import Workspace
 
 SMALL = Paper(width_in=2, dpi=50)
 
@@ -60,6 +62,13 @@ def test_several_pictures_do_not_fit_into_one_file(finished, tmp_path):
             scene=held_out(finished[1])[0],
             output=tmp_path / "a.png",
         )
+
+
+def test_a_folder_with_roads_of_several_places_is_refused(files):
+    folder = files["labels"].parent
+    shutil.copy(files["labels"], folder / "town.geojson")
+    with pytest.raises(DataError, match="roads: contains roads of 2 places, expected one"):
+        plot.run_files(graph=folder, output=files["output"])
 
 
 def test_an_unknown_scene_is_told_with_one_that_is_near(finished):
@@ -124,3 +133,9 @@ def test_a_graph_without_roads_and_image_is_refused(tmp_path):
     graph = tmp_path / "empty.gpkg"
     with pytest.raises(DataError, match="no roads to draw; add --image"):
         plot.run_files(graph=graph, output=tmp_path / "out")
+
+
+def test_a_map_without_labels_is_drawn_from_its_files(tmp_path):
+    (tmp_path / "graphs").mkdir()
+    with pytest.raises(ConfigError, match=r"a map without labels .* --graph, --image and --out"):
+        plot.run(Config(), Workspace(tmp_path))

@@ -7,7 +7,7 @@ import pytest
 
 from roadseg.errors import ConfigError, RoadsegError
 from roadseg.learn.hardware import hosts as module
-from roadseg.learn.hardware.hosts import Hosts, find_place, read_hosts
+from roadseg.learn.hardware.hosts import Contact, Hosts, find_place, read_hosts
 
 
 @pytest.fixture
@@ -73,3 +73,42 @@ def test_several_on_one_machine_meet_at_localhost():
     place = find_place(Hosts(2, 2, "127.0.0.1", 29_417))
     assert (place.address, place.is_loopback) == ("127.0.0.1", True)
     assert place.interface in {"lo", ""}  # which only Linux tells
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Give a clock in a list, which stands until a test moves it."""
+    now = [0.0]
+    monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
+    return now
+
+
+def lost_after(contact, clock, *seconds):
+    """Ask for the contact at some times; return what it says at each."""
+    found = []
+    for clock[0] in seconds:
+        found.append(contact.is_lost())
+    return found
+
+
+def test_a_host_that_was_reached_once_is_lost_after_20_seconds_without_an_answer(clock):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        contact = Contact(Hosts(2, 2, *server.getsockname()))
+        assert lost_after(contact, clock, 0, 4) == [False, False]
+    assert lost_after(contact, clock, 8, 18, 28) == [False, False, False]
+    assert not contact.was_lost
+    assert lost_after(contact, clock, 28.1, 31) == [False, True]  # The first one asks too early.
+    assert contact.was_lost
+
+
+def test_a_host_that_was_never_reached_is_not_lost(clock):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        contact = Contact(Hosts(2, 2, *server.getsockname()))
+    assert lost_after(contact, clock, 0, 15, 30, 45) == [False] * 4
+
+
+def test_a_host_is_not_lost_before_it_was_asked_for_20_seconds_again(clock):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        contact = Contact(Hosts(2, 2, *server.getsockname()))
+        lost_after(contact, clock, 0)
+    assert lost_after(contact, clock, 5, 1000, 1015, 1030) == [False, False, False, True]

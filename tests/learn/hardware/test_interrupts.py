@@ -6,13 +6,13 @@ import threading
 
 import pytest
 
-from roadseg.learn.hardware.interrupts import Stop, ignore, postponed
+from roadseg.learn.hardware.interrupts import SIGNALS, Stop, ignore, postponed
 
 
 @pytest.fixture(autouse=True)
 def exit_on_sigterm():
     """Set the handler that the command line has; put back what was there."""
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.getsignal(number) for number in SIGNALS}
 
     def leave(*_):
         raise SystemExit(143)
@@ -28,7 +28,7 @@ def send(number):
     os.kill(os.getpid(), number)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", SIGNALS)
 def test_a_signal_is_noted_and_the_work_goes_on(number):
     with postponed() as stop:
         assert not stop.requested
@@ -53,13 +53,23 @@ def test_afterwards_signals_act_as_before():
         send(signal.SIGTERM)
 
 
-@pytest.mark.parametrize("number", [None, signal.SIGTERM])
-def test_leaving_after_sigterm_or_with_a_partner_ends_with_143(number):
+def test_what_is_ignored_stays_so_as_under_nohup():
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    with postponed() as stop:
+        send(signal.SIGHUP)
+        assert not stop.requested
+    send(signal.SIGHUP)
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(None, 143), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+)
+def test_leaving_after_a_signal_or_with_a_partner_ends_with_its_code(number, code):
     stop = Stop()
     stop.signal = number
     with pytest.raises(SystemExit) as raised:
         stop.leave()
-    assert raised.value.code == 143
+    assert raised.value.code == code
 
 
 def test_leaving_after_sigint_is_an_interrupt():

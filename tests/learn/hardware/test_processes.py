@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from roadseg.learn.hardware import processes
 from roadseg.learn.hardware.processes import exit_code, may_say, reporting, watch
 
 # a launcher that starts the rest of its words and ends with 0 whatever becomes of them
@@ -22,6 +23,7 @@ with reporting():
     except KeyboardInterrupt:
         sys.exit(130)
 """
+REPORTS = "sys\nfrom roadseg.learn.hardware.processes import reporting\nwith reporting(): {}"
 WATCH = (
     "import sys; from roadseg.learn.hardware.processes import watch;"
     "sys.exit(watch(sys.argv[1:], {}))"
@@ -40,11 +42,7 @@ def assert_ends(process):
 
 def reported(code):
     """Watch a process that runs some lines and reports."""
-    lines = (
-        "import os, sys\nfrom roadseg.learn.hardware.processes import reporting\n"
-        f"with reporting(): {code}"
-    )
-    return watch([*CARELESS, sys.executable, "-c", lines], {})
+    return watch([*CARELESS, sys.executable, "-c", f"import os, {REPORTS.format(code)}"], {})
 
 
 @pytest.fixture(autouse=True)
@@ -179,6 +177,38 @@ def test_a_launcher_does_not_start_again_what_would_fail_again(end):
     begun = time.monotonic()
     assert watch([sys.executable, "-c", again, str(end)], {}, restarts=True) == end
     assert time.monotonic() - begun < 30
+
+
+def test_a_process_does_not_begin_again_that_would_fail_again(capfd):
+    again = TWICE.replace("{ends}", "{ends} if print('begins', flush=True) is None else 0")
+    assert watch([sys.executable, "-c", again, "2", "2"], {}) == 2
+    assert capfd.readouterr().out == "begins\n"
+
+
+@pytest.mark.parametrize("ends", [[], ["75"], ["143"]])
+def test_a_launcher_that_waits_for_what_is_lost_is_ended_even_if_it_heeds_no_signal(
+    ends, monkeypatch
+):
+    monkeypatch.setattr(processes, "_ENDING_S", 0.1)
+    waits = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(60)"
+    begun = time.monotonic()
+    words = [sys.executable, "-c", TWICE.replace("sys.exit(code)", waits), *ends]
+    watch(words, {}, restarts=True, is_lost=lambda: time.monotonic() > begun + 1)
+    assert time.monotonic() - begun < 30
+
+
+def test_while_a_process_runs_nothing_is_lost(tmp_path):
+    runs = "pathlib.Path(sys.argv[1]).touch(), time.sleep(1)"
+    words = [sys.executable, "-c", "import pathlib, time, " + REPORTS.format(runs)]
+    begun = tmp_path / "begun"
+    assert watch([*CARELESS, *words, begun], {}, restarts=True, is_lost=begun.exists) == 0
+
+
+def test_a_signal_after_a_process_has_reported_ends_it_without_a_word(capfd):
+    late = "(signal.signal(15, lambda *_: print('terminated')), atexit.register(os.kill,"
+    late += " os.getpid(), 15), sys.exit(3))"
+    assert reported(f"import atexit, signal; {late}") == 3
+    assert capfd.readouterr().out == ""
 
 
 def test_what_outlives_its_launcher_is_ended():

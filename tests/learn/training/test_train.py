@@ -27,8 +27,7 @@ from roadseg.learn.training.train import TrainingJob, fixed_options, train
 from roadseg.learn.training.trainer import Trainer
 from roadseg.learn.training.validation import Scores
 from roadseg.raster.scaling import Scaling
-from roadseg.roads.metrics.pixels import CentrelineCounts
-from roadseg.roads.metrics.thresholds import Histogram
+from roadseg.roads.metrics.pixels import CentrelineCounts, Histogram
 from roadseg.roads.speeds import DEFAULT_BINS, SpeedBins
 
 RECIPE = TrainOptions(

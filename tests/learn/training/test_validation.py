@@ -3,8 +3,7 @@ import pytest
 import torch
 
 from roadseg.learn.training.validation import Scores, count, count_lines, thresholds_in
-from roadseg.roads.metrics.pixels import Counts
-from roadseg.roads.metrics.thresholds import Histogram
+from roadseg.roads.metrics.pixels import Counts, Histogram
 
 
 def histogram(background, roads):

@@ -4,7 +4,9 @@ import itertools
 import json
 import re
 import shutil
+from dataclasses import replace
 
+import numpy as np
 import pytest
 import shapely
 
@@ -12,6 +14,8 @@ from roadseg.commands.roads import route
 from roadseg.commands.stages import report
 from roadseg.config import load_config
 from roadseg.raster.grid import DEGREES, transformer
+from roadseg.raster.images import read_facts
+from roadseg.roads.formats.by_suffix import write_graphs
 from roadseg.roads.formats.files import read_gpkg
 from roadseg.system.units import shown_in
 from roadseg.system.workspace import Workspace
@@ -262,3 +266,31 @@ def test_folds_have_breaks_per_km_and_their_spread(browser, shown_run, tmp_path)
     assert head[1:] == ["Chips", "Breaks/km"]
     assert fold == ["0", "2", "1.50"]
     assert means[2] == "1.50 ± 0.25"
+
+
+def test_a_map_by_the_starter_warns_and_says_nothing_of_training(browser, shown_run, tmp_path):
+    run = Workspace(tmp_path / "map")
+    shutil.copytree(shown_run.probabilities, run.probabilities)
+    for scene in ("city_0", "city_2"):
+        graph = read_gpkg(shown_run.graph(scene))
+        same = {
+            "speed_kph": np.full(len(graph.lines), 40.0),
+            "model": np.full(len(graph.lines), "starter"),
+        }
+        graph = replace(graph, attributes=graph.attributes | same)
+        grid = read_facts(run.probability(scene)).grid
+        write_graphs(run.graphs, scene, graph, formats=("gpkg",), grid=grid)
+    report.run(load_config(None, [f"run={run.root}"]), run)
+    page = browser.new_page()
+    page.goto(run.report.as_uri())
+    sections = page.locator("#contents").inner_text().split()
+    text, legend = (page.locator(part).inner_text() for part in ("body", "#legend"))
+    page.close()
+    assert sections == ["Map", "Scenes", "Config", "Versions"]
+    assert "Mapped with the starter" in text
+    assert not re.search("roadseg (train|prepare|evaluate)", text)
+    assert legend.startswith("Certainty")
+
+
+def test_roads_of_several_speeds_are_coloured_by_speed(page):
+    assert page.locator("#legend").inner_text().startswith("Speed")

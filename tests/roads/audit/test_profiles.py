@@ -8,7 +8,9 @@ import shapely
 from affine import Affine
 from pyproj import CRS
 
+from roadseg.raster.extents import Extent
 from roadseg.raster.grid import Grid, reproject
+from roadseg.raster.windows import Window
 from roadseg.roads.audit.profiles import (
     NO_DATA,
     REACH_M,
@@ -54,6 +56,13 @@ def test_certain_road_is_not_taken_for_no_data():
 
 def test_ground_without_raster_has_no_data():
     shown = profiles(raster(halves()[:, :100]))
+    assert (shown[-20:] == NO_DATA).all()
+    assert (shown[:20] != NO_DATA).all()
+
+
+def test_ground_outside_of_the_area_of_a_raster_has_no_data():
+    west = Extent.of(Window(0, 0, 200, 100))
+    shown = profiles(replace(raster(halves()), extent=west))
     assert (shown[-20:] == NO_DATA).all()
     assert (shown[:20] != NO_DATA).all()
 

@@ -1,5 +1,7 @@
 """Stretches: cut where the status changes, but not shredded."""
 
+import time
+
 import numpy as np
 import pytest
 import shapely
@@ -91,3 +93,10 @@ def test_stretches_that_become_alike_become_one():
     stretches = cut_stretches(ridges, stations, skip=skip, min_shift_m=4, min_length_m=30)
     assert stretches.count.tolist() == [20, 20]
     assert with_statuses(stretches, stations, np.array([2, 2])).count.tolist() == [40]
+
+
+def test_a_long_way_of_many_short_parts_is_cut_in_a_moment():
+    way = [0, "-"] * 20_000
+    began = time.process_time()
+    assert len(cut(way)) == 1
+    assert time.process_time() - began < 10  # Of the order of an hour in quadratic time.

@@ -140,7 +140,7 @@ def test_lines_in_pixels_lie_where_their_image_does(wkt, image):
 
 
 def test_lines_in_pixels_of_nobody_knows_what_are_refused(wkt):
-    with pytest.raises(ConfigError, match=r"in pixels; use --image .* --gsd"):
+    with pytest.raises(ConfigError, match=r"in pixels; use --image .* --gsd-m"):
         read(wkt)
 
 

@@ -13,7 +13,7 @@ def folder(tmp_path):
     def make(name, *files):
         for file in files:
             path = tmp_path / name / file
-            path.parent.mkdir(exist_ok=True)
+            path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(CSV if path.suffix == ".csv" else "")
         return tmp_path / name
 
@@ -54,6 +54,17 @@ def test_of_a_folder_the_best_kind_counts(folder, files, best):
 def test_a_folder_without_roads_is_refused(folder):
     with pytest.raises(DataError, match="no files with roads in this folder"):
         find_sources(folder("a", "notes.txt"))
+
+
+def test_a_run_folder_is_refused_with_its_graphs(folder):
+    folder("run/graphs", "a.gpkg")
+    with pytest.raises(DataError, match=r"run: a run folder, expected roads; use .*graphs, or one"):
+        find_sources(folder("run", "roadseg.json"))
+
+
+def test_of_one_file_and_a_folder_it_is_said_that_they_do_not_match(folder):
+    with pytest.raises(DataError, match="one file with one file, or a folder with a folder"):
+        matched(folder("a", "img1.gpkg", "img2.gpkg"), folder("b", "network.gpkg"))
 
 
 def test_what_does_not_exist_is_refused(tmp_path):

@@ -6,7 +6,6 @@ from pyproj import CRS
 from roadseg.roads.formats.tables import (
     attributes_of,
     edge_table,
-    in_degrees,
     node_table,
 )
 from roadseg.roads.graph.road_graph import RoadGraph, graph_from_lines
@@ -67,10 +66,3 @@ def test_attributes_come_back_from_the_table():
 def test_a_flag_that_an_edge_lacks_is_not_set():
     back = attributes_of(edge_table(cross(inferred=np.array([1, np.nan, 0, 1]))))
     assert (back["inferred"].tolist(), back["inferred"].dtype) == ([1, 0, 0, 1], np.uint8)
-
-
-def test_lines_in_degrees_end_at_the_nodes_in_degrees():
-    graph = cross()
-    lines, nodes = in_degrees(graph)
-    first = shapely.get_coordinates(shapely.get_point(lines, 0))
-    assert np.array_equal(first, nodes[graph.ends[:, 0]])

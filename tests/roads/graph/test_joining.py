@@ -3,8 +3,9 @@ import pytest
 import shapely
 from pyproj import CRS
 
+from roadseg.raster.grid import DEGREES
 from roadseg.roads.graph.joining import in_crs, join_scenes, touching
-from roadseg.roads.graph.road_graph import graph_from_lines
+from roadseg.roads.graph.road_graph import end_points, graph_from_lines
 
 UTM = CRS.from_epsg(32611)
 LEFT, RIGHT = shapely.box(0, 0, 100, 100), shapely.box(100, 0, 200, 100)
@@ -61,3 +62,8 @@ def test_a_graph_comes_to_another_crs_and_back():
     back = in_crs(in_crs(graph, CRS.from_epsg(32612)), UTM)
     assert np.allclose(back.nodes, graph.nodes, atol=1e-3)
     assert shapely.equals_exact(back.lines, graph.lines, 1e-3).all()
+
+
+def test_lines_end_at_the_nodes_in_any_crs():
+    graph = in_crs(graph_of([(500000, 4000000), (500100, 4000000)]), DEGREES)
+    assert np.array_equal(end_points(graph.lines), graph.nodes[graph.ends])

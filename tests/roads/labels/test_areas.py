@@ -8,8 +8,9 @@ from affine import Affine
 from pyproj import CRS
 
 from roadseg.errors import ConfigError, DataError
+from roadseg.raster.extents import polygons_in
 from roadseg.raster.grid import Grid
-from roadseg.roads.labels.areas import area_on, polygons_in, read_area, read_areas
+from roadseg.roads.labels.areas import area_on, read_area, read_areas
 
 UTM = CRS.from_epsg(32611)
 GRID = Grid(UTM, Affine(1, 0, 660000, 0, -1, 4000000), 100, 100)
@@ -44,7 +45,7 @@ def test_polygons_may_be_in_any_crs(tmp_path):
 
 
 def test_lines_among_polygons_are_left_out(tmp_path):
-    assert len(read_areas(write(tmp_path / "a.gpkg", LEFT, LINE)).shapes) == 1
+    assert len(read_areas(write(tmp_path / "a.gpkg", LEFT, LINE)).polygons) == 1
 
 
 def test_polygons_elsewhere_leave_nothing(tmp_path):
@@ -52,7 +53,7 @@ def test_polygons_elsewhere_leave_nothing(tmp_path):
 
 
 def test_a_file_without_polygons_is_refused(tmp_path):
-    told = r"a\.gpkg: found no polygon among its 1 shapes, expected .*; draw them, or remove"
+    told = r"a\.gpkg: found no polygon in 1 feature, expected .*; draw them, or remove"
     with pytest.raises(DataError, match=told):
         read_areas(write(tmp_path / "a.gpkg", LINE))
 
@@ -85,6 +86,46 @@ def test_an_area_is_a_file_or_a_box(tmp_path):
     assert box.on(GRID).buffer(1).contains(drawn.on(GRID) & GRID.footprint_m)
 
 
+FIJI = shapely.box(2_100_000, 3_800_000, 2_400_000, 3_900_000)  # Crosses the date line.
+
+
+@pytest.mark.parametrize(("crs", "shape"), [(3460, FIJI), (4326, shapely.box(179, -19, 181, -18))])
+def test_an_area_over_the_date_line_is_cut_there(tmp_path, crs, shape):
+    area = read_area(str(write(tmp_path / "a.gpkg", shape, crs=crs)))
+    assert area.degrees.bounds[::2] == (-180, 180)
+    assert shapely.area(area.degrees) < 4
+    west, east = area.sides()
+    assert west.degrees.bounds[0] > 178
+    assert east.degrees.bounds[2] < -177
+
+
+def test_half_a_world_around_greenwich_stays_as_it_is(tmp_path):
+    shape = shapely.box(-11e6, -1e6, 11e6, 1e6)
+    area = read_area(str(write(tmp_path / "a.gpkg", shape, crs=3857)))
+    assert shapely.area(area.degrees) == pytest.approx(197.6 * 17.9, rel=1e-2)
+
+
+def test_an_area_around_the_world_has_one_side():
+    assert len(read_area("-180,-80,180,80").sides()) == 1
+
+
+def test_degrees_that_are_not_on_earth_are_told(tmp_path):
+    tokyo = write(tmp_path / "a.gpkg", shapely.box(35.6, 139.7, 35.7, 139.8), crs=4326)
+    with pytest.raises(DataError, match=r"at x 35.6, y 139.7 of WGS 84, are not on earth; exp"):
+        read_area(str(tokyo))
+
+
+def test_an_area_that_does_not_exist_is_told_with_what_is_expected():
+    with pytest.raises(DataError, match=r"no.gpkg does not exist; expected an area: a vector file"):
+        read_area("no.gpkg")
+
+
+def test_points_are_no_area(tmp_path):
+    point = write(tmp_path / "a.geojson", shapely.Point(8, 49), crs=4326)
+    with pytest.raises(DataError, match=r"found no polygon in 1 feature \(1 a point\), exp"):
+        read_area(str(point))
+
+
 @pytest.mark.parametrize(
     "text", ["8,49,9", "8,49,9,nan", "9,49,8,50", "49,8,50,99", "8,49,181,50", "1,2,3,4,5"]
 )
@@ -100,6 +141,6 @@ def test_what_is_neither_file_nor_box_is_refused(text):
 
 
 def test_an_area_without_polygons_is_refused(tmp_path):
-    told = "found no polygon among its 1 shapes, expected an area to work in; draw it, or give"
+    told = "found no polygon in 1 feature, expected an area to work in; draw it, or give"
     with pytest.raises(DataError, match=told):
         read_area(str(write(tmp_path / "a.gpkg", LINE)))

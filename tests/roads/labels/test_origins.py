@@ -53,7 +53,7 @@ def test_a_credit_has_the_dates_that_are_known(dates, credit):
 @pytest.mark.parametrize("text", ["{", "[]", "{}", '{"service": 1}'])
 def test_a_record_of_something_else_is_told(tmp_path, text):
     origin_path(tmp_path / "roads.gpkg").write_text(text)
-    with pytest.raises(DataError, match=r"roads\.gpkg\.source\.json: not a"):
+    with pytest.raises(DataError, match=r"roads\.gpkg\.source\.json: .*; delete it"):
         read_origin(tmp_path / "roads.gpkg")
 
 
@@ -61,7 +61,7 @@ def test_a_record_with_a_number_for_a_text_is_told(tmp_path):
     origin_path(tmp_path / "roads.gpkg").write_text(
         '{"service": 1, "address": "", "licence": "", "attribution": "", "date": null, "area": ""}'
     )
-    with pytest.raises(DataError, match="as texts"):
+    with pytest.raises(DataError, match="service: expected a valid string, got 1; delete it"):
         read_origin(tmp_path / "roads.gpkg")
 
 

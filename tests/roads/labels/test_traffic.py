@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from roadseg.roads.labels.schemes import read_attributes
-from roadseg.roads.labels.traffic import is_assumed
+from roadseg.roads.labels.traffic import assumed_speeds
 from roadseg.roads.options import LabelOptions
 
 
@@ -154,7 +154,7 @@ def test_tags_among_other_tags_count_as_columns():
     ],
 )
 def test_the_usual_speed_of_a_class_is_assumed(tags, assumed):
-    assert is_assumed(traffic(**tags).speed_source).item() == assumed
+    assert assumed_speeds(traffic(**tags).attributes(), 1).item() == assumed
 
 
 def test_attributes_say_only_what_there_is_to_say():

@@ -225,7 +225,7 @@ def test_a_folder_is_refused(tmp_path):
 
 def test_an_empty_file_is_refused(tmp_path):
     (tmp_path / "roads.geojson").touch()
-    with pytest.raises(DataError, match="is empty, expected a vector file with road line"):
+    with pytest.raises(DataError, match="is empty, expected a vector file"):
         read(tmp_path / "roads.geojson")
 
 

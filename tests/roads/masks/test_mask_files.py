@@ -1,4 +1,5 @@
 import os
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyproj import CRS
 
-from roadseg.errors import OutputError
+from roadseg.errors import DataError, OutputError
 from roadseg.raster.grid import LOCAL_CRS, Grid
 from roadseg.raster.images import read_grid
 from roadseg.raster.windows import Window, cut_blocks
@@ -23,6 +24,7 @@ from roadseg.roads.masks.mask_files import (
 )
 from roadseg.roads.speeds import DEFAULT_BINS, SpeedBins
 
+PATH = Path("a.tif")
 PLACE = Affine(1, 0, 660000, 0, -1, 4000000)
 GRID = Grid(CRS.from_epsg(32611), PLACE, 40, 60)
 MASK = (np.arange(2400).reshape(40, 60) % 9).clip(0, 7).astype(np.uint8)
@@ -85,7 +87,7 @@ def test_a_mask_has_colours_no_data_and_says_what_it_is(tmp_path):
     with rasterio.open(write(tmp_path / "a.tif")) as source:
         assert source.nodata == 255
         assert source.tags()[CONTENT_TAG] == SPEED_BINS
-        assert bins_of(source.tags()) == DEFAULT_BINS
+        assert bins_of(PATH, source.tags()) == DEFAULT_BINS
         assert len({source.colormap(1)[value] for value in range(8)}) == 8
 
 
@@ -156,13 +158,14 @@ edges = st.lists(
 ).map(lambda found: tuple(sorted(found)))
 
 
-@given(edges, st.sampled_from(["mph", "km/h"]))
-def test_speed_bins_come_back_from_tags(edges, unit):
-    assert bins_of(bins_tags(SpeedBins(edges, unit))) == SpeedBins(edges, unit)
+@given(edges, st.sampled_from(["mph", "km/h"]), st.booleans())
+def test_speed_bins_come_back_from_tags(edges, unit, are_known):
+    bins = SpeedBins(edges, unit, are_known=are_known)
+    assert bins_of(PATH, bins_tags(bins)) == bins
 
 
 def test_tags_of_others_name_no_speed_bins():
-    assert bins_of({"AREA_OR_POINT": "Area"}) is None
+    assert bins_of(PATH, {"AREA_OR_POINT": "Area"}) is None
 
 
 @pytest.mark.parametrize(
@@ -179,5 +182,5 @@ def test_tags_of_others_name_no_speed_bins():
 )
 def test_tags_that_were_changed_are_an_error(text):
     (name,) = bins_tags(DEFAULT_BINS)
-    with pytest.raises(ValueError, match="is not a list of speed bins"):
-        bins_of({name: text})
+    with pytest.raises(DataError, match=r"a\.tif: .* is not a list of speed bins"):
+        bins_of(PATH, {name: text})

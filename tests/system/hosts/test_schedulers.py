@@ -124,6 +124,15 @@ def listening(answer):
         server.shutdown(socket.SHUT_RDWR)
 
 
+def test_a_worker_is_found_soon_however_long_it_may_take_to_come(scheduler, start_worker):
+    begun = time.monotonic()
+    timer = threading.Timer(1.0, start_worker)
+    timer.start()
+    assert work_on(scheduler[1], timeout_s=10_000.0) == [4]
+    assert time.monotonic() - begun < PATIENCE_S
+    timer.join()
+
+
 @pytest.mark.parametrize("address", ["nonsense", "xyz://127.0.0.1:8786", "tcp://127.0.0.1:x"])
 def test_what_is_no_address_is_an_error_of_the_config(address):
     with pytest.raises(ConfigError, match=r"--scheduler .*: expected an address such as tcp://"):

@@ -1,5 +1,6 @@
 """The client asks politely, again where that helps, and takes nothing but whole answers."""
 
+import socket
 import threading
 import time
 
@@ -82,7 +83,7 @@ def test_what_is_missing_is_found_to_be_so(client, world):
             ),
             "cut",
         ),
-        (lambda h: h.wfile.write(b"who?\r\n\r\n"), "the connection failed"),
+        (lambda h: h.wfile.write(b"who?\r\n\r\n"), "not a valid answer (who?)"),
         (lambda h: h.connection.close(), "the connection failed"),
     ],
 )
@@ -165,10 +166,53 @@ def test_a_header_with_a_key_goes_to_its_host_only(world, monkeypatch):
 def test_a_key_is_in_no_error(world, monkeypatch):
     monkeypatch.setenv("MY_KEY", "abc+/defgh")
     world.fail("/fine", lambda h: h.give(400, h.path.encode(), "text/plain"))
-    with Client(manners=QUICK) as client:
-        told = refused(client, f"{world.address}/fine?token={{env:MY_KEY}}")
+    address = f"{world.address}/fine?token={{env:MY_KEY}}"
+    with Client(address, manners=QUICK) as client:
+        told = refused(client, address)
     assert "abc" not in told
     assert "/fine?token={env:MY_KEY}" in told
+
+
+def test_a_service_cannot_ask_for_keys_that_its_source_does_not_name(world, monkeypatch):
+    monkeypatch.setenv("MY_KEY", "12345678")
+    monkeypatch.setenv("OTHER_KEY", "abc+/defgh")
+    with Client(f"{world.address}?key={{env:MY_KEY}}", manners=QUICK) as client:
+        told = refused(client, f"{world.address}/fine?token={{env:OTHER_KEY}}")
+    assert "asks for {env:OTHER_KEY}, which is not in the address that you gave" in told
+    assert world.asked == []
+
+
+@pytest.mark.parametrize("location", ["http://[::1", "http://a:b/c", "//x:99999/"])
+def test_a_redirect_to_no_address_is_told(client, world, location):
+    world.fail("/fine", lambda h: h.give(302, b"", headers={"Location": location}))
+    assert "which is no address" in refused(client, f"{world.address}/fine")
+
+
+def test_a_length_that_is_no_number_promises_nothing(client, world):
+    def lie(handler):
+        handler.send_response(200)
+        handler.send_header("Content-Length", "many")
+        handler.end_headers()
+        handler.wfile.write(b"fine")
+        handler.close_connection = True
+
+    world.fail("/fine", lie)
+    assert client.get(f"{world.address}/fine", body) == b"fine"
+
+
+def test_a_name_that_does_not_resolve_is_asked_for_twice(monkeypatch):
+    asked = []
+
+    def resolve(*_, **__):
+        asked.append(time.monotonic())
+        raise socket.gaierror(-3, "Temporary failure in name resolution")
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+    with Client(manners=Manners(tries=5, first_wait_s=3)) as client:
+        told = refused(client, "http://tiles.example.org/fine")
+    assert "the host tiles.example.org is not known" in told
+    assert len(asked) == 2
+    assert asked[1] - asked[0] < 2
 
 
 def test_a_form_is_posted(client, world):

@@ -71,3 +71,10 @@ def test_a_part_of_another_place_is_not_taken(remote, world):
     lie = {"Content-Range": "bytes 0-999/2500"}
     world.fail("/a.tif", lambda h: h.give(206, BODY[:1000], headers=lie), times=1)
     assert read(file) == BODY
+
+
+def test_a_part_without_the_size_of_the_file_is_not_taken(remote, world):
+    lie = {"Content-Range": "bytes 0-3/*"}
+    world.fail("/a.tif", lambda handler: handler.give(206, b"fine", headers=lie))
+    with pytest.raises(DataError, match=r"a part of a file without its size \(bytes 0-3/\*\)"):
+        remote()

@@ -2,7 +2,8 @@
 
 import logging
 import re
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 
@@ -105,6 +106,15 @@ class FetchSummary(Summary):
         return "\n".join([*rows, f"{count(len(self.images), 'image')}: {self.expected}{received}"])
 
 
+def joined_summary(summaries: Sequence[FetchSummary]) -> FetchSummary:
+    """Return the summaries of parts of a fetch as one; each part received after the one before."""
+    return FetchSummary(
+        [image for each in summaries for image in each.images],
+        "; ".join(each.expected for each in summaries),
+        summaries[-1].received_mb,
+    )
+
+
 @dataclass(frozen=True)
 class Fetch:
     """A fetch that is under way.
@@ -115,6 +125,7 @@ class Fetch:
         client: that asks the service.
         cache: of what was fetched before.
         dry_run: whether to plan only.
+        side: "west" or "east" of the date line, if the area is the part of one there.
     """
 
     wish: Wish
@@ -122,6 +133,15 @@ class Fetch:
     client: Client
     cache: Cache
     dry_run: bool
+    side: str = ""
+
+    def sides(self) -> list["Fetch"]:
+        """Return a fetch for each side of the date line that the area is on."""
+        areas = self.area.sides()
+        names = ("west", "east") if len(areas) > 1 else ("",)
+        return [
+            replace(self, area=area, side=name) for area, name in zip(areas, names, strict=True)
+        ]
 
     def origin(
         self, service: str, credit: Credit, *, source: str = "", layer: str = "", level: str = ""
@@ -143,7 +163,8 @@ class Fetch:
         text = self.wish.area
         ground = text if _BOX.fullmatch(text) else Path(text).stem
         usual = "_".join(filter(None, map(slug, [*parts, ground])))
-        return self.wish.output / f"{self.wish.name or usual}.tif"
+        name = (self.wish.name or usual).removesuffix(".tif")
+        return self.wish.output / f"{'_'.join(filter(None, (name, self.side)))}.tif"
 
     def require_within_limit(self, size_mb: float, what: str) -> None:
         """Say how much is to be fetched; refuse more than is allowed.

@@ -6,7 +6,12 @@ from pathlib import Path
 
 import numpy as np
 
-from roadseg.commands.services.images.fetching import Fetch, FetchedImage, FetchSummary
+from roadseg.commands.services.images.fetching import (
+    Fetch,
+    FetchedImage,
+    FetchSummary,
+    joined_summary,
+)
 from roadseg.commands.services.images.levels import (
     Level,
     Place,
@@ -48,9 +53,13 @@ class _Sample:
 
 
 def fetch_template(fetch: Fetch) -> FetchSummary:
-    """Fetch the tiles of a template."""
+    """Fetch the tiles of a template, on each side of the date line if the area crosses it."""
+    check_template(fetch.wish.source)
+    return joined_summary([_fetch_template(side) for side in fetch.sides()])
+
+
+def _fetch_template(fetch: Fetch) -> FetchSummary:
     template, wish = fetch.wish.source, fetch.wish
-    check_template(template)
     levels = [xyz_level(zoom) for zoom in range(_FINEST_ZOOM + 1)]
     level = choose_level(levels, fetch.area, zoom=wish.zoom, gsd_m=wish.gsd_m)
     service = _service(template, level)
@@ -119,9 +128,7 @@ def _require_within_limit(fetch: Fetch, plan: TilePlan, reader: TileReader) -> s
     cached = sum(map(reader.is_cached, plan.places())) if total <= _LOOKED_UP else 0
     size_mb = (total - cached) * each / 1e6
     grid = plan.grid
-    expected = (
-        f"{count(total, 'tile')}, {cached} of them fetched before, about {size_text(size_mb)}"
-    )
+    expected = f"{count(total, 'tile')}, {cached} of them in the cache, about {size_text(size_mb)}"
     what = f"{expected}, for an image of {grid.height} x {grid.width} pixels"
     fetch.require_within_limit(size_mb, what)
     return expected

@@ -1,5 +1,6 @@
 """Levels of tiles: where the tiles of a service lie, and which of them an area needs."""
 
+import logging
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -15,12 +16,15 @@ from roadseg.raster.grid import DEGREES, Grid, reproject
 from roadseg.raster.windows import Window
 from roadseg.roads.labels.areas import Area
 
+_log = logging.getLogger(__name__)
+
 WEB_MERCATOR = CRS.from_epsg(3857)
 
 _HALF_M = 20_037_508.342789244  # Half the side of the square of Web Mercator.
 _XYZ_PX = 256  # Rows and columns of a tile, unless a service has others.
 _AS_FINE = 1.05  # Times the wanted pixel size; a level with such pixels is fine enough.
 _MOST_TILES = 5_000_000  # Of a plan; more are refused before they are counted one by one.
+_MOST_COLUMNS = 250_000  # Pixels of an image, of which strips of 512 rows are held in memory.
 _STEPS = 64  # Along an outline that bends when it is brought to another CRS.
 
 Place = tuple[int, int]  # Row and column of a tile.
@@ -69,9 +73,12 @@ class Level:
             DataError: if it lies outside of what the CRS covers.
         """
         shape = reprojected(area.degrees, self.crs)
-        if not np.isfinite(shapely.bounds(shape)).all() and self.crs.area_of_use:
+        # Web Mercator goes on beyond its square, up to a pole where pixels have no size.
+        is_beyond = self.crs == WEB_MERCATOR or not np.isfinite(shapely.bounds(shape)).all()
+        if is_beyond and self.crs.area_of_use:
             limits = shapely.box(*self.crs.area_of_use.bounds)
-            shape = reprojected(area.degrees.intersection(limits), self.crs)
+            inside = area.degrees.intersection(limits)
+            shape = inside if inside.is_empty else reprojected(inside, self.crs)
         if shape.is_empty or not np.isfinite(shapely.bounds(shape)).all():
             raise DataError(
                 f"{area.text}: lies outside of what the coordinate system of the service covers, "
@@ -148,10 +155,11 @@ def plan_tiles(level: Level, area: Area) -> TilePlan:
     window = Window(*start, stop[0] - start[0], stop[1] - start[1])
     plan = TilePlan(level, shape, window)
     rows, cols = plan.box
-    if len(rows) * len(cols) > _MOST_TILES:
+    if len(rows) * len(cols) > _MOST_TILES or window.width > _MOST_COLUMNS:
         raise ConfigError(
             f"{area.text}: the box around the area has {len(rows) * len(cols):,} tiles of level "
-            f"{level.name}, more than {_MOST_TILES:,}; choose a smaller area or larger pixels"
+            f"{level.name} and is {window.width:,} pixels wide, more than {_MOST_TILES:,} tiles or "
+            f"{_MOST_COLUMNS:,} pixels; choose a smaller area or larger pixels"
         )
     return plan
 
@@ -199,16 +207,24 @@ def choose_level(
         ConfigError: if there is no such level, or neither is given.
     """
     if zoom is not None:
-        named = [level for level in levels if level.name == str(zoom)]
-        if not named and zoom >= len(levels):
-            names = ", ".join(level.name for level in levels)
-            raise ConfigError(f"--zoom {zoom}: the service has no such level; it has {names}")
-        return named[0] if named else levels[zoom]
+        names = [level.name for level in levels]
+        if str(zoom) in names:
+            return levels[names.index(str(zoom))]
+        # Only levels without numbers are counted.
+        if zoom >= len(levels) or all(map(str.isdecimal, names)):
+            listed = ", ".join(names)
+            raise ConfigError(f"--zoom {zoom}: the service has no such level; it has {listed}")
+        return levels[zoom]
     if gsd_m is None:
         raise ConfigError(
             "choose the size of the pixels: --gsd-m in metres on the ground, or --zoom"
         )
-    return next((each for each in levels if each.gsd_m(area) <= gsd_m * _AS_FINE), levels[-1])
+    for level in levels:
+        if level.gsd_m(area) <= gsd_m * _AS_FINE:
+            return level
+    finest = levels[-1].gsd_m(area)
+    _log.warning("--gsd-m %g: the finest level of the service has pixels of %.3g m", gsd_m, finest)
+    return levels[-1]
 
 
 def reprojected(shape: BaseGeometry, crs: CRS) -> BaseGeometry:

@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 import numpy as np
 import rasterio
 import shapely
 from numpy.typing import NDArray
 from pyproj import CRS
-from rasterio.enums import MaskFlags
+from rasterio.enums import ColorInterp, MaskFlags
 from rasterio.errors import RasterioIOError
 from rasterio.windows import Window as RasterWindow
 
@@ -29,7 +30,7 @@ from roadseg.system.progress import Progress
 from roadseg.system.text import one_line
 from roadseg.system.web.cache import Cache
 from roadseg.system.web.client import Client
-from roadseg.system.web.keys import with_keys, without_keys
+from roadseg.system.web.keys import without_keys
 from roadseg.system.web.ranges import Opener, RemoteFile, name_of
 
 RASTER_SUFFIXES = (".tif", ".tiff", ".jp2", ".vrt", ".img", ".nitf", ".ntf")
@@ -106,7 +107,7 @@ def open_remote(
     with rasterio.Env(**_GDAL):
         try:
             if parts.scheme in _BUCKETS:
-                path = _BUCKETS[parts.scheme] + with_keys(parts.netloc + parts.path)
+                path = _BUCKETS[parts.scheme] + client.with_keys(parts.netloc + parts.path)
                 with rasterio.open(path) as source:
                     yield source, None
             elif parts.scheme in {"http", "https"}:
@@ -116,8 +117,9 @@ def open_remote(
                 if file.failure:
                     raise file.failure
             else:
-                with rasterio.open(raster.address) as source:
-                    yield source, Path(raster.address).stat().st_size
+                local = Path(url2pathname(parts.path) if parts.scheme == "file" else raster.address)
+                with rasterio.open(local) as source:
+                    yield source, _size(local)
         except (RasterioIOError, _UnreadError) as error:
             if file is not None and file.failure:
                 raise file.failure from error
@@ -125,6 +127,11 @@ def open_remote(
             reason = f"{without_keys(reason):.300}"
             hint = _hint(parts.scheme)
             raise DataError(f"{shown}: cannot be read as a raster ({reason}){hint}") from error
+
+
+def _size(path: Path) -> int | None:
+    """Return the bytes of a file; None for what is none, such as a part of another one."""
+    return path.stat().st_size if path.is_file() else None
 
 
 def _innermost(error: BaseException) -> BaseException:
@@ -157,8 +164,17 @@ def plan_cut(
 
     Raises:
         DataError: if the raster lies nowhere.
+        ConfigError: if its bands are of different types.
     """
-    grid = grid_of(Path(without_keys(raster.address)), source, crs=None, gsd_m=None)
+    shown = without_keys(raster.address)
+    if len(set(source.dtypes)) > 1:
+        raise ConfigError(
+            f"{shown}: bands of different types ({', '.join(source.dtypes)}), expected one"
+        )
+    try:
+        grid = grid_of(Path(shown), source, crs=None, gsd_m=None)
+    except DataError as error:  # A path has no two slashes beside each other.
+        raise DataError(str(error).replace(str(Path(shown)), shown)) from error
     window = _window(grid, area)
     if window is None:
         return None
@@ -207,6 +223,8 @@ def copy_part(path: Path, source: rasterio.DatasetReader, window: Window, origin
         target.update_tags(**tags_of(origin))
         target.colorinterp = source.colorinterp
         target.descriptions = source.descriptions
+        if ColorInterp.palette in source.colorinterp:
+            target.write_colormap(1, source.colormap(1))
         for row in rows:
             height = min(_STRIP_PX, window.height - row)
             there = RasterWindow(window.col, window.row + row, window.width, height)
@@ -234,10 +252,6 @@ def _read(
 
 
 def _profile(source: rasterio.DatasetReader, window: Window) -> dict[str, Any]:
-    if len(set(source.dtypes)) > 1:
-        raise ConfigError(
-            f"{source.name}: bands of different types ({', '.join(source.dtypes)}), expected one"
-        )
     own = Grid(CRS.from_wkt(source.crs.to_wkt()), source.transform, source.height, source.width)
     grid = own.crop(window.row, window.col, window.height, window.width)
     profile = new_profile(grid, count=source.count, dtype=source.dtypes[0])

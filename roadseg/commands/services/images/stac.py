@@ -38,7 +38,7 @@ def read_json_answer(answer: Answer) -> Json:
         BadAnswerError: if it is none.
     """
     try:
-        value = parse_json(answer.text)
+        value = parse_json(answer.text.removeprefix("\ufeff"))
     except ValueError as error:
         raise BadAnswerError(f"found {answer.what}, expected JSON") from error
     if not isinstance(value, dict):
@@ -112,7 +112,12 @@ def _search(address: str) -> str:
 
 def _in_box(address: str, area: Area) -> str:
     """Return an address with the box of an area."""
-    box = ",".join(f"{number:.7f}" for number in area.degrees.bounds)
+    # Over the date line a box goes from its west to an east with a smaller longitude.
+    sides = [each.degrees.bounds for each in area.sides()]
+    west, _, _, _ = sides[0]
+    _, _, east, _ = sides[-1]
+    _, south, _, north = area.degrees.bounds
+    box = ",".join(f"{number:.7f}" for number in (west, south, east, north))
     page = {} if "limit=" in address else {"limit": str(_PAGE)}
     return with_query(address, {"bbox": box} | page)
 
@@ -122,6 +127,8 @@ def _pages(address: str | None, client: Client) -> Iterator[tuple[str, Json]]:
     count, seen = 0, set[str]()
     while address is not None and address not in seen:
         seen.add(address)
+        if len(seen) > _MOST_ITEMS:
+            raise DataError(f"{without_keys(address)}: more than {_MOST_ITEMS} pages of items")
         page = client.get(address, read_json_answer)
         if not isinstance(page.get("features"), list):
             raise DataError(
@@ -139,7 +146,7 @@ def _pages(address: str | None, client: Client) -> Iterator[tuple[str, Json]]:
 
 
 def _of_page(address: str, page: Json) -> Iterator[tuple[str, Json]]:
-    yield from ((address, item) for item in page.get("features") or () if isinstance(item, dict))
+    yield from ((address, item) for item in _list(page.get("features")) if isinstance(item, dict))
 
 
 def _next(address: str, page: Json) -> str | None:
@@ -191,10 +198,7 @@ def _read_file(path: Path) -> Json:
 
 
 def _links(entity: Json) -> Sequence[Json]:
-    links = entity.get("links")
-    return (
-        [e for e in links if isinstance(e, dict) and "href" in e] if isinstance(links, list) else []
-    )
+    return [each for each in _list(entity.get("links")) if "href" in _object(each)]
 
 
 def _link(entity: Json, rel: str) -> Json | None:
@@ -215,14 +219,20 @@ def _raster(
     base: str, item: Json, client: Client, wanted: str | None, credits_of: dict[str, Credit]
 ) -> RemoteRaster:
     name = _asset(item, wanted)
-    href = str(item["assets"][name].get("href", ""))
+    href = str(item["assets"][name].get("href") or "")
     # A folder of files on this machine may be read like one on a server.
     address = (
         urljoin(base, href) if "://" in base or "://" in href else str(Path(base).parent / href)
     )
+    is_here = "://" not in address or urlsplit(address).scheme == "file"
+    if not href or (is_here and "://" in base):
+        raise DataError(
+            f"item {item.get('id')}: its asset {name} is at {href!r}, expected an address on a "
+            "server or in a bucket"
+        )
     return RemoteRaster(
         address=address,
-        name=slug(str(item.get("id", ""))) or "item",
+        name=slug(str(item.get("id") or "")) or "item",
         service="STAC",
         layer=name,
         credit=_credit(base, item, client, credits_of),
@@ -232,7 +242,7 @@ def _raster(
 def _asset(item: Json, wanted: str | None) -> str:
     """Return the name of the asset of an item that is the image."""
     assets: dict[str, Json] = {
-        k: v for k, v in (item.get("assets") or {}).items() if isinstance(v, dict)
+        k: v for k, v in _object(item.get("assets")).items() if isinstance(v, dict)
     }
     if wanted is not None:
         if wanted not in assets:
@@ -242,7 +252,7 @@ def _asset(item: Json, wanted: str | None) -> str:
         return wanted
     images: dict[str, Json] = {name: asset for name, asset in assets.items() if _is_image(asset)}
     for main in _MAIN:
-        of = [n for n, a in images.items() if n == main or main in (a.get("roles") or ())]
+        of = [n for n, a in images.items() if n == main or main in _list(a.get("roles"))]
         if len(of) == 1:
             return of[0]
     if len(images) == 1:
@@ -261,7 +271,7 @@ def _is_image(asset: Json) -> bool:
 
 def _credit(base: str, item: Json, client: Client, known: dict[str, Credit]) -> Credit:
     """Return what an item, or its collection, says of its images."""
-    properties = item.get("properties") or {}
+    properties = _object(item.get("properties"))
     own = _terms(properties)
     link = _link(item, "collection")
     if not (own.attribution and own.licence) and link and "://" in base:
@@ -276,10 +286,17 @@ def _credit(base: str, item: Json, client: Client, known: dict[str, Credit]) -> 
 
 
 def _terms(entity: Json) -> Credit:
-    providers = [each for each in entity.get("providers") or () if isinstance(each, dict)]
     owners = [
-        each.get("name")
-        for each in providers
-        if {"producer", "licensor"} & set(each.get("roles") or ("producer",))
+        str(each.get("name") or "")
+        for each in map(_object, _list(entity.get("providers")))
+        if {"producer", "licensor"} & set(map(str, _list(each.get("roles")) or ("producer",)))
     ]
     return Credit(joined_texts(owners), plain(str(entity.get("license") or "")))
+
+
+def _object(value: object) -> Json:
+    return value if isinstance(value, dict) else {}
+
+
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []

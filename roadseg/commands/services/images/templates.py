@@ -14,7 +14,7 @@ _KNOWN = {"z", "zoom", "x", "y", "-y", "q", "s", "switch", "env"}
 
 def is_template(source: str) -> bool:
     """Return whether an address has places for tiles."""
-    return bool({name for name, _ in _PLACE.findall(source)} & {"x", "y", "-y", "q"})
+    return bool({name.lower() for name, _ in _PLACE.findall(source)} & {"x", "y", "-y", "q"})
 
 
 def check_template(source: str) -> None:
@@ -24,6 +24,8 @@ def check_template(source: str) -> None:
         ConfigError: if it lacks a place, or has an unknown one.
     """
     names = {name for name, _ in _PLACE.findall(source)}
+    if "${" in source:
+        raise ConfigError(f"{source:.200}: write {{z}}, {{x}} and {{y}} without the dollar signs")
     if unknown := sorted(names - _KNOWN):
         raise ConfigError(
             f"{source:.200}: {{{unknown[0]}}} is unknown; expected {{z}}, {{x}}, {{y}} or {{-y}}, "

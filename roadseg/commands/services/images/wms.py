@@ -1,5 +1,7 @@
 """WMS: the layers of a Web Map Service, which draws any box."""
 
+from urllib.parse import urljoin
+
 from pyproj import CRS
 from pyproj.exceptions import CRSError
 
@@ -118,7 +120,7 @@ def _question(root: Element, address: str) -> dict[str, str]:
         )
     own = {name: value for name, value in query_of(address).items() if name not in _ASKED}
     return own | {
-        "": link_of(get) or address,
+        "": urljoin(address, link_of(get)),
         "service": "WMS",
         "request": "GetMap",
         "version": "1.3.0" if root.get("version", "") >= "1.3" else "1.1.1",

@@ -1,7 +1,8 @@
 """WMTS: the layers and tile matrices of a Web Map Tile Service."""
 
+import math
 from collections.abc import Iterator
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, urljoin, urlsplit
 
 from pyproj import CRS
 from pyproj.exceptions import CRSError
@@ -86,23 +87,42 @@ def _levels(matrices: Element) -> Iterator[Level]:
         crs = WEB_MERCATOR if text.rpartition(":")[2] in _MERCATORS else CRS.from_user_input(text)
     except CRSError:
         return
-    is_degrees = crs.is_geographic
-    unit_m = _METRES_PER_DEGREE if is_degrees else crs.axis_info[0].unit_conversion_factor
-    found = matrices.findall("TileMatrix")
-    for each in sorted(found, key=lambda one: -float(text_of(one, "ScaleDenominator"))):
-        corner = [float(number) for number in text_of(each, "TopLeftCorner").split()]
-        # Names of the form urn:... have the axes in the order of the CRS, often north first.
-        is_swapped = crs.axis_info[0].direction == "north" and "urn:" in text
-        left, top = reversed(corner) if is_swapped else corner
-        yield Level(
-            text_of(each, "Identifier"),
-            crs,
-            left,
-            top,
-            float(text_of(each, "ScaleDenominator")) * _PIXEL_M / unit_m,
-            (int(text_of(each, "TileHeight")), int(text_of(each, "TileWidth"))),
-            (int(text_of(each, "MatrixHeight")), int(text_of(each, "MatrixWidth"))),
+    if not (crs.is_projected or crs.is_geographic):
+        return
+    # Names of the form urn:... have the axes in the order of the CRS, often north first.
+    is_swapped = crs.axis_info[0].direction == "north" and "urn:" in text
+    levels = [_level(each, crs, is_swapped=is_swapped) for each in matrices.findall("TileMatrix")]
+    yield from sorted(levels, key=lambda level: -level.pixel)
+
+
+def _level(matrix: Element, crs: CRS, *, is_swapped: bool) -> Level:
+    """Return the level of a matrix of tiles.
+
+    Raises:
+        DataError: if the matrix lacks a number, or has one that cannot be.
+    """
+    name = text_of(matrix, "Identifier")
+    unit_m = _METRES_PER_DEGREE if crs.is_geographic else crs.axis_info[0].unit_conversion_factor
+    corner = text_of(matrix, "TopLeftCorner").replace(",", " ").split()
+    try:
+        left, top = map(float, reversed(corner) if is_swapped else corner)
+        scale = float(text_of(matrix, "ScaleDenominator"))
+        high, wide, rows, cols = (
+            int(text_of(matrix, side))
+            for side in ("TileHeight", "TileWidth", "MatrixHeight", "MatrixWidth")
         )
+    except ValueError as error:
+        raise DataError(
+            f"level {name} of the WMTS: a number is missing or none ({error})"
+        ) from error
+    numbers = (scale, high, wide, rows, cols)
+    if not (math.isfinite(left + top + scale) and min(numbers) > 0):
+        raise DataError(
+            f"level {name} of the WMTS: found a scale of {scale:g} and {rows} x {cols} tiles of "
+            f"{high} x {wide} pixels, expected numbers above 0"
+        )
+    pixel = scale * _PIXEL_M / unit_m
+    return Level(name, crs, left, top, pixel, (high, wide), (rows, cols))
 
 
 def _template(root: Element, layer: Element, address: str) -> dict[str, str]:
@@ -113,9 +133,9 @@ def _template(root: Element, layer: Element, address: str) -> dict[str, str]:
     )
     formats = [(each.text or "").strip() for each in layer.findall("Format")]
     resources = {
-        each.get("format", ""): each.get("template", "")
+        each.get("format", ""): urljoin(address, each.get("template", ""))
         for each in layer.findall("ResourceURL")
-        if each.get("resourceType") == "tile"
+        if each.get("resourceType") == "tile" and each.get("template")
     }
     offered = [*resources] or formats
     form = next((each for each in _FORMATS if each in offered), "")

@@ -93,6 +93,11 @@ def test_tiles_of_areas_side_by_side_are_the_same():
     assert set(plans[0].places()) & set(plans[1].places())
 
 
+def test_an_image_that_is_too_wide_for_strips_is_refused():
+    with pytest.raises(ConfigError, match=r"is 524,288 pixels wide, more than .* 250,000 pixels"):
+        plan_tiles(xyz_level(11), read_area("-180,10,180,10.01"))
+
+
 @pytest.mark.parametrize(
     ("zoom", "message"), [(None, "choose the size"), (40, "no such level; it has 0, 1, 2")]
 )

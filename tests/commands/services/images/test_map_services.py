@@ -1,6 +1,7 @@
 """WMTS and WMS: capabilities choose layer, level and terms."""
 
 import json
+import re
 
 import pytest
 
@@ -94,6 +95,56 @@ def test_an_exception_of_a_wms_is_told_by_its_words(served, fetch):
     served.fail("GetMap", lambda h: h.give(200, text, XML))
     with pytest.raises(DataError, match="no such layer"):
         fetch("/ows", gsd_m=1)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (rb"<TopLeftCorner>[^<]*", b"<TopLeftCorner>1", "level 15 of the WMTS: a number is mis"),
+        (rb"<ScaleDenominator>[^<]*", b"<ScaleDenominator>0", "found a scale of 0"),
+        (rb"<ScaleDenominator>[^<]*", b"<ScaleDenominator>nan", "found a scale of nan"),
+        (rb"<MatrixWidth>[^<]*", b"<MatrixWidth>0", "x 0 tiles of 256 x 256 pixels"),
+        (rb"EPSG::3857", b"EPSG::5703", "no set of tiles in a known coordinate system"),
+        (rb'"1.0"', b'"1.0" encoding="none"', "expected capabilities in XML"),
+    ],
+)
+def test_a_wmts_whose_levels_cannot_be_is_told(world, maps, fetch, old, new, message):  # noqa: PLR0917 - fixtures
+    world.put("/odd.xml", re.sub(old, new, maps.wmts_capabilities(world.address)), "text/xml")
+    with pytest.raises(DataError, match=message):
+        fetch("/odd.xml", layer="ortho", zoom=16)
+
+
+def test_addresses_in_capabilities_may_be_relative(world, maps, fetch, off):
+    near = world.address.encode()
+    world.put("/wmts.xml", maps.wmts_capabilities(world.address).replace(near, b""), "text/xml")
+    world.put("/wms.xml", maps.wms_capabilities(world.address).replace(near, b""), "text/xml")
+    (tiles,) = fetch("/wmts.xml", layer="ortho", zoom=16).images
+    (drawn,) = fetch("/wms.xml", gsd_m=1).images
+    assert (off(tiles.image), off(drawn.image)) == (0, 0)
+
+
+def test_levels_with_numbers_are_not_counted(fetch):
+    with pytest.raises(ConfigError, match="--zoom 1: the service has no such level; it has 14, 15"):
+        fetch("/wmts", layer="ortho", zoom=1)
+
+
+def test_a_level_that_is_not_as_fine_as_wanted_is_told(fetch, caplog):
+    fetch("/wmts", layer="ortho", gsd_m=0.1)
+    assert "the finest level of the service has pixels of 1.5" in caplog.text
+
+
+def test_a_pole_has_no_map_in_web_mercator(fetch):
+    with pytest.raises(DataError, match="outside of what the coordinate system of the service"):
+        fetch("/ows", gsd_m=1, area="0,89.999,1,90")
+
+
+def test_tiles_cannot_ask_for_keys(world, maps, fetch, monkeypatch):
+    monkeypatch.setenv("OTHER_KEY", "abcdefgh")
+    lies = maps.wmts_capabilities(world.address).replace(b".png", b".png?a={env:OTHER_KEY}")
+    world.put("/odd.xml", lies, "text/xml")
+    with pytest.raises(DataError, match=r"asks for \{env:OTHER_KEY\}"):
+        fetch("/odd.xml", layer="ortho", zoom=16)
+    assert "abcdefgh" not in "".join(world.asked)
 
 
 @pytest.mark.parametrize(

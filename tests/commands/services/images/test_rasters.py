@@ -9,6 +9,7 @@ import urllib3
 from affine import Affine
 from rasterio.enums import ColorInterp
 
+from roadseg.commands.services.images import stac
 from roadseg.errors import DataError
 
 SIDE = 1500
@@ -103,6 +104,30 @@ def test_an_alpha_band_and_a_mask_stay(world, fetch, write_raster):
         assert source.colorinterp[3] == ColorInterp.alpha
 
 
+def test_a_palette_stays(world, fetch, cog, tmp_path):
+    colours = {number: (number, 0, 255 - number, 255) for number in range(256)}
+    with rasterio.open(tmp_path / "source.tif") as source:
+        profile = source.profile | {"driver": "GTiff", "count": 1, "photometric": "palette"}
+        band = source.read(1)
+    profile.pop("interleave")
+    with rasterio.open(tmp_path / "palette.tif", "w", **profile) as target:
+        target.write(band, 1)
+        target.write_colormap(1, colours)
+    world.put("/d/palette.tif", (tmp_path / "palette.tif").read_bytes(), "image/tiff")
+    (image,) = fetch("/d/palette.tif").images
+    with rasterio.open(image.image) as copy:
+        assert copy.colormap(1) == colours
+    assert len(cog)
+
+
+@pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning")
+def test_a_raster_that_cannot_be_used_is_told_by_its_address(world, fetch, write_raster):
+    path = write_raster(bands=1, crs=None, transform=Affine.identity())
+    world.put("/d/nowhere.tif", path.read_bytes(), "image/tiff")
+    with pytest.raises(DataError, match=rf"^{world.address}/d/nowhere\.tif: no georeference found"):
+        fetch("/d/nowhere.tif")
+
+
 def test_a_raster_elsewhere_is_told(fetch):
     with pytest.raises(DataError, match="lies outside of 1,1,2,2"):
         fetch("/d/a.tif", area="1,1,2,2")
@@ -128,7 +153,11 @@ def test_a_server_that_fails_in_the_middle_is_told(served, fetch, tmp_path, monk
 
 @pytest.mark.parametrize(
     ("body", "message"),
-    [(b"<html>Hello</html>", 'begins "Hello", expected a raster'), (b"II*\0oh", "cannot be read")],
+    [
+        (b"<html>Hello</html>", 'begins "Hello", expected a raster'),
+        (b"II*\0oh", "cannot be read"),
+        (b"", "found an empty answer, expected a raster"),
+    ],
 )
 def test_what_is_no_raster_is_told(world, fetch, body, message):
     world.put("/b.tif", body, "text/html" if b"html" in body else "image/tiff")
@@ -164,6 +193,47 @@ def test_an_item_in_a_file_is_read(catalogue, fetch, tmp_path, monkeypatch):
     assert names(fetch("item.json")) == ["d"]
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"properties": ["a"]},
+        {"links": "a", "properties": {"providers": [{"name": None, "roles": 5}], "license": 5}},
+        {"id": None, "links": [{"rel": "collection"}]},
+    ],
+)
+def test_what_an_item_says_wrong_of_itself_is_left_out(catalogue, fetch, change):
+    catalogue.put("/item.json", item("c") | change)
+    assert len(fetch("/item.json").images) == 1
+
+
+def test_json_may_begin_with_a_byte_order_mark(catalogue, fetch):
+    catalogue.put("/item.json", b"\xef\xbb\xbf" + json.dumps(item("c")).encode())
+    assert names(fetch("/item.json")) == ["c"]
+
+
+def test_a_raster_on_this_machine_may_be_named_by_its_address(fetch, cog, tmp_path):
+    (tmp_path / "here.tif").write_bytes(cog)
+    assert names(fetch((tmp_path / "here.tif").as_uri())) == ["here"]
+
+
+def test_pages_without_end_are_told(catalogue, fetch, monkeypatch):
+    monkeypatch.setattr(stac, "_MOST_ITEMS", 20)
+
+    def more(handler):
+        links = [{"rel": "next", "href": handler.path + "x"}]
+        handler.give(200, json.dumps({"features": [], "links": links}).encode())
+
+    catalogue.fail("/search", more)
+    with pytest.raises(DataError, match="more than 20 pages"):
+        fetch(f"stac:{catalogue.address}/search")
+
+
+def test_a_search_over_the_date_line_has_a_box_from_west_to_east(catalogue, fetch):
+    with pytest.raises(DataError, match="found no item"):
+        fetch(f"stac:{catalogue.address}/search", area="179,10,-179,11")
+    assert "bbox=179.0000000,10.0000000,-179.0000000,11.0000000" in catalogue.asked[0]
+
+
 @pytest.mark.usefixtures("catalogue")
 def test_licence_and_date_of_an_item_are_kept(fetch):
     (image,) = fetch("/item.json").images
@@ -191,6 +261,18 @@ def test_licence_and_date_of_an_item_are_kept(fetch):
         (lambda i: i.update(geometry={"type": "Point", "coordinates": [0, 0]}), None, "no item"),
         (lambda i: i.update(geometry={"type": "Blob"}), None, "geometry cannot be read"),
         (lambda i: i.update(type="Catalog"), None, "found JSON of type Catalog"),
+        (lambda i: i.update(assets=["a"]), None, "has 0 images, name one with --asset: none"),
+        (lambda i: i["assets"]["nir"].pop("href"), "nir", "its asset nir is at '', expected"),
+        (
+            lambda i: i["assets"]["nir"].update(href="file:///etc/passwd"),
+            "nir",
+            "at 'file:///etc/passwd', expected an address on a server",
+        ),
+        (
+            lambda i: i["assets"]["nir"].update(href="a.tif?k={env:HOME}"),
+            "nir",
+            "asks for {env:HOME}, which is not in the address that you gave",
+        ),
     ],
 )
 def test_an_item_that_cannot_be_used_is_told(catalogue, fetch, change, asset, message):

@@ -1,0 +1,45 @@
+"""Groups: rows that belong together because they are linked, nearest, or follow each other."""
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from roadseg.arrays import Array, Bools, Floats, Ints
+
+
+def linked(pairs: Ints, *, nodes: int) -> Ints:
+    """Number the groups of nodes that are linked, directly or by way of others.
+
+    Args:
+        pairs: shape (m, 2), indices of nodes that belong together.
+        nodes: how many there are.
+
+    Returns:
+        Group of each node, shape (nodes,), from 0 in the order of the first node of each.
+    """
+    links = coo_array((np.ones(len(pairs), dtype=np.int8), tuple(pairs.T)), shape=(nodes, nodes))
+    return np.asarray(connected_components(links, directed=False)[1], dtype=np.int64)
+
+
+def first_come(pairs: Ints) -> Ints:
+    """Return the rows of pairs, shape (k, 2), of which no member is in an earlier one of these."""
+    taken, rows = set[int](), []
+    for row, pair in enumerate(pairs.tolist()):
+        if taken.isdisjoint(pair):
+            taken.update(pair)
+            rows.append(row)
+    return np.array(rows, dtype=np.int64)
+
+
+def begin_runs(*columns: Array) -> Bools:
+    """Return which rows differ from the row before in one of the columns; the first one does."""
+    begins = np.ones(len(columns[0]), dtype=bool)
+    begins[1:] = np.any([column[1:] != column[:-1] for column in columns], axis=0)
+    return begins
+
+
+def group_means(places: NDArray[np.floating], group: Ints) -> Floats:
+    """Return the mean of the places, shape (k, 2), of each group, numbered from 0."""
+    sums = np.column_stack([np.bincount(group, weights=axis) for axis in places.T])
+    return sums / np.bincount(group)[:, None]
