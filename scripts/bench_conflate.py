@@ -40,7 +40,6 @@ from roadseg.roads.formats.pairing import RoadSource
 from roadseg.roads.graph.road_graph import RoadGraph, graph_from_lines
 from roadseg.roads.metrics.apls import apls
 
-PIXEL_M = 1.0
 JUNCTION = 3  # Ends of edges.
 BACK_M = (5.0, 10.0, 15.0)
 SAME_M = 0.01
@@ -55,7 +54,7 @@ def main():
     folder = options.folder
     folder.mkdir(parents=True, exist_ok=True)
     features = read(options.osm, options.window)
-    kept = [each for row, each in enumerate(features) if row % options.every]
+    kept = [each for row, each in enumerate(features) if row % options.every != options.first]
     write_osm(folder / "whole.osm.pbf", features)
     write_osm(folder / "less.osm.pbf", kept)
     lines = np.array([shapely.LineString(f["geometry"]["coordinates"]) for f in features])
@@ -65,7 +64,7 @@ def main():
     lines = reproject(lines, DEGREES, crs)
     mask = folder / "mask.tif"
     if not mask.exists():
-        burn(mask, lines, features, crs)
+        burn(mask, lines, features, crs, options.pixel)
     if not (folder / "graph" / "mask.gpkg").exists():
         run("graph", "--output", folder / "graph", mask)
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -75,7 +74,7 @@ def main():
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu_s = after.ru_utime + after.ru_stime - usage.ru_utime - usage.ru_stime
     whole = graph_from_lines(lines, crs)
-    is_kept = np.arange(len(lines)) % options.every > 0
+    is_kept = np.arange(len(lines)) % options.every != options.first
     less = graph_from_lines(lines[is_kept], crs)
     merged = place(output / "merged.gpkg", crs)
     report(whole, less, merged, place(folder / "graph" / "mask.gpkg", crs))
@@ -89,6 +88,8 @@ def parse():
     parser.add_argument("osm", type=Path)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--every", type=int, default=20, help="take out every n-th way")
+    parser.add_argument("--first", type=int, default=0, help="row of the first way taken out")
+    parser.add_argument("--pixel", type=float, default=1.0, help="side of a pixel, metres")
     parser.add_argument("--window", help="LON,LAT,KM: middle and side of a square")
     return parser.parse_args()
 
@@ -145,7 +146,7 @@ def write_osm(path, features):
             )
 
 
-def burn(path, lines, features, crs):
+def burn(path, lines, features, crs, pixel_m):
     """Burn all roads but tunnels, strip by strip."""
     tags = [each["properties"] for each in features]
     seen = np.array([each.get("tunnel", "") in NO_TUNNEL for each in tags])
@@ -154,21 +155,21 @@ def burn(path, lines, features, crs):
     widths *= np.where([each.get("oneway") == "yes" for each in tags], ONE_WAY, 1)
     areas = shapely.buffer(lines[seen], widths[seen] / 2)
     west, south, east, north = shapely.total_bounds(shapely.buffer(areas, 20))
-    width, height = (int(side / PIXEL_M) + 1 for side in (east - west, north - south))
+    width, height = (int(side / pixel_m) + 1 for side in (east - west, north - south))
     profile = {
         "driver": "GTiff", "dtype": "uint8", "count": 1, "width": width, "height": height,
-        "crs": crs.to_wkt(), "transform": Affine(PIXEL_M, 0, west, 0, -PIXEL_M, north),
+        "crs": crs.to_wkt(), "transform": Affine(pixel_m, 0, west, 0, -pixel_m, north),
         "tiled": True, "compress": "deflate",
     }  # fmt: skip
     tree = shapely.STRtree(areas)
     with rasterio.open(path, "w", **profile) as file:
         for top in range(0, height, STRIP_PX):
             rows = min(STRIP_PX, height - top)
-            box = shapely.box(west, north - (top + rows) * PIXEL_M, east, north - top * PIXEL_M)
+            box = shapely.box(west, north - (top + rows) * pixel_m, east, north - top * pixel_m)
             here = areas[tree.query(box)]
             strip = np.zeros((rows, width), np.uint8)
             if len(here):
-                transform = Affine(PIXEL_M, 0, west, 0, -PIXEL_M, north - top * PIXEL_M)
+                transform = Affine(pixel_m, 0, west, 0, -pixel_m, north - top * pixel_m)
                 strip = rasterize(here, strip.shape, transform=transform, default_value=255)
             file.write(strip.astype(np.uint8), 1, window=((top, top + rows), (0, width)))
 

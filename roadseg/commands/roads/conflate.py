@@ -199,7 +199,8 @@ def read_map(path: Path, predicted: DrawnRoads) -> MapRoads:
     if not path.name.lower().endswith(OSM_SUFFIXES):
         return MapRoads(read_one_place(path), None)
     if not path.is_file():
-        raise DataError(f"{path} does not exist; expected a file of OpenStreetMap data")
+        found = "is a folder" if path.is_dir() else "does not exist"
+        raise DataError(f"{path} {found}; expected a file of OpenStreetMap data")
     box = _box(predicted)
     osm = read_osm_map(path, box)
     if len(osm.way_id) == 0:

@@ -118,7 +118,8 @@ def audited_ways(source: str, crs: CRS, geometries: Lines, columns: Columns) -> 
             f"{source}: none of its {len(geometries)} features is a road for cars{reasons}; use "
             "a map with roads as lines"
         )
-    ids = _texts(columns, _IDS)[feature]
+    count = len(geometries)
+    ids = _texts(columns, _IDS, count)[feature]
     if not (ids != "").any():
         logger.warning(
             "%s: its ways have no ids (none of %s); they are numbered from 1 in the order of the "
@@ -131,16 +132,15 @@ def audited_ways(source: str, crs: CRS, geometries: Lines, columns: Columns) -> 
         lines=cleaned.shapes[reason == ""],
         columns={key: column[feature] for key, column in columns.items()},
         ids=np.where(ids == "", (feature + 1).astype(str), ids),
-        names=_texts(columns, _NAMES)[feature],
-        classes=_texts(columns, (*highway_keys(columns), "highway", "class"))[feature],
+        names=_texts(columns, _NAMES, count)[feature],
+        classes=_texts(columns, (*highway_keys(columns), "highway", "class"), count)[feature],
         left_out=left_out,
     )
 
 
-def _texts(columns: Columns, keys: Collection[str]) -> Texts:
-    """Return the first of some attributes that each feature has, as text; "" for none."""
-    size = len(next(iter(columns.values()), []))
-    texts = np.full(size, "", dtype=object)
+def _texts(columns: Columns, keys: Collection[str], count: int) -> Texts:
+    """Return the first of some attributes that each of `count` features has; "" for none."""
+    texts = np.full(count, "", dtype=object)
     by_small = {key.lower(): column for key, column in columns.items()}
     for column in (by_small[key] for key in dict.fromkeys(keys) if key in by_small):
         own = [text(value) for value in column.tolist()]

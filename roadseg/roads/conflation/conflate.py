@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roadseg.arrays import Bools, Floats, Ints
+from roadseg.roads.conflation.acute_ends import draw_acute_ends
 from roadseg.roads.conflation.grown_map import grown, joined, with_insertions
 from roadseg.roads.conflation.hidden_parts import (
     DETOUR,
@@ -16,9 +17,9 @@ from roadseg.roads.conflation.hidden_parts import (
 )
 from roadseg.roads.conflation.joining import (
     Joints,
-    crossings,
     draw_to_joints,
     find_joints,
+    meetings,
     trim_ends,
 )
 from roadseg.roads.conflation.map_ways import MapWays
@@ -49,11 +50,13 @@ def find_new_roads(
     2. Parts whose confidence is below `min_confidence` are left out; so are connected parts that
        are shorter than `min_length_m`, unless they join two places of the map that its ways join
        by a detour of three times their length or not at all.
-    3. Ends are drawn to the ways of the map (`find_joints`).
+    3. Ends are drawn to the ways of the map (`find_joints`), and straight to them where they leave
+       these at a small angle (`draw_acute_ends`).
     4. A road has to be checked if it comes near an obstacle, may lie on another level than a way
        that it meets, is mostly a link across a gap, or is not connected with the map by roads
        that need no check.
-    5. Where the others end or cross, ways of the map get a node, unless they have one there.
+    5. Where the others end or cross, ways of the map get a node, unless they have one there. Where
+       they pass a dead end of the map, they get its node.
     6. To the map with these roads, short parts are added that the tolerance hides
        (`find_hidden_parts`), unless they would have to be checked.
     7. All this is repeated until nothing more is added, as new roads can be what others reach.
@@ -103,6 +106,7 @@ class _Search:
         long = _are_long(parts, joints, ways, options.min_length_m)
         parts, joints = parts.take(long), joints.of(parts.graph.ends[long])
         left_out_m = missing_m - float(parts.missing_m.sum())
+        parts, joints = draw_acute_ends(parts, joints, ways, self._predicted)
         return self._drawn(parts, joints, ways, left_out_m=left_out_m, is_hidden=False)
 
     def hidden(self, ways: MapWays) -> NewRoads:
@@ -134,7 +138,7 @@ class _Search:
         for row in np.flatnonzero(_are_unseen(parts)).tolist():
             reasons[row].add("no image shows it")
         reason = np.array([", ".join(sorted(each)) for each in reasons], dtype=object)
-        crossed = crossings(lines, ways, clear_m=VERTEX_M)
+        crossed = meetings(lines, ways, clear_m=VERTEX_M)
         touches = np.asarray((way >= 0).any(axis=1))
         touches[crossed[0]] = True
         is_alone = (reason == "") & ~_are_connected(graph, reason == "", touches)

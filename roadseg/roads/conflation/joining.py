@@ -15,6 +15,7 @@ from roadseg.roads.tracing.dead_ends import are_lone, cosine, headings
 _LEAST_COS = np.cos(np.radians(60))  # A link turns off the heading of a dead end by this at most.
 _TURN_COST = 2.0  # A link counts as so much longer for turning; straight on it counts as it is.
 _OWN, _OWN_LONE = 0.75, 0.4  # A link is at most so long as a part of the road that it continues.
+_PASS_M = 2.0  # Metres; a road that passes a dead end so near to it meets it.
 _CLEAR_M = 0.05  # Metres from its ends from which on a link meets no other way.
 _KINK_M = 1.0  # Metres; vertices so near to a new end of a road are left out.
 
@@ -134,8 +135,8 @@ def trim_ends(
     return trimmed, way, along
 
 
-def crossings(lines: Lines, ways: MapWays, *, clear_m: float) -> tuple[Ints, Floats, Ints, Floats]:
-    """Find the places at which new roads cross ways of a map.
+def meetings(lines: Lines, ways: MapWays, *, clear_m: float) -> tuple[Ints, Floats, Ints, Floats]:
+    """Find the places at which new roads cross ways of a map, or pass dead ends of ways for cars.
 
     Args:
         lines: new roads.
@@ -146,16 +147,29 @@ def crossings(lines: Lines, ways: MapWays, *, clear_m: float) -> tuple[Ints, Flo
         The row of the new road and the distance along it, the row of the way and the distance along
         that, each of shape (c,).
     """
+    found = zip(_crossings(lines, ways), _passed_ends(lines, ways), strict=True)
+    line, points, way, there = map(np.concatenate, found)
+    along = shapely.line_locate_point(lines[line], points)
+    inside = np.minimum(along, shapely.length(lines[line]) - along) > clear_m
+    return line[inside], along[inside], way[inside], there[inside]
+
+
+def _crossings(lines: Lines, ways: MapWays) -> tuple[Ints, Lines, Ints, Floats]:
+    """Return where lines cross ways: line, place, way, and distance along the way."""
     level = np.flatnonzero(~ways.is_apart)
     line, hit = shapely.STRtree(ways.lines[level]).query(lines, predicate="intersects")
     met = shapely.intersection(lines[line], ways.lines[level[hit]])
     xy, at = shapely.get_coordinates(met, return_index=True)
-    points = shapely.points(xy)
-    line, way = line[at], level[hit[at]]
-    along = shapely.line_locate_point(lines[line], points)
-    inside = np.minimum(along, shapely.length(lines[line]) - along) > clear_m
-    there = shapely.line_locate_point(ways.lines[way], points)
-    return line[inside], along[inside], way[inside], there[inside]
+    points, way = np.asarray(shapely.points(xy)), level[hit[at]]
+    return line[at], points, way, np.asarray(shapely.line_locate_point(ways.lines[way], points))
+
+
+def _passed_ends(lines: Lines, ways: MapWays) -> tuple[Ints, Lines, Ints, Floats]:
+    """Return which lines pass dead ends of ways: line, place, way, and distance along the way."""
+    way, side = np.nonzero(ways.is_dead_end & ways.is_open[:, np.newaxis])
+    places = np.asarray(shapely.get_point(ways.lines[way], np.where(side == 0, 0, -1)))
+    end, line = shapely.STRtree(lines).query(places, predicate="dwithin", distance=_PASS_M)
+    return line, places[end], way[end], shapely.length(ways.lines[way[end]]) * side[end]
 
 
 def _nearest(places: Floats, reach: Floats, lines: Lines, chosen: Ints) -> Ints:

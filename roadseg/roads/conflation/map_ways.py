@@ -71,6 +71,12 @@ class MapWays:
         return is_junction
 
     @cached_property
+    def is_dead_end(self) -> Bools:
+        """Whether each way begins, and ends, where no other goes on, shape (w, 2)."""
+        ends = np.column_stack([self.node[self.first[:-1]], self.node[self.first[1:] - 1]])
+        return np.asarray((np.bincount(self.node, minlength=1) == 1)[ends])
+
+    @cached_property
     def tree(self) -> shapely.STRtree:
         """Spatial index of the ways."""
         return shapely.STRtree(self.lines)
@@ -80,9 +86,7 @@ class MapWays:
 
         At most 0.49 of the length of a way is cut at each of its ends.
         """
-        is_used_once = np.bincount(self.node, minlength=1) == 1
-        ends = np.column_stack([self.node[self.first[:-1]], self.node[self.first[1:] - 1]])
-        is_dead = is_used_once[ends]
+        is_dead = self.is_dead_end
         length = np.asarray(shapely.length(self.lines))
         cut = np.minimum(cut_m, _MOST_CUT * length)
         lines = self.lines.copy()

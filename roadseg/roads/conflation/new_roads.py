@@ -82,7 +82,7 @@ class DrawnParts:
         lines: shape (m,), as they are drawn.
         way: shape (m, 2), the ways to which their ends are joined, -1 for none.
         along_m: shape (m, 2), how far along these.
-        crossed: where they cross ways, see `crossings`.
+        crossed: where they meet ways, see `meetings`.
         reason: shape (m,), why each has to be checked.
         is_linked: shape (m,), those with a link across a gap.
         is_hidden: shape (m,), short roads that the roads around them hide.

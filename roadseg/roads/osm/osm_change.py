@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from osmium import SimpleWriter
     from osmium.osm import Node, Way
 
+_LOWEST_ID = -(2**62)  # Ids have 63 bits; new ones need room below.
 _HEAD = '<?xml version="1.0" encoding="UTF-8"?>\n'
 
 
@@ -113,9 +114,15 @@ def osm_change(osm_map: OsmMap, roads: NewRoads, tags: list[dict[str, str]]) -> 
         tags: of each road.
 
     Raises:
-        DataError: if a way that gets nodes has no version, or would have too many nodes.
+        DataError: if a way that gets nodes has no version, or would have too many nodes, or an id
+            of the map is too low.
     """
     lowest = min(_lowest_id(osm_map.path, kind) for kind in ("NODE", "WAY"))
+    if lowest < _LOWEST_ID:
+        raise DataError(
+            f"{osm_map.path}: contains the id {lowest}, expected none below {_LOWEST_ID}, as new "
+            "objects get lower ones; renumber the map with osmium renumber"
+        )
     change = OsmChange(osm_map, roads, tags, np.unique(osm_map.refs), lowest - 1)
     for row, nodes in change.changed_ways.items():
         way = int(osm_map.way_id[row])

@@ -84,7 +84,7 @@ class OsmMap:
         places: shape (k, 2), longitude and latitude of these, in units of 1e-7 degrees.
         tags: of each way.
         obstacles: railways, runways, waterways and buildings.
-        extent: box around the first nodes of all ways of the file; None if there are none.
+        extent: box around the first nodes of all roads of the file; None if there are none.
     """
 
     path: Path
@@ -145,7 +145,9 @@ def osm_errors(path: Path) -> Iterator[None]:
     """
     try:
         yield
-    except RuntimeError as error:
+    except DataError:
+        raise
+    except (RuntimeError, ValueError, osmium().InvalidLocationError) as error:
         raise DataError(
             f"{path}: cannot be read as OpenStreetMap data ({one_line(error):.200}); expected a "
             "complete PBF or XML file; download it again"
@@ -205,6 +207,8 @@ class _MapReader:
                     f"{path}: contains ways without ids, expected OpenStreetMap data with ids; "
                     "convert it to a GeoPackage to merge roads without changing OpenStreetMap"
                 )
+            if way.deleted:
+                continue
             nodes = [(node.ref, *_place(node, new)) for node in way.nodes]
             if not nodes or any(x == _NOWHERE for _, x, _ in nodes):
                 self.incomplete += 1
@@ -212,26 +216,32 @@ class _MapReader:
                 self._add(way, nodes)
 
     def _add(self, way: "Way", nodes: list[tuple[int, int, int]]) -> None:
-        _, x, y = nodes[0]
-        self._low = min(self._low[0], x), min(self._low[1], y)
-        self._high = max(self._high[0], x), max(self._high[1], y)
+        tags = dict(way.tags)
+        is_road = _is_road(tags) and len(set(nodes)) > 1
+        if is_road:
+            _, x, y = nodes[0]
+            self._low = min(self._low[0], x), min(self._low[1], y)
+            self._high = max(self._high[0], x), max(self._high[1], y)
         west, south, east, north = self._box
         xs, ys = [node[1] for node in nodes], [node[2] for node in nodes]
         if max(xs) < west or min(xs) > east or max(ys) < south or min(ys) > north:
             return
-        tags = dict(way.tags)
         if kind := _obstacle(tags):
             self._obstacles.append((kind, nodes))
-        highway = tags.get("highway", "")
-        if highway in ("", *_NOT_THERE) or tags.get("area", "no") == "yes" or len(set(nodes)) < 2:  # noqa: PLR2004 - a line
-            return
-        self._ways.append((way.id, way.version, len(nodes)))
-        self._nodes.extend(nodes)
-        self._tags.append(tags)
+        if is_road:
+            self._ways.append((way.id, way.version, len(nodes)))
+            self._nodes.extend(nodes)
+            self._tags.append(tags)
 
     def result(self, path: Path) -> OsmMap:
         """Return what was read."""
         ways = np.array(self._ways, dtype=np.int64).reshape(-1, 3)
+        ids, counts = np.unique(ways[:, 0], return_counts=True)
+        if (counts > 1).any():
+            raise DataError(
+                f"{path}: contains way {ids[counts > 1][0]} several times, expected every way "
+                "once; take one state out of a history with osmium time-filter"
+            )
         nodes = np.array(self._nodes, dtype=np.int64).reshape(-1, 3)
         degrees = (np.array((*self._low, *self._high)) / UNITS_PER_DEGREE).tolist()
         extent: Box = (degrees[0], degrees[1], degrees[2], degrees[3])
@@ -280,6 +290,11 @@ def _place(node: "NodeRef", new: dict[int, tuple[int, int]]) -> tuple[int, int]:
     if node.ref < 0:
         return new.get(node.ref, (_NOWHERE, _NOWHERE))
     return (node.x, node.y) if node.location.valid() else (_NOWHERE, _NOWHERE)
+
+
+def _is_road(tags: dict[str, str]) -> bool:
+    """Return whether a way is a road or path that is there, and no area."""
+    return tags.get("highway", "") not in ("", *_NOT_THERE) and tags.get("area", "no") != "yes"
 
 
 def _obstacle(tags: dict[str, str]) -> str:

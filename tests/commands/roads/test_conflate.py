@@ -281,6 +281,66 @@ def test_a_map_without_ids_is_refused(tmp_path):
     assert "contains ways without ids" in text
 
 
+def edited(tmp_path, *changes):
+    """A map as XML in which words are replaced."""
+    path = write_map(tmp_path / "map.osm", STREET)
+    text = path.read_text()
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    path.write_text(text)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('<way id="10"', '<way id="abc"'),
+        ('<way id="10"', '<way id="9223372036854775807"'),
+        ('version="3"', 'version="-3"'),
+        ('v="Old"', f'v="{5000 * "x"}"'),
+        ('lat="49', 'lat="nan" not="49'),
+    ],
+)
+def test_a_map_that_osmium_refuses_is_named(tmp_path, old, new):
+    path = edited(tmp_path, (old, new))
+    text = refusal(tmp_path, write_roads(tmp_path / "new.gpkg", SIDE), path)
+    assert text.count("map.osm: cannot be read as OpenStreetMap data") == 1
+
+
+def test_a_map_with_a_way_twice_is_refused(tmp_path):
+    second = (
+        '<way id="10" version="4"><nd ref="10"/><nd ref="11"/><tag k="highway" v="road"/></way>'
+    )
+    path = edited(tmp_path, ("</way>", f"</way>{second}"))
+    text = refusal(tmp_path, write_roads(tmp_path / "new.gpkg", SIDE), path)
+    assert "contains way 10 several times" in text
+
+
+def test_deleted_ways_are_no_roads(tmp_path):
+    path = edited(tmp_path, ('<way id="10"', '<way visible="false" id="10"'))
+    text = refusal(tmp_path, write_roads(tmp_path / "new.gpkg", SIDE), path)
+    assert "contains no roads" in text
+
+
+def test_a_way_of_one_node_is_no_road(tmp_path):
+    path = edited(tmp_path, ('<nd ref="11"/>', ""), ('<nd ref="12"/>', ""))
+    text = refusal(tmp_path, write_roads(tmp_path / "new.gpkg", SIDE), path)
+    assert "contains no roads" in text
+
+
+def test_ids_that_leave_no_room_for_new_ones_are_refused(tmp_path):
+    path = edited(tmp_path, ('<way id="10"', '<way id="-9223372036854775807"'))
+    text = refusal(tmp_path, write_roads(tmp_path / "new.gpkg", SIDE), path)
+    assert "contains the id -9223372036854775807" in text
+
+
+def test_a_folder_is_no_map(tmp_path):
+    (tmp_path / "map.osm.pbf").mkdir()
+    text = refusal(tmp_path, write_roads(tmp_path / "n.gpkg", SIDE), tmp_path / "map.osm.pbf")
+    assert "map.osm.pbf is a folder" in text
+
+
 def test_a_map_without_versions_is_refused(tmp_path):
     path = write_map(tmp_path / "map.osm.pbf", STREET, version=0)
     text = refusal(tmp_path, write_roads(tmp_path / "new.gpkg", SIDE), path)

@@ -70,6 +70,12 @@ def test_ways_without_ids_are_numbered_with_a_warning(write, caplog):
     assert "its ways have no ids" in caplog.text
 
 
+def test_a_file_without_attributes_is_read(tmp_path):
+    table = gpd.GeoDataFrame(geometry=[*map(shapely.LineString, LINES)], crs="EPSG:4326")
+    table.to_file(tmp_path / "map.gpkg")
+    assert read_ways(tmp_path / "map.gpkg").ids.tolist() == ["1", "2", "3"]
+
+
 def test_with_ids_there_is_no_warning(write, caplog):
     read_ways(write({"@id": "way/3", "highway": "primary"}))
     assert caplog.text == ""

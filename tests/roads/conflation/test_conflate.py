@@ -85,6 +85,60 @@ def test_a_road_that_leaves_the_street_at_a_sharp_angle_is_led_back_to_it():
     assert 95 <= line[0][0] <= 110
 
 
+def ramp(sine, bent=True):
+    """A street, and a ramp that leaves it at (100, 0); one line shows both up to where they part.
+
+    Args:
+        sine: of the angle of the ramp.
+        bent: whether the line lies between both before they part, 2.5 m from the street.
+    """
+    cosine = np.sqrt(1 - sine**2)
+    far = (100 + 150 * cosine, 150 * sine)
+    fork = (100 + 5 / sine * cosine, 2.5)
+    clear = (100 + 5 / sine * cosine, 5)
+    street = [(0, 0), (100, 0), *([fork] if bent else [(fork[0], 0)]), (fork[0] + 20, 0), (400, 0)]
+    split = street.index(fork) if bent else 2
+    return graph(street[: split + 1], street[split:], [street[split], clear, far])
+
+
+def test_a_ramp_begins_where_its_straight_line_meets_the_street():
+    new = new_roads(ramp(0.2), ways_of([(0, 0), (400, 0)]))
+    assert drawn(new)[0][0] == pytest.approx([100, 0], abs=0.5)
+
+
+def test_no_two_nodes_of_a_ramp_lie_at_one_place():
+    predicted = ramp(0.2)
+    beside = predicted.lines[2].interpolate(3.0001)
+    xy = np.insert(shapely.get_coordinates(predicted.lines[2]), 2, (beside.x, beside.y), axis=0)
+    roads = [*map(shapely.get_coordinates, predicted.lines[:2]), xy]
+    (line,) = new_roads(graph(*roads), ways_of([(0, 0), (400, 0)])).lines
+    assert np.hypot(*np.diff(shapely.get_coordinates(line), axis=0).T).min() > 0.5
+
+
+def test_a_road_whose_line_reaches_the_street_ends_where_it_does():
+    new = new_roads(ramp(0.2, bent=False), ways_of([(0, 0), (400, 0)]))
+    assert drawn(new)[0][0] == pytest.approx([124.5, 0], abs=0.5)
+
+
+def test_a_road_at_more_than_40_degrees_ends_where_it_is_predicted():
+    new = new_roads(ramp(0.7), ways_of([(0, 0), (400, 0)]))
+    assert drawn(new)[0][0] == pytest.approx([105.1, 0], abs=0.5)
+
+
+def test_a_ramp_is_not_drawn_where_the_prediction_shows_no_road():
+    clear, far = (129.4, 6), (247, 30)
+    new = new_roads(graph([(124.5, 2.5), clear, far]), ways_of([(0, 0), (400, 0)]))
+    assert drawn(new)[0][0][0] == pytest.approx(124.5, abs=0.5)
+
+
+@pytest.mark.parametrize(("apart", "joined"), [(1.9, True), (2.1, False)])
+def test_a_road_that_passes_a_dead_end_of_the_map_gets_its_node(apart, joined):
+    street = [(0, 0), (0, 300)]
+    new = new_roads(graph([(0, 100), (200, 100)]), ways_of(street, [(100, 100 - apart), (100, 60)]))
+    (line,) = drawn(new)
+    assert ([100, round(100 - apart, 1)] in line) == joined
+
+
 @pytest.mark.parametrize(("end", "joined"), [(24.9, True), (25.1, False)])
 def test_a_dead_end_is_linked_to_the_way_ahead(end, joined):
     new = new_roads(graph([(100, 90), (100, end)], [(0, 90), (100, 90)]), ways_of(STREET))
