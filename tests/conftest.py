@@ -33,6 +33,13 @@ TESTS = Path(__file__).parent
 DATA = Path(os.environ.get("ROADSEG_DATA", TESTS.parents[1] / "shared" / "data"))
 settings.register_profile("roadseg", deadline=None)  # a busy machine is no failure
 settings.load_profile("roadseg")
+# Shells and nohup ignore these signals for what they start in the background; commands would, too.
+for _number, _usual in {
+    signal.SIGHUP: signal.SIG_DFL,
+    signal.SIGINT: signal.default_int_handler,
+}.items():
+    if signal.getsignal(_number) == signal.SIG_IGN:
+        signal.signal(_number, _usual)
 
 CITY = {
     "run": "run",

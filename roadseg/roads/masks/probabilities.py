@@ -392,7 +392,7 @@ def _in_bytes(rows: Rows) -> Rows:
 
 def _model(tags: Mapping[str, str]) -> str:
     # A network that is of no fold, such as the starter, has a name in place of its number.
-    if (name := tags.get("ROADSEG_FOLD", "")).isalpha():
+    if (name := tags.get("ROADSEG_FOLD", "")).isalpha() and name != "all":
         return name
     values = ((name.lower(), tags.get(f"ROADSEG_{name}")) for name in ("FOLD", "EPOCH"))
     return " ".join(f"{name} {value}" for name, value in values if value)
