@@ -2,6 +2,8 @@
 
 from dataclasses import asdict
 
+import torch
+
 from roadseg.learn.network.checkpoints import named, save_checkpoint
 from roadseg.learn.network.models import build_model
 from roadseg.raster.scaling import Scaling
@@ -26,5 +28,7 @@ def make_checkpoint(folder):
         "score": {"val_loss": 0.5},
         "versions": {"roadseg": "0", "torch": "0"},
     }
-    weights = build_model(**model, encoder_weights=None).state_dict()
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)  # so that it is the same network, whatever was tested before
+        weights = build_model(**model, encoder_weights=None).state_dict()
     save_checkpoint(folder, "best", named("model.", weights), facts)
