@@ -69,6 +69,8 @@ def main():
     options = parser.parse_args()
     settings = {} if options.demo else _SMALL
     settings = settings | {"compute.workers": options.workers}
+    # Shells ignore SIGINT for what they start in the background, and so would each run.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     moments = random.Random(options.seed)  # noqa: S311 - not a secret
     with tempfile.TemporaryDirectory() as name:
         project = _Project(Path(name), settings, _fresh if options.fresh else _Forked)
