@@ -138,7 +138,7 @@ def main() -> None:
     ways, cover = read_places(options.labels, options.rasters, options.half, options.suffix)
     for case in CASES:
         runs = [measure(ways, cover, case, seed) for seed in range(options.seeds)]
-        confusion = sum(run[0] for run in runs)
+        confusion = np.sum([run[0] for run in runs], axis=0)
         errors = np.concatenate([run[1] for run in runs])
         right, clear = (np.trace(each) / each.sum() for each in confusion)
         error = f"offset error {np.median(errors):.2f} m (median)"

@@ -187,7 +187,7 @@ def report(whole, less, merged, predicted):
     seen = KDTree(junctions(predicted)).query(lost)[0] <= BACK_M[0]
     apart = KDTree(junctions(merged)).query(lost)[0]
     for reach_m in BACK_M:
-        back = apart <= reach_m
+        back = np.asarray(apart <= reach_m)
         print(
             f"junctions within {reach_m:g} m: {len(lost)} lost, {back.sum()} back "
             f"({back.mean():.1%}); {seen.sum()} of them are junctions of the prediction to "

@@ -56,8 +56,10 @@ def main():
 def parse():
     """Read the options."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--image", type=Path, help="chip whose place and pixels are used")
-    parser.add_argument("--labels", type=Path, help="its roads")
+    parser.add_argument(
+        "--image", type=Path, required=True, help="chip whose place and pixels are used"
+    )
+    parser.add_argument("--labels", type=Path, required=True, help="its roads")
     parser.add_argument("--sizes", type=int, nargs="+", default=[1300, 13000])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--most-thinned", type=int, default=20000, help="side, pixels")

@@ -37,6 +37,7 @@ from matplotlib.figure import Figure
 from pyproj import CRS
 from rasterio.features import rasterize
 from scipy import ndimage
+from shapely.ops import substring
 
 from roadseg.raster.grid import DEGREES, Grid, transformer
 from roadseg.roads.graph.control_points import snap
@@ -166,7 +167,7 @@ def damaged(scene: Scene, roads: RoadGraph, rng: np.random.Generator) -> tuple:
         gap_m = rng.uniform(*GAPS_M)
         line = roads.lines[rng.choice(len(lengths), p=lengths / lengths.sum())]
         begin = rng.uniform(0, max(line.length - gap_m, 0))
-        part = shapely.ops.substring(line, begin, min(begin + gap_m, line.length))
+        part = substring(line, begin, min(begin + gap_m, line.length))
         row, col = scene.grid.from_metric(np.array(part.centroid.coords))[0].astype(int)
         reach = half_m[max(row - 4, 0) : row + 5, max(col - 4, 0) : col + 5].max(initial=4.0)
         if part.distance(junctions) < reach:
@@ -214,7 +215,9 @@ def false_links(linked: RoadGraph, truth: RoadGraph, scene: Scene) -> tuple:
     )
     routes = Routes.through(truth, "length_m")
     (starts, has_start), (goals, has_goal) = (snap(xy, truth, snap_m=3 * NEAR_M) for xy in ends)
-    by_road = np.array([routes.costs(starts[[i]], goals[[i]])[0, 0] for i in range(len(links))])
+    by_road = np.array(
+        [routes.costs(starts.take([i]), goals.take([i]))[0, 0] for i in range(len(links))]
+    )
     detour = by_road > APART * np.maximum(shapely.length(lines), NEAR_M)
     return is_off | (has_start & has_goal & detour), is_beside
 
@@ -235,8 +238,12 @@ def measure(scene: Scene, options: argparse.Namespace) -> Result | None:
     is_false, is_beside = false_links(linked, whole, scene)
     if options.plot:
         draw(options.plot / f"{scene.name}.png", scene, mask, linked, is_false)
-    scores = [tuple(apls(r, g).score for g in (broken, linked)) for r in (whole, scene.labels)]
-    return Result(*scores, len(is_false), int(is_false.sum()), int(is_beside.sum()), cpu_s)
+    of_whole, labelled = (
+        (apls(reference, broken).score, apls(reference, linked).score)
+        for reference in (whole, scene.labels)
+    )
+    links, false, beside = len(is_false), int(is_false.sum()), int(is_beside.sum())
+    return Result(of_whole, labelled, links, false, beside, cpu_s)
 
 
 def draw(path: Path, scene: Scene, mask: np.ndarray, linked: RoadGraph, is_false: np.ndarray):

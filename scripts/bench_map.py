@@ -57,7 +57,8 @@ def main():
         ways = list(product(options.checkpoint, options.engine))
         runs = {way: [] for way in ways}
         for _, way in product(range(options.rounds), ways):
-            runs[way].append(mapped(image, *way, folder / "out"))
+            checkpoint, engine = way
+            runs[way].append(mapped(image, checkpoint, engine, folder / "out"))
     rows = [row(way, runs[way], runs[ways[0]], options.size**2 / 1e6, km2) for way in ways]
     report(rows, as_json=options.json)
 

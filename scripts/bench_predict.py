@@ -39,6 +39,7 @@ from roadseg.learn.inference.tasks import (
     opened,
     predict_task,
 )
+from roadseg.learn.network.checkpoint_facts import speed_bins_of
 from roadseg.learn.network.checkpoints import named, read_checkpoint_facts, save_checkpoint
 from roadseg.learn.network.models import build_model
 from roadseg.learn.options import ComputeOptions, PredictOptions
@@ -146,7 +147,7 @@ def part(pattern, block):
 def measure(engine, image, checkpoint, options):
     """Predict the scene in turns with the bare network; return seconds of both, by two clocks."""
     work = task_of(engine, image, checkpoint, options)
-    network = opened(work.trained).engine
+    network = opened(work.trained)
     print(network.reason, flush=True)
     windows = first_windows(work, options)
 
@@ -185,8 +186,9 @@ def task_of(engine, image, checkpoint, options):
     compute = ComputeOptions(device=options.device, precision=options.precision)
     windows = count_windows(*size, **sides)
     trained = Trained((checkpoint,), (), predict, compute, batch_size, windows)
-    bins = replace(DEFAULT_BINS, edges=tuple(known["bin_edges"]), unit=known["bin_unit"])
-    scene = SceneToPredict("scene", facts, image.with_name("out.tif"), "key", bins, None, None, ())
+    scaling, bins = Scaling.from_json(known["scaling"]), speed_bins_of(known)
+    path = image.with_name("out.tif")
+    scene = SceneToPredict("scene", facts, scaling, path, "key", bins, None, None, ())
     return Task(scene, (range(size[0]),), is_all=True, trained=trained)
 
 
@@ -195,7 +197,7 @@ def first_windows(work, options):
     with rasterio.open(work.scene.facts.path) as source:
         sides = (options.window_px, options.window_px)
         window = source.read(window=area(Window(0, 0, *sides)))
-    scaled = opened(work.trained).scaling.apply(window)
+    scaled = work.scene.scaling.apply(window)
     return torch.from_numpy(np.stack([scaled] * work.trained.batch_size))
 
 

@@ -25,6 +25,7 @@ import statistics
 import sys
 import time
 from multiprocessing.connection import Connection
+from typing import Any
 
 import numpy as np
 import torch
@@ -149,10 +150,10 @@ def measure(processes: int, options: argparse.Namespace) -> list[dict[str, tuple
     return here.recv()
 
 
-def summary(processes: int, options: argparse.Namespace) -> list[dict[str, object]]:
+def summary(processes: int, options: argparse.Namespace) -> list[dict[str, Any]]:
     """Measure, and give a row for each way."""
     rounds = measure(processes, options)
-    rows: list[dict[str, object]] = []
+    rows: list[dict[str, Any]] = []
     for way, hierarchy in hierarchies(processes, options.period).items():
         ratios = [each[SYNCHRONOUS][0] / each[way][0] for each in rounds]
         step_s = statistics.median(each[way][0] for each in rounds) / options.steps
@@ -178,7 +179,7 @@ def numbers(text: str) -> list[int]:
     return numbers
 
 
-def show(rows: list[dict[str, object]], options: argparse.Namespace) -> None:
+def show(rows: list[dict[str, Any]], options: argparse.Namespace) -> None:
     """Print what was emulated, and a table."""
     stragglers = f"each process by itself, with probability {options.chance:g} a step,"
     if options.slow_node:

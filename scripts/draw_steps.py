@@ -47,7 +47,8 @@ def main():
     (shown, probability, skeleton), (first, second, third) = axes
     shown.imshow(np.moveaxis(image, 0, -1))
     probability.imshow(pixels.road, cmap="magma", vmin=0, vmax=255)
-    skeleton.imshow(np.where(skeletonise(pixels.road >= how.level), 2, pixels.road >= how.level))
+    is_road = pixels.road >= how.level_for(pixels.threshold)
+    skeleton.imshow(np.where(skeletonise(is_road), 2, is_road))
     for axis, graph in ((first, traced), (second, pruned), (third, final)):
         axis.imshow(np.moveaxis(image, 0, -1), alpha=0.45)
         draw(axis, graph, pixels.grid)

@@ -59,7 +59,9 @@ def are_true(lines: np.ndarray, truth: RoadGraph) -> np.ndarray:
     ends = [shapely.get_coordinates(shapely.get_point(lines, side)) for side in (0, -1)]
     (starts, has_start), (goals, has_goal) = (snap(xy, truth, snap_m=SNAP_M) for xy in ends)
     routes = Routes.through(truth, "length_m")
-    metres = np.array([routes.costs(starts[[i]], goals[[i]])[0, 0] for i in range(len(lines))])
+    metres = np.array(
+        [routes.costs(starts.take([i]), goals.take([i]))[0, 0] for i in range(len(lines))]
+    )
     is_joined = metres <= APART * np.maximum(shapely.length(lines), LEAST_M)
     return is_on & has_start & has_goal & is_joined
 
@@ -121,7 +123,8 @@ def main() -> None:
     report("fitted on", terms, truth, model)
     if options.held_out:
         others = dense_windows(read_city(options.held_out), options.windows, options.side_m)
-        report("held out", *candidates(others, range(1), model), model)
+        terms, truth = candidates(others, range(1), model)
+        report("held out", terms, truth, model)
     text = json.dumps({"source": SOURCE} | model.as_json(), indent=2)
     print(text)
     if options.write:
