@@ -58,7 +58,7 @@ def fetch_images(
 
     wish = Wish(
         source=str(source),
-        area=area_text(area),
+        area=area_words(area),
         output=Path(output),
         zoom=zoom,
         gsd_m=gsd_m,
@@ -74,7 +74,7 @@ def fetch_images(
         return run(wish, dry_run=dry_run)
 
 
-def area_text(area: AnyArea) -> str:
+def area_words(area: AnyArea) -> str:
     """Return an area as the commands take it."""
     return str(area) if isinstance(area, str | Path) else ",".join(map(str, area))
 
@@ -112,7 +112,7 @@ def fetch_roads(
     )
 
     wish = RoadWish(
-        area=area_text(area),
+        area=area_words(area),
         output=Path(output),
         source=str(source),
         server=server,

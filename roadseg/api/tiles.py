@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 from roadseg.api.files import AnyPath
 from roadseg.api.notebooks import progress_in_notebook
 from roadseg.api.runs import AnyConfig, Overrides, load_config
-from roadseg.api.services import AnyArea, area_text
+from roadseg.api.services import AnyArea, area_words
 
 if TYPE_CHECKING:
     from roadseg.commands.tiles.joining import JoinSummary
@@ -33,7 +33,7 @@ def list_tiles(
     """
     from roadseg.commands.tiles import listing  # noqa: PLC0415 - slow to import
 
-    return listing.run(area_text(area), km=km, folder=_path(folder), output=_path(output))
+    return listing.run(area_words(area), km=km, folder=_path(folder), output=_path(output))
 
 
 def trace_tiles(
@@ -73,7 +73,7 @@ def trace_tiles(
             load_config(config, overrides),
             [str(images)] if isinstance(images, str | Path) else list(map(str, images)),
             output=Path(output),
-            area=None if area is None else area_text(area),
+            area=None if area is None else area_words(area),
             tiles=list(tiles),
             km=km,
             shard=shard,
@@ -113,7 +113,7 @@ def join_tiles(folder: AnyPath, output: AnyPath, *, area: AnyArea | None = None)
     """
     from roadseg.commands.tiles import joining  # noqa: PLC0415 - slow to import
 
-    ground = None if area is None else area_text(area)
+    ground = None if area is None else area_words(area)
     with progress_in_notebook():
         return joining.run(Path(folder), Path(output), area=ground)
 

@@ -3,7 +3,7 @@
 import importlib
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,7 +85,7 @@ def plain(imagery: ImageryOptions) -> ImageryOptions:
     return ImageryOptions.model_construct(imagery.model_fields_set - {"sets"}, **fields)
 
 
-def find_sources(scenes: Iterable[ScenesOfSet], *, within: str | None = None) -> dict[str, Source]:
+def find_sources(scenes: Sequence[ScenesOfSet], *, within: str | None = None) -> dict[str, Source]:
     """Find the label file of every scene in the area to work in, by its name.
 
     Labels are looked for in the set of a scene only.
@@ -118,7 +118,7 @@ def find_sources(scenes: Iterable[ScenesOfSet], *, within: str | None = None) ->
     return sources
 
 
-def _parts(scenes: Iterable[ScenesOfSet], within: str | None) -> Mapping[str, "ScenePart | None"]:
+def _parts(scenes: Sequence[ScenesOfSet], within: str | None) -> Mapping[str, "ScenePart | None"]:
     """Return the scenes in the area to work in, each with the part of it that is in there."""
     images = {name: path for _, each in scenes for name, path in each.items()}
     if within is None:  # What reads areas is slow to import.

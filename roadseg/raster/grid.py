@@ -256,12 +256,12 @@ def reproject(geometries: Lines, source: CRS, target: CRS) -> Lines:
 
 
 def grid_of(
-    path: Path, source: "rasterio.DatasetReader", *, crs: CRS | None, gsd_m: float | None
+    path: Path | str, source: "rasterio.DatasetReader", *, crs: CRS | None, gsd_m: float | None
 ) -> Grid:
     """Return the grid of an open raster, as its pixels are in the file.
 
     Args:
-        path: its name in errors.
+        path: its name in errors, which may be an address.
         source: the raster.
         crs: coordinate system to use if it does not name its own.
         gsd_m: ground size of its pixels if it has no geotransform, metres. Its grid then is in
@@ -292,7 +292,7 @@ def has_transform(source: "rasterio.DatasetReader") -> bool:
     return source.transform not in _NOWHERE
 
 
-def crs_of(path: Path, source: "rasterio.DatasetReader") -> CRS | None:
+def crs_of(path: Path | str, source: "rasterio.DatasetReader") -> CRS | None:
     """Return the CRS of an open raster; None if it has none, or a local one.
 
     Raises:
@@ -348,7 +348,7 @@ def _no_place(source: "rasterio.DatasetReader", crs: CRS | None) -> str:
     )
 
 
-def _require_place(path: Path, grid: Grid) -> None:
+def _require_place(path: Path | str, grid: Grid) -> None:
     """Refuse a grid whose pixels have no area, are too many, or lie nowhere on earth.
 
     Raises:

@@ -19,25 +19,22 @@ from roadseg.commands.cli.options import (
     PREDICTING_ANY,
     SET,
     WORKERS,
+    Option,
     of_config,
     take_settings,
     together,
 )
 
 
+def _paths(words: str, what: str) -> Option:
+    """Return an option that names files of a kind, and may be repeated."""
+    said = f"{what}: folder, file or glob; may be repeated."
+    return click.option(words, multiple=True, metavar="PATH", help=said)
+
+
 @click.command()
-@click.option(
-    "--images",
-    multiple=True,
-    metavar="PATH",
-    help="Images: folder, file or glob; may be repeated.",
-)
-@click.option(
-    "--labels",
-    multiple=True,
-    metavar="PATH",
-    help="Road labels: folder, file or glob; may be repeated.",
-)
+@_paths("--images", "Images")
+@_paths("--labels", "Road labels")
 @click.option(
     "--city",
     "cities",
@@ -92,12 +89,7 @@ def init(
 
 @click.command("map")
 @click.argument("images", nargs=-1, required=True)
-@click.option(
-    "--labels",
-    multiple=True,
-    metavar="PATH",
-    help="Known roads of the same area, to train on: folder, file or glob; may be repeated.",
-)
+@_paths("--labels", "Known roads of the same area, to train on")
 @click.option(
     "--checkpoint",
     "checkpoints",

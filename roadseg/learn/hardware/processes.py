@@ -21,6 +21,7 @@ from tempfile import TemporaryDirectory
 from typing import NoReturn, cast
 
 from roadseg.errors import PartnerError
+from roadseg.learn.hardware.interrupts import SIGNALS
 
 _log = logging.getLogger(__name__)
 _FOLDER = "ROADSEG_STATUS"  # variable that names the folder
@@ -30,7 +31,6 @@ _SIGNAL = "signal"  # file with the signal that was passed on
 _PIPE = "pipe"  # that the process which watches holds open
 _STARTS = ("MASTER_PORT", "TORCHELASTIC_RESTART_COUNT")
 _SAID = ".said"  # file named by the digest of a line that a process has said for all
-_SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
 _BY_SIGNAL = 128  # added to the number of the signal that ended a process
 # Ends of processes that may begin again; None of one that runs, or was killed.
 _MAY_RESTART = {None, 0, PartnerError.exit_code, _BY_SIGNAL + signal.SIGTERM}
@@ -243,9 +243,8 @@ def _pass_signals_on(folder: Path) -> None:
         (folder / _SIGNAL).write_text(str(number), encoding="ascii")
         _send(folder, signal.SIGKILL if again else number)
 
-    for name in _SIGNALS:
-        number = getattr(signal, name, None)
-        if number is not None and signal.getsignal(number) != signal.SIG_IGN:  # as under nohup
+    for number in SIGNALS:
+        if signal.getsignal(number) != signal.SIG_IGN:  # as under nohup
             signal.signal(number, pass_on)
 
 

@@ -11,10 +11,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
 import numpy as np
 import shapely
+from pydantic import BaseModel, Field
 
 from roadseg.errors import ConfigError, DataError
 from roadseg.roads.formats.by_suffix import write_graphs
@@ -23,6 +24,7 @@ from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.tiles.borders import border_ids
 from roadseg.roads.tiles.tiling import Tile, check_km, parse_tile
 from roadseg.system.records import installed_version, key_of, read_json, write_json
+from roadseg.system.schemas import TOLERANT, check
 
 COLLECTION = "collection.json"
 BORDER = "border"  # Column of nodes with their id on the border of a tile.
@@ -36,7 +38,6 @@ _DEGREE_DECIMALS = 7
 _ITEMS = "*/[!.]*.json"  # Not what is being written.
 _SHA256 = "1220"  # This begins the multihash of a digest of SHA-256.
 _GPKG_TYPE = "application/geopackage+sqlite3"
-_BOX = ("west", "south", "east", "north")
 _M2, _M = 1_000_000, 1000
 
 
@@ -58,6 +59,35 @@ class TileFacts:
     def key(self) -> str:
         """Digest of the settings, which hold for other tiles as well, and the inputs."""
         return key_of(self.settings, self.inputs)
+
+
+class _Asset(BaseModel):
+    """What is read of an asset."""
+
+    model_config = TOLERANT
+
+    href: str
+
+
+class _Properties(BaseModel):
+    """What is read of the properties of an item."""
+
+    model_config = TOLERANT
+
+    datetime: str
+    road_km: float = Field(alias="roadseg:road_km")
+    key: str = Field(alias="roadseg:key")
+
+
+class _Item(BaseModel):
+    """What is read of the item of a tile, which STAC lets have more."""
+
+    model_config = TOLERANT
+
+    id: str
+    bbox: tuple[float, float, float, float]
+    assets: Annotated[dict[str, _Asset], Field(min_length=1)]
+    properties: _Properties
 
 
 def tile_path(folder: Path, tile: Tile, suffix: str = "gpkg") -> Path:
@@ -220,30 +250,14 @@ def _read_item(path: Path) -> dict[str, Any]:
     item = read_json(path) if path.exists() else None
     if item is None:
         raise FileNotFoundError(path)
-    if not _is_item(item) or item["id"] != path.stem:
-        raise DataError(
-            f"{path}: expected the STAC item of this tile; delete it, and make the tile again"
-        )
+    wanted = "expected the STAC item of this tile; delete it, and make the tile again"
+    try:
+        found = check(item, _Item).id
+    except ValueError as error:
+        raise DataError(f"{path}: {wanted} ({error})") from error
+    if found != path.stem:
+        raise DataError(f"{path}: {wanted} (it is that of {found:.60})")
     return cast("dict[str, Any]", item)
-
-
-def _is_item(item: object) -> bool:
-    """Return whether a value of JSON has what is read of items."""
-    if not isinstance(item, dict):
-        return False
-    assets, properties, box = (item.get(name) for name in ("assets", "properties", "bbox"))
-    if not (isinstance(assets, dict) and isinstance(properties, dict) and isinstance(box, list)):
-        return False
-    return (
-        isinstance(item.get("id"), str)
-        and bool(assets)
-        and all(isinstance(a, dict) and isinstance(a.get("href"), str) for a in assets.values())
-        and len(box) == len(_BOX)
-        and all(isinstance(side, int | float) for side in box)
-        and isinstance(properties.get("datetime"), str)
-        and isinstance(properties.get("roadseg:road_km"), int | float)
-        and "roadseg:key" in properties
-    )
 
 
 def _item(tile: Tile, graph: RoadGraph, facts: TileFacts, files: Sequence[Path]) -> dict[str, Any]:

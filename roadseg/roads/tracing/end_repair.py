@@ -150,7 +150,8 @@ def _without_branches(
     """Leave out branches by rules 1 to 5, where the road is not wider than twice `within_m`."""
     graph = merge_chains(graph)
     while True:
-        ends, inner = find_dead_ends(graph, None, 0.0), find_dead_ends(graph, border, border_m)
+        ends = find_dead_ends(graph, None, 0.0)
+        inner = ends if border is None else find_dead_ends(graph, border, border_m)
         root = _roots(graph, ends)
         is_short = (graph.length_m[ends.edge] <= _BRANCH_M) & (graph.degree[root] >= _JUNCTION)
         if np.isfinite(within_m):

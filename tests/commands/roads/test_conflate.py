@@ -317,14 +317,16 @@ def test_a_map_with_a_way_twice_is_refused(tmp_path):
     assert "contains way 10 several times" in text
 
 
-def test_deleted_ways_are_no_roads(tmp_path):
-    path = edited(tmp_path, ('<way id="10"', '<way visible="false" id="10"'))
-    text = refusal(tmp_path, write_roads(tmp_path / "new.gpkg", SIDE), path)
-    assert "contains no roads" in text
-
-
-def test_a_way_of_one_node_is_no_road(tmp_path):
-    path = edited(tmp_path, ('<nd ref="11"/>', ""), ('<nd ref="12"/>', ""))
+@pytest.mark.parametrize(
+    "changes",
+    [
+        [('<way id="10"', '<way visible="false" id="10"')],
+        [('<nd ref="11"/>', ""), ('<nd ref="12"/>', "")],
+    ],
+    ids=["deleted", "of one node"],
+)
+def test_a_way_that_is_deleted_or_of_one_node_is_no_road(tmp_path, changes):
+    path = edited(tmp_path, *changes)
     text = refusal(tmp_path, write_roads(tmp_path / "new.gpkg", SIDE), path)
     assert "contains no roads" in text
 

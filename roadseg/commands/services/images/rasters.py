@@ -171,10 +171,7 @@ def plan_cut(
         raise ConfigError(
             f"{shown}: bands of different types ({', '.join(source.dtypes)}), expected one"
         )
-    try:
-        grid = grid_of(Path(shown), source, crs=None, gsd_m=None)
-    except DataError as error:  # A path has no two slashes beside each other.
-        raise DataError(str(error).replace(str(Path(shown)), shown)) from error
+    grid = grid_of(shown, source, crs=None, gsd_m=None)
     window = _window(grid, area)
     if window is None:
         return None
