@@ -1,6 +1,6 @@
 """Dead-end repair: roads that end across their width, where skeletons fork and stop short."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import shapely
@@ -35,9 +35,25 @@ _BEND_M = 1.5  # Metres; a tip that lies less beside the line of the road is lef
 _BASE_M = 15.0  # Metres of road that show this line.
 _STRAIGHT_M = 0.5  # Metres; the middle of a straight road lies no further beside its line.
 _LEAST_BASE_M = 5.0  # Metres; a shorter road says little.
+_NEAR_M = 6.0  # Metres from the border at which ragged edges of a mask touch it.
 _NARROW_M = 8.0  # Metres; roads up to twice as wide are straightened near the border as well.
 _PATCH = 1.5  # A lone piece at most so many times as long as wide has no direction.
 _JUNCTION = 3  # Edges that meet at a junction, at least.
+
+
+@dataclass(frozen=True)
+class _Candidates:
+    """Dead ends that may be branches.
+
+    Attributes:
+        rows: of those that are short, and at a junction.
+        alone: whether each dead end lets the branches of its junction go (rule 3).
+        beside: whether each may go beside a road that goes on (rule 5).
+    """
+
+    rows: Ints
+    alone: Bools
+    beside: Bools
 
 
 def straighten_ends(
@@ -87,22 +103,31 @@ def straighten_ends(
     return _unbend_ends(graph, find_dead_ends(graph, border, border_m), pixels)
 
 
-def straighten_forks(graph: RoadGraph, *, mask: CoarseMask) -> RoadGraph:
-    """Apply rules 1, 2, 4 and 5 of `straighten_ends` to roads of up to 16 m, also near the border.
+def straighten_forks(graph: RoadGraph, *, mask: CoarseMask, border: shapely.Geometry) -> RoadGraph:
+    """Apply rules 1, 2 and 4 of `straighten_ends` to roads of up to 16 m, and rule 5 near a border.
 
     The mask of a road that leaves the scene is often narrower at the border, so that thinning leads
     it into the corners there. Where a road runs along the border, ragged edges of its mask touch
-    the border, and a branch leads to each of them. Wider roads are left alone: within so much road,
-    branches cannot be told from roads that leave the scene.
+    the border, and a branch leads to each of them; elsewhere a gap may begin at such a branch.
+    Wider roads are left alone: within so much road, branches cannot be told from roads that leave
+    the scene.
 
     Args:
         graph: roads in metres as traced, without attributes.
         mask: what is road; the CRS of the graph is the metric CRS of its grid.
+        border: a geometry, such as the outline of the scene, up to 6 m from which rule 5 holds.
 
     Returns:
         The graph with chains merged.
     """
-    return _without_branches(graph, RoadRaster(mask), within_m=_NARROW_M)
+    return _without_branches(
+        graph,
+        RoadRaster(mask),
+        border=border,
+        border_m=_NEAR_M,
+        at_border=True,
+        within_m=_NARROW_M,
+    )
 
 
 def draw_out_ends(
@@ -143,21 +168,26 @@ def _without_branches(
     graph: RoadGraph,
     pixels: RoadRaster,
     *,
-    border: shapely.Geometry | None = None,
-    border_m: float = 0.0,
+    border: shapely.Geometry | None,
+    border_m: float,
+    at_border: bool = False,
     within_m: float = np.inf,
 ) -> RoadGraph:
-    """Leave out branches by rules 1 to 5, where the road is not wider than twice `within_m`."""
+    """Leave out branches, where the road is not wider than twice `within_m`.
+
+    Rules 3 and 5 spare dead ends near the border; or, `at_border`, rule 5 all others.
+    """
     graph = merge_chains(graph)
     while True:
         ends = find_dead_ends(graph, None, 0.0)
-        inner = ends if border is None else find_dead_ends(graph, border, border_m)
+        is_inner = np.isin(ends.node, find_dead_ends(graph, border, border_m).node)
+        alone, beside = (is_inner | True, ~is_inner) if at_border else (is_inner, is_inner)
         root = _roots(graph, ends)
         is_short = (graph.length_m[ends.edge] <= _BRANCH_M) & (graph.degree[root] >= _JUNCTION)
         if np.isfinite(within_m):
             is_short &= ~pixels.are_road(graph.nodes[root], np.full(len(root), within_m))
-        is_inner = np.isin(ends.node, inner.node)
-        branches, others = _find_branches(graph, ends, np.flatnonzero(is_short), is_inner, pixels)
+        candidates = _Candidates(np.flatnonzero(is_short), alone, beside)
+        branches, others = _find_branches(graph, ends, candidates, pixels)
         if len(branches) == 0:
             return graph
         graph = merge_chains(_replace_branches(graph, ends, branches, root[branches], others))
@@ -169,10 +199,10 @@ def _roots(graph: RoadGraph, ends: DeadEnds) -> Ints:
 
 
 def _find_branches(
-    graph: RoadGraph, ends: DeadEnds, short: Ints, is_inner: Bools, pixels: RoadRaster
+    graph: RoadGraph, ends: DeadEnds, candidates: _Candidates, pixels: RoadRaster
 ) -> tuple[Ints, Ints]:
-    """Return which of the short dead ends are branches, and how many other edges each node has."""
-    root = _roots(graph, ends)
+    """Return which dead ends are branches, and how many other edges each node has."""
+    root, short = _roots(graph, ends), candidates.rows
     # Rules 1 and 2: branches lie in the disc of road around their junction, or run into a corner.
     branches, beside = (
         short[_are_surrounded(graph, ends, short, pixels, part=1.0, radii=radii)]
@@ -181,11 +211,10 @@ def _find_branches(
     corners = _run_into_corners(graph, ends, short, pixels)
     branches, beside = np.union1d(branches, corners), np.union1d(beside, corners)
     # Rule 3: one of the branches of a junction at least ends away from the border.
-    has_inner = np.isin(root, root[branches[is_inner[branches]]])
-    branches = branches[has_inner[branches]]
+    branches = branches[np.isin(root, root[branches[candidates.alone[branches]]])[branches]]
     # Rules 4 and 5: a junction with two other edges lies on a road that goes on.
     others = graph.degree - np.bincount(root[branches], minlength=len(graph.nodes))
-    is_beside = is_inner & np.isin(np.arange(len(root)), beside)
+    is_beside = candidates.beside & np.isin(np.arange(len(root)), beside)
     branches = branches[(others[root[branches]] <= 1) | is_beside[branches]]
     return branches, graph.degree - np.bincount(root[branches], minlength=len(graph.nodes))
 

@@ -221,8 +221,8 @@ class _Scene:
         Thinning ends a road half its width early and bends it into a corner, so gaps are looked
         for between ends that are repaired: straight and drawn out.
         """
-        graph = straighten_forks(self._reach_outline(graph), mask=self.mask)
-        border = self.border
+        border, graph = self.border, self._reach_outline(graph)
+        graph = straighten_forks(graph, mask=self.mask, border=border)
         if self._max_gap_m > 0:
             # Straight links, which need no pixels, show at which dead ends links start at all.
             repaired = self._prune(self._repair_ends(graph, border))
