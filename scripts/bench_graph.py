@@ -56,10 +56,8 @@ def main():
 def parse():
     """Read the options."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--image", type=Path, required=True, help="chip whose place and pixels are used"
-    )
-    parser.add_argument("--labels", type=Path, required=True, help="its roads")
+    parser.add_argument("--image", type=Path, help="chip whose place and pixels are used")
+    parser.add_argument("--labels", type=Path, help="its roads")
     parser.add_argument("--sizes", type=int, nargs="+", default=[1300, 13000])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--most-thinned", type=int, default=20000, help="side, pixels")
@@ -70,7 +68,10 @@ def parse():
         "--scratch", type=Path, help="folder for the files; else that of the system"
     )
     parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
-    return parser.parse_args()
+    options = parser.parse_args()
+    if options.child is None and None in (options.image, options.labels):
+        parser.error("--image and --labels are needed")
+    return options
 
 
 def report(scene, size, options):
