@@ -154,14 +154,20 @@ def source_path(text: str) -> Path:
     Source: the forms are those of "GDAL Virtual File Systems" in GDAL's documentation.
 
     Raises:
-        DataError: if it is an address of an unknown kind.
+        DataError: if it is an address of an unknown kind, or of a service.
     """
     if text.startswith("/vsi"):
         return Path(_survive(text))
     scheme, separator, rest = text.partition("://")
     if not separator:
         return with_home(text)
-    if scheme.lower() in {"http", "https", "ftp"}:
+    is_web = scheme.lower() in {"http", "https", "ftp"}
+    if scheme.lower().startswith("stac:") or (is_web and "{" in rest):
+        raise DataError(
+            f"{text}: is a service of images; `roadseg map --area`, or `roadseg fetch images`, "
+            "fetches from it"
+        )
+    if is_web:
         return Path(f"/vsicurl?url={_encoded(text)}")
     if scheme.lower() == "file":
         return Path("/" + rest.lstrip("/"))

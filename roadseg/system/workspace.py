@@ -35,6 +35,11 @@ class Workspace:
         return self.checkpoint(fold) / "train.json"
 
     @property
+    def sources(self) -> Path:
+        """Return the folder of images and labels that were fetched: map -> prepare, predict."""
+        return self.root / "sources"
+
+    @property
     def chips(self) -> Path:
         """Return the path of the list of chips: prepare -> split, train, predict, evaluate."""
         return self.root / "chips.json"

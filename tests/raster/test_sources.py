@@ -295,6 +295,12 @@ def test_an_address_of_an_unknown_kind_is_refused():
         source_path("gopher://host/a.tif")
 
 
+@pytest.mark.parametrize("text", ["https://a.org/{z}/{x}/{y}.png", "stac:https://a.org/search"])
+def test_a_service_of_images_is_no_image(text):
+    with pytest.raises(DataError, match="is a service of images; `roadseg map --area`"):
+        source_path(text)
+
+
 @pytest.fixture
 def scene(make_scene, tmp_path):
     """Write a scene and its roads; return their folder."""

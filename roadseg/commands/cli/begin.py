@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from roadseg.commands.cli.command import PARTLY, announce, load, show, tool
+from roadseg.commands.cli.fetch import OF_IMAGES, take_fetch_options
 from roadseg.commands.cli.options import (
     AREA,
     CONFIG,
@@ -89,7 +90,13 @@ def init(
 
 @click.command("map")
 @click.argument("images", nargs=-1, required=True)
-@_paths("--labels", "Known roads of the same area, to train on")
+@click.option(
+    "--labels",
+    multiple=True,
+    metavar="PATH|SERVICE",
+    help="Known roads of the same area, to train on: folder, file or glob, or overpass or overture "
+    "to fetch them; may be repeated.",
+)
 @click.option(
     "--checkpoint",
     "checkpoints",
@@ -113,7 +120,7 @@ def init(
     show_default=True,
     help="Folder for all outputs: config, graphs, report and others.",
 )
-@together(AREA, FORCE, SET, JSON, *PREDICTING_ANY, WORKERS, ON_ERROR, *DEVICES)
+@together(AREA, *OF_IMAGES, FORCE, SET, JSON, *PREDICTING_ANY, WORKERS, ON_ERROR, *DEVICES)
 def map_images(
     images: tuple[str, ...],
     labels: tuple[str, ...],
@@ -124,9 +131,12 @@ def map_images(
     minutes: float,
     force: bool,
     as_json: bool,
-    **values: Any,  # noqa: ANN401 - how to predict, and where to compute
+    **values: Any,  # noqa: ANN401 - how to fetch and predict, and where to compute
 ) -> None:
     """Map the roads of IMAGES in one command.
+
+    IMAGES are files, folders, globs or addresses of rasters. With --area, they may also be services
+    from which images are fetched first, as by `roadseg fetch images`.
 
     At the end, the command reports how far you can trust the map. With --labels, such as the roads
     of OpenStreetMap, it trains a network on these images, and measures it on a held-out fifth of
@@ -140,7 +150,9 @@ def map_images(
       roadseg map images/ --labels roads.gpkg --minutes 12
       roadseg map city.tif --checkpoint run/checkpoints/fold-0
       roadseg map images/ --area area.geojson
+      roadseg map 'https://a.org/{z}/{x}/{y}.jpg' --gsd-m 0.5 --area a.gpkg --labels overpass
     """
+    fetching = take_fetch_options(values)
     given = take_settings(values) + assignments
     summary = tool("map").run(
         images,
@@ -148,6 +160,7 @@ def map_images(
         labels=labels,
         checkpoints=checkpoints,
         settings=(f"train.minutes={minutes}", *given) if labels else given,
+        service=fetching,
         force=force,
         say=announce,
     )

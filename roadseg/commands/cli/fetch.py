@@ -1,14 +1,19 @@
 """The commands that fetch images or roads of an area, from services on the web and from files."""
 
 import importlib
+from dataclasses import fields
 from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from roadseg.commands.cli.command import show
 from roadseg.commands.cli.group import OrderedGroup
 from roadseg.commands.cli.options import FOLDER, JSON, together
+
+if TYPE_CHECKING:
+    from roadseg.commands.services.images.fetching import FetchOptions
 
 AREA = click.option(
     "--area",
@@ -52,8 +57,29 @@ HOSTS = click.option(
     metavar="HOST",
     help="Further host to which the service may redirect; may be repeated.",
 )
-# How to treat a service: options that all commands of this group share.
-MANNERS = (CACHE, RATE, LIMIT, HEADERS, HOSTS)
+# What to fetch from a service of images; their names are those of `FetchOptions`.
+OF_IMAGES = (
+    click.option(
+        "--zoom",
+        type=click.IntRange(min=0, max=30),
+        metavar="LEVEL",
+        help="Level of the tiles of a service, instead of --gsd-m.",
+    ),
+    click.option(
+        "--gsd-m",
+        type=click.FloatRange(min=0.001, max=10_000),
+        metavar="METRES",
+        help="Pixel size on the ground of what is fetched: chooses the first level of tiles that "
+        "is at least as fine, and the pixels that a WMS draws. Other images keep their pixels.",
+    ),
+    click.option(
+        "--layer", metavar="NAME", help="Layer of a WMTS or WMS; without it they are listed."
+    ),
+    click.option("--asset", metavar="NAME", help="Asset of STAC items, such as visual."),
+    LIMIT,
+    HEADERS,
+    HOSTS,
+)
 
 
 @click.group(cls=OrderedGroup)
@@ -80,42 +106,15 @@ def fetch() -> None:
     metavar="FOLDER",
     help="Folder for the GeoTIFFs and their records.",
 )
-@click.option(
-    "--zoom",
-    type=click.IntRange(min=0, max=30),
-    metavar="LEVEL",
-    help="Level of the tiles, instead of --gsd-m.",
-)
-@click.option(
-    "--gsd-m",
-    type=click.FloatRange(min=0.001, max=10_000),
-    metavar="METRES",
-    help="Pixel size on the ground: chooses the first level of tiles that is at least as fine, and "
-    "the pixels that a WMS draws. Other images keep their pixels.",
-)
-@click.option("--layer", metavar="NAME", help="Layer of a WMTS or WMS; without it they are listed.")
-@click.option("--asset", metavar="NAME", help="Asset of STAC items, such as visual.")
 @click.option("--name", metavar="NAME", help="Name of the GeoTIFF, without suffix.")
-@together(*MANNERS)
+@together(CACHE, RATE, *OF_IMAGES)
 @click.option("--dry-run", is_flag=True, help="Show what would be fetched, and how much it is.")
 @JSON
 def images(
-    source: str,
     *,
-    area: str,
-    output: Path,
-    zoom: int | None,
-    gsd_m: float | None,
-    layer: str | None,
-    asset: str | None,
-    name: str | None,
-    cache: Path | None,
-    rate: float,
-    limit_mb: float,
-    headers: tuple[str, ...],
-    hosts: tuple[str, ...],
     dry_run: bool,
     as_json: bool,
+    **wish: Any,  # noqa: ANN401 - what to fetch, and how
 ) -> None:
     """Fetch images of an area from SOURCE as GeoTIFFs.
 
@@ -131,22 +130,8 @@ def images(
       roadseg fetch images 'https://a.org/wms?key={env:KEY}' --gsd-m 1 --area a.gpkg --output out/
       roadseg fetch images 'stac:https://a.org/search?collections=b' --area a.gpkg --output out/
     """
-    wish = service("images.fetching").Wish(
-        source=source,
-        area=area,
-        output=output,
-        zoom=zoom,
-        gsd_m=gsd_m,
-        layer=layer,
-        asset=asset,
-        name=name,
-        cache=cache,
-        rate=rate,
-        limit_mb=limit_mb,
-        headers=headers,
-        hosts=hosts,
-    )
-    show(service("fetch_images").run(wish, dry_run=dry_run), as_json=as_json)
+    wished = service("images.fetching").Wish(**wish)
+    show(service("fetch_images").run(wished, dry_run=dry_run), as_json=as_json)
 
 
 @fetch.command()
@@ -182,19 +167,7 @@ def images(
 @HOSTS
 @click.option("--force", is_flag=True, help="Replace a file that exists.")
 @JSON
-def roads(
-    *,
-    area: str,
-    source: str,
-    output: Path,
-    server: str | None,
-    release: str | None,
-    limit_km2: float,
-    headers: tuple[str, ...],
-    hosts: tuple[str, ...],
-    force: bool,
-    as_json: bool,
-) -> None:
+def roads(*, as_json: bool, **wish: Any) -> None:  # noqa: ANN401 - what to fetch, and how
     """Fetch the roads of an area as road labels.
 
     Roads come from an Overpass server, from a release of Overture, or from an extract of
@@ -209,18 +182,14 @@ def roads(
       roadseg fetch roads --area area.geojson --from overture --output roads.parquet
       roadseg fetch roads --area area.geojson --from region.osm.pbf --output city.osm.pbf
     """
-    wish = service("fetch_roads").RoadWish(
-        area=area,
-        output=output,
-        source=source,
-        server=server,
-        release=release,
-        limit_km2=limit_km2,
-        headers=headers,
-        hosts=hosts,
-        force=force,
-    )
-    show(service("fetch_roads").run(wish), as_json=as_json)
+    fetch_roads = service("fetch_roads")
+    show(fetch_roads.run(fetch_roads.RoadWish(**wish)), as_json=as_json)
+
+
+def take_fetch_options(values: dict[str, Any]) -> "FetchOptions":
+    """Take out of the options of a command those that `OF_IMAGES` gave it."""
+    options: type[FetchOptions] = service("images.fetching").FetchOptions
+    return options(**{each.name: values.pop(each.name) for each in fields(options)})
 
 
 def service(name: str) -> ModuleType:

@@ -64,6 +64,18 @@ def run(wish: Wish, *, dry_run: bool = False, manners: Manners | None = None) ->
         return _fetch(Fetch(wish, area, client, cache, dry_run))
 
 
+def is_service(source: str) -> bool:
+    """Return whether images of a source have to be fetched, unlike files and rasters on servers."""
+    address = source.lower()
+    if source.startswith(PREFIX) or ("://" in source and is_template(source)):
+        return True
+    parts = urlsplit(address)
+    if parts.scheme not in {"http", "https"} or is_raster(address):
+        return False
+    is_ogc = "wmts" in address or "wms" in parts.path or "service=wms" in parts.query
+    return is_ogc or parts.path.endswith(_JSON_SUFFIXES)
+
+
 def _check(wish: Wish) -> None:
     """Refuse options that contradict each other."""
     if wish.zoom is not None and wish.gsd_m is not None:

@@ -11,6 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from roadseg.commands.services.fetch_images import is_service
+from roadseg.commands.services.images.fetching import FetchOptions
+from roadseg.commands.services.map_sources import MapSources, fetch_sources
 from roadseg.commands.stages import graph, pipeline, predict, report
 from roadseg.commands.stages.evaluate import EvaluateSummary
 from roadseg.commands.stages.graph import GraphSummary
@@ -42,6 +45,7 @@ _OF_THE_STARTER = (
     "and false roads, and no speeds; if there are many false ones, try --set imagery.gsd_m=1; with "
     "--labels, a network is trained for these images (both need another --output)"
 )
+_USUAL = FetchOptions()
 _log = logging.getLogger(__name__)
 
 
@@ -124,6 +128,7 @@ def run(
     labels: Sequence[str] = (),
     checkpoints: Sequence[Path] = (),
     settings: Sequence[str] = (),
+    service: FetchOptions = _USUAL,
     force: bool = False,
     say: Say,
 ) -> MapSummary:
@@ -133,11 +138,13 @@ def run(
     one was interrupted.
 
     Args:
-        images: files, folders or globs.
+        images: files, folders or globs, or addresses of services.
         output: folder for the config and everything else.
-        labels: known roads of these images, to train on; files, folders or globs.
+        labels: known roads of these images, to train on; files, folders or globs, or "overpass" or
+            "overture".
         checkpoints: folders of networks, instead of labels; without either the starter maps them.
         settings: changes of the config such as "train.minutes=20".
+        service: how to fetch from a service of images.
         force: do everything again.
         say: called with the name and the summary of every step when it is done.
 
@@ -151,9 +158,21 @@ def run(
             "second uses a trained one"
         )
     path = output / FILE_NAME
-    image_paths(images)  # Missing images are reported before anything is written.
+    # Missing images are reported before anything is written.
+    if files := [image for image in images if not is_service(image)]:
+        image_paths(files)
     with lock(output):
-        if not (path.exists() and _is_begun(output)):
+        is_begun = path.exists() and _is_begun(output)
+        sources = fetch_sources(
+            MapSources(list(images), list(labels)),
+            Workspace(output).sources,
+            imagery=load_config(None, settings).imagery,
+            options=service,
+            is_begun=is_begun,
+            say=say,
+        )
+        images, labels = sources.images, sources.labels
+        if not is_begun:
             path.unlink(missing_ok=True)
             say("init", _write_config(path, images, labels, settings))
         config = load_config(path, settings)

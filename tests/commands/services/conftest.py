@@ -21,7 +21,7 @@ def fetch(world, tmp_path):
         quiet_s = options.pop("quiet_s", 5.0)
         quick = Manners(per_second=5000, first_wait_s=0.01, quiet_s=quiet_s, hosts=hosts)
         places = {"output": tmp_path / "images", "cache": tmp_path / "cache"} | options
-        return run(Wish(source, area, **places), dry_run=dry_run, manners=quick)
+        return run(Wish(source=source, area=area, **places), dry_run=dry_run, manners=quick)
 
     return start
 

@@ -20,39 +20,48 @@ _log = logging.getLogger(__name__)
 _BOX = re.compile(r"[-+.,\deE\s]+")  # An area that is a box, not a file.
 
 
-@dataclass(frozen=True)
-class Wish:
+@dataclass(frozen=True, kw_only=True)
+class FetchOptions:
+    """How to fetch from a service.
+
+    Attributes:
+        zoom: level of tiles.
+        gsd_m: size of pixels on the ground, metres.
+        layer: of a WMTS or WMS.
+        asset: of STAC items.
+        limit_mb: megabytes to fetch, at most.
+        headers: for the host of the source.
+        hosts: to which the source may redirect.
+    """
+
+    zoom: int | None = None
+    gsd_m: float | None = None
+    layer: str | None = None
+    asset: str | None = None
+    limit_mb: float = 1000.0
+    headers: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wish(FetchOptions):
     """What to fetch, and how.
 
     Attributes:
         source: address or template, with places for keys.
         area: vector file or box, see `read_area`.
         output: folder for the images.
-        zoom: level of tiles.
-        gsd_m: size of pixels on the ground, metres.
-        layer: of a WMTS or WMS.
-        asset: of STAC items.
         name: of the image, without suffix.
         cache: folder for what was fetched; None for that of the user.
         rate: requests per second, at most.
-        limit_mb: megabytes to fetch, at most.
-        headers: for the host of the source.
-        hosts: to which the source may redirect.
     """
 
     source: str
     area: str
     output: Path
-    zoom: int | None = None
-    gsd_m: float | None = None
-    layer: str | None = None
-    asset: str | None = None
     name: str | None = None
     cache: Path | None = None
     rate: float = 10.0
-    limit_mb: float = 1000.0
-    headers: tuple[str, ...] = ()
-    hosts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,148 @@
+"""Map sources: images and labels that services have, fetched into the folder of a map."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import shapely
+
+from roadseg.commands.services import fetch_images, fetch_roads
+from roadseg.commands.services.images.fetching import FetchOptions, Wish
+from roadseg.errors import ConfigError
+from roadseg.raster.grid import DEGREES, crs_setting
+from roadseg.raster.images import read_grid
+from roadseg.raster.options import ImageryOptions
+from roadseg.raster.sources import image_paths
+from roadseg.roads.labels.areas import area_content
+from roadseg.system.records import parse_json, write_json
+from roadseg.system.web.keys import without_keys
+
+ROAD_SERVICES = (fetch_roads.OVERPASS, fetch_roads.OVERTURE)
+
+Say = Callable[[str, object], None]
+Files = dict[str, list[str]]  # Names in the folder, by the service that they come from.
+
+_RECORD = "fetched.json"
+_WITHOUT_EFFECT = {"limit_mb", "headers", "hosts"}  # Options that change no pixel.
+
+
+@dataclass(frozen=True)
+class MapSources:
+    """Images and labels of a map, as files, folders, globs or addresses of rasters."""
+
+    images: list[str]
+    labels: list[str]
+
+
+def fetch_sources(
+    given: MapSources,
+    folder: Path,
+    *,
+    imagery: ImageryOptions,
+    options: FetchOptions,
+    is_begun: bool,
+    say: Say,
+) -> MapSources:
+    """Fetch the images and labels of a map that services have.
+
+    A record in the folder says what was fetched, so that an interrupted map goes on without asking
+    the services again.
+
+    Args:
+        given: images and labels; some may be addresses of services, "overpass" or "overture".
+        folder: for what is fetched.
+        imagery: settings of the map, with the area to fetch.
+        options: for services of images.
+        is_begun: whether the map was begun with what was fetched.
+        say: called with "fetch" and a summary of what was fetched.
+
+    Returns:
+        Images and labels with files of the folder in the places of services.
+
+    Raises:
+        ConfigError: if services need an area or an option, or the folder contains another map.
+        DataError: if a service cannot be read, or has nothing in the area.
+        OutputError: if a file cannot be written.
+    """
+    services = [image for image in given.images if fetch_images.is_service(image)]
+    roads = [labels for labels in given.labels if labels in ROAD_SERVICES]
+    if not services and options != FetchOptions():
+        raise ConfigError(
+            "options of a service, such as --zoom or --layer, need one among the images, such as "
+            "'https://tiles.example.org/{z}/{x}/{y}.jpg'"
+        )
+    if not (services or roads):
+        return given
+    area = imagery.area or _box_around(given.images, services, imagery)
+    asked = {
+        "images": list(map(without_keys, services)),
+        "labels": roads,
+        "area": area_content(area),
+        **{name: value for name, value in asdict(options).items() if name not in _WITHOUT_EFFECT},
+    }
+    record = folder / _RECORD
+    files = _fetched_before(record, asked)
+    if files is None:
+        if is_begun:
+            raise ConfigError(
+                f"{folder.parent}: this folder already contains the map of other images, labels or "
+                "another area; use another --output, or delete it"
+            )
+        files = {}
+        for image in services:
+            files[without_keys(image)] = _fetch_images(image, area, folder, options, say)
+        for labels in roads:
+            files[labels] = [_fetch_roads(labels, area, folder, say)]
+        write_json(record, {"asked": asked, "files": files})
+    return MapSources(
+        [path for image in given.images for path in _paths(image, folder, files)],
+        [path for labels in given.labels for path in _paths(labels, folder, files)],
+    )
+
+
+def _paths(source: str, folder: Path, files: Files) -> list[str]:
+    """Return the files of a service; any other source as it is."""
+    names = files.get(without_keys(source))
+    return [source] if names is None else [str(folder / name) for name in names]
+
+
+def _fetched_before(record: Path, asked: dict[str, Any]) -> Files | None:
+    """Return the files of an earlier fetch of the same, if all of them are still there."""
+    try:
+        written = parse_json(record)
+        files: Files = {source: list(names) for source, names in written["files"].items()}
+        is_same = written["asked"] == asked
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+    names = [name for several in files.values() for name in several]
+    return files if is_same and all((record.parent / name).is_file() for name in names) else None
+
+
+def _fetch_images(
+    image: str, area: str, folder: Path, options: FetchOptions, say: Say
+) -> list[str]:
+    wish = Wish(source=image, area=area, output=folder / "images", **asdict(options))
+    summary = fetch_images.run(wish)
+    say("fetch", summary)
+    return [str(each.image.relative_to(folder)) for each in summary.images]
+
+
+def _fetch_roads(service: str, area: str, folder: Path, say: Say) -> str:
+    name = f"{service}.gpkg"
+    wish = fetch_roads.RoadWish(area=area, output=folder / name, source=service, force=True)
+    say("fetch", fetch_roads.run(wish))
+    return name
+
+
+def _box_around(images: Sequence[str], services: Sequence[str], imagery: ImageryOptions) -> str:
+    """Return the box in degrees around images, for labels of a service."""
+    if services:
+        raise ConfigError(
+            f"{without_keys(services[0])}: is a service, which has images of more than you want; "
+            "add --area with a vector file or a box minx,miny,maxx,maxy in degrees"
+        )
+    crs = crs_setting(imagery.crs, "imagery.crs")
+    grids = [read_grid(path, crs=crs) for path in image_paths(images)]
+    west, south, east, north = shapely.total_bounds([g.footprint_in(DEGREES) for g in grids])
+    return f"{west:.6f},{south:.6f},{east:.6f},{north:.6f}"
