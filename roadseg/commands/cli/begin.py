@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from roadseg.commands.cli.command import PARTLY, announce, load, show, tool
-from roadseg.commands.cli.fetch import OF_IMAGES, take_fetch_options
+from roadseg.commands.cli.fetch import OF_IMAGES, service, take_fetch_options
 from roadseg.commands.cli.options import (
     AREA,
     CONFIG,
@@ -20,22 +20,29 @@ from roadseg.commands.cli.options import (
     PREDICTING_ANY,
     SET,
     WORKERS,
-    Option,
     of_config,
     take_settings,
     together,
 )
 
-
-def _paths(words: str, what: str) -> Option:
-    """Return an option that names files of a kind, and may be repeated."""
-    said = f"{what}: folder, file or glob; may be repeated."
-    return click.option(words, multiple=True, metavar="PATH", help=said)
+_LABELS = click.option(
+    "--labels",
+    multiple=True,
+    metavar="PATH|SERVICE",
+    help="Known roads: folder, file or glob; or overpass or overture, which fetches them. May be "
+    "repeated.",
+)
 
 
 @click.command()
-@_paths("--images", "Images")
-@_paths("--labels", "Road labels")
+@click.option(
+    "--images",
+    multiple=True,
+    metavar="PATH|ADDRESS",
+    help="Images: folder, file or glob; or a service, from which those of --area are fetched. May "
+    "be repeated.",
+)
+@_LABELS
 @click.option(
     "--city",
     "cities",
@@ -53,8 +60,7 @@ def _paths(words: str, what: str) -> Option:
     help="Config file to write.",
 )
 @click.option("--force", is_flag=True, help="Overwrite an existing config file.")
-@SET
-@JSON
+@together(*OF_IMAGES, SET, JSON)
 def init(
     images: tuple[str, ...],
     labels: tuple[str, ...],
@@ -66,37 +72,45 @@ def init(
     minutes: float | None,
     force: bool,
     as_json: bool,
+    **values: Any,  # noqa: ANN401 - how to fetch
 ) -> None:
     """Inspect images and road labels, and write a config for them.
 
     Without --images or --labels, roadseg looks for them in this folder and its subfolders. If
-    several subfolders contain both, each becomes a set with its own options.
+    several subfolders contain both, each becomes a set with its own options. What comes from a
+    service is fetched into the folder `sources` beside the config.
 
     \b
     Examples:
       roadseg init --minutes 30
       roadseg init --images images/ --labels roads/ --force
       roadseg init --city san_diego/ --city tianjin/
+      roadseg init --images 'https://a.org/{z}/{x}/{y}.jpg' --zoom 18 --area a.gpkg
     """
     assignments += take_settings({"area": area})
     if minutes is not None:
         assignments += (f"train.minutes={minutes}",)
     settings = importlib.import_module("roadseg.config").load_config(None, assignments)
-    summary = tool("init").run(
-        images, labels, output, settings=settings, cities=cities, force=force
+    writer = tool("init")
+    writer.check_output(output, force=force)
+    map_sources = service("map_sources")
+    sources = map_sources.fetch_sources(
+        map_sources.MapSources(images, labels),
+        output.absolute().parent / "sources",
+        imagery=settings.imagery,
+        options=take_fetch_options(values),
+        is_begun=False,
+        say=announce,
+    )
+    summary = writer.run(
+        sources.images, sources.labels, output, settings=settings, cities=cities, force=force
     )
     show(summary, as_json=as_json)
 
 
 @click.command("map")
 @click.argument("images", nargs=-1, required=True)
-@click.option(
-    "--labels",
-    multiple=True,
-    metavar="PATH|SERVICE",
-    help="Known roads of the same area, to train on: folder, file or glob, or overpass or overture "
-    "to fetch them; may be repeated.",
-)
+@_LABELS
 @click.option(
     "--checkpoint",
     "checkpoints",

@@ -31,8 +31,8 @@ _WITHOUT_EFFECT = {"limit_mb", "headers", "hosts"}  # Options that change no pix
 class MapSources:
     """Images and labels of a map, as files, folders, globs or addresses of rasters."""
 
-    images: list[str]
-    labels: list[str]
+    images: Sequence[str]
+    labels: Sequence[str]
 
 
 def fetch_sources(
@@ -141,6 +141,10 @@ def _box_around(images: Sequence[str], services: Sequence[str], imagery: Imagery
         raise ConfigError(
             f"{without_keys(services[0])}: is a service, which has images of more than you want; "
             "add --area with a vector file or a box minx,miny,maxx,maxy in degrees"
+        )
+    if not images:
+        raise ConfigError(
+            "labels from a service are those of an area: add --area, or name the images"
         )
     crs = crs_setting(imagery.crs, "imagery.crs")
     grids = [read_grid(path, crs=crs) for path in image_paths(images)]

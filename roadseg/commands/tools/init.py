@@ -51,8 +51,7 @@ def run(
         cities: folders with images and labels, each a set; `NAME=FOLDER` names the set otherwise.
         force: whether a file that exists is replaced.
     """
-    if output.exists() and not force:
-        raise ConfigError(f"{output} already exists; use --force to overwrite it")
+    check_output(output, force=force)
     survey = survey_cities(_cities(images, labels, cities), settings)
     folder = output.absolute().parent
     values = survey.values(settings, folder)
@@ -71,6 +70,16 @@ def run(
     start = values["train"].get("encoder_weights", settings.train.encoder_weights)
     weights = _weights(settings.train.model_copy(update={"encoder_weights": start}))
     return summarise(output, survey, values, weights=weights, training=rows)
+
+
+def check_output(output: Path, *, force: bool) -> None:
+    """Refuse to replace a config that exists, unless `force` says so.
+
+    Raises:
+        ConfigError: if it exists.
+    """
+    if output.exists() and not force:
+        raise ConfigError(f"{output} already exists; use --force to overwrite it")
 
 
 def _has(values: Mapping[str, Any], key: str) -> bool:

@@ -164,7 +164,7 @@ def run(
     with lock(output):
         is_begun = path.exists() and _is_begun(output)
         sources = fetch_sources(
-            MapSources(list(images), list(labels)),
+            MapSources(images, labels),
             Workspace(output).sources,
             imagery=load_config(None, settings).imagery,
             options=service,

@@ -20,6 +20,7 @@ OF_COMMANDS = {  # what has the name of a setting, and means something else
     ("init", "images"),
     ("images", "area"),
     ("images", "gsd_m"),
+    ("init", "gsd_m"),
     ("map", "gsd_m"),
     ("map", "minutes"),
     ("score", "gsd_m"),

@@ -144,7 +144,7 @@ def test_labels_of_a_service_need_no_area_but_the_images(sources, tiles, tmp_pat
     assert (west, south) <= (8.603, 49.404)
     assert min(east - west, north - south) > 0.002
     assert east - west < 0.006
-    assert found.images == [image]
+    assert list(found.images) == [image]
 
 
 def test_a_service_of_images_needs_an_area(sources, tiles, world):
@@ -187,3 +187,22 @@ def test_one_command_trains_on_the_roads_of_a_service(tiles, tmp_path):
     config = json.loads((tmp_path / "city/roadseg.json").read_text())
     assert config["labels"]["roads"] == ["sources/overpass.gpkg"]
     assert config["imagery"]["area"] == AREA
+
+
+def test_init_fetches_into_a_folder_beside_its_config(tiles, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    words = ["init", "--images", tiles, "--zoom", "17", "--area", AREA, "--labels", "overpass"]
+    done = CliRunner().invoke(main, words, catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    config = json.loads(Path("roadseg.json").read_text())
+    assert config["labels"]["roads"] == ["sources/overpass.gpkg"]
+    assert config["imagery"]["images"][0].startswith("sources/images/")
+    Path("sources/fetched.json").unlink()
+    again = CliRunner().invoke(main, words, catch_exceptions=False)
+    assert "roadseg.json already exists" in again.output
+    assert not Path("sources/fetched.json").exists()
+
+
+def test_labels_of_a_service_alone_need_an_area(sources):
+    with pytest.raises(ConfigError, match="add --area, or name the images"):
+        sources([], ["overpass"], area=None, options=FetchOptions())

@@ -30,6 +30,7 @@ PARSED = {  # and why
     "--ncores": "a machine may have fewer cores",
     "--processes": "the same",
     "--hosts": "needs other hosts",
+    "--zoom": "needs a service",
     "bench": "measures for minutes",
     "demo": "trains for minutes",
     "map": "the same, and says on stderr what it has done",
