@@ -82,18 +82,19 @@ def fetch_sources(
         **{name: value for name, value in asdict(options).items() if name not in _WITHOUT_EFFECT},
     }
     record = folder / _RECORD
-    files = _fetched_before(record, asked)
-    if files is None:
-        if is_begun:
-            raise ConfigError(
-                f"{folder.parent}: this folder already contains the map of other images, labels or "
-                "another area; use another --output, or delete it"
-            )
-        files = {}
-        for image in services:
-            files[without_keys(image)] = _fetch_images(image, area, folder, options, say)
-        for labels in roads:
-            files[labels] = [_fetch_roads(labels, area, folder, say)]
+    before = _files_of(record, asked)
+    if before is None and is_begun:
+        raise ConfigError(
+            f"{folder.parent}: this folder already contains the map of other images, labels or "
+            "another area; use another --output, or delete it"
+        )
+    files = before or {}
+    if not _are_there(files, folder):
+        files = {
+            without_keys(image): _fetch_images(image, area, folder, options, say)
+            for image in services
+        }
+        files |= {labels: [_fetch_roads(labels, area, folder, say)] for labels in roads}
         write_json(record, {"asked": asked, "files": files})
     return MapSources(
         [path for image in given.images for path in _paths(image, folder, files)],
@@ -107,16 +108,20 @@ def _paths(source: str, folder: Path, files: Files) -> list[str]:
     return [source] if names is None else [str(folder / name) for name in names]
 
 
-def _fetched_before(record: Path, asked: dict[str, Any]) -> Files | None:
-    """Return the files of an earlier fetch of the same, if all of them are still there."""
+def _files_of(record: Path, asked: dict[str, Any]) -> Files | None:
+    """Return the files of an earlier fetch of the same; None if there was none."""
     try:
         written = parse_json(record)
         files: Files = {source: list(names) for source, names in written["files"].items()}
-        is_same = written["asked"] == asked
+        return files if written["asked"] == asked else None
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
+
+
+def _are_there(files: Files, folder: Path) -> bool:
+    """Return whether there are files, and none of them is missing."""
     names = [name for several in files.values() for name in several]
-    return files if is_same and all((record.parent / name).is_file() for name in names) else None
+    return bool(names) and all((folder / name).is_file() for name in names)
 
 
 def _fetch_images(
