@@ -54,9 +54,9 @@ def fetch_images(
         OutputError: if an image cannot be written.
     """
     from roadseg.commands.services.fetch_images import run  # noqa: PLC0415 - slow to import
-    from roadseg.commands.services.images.fetching import Wish  # noqa: PLC0415 - the same
+    from roadseg.commands.services.images.fetching import ImageRequest  # noqa: PLC0415 - the same
 
-    wish = Wish(
+    request = ImageRequest(
         source=str(source),
         area=area_words(area),
         output=Path(output),
@@ -71,7 +71,7 @@ def fetch_images(
         hosts=tuple(hosts),
     )
     with progress_in_notebook():
-        return run(wish, dry_run=dry_run)
+        return run(request, dry_run=dry_run)
 
 
 def area_words(area: AnyArea) -> str:
@@ -107,11 +107,11 @@ def fetch_roads(
         OutputError: if the file cannot be written.
     """
     from roadseg.commands.services.fetch_roads import (  # noqa: PLC0415 - slow to import
-        RoadWish,
+        RoadRequest,
         run,
     )
 
-    wish = RoadWish(
+    request = RoadRequest(
         area=area_words(area),
         output=Path(output),
         source=str(source),
@@ -121,4 +121,4 @@ def fetch_roads(
         force=force,
     )
     with progress_in_notebook():
-        return run(wish)
+        return run(request)

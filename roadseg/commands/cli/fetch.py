@@ -114,7 +114,7 @@ def images(
     *,
     dry_run: bool,
     as_json: bool,
-    **wish: Any,  # noqa: ANN401 - what to fetch, and how
+    **request: Any,  # noqa: ANN401 - what to fetch, and how
 ) -> None:
     """Fetch images of an area from SOURCE as GeoTIFFs.
 
@@ -130,8 +130,8 @@ def images(
       roadseg fetch images 'https://a.org/wms?key={env:KEY}' --gsd-m 1 --area a.gpkg --output out/
       roadseg fetch images 'stac:https://a.org/search?collections=b' --area a.gpkg --output out/
     """
-    wished = service("images.fetching").Wish(**wish)
-    show(service("fetch_images").run(wished, dry_run=dry_run), as_json=as_json)
+    asked = service("images.fetching").ImageRequest(**request)
+    show(service("fetch_images").run(asked, dry_run=dry_run), as_json=as_json)
 
 
 @fetch.command()
@@ -167,7 +167,7 @@ def images(
 @HOSTS
 @click.option("--force", is_flag=True, help="Replace a file that exists.")
 @JSON
-def roads(*, as_json: bool, **wish: Any) -> None:  # noqa: ANN401 - what to fetch, and how
+def roads(*, as_json: bool, **request: Any) -> None:  # noqa: ANN401 - what to fetch, and how
     """Fetch the roads of an area as road labels.
 
     Roads come from an Overpass server, from a release of Overture, or from an extract of
@@ -183,7 +183,7 @@ def roads(*, as_json: bool, **wish: Any) -> None:  # noqa: ANN401 - what to fetc
       roadseg fetch roads --area area.geojson --from region.osm.pbf --output city.osm.pbf
     """
     fetch_roads = service("fetch_roads")
-    show(fetch_roads.run(fetch_roads.RoadWish(**wish)), as_json=as_json)
+    show(fetch_roads.run(fetch_roads.RoadRequest(**request)), as_json=as_json)
 
 
 def take_fetch_options(values: dict[str, Any]) -> "FetchOptions":

@@ -9,7 +9,12 @@ from roadseg.commands.services.images.capabilities import (
     query_of,
     read_xml,
 )
-from roadseg.commands.services.images.fetching import Fetch, FetchSummary, Wish, joined_summary
+from roadseg.commands.services.images.fetching import (
+    Fetch,
+    FetchSummary,
+    ImageRequest,
+    joined_summary,
+)
 from roadseg.commands.services.images.from_rasters import fetch_rasters
 from roadseg.commands.services.images.from_tiles import fetch_template, fetch_tiles, names_of
 from roadseg.commands.services.images.rasters import RemoteRaster, is_raster
@@ -23,7 +28,7 @@ from roadseg.roads.labels.areas import read_area
 from roadseg.system.files import with_home
 from roadseg.system.web.answers import Answer
 from roadseg.system.web.cache import Cache, usual_cache
-from roadseg.system.web.client import Client, Manners
+from roadseg.system.web.client import Client, RequestPolicy
 from roadseg.system.web.keys import with_keys, without_keys
 
 _JSON_SUFFIXES = (".json", ".geojson")
@@ -34,34 +39,36 @@ _KINDS = (
 )
 
 
-def run(wish: Wish, *, dry_run: bool = False, manners: Manners | None = None) -> FetchSummary:
+def run(
+    request: ImageRequest, *, dry_run: bool = False, policy: RequestPolicy | None = None
+) -> FetchSummary:
     """Fetch images of an area.
 
     What was fetched before comes from the cache, and an image that is there already stays.
 
     Args:
-        wish: what to fetch, and how.
+        request: what to fetch, and how.
         dry_run: whether to plan only; the service is asked what it has, and for one tile.
-        manners: towards the service; by default those of the wish.
+        policy: towards the service; by default those of the request.
 
     Raises:
         ConfigError: if something has to be chosen, such as a layer, or it is more than the limit.
         DataError: if the service cannot be read, or has nothing in the area.
         OutputError: if an image cannot be written.
     """
-    _check(wish)
-    area = read_area(wish.area)
-    polite = manners or Manners(per_second=wish.rate, hosts=frozenset(wish.hosts))
+    _check(request)
+    area = read_area(request.area)
+    policy = policy or RequestPolicy(per_second=request.rate, hosts=frozenset(request.hosts))
     client = Client(
-        home=wish.source.removeprefix(PREFIX),
-        extra=wish.headers,
-        manners=polite,
+        home=request.source.removeprefix(PREFIX),
+        extra=request.headers,
+        policy=policy,
         # A plan is an estimate; this is where it ends if that was far off.
-        most_bytes=round(2e6 * wish.limit_mb),
+        most_bytes=round(2e6 * request.limit_mb),
     )
-    cache = Cache(with_home(wish.cache) if wish.cache else usual_cache())
+    cache = Cache(with_home(request.cache) if request.cache else usual_cache())
     with client:
-        return _fetch(Fetch(wish, area, client, cache, dry_run))
+        return _fetch(Fetch(request, area, client, cache, dry_run))
 
 
 def is_service(source: str) -> bool:
@@ -76,50 +83,52 @@ def is_service(source: str) -> bool:
     return is_ogc or parts.path.endswith(_JSON_SUFFIXES)
 
 
-def _check(wish: Wish) -> None:
+def _check(request: ImageRequest) -> None:
     """Refuse options that contradict each other."""
-    if wish.zoom is not None and wish.gsd_m is not None:
+    if request.zoom is not None and request.gsd_m is not None:
         raise ConfigError("--zoom and --gsd-m: both choose the size of the pixels; give one")
-    if wish.name is not None and (Path(wish.name).name != wish.name or wish.name.startswith(".")):
+    if request.name is not None and (
+        Path(request.name).name != request.name or request.name.startswith(".")
+    ):
         raise ConfigError(
-            f"--name {wish.name}: expected the name of a file without folders; --output names the "
-            "folder"
+            f"--name {request.name}: expected the name of a file without folders; --output names "
+            "the folder"
         )
 
 
 def _fetch(fetch: Fetch) -> FetchSummary:
     """Fetch from whatever the source is."""
-    wish = fetch.wish
-    address = with_keys(wish.source)
-    if is_template(wish.source):
+    request = fetch.request
+    address = with_keys(request.source)
+    if is_template(request.source):
         return fetch_template(fetch)
-    if wish.source.startswith(PREFIX) or urlsplit(address).path.lower().endswith(_JSON_SUFFIXES):
+    if request.source.startswith(PREFIX) or urlsplit(address).path.lower().endswith(_JSON_SUFFIXES):
         return _fetch_stac(fetch)
     if is_raster(address):
-        name = slug(Path(urlsplit(without_keys(wish.source)).path).stem)
-        return fetch_rasters(fetch, [RemoteRaster(wish.source, name or "image", "raster")])
+        name = slug(Path(urlsplit(without_keys(request.source)).path).stem)
+        return fetch_rasters(fetch, [RemoteRaster(request.source, name or "image", "raster")])
     if "://" not in address:
-        raise ConfigError(f"{without_keys(wish.source):.200}: expected {_KINDS}")
+        raise ConfigError(f"{without_keys(request.source):.200}: expected {_KINDS}")
     if urlsplit(address).path.lower().endswith(_PICTURE_SUFFIXES):
         raise ConfigError(
-            f"{without_keys(wish.source):.200}: expected a template of tiles, with {{z}}, {{x}} "
+            f"{without_keys(request.source):.200}: expected a template of tiles, with {{z}}, {{x}} "
             "and {y} in the places of the zoom, column and row of a tile"
         )
     return _fetch_service(fetch)
 
 
 def _fetch_stac(fetch: Fetch) -> FetchSummary:
-    wish = fetch.wish
-    rasters = stac_rasters(wish.source, fetch.area, fetch.client, asset=wish.asset)
+    request = fetch.request
+    rasters = stac_rasters(request.source, fetch.area, fetch.client, asset=request.asset)
     return fetch_rasters(fetch, rasters)
 
 
 def _fetch_service(fetch: Fetch) -> FetchSummary:
     """Fetch from what answers with capabilities, or with JSON of STAC."""
-    wish = fetch.wish
-    given = query_of(wish.source).get("service", "").upper()
-    kind = given or ("WMTS" if "wmts" in wish.source.lower() else "WMS")
-    address = capabilities_address(wish.source, kind)
+    request = fetch.request
+    given = query_of(request.source).get("service", "").upper()
+    kind = given or ("WMTS" if "wmts" in request.source.lower() else "WMS")
+    address = capabilities_address(request.source, kind)
     root = fetch.client.get(address, _read_service)
     if root is None:
         return _fetch_stac(fetch)
@@ -132,7 +141,7 @@ def _fetch_service(fetch: Fetch) -> FetchSummary:
     summaries = []
     for side in fetch.sides():
         service = choose(
-            root, address, side.area, layer=wish.layer, zoom=wish.zoom, gsd_m=wish.gsd_m
+            root, address, side.area, layer=request.layer, zoom=request.zoom, gsd_m=request.gsd_m
         )
         summaries.append(fetch_tiles(side, service, *names_of(address, service)))
     return joined_summary(summaries)

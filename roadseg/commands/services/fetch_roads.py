@@ -33,7 +33,7 @@ from roadseg.system.files import PARQUET_SUFFIXES, whole_parts, with_home
 from roadseg.system.progress import Progress
 from roadseg.system.text import Summary, count
 from roadseg.system.units import road_text
-from roadseg.system.web.client import Client, Manners
+from roadseg.system.web.client import Client, RequestPolicy
 from roadseg.system.web.keys import without_keys
 
 OVERPASS, OVERTURE = "overpass", "overture"
@@ -45,12 +45,12 @@ _EARTH = Geod(ellps="WGS84")
 _EQUAL_AREA = CRS.from_epsg(6933)
 _OVERTURE_CREDIT = f"{OSM_CREDIT}, Overture Maps Foundation"
 # Overpass is slow to begin an answer, and has few places for each user.
-MANNERS = Manners(per_second=1.0, tries=5, first_wait_s=3.0, quiet_s=TIMEOUT_S + 30.0)
+POLICY = RequestPolicy(per_second=1.0, tries=5, first_wait_s=3.0, quiet_s=TIMEOUT_S + 30.0)
 _SUFFIXES = (*LABEL_DRIVERS, *PARQUET_SUFFIXES, *OSM_SUFFIXES)
 
 
 @dataclass(frozen=True)
-class RoadWish:
+class RoadRequest:
     """What to fetch, and from where.
 
     Attributes:
@@ -129,7 +129,7 @@ class _Fetched:
     objects: OsmObjects | None = None
 
 
-def run(wish: RoadWish) -> FetchRoadsSummary:
+def run(request: RoadRequest) -> FetchRoadsSummary:
     """Fetch the roads that touch an area, each as a whole, and write them with a record of origin.
 
     Raises:
@@ -137,27 +137,27 @@ def run(wish: RoadWish) -> FetchRoadsSummary:
         DataError: the area or the source cannot be read, or there is no road in the area.
         OutputError: the file cannot be written.
     """
-    _check(wish)
-    area = read_area(wish.area)
+    _check(request)
+    area = read_area(request.area)
     km2 = _km2(area)
-    if km2 > wish.limit_km2:
+    if km2 > request.limit_km2:
         raise ConfigError(
-            f"--area {wish.area}: has {km2:,.0f} km2, more than --limit-km2 {wish.limit_km2:,g}; "
-            "choose a smaller area, or a larger limit"
+            f"--area {request.area}: has {km2:,.0f} km2, more than --limit-km2 "
+            f"{request.limit_km2:,g}; choose a smaller area, or a larger limit"
         )
-    fetched = _fetch(wish, area, km2)
+    fetched = _fetch(request, area, km2)
     if not len(fetched.lines):
         sides = ",".join(f"{side:.7g}" for side in area.degrees.bounds)
         raise DataError(
             f"{fetched.origin.address}: no road in the area {sides}; nothing was written; check "
             "the order minx,miny,maxx,maxy (longitude first), and that the source covers the area"
         )
-    with whole_parts(wish.output, origin_suffix(wish.output)) as partial:
+    with whole_parts(request.output, origin_suffix(request.output)) as partial:
         _write(partial, fetched, area)
         write_origin(partial, fetched.origin)
     return FetchRoadsSummary(
         source=fetched.origin.address,
-        output=str(wish.output),
+        output=str(request.output),
         area_km2=round(km2, 3),
         roads=len(fetched.lines),
         road_km=round(sum(map(_EARTH.geometry_length, fetched.lines)) / 1000, 3),
@@ -172,30 +172,30 @@ def _km2(area: Area) -> float:
     return float(reproject(np.array([area.degrees]), DEGREES, _EQUAL_AREA)[0].area) / 1e6
 
 
-def _check(wish: RoadWish) -> None:
+def _check(request: RoadRequest) -> None:
     """Refuse what cannot be done, before anything is fetched."""
-    output = wish.output
+    output = request.output
     if not output.name.lower().endswith(_SUFFIXES):
         raise ConfigError(f"--output {output}: use a file name that ends in {', '.join(_SUFFIXES)}")
     if output.is_dir():
         raise ConfigError(f"--output {output}: is a folder; name a file in it")
-    if output.exists() and not wish.force:
+    if output.exists() and not request.force:
         raise ConfigError(f"--output {output}: exists; add --force to replace it")
-    _check_source(wish.source)
-    if wish.server is not None and wish.source != OVERPASS:
-        raise ConfigError(f"--server: is for --from overpass, not for --from {wish.source}")
-    if wish.release is not None and wish.source != OVERTURE:
-        raise ConfigError(f"--release: is for --from overture, not for --from {wish.source}")
-    if _is_osm(output) and _is_overture(wish.source):
+    _check_source(request.source)
+    if request.server is not None and request.source != OVERPASS:
+        raise ConfigError(f"--server: is for --from overpass, not for --from {request.source}")
+    if request.release is not None and request.source != OVERTURE:
+        raise ConfigError(f"--release: is for --from overture, not for --from {request.source}")
+    if _is_osm(output) and _is_overture(request.source):
         raise ConfigError(
             f"--output {output}: Overture has no ids of OpenStreetMap; use a file name that ends "
             f"in {', '.join((*LABEL_DRIVERS, *PARQUET_SUFFIXES))}"
         )
-    if _is_osm(output) or _is_file(wish.source):
+    if _is_osm(output) or _is_file(request.source):
         check_package("osmium", needed_by="OpenStreetMap data", otherwise="use .gpkg and Overpass")
-    if output.suffix.lower() in PARQUET_SUFFIXES or _is_overture(wish.source):
+    if output.suffix.lower() in PARQUET_SUFFIXES or _is_overture(request.source):
         check_package("pyarrow", needed_by="GeoParquet", otherwise="use .gpkg and Overpass")
-    if _is_file(wish.source) and output.resolve() == with_home(wish.source).resolve():
+    if _is_file(request.source) and output.resolve() == with_home(request.source).resolve():
         raise ConfigError(f"--output {output}: is the file to read; write to another one")
 
 
@@ -226,14 +226,14 @@ def _is_overture(source: str) -> bool:
     return source != OVERPASS and not _is_file(source)
 
 
-def _fetch(wish: RoadWish, area: Area, km2: float) -> _Fetched:
+def _fetch(request: RoadRequest, area: Area, km2: float) -> _Fetched:
     """Fetch from the source that is asked for."""
-    if wish.source == OVERPASS:
-        return _from_overpass(wish, area, km2)
-    if _is_file(wish.source):
-        _log.info("%s: reading the roads of %.2f km2", wish.source, km2)
-        return _from_extract(wish, area)
-    return _from_overture(wish, area, km2)
+    if request.source == OVERPASS:
+        return _from_overpass(request, area, km2)
+    if _is_file(request.source):
+        _log.info("%s: reading the roads of %.2f km2", request.source, km2)
+        return _from_extract(request, area)
+    return _from_overture(request, area, km2)
 
 
 def _keys(output: Path) -> tuple[str, ...]:
@@ -241,35 +241,35 @@ def _keys(output: Path) -> tuple[str, ...]:
     return OF_MAPS if _is_osm(output) else HIGHWAYS
 
 
-def _from_overpass(wish: RoadWish, area: Area, km2: float) -> _Fetched:
-    server = wish.server or PUBLIC_SERVER
-    manners = replace(MANNERS, hosts=frozenset(wish.hosts))
-    with Client(server, wish.headers, manners) as client:
-        asked = OverpassArea(client, server, area.degrees, _keys(wish.output))
+def _from_overpass(request: RoadRequest, area: Area, km2: float) -> _Fetched:
+    server = request.server or PUBLIC_SERVER
+    policy = replace(POLICY, hosts=frozenset(request.hosts))
+    with Client(server, request.headers, policy) as client:
+        asked = OverpassArea(client, server, area.degrees, _keys(request.output))
         boxes = len(asked.boxes())
         _log.info("%s: asking for %.2f km2 in %s", without_keys(server), km2, _boxes(boxes))
         with Progress("fetch roads", total=boxes, unit="boxes") as progress:
             objects = asked.fetch(progress.add)
-    return _of_objects(objects, "Overpass", without_keys(server), asked.date, wish.area)
+    return _of_objects(objects, "Overpass", without_keys(server), asked.date, request.area)
 
 
 def _boxes(number: int) -> str:
     return "1 box" if number == 1 else f"{number} boxes"
 
 
-def _from_extract(wish: RoadWish, area: Area) -> _Fetched:
-    path = with_home(wish.source)
-    scratch = next(folder for folder in wish.output.absolute().parents if folder.is_dir())
+def _from_extract(request: RoadRequest, area: Area) -> _Fetched:
+    path = with_home(request.source)
+    scratch = next(folder for folder in request.output.absolute().parents if folder.is_dir())
     objects, date = read_extract(
         path,
         area.degrees,
-        _keys(wish.output),
+        _keys(request.output),
         scratch=scratch,
-        every_node=_is_osm(wish.output),
+        every_node=_is_osm(request.output),
     )
     former = read_origin(path)
     date = date or (former.date if former else None)
-    return _of_objects(objects, "extract of OpenStreetMap", str(path), date, wish.area)
+    return _of_objects(objects, "extract of OpenStreetMap", str(path), date, request.area)
 
 
 def _of_objects(
@@ -280,10 +280,10 @@ def _of_objects(
     return _Fetched(roads.lines, roads.columns(), origin, objects)
 
 
-def _from_overture(wish: RoadWish, area: Area, km2: float) -> _Fetched:
-    address = wish.source
+def _from_overture(request: RoadRequest, area: Area, km2: float) -> _Fetched:
+    address = request.source
     if address == OVERTURE:
-        address = find_release(wish.release)
+        address = find_release(request.release)
     elif not address.startswith(BUCKET):
         address = str(with_home(address))
     _log.info("%s: reading the roads of %.2f km2", without_keys(address), km2)
@@ -294,7 +294,7 @@ def _from_overture(wish: RoadWish, area: Area, km2: float) -> _Fetched:
         OSM_LICENCE,
         _OVERTURE_CREDIT,
         release_of(address),
-        wish.area,
+        request.area,
     )
     return _Fetched(np.asarray(lines, dtype=object), columns, origin)
 

@@ -8,7 +8,7 @@ from typing import Any
 import shapely
 
 from roadseg.commands.services import fetch_images, fetch_roads
-from roadseg.commands.services.images.fetching import FetchOptions, Wish
+from roadseg.commands.services.images.fetching import FetchOptions, ImageRequest
 from roadseg.errors import ConfigError
 from roadseg.raster.grid import DEGREES, crs_setting
 from roadseg.raster.images import read_grid
@@ -127,16 +127,16 @@ def _are_there(files: Files, folder: Path) -> bool:
 def _fetch_images(
     image: str, area: str, folder: Path, options: FetchOptions, say: Say
 ) -> list[str]:
-    wish = Wish(source=image, area=area, output=folder / "images", **asdict(options))
-    summary = fetch_images.run(wish)
+    request = ImageRequest(source=image, area=area, output=folder / "images", **asdict(options))
+    summary = fetch_images.run(request)
     say("fetch", summary)
     return [str(each.image.relative_to(folder)) for each in summary.images]
 
 
 def _fetch_roads(service: str, area: str, folder: Path, say: Say) -> str:
     name = f"{service}.gpkg"
-    wish = fetch_roads.RoadWish(area=area, output=folder / name, source=service, force=True)
-    say("fetch", fetch_roads.run(wish))
+    request = fetch_roads.RoadRequest(area=area, output=folder / name, source=service, force=True)
+    say("fetch", fetch_roads.run(request))
     return name
 
 

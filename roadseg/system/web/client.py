@@ -31,12 +31,12 @@ _log = logging.getLogger(__name__)
 _REDIRECTS = (301, 302, 303, 307, 308)
 _MOST_REDIRECTS = 5
 _PIECE_BYTES = 2**16
-_LEAST_SPEED = 1000  # Bytes a second; a slower answer is given up after `Manners.quiet_s`.
+_LEAST_SPEED = 1000  # Bytes a second; a slower answer is given up after `RequestPolicy.quiet_s`.
 _PORTS = {"http": 80, "https": 443}
 
 
 @dataclass(frozen=True)
-class Manners:
+class RequestPolicy:
     """How a client treats servers.
 
     Attributes:
@@ -66,14 +66,14 @@ class Client:
         home: address, or another source, as the user gives it: headers of `extra` are sent to its
             host, and to no other, and only its places `{env:NAME}` are filled with keys.
         extra: headers such as `X-Key: {env:MY_KEY}`.
-        manners: towards the servers.
+        policy: towards the servers.
         most_bytes: that may be received in all; None for no limit.
         received: bytes of bodies that have come so far.
     """
 
     home: str = ""
     extra: Iterable[str] = ()
-    manners: Manners = field(default_factory=Manners)
+    policy: RequestPolicy = field(default_factory=RequestPolicy)
     most_bytes: int | None = None
     received: int = 0
 
@@ -83,7 +83,7 @@ class Client:
         home = urlsplit(with_keys(self.home))
         self._host = _host(home) if home.scheme in _PORTS else ""
         self._places = places_of_keys(self.home)
-        self._pace = _Pace(self.manners.per_second)
+        self._pace = _Pace(self.policy.per_second)
         self._lock = threading.Lock()
         self._pools: dict[str, urllib3.PoolManager] = {}
 
@@ -164,7 +164,7 @@ class Client:
         """Ask until there is an answer that can be read, or no hope."""
         url = self.with_keys(address)
         _require_address(url)
-        for attempt in range(1, self.manners.tries + 1):
+        for attempt in range(1, self.policy.tries + 1):
             try:
                 answer = self._once(url, largest, headers, form, missing)
                 return None if answer is None else read(answer)
@@ -174,12 +174,12 @@ class Client:
                 failure = error
             except HTTPError as error:
                 failure = failure_of(
-                    error, url, connect_s=self.manners.connect_s, quiet_s=self.manners.quiet_s
+                    error, url, connect_s=self.policy.connect_s, quiet_s=self.policy.quiet_s
                 )
-            wait_s = failure.wait_s or self.manners.first_wait_s * 2 ** (attempt - 1)
-            if attempt >= min(failure.tries, self.manners.tries):
+            wait_s = failure.wait_s or self.policy.first_wait_s * 2 ** (attempt - 1)
+            if attempt >= min(failure.tries, self.policy.tries):
                 break
-            if wait_s > self.manners.longest_wait_s:
+            if wait_s > self.policy.longest_wait_s:
                 failure.reason += f", and asks to wait {wait_s:.0f} s; run the command again later"
                 break
             _log.debug("%s: %s; again in %.1f s", without_keys(url), failure.reason, wait_s)
@@ -232,7 +232,7 @@ class Client:
             redirect=False,
             retries=False,
             preload_content=False,
-            timeout=Timeout(connect=self.manners.connect_s, read=self.manners.quiet_s),
+            timeout=Timeout(connect=self.policy.connect_s, read=self.policy.quiet_s),
         )
 
     def _body(self, response: urllib3.BaseHTTPResponse, largest: int) -> bytes:
@@ -255,7 +255,7 @@ class Client:
                     self.received += len(body)
                 return bytes(body)
             body += piece
-            allowed_s = self.manners.quiet_s + len(body) / _LEAST_SPEED
+            allowed_s = self.policy.quiet_s + len(body) / _LEAST_SPEED
             if time.monotonic() - begun > allowed_s:
                 raise Failure(f"sent only {len(body)} bytes in {allowed_s:.0f} s")
         raise Failure(
@@ -277,7 +277,7 @@ class Client:
             raise Failure(f"redirects to {location:.200}, which is no address", tries=1) from error
         if parts.scheme not in _PORTS or (start.scheme == "https" and parts.scheme == "http"):
             raise Failure(f"redirects to {to:.200}, which is not encrypted", tries=1)
-        if parts.hostname not in {start.hostname, *self.manners.hosts}:
+        if parts.hostname not in {start.hostname, *self.policy.hosts}:
             raise Failure(
                 f"redirects to another host, {parts.hostname}; allow it with "
                 f"--allow-host {parts.hostname} if you trust it",

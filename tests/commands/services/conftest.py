@@ -5,8 +5,8 @@ import pytest
 import rasterio
 
 from roadseg.commands.services.fetch_images import run
-from roadseg.commands.services.images.fetching import Wish
-from roadseg.system.web.client import Manners
+from roadseg.commands.services.images.fetching import ImageRequest
+from roadseg.system.web.client import RequestPolicy
 
 AREA = "8.68,49.40,8.69,49.405"
 
@@ -19,9 +19,9 @@ def fetch(world, tmp_path):
         source = f"{world.address}{source}" if source.startswith("/") else source
         hosts = frozenset(options.pop("hosts", ()))
         quiet_s = options.pop("quiet_s", 5.0)
-        quick = Manners(per_second=5000, first_wait_s=0.01, quiet_s=quiet_s, hosts=hosts)
+        quick = RequestPolicy(per_second=5000, first_wait_s=0.01, quiet_s=quiet_s, hosts=hosts)
         places = {"output": tmp_path / "images", "cache": tmp_path / "cache"} | options
-        return run(Wish(source=source, area=area, **places), dry_run=dry_run, manners=quick)
+        return run(ImageRequest(source=source, area=area, **places), dry_run=dry_run, policy=quick)
 
     return start
 

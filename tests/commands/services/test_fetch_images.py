@@ -124,7 +124,7 @@ def keys(maps):
         (["none.tif"], 3, "none.tif: cannot be read as a raster"),
     ],
 )
-def test_a_wrong_wish_is_one_line(call, words, code, message):
+def test_a_wrong_request_is_one_line(call, words, code, message):
     done = fetch(call, *words, code=code)
     assert message in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1

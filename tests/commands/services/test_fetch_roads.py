@@ -19,7 +19,7 @@ from roadseg.api import read_graph
 from roadseg.commands.cli.main import main
 from roadseg.commands.roads import conflate, convert
 from roadseg.commands.services import fetch_roads
-from roadseg.commands.services.fetch_roads import RoadWish, run
+from roadseg.commands.services.fetch_roads import RoadRequest, run
 from roadseg.errors import ConfigError, DataError, OutputError
 from roadseg.roads.audit.ways import read_ways
 from roadseg.roads.labels.origins import read_origin
@@ -33,8 +33,8 @@ ROADS = {101, 102, 103, 104, 105, 106}
 
 @pytest.fixture(autouse=True)
 def _no_waiting(monkeypatch):
-    quick = replace(fetch_roads.MANNERS, first_wait_s=0.01, per_second=1000)
-    monkeypatch.setattr(fetch_roads, "MANNERS", quick)
+    quick = replace(fetch_roads.POLICY, first_wait_s=0.01, per_second=1000)
+    monkeypatch.setattr(fetch_roads, "POLICY", quick)
 
 
 @pytest.fixture
@@ -45,14 +45,14 @@ def region(tmp_path, drawn_map):
 @pytest.fixture
 def overture(tmp_path, region):
     labels = tmp_path / "all.gpkg"
-    run(RoadWish("8.5,49.3,8.8,49.5", labels, source=str(region)))
+    run(RoadRequest("8.5,49.3,8.8,49.5", labels, source=str(region)))
     folder = tmp_path / "release" / "2026-10-21.0" / "map.overture"
     convert.run(labels, folder)
     return folder
 
 
 def fetch(output, source, **options):
-    return run(RoadWish(area=CENTRE, output=output, source=str(source), **options))
+    return run(RoadRequest(area=CENTRE, output=output, source=str(source), **options))
 
 
 def edges(path):
@@ -144,9 +144,11 @@ def test_the_area_is_not_its_box(tmp_path, region):
         "coordinates": [[[8.6, 49.4], [8.604, 49.4], [8.6, 49.404], [8.6, 49.4]]],
     }
     (tmp_path / "area.geojson").write_text(json.dumps(corner))
-    wish = RoadWish(str(tmp_path / "area.geojson"), tmp_path / "roads.gpkg", source=str(region))
+    request = RoadRequest(
+        str(tmp_path / "area.geojson"), tmp_path / "roads.gpkg", source=str(region)
+    )
     with pytest.raises(DataError, match="no road in the area"):
-        run(wish)  # only a pedestrian area is there, which is no line
+        run(request)  # only a pedestrian area is there, which is no line
 
 
 @pytest.mark.parametrize(
@@ -176,8 +178,8 @@ def test_a_date_that_nobody_states_is_not_made_up(tmp_path, drawn_map):
 
 
 def test_a_large_area_is_asked_for_in_boxes(tmp_path, overpass):
-    wish = RoadWish("8.3,49.3,8.9,49.7", tmp_path / "r.gpkg", server=overpass.address)
-    summary = run(wish)
+    request = RoadRequest("8.3,49.3,8.9,49.7", tmp_path / "r.gpkg", server=overpass.address)
+    summary = run(request)
     assert len(overpass.questions) == 12
     assert summary.roads == 7
 
@@ -256,23 +258,23 @@ def test_a_fault_shows_no_key(tmp_path, overpass, monkeypatch):
 
 
 def test_an_area_without_roads_writes_nothing(tmp_path, overpass):
-    wish = RoadWish("1.0,1.0,1.01,1.01", tmp_path / "roads.gpkg", server=overpass.address)
+    request = RoadRequest("1.0,1.0,1.01,1.01", tmp_path / "roads.gpkg", server=overpass.address)
     with pytest.raises(DataError, match=r"no road in the area 1,1,1.01,1.01; nothing was written"):
-        run(wish)
+        run(request)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_an_area_beyond_the_limit_is_refused_before_anything_is_asked(tmp_path, overpass):
-    wish = RoadWish("6,47,15,55", tmp_path / "roads.gpkg", server=overpass.address)
+    request = RoadRequest("6,47,15,55", tmp_path / "roads.gpkg", server=overpass.address)
     with pytest.raises(ConfigError, match=r"has 56\d,\d+ km2, more than --limit-km2 10,000"):
-        run(wish)
+        run(request)
     assert overpass.questions == []
 
 
 def test_the_world_is_beyond_the_limit(tmp_path, overpass):
-    wish = RoadWish("-180,-90,180,90", tmp_path / "roads.gpkg", server=overpass.address)
+    request = RoadRequest("-180,-90,180,90", tmp_path / "roads.gpkg", server=overpass.address)
     with pytest.raises(ConfigError, match=r"has 510,065,622 km2, more than"):
-        run(wish)
+        run(request)
 
 
 def test_a_file_that_exists_is_kept(tmp_path, region):
@@ -289,7 +291,7 @@ def test_a_file_that_exists_is_replaced_with_force(tmp_path, region):
 
 
 @pytest.mark.parametrize(
-    ("wish", "told"),
+    ("options", "told"),
     [
         ({"source": "overpass", "output": "roads.txt"}, "ends in .gpkg"),
         ({"source": "overpass", "output": "."}, "ends in .gpkg"),
@@ -316,10 +318,10 @@ def test_a_file_that_exists_is_replaced_with_force(tmp_path, region):
         ),
     ],
 )
-def test_what_cannot_be_is_refused(tmp_path, region, monkeypatch, wish, told):
+def test_what_cannot_be_is_refused(tmp_path, region, monkeypatch, options, told):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ConfigError, match=told):
-        run(RoadWish(CENTRE, **wish | {"output": Path(wish["output"])}))
+        run(RoadRequest(CENTRE, **options | {"output": Path(options["output"])}))
     assert [path.name for path in tmp_path.iterdir()] == [region.name]
 
 
@@ -332,17 +334,19 @@ def test_an_extract_that_is_cut_short_is_told(tmp_path, region):
 
 def test_an_extract_of_another_place_is_told(tmp_path, region):
     fetch(tmp_path / "city.osm.pbf", region)
-    wish = RoadWish("1,1,1.1,1.1", tmp_path / "roads.gpkg", source=str(tmp_path / "city.osm.pbf"))
+    request = RoadRequest(
+        "1,1,1.1,1.1", tmp_path / "roads.gpkg", source=str(tmp_path / "city.osm.pbf")
+    )
     with pytest.raises(DataError, match=r"covers 8.6,49.4,8.61,49.41 degrees, but the area is 1,1"):
-        run(wish)
+        run(request)
 
 
 def test_an_extract_of_a_part_of_the_area_is_warned_of(tmp_path, region, caplog):
     fetch(tmp_path / "city.osm.pbf", region)
-    wish = RoadWish(
+    request = RoadRequest(
         "8.6,49.4,8.7,49.41", tmp_path / "r.gpkg", source=str(tmp_path / "city.osm.pbf")
     )
-    run(wish)
+    run(request)
     assert "only a part of the area" in caplog.text
 
 

@@ -35,8 +35,8 @@ TINY = (
 @pytest.fixture(autouse=True)
 def _own_cache(tmp_path, monkeypatch, overpass):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    quick = replace(fetch_roads.MANNERS, first_wait_s=0.01, per_second=1000)
-    monkeypatch.setattr(fetch_roads, "MANNERS", quick)
+    quick = replace(fetch_roads.POLICY, first_wait_s=0.01, per_second=1000)
+    monkeypatch.setattr(fetch_roads, "POLICY", quick)
     monkeypatch.setattr(fetch_roads, "PUBLIC_SERVER", overpass.address)
 
 
@@ -120,9 +120,9 @@ def test_what_was_fetched_is_not_asked_for_again(sources, tiles, world, overpass
 )
 def test_a_map_of_something_else_is_kept(sources, tiles, change):
     sources([tiles], ["overpass"])
-    wish = {"labels": ["overpass"]} | change
+    request = {"labels": ["overpass"]} | change
     with pytest.raises(ConfigError, match="already contains the map of other images, labels or"):
-        sources([tiles], is_begun=True, **wish)
+        sources([tiles], is_begun=True, **request)
 
 
 def test_a_file_that_is_gone_or_a_record_that_is_damaged_is_fetched_again(sources, tiles, tmp_path):

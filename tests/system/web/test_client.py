@@ -8,15 +8,17 @@ import pytest
 
 from roadseg.errors import ConfigError, DataError
 from roadseg.system.web.answers import BadAnswerError
-from roadseg.system.web.client import Client, Manners
+from roadseg.system.web.client import Client, RequestPolicy
 
-QUICK = Manners(per_second=5000, first_wait_s=0.01, quiet_s=0.3, longest_wait_s=2, connect_s=2)
+QUICK = RequestPolicy(
+    per_second=5000, first_wait_s=0.01, quiet_s=0.3, longest_wait_s=2, connect_s=2
+)
 
 
 @pytest.fixture
 def client(world):
     world.put("/fine", b"fine", "text/plain")
-    with Client(world.address, manners=QUICK) as client:
+    with Client(world.address, policy=QUICK) as client:
         yield client
 
 
@@ -100,13 +102,13 @@ def test_an_answer_cut_short_is_asked_again_and_then_told(client, world, fault, 
 
 def test_a_body_that_drips_is_given_up(world, maps):
     world.fail("/fine", maps.drip)
-    with Client(manners=Manners(per_second=5000, tries=1, quiet_s=0.2)) as client:
+    with Client(policy=RequestPolicy(per_second=5000, tries=1, quiet_s=0.2)) as client:
         assert "sent only" in refused(client, f"{world.address}/fine")
 
 
 def test_a_silent_server_is_given_up(world):
     world.fail("/fine", lambda _: time.sleep(1))
-    with Client(manners=Manners(per_second=5000, tries=1, quiet_s=0.2)) as client:
+    with Client(policy=RequestPolicy(per_second=5000, tries=1, quiet_s=0.2)) as client:
         assert "sent nothing for 0.2 s" in refused(client, f"{world.address}/fine")
 
 
@@ -144,7 +146,7 @@ def test_a_redirect_elsewhere_is_refused_unless_it_is_allowed(client, world):
     elsewhere = world.address.replace("127.0.0.1", "localhost")
     world.fail("/old", lambda h: h.give(302, b"", headers={"Location": f"{elsewhere}/fine"}))
     assert "redirects to another host, localhost" in refused(client, f"{world.address}/old")
-    allowed = Manners(per_second=5000, hosts=frozenset({"localhost"}))
+    allowed = RequestPolicy(per_second=5000, hosts=frozenset({"localhost"}))
     with Client(world.address, ["X-Key: abcdef"], allowed) as free:
         assert free.get(f"{world.address}/old", body) == b"fine"
     assert [headers.get("X-Key") for headers in world.headers[-2:]] == ["abcdef", None]
@@ -167,7 +169,7 @@ def test_a_key_is_in_no_error(world, monkeypatch):
     monkeypatch.setenv("MY_KEY", "abc+/defgh")
     world.fail("/fine", lambda h: h.give(400, h.path.encode(), "text/plain"))
     address = f"{world.address}/fine?token={{env:MY_KEY}}"
-    with Client(address, manners=QUICK) as client:
+    with Client(address, policy=QUICK) as client:
         told = refused(client, address)
     assert "abc" not in told
     assert "/fine?token={env:MY_KEY}" in told
@@ -176,7 +178,7 @@ def test_a_key_is_in_no_error(world, monkeypatch):
 def test_a_service_cannot_ask_for_keys_that_its_source_does_not_name(world, monkeypatch):
     monkeypatch.setenv("MY_KEY", "12345678")
     monkeypatch.setenv("OTHER_KEY", "abc+/defgh")
-    with Client(f"{world.address}?key={{env:MY_KEY}}", manners=QUICK) as client:
+    with Client(f"{world.address}?key={{env:MY_KEY}}", policy=QUICK) as client:
         told = refused(client, f"{world.address}/fine?token={{env:OTHER_KEY}}")
     assert "asks for {env:OTHER_KEY}, which is not in the address that you gave" in told
     assert world.asked == []
@@ -208,7 +210,7 @@ def test_a_name_that_does_not_resolve_is_asked_for_twice(monkeypatch):
         raise socket.gaierror(-3, "Temporary failure in name resolution")
 
     monkeypatch.setattr(socket, "getaddrinfo", resolve)
-    with Client(manners=Manners(tries=5, first_wait_s=3)) as client:
+    with Client(policy=RequestPolicy(tries=5, first_wait_s=3)) as client:
         told = refused(client, "http://tiles.example.org/fine")
     assert "the host tiles.example.org is not known" in told
     assert len(asked) == 2
@@ -229,7 +231,7 @@ def test_a_form_is_posted(client, world):
 
 def test_requests_keep_their_pace(world):
     world.put("/fine", b"fine")
-    with Client(manners=Manners(per_second=20)) as client:
+    with Client(policy=RequestPolicy(per_second=20)) as client:
         begun = time.monotonic()
         threads = [
             threading.Thread(target=client.get, args=(f"{world.address}/fine", body))
@@ -244,7 +246,7 @@ def test_requests_keep_their_pace(world):
 
 def test_a_client_that_is_stopped_waits_no_longer(world):
     world.fail("/fine", lambda h: h.give(429, b"", headers={"Retry-After": "60"}))
-    with Client(manners=Manners(per_second=5000)) as client:
+    with Client(policy=RequestPolicy(per_second=5000)) as client:
         threading.Timer(0.2, client.stop).start()
         begun = time.monotonic()
         assert "stopped" in refused(client, f"{world.address}/fine")
@@ -253,7 +255,7 @@ def test_a_client_that_is_stopped_waits_no_longer(world):
 
 def test_no_more_than_the_limit_is_received(world):
     world.put("/fine", b"f" * 1000)
-    with Client(manners=QUICK, most_bytes=1500) as client:
+    with Client(policy=QUICK, most_bytes=1500) as client:
         client.get(f"{world.address}/fine", body)
         client.get(f"{world.address}/fine", body)
         assert "the limit of --limit-mb" in refused(client, f"{world.address}/fine")

@@ -5,10 +5,10 @@ import pytest
 from roadseg.errors import DataError
 from roadseg.system.web import ranges
 from roadseg.system.web.cache import Cache
-from roadseg.system.web.client import Client, Manners
+from roadseg.system.web.client import Client, RequestPolicy
 from roadseg.system.web.ranges import Opener, RemoteFile, name_of
 
-QUICK = Manners(per_second=5000, first_wait_s=0.01, tries=2)
+QUICK = RequestPolicy(per_second=5000, first_wait_s=0.01, tries=2)
 BODY = bytes(range(250)) * 10
 
 
@@ -19,7 +19,7 @@ def remote(world, tmp_path, monkeypatch):
     address = world.put("/a.tif", BODY, "image/tiff")
 
     def open_file():
-        return RemoteFile(address, Client(manners=QUICK), Cache(tmp_path))
+        return RemoteFile(address, Client(policy=QUICK), Cache(tmp_path))
 
     return open_file
 

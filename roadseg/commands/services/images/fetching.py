@@ -1,4 +1,4 @@
-"""A fetch of images that is under way: what is wished, where it goes, and what came of it."""
+"""A fetch of images that is under way: what is asked, where it goes, and what came of it."""
 
 import logging
 import re
@@ -44,7 +44,7 @@ class FetchOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wish(FetchOptions):
+class ImageRequest(FetchOptions):
     """What to fetch, and how.
 
     Attributes:
@@ -129,7 +129,7 @@ class Fetch:
     """A fetch that is under way.
 
     Attributes:
-        wish: what to fetch.
+        request: what to fetch.
         area: that was read.
         client: that asks the service.
         cache: of what was fetched before.
@@ -137,7 +137,7 @@ class Fetch:
         side: "west" or "east" of the date line, if the area is the part of one there.
     """
 
-    wish: Wish
+    request: ImageRequest
     area: Area
     client: Client
     cache: Cache
@@ -155,13 +155,13 @@ class Fetch:
     def origin(
         self, service: str, credit: Credit, *, source: str = "", layer: str = "", level: str = ""
     ) -> Origin:
-        """Return where an image of this fetch comes from; its source is that of the wish."""
+        """Return where an image of this fetch comes from; its source is that of the request."""
         return Origin(
-            source=source or without_keys(self.wish.source),
+            source=source or without_keys(self.request.source),
             service=service,
             layer=layer,
             level=level,
-            area=self.wish.area,
+            area=self.request.area,
             bounds=tuple(round(float(side), 7) for side in self.area.degrees.bounds),
             ground=sha256(self.area.degrees.wkb).hexdigest()[:16],
             credit=credit,
@@ -169,11 +169,11 @@ class Fetch:
 
     def path(self, *parts: str) -> Path:
         """Return the file of an image, named by service, level and area unless a name is given."""
-        text = self.wish.area
+        text = self.request.area
         ground = text if _BOX.fullmatch(text) else Path(text).stem
         usual = "_".join(filter(None, map(slug, [*parts, ground])))
-        name = (self.wish.name or usual).removesuffix(".tif")
-        return self.wish.output / f"{'_'.join(filter(None, (name, self.side)))}.tif"
+        name = (self.request.name or usual).removesuffix(".tif")
+        return self.request.output / f"{'_'.join(filter(None, (name, self.side)))}.tif"
 
     def require_within_limit(self, size_mb: float, what: str) -> None:
         """Say how much is to be fetched; refuse more than is allowed.
@@ -181,9 +181,9 @@ class Fetch:
         Raises:
             ConfigError: if it is more.
         """
-        if size_mb > self.wish.limit_mb:
+        if size_mb > self.request.limit_mb:
             raise ConfigError(
-                f"{what}: more than --limit-mb {self.wish.limit_mb:g}; choose a smaller area or "
+                f"{what}: more than --limit-mb {self.request.limit_mb:g}; choose a smaller area or "
                 "larger pixels (--zoom, --gsd-m), or raise the limit"
             )
         _log.info("%s", what)

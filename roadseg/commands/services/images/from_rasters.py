@@ -27,11 +27,11 @@ def fetch_rasters(fetch: Fetch, rasters: Sequence[RemoteRaster]) -> FetchSummary
         DataError: if a raster cannot be read, or none touches the area.
         OutputError: if an image cannot be written, or another one has its name.
     """
-    if fetch.wish.name and len(rasters) > 1:
+    if fetch.request.name and len(rasters) > 1:
         raise ConfigError(f"--name: found {len(rasters)} images, expected one; leave the name out")
     plans = {raster: plan for raster in rasters if (plan := _plan(fetch, raster)) is not None}
     if not plans:
-        raise DataError(f"{without_keys(fetch.wish.source)}: lies outside of {fetch.area.text}")
+        raise DataError(f"{without_keys(fetch.request.source)}: lies outside of {fetch.area.text}")
     size_mb = sum(size for image, size in plans.values() if image.state != "there already") / 1e6
     expected = f"about {size_text(size_mb)}"
     fetch.require_within_limit(size_mb, f"{count(len(plans), 'image')}, {expected}")

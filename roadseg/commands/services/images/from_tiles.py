@@ -54,21 +54,21 @@ class _Sample:
 
 def fetch_template(fetch: Fetch) -> FetchSummary:
     """Fetch the tiles of a template, on each side of the date line if the area crosses it."""
-    check_template(fetch.wish.source)
+    check_template(fetch.request.source)
     return joined_summary([_fetch_template(side) for side in fetch.sides()])
 
 
 def _fetch_template(fetch: Fetch) -> FetchSummary:
-    template, wish = fetch.wish.source, fetch.wish
+    template, request = fetch.request.source, fetch.request
     levels = [xyz_level(zoom) for zoom in range(_FINEST_ZOOM + 1)]
-    level = choose_level(levels, fetch.area, zoom=wish.zoom, gsd_m=wish.gsd_m)
+    level = choose_level(levels, fetch.area, zoom=request.zoom, gsd_m=request.gsd_m)
     service = _service(template, level)
     # Tiles of 512 pixels or more show the same ground finer.
     side = _sample(fetch, plan_tiles(level, fetch.area), service, any_size=True).side
     if side is not None and side != level.tile_px:
         _require_square(service, fetch, side)
         finer = [with_tile_px(each, side[0]) for each in levels]
-        level = choose_level(finer, fetch.area, zoom=wish.zoom, gsd_m=wish.gsd_m)
+        level = choose_level(finer, fetch.area, zoom=request.zoom, gsd_m=request.gsd_m)
         service = _service(template, level)
     return fetch_tiles(fetch, service, host_of(template), f"z{level.name}")
 

@@ -23,7 +23,7 @@ def files(folder):
 
 
 @pytest.mark.parametrize(
-    ("template", "wish", "worst"),
+    ("template", "options", "worst"),
     [
         (XYZ, {"zoom": 16}, 0),
         (XYZ, {"gsd_m": 3.1}, 0),
@@ -32,8 +32,8 @@ def files(folder):
         ("/xyz/{z}/{x}/{y}.jpg", {"zoom": 16}, 60),
     ],
 )
-def test_every_pixel_is_that_of_its_place(fetch, off, template, wish, worst):
-    (image,) = fetch(template, area=WIDE, **wish).images
+def test_every_pixel_is_that_of_its_place(fetch, off, template, options, worst):
+    (image,) = fetch(template, area=WIDE, **options).images
     assert off(image.image) <= worst
 
 
