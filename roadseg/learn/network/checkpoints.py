@@ -1,7 +1,7 @@
 """Checkpoints: weights with the facts needed to use them, in one safetensors file. No pickle."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,13 @@ from roadseg.learn.network.checkpoint_facts import (
     read_weights_facts,
     speed_bins_of,
 )
-from roadseg.learn.network.models import WITH_CHANNELS, build_model, knows_encoder, last_layer
+from roadseg.learn.network.models import (
+    WITH_CHANNELS,
+    NetworkSpec,
+    build_model,
+    knows_encoder,
+    last_layer,
+)
 from roadseg.raster.scaling import Scaling
 from roadseg.roads.speeds import SpeedBins
 from roadseg.system.files import whole
@@ -173,13 +179,10 @@ def load_weights(folder: Path, which: str, model: nn.Module) -> None:
 
 def init_from(
     model: nn.Module,
+    spec: NetworkSpec,
     path: Path,
     *,
-    architecture: str,
-    encoder: str,
-    in_channels: int,
     bins: SpeedBins,
-    decoder_channels: Sequence[int] | None = None,
     setting: str = "train.init",
 ) -> Taken:
     """Begin with the weights of another run.
@@ -189,12 +192,9 @@ def init_from(
 
     Args:
         model: a new network; changed in place.
+        spec: that it was built from.
         path: folder of a checkpoint (its best is taken), or a .safetensors file in one.
-        architecture: of the model.
-        encoder: of the model.
-        in_channels: of the model.
         bins: that the model will learn.
-        decoder_channels: of the model, see `build_model`.
         setting: that names the run, for errors.
 
     Raises:
@@ -204,20 +204,15 @@ def init_from(
     """
     folder, which = (path, "best") if path.is_dir() else (path.parent, path.stem)
     facts = read_checkpoint_facts(folder, which)
-    wanted = {"architecture": architecture, "encoder": encoder, "in_channels": in_channels}
-    channels = decoder_channels and list(decoder_channels)
-    decoder = {"decoder_channels": channels} if architecture.lower() in WITH_CHANNELS else {}
-    _check_agrees(facts, path, wanted | decoder, setting=setting)
+    _check_agrees(facts, path, spec, setting=setting)
     saved = read_tensors(folder, which, MODEL)
     same_bins = (facts["bin_edges"], facts["bin_unit"]) == (list(bins.edges), bins.unit)
-    classes = bins.count + 1
-    problem = misfit(saved, _saved_as(model, facts["classes"]))
-    if problem:
+    if problem := misfit(saved, _saved_as(model, facts["classes"])):
         raise CheckpointError(
             f"{path}: its weights do not match its metadata ({problem}); restore it, or retrain"
         )
     model.load_state_dict(saved if same_bins else saved | _any_road_alone(model, saved))
-    return Taken(len(saved), classes if same_bins else 1, classes)
+    return Taken(len(saved), spec.classes if same_bins else 1, spec.classes)
 
 
 def misfit(tensors: Tensors, wanted: Tensors) -> str:
@@ -275,14 +270,7 @@ def _build(path: Path, facts: Facts) -> nn.Module:
             "`roadseg train` wrote, or install the version of timm that contains this encoder"
         )
     try:
-        return build_model(
-            architecture=facts["architecture"],
-            encoder=facts["encoder"],
-            encoder_weights=None,
-            in_channels=facts["in_channels"],
-            classes=facts["classes"],
-            decoder_channels=facts.get("decoder_channels"),
-        )
+        return build_model(NetworkSpec.from_facts(facts))
     except ConfigError as error:
         raise CheckpointError(
             f"{path}: its network cannot be built ({error}); restore the file that `roadseg "
@@ -318,14 +306,18 @@ def _any_road_alone(model: nn.Module, saved: Tensors) -> dict[str, Tensor]:
     return mixed
 
 
-def _check_agrees(facts: Facts, path: Path, wanted: Facts, *, setting: str) -> None:
-    for key, value in wanted.items():
-        if facts.get(key) != value:
+def _check_agrees(facts: Facts, path: Path, wanted: NetworkSpec, *, setting: str) -> None:
+    other = NetworkSpec.from_facts(facts)
+    keys = ["architecture", "encoder", "in_channels"]
+    if wanted.architecture.lower() in WITH_CHANNELS:
+        keys.append("decoder_channels")
+    for key in keys:
+        if getattr(other, key) != getattr(wanted, key):
             hint = (
                 "choose this many bands with imagery.bands, or use the checkpoint in "
                 "train.encoder_weights, which spreads the weights of three bands over any number"
                 if key == "in_channels"
                 else f"set train.{key} to the same value, or use another run"
             )
-            difference = f"{key} {facts.get(key)}, expected {value}"
+            difference = f"{key} {getattr(other, key)}, expected {getattr(wanted, key)}"
             raise ConfigError(f"{setting}: {path} has {difference}; {hint}")

@@ -15,7 +15,7 @@ from roadseg.learn.network.checkpoints import (
     named,
     save_checkpoint,
 )
-from roadseg.learn.network.models import build_model
+from roadseg.learn.network.models import NetworkSpec, build_model
 from roadseg.raster.scaling import Scaling
 from roadseg.roads.speeds import SpeedBins
 
@@ -46,7 +46,7 @@ ABSENT = "absent"
 
 
 def small_model():
-    return build_model(encoder="resnet18", encoder_weights=None, in_channels=2, classes=4)
+    return build_model(NetworkSpec(encoder="resnet18", in_channels=2, classes=4))
 
 
 @pytest.fixture
