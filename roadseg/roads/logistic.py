@@ -48,10 +48,10 @@ class LogisticModel:
             odds += weight * terms[name]
         return _sigmoid(odds)
 
-    def as_json(self, *, digits: int = 4) -> dict[str, Any]:
-        """Return it as JSON values with so many digits behind the point."""
-        coefficients = {name: round(value, digits) for name, value in self.coefficients.items()}
-        return {"intercept": round(self.intercept, digits), "coefficients": coefficients}
+    def as_json(self) -> dict[str, Any]:
+        """Return it as JSON values with four decimals."""
+        coefficients = {name: round(value, 4) for name, value in self.coefficients.items()}
+        return {"intercept": round(self.intercept, 4), "coefficients": coefficients}
 
 
 def fit_near(

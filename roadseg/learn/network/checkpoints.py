@@ -136,16 +136,16 @@ def named(prefix: str, tensors: Tensors) -> dict[str, Tensor]:
     return {prefix + name: tensor for name, tensor in tensors.items()}
 
 
-def load_checkpoint(folder: Path, which: str = "best") -> Checkpoint:
-    """Load a checkpoint; its folder alone is enough, and nothing else is read or fetched.
+def load_checkpoint(folder: Path) -> Checkpoint:
+    """Load the best weights of a training; the folder alone is enough, nothing else is read.
 
     Raises:
         CheckpointError: if it is missing, damaged, not written by roadseg, or its facts and its
             weights do not fit together.
     """
-    facts = read_checkpoint_facts(folder, which)
-    model = _build(checkpoint_path(folder, which), facts)
-    load_weights(folder, which, model)
+    facts = read_checkpoint_facts(folder, "best")
+    model = _build(checkpoint_path(folder, "best"), facts)
+    load_weights(folder, "best", model)
     return Checkpoint(model.eval(), facts)
 
 

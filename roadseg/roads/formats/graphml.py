@@ -351,15 +351,11 @@ def _data(part: str, table: pd.DataFrame) -> Iterator[str]:
     columns = [
         [
             f'<data key="{part}{number}">{xml_text(value)}</data>' if has_value else ""
-            for value, has_value in zip(column.tolist(), _has_value(column), strict=True)
+            for value, has_value in zip(column, column.notna() & (column != ""), strict=True)
         ]
         for number, (_, column) in enumerate(table.items())
     ]
     return map("".join, zip(*columns, strict=True))
-
-
-def _has_value(column: "pd.Series[str]") -> "pd.Series[bool]":
-    return column.notna() & (column != "")
 
 
 def _edge_elements(

@@ -80,13 +80,12 @@ class Area:
         return shapely.STRtree(self.polygons)
 
 
-def read_area(text: str, *, folder: Path | None = None) -> Area:
+def read_area(text: str) -> Area:
     """Read an area from a vector file with polygons, or from a box.
 
     Args:
         text: the path of a file as `read_roads` takes it, or `minx,miny,maxx,maxy` in degrees of
             longitude and latitude (EPSG:4326).
-        folder: where a relative path begins; the working folder unless given.
 
     Raises:
         ConfigError: if the numbers are no box on earth.
@@ -94,7 +93,7 @@ def read_area(text: str, *, folder: Path | None = None) -> Area:
     """
     if (boxes := _boxes(text)) is not None:
         return Area(text, DEGREES, boxes)
-    path = (folder or Path()) / with_home(text)
+    path = Path(with_home(text))
     if path.is_dir() or (not path.suffix and not path.exists()):
         raise ConfigError(f"{text}: expected an area: {_FORMS}")
     if not (is_virtual(path) or path.exists()):

@@ -114,18 +114,17 @@ def align(reference: RoadGraph, predicted: RoadGraph, *, tolerance_m: float = 4.
     )
 
 
-def samples(lines: Lines, *, spacing_m: float = SPACING_M) -> Samples:
-    """Spread places over lines: the middles of the fewest equal parts of at most a length.
+def samples(lines: Lines) -> Samples:
+    """Spread places over lines: the middles of the fewest equal parts of at most `SPACING_M`.
 
     Args:
         lines: LineStrings in metres; one without length has no sample.
-        spacing_m: greatest length of a part, above 0.
     """
     segments, line = segments_by_line(lines)
     vectors = segments[:, 1] - segments[:, 0]
     length = np.hypot(*vectors.T)
     total = np.bincount(line, weights=length, minlength=len(lines))
-    parts = np.ceil(total / spacing_m).astype(np.int64)
+    parts = np.ceil(total / SPACING_M).astype(np.int64)
     of = np.repeat(np.arange(len(lines)), parts)
     nth = np.arange(len(of)) - np.repeat(np.cumsum(parts) - parts, parts)
     along = (nth + 0.5) / parts[of] * total[of]

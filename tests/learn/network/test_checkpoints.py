@@ -94,8 +94,8 @@ def test_a_checkpoint_that_cannot_be_written_is_an_error_that_names_it(saved, mo
 
 
 def test_a_missing_checkpoint_names_the_stage_that_makes_it(tmp_path):
-    with pytest.raises(CheckpointError, match=r"last\.safetensors does not exist; run `roadseg tr"):
-        load_checkpoint(tmp_path, "last")
+    with pytest.raises(CheckpointError, match=r"best\.safetensors does not exist; run `roadseg tr"):
+        load_checkpoint(tmp_path)
 
 
 def test_a_checkpoint_cut_short_is_refused(saved):
