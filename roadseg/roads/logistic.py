@@ -144,9 +144,9 @@ class _Fit:
         return now
 
     def _step(self, at: Floats) -> Floats:
-        said = _sigmoid(self.design @ at)
-        slope = self.design.T @ (self.weight * (said - self.share)) + self.hold * (at - self.prior)
-        bend = (self.design.T * (self.weight * said * (1 - said))) @ self.design
+        mean = _sigmoid(self.design @ at)
+        slope = self.design.T @ (self.weight * (mean - self.share)) + self.hold * (at - self.prior)
+        bend = (self.design.T * (self.weight * mean * (1 - mean))) @ self.design
         return np.asarray(np.linalg.solve(bend + np.diag(self.hold), slope))
 
     def _loss(self, at: Floats) -> float:

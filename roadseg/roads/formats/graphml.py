@@ -258,8 +258,8 @@ def _one_way(graph: RoadGraph, *, is_directed: bool) -> Ints:
     rises = (first < last).tolist()
     driven = set(zip(roads, rises, strict=True))
     is_alone = [(road, not up) not in driven for road, up in zip(roads, rises, strict=True)]
-    said = np.abs(graph.attributes[ONE_WAY])
-    return np.where(first == last, said, is_alone).astype(np.int64)
+    stated = np.abs(graph.attributes[ONE_WAY])
+    return np.where(first == last, stated, is_alone).astype(np.int64)
 
 
 def _in_metres(path: str, graph: RoadGraph) -> RoadGraph:

@@ -98,11 +98,11 @@ def read_area(text: str) -> Area:
         raise ConfigError(f"{text}: expected an area: {_FORMS}")
     if not (is_virtual(path) or path.exists()):
         raise DataError(f"{text} does not exist; expected an area: {_FORMS}")
-    found = read_areas(path, purpose=_WORK)
-    area = Area(text, found.crs, found.polygons)
+    areas = read_areas(path, purpose=_WORK)
+    area = Area(text, areas.crs, areas.polygons)
     west, south, east, north = shapely.bounds(area.degrees).tolist()
     if not max(-west, east) <= _HALF_TURN or not max(-south, north) <= _HALF_TURN / 2:
-        x, y = shapely.total_bounds(found.polygons)[:2]
+        x, y = shapely.total_bounds(areas.polygons)[:2]
         raise DataError(
             f"{text}: its polygons, at x {x:.9g}, y {y:.9g} of {area.crs.name}, are not on earth; "
             "expected longitude before latitude, or the coordinate system that they are in"

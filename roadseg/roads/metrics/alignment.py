@@ -103,8 +103,8 @@ def align(reference: RoadGraph, predicted: RoadGraph, *, tolerance_m: float = 4.
     """
     check_sides(reference, predicted, tolerance_m)
     places = samples(predicted.lines)
-    found = match(places, reference.lines, tolerance_m=tolerance_m)
-    nearest = found.take(np.unique(found.sample, return_index=True)[1])
+    matches = match(places, reference.lines, tolerance_m=tolerance_m)
+    nearest = matches.take(np.unique(matches.sample, return_index=True)[1])
     parts = np.bincount(places.line, minlength=len(predicted.lines))
     metres = (predicted.length_m / np.maximum(parts, 1))[places.line][nearest.sample]
     return Alignment(
@@ -178,9 +178,9 @@ def _feet(xy: Floats, direction: Floats, segments: Floats) -> tuple[Floats, Floa
     return along, distance, np.degrees(np.arccos(cosine))
 
 
-def _nearest_of_each(found: Matches) -> Matches:
+def _nearest_of_each(matches: Matches) -> Matches:
     """Keep the nearest place on each line of each sample, by sample and then by distance."""
-    distance = np.round(found.distance_m, 6)
-    found = found.take(np.lexsort([found.turned_deg, distance, found.line, found.sample]))
-    found = found.take(begin_runs(found.sample, found.line))
-    return found.take(np.lexsort([found.line, np.round(found.distance_m, 6), found.sample]))
+    distance = np.round(matches.distance_m, 6)
+    matches = matches.take(np.lexsort([matches.turned_deg, distance, matches.line, matches.sample]))
+    matches = matches.take(begin_runs(matches.sample, matches.line))
+    return matches.take(np.lexsort([matches.line, np.round(matches.distance_m, 6), matches.sample]))
