@@ -143,9 +143,11 @@ def load_checkpoint(folder: Path) -> Checkpoint:
         CheckpointError: if it is missing, damaged, not written by roadseg, or its facts and its
             weights do not fit together.
     """
-    facts = read_checkpoint_facts(folder, "best")
-    model = _build(checkpoint_path(folder, "best"), facts)
-    load_weights(folder, "best", model)
+    path, facts = checkpoint_path(folder, "best"), read_checkpoint_facts(folder, "best")
+    model = _build(path, facts)
+    weights = read_tensors(folder, "best")
+    _check_fits(path, weights, named(MODEL, model.state_dict()))
+    model.load_state_dict({name.removeprefix(MODEL): value for name, value in weights.items()})
     return Checkpoint(model.eval(), facts)
 
 
@@ -156,25 +158,6 @@ def read_checkpoint_facts(folder: Path, which: str) -> Facts:
         CheckpointError: see `checkpoint_facts.read_weights_facts`.
     """
     return read_weights_facts(checkpoint_path(folder, which))
-
-
-def load_weights(folder: Path, which: str, model: nn.Module) -> None:
-    """Load the weights of a checkpoint into a network.
-
-    Raises:
-        CheckpointError: if they are not all there, there are others, or one is not what the
-            network needs.
-    """
-    weights = read_tensors(folder, which, "" if which == "best" else MODEL)
-    wanted = model.state_dict()
-    if which == "best":
-        wanted = named(MODEL, wanted)
-    if problem := misfit(weights, wanted):
-        path = checkpoint_path(folder, which)
-        raise CheckpointError(
-            f"{path}: its weights do not match its metadata ({problem}); restore it, or retrain"
-        )
-    model.load_state_dict({name.removeprefix(MODEL): value for name, value in weights.items()})
 
 
 def init_from(
@@ -207,10 +190,7 @@ def init_from(
     _check_agrees(facts, path, spec, setting=setting)
     saved = read_tensors(folder, which, MODEL)
     same_bins = (facts["bin_edges"], facts["bin_unit"]) == (list(bins.edges), bins.unit)
-    if problem := misfit(saved, _saved_as(model, facts["classes"])):
-        raise CheckpointError(
-            f"{path}: its weights do not match its metadata ({problem}); restore it, or retrain"
-        )
+    _check_fits(path, saved, _saved_as(model, facts["classes"]))
     model.load_state_dict(saved if same_bins else saved | _any_road_alone(model, saved))
     return Taken(len(saved), spec.classes if same_bins else 1, spec.classes)
 
@@ -276,6 +256,13 @@ def _build(path: Path, facts: Facts) -> nn.Module:
             f"{path}: its network cannot be built ({error}); restore the file that `roadseg "
             "train` wrote, or retrain"
         ) from error
+
+
+def _check_fits(path: Path, weights: Tensors, wanted: Tensors) -> None:
+    if problem := misfit(weights, wanted):
+        raise CheckpointError(
+            f"{path}: its weights do not match its metadata ({problem}); restore it, or retrain"
+        )
 
 
 def _fault(tensor: Tensor, wanted: Tensor) -> str:

@@ -24,6 +24,7 @@ from roadseg.learn.options import TrainOptions
 from roadseg.raster.scaling import Scaling
 
 _PRIOR = 0.05  # probability of a road that a new network starts with, near the share of roads
+_PRIOR_LOGIT = math.log(_PRIOR / (1 - _PRIOR))
 _PATIENCE_S = 5  # Seconds that the hub has to answer.
 _LISTED = 100  # names in an error
 WITH_CHANNELS = ("unet", "unetplusplus", "manet")  # architectures with `decoder_channels`
@@ -124,7 +125,7 @@ def build_model(spec: NetworkSpec, encoder_weights: str | None = None) -> nn.Mod
         raise ConfigError(
             f"{parts}{spec.in_channels} bands cannot be built: {first_line(error)}"
         ) from error
-    nn.init.constant_(cast("Tensor", last_layer(model).bias), _logit(_PRIOR))
+    nn.init.constant_(cast("Tensor", last_layer(model).bias), _PRIOR_LOGIT)
     return model
 
 
@@ -243,10 +244,6 @@ def _answers(address: str) -> bool:
         return isinstance(error.reason, ssl.SSLError)
     except OSError:
         return False
-
-
-def _logit(probability: float) -> float:
-    return math.log(probability / (1 - probability))
 
 
 @functools.cache
