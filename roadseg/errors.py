@@ -49,3 +49,10 @@ class FaultError(RoadsegError):
     """A fault of roadseg's own: something was raised that is not one of these errors."""
 
     exit_code = 70  # EX_SOFTWARE of BSD's sysexits
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error of a library; its type if it says nothing."""
+    # Python quotes what a KeyError says.
+    text = str(error.args[0] if isinstance(error, KeyError) and error.args else error).strip()
+    return text.splitlines()[0] if text else type(error).__name__

@@ -41,7 +41,7 @@ from roadseg.learn.inference.tasks import (
 )
 from roadseg.learn.network.checkpoint_facts import speed_bins_of
 from roadseg.learn.network.checkpoints import named, read_checkpoint_facts, save_checkpoint
-from roadseg.learn.network.models import build_model
+from roadseg.learn.network.models import NetworkSpec, build_model
 from roadseg.learn.options import ComputeOptions, PredictOptions
 from roadseg.raster.images import area, read_facts
 from roadseg.raster.scaling import Scaling
@@ -117,7 +117,7 @@ def new_checkpoint(folder, options):
         "score": {},
         "versions": {"roadseg": "0", "torch": torch.__version__},
     }
-    model = build_model(**built, encoder_weights=None)
+    model = build_model(NetworkSpec(**built))
     save_checkpoint(folder, "best", named("model.", model.state_dict()), {**built, **known})
     return folder
 

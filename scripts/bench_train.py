@@ -32,7 +32,7 @@ from roadseg.learn.hardware.cpu import keep_freed_memory
 from roadseg.learn.hardware.devices import pick_device
 from roadseg.learn.hardware.distributed import Parallel
 from roadseg.learn.inference.bench import bare_step, noise_trainer
-from roadseg.learn.network.models import Normalise, build_model
+from roadseg.learn.network.models import NetworkSpec, Normalise, build_model
 from roadseg.learn.options import TrainOptions
 from roadseg.learn.training.epochs import seed_step
 from roadseg.learn.training.samples import Chip, TrainingBatches, training_windows
@@ -180,11 +180,12 @@ def plain(config, options, device):
     """Return the step of a tutorial."""
     training, (chips, bins) = train_options(options), city(config)
     model = build_model(
-        architecture=training.architecture,
-        encoder=training.encoder,
-        encoder_weights=None,
-        in_channels=BANDS,
-        classes=bins + 1,
+        NetworkSpec(
+            architecture=training.architecture,
+            encoder=training.encoder,
+            in_channels=BANDS,
+            classes=bins + 1,
+        )
     )
     normalise = Normalise(Scaling({}, (127.0,) * BANDS, (64.0,) * BANDS))
     network = nn.Sequential(normalise, model).to(device.type).train()

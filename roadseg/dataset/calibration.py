@@ -124,11 +124,11 @@ class Models:
 
     def confidence(self, edges: MeasuredEdges) -> Floats:
         """Return how probable it is that each edge is real, shape (k,)."""
-        said = self.of_all.probability(edges.edges.terms)
+        confidence = self.of_all.probability(edges.edges.terms)
         for name, model in self.by_set.items():
             is_own = edges.of_set(name)
-            said[is_own] = model.probability(edges.take(is_own).edges.terms)
-        return said
+            confidence[is_own] = model.probability(edges.take(is_own).edges.terms)
+        return confidence
 
 
 @dataclass(frozen=True)

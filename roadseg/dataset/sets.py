@@ -159,10 +159,10 @@ def told_by_set(key: str) -> Iterator[None]:
     try:
         yield
     except RoadsegError as error:
-        told = _OF_A_SET.sub(lambda found: f"{key}{found[1] or found[2]}", str(error))
-        if not key or told == str(error):
+        message = _OF_A_SET.sub(lambda match: f"{key}{match[1] or match[2]}", str(error))
+        if not key or message == str(error):
             raise
-        raise type(error)(told) from error
+        raise type(error)(message) from error
 
 
 def scene_name(name: str, of: str, times: Mapping[str, int]) -> str:

@@ -48,10 +48,10 @@ class LogisticModel:
             odds += weight * terms[name]
         return _sigmoid(odds)
 
-    def as_json(self, *, digits: int = 4) -> dict[str, Any]:
-        """Return it as JSON values with so many digits behind the point."""
-        coefficients = {name: round(value, digits) for name, value in self.coefficients.items()}
-        return {"intercept": round(self.intercept, digits), "coefficients": coefficients}
+    def as_json(self) -> dict[str, Any]:
+        """Return it as JSON values with four decimals."""
+        coefficients = {name: round(value, 4) for name, value in self.coefficients.items()}
+        return {"intercept": round(self.intercept, 4), "coefficients": coefficients}
 
 
 def fit_near(
@@ -144,9 +144,9 @@ class _Fit:
         return now
 
     def _step(self, at: Floats) -> Floats:
-        said = _sigmoid(self.design @ at)
-        slope = self.design.T @ (self.weight * (said - self.share)) + self.hold * (at - self.prior)
-        bend = (self.design.T * (self.weight * said * (1 - said))) @ self.design
+        mean = _sigmoid(self.design @ at)
+        slope = self.design.T @ (self.weight * (mean - self.share)) + self.hold * (at - self.prior)
+        bend = (self.design.T * (self.weight * mean * (1 - mean))) @ self.design
         return np.asarray(np.linalg.solve(bend + np.diag(self.hold), slope))
 
     def _loss(self, at: Floats) -> float:

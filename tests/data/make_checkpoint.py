@@ -5,7 +5,7 @@ from dataclasses import asdict
 import torch
 
 from roadseg.learn.network.checkpoints import named, save_checkpoint
-from roadseg.learn.network.models import build_model
+from roadseg.learn.network.models import NetworkSpec, build_model
 from roadseg.raster.scaling import Scaling
 from roadseg.roads.speeds import DEFAULT_BINS
 
@@ -30,5 +30,5 @@ def make_checkpoint(folder):
     }
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)  # so that it is the same network, whatever was tested before
-        weights = build_model(**model, encoder_weights=None).state_dict()
+        weights = build_model(NetworkSpec(**model)).state_dict()
     save_checkpoint(folder, "best", named("model.", weights), facts)

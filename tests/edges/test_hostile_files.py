@@ -122,12 +122,8 @@ def _built_once():
     """Build each network once, and follow no shapes, as both take most of the time."""
     built = functools.cache(build_model)
 
-    def build(*, decoder_channels, **how):
-        channels = decoder_channels and tuple(decoder_channels)
-        return copy.deepcopy(built(decoder_channels=channels, **how))
-
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(checkpoints, "build_model", build)
+        patch.setattr(checkpoints, "build_model", lambda spec: copy.deepcopy(built(spec)))
         patch.setattr(engines, "check_batch", lambda *_, **__: None)
         yield
 

@@ -35,7 +35,7 @@ from roadseg.learn.hardware.distributed import (
     unwrapped,
 )
 from roadseg.learn.network.losses import loss_of, loss_sums
-from roadseg.learn.network.models import build_model
+from roadseg.learn.network.models import NetworkSpec, build_model
 from roadseg.learn.options import DistributedOptions, LossOptions, TrainOptions
 from roadseg.learn.training import epochs
 from roadseg.learn.training.local_sgd import HierarchicalAverager, statistics
@@ -91,13 +91,7 @@ def sums_and_flags(together):
 def new_model():
     """Give a U-Net with batch norm frozen."""
     torch.manual_seed(0)
-    model = build_model(
-        architecture="unet",
-        encoder="tu-test_resnet",
-        encoder_weights=None,
-        in_channels=3,
-        classes=3,
-    )
+    model = build_model(NetworkSpec(encoder="tu-test_resnet", in_channels=3, classes=3))
     return model.to(memory_format=torch.channels_last).eval()
 
 

@@ -14,7 +14,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from roadseg.errors import ConfigError, DeviceError, PartnerError
+from roadseg.errors import ConfigError, DeviceError, PartnerError, first_line
 from roadseg.learn.hardware.devices import Device
 
 _VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
@@ -364,8 +364,8 @@ def _what_next() -> str:
 
 def _unreachable(place: Parallel, error: Exception) -> str:
     address = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
-    said = next(iter(str(error).splitlines()), type(error).__name__)
     return (
         f"process {place.rank} of {place.size} cannot join the others at {address}; expected "
-        f"MASTER_ADDR and MASTER_PORT of a machine that all processes can reach ({said})"
+        "MASTER_ADDR and MASTER_PORT of a machine that all processes can reach "
+        f"({first_line(error)})"
     )

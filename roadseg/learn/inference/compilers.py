@@ -7,7 +7,7 @@ from importlib import import_module
 import torch
 from torch import Tensor
 
-from roadseg.errors import ConfigError, DeviceError
+from roadseg.errors import ConfigError, DeviceError, first_line
 from roadseg.learn.hardware.devices import Device, pick_device
 
 _NETWORKS = 100  # that one process may compile, as those of many folds
@@ -57,7 +57,6 @@ def compile_now(
         with freezing, dynamo.patch(recompile_limit=_NETWORKS, automatic_dynamic_shapes=False):
             run(torch.zeros(window_shape, dtype=torch.uint8))
     except RuntimeError as error:
-        first = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise DeviceError(
-            f"the network cannot be compiled: {first}; choose engine eager"
+            f"the network cannot be compiled: {first_line(error)}; choose engine eager"
         ) from error

@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -55,7 +55,7 @@ class EngineFacts:
     Attributes:
         engine: its name.
         checkpoint: digest of the checkpoint that it was made from.
-        files: digests of its own files, by their names; none of one that an earlier version made.
+        files: digests of its own files, by their names.
         window_px: side of the windows that it takes.
         batch_size: windows that it takes at once.
         cpu: on which its speed was measured.
@@ -76,7 +76,7 @@ class EngineFacts:
     cpu: str
     versions: Mapping[str, str | None]
     gate: _Gate
-    files: Mapping[str, Digest] = field(default_factory=dict)
+    files: Mapping[str, Digest]
     windows_per_s: _Rate | None = None
     eager_windows_per_s: _Rate | None = None
     opening_s: Annotated[float, Field(ge=0, le=1e9)] = 0.0
@@ -167,8 +167,6 @@ def unusable(facts: EngineFacts, folder: Path) -> str:
     """
     if facts.checkpoint != _digest(folder):
         return "made from another checkpoint"
-    if not facts.files:
-        return "made by an earlier version, without digests of its files"
     if changed := sorted(facts.files.items() - _digests(folder, facts.engine).items()):
         return f"{changed[0][0]} was modified after it was made"
     if not facts.gate["passed"]:
@@ -196,7 +194,7 @@ def read_engine_facts(folder: Path, name: str) -> EngineFacts | None:
             f"{path}: does not describe an engine ({reason}); run `{making(folder, name)}` again"
         ) from error
     files = sorted(facts.files)
-    if facts.engine != name or files not in ([], sorted(FILES[name])):
+    if facts.engine != name or files != sorted(FILES[name]):
         raise CheckpointError(
             f"{path}: describes engine {facts.engine!r:.60} and files {files!r:.100}, expected "
             f"{name} and {', '.join(FILES[name])}; run `{making(folder, name)}` again"

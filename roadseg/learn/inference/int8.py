@@ -19,7 +19,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from roadseg.errors import CheckpointError, DeviceError, RoadsegError
+from roadseg.errors import CheckpointError, DeviceError, RoadsegError, first_line
 from roadseg.learn.hardware import cpu
 from roadseg.system.records import write_json
 from roadseg.system.schemas import STRICT, read_strict
@@ -139,9 +139,8 @@ def _prepare(network: nn.Module, window_shape: Shape) -> nn.Module:
             program = torch.export.export(network, example, strict=True).module()
             prepared: nn.Module = _load("quantize_pt2e").prepare_pt2e(program, quantizer)
     except (RuntimeError, ValueError, TypeError) as error:
-        first = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise RoadsegError(
-            f"this network cannot be quantised to int8: {first}; choose engine openvino"
+            f"this network cannot be quantised to int8: {first_line(error)}; choose engine openvino"
         ) from error
     return prepared
 

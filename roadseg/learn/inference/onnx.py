@@ -8,7 +8,7 @@ from types import ModuleType
 import torch
 from torch import Tensor, nn
 
-from roadseg.errors import CheckpointError, RoadsegError
+from roadseg.errors import CheckpointError, RoadsegError, first_line
 from roadseg.learn.inference.programs import (
     INPUT,
     OUTPUT,
@@ -115,7 +115,7 @@ def _reason(error: BaseException) -> str:
     """Return the first line of what an error was raised from in the end."""
     while error.__cause__ is not None:
         error = error.__cause__
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
+    return first_line(error)
 
 
 def _load(package: str) -> ModuleType:

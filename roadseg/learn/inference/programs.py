@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram
 
-from roadseg.errors import CheckpointError, RoadsegError
+from roadseg.errors import CheckpointError, RoadsegError, first_line
 from roadseg.system.text import one_line
 
 # From scaled uint8 windows (window, band, row, col) on the CPU to probabilities 0..1, float32
@@ -110,8 +110,7 @@ def _problem(window_shape: WindowShape, error: Exception) -> str:
     count, bands, rows, cols = window_shape
     number = "any number of" if count is None else count
     advice = "give a batch size" if count is None else "choose another architecture or encoder"
-    first = (str(error).strip() or type(error).__name__).splitlines()[0]
     return (
         f"this network cannot be exported for {number} windows of {bands} bands, {rows} x {cols} "
-        f"px: {first}; {advice}"
+        f"px: {first_line(error)}; {advice}"
     )

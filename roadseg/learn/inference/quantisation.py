@@ -26,6 +26,7 @@ from roadseg.learn.inference.programs import Network
 from roadseg.learn.network.checkpoints import Checkpoint
 from roadseg.learn.training.samples import Chip, ValidationWindows
 
+_SEED = 0  # of the choice of windows to calibrate on
 _ROUNDS = 5  # of a batch, to measure the speeds
 
 
@@ -57,7 +58,6 @@ def quantise(
     window_px: int,
     batch_size: int,
     windows: int,
-    seed: int = 0,
 ) -> Quantised:
     """Make an INT8 engine in the folder of a checkpoint. It has no facts yet: it is not ready.
 
@@ -69,7 +69,6 @@ def quantise(
         window_px: side of the windows that the engine takes, a multiple of 32.
         batch_size: windows at once.
         windows: windows to calibrate on, fewer if the chips have no more.
-        seed: decides which ones.
 
     Raises:
         ConfigError: if the network cannot work on such windows.
@@ -91,7 +90,7 @@ def quantise(
     if name == "int8":
         compiler_of(cpu)  # or stop here, before the work
     calibration = calibration_windows(
-        chips, window_px=window_px, batch_size=batch_size, windows=windows, seed=seed
+        chips, window_px=window_px, batch_size=batch_size, windows=windows, seed=_SEED
     )
     shape = (batch_size, len(checkpoint.scaling.mean), window_px, window_px)
     _build(checkpoint, folder, name, shape, calibration)

@@ -1,7 +1,7 @@
 """Checkpoints: weights with the facts needed to use them, in one safetensors file. No pickle."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,13 @@ from roadseg.learn.network.checkpoint_facts import (
     read_weights_facts,
     speed_bins_of,
 )
-from roadseg.learn.network.models import WITH_CHANNELS, build_model, knows_encoder, last_layer
+from roadseg.learn.network.models import (
+    WITH_CHANNELS,
+    NetworkSpec,
+    build_model,
+    knows_encoder,
+    last_layer,
+)
 from roadseg.raster.scaling import Scaling
 from roadseg.roads.speeds import SpeedBins
 from roadseg.system.files import whole
@@ -130,16 +136,18 @@ def named(prefix: str, tensors: Tensors) -> dict[str, Tensor]:
     return {prefix + name: tensor for name, tensor in tensors.items()}
 
 
-def load_checkpoint(folder: Path, which: str = "best") -> Checkpoint:
-    """Load a checkpoint; its folder alone is enough, and nothing else is read or fetched.
+def load_checkpoint(folder: Path) -> Checkpoint:
+    """Load the best weights of a training; the folder alone is enough, nothing else is read.
 
     Raises:
         CheckpointError: if it is missing, damaged, not written by roadseg, or its facts and its
             weights do not fit together.
     """
-    facts = read_checkpoint_facts(folder, which)
-    model = _build(checkpoint_path(folder, which), facts)
-    load_weights(folder, which, model)
+    path, facts = checkpoint_path(folder, "best"), read_checkpoint_facts(folder, "best")
+    model = _build(path, facts)
+    weights = read_tensors(folder, "best")
+    _check_fits(path, weights, named(MODEL, model.state_dict()))
+    model.load_state_dict({name.removeprefix(MODEL): value for name, value in weights.items()})
     return Checkpoint(model.eval(), facts)
 
 
@@ -152,34 +160,12 @@ def read_checkpoint_facts(folder: Path, which: str) -> Facts:
     return read_weights_facts(checkpoint_path(folder, which))
 
 
-def load_weights(folder: Path, which: str, model: nn.Module) -> None:
-    """Load the weights of a checkpoint into a network.
-
-    Raises:
-        CheckpointError: if they are not all there, there are others, or one is not what the
-            network needs.
-    """
-    weights = read_tensors(folder, which, "" if which == "best" else MODEL)
-    wanted = model.state_dict()
-    if which == "best":
-        wanted = named(MODEL, wanted)
-    if problem := misfit(weights, wanted):
-        path = checkpoint_path(folder, which)
-        raise CheckpointError(
-            f"{path}: its weights do not match its metadata ({problem}); restore it, or retrain"
-        )
-    model.load_state_dict({name.removeprefix(MODEL): value for name, value in weights.items()})
-
-
 def init_from(
     model: nn.Module,
+    spec: NetworkSpec,
     path: Path,
     *,
-    architecture: str,
-    encoder: str,
-    in_channels: int,
     bins: SpeedBins,
-    decoder_channels: Sequence[int] | None = None,
     setting: str = "train.init",
 ) -> Taken:
     """Begin with the weights of another run.
@@ -189,12 +175,9 @@ def init_from(
 
     Args:
         model: a new network; changed in place.
+        spec: that it was built from.
         path: folder of a checkpoint (its best is taken), or a .safetensors file in one.
-        architecture: of the model.
-        encoder: of the model.
-        in_channels: of the model.
         bins: that the model will learn.
-        decoder_channels: of the model, see `build_model`.
         setting: that names the run, for errors.
 
     Raises:
@@ -204,20 +187,12 @@ def init_from(
     """
     folder, which = (path, "best") if path.is_dir() else (path.parent, path.stem)
     facts = read_checkpoint_facts(folder, which)
-    wanted = {"architecture": architecture, "encoder": encoder, "in_channels": in_channels}
-    channels = decoder_channels and list(decoder_channels)
-    decoder = {"decoder_channels": channels} if architecture.lower() in WITH_CHANNELS else {}
-    _check_agrees(facts, path, wanted | decoder, setting=setting)
+    _check_agrees(facts, path, spec, setting=setting)
     saved = read_tensors(folder, which, MODEL)
     same_bins = (facts["bin_edges"], facts["bin_unit"]) == (list(bins.edges), bins.unit)
-    classes = bins.count + 1
-    problem = misfit(saved, _saved_as(model, facts["classes"]))
-    if problem:
-        raise CheckpointError(
-            f"{path}: its weights do not match its metadata ({problem}); restore it, or retrain"
-        )
+    _check_fits(path, saved, _saved_as(model, facts["classes"]))
     model.load_state_dict(saved if same_bins else saved | _any_road_alone(model, saved))
-    return Taken(len(saved), classes if same_bins else 1, classes)
+    return Taken(len(saved), spec.classes if same_bins else 1, spec.classes)
 
 
 def misfit(tensors: Tensors, wanted: Tensors) -> str:
@@ -275,19 +250,19 @@ def _build(path: Path, facts: Facts) -> nn.Module:
             "`roadseg train` wrote, or install the version of timm that contains this encoder"
         )
     try:
-        return build_model(
-            architecture=facts["architecture"],
-            encoder=facts["encoder"],
-            encoder_weights=None,
-            in_channels=facts["in_channels"],
-            classes=facts["classes"],
-            decoder_channels=facts.get("decoder_channels"),
-        )
+        return build_model(NetworkSpec.from_facts(facts))
     except ConfigError as error:
         raise CheckpointError(
             f"{path}: its network cannot be built ({error}); restore the file that `roadseg "
             "train` wrote, or retrain"
         ) from error
+
+
+def _check_fits(path: Path, weights: Tensors, wanted: Tensors) -> None:
+    if problem := misfit(weights, wanted):
+        raise CheckpointError(
+            f"{path}: its weights do not match its metadata ({problem}); restore it, or retrain"
+        )
 
 
 def _fault(tensor: Tensor, wanted: Tensor) -> str:
@@ -318,14 +293,18 @@ def _any_road_alone(model: nn.Module, saved: Tensors) -> dict[str, Tensor]:
     return mixed
 
 
-def _check_agrees(facts: Facts, path: Path, wanted: Facts, *, setting: str) -> None:
-    for key, value in wanted.items():
-        if facts.get(key) != value:
+def _check_agrees(facts: Facts, path: Path, wanted: NetworkSpec, *, setting: str) -> None:
+    other = NetworkSpec.from_facts(facts)
+    keys = ["architecture", "encoder", "in_channels"]
+    if wanted.architecture.lower() in WITH_CHANNELS:
+        keys.append("decoder_channels")
+    for key in keys:
+        if getattr(other, key) != getattr(wanted, key):
             hint = (
                 "choose this many bands with imagery.bands, or use the checkpoint in "
                 "train.encoder_weights, which spreads the weights of three bands over any number"
                 if key == "in_channels"
                 else f"set train.{key} to the same value, or use another run"
             )
-            difference = f"{key} {facts.get(key)}, expected {value}"
+            difference = f"{key} {getattr(other, key)}, expected {getattr(wanted, key)}"
             raise ConfigError(f"{setting}: {path} has {difference}; {hint}")

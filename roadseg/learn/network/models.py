@@ -7,9 +7,10 @@ import math
 import ssl
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from typing import Any, cast
+from dataclasses import dataclass
+from typing import Any, Self, cast
 
 import segmentation_models_pytorch as smp
 import timm
@@ -18,11 +19,12 @@ from huggingface_hub import constants
 from safetensors import SafetensorError
 from torch import Tensor, nn
 
-from roadseg.errors import ConfigError, RoadsegError
+from roadseg.errors import ConfigError, RoadsegError, first_line
 from roadseg.learn.options import TrainOptions
 from roadseg.raster.scaling import Scaling
 
 _PRIOR = 0.05  # probability of a road that a new network starts with, near the share of roads
+_PRIOR_LOGIT = math.log(_PRIOR / (1 - _PRIOR))
 _PATIENCE_S = 5  # Seconds that the hub has to answer.
 _LISTED = 100  # names in an error
 WITH_CHANNELS = ("unet", "unetplusplus", "manet")  # architectures with `decoder_channels`
@@ -40,72 +42,96 @@ _ANY_SIZE = {  # options of timm for encoders that otherwise take windows of one
 }
 
 
-def build_model(
-    *,
-    architecture: str = "unet",
-    encoder: str = "resnet34",
-    encoder_weights: str | None,
-    in_channels: int,
-    classes: int,
-    decoder_channels: Sequence[int] | None = None,
-) -> nn.Module:
+@dataclass(frozen=True, kw_only=True)
+class NetworkSpec:
+    """What a network is built from.
+
+    Attributes:
+        architecture: name in segmentation-models, such as "unet".
+        encoder: name in segmentation-models, such as "resnet34", or "tu-" and a name in timm.
+        in_channels: bands.
+        classes: logits for each pixel: one for each speed bin, the last for any road.
+        decoder_channels: of the levels of the decoder, from coarse to fine, if the architecture is
+            one of `WITH_CHANNELS`; None: those of segmentation-models.
+    """
+
+    architecture: str = "unet"
+    encoder: str = "resnet34"
+    in_channels: int
+    classes: int
+    decoder_channels: tuple[int, ...] | None = None
+
+    @classmethod
+    def for_training(cls, options: TrainOptions, *, bands: int, bins: int) -> Self:
+        """Return the network that options ask for, for some bands and speed bins."""
+        return cls(
+            architecture=options.architecture,
+            encoder=options.encoder,
+            in_channels=bands,
+            classes=bins + 1,
+            decoder_channels=options.decoder_channels,
+        )
+
+    @classmethod
+    def from_facts(cls, facts: Mapping[str, Any]) -> Self:
+        """Return the network that the facts of a checkpoint describe."""
+        channels = facts.get("decoder_channels")
+        return cls(
+            architecture=facts["architecture"],
+            encoder=facts["encoder"],
+            in_channels=facts["in_channels"],
+            classes=facts["classes"],
+            decoder_channels=channels and tuple(channels),
+        )
+
+
+def build_model(spec: NetworkSpec, encoder_weights: str | None = None) -> nn.Module:
     """Build a network from float windows (window, band, row, col) to logits of the same size.
 
     The bias of its last layer is that of a rare class, so that training does not begin by
     unlearning roads everywhere. Source: Lin et al., Focal Loss for Dense Object Detection, 2017.
 
     Args:
-        architecture: name in segmentation-models, such as "unet".
-        encoder: name in segmentation-models, such as "resnet34", or "tu-" and a name in timm.
-        encoder_weights: name of pretrained encoder weights, downloaded at first use; None
-            draws weights from torch's generator. timm has one set for each name, and any name
-            of weights takes it.
-        in_channels: bands; pretrained weights are spread over other numbers than 3.
-        classes: logits for each pixel: one for each speed bin, the last for any road.
-        decoder_channels: of the levels of the decoder, from coarse to fine, if the architecture is
-            one of `WITH_CHANNELS`; None: those of segmentation-models.
+        spec: architecture, encoder and the number of bands and logits.
+        encoder_weights: name of pretrained encoder weights, downloaded at first use, and spread
+            over other numbers of bands than 3; None draws weights from torch's generator. timm has
+            one set for each name, and any name of weights takes it.
 
     Raises:
         ConfigError: if a name is unknown, or the parts cannot be combined.
         RoadsegError: if the pretrained weights are not available.
     """
+    architecture, encoder = spec.architecture, spec.encoder
     check_names(architecture, encoder)
     # Timm has one set of weights for each name.
     weights = True if encoder.startswith(_TIMM) and encoder_weights else encoder_weights
     options: dict[str, Any] = {}
-    if decoder_channels is not None and architecture.lower() in WITH_CHANNELS:
-        options["decoder_channels"] = tuple(decoder_channels)
+    if spec.decoder_channels is not None and architecture.lower() in WITH_CHANNELS:
+        options["decoder_channels"] = spec.decoder_channels
     options |= next((o for name, o in _ANY_SIZE.items() if encoder.startswith(name)), {})
     try:
         with _hub() if encoder_weights else nullcontext():
             model: nn.Module = smp.create_model(
-                architecture, encoder, weights, in_channels, classes, **options
+                architecture, encoder, weights, spec.in_channels, spec.classes, **options
             )
     except (OSError, SafetensorError) as error:
         raise RoadsegError(
             f"the {encoder_weights} weights of encoder {encoder} are not on this machine, and "
-            f"the download failed ({_first_line(error)}); set train.encoder_weights to null or "
+            f"the download failed ({first_line(error)}); set train.encoder_weights to null or "
             "to a local file, or run once with access to huggingface.co"
         ) from error
     except _UNBUILDABLE as error:
         parts = f"{architecture} with encoder {encoder}, {encoder_weights or 'new'} weights, "
         raise ConfigError(
-            f"{parts}{in_channels} bands cannot be built: {_first_line(error)}"
+            f"{parts}{spec.in_channels} bands cannot be built: {first_line(error)}"
         ) from error
-    nn.init.constant_(cast("Tensor", last_layer(model).bias), _logit(_PRIOR))
+    nn.init.constant_(cast("Tensor", last_layer(model).bias), _PRIOR_LOGIT)
     return model
 
 
 def untrained_model(options: TrainOptions, *, bands: int, bins: int) -> nn.Module:
     """Return the network of a training with random weights, for some bands and speed bins."""
-    return build_model(
-        architecture=options.architecture,
-        encoder=options.encoder,
-        encoder_weights=None,
-        in_channels=bands,
-        classes=bins + 1,
-        decoder_channels=options.decoder_channels,
-    )
+    return build_model(NetworkSpec.for_training(options, bands=bands, bins=bins))
 
 
 def check_names(architecture: str, encoder: str) -> None:
@@ -167,7 +193,7 @@ def check_batch(model: nn.Module, *, in_channels: int, window_px: int, batch_siz
         mode = "train on" if model.training else "predict"
         raise ConfigError(
             f"window_px, batch_size: this network cannot {mode} {batch_size} windows of "
-            f"{window_px} pixels: {_first_line(error)}; change these, or architecture and encoder"
+            f"{window_px} pixels: {first_line(error)}; change these, or architecture and encoder"
         ) from error
 
 
@@ -220,10 +246,6 @@ def _answers(address: str) -> bool:
         return False
 
 
-def _logit(probability: float) -> float:
-    return math.log(probability / (1 - probability))
-
-
 @functools.cache
 def _timm_encoders() -> list[str]:
     """Return the names of timm's models, and with them of each set of weights."""
@@ -237,8 +259,3 @@ def _check_name(key: str, name: str, known: list[str]) -> None:
         some = [*known[:_LISTED], *(["..."] if len(known) > _LISTED else [])]
         hint = f"did you mean {' or '.join(near)}?" if near else f"expected {', '.join(some)}"
         raise ConfigError(f"train.{key}: {name!r:.100} is unknown; {hint}")
-
-
-def _first_line(error: Exception) -> str:
-    text = str(error.args[0] if isinstance(error, KeyError) else error).strip()
-    return text.splitlines()[0] if text else type(error).__name__

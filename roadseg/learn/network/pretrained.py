@@ -5,8 +5,7 @@ import logging
 import pickle
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,7 +16,7 @@ from torch import Tensor, nn
 
 from roadseg.errors import CheckpointError, RoadsegError
 from roadseg.learn.network.checkpoints import Tensors, checkpoint_path, init_from, is_sound
-from roadseg.learn.network.models import build_model
+from roadseg.learn.network.models import NetworkSpec, build_model
 from roadseg.learn.network.starter import starter_folder
 from roadseg.learn.network.weight_packages import PACKAGES
 from roadseg.learn.options import TrainOptions
@@ -46,15 +45,7 @@ def names_file(encoder_weights: str) -> bool:
     return "/" in encoder_weights or encoder_weights.endswith(_SUFFIXES)
 
 
-def build_pretrained(
-    *,
-    architecture: str,
-    encoder: str,
-    encoder_weights: str | None,
-    in_channels: int,
-    classes: int,
-    decoder_channels: Sequence[int] | None = None,
-) -> tuple[nn.Module, str]:
+def build_pretrained(spec: NetworkSpec, encoder_weights: str | None) -> tuple[nn.Module, str]:
     """Build a network as `build_model` does, with encoder weights from wherever they are.
 
     "imagenet" is taken from an installed package (`weight_packages`), else from the cache of the
@@ -62,13 +53,9 @@ def build_pretrained(
     weights are drawn at random.
 
     Args:
-        architecture: name in segmentation-models.
-        encoder: name in segmentation-models.
+        spec: of the network.
         encoder_weights: "auto", a name, None, or a file or folder (see `names_file`,
             `load_encoder`).
-        in_channels: bands.
-        classes: logits for each pixel.
-        decoder_channels: see `build_model`.
 
     Returns:
         The network, and where its encoder weights come from, in a few words.
@@ -78,72 +65,49 @@ def build_pretrained(
         CheckpointError: if the file cannot be used, or does not hold this encoder.
         RoadsegError: if the pretrained weights cannot be downloaded.
     """
-    build = partial(
-        build_model,
-        architecture=architecture,
-        encoder=encoder,
-        in_channels=in_channels,
-        classes=classes,
-        decoder_channels=decoder_channels,
-    )
     if encoder_weights is None:
-        return build(encoder_weights=None), _AT_RANDOM
+        return build_model(spec), _AT_RANDOM
     if names_file(encoder_weights):
-        model = build(encoder_weights=None)
-        load_encoder(cast("nn.Module", model.encoder), with_home(encoder_weights), name=encoder)
+        model, path = build_model(spec), with_home(encoder_weights)
+        load_encoder(cast("nn.Module", model.encoder), path, name=spec.encoder)
         return model, encoder_weights
-    package = PACKAGES.get(encoder)
-    path = package.find() if package and encoder_weights in (AUTO, _IMAGENET) else None
-    if package and path:
-        model = build(encoder_weights=None)
-        _load_package(cast("nn.Module", model.encoder), path, name=encoder)
+    package = PACKAGES.get(spec.encoder)
+    file = package.find() if package and encoder_weights in (AUTO, _IMAGENET) else None
+    if package and file:
+        model = build_model(spec)
+        _load_package(cast("nn.Module", model.encoder), file, name=spec.encoder)
         return model, f"{_IMAGENET}, from the package {package.package}"
     if encoder_weights != AUTO:
-        return build(encoder_weights=encoder_weights), encoder_weights
+        return build_model(spec, encoder_weights), encoder_weights
     try:
-        return build(encoder_weights=_IMAGENET), _IMAGENET
+        return build_model(spec, _IMAGENET), _IMAGENET
     except RoadsegError:
-        return build(encoder_weights=None), _AT_RANDOM
+        return build_model(spec), _AT_RANDOM
 
 
-def new_network(
-    options: TrainOptions, *, in_channels: int, bins: SpeedBins
-) -> tuple[nn.Module, str]:
+def new_network(options: TrainOptions, *, bands: int, bins: SpeedBins) -> tuple[nn.Module, str]:
     """Return the network of a training in its first weights, and where these come from.
 
     Args:
         options: names of architecture and encoder, and the weights that they begin with: those
             of the run `init`, else `encoder_weights` ("drawn": those of the starter), else random
             ones.
-        in_channels: bands.
+        bands: of its windows.
         bins: speed bins that it will learn; one more logit is any road.
 
     Raises:
         ConfigError, CheckpointError, RoadsegError: see `build_pretrained` and `init_from`.
     """
-    start = starter_folder() if options.encoder_weights == DRAWN else None
-    start = options.init or start
-    model, origin = build_pretrained(
-        architecture=options.architecture,
-        encoder=options.encoder,
-        encoder_weights=options.encoder_weights if start is None else None,
-        in_channels=in_channels,
-        classes=bins.count + 1,
-        decoder_channels=options.decoder_channels,
-    )
-    if start is not None:
-        taken = init_from(
-            model,
-            start,
-            architecture=options.architecture,
-            encoder=options.encoder,
-            decoder_channels=options.decoder_channels,
-            in_channels=in_channels,
-            bins=bins,
-            setting="train.encoder_weights" if options.init is None else "train.init",
-        )
-        return model, f"{DRAWN if options.init is None else options.init}: {taken}"
-    return model, origin
+    spec = NetworkSpec.for_training(options, bands=bands, bins=bins.count)
+    if options.init is not None:
+        run, setting, origin = options.init, "train.init", str(options.init)
+    elif options.encoder_weights == DRAWN:
+        run, setting, origin = starter_folder(), "train.encoder_weights", DRAWN
+    else:
+        return build_pretrained(spec, options.encoder_weights)
+    model = build_model(spec)
+    taken = init_from(model, spec, run, bins=bins, setting=setting)
+    return model, f"{origin}: {taken}"
 
 
 def log_first_weights(options: TrainOptions, origin: str) -> None:

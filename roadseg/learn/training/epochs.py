@@ -128,13 +128,14 @@ class Epochs:
         losses = float(self.parallel.sum(progress.loss)) / self.parallel.size
         held_out = self.validation_batches
         scores = None if held_out is None else self._validate(number, held_out)
+        windows = (progress.step - before) * self.batches.windows_per_step
         row = {
             "epoch": number,
             "train_loss": _finite(losses) / progress.step,
             **_columns(scores),
             "learning_rate": self._rate(number * self.batches.steps),
             "seconds": round(self._seconds(), 3),
-            "windows_per_s": round(self._windows(progress.step - before) / trained_s, 3),
+            "windows_per_s": round(windows / trained_s, 3),
         }
         history = progress.history
         # The columns of a training stay those of the version that began it.
@@ -253,9 +254,6 @@ class Epochs:
 
     def _seconds(self) -> float:
         return self.progress.seconds + time.monotonic() - self._begun
-
-    def _windows(self, steps: int) -> int:
-        return steps * self.batches.windows_per_step
 
 
 def _columns(scores: Scores | None) -> Row:

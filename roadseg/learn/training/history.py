@@ -38,11 +38,6 @@ def read_last(folder: Path, settings: Mapping[str, Any]) -> Facts | None:
     if not path.exists():
         return None
     facts = read_checkpoint_facts(folder, "last")
-    if facts.get("processes", 1) != 1:
-        raise ConfigError(
-            f"{path}: the training was started by an earlier version of roadseg, in which each of "
-            f"{facts['processes']} processes had batches of its own; retrain with --force"
-        )
     wanted = json.loads(json.dumps({k: v for k, v in settings.items() if k not in _PLACES}))
     changed = [
         f"{key} {facts.get(key)} (now {value})"

@@ -87,7 +87,7 @@ def measure_pace(job: TrainingJob, *, parallel: Parallel, workers: int) -> Pace:
     epochs = (batches.epoch(number, after=0) for number in itertools.count(1))
 
     def build() -> nn.Module:
-        return new_network(job.options, in_channels=len(scaling.mean), bins=job.bins)[0]
+        return new_network(job.options, bands=len(scaling.mean), bins=job.bins)[0]
 
     with _rehearsing(build, job.options, scaling, device=job.device, parallel=parallel) as trainer:
         steps = job.options.epochs * len(windows) / options.batch_size

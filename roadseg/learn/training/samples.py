@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -240,55 +240,38 @@ class EpochBatches(Sampler[list[int]]):
         self.start_batch = 0
         self._windows = windows
         self._seed = seed
-        self._deal = _Deal(batch_size, rank, ranks)
+        self._batch_size = batch_size
+        self._rank, self._ranks = rank, ranks
 
     def __len__(self) -> int:
         """Batches of an epoch from `start_batch` on."""
-        return max(self._windows // self._deal.batch_size - self.start_batch, 0)
+        return max(self._windows // self._batch_size - self.start_batch, 0)
 
     def __iter__(self) -> Iterator[list[int]]:
         """Go through the epoch from `start_batch` on."""
         order = np.random.default_rng([self._seed, self.epoch]).permutation(self._windows)
         indices = (self.epoch * self._windows + order).tolist()
-        for batch in range(self.start_batch, self.start_batch + len(self)):
-            yield self._deal.part(indices, batch)
+        for number in range(self.start_batch, self.start_batch + len(self)):
+            yield _share(indices, number, self._batch_size, self._rank, self._ranks)
 
 
-class ValidationBatches(Sampler[list[int]]):
-    """The batches of `ValidationWindows`: equally many for each process, shared as `EpochBatches`.
+def validation_batches(
+    windows: int, *, batch_size: int, rank: int = 0, ranks: int = 1
+) -> list[list[int]]:
+    """Return the batches of `ValidationWindows` in their order, shared as in `EpochBatches`.
 
-    What is missing at the end is filled up with -1, which stands for an empty window.
+    Each process gets equally many. What is missing at the end is filled up with -1, which stands
+    for an empty window.
     """
-
-    def __init__(self, windows: int, *, batch_size: int, rank: int = 0, ranks: int = 1) -> None:
-        """Distribute a number of windows; see `EpochBatches`."""
-        self._deal = _Deal(batch_size, rank, ranks)
-        self._batches = math.ceil(windows / batch_size)
-        self._windows = windows
-
-    def __len__(self) -> int:
-        """Batches of this process."""
-        return self._batches
-
-    def __iter__(self) -> Iterator[list[int]]:
-        """Go through the windows in their order."""
-        missing = self._batches * self._deal.batch_size - self._windows
-        indices = [*range(self._windows), *[-1] * missing]
-        for batch in range(self._batches):
-            yield self._deal.part(indices, batch)
+    number = math.ceil(windows / batch_size)
+    indices = [*range(windows), *[-1] * (number * batch_size - windows)]
+    return [_share(indices, batch, batch_size, rank, ranks) for batch in range(number)]
 
 
-class _Deal(NamedTuple):
-    """Rule by which the windows of a batch are distributed to processes, as evenly as possible."""
-
-    batch_size: int
-    rank: int
-    ranks: int
-
-    def part(self, indices: list[int], batch: int) -> list[int]:
-        """Return what this process gets of a batch, counted from 0, of all processes."""
-        first, last = (rank * self.batch_size // self.ranks for rank in (self.rank, self.rank + 1))
-        return indices[batch * self.batch_size + first : batch * self.batch_size + last]
+def _share(indices: list[int], number: int, size: int, rank: int, ranks: int) -> list[int]:
+    """Return what a process gets of a batch, counted from 0; the shares differ by one at most."""
+    first, last = (size * number + size * each // ranks for each in (rank, rank + 1))
+    return indices[first:last]
 
 
 def training_windows(chips: Sequence[Chip], options: TrainOptions) -> TrainingWindows:
@@ -380,7 +363,7 @@ class HeldOutBatches:
     ) -> None:
         """Get ready to read what this process has of them."""
         windows = held_out_windows(chips, options)
-        order = ValidationBatches(
+        order = validation_batches(
             len(windows), batch_size=options.batch_size, rank=parallel.rank, ranks=parallel.size
         )
         self.sets = list(dict.fromkeys(chip.set for chip in chips))
@@ -436,7 +419,7 @@ def _road_cells(mask: Bytes) -> NDArray[np.int64]:
 
 
 def _loader(
-    windows: Dataset[Any], order: Sampler[list[int]], workers: int, *, pin_memory: bool
+    windows: Dataset[Any], order: Iterable[list[int]], workers: int, *, pin_memory: bool
 ) -> DataLoader[Any]:
     check_workers(workers)
     return DataLoader(

@@ -39,11 +39,14 @@ def fit_minutes(options: TrainOptions, pace: Pace, *, weight: float, held_out: i
     Raises:
         ConfigError: if there is no time for a step in each epoch.
     """
+    # Rule 1: how many epochs.
     minutes = options.minutes or 0.0
     time_s = minutes * _MINUTE_S * (1 - _RESERVE) - START_S
     fitting = _VALIDATION / 2 * time_s / (held_out * pace.held_out_s + KEEPING_S)
     epochs = int(min(max(fitting, _FEWEST_EPOCHS), _MOST_EPOCHS))
+    # Rule 2: on how many windows each is validated.
     checked = max(1, min(held_out, int(_VALIDATION * time_s / (epochs * pace.held_out_s))))
+    # Rule 3: the steps that fit into what is left.
     left_s = time_s / epochs - KEEPING_S - checked * pace.held_out_s
     step = options.batch_size * options.accumulate
     steps = int(left_s / (step * pace.window_s))
@@ -56,7 +59,7 @@ def fit_minutes(options: TrainOptions, pace: Pace, *, weight: float, held_out: i
     return options.model_copy(
         update={
             "epochs": epochs,
-            "patience": epochs,
+            "patience": epochs,  # rule 4
             "windows_per_chip": steps * step / weight,
             "validation_windows": None if checked == held_out else checked,
             "warmup_steps": max(1, round(_WARM_UP * steps * epochs)),

@@ -222,7 +222,7 @@ def _trainer(
     seed_step(options.seed, 0, 0)
     origin: str | None
     if last is None:
-        model, origin = new_network(options, in_channels=bands, bins=job.bins)
+        model, origin = new_network(options, bands=bands, bins=job.bins)
         log_first_weights(options, origin)
     else:
         model = untrained_model(options, bands=bands, bins=job.bins.count)

@@ -68,17 +68,19 @@ def find_new_roads(
         options: distances and limits.
     """
     search = _Search(predicted, obstacles, options)
-    found = search.missing(ways)
+    roads = search.missing(ways)
     for _ in range(_MOST_ROUNDS):
-        added = found.take(found.is_added)
+        added = roads.take(roads.is_added)
+        # Rule 6: short roads that the tolerance hides.
         hidden = search.hidden(grown(ways, added))
         if len(hidden.lines):
             added = joined(ways, added, hidden)
+        # Rule 7: what the map lacks once it has these roads.
         more = search.missing(grown(ways, added))
-        found = joined(ways, added, more)
+        roads = joined(ways, added, more)
         if not more.is_added.any():
             break
-    return found
+    return roads
 
 
 class _Search:
@@ -94,11 +96,13 @@ class _Search:
     def missing(self, ways: MapWays) -> NewRoads:
         """Return the roads that are missing, and those to check."""
         options = self._options
+        # Rule 1: what is far from all ways.
         parts = find_missing_parts(
             self._predicted, ways, self._missing, tolerance_m=options.tolerance_m
         )
         self._missing = np.unique(parts.graph.attributes[EDGE])
         missing_m = float(parts.missing_m.sum())
+        # Rule 2: what is sure enough, and then what is long enough or joins two places.
         parts = parts.take(~(_confidence(parts.graph) < options.min_confidence))
         joints = find_joints(
             parts, ways, tolerance_m=options.tolerance_m, max_gap_m=options.max_gap_m
@@ -106,6 +110,7 @@ class _Search:
         long = _are_long(parts, joints, ways, options.min_length_m)
         parts, joints = parts.take(long), joints.of(parts.graph.ends[long])
         left_out_m = missing_m - float(parts.missing_m.sum())
+        # Rule 3: ends at a small angle; `_drawn` draws the others.
         parts, joints = draw_acute_ends(parts, joints, ways, self._predicted)
         return self._drawn(parts, joints, ways, left_out_m=left_out_m, is_hidden=False)
 
@@ -132,6 +137,7 @@ class _Search:
         graph, within_m = parts.graph, self._options.tolerance_m
         lines = draw_to_joints(parts, joints, tolerance_m=within_m)
         lines, way, along = trim_ends(lines, parts, joints, ways, within_m=within_m)
+        # Rule 4: which roads have to be checked, and why.
         reasons = near_obstacles(lines, self._obstacles)
         for row, more in enumerate(on_other_levels(lines, ways)):
             reasons[row] |= more
@@ -154,6 +160,7 @@ class _Search:
             is_linked=np.asarray(joints.is_link[graph.ends].any(axis=1)),
             is_hidden=np.full(len(lines), is_hidden),
         )
+        # Rule 5: nodes where roads meet ways.
         return with_nodes(drawn, ways, left_out_m=left_out_m)
 
 

@@ -258,8 +258,8 @@ def _one_way(graph: RoadGraph, *, is_directed: bool) -> Ints:
     rises = (first < last).tolist()
     driven = set(zip(roads, rises, strict=True))
     is_alone = [(road, not up) not in driven for road, up in zip(roads, rises, strict=True)]
-    said = np.abs(graph.attributes[ONE_WAY])
-    return np.where(first == last, said, is_alone).astype(np.int64)
+    stated = np.abs(graph.attributes[ONE_WAY])
+    return np.where(first == last, stated, is_alone).astype(np.int64)
 
 
 def _in_metres(path: str, graph: RoadGraph) -> RoadGraph:
@@ -351,15 +351,11 @@ def _data(part: str, table: pd.DataFrame) -> Iterator[str]:
     columns = [
         [
             f'<data key="{part}{number}">{xml_text(value)}</data>' if has_value else ""
-            for value, has_value in zip(column.tolist(), _has_value(column), strict=True)
+            for value, has_value in zip(column, column.notna() & (column != ""), strict=True)
         ]
         for number, (_, column) in enumerate(table.items())
     ]
     return map("".join, zip(*columns, strict=True))
-
-
-def _has_value(column: "pd.Series[str]") -> "pd.Series[bool]":
-    return column.notna() & (column != "")
 
 
 def _edge_elements(

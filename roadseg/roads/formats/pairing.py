@@ -111,7 +111,8 @@ def match_sources(
         DataError: names are ambiguous, no prediction fits any reference, or a CSV has image ids
             that no reference fits.
     """
-    if len(reference) == len(predicted) == 1 and not _tables([*reference.values()], predicted):
+    has_table = any(source.table for source in (*reference.values(), *predicted.values()))
+    if len(reference) == len(predicted) == 1 and not has_table:
         return {next(iter(reference)): next(iter(predicted))}, []
     matched = match(list(reference), list(predicted))
     # A prediction that fits two places cannot belong to both.
@@ -154,10 +155,6 @@ def _stem(path: Path) -> str:
     inner = Path(path.stem)
     is_packed = path.suffix.lower() in _PACKED and inner.suffix.lower() in (*_VECTORS, ".json")
     return inner.stem if is_packed else path.stem
-
-
-def _tables(sources: Iterable[RoadSource], more: Mapping[str, RoadSource]) -> bool:
-    return any(source.table for source in (*sources, *more.values()))
 
 
 def match(reference: list[str], predicted: list[str]) -> dict[str, str | None]:

@@ -8,15 +8,10 @@ from roadseg.arrays import Floats
 from roadseg.roads.graph.road_graph import TRAVEL_TIME, RoadGraph
 
 _KPH_PER_MPS = 3.6  # Kilometres an hour in a metre a second.
+_LEAST_EVIDENCE = 0.05  # Mean probability of all speed bins along an edge that has a speed.
 
 
-def vote_speeds(
-    bin_probability: Floats,
-    bin_speeds_kph: Floats,
-    *,
-    default_kph: float,
-    min_evidence: float = 0.05,
-) -> Floats:
+def vote_speeds(bin_probability: Floats, bin_speeds_kph: Floats, *, default_kph: float) -> Floats:
     """Vote on the speed of each edge: the bin with the most probability along it wins.
 
     Of equal bins the slower one wins.
@@ -25,25 +20,21 @@ def vote_speeds(
         bin_probability: shape (m, bins), mean probability of each speed bin along each edge, 0 to
             1.
         bin_speeds_kph: shape (bins,), the speed that each bin stands for.
-        default_kph: speed of an edge without evidence; may be NaN.
-        min_evidence: an edge whose bins together have a mean probability below this gets
-            `default_kph`; just this is evidence. Above 0.
+        default_kph: speed of an edge whose bins together have a mean probability below 0.05; may
+            be NaN.
 
     Returns:
         Speed of each edge in km/h, shape (m,).
 
     Raises:
-        ValueError: if there is not one probability for each speed bin, or `min_evidence` is not
-            above 0.
+        ValueError: if there is not one probability for each speed bin.
     """
     mean, speeds = np.asarray(bin_probability), np.asarray(bin_speeds_kph, dtype=np.float64)
     if mean.shape[1] != len(speeds):
         raise ValueError(
             f"expected a probability for each of {len(speeds)} bins, got {mean.shape[1]}"
         )
-    if not min_evidence > 0:
-        raise ValueError(f"min_evidence must be above 0, got {min_evidence}")
-    is_seen = mean.sum(axis=1) >= min_evidence
+    is_seen = mean.sum(axis=1) >= _LEAST_EVIDENCE
     return np.where(is_seen, speeds[mean.argmax(axis=1)], default_kph)
 
 

@@ -80,13 +80,12 @@ class Area:
         return shapely.STRtree(self.polygons)
 
 
-def read_area(text: str, *, folder: Path | None = None) -> Area:
+def read_area(text: str) -> Area:
     """Read an area from a vector file with polygons, or from a box.
 
     Args:
         text: the path of a file as `read_roads` takes it, or `minx,miny,maxx,maxy` in degrees of
             longitude and latitude (EPSG:4326).
-        folder: where a relative path begins; the working folder unless given.
 
     Raises:
         ConfigError: if the numbers are no box on earth.
@@ -94,16 +93,16 @@ def read_area(text: str, *, folder: Path | None = None) -> Area:
     """
     if (boxes := _boxes(text)) is not None:
         return Area(text, DEGREES, boxes)
-    path = (folder or Path()) / with_home(text)
+    path = Path(with_home(text))
     if path.is_dir() or (not path.suffix and not path.exists()):
         raise ConfigError(f"{text}: expected an area: {_FORMS}")
     if not (is_virtual(path) or path.exists()):
         raise DataError(f"{text} does not exist; expected an area: {_FORMS}")
-    found = read_areas(path, purpose=_WORK)
-    area = Area(text, found.crs, found.polygons)
+    areas = read_areas(path, purpose=_WORK)
+    area = Area(text, areas.crs, areas.polygons)
     west, south, east, north = shapely.bounds(area.degrees).tolist()
     if not max(-west, east) <= _HALF_TURN or not max(-south, north) <= _HALF_TURN / 2:
-        x, y = shapely.total_bounds(found.polygons)[:2]
+        x, y = shapely.total_bounds(areas.polygons)[:2]
         raise DataError(
             f"{text}: its polygons, at x {x:.9g}, y {y:.9g} of {area.crs.name}, are not on earth; "
             "expected longitude before latitude, or the coordinate system that they are in"

@@ -135,11 +135,11 @@ def assumed_speeds(attributes: Mapping[str, Array], edges: int) -> Bools:
 
 
 def _one_way(tags: Tags) -> Ints:
-    said = tags.words(ONE_WAY)
+    words = tags.words(ONE_WAY)
     directions = _DIRECTIONS | (_GEOFABRIK_DIRECTIONS if "fclass" in tags else {})
-    stated = np.array([directions.get(word, 0) for word in said.tolist()], dtype=np.int64)
+    stated = np.array([directions.get(word, 0) for word in words.tolist()], dtype=np.int64)
     is_implied = np.isin(tags.words("junction"), _ROUND) | (tags.highways == _MOTORWAY)
-    return np.where((said == "") & is_implied, 1, stated)
+    return np.where((words == "") & is_implied, 1, stated)
 
 
 def _are_closed(tags: Tags) -> Bools:

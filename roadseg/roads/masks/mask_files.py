@@ -90,8 +90,8 @@ def read_raster_key(path: Path) -> str | None:
 
 def bins_tags(bins: SpeedBins) -> dict[str, str]:
     """Return the tags with which a raster says what its speed bins are."""
-    told = {"edges": bins.edges, "unit": bins.unit} | ({} if bins.are_known else {"known": False})
-    return {_BINS_TAG: json.dumps(told)}
+    facts = {"edges": bins.edges, "unit": bins.unit} | ({} if bins.are_known else {"known": False})
+    return {_BINS_TAG: json.dumps(facts)}
 
 
 def bins_of(path: Path, tags: Mapping[str, str]) -> SpeedBins | None:

@@ -278,7 +278,8 @@ def write_probability(
     strips.remove_others()
     tags = {**tags, **bins_tags(bins), KEY_TAG: key}
     with whole(path) as partial:
-        strips.write(_in_bytes(Rows(*given)) for given in rows)
+        given = (Rows(*each) for each in rows)
+        strips.write(each._replace(values=_as_bytes(each.values)) for each in given)
         if strips.missing:
             raise ValueError(f"{path}: no rows {strips.missing[0]} were given")
         with strips.described(grid, names=bins.band_names, tags=tags) as (source, draft):
@@ -295,14 +296,12 @@ def probability_strips(path: Path, grid: Grid, *, bins: SpeedBins, key: str) -> 
     return Strips.beside(path, key, height=grid.height, width=grid.width, bands=bands)
 
 
-def read_probability(
-    path: Path, *, crs: CRS | None = None, gsd_m: float | None = None
-) -> Probability:
+def read_probability(path: Path, *, gsd_m: float | None = None) -> Probability:
     """Read a probability raster, or a mask as certain probabilities, as a whole.
 
     Args and errors are those of `open_probability`.
     """
-    opened = open_probability(path, crs=crs, gsd_m=gsd_m)
+    opened = open_probability(path, gsd_m=gsd_m)
     whole_scene = Window(0, 0, opened.grid.height, opened.grid.width)
     pixels = opened.read_all(whole_scene)
     return Probability(
@@ -384,10 +383,6 @@ def _reading(strips: Strips) -> dict[str, Any]:
     if needed > _MOST_CACHE_BYTES:
         return {"GDAL_CACHEMAX": CACHE_BYTES, "GDAL_ONE_BIG_READ": True}
     return {"GDAL_CACHEMAX": max(CACHE_BYTES, needed)}
-
-
-def _in_bytes(rows: Rows) -> Rows:
-    return rows._replace(values=_as_bytes(rows.values))
 
 
 def _model(tags: Mapping[str, str]) -> str:

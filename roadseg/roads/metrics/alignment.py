@@ -103,8 +103,8 @@ def align(reference: RoadGraph, predicted: RoadGraph, *, tolerance_m: float = 4.
     """
     check_sides(reference, predicted, tolerance_m)
     places = samples(predicted.lines)
-    found = match(places, reference.lines, tolerance_m=tolerance_m)
-    nearest = found.take(np.unique(found.sample, return_index=True)[1])
+    matches = match(places, reference.lines, tolerance_m=tolerance_m)
+    nearest = matches.take(np.unique(matches.sample, return_index=True)[1])
     parts = np.bincount(places.line, minlength=len(predicted.lines))
     metres = (predicted.length_m / np.maximum(parts, 1))[places.line][nearest.sample]
     return Alignment(
@@ -114,18 +114,17 @@ def align(reference: RoadGraph, predicted: RoadGraph, *, tolerance_m: float = 4.
     )
 
 
-def samples(lines: Lines, *, spacing_m: float = SPACING_M) -> Samples:
-    """Spread places over lines: the middles of the fewest equal parts of at most a length.
+def samples(lines: Lines) -> Samples:
+    """Spread places over lines: the middles of the fewest equal parts of at most `SPACING_M`.
 
     Args:
         lines: LineStrings in metres; one without length has no sample.
-        spacing_m: greatest length of a part, above 0.
     """
     segments, line = segments_by_line(lines)
     vectors = segments[:, 1] - segments[:, 0]
     length = np.hypot(*vectors.T)
     total = np.bincount(line, weights=length, minlength=len(lines))
-    parts = np.ceil(total / spacing_m).astype(np.int64)
+    parts = np.ceil(total / SPACING_M).astype(np.int64)
     of = np.repeat(np.arange(len(lines)), parts)
     nth = np.arange(len(of)) - np.repeat(np.cumsum(parts) - parts, parts)
     along = (nth + 0.5) / parts[of] * total[of]
@@ -179,9 +178,9 @@ def _feet(xy: Floats, direction: Floats, segments: Floats) -> tuple[Floats, Floa
     return along, distance, np.degrees(np.arccos(cosine))
 
 
-def _nearest_of_each(found: Matches) -> Matches:
+def _nearest_of_each(matches: Matches) -> Matches:
     """Keep the nearest place on each line of each sample, by sample and then by distance."""
-    distance = np.round(found.distance_m, 6)
-    found = found.take(np.lexsort([found.turned_deg, distance, found.line, found.sample]))
-    found = found.take(begin_runs(found.sample, found.line))
-    return found.take(np.lexsort([found.line, np.round(found.distance_m, 6), found.sample]))
+    distance = np.round(matches.distance_m, 6)
+    matches = matches.take(np.lexsort([matches.turned_deg, distance, matches.line, matches.sample]))
+    matches = matches.take(begin_runs(matches.sample, matches.line))
+    return matches.take(np.lexsort([matches.line, np.round(matches.distance_m, 6), matches.sample]))

@@ -7,7 +7,7 @@ import numpy as np
 
 from roadseg.arrays import Bools
 from roadseg.roads.graph.control_points import ControlPoints, place, snap
-from roadseg.roads.graph.road_graph import RoadGraph
+from roadseg.roads.graph.road_graph import RoadGraph, require_one_crs
 from roadseg.roads.graph.shortest_paths import Routes, Weight, edge_costs
 from roadseg.roads.metrics.canonical import canonical_graph
 from roadseg.roads.metrics.path_similarity import Similarity, mean_similarity
@@ -201,8 +201,8 @@ def _check(
     snap_m: float,
     sampled_points: int,
 ) -> None:
-    if predicted is not None and reference.crs != predicted.crs:
-        raise ValueError(f"the CRSs differ: {reference.crs.name} and {predicted.crs.name}")
+    if predicted is not None:
+        require_one_crs(reference, predicted)
     if not (spacing_m > 0 and snap_m > 0):
         raise ValueError(f"spacing_m and snap_m must be above 0, got {spacing_m} and {snap_m}")
     if sampled_points < 2:  # noqa: PLR2004 - one value has no spread

@@ -80,18 +80,18 @@ def count_breaks(reference: RoadGraph, predicted: RoadGraph, *, tolerance_m: flo
     Eriksson, TRR 2291, 2012), and ways around a gap as in APLS.
     """
     check_sides(reference, predicted, tolerance_m)
+    # Rule 1: the roads of the reference.
     roads, other = _Places.along(canonical_graph(reference)), canonical_graph(predicted)
     # Rules 2 and 3: what of the prediction is beside each place.
-    found = match(roads.samples, other.lines, tolerance_m=tolerance_m)
-    found_km = roads.found_km(found)
-    runs = _Runs.of(found, roads)
+    matches = match(roads.samples, other.lines, tolerance_m=tolerance_m)
+    runs = _Runs.of(matches, roads)
     # Rule 4: runs are joined to stretches.
     part = _parts(runs, other, slack_m=_SLACK * tolerance_m)
     spans = _Spans.of(runs, part, roads)
     least = round(_LEAST * tolerance_m / SPACING_M)
     # Rule 5: the fewest stretches.
     count = sum(max(_fewest(road, least) - 1, 0) for road in spans.by_road(least))
-    return Breaks(count, float(reference.length_m.sum()) / 1000, found_km)
+    return Breaks(count, float(reference.length_m.sum()) / 1000, roads.found_km(matches))
 
 
 @dataclass(frozen=True)

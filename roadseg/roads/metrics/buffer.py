@@ -7,8 +7,8 @@ import numpy as np
 import shapely
 
 from roadseg.arrays import Floats, Ints, Lines
-from roadseg.roads.graph.road_graph import RoadGraph
-from roadseg.roads.metrics.pooling import Pooled
+from roadseg.roads.graph.road_graph import RoadGraph, require_one_crs
+from roadseg.roads.metrics.pooling import Pooled, share
 
 _ROUNDING_M = 1e-6  # Metres by which a place may be further than the tolerance by rounding.
 _LEVEL = 1e-12  # Directions of less slope are as good as parallel.
@@ -37,12 +37,12 @@ class BufferMatch(Pooled):
     @property
     def correctness(self) -> float:
         """Share of the prediction near the reference, c = TP / (TP + FP)."""
-        return self._share(self.predicted_near, self.predicted)
+        return share(self.predicted_near, self.predicted, other_side=self.reference)
 
     @property
     def completeness(self) -> float:
         """Share of the reference near the prediction, k = TP / (TP + FN)."""
-        return self._share(self.reference_near, self.reference)
+        return share(self.reference_near, self.reference, other_side=self.predicted)
 
     @property
     def quality(self) -> float:
@@ -50,9 +50,6 @@ class BufferMatch(Pooled):
         correct, complete = self.correctness, self.completeness
         whole = correct - correct * complete + complete
         return correct * complete / whole if whole else 0.0
-
-    def _share(self, part: float, whole: float) -> float:
-        return min(part / whole, 1.0) if whole else float(self.predicted == self.reference == 0)
 
 
 def match_lines(
@@ -96,8 +93,7 @@ def check_sides(reference: RoadGraph, predicted: RoadGraph, tolerance_m: float) 
     """
     if not tolerance_m > 0:
         raise ValueError(f"tolerance_m must be above 0, got {tolerance_m}")
-    if reference.crs != predicted.crs:
-        raise ValueError(f"the CRSs differ: {reference.crs.name} and {predicted.crs.name}")
+    require_one_crs(reference, predicted)
 
 
 def lengths_near(lines: Lines, others: Lines, *, tolerance_m: float) -> Floats:

@@ -9,7 +9,7 @@ from roadseg.arrays import Floats
 from roadseg.roads.graph.cleaning import nearest_pairs
 from roadseg.roads.graph.road_graph import RoadGraph, drawn_once
 from roadseg.roads.metrics.buffer import check_sides
-from roadseg.roads.metrics.pooling import Pooled
+from roadseg.roads.metrics.pooling import Pooled, share
 
 TOLERANCE_M = 10.0  # Metres between junctions that are the same, at most; as in TOPO.
 _MEETING = 3  # Ends of roads at a junction, at least.
@@ -35,12 +35,12 @@ class JunctionMatch(Pooled):
     @property
     def precision(self) -> float:
         """Share of the predicted junctions that are matched."""
-        return self._share(self.predicted)
+        return share(len(self.offsets_m), self.predicted, other_side=self.reference)
 
     @property
     def recall(self) -> float:
         """Share of the junctions of the reference that are matched."""
-        return self._share(self.reference)
+        return share(len(self.offsets_m), self.reference, other_side=self.predicted)
 
     @property
     def f1(self) -> float:
@@ -52,9 +52,6 @@ class JunctionMatch(Pooled):
     def offset_m(self) -> float | None:
         """Median distance of matched junctions in metres; None if none is matched."""
         return statistics.median(self.offsets_m) if self.offsets_m else None
-
-    def _share(self, whole: int) -> float:
-        return len(self.offsets_m) / whole if whole else float(self.reference == self.predicted)
 
 
 def match_junctions(

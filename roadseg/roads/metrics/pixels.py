@@ -6,7 +6,7 @@ import numpy as np
 
 from roadseg.arrays import Bools, Ints
 from roadseg.raster.windows import CERTAIN
-from roadseg.roads.metrics.pooling import Pooled, harmonic_mean
+from roadseg.roads.metrics.pooling import Pooled, harmonic_mean, share
 from roadseg.roads.tracing.thinning import thin
 
 LEVELS = CERTAIN + 1  # Values of a probability in a byte.
@@ -34,28 +34,25 @@ class Counts(Pooled):
     @property
     def iou(self) -> float:
         """Intersection over union, TP / (TP + FP + FN); 1 when both masks are empty."""
-        return self._ratio(self.true_positive + self.false_positive + self.false_negative)
+        wrong = self.false_positive + self.false_negative
+        return share(self.true_positive, self.true_positive + wrong, other_side=0)
 
     @property
     def precision(self) -> float:
         """TP / (TP + FP); with nothing predicted 1 if the reference is empty too, else 0."""
-        return self._ratio(self.true_positive + self.false_positive)
+        predicted = self.true_positive + self.false_positive
+        return share(self.true_positive, predicted, other_side=self.false_negative)
 
     @property
     def recall(self) -> float:
         """TP / (TP + FN); with an empty reference 1 if nothing is predicted either, else 0."""
-        return self._ratio(self.true_positive + self.false_negative)
+        reference = self.true_positive + self.false_negative
+        return share(self.true_positive, reference, other_side=self.false_positive)
 
     @property
     def f1(self) -> float:
         """Harmonic mean of precision and recall, 2 IoU / (1 + IoU); 1 when both are empty."""
         return 2 * self.iou / (1 + self.iou)
-
-    def _ratio(self, whole: int) -> float:
-        """Return the share of the true positives in `whole`, by the rule for 0 / 0 above."""
-        if whole:
-            return self.true_positive / whole
-        return float(self.false_positive == 0 and self.false_negative == 0)
 
 
 @dataclass(frozen=True)
@@ -80,20 +77,17 @@ class CentrelineCounts(Pooled):
     @property
     def precision(self) -> float:
         """Share of the predicted skeleton inside the reference mask (topology precision)."""
-        return self._share(self.predicted_inside, self.predicted)
+        return share(self.predicted_inside, self.predicted, other_side=self.reference)
 
     @property
     def sensitivity(self) -> float:
         """Share of the reference skeleton inside the predicted mask (topology sensitivity)."""
-        return self._share(self.reference_inside, self.reference)
+        return share(self.reference_inside, self.reference, other_side=self.predicted)
 
     @property
     def cldice(self) -> float:
         """Harmonic mean of precision and sensitivity; 0 if both are."""
         return harmonic_mean(self.precision, self.sensitivity)
-
-    def _share(self, part: int, whole: int) -> float:
-        return part / whole if whole else float(self.predicted == self.reference == 0)
 
 
 @dataclass(frozen=True, eq=False)

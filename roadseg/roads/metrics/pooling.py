@@ -1,4 +1,4 @@
-"""Pooling: measures of several comparisons that add up, and means of two measures."""
+"""Pooling: measures of several comparisons that add up, and the shares that follow from them."""
 
 from dataclasses import dataclass, fields, replace
 from typing import Self
@@ -12,6 +12,14 @@ class Pooled:
         """Pool two comparisons."""
         names = [each.name for each in fields(self)]
         return replace(self, **{name: getattr(self, name) + getattr(other, name) for name in names})
+
+
+def share(part: float, whole: float, *, other_side: float) -> float:
+    """Return what share a part has of a whole.
+
+    A share of nothing (0 / 0) is 1 if there is nothing on the other side either, else 0.
+    """
+    return min(part / whole, 1.0) if whole else float(other_side == 0)
 
 
 def harmonic_mean(one: float, other: float) -> float:

@@ -73,13 +73,13 @@ def measure_reliability(confidence: Floats, share: Floats, length_m: Floats) -> 
         length_m: shape (k,), metres.
     """
     number = np.minimum((confidence * BINS).astype(np.int64), BINS - 1)
-    metres, said, real = (
+    metres, sure, real = (
         np.bincount(number, weights=length_m * values, minlength=BINS)
         for values in (np.ones(len(length_m)), confidence, share)
     )
     return Reliability(
         tuple(
-            Bin(float(said[row] / metres[row]), float(real[row] / metres[row]), metres[row] / 1000)
+            Bin(float(sure[row] / metres[row]), float(real[row] / metres[row]), metres[row] / 1000)
             for row in np.flatnonzero(metres > 0).tolist()
         )
     )

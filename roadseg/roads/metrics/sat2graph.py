@@ -12,7 +12,7 @@ from scipy.sparse.csgraph import dijkstra
 from scipy.spatial import cKDTree
 
 from roadseg.arrays import Bools, Floats, Ints
-from roadseg.roads.graph.road_graph import RoadGraph, unique_pairs
+from roadseg.roads.graph.road_graph import RoadGraph, require_one_crs, unique_pairs
 
 XY = tuple[float, float]
 
@@ -100,8 +100,7 @@ def vertex_graphs(
     Raises:
         ValueError: the CRSs differ, or a coordinate is not finite.
     """
-    if reference.crs != predicted.crs:
-        raise ValueError(f"the CRSs differ: {reference.crs.name} and {predicted.crs.name}")
+    require_one_crs(reference, predicted)
     xy = shapely.get_coordinates(np.concatenate([reference.lines, predicted.lines]))
     if not np.isfinite(xy).all():
         raise ValueError("a line has a coordinate that is not finite")

@@ -216,7 +216,9 @@ def _pairs(network: Network, starts: list[Place], other: Network) -> tuple[list[
     wide = np.array([math.cos(math.radians(lat)) for lat in theirs[:, 0, 0].tolist()])
     distance = _to_segment(theirs[segment], at[row], wide[segment])
     unlike = np.abs(theirs[segment] - ours[row]).sum(axis=(1, 2))
-    chosen = _nearest(row, segment, distance, unlike, _angles(theirs[segment], ours[row]))
+    theirs_to, ours_to = theirs[:, 1] - theirs[:, 0], ours[:, 1] - ours[:, 0]
+    turned = _turned(theirs_to[segment], ours_to[row])
+    chosen = _nearest(row, segment, distance, unlike, turned)
     matched = [starts[start] for start in row[chosen].tolist()]
     is_own = (unlike[chosen] == 0).tolist()
     places = zip(ends[segment[chosen]].tolist(), matched, is_own, strict=True)
@@ -234,10 +236,6 @@ def _nearest(row: Ints, segment: Ints, distance: Floats, unlike: Floats, turned:
     order = np.lexsort(keys)
     order = order[(distance < _SNAP)[order] & (turned < _START_ANGLE)[order]]
     return np.asarray(order[np.unique(row[order], return_index=True)[1]])
-
-
-def _angles(theirs: Floats, ours: Floats) -> Floats:
-    return _turned(theirs[:, 1] - theirs[:, 0], ours[:, 1] - ours[:, 0])
 
 
 def _on(network: Network, start: int, goal: int, place: Place) -> Place:

@@ -22,6 +22,7 @@ from roadseg.roads.graph.joining import in_crs, side_by_side, unite
 from roadseg.roads.graph.road_graph import (
     DECIMALS,
     RoadGraph,
+    lead_to_nodes,
     part_attributes,
     take_edges,
     unique_pairs,
@@ -177,12 +178,7 @@ def move_ends(graph: RoadGraph, places: Floats) -> RoadGraph:
     """
     moved = np.flatnonzero((places != graph.nodes).any(axis=1)[graph.ends].any(axis=1))
     first, node = unique_pairs(places)
-    lines = graph.lines.copy()
-    for edge in moved.tolist():
-        xy = shapely.get_coordinates(lines[edge])
-        xy[[0, -1]] = places[graph.ends[edge]]
-        lines[edge] = shapely.LineString(xy)
-    return replace(graph, nodes=places[first], ends=node[graph.ends], lines=lines)
+    return lead_to_nodes(replace(graph, nodes=places[first], ends=node[graph.ends]), moved)
 
 
 def _by_zone(graph: RoadGraph) -> Iterator[tuple[tuple[int, bool], RoadGraph]]:
@@ -371,12 +367,8 @@ def _share_nodes(
     for row in np.flatnonzero(ids != "").tolist():
         node[row] = first.setdefault(ids[row], row)
     shared = len(np.unique(node[node != np.arange(len(node))]))
-    lines = graph.lines.copy()
     moved = np.flatnonzero((node[graph.ends] != graph.ends).any(axis=1))
-    for edge in moved.tolist():  # They lie there but for rounding between zones.
-        xy = shapely.get_coordinates(lines[edge])
-        xy[[0, -1]] = graph.nodes[node[graph.ends[edge]]]
-        lines[edge] = shapely.LineString(xy)
     used, ends = np.unique(node[graph.ends], return_inverse=True)
-    joined = replace(graph, nodes=graph.nodes[used], ends=ends.reshape(-1, 2), lines=lines)
-    return joined, part[used], ids[used], shared
+    joined = replace(graph, nodes=graph.nodes[used], ends=ends.reshape(-1, 2))
+    # The ends lie there already, but for rounding between zones.
+    return lead_to_nodes(joined, moved), part[used], ids[used], shared

@@ -17,7 +17,6 @@ from roadseg.roads.tiles.pixel_crop import PixelCrop, window_on
 from roadseg.roads.tiles.tiling import Tile
 from roadseg.roads.tracing.trace import (
     PixelSource,
-    Run,
     find_lines,
     measure_edges,
     rate_edges,
@@ -33,7 +32,7 @@ def halo_m(pixels: PixelSource) -> float:
 
 
 def trace_tile(
-    tile: Tile, rasters: Sequence[PixelSource], options: GraphOptions, *, run: Run = map
+    tile: Tile, rasters: Sequence[PixelSource], options: GraphOptions
 ) -> tuple[RoadGraph, int]:
     """Find the roads in a tile: its graph, in the CRS of its zone, and how many pixels were read.
 
@@ -45,7 +44,6 @@ def trace_tile(
         tile: the tile.
         rasters: probabilities or masks; where several show the same ground, the first counts.
         options: how roads are traced, and how far the same road may be apart in two rasters.
-        run: does the work for all blocks of a raster.
     """
     crops = [crop for raster in rasters if (crop := _crop(tile, raster)) is not None]
     graphs, grounds = [], []
@@ -54,7 +52,7 @@ def trace_tile(
         levels = [options.level_for(source.threshold) for source in opened]
         border = tile.ground.exterior
         for source in opened:
-            lines = find_lines(source, options.model_copy(update={"simplify_m": 0.0}), run=run)
+            lines = find_lines(source, options.model_copy(update={"simplify_m": 0.0}))
             # Roads of the halo are no longer needed, nor is what lies far outside of the raster.
             pieces = cut_graph(in_crs(lines, tile.crs), km=tile.km).get(tile)
             if pieces is None:
@@ -65,7 +63,7 @@ def trace_tile(
             edge = reproject(np.array([border]), tile.crs, moved.crs)[0]
             outline = shapely.union(edge, source.grid.footprint_m.exterior)
             graph = rate_edges(
-                measure_edges(moved, source, options, run=run), source, options, border=outline
+                measure_edges(moved, source, options), source, options, border=outline
             )
             graphs.append(in_crs(graph, tile.crs))
             grounds.append(reproject(np.array([source.grid.footprint_m]), moved.crs, tile.crs)[0])

@@ -14,7 +14,6 @@ from roadseg.roads.graph.cleaning import (
     between_junctions,
     contract_edges,
     merge_chains,
-    nearest_pairs,
 )
 from roadseg.roads.graph.road_graph import (
     DECIMALS,
@@ -37,7 +36,6 @@ _SMOOTH_PX = 3  # Neighbours on either side over which the pixel staircase is ev
 _FINE_PX = (
     0.2  # Pixels by which a line may move at once, so that straight roads lose vertices early.
 )
-_CRACK_PX = 6.0  # Pixels between skeletons that thinning has moved apart at a seam, at most.
 _STEP_PX = 1.5  # Neighbouring pixels are no further from each other, in pixels.
 _LINES_AT_ONCE = 2_000  # So many lines are smoothed together.
 _RAW = "raw"  # Column that is true for edges that touch a seam; they are smoothed once whole.
@@ -131,8 +129,7 @@ def join_blocks(parts: Iterable[TracedBlock], grid: Grid) -> tuple[RoadGraph, Co
     """Join the blocks of a scene to its graph, in the metric CRS of the grid, and its coarse mask.
 
     Pixels that touch across a seam are joined by the same rule as within a block, so that the
-    graph does not depend on where the seams lie. Where thinning has moved a wide road at a seam,
-    the ends on both sides are joined if they are no more than 6 pixels apart.
+    graph does not depend on where the seams lie.
     """
     paths: list[BlockPaths] = []
 
@@ -150,9 +147,7 @@ def join_blocks(parts: Iterable[TracedBlock], grid: Grid) -> tuple[RoadGraph, Co
 def join_paths(parts: Iterable[BlockPaths], grid: Grid) -> RoadGraph:
     """Join the paths of all blocks of a scene, see `join_blocks`."""
     nodes, is_seam, block, ends, lines = _stack(parts)
-    pairs = _seam_pairs(nodes, is_seam, block)
-    cracks = _crack_pairs(nodes, is_seam, block, np.concatenate([ends, pairs]))
-    steps = np.concatenate([pairs, cracks])
+    steps = _seam_pairs(nodes, is_seam, block)
     ends = np.concatenate([ends, steps])
     nodes = grid.to_metric(nodes).round(DECIMALS)
     lines = np.concatenate([lines, lines_from(nodes[steps].reshape(-1, 2), np.full(len(steps), 2))])
@@ -238,13 +233,6 @@ def _seam_pairs(nodes: Floats, is_seam: Bools, block: Ints) -> Ints:
         touches &= ~blocked & (block[seam] != block[seam[other]])
         pairs.append(np.column_stack([seam[touches], seam[other[touches]]]))
     return np.concatenate(pairs)
-
-
-def _crack_pairs(nodes: Floats, is_seam: Bools, block: Ints, ends: Ints) -> Ints:
-    """Pair dead ends on either side of a seam that lie nearest to each other."""
-    degree = np.bincount(ends.ravel(), minlength=len(nodes))
-    loose = np.flatnonzero(is_seam & (degree == 1))
-    return loose[nearest_pairs(nodes[loose], block[loose], within=_CRACK_PX)]
 
 
 def _is_step(graph: RoadGraph, grid: Grid) -> Bools:

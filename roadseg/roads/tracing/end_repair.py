@@ -8,7 +8,7 @@ import shapely
 from roadseg.arrays import Bools, Floats, Ints, Lines
 from roadseg.roads.graph.cleaning import merge_chains
 from roadseg.roads.graph.groups import group_means
-from roadseg.roads.graph.road_graph import RoadGraph, lines_from, take_edges
+from roadseg.roads.graph.road_graph import RoadGraph, lead_to_nodes, lines_from, take_edges
 from roadseg.roads.tracing.coarse_mask import CoarseMask, RoadRaster
 from roadseg.roads.tracing.dead_ends import (
     DeadEnds,
@@ -60,8 +60,8 @@ def straighten_ends(
     graph: RoadGraph,
     *,
     mask: CoarseMask,
-    border: shapely.Geometry | None = None,
-    border_m: float = 0.0,
+    border: shapely.Geometry,
+    border_m: float,
 ) -> RoadGraph:
     """Draw roads straight to their ends instead of into the corners, and leave out side branches.
 
@@ -99,7 +99,9 @@ def straighten_ends(
     shape is common in pruning (X. Bai, L. J. Latecki, W.-Y. Liu, PAMI 29(3), 2007).
     """
     pixels = RoadRaster(mask)
+    # Rules 1 to 5: branches go until none is left.
     graph = _without_branches(graph, pixels, border=border, border_m=border_m)
+    # Rule 6: ends that bend.
     return _unbend_ends(graph, find_dead_ends(graph, border, border_m), pixels)
 
 
@@ -134,8 +136,8 @@ def draw_out_ends(
     graph: RoadGraph,
     *,
     mask: CoarseMask,
-    border: shapely.Geometry | None = None,
-    border_m: float = 0.0,
+    border: shapely.Geometry,
+    border_m: float,
 ) -> RoadGraph:
     """Lead dead ends straight on to where the road ends, which thinning has cut short.
 
@@ -157,7 +159,7 @@ def draw_out_ends(
     nodes = graph.nodes.copy()
     nodes[ends.node] += reach_m[:, None] * ends.heading
     drawn = replace(graph, nodes=nodes)
-    drawn = redraw_tips(drawn, np.unique(ends.edge), np.zeros((len(graph.lines), 2)))
+    drawn = lead_to_nodes(drawn, np.unique(ends.edge))
     corners = nodes[graph.ends[ends.edge]]
     chord_m = np.hypot(*(corners[:, 1] - corners[:, 0]).T)
     is_patch = are_lone(graph, ends.edge) & (chord_m <= _PATCH * 2 * half_m)
@@ -168,7 +170,7 @@ def _without_branches(
     graph: RoadGraph,
     pixels: RoadRaster,
     *,
-    border: shapely.Geometry | None,
+    border: shapely.Geometry,
     border_m: float,
     at_border: bool = False,
     within_m: float = np.inf,

@@ -64,10 +64,12 @@ def place_junctions(graph: RoadGraph, *, mask: CoarseMask) -> RoadGraph:
     arms = _arms_of(graph)
     if len(arms.edge) == 0:
         return graph
+    # Rules 1 to 3: the place nearest to the lines of the roads, which are read beyond the tips.
     places, tips_m = graph.nodes.copy(), _tips(graph, arms, radius_m, graph.nodes)
     for _ in range(_ROUNDS):
         places = _meeting_places(graph, arms, tips_m, places)
         tips_m = _tips(graph, arms, radius_m, places)
+    # Rule 4: which junctions stay.
     moves = (radius_m > 0) & (radius_m <= _MOST_RADIUS_M)
     moves &= np.hypot(*(places - graph.nodes).T) <= _MOST_M
     border = mask.grid.footprint_m.exterior
@@ -135,6 +137,7 @@ def _meeting_places(graph: RoadGraph, arms: _Arms, tips_m: Floats, places: Float
     far_m[arms.edge, arms.side] = tips_m
     length = graph.length_m[arms.edge]
     base_m = np.minimum(length - tips_m - far_m[arms.edge, 1 - arms.side], _BASE_M)
+    # Rule 1: points along the base of each arm, and which of them say something on their own.
     says = base_m >= _LEAST_BASE_M
     steps = np.linspace(0, 1, _SAMPLES)
     points = np.stack(
@@ -146,12 +149,14 @@ def _meeting_places(graph: RoadGraph, arms: _Arms, tips_m: Floats, places: Float
     lines = _Lines(len(graph.nodes), places)
     beside = np.einsum("kpx,kx->kp", points - middle[:, None], _normals(heading))
     single = says & (np.sqrt((beside**2).mean(axis=1)) <= _STRAIGHT_M)
+    # Rule 2: one parabola through both roads of a pair.
     for first, second in _through_pairs(arms, heading, says):
         curve, is_smooth = _parabolas(points[first], points[second])
         at, along = curve.at(places[arms.node[first]])
         lines.add(arms.node[first[is_smooth]], at[is_smooth], along[is_smooth], 2.0)
         single[first[is_smooth]] = single[second[is_smooth]] = False
     lines.add(arms.node[single], middle[single], heading[single], 1.0)
+    # Rule 3: the place nearest to all of them.
     return lines.meet(graph.nodes)
 
 

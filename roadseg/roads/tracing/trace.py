@@ -345,9 +345,9 @@ def rate_edges(
         border: at which roads go on elsewhere; None for that of the scene.
     """
     if pixels.edge_model is None and is_of_mask(graph):
-        said = graph.attributes[CONFIDENCE]
-        said = np.where(np.isnan(said), graph.attributes["probability"], said)
-        return replace(graph, attributes={**graph.attributes, CONFIDENCE: said})
+        confidence = graph.attributes[CONFIDENCE]
+        confidence = np.where(np.isnan(confidence), graph.attributes["probability"], confidence)
+        return replace(graph, attributes={**graph.attributes, CONFIDENCE: confidence})
     model = pixels.edge_model or general_edge_model()
     graph = with_confidence(graph, model, pixels.border_m if border is None else border)
     if pixels.edge_model is not None:

@@ -101,7 +101,8 @@ def search(score: Score, start: Settings, *, trials: int, seed: int) -> list[Tri
 
     # The threshold matters most: it is swept, and then halfway to the neighbours of the best.
     count = min(_THRESHOLDS, (trials - 1) // 3)
-    attempt([start, *({**start, "threshold": value} for value in _sweep(count))])
+    sweep = [_THRESHOLD.at(share) for share in np.linspace(0, 1, count).tolist()]
+    attempt([start, *({**start, "threshold": value} for value in sweep)])
     attempt(_halfway(best_of(tried).settings, count))
     # Half of what is left is spread over all other settings.
     attempt(_spread(best_of(tried).settings, (trials - len(tried)) // 2, seed=seed))
@@ -132,10 +133,6 @@ def gain(before: Trial, after: Trial) -> tuple[float, float]:
         return float(change.sum()), math.inf
     error = change.std(ddof=1) / math.sqrt(len(change))
     return float(change.mean()), float(_TWO_SIDED * error)
-
-
-def _sweep(count: int) -> list[float]:
-    return [_THRESHOLD.at(share) for share in np.linspace(0, 1, count).tolist()]
 
 
 def _halfway(best: Settings, count: int) -> list[Settings]:

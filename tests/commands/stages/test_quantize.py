@@ -22,7 +22,7 @@ from roadseg.learn.network.checkpoints import (
     read_checkpoint_facts,
     save_checkpoint,
 )
-from roadseg.learn.network.models import build_model
+from roadseg.learn.network.models import NetworkSpec, build_model
 from roadseg.learn.options import QuantizeOptions
 from roadseg.system.workspace import Workspace
 
@@ -35,8 +35,7 @@ def trained(finished):
     """Put a network of few layers in the place of the trained one."""
     folder = finished[1].checkpoint(0)
     facts = load_checkpoint(folder).facts | {"encoder": "tu-test_resnet"}
-    names = ("architecture", "encoder", "in_channels", "classes", "decoder_channels")
-    model = build_model(encoder_weights=None, **{name: facts[name] for name in names})
+    model = build_model(NetworkSpec.from_facts(facts))
     weights = {f"model.{name}": value for name, value in model.state_dict().items()}
     save_checkpoint(folder, "best", weights, facts)
     return finished

@@ -8,7 +8,7 @@ import torch
 from roadseg.commands.tools.export import run, run_engine
 from roadseg.errors import CheckpointError, ConfigError
 from roadseg.learn.network.checkpoints import MODEL, named, save_checkpoint
-from roadseg.learn.network.models import build_model
+from roadseg.learn.network.models import NetworkSpec, build_model
 
 FACTS = {
     "architecture": "unet",
@@ -38,7 +38,7 @@ def checkpoint(tmp_path_factory):
     torch.set_num_threads(1)
     torch.manual_seed(0)
     folder = tmp_path_factory.mktemp("fold-0")
-    model = build_model(encoder="resnet18", encoder_weights=None, in_channels=3, classes=3)
+    model = build_model(NetworkSpec(encoder="resnet18", in_channels=3, classes=3))
     save_checkpoint(folder, "best", named(MODEL, model.state_dict()), FACTS)
     return folder
 

@@ -393,6 +393,7 @@ LIES = {
         {"files": {"../x": "0" * 64}},
         r"and files \['\.\./x'\], expected onnx and",
     ),
+    "no files": ({"files": {}}, r"and files \[\], expected onnx and"),
     "a digest that is none": ({"files": {"model.onnx": "0"}}, "files.model.onnx: "),
 }
 
@@ -403,13 +404,6 @@ def test_facts_that_no_engine_has_are_refused(folder, changes, told):
     with pytest.raises(CheckpointError, match=rf"facts\.json: .*{told}.*export .* again$") as error:
         read_engine_facts(folder, "onnx")
     assert "\n" not in str(error.value)
-
-
-def test_an_engine_of_an_earlier_version_has_to_be_made_again(open_here, folder, monkeypatch):
-    monkeypatch.setattr("roadseg.learn.inference.onnx.available", lambda: None)
-    spoil(folder, files={})
-    with pytest.raises(CheckpointError, match=r"an earlier version, without digests .* run `r"):
-        open_here("onnx")
 
 
 @pytest.mark.parametrize("name", ["int8", "openvino", "onnx"])

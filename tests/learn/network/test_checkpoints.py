@@ -15,7 +15,7 @@ from roadseg.learn.network.checkpoints import (
     named,
     save_checkpoint,
 )
-from roadseg.learn.network.models import build_model
+from roadseg.learn.network.models import NetworkSpec, build_model
 from roadseg.raster.scaling import Scaling
 from roadseg.roads.speeds import SpeedBins
 
@@ -46,7 +46,7 @@ ABSENT = "absent"
 
 
 def small_model():
-    return build_model(encoder="resnet18", encoder_weights=None, in_channels=2, classes=4)
+    return build_model(NetworkSpec(encoder="resnet18", in_channels=2, classes=4))
 
 
 @pytest.fixture
@@ -94,8 +94,8 @@ def test_a_checkpoint_that_cannot_be_written_is_an_error_that_names_it(saved, mo
 
 
 def test_a_missing_checkpoint_names_the_stage_that_makes_it(tmp_path):
-    with pytest.raises(CheckpointError, match=r"last\.safetensors does not exist; run `roadseg tr"):
-        load_checkpoint(tmp_path, "last")
+    with pytest.raises(CheckpointError, match=r"best\.safetensors does not exist; run `roadseg tr"):
+        load_checkpoint(tmp_path)
 
 
 def test_a_checkpoint_cut_short_is_refused(saved):

@@ -1,6 +1,7 @@
 """Networks by name, without a look at the network outside."""
 
 import copy
+from dataclasses import replace
 
 import pytest
 import segmentation_models_pytorch as smp
@@ -8,6 +9,7 @@ import torch
 
 from roadseg.errors import ConfigError, RoadsegError
 from roadseg.learn.network.models import (
+    NetworkSpec,
     Normalise,
     build_model,
     check_batch,
@@ -17,18 +19,18 @@ from roadseg.learn.network.models import (
 )
 from roadseg.raster.scaling import Scaling
 
-SMALL = {"encoder": "resnet18", "encoder_weights": None, "in_channels": 3, "classes": 8}
+SMALL = NetworkSpec(encoder="resnet18", in_channels=3, classes=8)
 
 
 @pytest.mark.parametrize(("bands", "classes"), [(1, 8), (8, 3)])
 def test_a_model_takes_any_number_of_bands_and_gives_any_number_of_logits(bands, classes):
-    model = build_model(**SMALL | {"in_channels": bands, "classes": classes}).eval()
+    model = build_model(replace(SMALL, in_channels=bands, classes=classes)).eval()
     with torch.no_grad():
         assert model(torch.zeros(1, bands, 64, 32)).shape == (1, classes, 64, 32)
 
 
 def test_an_encoder_of_timm_is_known_by_its_prefix():
-    model = build_model(**SMALL | {"encoder": "tu-resnet10t"})
+    model = build_model(replace(SMALL, encoder="tu-resnet10t"))
     assert isinstance(model, smp.Unet)
 
 
@@ -42,12 +44,16 @@ def test_an_encoder_of_timm_is_known_by_its_prefix():
         ({"encoder": "tu-" + "q" * 80}, "q' is unknown; expected tu-"),
         ({"architecture": "dpt"}, r"dpt with encoder resnet18, new weights.*start with 'tu-'"),
         ({"architecture": "linknet", "encoder": "mit_b0"}, "linknet with .*mit_b0.*not supported"),
-        ({"encoder_weights": "nosuch"}, r"nosuch weights.*Wrong pretrained weights `nosuch`"),
     ],
 )
 def test_an_unknown_name_is_answered_with_names_that_exist(names, words):
     with pytest.raises(ConfigError, match=words):
-        build_model(**SMALL | names)
+        build_model(replace(SMALL, **names))
+
+
+def test_unknown_weights_are_refused():
+    with pytest.raises(ConfigError, match=r"nosuch weights.*Wrong pretrained weights `nosuch`"):
+        build_model(SMALL, "nosuch")
 
 
 ELSEWHERE = {
@@ -66,7 +72,7 @@ ELSEWHERE = {
 def test_an_encoder_from_elsewhere_is_refused_before_a_library_sees_it(monkeypatch, encoder):
     monkeypatch.setattr(smp, "create_model", None)
     with pytest.raises(ConfigError, match=r"train\.encoder: .* is unknown") as error:
-        build_model(**SMALL | {"encoder": encoder})
+        build_model(replace(SMALL, encoder=encoder))
     assert "\n" not in str(error.value)
 
 
@@ -84,7 +90,7 @@ def test_weights_that_cannot_be_downloaded_say_what_to_do(monkeypatch):
 
     monkeypatch.setattr(smp.encoders, "hf_hub_download", offline)
     with pytest.raises(RoadsegError, match=r"set train\.encoder_weights to null") as error:
-        build_model(**SMALL | {"encoder_weights": "imagenet"})
+        build_model(SMALL, "imagenet")
     assert "\n" not in str(error.value)
 
 
@@ -93,7 +99,7 @@ def test_pretrained_weights_are_asked_for_as_each_source_wants(monkeypatch, enco
     asked = []
     network = smp.Unet("resnet18", encoder_weights=None)
     monkeypatch.setattr(smp, "create_model", lambda *args, **_: asked.extend(args) or network)
-    build_model(**SMALL | {"encoder": encoder, "encoder_weights": "imagenet"})
+    build_model(replace(SMALL, encoder=encoder), "imagenet")
     assert asked == ["unet", encoder, given, 3, 8]
 
 
@@ -103,16 +109,14 @@ ENCODERS = {"dpt": "tu-test_vit"}  # which takes no others
 @pytest.mark.parametrize("architecture", list(smp.MODEL_ARCHITECTURES_MAPPING))
 def test_every_architecture_gives_logits_and_expects_few_roads(architecture):
     encoder = ENCODERS.get(architecture, "tu-test_resnet")
-    model = build_model(**SMALL | {"architecture": architecture, "encoder": encoder})
+    model = build_model(replace(SMALL, architecture=architecture, encoder=encoder))
     with torch.no_grad():
         assert model.eval()(torch.zeros(1, 3, 128, 128)).shape == (1, 8, 128, 128)
     assert torch.allclose(last_layer(model).bias.sigmoid(), torch.tensor(0.05))
 
 
 def test_only_the_bias_of_the_last_layer_expects_few_roads():
-    head = build_model(
-        **SMALL | {"architecture": "dpt", "encoder": "tu-test_vit"}
-    ).segmentation_head
+    head = build_model(replace(SMALL, architecture="dpt", encoder="tu-test_vit")).segmentation_head
     changed = [name for name, value in head.named_parameters() if (value < -2).all()]
     assert changed == ["head.4.bias"]
 
@@ -123,7 +127,7 @@ def test_only_the_bias_of_the_last_layer_expects_few_roads():
 )
 def test_transformers_of_timm_take_windows_of_any_size(architecture, encoder, window_px):
     with torch.device("meta"):  # nothing is computed
-        model = build_model(**SMALL | {"architecture": architecture, "encoder": encoder})
+        model = build_model(replace(SMALL, architecture=architecture, encoder=encoder))
     check_batch(model, in_channels=3, window_px=window_px, batch_size=2)
 
 
@@ -138,14 +142,14 @@ def test_transformers_of_timm_take_windows_of_any_size(architecture, encoder, wi
 def test_batches_that_a_network_cannot_take_are_refused(
     architecture, training, batch_size, fitting_px, words
 ):
-    network = build_model(**SMALL | {"architecture": architecture}).train(training)
+    network = build_model(replace(SMALL, architecture=architecture)).train(training)
     check_batch(network, in_channels=3, window_px=fitting_px, batch_size=batch_size)
     with pytest.raises(ConfigError, match=words):
         check_batch(network, in_channels=3, window_px=fitting_px - 32, batch_size=batch_size)
 
 
 def test_checking_a_batch_leaves_network_and_generator_as_they_are():
-    network = build_model(**SMALL | {"architecture": "fpn"})  # its decoder has dropout
+    network = build_model(replace(SMALL, architecture="fpn"))  # its decoder has dropout
     before, generator = copy.deepcopy(network.state_dict()), torch.get_rng_state()
     check_batch(network, in_channels=3, window_px=64, batch_size=2)
     assert all(torch.equal(before[name], value) for name, value in network.state_dict().items())
@@ -169,26 +173,13 @@ def test_bytes_are_normalised_band_by_band():
 @pytest.mark.parametrize("architecture", ["unet", "unetplusplus", "manet"])
 def test_a_decoder_has_the_channels_that_are_asked_for(architecture):
     def weights(channels):
-        model = build_model(
-            architecture=architecture,
-            encoder="resnet18",
-            encoder_weights=None,
-            in_channels=3,
-            classes=2,
-            decoder_channels=channels,
-        )
+        spec = replace(SMALL, architecture=architecture, decoder_channels=channels)
+        model = build_model(spec)
         return sum(weight.numel() for weight in model.decoder.parameters())
 
     assert weights((256, 128, 64, 32, 16)) == weights(None) > 1.2 * weights((128, 64, 32, 16, 16))
 
 
 def test_architectures_without_such_channels_are_built_as_they_are():
-    model = build_model(
-        architecture="fpn",
-        encoder="resnet18",
-        encoder_weights=None,
-        in_channels=3,
-        classes=2,
-        decoder_channels=(8, 8, 8, 8, 8),
-    )
-    assert model(torch.zeros(1, 3, 64, 64)).shape == (1, 2, 64, 64)
+    model = build_model(replace(SMALL, architecture="fpn", decoder_channels=(8, 8, 8, 8, 8)))
+    assert model(torch.zeros(1, 3, 64, 64)).shape == (1, 8, 64, 64)

@@ -17,7 +17,7 @@ from safetensors.torch import load_file, save_file
 from roadseg.errors import CheckpointError, ConfigError, RoadsegError
 from roadseg.learn.network import models
 from roadseg.learn.network.checkpoints import MODEL, Taken, init_from, save_checkpoint
-from roadseg.learn.network.models import build_model
+from roadseg.learn.network.models import NetworkSpec, build_model
 from roadseg.learn.network.pretrained import (
     build_pretrained,
     first_weights,
@@ -56,7 +56,7 @@ def loaded(path, name="resnet18", bands=3):
 
 
 def untrained(**changes):
-    return build_model(encoder_weights=None, **SMALL | changes).eval()
+    return build_model(NetworkSpec(**SMALL | changes)).eval()
 
 
 @pytest.fixture(scope="module")
@@ -134,14 +134,14 @@ def test_a_vision_transformer_of_timm_is_taken_without_its_head(tmp_path):
 @pytest.mark.parametrize("name", [".", "best.safetensors"])
 def test_a_checkpoint_gives_its_encoder_to_another_architecture(run, name):
     model, _ = build_pretrained(
-        encoder_weights=str(run[0] / name), **SMALL | {"architecture": "linknet"}
+        NetworkSpec(**SMALL | {"architecture": "linknet"}), str(run[0] / name)
     )
     assert same(model.encoder, run[1].encoder)
 
 
 def test_a_name_is_left_to_segmentation_models():
     with pytest.raises(ConfigError, match="Wrong pretrained weights `nosuch`"):
-        build_pretrained(encoder_weights="nosuch", **SMALL)
+        build_pretrained(NetworkSpec(**SMALL), "nosuch")
 
 
 def test_a_whole_segmentation_model_gives_its_encoder(tmp_path):
@@ -245,9 +245,9 @@ def test_a_path_that_is_not_there_is_named(tmp_path):
 # Another run to begin with
 
 
-def begin(model, path, **changes):
-    keys = ("architecture", "encoder", "in_channels")
-    return init_from(model, path, **{key: SMALL[key] for key in keys} | {"bins": BINS} | changes)
+def begin(model, path, bins=BINS, **changes):
+    spec = NetworkSpec(**SMALL | {"classes": bins.count + 1} | changes)
+    return init_from(model, spec, path, bins=bins)
 
 
 @torch.no_grad()
@@ -331,8 +331,8 @@ LITE0 = "tu-tf_efficientnet_lite0"
 
 
 def lite0(weights, **changes):
-    options = {"architecture": "unet", "in_channels": 3, "classes": 2} | changes
-    return build_pretrained(encoder=LITE0, encoder_weights=weights, **options)
+    spec = NetworkSpec(**{"encoder": LITE0, "in_channels": 3, "classes": 2} | changes)
+    return build_pretrained(spec, weights)
 
 
 @pytest.mark.parametrize("weights", ["auto", "imagenet"])
@@ -365,7 +365,7 @@ def test_other_numbers_of_bands_take_them_too():
 def test_without_package_cache_and_network_auto_starts_at_random_and_says_so(caplog, monkeypatch):
     monkeypatch.setattr(models, "_answers", lambda _: False)
     torch.manual_seed(0)
-    _, origin = build_pretrained(encoder_weights="auto", **SMALL)
+    _, origin = build_pretrained(NetworkSpec(**SMALL), "auto")
     assert origin == "none"
     log_first_weights(TrainOptions(encoder="resnet18"), origin)
     assert "ImageNet weights of resnet18 are not on this machine" in caplog.text
@@ -375,7 +375,7 @@ def test_without_package_cache_and_network_auto_starts_at_random_and_says_so(cap
 def test_without_them_imagenet_is_refused(monkeypatch):
     monkeypatch.setattr(models, "_answers", lambda _: False)
     with pytest.raises(RoadsegError, match="not on this machine, and the download failed"):
-        build_pretrained(encoder_weights="imagenet", **SMALL)
+        build_pretrained(NetworkSpec(**SMALL), "imagenet")
 
 
 @pytest.fixture

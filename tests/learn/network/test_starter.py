@@ -44,7 +44,7 @@ def test_its_name_stands_for_its_folder_unless_there_is_one_called_so(tmp_path, 
 
 
 def test_a_training_can_start_from_all_of_it():
-    model, origin = new_network(DRAWN, in_channels=3, bins=DEFAULT_BINS)
+    model, origin = new_network(DRAWN, bands=3, bins=DEFAULT_BINS)
     kept = read_tensors(starter_folder(), "best", MODEL)
     assert origin.startswith("drawn: loaded ")
     assert all(torch.equal(value, kept[name]) for name, value in model.state_dict().items())
@@ -52,7 +52,7 @@ def test_a_training_can_start_from_all_of_it():
 
 def test_with_other_speed_bins_any_road_is_kept():
     bins = SpeedBins((50.0,), "km/h")
-    model, origin = new_network(DRAWN, in_channels=3, bins=bins)
+    model, origin = new_network(DRAWN, bands=3, bins=bins)
     kept = read_tensors(starter_folder(), "best", MODEL)["segmentation_head.0.bias"]
     assert "only the channel of any road" in origin
     assert model.segmentation_head[0].bias[-1] == kept[-1]

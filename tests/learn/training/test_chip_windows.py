@@ -13,8 +13,8 @@ from roadseg.learn.training import samples as chips_module
 from roadseg.learn.training.samples import (
     EpochBatches,
     TrainingWindows,
-    ValidationBatches,
     ValidationWindows,
+    validation_batches,
 )
 from roadseg.raster.windows import Window
 from roadseg.roads.tracing.skeletons import skeletonise
@@ -233,7 +233,7 @@ def test_processes_share_every_batch_of_one_evenly(windows, batches, ranks, part
 
 @pytest.mark.parametrize(("windows", "batches"), [(8, 2), (9, 3), (12, 3), (1, 1)])
 def test_validation_is_dealt_in_equally_many_batches(windows, batches):
-    shared = [ValidationBatches(windows, batch_size=4, rank=r, ranks=2) for r in range(2)]
+    shared = [validation_batches(windows, batch_size=4, rank=r, ranks=2) for r in range(2)]
     assert {len(order) for order in shared} == {batches}
     assert {len(batch) for order in shared for batch in order} == {2}
     dealt = flat(flat(zip(*shared, strict=True)))

@@ -7,7 +7,7 @@ import torch
 
 from roadseg.errors import CheckpointError
 from roadseg.learn.hardware.distributed import Parallel
-from roadseg.learn.network.models import build_model
+from roadseg.learn.network.models import NetworkSpec, build_model
 from roadseg.learn.options import LossOptions, TrainOptions
 from roadseg.learn.training.trainer import Trainer
 from roadseg.raster.scaling import Scaling
@@ -17,7 +17,7 @@ ENCODER = "tu-test_resnet"
 
 def build(device, *, state=None, ema=None, kind="adam", weights=None, norms=True):
     torch.manual_seed(0)
-    model = build_model(encoder=ENCODER, encoder_weights=None, in_channels=3, classes=3)
+    model = build_model(NetworkSpec(encoder=ENCODER, in_channels=3, classes=3))
     model = device.to(model)
     if not norms:
         model.eval()

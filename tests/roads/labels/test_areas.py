@@ -78,8 +78,7 @@ def test_holes_in_polygons_stay_holes(tmp_path):
 
 
 def test_an_area_is_a_file_or_a_box(tmp_path):
-    write(tmp_path / "a.gpkg", LEFT)
-    drawn = read_area("a.gpkg", folder=tmp_path)
+    drawn = read_area(str(write(tmp_path / "a.gpkg", LEFT)))
     box = read_area(",".join(map(str, drawn.degrees.bounds)))
     assert (drawn.on(GRID) & GRID.footprint_m).area == pytest.approx(5000)
     assert box.degrees.bounds == pytest.approx(drawn.degrees.bounds)

@@ -12,7 +12,6 @@ from roadseg.raster.grid import LOCAL_CRS, Grid
 from roadseg.raster.windows import Window, cut_blocks
 from roadseg.roads.graph.cleaning import components, merge_chains
 from roadseg.roads.metrics.apls import apls
-from roadseg.roads.tracing import blocks
 from roadseg.roads.tracing.blocks import HALO_PX, join_blocks, trace_block, widened
 
 AS_IS = {"close_m": 0, "min_blob_m2": 0, "min_hole_m2": 0}
@@ -92,17 +91,6 @@ def test_a_ring_through_four_blocks_is_one_loop():
     assert graph.length_m[0] == pytest.approx(2 * np.pi * 30, rel=0.02)
 
 
-def test_skeletons_that_a_seam_moved_apart_are_joined():
-    grid = Grid(LOCAL_CRS, Affine(1, 0, 0, 0, -1, 100), 100, 100)
-    parts = []
-    for block, row in zip(cut_blocks(100, 100, block_px=50), (20, 25, 70, 70), strict=True):
-        is_road = np.zeros((100, 100), dtype=bool)
-        is_road[row] = True
-        parts.append(trace_block(is_road, block, grid, **AS_IS))
-    graph = merge_chains(join_blocks(parts, grid)[0])
-    assert len(graph.lines) == 2
-
-
 def test_an_empty_scene_has_no_edges():
     assert len(traced(np.zeros((90, 90), dtype=bool), block_px=40).lines) == 0
 
@@ -111,9 +99,7 @@ def test_an_empty_scene_has_no_edges():
 @given(arrays.arrays(bool, st.tuples(st.integers(5, 48), st.integers(5, 48))), st.integers(8, 30))
 def test_blocks_connect_what_the_whole_connects(mask, block_px):
     mask = ndimage.binary_dilation(mask & (np.random.default_rng(0).random(mask.shape) < 0.2))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(blocks, "_CRACK_PX", 0)  # blocks see it all: no skeleton moves at a seam
-        whole, parts = (traced(mask, block_px=px) for px in (64, block_px))
+    whole, parts = (traced(mask, block_px=px) for px in (64, block_px))
     counts = [
         len(np.unique(components(graph)[graph.ends])) - bool(len(graph.lines) == 0)
         for graph in (whole, parts)
