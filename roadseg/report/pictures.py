@@ -20,13 +20,13 @@ from rasterio.warp import reproject
 from roadseg.arrays import Bytes
 from roadseg.raster.grid import Grid
 from roadseg.raster.grid import reproject as move_shapes
-from roadseg.raster.images import RasterFacts, open_raster, read_preview
+from roadseg.raster.images import RasterFacts, open_raster
+from roadseg.raster.pixels import read_preview
 from roadseg.raster.scaling import Scaling
 from roadseg.raster.windows import CERTAIN
-from roadseg.report.plots.colours import probability_colours
+from roadseg.report.plots.colours import probability_colours, rgb
 from roadseg.roads.masks.probabilities import ProbabilityFile
 
-_RGB = 3
 _QUALITY = 74  # Quality of WebP, of 100.
 _LEAST_PX = 48  # Pixels; pictures with shorter sides show nothing.
 _TRIES = 6  # Sizes that are tried until a picture is small enough.
@@ -62,8 +62,7 @@ def read_photo(facts: RasterFacts, scaling: Scaling | None, crs: CRS, *, side_px
         DataError: if it cannot be read.
     """
     pixels, valid = read_preview(facts, side=side_px)
-    shown = _as_bytes(pixels, valid, scaling)
-    shown = shown[:_RGB] if len(shown) >= _RGB else shown[[0, 0, 0]]
+    shown = rgb(_as_bytes(pixels, valid, scaling))
     return _warp_to_map(np.concatenate([shown, _opaque(valid)]), facts.grid, crs)
 
 
