@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from roadseg.config import by_dotted_key
 from roadseg.report.facts import read_scores
-from roadseg.report.run_facts import STAGES, RunFacts, seconds_of
+from roadseg.report.run_facts import RunFacts, seconds_of
 from roadseg.system.text import first
-from roadseg.system.workspace import Workspace
+from roadseg.system.workspace import STAGES, Workspace
 
 Numbers = tuple[float | None, ...]
 
@@ -180,19 +181,11 @@ def _all_settings(run: RunFacts) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for stage in STAGES[:-1]:  # The report repeats those of all stages.
         if record := run.records.get(stage):
-            found |= dict(_flat(record.settings, "" if stage == "prepare" else f"{stage}."))
+            found |= by_dotted_key(record.settings, "" if stage == "prepare" else f"{stage}.")
     if train := run.records.get("train"):
         first_weights = ("init", "encoder_weights")
         found |= {f"train.{key}": train.inputs[key] for key in first_weights if key in train.inputs}
     return found
-
-
-def _flat(values: Mapping[str, Any], at: str) -> Iterator[tuple[str, Any]]:
-    for key, value in values.items():
-        if isinstance(value, dict) and value:
-            yield from _flat(value, f"{at}{key}.")
-        else:
-            yield f"{at}{key}", value
 
 
 def _warnings(

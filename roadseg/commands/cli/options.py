@@ -474,15 +474,9 @@ def take_settings(values: dict[str, Any], *, start: bool = True) -> tuple[str, .
     launch = {key: values.pop(key, None) for key in _LAUNCH}
     if any(value is not None for value in launch.values()):
         launchers = importlib.import_module("roadseg.learn.hardware.launchers")
-        wish = launchers.Launch(
-            launcher=launch["launcher"],
-            ncores=launch["ncores"],
-            nodes=_numbers("--nodes", launch["nodes"] or ""),
-            allocator=launch["allocator"],
-            omp=launch["omp"],
-            processes=launch["processes"],
-            hosts=_hosts(launch["hosts"], launch["rendezvous"]),
-        )
+        launch["nodes"] = _numbers("--nodes", launch["nodes"] or "")
+        launch["hosts"] = _hosts(launch["hosts"], launch.pop("rendezvous"))
+        wish = launchers.Launch(**launch)
         launchers.launch(wish, sys.argv[1:], start=start)
     params = click.get_current_context().command.params
     fields = [param for param in params if isinstance(param, FieldOption) and param.key]
