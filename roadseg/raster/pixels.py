@@ -16,6 +16,7 @@ from rasterio.vrt import WarpedVRT
 
 from roadseg.arrays import Array, Bools
 from roadseg.raster.extents import Extent, ScenePart
+from roadseg.raster.grid import Grid
 from roadseg.raster.images import (
     RasterFacts,
     facts_of_scene,
@@ -82,9 +83,7 @@ def read_preview(facts: RasterFacts, *, side: int) -> Read:
     Raises:
         DataError: if the file cannot be read.
     """
-    height, width = facts.grid.height, facts.grid.width
-    thinning = max(1.0, max(height, width) / side)
-    shape = (max(1, round(height / thinning)), max(1, round(width / thinning)))
+    shape = thinned_shape(facts.grid, side=side)
     with open_raster(facts.path) as source:
         if facts.part is None:
             return read_pixels(source, facts, shape=shape)
@@ -94,6 +93,12 @@ def read_preview(facts: RasterFacts, *, side: int) -> Read:
         extent = extent.scaled(shape[0] / region.height, shape[1] / region.width)
         valid &= extent.inside(Window(0, 0, *shape))
     return values, valid
+
+
+def thinned_shape(grid: Grid, *, side: int) -> tuple[int, int]:
+    """Return rows and columns with the proportions of a grid, at most `side` of each."""
+    thinning = max(1.0, max(grid.height, grid.width) / side)
+    return max(1, round(grid.height / thinning)), max(1, round(grid.width / thinning))
 
 
 @dataclass(frozen=True)

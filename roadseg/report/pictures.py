@@ -19,9 +19,8 @@ from rasterio.warp import reproject
 
 from roadseg.arrays import Bytes
 from roadseg.raster.grid import Grid
-from roadseg.raster.grid import reproject as move_shapes
 from roadseg.raster.images import RasterFacts, open_raster
-from roadseg.raster.pixels import read_preview
+from roadseg.raster.pixels import read_preview, thinned_shape
 from roadseg.raster.scaling import Scaling
 from roadseg.raster.windows import CERTAIN
 from roadseg.report.plots.colours import probability_colours, rgb
@@ -77,7 +76,7 @@ def read_road(file: ProbabilityFile, crs: CRS, *, side_px: int) -> Flat:
     Raises:
         DataError: if it cannot be read.
     """
-    shape = _thin_shape((file.grid.height, file.grid.width), side_px)
+    shape = thinned_shape(file.grid, side=side_px)
     with open_raster(file.path) as source:
         resampling = Resampling.nearest if file.is_mask else Resampling.average
         band = source.read(source.count, out_shape=shape, resampling=resampling)
@@ -165,15 +164,10 @@ def _where_valid(flat: Flat) -> Bytes:
     return np.where(valid > 0, road, np.uint8(0))
 
 
-def _thin_shape(shape: tuple[int, int], side_px: int) -> tuple[int, int]:
-    by = max(1.0, max(shape) / side_px)
-    return max(1, round(shape[0] / by)), max(1, round(shape[1] / by))
-
-
 def _warp_to_map(pixels: Bytes, grid: Grid, crs: CRS) -> Flat:
     """Warp thinned pixels of a scene to a map, unless they lie in its axes already."""
     height, width = pixels.shape[1:]
-    transform = _transform(grid, height, width)
+    transform = grid.with_shape(height, width).transform
     is_flat = transform.b == transform.d == 0 and transform.a > 0 > transform.e
     # Rows that run from west to east need no warping, which would blur them.
     if is_flat and (grid.crs == crs or grid.is_local):
@@ -195,17 +189,9 @@ def _warp_to_map(pixels: Bytes, grid: Grid, crs: CRS) -> Flat:
     return Flat(flat, _bounds(rows, columns, target))
 
 
-def _transform(grid: Grid, height: int, width: int) -> Affine:
-    """Return the transform of a grid that is thinned to so many rows and columns."""
-    a, b, c, d, e, f = grid.transform[:6]
-    x, y = grid.width / width, grid.height / height
-    return Affine(a * x, b * y, c, d * x, e * y, f)
-
-
 def _target(grid: Grid, crs: CRS, *, pixels: int) -> tuple[Affine, int, int]:
     """Return transform, rows and columns of a map around a scene, its pixels as many on it."""
-    outline = np.array([grid.footprint], dtype=object)
-    (moved,) = move_shapes(outline, grid.crs, crs)
+    moved = grid.footprint_in(crs)
     west, south, east, north = moved.bounds
     size_m = math.sqrt(moved.area / pixels)
     rows, columns = (max(1, math.ceil(side / size_m)) for side in (north - south, east - west))

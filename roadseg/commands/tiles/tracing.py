@@ -345,10 +345,7 @@ def _with_sources(graph: RoadGraph, job: TileToTrace) -> RoadGraph:
     """Return the graph with the raster that each edge was seen in, and what predicted that."""
     if len(graph.lines) == 0:
         return graph
-    outlines = [
-        reproject(np.array([raster.grid.footprint]), raster.grid.crs, job.tile.crs)[0]
-        for raster in job.rasters
-    ]
+    outlines = [raster.grid.footprint_in(job.tile.crs) for raster in job.rasters]
     middles = shapely.line_interpolate_point(graph.lines, 0.5, normalized=True)
     edge, raster = shapely.STRtree(outlines).query_nearest(middles)
     nearest = np.full(len(graph.lines), len(outlines))
