@@ -204,8 +204,8 @@ def _warnings(
         yield "the runs hold out different chips, so their figures cannot be compared"
     for what, begins in (("labels", ("labels of", "area")), ("images", ("image of",))):
         if scenes := _unlike(runs, begins):
-            told = first([name.partition(" of ")[2] for name in scenes], 3)
-            yield f"the {what} differ ({told}), so figures cannot be compared"
+            names_of_scenes = first([name.partition(" of ")[2] for name in scenes], 3)
+            yield f"the {what} differ ({names_of_scenes}), so figures cannot be compared"
     for of, prefix in (("labels are read", _OF_LABELS), ("metrics are measured", "evaluate.")):
         keys = [s.name for s in _settings(runs) if s.name.startswith(prefix)]
         keys = [key for key in keys if key != "evaluate.pictures"]

@@ -95,8 +95,8 @@ class AuditSummary(Summary):
         return "\n\n".join(parts)
 
     def _remarks(self) -> str:
-        told = f"{count(self.ways, 'way')} on {count(self.probabilities, 'raster')}"
-        lines = [f"{told}; shifted means at least {short_text(self.min_shift_m)} away"]
+        compared = f"{count(self.ways, 'way')} on {count(self.probabilities, 'raster')}"
+        lines = [f"{compared}; shifted means at least {short_text(self.min_shift_m)} away"]
         if self.shift_east_m is not None and self.shift_north_m is not None:
             lines.append(shift_text((self.shift_east_m, self.shift_north_m)))
         if self.left_out:
