@@ -30,13 +30,10 @@ from roadseg.raster.options import ImageryOptions
 from roadseg.raster.sampling import PLACES, spread_windows
 from roadseg.raster.windows import Window
 
+Read = tuple[Array, Bools]  # Values of bands, and which pixels have data.
+
 CACHE_BYTES = 2**26  # Bytes of blocks that GDAL holds, at least.
-
-
 _FURTHER = (1, 4, 16)  # Times as many pixels are read where most of a scene has no data.
-
-
-Read = tuple[Array, Bools]
 
 
 def read_window(facts: RasterFacts, window: Window) -> Read:

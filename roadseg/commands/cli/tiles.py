@@ -114,17 +114,9 @@ def trace(
       roadseg tiles trace --output country --km 1 mask.tif
       roadseg tiles trace --output country --km 1 --shard 1/8 mask.tif
     """
-    function = _command("tracing").plan if do == "plan" else _command("tracing").run
-    return function(
-        config,
-        images,
-        output=output,
-        area=ground,
-        tiles=names,
-        km=km,
-        shard=shard,
-        force=force,
-    )
+    tracing = _command("tracing")
+    choice = tracing.TileChoice(ground, names, km, shard)
+    return getattr(tracing, do)(config, images, output=output, choice=choice, force=force)
 
 
 tiles.add_command(trace)
