@@ -310,17 +310,18 @@ def value_of(config: Config, key: str) -> Any:  # noqa: ANN401 - any JSON value
 
 def differences(there: Config, here: Config) -> dict[str, list[Any]]:
     """Return the settings in which two configs differ: both values by dotted key."""
-    one, other = (_flat(config.model_dump(mode="json")) for config in (there, here))
+    one, other = (by_dotted_key(config.model_dump(mode="json")) for config in (there, here))
     keys = dict.fromkeys([*one, *other])
     return {key: [one.get(key), other.get(key)] for key in keys if one.get(key) != other.get(key)}
 
 
-def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return the values of sections by their dotted keys."""
+def by_dotted_key(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return the values of sections by their dotted keys, which begin with a prefix."""
     flat: dict[str, Any] = {}
     for key, value in values.items():
-        inner = _flat(value, f"{prefix}{key}.") if isinstance(value, dict) and value else None
-        flat |= {f"{prefix}{key}": value} if inner is None else inner
+        is_section = isinstance(value, dict) and value
+        dotted = f"{prefix}{key}"
+        flat |= by_dotted_key(value, f"{dotted}.") if is_section else {dotted: value}
     return flat
 
 

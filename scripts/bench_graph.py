@@ -29,7 +29,8 @@ import numpy as np
 from scipy import ndimage
 
 from roadseg.raster.grid import Grid
-from roadseg.raster.images import area, read_grid
+from roadseg.raster.images import read_grid
+from roadseg.raster.pixels import area
 from roadseg.raster.tiff import new_profile, open_new
 from roadseg.raster.windows import Window
 from roadseg.roads.labels.roads import read_roads, roads_on

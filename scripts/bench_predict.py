@@ -43,7 +43,8 @@ from roadseg.learn.network.checkpoint_facts import speed_bins_of
 from roadseg.learn.network.checkpoints import named, read_checkpoint_facts, save_checkpoint
 from roadseg.learn.network.models import NetworkSpec, build_model
 from roadseg.learn.options import ComputeOptions, PredictOptions
-from roadseg.raster.images import area, read_facts
+from roadseg.raster.images import read_facts
+from roadseg.raster.pixels import area
 from roadseg.raster.scaling import Scaling
 from roadseg.raster.tiff import new_profile, open_new
 from roadseg.raster.windows import Window, cut_blocks

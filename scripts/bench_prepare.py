@@ -40,8 +40,9 @@ from roadseg.config import load_config
 from roadseg.dataset import quality, scenes
 from roadseg.dataset.scenes import SceneTask
 from roadseg.raster.grid import DEGREES, Grid, transformer
-from roadseg.raster.images import OpenScene, read_facts
+from roadseg.raster.images import read_facts
 from roadseg.raster.options import ImageryOptions
+from roadseg.raster.pixels import OpenScene
 from roadseg.roads.options import LabelOptions
 from roadseg.system.workspace import Workspace
 

@@ -17,7 +17,8 @@ import numpy as np
 import shapely
 
 from roadseg.config import load_config
-from roadseg.raster.images import area, open_raster
+from roadseg.raster.images import open_raster
+from roadseg.raster.pixels import area
 from roadseg.raster.windows import Window
 from roadseg.roads.graph.cleaning import merge_chains, merge_near_junctions, prune_spurs
 from roadseg.roads.masks.probabilities import Probability, open_probability

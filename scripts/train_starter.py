@@ -11,9 +11,9 @@ import argparse
 from pathlib import Path
 
 import torch
+from starter_places import write_places
 
 from roadseg.api.runs import load_config
-from roadseg.commands.city.places import write_places
 from roadseg.commands.stages import pipeline, train
 from roadseg.learn.network.checkpoint_facts import STORED_AS
 from roadseg.learn.network.checkpoints import (

@@ -20,7 +20,12 @@ NOTEBOOKS = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob
 TEXT = "\n".join((ROOT / name).read_text(encoding="utf-8") for name in DOCUMENTS)
 TREE = "```\nroadseg/\n"
 UNNAMED = {"__init__.py", "py.typed"}
-NO_PROGRAMS = {"environment", "constraints.txt", "mypy.ini"}  # of scripts/: read by others
+NO_PROGRAMS = {
+    "environment",
+    "constraints.txt",
+    "mypy.ini",
+    "starter_places.py",
+}  # of scripts/: read by others
 FILE_TYPES = {"json", "py", "md", "csv", "png", "html"}
 
 

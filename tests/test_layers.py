@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from roadseg.commands.stages import pipeline
+from roadseg.system import workspace
 
 PACKAGE = Path(__file__).parents[1] / "roadseg"
 FLOORS = [  # from the ground up; rooms of one line do not import each other
@@ -37,7 +37,7 @@ FLOORS = [  # from the ground up; rooms of one line do not import each other
     ("__main__",),
 ]
 RANK = {room: rank for rank, rooms in enumerate(FLOORS) for room in rooms}
-STAGES = {f"commands.stages.{name}" for name in (*pipeline.STAGES, "tune", "quantize")}
+STAGES = {f"commands.stages.{name}" for name in (*workspace.STAGES, "tune", "quantize")}
 IN_ORDER = ("commands.stages.pipeline", "commands.stages.cross_validation")  # run stages
 MOST_IN_A_ROOM = 16
 LEARNING = "torch segmentation_models_pytorch timm albumentations torchao openvino nncf onnx"

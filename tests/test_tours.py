@@ -23,8 +23,8 @@ import pytest
 import rasterio
 from affine import Affine
 from click.testing import CliRunner
+from starter_places import write_places
 
-from roadseg.commands.city.places import write_places
 from roadseg.commands.cli.main import main
 
 ROOT = Path(__file__).parents[1]

@@ -12,10 +12,11 @@ from roadseg.api.files import TABLE, AnyPath, as_file
 from roadseg.api.graphs import Graph
 from roadseg.api.keywords import options_of, takes
 from roadseg.api.masks import Mask
-from roadseg.errors import ConfigError, DataError
+from roadseg.errors import DataError
 from roadseg.raster.grid import is_local
 from roadseg.roads.masks.probabilities import Probability
 from roadseg.roads.options import AuditOptions
+from roadseg.system.files import require_suffix
 
 if TYPE_CHECKING:
     import geopandas as gpd
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
     from roadseg.roads.audit.profiles import Raster
     from roadseg.roads.audit.tables import AuditTables
     from roadseg.roads.audit.ways import AuditedWays
-
-_SUFFIX = ".gpkg"
 
 
 @dataclass(frozen=True)
@@ -61,8 +60,7 @@ class MapAudit:
         from roadseg.roads.audit.audit_files import write_audit  # noqa: PLC0415 - pyogrio is slow
 
         target = Path(path)
-        if target.suffix.lower() != _SUFFIX:
-            raise ConfigError(f"{target}: use a file name that ends in {_SUFFIX}")
+        require_suffix(target, ".gpkg")
         write_audit(target, self.tables)
         return target
 

@@ -68,15 +68,13 @@ def trace_tiles(
     """
     from roadseg.commands.tiles import tracing  # noqa: PLC0415 - slow to import
 
+    ground = None if area is None else area_words(area)
     with progress_in_notebook():
         return tracing.run(
             load_config(config, overrides),
             [str(images)] if isinstance(images, str | Path) else list(map(str, images)),
             output=Path(output),
-            area=None if area is None else area_words(area),
-            tiles=list(tiles),
-            km=km,
-            shard=shard,
+            choice=tracing.TileChoice(ground, list(tiles), km, shard),
             force=force,
         )
 

@@ -12,7 +12,8 @@ from roadseg.dataset.chips import NO_SHIFT, LabelShift
 from roadseg.dataset.scenes import SceneTask, open_labels, sources_of_task
 from roadseg.dataset.shifts import NOT_SEEN, SURE, Shift, combine_shifts, estimate_shift
 from roadseg.raster.grid import Grid
-from roadseg.raster.images import RasterFacts, open_scene, read_window
+from roadseg.raster.images import RasterFacts
+from roadseg.raster.pixels import open_scene, read_window
 from roadseg.raster.sampling import spread
 from roadseg.raster.scaling import fit_scaling
 from roadseg.raster.windows import Window, cut_blocks

@@ -14,8 +14,9 @@ from roadseg.dataset.chips import ChipRecord
 from roadseg.dataset.scenes import SceneSummary
 from roadseg.dataset.shifts import Shift, combine_shifts, directions, estimate_shift
 from roadseg.raster.extents import ScenePart
-from roadseg.raster.images import read_window, scene_facts
+from roadseg.raster.images import scene_facts
 from roadseg.raster.options import ImageryOptions
+from roadseg.raster.pixels import read_window
 from roadseg.raster.sampling import spread
 from roadseg.raster.scaling import Scaling
 from roadseg.raster.windows import Window

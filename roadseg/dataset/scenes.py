@@ -18,8 +18,9 @@ from roadseg.dataset.chips import NO_SHIFT, ChipRecord, LabelShift
 from roadseg.errors import DataError
 from roadseg.raster.extents import ScenePart, ground_of, polygons_in
 from roadseg.raster.grid import Grid, crs_setting
-from roadseg.raster.images import OpenScene, RasterFacts, open_scene
+from roadseg.raster.images import RasterFacts
 from roadseg.raster.options import ImageryOptions
+from roadseg.raster.pixels import OpenScene, open_scene
 from roadseg.raster.windows import Window, cut_blocks, cut_chips, shared_window
 from roadseg.roads.labels.areas import Area, area_on, read_areas, work_area
 from roadseg.roads.labels.roads import (

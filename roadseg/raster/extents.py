@@ -111,7 +111,7 @@ class ScenePart:
         return self.extent is None and self.window == (0, 0, grid.height, grid.width)
 
 
-def part_of(grid: Grid, ground: shapely.MultiPolygon) -> ScenePart | None:
+def part_of(grid: Grid, ground: shapely.Polygon | shapely.MultiPolygon) -> ScenePart | None:
     """Return the part of a scene that lies on some ground; None if they share nothing.
 
     Args:

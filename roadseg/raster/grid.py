@@ -163,6 +163,10 @@ class Grid:
         size_x, size_y = self.pixel_size_m
         width = max(1, round(self.width * size_x / gsd_m))
         height = max(1, round(self.height * size_y / gsd_m))
+        return self.with_shape(height, width)
+
+    def with_shape(self, height: int, width: int) -> "Grid":
+        """Return a grid over the same ground with another number of rows and columns."""
         a, b, c, d, e, f = self.transform[:6]
         x, y = self.width / width, self.height / height
         return Grid(self.crs, Affine(a * x, b * y, c, d * x, e * y, f), height, width)

@@ -1,4 +1,4 @@
-"""Images: rasters opened and read; what a scene is, its pixels by window, sampled or thinned."""
+"""Images: rasters opened, and what they say about themselves."""
 
 import math
 import warnings
@@ -10,32 +10,25 @@ from typing import Any
 
 import numpy as np
 import rasterio
-import rasterio.windows
 from pyproj import CRS
 from rasterio.enums import ColorInterp, MaskFlags, Resampling
 from rasterio.errors import NotGeoreferencedWarning, RasterioIOError
 from rasterio.vrt import WarpedVRT
 
-from roadseg.arrays import Array, Bools
 from roadseg.errors import DataError
 from roadseg.raster.extents import LEAST_SIDE_PX, Extent, ScenePart
 from roadseg.raster.grid import Grid, crs_setting, grid_of
 from roadseg.raster.options import ImageryOptions
-from roadseg.raster.sampling import PLACES, spread_windows
 from roadseg.raster.tiff import missing_bytes
 from roadseg.raster.windows import Window
 from roadseg.system.files import is_virtual
 from roadseg.system.text import one_line
 
-CACHE_BYTES = 2**26  # Bytes of blocks that GDAL holds, at least.
-
-_FURTHER = (1, 4, 16)  # Times as many pixels are read where most of a scene has no data.
 _NO_RASTERS = {
     b"<!doctype html": "a web page",
     b"<html": "a web page",
     b"version https://git-lfs": "a pointer of Git LFS",
 }
-Read = tuple[Array, Bools]
 
 
 @dataclass(frozen=True)
@@ -142,7 +135,7 @@ def open_raster(
         raise DataError(f"{path}: a pipe or a device, expected a file")
     with reading(path), warnings.catch_warnings():
         warnings.simplefilter("ignore", NotGeoreferencedWarning)
-        with rasterio.open(path) as source, _on_grid(source, grid, nodata) as seen:
+        with rasterio.open(path) as source, on_grid(source, grid, nodata) as seen:
             yield seen
 
 
@@ -211,114 +204,23 @@ def scene_facts(
     Raises:
         DataError: if it cannot be used, see `read_facts`.
     """
-    with open_scene(path, options, part=part) as scene:
-        return scene.facts
-
-
-@contextmanager
-def open_scene(
-    path: Path, options: ImageryOptions, *, part: ScenePart | None = None
-) -> Iterator["OpenScene"]:
-    """Open a scene of a dataset once for its facts, its sample and its valid pixels.
-
-    Args:
-        path: any raster GDAL reads.
-        options: how it is read.
-        part: of the scene; None is all of it.
-
-    Raises:
-        DataError: if it cannot be used, see `read_facts`, or be read inside the block.
-    """
-    crs = crs_setting(options.crs, "imagery.crs")
     with open_whole(path) as source:
-        facts = _facts(
-            path, source, crs=crs, bands=options.bands, gsd_m=options.gsd_m, nodata=options.nodata
-        )
-        yield OpenScene(facts.cut(part), source)
+        return facts_of_scene(path, source, options, part=part)
 
 
-def scene_grid(path: Path, options: ImageryOptions) -> Grid:
-    """Read where the pixels of a scene of a dataset lie, without checking more of it.
-
-    Raises:
-        DataError: if the file cannot be read, or has no place on the ground.
-    """
+def facts_of_scene(
+    path: Path,
+    source: rasterio.DatasetReader,
+    options: ImageryOptions,
+    *,
+    part: ScenePart | None = None,
+) -> RasterFacts:
+    """Return the facts of a scene of a dataset that is open, see `scene_facts`."""
     crs = crs_setting(options.crs, "imagery.crs")
-    grid = read_grid(path, crs=crs, gsd_m=options.gsd_m)
-    return grid.resampled(options.gsd_m) if options.gsd_m and not grid.is_local else grid
-
-
-def sample_pixels(facts: RasterFacts, *, pixels: int) -> Array:
-    """Read pixels of a scene that have data, see `OpenScene.sample`."""
-    with open_whole(facts.path) as source:
-        return OpenScene(facts, source).sample(pixels=pixels)
-
-
-@dataclass(frozen=True)
-class OpenScene:
-    """A scene that is open: what it is, a sample of its pixels, and which of them have data."""
-
-    facts: RasterFacts
-    source: rasterio.DatasetReader
-
-    def sample(self, *, pixels: int) -> Array:
-        """Read pixels that have data, from windows spread over the scene.
-
-        The pixels are those of the file, not resampled. As few blocks of it as needed are read,
-        the last one always, so that a file cut short is noticed.
-
-        Args:
-            pixels: how many are wanted.
-
-        Returns:
-            Shape (band, n), n at most `pixels`; fewer where the scene holds less data.
-
-        Raises:
-            DataError: if the file cannot be read.
-        """
-        source = self.source
-        first, extent = _region(self.facts, source)
-        enough = min(pixels, first.height * first.width) // 2
-        for times in _FURTHER:
-            windows = spread_windows(
-                first.height,
-                first.width,
-                block=source.block_shapes[0],
-                pixels=pixels * times,
-                places=PLACES * times,
-            )
-            touched = [w for w in windows if extent is None or extent.touches(w)]
-            reads = [_of_valid(*self._read_sample(w, first, extent)) for w in touched]
-            bands = len(self.facts.bands)
-            empty = np.zeros((bands, 0), dtype=self.facts.dtype)
-            sample = np.concatenate([empty, *reads], axis=1)
-            if sample.shape[1] >= enough:
-                break
-        count = min(sample.shape[1], pixels)
-        return sample[:, np.arange(count) * sample.shape[1] // max(count, 1)]
-
-    def _read_sample(self, window: Window, region: Window, extent: Extent | None) -> Read:
-        """Read a window of a region of the file."""
-        here = Window(window.row + region.row, window.col + region.col, *window[2:])
-        values, valid = read_pixels(self.source, self.facts, window=area(here))
-        return values, valid if extent is None else valid & extent.inside(window)
-
-    def valid(self, window: Window) -> Bools:
-        """Read which pixels of a window of the scene's grid have data, shape (row, col).
-
-        Raises:
-            DataError: if the file cannot be read.
-        """
-        facts = self.facts
-        inside = _inside(facts, window)
-        if facts.is_file_valid or not inside.any():
-            return inside
-        with _on_grid(self.source, facts.whole, facts.meaningless) as seen:
-            here = area(facts.in_scene(window))
-            # Only where the values themselves tell are the bands read as well.
-            if facts.nodata is None and facts.is_whole_numbers:
-                return inside & valid_pixels(seen, here)
-            return inside & read_pixels(seen, facts, window=here)[1]
+    facts = _facts(
+        path, source, crs=crs, bands=options.bands, gsd_m=options.gsd_m, nodata=options.nodata
+    )
+    return facts.cut(part)
 
 
 def read_grid(path: Path, *, crs: CRS | None = None, gsd_m: float | None = None) -> Grid:
@@ -339,62 +241,15 @@ def read_grid(path: Path, *, crs: CRS | None = None, gsd_m: float | None = None)
         return grid_of(path, source, crs=crs, gsd_m=gsd_m)
 
 
-def read_window(facts: RasterFacts, window: Window) -> Read:
-    """Read a window that lies inside a scene.
-
-    Args:
-        facts: the scene.
-        window: row, col, height and width in its grid.
-
-    Returns:
-        The bands, shape (band, row, col), and which pixels have data, shape (row, col): not nodata,
-        not transparent, not masked out, finite in every band.
+def scene_grid(path: Path, options: ImageryOptions) -> Grid:
+    """Read where the pixels of a scene of a dataset lie, without checking more of it.
 
     Raises:
-        DataError: if the file cannot be read.
+        DataError: if the file cannot be read, or has no place on the ground.
     """
-    if not facts.touches(window):
-        return nothing(facts, window)
-    with open_raster(facts.path, facts.whole, nodata=facts.meaningless) as source:
-        return read_part(source, facts, window)
-
-
-def read_part(source: rasterio.DatasetReader, facts: RasterFacts, window: Window) -> Read:
-    """Read a window of `facts.grid` from the open raster of the whole scene."""
-    if not facts.touches(window):
-        return nothing(facts, window)
-    values, valid = read_pixels(source, facts, window=area(facts.in_scene(window)))
-    return values, valid & _inside(facts, window)
-
-
-def nothing(facts: RasterFacts, window: Window) -> Read:
-    """Return what a window holds that lies outside of the area, without reading it."""
-    height, width = window[2:]
-    values = np.zeros((len(facts.bands), height, width), dtype=facts.dtype)
-    return values, np.zeros((height, width), dtype=bool)
-
-
-def read_preview(facts: RasterFacts, *, side: int) -> Read:
-    """Read a thinned copy of a whole scene for display.
-
-    Returns:
-        As `read_window`, with the proportions of the grid and at most `side` rows and columns.
-
-    Raises:
-        DataError: if the file cannot be read.
-    """
-    height, width = facts.grid.height, facts.grid.width
-    thinning = max(1.0, max(height, width) / side)
-    shape = (max(1, round(height / thinning)), max(1, round(width / thinning)))
-    with open_raster(facts.path) as source:
-        if facts.part is None:
-            return read_pixels(source, facts, shape=shape)
-        region, extent = _region(facts, source)
-        values, valid = read_pixels(source, facts, window=area(region), shape=shape)
-    if extent is not None:
-        extent = extent.scaled(shape[0] / region.height, shape[1] / region.width)
-        valid &= extent.inside(Window(0, 0, *shape))
-    return values, valid
+    crs = crs_setting(options.crs, "imagery.crs")
+    grid = read_grid(path, crs=crs, gsd_m=options.gsd_m)
+    return grid.resampled(options.gsd_m) if options.gsd_m and not grid.is_local else grid
 
 
 def is_masked(source: rasterio.DatasetReader) -> bool:
@@ -403,55 +258,27 @@ def is_masked(source: rasterio.DatasetReader) -> bool:
     return marked or _has_alpha(source)
 
 
-def valid_pixels(
-    source: rasterio.DatasetReader,
-    window: rasterio.windows.Window | None = None,
-    shape: tuple[int, int] | None = None,
-) -> Bools:
-    """Read which pixels have data by alpha band, mask or nodata value, shape (row, col).
-
-    GDAL takes only the second or fourth band for alpha; here any band that says so is.
-
-    Args:
-        source: the raster.
-        window: what to read of it; None is all.
-        shape: rows and columns to thin it to, by averages; None leaves it as it is.
-    """
-    how = Resampling.nearest if shape is None else Resampling.average
-    mask = source.dataset_mask(window=window, out_shape=shape, resampling=how)
-    valid = np.asarray(mask > 0)
-    for number, colour in zip(source.indexes, source.colorinterp, strict=True):
-        if colour == ColorInterp.alpha and MaskFlags.alpha not in source.mask_flag_enums[0]:
-            alpha = source.read(number, window=window, out_shape=shape, resampling=how)
-            valid &= alpha > 0
-    return valid
-
-
-def area(window: Window) -> rasterio.windows.Window:
-    """Return a window as rasterio has it."""
-    row, col, height, width = window
-    return rasterio.windows.Window(col, row, width, height)
-
-
-def _inside(facts: RasterFacts, window: Window) -> Bools:
-    """Return which pixels of a window of `facts.grid` are in the area."""
-    return facts.extent.inside(window) if facts.extent else np.ones(window[2:], dtype=bool)
-
-
-def _region(facts: RasterFacts, source: rasterio.DatasetReader) -> tuple[Window, Extent | None]:
-    """Return the pixels of the file that the scene shows, and its extent in these pixels."""
-    if facts.part is None:
-        return Window(0, 0, source.height, source.width), None
-    row, col, height, width = facts.part.window
-    down, across = source.height / facts.whole.height, source.width / facts.whole.width
-    first_row, first_col = math.floor(row * down), math.floor(col * across)
-    last_row = min(math.ceil((row + height) * down), source.height)
-    last_col = min(math.ceil((col + width) * across), source.width)
-    region = Window(first_row, first_col, last_row - first_row, last_col - first_col)
-    extent = facts.part.extent
-    if extent is not None:
-        extent = extent.moved(-row, -col).scaled(down, across).moved(first_row, first_col)
-    return region, extent
+def on_grid(
+    source: rasterio.DatasetReader, grid: Grid | None, nodata: float | None
+) -> AbstractContextManager[rasterio.DatasetReader]:
+    """Return an open raster on the pixels of a grid, resampled if its own are others."""
+    if grid is None or (grid.height, grid.width) == source.shape:
+        return nullcontext(source)
+    options: dict[str, Any] = {"add_alpha": source.nodata is None and not _has_alpha(source)}
+    if nodata is not None and not is_masked(source):
+        options = {"src_nodata": nodata, "nodata": nodata, "UNIFIED_SRC_NODATA": "YES"}
+    crs = grid.crs.to_wkt()
+    resampled: AbstractContextManager[rasterio.DatasetReader] = WarpedVRT(
+        source,
+        src_crs=crs,
+        crs=crs,
+        transform=grid.transform,
+        height=grid.height,
+        width=grid.width,
+        resampling=Resampling.average if grid.height < source.height else Resampling.bilinear,
+        **options,
+    )
+    return resampled
 
 
 def _facts(
@@ -482,35 +309,6 @@ def _facts(
         nodata=nodata,
         is_masked=is_masked(source),
     )
-
-
-def read_pixels(
-    source: rasterio.DatasetReader,
-    facts: RasterFacts,
-    *,
-    window: rasterio.windows.Window | None = None,
-    shape: tuple[int, int] | None = None,
-) -> Read:
-    """Read bands and which pixels have data: of a window, or of all, thinned to a shape."""
-    how = Resampling.nearest if shape is None else Resampling.average
-    values = source.read(
-        list(facts.bands),
-        window=window,
-        out_shape=shape,
-        resampling=how,
-    )
-    everywhere = np.ones(values.shape[1:], dtype=bool)
-    valid = valid_pixels(source, window, shape) if is_masked(source) else everywhere
-    if values.dtype.kind == "f":
-        valid &= np.isfinite(values).all(axis=0)
-    if facts.nodata is not None:
-        valid &= (values != facts.nodata).any(axis=0)
-    return values, valid
-
-
-def _of_valid(values: Array, valid: Bools) -> Array:
-    pixels = values.reshape(len(values), -1)
-    return pixels if valid.all() else pixels[:, valid.ravel()]
 
 
 def _bands(
@@ -554,28 +352,6 @@ def _dtype(path: Path, source: rasterio.DatasetReader, bands: tuple[int, ...]) -
             "for example to their amplitude"
         )
     return dtypes[0]
-
-
-def _on_grid(
-    source: rasterio.DatasetReader, grid: Grid | None, nodata: float | None
-) -> AbstractContextManager[rasterio.DatasetReader]:
-    if grid is None or (grid.height, grid.width) == source.shape:
-        return nullcontext(source)
-    options: dict[str, Any] = {"add_alpha": source.nodata is None and not _has_alpha(source)}
-    if nodata is not None and not is_masked(source):
-        options = {"src_nodata": nodata, "nodata": nodata, "UNIFIED_SRC_NODATA": "YES"}
-    crs = grid.crs.to_wkt()
-    resampled: AbstractContextManager[rasterio.DatasetReader] = WarpedVRT(
-        source,
-        src_crs=crs,
-        crs=crs,
-        transform=grid.transform,
-        height=grid.height,
-        width=grid.width,
-        resampling=Resampling.average if grid.height < source.height else Resampling.bilinear,
-        **options,
-    )
-    return resampled
 
 
 def _has_alpha(source: rasterio.DatasetReader) -> bool:

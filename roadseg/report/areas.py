@@ -11,7 +11,7 @@ from pyproj import CRS
 
 from roadseg.arrays import Floats
 from roadseg.dataset.footprints import areas_apart
-from roadseg.raster.grid import DEGREES, Grid, reproject, transformer
+from roadseg.raster.grid import DEGREES, Grid, transformer
 
 Box = tuple[float, float, float, float]  # West, south, east and north.
 
@@ -132,16 +132,12 @@ def terms() -> list[tuple[int, int]]:
 
 def _area(grids: Sequence[Grid], rows: Sequence[int]) -> Area:
     crs = grids[rows[0]].metric_crs
-    outlines = np.array([grids[row].footprint for row in rows], dtype=object)
-    if not grids[rows[0]].is_local:
-        moved = [reproject(outlines[[i]], grids[row].crs, crs)[0] for i, row in enumerate(rows)]
-        outlines = np.array(moved, dtype=object)
+    outlines = np.array([grids[row].footprint_in(crs) for row in rows], dtype=object)
     return Area(crs, tuple(rows), outlines)
 
 
 def _corners(grid: Grid) -> Floats:
-    xy = shapely.get_coordinates(grid.footprint)[:4]
-    return np.column_stack(transformer(grid.crs, DEGREES).transform(*xy.T))
+    return np.asarray(shapely.get_coordinates(grid.footprint_in(DEGREES))[:4])
 
 
 def _spread(area: Area) -> Floats:

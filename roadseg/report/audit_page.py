@@ -47,7 +47,7 @@ def build_audit_page(tables: AuditTables, rasters: Sequence[Raster], *, title: s
         [
             _head(tables, title),
             '<main class="wide">',
-            _section("Overview", _overview(tables)),
+            _section("Overview", f"{_shift_note(tables)}{_map(tables)}"),
             _section(_first_title(worst), _worst(tables, Cover.of(rasters), worst)),
             "</main>",
         ]
@@ -87,11 +87,6 @@ def _key(status: str) -> str:
     name = _CLASSES[STATUSES.index(status)]
     line = f'<line class="{name}" x1="2" x2="24" y1="5" y2="5" stroke-width="4"/>'
     return f'<svg class="mark" viewBox="0 0 26 10" aria-hidden="true">{line}</svg>'
-
-
-def _overview(tables: AuditTables) -> str:
-    """Return the map of all stretches, and what is said of the map as a whole."""
-    return f"{_shift_note(tables)}{_map(tables)}"
 
 
 def _shift_note(tables: AuditTables) -> str:

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from roadseg.config import by_dotted_key
 from roadseg.report.facts import read_scores
-from roadseg.report.run_facts import STAGES, RunFacts, seconds_of
+from roadseg.report.run_facts import RunFacts, seconds_of
 from roadseg.system.text import first
-from roadseg.system.workspace import Workspace
+from roadseg.system.workspace import STAGES, Workspace
 
 Numbers = tuple[float | None, ...]
 
@@ -180,19 +181,11 @@ def _all_settings(run: RunFacts) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for stage in STAGES[:-1]:  # The report repeats those of all stages.
         if record := run.records.get(stage):
-            found |= dict(_flat(record.settings, "" if stage == "prepare" else f"{stage}."))
+            found |= by_dotted_key(record.settings, "" if stage == "prepare" else f"{stage}.")
     if train := run.records.get("train"):
         first_weights = ("init", "encoder_weights")
         found |= {f"train.{key}": train.inputs[key] for key in first_weights if key in train.inputs}
     return found
-
-
-def _flat(values: Mapping[str, Any], at: str) -> Iterator[tuple[str, Any]]:
-    for key, value in values.items():
-        if isinstance(value, dict) and value:
-            yield from _flat(value, f"{at}{key}.")
-        else:
-            yield f"{at}{key}", value
 
 
 def _warnings(
@@ -211,8 +204,8 @@ def _warnings(
         yield "the runs hold out different chips, so their figures cannot be compared"
     for what, begins in (("labels", ("labels of", "area")), ("images", ("image of",))):
         if scenes := _unlike(runs, begins):
-            told = first([name.partition(" of ")[2] for name in scenes], 3)
-            yield f"the {what} differ ({told}), so figures cannot be compared"
+            names_of_scenes = first([name.partition(" of ")[2] for name in scenes], 3)
+            yield f"the {what} differ ({names_of_scenes}), so figures cannot be compared"
     for of, prefix in (("labels are read", _OF_LABELS), ("metrics are measured", "evaluate.")):
         keys = [s.name for s in _settings(runs) if s.name.startswith(prefix)]
         keys = [key for key in keys if key != "evaluate.pictures"]

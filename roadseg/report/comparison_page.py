@@ -67,10 +67,10 @@ def _key(at: int) -> str:
 
 
 def _warnings(warnings: Iterable[str]) -> str:
-    told = "".join(
+    paragraphs = "".join(
         f'<p class="warning" role="alert">{escaped(w.capitalize())}.</p>' for w in warnings
     )
-    return f"<section>{told}</section>" if told else ""
+    return f"<section>{paragraphs}</section>" if paragraphs else ""
 
 
 def _section(title: str, content: str) -> str:

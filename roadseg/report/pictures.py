@@ -19,14 +19,13 @@ from rasterio.warp import reproject
 
 from roadseg.arrays import Bytes
 from roadseg.raster.grid import Grid
-from roadseg.raster.grid import reproject as move_shapes
-from roadseg.raster.images import RasterFacts, open_raster, read_preview
+from roadseg.raster.images import RasterFacts, open_raster
+from roadseg.raster.pixels import read_preview, thinned_shape
 from roadseg.raster.scaling import Scaling
 from roadseg.raster.windows import CERTAIN
-from roadseg.report.plots.colours import probability_colours
+from roadseg.report.plots.colours import probability_colours, rgb
 from roadseg.roads.masks.probabilities import ProbabilityFile
 
-_RGB = 3
 _QUALITY = 74  # Quality of WebP, of 100.
 _LEAST_PX = 48  # Pixels; pictures with shorter sides show nothing.
 _TRIES = 6  # Sizes that are tried until a picture is small enough.
@@ -62,8 +61,7 @@ def read_photo(facts: RasterFacts, scaling: Scaling | None, crs: CRS, *, side_px
         DataError: if it cannot be read.
     """
     pixels, valid = read_preview(facts, side=side_px)
-    shown = _as_bytes(pixels, valid, scaling)
-    shown = shown[:_RGB] if len(shown) >= _RGB else shown[[0, 0, 0]]
+    shown = rgb(_as_bytes(pixels, valid, scaling))
     return _warp_to_map(np.concatenate([shown, _opaque(valid)]), facts.grid, crs)
 
 
@@ -78,7 +76,7 @@ def read_road(file: ProbabilityFile, crs: CRS, *, side_px: int) -> Flat:
     Raises:
         DataError: if it cannot be read.
     """
-    shape = _thin_shape((file.grid.height, file.grid.width), side_px)
+    shape = thinned_shape(file.grid, side=side_px)
     with open_raster(file.path) as source:
         resampling = Resampling.nearest if file.is_mask else Resampling.average
         band = source.read(source.count, out_shape=shape, resampling=resampling)
@@ -166,15 +164,10 @@ def _where_valid(flat: Flat) -> Bytes:
     return np.where(valid > 0, road, np.uint8(0))
 
 
-def _thin_shape(shape: tuple[int, int], side_px: int) -> tuple[int, int]:
-    by = max(1.0, max(shape) / side_px)
-    return max(1, round(shape[0] / by)), max(1, round(shape[1] / by))
-
-
 def _warp_to_map(pixels: Bytes, grid: Grid, crs: CRS) -> Flat:
     """Warp thinned pixels of a scene to a map, unless they lie in its axes already."""
     height, width = pixels.shape[1:]
-    transform = _transform(grid, height, width)
+    transform = grid.with_shape(height, width).transform
     is_flat = transform.b == transform.d == 0 and transform.a > 0 > transform.e
     # Rows that run from west to east need no warping, which would blur them.
     if is_flat and (grid.crs == crs or grid.is_local):
@@ -196,17 +189,9 @@ def _warp_to_map(pixels: Bytes, grid: Grid, crs: CRS) -> Flat:
     return Flat(flat, _bounds(rows, columns, target))
 
 
-def _transform(grid: Grid, height: int, width: int) -> Affine:
-    """Return the transform of a grid that is thinned to so many rows and columns."""
-    a, b, c, d, e, f = grid.transform[:6]
-    x, y = grid.width / width, grid.height / height
-    return Affine(a * x, b * y, c, d * x, e * y, f)
-
-
 def _target(grid: Grid, crs: CRS, *, pixels: int) -> tuple[Affine, int, int]:
     """Return transform, rows and columns of a map around a scene, its pixels as many on it."""
-    outline = np.array([grid.footprint], dtype=object)
-    (moved,) = move_shapes(outline, grid.crs, crs)
+    moved = grid.footprint_in(crs)
     west, south, east, north = moved.bounds
     size_m = math.sqrt(moved.area / pixels)
     rows, columns = (max(1, math.ceil(side / size_m)) for side in (north - south, east - west))

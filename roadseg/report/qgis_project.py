@@ -12,7 +12,6 @@ import numpy as np
 import shapely
 from pyproj import CRS
 
-from roadseg.raster.grid import reproject
 from roadseg.raster.images import RasterFacts, read_grid
 from roadseg.raster.scaling import Scaling
 from roadseg.report.scenes import Shown, ShownScene
@@ -218,13 +217,10 @@ def _first_area(shown: Shown, scenes: Sequence[ShownScene]) -> set[str]:
 def _add_view(root: ET.Element, scenes: Sequence[ShownScene]) -> None:
     """Add the part of the earth that is seen at first: all scenes."""
     crs = scenes[0].grid.metric_crs
-    corners = [
-        reproject(np.array([scene.grid.footprint_m], dtype=object), scene.grid.metric_crs, crs)[0]
-        for scene in scenes
-    ]
+    outlines = [scene.grid.footprint_in(crs) for scene in scenes]
     canvas = ET.SubElement(root, "mapcanvas", name="theMapCanvas")
     extent = ET.SubElement(canvas, "extent")
-    bounds = shapely.total_bounds(np.array(corners, dtype=object))
+    bounds = shapely.total_bounds(np.array(outlines, dtype=object))
     for tag, value in zip(("xmin", "ymin", "xmax", "ymax"), bounds.tolist(), strict=True):
         ET.SubElement(extent, tag).text = f"{value:.3f}"
     ET.SubElement(canvas, "destinationsrs").append(_crs(crs))

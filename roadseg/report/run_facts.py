@@ -11,9 +11,8 @@ from typing import Any
 from roadseg.errors import DataError, MissingInputError
 from roadseg.system.stage_records import Record, read_record
 from roadseg.system.text import count
-from roadseg.system.workspace import Fold, Workspace
+from roadseg.system.workspace import STAGES, Fold, Workspace
 
-STAGES = ("prepare", "split", "train", "predict", "graph", "evaluate", "report")
 _OWN = tuple(stage for stage in STAGES if stage != "train")  # A checkpoint alone has that one.
 _MB = 1e6  # Bytes of a megabyte.
 

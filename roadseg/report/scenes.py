@@ -269,7 +269,7 @@ def _where_predicted(facts: RasterFacts, grid: Grid) -> RasterFacts:
     """Return the facts of the part of an image that its predicted raster shows."""
     if facts.grid.is_local:
         return facts
-    shown = reproject(np.array([grid.footprint]), grid.crs, facts.grid.metric_crs)[0]
+    shown = grid.footprint_in(facts.grid.metric_crs)
     part = part_of(facts.grid, shown)
     return (
         facts if part is None or part.shows_all(facts.grid) else facts.cut(ScenePart(part.window))

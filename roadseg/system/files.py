@@ -66,6 +66,22 @@ def with_home(path: Path | str) -> Path:
         ) from error
 
 
+def require_suffix(path: Path | None, *suffixes: str, option: str = "") -> None:
+    """Refuse an output whose name does not end in one of some suffixes; none is no output.
+
+    Args:
+        path: of the output.
+        suffixes: in lower case.
+        option: that named it, such as "--output".
+
+    Raises:
+        ConfigError: if so.
+    """
+    if path is not None and path.suffix.lower() not in suffixes:
+        ends = " or ".join(suffixes)
+        raise ConfigError(f"{option} {path}: use a file name that ends in {ends}".lstrip())
+
+
 @contextmanager
 def whole(path: Path) -> Iterator[Path]:
     """Yield a partial name beside `path` to write to; rename it to `path` when the block ends well.

@@ -10,6 +10,9 @@ Fold = int | Literal["all"]  # That a network held out; "all" is one trained on 
 FoldOrEach = int | Literal["each"]  # In a prediction: one fold, or each by the network of its own.
 NETWORK, SUBMISSION = "network", "submission"  # Names of the graphs of all scenes.
 
+# The stages of a run in their order; each leaves a record under its name.
+STAGES = ("prepare", "split", "train", "predict", "graph", "evaluate", "report")
+
 
 @dataclass(frozen=True)
 class Workspace:

@@ -28,6 +28,10 @@ def labels(city):
     return roadseg.read_graph(city / "roads" / "city_0.geojson")
 
 
+def test_the_package_has_the_names_of_its_interface():
+    assert set(roadseg.__all__) - {"__version__"} == set(roadseg.api.__all__)
+
+
 def test_the_page_runs_block_by_block(finished, monkeypatch):
     config, _ = finished
     folder = config.run.parent

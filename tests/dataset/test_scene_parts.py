@@ -12,8 +12,9 @@ from affine import Affine
 from roadseg.dataset.scene_parts import cut_to_area, extent_on, parts_of_scenes
 from roadseg.errors import ConfigError, DataError
 from roadseg.raster import images
-from roadseg.raster.images import read_facts, read_preview, read_window, sample_pixels, scene_grid
+from roadseg.raster.images import read_facts, scene_grid
 from roadseg.raster.options import ImageryOptions
+from roadseg.raster.pixels import read_preview, read_window, sample_pixels
 from roadseg.raster.windows import Window
 from roadseg.roads.labels.areas import area_content, work_area
 

@@ -21,7 +21,6 @@ ELSEWHERE = {  # (module, function): why it needs no `whole` of its own
     ("api/files.py", "_write_table"): "a temporary file that a command reads",
     ("api/rasters.py", "_write"): "the same",
     ("api/masks.py", "_repr_png_"): "into memory",
-    ("commands/city/cameras.py", "_as_jpeg"): "the same",
     ("report/audit_page.py", "_uri"): "the same",
     ("report/pictures.py", "_as_png"): "the same",
     ("report/pictures.py", "_as_webp"): "the same",

@@ -11,17 +11,9 @@ from pyproj import CRS
 
 from roadseg.errors import DataError
 from roadseg.raster.grid import Grid
-from roadseg.raster.images import (
-    OpenScene,
-    open_raster,
-    open_scene,
-    open_whole,
-    read_facts,
-    read_grid,
-    read_preview,
-    read_window,
-)
+from roadseg.raster.images import open_raster, open_whole, read_facts, read_grid
 from roadseg.raster.options import ImageryOptions
+from roadseg.raster.pixels import OpenScene, open_scene, read_preview, read_window
 from roadseg.raster.windows import Window
 
 UTM = CRS.from_epsg(32611)

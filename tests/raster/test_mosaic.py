@@ -10,8 +10,9 @@ from rasterio.enums import ColorInterp
 
 from roadseg.errors import DataError, OutputError
 from roadseg.raster.grid import Grid
-from roadseg.raster.images import read_facts, read_window
+from roadseg.raster.images import read_facts
 from roadseg.raster.mosaic import write_mosaic
+from roadseg.raster.pixels import read_window
 from roadseg.raster.windows import Window
 
 WEST, NORTH = 660000.0, 4000000.0

@@ -9,10 +9,10 @@ from pyproj import CRS
 from rasterio._env import get_gdal_config
 
 from roadseg.errors import DataError
-from roadseg.raster import scene_reader
+from roadseg.raster import pixels as reading
 from roadseg.raster.grid import Grid
-from roadseg.raster.images import open_raster, read_facts, read_window
-from roadseg.raster.scene_reader import SceneReader, cache_bytes
+from roadseg.raster.images import open_raster, read_facts
+from roadseg.raster.pixels import SceneReader, cache_bytes, read_window
 from roadseg.raster.windows import Window
 
 GRID = Grid(CRS.from_epsg(32611), Affine(1, 0, 660000, 0, -1, 4000000), 64, 64)
@@ -32,10 +32,8 @@ def test_an_open_scene_gives_every_thread_the_windows_of_the_scene(write_raster,
 
 def test_an_open_scene_opens_its_file_once_in_a_thread(write_raster, monkeypatch):
     opened = []
-    real = scene_reader.open_raster
-    monkeypatch.setattr(
-        scene_reader, "open_raster", lambda *a, **b: opened.append(a) or real(*a, **b)
-    )
+    real = reading.open_raster
+    monkeypatch.setattr(reading, "open_raster", lambda *a, **b: opened.append(a) or real(*a, **b))
     with SceneReader(read_facts(write_raster()), rows=10) as scene:
         opened.clear()
         for col in range(20):

@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from roadseg.errors import DataError, OutputError, RoadsegError
+from roadseg.errors import ConfigError, DataError, OutputError, RoadsegError
 from roadseg.system.files import (
     check_replaceable,
     is_gone,
     partial_path,
     put,
     remove_partial,
+    require_suffix,
     whole,
     whole_folder,
     whole_parts,
@@ -44,6 +45,19 @@ def spoil(path, error):
 def opened_path(number):
     """Return what a number of an open file stands for."""
     return Path(f"/proc/self/fd/{number}").readlink()
+
+
+@pytest.mark.parametrize("path", [Path("a.gpkg"), Path("A.GPKG"), Path("a.shp"), None])
+def test_an_output_has_one_of_the_suffixes_or_is_none(path):
+    require_suffix(path, ".gpkg", ".shp")
+
+
+def test_another_suffix_is_refused_with_the_option_and_those_that_are_known():
+    message = r"^--output a\.txt: use a file name that ends in \.gpkg or \.shp$"
+    with pytest.raises(ConfigError, match=message):
+        require_suffix(Path("a.txt"), ".gpkg", ".shp", option="--output")
+    with pytest.raises(ConfigError, match=r"^a\.txt: use"):
+        require_suffix(Path("a.txt"), ".gpkg")
 
 
 def test_a_file_has_its_name_when_the_block_ends(tmp_path):

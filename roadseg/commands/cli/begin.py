@@ -68,11 +68,9 @@ def init(
     output: Path,
     assignments: tuple[str, ...],
     *,
-    area: str | None,
-    minutes: float | None,
     force: bool,
     as_json: bool,
-    **values: Any,  # noqa: ANN401 - how to fetch
+    **values: Any,  # noqa: ANN401 - what is set in the config, and how to fetch
 ) -> None:
     """Inspect images and road labels, and write a config for them.
 
@@ -87,9 +85,8 @@ def init(
       roadseg init --city san_diego/ --city tianjin/
       roadseg init --images 'https://a.org/{z}/{x}/{y}.jpg' --zoom 18 --area a.gpkg
     """
-    assignments += take_settings({"area": area})
-    if minutes is not None:
-        assignments += (f"train.minutes={minutes}",)
+    fetching = take_fetch_options(values)
+    assignments += take_settings(values)
     settings = importlib.import_module("roadseg.config").load_config(None, assignments)
     writer = tool("init")
     writer.check_output(output, force=force)
@@ -98,7 +95,7 @@ def init(
         map_sources.MapSources(images, labels),
         output.absolute().parent / "sources",
         imagery=settings.imagery,
-        options=take_fetch_options(values),
+        options=fetching,
         is_begun=False,
         say=announce,
     )

@@ -121,19 +121,12 @@ def stage_function(name: str, do: str) -> Callable[..., object]:
     return cast("Callable[..., object]", getattr(stage(name), do))
 
 
-def stage(name: str) -> ModuleType:
-    """Import a stage when it is needed, and not before."""
-    return importlib.import_module(f"roadseg.commands.stages.{name}")
+def importer(folder: str) -> Callable[[str], ModuleType]:
+    """Return a function that imports a command of a folder when it is needed, and not before."""
+    return lambda name: importlib.import_module(f"roadseg.commands.{folder}.{name}")
 
 
-def tool(name: str) -> ModuleType:
-    """Import a tool when it is needed, and not before."""
-    return importlib.import_module(f"roadseg.commands.tools.{name}")
-
-
-def road_tool(name: str) -> ModuleType:
-    """Import a command on road networks when it is needed, and not before."""
-    return importlib.import_module(f"roadseg.commands.roads.{name}")
+stage, tool, road_tool = importer("stages"), importer("tools"), importer("roads")
 
 
 def show(summary: Any, *, as_json: bool) -> None:  # noqa: ANN401 - any stage's summary

@@ -1,19 +1,19 @@
 """The commands that fetch images or roads of an area, from services on the web and from files."""
 
-import importlib
 from dataclasses import fields
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from roadseg.commands.cli.command import show
+from roadseg.commands.cli.command import importer, show
 from roadseg.commands.cli.group import OrderedGroup
 from roadseg.commands.cli.options import FOLDER, JSON, together
 
 if TYPE_CHECKING:
     from roadseg.commands.services.images.fetching import FetchOptions
+
+service = importer("services")
 
 AREA = click.option(
     "--area",
@@ -190,8 +190,3 @@ def take_fetch_options(values: dict[str, Any]) -> "FetchOptions":
     """Take out of the options of a command those that `OF_IMAGES` gave it."""
     options: type[FetchOptions] = service("images.fetching").FetchOptions
     return options(**{each.name: values.pop(each.name) for each in fields(options)})
-
-
-def service(name: str) -> ModuleType:
-    """Import a module of commands/services when it is needed, and not before."""
-    return importlib.import_module(f"roadseg.commands.services.{name}")

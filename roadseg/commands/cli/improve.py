@@ -134,8 +134,6 @@ def tune(
     *,
     do: str,
     force: bool,
-    goal: str | None,
-    trials: int | None,
     output: Path | None,
 ) -> object:
     """Search for the graph settings with the best APLS or other score.
@@ -152,7 +150,4 @@ def tune(
       roadseg tune --trials 80 --workers 8 --output better.json
       roadseg graph --config run/tuned.json
     """
-    given = {"goal": goal, "trials": trials}
-    changes = {name: value for name, value in given.items() if value is not None}
-    config = config.model_copy(update={"tune": config.tune.model_copy(update=changes)})
     return stage_function("tune", do)(config, workspace, write=output, force=force)

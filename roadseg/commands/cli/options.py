@@ -1,10 +1,12 @@
 """Options: those that several commands of the command line share."""
 
+import functools
 import importlib
 import json
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, Literal, Union, cast, get_args, get_origin
@@ -60,7 +62,8 @@ class FieldOption(click.Option):
         """
         # Click asks for type and help while it builds an option. The field is not read then, so
         # that no library is loaded before it is known which command runs.
-        self._field, self._key, self._usual, self._is_made = field, key, usual, False
+        self.key = key
+        self._field, self._usual, self._is_made = field, usual, False
         super().__init__(words, default=None, metavar=metavar, **others)
         self._is_made = True
 
@@ -90,7 +93,7 @@ class FieldOption(click.Option):
         if isinstance(usual, bool):
             usual = "yes" if usual else "no"
         counts = [] if usual is None else [f"default: {usual}"]
-        counts += [f"config: {self._key}"] if self._key else []
+        counts += [f"config: {self.key}"] if self.key else []
         said = _OF_NULL.sub("", field.description or "")
         return f"{said} [{'; '.join(counts)}]" if counts else said
 
@@ -118,7 +121,9 @@ def _click_type(field: "FieldInfo") -> click.ParamType[Any]:
     is_union = get_origin(field.annotation) in (Union, UnionType)
     kinds = get_args(field.annotation) if is_union else (field.annotation,)
     kind, *others = [each for each in kinds if each is not NoneType]
-    # Texts are checked with the config that they become a part of.
+    if others and any(float in get_args(each) for each in kinds):
+        return _NumberOrWord()
+    # Texts are checked with the options that they become a part of.
     if others or kind not in (int, float):
         return click.STRING
     limits = {
@@ -134,6 +139,23 @@ def _click_type(field: "FieldInfo") -> click.ParamType[Any]:
         min_open="gt" in limits,
         max_open="lt" in limits,
     )
+
+
+class _NumberOrWord(click.ParamType[Any]):
+    """A number, or a word that stands for one, such as "auto"."""
+
+    name = "text"
+
+    def convert(
+        self,
+        value: object,
+        param: click.Parameter | None,  # noqa: ARG002 - as click declares it
+        ctx: click.Context | None,  # noqa: ARG002 - the same
+    ) -> object:
+        """Return a number, or else the word as it is."""
+        with suppress(ValueError):
+            return float(str(value))
+        return value
 
 
 def options_of(room: str, kind: str, values: Mapping[str, object]) -> Any:  # noqa: ANN401 - a class of that room
@@ -161,49 +183,82 @@ def of_config(
     section: str,
     words: str,
     *,
-    parameter: str = "",
     metavar: str | None = None,
     usual: str | None = None,
+    callback: Callable[..., object] | None = None,
 ) -> Option:
     """Return an option that sets a key of a section of the config for one command.
 
     Args:
         section: of the config.
         words: how the option is written, such as "--device".
-        parameter: name of the parameter of the command; empty for that of the key.
         metavar: what its value is called in the help.
         usual: the value that counts without a config; None for the default of the field.
+        callback: changes the value that is given.
     """
-    name = words.split("/", maxsplit=1)[0].removeprefix("--").replace("-", "_")
-    room, kind = _SECTIONS[section]
-    key = f"{section}.{name}"
-    names = [words, parameter] if parameter else [words]
-    field = (room, kind, name)
-    return click.option(*names, cls=FieldOption, field=field, key=key, metavar=metavar, usual=usual)
+    name = _name_of(words.split("/", maxsplit=1)[0])
+    return click.option(
+        words,
+        cls=FieldOption,
+        field=(*_SECTIONS[section], name),
+        key=f"{section}.{name}",
+        metavar=metavar,
+        usual=usual,
+        callback=callback,
+    )
 
 
 def of_field(
-    room: str,
-    kind: str,
-    words: str,
-    *,
-    metavar: str | None = None,
-    callback: Callable[..., None] | None = None,
+    room: str, kind: str, words: str, *, callback: Callable[..., None] | None = None
 ) -> Option:
     """Return an option of a command that has no config; what is not given is left to the field.
 
     An option with a callback takes effect in it, and the command is not passed its value.
+
+    Args:
+        room: folder of the package whose options these are.
+        kind: their class.
+        words: how the option is written, and what its value is called in the help if the type of
+            the field does not say that, such as "--scheduler ADDRESS".
+        callback: takes the value.
     """
-    name = words.removeprefix("--").replace("-", "_")
+    words, _, metavar = words.partition(" ")
     return click.option(
         words,
         cls=FieldOption,
-        field=(room, kind, name),
+        field=(room, kind, _name_of(words)),
         key="",
-        metavar=metavar,
+        metavar=metavar or None,
         callback=callback,
         expose_value=callback is None,
     )
+
+
+def section(parameter: str, room: str, kind: str, *options: str) -> Option:
+    """Return a decorator that gives a command options of one class, and passes it these as one.
+
+    Args:
+        parameter: of the command, which is an instance of the class.
+        room: as for `of_field`.
+        kind: the same.
+        options: the words of each.
+    """
+    names = [_name_of(words.partition(" ")[0]) for words in options]
+
+    def decorate(function: Command) -> Command:
+        @functools.wraps(function)
+        def command(**values: Any) -> Any:  # noqa: ANN401 - of any command
+            given = {name: values.pop(name) for name in names}
+            return function(**values, **{parameter: options_of(room, kind, given)})
+
+        return together(*(of_field(room, kind, words) for words in options))(command)
+
+    return decorate
+
+
+def _name_of(option: str) -> str:
+    """Return the name of the setting that an option such as "--spacing-m" stands for."""
+    return option.removeprefix("--").replace("-", "_")
 
 
 class _FolderPath(click.Path):
@@ -315,37 +370,11 @@ def _from_here(_ctx: click.Context, _param: click.Parameter, value: str | None) 
     return str(Path(value).absolute()) if numbers is None else value
 
 
-AREA = click.option(
-    "--area",
-    cls=FieldOption,
-    field=(*_SECTIONS["imagery"], "area"),
-    key="imagery.area",
-    metavar="FILE|BOX",
-    callback=_from_here,
-)
+AREA = of_config("imagery", "--area", metavar="FILE|BOX", callback=_from_here)
 WORKERS = of_config("compute", "--workers")
 SCHEDULER = of_config("compute", "--scheduler", metavar="ADDRESS")
 ON_ERROR = of_config("compute", "--on-error")
-# `--precision` of a network is that of its numbers, so this one has another name in the program.
-PRECISION = of_config("graph", "--precision", parameter="precision_of_roads", metavar="SHARE")
-# The key of the config that each of these options sets, by the name of its parameter.
-_SETTINGS = {
-    **{
-        name: f"compute.{name}"
-        for name in [
-            "workers",
-            "scheduler",
-            "on_error",
-            "device",
-            "precision",
-            "backend",
-            "compile",
-        ]
-    },
-    **{name: f"predict.{name}" for name in ("engine", "tta", "gsd", "scaling", "mask", "fuse")},
-    "precision_of_roads": "graph.precision",
-    "area": "imagery.area",
-}
+PRECISION = of_config("graph", "--precision", metavar="SHARE")
 DEVICES = (
     of_config("compute", "--device"),
     of_config("compute", "--precision"),
@@ -445,20 +474,16 @@ def take_settings(values: dict[str, Any], *, start: bool = True) -> tuple[str, .
     launch = {key: values.pop(key, None) for key in _LAUNCH}
     if any(value is not None for value in launch.values()):
         launchers = importlib.import_module("roadseg.learn.hardware.launchers")
-        wish = launchers.Launch(
-            launcher=launch["launcher"],
-            ncores=launch["ncores"],
-            nodes=_numbers("--nodes", launch["nodes"] or ""),
-            allocator=launch["allocator"],
-            omp=launch["omp"],
-            processes=launch["processes"],
-            hosts=_hosts(launch["hosts"], launch["rendezvous"]),
-        )
+        launch["nodes"] = _numbers("--nodes", launch["nodes"] or "")
+        launch["hosts"] = _hosts(launch["hosts"], launch.pop("rendezvous"))
+        wish = launchers.Launch(**launch)
         launchers.launch(wish, sys.argv[1:], start=start)
+    params = click.get_current_context().command.params
+    fields = [param for param in params if isinstance(param, FieldOption) and param.key]
+    settings = {param.key: values.pop(str(param.name)) for param in fields}
     # A flag becomes true or false, as JSON has them; all else is text that the config checks.
-    settings = {key: values.pop(key, None) for key in _SETTINGS}
     return tuple(
-        f"{_SETTINGS[key]}={json.dumps(value) if isinstance(value, bool) else value}"
+        f"{key}={json.dumps(value) if isinstance(value, bool) else value}"
         for key, value in settings.items()
         if value is not None
     )

@@ -2,8 +2,8 @@
 
 import importlib
 import math
-from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -16,10 +16,20 @@ from roadseg.commands.cli.options import (
     SET,
     Option,
     of_field,
-    options_of,
+    section,
     together,
 )
 from roadseg.system.units import Units, choose_units
+
+if TYPE_CHECKING:
+    from roadseg.learn.options import ComputeOptions
+    from roadseg.roads.options import (
+        AuditOptions,
+        CompareOptions,
+        ConflateOptions,
+        DiffOptions,
+        RouteOptions,
+    )
 
 _ROADS = click.Path(path_type=Path)
 
@@ -47,10 +57,10 @@ UNITS = of_field("learn", "ComputeOptions", "--units", callback=_units)
 @click.command()
 @click.argument("reference", type=_ROADS)
 @click.argument("predicted", type=_ROADS)
-@of_field("roads", "CompareOptions", "--protocol")
-@of_field("roads", "CompareOptions", "--spacing-m")
-@of_field("roads", "CompareOptions", "--snap-m")
-@of_field("roads", "CompareOptions", "--tolerance-m")
+@section(
+    *("options", "roads", "CompareOptions"),
+    *("--protocol", "--spacing-m", "--snap-m", "--tolerance-m"),
+)
 @_IMAGE
 @_GSD
 @click.option(
@@ -60,8 +70,7 @@ UNITS = of_field("learn", "ComputeOptions", "--units", callback=_units)
     metavar="FILE",
     help="CSV table to write, with a row per pair of files and one for all.",
 )
-@of_field("learn", "ComputeOptions", "--workers")
-@of_field("learn", "ComputeOptions", "--scheduler", metavar="ADDRESS")
+@section("compute", "learn", "ComputeOptions", "--workers", "--scheduler ADDRESS")
 @UNITS
 @JSON
 def score(
@@ -72,12 +81,8 @@ def score(
     gsd_m: float | None,
     table: Path | None,
     as_json: bool,
-    protocol: str | None,
-    spacing_m: float | None,
-    snap_m: float | None,
-    tolerance_m: float | None,
-    workers: int | None,
-    scheduler: str | None,
+    options: "CompareOptions",
+    compute: "ComputeOptions",
 ) -> None:
     """Compare PREDICTED roads with a REFERENCE (APLS, TOPO and more).
 
@@ -92,18 +97,10 @@ def score(
       roadseg score truth.csv submission.csv --gsd-m 0.31 --json
       roadseg score labels/ predicted/ --protocol sat2graph --csv scores.csv
     """
-    values = {
-        "protocol": protocol,
-        "spacing_m": spacing_m,
-        "snap_m": snap_m,
-        "tolerance_m": tolerance_m,
-    }
-    parameters = options_of("roads", "CompareOptions", values)
-    compute = options_of("learn", "ComputeOptions", {"workers": workers, "scheduler": scheduler})
     summary = road_tool("score").run(
         reference,
         predicted,
-        options=parameters,
+        options=options,
         image=image,
         gsd_m=gsd_m,
         table=table,
@@ -140,8 +137,7 @@ def convert(
 @click.command()
 @click.argument("predicted", type=_ROADS)
 @click.option("--reference", type=_ROADS, required=True, help="Known roads.")
-@of_field("roads", "DiffOptions", "--tolerance-m")
-@of_field("roads", "DiffOptions", "--min-length-m")
+@section("limits", "roads", "DiffOptions", "--tolerance-m", "--min-length-m")
 @click.option(
     "--output",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -156,8 +152,7 @@ def diff(
     reference: Path,
     output: Path | None,
     as_json: bool,
-    tolerance_m: float | None,
-    min_length_m: float | None,
+    limits: "DiffOptions",
 ) -> None:
     """Find the roads that are missing in PREDICTED or in the reference.
 
@@ -170,8 +165,6 @@ def diff(
       roadseg diff run/graphs/city.gpkg --reference osm.geojson --output new.gpkg
       roadseg diff city.gpkg --reference roads.gpkg --tolerance-m 12 --json
     """
-    values = {"tolerance_m": tolerance_m, "min_length_m": min_length_m}
-    limits = options_of("roads", "DiffOptions", values)
     show(road_tool("diff").run(predicted, reference, limits=limits, output=output), as_json=as_json)
 
 
@@ -184,10 +177,10 @@ def diff(
     required=True,
     help="Folder to write; the results of an earlier `conflate` are replaced.",
 )
-@of_field("roads", "ConflateOptions", "--tolerance-m")
-@of_field("roads", "ConflateOptions", "--min-length-m")
-@of_field("roads", "ConflateOptions", "--max-gap-m")
-@of_field("roads", "ConflateOptions", "--min-confidence")
+@section(
+    *("options", "roads", "ConflateOptions"),
+    *("--tolerance-m", "--min-length-m", "--max-gap-m", "--min-confidence"),
+)
 @UNITS
 @JSON
 def conflate(
@@ -196,10 +189,7 @@ def conflate(
     into: Path,
     output: Path,
     as_json: bool,
-    tolerance_m: float | None,
-    min_length_m: float | None,
-    max_gap_m: float | None,
-    min_confidence: float | None,
+    options: "ConflateOptions",
 ) -> None:
     """Add the PREDICTED roads that a map lacks, and connect them.
 
@@ -222,13 +212,6 @@ def conflate(
       roadseg conflate run/graphs/city.gpkg --into city.osm.pbf --output conflated
       roadseg conflate city.gpkg --into roads.gpkg --output conflated --min-confidence 0.8
     """
-    values = {
-        "tolerance_m": tolerance_m,
-        "min_length_m": min_length_m,
-        "max_gap_m": max_gap_m,
-        "min_confidence": min_confidence,
-    }
-    options = options_of("roads", "ConflateOptions", values)
     summary = road_tool("conflate").run(predicted, into, output=output, options=options)
     show(summary, as_json=as_json)
 
@@ -242,10 +225,10 @@ def conflate(
     metavar="PATH",
     help="Raster of `roadseg predict`, mask, VRT, folder of such files, or run folder.",
 )
-@of_field("roads", "AuditOptions", "--threshold")
-@of_field("roads", "AuditOptions", "--min-shift-m")
-@of_field("roads", "AuditOptions", "--max-shift-m")
-@of_field("roads", "AuditOptions", "--min-length-m")
+@section(
+    *("options", "roads", "AuditOptions"),
+    *("--threshold", "--min-shift-m", "--max-shift-m", "--min-length-m"),
+)
 @click.option(
     "--output",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -267,10 +250,7 @@ def audit(
     output: Path | None,
     page: Path | None,
     as_json: bool,
-    threshold: str | None,
-    min_shift_m: float | None,
-    max_shift_m: float | None,
-    min_length_m: float | None,
+    options: "AuditOptions",
 ) -> None:
     """Check the ROADS of a map against road probabilities of an image.
 
@@ -283,24 +263,10 @@ def audit(
       roadseg audit map.geojson --probabilities run/probabilities --output audit.gpkg
       roadseg audit roads.gpkg --probabilities mask.tif --page audit.html --json
     """
-    values = {
-        "threshold": _number_or_word(threshold),
-        "min_shift_m": min_shift_m,
-        "max_shift_m": max_shift_m,
-        "min_length_m": min_length_m,
-    }
-    options = options_of("roads", "AuditOptions", values)
     summary = road_tool("audit").run(
         roads, probabilities, options=options, output=output, page=page
     )
     show(summary, as_json=as_json)
-
-
-def _number_or_word(text: str | None) -> float | str | None:
-    """Return the number that a text is, or else the text."""
-    with suppress(TypeError, ValueError):
-        return float(text or "")
-    return text
 
 
 def _place(_ctx: click.Context, _param: click.Parameter, value: str) -> tuple[float, float]:
@@ -326,8 +292,7 @@ def _end(option: str, name: str, meaning: str) -> Option:
 @click.argument("graph", type=click.Path(path_type=Path))
 @_end("--from", "start", "Start of the route.")
 @_end("--to", "goal", "Destination of the route.")
-@of_field("roads", "RouteOptions", "--weight")
-@of_field("roads", "RouteOptions", "--snap-m")
+@section("options", "roads", "RouteOptions", "--weight", "--snap-m")
 @click.option(
     "--output",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -343,8 +308,7 @@ def route(
     goal: tuple[float, float],
     output: Path | None,
     as_json: bool,
-    weight: str | None,
-    snap_m: float | None,
+    options: "RouteOptions",
 ) -> None:
     """Find the fastest route in a GRAPH.
 
@@ -357,7 +321,6 @@ def route(
       roadseg route run/graphs/city.gpkg --from 8.69,49.41 --to 8.65,49.38
       roadseg route city.graphml --from -122.1,37.2 --to -122.2,37.3 --output way.geojson
     """
-    options = options_of("roads", "RouteOptions", {"weight": weight, "snap_m": snap_m})
     show(
         road_tool("route").run(graph, start, goal, options=options, output=output), as_json=as_json
     )

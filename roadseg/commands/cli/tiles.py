@@ -1,13 +1,11 @@
 """The commands on the tiles of the world: list, trace, cut and join."""
 
-import importlib
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING
 
 import click
 
-from roadseg.commands.cli.command import show, stage_command
+from roadseg.commands.cli.command import importer, show, stage_command
 from roadseg.commands.cli.group import OrderedGroup
 from roadseg.commands.cli.options import (
     FOLDER,
@@ -25,6 +23,8 @@ if TYPE_CHECKING:
     from roadseg.config import Config
     from roadseg.system.workspace import Workspace
 
+_command = importer("tiles")
+
 _PATH = click.Path(path_type=Path)
 _KM = click.option(
     "--km",
@@ -39,11 +39,6 @@ _SOME_AREA = click.option(
     "--area", "ground", metavar="FILE|BOX", help=f"Only tiles that touch this area: {_BOX}"
 )
 _OUTPUT = click.option("--output", type=FOLDER, required=True, help="Folder for the tiles.")
-
-
-def _command(name: str) -> ModuleType:
-    """Import a command when it is needed, and not before."""
-    return importlib.import_module(f"roadseg.commands.tiles.{name}")
 
 
 @click.group(cls=OrderedGroup)
@@ -119,17 +114,9 @@ def trace(
       roadseg tiles trace --output country --km 1 mask.tif
       roadseg tiles trace --output country --km 1 --shard 1/8 mask.tif
     """
-    function = _command("tracing").plan if do == "plan" else _command("tracing").run
-    return function(
-        config,
-        images,
-        output=output,
-        area=ground,
-        tiles=names,
-        km=km,
-        shard=shard,
-        force=force,
-    )
+    tracing = _command("tracing")
+    choice = tracing.TileChoice(ground, names, km, shard)
+    return getattr(tracing, do)(config, images, output=output, choice=choice, force=force)
 
 
 tiles.add_command(trace)

@@ -18,6 +18,7 @@ from roadseg.roads.audit.tables import AuditTables, WorstWay, shift_text
 from roadseg.roads.audit.ways import read_ways
 from roadseg.roads.masks.probabilities import open_probability
 from roadseg.roads.options import AuditOptions
+from roadseg.system.files import require_suffix
 from roadseg.system.text import Summary, count, counted, table
 from roadseg.system.units import road_unit, roads, short_text
 from roadseg.system.workspace import Workspace
@@ -94,8 +95,8 @@ class AuditSummary(Summary):
         return "\n\n".join(parts)
 
     def _remarks(self) -> str:
-        told = f"{count(self.ways, 'way')} on {count(self.probabilities, 'raster')}"
-        lines = [f"{told}; shifted means at least {short_text(self.min_shift_m)} away"]
+        compared = f"{count(self.ways, 'way')} on {count(self.probabilities, 'raster')}"
+        lines = [f"{compared}; shifted means at least {short_text(self.min_shift_m)} away"]
         if self.shift_east_m is not None and self.shift_north_m is not None:
             lines.append(shift_text((self.shift_east_m, self.shift_north_m)))
         if self.left_out:
@@ -127,8 +128,8 @@ def run(
         ConfigError: `output` or `page` has another suffix, or `output` is the map itself.
         OutputError: a file cannot be written.
     """
-    _require_suffix(output, "--output", (".gpkg",))
-    _require_suffix(page, "--page", (".html", ".htm"))
+    require_suffix(output, ".gpkg", option="--output")
+    require_suffix(page, ".html", ".htm", option="--page")
     _keep_map(source, output)
     rasters = open_rasters(probabilities)
     tables = AuditTables(audit_ways(read_ways(source), rasters, options))
@@ -192,11 +193,6 @@ def summarise(
         output=None if output is None else str(output),
         page=None if page is None else str(page),
     )
-
-
-def _require_suffix(path: Path | None, option: str, suffixes: Sequence[str]) -> None:
-    if path is not None and path.suffix.lower() not in suffixes:
-        raise ConfigError(f"{option} {path}: use a file name that ends in {suffixes[0]}")
 
 
 def _keep_map(source: Path, output: Path | None) -> None:

@@ -216,7 +216,7 @@ def conflate(predicted: DrawnRoads, into: MapRoads, options: ConflateOptions) ->
         DataError: a side cannot be used, or the places are not the same.
     """
     crs = common_crs(into.roads, predicted)
-    here, there = place_roads(into.roads, crs), place_roads(_told(predicted), crs)
+    here, there = place_roads(into.roads, crs), place_roads(_with_known_speeds(predicted), crs)
     check_nearness(here, there, str(predicted.source))
     ways = _ways(into, here.drawn)
     new = find_new_roads(there.graph, ways, _obstacles(into.osm, crs), options)
@@ -251,7 +251,7 @@ def write(output: Path, into: MapRoads, conflated: Conflated) -> list[str]:
         return sorted(path.name for path in folder.iterdir())
 
 
-def _told(predicted: DrawnRoads) -> DrawnRoads:
+def _with_known_speeds(predicted: DrawnRoads) -> DrawnRoads:
     """Return roads that say of each edge whether its speed is known."""
     known = (~predicted.is_assumed).astype(np.uint8)
     attributes = {SPEED_KNOWN: known, **predicted.graph.attributes}

@@ -3,7 +3,6 @@
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from roadseg.errors import ConfigError
 from roadseg.roads.formats.any_roads import (
     DrawnRoads,
     check_nearness,
@@ -16,7 +15,7 @@ from roadseg.roads.formats.tables import edge_table
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.metrics.differences import missing_roads
 from roadseg.roads.options import DiffOptions
-from roadseg.system.files import whole
+from roadseg.system.files import require_suffix, whole
 from roadseg.system.progress import counted
 from roadseg.system.text import Summary, count
 from roadseg.system.units import road_unit, roads
@@ -101,8 +100,7 @@ def run(
         ConfigError: `output` has another suffix than .gpkg.
         OutputError: the file cannot be written.
     """
-    if output is not None and output.suffix.lower() != ".gpkg":
-        raise ConfigError(f"--output {output}: use a file name that ends in .gpkg")
+    require_suffix(output, ".gpkg", option="--output")
     paths = counted((reference, predicted), "read", total=2, unit="sides")
     labels, prediction = [read_one_place(path) for path in paths]
     (theirs, ours), missing = find_missing(prediction, labels, limits)

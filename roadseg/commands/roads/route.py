@@ -30,6 +30,7 @@ from roadseg.roads.graph.shortest_paths import Weight
 from roadseg.roads.labels.roads import extent_degrees
 from roadseg.roads.labels.traffic import assumed_speeds
 from roadseg.roads.options import RouteOptions
+from roadseg.system.files import require_suffix
 from roadseg.system.text import Summary, count, first, table
 from roadseg.system.units import (
     distance_text,
@@ -144,7 +145,7 @@ def run(
         RoadsegError: there is no route.
         OutputError: the file cannot be written.
     """
-    _check_output(output)
+    require_suffix(output, *_WRITERS, option="--output")
     way, summary = find_route(_read(path), start, goal, options, name=str(path))
     if output is None:
         return summary
@@ -189,11 +190,6 @@ def find_route(
         output=None,
     )
     return way, summary
-
-
-def _check_output(output: Path | None) -> None:
-    if output is not None and output.suffix.lower() not in _WRITERS:
-        raise ConfigError(f"--output {output}: use a file name that ends in .geojson or .gpkg")
 
 
 def _read(path: Path) -> RoadGraph:

@@ -27,7 +27,8 @@ from roadseg.dataset.scene_parts import extent_on
 from roadseg.dataset.scenes import measured_ground
 from roadseg.errors import DataError
 from roadseg.raster.extents import Extent
-from roadseg.raster.images import read_preview, scene_facts
+from roadseg.raster.images import scene_facts
+from roadseg.raster.pixels import read_preview
 from roadseg.raster.scaling import read_scaling
 from roadseg.raster.windows import Window
 from roadseg.report.card_files import add_evaluation

@@ -274,8 +274,8 @@ def trace_scene(
     Its blocks are the work of the executor.
     """
     pixels, name = scene.open(config), scene.name
-    found = scene.graph or find_roads(config, scene, executor=executor)
-    graph = rate_edges(found, pixels, config.graph)
+    roads = scene.graph or find_roads(config, scene, executor=executor)
+    graph = rate_edges(roads, pixels, config.graph)
     scene_of_edge = np.zeros(len(graph.lines), dtype=np.int64)
     graph = with_origin(graph, [name], [pixels.model], scene_of_edge)
     graph = with_images(graph, [pixels], scene_of_edge, config.graph)
@@ -289,7 +289,7 @@ def trace_scene(
         parts=len(metres),
         largest_m=float(metres.max(initial=0)),
         length_m=float(graph.length_m.sum()),
-        found_m=float(found.length_m.sum()),
+        found_m=float(roads.length_m.sum()),
     )
 
 
@@ -328,20 +328,20 @@ def _calibrated(
         elif config.compute.on_error == "stop":
             raise outcome.error
     in_turn = {scene.name: graphs[scene.name] for scene in held_out if scene.name in graphs}
-    found = calibrate_run(config, workspace, listed, chips_of, in_turn)
+    calibration = calibrate_run(config, workspace, listed, chips_of, in_turn)
     return [
         replace(
             scene,
-            edge_model=found.of_set(scene.set) if found else None,
+            edge_model=calibration.of_set(scene.set) if calibration else None,
             graph=graphs.get(scene.name),
         )
         for scene in scenes
-    ], found
+    ], calibration
 
 
 def _warn_of_precision(summary: GraphSummary) -> None:
     """Log what is wrong with the precision that was asked for."""
-    precision, found = summary.precision, summary.calibration
+    precision, calibration = summary.precision, summary.calibration
     if precision is None:
         return
     if summary.emptied:
@@ -350,7 +350,7 @@ def _warn_of_precision(summary: GraphSummary) -> None:
             "use a lower value",
             *(precision, summary.emptied, count(len(summary.scenes), "scene")),
         )
-    kept = found.kept.get(f"{precision:g}") if found else None
+    kept = calibration.kept.get(f"{precision:g}") if calibration else None
     if kept and kept.precision is not None and kept.precision < precision - _MISSED:
         _log.warning(
             "graph.precision %g is not met: %.0f %% of the length kept on held-out chips is real",

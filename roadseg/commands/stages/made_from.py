@@ -26,7 +26,15 @@ from roadseg.system.stage_records import (
     read_stage_key,
     read_summary,
 )
-from roadseg.system.workspace import NETWORK, SUBMISSION, Fold, FoldOrEach, Workspace, require
+from roadseg.system.workspace import (
+    NETWORK,
+    STAGES,
+    SUBMISSION,
+    Fold,
+    FoldOrEach,
+    Workspace,
+    require,
+)
 
 if TYPE_CHECKING:
     from roadseg.raster.extents import ScenePart
@@ -35,7 +43,6 @@ if TYPE_CHECKING:
 _READ_BY = ("bands", "crs", "gsd_m", "nodata")
 # First weights of an encoder that are what they are called, wherever they come from.
 _WORDS = (None, "auto", "imagenet")
-_BEFORE_REPORT = ("prepare", "split", "train", "predict", "graph", "evaluate")
 # Settings that change no figure of the report. Some are paths: the contents of their files count.
 _NOT_SHOWN: dict[str, Any] = {
     "run": True,
@@ -394,7 +401,7 @@ def scene_names(workspace: Workspace) -> list[str]:
 
 def _shown(workspace: Workspace, names: Iterable[str]) -> list[Path]:
     """Return the files of the run that the page shows and that are there."""
-    records = [workspace.record(stage) for stage in _BEFORE_REPORT]
+    records = [workspace.record(stage) for stage in STAGES[:-1]]  # Not its own.
     tables = [workspace.evaluation, workspace.chips, workspace.scaling, workspace.graph(NETWORK)]
     scenes = [place(name) for name in names for place in (workspace.graph, workspace.probability)]
     folds = [

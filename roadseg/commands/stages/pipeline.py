@@ -12,11 +12,10 @@ from roadseg.config import Config
 from roadseg.system.dry_runs import Plan, Plans, up_to_date
 from roadseg.system.stage_records import Reason
 from roadseg.system.text import Summary
-from roadseg.system.workspace import FoldOrEach, Workspace
+from roadseg.system.workspace import STAGES, FoldOrEach, Workspace
 
 Say = Callable[[str, object], None]
 
-STAGES = ("prepare", "split", "train", "predict", "graph", "evaluate", "report")
 _OF_A_FOLD = ("train", "predict")  # Stages that take the number of the held-out fold.
 _IN_SUMMARY = ("evaluate", "report")  # The summary of a run has theirs; they are not said before.
 

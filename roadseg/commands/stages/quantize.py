@@ -45,7 +45,8 @@ from roadseg.learn.network.checkpoints import (
 )
 from roadseg.learn.options import QuantizeOptions
 from roadseg.learn.training.samples import Chip
-from roadseg.raster.images import read_window, scene_facts
+from roadseg.raster.images import scene_facts
+from roadseg.raster.pixels import read_window
 from roadseg.raster.windows import CERTAIN, Window, fitting_batch, mirrored
 from roadseg.roads.graph.clipping import clip_graph
 from roadseg.roads.graph.road_graph import RoadGraph

@@ -31,9 +31,8 @@ from roadseg.system.progress import counted
 from roadseg.system.records import versions
 from roadseg.system.stage_records import StageRecord
 from roadseg.system.text import Summary, count
-from roadseg.system.workspace import Workspace
+from roadseg.system.workspace import STAGES, Workspace
 
-_STAGES = ("prepare", "split", "train", "predict", "graph", "evaluate")
 # Precisions with which lines are drawn, from fine to coarse.
 _PRECISIONS = (Precision(0.001, 0.0), Precision(0.1, 0.5), Precision(0.1, 2.0))
 _ROADS_SHARE = 0.6  # Share of the page; lines that take more are drawn coarser.
@@ -157,7 +156,7 @@ def _map_that_fits(config: Config, shown: Shown, most: int) -> dict[str, Any]:
 
 def _facts(config: Config, workspace: Workspace, shown: Shown) -> dict[str, Any]:
     """Return what records, tables and the config say of the run."""
-    records = read_records(workspace.record(stage) for stage in _STAGES)
+    records = read_records(workspace.record(stage) for stage in STAGES[:-1])
     training = [
         curves for folder in checkpoint_folders(workspace) if (curves := read_training(folder))
     ]
@@ -173,7 +172,7 @@ def _facts(config: Config, workspace: Workspace, shown: Shown) -> dict[str, Any]
         "graph_folder": root.name if workspace.is_flat else f"{root.name}/{workspace.graphs.name}",
         "made": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
         "versions": versions(),
-        "seconds": {name: seconds[name] for name in _STAGES if name in seconds},
+        "seconds": {name: seconds[name] for name in STAGES[:-1] if name in seconds},
         "summaries": {name: record.summary for name, record in records.items()},
         "credits": credit_lines(config, shown, records.get("prepare")),
         "km2": sum(area.km2 for area in shown.areas),

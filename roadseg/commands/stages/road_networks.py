@@ -7,11 +7,9 @@ from functools import partial
 
 import numpy as np
 import shapely
-from pyproj import CRS
 
 from roadseg.arrays import Ints
 from roadseg.commands.fusion.edge_images import with_images
-from roadseg.raster.grid import Grid, reproject
 from roadseg.raster.tiling import group_tiles
 from roadseg.raster.windows import Window
 from roadseg.roads.graph.joining import in_crs, join_scenes, touching
@@ -70,7 +68,7 @@ def trace_network(
         return None
     names, tiles = list(placed), list(placed.values())
     crs = tiles[0].grid.metric_crs
-    areas = np.array([_outline(tile.grid, crs) for tile in tiles], dtype=object)
+    areas = np.array([tile.grid.footprint_in(crs) for tile in tiles], dtype=object)
     pairs = touching(areas, within_m=options.join_m)
     joined = set(pairs.ravel().tolist())
     # Scenes that touch none are left out; each of the others is traced alone or with its group.
@@ -116,11 +114,6 @@ def with_origin(
     """
     origin = {"source": np.array(names)[scene], "model": np.array(models)[scene]}
     return replace(graph, attributes={**graph.attributes, **origin})
-
-
-def _outline(grid: Grid, crs: CRS) -> shapely.Polygon:
-    outline: shapely.Polygon = reproject(np.array([grid.footprint]), grid.crs, crs)[0]
-    return outline
 
 
 def _groups(tiles: Sequence[ProbabilityFile], pairs: Ints) -> list[list[int]]:

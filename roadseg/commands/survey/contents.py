@@ -12,8 +12,9 @@ from roadseg.dataset.nodata_collars import collar_share
 from roadseg.dataset.scene_parts import parts_of_scenes
 from roadseg.errors import DataError
 from roadseg.raster.grid import crs_setting
-from roadseg.raster.images import RasterFacts, read_window, scene_facts
+from roadseg.raster.images import RasterFacts, scene_facts
 from roadseg.raster.options import ImageryOptions
+from roadseg.raster.pixels import read_window
 from roadseg.raster.sampling import spread
 from roadseg.raster.sources import find_labels, image_paths, name_images
 from roadseg.raster.windows import Window

@@ -144,7 +144,7 @@ def shared_reading(readings: Mapping[str, Reading]) -> Reading:
             if all(each.get(key, missing) == value for each in of_others)
         }
 
-    def told(texts: Mapping[str, str]) -> str:
+    def in_words(texts: Mapping[str, str]) -> str:
         if len(set(texts.values())) == 1:
             return next(iter(texts.values()))
         return "; ".join(f"{name}: {text}" for name, text in texts.items())
@@ -152,8 +152,8 @@ def shared_reading(readings: Mapping[str, Reading]) -> Reading:
     return Reading(
         alike(first.imagery, [each.imagery for each in others]),
         alike(first.labels, [each.labels for each in others]),
-        told({name: each.nodata for name, each in readings.items()}),
-        told({name: each.widths for name, each in readings.items()}),
+        in_words({name: each.nodata for name, each in readings.items()}),
+        in_words({name: each.widths for name, each in readings.items()}),
     )
 
 

@@ -89,7 +89,7 @@ def run(folder: Path, output: Path, *, area: str | None = None) -> JoinSummary:
         graph = read_tile(folder, tile)
         if len(graph.lines):
             graphs[tile] = graph
-    joined = join_tiles(graphs, crs=_middle_crs(tiles), within_m=_join_m())
+    joined = join_tiles(graphs, crs=_middle_crs(tiles), within_m=GraphOptions().join_m)
     graph = joined.graph
     try:
         FORMATS[name].writer()(output, graph)
@@ -107,10 +107,6 @@ def run(folder: Path, output: Path, *, area: str | None = None) -> JoinSummary:
         loose=joined.loose,
         output=str(output),
     )
-
-
-def _join_m() -> float:
-    return GraphOptions().join_m
 
 
 def _middle_crs(tiles: list[Tile]) -> CRS:

@@ -13,10 +13,11 @@ from roadseg.roads.formats.layers import gdal_errors
 from roadseg.roads.labels.areas import read_area
 from roadseg.roads.tiles.tile_files import is_done
 from roadseg.roads.tiles.tiling import NORTHMOST, SOUTHMOST, Tile, tiles_on
-from roadseg.system.files import whole
+from roadseg.system.files import require_suffix, whole
 from roadseg.system.text import Summary, count
 from roadseg.system.units import area_text
 
+_DRIVERS = {".gpkg": "GPKG", ".geojson": "GeoJSON"}
 _M2 = 1_000_000
 _SHOWN = 20  # Ids that are printed; a layer or --json has all.
 
@@ -62,8 +63,7 @@ def run(area: str, *, km: int, folder: Path | None = None, output: Path | None =
         DataError: the file cannot be read.
         OutputError: the layer cannot be written.
     """
-    if output is not None and output.suffix.lower() not in (".gpkg", ".geojson"):
-        raise ConfigError(f"{output}: use a file name that ends in .gpkg or .geojson")
+    require_suffix(output, *_DRIVERS)
     tiles = tiles_on(read_area(area).degrees, km=km)
     if not tiles:
         raise ConfigError(
@@ -90,6 +90,7 @@ def _write(path: Path, tiles: list[Tile], done: list[Tile] | None) -> None:
         columns["done"] = np.isin([tile.id for tile in tiles], [t.id for t in done]).astype(int)
     outlines = [tile.degrees for tile in tiles]
     layer = gpd.GeoDataFrame(columns, geometry=outlines, crs=DEGREES)
-    driver = {".gpkg": "GPKG", ".geojson": "GeoJSON"}[path.suffix.lower()]
     with whole(path) as partial, gdal_errors(partial):
-        layer.to_file(partial, layer="tiles", driver=driver, engine="pyogrio")
+        layer.to_file(
+            partial, layer="tiles", driver=_DRIVERS[path.suffix.lower()], engine="pyogrio"
+        )

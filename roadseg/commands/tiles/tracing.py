@@ -44,7 +44,6 @@ from roadseg.system.progress import counted
 from roadseg.system.text import Summary, count, first
 from roadseg.system.units import road_text
 
-KM = 10  # Kilometres; side of a tile unless another is given.
 _RULE = 1  # To be raised when the same pixels give other tiles.
 _DEG_M = 111_000.0  # Metres of a degree of latitude, about.
 _STEPS = 16  # Parts of each side of an outline that bends in degrees.
@@ -92,6 +91,26 @@ class TilesSummary(Summary):
 
 
 @dataclass(frozen=True)
+class TileChoice:
+    """A choice of tiles, of those that rasters show.
+
+    Attributes:
+        area: only tiles that this area touches; None for all.
+        tiles: only tiles of these ids; empty for all.
+        km: side of the tiles, unless `tiles` says it.
+        shard: number of a part, from 1, and number of parts, of which each has every N-th tile.
+    """
+
+    area: str | None = None
+    tiles: Sequence[str] = ()
+    km: int = 10
+    shard: tuple[int, int] | None = None
+
+
+_ALL = TileChoice()
+
+
+@dataclass(frozen=True)
 class TileToTrace:
     """A tile whose roads are wanted.
 
@@ -113,10 +132,7 @@ def run(
     images: Iterable[str],
     *,
     output: Path,
-    area: str | None = None,
-    tiles: Sequence[str] = (),
-    km: int = KM,
-    shard: tuple[int, int] | None = None,
+    choice: TileChoice = _ALL,
     force: bool = False,
 ) -> TilesSummary:
     """Trace the tiles that rasters show, and write each with its STAC item.
@@ -128,10 +144,7 @@ def run(
         config: its section `graph` says how roads are traced.
         images: masks or probability rasters, as `find_images` takes them.
         output: folder of the tiles.
-        area: only tiles that this area touches; None for all.
-        tiles: only tiles of these ids; empty for all.
-        km: side of the tiles, unless `tiles` says it.
-        shard: number of a part, from 1, and number of parts, of which each has every N-th tile.
+        choice: which tiles.
         force: also those that are up to date.
 
     Raises:
@@ -139,7 +152,7 @@ def run(
         DataError: a raster cannot be read or has no georeference, or all tiles failed.
         OutputError: a file cannot be written.
     """
-    jobs = _jobs(config, images, output, area=area, names=tiles, km=km, shard=shard)
+    jobs = _jobs(config, images, output, choice)
     wanted = [job for job in jobs if force or not is_done(output, job.tile, job.facts.key)]
     formats = _formats(config)
     made: list[dict[str, Any]] = []
@@ -173,14 +186,11 @@ def plan(
     images: Iterable[str],
     *,
     output: Path,
-    area: str | None = None,
-    tiles: Sequence[str] = (),
-    km: int = KM,
-    shard: tuple[int, int] | None = None,
+    choice: TileChoice = _ALL,
     force: bool = False,
 ) -> Plan:
     """Return what `run` would do."""
-    jobs = _jobs(config, images, output, area=area, names=tiles, km=km, shard=shard)
+    jobs = _jobs(config, images, output, choice)
     wanted = [job for job in jobs if force or not is_done(output, job.tile, job.facts.key)]
     rasters = {raster.path for job in wanted for raster in job.rasters}
     why = f"{len(wanted)} of {count(len(jobs), 'tile')} are missing or not up to date"
@@ -220,22 +230,15 @@ def _formats(config: Config) -> list[str]:
 
 
 def _jobs(
-    config: Config,
-    images: Iterable[str],
-    output: Path,
-    *,
-    area: str | None,
-    names: Sequence[str],
-    km: int,
-    shard: tuple[int, int] | None,
+    config: Config, images: Iterable[str], output: Path, choice: TileChoice
 ) -> list[TileToTrace]:
     """Find the tiles to trace, each with the rasters that show it or its halo."""
-    chosen = [parse_tile(name) for name in dict.fromkeys(names)]
+    chosen = [parse_tile(name) for name in dict.fromkeys(choice.tiles)]
     if len(sides := {tile.km for tile in chosen}) > 1:
-        raise ConfigError(f"{first(names)}: expected tiles that are equally large")
-    km = sides.pop() if sides else km
+        raise ConfigError(f"{first(choice.tiles)}: expected tiles that are equally large")
+    km = sides.pop() if sides else choice.km
     check_side(output, km)
-    ground = None if area is None else read_area(area).degrees
+    ground = None if choice.area is None else read_area(choice.area).degrees
     paths = find_images(images)
     crs, gsd_m = crs_setting(config.imagery.crs, "imagery.crs"), config.imagery.gsd_m
     rasters = {name: open_probability(paths[name], crs=crs, gsd_m=gsd_m) for name in sorted(paths)}
@@ -245,7 +248,7 @@ def _jobs(
                 f"{raster.path}: has no georeference, expected one, as tiles are places on earth"
             )
     tiles = _tiles_shown(rasters, ground, chosen, km)
-    number, parts = shard or (1, 1)
+    number, parts = choice.shard or (1, 1)
     return _with_facts(config, tiles[number - 1 :: parts], rasters)
 
 
@@ -345,10 +348,7 @@ def _with_sources(graph: RoadGraph, job: TileToTrace) -> RoadGraph:
     """Return the graph with the raster that each edge was seen in, and what predicted that."""
     if len(graph.lines) == 0:
         return graph
-    outlines = [
-        reproject(np.array([raster.grid.footprint]), raster.grid.crs, job.tile.crs)[0]
-        for raster in job.rasters
-    ]
+    outlines = [raster.grid.footprint_in(job.tile.crs) for raster in job.rasters]
     middles = shapely.line_interpolate_point(graph.lines, 0.5, normalized=True)
     edge, raster = shapely.STRtree(outlines).query_nearest(middles)
     nearest = np.full(len(graph.lines), len(outlines))

@@ -16,6 +16,7 @@ from roadseg.report.facts import read_training
 from roadseg.report.page import write_page
 from roadseg.report.pictures import sheet_uri
 from roadseg.report.run_facts import RunFacts, read_run
+from roadseg.system.files import require_suffix
 from roadseg.system.text import Summary, table, time_text
 from roadseg.system.workspace import Workspace
 
@@ -54,19 +55,13 @@ def run(folders: Sequence[Path], *, output: Path | None) -> CompareSummary:
         raise ConfigError(
             f"{', '.join(map(str, folders))}: expected two or more different run folders"
         )
+    require_suffix(output, ".html", ".htm", option="--output")
     runs = [read_run(folder) for folder in folders]
     compared = compare_runs(runs)
     if output is not None:
-        _refuse_taken(output)
         curves = [read_training(Workspace(run.folder).checkpoint(run.fold)) for run in runs]
         write_page(output, build_comparison_page(compared, curves, _pictures(runs, compared)))
     return CompareSummary(compared, None if output is None else str(output))
-
-
-def _refuse_taken(output: Path) -> None:
-    """Refuse to write over a file that is no page."""
-    if output.suffix.lower() not in (".html", ".htm"):
-        raise ConfigError(f"--output {output}: use a file name that ends in .html")
 
 
 def _pictures(runs: Sequence[RunFacts], compared: Comparison) -> dict[str, list[str | None]]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from roadseg.errors import ConfigError
-from roadseg.learn.inference.engine_store import EngineFacts, engine_folder
+from roadseg.learn.inference.engine_store import engine_folder
 from roadseg.learn.inference.exports import (
     FACTS,
     FILES,
@@ -114,10 +114,6 @@ def run_engine(
         window_px=window_px,
         batch_size=batch_size,
     )
-    return _engine_summary(checkpoint, folder, facts)
-
-
-def _engine_summary(checkpoint: Path, folder: Path, facts: EngineFacts) -> ExportSummary:
     return ExportSummary(
         checkpoint=str(checkpoint),
         folder=str(folder),

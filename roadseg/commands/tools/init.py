@@ -63,8 +63,8 @@ def run(
         rows = planned.rows
         reasons |= {f"train.{key}": why for key, why in planned.reasons.items()}
     chosen = _without_defaults(values, Config().model_dump(mode="json"))
-    told = {key: why for key, why in reasons.items() if _has(chosen, key)}
-    notes = {SCHEMA: f"./{SCHEMA_NAME}", **({WHY: told} if told else {})}
+    kept = {key: why for key, why in reasons.items() if _has(chosen, key)}
+    notes = {SCHEMA: f"./{SCHEMA_NAME}", **({WHY: kept} if kept else {})}
     write_json(folder / SCHEMA_NAME, config_schema())
     write_json(output, notes | {"run": values["run"], **chosen})
     start = values["train"].get("encoder_weights", settings.train.encoder_weights)

@@ -20,8 +20,10 @@ from roadseg.dataset.held_out import held_out_chips, read_predicted
 from roadseg.dataset.reference_graphs import reference_graph
 from roadseg.errors import ConfigError, DataError
 from roadseg.raster.grid import Grid
-from roadseg.raster.images import RasterFacts, read_facts, read_preview, scene_facts
+from roadseg.raster.images import RasterFacts, read_facts, scene_facts
+from roadseg.raster.pixels import read_preview
 from roadseg.raster.scaling import Scaling, fit_scaling, read_scaling
+from roadseg.report.plots.colours import rgb
 from roadseg.report.plots.figures import SUFFIXES, Paper
 from roadseg.report.plots.maps import (
     Errors,
@@ -48,7 +50,6 @@ logger = logging.getLogger(__name__)
 Kind = Literal["scene", "graph", "errors", "speeds"]
 KINDS: tuple[Kind, ...] = ("scene", "graph", "errors", "speeds")
 
-_RGB = 3
 _MARGIN = 0.03  # Share of the longer side; a map without an image shows it around the roads.
 # The files that each kind of figure needs.
 _NEEDS: dict[Kind, tuple[str, ...]] = {
@@ -276,8 +277,7 @@ def _image(facts: RasterFacts, paper: Paper, scaling: Scaling | None) -> Bytes:
     pixels, is_valid = read_preview(facts, side=paper.pixels)
     if scaling is None:
         scaling = fit_scaling([pixels[:, is_valid]])
-    scaled = scaling.apply(pixels)
-    shown = scaled[:_RGB] if len(scaled) >= _RGB else scaled[[0, 0, 0]]
+    shown = rgb(scaling.apply(pixels))
     return np.moveaxis(np.where(is_valid, shown, np.uint8(255)), 0, -1)
 
 

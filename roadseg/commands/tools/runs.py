@@ -52,8 +52,10 @@ class RunList(Summary):
         """Return a line for each run."""
         if not self.runs:
             return f"no runs in {self.folder}"
-        told = [f"{each.run}: {each.problem}" for each in self.runs if each.problem]
-        return "\n".join([table([_TITLES, *map(_row, self.runs)], right=(2, 5, 6, 7, 8)), *told])
+        problems = [f"{each.run}: {each.problem}" for each in self.runs if each.problem]
+        return "\n".join(
+            [table([_TITLES, *map(_row, self.runs)], right=(2, 5, 6, 7, 8)), *problems]
+        )
 
 
 def _row(line: RunLine) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import cast
 
 from roadseg.commands.stages.made_from import is_known, reason_to_run, record_path
-from roadseg.commands.stages.pipeline import STAGES, is_renewed
+from roadseg.commands.stages.pipeline import is_renewed
 from roadseg.config import Config
 from roadseg.errors import RoadsegError
 from roadseg.report.run_facts import (
@@ -20,7 +20,7 @@ from roadseg.report.run_facts import (
 from roadseg.system.locks import holders
 from roadseg.system.stage_records import Reason, Record
 from roadseg.system.text import Summary, one_line, size_text, table, time_text
-from roadseg.system.workspace import Fold, FoldOrEach, Workspace
+from roadseg.system.workspace import STAGES, Fold, FoldOrEach, Workspace
 
 DONE, NOT_RUN, CHANGED = "done", "not run", "changed"
 

@@ -7,8 +7,9 @@ from typing import Any, Literal
 
 from roadseg.errors import CheckpointError, ConfigError, DataError
 from roadseg.raster.grid import crs_setting
-from roadseg.raster.images import RasterFacts, open_raster, read_facts, sample_pixels
+from roadseg.raster.images import RasterFacts, open_raster, read_facts
 from roadseg.raster.options import ImageryOptions
+from roadseg.raster.pixels import sample_pixels
 from roadseg.raster.scaling import Scaling, stretch_to
 from roadseg.system.text import one_line
 

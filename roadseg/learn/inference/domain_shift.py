@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roadseg.errors import DataError
-from roadseg.raster.images import RasterFacts, sample_pixels
+from roadseg.raster.images import RasterFacts
+from roadseg.raster.pixels import sample_pixels
 from roadseg.raster.scaling import Scaling
 from roadseg.system.text import first
 

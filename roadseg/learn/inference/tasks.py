@@ -28,8 +28,8 @@ from roadseg.learn.network.checkpoints import (
 from roadseg.learn.options import ComputeOptions, PredictOptions
 from roadseg.raster.images import RasterFacts
 from roadseg.raster.options import ImageryOptions
+from roadseg.raster.pixels import SceneReader
 from roadseg.raster.scaling import Scaling
-from roadseg.raster.scene_reader import SceneReader
 from roadseg.raster.strips import Strips
 from roadseg.raster.windows import Rows, Window, fitting_batch, mirrored
 from roadseg.roads.logistic import LogisticModel, mean_model

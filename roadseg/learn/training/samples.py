@@ -19,7 +19,8 @@ from roadseg.learn.hardware.distributed import Parallel
 from roadseg.learn.hardware.interrupts import ignore
 from roadseg.learn.options import KINDS, Kind, TrainOptions
 from roadseg.learn.training.augment import Augmenter, use_one_thread
-from roadseg.raster.images import RasterFacts, read_window
+from roadseg.raster.images import RasterFacts
+from roadseg.raster.pixels import read_window
 from roadseg.raster.sampling import spread
 from roadseg.raster.scaling import Scaling
 from roadseg.raster.windows import Window, cover

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import shapely
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.cm import ScalarMappable
 from matplotlib.collections import LineCollection
 from matplotlib.colors import BoundaryNorm, ListedColormap
@@ -13,16 +12,15 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from roadseg.raster.grid import Grid
+from roadseg.report.plots.colours import rgb
+from roadseg.report.plots.figures import save_figure, screen_figure
 from roadseg.roads.colours import bin_colours
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.masks.probabilities import Probability
 from roadseg.roads.speeds import DEFAULT_BINS, KPH_PER_MPH, SpeedBins
-from roadseg.system.files import whole
 from roadseg.system.units import road_text, speed_unit
 
 _SIDE_PX = 1000  # Pixels; side of a panel.
-_DPI = 100
-_RGB = 3
 
 
 def draw_comparison(
@@ -46,10 +44,9 @@ def draw_comparison(
         predicted: roads of the prediction, in the same way.
     """
     grid, bins = probability.grid, probability.speed_bins or DEFAULT_BINS
-    figure = Figure(figsize=(3.17 * _SIDE_PX / _DPI, 1.06 * _SIDE_PX / _DPI), dpi=_DPI)
-    FigureCanvasAgg(figure)
+    figure = screen_figure(3.17 * _SIDE_PX, 1.06 * _SIDE_PX)
     left, middle, right = figure.subplots(1, 3)
-    shown = np.moveaxis(image[:_RGB] if len(image) >= _RGB else image[[0, 0, 0]], 0, -1)
+    shown = np.moveaxis(rgb(image), 0, -1)
     extent = (0, grid.width, grid.height, 0)
     for axis, graph, name in ((left, reference, "labels"), (right, predicted, "found")):
         axis.imshow(shown, extent=extent)
@@ -63,8 +60,7 @@ def draw_comparison(
         axis.set_axis_off()
     _add_key(figure, bins)
     figure.subplots_adjust(left=0.003, right=0.955, top=0.945, bottom=0.005, wspace=0.01)
-    with whole(path) as partial:
-        figure.savefig(partial)
+    save_figure(figure, path)
 
 
 def _speed_colours(bins: SpeedBins) -> tuple[ListedColormap, BoundaryNorm]:

@@ -4,14 +4,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from roadseg.report.plots.colours import BLUE, GREEN, GREY, ORANGE, PURPLE
-from roadseg.system.files import whole
+from roadseg.report.plots.figures import save_figure, screen_figure
 
-_DPI = 100
 _SIZE_PX = (1000, 900)
 
 
@@ -29,8 +26,7 @@ def write_curves(path: Path, history: Sequence[Mapping[str, float]], *, best_epo
     Raises:
         OutputError: if the file cannot be written.
     """
-    figure = Figure(figsize=(_SIZE_PX[0] / _DPI, _SIZE_PX[1] / _DPI), dpi=_DPI)
-    FigureCanvasAgg(figure)
+    figure = screen_figure(*_SIZE_PX)
     losses, scores = figure.subplots(2, 1, sharex=True)
     _add_lines(
         losses, history, {"train_loss": (BLUE, "training"), "val_loss": (ORANGE, "validation")}
@@ -49,8 +45,7 @@ def write_curves(path: Path, history: Sequence[Mapping[str, float]], *, best_epo
         axis.axvline(best_epoch, color=GREY, linestyle=":", zorder=0)
         axis.grid(visible=True, alpha=0.3)
     figure.subplots_adjust(left=0.09, right=0.92, top=0.95, bottom=0.07, hspace=0.1)
-    with whole(path) as partial:
-        figure.savefig(partial)
+    save_figure(figure, path)
 
 
 def _title(best: Mapping[str, float], epochs: int) -> str:

@@ -1,4 +1,4 @@
-"""Figures for print: their size, and how they are written."""
+"""Figures for print and for the screen: their size, and how they are written."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +14,7 @@ TALLEST = 1.25  # Height of a figure at most, in widths of the paper.
 TEXT_PT, SMALL_PT = 8, 7
 INK, PAPER = "#1A1A1A", "white"
 
+_SCREEN_DPI = 100
 _SETTINGS: Any = {"pdf.fonttype": 42, "svg.fonttype": "none", "svg.hashsalt": "roadseg"}
 _UNDATED: dict[str, dict[str, None]] = {
     ".png": {},
@@ -46,6 +47,12 @@ def new_figure(paper: Paper, height_in: float) -> Figure:
     figure = Figure(figsize=(paper.width_in, height_in), dpi=paper.dpi)
     FigureCanvasAgg(figure)
     return figure
+
+
+def screen_figure(width_px: float, height_px: float) -> Figure:
+    """Return an empty figure of a number of pixels."""
+    paper = Paper(width_px / _SCREEN_DPI, _SCREEN_DPI)
+    return new_figure(paper, height_px / _SCREEN_DPI)
 
 
 def save_figure(figure: Figure, path: Path) -> None:

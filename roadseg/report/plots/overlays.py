@@ -8,12 +8,12 @@ from scipy import ndimage
 
 from roadseg.arrays import Bytes
 from roadseg.raster.windows import Window
+from roadseg.report.plots.colours import rgb
 from roadseg.report.plots.map_marks import bar_text, scale_bar_m
 from roadseg.report.plots.typeface import font
 from roadseg.roads.colours import Rgb
 from roadseg.roads.masks.burning import IGNORE, road_pixels
 
-_BANDS = 3
 _SOFT = 2  # Outlines are drawn this many times larger, then reduced, for smooth lines.
 _STRENGTH = 0.5  # Opacity of the colour of a road over the image.
 _HATCH_PX = 8
@@ -40,7 +40,7 @@ def draw_labels(
         colours: of the speed bins.
         frame: part to draw a frame around.
     """
-    shown = _rgb(image)
+    shown = _pixels(image)
     palette = np.zeros((IGNORE + 1, 3), dtype=np.float32)
     palette[1 : len(colours) + 1] = colours
     road = road_pixels(mask)
@@ -77,7 +77,7 @@ def draw_outlines(
         moves_m: colours of outlines, and how far right and down their roads are moved.
     """
     row, col, height, width = window
-    part = _rgb(image[:, row : row + height, col : col + width])
+    part = _pixels(image[:, row : row + height, col : col + width])
     size = _size((height, width), pixel_m, side_px * _SOFT)
     picture = Image.fromarray(part).resize(size, Image.Resampling.BICUBIC)
     road = road_pixels(mask).astype(np.uint8) * np.uint8(255)
@@ -101,9 +101,8 @@ def hatch(size: tuple[int, int]) -> Image.Image:
     return Image.fromarray(np.where(lines[..., np.newaxis], _PALE, _DARK).astype(np.uint8))
 
 
-def _rgb(image: Bytes) -> Bytes:
-    bands = image[:_BANDS] if len(image) >= _BANDS else image[[0, 0, 0]]
-    return np.moveaxis(bands, 0, -1).copy(order="C")
+def _pixels(image: Bytes) -> Bytes:
+    return np.moveaxis(rgb(image), 0, -1).copy(order="C")
 
 
 def _size(shape: tuple[int, ...], pixel_m: tuple[float, float], side_px: int) -> tuple[int, int]:

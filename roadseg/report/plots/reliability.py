@@ -4,14 +4,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
-
 from roadseg.report.plots.colours import BLUE, GREEN, GREY, ORANGE, PURPLE
+from roadseg.report.plots.figures import save_figure, screen_figure
 from roadseg.roads.metrics.reliability import BINS, Reliability
-from roadseg.system.files import whole
 
-_DPI = 100
 _SIZE_PX = (700, 850)
 _COLOURS = (BLUE, ORANGE, GREEN, PURPLE)
 _MOST_SETS = len(_COLOURS) - 1  # Sets with a line of their own.
@@ -28,8 +24,7 @@ def write_reliability(path: Path, measured: Mapping[str, Reliability]) -> None:
     Raises:
         OutputError: if the file cannot be written.
     """
-    figure = Figure(figsize=(_SIZE_PX[0] / _DPI, _SIZE_PX[1] / _DPI), dpi=_DPI)
-    FigureCanvasAgg(figure)
+    figure = screen_figure(*_SIZE_PX)
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
     sets = [name for name in measured if name] if len(measured) <= _MOST_SETS + 1 else []
     upper.plot([0, 1], [0, 1], color=GREY, linestyle=":", label="perfect")
@@ -45,8 +40,7 @@ def write_reliability(path: Path, measured: Mapping[str, Reliability]) -> None:
     for axis in (upper, lower):
         axis.grid(visible=True, alpha=0.3)
     figure.subplots_adjust(left=0.12, right=0.96, top=0.95, bottom=0.07, hspace=0.08)
-    with whole(path) as partial:
-        figure.savefig(partial)
+    save_figure(figure, path)
 
 
 def _add_line(axis: Any, measured: Reliability, colour: str, name: str) -> None:  # noqa: ANN401

@@ -4,14 +4,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
-
 from roadseg.report.plots.colours import BLUE, GREY, ORANGE
+from roadseg.report.plots.figures import save_figure, screen_figure
 from roadseg.roads.tracing.tuning import Parameter
-from roadseg.system.files import whole
 
-_DPI = 100
 _SIZE_PX = (1300, 800)
 _COLUMNS = 3
 
@@ -40,8 +36,7 @@ def write_tuning_plot(
         OutputError: if the file cannot be written.
     """
     best = max(range(len(tried)), key=scores.__getitem__)
-    figure = Figure(figsize=(_SIZE_PX[0] / _DPI, _SIZE_PX[1] / _DPI), dpi=_DPI)
-    FigureCanvasAgg(figure)
+    figure = screen_figure(*_SIZE_PX)
     rows = -(-len(parameters) // _COLUMNS)
     panels = figure.subplots(rows, _COLUMNS, sharey=True, squeeze=False)
     for panel, parameter in zip(panels.flat, parameters, strict=False):
@@ -54,8 +49,7 @@ def write_tuning_plot(
     figure.suptitle(f"{len(tried)} trials: {goal} {scores[0]:.3f} -> {scores[best]:.3f}{verdict}")
     figure.legend(*panels[0, 0].get_legend_handles_labels(), loc="lower center", ncols=3)
     figure.subplots_adjust(left=0.06, right=0.98, top=0.93, bottom=0.14, hspace=0.3, wspace=0.06)
-    with whole(path) as partial:
-        figure.savefig(partial)
+    save_figure(figure, path)
 
 
 def _add_trials(

@@ -321,7 +321,8 @@ def _fits(graph: RoadGraph) -> bool:
 
 
 def _trace(source: RoadSource, pixels: PixelPlacement, trace: Trace) -> DrawnRoads:
-    from roadseg.raster.images import open_raster, valid_pixels  # noqa: PLC0415 - rasterio is slow
+    from roadseg.raster.images import open_raster  # noqa: PLC0415 - rasterio is slow
+    from roadseg.raster.pixels import valid_pixels  # noqa: PLC0415 - rasterio is slow
     from roadseg.roads.masks.probabilities import read_probability  # noqa: PLC0415 - to import
 
     raster = read_probability(source.path, gsd_m=pixels.gsd_m)

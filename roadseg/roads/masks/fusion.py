@@ -15,7 +15,8 @@ from rasterio.vrt import WarpedVRT
 from roadseg.arrays import Bools, Bytes
 from roadseg.errors import DataError
 from roadseg.raster.grid import Grid
-from roadseg.raster.images import area, open_raster, valid_pixels
+from roadseg.raster.images import open_raster
+from roadseg.raster.pixels import area, valid_pixels
 from roadseg.raster.windows import CERTAIN, Window
 from roadseg.system.text import one_line
 

@@ -11,7 +11,8 @@ import numpy as np
 from roadseg.arrays import Bytes
 from roadseg.errors import DataError
 from roadseg.raster.grid import Grid
-from roadseg.raster.images import area, open_raster, open_whole
+from roadseg.raster.images import open_raster, open_whole
+from roadseg.raster.pixels import area
 from roadseg.raster.tiff import new_profile, open_new
 from roadseg.raster.windows import Window
 from roadseg.roads.colours import bin_colours

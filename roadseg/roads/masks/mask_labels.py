@@ -15,7 +15,8 @@ from rasterio.vrt import WarpedVRT
 from roadseg.arrays import Array, Bools, Bytes
 from roadseg.errors import DataError
 from roadseg.raster.grid import XY, Grid, crs_of, crs_setting, has_transform, reproject
-from roadseg.raster.images import RasterFacts, area, open_raster, read_grid, valid_pixels
+from roadseg.raster.images import RasterFacts, open_raster, read_grid
+from roadseg.raster.pixels import area, valid_pixels
 from roadseg.raster.sampling import spread_windows
 from roadseg.raster.windows import Window
 from roadseg.roads.labels.roads import extent_degrees

@@ -17,7 +17,8 @@ from roadseg.arrays import Array, Bools, Bytes
 from roadseg.errors import DataError
 from roadseg.raster.extents import Extent, border_of
 from roadseg.raster.grid import Grid
-from roadseg.raster.images import CACHE_BYTES, area, open_raster, read_grid
+from roadseg.raster.images import open_raster, read_grid
+from roadseg.raster.pixels import CACHE_BYTES, area
 from roadseg.raster.strips import Strips
 from roadseg.raster.tiff import copy_as_cog
 from roadseg.raster.windows import CERTAIN, Rows, Window, cut_blocks

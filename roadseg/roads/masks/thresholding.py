@@ -8,7 +8,8 @@ import rasterio
 
 from roadseg.arrays import Bools, Bytes
 from roadseg.errors import DataError
-from roadseg.raster.images import area, open_raster, read_grid
+from roadseg.raster.images import open_raster, read_grid
+from roadseg.raster.pixels import area
 from roadseg.raster.strips import require_room
 from roadseg.raster.tiff import copy_as_cog
 from roadseg.raster.windows import CERTAIN, Window, cut_blocks

@@ -20,8 +20,9 @@ from roadseg.commands.stages.made_from import reason_to_run
 from roadseg.config import load_config
 from roadseg.errors import DataError
 from roadseg.learn.inference.sliding_window import spread_starts
-from roadseg.raster import scene_reader, strips
-from roadseg.raster.images import read_part
+from roadseg.raster import pixels as reading
+from roadseg.raster import strips
+from roadseg.raster.pixels import read_part
 from roadseg.roads.formats.files import read_gpkg
 from roadseg.roads.masks.burning import IGNORE
 from roadseg.roads.masks.mask_files import read_mask
@@ -118,7 +119,7 @@ def test_only_windows_that_touch_the_area_are_read(scene, checkpoint, draw, tmp_
         read.append(window)
         return read_part(source, facts, window)
 
-    monkeypatch.setattr(scene_reader, "read_part", note)
+    monkeypatch.setattr(reading, "read_part", note)
     ring = DISC - DISC.buffer(-2)
     predicted([scene], checkpoint, tmp_path / "out", draw("a.gpkg", ring))
     starts = spread_starts(SIDE, window_px=WINDOW, overlap_px=OVERLAP)

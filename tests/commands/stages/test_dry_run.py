@@ -14,9 +14,9 @@ import pytest
 from click.testing import CliRunner
 
 from roadseg.commands.cli.main import main
-from roadseg.commands.stages.pipeline import STAGES
 from roadseg.system.dry_runs import Amount, plan_stage
 from roadseg.system.stage_records import StageRecord
+from roadseg.system.workspace import STAGES
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from roadseg.errors import DataError
 from roadseg.learn.inference import jobs, tasks
 from roadseg.roads.formats.files import read_gpkg
 from roadseg.roads.masks.mask_files import read_mask
-from roadseg.system.workspace import Workspace
+from roadseg.system.workspace import STAGES, Workspace
 
 
 def run(config_path, *assignments):
@@ -28,7 +28,7 @@ def run(config_path, *assignments):
 
 
 def test_every_stage_runs_once_and_none_again(city):
-    assert run(city) == {*pipeline.STAGES}
+    assert run(city) == {*STAGES}
     assert run(city) == set()
 
 

@@ -58,7 +58,9 @@ def mask(tmp_path):
 def trace(images, folder, *, settings=(), **options):
     images = [images] if isinstance(images, str) else images
     config = load_config(None, [*ONE_FORMAT, *settings])
-    return tracing.run(config, images, output=folder, **{"km": 1} | options)
+    force = options.pop("force", False)
+    choice = tracing.TileChoice(**{"km": 1} | options)
+    return tracing.run(config, images, output=folder, choice=choice, force=force)
 
 
 def bytes_of(folder):
@@ -389,6 +391,11 @@ def test_the_tiles_of_an_area_are_listed_with_those_that_are_done(mask, tmp_path
 def test_a_dry_run_says_what_is_missing_and_writes_nothing(mask, tmp_path):
     trace(mask, tmp_path, tiles=NAMES[:1])
     before = sorted(tmp_path.rglob("*"))
-    plan = tracing.plan(load_config(None, list(ONE_FORMAT)), [mask], output=tmp_path, km=1)
+    plan = tracing.plan(
+        load_config(None, list(ONE_FORMAT)),
+        [mask],
+        output=tmp_path,
+        choice=tracing.TileChoice(km=1),
+    )
     assert "3 of 4 tiles are missing or not up to date" in str(plan)
     assert sorted(tmp_path.rglob("*")) == before

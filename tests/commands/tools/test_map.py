@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from affine import Affine
 from pyproj import CRS
+from starter_places import write_places
 
 import roadseg
-from roadseg.commands.city.places import write_places
 from roadseg.commands.tools import map as tool
 from roadseg.config import load_config
 from roadseg.errors import ConfigError, DataError

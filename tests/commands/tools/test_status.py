@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from roadseg.commands.stages.pipeline import STAGES, plan
+from roadseg.commands.stages.pipeline import plan
 from roadseg.commands.tools.status import run
 from roadseg.config import load_config
 from roadseg.errors import DataError, MissingInputError
@@ -15,7 +15,7 @@ from roadseg.learn.network.pretrained import first_weights
 from roadseg.learn.options import TrainOptions
 from roadseg.system.locks import lock
 from roadseg.system.stage_records import read_record
-from roadseg.system.workspace import Workspace
+from roadseg.system.workspace import STAGES, Workspace
 
 NO_TORCH = """
 import sys

@@ -6,8 +6,9 @@ import rasterio
 
 from roadseg.errors import CheckpointError, ConfigError, DataError
 from roadseg.learn.inference.compatibility import require_fit, scaling_to_predict, scene_to_predict
-from roadseg.raster.images import read_facts, read_window
+from roadseg.raster.images import read_facts
 from roadseg.raster.options import ImageryOptions
+from roadseg.raster.pixels import read_window
 from roadseg.raster.scaling import Scaling
 
 BYTES = Scaling({"uint8": ((0.0, 255.0),) * 3}, mean=(90.0,) * 3, std=(20.0,) * 3)

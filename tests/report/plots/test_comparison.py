@@ -71,8 +71,10 @@ def test_roads_of_one_speed_bin_have_one_colour(tmp_path, kph, alike):
 
 
 def test_the_key_has_the_edges_of_the_bins_and_their_unit(tmp_path, monkeypatch):
-    figures, canvas = [], comparison.FigureCanvasAgg
-    monkeypatch.setattr(comparison, "FigureCanvasAgg", lambda f: figures.append(f) or canvas(f))
+    figures, save = [], comparison.save_figure
+    monkeypatch.setattr(
+        comparison, "save_figure", lambda f, path: figures.append(f) or save(f, path)
+    )
     draw(tmp_path / "a.png", probability=replace(CERTAIN, speed_bins=SpeedBins((7.5, 50), "km/h")))
     key = figures[0].axes[-1]
     assert [text.get_text() for text in key.get_yticklabels()] == ["7.5", "50"]

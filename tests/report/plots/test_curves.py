@@ -17,8 +17,8 @@ def history(epochs):
 @pytest.fixture
 def figure(tmp_path, monkeypatch):
     """Draw six epochs, of which the fourth is the best; give the figure."""
-    figures, canvas = [], curves.FigureCanvasAgg
-    monkeypatch.setattr(curves, "FigureCanvasAgg", lambda f: figures.append(f) or canvas(f))
+    figures, save = [], curves.save_figure
+    monkeypatch.setattr(curves, "save_figure", lambda f, path: figures.append(f) or save(f, path))
     write_curves(tmp_path / "curves.png", history(6), best_epoch=4)
     return figures[0]
 

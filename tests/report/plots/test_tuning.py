@@ -16,8 +16,8 @@ def rows(*scores):
 @pytest.fixture
 def draw(tmp_path, monkeypatch):
     """Give the function that draws trials and returns the figure."""
-    figures, canvas = [], tuning.FigureCanvasAgg
-    monkeypatch.setattr(tuning, "FigureCanvasAgg", lambda f: figures.append(f) or canvas(f))
+    figures, save = [], tuning.save_figure
+    monkeypatch.setattr(tuning, "save_figure", lambda f, path: figures.append(f) or save(f, path))
 
     def drawn(tried, *, parameters=PARAMETERS, is_better=True):
         path = tmp_path / "tune.png"

@@ -7,7 +7,8 @@ from rasterio.enums import Resampling
 from rasterio.warp import reproject
 
 from roadseg.errors import DataError
-from roadseg.raster.images import read_facts, read_window
+from roadseg.raster.images import read_facts
+from roadseg.raster.pixels import read_window
 from roadseg.raster.windows import Window
 from roadseg.roads.masks.mask_files import CONTENT_TAG, SPEED_BINS, write_mask
 from roadseg.roads.masks.mask_labels import (

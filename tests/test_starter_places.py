@@ -1,24 +1,17 @@
-"""Places: cities of many looks, whose roads lie where the pavement is painted."""
+"""scripts/starter_places.py: cities of many looks, whose roads lie on painted pavement."""
 
 import json
 
 import numpy as np
 import pytest
 import rasterio
-import shapely
 from rasterio.features import rasterize
+from starter_places import draw_setting, photograph_again, write_places
 
 from roadseg.commands.city.aerial import draw_scene
-from roadseg.commands.city.cameras import photograph_again
-from roadseg.commands.city.places import write_places
-from roadseg.commands.city.scenery import draw_clutter
-from roadseg.commands.city.streets import COLLECTOR, draw_streets
-from roadseg.commands.city.worlds import DEMO, World, draw_setting
+from roadseg.commands.city.streets import draw_streets
 from roadseg.raster.grid import DEGREES, transformer
 from roadseg.raster.images import read_facts
-
-SMALL = {"x_m": 300.0, "y_m": 200.0, "size_px": 200, "seed": 0}
-EXTENT_M = (900.0, 700.0)
 
 
 @pytest.fixture(scope="module")
@@ -83,38 +76,10 @@ def test_settings_differ_and_are_those_of_their_number():
     assert all(0.2 < setting.scale < 3 for setting in settings)
 
 
-def test_widths_of_streets_are_those_of_the_world():
-    broad = draw_streets(extent_m=EXTENT_M, seed=0, widths_m={"collector": (20.0, 21.0)})
-    usual = draw_streets(extent_m=EXTENT_M, seed=0)
-    assert [street.line for street in broad] == [street.line for street in usual]
-    for wide, narrow in zip(broad, usual, strict=True):
-        is_wide = 20 <= wide.width_m <= 21
-        assert is_wide if wide.kind == COLLECTOR else wide.width_m == narrow.width_m
-
-
-@pytest.mark.parametrize(
-    "world", [World(grass=(10, 10, 10)), World(clutter=60.0), World(shadow=(0.9, 0.2))]
-)
-def test_a_world_changes_the_picture(world):
-    streets = draw_streets(extent_m=EXTENT_M, seed=0)
-    usual = draw_scene(streets, **SMALL)
-    assert not np.array_equal(draw_scene(streets, **SMALL, world=world), usual)
-    assert np.array_equal(draw_scene(streets, **SMALL, world=DEMO), usual)
-
-
-def test_clutter_stays_off_the_pavement():
-    area, paved = shapely.box(0, 0, 200, 100), shapely.box(0, 40, 200, 60)
-    shapes = list(draw_clutter(area, paved, np.random.default_rng(0), World(clutter=40.0)))
-    assert 30 < len(shapes) < 80  # on two hectares, of which a fifth is paved
-    assert not any(shape.outline.intersects(paved) for shape in shapes)
-    assert {shape.height_m > 0 for shape in shapes} == {True, False}
-    assert not list(draw_clutter(area, paved, np.random.default_rng(0), DEMO))
-
-
 @pytest.mark.parametrize("seed", range(4))
 def test_a_camera_keeps_shape_and_type_and_where_things_are(seed):
-    streets = draw_streets(extent_m=EXTENT_M, seed=0)
-    image = draw_scene(streets, **SMALL)
+    streets = draw_streets(extent_m=(900.0, 700.0), seed=0)
+    image = draw_scene(streets, x_m=300.0, y_m=200.0, size_px=200, seed=0)
     taken = photograph_again(image, np.random.default_rng(seed))
     assert (taken.shape, taken.dtype) == (image.shape, image.dtype)
     assert not np.array_equal(taken, image)

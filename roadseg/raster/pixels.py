@@ -1,0 +1,335 @@
+"""Pixels of a scene, and which of them have data: by window, sampled or thinned."""
+
+import math
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+import rasterio
+import rasterio.windows
+from rasterio.enums import ColorInterp, MaskFlags, Resampling
+from rasterio.vrt import WarpedVRT
+
+from roadseg.arrays import Array, Bools
+from roadseg.raster.extents import Extent, ScenePart
+from roadseg.raster.grid import Grid
+from roadseg.raster.images import (
+    RasterFacts,
+    facts_of_scene,
+    is_masked,
+    on_grid,
+    open_raster,
+    open_whole,
+    reading,
+)
+from roadseg.raster.options import ImageryOptions
+from roadseg.raster.sampling import PLACES, spread_windows
+from roadseg.raster.windows import Window
+
+Read = tuple[Array, Bools]  # Values of bands, and which pixels have data.
+
+CACHE_BYTES = 2**26  # Bytes of blocks that GDAL holds, at least.
+_FURTHER = (1, 4, 16)  # Times as many pixels are read where most of a scene has no data.
+
+
+def read_window(facts: RasterFacts, window: Window) -> Read:
+    """Read a window that lies inside a scene.
+
+    Args:
+        facts: the scene.
+        window: row, col, height and width in its grid.
+
+    Returns:
+        The bands, shape (band, row, col), and which pixels have data, shape (row, col): not nodata,
+        not transparent, not masked out, finite in every band.
+
+    Raises:
+        DataError: if the file cannot be read.
+    """
+    if not facts.touches(window):
+        return nothing(facts, window)
+    with open_raster(facts.path, facts.whole, nodata=facts.meaningless) as source:
+        return read_part(source, facts, window)
+
+
+def read_part(source: rasterio.DatasetReader, facts: RasterFacts, window: Window) -> Read:
+    """Read a window of `facts.grid` from the open raster of the whole scene."""
+    if not facts.touches(window):
+        return nothing(facts, window)
+    values, valid = read_pixels(source, facts, window=area(facts.in_scene(window)))
+    return values, valid & _inside(facts, window)
+
+
+def nothing(facts: RasterFacts, window: Window) -> Read:
+    """Return what a window holds that lies outside of the area, without reading it."""
+    height, width = window[2:]
+    values = np.zeros((len(facts.bands), height, width), dtype=facts.dtype)
+    return values, np.zeros((height, width), dtype=bool)
+
+
+def read_preview(facts: RasterFacts, *, side: int) -> Read:
+    """Read a thinned copy of a whole scene for display.
+
+    Returns:
+        As `read_window`, with the proportions of the grid and at most `side` rows and columns.
+
+    Raises:
+        DataError: if the file cannot be read.
+    """
+    shape = thinned_shape(facts.grid, side=side)
+    with open_raster(facts.path) as source:
+        if facts.part is None:
+            return read_pixels(source, facts, shape=shape)
+        region, extent = _region(facts, source)
+        values, valid = read_pixels(source, facts, window=area(region), shape=shape)
+    if extent is not None:
+        extent = extent.scaled(shape[0] / region.height, shape[1] / region.width)
+        valid &= extent.inside(Window(0, 0, *shape))
+    return values, valid
+
+
+def thinned_shape(grid: Grid, *, side: int) -> tuple[int, int]:
+    """Return rows and columns with the proportions of a grid, at most `side` of each."""
+    thinning = max(1.0, max(grid.height, grid.width) / side)
+    return max(1, round(grid.height / thinning)), max(1, round(grid.width / thinning))
+
+
+@dataclass(frozen=True)
+class OpenScene:
+    """A scene that is open: what it is, a sample of its pixels, and which of them have data."""
+
+    facts: RasterFacts
+    source: rasterio.DatasetReader
+
+    def sample(self, *, pixels: int) -> Array:
+        """Read pixels that have data, from windows spread over the scene.
+
+        The pixels are those of the file, not resampled. As few blocks of it as needed are read,
+        the last one always, so that a file cut short is noticed.
+
+        Args:
+            pixels: how many are wanted.
+
+        Returns:
+            Shape (band, n), n at most `pixels`; fewer where the scene holds less data.
+
+        Raises:
+            DataError: if the file cannot be read.
+        """
+        source = self.source
+        first, extent = _region(self.facts, source)
+        enough = min(pixels, first.height * first.width) // 2
+        for times in _FURTHER:
+            windows = spread_windows(
+                first.height,
+                first.width,
+                block=source.block_shapes[0],
+                pixels=pixels * times,
+                places=PLACES * times,
+            )
+            touched = [w for w in windows if extent is None or extent.touches(w)]
+            reads = [_of_valid(*self._read_sample(w, first, extent)) for w in touched]
+            bands = len(self.facts.bands)
+            empty = np.zeros((bands, 0), dtype=self.facts.dtype)
+            sample = np.concatenate([empty, *reads], axis=1)
+            if sample.shape[1] >= enough:
+                break
+        count = min(sample.shape[1], pixels)
+        return sample[:, np.arange(count) * sample.shape[1] // max(count, 1)]
+
+    def _read_sample(self, window: Window, region: Window, extent: Extent | None) -> Read:
+        """Read a window of a region of the file."""
+        here = Window(window.row + region.row, window.col + region.col, *window[2:])
+        values, valid = read_pixels(self.source, self.facts, window=area(here))
+        return values, valid if extent is None else valid & extent.inside(window)
+
+    def valid(self, window: Window) -> Bools:
+        """Read which pixels of a window of the scene's grid have data, shape (row, col).
+
+        Raises:
+            DataError: if the file cannot be read.
+        """
+        facts = self.facts
+        inside = _inside(facts, window)
+        if facts.is_file_valid or not inside.any():
+            return inside
+        with on_grid(self.source, facts.whole, facts.meaningless) as seen:
+            here = area(facts.in_scene(window))
+            # Only where the values themselves tell are the bands read as well.
+            if facts.nodata is None and facts.is_whole_numbers:
+                return inside & valid_pixels(seen, here)
+            return inside & read_pixels(seen, facts, window=here)[1]
+
+
+@contextmanager
+def open_scene(
+    path: Path, options: ImageryOptions, *, part: ScenePart | None = None
+) -> Iterator[OpenScene]:
+    """Open a scene of a dataset once for its facts, its sample and its valid pixels.
+
+    Args:
+        path: any raster GDAL reads.
+        options: how it is read.
+        part: of the scene; None is all of it.
+
+    Raises:
+        DataError: if it cannot be used, see `read_facts`, or be read inside the block.
+    """
+    with open_whole(path) as source:
+        yield OpenScene(facts_of_scene(path, source, options, part=part), source)
+
+
+def sample_pixels(facts: RasterFacts, *, pixels: int) -> Array:
+    """Read pixels of a scene that have data, see `OpenScene.sample`."""
+    with open_whole(facts.path) as source:
+        return OpenScene(facts, source).sample(pixels=pixels)
+
+
+class SceneReader:
+    """A scene held open, for reading many windows from any number of threads.
+
+    Each thread has the file open for itself, as GDAL wants it, until the scene is closed.
+    """
+
+    def __init__(self, facts: RasterFacts, *, rows: int) -> None:
+        """Name a scene, and of how many rows the windows are that are read side by side."""
+        self._facts, self._rows = facts, rows
+        self._own = threading.local()
+        self._opened = ExitStack()
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> Self:
+        """Have GDAL hold as much as the windows need; threads open the file when they read."""
+        facts = self._facts
+        with open_raster(facts.path, facts.whole, nodata=facts.meaningless) as source:
+            needed = cache_bytes(source, self._rows)
+        self._opened.enter_context(rasterio.Env(GDAL_CACHEMAX=needed))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close all files."""
+        self._opened.close()
+
+    def read(self, window: Window) -> Read:
+        """Read a window, as `read_window`."""
+        if not self._facts.touches(window):
+            return nothing(self._facts, window)
+        # A file takes with it the environment that it was opened in; this one stays in its thread.
+        with reading(self._facts.path), rasterio.Env():
+            if not hasattr(self._own, "source"):
+                self._own.source = self._open()
+            return read_part(self._own.source, self._facts, window)
+
+    def _open(self) -> rasterio.DatasetReader:
+        facts = self._facts
+        with self._lock:
+            opened = open_raster(facts.path, facts.whole, nodata=facts.meaningless)
+            source: rasterio.DatasetReader = self._opened.enter_context(opened)
+        return source
+
+
+def cache_bytes(source: rasterio.DatasetReader, rows: int) -> int:
+    """Return the cache that GDAL needs to read no block of a number of rows twice.
+
+    By itself it holds 5 % of the memory of the machine, whatever the raster.
+
+    Args:
+        source: the raster, of which windows are read side by side.
+        rows: that the windows are high.
+    """
+    needed = _block_bytes(source, rows)
+    if isinstance(source, WarpedVRT):
+        whole = source.src_dataset
+        needed += _block_bytes(whole, math.ceil(rows * whole.height / source.height))
+    return max(CACHE_BYTES, needed)
+
+
+def _block_bytes(source: rasterio.DatasetReader, rows: int) -> int:
+    """Return the size of the blocks that a number of rows touches, wherever they begin."""
+    height, width = source.block_shapes[0]
+    blocks = (math.ceil(rows / height) + 1) * math.ceil(source.width / width)
+    return int(blocks * height * width * sum(np.dtype(dtype).itemsize for dtype in source.dtypes))
+
+
+def valid_pixels(
+    source: rasterio.DatasetReader,
+    window: rasterio.windows.Window | None = None,
+    shape: tuple[int, int] | None = None,
+) -> Bools:
+    """Read which pixels have data by alpha band, mask or nodata value, shape (row, col).
+
+    GDAL takes only the second or fourth band for alpha; here any band that says so is.
+
+    Args:
+        source: the raster.
+        window: what to read of it; None is all.
+        shape: rows and columns to thin it to, by averages; None leaves it as it is.
+    """
+    how = Resampling.nearest if shape is None else Resampling.average
+    mask = source.dataset_mask(window=window, out_shape=shape, resampling=how)
+    valid = np.asarray(mask > 0)
+    for number, colour in zip(source.indexes, source.colorinterp, strict=True):
+        if colour == ColorInterp.alpha and MaskFlags.alpha not in source.mask_flag_enums[0]:
+            alpha = source.read(number, window=window, out_shape=shape, resampling=how)
+            valid &= alpha > 0
+    return valid
+
+
+def read_pixels(
+    source: rasterio.DatasetReader,
+    facts: RasterFacts,
+    *,
+    window: rasterio.windows.Window | None = None,
+    shape: tuple[int, int] | None = None,
+) -> Read:
+    """Read bands and which pixels have data: of a window, or of all, thinned to a shape."""
+    how = Resampling.nearest if shape is None else Resampling.average
+    values = source.read(
+        list(facts.bands),
+        window=window,
+        out_shape=shape,
+        resampling=how,
+    )
+    everywhere = np.ones(values.shape[1:], dtype=bool)
+    valid = valid_pixels(source, window, shape) if is_masked(source) else everywhere
+    if values.dtype.kind == "f":
+        valid &= np.isfinite(values).all(axis=0)
+    if facts.nodata is not None:
+        valid &= (values != facts.nodata).any(axis=0)
+    return values, valid
+
+
+def area(window: Window) -> rasterio.windows.Window:
+    """Return a window as rasterio has it."""
+    row, col, height, width = window
+    return rasterio.windows.Window(col, row, width, height)
+
+
+def _inside(facts: RasterFacts, window: Window) -> Bools:
+    """Return which pixels of a window of `facts.grid` are in the area."""
+    return facts.extent.inside(window) if facts.extent else np.ones(window[2:], dtype=bool)
+
+
+def _region(facts: RasterFacts, source: rasterio.DatasetReader) -> tuple[Window, Extent | None]:
+    """Return the pixels of the file that the scene shows, and its extent in these pixels."""
+    if facts.part is None:
+        return Window(0, 0, source.height, source.width), None
+    row, col, height, width = facts.part.window
+    down, across = source.height / facts.whole.height, source.width / facts.whole.width
+    first_row, first_col = math.floor(row * down), math.floor(col * across)
+    last_row = min(math.ceil((row + height) * down), source.height)
+    last_col = min(math.ceil((col + width) * across), source.width)
+    region = Window(first_row, first_col, last_row - first_row, last_col - first_col)
+    extent = facts.part.extent
+    if extent is not None:
+        extent = extent.moved(-row, -col).scaled(down, across).moved(first_row, first_col)
+    return region, extent
+
+
+def _of_valid(values: Array, valid: Bools) -> Array:
+    pixels = values.reshape(len(values), -1)
+    return pixels if valid.all() else pixels[:, valid.ravel()]
