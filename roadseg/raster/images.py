@@ -1,6 +1,7 @@
 """Images: rasters opened and read; what a scene is, its pixels by window, sampled or thinned."""
 
 import math
+import re
 import warnings
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -29,6 +30,9 @@ from roadseg.system.text import one_line
 
 CACHE_BYTES = 2**26  # Bytes of blocks that GDAL holds, at least.
 
+# GDAL's drivers of files that name other files or addresses, and its names of files on servers.
+_OF_OTHER_FILES = ("VRT", "GTI", "WMS", "WMTS", "STACIT", "STACTA")
+_REMOTE = re.compile(r"vsi(?:curl|s3|gs|az|adls|oss|swift|hdfs|webhdfs)")
 _FURTHER = (1, 4, 16)  # Times as many pixels are read where most of a scene has no data.
 _NO_RASTERS = {
     b"<!doctype html": "a web page",
@@ -142,8 +146,14 @@ def open_raster(
         raise DataError(f"{path}: a pipe or a device, expected a file")
     with reading(path), warnings.catch_warnings():
         warnings.simplefilter("ignore", NotGeoreferencedWarning)
-        with rasterio.open(path) as source, _on_grid(source, grid, nodata) as seen:
-            yield seen
+        with rasterio.open(path) as source:
+            if source.driver in _OF_OTHER_FILES and _REMOTE.search(str(path)):
+                raise DataError(
+                    f"{path}: is a {source.driver} on a server, which may name any file of this "
+                    "machine; use the images that it names, or download it"
+                )
+            with _on_grid(source, grid, nodata) as seen:
+                yield seen
 
 
 @contextmanager
