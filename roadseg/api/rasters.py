@@ -1,8 +1,10 @@
 """Images and probabilities: from files or arrays, and predicted."""
 
+import math
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from numbers import Real
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -30,6 +32,11 @@ AnyImage = AnyPath | Array
 
 _PLANE, _STACK = 2, 3  # dimensions of an array of one band, and of several
 _THE_ARRAY = "the array"
+# Kinds of pixels that a file can have.
+_KINDS = (
+    *("uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64"),
+    *("float32", "float64"),
+)
 
 
 @takes(PredictOptions, ImageryOptions, ComputeOptions)
@@ -65,10 +72,14 @@ def predict(
     from roadseg.learn.inference.tasks import predict_scene  # noqa: PLC0415 - torch is slow
 
     several = [checkpoint] if isinstance(checkpoint, str | Path) else checkpoint
+    if not isinstance(several, Sequence) or not several:
+        raise ConfigError(f"checkpoint: expected a folder or several, got {checkpoint!r}")
     folders = tuple(Path(folder).absolute() for folder in several)
     predicting, imagery, compute = sections_of(
         options, PredictOptions, ImageryOptions, ComputeOptions
     )
+    if not isinstance(image, str | Path | Sequence):
+        _require_array(image)
     is_several = not isinstance(image, str | Path | np.ndarray)
     if is_several != predicting.fuse or (is_several and transform is not None):
         raise ConfigError(
@@ -130,11 +141,17 @@ def image_file(image: AnyImage, transform: Affine | None) -> Iterator[Path]:
             raise ConfigError(f"{image}: transform is only for arrays, because a file has its own")
         yield Path(image).absolute()
         return
+    _require_array(image)
     stack = image if image.ndim == _STACK else image[np.newaxis]
     if stack.ndim != _STACK or 0 in stack.shape:
         raise ConfigError(
             f"{_THE_ARRAY}: has shape {image.shape}, expected (band, row, col) or (row, col)"
         )
+    if stack.dtype.name not in _KINDS:
+        raise ConfigError(
+            f"{_THE_ARRAY}: {stack.dtype} is no kind of pixels, expected one of {', '.join(_KINDS)}"
+        )
+    stack = stack.astype(stack.dtype.newbyteorder("="), copy=False)
     with as_file(lambda path: _write(path, stack, transform), ".tif", name=_THE_ARRAY) as path:
         yield path
 
@@ -153,6 +170,7 @@ def in_memory(
     Raises:
         ConfigError: if the array has another shape or other values, or no location.
     """
+    _require_array(pixels)
     if pixels.ndim != _PLANE or 0 in pixels.shape:
         raise ConfigError(f"{_THE_ARRAY}: has shape {pixels.shape}, expected (row, col)")
     _require_place(transform, crs, gsd_m)
@@ -160,6 +178,13 @@ def in_memory(
         transform = Affine.scale(gsd_m, -gsd_m) if gsd_m else Affine.identity()
     height, width = pixels.shape
     return Probability(Grid(_crs(crs), transform, height, width), _as_bytes(pixels))
+
+
+def _require_array(value: object) -> None:
+    if not isinstance(value, np.ndarray):
+        raise ConfigError(
+            f"found {type(value).__name__}, expected the path of a file, or an array of numpy"
+        )
 
 
 def _require_place(transform: Affine | None, crs: object, gsd_m: float | None) -> None:
@@ -170,6 +195,14 @@ def _require_place(transform: Affine | None, crs: object, gsd_m: float | None) -
         )
     if transform is not None and crs is None:
         raise ConfigError(f"{_THE_ARRAY}: has a transform but no crs, expected both")
+    known = isinstance(transform, Affine) and all(map(math.isfinite, transform))
+    if transform is not None and not (known and transform.determinant):
+        shown = " ".join(str(transform).split())
+        raise ConfigError(
+            f"transform: {shown:.200} places no pixels, expected an Affine, as in rasterio"
+        )
+    if gsd_m is not None and not (isinstance(gsd_m, Real) and 0 < gsd_m < math.inf):
+        raise ConfigError(f"gsd_m: expected metres above 0, got {gsd_m!r}")
 
 
 def _crs(crs: object) -> CRS:
@@ -186,10 +219,11 @@ def _as_bytes(pixels: Array) -> Bytes:
         return np.where(pixels, np.uint8(CERTAIN), np.uint8(0))
     if pixels.dtype == np.uint8:
         return pixels
-    if pixels.dtype.kind != "f" or not (np.nanmin(pixels) >= 0 and np.nanmax(pixels) <= 1):
+    if pixels.dtype.kind != "f" or np.any((pixels < 0) | (pixels > 1)):
+        found = f" from {np.nanmin(pixels)} to {np.nanmax(pixels)}" if pixels.dtype != "O" else ""
         raise ConfigError(
-            f"{_THE_ARRAY}: {pixels.dtype} from {np.nanmin(pixels)} to {np.nanmax(pixels)}, "
-            "expected bool, uint8 (255 for certain), or floats from 0 to 1"
+            f"{_THE_ARRAY}: {pixels.dtype}{found}, expected bool, uint8 (255 for certain), or "
+            "floats from 0 to 1"
         )
     return np.round(np.nan_to_num(pixels) * CERTAIN).astype(np.uint8)
 

@@ -229,6 +229,11 @@ def load_config(config: AnyConfig = None, overrides: Overrides = None) -> Config
                 "overrides: cannot be combined with a loaded config; use the path of the config"
             )
         return config
+    if not isinstance(config, str | Path | None) or not isinstance(overrides, Mapping | None):
+        raise ConfigError(
+            f"config: expected the path of a config, and overrides as a dict, got {config!r:.80} "
+            f"and {overrides!r:.80}"
+        )
     assignments = [
         f"{key}={json.dumps(value, default=str)}" for key, value in (overrides or {}).items()
     ]

@@ -1,6 +1,7 @@
 """Images: rasters opened, and what they say about themselves."""
 
 import math
+import re
 import warnings
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -24,6 +25,9 @@ from roadseg.raster.windows import Window
 from roadseg.system.files import is_virtual
 from roadseg.system.text import one_line
 
+# GDAL's drivers of files that name other files or addresses, and its names of files on servers.
+_OF_OTHER_FILES = ("VRT", "GTI", "WMS", "WMTS", "STACIT", "STACTA")
+_REMOTE = re.compile(r"vsi(?:curl|s3|gs|az|adls|oss|swift|hdfs|webhdfs)")
 _NO_RASTERS = {
     b"<!doctype html": "a web page",
     b"<html": "a web page",
@@ -135,8 +139,14 @@ def open_raster(
         raise DataError(f"{path}: a pipe or a device, expected a file")
     with reading(path), warnings.catch_warnings():
         warnings.simplefilter("ignore", NotGeoreferencedWarning)
-        with rasterio.open(path) as source, on_grid(source, grid, nodata) as seen:
-            yield seen
+        with rasterio.open(path) as source:
+            if source.driver in _OF_OTHER_FILES and _REMOTE.search(str(path)):
+                raise DataError(
+                    f"{path}: is a {source.driver} on a server, which may name any file of this "
+                    "machine; use the images that it names, or download it"
+                )
+            with on_grid(source, grid, nodata) as seen:
+                yield seen
 
 
 @contextmanager

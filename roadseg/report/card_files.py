@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -78,8 +79,12 @@ def add_evaluation(folder: Path, metrics: Mapping[str, Any], *, predicted: Path)
 
 
 def _read(folder: Path) -> dict[str, Any] | None:
-    path = folder / CARD_JSON
-    return dict(read_json(path)) if path.exists() else None
+    """Return the card of a checkpoint; None if there is none, or another file in its place."""
+    with suppress(ValueError, LookupError, TypeError):
+        item = dict(read_json(folder / CARD_JSON))
+        if isinstance(item["properties"], dict) and Path(item["assets"]["weights"]["href"]).name:
+            return item
+    return None
 
 
 def _write(folder: Path, item: Mapping[str, Any]) -> None:
@@ -89,9 +94,9 @@ def _write(folder: Path, item: Mapping[str, Any]) -> None:
     ):
         path = folder / name
         # A card that has not changed keeps its time.
-        if not path.is_file() or path.read_text(encoding="utf-8") != text:
+        if not path.is_file() or path.read_bytes() != text.encode():
             with whole(path) as partial:
-                partial.write_text(text, encoding="utf-8")
+                partial.write_bytes(text.encode())
 
 
 def _count_parameters(path: Path) -> int:

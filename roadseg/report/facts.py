@@ -37,10 +37,7 @@ def read_scores(path: Path) -> dict[str, Any] | None:
     """
     if not path.is_file():
         return None
-    with path.open(encoding="utf-8", newline="") as file:
-        header, *rows = list(csv.reader(file)) or [[]]
-    if header[:1] != ["chip"] or any(len(row) != len(header) for row in rows):
-        raise DataError(f"{path}: not a table of metrics; run `roadseg evaluate --force`")
+    header, rows = _read_table(path, "chip", "run `roadseg evaluate --force`")
     values = [[row[0], *(_number(cell) for cell in row[1:])] for row in rows]
     return {"columns": header, "rows": values}
 
@@ -49,17 +46,17 @@ def read_training(folder: Path) -> dict[str, Any] | None:
     """Return the curves of a checkpoint folder and its facts; None if no epoch is finished.
 
     Raises:
+        DataError: if there is another table in the place of its curves.
         CheckpointError: if the checkpoint is not what training writes.
     """
     curves, weights = folder / "metrics.csv", folder / "best.safetensors"
     if not (curves.is_file() and weights.is_file()):
         return None
-    with curves.open(encoding="utf-8", newline="") as file:
-        rows = [{name: _number(cell) for name, cell in row.items()} for row in csv.DictReader(file)]
+    header, rows = _read_table(curves, "epoch", "delete it to leave the curves out")
     facts = read_weights_facts(weights)
     return {
         "name": folder.name,
-        "epochs": rows,
+        "epochs": [dict(zip(header, map(_number, row), strict=True)) for row in rows],
         "best_epoch": facts.get("epoch"),
         "facts": {name: facts[name] for name in _CHECKPOINT if name in facts},
     }
@@ -99,9 +96,22 @@ def _short_path(text: str, project: Path) -> str:
     return f"…/{'/'.join(PurePath(path).parts[-2:])}{colon}{rest}"
 
 
-def _number(cell: str | None) -> float | None:
+def _read_table(path: Path, first: str, advice: str) -> tuple[list[str], list[list[str]]]:
+    """Return the columns of a table of metrics, of which the first is known, and its rows.
+
+    Raises:
+        DataError: if it is no such table.
+    """
+    with path.open(encoding="utf-8", errors="replace", newline="") as file:
+        header, *rows = list(csv.reader(file)) or [[]]
+    if header[:1] != [first] or any(len(row) != len(header) for row in rows):
+        raise DataError(f"{path}: not a table of metrics; {advice}")
+    return header, rows
+
+
+def _number(cell: str) -> float | None:
     try:
-        value = float(cell or "")
+        value = float(cell)
     except ValueError:
         return None
     return value if abs(value) < float("inf") else None

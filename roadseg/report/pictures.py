@@ -18,6 +18,7 @@ from rasterio.enums import Resampling
 from rasterio.warp import reproject
 
 from roadseg.arrays import Bytes
+from roadseg.errors import DataError
 from roadseg.raster.grid import Grid
 from roadseg.raster.images import RasterFacts, open_raster
 from roadseg.raster.pixels import read_preview, thinned_shape
@@ -132,10 +133,13 @@ def sheet_uri(path: Path, *, side_px: int, most_bytes: int) -> str | None:
     """Return a picture file, reduced, as a `data:` address of WebP.
 
     Raises:
-        OSError: if it cannot be read.
+        DataError: if it cannot be read.
     """
-    with Image.open(path) as file:
-        picture = file.convert("RGB")
+    try:
+        with Image.open(path) as file:
+            picture = file.convert("RGB")
+    except (OSError, SyntaxError) as error:  # Of a damaged PNG Pillow says that it is bad syntax.
+        raise DataError(f"{path}: not a readable picture; delete it, or make it again") from error
     picture.thumbnail((side_px, side_px))
 
     def encode(shown: Image.Image) -> bytes:

@@ -1,7 +1,8 @@
 """XML: values as text inside it, and bounds for XML that comes from elsewhere."""
 
 import re
-from typing import BinaryIO, NoReturn
+from collections.abc import Callable
+from typing import IO, NoReturn
 from xml.parsers import expat
 from xml.sax.saxutils import escape
 
@@ -9,6 +10,7 @@ _FORBIDDEN = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]
 _LARGEST_BYTES = 2**32
 _DEEPEST = 100  # Elements in each other; road files have fewer than ten.
 _CHUNK_BYTES = 2**16
+Look = Callable[[str, dict[str, str]], None]
 _QUOTES = {'"': "&quot;", "\n": "&#10;", "\r": "&#13;", "\t": "&#9;"}
 
 
@@ -20,7 +22,7 @@ def xml_text(value: object) -> str:
     return escape(_FORBIDDEN.sub("", str(value)), _QUOTES)
 
 
-def check_xml(file: BinaryIO, *, only_start: bool = False) -> None:
+def check_xml(file: IO[bytes], *, only_start: bool = False, look: Look | None = None) -> None:
     """Refuse XML that is not well-formed, or is made to exhaust its reader.
 
     A document type is refused as well: it can hold entities that grow, or that name other files,
@@ -28,13 +30,14 @@ def check_xml(file: BinaryIO, *, only_start: bool = False) -> None:
 
     Args:
         file: the XML, from its start.
-        only_start: look no further than to the first element, before which a document type is.
+        only_start: read no further than to the first element, before which a document type is.
+        look: called with the name and the attributes of each element.
 
     Raises:
         ValueError: if it has a document type, or more bytes or levels than any road file.
         ExpatError: if it is not well-formed.
     """
-    bounds = _Bounds()
+    bounds = _Bounds(look)
     left = _LARGEST_BYTES
     while chunk := file.read(_CHUNK_BYTES):
         bounds.read(chunk)
@@ -49,8 +52,9 @@ def check_xml(file: BinaryIO, *, only_start: bool = False) -> None:
 class _Bounds:
     """A parser that knows how deep it is, and goes no further than it should."""
 
-    def __init__(self) -> None:
+    def __init__(self, look: Look | None) -> None:
         self.depth = 0
+        self._look = look
         self.parser = expat.ParserCreate()
         self.parser.StartElementHandler = self._down
         self.parser.EndElementHandler = self._up
@@ -62,10 +66,12 @@ class _Bounds:
         except LookupError as error:  # Its encoding is one that Python does not have.
             raise ValueError(str(error)) from error
 
-    def _down(self, _name: str, _attributes: dict[str, str]) -> None:
+    def _down(self, name: str, attributes: dict[str, str]) -> None:
         self.depth += 1
         if self.depth > _DEEPEST:
             raise ValueError(f"XML nested more than {_DEEPEST} levels deep")
+        if self._look:
+            self._look(name, attributes)
 
     def _up(self, _name: str) -> None:
         self.depth -= 1

@@ -139,8 +139,8 @@ class StageRecord(Generic[Summary]):
         earlier = read_record(self.path)
         if earlier is None:
             return Reason("no earlier run")
-        if earlier.key != self.key:
-            return Reason(self._change(earlier))
+        if change := self.change(earlier):
+            return Reason(change)
         if not earlier.is_done:
             return Reason("the last run was interrupted")
         try:
@@ -197,7 +197,10 @@ class StageRecord(Generic[Summary]):
             self._lost = lost_outputs(self.path, earlier)
         return self._lost
 
-    def _change(self, earlier: Record) -> str:
+    def change(self, earlier: Record) -> str | None:
+        """Return which settings or inputs differ from those of an earlier run, None if none do."""
+        if earlier.key == self.key:
+            return None
         # Settings say more than the fingerprints of inputs, so these are named only without others.
         changed = list(_changes(earlier.settings, _as_json(self.settings)))
         if not changed:

@@ -4,11 +4,13 @@ import re
 
 import geopandas as gpd
 import networkx as nx
+import numpy as np
+import pandas as pd
 import pytest
 import shapely
 
 import roadseg
-from roadseg.errors import DataError
+from roadseg.errors import ConfigError, DataError
 
 
 @pytest.fixture(scope="module")
@@ -30,6 +32,40 @@ def test_a_table_is_read_as_its_file(labels, table):
 def test_lists_in_a_table_do_not_matter(labels, table):
     table = table.assign(osmid=[[1, 2] for _ in table.index])
     assert roadseg.read_graph(table).length_km == pytest.approx(labels.length_km)
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"fid": 1},
+        {5: "a"},
+        {"Name": "a", "name": "b"},
+        {"day": pd.Period("2020")},
+        {"bytes": b"a"},
+        {"arrays": [np.arange(2)]},
+    ],
+)
+def test_columns_of_any_kind_do_not_matter(labels, table, columns):
+    columns = {k: v * len(table) if isinstance(v, list) else v for k, v in columns.items()}
+    table = pd.concat([table, pd.DataFrame(columns, index=table.index)], axis=1)
+    assert roadseg.read_graph(table).length_km == pytest.approx(labels.length_km)
+
+
+@pytest.mark.parametrize("roads", [None, 3, [], np.zeros(3), pd.DataFrame(), gpd.GeoSeries()])
+def test_values_without_roads_are_refused(roads):
+    with pytest.raises(ConfigError, match=f"found {type(roads).__name__}, expected a file, a gra"):
+        roadseg.read_graph(roads)
+
+
+def test_a_table_without_crs_is_refused_in_one_line(table):
+    with pytest.raises(DataError, match="the GeoDataFrame: no coordinate system found"):
+        roadseg.read_graph(table.set_crs(None, allow_override=True))
+
+
+@pytest.mark.parametrize("place", [None, "1,2", (1, 2, 3), shapely.Point(1, 2), ("1", "2")])
+def test_places_of_a_route_are_two_numbers(labels, place):
+    with pytest.raises(ConfigError, match="goal: expected two numbers, got"):
+        roadseg.route(labels, (0.0, 0.0), place)
 
 
 def test_a_graph_of_networkx_comes_back_as_it_was(labels):

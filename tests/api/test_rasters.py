@@ -118,12 +118,47 @@ def test_a_traced_array_lies_where_the_file_lies(mask, city):
             {"transform": Affine.scale(1, -1), "crs": "EPSG:1"},
             "crs: EPSG:1 is not a coordinate system known to PROJ",
         ),
+        (None, {}, "found NoneType, expected the path of a file, or an array of numpy"),
+        ([[True]], {"gsd_m": 1}, "found list, expected the path of a file, or an array of numpy"),
+        (np.ones((4, 4), bool), {"gsd_m": "1"}, "gsd_m: expected metres above 0, got '1'"),
+        (np.ones((4, 4), bool), {"gsd_m": 0}, "gsd_m: expected metres above 0, got 0"),
+        *(
+            (np.ones((4, 4), bool), {"transform": transform, "crs": 32611}, "places no pixels, exp")
+            for transform in ((1, 0, 0, 0, -1, 0), Affine.scale(0), Affine.scale(float("nan")))
+        ),
     ],
 )
 def test_arrays_that_cannot_be_traced_are_refused_in_one_line(pixels, place, message):
     with pytest.raises(ConfigError, match=re.escape(message)) as caught:
         roadseg.trace(pixels, **place)
     assert "\n" not in str(caught.value)
+
+
+def test_probabilities_that_are_nowhere_known_are_no_road():
+    assert roadseg.trace(np.full((4, 4), np.nan), gsd_m=1).length_km == 0
+
+
+@pytest.mark.parametrize("dtype", ["bool", "object", "U3", "float16", "complex128"])
+def test_arrays_that_are_no_pixels_are_refused(checkpoint, dtype):
+    with pytest.raises(ConfigError, match="is no kind of pixels, expected one of uint8, "):
+        roadseg.predict(np.ones((3, 64, 64)).astype(dtype), checkpoint, gsd_m=1, **FLAT)
+
+
+def test_the_order_of_bytes_in_an_array_does_not_matter(image, checkpoint):
+    with rasterio.open(image) as source:
+        pixels = source.read().astype("uint16")
+    swapped = pixels.astype(">u2")
+    one, other = (
+        roadseg.predict(each, checkpoint, gsd_m=1, scaling="auto", **FLAT).road
+        for each in (pixels, swapped)
+    )
+    assert np.array_equal(one, other)
+
+
+@pytest.mark.parametrize("checkpoint", [None, [], 3])
+def test_a_checkpoint_is_a_folder_or_several(image, checkpoint):
+    with pytest.raises(ConfigError, match="checkpoint: expected a folder or several, got"):
+        roadseg.predict(image, checkpoint, **FLAT)
 
 
 def test_errors_speak_of_the_array_and_not_of_a_file(image, checkpoint):

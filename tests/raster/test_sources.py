@@ -6,9 +6,10 @@ import zipfile
 from pathlib import Path
 
 import pytest
+import rasterio.shutil
 
 from roadseg.errors import ConfigError, DataError
-from roadseg.raster.images import read_facts
+from roadseg.raster.images import open_raster, read_facts
 from roadseg.raster.sources import find_images, find_labels, source_path, stem
 from roadseg.roads.labels.roads import read_roads
 
@@ -354,6 +355,19 @@ def test_images_are_read_from_a_zip_on_the_network(server):
     requires_reading(
         f"/vsizip//vsicurl/{server}/x.zip/place_1.tif", f"{server}/roads/place_1.geojson"
     )
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_vrt_of_a_server_reads_no_file_of_this_machine(server, scene, packed):
+    rasterio.shutil.copy(scene / "images" / "place_1.tif", scene / "a.vrt", driver="VRT")
+    with zipfile.ZipFile(scene / "a.zip", "w") as archive:
+        archive.write(scene / "a.vrt", "a.vrt")
+    name = f"/vsizip//vsicurl/{server}/a.zip/a.vrt" if packed else f"{server}/a.vrt"
+    with (
+        pytest.raises(DataError, match="is a VRT on a server, which may name any file of this m"),
+        open_raster(source_path(name)),
+    ):
+        pass
 
 
 @pytest.mark.real

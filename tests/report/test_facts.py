@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from roadseg.report.facts import with_short_paths
+from roadseg.errors import DataError
+from roadseg.report.facts import read_scores, read_training, with_short_paths
 
 PROJECT = Path("/home/me/project")
 
@@ -23,3 +24,13 @@ PROJECT = Path("/home/me/project")
 )
 def test_paths_are_told_from_the_project_on(text, short):
     assert with_short_paths({"of": [text, 1, None]}, PROJECT) == {"of": [short, 1, None]}
+
+
+@pytest.mark.parametrize("table", [b"", b"\xff\x00", b"a,b\n", b"epoch\n1,2\n"])
+def test_a_table_of_other_things_is_no_table_of_metrics(tmp_path, table):
+    curves = tmp_path / "metrics.csv"
+    (tmp_path / "best.safetensors").write_bytes(b"")
+    curves.write_bytes(table)
+    for read, path in ((read_training, tmp_path), (read_scores, curves)):
+        with pytest.raises(DataError, match=r"metrics\.csv: not a table of metrics; "):
+            read(path)

@@ -8,6 +8,7 @@ from affine import Affine
 from PIL import Image
 from pyproj import CRS
 
+from roadseg.errors import DataError
 from roadseg.raster.images import read_facts
 from roadseg.report.pictures import (
     Flat,
@@ -16,6 +17,7 @@ from roadseg.report.pictures import (
     probability_uri,
     read_photo,
     read_road,
+    sheet_uri,
 )
 from roadseg.roads.masks.probabilities import open_probability
 
@@ -115,3 +117,13 @@ def test_a_picture_shrinks_until_it_fits_or_is_left_out():
     flat = Flat(np.concatenate([noise(3, 256), np.full((1, 256, 256), 255, np.uint8)]), BOX)
     assert len(photo_uri(flat, most_bytes=10_000)) <= 10_000
     assert photo_uri(flat, most_bytes=300) is None
+
+
+@pytest.mark.parametrize("share", [0, 0.3, 0.6])
+def test_a_sheet_that_is_no_picture_is_told(tmp_path, share):
+    path = tmp_path / "sheet_01.png"
+    Image.fromarray(np.zeros((50, 50, 3), np.uint8)).save(path)
+    whole = path.read_bytes()
+    path.write_bytes(whole[: int(share * len(whole))])
+    with pytest.raises(DataError, match=r"sheet_01\.png: not a readable picture; delete it, or"):
+        sheet_uri(path, side_px=50, most_bytes=1000)

@@ -68,6 +68,14 @@ def stage_command(
             workspace = importlib.import_module("roadseg.system.workspace").Workspace(folder)
             lock = contextlib.nullcontext() if dry_run else _lock(folder, function, values)
             with lock:
+                # Shards are many, and each would read all images and labels for this.
+                if (
+                    needs_config
+                    and is_first()
+                    and not (values.get("images") or values.get("shard"))
+                ):
+                    fold = values.get("fold")
+                    stage("made_from").tell_of_changes(function.__name__, config, workspace, fold)
                 do = "plan" if dry_run else "run"
                 summary = function(config, workspace, do=do, **values)
             show(summary, as_json=as_json)

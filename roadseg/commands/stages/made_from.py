@@ -5,15 +5,18 @@ loading what the stages need to work, such as torch.
 """
 
 import importlib
+import itertools
 import json
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 from roadseg.config import Config
 from roadseg.dataset.sets import SceneSet, find_scenes, find_sources
-from roadseg.errors import ConfigError, DataError, MissingInputError
+from roadseg.errors import ConfigError, DataError, MissingInputError, RoadsegError
 from roadseg.learn.options import TrainOptions
 from roadseg.raster.options import ImageryOptions
 from roadseg.roads.options import CompareOptions, LabelOptions
@@ -39,10 +42,14 @@ from roadseg.system.workspace import (
 if TYPE_CHECKING:
     from roadseg.raster.extents import ScenePart
 
-# Options of imagery by which prepare and train read the same pixels.
+_log = logging.getLogger(__name__)
+
+# Options of imagery by which all stages read the same pixels.
 _READ_BY = ("bands", "crs", "gsd_m", "nodata")
 # First weights of an encoder that are what they are called, wherever they come from.
 _WORDS = (None, "auto", "imagenet")
+# Commands that begin with what a stage begins with.
+_BEGINS_AS = {"run": "prepare", "tune": "graph", "quantize": "predict"}
 # Settings that change no figure of the report. Some are paths: the contents of their files count.
 _NOT_SHOWN: dict[str, Any] = {
     "run": True,
@@ -245,7 +252,7 @@ def train_from(config: Config, workspace: Workspace, fold: Fold) -> MadeFrom:
         DataError: if images would be read in another way than when their masks were made.
     """
     dealt = require(workspace.record("split"), made_by="split")
-    _require_read_as_prepared(config, workspace.record("prepare"))
+    _require_read_as_prepared(config, workspace)
     earlier = read_record(workspace.train_record(fold))
     first = {
         # Weights that a training began with may go: what they were is then taken from its record.
@@ -260,7 +267,13 @@ def train_from(config: Config, workspace: Workspace, fold: Fold) -> MadeFrom:
     }
 
 
-def _require_read_as_prepared(config: Config, path: Path) -> None:
+def _require_read_as_prepared(config: Config, workspace: Workspace) -> None:
+    """Refuse options by which images would be read in another way than for their masks.
+
+    Raises:
+        DataError: naming the first of them.
+    """
+    path = workspace.record("prepare")
     prepared = read_record(path)
     before, now = _read_by(prepared.settings if prepared else {}), _read_by(_settings(config))
     for name in before.keys() & now.keys():
@@ -323,9 +336,11 @@ def predict_from(config: Config, workspace: Workspace, fold: Fold | FoldOrEach) 
         del settings["fuse"]
     if fold == "each":
         numbers = fold_numbers(workspace)
+        _require_read_as_prepared(config, workspace)
         trained = {f"what train made of fold {one}": _held_out(workspace, one) for one in numbers}
         return {"settings": settings, "inputs": trained | area_from(config)}
     record = require(workspace.train_record(fold), made_by=f"train --fold {fold}")
+    _require_read_as_prepared(config, workspace)
     trained = {"what train made": read_stage_key(record)}
     return {"settings": settings, "inputs": trained | area_from(config)}
 
@@ -349,6 +364,7 @@ def _held_out(workspace: Workspace, fold: int) -> str:
 def graph_from(config: Config, workspace: Workspace) -> MadeFrom:
     """Return what graphs are traced from."""
     predicted = require(workspace.record("predict"), made_by="predict")
+    _require_read_as_prepared(config, workspace)
     return {
         "settings": config.graph.model_dump(mode="json"),
         "inputs": {"what predict made": read_stage_key(predicted), **area_from(config)},
@@ -358,6 +374,7 @@ def graph_from(config: Config, workspace: Workspace) -> MadeFrom:
 def evaluate_from(config: Config, workspace: Workspace) -> MadeFrom:
     """Return what metrics are measured from."""
     graphs = require(workspace.record("graph"), made_by="graph")
+    _require_read_as_prepared(config, workspace)
     return {
         "settings": config.evaluate.model_dump(mode="json") | compare_options(config).model_dump(),
         "inputs": {"what graph made": read_stage_key(graphs), **area_from(config)},
@@ -437,6 +454,37 @@ _STAGES: dict[str, Callable[[Config, Workspace, Fold | FoldOrEach], MadeFrom]] =
     "evaluate": lambda config, workspace, _: evaluate_from(config, workspace),
     "report": _report_now,
 }
+
+
+def tell_of_changes(
+    stage: str, config: Config, workspace: Workspace, fold: Fold | FoldOrEach | None = None
+) -> None:
+    """Log the first stage of a run whose outputs a later one uses although they are out of date.
+
+    Args:
+        stage: that is called alone.
+        config: that the stages before it are compared with.
+        workspace: of the run.
+        fold: that it is called with; None for the one that was predicted.
+    """
+    last = _BEGINS_AS.get(stage, stage)
+    # What a stage cannot find it tells itself.
+    with suppress(RoadsegError):
+        if fold is None:
+            predicted = read_record(workspace.record("predict"))
+            fold = predicted.settings.get("fold", 0) if predicted else 0
+        for earlier in itertools.takewhile(lambda name: name != last, _STAGES):
+            is_each = earlier == "train" and fold == "each"
+            for one in fold_numbers(workspace) if is_each else [fold]:
+                record = read_record(path := record_path(earlier, workspace, one))
+                made = StageRecord(path, _Outcome, **_STAGES[earlier](config, workspace, one))
+                if record and (change := made.change(record)):
+                    _log.info(
+                        "%s uses what %s made with other settings or inputs (%s); `roadseg run` "
+                        "makes it again",
+                        *(stage, earlier, change),
+                    )
+                    return
 
 
 def is_known(stage: str) -> bool:

@@ -77,8 +77,8 @@ def _keys(ends: Ints) -> Ints:
 
 def _values(name: str, column: "pd.Series[Any]") -> Array:
     if name in _FLAGS:
-        # Edges that were drawn by hand in other programs have no value.
-        return column.fillna(0).to_numpy(dtype=np.uint8)
+        # Edges that were drawn by hand in other programs have no value, or one of their own.
+        return (pd.to_numeric(column, errors="coerce").fillna(0) != 0).to_numpy(dtype=np.uint8)
     if pd.api.types.is_numeric_dtype(column):
         return column.to_numpy()
     texts = column.to_numpy(dtype=object, copy=True)

@@ -211,6 +211,9 @@ def _every_column(file: "VectorFile", owner: Indices) -> dict[str, Array]:
     # Of a map, GDAL makes up the order in which roads are drawn.
     made_up = () if packed is None else (PACKED, _Z_ORDER)
     columns = tags | {key: column for key, column in file.columns.items() if key not in made_up}
+    # Formats of GDAL number their rows in `fid`, and tell no names apart by their capitals alone.
+    names = {key.lower(): key for key in reversed(columns) if key.lower() != "fid"}
+    columns = {key: column for key, column in columns.items() if key in names.values()}
     taken = {key: without_lists(column[owner]) for key, column in columns.items()}
     return {key: column for key, column in taken.items() if not pd.isna(column).all()}
 
@@ -238,7 +241,7 @@ def file_crs(path: Path, file: "VectorFile", shapes: Shapes, given: CRS | None) 
     """Return the CRS of a file, or the one given where it names none that is known.
 
     Raises:
-        DataError: the file names none that is known, and none is given.
+        DataError: the file names none that is known and none is given, or it is that of no map.
     """
     if file.crs is None:
         reason = "no coordinate system found"
@@ -246,6 +249,11 @@ def file_crs(path: Path, file: "VectorFile", shapes: Shapes, given: CRS | None) 
         west, south, *_ = shapely.total_bounds(shapes)
         reason = f"has no coordinate system, and x {west:.9g}, y {south:.9g} are not degrees"
     elif (known := _known(file.crs)) is not None:
+        if known.is_geocentric:
+            raise DataError(
+                f"{path}: its coordinates count from the centre of the earth ({known.name}); write "
+                f"a copy in degrees: ogr2ogr -t_srs EPSG:4326 in_degrees.gpkg {path.name}"
+            )
         return known
     else:
         reason = f"its coordinate system {file.crs!r:.120} is not known"

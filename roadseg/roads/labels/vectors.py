@@ -23,6 +23,7 @@ from pyogrio.errors import DataLayerError, DataSourceError
 from roadseg.arrays import Array, Shapes
 from roadseg.errors import DataError
 from roadseg.roads import xml
+from roadseg.roads.labels.osm_deletions import deleted_objects
 from roadseg.roads.labels.overture import is_segments, segment_columns, segment_tags
 from roadseg.roads.labels.pbf_blocks import check_pbf_blocks
 from roadseg.roads.labels.tags import SHAPEFILE_NAMES
@@ -218,10 +219,14 @@ def _read_layer(path: Path, source: str, info: Mapping[str, Any], choose: Choose
     names = SHAPEFILE_NAMES if info["driver"] == "ESRI Shapefile" else {}
     keys_of = {names.get(str(field), str(field)): str(field) for field in info["fields"]}
     keys = tuple(keys_of)
+    deleted = ""
+    if info["driver"] == "OSM" and info["layer_name"] == "lines":
+        deleted = ",".join(f"'{way}'" for kind, way in deleted_objects(path) if kind == "way")
     meta, _, wkb, values = pyogrio.raw.read(
         source,
         layer=info["layer_name"],
         columns=[keys_of[key] for key in choose(keys)],
+        where=f"osm_id NOT IN ({deleted})" if deleted else None,
         force_2d=True,
         datetime_as_string=True,
     )
@@ -472,7 +477,13 @@ def _read_geoparquet(path: Path, choose: Choose) -> VectorFile:
     shapes = frame.geometry.to_numpy()
     columns = {str(key): frame[key].to_numpy() for key in frame.columns if key not in others}
     if is_overture:
-        tags = segment_tags(columns, len(shapes))
+        try:
+            tags = segment_tags(columns, len(shapes))
+        except (AttributeError, LookupError, TypeError) as error:
+            raise DataError(
+                f"{path}: its columns have the names of Overture's segments, but other contents "
+                f"({one_line(error)}); rename subtype, class or connectors to read other roads"
+            ) from error
         keys, columns = tuple(tags), {key: tags[key] for key in choose(tuple(tags))}
     return VectorFile(
         keys=keys,

@@ -15,11 +15,13 @@ from roadseg.raster.grid import DEGREES, transformer
 from roadseg.roads.conflation.new_roads import NewRoads
 from roadseg.roads.formats.osm_ways import MOST_NODES
 from roadseg.roads.formats.pbf import osm_writer
+from roadseg.roads.labels.osm_deletions import deleted_objects
 from roadseg.roads.osm.osm_map import (
     UNITS_PER_DEGREE,
     OsmMap,
     ids_up_to_positive,
     osm_errors,
+    osm_objects,
     osmium,
 )
 from roadseg.roads.xml import xml_text
@@ -262,7 +264,7 @@ def _old_nodes(path: Path, wanted: set[int]) -> Iterator[str]:
         if node.id < 0 and node.id in wanted
     )
     with osm_errors(path):
-        nodes = module.FileProcessor(str(path), module.osm.NODE)
+        nodes = osm_objects(path, module.osm.NODE)
         yield from map(_old_node, nodes.with_filter(positive))
 
 
@@ -316,8 +318,8 @@ def _copy(
     """
     ids = [each.id for each in ids_up_to_positive(source, kind)]
     first = next((each for each in ids if each > 0), None)
-    objects = module.FileProcessor(str(source), getattr(module.osm, kind))
-    if ids and min(ids) > 0:
+    objects = osm_objects(source, getattr(module.osm, kind))
+    if ids and min(ids) > 0 and not deleted_objects(source):
         # Only these come here; all others are copied by osmium, whose filter takes no negative ids.
         objects = objects.with_filter(module.filter.IdFilter([*changed, first]))
         objects = objects.handler_for_filtered(writer)

@@ -11,7 +11,7 @@ import shapely
 
 from roadseg.errors import DataError, OutputError
 from roadseg.roads.labels.pbf_blocks import check_pbf_blocks
-from roadseg.roads.osm.osm_map import UNITS_PER_DEGREE, osm_errors, osmium
+from roadseg.roads.osm.osm_map import UNITS_PER_DEGREE, osm_errors, osm_objects, osmium
 from roadseg.roads.osm.osm_objects import CollectedObjects, OsmObjects, is_time
 from roadseg.system.files import partial_path
 from roadseg.system.text import count, first, one_line, size_text
@@ -63,7 +63,7 @@ def read_extract(
     if path.suffix.lower() == ".pbf":
         check_pbf_blocks(path)
     with osm_errors(path):
-        header = module.FileProcessor(str(path)).header
+        header = osm_objects(path, module.osm.ALL).header
         _check_cover(path, header.box(), area)
         objects = _ways(path, area.bounds, keys, scratch).touching(area)
         objects = _with_nodes(path, objects) if every_node else objects
@@ -130,7 +130,7 @@ def _with_nodes(path: Path, objects: OsmObjects) -> OsmObjects:
     """Return objects with the versions and tags of their nodes."""
     module = osmium()
     versions, tags = objects.node_version.copy(), {}
-    nodes = module.FileProcessor(str(path), module.osm.NODE)
+    nodes = osm_objects(path, module.osm.NODE)
     for node in nodes.with_filter(module.filter.IdFilter(objects.node_id.tolist())):
         versions[np.searchsorted(objects.node_id, node.id)] = node.version
         if len(node.tags):
@@ -142,7 +142,7 @@ def _located(path: Path, keys: tuple[str, ...], scratch: Path) -> "Iterable[Way]
     """Return the ways with these keys, with the positions of their nodes."""
     module = osmium()
     index = partial_path(scratch / "places")
-    ways = module.FileProcessor(str(path), module.osm.NODE | module.osm.WAY)
+    ways = osm_objects(path, module.osm.NODE | module.osm.WAY)
     try:
         _require_room(scratch, _INDEX_SHARE * path.stat().st_size + _INDEX_STEP)
         ways.with_locations(f"sparse_file_array,{index}")

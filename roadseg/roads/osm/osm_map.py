@@ -18,6 +18,7 @@ from roadseg.errors import DataError
 from roadseg.raster.grid import DEGREES
 from roadseg.roads.formats.extras import check_package
 from roadseg.roads.graph.road_graph import RoadGraph, lines_from, unjoined
+from roadseg.roads.labels.osm_deletions import deleted_objects
 from roadseg.roads.labels.pbf_blocks import check_pbf_blocks
 from roadseg.system.text import one_line
 
@@ -136,6 +137,36 @@ def osmium() -> ModuleType:
     return importlib.import_module("osmium")
 
 
+def osm_objects(path: Path, kinds: Any) -> Any:  # noqa: ANN401 - osmium has no types
+    """Return the objects of a file, without those that are marked as deleted.
+
+    Args:
+        path: PBF or XML; its suffix may be in capitals.
+        kinds: of objects, as osmium combines them.
+    """
+    module, name = osmium(), path.name.lower()
+    suffix = next((end[1:] for end in OSM_SUFFIXES if name.endswith(end)), "")
+    objects = module.FileProcessor(module.io.File(str(path), suffix), kinds)
+    deleted = deleted_objects(path)
+    return objects.with_filter(_Deletions(deleted)) if deleted else objects
+
+
+class _Deletions:
+    """A filter of osmium's, whose methods return True for what is left out."""
+
+    def __init__(self, deleted: set[tuple[str, int]]) -> None:
+        self._deleted = deleted
+
+    def node(self, node: Any) -> bool:  # noqa: ANN401 - osmium has no types
+        return ("node", node.id) in self._deleted
+
+    def way(self, way: Any) -> bool:  # noqa: ANN401 - osmium has no types
+        return ("way", way.id) in self._deleted
+
+    def relation(self, relation: Any) -> bool:  # noqa: ANN401 - osmium has no types
+        return ("relation", relation.id) in self._deleted
+
+
 @contextmanager
 def osm_errors(path: Path) -> Iterator[None]:
     """Raise errors of libosmium as those of a file that cannot be read.
@@ -199,7 +230,7 @@ class _MapReader:
         module = osmium()
         kinds = module.osm.NODE | module.osm.WAY
         new = dict(_new_nodes(path))
-        ways = module.FileProcessor(str(path), kinds).with_locations("flex_mem")
+        ways = osm_objects(path, kinds).with_locations("flex_mem")
         ways.with_filter(module.filter.EntityFilter(module.osm.WAY))
         for way in ways.with_filter(module.filter.KeyFilter("highway", *_OBSTACLES)):
             if way.id == 0:
@@ -272,9 +303,9 @@ def ids_up_to_positive(path: Path, kind: str) -> Iterator[Any]:
     """
     module = osmium()
     with osm_errors(path):
-        for each in module.FileProcessor(str(path), getattr(module.osm, kind)):
+        for each in osm_objects(path, getattr(module.osm, kind)):
             yield each
-            if each.id > 0 and path.suffix == ".pbf":
+            if each.id > 0 and path.suffix.lower() == ".pbf":
                 return
 
 

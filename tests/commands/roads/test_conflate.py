@@ -321,14 +321,31 @@ def test_a_map_with_a_way_twice_is_refused(tmp_path):
     "changes",
     [
         [('<way id="10"', '<way visible="false" id="10"')],
+        [('<way id="10"', '<way action="delete" id="10"')],
         [('<nd ref="11"/>', ""), ('<nd ref="12"/>', "")],
     ],
-    ids=["deleted", "of one node"],
+    ids=["deleted", "deleted in JOSM", "of one node"],
 )
 def test_a_way_that_is_deleted_or_of_one_node_is_no_road(tmp_path, changes):
     path = edited(tmp_path, *changes)
     text = refusal(tmp_path, write_roads(tmp_path / "new.gpkg", SIDE), path)
     assert "contains no roads" in text
+
+
+def test_what_was_deleted_in_josm_is_not_in_the_merged_map(tmp_path):
+    path = write_map(tmp_path / "map.osm", STREET, [(0, 0), (0, 90)])
+    path.write_text(path.read_text().replace('<way id="11"', "<way action='delete' id='11'"))
+    run(write_roads(tmp_path / "new.gpkg", SIDE), path, output=tmp_path / "out")
+    merged = objects(tmp_path / "out" / "merged.osm.pbf")
+    assert ("w", 10) in merged
+    assert ("w", 11) not in merged
+
+
+@pytest.mark.parametrize("name", ["MAP.OSM.PBF", "MAP.PBF", "MAP.OSM"])
+def test_the_suffix_of_a_map_may_be_in_capitals(tmp_path, name):
+    path = write_map(tmp_path / name.lower(), STREET).rename(tmp_path / name)
+    run(write_roads(tmp_path / "new.gpkg", SIDE), path, output=tmp_path / "out")
+    assert ("w", 10) in objects(tmp_path / "out" / "merged.osm.pbf")
 
 
 def test_ids_that_leave_no_room_for_new_ones_are_refused(tmp_path):

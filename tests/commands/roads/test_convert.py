@@ -53,6 +53,38 @@ def test_lines_are_joined_and_measured_and_keep_what_they_say(tmp_path, lines):
     assert found.attributes["speed_kph"] == pytest.approx(40.2336)
 
 
+@pytest.mark.parametrize(
+    ("columns", "kept"),
+    [
+        ({"fid": [5, 5], "surface": ["asphalt", "gravel"]}, {"surface"}),
+        ({"Surface": ["a", "b"], "surface": ["c", "d"]}, {"Surface"}),
+        ({"inferred": ["yes", "no"]}, {"inferred"}),
+    ],
+)
+def test_columns_that_a_geopackage_cannot_hold_are_no_obstacle(tmp_path, lines, columns, kept):
+    table = gpd.read_file(lines()).assign(**columns)
+    table.to_parquet(tmp_path / "lines.parquet")
+    for name in ("b.gpkg", "c.gpkg"):  # A file of ours is read in another way.
+        run(tmp_path / ("lines.parquet" if name == "b.gpkg" else "b.gpkg"), tmp_path / name)
+    assert kept <= set(read_gpkg(tmp_path / "c.gpkg").attributes)
+
+
+@pytest.mark.parametrize("column", ["names", "speed_limits", "road_flags"])
+def test_columns_of_overture_with_other_contents_are_told(tmp_path, lines, column):
+    names = {"subtype": "road", "class": "primary", "connectors": "a", column: "b"}
+    gpd.read_file(lines()).assign(**names).to_parquet(tmp_path / "lines.parquet")
+    with pytest.raises(DataError, match="have the names of Overture's segments, but other conte"):
+        run(tmp_path / "lines.parquet", tmp_path / "b.gpkg")
+
+
+def test_coordinates_from_the_centre_of_the_earth_are_told(tmp_path, lines):
+    table = gpd.read_file(lines()).to_crs("EPSG:4979")
+    table = table.set_geometry(shapely.force_3d(table.geometry.to_numpy(), 1.0))
+    table.to_crs("EPSG:4978").to_file(tmp_path / "xyz.gpkg")
+    with pytest.raises(DataError, match="its coordinates count from the centre of the earth"):
+        run(tmp_path / "xyz.gpkg", tmp_path / "b.gpkg")
+
+
 def test_it_says_on_how_much_of_the_length_speeds_are_assumed(tmp_path, lines):
     summary = run(lines(speed_kph=[50.0, np.nan]), tmp_path / "b.fgb")
     assert "speeds are assumed on 75.0% of the length" in str(summary)

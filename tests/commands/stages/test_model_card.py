@@ -58,10 +58,13 @@ def test_licences_reach_the_card_without_another_training(finished):
     assert (workspace.checkpoint(0) / "best.safetensors").stat().st_mtime_ns == before
 
 
-def test_a_card_that_was_deleted_comes_back_whole(finished):
+@pytest.mark.parametrize("name", ["model_card.json", "model_card.md"])
+@pytest.mark.parametrize("found", [None, b"\xff\x00", b'{"properties": {}, "assets": {}}'])
+def test_a_card_that_was_deleted_or_damaged_comes_back_whole(finished, name, found):
     config, workspace = finished
     before = card(workspace)
-    (workspace.checkpoint(0) / "model_card.json").unlink()
+    path = workspace.checkpoint(0) / name
+    path.unlink() if found is None else path.write_bytes(found)
     train.run(config, workspace, fold=0)
     evaluate.run(config, workspace)
     assert card(workspace) == before

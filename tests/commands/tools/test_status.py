@@ -6,7 +6,11 @@ import subprocess
 import sys
 
 import pytest
+from click.testing import CliRunner
 
+from roadseg.commands.cli.main import main
+from roadseg.commands.stages import evaluate, graph, predict
+from roadseg.commands.stages.made_from import tell_of_changes
 from roadseg.commands.stages.pipeline import plan
 from roadseg.commands.tools.status import run
 from roadseg.config import load_config
@@ -156,3 +160,52 @@ def test_a_training_that_began_is_not_taken_for_ended(finished):
     path.write_text(path.read_text().replace('"state": "done"', '"state": "started"'))
     assert read_record(path).state == "started"
     assert run(config, workspace.root).stages[2].ended is None
+
+
+@pytest.mark.parametrize(
+    ("setting", "stage", "earlier"),
+    [
+        ("labels.buffer_m=3", "split", "prepare"),
+        ("labels.buffer_m=3", "evaluate", "prepare"),
+        ("split.seed=1", "predict", "split"),
+        ("train.epochs=3", "tune", "train"),
+        ("predict.tta=true", "graph", "predict"),
+        ("graph.threshold=0.4", "evaluate", "graph"),
+    ],
+)
+def test_a_stage_alone_tells_which_one_before_it_is_out_of_date(
+    finished, caplog, setting, stage, earlier
+):
+    workspace = finished[1]
+    config = load_config(workspace.root.parent / "roadseg.json", [setting])
+    with caplog.at_level("INFO"):
+        tell_of_changes(stage, config, workspace)
+    key = setting.partition("=")[0].removeprefix(f"{earlier}.")
+    told = f"{stage} uses what {earlier} made with other settings or inputs (changed: {key} "
+    assert [message[: len(told)] for message in caplog.messages] == [told]
+
+
+@pytest.mark.parametrize("stage", ["prepare", "train", "run"])
+def test_a_stage_alone_tells_nothing_of_itself_and_of_later_ones(finished, caplog, stage):
+    config = load_config(finished[1].root.parent / "roadseg.json", ["train.epochs=3"])
+    with caplog.at_level("INFO"):
+        tell_of_changes(stage, config, finished[1])
+    assert not caplog.messages
+
+
+def test_a_stage_alone_tells_of_labels_that_were_drawn_anew(finished, finished_city, tmp_path):
+    roads = tmp_path / "roads"
+    shutil.copytree(finished_city / "roads", roads)
+    (roads / "city_2.geojson").write_bytes((roads / "city_1.geojson").read_bytes())
+    config = str(finished[1].root.parent / "roadseg.json")
+    words = ["evaluate", "--dry-run", "--config", config, "--set", f"labels.roads={roads}"]
+    said = CliRunner().invoke(main, words).output
+    assert "evaluate uses what prepare made with other settings or inputs (changed: labels" in said
+
+
+@pytest.mark.parametrize("stage", [predict, graph, evaluate])
+def test_no_stage_takes_up_images_that_are_to_be_read_in_another_way(finished, stage):
+    config = load_config(finished[1].root.parent / "roadseg.json", ["imagery.gsd_m=2"])
+    fold = {"fold": 0} if stage is predict else {}
+    with pytest.raises(DataError, match=r"found imagery\.gsd_m null, expected 2\.0 as in the conf"):
+        stage.run(config, finished[1], **fold)

@@ -245,6 +245,18 @@ def test_a_file_that_is_no_vector_file_is_refused(tmp_path, name, content, told)
         read(tmp_path / name)
 
 
+@pytest.mark.parametrize("mark", ["action='delete'", 'visible="false"'])
+@pytest.mark.parametrize("suffix", ["osm", "osm.gz"])
+def test_ways_that_an_editor_has_deleted_are_none(tmp_path, write_osm, suffix, mark):
+    path = write_osm(
+        tmp_path / "roads.osm", [([(i, 1), (i, 2)], {"highway": "road"}) for i in range(2)]
+    )
+    text = path.read_text().replace("<way ", f"<way {mark} ", 1).encode()
+    path = tmp_path / f"roads.{suffix}"
+    path.write_bytes(gzip.compress(text) if suffix == "osm.gz" else text)
+    assert len(read(path).geometries) == 1
+
+
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.98])
 @pytest.mark.parametrize("suffix", [*FORMATS, "geojson.gz", "zip", "osm", "osm.pbf"])
 def test_a_file_that_is_cut_short_is_refused(tmp_path, archive, write_osm, suffix, share):
