@@ -72,7 +72,7 @@ def edge_renderer(columns: Collection[str]) -> ET.Element:
     """Return the renderer of edges that have some columns, see `style_table`."""
     is_dashed = "inferred" in columns
     if "speed_kph" not in columns:
-        return _renderer("singleSymbol", [_line(_GREY, is_dashed=is_dashed)])
+        return line_renderer(_GREY, is_dashed=is_dashed)
     classes = list(itertools.pairwise(_LIMITS_KPH))
     middles = ((low + min(high, _FASTEST_KPH)) / 2 for low, high in classes)
     colours = speed_colours(kph / KPH_PER_MPH for kph in middles)
@@ -85,6 +85,11 @@ def edge_renderer(columns: Collection[str]) -> ET.Element:
         limits = {"lower": str(low), "upper": str(high), "label": _label(low, high)}
         ET.SubElement(ranges, "range", limits, symbol=str(number), render="true")
     return renderer
+
+
+def line_renderer(colour: Rgb, *, is_dashed: bool = False) -> ET.Element:
+    """Return the renderer of lines of one colour; with `is_dashed`, links are dashed."""
+    return _renderer("singleSymbol", [_line(colour, is_dashed=is_dashed)])
 
 
 def category_renderer(column: str, colours: Mapping[str, Rgb]) -> ET.Element:
