@@ -35,8 +35,8 @@ def draw_comparison(
 ) -> None:
     """Write a PNG of three panels: labels, probability of road, predicted roads.
 
-    The scene is named above them, after the file. Roads have one colour for each speed bin of the probability, or of the default bins where it
-    knows none.
+    The scene is named above them, after the file. Roads have one colour for each speed bin of the
+    probability, or of the default bins where it knows none.
 
     Args:
         path: file to write.

@@ -8,13 +8,12 @@ from xml.etree import ElementTree as ET
 import pandas as pd
 
 from roadseg.roads.colours import FALSE, Rgb, speed_colours
+from roadseg.roads.masks.raster_styles import style_text
 from roadseg.roads.speeds import KPH_PER_MPH, shown_name
 
 STYLE_LAYER = "layer_styles"  # The name that QGIS looks for.
 
 _GEOMETRY = "geom"  # GDAL's name of the geometry column in a GeoPackage.
-_DOCTYPE = "<!DOCTYPE qgis PUBLIC 'http://mrcc.com/qgis.dtd' 'SYSTEM'>\n"
-_VERSION = "3.28.0"  # The first version of QGIS that reads these properties.
 _LIMITS_KPH = (0, 20, 30, 50, 70, 80, 100, 1000)  # Each default speed bin has its own class.
 _FASTEST_KPH = 130  # Speed whose colour stands for the last class, which has no end.
 _GREY: Rgb = (110, 110, 110)
@@ -48,7 +47,7 @@ def layer_styles(renderers: Mapping[str, ET.Element]) -> pd.DataFrame:
             "f_table_name": layer,
             "f_geometry_column": _GEOMETRY,
             "styleName": f"roadseg {layer}",
-            "styleQML": _qml(renderer),
+            "styleQML": style_text(renderer),
             "styleSLD": "",
             "useAsDefault": True,
             "description": "written by roadseg",
@@ -59,13 +58,6 @@ def layer_styles(renderers: Mapping[str, ET.Element]) -> pd.DataFrame:
         for layer, renderer in renderers.items()
     ]
     return pd.DataFrame(rows)
-
-
-def _qml(renderer: ET.Element) -> str:
-    root = ET.Element("qgis", version=_VERSION, styleCategories="Symbology")
-    root.append(renderer)
-    ET.indent(root, " ")
-    return _DOCTYPE + ET.tostring(root, encoding="unicode")
 
 
 def edge_renderer(columns: Collection[str]) -> ET.Element:
