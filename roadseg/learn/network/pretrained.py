@@ -142,7 +142,7 @@ def new_network(
             bins=bins,
             setting="train.encoder_weights" if options.init is None else "train.init",
         )
-        return model, f"{DRAWN if options.init is None else options.init}: {taken}"
+        return model, f"{options.init or 'the starter of roadseg'}: {taken}"
     return model, origin
 
 
