@@ -49,8 +49,8 @@ def card_text(item: Item) -> str:
 
 
 def _use() -> Iterator[str]:
-    yield "Finds roads and their speeds in satellite and aerial images, to be traced into a road"
-    yield "graph. Check the results before you rely on them."
+    yield "Finds roads in satellite and aerial images, to be traced into a road graph. Check the"
+    yield "results before you rely on them."
     yield ""
     yield "```"
     yield "roadseg predict --checkpoint THIS_FOLDER --output out image.tif"
@@ -166,6 +166,8 @@ def _limits(item: Item) -> Iterator[str]:
         " and ".join(properties["roadseg:scaling"]),
     )
     yield f"- It was trained only on pixels of {size} m, of type {types}, with these bands."
+    if not properties["roadseg:labels_have_speeds"]:
+        yield "- Its labels state no speeds: all roads get the same assumed speed."
     if item["geometry"] is None:
         yield "- Its training chips have no georeference, so their location is unknown."
     else:

@@ -16,12 +16,15 @@ from roadseg.raster.images import RasterFacts, read_grid
 from roadseg.raster.scaling import Scaling
 from roadseg.report.scenes import Shown, ShownScene
 from roadseg.roads.formats.gpkg_styles import edge_renderer, node_renderer
-from roadseg.roads.masks.raster_styles import as_text, mask_renderer, probability_renderer
+from roadseg.roads.masks.raster_styles import (
+    QGIS_VERSION,
+    as_text,
+    mask_renderer,
+    probability_renderer,
+)
 from roadseg.system.files import whole
 from roadseg.system.workspace import NETWORK, Workspace
 
-_DOCTYPE = "<!DOCTYPE qgis PUBLIC 'http://mrcc.com/qgis.dtd' 'SYSTEM'>\n"
-_VERSION = "3.22.0"  # A version of QGIS that reads all of it.
 _COLOURS = ("red", "green", "blue")
 _CHECKED, _UNCHECKED = "Qt::Checked", "Qt::Unchecked"
 
@@ -72,7 +75,7 @@ def write_project(path: Path, workspace: Workspace, shown: Shown) -> None:
     """
     folder = path.absolute().parent
     scenes = [scene for scene in shown.scenes if not scene.grid.is_local]
-    root = ET.Element("qgis", projectname=folder.name, version=_VERSION)
+    root = ET.Element("qgis", projectname=folder.name, version=QGIS_VERSION)
     ET.SubElement(root, "title").text = folder.name
     if scenes:
         ET.SubElement(root, "projectCrs").append(_crs(scenes[0].grid.metric_crs))
@@ -82,12 +85,11 @@ def write_project(path: Path, workspace: Workspace, shown: Shown) -> None:
     _add_layers(
         root, [group for group in _groups(scenes, workspace, shown, folder) if group.layers]
     )
-    text = _DOCTYPE + as_text(root)
     with whole(path) as partial, zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as archive:
         # Without a date, equal projects have equal bytes.
         member = zipfile.ZipInfo(f"{path.stem}.qgs")
         member.external_attr = 0o644 << 16
-        archive.writestr(member, text, zipfile.ZIP_DEFLATED)
+        archive.writestr(member, as_text(root), zipfile.ZIP_DEFLATED)
 
 
 def _add_layers(root: ET.Element, groups: Sequence[_Group]) -> None:

@@ -73,6 +73,8 @@ def mlm_item(
     """
     names = band_names(facts)
     bands = [{"name": name} for name in names]
+    has_speeds = facts.get("labels_have_speeds", True)
+    found = "Roads and their speeds" if has_speeds else "Roads"
     return {
         "type": "Feature",
         "stac_version": "1.1.0",
@@ -81,7 +83,7 @@ def mlm_item(
         **_place(degrees),
         "properties": {
             "datetime": weights.written,
-            "title": f"Roads and their speeds, {_name(facts)}, {_fold(facts)}{_held_out(facts)}",
+            "title": f"{found}, {_name(facts)}, {_fold(facts)}{_held_out(facts)}",
             "gsd": facts["gsd_m"],
             "bands": bands,
             "mlm:name": _name(facts),
@@ -98,6 +100,7 @@ def mlm_item(
                 for key, value in settings.items()
                 if value is not None and key not in _NOT_HYPERPARAMETERS
             },
+            "roadseg:labels_have_speeds": has_speeds,
             "roadseg:scaling": facts["scaling"]["ranges"],
             **{f"roadseg:{name}": facts[name] for name in _THRESHOLDS if name in facts},
             "roadseg:versions": facts["versions"],

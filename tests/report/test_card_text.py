@@ -30,7 +30,7 @@ FACTS = {
 WEIGHTS = Weights("best.safetensors", 57_000_000, "ab" * 32, 14_300_000, "2026-01-02T03:04:05Z")
 
 
-def text(*, evaluation=None, degrees=(), **told):
+def text(*, evaluation=None, degrees=(), facts=FACTS, **told):
     """Return the text of a card of which some facts are changed."""
     sections = {
         TRAINING: {"fold": 2, "chips": 8, "area_km2": 1.5, "road_km": 20.21, "epochs": 8},
@@ -45,7 +45,7 @@ def text(*, evaluation=None, degrees=(), **told):
         sections[f"roadseg:{name}"] |= values
     if evaluation:
         sections[EVALUATION] = evaluation
-    item = mlm_item(FACTS, WEIGHTS, degrees=degrees, settings={"epochs": 8}, properties=sections)
+    item = mlm_item(facts, WEIGHTS, degrees=degrees, settings={"epochs": 8}, properties=sections)
     return card_text(item)
 
 
@@ -112,3 +112,12 @@ def test_tables_have_as_many_cells_in_every_row():
     rows = [line for line in text().splitlines() if line.startswith("|")]
     assert len(rows) == 3
     assert len({len(re.findall(r"\|", row)) for row in rows}) == 1
+
+
+@pytest.mark.parametrize(
+    ("has_speeds", "title"), [(True, "Roads and their speeds"), (False, "Roads")]
+)
+def test_a_card_says_whether_speeds_were_learned(has_speeds, title):
+    found = text(facts=FACTS | {"labels_have_speeds": has_speeds})
+    assert found.startswith(f"# {title}, roadseg unet")
+    assert ("all roads get the same assumed speed" in found) is not has_speeds

@@ -1,5 +1,9 @@
 """The QGIS project names all layers by paths that move with it, and says how to show them."""
 
+import json
+import os
+import subprocess
+import sys
 import zipfile
 from dataclasses import replace
 from xml.etree import ElementTree as ET
@@ -17,11 +21,25 @@ from roadseg.raster.scaling import Scaling
 from roadseg.report.areas import map_areas
 from roadseg.report.qgis_project import write_project
 from roadseg.report.scenes import Shown, ShownScene
+from roadseg.roads.formats.files import write_gpkg
 from roadseg.roads.graph.road_graph import graph_from_lines
 from roadseg.roads.masks.mask_files import write_mask
 from roadseg.roads.masks.probabilities import open_probability
 from roadseg.roads.speeds import DEFAULT_BINS
 from roadseg.system.workspace import Workspace
+
+# Open a project, and print name, validity, style and place of its layers as QGIS sees them.
+PROGRAM = """
+import json, sys
+from qgis.core import QgsApplication, QgsProject
+application = QgsApplication([], False)
+application.initQgis()
+project = QgsProject.instance()
+assert project.read(sys.argv[1]), project.error()
+facts = lambda layer: (layer.isValid(), layer.renderer().type(), layer.crs().authid())
+layers = {layer.name(): facts(layer) for layer in project.mapLayers().values()}
+print(json.dumps([project.crs().authid(), layers]))
+"""
 
 UTM = CRS.from_epsg(32611)
 GRID = Grid(UTM, Affine(1, 0, 480000, 0, -1, 3650000), 40, 60)
@@ -113,6 +131,32 @@ def test_the_view_is_all_of_the_scenes(project):
     extent = project().find("mapcanvas/extent")
     bounds = [float(extent.find(side).text) for side in ("xmin", "ymin", "xmax", "ymax")]
     assert bounds == [480000, 3649960, 480060, 3650000]
+
+
+def test_qgis_opens_every_layer_with_its_style_after_all_have_moved(tmp_path, project):
+    python = os.environ.get("ROADSEG_QGIS", sys.executable)
+    if subprocess.run(
+        [python, "-c", "import qgis.core"], capture_output=True, check=False
+    ).returncode:
+        pytest.skip("needs QGIS; ROADSEG_QGIS names a Python that can import it")
+    project()
+    write_gpkg(Workspace(tmp_path / "run").graph("a & b"), ROADS)
+    moved = tmp_path / "elsewhere"
+    moved.mkdir()
+    for name in ("run", "images"):
+        (tmp_path / name).rename(moved / name)
+    command = [python, "-c", PROGRAM, str(moved / "run" / "roadseg.qgz")]
+    alone = {"QT_QPA_PLATFORM": "offscreen", "PATH": os.environ["PATH"]}
+    told = subprocess.run(command, env=alone, capture_output=True, text=True, check=True).stdout
+    crs, layers = json.loads(told)
+    assert crs == "EPSG:32611"
+    assert layers == {
+        "a & b, nodes": [True, "categorizedSymbol", "EPSG:32611"],
+        "a & b, roads": [True, "graduatedSymbol", "EPSG:32611"],
+        "a & b, probability": [True, "singlebandpseudocolor", "EPSG:32611"],
+        "a & b, mask": [True, "paletted", "EPSG:32611"],
+        "a & b, image": [True, "multibandcolor", "EPSG:32611"],
+    }
 
 
 def test_layers_that_a_run_does_not_have_are_left_out(project):

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from roadseg.roads.colours import FALSE, MISSED
 from roadseg.roads.formats.any_roads import (
     DrawnRoads,
     check_nearness,
@@ -10,6 +11,7 @@ from roadseg.roads.formats.any_roads import (
     place_roads,
     read_one_place,
 )
+from roadseg.roads.formats.gpkg_styles import STYLE_LAYER, layer_styles, line_renderer
 from roadseg.roads.formats.layers import write_gpkg_layers
 from roadseg.roads.formats.tables import edge_table
 from roadseg.roads.graph.road_graph import RoadGraph
@@ -142,7 +144,7 @@ def find_missing(
 
 
 def write_missing(path: Path, missing: dict[str, RoadGraph]) -> None:
-    """Write missing roads as GeoPackage, by layer.
+    """Write missing roads as GeoPackage, by layer, with the colours of errors for QGIS.
 
     Raises:
         OutputError: if the file cannot be written.
@@ -150,8 +152,9 @@ def write_missing(path: Path, missing: dict[str, RoadGraph]) -> None:
     tables = {
         name: edge_table(graph).drop(columns=_NO_ATTRIBUTES) for name, graph in missing.items()
     }
+    renderers = {IN_REFERENCE: line_renderer(FALSE), IN_PREDICTED: line_renderer(MISSED)}
     with whole(path) as partial:
-        write_gpkg_layers(partial, tables)
+        write_gpkg_layers(partial, {**tables, STYLE_LAYER: layer_styles(renderers)})
 
 
 def _without_guesses(drawn: DrawnRoads, graph: RoadGraph) -> RoadGraph:

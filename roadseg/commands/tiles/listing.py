@@ -9,7 +9,7 @@ import numpy as np
 
 from roadseg.errors import ConfigError
 from roadseg.raster.grid import DEGREES
-from roadseg.roads.formats.layers import gdal_errors
+from roadseg.roads.formats.layers import write_layer
 from roadseg.roads.labels.areas import read_area
 from roadseg.roads.tiles.tile_files import is_done
 from roadseg.roads.tiles.tiling import NORTHMOST, SOUTHMOST, Tile, tiles_on
@@ -90,7 +90,6 @@ def _write(path: Path, tiles: list[Tile], done: list[Tile] | None) -> None:
         columns["done"] = np.isin([tile.id for tile in tiles], [t.id for t in done]).astype(int)
     outlines = [tile.degrees for tile in tiles]
     layer = gpd.GeoDataFrame(columns, geometry=outlines, crs=DEGREES)
-    with whole(path) as partial, gdal_errors(partial):
-        layer.to_file(
-            partial, layer="tiles", driver=_DRIVERS[path.suffix.lower()], engine="pyogrio"
-        )
+    driver = _DRIVERS[path.suffix.lower()]
+    with whole(path) as partial:
+        write_layer(partial, layer, driver, layer="tiles", geometry_type=None)

@@ -29,9 +29,14 @@ _PACKAGES_IN_LINE = 5
 # Each extra of roadseg, a package that it installs, and what that is good for.
 _EXTRAS = {
     "dask": ("distributed", "work on a Dask cluster"),
-    "parquet": ("pyarrow", "labels in GeoParquet"),
-    "osm": ("osmium", "files of OpenStreetMap for routers"),
+    "parquet": ("pyarrow", "GeoParquet, and roads of Overture"),
+    "osm": ("osmium", "files of OpenStreetMap"),
     "tensorboard": ("tensorboard", "curves and images of a training"),
+    "neat": ("neatnet", "simplified street networks, graph.neat"),
+    "notebooks": ("folium", "notebooks with maps"),
+    "int8": ("torchao", "the engine int8"),
+    "onnx": ("onnxruntime", "the engine onnx, and export to ONNX"),
+    "openvino": ("openvino", "the engine openvino, and export to OpenVINO"),
 }
 _DATA_VARIABLES = ("PROJ_LIB", "PROJ_DATA", "GDAL_DATA")
 _EPSG = 32633  # UTM zone 33; any code will do that PROJ has to look up in its data.

@@ -102,7 +102,8 @@ def new_network(options: TrainOptions, *, bands: int, bins: SpeedBins) -> tuple[
     if options.init is not None:
         run, setting, origin = options.init, "train.init", str(options.init)
     elif options.encoder_weights == DRAWN:
-        run, setting, origin = starter_folder(), "train.encoder_weights", DRAWN
+        run, setting = starter_folder(), "train.encoder_weights"
+        origin = "the starter of roadseg"
     else:
         return build_pretrained(spec, options.encoder_weights)
     model = build_model(spec)

@@ -3,7 +3,7 @@
 import csv
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -39,11 +39,7 @@ def read_last(folder: Path, settings: Mapping[str, Any]) -> Facts | None:
         return None
     facts = read_checkpoint_facts(folder, "last")
     wanted = json.loads(json.dumps({k: v for k, v in settings.items() if k not in _PLACES}))
-    changed = [
-        f"{key} {facts.get(key)} (now {value})"
-        for key, value in wanted.items()
-        if facts.get(key) != value and value != GONE
-    ]
+    changed = [each for key in wanted for each in _changed(key, facts.get(key), wanted[key])]
     if changed:
         raise ConfigError(
             f"{path}: the training was started with {', '.join(changed)}; restore these settings "
@@ -54,6 +50,15 @@ def read_last(folder: Path, settings: Mapping[str, Any]) -> Facts | None:
         _log.warning("%s is missing, so the training starts from the beginning", best)
         return None
     return facts
+
+
+def _changed(key: str, before: Any, now: Any) -> Iterator[str]:  # noqa: ANN401 - any JSON value
+    """Yield what has changed, of a setting with several values only those that have."""
+    if isinstance(before, dict) and isinstance(now, dict):
+        for name in dict.fromkeys([*before, *now]):
+            yield from _changed(f"{key}.{name}", before.get(name), now.get(name))
+    elif now not in (before, GONE):
+        yield f"{key} {before} (now {now})"
 
 
 def saved_steps(folder: Path) -> tuple[int, int, str]:

@@ -21,6 +21,7 @@ from roadseg.roads.speeds import DEFAULT_BINS, KPH_PER_MPH, SpeedBins
 from roadseg.system.units import road_text, speed_unit
 
 _SIDE_PX = 1000  # Pixels; side of a panel.
+_TITLE_PT, _SMALL_PT = 30, 24
 
 
 def draw_comparison(
@@ -32,8 +33,8 @@ def draw_comparison(
 ) -> None:
     """Write a PNG of three panels: labels, probability of road, predicted roads.
 
-    Roads have one colour for each speed bin of the probability, or of the default bins where it
-    knows none.
+    The scene is named above them, after the file. Roads have one colour for each speed bin of the
+    probability, or of the default bins where it knows none.
 
     Args:
         path: file to write.
@@ -44,22 +45,24 @@ def draw_comparison(
         predicted: roads of the prediction, in the same way.
     """
     grid, bins = probability.grid, probability.speed_bins or DEFAULT_BINS
-    figure = screen_figure(3.17 * _SIDE_PX, 1.06 * _SIDE_PX)
+    figure = screen_figure(3.2 * _SIDE_PX, 1.12 * _SIDE_PX)
     left, middle, right = figure.subplots(1, 3)
     shown = np.moveaxis(rgb(image), 0, -1)
     extent = (0, grid.width, grid.height, 0)
     for axis, graph, name in ((left, reference, "labels"), (right, predicted, "found")):
         axis.imshow(shown, extent=extent)
         _add_roads(axis, grid, graph, bins)
-        axis.set_title(f"{name}: {road_text(graph.length_m.sum() / 1000)}", fontsize=18)
+        length = road_text(graph.length_m.sum() / 1000)
+        axis.set_title(f"{name}: {length}", fontsize=_SMALL_PT, pad=10)
     # A panel shows no more pixels than it has.
     thin = max(1, max(probability.road.shape) // _SIDE_PX)
     middle.imshow(probability.road[::thin, ::thin], cmap="magma", vmin=0, vmax=255, extent=extent)
-    middle.set_title("probability of road", fontsize=18)
+    middle.set_title("probability of road", fontsize=_SMALL_PT, pad=10)
     for axis in (left, middle, right):
         axis.set_axis_off()
     _add_key(figure, bins)
-    figure.subplots_adjust(left=0.003, right=0.955, top=0.945, bottom=0.005, wspace=0.01)
+    figure.suptitle(path.stem, x=0.003, y=0.993, ha="left", fontsize=_TITLE_PT)
+    figure.subplots_adjust(left=0.003, right=0.945, top=0.9, bottom=0.005, wspace=0.01)
     save_figure(figure, path)
 
 
@@ -83,8 +86,8 @@ def _add_roads(axis: Any, grid: Grid, graph: RoadGraph, bins: SpeedBins) -> None
 
 def _add_key(figure: Figure, bins: SpeedBins) -> None:
     colours, norm = _speed_colours(bins)
-    place = figure.add_axes((0.965, 0.1, 0.008, 0.8))
+    place = figure.add_axes((0.953, 0.1, 0.008, 0.7))
     between = np.arange(1, bins.count) + 0.5
     key = figure.colorbar(ScalarMappable(norm, colours), cax=place, ticks=between)
-    key.set_ticklabels(bins.shown_edges)
-    key.set_label(f"speed, {speed_unit()}", fontsize=14)
+    key.set_ticklabels(bins.shown_edges, fontsize=_SMALL_PT)
+    key.set_label(f"speed, {speed_unit()}", fontsize=_SMALL_PT)

@@ -31,8 +31,8 @@ def write_reliability(path: Path, measured: Mapping[str, Reliability]) -> None:
     for name, colour in zip(["", *sets], _COLOURS, strict=False):
         _add_line(upper, measured[name], colour, name or "all roads")
     upper.set(ylabel="share of the length that is real", ylim=(0, 1.04), xlim=(0, 1))
-    upper.set_title("Confidence of roads at places left out of the fit")
-    upper.legend(loc="lower right", frameon=False)
+    upper.set_title("How often roads are real, by their confidence")
+    upper.legend(loc="upper left")
     for each in measured[""].bins:
         place = min(int(each.confidence * BINS), BINS - 1) + 0.5
         lower.bar(place / BINS, each.km, width=0.9 / BINS, color=BLUE)

@@ -16,7 +16,6 @@ from roadseg.errors import DataError
 from roadseg.raster.grid import DEGREES, LOCAL_CRS, is_local
 from roadseg.roads.formats.gpkg_styles import STYLE_LAYER, style_table
 from roadseg.roads.formats.layers import (
-    GPKG_VERSION,
     require_whole,
     single_lines,
     write_gpkg_layers,
@@ -63,7 +62,7 @@ def write_gpkg(
         nodes.insert(nodes.columns.get_loc("geometry"), name, column)
     layers = {"nodes": nodes, "edges": edges, STYLE_LAYER: style_table(edges.columns)}
     with whole(path) as partial:
-        write_gpkg_layers(partial, layers, geometry_types={"nodes": "Point"}, version=GPKG_VERSION)
+        write_gpkg_layers(partial, layers, geometry_types={"nodes": "Point"})
 
 
 def read_gpkg(path: Path) -> RoadGraph:

@@ -8,13 +8,12 @@ from xml.etree import ElementTree as ET
 import pandas as pd
 
 from roadseg.roads.colours import FALSE, Rgb, speed_colours
+from roadseg.roads.masks.raster_styles import style_text
 from roadseg.roads.speeds import KPH_PER_MPH, shown_name
 
 STYLE_LAYER = "layer_styles"  # The name that QGIS looks for.
 
 _GEOMETRY = "geom"  # GDAL's name of the geometry column in a GeoPackage.
-_DOCTYPE = "<!DOCTYPE qgis PUBLIC 'http://mrcc.com/qgis.dtd' 'SYSTEM'>\n"
-_VERSION = "3.28.0"  # The first version of QGIS that reads these properties.
 _LIMITS_KPH = (0, 20, 30, 50, 70, 80, 100, 1000)  # Each default speed bin has its own class.
 _FASTEST_KPH = 130  # Speed whose colour stands for the last class, which has no end.
 _GREY: Rgb = (110, 110, 110)
@@ -48,7 +47,7 @@ def layer_styles(renderers: Mapping[str, ET.Element]) -> pd.DataFrame:
             "f_table_name": layer,
             "f_geometry_column": _GEOMETRY,
             "styleName": f"roadseg {layer}",
-            "styleQML": _qml(renderer),
+            "styleQML": style_text(renderer),
             "styleSLD": "",
             "useAsDefault": True,
             "description": "written by roadseg",
@@ -61,18 +60,11 @@ def layer_styles(renderers: Mapping[str, ET.Element]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _qml(renderer: ET.Element) -> str:
-    root = ET.Element("qgis", version=_VERSION, styleCategories="Symbology")
-    root.append(renderer)
-    ET.indent(root, " ")
-    return _DOCTYPE + ET.tostring(root, encoding="unicode")
-
-
 def edge_renderer(columns: Collection[str]) -> ET.Element:
     """Return the renderer of edges that have some columns, see `style_table`."""
     is_dashed = "inferred" in columns
     if "speed_kph" not in columns:
-        return _renderer("singleSymbol", [_line(_GREY, is_dashed=is_dashed)])
+        return line_renderer(_GREY, is_dashed=is_dashed)
     classes = list(itertools.pairwise(_LIMITS_KPH))
     middles = ((low + min(high, _FASTEST_KPH)) / 2 for low, high in classes)
     colours = speed_colours(kph / KPH_PER_MPH for kph in middles)
@@ -85,6 +77,11 @@ def edge_renderer(columns: Collection[str]) -> ET.Element:
         limits = {"lower": str(low), "upper": str(high), "label": _label(low, high)}
         ET.SubElement(ranges, "range", limits, symbol=str(number), render="true")
     return renderer
+
+
+def line_renderer(colour: Rgb, *, is_dashed: bool = False) -> ET.Element:
+    """Return the renderer of lines of one colour; with `is_dashed`, links are dashed."""
+    return _renderer("singleSymbol", [_line(colour, is_dashed=is_dashed)])
 
 
 def category_renderer(column: str, colours: Mapping[str, Rgb]) -> ET.Element:

@@ -33,7 +33,7 @@ from roadseg.system.files import (
 )
 
 LABEL_DRIVERS = {".gpkg": "GPKG", ".geojson": "GeoJSON", ".fgb": "FlatGeobuf"}
-GPKG_VERSION = "1.2"  # GDAL before 3.7 warns of later ones, which have nothing that we need.
+_GPKG_VERSION = "1.2"  # GDAL before 3.7 warns of later ones, which have nothing that we need.
 
 _GDB = "gdb"  # A file in every file geodatabase.
 _IDS = ("osmid", "u", "v", "key", "street_count")  # Whole numbers, which 32 bits hold.
@@ -139,7 +139,6 @@ def write_label_layer(path: Path, lines: Lines, columns: Mapping[str, Array]) ->
         table,
         driver,
         layer="roads",
-        dataset_options={"VERSION": GPKG_VERSION} if driver == "GPKG" else None,
         layer_options={"RFC7946": "YES"} if driver == "GeoJSON" else None,
     )
     with gdal_errors(path):
@@ -164,7 +163,7 @@ def write_layer(
         table: of the layer.
         driver: of GDAL.
         layer: its name; a Shapefile has that of its file.
-        geometry_type: of its geometries; None if it has none.
+        geometry_type: of its geometries; None takes that which they have, if any.
         append: whether the file has layers already.
         dataset_options: of the file.
         layer_options: of the layer.
@@ -172,6 +171,8 @@ def write_layer(
     Raises:
         OSError: if it cannot be written.
     """
+    if driver == "GPKG" and not append:
+        dataset_options = {"VERSION": _GPKG_VERSION}
     with gdal_errors(path):
         pyogrio.write_dataframe(
             table,
@@ -190,7 +191,6 @@ def write_gpkg_layers(
     layers: Mapping[str, pd.DataFrame],
     *,
     geometry_types: Mapping[str, str] = MappingProxyType({}),
-    version: str | None = None,
 ) -> None:
     """Write the layers of a new GeoPackage, and check that they are whole.
 
@@ -198,7 +198,6 @@ def write_gpkg_layers(
         path: the file.
         layers: tables by name; some may be without geometry.
         geometry_types: of layers that do not hold lines.
-        version: of the format; None is the usual one of GDAL.
 
     Raises:
         OSError: if one cannot be written.
@@ -212,7 +211,6 @@ def write_gpkg_layers(
             layer=name,
             geometry_type=geometry_types.get(name, "LineString") if has_places else None,
             append=number > 0,
-            dataset_options={"VERSION": version} if version and number == 0 else None,
             layer_options={"FID": "id"} if name == STYLE_LAYER else None,
         )
         with gdal_errors(path):

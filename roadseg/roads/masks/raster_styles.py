@@ -11,8 +11,9 @@ from roadseg.roads.masks.burning import BACKGROUND
 from roadseg.roads.speeds import SpeedBins
 from roadseg.system.files import whole
 
+QGIS_VERSION = "3.22.0"  # The version of QGIS with which all styles and projects were tried.
+
 _DOCTYPE = "<!DOCTYPE qgis PUBLIC 'http://mrcc.com/qgis.dtd' 'SYSTEM'>\n"
-_VERSION = "3.22.0"  # A version of QGIS that reads all of it.
 _OPAQUE = 255
 _GROUND: Rgb = (0, 0, 0)
 
@@ -56,16 +57,23 @@ def write_style(raster: Path, renderer: ET.Element) -> None:
     Raises:
         OutputError: if it cannot be written.
     """
-    root = ET.Element("qgis", version=_VERSION, styleCategories="Symbology")
-    ET.SubElement(root, "pipe").append(renderer)
+    pipe = ET.Element("pipe")
+    pipe.append(renderer)
     with whole(raster.with_suffix(".qml")) as partial:
-        partial.write_text(_DOCTYPE + as_text(root), encoding="utf-8")
+        partial.write_text(style_text(pipe), encoding="utf-8")
+
+
+def style_text(style: ET.Element) -> str:
+    """Return a style as the text of a .qml file."""
+    root = ET.Element("qgis", version=QGIS_VERSION, styleCategories="Symbology")
+    root.append(style)
+    return as_text(root)
 
 
 def as_text(root: ET.Element) -> str:
-    """Return XML with a line for each element."""
+    """Return XML of QGIS with a line for each element."""
     ET.indent(root, " ")
-    return ET.tostring(root, encoding="unicode") + "\n"
+    return f"{_DOCTYPE}{ET.tostring(root, encoding='unicode')}\n"
 
 
 def _renderer(kind: str, *, band: int, **facts: str) -> ET.Element:

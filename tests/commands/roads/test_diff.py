@@ -12,6 +12,7 @@ from pyproj import CRS
 from roadseg.commands.roads.diff import run
 from roadseg.errors import ConfigError, DataError, OutputError
 from roadseg.raster.grid import LOCAL_CRS, reproject
+from roadseg.roads.colours import FALSE, MISSED
 from roadseg.roads.formats.files import write_geojson, write_gpkg
 from roadseg.roads.formats.graphml import write_graphml
 from roadseg.roads.graph.road_graph import graph_from_lines
@@ -72,13 +73,21 @@ def test_layers_hold_the_roads_with_the_attributes_of_their_edges(write, tmp_pat
     out = tmp_path / "new roads.v2.gpkg"
     run(write("a.gpkg", STREET, NEW, **facts), write("b.geojson", STREET, OLD), output=out)
     layers = pyogrio.list_layers(out)[:, 0].tolist()
-    assert layers == ["missing_in_reference", "missing_in_predicted"]
+    assert layers == ["missing_in_reference", "missing_in_predicted", "layer_styles"]
     table = pyogrio.read_dataframe(out, layer="missing_in_reference")
     assert table.geometry.length.tolist() == table["length"].tolist() == pytest.approx([100])
     assert (table["highway"].tolist(), table["travel_time"].tolist()) == (["residential"], [10])
     assert list(pyogrio.read_dataframe(out, layer="missing_in_predicted")["length"]) == (
         pytest.approx([200], abs=0.01)
     )
+
+
+def test_qgis_shows_both_layers_in_the_colours_of_errors(write, tmp_path):
+    run(write("a.gpkg", STREET, NEW), write("b.gpkg", OLD), output=tmp_path / "d.gpkg")
+    styles = pyogrio.read_dataframe(tmp_path / "d.gpkg", layer="layer_styles")
+    found = dict(zip(styles["f_table_name"], styles["styleQML"], strict=True))
+    assert f"{FALSE[0]},{FALSE[1]},{FALSE[2]}" in found["missing_in_reference"]
+    assert f"{MISSED[0]},{MISSED[1]},{MISSED[2]}" in found["missing_in_predicted"]
 
 
 def test_speeds_that_were_assumed_are_not_written(write, tmp_path):

@@ -3,6 +3,7 @@ import json
 import os
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -108,6 +109,12 @@ def test_what_is_missing_is_advised(changes, words):
 def test_extras_that_are_missing_are_advised():
     (advice,) = doctor.give_advice(BIG, extras=EXTRAS | {"parquet": False})
     assert "pip install 'roadseg[parquet]'" in advice
+
+
+def test_every_extra_for_users_is_shown(summary):
+    project = Path(doctor.__file__).parents[3] / "pyproject.toml"
+    extras = tomllib.loads(project.read_text())["project"]["optional-dependencies"]
+    assert set(summary.extras) == set(extras) - {"dev", "docs", "engines", "ipex"}
 
 
 def test_a_compiler_that_is_missing_is_advised():

@@ -46,7 +46,7 @@ def test_its_name_stands_for_its_folder_unless_there_is_one_called_so(tmp_path, 
 def test_a_training_can_start_from_all_of_it():
     model, origin = new_network(DRAWN, bands=3, bins=DEFAULT_BINS)
     kept = read_tensors(starter_folder(), "best", MODEL)
-    assert origin.startswith("drawn: loaded ")
+    assert origin.startswith("the starter of roadseg: loaded ")
     assert all(torch.equal(value, kept[name]) for name, value in model.state_dict().items())
 
 

@@ -455,6 +455,7 @@ def test_a_training_starts_from_the_weights_of_another(run, tmp_path, caplog):
         ({"facts": {"gsd_m": 0.3}}, r"started with gsd_m 0.5 \(now 0.3\); .* --force"),
         ({"facts": {"bands": ("red",)}}, r"started with bands \[1, 2, 3\] \(now \['red'\]\)"),
         ({"bins": SpeedBins((50.0,), "km/h")}, r"classes 8 \(now 3\), bin_edges .*, bin_unit mph"),
+        ({"loss": LossOptions(dice=0.4)}, r"started with loss\.dice 0\.5 \(now 0\.4\); restore"),
         ({"seed": 1, "ema": 0.9}, r"started with ema None \(now 0.9\), seed 0 \(now 1\)"),
         ({"schedule": "cosine", "epochs": 5}, r"schedule step \(now cosine\)"),
     ],

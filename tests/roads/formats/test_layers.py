@@ -1,3 +1,6 @@
+import sqlite3
+from contextlib import closing
+
 import geopandas as gpd
 import numpy as np
 import pyogrio
@@ -7,7 +10,13 @@ from pyproj import CRS
 
 from roadseg.errors import DataError, OutputError
 from roadseg.roads.formats.files import read_gpkg
-from roadseg.roads.formats.layers import write_fgb, write_gdb, write_pmtiles, write_shp
+from roadseg.roads.formats.layers import (
+    write_fgb,
+    write_gdb,
+    write_layer,
+    write_pmtiles,
+    write_shp,
+)
 from roadseg.roads.graph.road_graph import graph_from_lines
 from roadseg.roads.labels.vectors import read_vectors
 
@@ -71,6 +80,13 @@ def test_tiles_are_no_network(tmp_path, graph):
     write_pmtiles(tmp_path / "a.pmtiles", graph)
     with pytest.raises(DataError, match=r"a\.pmtiles: tiles hold roads cut in pieces"):
         read_vectors(tmp_path / "a.pmtiles", list)
+
+
+def test_every_new_geopackage_is_one_that_older_programs_read(tmp_path):
+    table = gpd.GeoDataFrame(geometry=[shapely.LineString([(0, 0), (1, 1)])], crs=4326)
+    write_layer(tmp_path / "a.gpkg", table, "GPKG")
+    with closing(sqlite3.connect(tmp_path / "a.gpkg")) as file:
+        assert file.execute("PRAGMA user_version").fetchone() == (10200,)
 
 
 @pytest.mark.parametrize(("write", "name"), WRITERS)
