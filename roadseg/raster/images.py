@@ -140,13 +140,23 @@ def open_raster(
     with reading(path), warnings.catch_warnings():
         warnings.simplefilter("ignore", NotGeoreferencedWarning)
         with rasterio.open(path) as source:
-            if source.driver in _OF_OTHER_FILES and _REMOTE.search(str(path)):
-                raise DataError(
-                    f"{path}: is a {source.driver} on a server, which may name any file of this "
-                    "machine; use the images that it names, or download it"
-                )
+            if _REMOTE.search(str(path)):
+                require_own_pixels(source, str(path))
             with on_grid(source, grid, nodata) as seen:
                 yield seen
+
+
+def require_own_pixels(source: rasterio.DatasetReader, name: str) -> None:
+    """Refuse a raster on a server, or in a bucket, that names other files.
+
+    Raises:
+        DataError: if it does.
+    """
+    if source.driver in _OF_OTHER_FILES:
+        raise DataError(
+            f"{name}: is a {source.driver} on a server, which may name any file of this "
+            "machine; use the images that it names, or download it"
+        )
 
 
 @contextmanager

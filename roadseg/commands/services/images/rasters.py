@@ -22,6 +22,7 @@ from roadseg.commands.services.images.levels import reprojected
 from roadseg.commands.services.images.records import Credit, Origin, tags_of
 from roadseg.errors import ConfigError, DataError
 from roadseg.raster.grid import Grid, grid_of
+from roadseg.raster.images import require_own_pixels
 from roadseg.raster.tiff import new_profile, open_new
 from roadseg.raster.windows import Window
 from roadseg.roads.labels.areas import Area
@@ -109,6 +110,7 @@ def open_remote(
             if parts.scheme in _BUCKETS:
                 path = _BUCKETS[parts.scheme] + client.with_keys(parts.netloc + parts.path)
                 with rasterio.open(path) as source:
+                    require_own_pixels(source, shown)
                     yield source, None
             elif parts.scheme in {"http", "https"}:
                 file = RemoteFile(raster.address, client, cache)

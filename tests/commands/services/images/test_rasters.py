@@ -283,6 +283,11 @@ def test_an_item_that_cannot_be_used_is_told(catalogue, fetch, change, asset, me
         fetch("/item.json", asset=asset)
 
 
+BAND = b"<VRTRasterBand dataType='Byte' band='1'/>"
+PLACE = b"<GeoTransform>8, 1e-5, 0, 49, 0, -1e-5</GeoTransform>"
+VRT = b"<VRTDataset rasterXSize='64' rasterYSize='64'>" + PLACE + BAND + b"</VRTDataset>"
+
+
 @pytest.fixture
 def bucket(cog, monkeypatch):
     """Serve a bucket with the raster in it; GDAL takes the way there from the environment."""
@@ -301,6 +306,7 @@ def bucket(cog, monkeypatch):
     with urllib3.PoolManager(timeout=10) as pool:
         pool.request("PUT", f"http://{host}:{port}/bucket")
         pool.request("PUT", f"http://{host}:{port}/bucket/d/a.tif", body=cog)
+        pool.request("PUT", f"http://{host}:{port}/bucket/b.vrt", body=VRT)
     yield server
     server.stop()
 
@@ -313,3 +319,5 @@ def test_a_raster_in_a_bucket_is_copied(fetch, off, tmp_path):
     assert b"never-write-this-key" not in kept
     with pytest.raises(DataError, match=r"s3://bucket/none.tif: .*AWS_NO_SIGN_REQUEST"):
         fetch("s3://bucket/none.tif")
+    with pytest.raises(DataError, match=r"s3://bucket/b.vrt: is a VRT on a server, which may name"):
+        fetch("s3://bucket/b.vrt")
