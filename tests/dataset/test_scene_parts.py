@@ -11,7 +11,7 @@ from affine import Affine
 
 from roadseg.dataset.scene_parts import cut_to_area, extent_on, parts_of_scenes
 from roadseg.errors import ConfigError, DataError
-from roadseg.raster import images
+from roadseg.raster import images, pixels
 from roadseg.raster.images import read_facts, scene_grid
 from roadseg.raster.options import ImageryOptions
 from roadseg.raster.pixels import read_preview, read_window, sample_pixels
@@ -64,7 +64,7 @@ def share(path, area):
 def test_scenes_outside_are_left_out_after_a_look_at_their_headers(write, draw, monkeypatch):
     near, far = write("near", 32611, 660000, 4000000), write("far", 32611, 670000, 4000000)
     area = draw("a.gpkg", shapely.box(659000, 3990000, 660000, 4010000), crs=32611)
-    monkeypatch.setattr(images, "read_pixels", None)
+    monkeypatch.setattr(pixels, "read_pixels", None)
     found = parts(area, near=near, far=far)
     assert list(found) == ["near"]
     assert found["near"].window == Window(0, 0, SIDE, SIDE // 2)

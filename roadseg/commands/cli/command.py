@@ -74,8 +74,9 @@ def stage_command(
                     and is_first()
                     and not (values.get("images") or values.get("shard"))
                 ):
+                    made_from = importlib.import_module("roadseg.commands.stages.made_from")
                     fold = values.get("fold")
-                    stage("made_from").tell_of_changes(function.__name__, config, workspace, fold)
+                    made_from.tell_of_changes(function.__name__, config, workspace, fold)
                 do = "plan" if dry_run else "run"
                 summary = function(config, workspace, do=do, **values)
             show(summary, as_json=as_json)

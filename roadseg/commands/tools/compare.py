@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from roadseg.errors import ConfigError, DataError
+from roadseg.errors import ConfigError
 from roadseg.report.comparison import Comparison, Row, compare_runs
 from roadseg.report.comparison_page import (
     build_comparison_page,
@@ -72,19 +72,13 @@ def _pictures(runs: Sequence[RunFacts], compared: Comparison) -> dict[str, list[
         paths = [scene_of(chip, pictures) for pictures in drawn]
         scene = next((path.stem for path in paths if path), None)
         if scene and scene not in found and sum(path is not None for path in paths) > 1:
-            found[scene] = [_picture(path) if path else None for path in paths]
+            found[scene] = [
+                sheet_uri(path, side_px=_SIDE_PX, most_bytes=_MOST_BYTES) if path else None
+                for path in paths
+            ]
         if len(found) == _SCENES:
             break
     return found
-
-
-def _picture(path: Path) -> str | None:
-    try:
-        return sheet_uri(path, side_px=_SIDE_PX, most_bytes=_MOST_BYTES)
-    except OSError as error:
-        raise DataError(
-            f"{path}: cannot be shown ({error}); run `roadseg evaluate --force` to draw it again"
-        ) from error
 
 
 def _tables(compared: Comparison) -> list[tuple[str, list[str], list[list[str]]]]:

@@ -192,7 +192,7 @@ def test_a_picture_that_is_none_is_an_error(pair, tmp_path):
     for folder in pair:
         for scene in read_run(folder).value("predict", "scenes"):
             (folder / "pictures" / f"{scene}.png").write_text("no picture")
-    with pytest.raises(DataError, match="cannot be shown"):
+    with pytest.raises(DataError, match="not a readable picture; delete it, or make it again"):
         run(pair, output=tmp_path / "compare.html")
 
 
