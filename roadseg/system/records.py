@@ -74,6 +74,25 @@ def key_of(settings: Mapping[str, Any], inputs: Mapping[str, str]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
+def known_settings(
+    settings: Mapping[str, Any], earlier: Mapping[str, Any], defaults: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return settings without those that an earlier version did not know and nobody has changed.
+
+    Args:
+        settings: JSON values by name; a section is a dictionary of such values.
+        earlier: those that the earlier version knew.
+        defaults: of settings, which make no difference to a version that does not know them.
+    """
+    return {
+        name: known_settings(value, earlier[name], defaults.get(name, {}))
+        if isinstance(value, dict) and isinstance(earlier.get(name), dict)
+        else value
+        for name, value in settings.items()
+        if name in earlier or name not in defaults or value != defaults[name]
+    }
+
+
 def versions() -> dict[str, str]:
     """Return the versions of Python and of the libraries that decide about results."""
     of_packages = {name: installed_version(name) or "not installed" for name in _VERSIONS_OF}

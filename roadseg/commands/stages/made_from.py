@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 from roadseg.config import Config
+from roadseg.dataset.options import SplitOptions
 from roadseg.dataset.sets import SceneSet, find_scenes, find_sources
 from roadseg.errors import ConfigError, DataError, MissingInputError, RoadsegError
-from roadseg.learn.options import TrainOptions
+from roadseg.learn.options import PredictOptions, TrainOptions
 from roadseg.raster.options import ImageryOptions
-from roadseg.roads.options import CompareOptions, LabelOptions
+from roadseg.roads.options import CompareOptions, EvaluateOptions, GraphOptions, LabelOptions
 from roadseg.system.files import is_virtual
 from roadseg.system.fingerprints import GONE, fingerprint, fingerprints
 from roadseg.system.stage_records import (
@@ -69,10 +70,11 @@ _OF_SPLIT = "what split made"  # The input of a training that decides what it ho
 
 
 class MadeFrom(TypedDict):
-    """The arguments of a `StageRecord`: settings, and a fingerprint of each input."""
+    """The arguments of a `StageRecord`: settings, their defaults, a fingerprint of each input."""
 
     settings: dict[str, Any]
     inputs: dict[str, str]
+    defaults: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -170,8 +172,10 @@ def area_from(config: Config) -> dict[str, str]:
 def made_of_sources(config: Config, sources: Sources) -> MadeFrom:
     """Return what prepare makes masks and chips from."""
     held = sources.held
+    defaults = _settings_of(ImageryOptions(), LabelOptions())
     return {
         "settings": _settings(config),
+        "defaults": defaults | {f"set {of.name}": defaults for of in config.sets},
         "inputs": {
             **area_from(config),
             **{f"image of {name}": held[path] for name, path in sources.images.items()},
@@ -206,6 +210,7 @@ def split_from(config: Config, workspace: Workspace) -> MadeFrom:
     of_file = {"split.file": fingerprint(fold_file(config))} if _has_fold_file(config) else {}
     return {
         "settings": config.split.model_dump(mode="json", exclude={"file"}) | of_sets,
+        "defaults": SplitOptions().model_dump(mode="json"),
         "inputs": {"what prepare made": read_stage_key(prepared), **of_file},
     }
 
@@ -263,6 +268,7 @@ def train_from(config: Config, workspace: Workspace, fold: Fold) -> MadeFrom:
         "settings": config.train.model_dump(mode="json", exclude=set(first))
         | {"fold": fold}
         | {f"weight of {of.name}": of.weight for of in config.sets if of.name},
+        "defaults": TrainOptions().model_dump(mode="json"),
         "inputs": {_OF_SPLIT: read_stage_key(dealt), **first},
     }
 
@@ -331,18 +337,20 @@ def predict_from(config: Config, workspace: Workspace, fold: Fold | FoldOrEach) 
             "--fold all: this network was trained on all chips of the run, so it cannot be "
             "measured on them; predict other IMAGES with --output, or choose a fold"
         )
-    settings = config.predict.model_dump(mode="json") | {"fold": fold}
-    if not config.predict.fuse:  # Records of runs without fusion stay as they were.
-        del settings["fuse"]
     if fold == "each":
-        numbers = fold_numbers(workspace)
-        _require_read_as_prepared(config, workspace)
-        trained = {f"what train made of fold {one}": _held_out(workspace, one) for one in numbers}
-        return {"settings": settings, "inputs": trained | area_from(config)}
-    record = require(workspace.train_record(fold), made_by=f"train --fold {fold}")
+        trained = {
+            f"what train made of fold {one}": _held_out(workspace, one)
+            for one in fold_numbers(workspace)
+        }
+    else:
+        record = require(workspace.train_record(fold), made_by=f"train --fold {fold}")
+        trained = {"what train made": read_stage_key(record)}
     _require_read_as_prepared(config, workspace)
-    trained = {"what train made": read_stage_key(record)}
-    return {"settings": settings, "inputs": trained | area_from(config)}
+    return {
+        "settings": config.predict.model_dump(mode="json") | {"fold": fold},
+        "defaults": PredictOptions().model_dump(mode="json"),
+        "inputs": trained | area_from(config),
+    }
 
 
 def _held_out(workspace: Workspace, fold: int) -> str:
@@ -367,6 +375,7 @@ def graph_from(config: Config, workspace: Workspace) -> MadeFrom:
     _require_read_as_prepared(config, workspace)
     return {
         "settings": config.graph.model_dump(mode="json"),
+        "defaults": GraphOptions().model_dump(mode="json"),
         "inputs": {"what predict made": read_stage_key(predicted), **area_from(config)},
     }
 
@@ -377,6 +386,7 @@ def evaluate_from(config: Config, workspace: Workspace) -> MadeFrom:
     _require_read_as_prepared(config, workspace)
     return {
         "settings": config.evaluate.model_dump(mode="json") | compare_options(config).model_dump(),
+        "defaults": EvaluateOptions().model_dump(mode="json") | CompareOptions().model_dump(),
         "inputs": {"what graph made": read_stage_key(graphs), **area_from(config)},
     }
 
@@ -393,6 +403,7 @@ def report_from(config: Config, workspace: Workspace, names: Sequence[str]) -> M
     return {
         "settings": config.model_dump(mode="json", exclude=_NOT_SHOWN)
         | {"units": config.compute.units},
+        "defaults": Config().model_dump(mode="json"),
         "inputs": shown | area_from(config),
     }
 

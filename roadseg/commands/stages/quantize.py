@@ -221,6 +221,7 @@ def _record(
         engine_folder(workspace.checkpoint(fold), engine) / "quantize.json",
         QuantizeSummary,
         settings=_settings(config) | {"fold": fold, "engine": engine},
+        defaults=_settings(Config()),
         inputs={"what train made": trained},
     )
 

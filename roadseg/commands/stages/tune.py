@@ -168,6 +168,7 @@ def _record(config: Config, workspace: Workspace) -> StageRecord[TuneSummary]:
         workspace.record("tune"),
         TuneSummary,
         settings=_key_settings(config),
+        defaults=_key_settings(Config()),
         inputs={"what predict made": read_stage_key(predicted)},
     )
 
