@@ -16,13 +16,13 @@ from pydantic import Field
 from roadseg.arrays import Array, Bytes
 from roadseg.dataset.chips import NO_SHIFT, ChipRecord, LabelShift
 from roadseg.errors import DataError
-from roadseg.raster.extents import ScenePart, ground_of, polygons_in
+from roadseg.raster.extents import ScenePart, ground_of
 from roadseg.raster.grid import Grid, crs_setting
 from roadseg.raster.images import RasterFacts
 from roadseg.raster.options import ImageryOptions
 from roadseg.raster.pixels import OpenScene, open_scene
 from roadseg.raster.windows import Window, cut_blocks, cut_chips, shared_window
-from roadseg.roads.labels.areas import Area, area_on, read_areas, work_area
+from roadseg.roads.labels.areas import Area, area_on, read_areas
 from roadseg.roads.labels.roads import (
     LabelFile,
     Roads,
@@ -195,29 +195,6 @@ def read_labels(path: Path, options: LabelOptions, *, content: str) -> LabelFile
         DataError: if it cannot be used.
     """
     return _read_once(path, content, options.model_dump_json())
-
-
-def measured_ground(
-    paths: Sequence[Path], grid: Grid, options: LabelOptions, *, within: str | None
-) -> shapely.MultiPolygon | None:
-    """Return where a prediction is measured, in the metric CRS of a scene; None: everywhere.
-
-    That is where the labels are complete, in the area to work in.
-
-    Args:
-        paths: vector files with polygons.
-        grid: of the scene.
-        options: how label files are read.
-        within: `imagery.area`.
-
-    Raises:
-        DataError: if a file cannot be used, or the scene has no place on the ground.
-    """
-    complete, area = complete_area(paths, grid, options), work_area(within)
-    if area is None:
-        return complete
-    worked = area.on(grid)
-    return worked if complete is None else polygons_in(complete & worked)
 
 
 def complete_area(

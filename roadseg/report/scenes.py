@@ -11,8 +11,7 @@ from affine import Affine
 
 from roadseg.config import Config
 from roadseg.dataset.chips import ChipList, SceneRecord, read_chips
-from roadseg.dataset.reference_graphs import reference_graph
-from roadseg.dataset.scenes import measured_ground
+from roadseg.dataset.reference_graphs import read_reference
 from roadseg.dataset.sets import find_scenes
 from roadseg.errors import DataError, RoadsegError
 from roadseg.raster.extents import ScenePart, part_of
@@ -296,22 +295,19 @@ def _with_reference(
     if listed is None or not mask.exists():
         return scene
     try:
-        roads = reference_graph(
+        reference = read_reference(
             listed,
             mask,
             scene.grid,
-            options=config.labels,
+            labels=config.labels,
+            imagery=config.imagery,
             tracing=config.graph,
-            gsd_m=config.imagery.gsd_m,
-        )
-        complete = measured_ground(
-            listed.area, scene.grid, config.labels, within=config.imagery.area
         )
     except RoadsegError as error:
         left_out.append(str(error))
         return scene
-    reference = clip_graph(roads, scene.grid.footprint_m)
-    return replace(scene, reference=reference, complete=complete)
+    roads = clip_graph(reference.roads, scene.grid.footprint_m)
+    return replace(scene, reference=roads, complete=reference.complete)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import shapely
 from numpy.typing import NDArray
 
 from roadseg.commands.stages.made_from import compare_options, evaluate_from
@@ -18,13 +17,12 @@ from roadseg.dataset.chips import ChipRecord, SceneRecord, read_chips
 from roadseg.dataset.fold_files import read_folds
 from roadseg.dataset.held_out import held_out_chips, read_predicted
 from roadseg.dataset.reference_graphs import (
+    Reference,
     count_roads,
     mean_apls,
-    measured_area,
-    reference_graph,
+    read_reference,
 )
 from roadseg.dataset.scene_parts import extent_on
-from roadseg.dataset.scenes import measured_ground
 from roadseg.errors import DataError
 from roadseg.raster.extents import Extent
 from roadseg.raster.images import scene_facts
@@ -360,9 +358,8 @@ class _Scene:
     set: str
     mask: NDArray[np.uint8]
     probability: Probability
-    reference: RoadGraph
+    reference: Reference
     predicted: RoadGraph
-    complete: shapely.MultiPolygon | None
 
 
 def _read_scene(config: Config, workspace: Workspace, scene: SceneRecord) -> _Scene:
@@ -375,18 +372,15 @@ def _read_scene(config: Config, workspace: Workspace, scene: SceneRecord) -> _Sc
         set=scene.set,
         mask=_mask_inside(mask, extent),
         probability=probability,
-        reference=reference_graph(
+        reference=read_reference(
             scene,
             mask,
             probability.grid,
-            options=config.labels,
+            labels=config.labels,
+            imagery=config.imagery,
             tracing=config.graph,
-            gsd_m=config.imagery.gsd_m,
         ),
         predicted=read_gpkg(require(workspace.graph(scene.name), made_by="graph")),
-        complete=measured_ground(
-            scene.area, probability.grid, config.labels, within=config.imagery.area
-        ),
     )
 
 
@@ -401,8 +395,8 @@ def _mask_inside(path: Path, extent: Extent | None) -> NDArray[np.uint8]:
 def _score_chip(config: Config, scene: _Scene, chip: ChipRecord, *, fold: int) -> ChipScore:
     row, col, height, width = chip.window
     window = (slice(row, row + height), slice(col, col + width))
-    area = measured_area(scene.probability.grid, chip.window, scene.complete)
-    reference = clip_graph(scene.reference, area)
+    area = scene.reference.area_in(chip.window)
+    reference = clip_graph(scene.reference.roads, area)
     predicted = clip_graph(scene.predicted, area)
     threshold = config.graph.threshold_for(scene.probability.threshold)
     return ChipScore(
@@ -432,7 +426,7 @@ def _draw(config: Config, workspace: Workspace, record: SceneRecord, scene: _Sce
     facts = scene_facts(record.image, config.imagery, part=record.part)
     pixels, _ = read_preview(facts, side=_PICTURE_PX)
     image = read_scaling(workspace.scaling).apply(pixels)
-    inside = clip_graph(scene.reference, scene.probability.grid.footprint_m)
+    inside = clip_graph(scene.reference.roads, scene.probability.grid.footprint_m)
     path = workspace.picture(record.name)
     draw_comparison(path, image, scene.probability, inside, scene.predicted)
 

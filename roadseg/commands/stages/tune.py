@@ -18,8 +18,7 @@ from roadseg.commands.stages.made_from import compare_options
 from roadseg.config import Config, with_relative_paths
 from roadseg.dataset.chips import ChipRecord, SceneRecord, read_chips
 from roadseg.dataset.held_out import Predicted, held_out_chips, read_predicted
-from roadseg.dataset.reference_graphs import Area, measured_area, reference_graph
-from roadseg.dataset.scenes import measured_ground
+from roadseg.dataset.reference_graphs import Area, read_reference
 from roadseg.errors import DataError
 from roadseg.raster.windows import Window, cut_blocks
 from roadseg.report.plots.tuning import write_tuning_plot
@@ -182,18 +181,12 @@ def read_held_out(
     mask = require(workspace.mask(scene.name), made_by="prepare")
     path = require(workspace.probability(scene.name), made_by="predict")
     raster = open_probability(path, gsd_m=own.imagery.gsd_m)
-    grid, threshold = raster.grid, config.graph.threshold_for(raster.threshold)
-    reference = reference_graph(
-        scene,
-        mask,
-        grid,
-        options=own.labels,
-        tracing=config.graph,
-        gsd_m=own.imagery.gsd_m,
+    threshold = config.graph.threshold_for(raster.threshold)
+    reference = read_reference(
+        scene, mask, raster.grid, labels=own.labels, imagery=own.imagery, tracing=own.graph
     )
-    complete = measured_ground(scene.area, grid, own.labels, within=own.imagery.area)
-    areas = [measured_area(grid, chip.window, complete) for chip in chips]
-    references = [clip_graph(reference, area) for area in areas]
+    areas = [reference.area_in(chip.window) for chip in chips]
+    references = [clip_graph(reference.roads, area) for area in areas]
     return HeldOut(path, threshold, own.imagery.gsd_m, areas, references)
 
 

@@ -3,7 +3,7 @@
 import itertools
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from typing import NamedTuple
@@ -55,29 +55,6 @@ class _Part(NamedTuple):
     sound: Tensor | None = None
 
 
-def predict_rows(
-    engine: Engine,
-    reader: Reader,
-    *,
-    classes: int,
-    height: int,
-    width: int,
-    overlap_px: int,
-    rows: range | None = None,
-) -> Iterator[Rows]:
-    """Predict the probabilities of a scene, and give out its rows from top to bottom.
-
-    As `predict_parts`, but in whole rows, as float32 0..1: for scenes that fit into memory.
-    """
-    wanted = ((height, rows), (width, None))
-    scene = _Scene(engine.window_px, overlap_px, classes=classes, wanted=wanted)
-    parts = itertools.chain.from_iterable(_predict(engine, reader, scene, torch.clone))
-    for start, group in itertools.groupby(parts, key=lambda part: part.row):
-        _, _, values, known, _ = zip(*map(_sound, group), strict=True)
-        joined = torch.cat(values, dim=1).permute(2, 0, 1).cpu().numpy()
-        yield Rows(start, joined, np.concatenate(known, axis=1))
-
-
 def predict_parts(
     engine: Engine,
     reader: Reader,
@@ -114,11 +91,20 @@ def predict_parts(
     wanted = ((height, rows), (width, cols))
     scene = _Scene(engine.window_px, overlap_px, classes=classes, wanted=wanted)
     launched: list[_Part] = []
-    with closing(_predict(engine, reader, scene, _as_bytes)) as batches:
+    with closing(_predict(engine, reader, scene)) as batches:
         for parts in batches:
             yield from map(_fetched, launched)  # while the device is at work on the next
             launched = parts
     yield from map(_fetched, launched)
+
+
+def whole_of(parts: Iterable[Rows], *, classes: int, height: int, width: int) -> Bytes:
+    """Return the parts of a scene that fits into memory as one array, (class, row, col)."""
+    whole = np.zeros((classes, height, width), dtype=np.uint8)
+    for part in parts:
+        rows, cols = part.known.shape
+        whole[:, part.start : part.start + rows, part.col : part.col + cols] = part.values
+    return whole
 
 
 def count_windows(height: int, width: int, *, window_px: int, overlap_px: int) -> int:
@@ -224,12 +210,11 @@ class _Scene:
                 yield row, col, Window(top, left, size, size)
 
     @torch.inference_mode()
-    def add(self, item: _Item, values: Tensor | None, finish: Callable[[Tensor], Tensor]) -> _Part:
+    def add(self, item: _Item, values: Tensor | None) -> _Part:
         """Add the probabilities of a window, (class, row, col), None where it has no data.
 
         Returns:
-            What no later window changes, of the pixels wanted, made of a tensor that is used again
-            and may be changed.
+            What no later window changes, of the pixels wanted, in bytes.
         """
         height, width = self._rows.finished[item.row], self._cols.finished[item.col]
         (top, rows), (left, cols) = self._rows.kept(item.row), self._cols.kept(item.col)
@@ -237,7 +222,8 @@ class _Scene:
         place = self._cols.starts[item.col] - self._cols.starts[0]
         if values is None:
             self._skip(place, width)
-            return _Part(top, left, finish(torch.zeros(*known.shape, self._classes)), known)
+            zeros = torch.zeros(*known.shape, self._classes, dtype=torch.uint8)
+            return _Part(top, left, zeros, known)
         summed = self._sum_up(item, values)[:, :width]
         if self._depth:
             self._carry(summed, place, height)
@@ -245,7 +231,9 @@ class _Scene:
         if not known.all():
             held = torch.from_numpy(known).to(finished.device, non_blocking=True)
             finished = finished * held[..., None]
-        return _Part(top, left, finish(finished), known)
+        # The sums are used again by no later window, and may be changed.
+        in_bytes = finished.mul_(CERTAIN).round_().to(torch.uint8)
+        return _Part(top, left, in_bytes, known)
 
     def _sum_up(self, item: _Item, values: Tensor) -> Tensor:
         """Weigh a window, and add what the windows to its left have for its columns."""
@@ -284,9 +272,7 @@ class _Scene:
             self._below[:, left : left + width] = 0
 
 
-def _predict(
-    engine: Engine, reader: Reader, scene: _Scene, finish: Callable[[Tensor], Tensor]
-) -> Generator[list[_Part], None, None]:
+def _predict(engine: Engine, reader: Reader, scene: _Scene) -> Generator[list[_Part], None, None]:
     """Predict windows in their order, and give out after every batch what is finished."""
     sound: Tensor | None = None
     with closing(_read_ahead(reader, scene, engine.batch_size)) as items:
@@ -295,9 +281,7 @@ def _predict(
             if isinstance(values, Tensor):
                 sound = _are_probabilities(values, before=sound)
             sums = iter(values)
-            parts = [
-                scene.add(item, next(sums) if item.known.any() else None, finish) for item in batch
-            ]
+            parts = [scene.add(item, next(sums) if item.known.any() else None) for item in batch]
             yield [part._replace(sound=sound) for part in parts if part.known.size]
 
 
@@ -320,8 +304,8 @@ def _are_probabilities(values: Tensor, *, before: Tensor | None) -> Tensor:
     return now if before is None else now & before
 
 
-def _sound(part: _Part) -> _Part:
-    """Return a part, unless it is made of what are no probabilities.
+def _fetched(part: _Part) -> Rows:
+    """Return a part in memory, unless it is made of what are no probabilities.
 
     Raises:
         RoadsegError: if the network gave others.
@@ -331,7 +315,7 @@ def _sound(part: _Part) -> _Part:
             "the network returned invalid probabilities (NaN, or outside 0 to 1); try engine "
             "eager with compute.precision fp32, and retrain if that does not help"
         )
-    return part
+    return Rows(part.row, part.values.permute(2, 0, 1).cpu().numpy(), part.known, part.col)
 
 
 def _batches(items: Iterator[_Item], size: int) -> Iterator[list[_Item]]:
@@ -373,13 +357,3 @@ def _chunks(
 ) -> Iterator[tuple[tuple[int, int, Window], ...]]:
     while chunk := tuple(itertools.islice(windows, size)):
         yield chunk
-
-
-@torch.inference_mode()
-def _as_bytes(values: Tensor) -> Tensor:
-    return values.mul_(CERTAIN).round_().to(torch.uint8)
-
-
-def _fetched(part: _Part) -> Rows:
-    _sound(part)
-    return Rows(part.row, part.values.permute(2, 0, 1).cpu().numpy(), part.known, part.col)

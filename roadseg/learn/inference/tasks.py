@@ -18,7 +18,7 @@ from roadseg.learn.hardware.devices import chosen_device
 from roadseg.learn.inference.compatibility import scaling_to_predict, scene_to_predict
 from roadseg.learn.inference.engine_store import PACKAGES, engine_folder
 from roadseg.learn.inference.engines import Engine, ensemble, open_engine, with_tta
-from roadseg.learn.inference.sliding_window import count_touching, predict_parts, shown
+from roadseg.learn.inference.sliding_window import count_touching, predict_parts, shown, whole_of
 from roadseg.learn.network.checkpoint_facts import Facts, speed_bins_of, threshold_of
 from roadseg.learn.network.checkpoints import (
     checkpoint_path,
@@ -208,7 +208,6 @@ def predict_scene(
     facts = scene_to_predict(image, trained[0], imagery=imagery, gsd=options.gsd)
     facts = cut_to_area(facts, imagery.area)
     scaling = scaling_to_predict(facts, scaling, unknown=options.scaling)
-    height, width = facts.grid.height, facts.grid.width
     windows = count_touching(facts, window_px=options.window_px, overlap_px=options.overlap_px)
     engine = opened(
         Trained(
@@ -220,14 +219,12 @@ def predict_scene(
             windows=windows,
         )
     )
-    values = np.zeros((len(bins.band_names), height, width), dtype=np.uint8)
+    classes, grid = len(bins.band_names), facts.grid
     with SceneReader(facts, rows=options.window_px) as source:
-        for part in _predict(
-            engine, source, facts, scaling, bands=len(values), overlap_px=options.overlap_px
-        ):
-            rows, cols = part.known.shape
-            inside = values[:, part.start : part.start + rows, part.col : part.col + cols]
-            inside[:] = part.values
+        parts = _predict(
+            engine, source, facts, scaling, bands=classes, overlap_px=options.overlap_px
+        )
+        values = whole_of(parts, classes=classes, height=grid.height, width=grid.width)
     return Probability(
         facts.grid,
         values[-1],
