@@ -54,7 +54,7 @@ class SceneTask:
         name: what its outputs are called.
         image: the raster.
         labels: its label file.
-        held: fingerprints of both, and of each file of `area`.
+        fingerprints: of both, and of each file of `area`.
         shared: whether other scenes have the same label file.
         mask: raster to write.
         record: JSON file to write beside it.
@@ -70,7 +70,7 @@ class SceneTask:
     name: str
     image: Path
     labels: Path
-    held: Mapping[str, str]
+    fingerprints: Mapping[str, str]
     shared: bool
     mask: Path
     record: Path
@@ -162,7 +162,7 @@ def prepare_scene(task: SceneTask) -> PreparedScene:
         task.shift_m,
     ]
     own = {} if task.part is None else {"part": task.part.digest}
-    key = key_of({"settings": settings, **own}, task.held)
+    key = key_of({"settings": settings, **own}, task.fingerprints)
     with open_scene(task.image, task.imagery, part=task.part) as image:
         sample = image.sample(pixels=task.sample_px)
         summary = None if task.force else _prepared_before(task, key)
@@ -364,7 +364,7 @@ def _lay_labels(
         DataError: if the label file cannot be used; or none of its roads touches the scene, and
             no other scene has the same file.
     """
-    file = read_labels(task.labels, task.label_options, content=task.held["labels"])
+    file = read_labels(task.labels, task.label_options, content=task.fingerprints["labels"])
     roads, touching = lay_over(facts, task.labels, file.roads, shift_m=task.shift_m)
     missed = None
     if len(file.roads.shapes) and not len(touching):

@@ -107,7 +107,7 @@ def find_sources(scenes: Sequence[ScenesOfSet], *, within: str | None = None) ->
             continue
         roads = of.labels.roads
         labels = find_labels(roads, images, setting=f"{of.key}roads" if of.key else "labels.roads")
-        with told_by_set(of.key):
+        with errors_by_set(of.key):
             area = find_areas(of.labels.area)
         for name, image in images.items():
             taken = sources.setdefault(name, Source(of, image, labels[name], area, parts[name]))
@@ -150,7 +150,7 @@ def find_scenes(sets: Iterable[SceneSet]) -> list[ScenesOfSet]:
 
 
 @contextmanager
-def told_by_set(key: str) -> Iterator[None]:
+def errors_by_set(key: str) -> Iterator[None]:
     """Let errors inside name options of images and labels by their keys in a set.
 
     Args:

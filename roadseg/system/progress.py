@@ -97,9 +97,9 @@ def erase() -> None:
     _line.erase()
 
 
-def draw(*, wished: bool) -> None:
+def draw(*, enabled: bool) -> None:
     """Set whether progress is drawn on a terminal; a log may show it all the same."""
-    _line.drawn = wished
+    _line.drawn = enabled
 
 
 @contextmanager

@@ -101,7 +101,7 @@ def add_log_options(command: click.Command) -> None:
 
 
 def send_logs(ctx: click.Context) -> None:
-    """Send logs to stderr, as many as wished, and all of them to a file."""
+    """Send logs to stderr, as many as the options say, and all of them to a file."""
     options = log_options(ctx)
     level = logging.INFO - 10 * (options.verbose - options.quiet - (not is_first()))
     level = min(max(level, logging.DEBUG), logging.CRITICAL)
@@ -118,7 +118,7 @@ def send_logs(ctx: click.Context) -> None:
         logging.getLogger(name).setLevel(of_libraries)
     # rasterio also raises what it logs.
     logging.getLogger("rasterio").setLevel(logging.CRITICAL)
-    progress.draw(wished=options.log is None or level <= logging.INFO)
+    progress.draw(enabled=options.log is None or level <= logging.INFO)
     if options.log:
         _log.debug("command: %s", without_keys(shlex.join(sys.argv[1:])))
 

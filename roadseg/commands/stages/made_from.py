@@ -85,7 +85,7 @@ class _Outcome:
 
 
 @dataclass(frozen=True)
-class _Dealt:
+class _Folds:
     """The part of the summary of split that says how many folds there are."""
 
     chips_by_fold: list[int]
@@ -101,7 +101,7 @@ class Sources:
         sets: the set that it belongs to.
         areas: files with the polygons in which its labels are complete; none: everywhere.
         parts: the part of it that is in the area to work in; None is all of it.
-        held: fingerprint of each file.
+        fingerprints: of each file.
         outside: number of images outside of this area, which are no scenes.
     """
 
@@ -110,7 +110,7 @@ class Sources:
     sets: Mapping[str, SceneSet]
     areas: Mapping[str, tuple[Path, ...]]
     parts: Mapping[str, "ScenePart | None"]
-    held: Mapping[Path, str]
+    fingerprints: Mapping[Path, str]
     outside: int = 0
 
     @property
@@ -123,9 +123,12 @@ class Sources:
         """All files with labels, and with the polygons in which they are complete."""
         return {*self.labels.values(), *(path for area in self.areas.values() for path in area)}
 
-    def held_area(self, scene: str) -> dict[str, str]:
+    def area_fingerprints(self, scene: str) -> dict[str, str]:
         """Return the fingerprint of each file of the area of a scene."""
-        return {f"area {number}": self.held[path] for number, path in enumerate(self.areas[scene])}
+        return {
+            f"area {number}": self.fingerprints[path]
+            for number, path in enumerate(self.areas[scene])
+        }
 
 
 def sources_of(config: Config, workspace: Workspace) -> Sources:
@@ -171,20 +174,20 @@ def area_from(config: Config) -> dict[str, str]:
 
 def made_of_sources(config: Config, sources: Sources) -> MadeFrom:
     """Return what prepare makes masks and chips from."""
-    held = sources.held
+    fingerprint_of = sources.fingerprints
     defaults = _settings_of(ImageryOptions(), LabelOptions())
     return {
         "settings": _settings(config),
         "defaults": defaults | {f"set {of.name}": defaults for of in config.sets},
         "inputs": {
             **area_from(config),
-            **{f"image of {name}": held[path] for name, path in sources.images.items()},
+            **{f"image of {name}": fingerprint_of[path] for name, path in sources.images.items()},
             **{f"set of {name}": of.name for name, of in sources.sets.items() if of.name},
-            **{f"labels of {name}": held[path] for name, path in sources.labels.items()},
+            **{f"labels of {name}": fingerprint_of[path] for name, path in sources.labels.items()},
             **{
                 f"{key} of {name}": fingerprint
                 for name in sources.areas
-                for key, fingerprint in sources.held_area(name).items()
+                for key, fingerprint in sources.area_fingerprints(name).items()
             },
         },
     }
@@ -256,7 +259,7 @@ def train_from(config: Config, workspace: Workspace, fold: Fold) -> MadeFrom:
     Raises:
         DataError: if images would be read in another way than when their masks were made.
     """
-    dealt = require(workspace.record("split"), made_by="split")
+    split = require(workspace.record("split"), made_by="split")
     _require_read_as_prepared(config, workspace)
     earlier = read_record(workspace.train_record(fold))
     first = {
@@ -269,7 +272,7 @@ def train_from(config: Config, workspace: Workspace, fold: Fold) -> MadeFrom:
         | {"fold": fold}
         | {f"weight of {of.name}": of.weight for of in config.sets if of.name},
         "defaults": TrainOptions().model_dump(mode="json"),
-        "inputs": {_OF_SPLIT: read_stage_key(dealt), **first},
+        "inputs": {_OF_SPLIT: read_stage_key(split), **first},
     }
 
 
@@ -320,8 +323,8 @@ def fold_numbers(workspace: Workspace) -> range:
         MissingInputError: if split has not reached its end.
         DataError: if its record is damaged.
     """
-    dealt = read_summary(require(workspace.record("split"), made_by="split"), _Dealt)
-    return range(len(dealt.chips_by_fold))
+    split = read_summary(require(workspace.record("split"), made_by="split"), _Folds)
+    return range(len(split.chips_by_fold))
 
 
 def predict_from(config: Config, workspace: Workspace, fold: Fold | FoldOrEach) -> MadeFrom:
@@ -398,8 +401,10 @@ def compare_options(config: Config) -> CompareOptions:
 
 def report_from(config: Config, workspace: Workspace, names: Sequence[str]) -> MadeFrom:
     """Return what the report shows, given the scenes in it."""
-    held = fingerprints(_shown(workspace, names))
-    shown = {str(path.relative_to(workspace.root)): mark for path, mark in held.items()}
+    shown = {
+        str(path.relative_to(workspace.root)): content
+        for path, content in fingerprints(_shown(workspace, names)).items()
+    }
     return {
         "settings": config.model_dump(mode="json", exclude=_NOT_SHOWN)
         | {"units": config.compute.units},
