@@ -22,7 +22,6 @@ from roadseg.errors import ConfigError, DataError
 from roadseg.learn.options import ComputeOptions, PredictOptions
 from roadseg.raster.grid import LOCAL_CRS, Grid
 from roadseg.raster.options import ImageryOptions
-from roadseg.raster.sources import find_images
 from roadseg.raster.windows import CERTAIN
 from roadseg.roads.masks.fusion import IMAGES
 from roadseg.roads.masks.probabilities import Probability, read_probability
@@ -107,7 +106,7 @@ def _predict_fused(
         DataError: if they show several places.
     """
     from roadseg.commands.fusion.fused_places import FusedPlaces  # noqa: PLC0415 - torch is slow
-    from roadseg.dataset.scene_parts import parts_of_scenes  # noqa: PLC0415 - slow to import
+    from roadseg.dataset.scene_parts import images_in_area  # noqa: PLC0415 - slow to import
     from roadseg.learn.inference.jobs import PredictionJob  # noqa: PLC0415 - torch is slow
 
     with TemporaryDirectory() as temporary:
@@ -121,9 +120,8 @@ def _predict_fused(
             tracing=TraceOptions(),
         )
         fused = FusedPlaces(job, folder, job.write_mask, compute.executor)
-        found = find_images(map(str, images))
-        parts = parts_of_scenes(found, dict.fromkeys(found, imagery), within=imagery.area)
-        places = fused.run({name: found[name] for name in parts}, force=False)
+        touched, _ = images_in_area(map(str, images), imagery)
+        places = fused.run(touched, force=False)
         if len(places) > 1:
             names = " and ".join(place.name for place in places[:2])
             raise DataError(

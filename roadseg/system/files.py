@@ -47,6 +47,7 @@ _ABANDONED_S = 86_400.0  # Seconds; a partial file of another machine is abandon
 _SQLITE_ENDS = ("", "-journal", "-wal", "-shm")  # Ends of the names that SQLite writes together.
 # Errors of file systems on which a folder cannot be synced.
 _NOT_SYNCED = (errno.EINVAL, errno.ENOTSUP, errno.EBADF)
+_IN_ARCHIVE = re.compile(r"(/vsi(?:zip|tar|7z|rar)/\{)(/.+?)(\}.*)")
 _ENOUGH_BYTES = 2**20  # Bytes; a disk with more than this free is not full.
 
 
@@ -332,6 +333,15 @@ def _sync(path: Path) -> None:
 def is_virtual(path: Path) -> bool:
     """Return whether a path is one of GDAL's into an archive or the network (`/vsizip/...`)."""
     return str(path).startswith("/vsi")
+
+
+def parts_in_archive(path: Path | str) -> tuple[str, str, str] | None:
+    """Return the beginning, the archive and the end of a path of GDAL's; None if it has no archive.
+
+    They are such as `/vsizip/{`, `/data/images.zip` and `}/city.tif`.
+    """
+    parts = _IN_ARCHIVE.fullmatch(str(path))
+    return (parts[1], parts[2], parts[3]) if parts else None
 
 
 def moved_with(folder: Path, former: str, path: str) -> str:

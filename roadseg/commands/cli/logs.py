@@ -61,35 +61,19 @@ def _keep_option(ctx: click.Context, parameter: click.Parameter, value: Any) -> 
         send_logs(ctx)
 
 
+def _option(*words: str, **how: Any) -> click.Option:  # noqa: ANN401 - of click.Option
+    return click.Option(words, expose_value=False, callback=_keep_option, **how)
+
+
 LOGGING = (
-    click.Option(
-        ["-v", "--verbose"],
-        count=True,
-        help="More log lines.",
-        expose_value=False,
-        callback=_keep_option,
-    ),
-    click.Option(
-        ["-q", "--quiet"],
-        count=True,
-        help="Fewer log lines.",
-        expose_value=False,
-        callback=_keep_option,
-    ),
-    click.Option(
-        ["--log"],
+    _option("-v", "--verbose", count=True, help="More log lines."),
+    _option("-q", "--quiet", count=True, help="Fewer log lines."),
+    _option(
+        "--log",
         type=click.Path(path_type=Path, dir_okay=False),
         help="Append all log lines to this file, with the time.",
-        expose_value=False,
-        callback=_keep_option,
     ),
-    click.Option(
-        ["--traceback"],
-        is_flag=True,
-        help="Show the Python traceback of an error.",
-        expose_value=False,
-        callback=_keep_option,
-    ),
+    _option("--traceback", is_flag=True, help="Show the Python traceback of an error."),
 )
 
 

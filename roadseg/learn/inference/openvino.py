@@ -81,17 +81,16 @@ def build(
 
 
 def open(  # noqa: A001 - openvino.open
-    folder: Path, *, expected: str | None = None, threads: int | None = None
+    folder: Path, *, expected: str | None = None
 ) -> Network:
     """Open what `build` has written, compiled for the CPU.
 
-    What is not INT8 is computed in float32, on every CPU. Threads are not bound to cores, which
-    several processes would then share.
+    What is not INT8 is computed in float32, on every CPU. As many threads as PyTorch has compute;
+    they are not bound to cores, which several processes would then share.
 
     Args:
         folder: that holds model.xml and model.bin.
         expected: what they have to take and give, see `programs.signature_of`; None is anything.
-        threads: to compute with; None: as many as PyTorch does.
 
     Raises:
         CheckpointError: if a file is missing, damaged, or takes or gives something else.
@@ -101,7 +100,7 @@ def open(  # noqa: A001 - openvino.open
     options = {
         "INFERENCE_PRECISION_HINT": "f32",
         "PERFORMANCE_HINT": "LATENCY",
-        "INFERENCE_NUM_THREADS": threads or torch.get_num_threads(),
+        "INFERENCE_NUM_THREADS": torch.get_num_threads(),
         "ENABLE_CPU_PINNING": False,
     }
     for name in (_GRAPH, _WEIGHTS):

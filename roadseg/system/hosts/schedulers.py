@@ -93,7 +93,7 @@ class Cluster:
             if not (is_able := self._can_work()):
                 _log.info("--scheduler %s: waiting for workers", self._address)
             while not is_able:
-                self._require_time("has had no usable worker")
+                self._require_time()
                 time.sleep(self._check_s)
                 is_able = self._can_work()
             self._client = self._dask.Client(
@@ -205,7 +205,7 @@ class Cluster:
                 raise self._lost() from error
             return
         if not is_able:
-            self._require_time("has had no usable worker")
+            self._require_time()
 
     def _can_work(self) -> bool:
         """Return whether there is a worker at work or ready to be.
@@ -285,11 +285,12 @@ class Cluster:
     def _left_s(self) -> float:
         return self._able_at + self._timeout_s - time.monotonic()
 
-    def _require_time(self, what: str) -> None:
+    def _require_time(self) -> None:
         if self._left_s <= 0:
             raise RoadsegError(
-                f"--scheduler {self._address}: it {what} for {self._timeout_s:g} s "
-                f"(compute.scheduler_timeout_s); start workers with `dask worker`; {GOES_ON}"
+                f"--scheduler {self._address}: it has had no usable worker for "
+                f"{self._timeout_s:g} s (compute.scheduler_timeout_s); start workers with "
+                f"`dask worker`; {GOES_ON}"
             )
 
     def _no_scheduler(self, error: Exception) -> RoadsegError:
