@@ -218,9 +218,9 @@ def _as_bytes(pixels: Array) -> Bytes:
     if pixels.dtype == np.uint8:
         return pixels
     if pixels.dtype.kind != "f" or np.any((pixels < 0) | (pixels > 1)):
-        found = f" from {np.nanmin(pixels)} to {np.nanmax(pixels)}" if pixels.dtype != "O" else ""
+        extent = f" from {np.nanmin(pixels)} to {np.nanmax(pixels)}" if pixels.dtype != "O" else ""
         raise ConfigError(
-            f"{_THE_ARRAY}: {pixels.dtype}{found}, expected bool, uint8 (255 for certain), or "
+            f"{_THE_ARRAY}: {pixels.dtype}{extent}, expected bool, uint8 (255 for certain), or "
             "floats from 0 to 1"
         )
     return np.round(np.nan_to_num(pixels) * CERTAIN).astype(np.uint8)

@@ -263,7 +263,7 @@ def calibrate(measured: MeasuredEdges, *, precision: float | None = None) -> Cal
     asked = (*PRECISIONS, *([] if precision is None else [precision]))
     models, confidence = fit_models(measured), cross_fit(measured)
     length_m = measured.edges.length_m
-    found = Calibration(
+    calibration = Calibration(
         weights="",
         chips=len(measured.place),
         places=len(np.unique(measured.place)),
@@ -272,9 +272,9 @@ def calibrate(measured: MeasuredEdges, *, precision: float | None = None) -> Cal
         by_set=models.by_set,
     )
     if confidence is None:
-        return found
+        return calibration
     return replace(
-        found,
+        calibration,
         reliability=_reliability(measured, confidence, np.ones(len(length_m), dtype=bool)),
         reliability_by_set={
             name: _reliability(measured, confidence, measured.of_set(name))
@@ -290,8 +290,8 @@ def write_calibration(folder: Path, calibration: Calibration) -> Path:
     Raises:
         OutputError: if it cannot be written.
     """
-    held = replace(calibration, weights=fingerprint(folder / WEIGHTS))
-    write_json(folder / NAME, asdict(held))
+    of_weights = replace(calibration, weights=fingerprint(folder / WEIGHTS))
+    write_json(folder / NAME, asdict(of_weights))
     return folder / NAME
 
 
@@ -305,8 +305,8 @@ def read_calibration(folder: Path) -> Calibration | None:
     if not path.is_file():
         return None
     advice = "delete it, and run `roadseg graph` again"
-    found = read_strict(path, Calibration, advice=advice)
-    return found if found.weights == fingerprint(folder / WEIGHTS) else None
+    calibration = read_strict(path, Calibration, advice=advice)
+    return calibration if calibration.weights == fingerprint(folder / WEIGHTS) else None
 
 
 def _fit(measured: MeasuredEdges, prior: LogisticModel) -> LogisticModel:

@@ -113,8 +113,10 @@ def densest_window(mask: Bytes, side_px: tuple[int, int]) -> Window:
     step = max(1, height // _CELLS), max(1, width // _CELLS)
     cells = _thin(road_pixels(mask), step)
     size = height // step[0], width // step[1]
-    held = ndimage.uniform_filter(cells, size, mode="constant", origin=[-(n // 2) for n in size])
-    row, col = np.unravel_index(np.argmax(held), held.shape)
+    road_share = ndimage.uniform_filter(
+        cells, size, mode="constant", origin=[-(n // 2) for n in size]
+    )
+    row, col = np.unravel_index(np.argmax(road_share), road_share.shape)
     top = min(int(row) * step[0], mask.shape[0] - height)
     return Window(top, min(int(col) * step[1], mask.shape[1] - width), height, width)
 

@@ -111,15 +111,15 @@ def cut_to_area(
     shown = facts.cut(part)
     if (area := work_area(within)) is None:
         return shown
-    found = part_in(shown.grid, area, facts.path)
-    if found is None:
+    touched = part_in(shown.grid, area, facts.path)
+    if touched is None:
         raise _touches_none(area, 1, [shown.grid])
-    if found.shows_all(shown.grid):
+    if touched.shows_all(shown.grid):
         return shown
     if not is_prepared:
-        return facts.cut(found)
+        return facts.cut(touched)
     all_shown = Window(0, 0, shown.grid.height, shown.grid.width)
-    return facts.cut(ScenePart(shown.in_scene(all_shown), found.within(all_shown).extent))
+    return facts.cut(ScenePart(shown.in_scene(all_shown), touched.within(all_shown).extent))
 
 
 def extent_on(grid: Grid, within: str | None, *, path: Path) -> Extent | None:

@@ -179,8 +179,8 @@ def sources_of_task(task: SceneTask) -> TaskFiles:
 
 def files_of_task(task: SceneTask) -> TaskFiles:
     """Return the files of the work of `prepare_scene`, which looks at what it made before."""
-    made = (task.mask.with_suffix(".qml"), task.mask, task.record)
-    return TaskFiles(reads=(*sources_of_task(task).reads, *made), writes=made)
+    outputs = (task.mask.with_suffix(".qml"), task.mask, task.record)
+    return TaskFiles(reads=(*sources_of_task(task).reads, *outputs), writes=outputs)
 
 
 def read_labels(path: Path, options: LabelOptions, *, content: str) -> LabelFile:

@@ -139,13 +139,13 @@ def find_scenes(sets: Iterable[SceneSet]) -> list[ScenesOfSet]:
         ConfigError: if a set names no images.
         DataError: if a pattern finds nothing.
     """
-    found = [
+    images_of_sets = [
         (of, find_images(of.imagery.images, setting=f"{of.key or 'imagery.'}images")) for of in sets
     ]
-    times = Counter(name for _, images in found for name in images)
+    times = Counter(name for _, images in images_of_sets for name in images)
     return [
         (of, {scene_name(name, of.name, times): path for name, path in images.items()})
-        for of, images in found
+        for of, images in images_of_sets
     ]
 
 

@@ -49,8 +49,8 @@ def write_card(folder: Path, item: Mapping[str, Any]) -> None:
     earlier = _read(folder)
     properties = dict(item["properties"])
     if earlier and earlier["assets"] == item["assets"]:
-        kept = {"datetime", EVALUATION} & earlier["properties"].keys()
-        properties |= {name: earlier["properties"][name] for name in kept}
+        unchanged = {"datetime", EVALUATION} & earlier["properties"].keys()
+        properties |= {name: earlier["properties"][name] for name in unchanged}
     _write(folder, {**item, "properties": properties})
 
 

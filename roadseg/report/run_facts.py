@@ -64,8 +64,8 @@ def read_run(folder: Path) -> RunFacts:
             "another folder"
         )
     workspace = Workspace(folder)
-    found = {stage: read_record(workspace.record(stage)) for stage in _OWN}
-    records = {stage: record for stage, record in found.items() if record}
+    every = {stage: read_record(workspace.record(stage)) for stage in _OWN}
+    records = {stage: record for stage, record in every.items() if record}
     trainings = {
         fold: record
         for fold in _folds(workspace)

@@ -209,8 +209,10 @@ def encode_pictures(
 def _thresholds_text(config: Config, shown: Shown) -> str:
     """Return from which probability on masks show road: a number, or two of several scenes."""
     rasters = (scene.probability for scene in shown.scenes if scene.probability)
-    found = sorted({config.graph.threshold_for(raster.threshold) for raster in rasters})
-    return " to ".join(f"{threshold:g}" for threshold in dict.fromkeys([*found[:1], *found[-1:]]))
+    thresholds = sorted({config.graph.threshold_for(raster.threshold) for raster in rasters})
+    return " to ".join(
+        f"{threshold:g}" for threshold in dict.fromkeys([*thresholds[:1], *thresholds[-1:]])
+    )
 
 
 def _chips(workspace: Workspace, left_out: list[str]) -> ChipList | None:
@@ -226,8 +228,10 @@ def _chips(workspace: Workspace, left_out: list[str]) -> ChipList | None:
 def _images(config: Config, left_out: list[str]) -> dict[str, tuple[Path, str]]:
     """Find the images that the config names, each with the name of its set."""
     try:
-        found = find_scenes([of for of in config.sets if of.imagery.images])
-        return {name: (path, of.name) for of, images in found for name, path in images.items()}
+        images_of_sets = find_scenes([of for of in config.sets if of.imagery.images])
+        return {
+            name: (path, of.name) for of, images in images_of_sets for name, path in images.items()
+        }
     except RoadsegError as error:
         left_out.append(str(error))
         return {}

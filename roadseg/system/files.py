@@ -240,12 +240,12 @@ def remove_partial(folder: Path) -> None:
 
 def abandoned(folder: Path) -> list[Path]:
     """Return the half-written files and folders in a folder that killed processes left."""
-    found = []
+    stale = []
     for path in sorted(folder.glob(f"{_PARTIAL}*")):
         with suppress(OSError):
             if _is_stale(path):
-                found.append(path)
-    return found
+                stale.append(path)
+    return stale
 
 
 def remove_partial_once(folder: Path) -> None:

@@ -324,8 +324,8 @@ def score_scene(config: Config, workspace: Workspace, task: SceneToScore) -> lis
 def files_of_scene(workspace: Workspace, task: SceneToScore) -> TaskFiles:
     """Return the files of the work of `score_scene`."""
     scene, name = task.record, task.record.name
-    made = workspace.mask(name), workspace.probability(name), workspace.graph(name)
-    reads = (*made, scene.labels, *scene.area)
+    of_run = workspace.mask(name), workspace.probability(name), workspace.graph(name)
+    reads = (*of_run, scene.labels, *scene.area)
     if not task.is_drawn:
         return TaskFiles(reads)
     return TaskFiles((*reads, scene.image, workspace.scaling), writes=(workspace.picture(name),))
@@ -349,8 +349,9 @@ def plan(config: Config, workspace: Workspace, *, after: str = "", force: bool =
 
 
 def _record(config: Config, workspace: Workspace) -> StageRecord[EvaluateSummary]:
-    made = evaluate_from(config, workspace)
-    return StageRecord(workspace.record("evaluate"), EvaluateSummary, **made)
+    return StageRecord(
+        workspace.record("evaluate"), EvaluateSummary, **evaluate_from(config, workspace)
+    )
 
 
 @dataclass(frozen=True)

@@ -192,13 +192,15 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> GraphSu
     scenes = [SceneToTrace(name, path, set_of.get(name, "")) for name, path in paths.items()]
     record.begin()
     scenes, calibration = _calibrated(scenes, config, workspace)
-    kept = keep_calibration(workspace, predicted, calibration)
+    calibration_files = keep_calibration(workspace, predicted, calibration)
     summary = replace(_trace_all(scenes, folder, config), calibration=calibration)
     _warn_of_precision(summary)
     written = [*summary.scenes, *([NETWORK] if summary.joined else [])]
     graphs = [folder / f"{name}.{suffix}" for name in written for suffix in config.graph.formats]
     submission = folder / f"{SUBMISSION}.csv"
-    record.finish(summary, [*(path for path in (*graphs, submission) if path.exists()), *kept])
+    record.finish(
+        summary, [*(path for path in (*graphs, submission) if path.exists()), *calibration_files]
+    )
     return summary
 
 
@@ -337,11 +339,11 @@ def _warn_of_precision(summary: GraphSummary) -> None:
             "use a lower value",
             *(precision, summary.emptied, count(len(summary.scenes), "scene")),
         )
-    kept = calibration.kept.get(f"{precision:g}") if calibration else None
-    if kept and kept.precision is not None and kept.precision < precision - _MISSED:
+    measured = calibration.kept.get(f"{precision:g}") if calibration else None
+    if measured and measured.precision is not None and measured.precision < precision - _MISSED:
         _log.warning(
             "graph.precision %g is not met: %.0f %% of the length kept on held-out chips is real",
-            *(precision, 100 * kept.precision),
+            *(precision, 100 * measured.precision),
         )
 
 

@@ -94,14 +94,14 @@ def run(
     job = _job_of_run(config, workspace, fold)
     scenes = _part(job, touched, shard)
     if shard is None:
-        with _held(job, scenes):
+        with _lock_outputs(job, scenes):
             record.begin()
             summary = _summary(job, scenes, outside=outside, force=force)
             record.finish(summary, _outputs(config, job, summary))
         return summary
     with turn(workspace.root):
         record.begin_part()
-    with _held(job, scenes):
+    with _lock_outputs(job, scenes):
         summary = _summary(job, scenes, outside=outside, force=force)
     with turn(workspace.root):
         record.end_part()
@@ -115,10 +115,10 @@ def run(
 def _is_there(job: AnyJob, scenes: dict[str, Path]) -> bool:
     """Return whether nothing is left to predict; what fails is for its own shard to tell."""
     try:
-        found = job.describe(scenes)
+        described = job.describe(scenes)
     except RoadsegError:
         return False
-    return not job.failed and all(read_raster_key(scene.path) == scene.key for scene in found)
+    return not job.failed and all(read_raster_key(scene.path) == scene.key for scene in described)
 
 
 def _outputs(config: Config, job: AnyJob, summary: PredictSummary) -> list[Path]:
@@ -161,16 +161,16 @@ def run_images(
     if mosaic is not None:
         vrt = output / f"{mosaic}.vrt"
         scenes = _part(job, {mosaic: vrt}, shard)
-        with _held(job, scenes):
+        with _lock_outputs(job, scenes):
             write_mosaic(vrt, image_paths(images), crs=_crs(config))
             return _summary(job, scenes, force=force)
     touched, outside = images_in_area(images, config.imagery)
     scenes = _part(job, touched, shard)
-    with _held(job, scenes):
+    with _lock_outputs(job, scenes):
         return _summary(job, scenes, outside=outside, force=force)
 
 
-def _held(job: AnyJob, scenes: Iterable[str]) -> AbstractContextManager[None]:
+def _lock_outputs(job: AnyJob, scenes: Iterable[str]) -> AbstractContextManager[None]:
     """Keep other processes from the rasters that are to be made."""
     return hold(job.folder, [f"{name}.tif" for name in scenes])
 
@@ -315,8 +315,9 @@ def _folds(config: Config, workspace: Workspace, after: str) -> range:
 def _record(
     config: Config, workspace: Workspace, fold: Fold | FoldOrEach
 ) -> StageRecord[PredictSummary]:
-    made = predict_from(config, workspace, fold)
-    return StageRecord(workspace.record("predict"), PredictSummary, **made)
+    return StageRecord(
+        workspace.record("predict"), PredictSummary, **predict_from(config, workspace, fold)
+    )
 
 
 def _scenes_of(

@@ -123,8 +123,9 @@ def plan(config: Config, workspace: Workspace, *, force: bool = False) -> Plan:
 
 
 def _record(config: Config, workspace: Workspace, sources: Sources) -> StageRecord[PrepareSummary]:
-    made = made_of_sources(config, sources)
-    return StageRecord(workspace.record("prepare"), PrepareSummary, **made)
+    return StageRecord(
+        workspace.record("prepare"), PrepareSummary, **made_of_sources(config, sources)
+    )
 
 
 def _name_again(

@@ -266,19 +266,19 @@ def _with_rehearsal(plan: Plan, job: TrainingJob, config: Config) -> Plan:
 
 def _with_forecast(plan: Plan, config: Config) -> Plan:
     """Return the plan with the time that all epochs take, before there are chips."""
-    found = {
+    sources = {
         name: (image, of)
         for of, images in find_scenes(config.sets)
         for name, image in images.items()
     }
     parts = parts_of_scenes(
-        {name: image for name, (image, _) in found.items()},
-        {name: of.imagery for name, (_, of) in found.items()},
+        {name: image for name, (image, _) in sources.items()},
+        {name: of.imagery for name, (_, of) in sources.items()},
         within=config.imagery.area,
     )
     scenes = [
         (scene_facts(image, of.imagery, part=parts[name]), of.weight)
-        for name, (image, of) in found.items()
+        for name, (image, of) in sources.items()
         if name in parts
     ]
     seen = forecast_training(scenes, config, device=chosen_device(config.compute))
@@ -331,8 +331,9 @@ def _job(config: Config, workspace: Workspace, fold: Fold, *, anew: bool) -> Tra
 
 
 def _record(config: Config, workspace: Workspace, fold: Fold) -> StageRecord[TrainSummary]:
-    made = train_from(config, workspace, fold)
-    return StageRecord(workspace.train_record(fold), TrainSummary, **made)
+    return StageRecord(
+        workspace.train_record(fold), TrainSummary, **train_from(config, workspace, fold)
+    )
 
 
 def _summary(

@@ -73,8 +73,8 @@ def training_job(
 def data_facts(job: TrainingJob, workspace: Workspace) -> dict[str, str]:
     """Return what hosts without a shared disk must have the same: fingerprints, sizes of images."""
     chips = [*job.training, *job.validation]
-    made = [workspace.chips, workspace.folds, workspace.scaling, *{chip.mask for chip in chips}]
-    digests = {path.name: digest for path, digest in fingerprints(made).items()}
+    prepared = [workspace.chips, workspace.folds, workspace.scaling, *{chip.mask for chip in chips}]
+    digests = {path.name: digest for path, digest in fingerprints(prepared).items()}
     images = sorted({chip.scene.path for chip in chips})
     sizes = {f"{path.name} of bytes": f"{path.stat().st_size}" for path in images if path.is_file()}
     return digests | sizes

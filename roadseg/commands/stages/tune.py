@@ -193,8 +193,8 @@ def read_held_out(
 def _files_of_scene(workspace: Workspace, given: tuple[SceneRecord, list[ChipRecord]]) -> TaskFiles:
     """Return the files that `read_held_out` reads."""
     scene = given[0]
-    made = workspace.mask(scene.name), workspace.probability(scene.name)
-    return TaskFiles(reads=(*made, scene.labels, *scene.area))
+    of_run = workspace.mask(scene.name), workspace.probability(scene.name)
+    return TaskFiles(reads=(*of_run, scene.labels, *scene.area))
 
 
 def _files_of_held_out(scene: HeldOut) -> TaskFiles:

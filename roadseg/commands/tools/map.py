@@ -191,8 +191,11 @@ def run(
 
 def _is_begun(output: Path) -> bool:
     """Return whether a folder holds more of a map than its config."""
-    made = Workspace(output)
-    return any(place.exists() for place in (made.masks, made.checkpoint(0), made.probabilities))
+    workspace = Workspace(output)
+    return any(
+        place.exists()
+        for place in (workspace.masks, workspace.checkpoint(0), workspace.probabilities)
+    )
 
 
 def _write_config(
@@ -235,15 +238,15 @@ def _require_same(
             f"{config.imagery.area}; use another --output, or delete it"
         )
     if not given >= mapped:
-        held = first(_absolute(config.imagery.images))
+        former = first(_absolute(config.imagery.images))
         raise ConfigError(
-            f"{path}: this folder already contains the map of {held}; use another --output, or "
+            f"{path}: this folder already contains the map of {former}; use another --output, or "
             "delete it"
         )
     if roads != _absolute(labels):
-        made = f"with the labels {first(roads)}" if roads else "without labels"
+        how = f"with the labels {first(roads)}" if roads else "without labels"
         raise ConfigError(
-            f"{path}: this folder already contains a map of these images, made {made}; use "
+            f"{path}: this folder already contains a map of these images, made {how}; use "
             "another --output, or delete it"
         )
 

@@ -86,12 +86,12 @@ def even_out(
     """
     if not parallel.any(parallel.has_copy):
         return
-    found: list[Saved] = [tuple(json.loads(text)) for text in parallel.gather(json.dumps(saved()))]
-    furthest = max(found, key=lambda each: each[:2])
-    if all(each == furthest for each in found):
+    states: list[Saved] = [tuple(json.loads(text)) for text in parallel.gather(json.dumps(saved()))]
+    furthest = max(states, key=lambda each: each[:2])
+    if all(each == furthest for each in states):
         return
-    owner = found.index(furthest)
-    needed = parallel.keeps and found[parallel.rank] != furthest
+    owner = states.index(furthest)
+    needed = parallel.keeps and states[parallel.rank] != furthest
     for name in names:
         path = folder / name
         content = path.read_bytes() if parallel.rank == owner and path.exists() else b""

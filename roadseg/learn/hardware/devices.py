@@ -367,7 +367,7 @@ def _check_precision(name: str, precision: str) -> None:
 
 
 def _has_bf16(name: str) -> bool:
-    """Whether a device computes in bfloat16 without emulating it; a CPU may."""
+    """Return whether a device computes in bfloat16 without emulating it; a CPU may."""
     if name in ("cuda", "rocm"):
         return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     if name == "xpu":

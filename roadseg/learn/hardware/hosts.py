@@ -145,13 +145,13 @@ def find_place(hosts: Hosts) -> Place:
 
 def _resolve(hosts: Hosts) -> str:
     try:
-        found = socket.getaddrinfo(hosts.meeting, hosts.port, type=socket.SOCK_STREAM)
+        addresses = socket.getaddrinfo(hosts.meeting, hosts.port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
         raise ConfigError(
             f"--rendezvous {hosts}: this host does not know the name {hosts.meeting} ({error}); "
             "give the address of the host where all meet"
         ) from error
-    return str(found[0][4][0])
+    return str(addresses[0][4][0])
 
 
 def _address_towards(target: str, hosts: Hosts) -> str:

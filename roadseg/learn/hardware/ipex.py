@@ -121,7 +121,7 @@ def _types(dtype: torch.dtype | None) -> dict[str, object]:
 
 
 def _can_pack() -> bool:
-    """Whether packed weights pay: with AVX512, as oneDNN's test for bfloat16 also tells.
+    """Return whether packed weights pay: with AVX512, as oneDNN's test for bfloat16 also tells.
 
     Without it the extension refuses to pack bfloat16, and packed float32 trains at a quarter of
     the speed.
@@ -137,7 +137,7 @@ def _quiet() -> Iterator[None]:
     """
     handlers, logger_class = logging.root.handlers[:], logging.getLoggerClass()
     sys.stderr.flush()
-    kept = os.dup(_STDERR)
+    stderr = os.dup(_STDERR)
     with Path(os.devnull).open("wb") as nowhere, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         os.dup2(nowhere.fileno(), _STDERR)
@@ -145,7 +145,7 @@ def _quiet() -> Iterator[None]:
             yield
         finally:
             sys.stderr.flush()
-            os.dup2(kept, _STDERR)
-            os.close(kept)
+            os.dup2(stderr, _STDERR)
+            os.close(stderr)
             logging.root.handlers[:] = handlers
             logging.setLoggerClass(logger_class)

@@ -123,7 +123,7 @@ def reporting() -> Iterator[None]:
         _end_if_hopeless(folder)
         _report(folder, "")
         try:
-            _end_if_told(folder)
+            _end_if_signalled(folder)
             yield
             code = 0
         except SystemExit as ended:
@@ -165,11 +165,11 @@ def _open_pipe(folder: Path) -> Iterator[None]:
         yield
         return
     os.mkfifo(folder / _PIPE, 0o600)
-    held = os.open(folder / _PIPE, os.O_RDWR)  # which waits for no reader
+    pipe = os.open(folder / _PIPE, os.O_RDWR)  # which waits for no reader
     try:
         yield
     finally:
-        os.close(held)
+        os.close(pipe)
 
 
 @contextmanager
@@ -288,7 +288,7 @@ def _received(folder: Path) -> int | None:
     return int(file.read_text(encoding="ascii")) if file.exists() else None
 
 
-def _end_if_told(folder: Path) -> None:
+def _end_if_signalled(folder: Path) -> None:
     """End as by a signal that came before this process could receive it."""
     received = _received(folder)
     if received is not None:

@@ -64,19 +64,19 @@ def _require_training(meeting: str) -> None:
         RendezvousConnectionError: if not.
     """
     host, _, port = meeting.rpartition(":")
-    found = threading.Event()
+    answered = threading.Event()
 
     def look() -> None:
         with suppress(RuntimeError):  # what DistError is
             dist.TCPStore(  # type: ignore[attr-defined]
                 host, int(port), timeout=timedelta(seconds=_WAITS_S), wait_for_workers=False
             )
-            found.set()
+            answered.set()
 
     looking = threading.Thread(target=look, daemon=True)
     looking.start()
     looking.join(_WAITS_S + 1)
-    if not found.is_set():
+    if not answered.is_set():
         raise RendezvousConnectionError
 
 

@@ -89,7 +89,7 @@ class EngineFacts:
         return None
 
     def pays(self, windows: int) -> bool:
-        """Whether it finishes a number of windows sooner than eager, including its opening."""
+        """Return whether it opens and finishes a number of windows sooner than eager."""
         if not (self.speedup and self.windows_per_s and self.eager_windows_per_s):
             return True
         return self.opening_s + windows / self.windows_per_s < windows / self.eager_windows_per_s

@@ -190,7 +190,7 @@ class PredictionJob:
         options = self._options
         known = Scaling.from_json(trained[0]["scaling"])
         bins = speed_bins_of(trained[0])
-        held = fingerprints(images.values())
+        content_of = fingerprints(images.values())
         weights = " ".join(fingerprint(weights_of(folder)) for folder in self.folders)
         # Scenes of a run are calibrated by `graph`, which measures how sure their edges are.
         edges = None if self._imagery_of else edge_model_of(self.folders)
@@ -226,7 +226,7 @@ class PredictionJob:
             settings |= {} if scaling is known else {"ranges": scaling.ranges[facts.dtype]}
             settings |= {} if edges is None else {"edges": edges.as_json()}
             settings |= {} if bins.are_known else {"speeds": "assumed"}
-            key = key_of(settings, {"image": held[image], "weights": weights})
+            key = key_of(settings, {"image": content_of[image], "weights": weights})
             path = self.folder.absolute() / f"{name}.tif"
             tags = _tags(image, self.folders, trained)
             yield SceneToPredict(name, facts, scaling, path, key, bins, threshold, edges, tags)
@@ -270,15 +270,15 @@ class PredictionJob:
         Engines that were made beforehand, and can be used, take as many as they were made for.
         """
         options = self._options
-        made = {
+        sizes = {
             facts.batch_size
             for folder in self.folders
             for name in ((options.engine,) if options.engine != "auto" else PACKAGES)
             if (facts := read_engine_facts(folder, name)) and not unusable(facts, folder)
         }
-        if not made:
+        if not sizes:
             return fitting_batch(windows, most=options.batch_size)
-        return made.pop() if len(made) == 1 else options.batch_size
+        return sizes.pop() if len(sizes) == 1 else options.batch_size
 
     def _windows(self, scene: SceneToPredict) -> int:
         options = self._options

@@ -157,18 +157,18 @@ class _Side:
         self.wanted = wanted or range(length)
         starts = spread_starts(length, window_px=window_px, overlap_px=overlap_px)
         ends = [*starts[1:], length]
-        kept = [
+        numbers = [
             number
             for number, start in enumerate(starts)
             if start < self.wanted.stop and start + window_px > self.wanted.start
         ]
         # Weights are those among all windows of the side, so that no pixel depends on `wanted`.
         weights = blend_weights(starts, window_px=window_px)
-        self.weights = torch.from_numpy(weights[kept])
-        self.starts = [starts[number] for number in kept]
-        self.finished = [ends[number] - starts[number] for number in kept]
+        self.weights = torch.from_numpy(weights[numbers])
+        self.starts = [starts[number] for number in numbers]
+        self.finished = [ends[number] - starts[number] for number in numbers]
 
-    def kept(self, number: int) -> tuple[int, slice]:
+    def wanted_of(self, number: int) -> tuple[int, slice]:
         """Return what is wanted of the finished pixels of a window: the first, and all of them."""
         start = self.starts[number]
         first = max(start, self.wanted.start)
@@ -217,7 +217,7 @@ class _Scene:
             What no later window changes, of the pixels wanted, in bytes.
         """
         height, width = self._rows.finished[item.row], self._cols.finished[item.col]
-        (top, rows), (left, cols) = self._rows.kept(item.row), self._cols.kept(item.col)
+        (top, rows), (left, cols) = self._rows.wanted_of(item.row), self._cols.wanted_of(item.col)
         known = item.known[rows, cols]
         place = self._cols.starts[item.col] - self._cols.starts[0]
         if values is None:
@@ -229,8 +229,8 @@ class _Scene:
             self._carry(summed, place, height)
         finished = summed[rows, cols]
         if not known.all():
-            held = torch.from_numpy(known).to(finished.device, non_blocking=True)
-            finished = finished * held[..., None]
+            mask = torch.from_numpy(known).to(finished.device, non_blocking=True)
+            finished = finished * mask[..., None]
         # The sums are used again by no later window, and may be changed.
         in_bytes = finished.mul_(CERTAIN).round_().to(torch.uint8)
         return _Part(top, left, in_bytes, known)

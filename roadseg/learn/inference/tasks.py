@@ -359,9 +359,9 @@ def edge_model_of(folders: Sequence[Path]) -> LogisticModel | None:
     Raises:
         DataError: if the file of one is damaged.
     """
-    found = [read_calibration(folder) for folder in folders]
-    known = [each.model for each in found if each is not None]
-    return mean_model(known) if len(known) == len(found) else None
+    calibrations = [read_calibration(folder) for folder in folders]
+    known = [each.model for each in calibrations if each is not None]
+    return mean_model(known) if len(known) == len(calibrations) else None
 
 
 def weights_of(folder: Path) -> Path:

@@ -103,8 +103,8 @@ class _Known(BaseModel):
     def _names_its_folds(self) -> Self:
         """Refuse a network of all folds that does not say what these had found."""
         if (self.fold == "all") != (self.from_folds is not None):
-            found = "it is missing" if self.from_folds is None else "it is present"
-            raise ValueError(f'from_folds: expected if and only if fold is "all", but {found}')
+            state = "it is missing" if self.from_folds is None else "it is present"
+            raise ValueError(f'from_folds: expected if and only if fold is "all", but {state}')
         return self
 
     @model_validator(mode="after")
@@ -214,10 +214,10 @@ def read_weights_facts(path: Path) -> Facts:
     """
     if not path.is_file():
         # A run folder holds those of its folds.
-        found = sorted(path.parent.glob(f"checkpoints/*/{path.name}"))
+        of_folds = sorted(path.parent.glob(f"checkpoints/*/{path.name}"))
         advice = "run `roadseg train` first, or use another folder"
-        if found:
-            advice = f"did you mean {found[0].parent}?"
+        if of_folds:
+            advice = f"did you mean {of_folds[0].parent}?"
         raise CheckpointError(f"{path} does not exist; {advice}")
     try:
         with safe_open(path, "numpy") as file:

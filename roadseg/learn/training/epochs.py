@@ -244,7 +244,7 @@ class Epochs:
         self.board.scalars(number, {"step_loss": mean, "learning_rate": self._rate(number)})
 
     def _rate(self, number: int) -> float:
-        """Learning rate of a step, counted from 1 over the whole training."""
+        """Return the learning rate of a step, counted from 1 over the whole training."""
         return learning_rate(number - 1, self.options, steps_per_epoch=self.batches.steps)
 
     def _facts(self) -> Facts:

@@ -110,7 +110,7 @@ class TrainingWindows(Dataset[tuple[Tensor, ...]]):
         self._road_cells: dict[int, NDArray[np.int64]] = {}  # by chip, as they are needed
 
     def __len__(self) -> int:
-        """Windows of one epoch."""
+        """Return the number of windows of an epoch."""
         return self._windows
 
     def __getitem__(self, index: int) -> tuple[Tensor, ...]:
@@ -188,7 +188,7 @@ class ValidationWindows(Dataset[tuple[Tensor, ...]]):
         self._windows = windows if most is None else spread(windows, most)
 
     def __len__(self) -> int:
-        """Windows of all chips."""
+        """Return the number of windows of all chips."""
         return len(self._windows)
 
     def __getitem__(self, index: int) -> tuple[Tensor, ...]:
@@ -245,7 +245,7 @@ class EpochBatches(Sampler[list[int]]):
         self._rank, self._ranks = rank, ranks
 
     def __len__(self) -> int:
-        """Batches of an epoch from `start_batch` on."""
+        """Return the number of batches of an epoch from `start_batch` on."""
         return max(self._windows // self._batch_size - self.start_batch, 0)
 
     def __iter__(self) -> Iterator[list[int]]:
@@ -372,7 +372,7 @@ class HeldOutBatches:
         self._loader = _loader(windows, order, workers, pin_memory=pin_memory)
 
     def __len__(self) -> int:
-        """Batches of this process."""
+        """Return the number of batches of this process."""
         return len(self.set_numbers)
 
     def __iter__(self) -> Iterator[Any]:

@@ -113,8 +113,8 @@ class Contents:
 
     def of_files(self, paths: Iterable[Path]) -> tuple[Content, ...]:
         """Add files with the parts that belong to each, and return what they contain."""
-        found = dict.fromkeys(file for path in paths for file in _files(path.absolute()))
-        return tuple(self._of_file(file) for file in found)
+        files = dict.fromkeys(file for path in paths for file in _files(path.absolute()))
+        return tuple(self._of_file(file) for file in files)
 
     def of_bytes(self, data: bytes) -> Content:
         """Add bytes."""

@@ -33,12 +33,12 @@ def refusal(response: urllib3.BaseHTTPResponse, answer: Answer) -> Failure:
     """Return what a status other than that of success says."""
     status = response.status
     known = {each.value: each.phrase for each in HTTPStatus}
-    said = (
+    detail = (
         f": {answer.what}"
         if answer.body and answer.kind.startswith(("text/", "application/"))
         else ""
     )
-    reason = f"the server answers {status} {known.get(status, '')}".rstrip() + said
+    reason = f"the server answers {status} {known.get(status, '')}".rstrip() + detail
     if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
         reason += (
             "; check the key, which the environment holds: {env:NAME} in the address or --header"
