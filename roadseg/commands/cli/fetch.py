@@ -1,14 +1,13 @@
 """The commands that fetch images or roads of an area, from services on the web and from files."""
 
 from dataclasses import fields
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from roadseg.commands.cli.command import importer, show
 from roadseg.commands.cli.group import OrderedGroup
-from roadseg.commands.cli.options import FOLDER, JSON, together
+from roadseg.commands.cli.options import FILE, FOLDER, JSON, together
 
 if TYPE_CHECKING:
     from roadseg.commands.services.images.fetching import FetchOptions
@@ -147,7 +146,7 @@ def images(
 )
 @click.option(
     "--output",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     required=True,
     metavar="FILE",
     help="File to write: .gpkg, .geojson, .parquet or .fgb; .osm.pbf or .osm with the ids of "

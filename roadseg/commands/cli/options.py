@@ -270,12 +270,18 @@ class _FolderPath(click.Path):
 
 
 FOLDER = _FolderPath()
+FILE = click.Path(path_type=Path, dir_okay=False)
 CONFIG = click.option(
     "--config",
     "config_path",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     help="Config file. [default: $ROADSEG_CONFIG, otherwise roadseg.json]",
 )
+
+
+def output_file(meaning: str, option: str = "--output") -> Option:
+    """Return the option of a file to write."""
+    return click.option(option, type=FILE, metavar="FILE", help=meaning)
 
 
 def _complete_setting(_ctx: click.Context, _param: click.Parameter, begun: str) -> list[str]:

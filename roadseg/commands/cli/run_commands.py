@@ -7,7 +7,7 @@ import click
 
 from roadseg.commands.cli.command import load, show, tool
 from roadseg.commands.cli.failures import keep_run
-from roadseg.commands.cli.options import CONFIG, FOLDER, JSON, RUN, SET, together
+from roadseg.commands.cli.options import CONFIG, FOLDER, JSON, RUN, SET, output_file, together
 
 
 @click.command()
@@ -54,12 +54,7 @@ def runs(folder: Path, *, as_json: bool) -> None:
 
 @click.command()
 @click.argument("folders", metavar="RUN RUN...", type=FOLDER, nargs=-1, required=True)
-@click.option(
-    "--output",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
-    help="HTML page to write, with curves, chips and images.",
-)
+@output_file("HTML page to write, with curves, chips and images.")
 @JSON
 def compare(folders: tuple[Path, ...], *, output: Path | None, as_json: bool) -> None:
     """Compare the settings, metrics and times of runs.

@@ -54,17 +54,10 @@ from roadseg.system.workspace import FoldOrEach, Workspace, require
 
 Figures = dict[str, int | float | None]  # Some metrics by name; None was not measured.
 
-_SHORT = {  # Metrics of a set that the summary names.
-    "iou": "IoU",
-    "f1": "F1",
-    "apls_length": "APLS length",
-    "correctness": "correctness",
-    "completeness": "completeness",
-    "quality": "quality",
-    "breaks_per_km": "breaks per km",
-    "junction_f1": "junction F1",
-    "calibration_error": "calibration error",
-}
+_OF_A_SET = (  # Metrics of a set that the summary names.
+    *("iou", "f1", "apls_length", "correctness", "completeness", "quality"),
+    *("breaks_per_km", "junction_f1", "calibration_error"),
+)
 _SPREAD = (  # Metrics whose spread over folds is told.
     *("iou", "precision", "recall", "f1", "apls_length", "apls_time"),
     *("pooled_apls_length", "pooled_apls_time", "correctness", "completeness", "quality"),
@@ -195,11 +188,10 @@ class EvaluateSummary(Summary):
 
 def _in_short(metrics: Figures) -> str:
     """Return the metrics of a set in one line."""
-    known = [(title, name, metrics.get(name)) for name, title in _SHORT.items()]
     shown = ", ".join(
-        f"{_titled(title)} {_in_units(name)[0] * value:.3f}"
-        for title, name, value in known
-        if value is not None
+        f"{_titled(title).removeprefix('pixel ')} {_in_units(name)[0] * value:.3f}"
+        for title, name in _TITLES.items()
+        if name in _OF_A_SET and (value := metrics.get(name)) is not None
     )
     threshold = metrics["threshold"]
     at = "" if threshold is None else f", threshold {threshold:g}"

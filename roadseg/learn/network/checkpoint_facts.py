@@ -17,6 +17,7 @@ from roadseg.system.schemas import TOLERANT, Band, Count, Metres, check
 from roadseg.system.text import one_line
 
 FORMAT = 3
+MODEL = "model."  # the names of the weights of the network begin with it
 METADATA = "roadseg"  # key under which the facts stand in the file
 STORED_AS = "stored_as"  # fact of files whose numbers are kept as other types
 

@@ -15,6 +15,7 @@ from roadseg.errors import CheckpointError, ConfigError
 from roadseg.learn.network.checkpoint_facts import (
     FORMAT,
     METADATA,
+    MODEL,
     STORED_AS,
     Facts,
     read_weights_facts,
@@ -32,8 +33,6 @@ from roadseg.roads.speeds import SpeedBins
 from roadseg.system.files import whole
 from roadseg.system.records import parse_json, write_json
 from roadseg.system.text import first, one_line
-
-MODEL = "model."  # The names of the weights of the network begin with it.
 
 Tensors = Mapping[str, Tensor]
 

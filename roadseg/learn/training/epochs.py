@@ -16,8 +16,8 @@ from torch import Tensor
 from roadseg.errors import RoadsegError
 from roadseg.learn.hardware.distributed import Parallel
 from roadseg.learn.hardware.interrupts import Stop
-from roadseg.learn.network.checkpoint_facts import Facts
-from roadseg.learn.network.checkpoints import MODEL, named, save_checkpoint
+from roadseg.learn.network.checkpoint_facts import MODEL, Facts
+from roadseg.learn.network.checkpoints import named, save_checkpoint
 from roadseg.learn.options import TrainOptions
 from roadseg.learn.training.history import Row, best_row, has_ended, write_metrics
 from roadseg.learn.training.optimizers import learning_rate

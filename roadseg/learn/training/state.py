@@ -8,7 +8,8 @@ from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel
 
 from roadseg.errors import CheckpointError
-from roadseg.learn.network.checkpoints import MODEL, Tensors, is_sound, misfit, named
+from roadseg.learn.network.checkpoint_facts import MODEL
+from roadseg.learn.network.checkpoints import Tensors, is_sound, misfit, named
 from roadseg.system.text import one_line
 
 _OPTIMIZER, _AVERAGE = "optimizer.", "average."  # Names of their tensors begin with these.
