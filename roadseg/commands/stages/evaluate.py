@@ -7,9 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from roadseg.arrays import Bytes
 from roadseg.commands.stages.made_from import compare_options, evaluate_from
 from roadseg.config import Config
 from roadseg.dataset.calibration import Calibration
@@ -349,7 +347,7 @@ def _record(config: Config, workspace: Workspace) -> StageRecord[EvaluateSummary
 @dataclass(frozen=True)
 class _Scene:
     set: str
-    mask: NDArray[np.uint8]
+    mask: Bytes
     probability: Probability
     reference: Reference
     predicted: RoadGraph
@@ -377,7 +375,7 @@ def _read_scene(config: Config, workspace: Workspace, scene: SceneRecord) -> _Sc
     )
 
 
-def _mask_inside(path: Path, extent: Extent | None) -> NDArray[np.uint8]:
+def _mask_inside(path: Path, extent: Extent | None) -> Bytes:
     """Read the mask of a scene, in which what lies outside of the area is ignored."""
     mask = read_mask(path)
     if extent is not None:

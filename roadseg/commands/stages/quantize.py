@@ -10,10 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from roadseg.arrays import Bools
+from roadseg.arrays import Bools, Bytes
 from roadseg.commands.stages.made_from import compare_options
 from roadseg.config import Config
 from roadseg.dataset.chips import ChipList, ChipRecord, read_chips
@@ -283,7 +280,7 @@ def _write(config: Config, folder: Path, quantised: Quantised, accuracy: Accurac
 class _Side:
     """Figures of one of two networks on a chip; APLS is None where neither side has roads."""
 
-    road: NDArray[np.bool_]
+    road: Bools
     pixels: Counts
     apls: float | None
 
@@ -368,9 +365,7 @@ class Chips:
         masks = count_pixels(exact.road, int8.road, labels != IGNORE)
         return _Comparison(masks, int8, exact)
 
-    def _side(
-        self, predicted: Probability, labels: NDArray[np.uint8], roads: RoadGraph, area: Area
-    ) -> _Side:
+    def _side(self, predicted: Probability, labels: Bytes, roads: RoadGraph, area: Area) -> _Side:
         tracing = self.config.graph
         graph = clip_graph(find_graph(predicted, tracing), area)
         threshold = tracing.threshold_for(predicted.threshold)
@@ -398,7 +393,7 @@ class Chips:
         return Probability(grid, bands[-1], bands[:-1], self.checkpoint.bins, threshold)
 
 
-def _read(chip: Chip, window: Window) -> tuple[NDArray[np.uint8], Bools]:
+def _read(chip: Chip, window: Window) -> tuple[Bytes, Bools]:
     """Read a window of a chip in whole; beyond its edge pixels are mirrored and not valid."""
     row, col, height, width = chip.window
     rows, cols = min(window.height, height - window.row), min(window.width, width - window.col)

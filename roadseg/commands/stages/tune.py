@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from roadseg.arrays import Floats
 from roadseg.commands.stages.made_from import compare_options
 from roadseg.config import Config, with_relative_paths
 from roadseg.dataset.chips import ChipRecord, SceneRecord, read_chips
@@ -202,7 +202,7 @@ def _files_of_held_out(scene: HeldOut) -> TaskFiles:
     return TaskFiles(reads=(scene.probability,))
 
 
-def score_scene(config: Config, trials: Sequence[Settings], scene: HeldOut) -> NDArray[np.float64]:
+def score_scene(config: Config, trials: Sequence[Settings], scene: HeldOut) -> Floats:
     """Score the roads that each of these settings finds in a scene, by `tune.goal`.
 
     The roads are thinned once for every threshold, and the rest is done for every trial.
@@ -252,7 +252,7 @@ def _search(
         )
     with Progress("tune", total=config.tune.trials, unit="trials") as progress:
 
-        def score(trials: Sequence[Settings]) -> Sequence[NDArray[np.float64]]:
+        def score(trials: Sequence[Settings]) -> Sequence[Floats]:
             work = partial(score_scene, config, trials)
             scores = in_order(
                 work, scenes, what="this round", executor=executor, files=_files_of_held_out

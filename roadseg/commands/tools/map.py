@@ -2,7 +2,7 @@
 
 import logging
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from os.path import normpath
@@ -33,8 +33,6 @@ from roadseg.system.records import write_json
 from roadseg.system.text import Summary, count, first
 from roadseg.system.units import area_text, road_text
 from roadseg.system.workspace import Workspace
-
-Say = Callable[[str, object], None]
 
 LEAST_DENSITY = 0.5  # Kilometres of road in a square kilometre, of which even villages have more.
 DOUBTFUL = 0.6  # Confidence below which an edge is doubtful.
@@ -130,7 +128,7 @@ def run(
     settings: Sequence[str] = (),
     service: FetchOptions = _USUAL,
     force: bool = False,
-    say: Say,
+    say: pipeline.Say,
 ) -> MapSummary:
     """Map the roads of images: with networks that there are, or one that is trained on labels.
 
@@ -263,7 +261,7 @@ def _predict(
     checkpoints: Sequence[Path],
     *,
     force: bool,
-    say: Say,
+    say: pipeline.Say,
 ) -> dict[str, Any]:
     """Predict images with networks, trace their roads, and write the report."""
     predicted = predict.run_images(

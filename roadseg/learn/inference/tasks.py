@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
-
+from roadseg.arrays import Bools, Bytes
 from roadseg.dataset.calibration import read_calibration
 from roadseg.dataset.scene_parts import cut_to_area
 from roadseg.errors import CheckpointError, OutputError, RoadsegError
@@ -320,7 +318,7 @@ def _predict(
 
 def _read(
     source: SceneReader, facts: RasterFacts, scaling: Scaling, window: Window
-) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
+) -> tuple[Bytes, Bools]:
     """Read a window of the whole scene in whole; beyond its edge pixels are mirrored, not valid."""
     row, col, height, width = window
     rows, cols = min(height, facts.whole.height - row), min(width, facts.whole.width - col)

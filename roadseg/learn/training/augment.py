@@ -9,7 +9,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from roadseg.arrays import Bytes
+from roadseg.arrays import Bytes, Floats
 from roadseg.learn.options import KINDS, Kind
 from roadseg.roads.masks.burning import IGNORE
 
@@ -81,7 +81,7 @@ class _RotateAndScale(A.Affine):  # type: ignore[misc] # albumentations is untyp
     def apply_to_mask(
         self,
         mask: Bytes,
-        matrix: NDArray[np.float64],
+        matrix: Floats,
         output_shape: tuple[int, int],
         **_: object,
     ) -> Bytes:

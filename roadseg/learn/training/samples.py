@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Sampler
 
-from roadseg.arrays import Bytes
+from roadseg.arrays import Bytes, Ints
 from roadseg.errors import ConfigError, DataError
 from roadseg.learn.hardware.distributed import Parallel
 from roadseg.learn.hardware.interrupts import ignore
@@ -107,7 +106,7 @@ class TrainingWindows(Dataset[tuple[Tensor, ...]]):
         self._seed = seed
         self._skeletons = skeletons
         self._augment = Augmenter(len(self._chips[0].scene.bands), augment)
-        self._road_cells: dict[int, NDArray[np.int64]] = {}  # by chip, as they are needed
+        self._road_cells: dict[int, Ints] = {}  # by chip, as they are needed
 
     def __len__(self) -> int:
         """Return the number of windows of an epoch."""
@@ -146,7 +145,7 @@ class TrainingWindows(Dataset[tuple[Tensor, ...]]):
         down, right = rng.integers(lowest, highest + 1).tolist()
         return Window(row + down, col + right, rows, cols)
 
-    def _cells(self, number: int) -> NDArray[np.int64]:
+    def _cells(self, number: int) -> Ints:
         if number not in self._road_cells:
             chip = self._chips[number]
             self._road_cells[number] = _road_cells(read_mask(chip.mask, chip.window))
@@ -407,12 +406,12 @@ def _tensors(image: Bytes, mask: Bytes, *, skeletons: bool) -> tuple[Tensor, ...
 
 
 @lru_cache(maxsize=4)  # The windows of one epoch come from two passes, or three.
-def _pass_order(seed: int, number: int, windows: int) -> NDArray[np.int64]:
+def _pass_order(seed: int, number: int, windows: int) -> Ints:
     """Return the order of the windows in one of several passes."""
     return np.random.default_rng([seed, number, windows]).permutation(windows)
 
 
-def _road_cells(mask: Bytes) -> NDArray[np.int64]:
+def _road_cells(mask: Bytes) -> Ints:
     """Return row and col of the cells of a mask that hold a road, counted in cells."""
     rows, cols = (np.arange(0, length, _CELL_PX) for length in mask.shape)
     by_rows = np.logical_or.reduceat(road_pixels(mask), rows, axis=0)

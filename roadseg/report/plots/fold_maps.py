@@ -19,10 +19,9 @@ from roadseg.dataset.footprints import (
     unbroken,
 )
 from roadseg.report.plots.typeface import font
+from roadseg.roads.colours import Rgb
 from roadseg.system.files import whole
 from roadseg.system.units import road_unit, roads
-
-Rgb = tuple[int, int, int]
 
 _ROOM_PX = (1260, 1100)  # Pixels; width and height of the room for panels.
 _LEGEND_PX, _ROW_PX = 320, 36

@@ -15,7 +15,6 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import PathPatch
 from matplotlib.path import Path as MapPath
 from matplotlib.patheffects import withStroke
-from numpy.typing import NDArray
 
 from roadseg.arrays import Bools, Bytes, Floats
 from roadseg.raster.grid import Grid
@@ -262,7 +261,7 @@ def _add_lines(
     panel: Axes,
     lines: list[Floats],
     width_pt: float,
-    colours: Colour | NDArray[np.float64],
+    colours: Colour | Floats,
     *,
     is_dashed: bool = False,
 ) -> None:
