@@ -75,11 +75,11 @@ def scene_sets(imagery: RunImageryOptions, labels: LabelOptions) -> list[SceneSe
         ValueError: if the options of a set cannot be combined with those it inherits.
     """
     if not imagery.sets:
-        return [SceneSet("", "", plain(imagery), labels)]
-    return [_whole(name, own, imagery, labels) for name, own in imagery.sets.items()]
+        return [SceneSet("", "", without_sets(imagery), labels)]
+    return [_with_inherited(name, own, imagery, labels) for name, own in imagery.sets.items()]
 
 
-def plain(imagery: ImageryOptions) -> ImageryOptions:
+def without_sets(imagery: ImageryOptions) -> ImageryOptions:
     """Return how scenes are read, without sets."""
     fields = {name: getattr(imagery, name) for name in ImageryOptions.model_fields}
     return ImageryOptions.model_construct(imagery.model_fields_set - {"sets"}, **fields)
@@ -176,7 +176,7 @@ def scene_name(name: str, of: str, times: Mapping[str, int]) -> str:
     return f"{of}_{name}" if times[name] > 1 else name
 
 
-def _whole(
+def _with_inherited(
     name: str, own: SetOptions, imagery: RunImageryOptions, labels: LabelOptions
 ) -> SceneSet:
     """Return a set with what it inherits."""
@@ -191,7 +191,7 @@ def _whole(
     return SceneSet(
         name,
         key,
-        plain(imagery).model_copy(update=given | {"images": own.images}),
+        without_sets(imagery).model_copy(update=given | {"images": own.images}),
         labels.model_copy(update=changed | {"roads": own.roads}),
         own.weight,
     )

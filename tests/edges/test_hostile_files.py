@@ -294,7 +294,7 @@ def made(trained, tmp_path_factory):
 def open_by(made, monkeypatch):
     """Give a function that opens an engine by its name or "auto", and says what was opened."""
     monkeypatch.setattr("roadseg.learn.inference.onnx.available", lambda: None)
-    monkeypatch.setattr(engines, "open_made", lambda *_, **how: how["window_shape"])
+    monkeypatch.setattr(engines, "open_prebuilt", lambda *_, **how: how["window_shape"])
     checkpoint = load_checkpoint(made[0])
     options = {"device": pick_device("cpu", "fp32"), "window_px": 64, "batch_size": 2, "windows": 1}
 

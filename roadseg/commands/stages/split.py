@@ -18,7 +18,7 @@ from roadseg.dataset.fold_files import (
     write_folds,
 )
 from roadseg.dataset.folds import (
-    deal_folds,
+    assign_folds,
     folds_by_name,
     ground_blocks,
     join_groups,
@@ -200,7 +200,7 @@ def _folds_of_groups(
     alone = _groups(options, chips)
     groups = join_groups(alone, overlaps) if options.method == "blocks" else alone
     try:
-        return deal_folds(groups, sets, folds=options.folds, seed=options.seed), len(set(groups))
+        return assign_folds(groups, sets, folds=options.folds, seed=options.seed), len(set(groups))
     except ValueError as error:
         advice = _ADVICE[options.method].format(block_m=options.block_m)
         if len(set(alone)) >= options.folds:

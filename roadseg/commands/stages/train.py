@@ -16,7 +16,7 @@ from roadseg.dataset.calibration import read_calibration, write_calibration
 from roadseg.dataset.scene_parts import parts_of_scenes
 from roadseg.dataset.sets import find_scenes
 from roadseg.errors import CheckpointError
-from roadseg.learn.hardware.agreement import even_out, keeping_copies, need_same
+from roadseg.learn.hardware.agreement import copy_furthest, keeping_copies, require_same
 from roadseg.learn.hardware.cpu import keep_freed_memory
 from roadseg.learn.hardware.devices import chosen_device
 from roadseg.learn.hardware.distributed import Parallel, parallel
@@ -158,12 +158,12 @@ def _agreed(
         return processes
     used = {name: versions()[name] for name in ("roadseg", "torch")}
     used["--hosts"] = os.environ.get(HOSTS, "1")
-    need_same(processes, {**used, **job.settings})
+    require_same(processes, {**used, **job.settings})
     processes = keeping_copies(processes, workspace.root)
     if processes.any(processes.has_copy):
-        need_same(processes, data_facts(job, workspace))
+        require_same(processes, data_facts(job, workspace))
         if not anew:
-            even_out(processes, folder, lambda: saved_steps(folder), FILES)
+            copy_furthest(processes, folder, lambda: saved_steps(folder), FILES)
     return processes
 
 

@@ -18,7 +18,7 @@ _LONGEST = 60  # Characters of a value in an error.
 Saved = tuple[int, int, str]  # Epochs and steps of a training, and the digest of its state.
 
 
-def need_same(parallel: Parallel, facts: Mapping[str, Any]) -> None:
+def require_same(parallel: Parallel, facts: Mapping[str, Any]) -> None:
     """Compare facts between processes, which all call this.
 
     Args:
@@ -68,7 +68,7 @@ def keeping_copies(parallel: Parallel, folder: Path) -> Parallel:
     return replace(parallel, has_copy=parallel.local_rank == 0 and not sees_first)
 
 
-def even_out(
+def copy_furthest(
     parallel: Parallel, folder: Path, saved: Callable[[], Saved], names: Sequence[str]
 ) -> None:
     """Give all hosts the state of the training that has come furthest on one of them.

@@ -74,7 +74,7 @@ def is_compiling(frame: FrameType | None) -> bool:
     return False
 
 
-def ignore() -> None:
+def ignore_signals() -> None:
     """Leave stopping to the process that started this one, which the terminal signals as well."""
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)

@@ -116,7 +116,7 @@ def launch(options: LaunchOptions, arguments: Sequence[str], *, start: bool = Tr
     sys.exit(code)
 
 
-def settle() -> None:
+def bind_to_share() -> None:
     """Bind a process of torchrun to its share of the cores that `launch` chose."""
     cpus = parse_cpus(os.environ.get(_CPUS, ""))
     if cpus and "LOCAL_RANK" in os.environ:

@@ -191,13 +191,14 @@ def read_engine_facts(folder: Path, name: str) -> EngineFacts | None:
     except ValueError as error:
         reason = error.__cause__ if isinstance(error, DataError) else error
         raise CheckpointError(
-            f"{path}: does not describe an engine ({reason}); run `{making(folder, name)}` again"
+            f"{path}: does not describe an engine ({reason}); run "
+            f"`{making_command(folder, name)}` again"
         ) from error
     files = sorted(facts.files)
     if facts.engine != name or files != sorted(FILES[name]):
         raise CheckpointError(
             f"{path}: describes engine {facts.engine!r:.60} and files {files!r:.100}, expected "
-            f"{name} and {', '.join(FILES[name])}; run `{making(folder, name)}` again"
+            f"{name} and {', '.join(FILES[name])}; run `{making_command(folder, name)}` again"
         )
     return facts
 
@@ -232,7 +233,7 @@ def _cpu() -> str:
     return f"{read_machine().model} ({', '.join(fast)})"
 
 
-def making(folder: Path, name: str) -> str:
+def making_command(folder: Path, name: str) -> str:
     """Return the command that makes an engine of a checkpoint folder."""
     return _MAKING[name].format(folder=folder)
 

@@ -16,7 +16,7 @@ from roadseg.learn.inference.engine_store import (
     PACKAGES,
     EngineFacts,
     engine_folder,
-    making,
+    making_command,
     misfit,
     read_engine_facts,
 )
@@ -113,7 +113,7 @@ def open_engine(
     return Engine(chosen, f"engine {chosen} ({why})", batch_size, window_px, run)
 
 
-def open_made(
+def open_prebuilt(
     checkpoint: Checkpoint, folder: Path, name: str, *, device: Device, window_shape: Shape
 ) -> Network:
     """Open an engine that was made beforehand, whatever its facts say; see `open_engine`.
@@ -269,9 +269,9 @@ def _open(checkpoint: Checkpoint, folder: Path, name: str, device: Device, shape
     if problem := _misfit(facts, folder, shape) if facts else "not made yet":
         raise CheckpointError(
             f"engine {name}: {engine_folder(folder, name)}: {problem}; run "
-            f"`{making(folder, name)}`, or choose engine auto"
+            f"`{making_command(folder, name)}`, or choose engine auto"
         )
-    return open_made(checkpoint, folder, name, device=device, window_shape=shape)
+    return open_prebuilt(checkpoint, folder, name, device=device, window_shape=shape)
 
 
 def _open_torch(checkpoint: Checkpoint, device: Device, shape: Shape) -> Network:

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -51,30 +50,17 @@ _ROAD_PX = 8
 _ROUNDS = 3  # of each engine, to measure its speed
 
 
-@dataclass(frozen=True)
-class Export:
-    """Files that were written for other programs.
-
-    Attributes:
-        files: names in its folder.
-        window_shape: of the windows that the model takes (window, band, row, col), None where
-            any number of them.
-        max_difference: of its probabilities from those of PyTorch, on windows of noise and roads.
-    """
-
-    files: tuple[str, ...]
-    window_shape: WindowShape
-    max_difference: float
-
-
 def write_export(
     checkpoint: Checkpoint, folder: Path, *, form: str, window_px: int, batch_size: int | None
-) -> Export:
+) -> float:
     """Write a checkpoint in a format of other programs, and beside it what they need to know.
 
     The model takes scaled uint8 windows and gives probabilities. `model.json` says how bands are
     scaled, what the probabilities stand for, and all that the checkpoint says. A folder that is
     there is replaced.
+
+    Returns:
+        The largest difference of a probability from PyTorch's, on windows of noise and roads.
 
     Args:
         checkpoint: the network, on the CPU.
@@ -93,9 +79,8 @@ def write_export(
     window_shape = _window_shape(checkpoint, window_px, batch_size)
     with whole_folder(folder) as partial:
         difference = _build_checked(checkpoint, partial, form=form, window_shape=window_shape)
-        export = Export((FACTS, *FILES[form]), window_shape, difference)
-        write_json(partial / FACTS, _facts(checkpoint, export, form=form))
-    return export
+        write_json(partial / FACTS, _facts(checkpoint, window_shape, difference, form=form))
+    return difference
 
 
 def build_engine(
@@ -214,9 +199,11 @@ def _speed(run: Network, eager: nn.Module, windows: Tensor) -> Rate:
     return rates(turns, windows=len(windows), rounds=_ROUNDS, device=cpu)
 
 
-def _facts(checkpoint: Checkpoint, export: Export, *, form: str) -> dict[str, Any]:
+def _facts(
+    checkpoint: Checkpoint, window_shape: WindowShape, difference: float, *, form: str
+) -> dict[str, Any]:
     """Return what a program has to know to use an export."""
-    count, bands, rows, cols = export.window_shape
+    count, bands, rows, cols = window_shape
     number, bins = count or _ANY, checkpoint.bins
     return {
         "format": form,
@@ -245,7 +232,7 @@ def _facts(checkpoint: Checkpoint, export: Export, *, form: str) -> dict[str, An
             "how": "Probabilities 0..1, each class by itself: road of that speed, and last any "
             "road, which is road from threshold on, if that was measured.",
         },
-        "max_difference": export.max_difference,
+        "max_difference": difference,
         "checkpoint": checkpoint.facts,
         "versions": versions(),
     }

@@ -24,9 +24,9 @@ from roadseg.learn.inference.sliding_window import (
     share_cores,
 )
 from roadseg.learn.inference.tasks import (
+    Networks,
     SceneToPredict,
     Task,
-    Trained,
     edge_model_of,
     files_of_task,
     opened,
@@ -254,8 +254,8 @@ class PredictionJob:
                 self._end(task, outcome, is_last=not left[task.scene.name])
         opened.cache_clear()
 
-    def _trained(self, windows: Sequence[int]) -> Trained:
-        return Trained(
+    def _trained(self, windows: Sequence[int]) -> Networks:
+        return Networks(
             folders=self.folders,
             stamps=tuple(stamp(weights_of(folder)) for folder in self.folders),
             options=self._options,

@@ -20,7 +20,7 @@ from roadseg.learn.inference.engines import (
     Engine,
     ProbabilityNetwork,
     open_engine,
-    open_made,
+    open_prebuilt,
 )
 from roadseg.learn.inference.programs import Network
 from roadseg.learn.network.checkpoints import Checkpoint
@@ -95,7 +95,7 @@ def quantise(
     shape = (batch_size, len(checkpoint.scaling.mean), window_px, window_px)
     _build(checkpoint, folder, name, shape, calibration)
     begun = time.perf_counter()
-    run = open_made(checkpoint, folder, name, device=cpu, window_shape=shape)
+    run = open_prebuilt(checkpoint, folder, name, device=cpu, window_shape=shape)
     opening_s = time.perf_counter() - begun
     engine = Engine(name, f"engine {name} (just made)", batch_size, window_px, run)
     fast = pick_device("cpu", "auto")

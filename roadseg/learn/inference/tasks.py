@@ -45,7 +45,7 @@ AddKm2 = Callable[[float], object]
 
 
 @dataclass(frozen=True)
-class Trained:
+class Networks:
     """Networks that predict together, by their folders.
 
     Attributes:
@@ -140,7 +140,7 @@ class Task:
     scene: SceneToPredict
     rows: tuple[range, ...]
     is_all: bool
-    trained: Trained
+    trained: Networks
 
     @property
     def pixels(self) -> int:
@@ -154,7 +154,7 @@ class Task:
 
 
 @lru_cache(maxsize=1)
-def opened(trained: Trained) -> Engine:
+def opened(trained: Networks) -> Engine:
     """Open networks to predict with, the same ones as before if they were the last.
 
     Raises:
@@ -208,7 +208,7 @@ def predict_scene(
     scaling = scaling_to_predict(facts, scaling, unknown=options.scaling)
     windows = count_touching(facts, window_px=options.window_px, overlap_px=options.overlap_px)
     engine = opened(
-        Trained(
+        Networks(
             folders=folders,
             stamps=tuple(stamp(weights_of(folder)) for folder in folders),
             options=options,

@@ -40,7 +40,7 @@ _LARGEST = 1e18  # Of a weight: float32 holds its square, and sums of some of th
 
 
 @dataclass(frozen=True)
-class Taken:
+class LoadedWeights:
     """Weights that a network took over from another run.
 
     Attributes:
@@ -166,7 +166,7 @@ def init_from(
     *,
     bins: SpeedBins,
     setting: str = "train.init",
-) -> Taken:
+) -> LoadedWeights:
     """Begin with the weights of another run.
 
     Where its speed bins are others, only the last logit, any road, is taken; those of the bins
@@ -191,7 +191,7 @@ def init_from(
     same_bins = (facts["bin_edges"], facts["bin_unit"]) == (list(bins.edges), bins.unit)
     _check_fits(path, saved, _saved_as(model, facts["classes"]))
     model.load_state_dict(saved if same_bins else saved | _any_road_alone(model, saved))
-    return Taken(len(saved), spec.classes if same_bins else 1, spec.classes)
+    return LoadedWeights(len(saved), spec.classes if same_bins else 1, spec.classes)
 
 
 def misfit(tensors: Tensors, wanted: Tensors) -> str:

@@ -59,8 +59,8 @@ def loss_sums(
         return torch.stack([sums[name] for name in _sum_names(weights)])
 
 
-def forgive(masks: Tensor, logits: Tensor, *, above: float) -> Tensor:
-    """Return masks that ignore the background on which a network is sure of a road.
+def ignore_likely_roads(masks: Tensor, logits: Tensor, *, above: float) -> Tensor:
+    """Return masks that ignore background on which a network is sure of a road (bootstrapping).
 
     Where labels miss roads, the network is not taught that there are none. Roads that are labelled
     are always trained on.

@@ -63,7 +63,7 @@ class Augmenter:
         return bands_first, np.ascontiguousarray(changed["mask"])
 
 
-def use_one_thread(_worker: int = 0) -> None:
+def use_one_thread() -> None:
     """Keep OpenCV from starting threads in a worker process, of which there are enough."""
     cv2.setNumThreads(0)
 

@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader, Dataset, Sampler
 from roadseg.arrays import Bytes, Ints
 from roadseg.errors import ConfigError, DataError
 from roadseg.learn.hardware.distributed import Parallel
-from roadseg.learn.hardware.interrupts import ignore
+from roadseg.learn.hardware.interrupts import ignore_signals
 from roadseg.learn.options import KINDS, Kind, TrainOptions
 from roadseg.learn.training.augment import Augmenter, use_one_thread
 from roadseg.raster.images import RasterFacts
@@ -429,10 +429,10 @@ def _loader(
         persistent_workers=workers > 0,
         pin_memory=pin_memory,
         prefetch_factor=_AHEAD if workers else None,
-        worker_init_fn=_settle,
+        worker_init_fn=_begin_worker,
     )
 
 
-def _settle(worker: int) -> None:
-    use_one_thread(worker)
-    ignore()
+def _begin_worker(_worker: int) -> None:
+    use_one_thread()
+    ignore_signals()

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from roadseg.errors import ConfigError
 from roadseg.learn.hardware.devices import Device
 from roadseg.learn.hardware.distributed import Parallel
-from roadseg.learn.network.losses import forgive, loss_of, loss_sums
+from roadseg.learn.network.losses import ignore_likely_roads, loss_of, loss_sums
 from roadseg.learn.network.models import Normalise
 from roadseg.learn.options import TrainOptions
 from roadseg.learn.training.local_sgd import HierarchicalAverager, statistics
@@ -147,7 +147,7 @@ class Trainer:
         weights = self._options.loss
         with self._device.fast_gradients(), self._averager.normalising(number):
             logits, (masks, *skeletons) = self._forward(self._in_training, batch)
-        masks = forgive(masks, logits, above=weights.bootstrap)
+        masks = ignore_likely_roads(masks, logits, above=weights.bootstrap)
         sums = loss_sums(logits, masks, *skeletons, weights=weights)
         return loss_of(self._averager.shared(sums, number), weights=weights)
 

@@ -356,7 +356,7 @@ def test_ipexrun_without_ipex_says_what_to_install():
 def test_a_process_of_torchrun_settles_on_its_share():
     cpus = sorted(os.sched_getaffinity(0))
     code = (
-        "import os; from roadseg.learn.hardware.launchers import settle; settle();"
+        "import os; from roadseg.learn.hardware.launchers import bind_to_share; bind_to_share();"
         "print(os.sched_getaffinity(0))"
     )
     shared = {"ROADSEG_CPUS": ",".join(map(str, cpus)), "LOCAL_RANK": "0"}
