@@ -13,7 +13,7 @@ import click
 
 from roadseg.commands.cli.process import is_first
 from roadseg.errors import OutputError, RoadsegError
-from roadseg.learn.hardware.processes import may_say
+from roadseg.learn.hardware.processes import is_first_to_write
 from roadseg.system import progress
 from roadseg.system.web.keys import without_keys
 
@@ -115,7 +115,7 @@ def write_line(line: str) -> None:
     progress.erase()
     if line and _log.hasHandlers():  # An error of the options comes before there are handlers.
         _log.error(line.removeprefix("Error: ").rstrip(), extra={_IS_ON_STDERR: True})
-    if may_say(line):
+    if is_first_to_write(line):
         click.echo(line, err=True, nl=False)
 
 

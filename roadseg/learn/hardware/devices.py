@@ -20,7 +20,7 @@ from roadseg.learn.hardware.depthwise import FastDepthwise
 from roadseg.learn.options import ComputeOptions
 
 _log = logging.getLogger(__name__)
-_IMAGE_BATCH_DIMENSIONS = 4  # window, band, row, col: what channels_last means
+_IMAGE_BATCH_DIMENSIONS = 4  # Window, band, row, col: what channels_last is about.
 _Movable = TypeVar("_Movable", Tensor, nn.Module)
 # AMD's GPUs that are fast in channels_last and BF16: MI200, MI300 and MI350. Source:
 # pytorch/pytorch#170947, "Only enable NHWC by default for MI series GPUs", as channels_last made
@@ -284,7 +284,7 @@ def _missing_xpu() -> str:
 
 def _missing_hpu() -> str:
     try:
-        importlib.import_module("habana_frameworks.torch.core")  # adds the device to torch
+        importlib.import_module("habana_frameworks.torch.core")  # It adds the device to torch.
         is_available = importlib.import_module("habana_frameworks.torch.hpu").is_available()
     except ModuleNotFoundError as error:
         return f"the package {error.name} is missing (it comes with Intel Gaudi's PyTorch)"

@@ -18,9 +18,9 @@ from roadseg.errors import ConfigError, DeviceError, PartnerError, first_line
 from roadseg.learn.hardware.devices import Device
 
 _VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-JOINING = timedelta(minutes=10)  # time that processes wait until all have started
-PATIENCE = timedelta(minutes=30)  # default time that they wait for one that writes or is stopped
-_GROUPS = itertools.count()  # groups that this process has joined, one a training
+JOINING = timedelta(minutes=10)  # Time that processes wait until all have started.
+PATIENCE = timedelta(minutes=30)  # Default time to wait for one that writes or has stopped.
+_GROUPS = itertools.count()  # Numbers of the groups that this process joins, one for each training.
 _HCCL = "habana_frameworks.torch.distributed.hccl"
 
 
@@ -309,7 +309,7 @@ def _check_backend(device: Device) -> None:
     backend = device.dist_backend
     if backend == "hccl":
         try:
-            importlib.import_module(_HCCL)  # registers the backend
+            importlib.import_module(_HCCL)  # It registers the backend.
         except ImportError as error:
             raise DeviceError(
                 f"device hpu: {_HCCL} cannot be imported ({error}); install Intel Gaudi's "

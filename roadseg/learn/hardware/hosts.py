@@ -158,7 +158,7 @@ def _address_towards(target: str, hosts: Hosts) -> str:
     """Return the address of this host from which it reaches another one."""
     try:
         with socket.socket(_family(target), socket.SOCK_DGRAM) as probe:
-            probe.connect((target, hosts.port))  # sends nothing
+            probe.connect((target, hosts.port))  # This sends nothing.
             return str(probe.getsockname()[0])
     except OSError as error:
         raise RoadsegError(
@@ -192,7 +192,7 @@ def _interface_of(address: str) -> str:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         for _, name in socket.if_nameindex():
             request = struct.pack("256s", name.encode()[:15])
-            with suppress(OSError):  # an interface without an address
+            with suppress(OSError):  # Some interfaces have no address.
                 answer = fcntl.ioctl(probe.fileno(), _ADDRESS_OF_INTERFACE, request)
                 if socket.inet_ntoa(answer[20:24]) == address:
                     return name

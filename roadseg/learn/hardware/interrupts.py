@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 _NAMES = ("SIGINT", "SIGTERM", "SIGHUP")  # Windows has no SIGHUP.
 SIGNALS = tuple(signal.Signals[name] for name in _NAMES if hasattr(signal, name))
-_COMPILING = {"_compile_inner", "compile_fx_inner"}  # functions of torch that compile a network
+_COMPILING = {"_compile_inner", "compile_fx_inner"}  # Functions of torch that compile a network.
 
 
 class Stop:

@@ -46,7 +46,7 @@ def load() -> ModuleType:
         raise DeviceError(
             f"backend ipex: {_PACKAGE} cannot be loaded ({why}); choose backend native"
         ) from error
-    logging.getLogger("IPEX").setLevel(logging.ERROR)  # it warns of its own next release
+    logging.getLogger("IPEX").setLevel(logging.ERROR)  # It warns of its next release.
     return extension
 
 

@@ -20,21 +20,21 @@ from roadseg.learn.hardware.processes import watch
 from roadseg.system.machine import Machine, format_cpus, parse_cpus, read_machine
 
 _log = logging.getLogger(__name__)
-_GUARD = "ROADSEG_LAUNCHED"  # the process was started by a launcher and starts no other
-_RESTARTS = 10  # times that a training begins again after processes were lost
-_SECONDS = {"join_timeout": 600, "last_call_timeout": 30, "read_timeout": 45}  # of hosts that meet
-_CPUS = "ROADSEG_CPUS"  # those that the processes of this machine share
+_GUARD = "ROADSEG_LAUNCHED"  # Variable of a process that a launcher started; it starts no other.
+_RESTARTS = 10  # Times that a training starts again after processes were lost.
+_SECONDS = {"join_timeout": 600, "last_call_timeout": 30, "read_timeout": 45}  # Of the rendezvous.
+_CPUS = "ROADSEG_CPUS"  # Variable with the CPUs that the processes of this machine share.
 _SILENT = (sys.executable, "-m", "roadseg.learn.hardware.silence")
-_END = "--"  # of a launcher's options: it would take ours that begin as its own do for these
+_END = "--"  # End of a launcher's options; it would take ours that begin like them.
 INSTALL = {
     "tcmalloc": "apt install libtcmalloc-minimal4, or conda install -c conda-forge gperftools",
     "jemalloc": "apt install libjemalloc2, or conda install -c conda-forge jemalloc",
     "iomp5": "pip install intel-openmp, or conda install intel-openmp",
 }
 _SETTINGS = {
-    # threads bound one by one leave processes that they start, as of data loaders, one core
+    # Threads bound one by one leave only one core to processes that they start (data loaders).
     "iomp5": {"KMP_AFFINITY": "none", "KMP_BLOCKTIME": "1"},
-    # what a step frees, the next one needs: never give it back, or every page is cleared again
+    # The next step needs the memory that one frees; given back, each page is cleared again.
     "jemalloc": {
         "MALLOC_CONF": "background_thread:true,metadata_thp:auto,"
         "dirty_decay_ms:-1,muzzy_decay_ms:-1"

@@ -24,23 +24,23 @@ from roadseg.errors import PartnerError
 from roadseg.learn.hardware.interrupts import SIGNALS
 
 _log = logging.getLogger(__name__)
-_FOLDER = "ROADSEG_STATUS"  # variable that names the folder
+_FOLDER = "ROADSEG_STATUS"  # Variable that names the folder.
 # File named by the process and its start: empty while it runs, then its exit code.
 _END = ".end"
-_SIGNAL = "signal"  # file with the signal that was passed on
-_PIPE = "pipe"  # that the process which watches holds open
+_SIGNAL = "signal"  # File with the signal that was passed on.
+_PIPE = "pipe"  # Pipe that the watching process keeps open.
 _STARTS = ("MASTER_PORT", "TORCHELASTIC_RESTART_COUNT")
-_SAID = ".said"  # file named by the digest of a line that a process has said for all
-_BY_SIGNAL = 128  # added to the number of the signal that ended a process
+_WRITTEN = ".written"  # File named by the digest of a line that one process wrote for all.
+_BY_SIGNAL = 128  # Added to the number of the signal that ended a process.
 # Ends of processes that may begin again; None of one that runs, or was killed.
 _MAY_RESTART = {None, 0, PartnerError.exit_code, _BY_SIGNAL + signal.SIGTERM}
 # Ends of processes that have lost their partners, and of those that were ended with them.
 _LEFT_ALONE = {PartnerError.exit_code, _BY_SIGNAL + signal.SIGTERM}
-_GRACE_S = 30.0  # in which what outlives its launcher may keep what it did
-_ENDING_S = 10.0  # in which a launcher ends the processes that it has started
+_GRACE_S = 30.0  # Seconds for processes that outlive their launcher to save their work.
+_ENDING_S = 10.0  # Seconds for a launcher to end its processes.
 _LOOK_S = 0.2
 
-_watched_in: list[Path] = []  # the folder, in a process that is watched
+_watched_in: list[Path] = []  # The folder, in a process that is watched.
 
 
 def watch(
@@ -113,7 +113,7 @@ def reporting() -> Iterator[None]:
     Meanwhile this process ends when that one is killed; without one, a process of torchrun's ends
     when torchrun is killed.
     """
-    name = os.environ.pop(_FOLDER, None)  # what this process starts must not report
+    name = os.environ.pop(_FOLDER, None)  # What this process starts must not report.
     if name is None:
         with _ending_after(_outlived, _leave) if "LOCAL_RANK" in os.environ else nullcontext():
             yield
@@ -145,12 +145,12 @@ def is_watched() -> bool:
     return bool(_watched_in)
 
 
-def may_say(line: str) -> bool:
+def is_first_to_write(line: str) -> bool:
     """Return whether this process is the first of several that has a line to say."""
     for folder in _watched_in:
         name = hashlib.sha256(line.encode(errors="replace")).hexdigest()[:16]
         try:
-            (folder / f"{name}{_SAID}").touch(exist_ok=False)
+            (folder / f"{name}{_WRITTEN}").touch(exist_ok=False)
         except FileExistsError:
             return False
         except FileNotFoundError:  # nobody watches any more
@@ -165,7 +165,7 @@ def _open_pipe(folder: Path) -> Iterator[None]:
         yield
         return
     os.mkfifo(folder / _PIPE, 0o600)
-    pipe = os.open(folder / _PIPE, os.O_RDWR)  # which waits for no reader
+    pipe = os.open(folder / _PIPE, os.O_RDWR)  # This does not wait for a reader.
     try:
         yield
     finally:
@@ -183,11 +183,12 @@ def _watched(folder: Path) -> Iterator[None]:
         try:
             pipe = os.open(folder / _PIPE, os.O_RDONLY | os.O_NONBLOCK)
         except FileNotFoundError:
-            sys.exit(_BY_SIGNAL + signal.SIGKILL)  # the one that watches was killed, and tidied up
+            # The watching process was killed, and its folder removed.
+            sys.exit(_BY_SIGNAL + signal.SIGKILL)
         os.set_blocking(pipe, True)
 
         def wait() -> None:
-            os.read(pipe, 1)  # comes back when the pipe breaks
+            os.read(pipe, 1)  # This returns when the pipe breaks.
             shutil.rmtree(folder, ignore_errors=True)
 
         with _ending_after(wait, _kill_group):
@@ -244,7 +245,7 @@ def _pass_signals_on(folder: Path) -> None:
         _send(folder, signal.SIGKILL if again else number)
 
     for number in SIGNALS:
-        if signal.getsignal(number) != signal.SIG_IGN:  # as under nohup
+        if signal.getsignal(number) != signal.SIG_IGN:  # They are ignored under nohup.
             signal.signal(number, pass_on)
 
 

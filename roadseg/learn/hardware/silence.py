@@ -23,9 +23,9 @@ from roadseg.learn.hardware.hosts import AGAIN, unreachable
 
 # Options of torchrun.
 _ENDPOINT, _HOSTS, _SETTINGS = "--rdzv-endpoint", "--nnodes", "--rdzv-conf"
-_IS_GUEST = "is_host=False"  # among the settings, if the hosts meet at another one
-_WAITS_S = 45.0  # in which a training has to begin where the hosts meet
-_BY_SIGNAL = 128  # added to the number of the signal that ended a process
+_IS_GUEST = "is_host=False"  # Setting of a host that is not the meeting point.
+_WAITS_S = 45.0  # Seconds in which a training has to begin at the meeting point.
+_BY_SIGNAL = 128  # Added to the number of the signal that ended a process.
 
 
 def run(module: str) -> None:
@@ -67,7 +67,7 @@ def _require_training(meeting: str) -> None:
     answered = threading.Event()
 
     def look() -> None:
-        with suppress(RuntimeError):  # what DistError is
+        with suppress(RuntimeError):  # DistError is one.
             dist.TCPStore(  # type: ignore[attr-defined]
                 host, int(port), timeout=timedelta(seconds=_WAITS_S), wait_for_workers=False
             )

@@ -13,7 +13,7 @@ from roadseg.raster.pixels import sample_pixels
 from roadseg.raster.scaling import Scaling, stretch_to
 from roadseg.system.text import one_line
 
-GSD_TOLERANCE = 0.2  # of the ground size of a pixel; what is just so far off still fits
+GSD_TOLERANCE = 0.2  # Relative difference of pixel sizes up to which a scene still fits.
 _SAMPLE_PX = 2**18  # Pixels of a scene by which it is stretched.
 
 Bands = tuple[int | str, ...]
@@ -53,7 +53,7 @@ def scene_to_predict(
         nodata=imagery.nodata if trained["nodata"] is None else trained["nodata"],
     )
     scene = read(gsd_m=trained["resample_m"] or imagery.gsd_m)
-    if scene.grid.is_local and imagery.gsd_m:  # then it is the size that its pixels have
+    if scene.grid.is_local and imagery.gsd_m:  # Then it is the size of its pixels.
         scene = read(gsd_m=imagery.gsd_m)
     if imagery.bands is None:
         _require_names(scene, trained.get("band_names", ()))

@@ -10,7 +10,7 @@ from torch import Tensor
 from roadseg.errors import ConfigError, DeviceError, first_line
 from roadseg.learn.hardware.devices import Device, pick_device
 
-_NETWORKS = 100  # that one process may compile, as those of many folds
+_NETWORKS = 100  # Networks that a process may compile, such as those of many folds.
 
 # It tells everyone who compiles for a CPU that there is no GPU.
 logging.getLogger("torch.utils.cpp_extension").setLevel(logging.ERROR)

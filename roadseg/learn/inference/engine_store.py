@@ -28,7 +28,7 @@ _MAKING = {
     "int8": "roadseg quantize --engine int8",
     "onnx": "roadseg export {folder} --format onnx",
 }
-FILES: Mapping[str, tuple[str, ...]] = {  # of each engine; what it computes lies in these alone
+FILES: Mapping[str, tuple[str, ...]] = {  # Files that decide what an engine computes.
     "openvino": ("model.bin", "model.xml"),
     "int8": ("activations.json",),
     "onnx": ("model.onnx",),
@@ -45,7 +45,7 @@ def _has_verdict(gate: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 _Gate = Annotated[Mapping[str, Any], AfterValidator(_has_verdict)]
-_Rate = Annotated[float, Field(gt=0, le=1e9)]  # windows per second
+_Rate = Annotated[float, Field(gt=0, le=1e9)]  # Windows per second.
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from roadseg.learn.network.models import Normalise, check_batch, check_window
 from roadseg.raster.scaling import Scaling
 from roadseg.system.text import count
 
-Shape = tuple[int, int, int, int]  # of a batch of windows: window, band, row, col
+Shape = tuple[int, int, int, int]  # Of a batch: window, band, row, col.
 
 # Windows of 512 pixels for each thread from which compiling first is the shorter way: a
 # ResNet34-UNet took 13.8 s of one core, and then 0.77 s instead of 0.95 s a window.

@@ -25,9 +25,9 @@ from roadseg.learn.network.models import check_batch, check_window
 from roadseg.system.files import whole_folder
 from roadseg.system.records import versions, write_json
 
-MAX_DIFFERENCE = 1e-3  # of probabilities 0..1
+MAX_DIFFERENCE = 1e-3  # Largest difference of a probability from PyTorch's.
 FACTS = "model.json"
-FILES: Mapping[str, tuple[str, ...]] = {  # of each format
+FILES: Mapping[str, tuple[str, ...]] = {  # Files of each format.
     "onnx": engine_store.FILES["onnx"],
     "openvino": engine_store.FILES["openvino"],
     "torch": ("model.pt2",),
@@ -43,11 +43,11 @@ _OPEN: Mapping[str, Callable[[Path], Network]] = {
     "openvino": openvino.open,
     "torch": programs.open,
 }
-_ANY = "any"  # number of windows, in the facts
-_SOME = (1, 3)  # windows at once, to check what takes any number
-_VALUES = 256  # of a byte
+_ANY = "any"  # In the facts: the model takes any number of windows.
+_SOME = (1, 3)  # Numbers of windows with which such a model is checked.
+_VALUES = 256  # Values that a byte can have.
 _ROAD_PX = 8
-_ROUNDS = 3  # of each engine, to measure its speed
+_ROUNDS = 3  # Rounds in which the speed of each engine is measured.
 
 
 def write_export(

@@ -27,7 +27,7 @@ from roadseg.system.schemas import STRICT, read_strict
 _FILE = "activations.json"
 _INSTALL = 'the package torchao is not installed; run `pip install "roadseg[int8]"`'
 _PT2E = "torchao.quantization.pt2e"
-_REMARKS = "torch.utils._pytree"  # logs what torchao will have to change
+_REMARKS = "torch.utils._pytree"  # Logger with remarks on torchao's code.
 
 Shape = tuple[int, int, int, int]
 
@@ -122,7 +122,7 @@ def load(network: nn.Module, folder: Path, *, window_shape: Shape) -> nn.Module:
     prepared = _prepare(network, window_shape)
     _fix(prepared, scales.activations, path)
     with torch.no_grad():
-        prepared(_example(window_shape))  # shows the weights to their observers
+        prepared(_example(window_shape))  # It shows the weights to their observers.
         quantised: nn.Module = _load("quantize_pt2e").convert_pt2e(prepared)
     return quantised
 
@@ -135,7 +135,7 @@ def _prepare(network: nn.Module, window_shape: Shape) -> nn.Module:
     try:
         with torch.no_grad():
             example = (_example(window_shape),)
-            # not strict, a ReLU that serves twice, as in ResNets, cannot be quantised
+            # Without strict, a ReLU that is used twice, as in ResNets, cannot be quantised.
             program = torch.export.export(network, example, strict=True).module()
             prepared: nn.Module = _load("quantize_pt2e").prepare_pt2e(program, quantizer)
     except (RuntimeError, ValueError, TypeError) as error:

@@ -57,10 +57,10 @@ from roadseg.system.workspace import Fold
 
 logger = logging.getLogger(__name__)
 
-_STRIPS_OF_A_TASK = 2  # each task reads and predicts some rows of windows above it once more
-_ROOM = 1.4  # times the strips: overviews take a third, the file usually a tenth
-_TURNS = 8  # and flips of a window
-_REHEARSED = 400  # windows from which it is worth trying how long one takes
+_STRIPS_OF_A_TASK = 2  # Each task predicts some rows of windows above it once more.
+_ROOM = 1.4  # Disk space in sizes of the strips: overviews take a third, the file a tenth.
+_TURNS = 8  # Rotations and flips of a window.
+_REHEARSED = 400  # Windows from which on it pays to measure the time of one first.
 _WEIGHT_BYTES = 4
 
 

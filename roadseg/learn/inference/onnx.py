@@ -30,7 +30,7 @@ _ERRORS = (
     "NotImplemented",
     "NoModel",
 )
-_ERRORS_ONLY = 3  # as ONNX Runtime counts severities
+_ERRORS_ONLY = 3  # Severity of errors in ONNX Runtime's log.
 
 
 def available() -> str | None:

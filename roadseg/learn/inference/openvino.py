@@ -29,8 +29,8 @@ from roadseg.system.files import write_error
 _GRAPH, _WEIGHTS = "model.xml", "model.bin"
 _TYPES = {"u8": "uint8", "f32": "float32"}
 _INSTALL = "run `pip install 'roadseg[openvino]'`"
-_STATISTICS = "openvino_telemetry"  # sends statistics of use wherever OpenVINO finds it
-_CUDA_REMARKS = "torch.utils.cpp_extension"  # logs that there is no CUDA, as on any CPU
+_STATISTICS = "openvino_telemetry"  # Package that sends statistics of use if OpenVINO finds it.
+_CUDA_REMARKS = "torch.utils.cpp_extension"  # Logger that reports a missing CUDA on any CPU.
 
 
 def available() -> str | None:

@@ -22,12 +22,12 @@ Network = Callable[[Tensor], Tensor]
 # The shape of such windows; None where any number of them can be given at once.
 WindowShape = tuple[int | None, int, int, int]
 
-INPUT = "windows"  # what other programs give, by name
-OUTPUT = "probabilities"  # and what they get
+INPUT = "windows"  # Name of the input, for other programs.
+OUTPUT = "probabilities"  # Name of the output.
 
 _FILE = "model.pt2"
-_TYPES = "uint8", "float32"  # of windows and probabilities
-_SEVERAL = 2  # torch.export takes an example of 1 to mean always 1
+_TYPES = "uint8", "float32"  # Types of windows and probabilities.
+_SEVERAL = 2  # Windows of an example; torch.export takes 1 to mean always 1.
 
 
 def trace(network: nn.Module, *, window_shape: WindowShape) -> ExportedProgram:
@@ -52,7 +52,7 @@ def trace(network: nn.Module, *, window_shape: WindowShape) -> ExportedProgram:
     except (RuntimeError, ValueError, TypeError) as error:
         raise RoadsegError(_problem(window_shape, error)) from error
     for node in program.graph.nodes:
-        node.meta.pop("stack_trace", None)  # which names files of this machine
+        node.meta.pop("stack_trace", None)  # It names files of this machine.
     return program
 
 
@@ -92,7 +92,7 @@ def build(network: nn.Module, folder: Path, *, window_shape: WindowShape) -> Non
         RoadsegError: if it cannot be followed.
         OSError: if the file cannot be written (a full disk).
     """
-    buffer = io.BytesIO()  # because on a full disk PyTorch's own writer ends the process
+    buffer = io.BytesIO()  # On a full disk, PyTorch's own writer ends the process.
     torch.export.save(trace(network, window_shape=window_shape), buffer)
     (folder / _FILE).write_bytes(buffer.getbuffer())
 

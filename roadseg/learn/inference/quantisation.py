@@ -26,8 +26,8 @@ from roadseg.learn.inference.programs import Network
 from roadseg.learn.network.checkpoints import Checkpoint
 from roadseg.learn.training.samples import Chip, ValidationWindows
 
-_SEED = 0  # of the choice of windows to calibrate on
-_ROUNDS = 5  # of a batch, to measure the speeds
+_SEED = 0  # Seed of the choice of windows for calibration.
+_ROUNDS = 5  # Rounds in which speeds are measured.
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def quantise(
     )
     exact = open_eager(device=cpu)
     if name == "int8":
-        compiler_of(cpu)  # or stop here, before the work
+        compiler_of(cpu)  # If there is no compiler, it stops here, before the work.
     calibration = calibration_windows(
         chips, window_px=window_px, batch_size=batch_size, windows=windows, seed=_SEED
     )

@@ -28,9 +28,9 @@ from roadseg.system.machine import read_machine
 
 Reader = Callable[[Window], tuple[Bytes, Bools]]
 
-_READERS = 4  # threads that read windows, at most: one for every four that compute
-_MOST_MEAN = 1.001  # of probabilities, as sums are rounded
-_BATCHES_AHEAD = 2  # read, and waiting for the network
+_READERS = 4  # Threads that read windows, at most; one for every four that compute.
+_MOST_MEAN = 1.001  # Largest mean of probabilities, since sums are rounded.
+_BATCHES_AHEAD = 2  # Batches that are read and wait for the network.
 
 
 class _Item(NamedTuple):
@@ -93,7 +93,7 @@ def predict_parts(
     launched: list[_Part] = []
     with closing(_predict(engine, reader, scene)) as batches:
         for parts in batches:
-            yield from map(_fetched, launched)  # while the device is at work on the next
+            yield from map(_fetched, launched)  # The device works on the next batch meanwhile.
             launched = parts
     yield from map(_fetched, launched)
 
@@ -196,11 +196,11 @@ class _Scene:
         self._classes = classes
         self._window_px = window_px
         self._depth = window_px - min(self._rows.finished[:-1], default=window_px)
-        self._below: Tensor | None = None  # of the rows of windows so far, (row, col, class)
-        self._right: Tensor | None = None  # likewise, of the windows of this row so far
-        self._summed: Tensor | None = None  # likewise, of the present window
-        self._across: Tensor  # weights of the columns of each window, (window, col, class)
-        self._down: Tensor  # and of its rows, (window, row, 1, 1)
+        self._below: Tensor | None = None  # Sums of the rows of windows so far, (row, col, class).
+        self._right: Tensor | None = None  # Sums of the windows of this row so far.
+        self._summed: Tensor | None = None  # Sums of the present window.
+        self._across: Tensor  # Weights of the columns of each window, (window, col, class).
+        self._down: Tensor  # Weights of its rows, (window, row, 1, 1).
 
     def windows(self) -> Iterator[tuple[int, int, Window]]:
         """Give the windows that have pixels that are wanted, with numbers of row and column."""

@@ -17,18 +17,18 @@ from roadseg.system.schemas import TOLERANT, Band, Count, Metres, check
 from roadseg.system.text import one_line
 
 FORMAT = 3
-MODEL = "model."  # the names of the weights of the network begin with it
-METADATA = "roadseg"  # key under which the facts stand in the file
-STORED_AS = "stored_as"  # fact of files whose numbers are kept as other types
+MODEL = "model."  # The names of the network's weights begin with it.
+METADATA = "roadseg"  # Key of the facts in the file.
+STORED_AS = "stored_as"  # Fact of files whose numbers have another type than in use.
 
 Facts = dict[str, Any]
 
-_LAST = "last"  # name of the file from which a training resumes
+_LAST = "last"  # Name of the file from which a training resumes.
 _ADVICE = "restore the file that `roadseg train` wrote, or retrain"
 
 _Name = Annotated[str, Field(pattern=r"\A[A-Za-z0-9][A-Za-z0-9_.-]{0,99}\z")]
 _Text = Annotated[str, Field(max_length=1000)]
-_Version = Annotated[str, Field(pattern=r"\A[ -~]{1,100}\z")]  # goes into the tags of rasters
+_Version = Annotated[str, Field(pattern=r"\A[ -~]{1,100}\z")]  # It is written into tags of rasters.
 _Measured = Annotated[float, Field(allow_inf_nan=True)]
 _Channels = Annotated[
     tuple[Annotated[int, Field(ge=1, le=4096)], ...], Field(min_length=5, max_length=5)
@@ -53,24 +53,24 @@ class _Known(BaseModel):
 
     architecture: _Name
     encoder: _Name
-    decoder_channels: _Channels | None = None  # of segmentation-models, as early ones all have
+    decoder_channels: _Channels | None = None  # None: those of segmentation-models.
     in_channels: Annotated[int, Field(ge=1, le=2**16)]
     classes: Annotated[int, Field(ge=1, le=255)]
     bands: Annotated[tuple[Band | _Text, ...], Field(min_length=1)]
     band_names: tuple[_Text, ...] = ()
     scaling: Scaling
     gsd_m: Metres
-    gsd_range_m: tuple[Metres, Metres] = (0, math.inf)  # not said yet by early ones
+    gsd_range_m: tuple[Metres, Metres] = (0, math.inf)  # Missing in early checkpoints.
     resample_m: Metres | None
     nodata: Annotated[float, Field(ge=-1e308, le=1e308)] | None
     bin_edges: tuple[float, ...]
     bin_unit: BinUnit
-    labels_have_speeds: bool = True  # not said by early ones
+    labels_have_speeds: bool = True  # Missing in early checkpoints.
     epoch: Count
     fold: Count | Literal["all"] | None = None
-    from_folds: _FromFolds | None = None  # of fold "all" only
-    threshold: _Threshold | None = None  # not measured yet by early ones, nor before an epoch
-    thresholds: dict[_Text, _Threshold] = {}  # by set
+    from_folds: _FromFolds | None = None  # Only for fold "all".
+    threshold: _Threshold | None = None  # None before the first epoch, and in early checkpoints.
+    thresholds: dict[_Text, _Threshold] = {}  # By the name of the set.
     stored_as: Literal["float16"] | None = None
     versions: _Versions
 

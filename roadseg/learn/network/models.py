@@ -23,19 +23,19 @@ from roadseg.errors import ConfigError, RoadsegError, first_line
 from roadseg.learn.options import TrainOptions
 from roadseg.raster.scaling import Scaling
 
-_PRIOR = 0.05  # probability of a road that a new network starts with, near the share of roads
+_PRIOR = 0.05  # Probability of road that a new network gives, near the share of roads.
 _PRIOR_LOGIT = math.log(_PRIOR / (1 - _PRIOR))
 _PATIENCE_S = 5  # Seconds that the hub has to answer.
-_LISTED = 100  # names in an error
-WITH_CHANNELS = ("unet", "unetplusplus", "manet")  # architectures with `decoder_channels`
-WINDOW_MULTIPLE = 32  # sides of windows: the encoders halve them five times
+_LISTED = 100  # Names in an error, at most.
+WITH_CHANNELS = ("unet", "unetplusplus", "manet")  # Architectures with `decoder_channels`.
+WINDOW_MULTIPLE = 32  # Sides of windows are multiples of it: encoders halve them five times.
 _ENCODERS = smp.encoders.encoders
-_TIMM = "tu-"  # begins the names of encoders that timm has
-_UNBUILDABLE = (  # errors of libraries for parts that cannot be combined
+_TIMM = "tu-"  # Names of timm's encoders begin with it.
+_UNBUILDABLE = (  # Errors of libraries for parts that cannot be combined.
     *(ValueError, LookupError, NotImplementedError, RuntimeError, TypeError),
     *(AttributeError, AssertionError),
 )
-_ANY_SIZE = {  # options of timm for encoders that otherwise take windows of one size only
+_ANY_SIZE = {  # Options of timm for encoders that otherwise take windows of one size only.
     "tu-vit_": {"dynamic_img_size": True},
     "tu-deit": {"dynamic_img_size": True},
     "tu-swin": {"strict_img_size": False},

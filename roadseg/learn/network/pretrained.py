@@ -29,11 +29,11 @@ _log = logging.getLogger(__name__)
 
 _SUFFIXES = (".safetensors", ".pth", ".pt", ".bin", ".ckpt", ".tar")
 _IN_FOLDER = ("best.safetensors", "model.safetensors", "pytorch_model.bin")
-_NESTED = ("state_dict", "model_state_dict", "model")  # where training scripts put the weights
+_NESTED = ("state_dict", "model_state_dict", "model")  # Keys of the weights in training scripts.
 _RGB = 3
-_COUNTER = "num_batches_tracked"  # of batch norm: old files have none, and nothing reads it
-_HEADS = ("fc", "head", "classifier")  # of networks that classify images
-_SHOWN = 3  # names in an error
+_COUNTER = "num_batches_tracked"  # A counter of batch norm, which old files lack and nothing reads.
+_HEADS = ("fc", "head", "classifier")  # Heads of networks that classify images.
+_SHOWN = 3  # Names in an error, at most.
 _IMAGENET, _AT_RANDOM = "imagenet", "none"
 
 AUTO = "auto"  # ImageNet weights from wherever they are, else random ones.

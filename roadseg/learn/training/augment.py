@@ -13,11 +13,11 @@ from roadseg.arrays import Bytes, Floats
 from roadseg.learn.options import KINDS, Kind
 from roadseg.roads.masks.burning import IGNORE
 
-os.environ["NO_ALBUMENTATIONS_UPDATE"] = "1"  # or its import asks PyPI for news
+os.environ["NO_ALBUMENTATIONS_UPDATE"] = "1"  # Otherwise its import asks PyPI for a newer version.
 import albumentations as A  # noqa: N812 - after the line above, under its usual name
 
-_TURNS = 8  # and flips of a square
-_COLOURS = 3  # hue and saturation need red, green and blue
+_TURNS = 8  # Rotations and flips of a square.
+_COLOURS = 3  # Bands that hue and saturation need.
 
 
 class Augmenter:

@@ -34,7 +34,7 @@ _log = logging.getLogger(__name__)
 _LOG_EVERY = 20  # Steps between readings of the loss, each of which waits for the device.
 _SECONDS_A_MINUTE = 60
 
-LOSS = "progress.loss"  # tensor in `last`: sum of the losses of the epoch under way
+LOSS = "progress.loss"  # Tensor in `last`: sum of the losses of the epoch under way.
 
 
 class _AskedToStopError(Exception):
@@ -114,7 +114,7 @@ class Epochs:
             _log.info("stopped in epoch %d, step %d", len(history) + 1, self.progress.step)
             self.stop.leave()
         except RuntimeError:
-            if self.stop.requested:  # a compiler or a partner that got the signal too has failed
+            if self.stop.requested:  # A compiler or partner that got the signal too has failed.
                 self.stop.leave()
             raise
         return history
@@ -161,7 +161,7 @@ class Epochs:
             if progress.step % _LOG_EVERY == 0:
                 self._log_loss(number)
             if ended := progress.step == total:
-                self.trainer.average_replicas()  # before it is kept: one process speaks for all
+                self.trainer.average_replicas()  # The first process saves for all.
             if ended or self.trainer.replicas_agree(number):
                 self._heed_signals()
                 self._save_if_due()

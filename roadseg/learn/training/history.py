@@ -16,7 +16,7 @@ from roadseg.system.fingerprints import GONE, fingerprint
 from roadseg.system.records import known_settings
 
 _log = logging.getLogger(__name__)
-_PLACES = {"init", "encoder_weights"}  # settings that may name a file; see pretrained.first_weights
+_PLACES = {"init", "encoder_weights"}  # Settings that may name a file.
 
 # Files of a training that another host needs to go on; the last one says how far it has come.
 FILES = (
@@ -24,7 +24,7 @@ FILES = (
     *("last.json", "last.safetensors"),
 )
 
-Row = dict[str, float]  # one epoch, as in metrics.csv
+Row = dict[str, float]  # An epoch, as in metrics.csv.
 
 
 def read_last(folder: Path, settings: Mapping[str, Any]) -> Facts | None:

@@ -14,7 +14,7 @@ from roadseg.learn.hardware.distributed import Parallel, unwrapped
 
 _KEY = "train.distributed.hierarchy"
 _SMALLEST_GROUP = 2
-_STATISTICS = ("running_mean", "running_var")  # what batch norm calls its buffers
+_STATISTICS = ("running_mean", "running_var")  # Names of batch norm's buffers.
 
 
 class HierarchicalAverager:

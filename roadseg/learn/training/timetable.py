@@ -59,7 +59,7 @@ def fit_minutes(options: TrainOptions, pace: Pace, *, weight: float, held_out: i
     return options.model_copy(
         update={
             "epochs": epochs,
-            "patience": epochs,  # rule 4
+            "patience": epochs,  # Rule 4.
             "windows_per_chip": steps * step / weight,
             "validation_windows": None if checked == held_out else checked,
             "warmup_steps": max(1, round(_WARM_UP * steps * epochs)),

@@ -16,7 +16,7 @@ from roadseg.learn.training.optimizers import build_optimizer, clip_gradients, m
 from roadseg.learn.training.state import State, load_state, state_of
 from roadseg.raster.scaling import Scaling
 
-Batch = Sequence[Tensor]  # images, masks and, if the loss needs them, skeletons
+Batch = Sequence[Tensor]  # Images, masks and, if the loss needs them, skeletons.
 
 
 class Trainer:
