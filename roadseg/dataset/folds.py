@@ -1,4 +1,4 @@
-"""Assign chips to folds so that what belongs together never sits on both sides of a split."""
+"""Assign chips to folds so that chips of one group are never on both sides of a split."""
 
 import re
 from collections.abc import Collection, Hashable, Mapping, Sequence

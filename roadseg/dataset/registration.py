@@ -186,7 +186,7 @@ def best_displacement(
 
 
 def _thin(pixels: NDArray[np.uint8 | np.bool_], step: tuple[int, int]) -> Floats32:
-    """Return the means of blocks of pixels; what is left over at the end is dropped."""
+    """Return the means of blocks of pixels; incomplete blocks at the ends are dropped."""
     rows, cols = (length // size for length, size in zip(pixels.shape[-2:], step, strict=True))
     narrow = np.zeros((*pixels.shape[:-1], cols), dtype=np.float32)
     for col in range(step[1]):

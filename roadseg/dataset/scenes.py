@@ -1,4 +1,4 @@
-"""Scenes: what prepare makes of one, image and labels to a mask, its chips, and its record."""
+"""Scenes: prepare makes a mask, chips and a record from an image and its labels."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -48,7 +48,7 @@ _Length = Annotated[float, Field(ge=0, le=1e9)]
 
 @dataclass(frozen=True)
 class SceneTask:
-    """The work on one scene: what it is made from, and where the results go.
+    """The work on one scene: its inputs and the folders of its results.
 
     Attributes:
         name: what its outputs are called.
@@ -178,13 +178,13 @@ def sources_of_task(task: SceneTask) -> TaskFiles:
 
 
 def files_of_task(task: SceneTask) -> TaskFiles:
-    """Return the files of the work of `prepare_scene`, which looks at what it made before."""
+    """Return the files of a task of `prepare_scene`, earlier results included."""
     outputs = (task.mask.with_suffix(".qml"), task.mask, task.record)
     return TaskFiles(reads=(*sources_of_task(task).reads, *outputs), writes=outputs)
 
 
 def read_labels(path: Path, options: LabelOptions, *, content: str) -> LabelFile:
-    """Read a vector file of labels; scenes in a row that share it have it read once.
+    """Read a vector file of labels, once for successive scenes that share it.
 
     Args:
         path: of the file.
@@ -269,7 +269,7 @@ def _is_older(values: object) -> bool:
 
 
 def _prepared_before(task: SceneTask, key: str) -> SceneSummary | None:
-    """Return the record of a scene whose mask is there, if both were made from the same."""
+    """Return the record of a scene if its mask exists and both were made from the same inputs."""
     if not task.record.exists() or read_raster_key(task.mask) != key:
         return None
     return read_scene_summary(task.record, key=key)

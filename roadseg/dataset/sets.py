@@ -166,7 +166,7 @@ def errors_by_set(key: str) -> Iterator[None]:
 
 
 def scene_name(name: str, of: str, times: Mapping[str, int]) -> str:
-    """Return the name of a scene in a run: that in its set, after the set's if others have it too.
+    """Return the name of a scene in a run: its name, after that of its set if others share it.
 
     Args:
         name: in its set.
@@ -179,7 +179,7 @@ def scene_name(name: str, of: str, times: Mapping[str, int]) -> str:
 def _with_inherited(
     name: str, own: SetOptions, imagery: RunImageryOptions, labels: LabelOptions
 ) -> SceneSet:
-    """Return a set with what it inherits."""
+    """Return a set with its inherited settings."""
     given = {key: value for key in _OWN if (value := getattr(own, key)) is not None}
     changed = {key: getattr(own.labels, key) for key in own.labels.model_fields_set}
     key = f"imagery.sets.{name}."

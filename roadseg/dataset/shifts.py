@@ -174,7 +174,7 @@ def _only_across(view: View) -> Axis | None:
 
 
 def _seen(shift: Shift) -> Floats:
-    """Return the projection on what can be seen of a shift."""
+    """Return the projection on the visible directions of a shift."""
     if shift.along_deg is None:
         return np.eye(2)
     along = math.radians(shift.along_deg)

@@ -378,7 +378,7 @@ def _encode_graphs(shown: Shown, precision: Precision) -> list[dict[str, Any]]:
 
 
 def _encode_errors(scene: ShownScene, area: Area, precision: Precision) -> dict[str, Any]:
-    """Return the roads of the labels, and what is missed and false where these are complete.
+    """Return the roads of the labels, and missed and false roads where the labels are complete.
 
     The labels there are "measured", if they are not all of them.
     """

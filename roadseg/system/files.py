@@ -85,7 +85,7 @@ def require_suffix(path: Path | None, *suffixes: str, option: str = "") -> None:
 
 @contextmanager
 def whole(path: Path) -> Iterator[Path]:
-    """Yield a partial name beside `path` to write to; rename it to `path` when the block ends well.
+    """Yield a partial file beside `path` to write; rename it to `path` if the block succeeds.
 
     The partial name belongs to this process: of several that write one file, the last to end
     wins. It keeps the suffix, because some writers choose the format by it. Whatever goes wrong
@@ -157,7 +157,7 @@ def whole_folder(folder: Path) -> Iterator[Path]:
 
 @contextmanager
 def whole_parts(path: Path, *ends: str) -> Iterator[Path]:
-    """Yield a name of several files to write; move them beside `path` when the block ends well.
+    """Yield a name for several files to write; move them beside `path` if the block succeeds.
 
     They are written in a folder of their own, where a library may also leave what it no longer
     needs. A process that is killed while they are moved leaves no `path`, which is moved last, but
@@ -364,7 +364,7 @@ def moved_with(folder: Path, former: str, path: str) -> str:
 
 
 def write_error(path: Path, reason: str) -> OSError:
-    """Return the error of a file that could not be written: what its folder lacks, or a reason.
+    """Return the error of a file that could not be written, with the reason.
 
     Libraries report a full disk in words of their own. Whether there is room, as on a disk with a
     quota, is therefore tried by writing to the folder.

@@ -207,7 +207,7 @@ def _without_locks(folder: Path) -> str:
 
 
 def _take(folder: Path, names: dict[int, str], held: ExitStack) -> None:
-    """Lock bytes of the file of outputs, in order; one of two processes then gets all of them."""
+    """Lock bytes of the file of outputs in order, so that one of two processes gets all."""
     path, end = folder / _OUTPUTS, time.monotonic() + _ENDING_S
     while True:
         taken = None
@@ -255,7 +255,7 @@ def _is_named(file: FileIO, path: Path) -> bool:
 
 
 def _remove(file: FileIO, path: Path) -> None:
-    """Remove the file of outputs, if nobody else holds any of them; closing it ends the locks."""
+    """Remove the file of outputs if no other process locks a part; closing it ends the locks."""
     with suppress(OSError):
         if _try_lock(file) and _is_named(file, path):
             path.unlink()

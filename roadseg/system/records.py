@@ -1,4 +1,4 @@
-"""JSON records: written whole, read back, and what they name: keys and versions."""
+"""JSON records, written whole and read back, and the keys and versions in them."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""Stage records: what each stage was made from, what came out, and whether that still holds."""
+"""Stage records: the inputs and outputs of each stage, and whether they are unchanged."""
 
 import json
 import logging

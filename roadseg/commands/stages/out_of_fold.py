@@ -82,7 +82,7 @@ class OutOfFold:
         return [by_name[name] for name in images if name in by_name]
 
     def need(self, images: Images, *, force: bool) -> Need:
-        """Return what predicting them takes, and raise what would stop it before it begins."""
+        """Return the needs of their prediction; raise errors that would stop it at the start."""
         one, several = self._parted(images)
         jobs = {fold: self._job(fold) for fold in one}
         needs = [jobs[fold].need(own, force=force) for fold, own in one.items()]
@@ -100,7 +100,7 @@ class OutOfFold:
         )
 
     def describe(self, images: Images) -> list[SceneToPredict]:
-        """Return those that the networks can predict, without predicting them."""
+        """Return the scenes that the networks can predict, without predicting them."""
         one, several = self._parted(images)
         described = {name: self._whole(of) for name, of in self._parts(several).items()}
         for fold, own in one.items():

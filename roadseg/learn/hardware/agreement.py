@@ -46,7 +46,7 @@ def require_same(parallel: Parallel, facts: Mapping[str, Any]) -> None:
 
 
 def keeping_copies(parallel: Parallel, folder: Path) -> Parallel:
-    """Let one process of each host write the run, if it lies on a disk of its own there.
+    """Let one process of each host write the run, if the hosts have separate disks.
 
     All processes call this.
 

@@ -1,4 +1,4 @@
-"""Hosts that train together: how many, where they meet, and by which address each is reached."""
+"""Hosts that train together: their number, their meeting point, and the address of each."""
 
 import errno
 import ipaddress
@@ -40,7 +40,7 @@ class Hosts:
     port: int
 
     def __str__(self) -> str:
-        """Write the place where they meet as in `--rendezvous`."""
+        """Return the meeting point as in `--rendezvous`."""
         return f"{self.meeting}:{self.port}"
 
 
@@ -93,7 +93,7 @@ class Contact:
 
 
 def unreachable(meeting: object) -> str:
-    """Return what to say if hosts do not reach the place where they meet."""
+    """Return the message for hosts that do not reach the meeting point."""
     return (
         f"--rendezvous {meeting}: no training waits there, or none can be reached any more; check "
         "the address, the network and the firewall, and that the command runs there"
@@ -123,7 +123,7 @@ def read_hosts(count: str, rendezvous: str | None) -> Hosts:
 
 
 def find_place(hosts: Hosts) -> Place:
-    """Return where this host stands, by the way to the place where all meet.
+    """Find the address and the interface of this host on the way to the meeting point.
 
     Raises:
         ConfigError: if that place has an unknown name, or one by which others cannot reach it.

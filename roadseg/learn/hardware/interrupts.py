@@ -13,7 +13,7 @@ _COMPILING = {"_compile_inner", "compile_fx_inner"}  # Functions of torch that c
 
 
 class Stop:
-    """Request to stop this process, and the way to do so once all is saved."""
+    """A request to stop this process once all is saved."""
 
     def __init__(self) -> None:
         """Begin with nothing asked."""
@@ -36,7 +36,7 @@ class Stop:
 
 @contextmanager
 def postponed() -> Iterator[Stop]:
-    """Note signals to stop instead of obeying them; a second one is obeyed at once.
+    """Postpone signals to stop; a second one stops at once.
 
     The first one is, too, while a network is compiled, which may take minutes. What is ignored, as
     SIGHUP under nohup, stays so.

@@ -29,7 +29,7 @@ _STDERR = 2
 
 
 def load() -> ModuleType:
-    """Import the extension, without what it prints and changes on the way.
+    """Import the extension without its output and its changes of logging.
 
     Raises:
         DeviceError: if it is missing, made for another torch, or cannot run on this CPU.
@@ -105,7 +105,7 @@ def optimize_inference(model: nn.Module, *, dtype: torch.dtype | None) -> nn.Mod
 
 
 def _follow_layout(optimizer: torch.optim.Optimizer) -> None:
-    """Lay an optimizer's moments out as its weights are.
+    """Give an optimizer's moments the memory layout of its weights.
 
     The extension changes the layout of weights only, and fused updates walk through both in the
     order of memory.
@@ -131,7 +131,7 @@ def _can_pack() -> bool:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Hold back what is printed, and undo what is done to logging and to warnings.
+    """Suppress output, and restore logging and warnings at the end.
 
     The extension's libraries write to the file descriptor of stderr, past Python.
     """

@@ -44,7 +44,7 @@ _SETTINGS = {
 
 @dataclass(frozen=True)
 class LaunchOptions:
-    """Options of how the command is started; None is not given.
+    """Options of starting the command; None is an option that is not given.
 
     Attributes:
         launcher: "none", "pin", "run_cpu", "ipexrun" or "torchrun"; by default "torchrun" if
@@ -143,7 +143,7 @@ def plan(
     *,
     environment: Mapping[str, str],
 ) -> Command:
-    """Return what has to be run, without doing it.
+    """Return the work that is missing, without starting it.
 
     Cores are taken node after node, so that they lie on as few NUMA nodes as possible. Memory is
     bound to the same nodes if there are several, or some were asked for, and numactl can do it;
@@ -259,7 +259,7 @@ def _entries(preload: str) -> list[str]:
 
 
 def _loaded(preload: Sequence[str], *libraries: str) -> list[str]:
-    """Return what LD_PRELOAD holds of some libraries, in any version."""
+    """Return the entries of LD_PRELOAD for some libraries, in any version."""
     return [entry for entry in preload if any(f"lib{n}" in Path(entry).name for n in libraries)]
 
 
@@ -378,7 +378,7 @@ def bind(cpus: Sequence[int]) -> None:
 
 
 def _replace_this_process(command: Command) -> NoReturn:
-    """Become the command: its exit code and signals are then ours."""
+    """Replace this process by the command, whose exit code and signals become those of this one."""
     sys.stdout.flush()
     sys.stderr.flush()
     os.execvpe(command.words[0], command.words, {**os.environ, **command.variables})  # noqa: S606

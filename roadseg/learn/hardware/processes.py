@@ -1,4 +1,4 @@
-"""Processes: run what a launcher starts, pass signals on to it, learn how it ended, end together.
+"""Processes of a launcher: run them, pass signals on, learn how they ended, end together.
 
 Launchers lose exit codes: PyTorch's run_cpu ends with 0 and torchrun with 1 whatever happened. So
 every process writes its own into a folder that the process which watches names to it. In the
@@ -50,7 +50,7 @@ def watch(
     restarts: bool = False,
     is_lost: Callable[[], bool] = lambda: False,
 ) -> int:
-    """Run a launcher; return how the processes that it starts ended, whatever it says itself.
+    """Run a launcher; return how its processes ended, whatever its own exit code.
 
     A launcher that `restarts` processes does so after any failure. It is ended here if one has
     failed for another reason than that it was killed or has lost its partners, because the same
@@ -102,13 +102,13 @@ def exit_code(ends: Sequence[int | None], *, launcher: int, received: int | None
 
 
 def _code(returned: int) -> int:
-    """Return an exit code as shells do: subprocess says a signal as a negative number."""
+    """Return an exit code as shells do: subprocess gives signals as negative numbers."""
     return _BY_SIGNAL - returned if returned < 0 else returned
 
 
 @contextmanager
 def reporting() -> Iterator[None]:
-    """Report to the process that watches, if one does, that this one runs and how it ends.
+    """Report the start and the end of this process to a process that watches it, if there is one.
 
     Meanwhile this process ends when that one is killed; without one, a process of torchrun's ends
     when torchrun is killed.
@@ -146,7 +146,7 @@ def is_watched() -> bool:
 
 
 def is_first_to_write(line: str) -> bool:
-    """Return whether this process is the first of several that has a line to say."""
+    """Return whether this process is the first of several to write a line."""
     for folder in _watched_in:
         name = hashlib.sha256(line.encode(errors="replace")).hexdigest()[:16]
         try:
@@ -174,7 +174,7 @@ def _open_pipe(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def _watched(folder: Path) -> Iterator[None]:
-    """Let this process, and what it starts, be killed once nobody holds the pipe any more."""
+    """Let this process and its children be killed once the watching process has closed the pipe."""
     _watched_in.append(folder)
     try:
         if not hasattr(os, "mkfifo"):
@@ -201,7 +201,7 @@ def _watched(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def _ending_after(wait: Callable[[], None], end: Callable[[], None]) -> Iterator[None]:
-    """End this process when something has been waited for, unless it leaves before."""
+    """End this process once a wait is over, unless the block ends before."""
     left = threading.Event()
 
     def end_after_it() -> None:
@@ -217,12 +217,12 @@ def _ending_after(wait: Callable[[], None], end: Callable[[], None]) -> Iterator
 
 
 def _kill_group() -> None:
-    """Kill the process group that a launcher, or the one that watches, has made for this."""
+    """Kill the process group that a launcher or the watching process made for this process."""
     os.killpg(0, signal.SIGKILL)
 
 
 def _leave() -> None:
-    """End at once; what this process started finds that out by itself."""
+    """End at once; the children of this process notice that themselves."""
     os._exit(_BY_SIGNAL + signal.SIGKILL)
 
 
@@ -261,7 +261,7 @@ def _send(folder: Path, number: int) -> bool:
 
 
 def _end_the_rest(folder: Path) -> None:
-    """End what outlives its launcher, as when that was killed: in order, then by force."""
+    """End processes that outlive their launcher, such as a killed one: in order, then by force."""
     end = time.monotonic() + _GRACE_S
     left = _send(folder, signal.SIGTERM)
     while left and time.monotonic() < end:
@@ -271,7 +271,7 @@ def _end_the_rest(folder: Path) -> None:
 
 
 def _end_launcher(process: "subprocess.Popen[bytes]") -> None:
-    """End a launcher in order, then by force: it heeds no signal while it waits for an answer."""
+    """End a launcher in order, then by force: while it waits for an answer, it ignores signals."""
     process.terminate()
     with suppress(subprocess.TimeoutExpired):
         process.wait(_ENDING_S)
@@ -323,5 +323,5 @@ def _ends(folder: Path) -> list[tuple[int, str, int | None]]:
 
 
 def _start_of_all() -> str:
-    """Return what tells one start of all processes by torchrun from the next, as it has a port."""
+    """Return a name of this start by torchrun; the next one has another port, so another name."""
     return "-".join(os.environ.get(name, "") for name in _STARTS)

@@ -58,7 +58,7 @@ def _run(module: str) -> int:
 
 
 def _require_training(meeting: str) -> None:
-    """Find out whether a training waits at a place; torchrun would wait for an answer for ever.
+    """Refuse a meeting point where no training waits: torchrun would wait for ever.
 
     Raises:
         RendezvousConnectionError: if not.
@@ -81,7 +81,7 @@ def _require_training(meeting: str) -> None:
 
 
 def _apart(error: RendezvousError) -> str:
-    """Return why hosts do not find each other, by the words that this process was started with."""
+    """Return why hosts do not find each other, by the arguments of this process."""
     if _ENDPOINT not in sys.argv:
         return f"the processes did not find each other ({error})"
     meeting, hosts = _after(_ENDPOINT), _after(_HOSTS)

@@ -1,4 +1,4 @@
-"""Engine store: engines made beforehand, and what is known of them; in a checkpoint's folder."""
+"""Engine store: prebuilt engines and their facts, in the folder of a checkpoint."""
 
 import functools
 from collections.abc import Mapping
@@ -50,7 +50,7 @@ _Rate = Annotated[float, Field(gt=0, le=1e9)]  # Windows per second.
 
 @dataclass(frozen=True)
 class EngineFacts:
-    """Facts of an engine that was made beforehand; `facts.json` beside its files.
+    """Facts of a prebuilt engine; `facts.json` beside its files.
 
     Attributes:
         engine: its name.
@@ -89,14 +89,14 @@ class EngineFacts:
         return None
 
     def pays(self, windows: int) -> bool:
-        """Return whether it opens and finishes a number of windows sooner than eager."""
+        """Return whether it opens and predicts a number of windows in less time than eager."""
         if not (self.speedup and self.windows_per_s and self.eager_windows_per_s):
             return True
         return self.opening_s + windows / self.windows_per_s < windows / self.eager_windows_per_s
 
 
 def engine_folder(folder: Path, name: str) -> Path:
-    """Return where an engine that is made beforehand lies in a checkpoint folder."""
+    """Return the folder of a prebuilt engine in a checkpoint folder."""
     return folder / "engines" / name
 
 
@@ -136,12 +136,12 @@ def write_facts(
 
 
 def remove_facts(folder: Path, name: str) -> None:
-    """Let an engine count as not there, before its files change."""
+    """Remove the facts of an engine, which makes it count as missing, before its files change."""
     (engine_folder(folder, name) / _FACTS).unlink(missing_ok=True)
 
 
 def misfit(facts: EngineFacts, folder: Path, *, window_px: int, batch_size: int) -> str:
-    """Return why an engine is not to be used; empty if it is.
+    """Return why an engine must not be used; empty if it may.
 
     Args:
         facts: of the engine.
@@ -160,7 +160,7 @@ def misfit(facts: EngineFacts, folder: Path, *, window_px: int, batch_size: int)
 
 
 def unusable(facts: EngineFacts, folder: Path) -> str:
-    """Return why an engine is not to be used, whatever the windows; empty if it may be.
+    """Return why an engine must not be used for windows of any shape; empty if it may.
 
     Its files are the ones that were made, to the last bit: what else they might compute, or that
     they never end, is not found out by running them.
@@ -204,14 +204,14 @@ def read_engine_facts(folder: Path, name: str) -> EngineFacts | None:
 
 
 def _digest(folder: Path) -> str:
-    """Return the digest of the weights that a checkpoint folder holds."""
+    """Return the digest of the weights in a checkpoint folder."""
     path = checkpoint_path(folder, "best")
     facts = path.stat()
     return _digest_of(path, facts.st_mtime_ns, facts.st_size)
 
 
 def _digests(folder: Path, name: str) -> dict[str, str]:
-    """Return the digests of those files of an engine that are there."""
+    """Return the digests of the files of an engine that exist."""
     paths = [engine_folder(folder, name) / file for file in FILES[name]]
     states = {path: path.stat() for path in paths if path.is_file()}
     return {
@@ -228,7 +228,7 @@ def _digest_of(path: Path, _changed: int, _size: int) -> str:
 
 @functools.cache
 def _cpu() -> str:
-    """Return the CPU by its model and by what it computes fast."""
+    """Return the model of the CPU and the instruction sets that it has."""
     fast = [name for name, has_it in cpu.features().items() if has_it]
     return f"{read_machine().model} ({', '.join(fast)})"
 

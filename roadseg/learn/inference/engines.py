@@ -1,4 +1,4 @@
-"""Engines: what runs a trained network over windows, from plain PyTorch to quantised graphs."""
+"""Engines: ways to run a trained network on windows, from plain PyTorch to quantised graphs."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -116,7 +116,7 @@ def open_engine(
 def open_prebuilt(
     checkpoint: Checkpoint, folder: Path, name: str, *, device: Device, window_shape: Shape
 ) -> Network:
-    """Open an engine that was made beforehand, whatever its facts say; see `open_engine`.
+    """Open a prebuilt engine without checking its facts; see `open_engine`.
 
     Args:
         checkpoint: the network that it was made from.
@@ -140,7 +140,7 @@ def open_prebuilt(
 
 
 def ensemble(engines: Sequence[Engine]) -> Engine:
-    """Return an engine that gives the mean of the probabilities of several, as of all folds."""
+    """Return an engine that averages the probabilities of several, such as those of all folds."""
     first = engines[0]
     if len(engines) == 1:
         return first
@@ -155,7 +155,7 @@ def ensemble(engines: Sequence[Engine]) -> Engine:
 
 
 def with_tta(engine: Engine) -> Engine:
-    """Return an engine that gives the mean over the eight rotations and flips of its windows.
+    """Return an engine that averages over the eight rotations and flips of its windows.
 
     Every prediction is turned back before the mean (the symmetries of a square, D4).
     """
@@ -177,7 +177,7 @@ def with_tta(engine: Engine) -> Engine:
 
 
 def _mean(values: Iterator[Tensor]) -> Tensor:
-    """Return the mean of tensors that are not held in memory all at once."""
+    """Return the mean of tensors of an iterator, which need not fit in memory together."""
     number, total = 1, next(values).clone()
     for number, value in enumerate(values, start=2):  # noqa: B007
         total += value
@@ -220,7 +220,7 @@ def _without_artefacts(device: Device, shape: Shape, windows: int) -> tuple[str,
 def _ready(
     folder: Path, device: Device, shape: Shape, windows: int
 ) -> tuple[list[EngineFacts], list[str]]:
-    """Return the engines made beforehand that are of use, and why others are not."""
+    """Return the prebuilt engines that can be used, and why others cannot."""
     ready, notes = [], []
     for name in PACKAGES:
         facts = read_engine_facts(folder, name)
@@ -247,7 +247,7 @@ def _misfit(facts: EngineFacts, folder: Path, shape: Shape) -> str:
 
 
 def _missing(name: str, device: Device) -> str:
-    """Return what an engine that was made beforehand lacks here; empty if nothing."""
+    """Return what a prebuilt engine lacks on this machine; empty if nothing."""
     problem: str | None = _MODULES[name].available()
     return problem or (lacks_compiler(device) if name == "int8" else "")
 
@@ -281,7 +281,7 @@ def _open_torch(checkpoint: Checkpoint, device: Device, shape: Shape) -> Network
 
 
 def _running(network: nn.Module, device: Device, shape: Shape) -> Network:
-    """Return what runs a network on a device; it is compiled here if the device compiles."""
+    """Return a function that runs a network on a device, compiled if the device compiles."""
     device.compile(network)
 
     @torch.inference_mode()

@@ -1,4 +1,4 @@
-"""Estimates: what a prediction will take, said before it starts."""
+"""Estimates of the memory and time of a prediction, before it starts."""
 
 _MB = 1e6
 

@@ -53,7 +53,7 @@ _ROUNDS = 3  # Rounds in which the speed of each engine is measured.
 def write_export(
     checkpoint: Checkpoint, folder: Path, *, form: str, window_px: int, batch_size: int | None
 ) -> float:
-    """Write a checkpoint in a format of other programs, and beside it what they need to know.
+    """Write a checkpoint in a format of other programs, with the facts that they need beside it.
 
     The model takes scaled uint8 windows and gives probabilities. `model.json` says how bands are
     scaled, what the probabilities stand for, and all that the checkpoint says. A folder that is
@@ -142,7 +142,7 @@ def _network(checkpoint: Checkpoint) -> nn.Module:
 def _build_checked(
     checkpoint: Checkpoint, folder: Path, *, form: str, window_shape: WindowShape
 ) -> float:
-    """Write the model to a folder, and return how far its probabilities are from PyTorch's."""
+    """Write the model to a folder; return the largest difference of probabilities to PyTorch's."""
     network = _network(checkpoint)
     _BUILD[form](network, folder, window_shape=window_shape)
     difference = _difference(network, _OPEN[form](folder), window_shape)
@@ -157,7 +157,7 @@ def _build_checked(
 
 @torch.inference_mode()
 def _difference(network: nn.Module, model: Network, window_shape: WindowShape) -> float:
-    """Return the largest difference of any probability; not a number if one is none."""
+    """Return the largest difference of probabilities; NaN if any of them is NaN."""
     count, *sides = window_shape
     numbers = (count, count) if count else _SOME
     batches = [_noise((numbers[0], *sides)), _roads((numbers[1], *sides))]
@@ -166,12 +166,12 @@ def _difference(network: nn.Module, model: Network, window_shape: WindowShape) -
 
 
 def _noise(shape: tuple[int, ...]) -> Tensor:
-    """Return windows of noise that holds every value."""
+    """Return windows of noise that contains every value."""
     return torch.from_numpy(np.random.default_rng(0).integers(0, _VALUES, shape, np.uint8))
 
 
 def _roads(shape: tuple[int, ...]) -> Tensor:
-    """Return windows of bright roads on dark ground, in another place in each."""
+    """Return windows of bright roads on dark ground, at another place in each window."""
     rng, (rows, cols) = np.random.default_rng(1), np.indices(shape[-2:])
     ground = rng.normal(80, 15, shape)
     for window, shift in zip(ground, rng.integers(0, shape[-1], shape[0]), strict=True):
@@ -202,7 +202,7 @@ def _speed(run: Network, eager: nn.Module, windows: Tensor) -> Rate:
 def _facts(
     checkpoint: Checkpoint, window_shape: WindowShape, difference: float, *, form: str
 ) -> dict[str, Any]:
-    """Return what a program has to know to use an export."""
+    """Return the facts that a program needs to use an export."""
     count, bands, rows, cols = window_shape
     number, bins = count or _ANY, checkpoint.bins
     return {

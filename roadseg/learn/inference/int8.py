@@ -1,4 +1,4 @@
-"""INT8: a network quantised after training, by PT2E of torchao, for Inductor to compile.
+"""INT8: a network quantised after training by torchao's PT2E, which Inductor compiles.
 
 Only the scales of the activations are kept in a file. Weights come from the checkpoint, whose
 network is traced and quantised again when it is opened, so that nothing is ever unpickled;
@@ -146,7 +146,7 @@ def _prepare(network: nn.Module, window_shape: Shape) -> nn.Module:
 
 
 def _observers(prepared: nn.Module) -> Iterator[tuple[str, Any]]:
-    """Yield the observers of activations by name, one that serves twice under both names."""
+    """Yield the observers of activations by name; one that is used twice has two names."""
     histograms = _load("observer").HistogramObserver
     for name, module in prepared.named_modules(remove_duplicate=False):
         if isinstance(module, histograms):
@@ -166,7 +166,7 @@ def _scale(observer: Any, *, seven_bits: bool) -> dict[str, float]:  # noqa: ANN
 
 
 def _fix(prepared: nn.Module, scales: Mapping[str, _Scale], path: Path) -> None:
-    """Put known scales in the place of the observers of activations."""
+    """Replace the observers of activations by known scales."""
     observers = dict(_observers(prepared))
     if set(observers) != set(scales):
         raise CheckpointError(
@@ -201,7 +201,7 @@ def _load(module: str) -> ModuleType:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Hold back remarks of torch on torchao's code."""
+    """Suppress remarks of torch on torchao's code."""
     logger = logging.getLogger(_REMARKS)
     level = logger.level
     logger.setLevel(logging.ERROR)

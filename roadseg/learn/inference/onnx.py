@@ -113,7 +113,7 @@ def open(  # noqa: A001 - onnx.open
 
 
 def _reason(error: BaseException) -> str:
-    """Return the first line of what an error was raised from in the end."""
+    """Return the first line of the innermost cause of an error."""
     while error.__cause__ is not None:
         error = error.__cause__
     return first_line(error)

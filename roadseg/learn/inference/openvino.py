@@ -139,7 +139,7 @@ def _sides(tensor: Any) -> list[int | None]:  # noqa: ANN401 - openvino.Output
 
 
 def _channels_last(openvino: ModuleType, model: Any) -> Any:  # noqa: ANN401 - openvino.Model
-    """Let a model give out all probabilities of a pixel side by side, as it computes them.
+    """Let a model return the probabilities of a pixel side by side, as it computes them.
 
     It takes no longer, and they are blended in 0.6 of the time.
     """
@@ -150,7 +150,7 @@ def _channels_last(openvino: ModuleType, model: Any) -> Any:  # noqa: ANN401 - o
 
 
 def _name(model: Any, window_shape: WindowShape) -> None:  # noqa: ANN401 - openvino.Model
-    """Give input and output their names, and the input its shape."""
+    """Name input and output, and set the shape of the input."""
     model.inputs[0].tensor.set_names({INPUT})
     model.outputs[0].tensor.set_names({OUTPUT})
     count, *sides = window_shape
@@ -172,7 +172,7 @@ def _quantised(model: Any, calibration: Sequence[Tensor]) -> Any:  # noqa: ANN40
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Hold back progress bars and torch's remark on CUDA; undo what is done to logging."""
+    """Suppress progress bars and torch's remark on CUDA; restore logging at the end."""
     logger_class, torch_logger = logging.getLoggerClass(), logging.getLogger(_CUDA_REMARKS)
     level = torch_logger.level
     torch_logger.setLevel(logging.ERROR)
@@ -185,7 +185,7 @@ def _quiet() -> Iterator[None]:
 
 
 def _load_openvino() -> ModuleType:
-    """Import OpenVINO so that it sends no statistics: it takes their package for missing."""
+    """Import OpenVINO with its package of telemetry hidden, so that it sends no statistics."""
     sys.modules.setdefault(_STATISTICS, None)  # type: ignore[arg-type]
     return _load("openvino")
 

@@ -1,4 +1,4 @@
-"""Programs: a network as one graph with its weights, as torch.export follows it.
+"""Programs: a network as one graph with its weights, traced by torch.export.
 
 Other formats are made from it; saved, it is a format of its own, for PyTorch without roadseg.
 """
@@ -31,7 +31,7 @@ _SEVERAL = 2  # Windows of an example; torch.export takes 1 to mean always 1.
 
 
 def trace(network: nn.Module, *, window_shape: WindowShape) -> ExportedProgram:
-    """Follow a network from windows to probabilities; return all it computes as one graph.
+    """Trace a network from windows to probabilities, and return it as one graph.
 
     Args:
         network: on the CPU, in evaluation mode; it stays as it is. How its weights lie in memory
@@ -57,7 +57,7 @@ def trace(network: nn.Module, *, window_shape: WindowShape) -> ExportedProgram:
 
 
 def signature_of(window_shape: WindowShape, classes: int) -> str:
-    """Return what a file of a network takes and gives: names, types and shapes, for `signature`."""
+    """Return names, types and shapes of inputs and outputs of a network's file, for `signature`."""
     shape = tuple(window_shape)
     given = shape[0], classes, *shape[2:]
     return signature((INPUT, _TYPES[0], shape), (OUTPUT, _TYPES[1], given))
@@ -69,7 +69,7 @@ def signature(*tensors: tuple[str, str, Sequence[Any]]) -> str:
 
 
 def require_signature(path: Path, actual: str, wanted: str | None) -> None:
-    """Refuse a file of a network that takes or gives something else.
+    """Refuse a file of a network with other inputs or outputs.
 
     Args:
         path: of the file.

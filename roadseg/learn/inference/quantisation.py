@@ -1,4 +1,4 @@
-"""Quantisation: a checkpoint's network made an INT8 engine, calibrated on windows of chips."""
+"""Quantisation: an INT8 engine of a checkpoint's network, calibrated on windows of chips."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -32,7 +32,7 @@ _ROUNDS = 5  # Rounds in which speeds are measured.
 
 @dataclass(frozen=True)
 class Quantised:
-    """An INT8 engine, just made and not yet judged, beside the float32 network.
+    """An INT8 engine that was just made, to compare with the float32 network.
 
     Attributes:
         engine: INT8.
@@ -108,7 +108,7 @@ def quantise(
 def calibration_windows(
     chips: Sequence[Chip], *, window_px: int, batch_size: int, windows: int, seed: int
 ) -> list[Tensor]:
-    """Draw windows of chips, unchanged, from all over them, with roads or without.
+    """Draw windows at random from all chips, with or without roads; they are not augmented.
 
     Args:
         chips: at least one.

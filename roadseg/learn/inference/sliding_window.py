@@ -1,4 +1,4 @@
-"""Sliding window: an engine over a scene, in the memory of the rows that are still open."""
+"""Sliding window: an engine over a scene; only unfinished rows are in memory."""
 
 import itertools
 import time
@@ -66,7 +66,7 @@ def predict_parts(
     rows: range | None = None,
     cols: range | None = None,
 ) -> Generator[Rows, None, None]:
-    """Predict the probabilities of a scene of any size, and give out what is finished at once.
+    """Predict the probabilities of a scene of any size; yield parts as soon as they are finished.
 
     Windows are read ahead in threads; those without a valid pixel are not shown to the network.
     Only the rows that two rows of windows share are held in memory. What is given out does not
@@ -108,13 +108,13 @@ def whole_of(parts: Iterable[Rows], *, classes: int, height: int, width: int) ->
 
 
 def count_windows(height: int, width: int, *, window_px: int, overlap_px: int) -> int:
-    """Return how many windows a whole scene is predicted in."""
+    """Return the number of windows of a whole scene."""
     down, across = (_Side(length, window_px, overlap_px).starts for length in (height, width))
     return len(down) * len(across)
 
 
 def count_touching(facts: RasterFacts, *, window_px: int, overlap_px: int) -> int:
-    """Return how many windows of a scene, or of the part of it that is wanted, touch its area."""
+    """Return how many windows of a scene, or of its wanted part, touch its area."""
     lengths = (facts.whole.height, facts.whole.width)
     down, across = (
         _Side(length, window_px, overlap_px, wanted).starts
@@ -131,7 +131,7 @@ def shown(facts: RasterFacts) -> tuple[range, range]:
 
 
 def seconds_per_window(engine: Engine, *, bands: int) -> float:
-    """Return about how long an engine takes for a window, by a batch of nothing after another."""
+    """Estimate the seconds that an engine takes for a window, by timing batches of zeros."""
     batch = torch.zeros(engine.batch_size, bands, *[engine.window_px] * 2, dtype=torch.uint8)
     engine.run(batch).cpu()
     begun = time.perf_counter()
@@ -140,7 +140,7 @@ def seconds_per_window(engine: Engine, *, bands: int) -> float:
 
 
 def share_cores(number: int, processes: int) -> None:
-    """Let this process, by its number from 0, compute on its share of the cores.
+    """Let this process, by its number from 0, use its share of the cores only.
 
     It is bound to them, node after node, so that its memory comes to lie on their NUMA nodes.
     """
@@ -149,7 +149,7 @@ def share_cores(number: int, processes: int) -> None:
 
 
 class _Side:
-    """The windows along one side of a scene that have pixels that are wanted."""
+    """The windows along one side of a scene that contain wanted pixels."""
 
     def __init__(
         self, length: int, window_px: int, overlap_px: int, wanted: range | None = None
@@ -169,7 +169,7 @@ class _Side:
         self.finished = [ends[number] - starts[number] for number in numbers]
 
     def wanted_of(self, number: int) -> tuple[int, slice]:
-        """Return what is wanted of the finished pixels of a window: the first, and all of them."""
+        """Return where the wanted ones of a window's finished pixels begin, and their slice."""
         start = self.starts[number]
         first = max(start, self.wanted.start)
         stop = max(min(start + self.finished[number], self.wanted.stop), first)
@@ -191,7 +191,7 @@ class _Scene:
         classes: int,
         wanted: tuple[tuple[int, range | None], tuple[int, range | None]],
     ) -> None:
-        """Take the length of each side of the scene, and what is wanted along it."""
+        """Take the length of each side of the scene, and the wanted pixels along it."""
         self._rows, self._cols = (_Side(n, window_px, overlap_px, part) for n, part in wanted)
         self._classes = classes
         self._window_px = window_px
@@ -203,7 +203,7 @@ class _Scene:
         self._down: Tensor  # Weights of its rows, (window, row, 1, 1).
 
     def windows(self) -> Iterator[tuple[int, int, Window]]:
-        """Give the windows that have pixels that are wanted, with numbers of row and column."""
+        """Yield the windows that contain wanted pixels, with their numbers of row and column."""
         size = self._window_px
         for row, top in enumerate(self._rows.starts):
             for col, left in enumerate(self._cols.starts):
@@ -236,7 +236,7 @@ class _Scene:
         return _Part(top, left, in_bytes, known)
 
     def _sum_up(self, item: _Item, values: Tensor) -> Tensor:
-        """Weigh a window, and add what the windows to its left have for its columns."""
+        """Weigh a window, and add the sums of the windows to its left."""
         if self._summed is None:
             shape = (self._window_px, self._window_px, self._classes)
             self._summed = torch.empty(shape, device=values.device)
@@ -255,7 +255,7 @@ class _Scene:
         return self._summed
 
     def _carry(self, summed: Tensor, left: int, height: int) -> None:
-        """Add what the rows of windows above have, and keep what the next one may change."""
+        """Add the sums of the rows of windows above; store those that the next row may change."""
         if self._below is None:
             size = (self._depth, sum(self._cols.finished), self._classes)
             self._below = torch.zeros(size, device=summed.device)
@@ -266,14 +266,14 @@ class _Scene:
         below[shared:] = 0
 
     def _skip(self, left: int, width: int) -> None:
-        """Forget what others have for the pixels of a window: they have no data."""
+        """Clear the sums of the pixels of a window without data."""
         self._right = None
         if self._below is not None:
             self._below[:, left : left + width] = 0
 
 
 def _predict(engine: Engine, reader: Reader, scene: _Scene) -> Generator[list[_Part], None, None]:
-    """Predict windows in their order, and give out after every batch what is finished."""
+    """Predict windows in their order, and yield the finished part after every batch."""
     sound: Tensor | None = None
     with closing(_read_ahead(reader, scene, engine.batch_size)) as items:
         for batch in _batches(items, engine.batch_size):
@@ -294,7 +294,7 @@ def _run(engine: Engine, images: list[Bytes]) -> Tensor | tuple[()]:
 
 @torch.inference_mode()
 def _are_probabilities(values: Tensor, *, before: Tensor | None) -> Tensor:
-    """Return whether values are numbers, from 0 to 1 in the mean, as were those before.
+    """Return whether values, and those before, are finite with a mean from 0 to 1.
 
     In a tensor, so that nobody waits for the device. A sum reads them once, however they lie in
     memory; to find the least and the largest takes 18 times as long where classes lie side by side.
@@ -305,7 +305,7 @@ def _are_probabilities(values: Tensor, *, before: Tensor | None) -> Tensor:
 
 
 def _fetched(part: _Part) -> Rows:
-    """Return a part in memory, unless it is made of what are no probabilities.
+    """Return a part in the memory of the host; refuse values that are no probabilities.
 
     Raises:
         RoadsegError: if the network gave others.
@@ -319,7 +319,7 @@ def _fetched(part: _Part) -> Rows:
 
 
 def _batches(items: Iterator[_Item], size: int) -> Iterator[list[_Item]]:
-    """Group windows by the number that has data; empty ones at the start form their own group."""
+    """Group windows by the number of those with data; empty ones at the start are groups of one."""
     batch: list[_Item] = []
     filled = 0
     for item in items:
@@ -333,7 +333,7 @@ def _batches(items: Iterator[_Item], size: int) -> Iterator[list[_Item]]:
 
 
 def _read_ahead(reader: Reader, scene: _Scene, size: int) -> Generator[_Item, None, None]:
-    """Read windows in threads, neighbours in the same one, and give them out in their order."""
+    """Read windows in threads, neighbours in the same one, and yield them in their order."""
 
     def read(windows: tuple[tuple[int, int, Window], ...]) -> list[_Item]:
         return [_Item(row, col, *reader(window)) for row, col, window in windows]

@@ -1,4 +1,4 @@
-"""One prediction: rows of a scene to probabilities, by networks that a process opens once."""
+"""Prediction tasks: rows of a scene to probabilities, by networks that a process opens once."""
 
 import itertools
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -95,7 +95,7 @@ class SceneToPredict:
 
     @property
     def strips(self) -> Strips:
-        """Strips of the raster that are there while it is made."""
+        """Strips of the raster, which exist until it is complete."""
         return probability_strips(self.path, self.facts.grid, bins=self.bins, key=self.key)
 
     @property
@@ -105,7 +105,7 @@ class SceneToPredict:
         return width_m * height_m / 1e6
 
     def write_strips(self, rows: Iterable[Rows]) -> None:
-        """Write strips, and leave the raster to whoever writes the last one."""
+        """Write strips; the process that writes the last ones makes the raster."""
         try:
             self.strips.write(rows)
         except OSError as error:
@@ -115,7 +115,7 @@ class SceneToPredict:
             raise OutputError(f"{self.path}: cannot be written: {reason}") from error
 
     def write(self, rows: Iterable[Rows]) -> None:
-        """Write the raster, of which these rows are missing."""
+        """Write the raster from these rows and the strips of the others."""
         write_probability(
             self.path,
             rows,
@@ -155,7 +155,7 @@ class Task:
 
 @lru_cache(maxsize=1)
 def opened(trained: Networks) -> Engine:
-    """Open networks to predict with, the same ones as before if they were the last.
+    """Open networks to predict with; those that were opened last stay open.
 
     Raises:
         CheckpointError: if one cannot be read, or its engine is not ready.
@@ -235,7 +235,7 @@ def predict_scene(
 
 
 def predict_task(task: Task, *, add_km2: AddKm2 = lambda _: None) -> None:
-    """Predict the rows of a task, and write the raster if they are all that is missing.
+    """Predict the rows of a task; write the raster if no other rows are missing.
 
     Args:
         task: what to do.
@@ -319,7 +319,7 @@ def _predict(
 def _read(
     source: SceneReader, facts: RasterFacts, scaling: Scaling, window: Window
 ) -> tuple[Bytes, Bools]:
-    """Read a window of the whole scene in whole; beyond its edge pixels are mirrored, not valid."""
+    """Read a window of the whole scene; pixels beyond its edge are mirrored, and not valid."""
     row, col, height, width = window
     rows, cols = min(height, facts.whole.height - row), min(width, facts.whole.width - col)
     bands, valid = source.read(facts.in_part(Window(row, col, rows, cols)))

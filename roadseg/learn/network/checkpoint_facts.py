@@ -1,4 +1,4 @@
-"""Checkpoint facts: what a file of weights says of its network; read by a schema, without torch."""
+"""Checkpoint facts: the description of a network in its file of weights, read without torch."""
 
 import math
 import statistics
@@ -38,7 +38,7 @@ _Threshold = Annotated[float, Field(gt=0, lt=1)]
 
 
 class _FromFolds(BaseModel):
-    """What a training on all chips takes from the trainings of single folds."""
+    """Facts that a training on all chips takes from the trainings of single folds."""
 
     model_config = TOLERANT
 
@@ -102,7 +102,7 @@ class _Known(BaseModel):
 
     @model_validator(mode="after")
     def _names_its_folds(self) -> Self:
-        """Refuse a network of all folds that does not say what these had found."""
+        """Refuse a network of all folds without the facts of the folds."""
         if (self.fold == "all") != (self.from_folds is not None):
             state = "it is missing" if self.from_folds is None else "it is present"
             raise ValueError(f'from_folds: expected if and only if fold is "all", but {state}')
@@ -110,7 +110,7 @@ class _Known(BaseModel):
 
     @model_validator(mode="after")
     def _has_each_band_once(self) -> Self:
-        """Refuse a band that is there twice with another scaling or name: one of them is wrong."""
+        """Refuse a band that occurs twice with different scalings or names."""
         known: dict[str, object] = {}
         names = self.band_names or [""] * len(self.bands)
         scaling = self.scaling
@@ -178,13 +178,13 @@ class _Last(_Known):
 
 
 def speed_bins_of(facts: Facts) -> SpeedBins:
-    """Return the speed bins that the first logits of a network stand for."""
+    """Return the speed bins of the first logits of a network."""
     known = facts.get("labels_have_speeds", True)
     return SpeedBins(tuple(facts["bin_edges"]), facts["bin_unit"], are_known=known)
 
 
 def threshold_of(checkpoints: Sequence[Facts], of_set: str = "") -> float | None:
-    """Return the probability from which on networks that predict together say road.
+    """Return the threshold of networks that predict together: the mean of theirs.
 
     Args:
         checkpoints: facts of each.

@@ -67,7 +67,7 @@ class LoadedWeights:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A trained network, ready to predict on the CPU, and what is known about it.
+    """A trained network, ready to predict on the CPU, with its facts.
 
     Attributes:
         model: from normalised windows to logits, in evaluation mode.
@@ -95,7 +95,7 @@ def checkpoint_path(folder: Path, which: str) -> Path:
 
 
 def save_checkpoint(folder: Path, which: str, tensors: Tensors, facts: Mapping[str, Any]) -> None:
-    """Write a checkpoint so that a reader finds the old one or the new one, never a half.
+    """Write a checkpoint so that a reader finds the old one or the new one, never a part.
 
     The facts also go to `<which>.json`, for people; nothing reads them from there.
 

@@ -219,7 +219,7 @@ class Normalise(nn.Module):
 
 @contextmanager
 def _hub() -> Iterator[None]:
-    """Have weights taken from the cache alone where the hub does not answer within seconds.
+    """Load weights from the cache alone if the hub does not answer within seconds.
 
     Its library would try for half a minute, with a dozen messages.
     """
@@ -232,7 +232,7 @@ def _hub() -> Iterator[None]:
 
 
 def _answers(address: str) -> bool:
-    """Return whether a server answers, with whatever; through the proxy that is set, if any."""
+    """Return whether a server answers at all, through the configured proxy if there is one."""
     request = urllib.request.Request(address, method="HEAD")  # noqa: S310 - an address of https
     try:
         with urllib.request.urlopen(request, timeout=_PATIENCE_S):  # noqa: S310 - the same

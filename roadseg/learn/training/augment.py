@@ -21,7 +21,7 @@ _COLOURS = 3  # Bands that hue and saturation need.
 
 
 class Augmenter:
-    """Random changes of a window that leave its roads true; built once, for any number of bands.
+    """Random changes of a window and its mask; built once, for any number of bands.
 
     "turns": all eight rotations and flips. "warp": rotation by up to 30 degrees with scale 0.85 to
     1.15, where the image is mirrored at its border and the mask ignores what it cannot know.
@@ -64,7 +64,7 @@ class Augmenter:
 
 
 def use_one_thread() -> None:
-    """Keep OpenCV from starting threads in a worker process, of which there are enough."""
+    """Keep OpenCV from starting threads in a worker process; there are enough processes."""
     cv2.setNumThreads(0)
 
 

@@ -1,4 +1,4 @@
-"""Epochs: steps, validation, and what is kept, over and over until the training ends."""
+"""Epochs: steps, validation and saving, until the training ends."""
 
 import itertools
 import logging
@@ -120,7 +120,7 @@ class Epochs:
         return history
 
     def _epoch(self, number: int, shown: ShownProgress) -> None:
-        """Finish the epoch under way, and keep what came of it."""
+        """Finish the epoch under way, validate, and save the result."""
         progress, before = self.progress, self.progress.step
         self._begun = time.monotonic()
         self._steps(number, shown)
@@ -147,7 +147,7 @@ class Epochs:
         self.parallel.wait()
 
     def _steps(self, epoch: int, shown: ShownProgress) -> None:
-        """Take those steps of an epoch that are still to be taken."""
+        """Take the remaining steps of an epoch."""
         progress = self.progress
         steps = self.batches.epoch(epoch, after=progress.step)
         total, name = self.batches.steps, f"epoch {epoch}"
@@ -192,7 +192,7 @@ class Epochs:
         return scores
 
     def _keep(self, row: Row, scores: Scores | None) -> None:
-        """Keep a finished epoch. `last` is last: once it is there, all is."""
+        """Save a finished epoch; `last` is written last, so that all else exists when it does."""
         if not self.parallel.keeps:
             return
         history, folder = self.progress.history, self.folder
@@ -257,7 +257,7 @@ class Epochs:
 
 
 def _columns(scores: Scores | None) -> Row:
-    """Return the columns of what was measured; none if nothing is held out."""
+    """Return the columns of the validation; none if nothing is held out."""
     return {} if scores is None else scores.columns()
 
 

@@ -57,7 +57,7 @@ def read_last(folder: Path, settings: Mapping[str, Any]) -> Facts | None:
 
 
 def _changed(key: str, before: Any, now: Any) -> Iterator[str]:  # noqa: ANN401 - any JSON value
-    """Yield what has changed, of a setting with several values only those that have."""
+    """Yield the changed settings; of a setting with several values, those that changed."""
     if isinstance(before, dict) and isinstance(now, dict):
         for name in dict.fromkeys([*before, *now]):
             yield from _changed(f"{key}.{name}", before.get(name), now.get(name))

@@ -1,4 +1,4 @@
-"""Optimizers: how weights follow their gradients, in the fused form that a device offers."""
+"""Optimizers, in the fused form that a device offers, and the learning rate of each step."""
 
 import math
 from collections.abc import Iterable

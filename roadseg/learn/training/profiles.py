@@ -69,7 +69,7 @@ def profiled(folder: Path, *, steps: int, device: Device, rank: int) -> Iterator
 
 
 def summary_of(profiler: profile) -> str:
-    """Say in a line which operators took the most time of their own, in percent of all time.
+    """Return a line with the operators that took most time themselves, in percent of all time.
 
     Time on an accelerator counts where there is any, else that of the processor. What is named
     ProfilerStep is neither: Python, and waiting for windows.

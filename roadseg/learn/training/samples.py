@@ -196,7 +196,7 @@ class ValidationWindows(Dataset[tuple[Tensor, ...]]):
         return _tensors(image, mask, skeletons=self._skeletons)
 
     def set_of(self, index: int) -> str:
-        """Return the name of the set of a window; of the empty one, which counts nothing, any."""
+        """Return the set of a window; an empty window, which counts nothing, has any set."""
         return self._windows[index][0].set
 
     def _empty(self) -> tuple[Bytes, Bytes]:
@@ -269,7 +269,7 @@ def validation_batches(
 
 
 def _share(indices: list[int], number: int, size: int, rank: int, ranks: int) -> list[int]:
-    """Return what a process gets of a batch, counted from 0; the shares differ by one at most."""
+    """Return the share of a batch for a process, counted from 0; shares differ by one at most."""
     first, last = (size * number + size * each // ranks for each in (rank, rank + 1))
     return indices[first:last]
 
@@ -361,7 +361,7 @@ class HeldOutBatches:
         workers: int,
         pin_memory: bool,
     ) -> None:
-        """Get ready to read what this process has of them."""
+        """Prepare to read the share of this process."""
         windows = held_out_windows(chips, options)
         order = validation_batches(
             len(windows), batch_size=options.batch_size, rank=parallel.rank, ranks=parallel.size

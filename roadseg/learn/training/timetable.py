@@ -68,7 +68,7 @@ def fit_minutes(options: TrainOptions, pace: Pace, *, weight: float, held_out: i
 
 
 def planned_before(folder: Path, options: TrainOptions) -> TrainOptions:
-    """Return options with what was planned when the training began that a folder holds.
+    """Return options with the plan of the interrupted training in a folder.
 
     Raises:
         ConfigError: if that was planned for another time.

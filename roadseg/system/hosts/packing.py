@@ -1,4 +1,4 @@
-"""Packing: values for a process that has the same files in another place, or no files at all.
+"""Packing: values for a process whose files lie in another folder, or that has none.
 
 Values are pickled, as by Dask and `multiprocessing`: only between a command and its own workers.
 """

@@ -154,7 +154,7 @@ class Cluster:
         *args: Any,  # noqa: ANN401 - of any function
         timeout_s: float,
     ) -> Any:  # noqa: ANN401 - of any function
-        """Return what a function returns on a worker, now; None for all of them returns nothing.
+        """Call a function on a worker and return its result; on all workers (None), return None.
 
         Raises:
             Exception: what it raises there, or any error of Dask if it cannot be run.
@@ -168,7 +168,7 @@ class Cluster:
         return None if worker is None else answers[worker]
 
     def close(self) -> None:
-        """Cancel what is not done, and leave the cluster."""
+        """Cancel pending tasks, and leave the cluster."""
         # TimeoutError is an OSError. A scheduler that is gone needs no goodbye.
         with suppress(OSError):
             self._client.close(timeout=_CLOSE_S)

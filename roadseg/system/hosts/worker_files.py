@@ -78,7 +78,7 @@ class WorkerFiles:
         self._lock = threading.Lock()
 
     def do(self, parcel: Parcel) -> Answer:
-        """Do a task, and return its outcome with what it has written, if the command lacks that."""
+        """Do a task; return its outcome, and the files that it wrote if the command lacks them."""
         root = None if parcel.is_on_one_disk else self._job(parcel.job) / "root"
         try:
             work = self._work(parcel, root)
@@ -124,7 +124,7 @@ class WorkerFiles:
         )
 
     def _work(self, parcel: Parcel, root: Path | None) -> Any:  # noqa: ANN401 - any work
-        """Return what is to be done; the command is asked for it once."""
+        """Return the work of the job; the command is asked for it once."""
         key = parcel.job, root is None
         with self._lock:
             if key not in self._works:
@@ -276,7 +276,7 @@ def _files_of(worker: Any) -> WorkerFiles:  # noqa: ANN401 - Dask's
 
 
 def _is_of_full_disk(error: BaseException | None) -> bool:
-    """Return whether an error, or what it was raised from, is that of a full disk."""
+    """Return whether an error, or its cause, is that of a full disk."""
     while error is not None:
         if isinstance(error, OSError) and error.errno in _IS_FULL:
             return True
