@@ -29,7 +29,7 @@ from roadseg.roads.options import TraceOptions
 
 AnyImage = AnyPath | Array
 
-_PLANE, _STACK = 2, 3  # dimensions of an array of one band, and of several
+_PLANE, _STACK = 2, 3  # Dimensions of an array of one band, and of several.
 _THE_ARRAY = "the array"
 # Kinds of pixels that a file can have.
 _KINDS = (

@@ -170,7 +170,7 @@ class _Line:
     def _draw(self, text: str, end: str = "") -> None:
         shown = text[: shutil.get_terminal_size().columns - 1]
         line, self._width = f"\r{shown:<{self._width}}{end}", len(shown)
-        with suppress(OSError):  # of a terminal that is gone, as no work ends for that
+        with suppress(OSError):  # The terminal may be gone, which ends no work.
             sys.stderr.write(line)
             sys.stderr.flush()
 

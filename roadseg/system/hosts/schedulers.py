@@ -14,8 +14,8 @@ from roadseg.system.text import count, one_line
 
 _CONNECT_S = 10.0  # Seconds to reach a port, at most half of the time; the rest is for the answer.
 _CLOSE_S = 5.0  # Seconds to leave a cluster.
-_CHECKS = 10  # The cluster is checked so often in the time that it may be without workers,
-_CHECK_S = 5.0  # or every so many seconds, if that is more often.
+_CHECKS = 10  # Checks of the cluster in the time that it may be without workers.
+_CHECK_S = 5.0  # Longest time between two checks, seconds.
 _LEAST_TASKS = 32  # Tasks with the scheduler at once, from which adaptive clusters start workers.
 _TASKS_OF_A_THREAD = 3  # The same, for each thread of all workers.
 _LOGGERS = ("distributed", "distributed.client")  # These log errors that they raise as well.
