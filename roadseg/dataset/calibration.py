@@ -260,7 +260,7 @@ def calibrate(measured: MeasuredEdges, *, precision: float | None = None) -> Cal
         measured: edges on chips held out.
         precision: for which it is measured what is kept, beside `PRECISIONS`.
     """
-    asked = (*PRECISIONS, *([] if precision is None else [precision]))
+    precisions = (*PRECISIONS, *([] if precision is None else [precision]))
     models, confidence = fit_models(measured), cross_fit(measured)
     length_m = measured.edges.length_m
     calibration = Calibration(
@@ -280,7 +280,7 @@ def calibrate(measured: MeasuredEdges, *, precision: float | None = None) -> Cal
             name: _reliability(measured, confidence, measured.of_set(name))
             for name in models.by_set
         },
-        kept={f"{precision:g}": _kept(measured, confidence, precision) for precision in asked},
+        kept={f"{precision:g}": _kept(measured, confidence, precision) for precision in precisions},
     )
 
 

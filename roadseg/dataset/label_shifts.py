@@ -101,12 +101,12 @@ def see_shift(task: SceneTask, *, reach_m: float) -> Shift:
             blocks = cut_blocks(facts.grid.height, facts.grid.width, block_px=_WINDOW_PX)
             drawn = [(window, draw(window)) for window in spread(blocks, _DRAWN)]
     drawn.sort(key=lambda one: -int(road_pixels(one[1]).sum()))
-    seen = [
+    shifts = [
         _on_map(_see(facts, window, mask, reach_m), facts.grid)
         for window, mask in drawn[:_COMPARED]
         if road_pixels(mask).any()
     ]
-    return seen[0] if len(seen) == 1 else combine_shifts(seen) or NOT_SEEN
+    return shifts[0] if len(shifts) == 1 else combine_shifts(shifts) or NOT_SEEN
 
 
 def _see(facts: RasterFacts, window: Window, mask: Bytes, reach_m: float) -> Shift:

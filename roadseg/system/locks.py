@@ -206,7 +206,7 @@ def _without_locks(folder: Path) -> str:
     )
 
 
-def _take(folder: Path, names: dict[int, str], held: ExitStack) -> None:
+def _take(folder: Path, names: dict[int, str], locks: ExitStack) -> None:
     """Lock bytes of the file of outputs in order, so that one of two processes gets all."""
     path, end = folder / _OUTPUTS, time.monotonic() + _ENDING_S
     while True:
@@ -219,7 +219,7 @@ def _take(folder: Path, names: dict[int, str], held: ExitStack) -> None:
                 taken = next((place for place in names if not _try_lock(file, place)), None)
                 if taken is None and _is_named(file, path):
                     opened.callback(_remove, file, path)
-                    held.push(opened.pop_all())
+                    locks.push(opened.pop_all())
                     return
             except FileNotFoundError:
                 pass

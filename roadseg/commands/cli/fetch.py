@@ -129,8 +129,8 @@ def images(
       roadseg fetch images 'https://a.org/wms?key={env:KEY}' --gsd-m 1 --area a.gpkg --output out/
       roadseg fetch images 'stac:https://a.org/search?collections=b' --area a.gpkg --output out/
     """
-    asked = service("images.fetching").ImageRequest(**request)
-    show(service("fetch_images").run(asked, dry_run=dry_run), as_json=as_json)
+    images = service("images.fetching").ImageRequest(**request)
+    show(service("fetch_images").run(images, dry_run=dry_run), as_json=as_json)
 
 
 @fetch.command()

@@ -29,9 +29,9 @@ def status(
       roadseg status
       roadseg status --run run --set graph.threshold=0.4
     """
-    is_found = importlib.import_module("roadseg.config").find_config(config_path, required=False)
+    config_file = importlib.import_module("roadseg.config").find_config(config_path, required=False)
     config = None
-    if is_found or run_folder is None or assignments:
+    if config_file or run_folder is None or assignments:
         config = load(config_path, assignments)
     folder = run_folder or (config.run if config else Path())
     keep_run(folder)

@@ -97,8 +97,8 @@ class SplitSummary(Summary):
 
     def _sets_text(self) -> str:
         sets = (f"{name} {_numbers(folds)}" for name, folds in self.chips_of_sets.items())
-        is_told = 0 < len(self.chips_of_sets) <= _LISTED and self.method != "sets"
-        return f" (of {'; of '.join(sets)})" if is_told else ""
+        is_listed = 0 < len(self.chips_of_sets) <= _LISTED and self.method != "sets"
+        return f" (of {'; of '.join(sets)})" if is_listed else ""
 
     def _groups_text(self) -> str:
         folds = (f"{fold} {' and '.join(names)}" for fold, names in enumerate(self.groups_by_fold))

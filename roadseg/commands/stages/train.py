@@ -281,8 +281,8 @@ def _with_forecast(plan: Plan, config: Config) -> Plan:
         for name, (image, of) in sources.items()
         if name in parts
     ]
-    seen = forecast_training(scenes, config, device=chosen_device(config.compute))
-    return _with_epochs(plan, seen.options, seen.epoch_s, "estimated on random pixels")
+    forecast = forecast_training(scenes, config, device=chosen_device(config.compute))
+    return _with_epochs(plan, forecast.options, forecast.epoch_s, "estimated on random pixels")
 
 
 def _with_epochs(plan: Plan, options: TrainOptions, epoch_s: float, how: str) -> Plan:

@@ -182,11 +182,11 @@ def plan(
 
 def _launcher(options: LaunchOptions) -> str:
     """Return the launcher that is asked for, or that the other options imply."""
-    asked = options != LaunchOptions(options.launcher)
+    has_options = options != LaunchOptions(options.launcher)
     is_shared = options.processes is not None or options.hosts is not None
     implied = "torchrun" if is_shared else "pin"
-    launcher = options.launcher or (implied if asked else "none")
-    if launcher == "none" and asked:
+    launcher = options.launcher or (implied if has_options else "none")
+    if launcher == "none" and has_options:
         raise ConfigError(
             "--ncores, --nodes, --allocator, --omp, --processes and --hosts have no effect with "
             "--launcher none; omit them, or use --launcher pin"

@@ -59,8 +59,8 @@ def trace(network: nn.Module, *, window_shape: WindowShape) -> ExportedProgram:
 def signature_of(window_shape: WindowShape, classes: int) -> str:
     """Return names, types and shapes of inputs and outputs of a network's file, for `signature`."""
     shape = tuple(window_shape)
-    given = shape[0], classes, *shape[2:]
-    return signature((INPUT, _TYPES[0], shape), (OUTPUT, _TYPES[1], given))
+    output_shape = shape[0], classes, *shape[2:]
+    return signature((INPUT, _TYPES[0], shape), (OUTPUT, _TYPES[1], output_shape))
 
 
 def signature(*tensors: tuple[str, str, Sequence[Any]]) -> str:

@@ -178,8 +178,8 @@ class Client:
                 break
             _log.debug("%s: %s; again in %.1f s", without_keys(url), failure.reason, wait_s)
             self._pace.wait_after_failure(wait_s, all_threads=failure.wait_s is not None)
-        asked = f" (asked {count(attempt, 'time')})" if attempt > 1 else ""
-        raise DataError(one_line(without_keys(f"{url}: {failure.reason}{asked}")))
+        times = f" (asked {count(attempt, 'time')})" if attempt > 1 else ""
+        raise DataError(one_line(without_keys(f"{url}: {failure.reason}{times}")))
 
     def _once(
         self,

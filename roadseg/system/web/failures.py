@@ -44,10 +44,10 @@ def refusal(response: urllib3.BaseHTTPResponse, answer: Answer) -> Failure:
             "; check the key, which the environment holds: {env:NAME} in the address or --header"
         )
     tries = _MANY if status in _PASSING else 1
-    return Failure(reason, tries=tries, wait_s=_asked_wait(response))
+    return Failure(reason, tries=tries, wait_s=_requested_wait(response))
 
 
-def _asked_wait(response: urllib3.BaseHTTPResponse) -> float | None:
+def _requested_wait(response: urllib3.BaseHTTPResponse) -> float | None:
     """Return the seconds that a server asks to wait by its header Retry-After."""
     text = response.headers.get("retry-after")
     try:

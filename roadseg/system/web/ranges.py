@@ -61,7 +61,7 @@ class RemoteFile:
             self._blocks[0] = start
             return
         for at in range(0, max(self.size, 1), _BLOCK):
-            self.cache.keep(self._asked(at // _BLOCK), start[at : at + _BLOCK])
+            self.cache.keep(self._question(at // _BLOCK), start[at : at + _BLOCK])
 
     def block(self, number: int) -> bytes:
         """Return a part of the file.
@@ -72,8 +72,8 @@ class RemoteFile:
         with self._lock:
             if (in_memory := self._blocks.get(number)) is not None:
                 return in_memory
-        asked, size = self._asked(number), min(_BLOCK, self.size - number * _BLOCK)
-        body = self.cache.take(asked)
+        question, size = self._question(number), min(_BLOCK, self.size - number * _BLOCK)
+        body = self.cache.take(question)
         if body is None or len(body) != size:
             body = self.client.get(
                 self.address,
@@ -81,14 +81,14 @@ class RemoteFile:
                 largest=2 * _BLOCK,
                 headers=_range(number),
             )
-            self.cache.keep(asked, body)
+            self.cache.keep(question, body)
         with self._lock:
             while len(self._blocks) >= _HELD:
                 self._blocks.pop(next(iter(self._blocks)))
             self._blocks[number] = body
         return body
 
-    def _asked(self, number: int) -> str:
+    def _question(self, number: int) -> str:
         return f"part {number} of {_BLOCK} {without_keys(self.address)} {self.size} {self.version}"
 
     def _read_start(self, answer: Answer) -> bytes:
