@@ -33,9 +33,9 @@ import torch
 from roadseg.learn.inference.engine_store import read_engine_facts
 from roadseg.learn.inference.sliding_window import count_windows
 from roadseg.learn.inference.tasks import (
+    Networks,
     SceneToPredict,
     Task,
-    Trained,
     opened,
     predict_task,
 )
@@ -186,7 +186,7 @@ def task_of(engine, image, checkpoint, options):
     predict = PredictOptions(engine=engine, batch_size=batch_size, **sides)
     compute = ComputeOptions(device=options.device, precision=options.precision)
     windows = count_windows(*size, **sides)
-    trained = Trained((checkpoint,), (), predict, compute, batch_size, windows)
+    trained = Networks((checkpoint,), (), predict, compute, batch_size, windows)
     scaling, bins = Scaling.from_json(known["scaling"]), speed_bins_of(known)
     path = image.with_name("out.tif")
     scene = SceneToPredict("scene", facts, scaling, path, "key", bins, None, None, ())

@@ -97,7 +97,7 @@ def task(image: Path, labels: Path, folder: Path, name: str) -> SceneTask:
         name=name,
         image=image,
         labels=labels,
-        held={"image": str(image), "labels": str(labels)},
+        fingerprints={"image": str(image), "labels": str(labels)},
         shared=False,
         mask=folder / f"{name}.tif",
         record=folder / f"{name}.json",

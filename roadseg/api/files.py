@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 AnyPath = str | Path
 
-TABLE = "the GeoDataFrame"  # in errors
+TABLE = "the GeoDataFrame"  # Its name in errors.
 
 
 @contextmanager

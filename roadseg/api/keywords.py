@@ -64,7 +64,7 @@ def _parameters(kinds: tuple[type[Section], ...]) -> list[inspect.Parameter]:
     fields = {name: each for kind in reversed(kinds) for name, each in kind.model_fields.items()}
     in_order = dict.fromkeys(name for kind in kinds for name in kind.model_fields)
     annotations = {name: fields[name].annotation for name in in_order}
-    types = get_type_hints(SimpleNamespace(__annotations__=annotations))  # limits left out
+    types = get_type_hints(SimpleNamespace(__annotations__=annotations))  # Without limits.
     return [
         inspect.Parameter(
             name,

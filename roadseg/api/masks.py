@@ -123,7 +123,7 @@ def burn(
             name="burn",
             image=path,
             labels=roads.absolute(),
-            held={"labels": stamp(roads)},
+            fingerprints={"labels": stamp(roads)},
             shared=False,
             mask=mask,
             record=Path(folder) / "mask.json",

@@ -22,7 +22,6 @@ from roadseg.errors import ConfigError, DataError
 from roadseg.learn.options import ComputeOptions, PredictOptions
 from roadseg.raster.grid import LOCAL_CRS, Grid
 from roadseg.raster.options import ImageryOptions
-from roadseg.raster.sources import find_images
 from roadseg.raster.windows import CERTAIN
 from roadseg.roads.masks.fusion import IMAGES
 from roadseg.roads.masks.probabilities import Probability, read_probability
@@ -30,7 +29,7 @@ from roadseg.roads.options import TraceOptions
 
 AnyImage = AnyPath | Array
 
-_PLANE, _STACK = 2, 3  # dimensions of an array of one band, and of several
+_PLANE, _STACK = 2, 3  # Dimensions of an array of one band, and of several.
 _THE_ARRAY = "the array"
 # Kinds of pixels that a file can have.
 _KINDS = (
@@ -107,7 +106,7 @@ def _predict_fused(
         DataError: if they show several places.
     """
     from roadseg.commands.fusion.fused_places import FusedPlaces  # noqa: PLC0415 - torch is slow
-    from roadseg.dataset.scene_parts import parts_of_scenes  # noqa: PLC0415 - slow to import
+    from roadseg.dataset.scene_parts import images_in_area  # noqa: PLC0415 - slow to import
     from roadseg.learn.inference.jobs import PredictionJob  # noqa: PLC0415 - torch is slow
 
     with TemporaryDirectory() as temporary:
@@ -121,9 +120,8 @@ def _predict_fused(
             tracing=TraceOptions(),
         )
         fused = FusedPlaces(job, folder, job.write_mask, compute.executor)
-        found = find_images(map(str, images))
-        parts = parts_of_scenes(found, dict.fromkeys(found, imagery), within=imagery.area)
-        places = fused.run({name: found[name] for name in parts}, force=False)
+        touched, _ = images_in_area(map(str, images), imagery)
+        places = fused.run(touched, force=False)
         if len(places) > 1:
             names = " and ".join(place.name for place in places[:2])
             raise DataError(
@@ -220,9 +218,9 @@ def _as_bytes(pixels: Array) -> Bytes:
     if pixels.dtype == np.uint8:
         return pixels
     if pixels.dtype.kind != "f" or np.any((pixels < 0) | (pixels > 1)):
-        found = f" from {np.nanmin(pixels)} to {np.nanmax(pixels)}" if pixels.dtype != "O" else ""
+        extent = f" from {np.nanmin(pixels)} to {np.nanmax(pixels)}" if pixels.dtype != "O" else ""
         raise ConfigError(
-            f"{_THE_ARRAY}: {pixels.dtype}{found}, expected bool, uint8 (255 for certain), or "
+            f"{_THE_ARRAY}: {pixels.dtype}{extent}, expected bool, uint8 (255 for certain), or "
             "floats from 0 to 1"
         )
     return np.round(np.nan_to_num(pixels) * CERTAIN).astype(np.uint8)

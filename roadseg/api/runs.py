@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from roadseg.commands.stages.cross_validation import CrossValidationSummary
     from roadseg.commands.stages.evaluate import EvaluateSummary
     from roadseg.commands.stages.graph import GraphSummary
-    from roadseg.commands.stages.pipeline import PrepareSummary, RunSummary
+    from roadseg.commands.stages.pipeline import PrepareAndSplitSummary, RunSummary
     from roadseg.commands.stages.predict import PredictSummary
     from roadseg.commands.stages.quantize import QuantizeSummary
     from roadseg.commands.stages.report import ReportSummary
@@ -60,7 +60,7 @@ def run(
 
 def prepare(
     config: AnyConfig = None, *, overrides: Overrides = None, force: bool = False
-) -> "PrepareSummary":
+) -> "PrepareAndSplitSummary":
     """Make masks, chips and folds, like `roadseg prepare`; see `run` for the arguments."""
     from roadseg.commands.stages import pipeline  # noqa: PLC0415 - slow to import
 

@@ -1,1 +1,1 @@
-"""The data set: scenes, chips and folds, and what is wrong with their labels."""
+"""The data set: scenes, chips, folds, and errors of their labels."""

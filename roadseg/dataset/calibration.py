@@ -74,7 +74,7 @@ class MeasuredEdges:
 
     @classmethod
     def of(cls, edges: Sequence[ChipEdges], places: Ints, sets: Sequence[str]) -> "MeasuredEdges":
-        """Put the edges of chips together, of which there is one at least."""
+        """Join the edges of at least one chip."""
         terms = {
             name: np.concatenate([each.terms[name] for each in edges]) for name in edges[0].terms
         }
@@ -106,13 +106,13 @@ class MeasuredEdges:
         return replace(self, edges=edges, chip=self.chip[chosen])
 
     def of_set(self, name: str) -> Bools:
-        """Return which edges are of a set."""
+        """Return whether each edge belongs to a set."""
         return np.array([of == name for of in self.sets], dtype=bool)[self.chip]
 
 
 @dataclass(frozen=True)
 class Models:
-    """What says how probable it is that edges are real.
+    """Models of the probability that edges are real.
 
     Attributes:
         of_all: fitted on all edges.
@@ -162,7 +162,7 @@ class Calibration:
     kept: Mapping[str, Kept] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        """Return in words what it is based on, and how far it is off."""
+        """Return in words the basis of the model and its error."""
         chips = count(self.chips, "held-out chip")
         based = f"confidence calibrated on {road_text(self.km)} of roads on {chips}"
         if self.reliability is None:
@@ -170,12 +170,12 @@ class Calibration:
         return f"{based} (expected error {self.reliability.error:.3f})"
 
     def of_set(self, name: str) -> LogisticModel:
-        """Return the model of a set; of others, and of none, that of all."""
+        """Return the model of a set; for unknown sets and for None, the one of all."""
         return self.by_set.get(name, self.model)
 
 
 def places_of(chips: Sequence[ChipRecord]) -> Ints:
-    """Number the places that chips show, shape (chips,): those which show the same ground are one.
+    """Number the places of chips, shape (chips,); chips that show the same ground share a number.
 
     Chips of a scene without georeference are one place.
     """
@@ -226,7 +226,7 @@ def _measure_chip(inside: RoadGraph, terms: Terms, labels: Lines) -> ChipEdges:
 
 
 def fit_models(measured: MeasuredEdges) -> Models:
-    """Fit models to edges: near the general one that of all, and near that those of sets."""
+    """Fit a model to all edges, near the general one, and one to each set, near that of all."""
     of_all = _fit(measured, general_edge_model())
     names = sorted({name for name in measured.sets if name})
     of_sets = {name: _fit(measured.take(measured.of_set(name)), of_all) for name in names}
@@ -260,10 +260,10 @@ def calibrate(measured: MeasuredEdges, *, precision: float | None = None) -> Cal
         measured: edges on chips held out.
         precision: for which it is measured what is kept, beside `PRECISIONS`.
     """
-    asked = (*PRECISIONS, *([] if precision is None else [precision]))
+    precisions = (*PRECISIONS, *([] if precision is None else [precision]))
     models, confidence = fit_models(measured), cross_fit(measured)
     length_m = measured.edges.length_m
-    found = Calibration(
+    calibration = Calibration(
         weights="",
         chips=len(measured.place),
         places=len(np.unique(measured.place)),
@@ -272,15 +272,15 @@ def calibrate(measured: MeasuredEdges, *, precision: float | None = None) -> Cal
         by_set=models.by_set,
     )
     if confidence is None:
-        return found
+        return calibration
     return replace(
-        found,
+        calibration,
         reliability=_reliability(measured, confidence, np.ones(len(length_m), dtype=bool)),
         reliability_by_set={
             name: _reliability(measured, confidence, measured.of_set(name))
             for name in models.by_set
         },
-        kept={f"{precision:g}": _kept(measured, confidence, precision) for precision in asked},
+        kept={f"{precision:g}": _kept(measured, confidence, precision) for precision in precisions},
     )
 
 
@@ -290,8 +290,8 @@ def write_calibration(folder: Path, calibration: Calibration) -> Path:
     Raises:
         OutputError: if it cannot be written.
     """
-    held = replace(calibration, weights=fingerprint(folder / WEIGHTS))
-    write_json(folder / NAME, asdict(held))
+    of_weights = replace(calibration, weights=fingerprint(folder / WEIGHTS))
+    write_json(folder / NAME, asdict(of_weights))
     return folder / NAME
 
 
@@ -305,8 +305,8 @@ def read_calibration(folder: Path) -> Calibration | None:
     if not path.is_file():
         return None
     advice = "delete it, and run `roadseg graph` again"
-    found = read_strict(path, Calibration, advice=advice)
-    return found if found.weights == fingerprint(folder / WEIGHTS) else None
+    calibration = read_strict(path, Calibration, advice=advice)
+    return calibration if calibration.weights == fingerprint(folder / WEIGHTS) else None
 
 
 def _fit(measured: MeasuredEdges, prior: LogisticModel) -> LogisticModel:
@@ -320,7 +320,7 @@ def _reliability(measured: MeasuredEdges, confidence: Floats, chosen: Bools) -> 
 
 
 def _kept(measured: MeasuredEdges, confidence: Floats, precision: float) -> Kept:
-    """Return what is kept where the surest edges of each chip are chosen."""
+    """Return the shares that remain when the surest edges of each chip are chosen."""
     edges, is_kept = measured.edges, np.zeros(len(confidence), dtype=bool)
     # The edges of a chip follow each other.
     for rows in np.split(np.arange(len(is_kept)), np.flatnonzero(np.diff(measured.chip)) + 1):

@@ -83,7 +83,7 @@ class SceneRecord:
 
     @property
     def part(self) -> ScenePart | None:
-        """The part of the image that the scene is; None is all of it."""
+        """The part of the image that the scene covers; None is all of it."""
         return None if self.window is None else ScenePart(self.window)
 
 

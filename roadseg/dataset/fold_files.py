@@ -58,7 +58,7 @@ def read_folds(path: Path, chips: Sequence[ChipRecord]) -> dict[str, int]:
 
 
 def read_fold_file(path: Path) -> dict[str, int]:
-    """Read which chip or scene is in which fold.
+    """Read the fold of each chip or scene.
 
     A CSV with a header that has the columns name and fold (others are ignored), or a `.json` that
     holds one object, fold by name, as folds.json. The suffix of an image file is taken off the

@@ -1,4 +1,4 @@
-"""Deal chips into folds so that what belongs together never sits on both sides of a split."""
+"""Assign chips to folds so that chips of one group are never on both sides of a split."""
 
 import re
 from collections.abc import Collection, Hashable, Mapping, Sequence
@@ -67,7 +67,7 @@ def join_groups(groups: Sequence[Hashable], pairs: Pairs) -> list[Hashable]:
     return [names[first[joined[group]]] for group in group_of_chip]
 
 
-def deal_folds(
+def assign_folds(
     groups: Sequence[Hashable], sets: Sequence[str] = (), *, folds: int, seed: int
 ) -> Ints:
     """Divide the chips into folds; those of one group share a fold.

@@ -124,7 +124,7 @@ def areas_apart(degrees: Corners, *, gap_km: float) -> Ints:
 
 
 def _candidates(corners: Corners, share: float) -> Pairs:
-    """Return pairs among which are all that share more than `share` of the smaller footprint.
+    """Return candidate pairs, with all that share more than `share` of the smaller footprint.
 
     A footprint that is shrunk by that share of its area and still lies outside of another one
     shares no more than that with it. So tiles that only touch are left out at once.

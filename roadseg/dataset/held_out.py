@@ -1,4 +1,4 @@
-"""Held out: which chips a fold holds out, of all chips and of the scenes that were predicted."""
+"""Chips that a fold holds out: of all chips, and of the scenes that were predicted."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ class Predicted:
 
 
 def read_predicted(workspace: Workspace) -> Predicted:
-    """Return what was predicted in a run.
+    """Read the summary of predict.
 
     Raises:
         MissingInputError: if predict has not reached its end.
@@ -50,7 +50,7 @@ class FoldChips:
 
 
 def read_fold_chips(workspace: Workspace, chips: Sequence[ChipRecord], fold: Fold) -> FoldChips:
-    """Part all chips of a run by a fold, each part in their order; fold "all" holds none out.
+    """Divide the chips of a run by a fold, in their order; fold "all" holds none out.
 
     Raises:
         DataError: if the folds of the run are not of these chips.

@@ -59,7 +59,7 @@ def find_shifts(tasks: Sequence[SceneTask], *, executor: Executor) -> dict[str, 
 
 
 def shrunk(shift: Shift) -> Shift:
-    """Return what is trusted of a shift: nothing at `SURE` and below, all at a confidence of 1."""
+    """Return the trusted part of a shift: none at a confidence up to `SURE`, all at 1."""
     weight = max(0.0, (shift.confidence - SURE) / (1 - SURE))
     return replace(shift, x_m=weight * shift.x_m, y_m=weight * shift.y_m)
 
@@ -75,7 +75,7 @@ def _rounded(start: LabelShift, further: Shift) -> LabelShift:
 
 
 def _see_all(tasks: Sequence[SceneTask], reach_m: float, executor: Executor) -> list[Shift]:
-    """Return the shift of each scene; those that cannot be used fail later, and say nothing."""
+    """Return the shift of each scene: `NOT_SEEN` for unusable ones, which fail later."""
     shifts = [NOT_SEEN] * len(tasks)
     see = partial(see_shift, reach_m=reach_m)
     work = each(see, tasks, executor=executor, files=sources_of_task)
@@ -101,12 +101,12 @@ def see_shift(task: SceneTask, *, reach_m: float) -> Shift:
             blocks = cut_blocks(facts.grid.height, facts.grid.width, block_px=_WINDOW_PX)
             drawn = [(window, draw(window)) for window in spread(blocks, _DRAWN)]
     drawn.sort(key=lambda one: -int(road_pixels(one[1]).sum()))
-    seen = [
+    shifts = [
         _on_map(_see(facts, window, mask, reach_m), facts.grid)
         for window, mask in drawn[:_COMPARED]
         if road_pixels(mask).any()
     ]
-    return seen[0] if len(seen) == 1 else combine_shifts(seen) or NOT_SEEN
+    return shifts[0] if len(shifts) == 1 else combine_shifts(shifts) or NOT_SEEN
 
 
 def _see(facts: RasterFacts, window: Window, mask: Bytes, reach_m: float) -> Shift:

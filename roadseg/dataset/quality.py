@@ -94,7 +94,7 @@ class SetFigures:
 
 @dataclass(frozen=True)
 class PrepareSummary:
-    """The summary of prepare: what it read, and what it made.
+    """The summary of prepare: its inputs and its outputs.
 
     Attributes:
         scenes: scenes prepared.
@@ -228,7 +228,7 @@ class ExampleTask:
 
 
 def choose_examples(scenes: Sequence[SceneSummary]) -> list[ChipRecord]:
-    """Choose the chip with the most road of scenes evenly spread over those that have roads."""
+    """Choose scenes evenly among those with roads, and of each the chip with most road."""
     best = [
         max(scene.chips, key=lambda chip: chip.road_share * chip.window.height * chip.window.width)
         for scene in scenes
@@ -281,7 +281,7 @@ def summarise(
     quality: Quality,
     set_of: Mapping[str, str],
 ) -> PrepareSummary:
-    """Add up what was found in all scenes.
+    """Add up the figures of all scenes.
 
     Args:
         scenes: those that were prepared.
@@ -345,7 +345,7 @@ def _on_map(east_m: float, north_m: float) -> str:
 
 
 def _figures(scenes: Sequence[SceneSummary], quality: Quality) -> SetFigures:
-    """Return what was found in the scenes of a set."""
+    """Return the figures of the scenes of a set."""
     km = sum(sum(scene.road_km.values()) for scene in scenes)
     chips = sum(len(scene.chips) for scene in scenes)
     shifts = [quality.shifts[scene.name] for scene in scenes if scene.name in quality.shifts]
@@ -354,7 +354,7 @@ def _figures(scenes: Sequence[SceneSummary], quality: Quality) -> SetFigures:
 
 
 def _pixels(scenes: Sequence[SceneSummary]) -> tuple[Counter[str], float, float]:
-    """Return the pixels of each value, those with data, and which share of these is road."""
+    """Return the pixels of each value, the pixels with data, and the share of road in these."""
     pixels = _sum(scene.pixels for scene in scenes)
     valid = pixels.total() - pixels[str(IGNORE)]
     return pixels, valid, round(1 - pixels[str(BACKGROUND)] / max(valid, 1), 6)

@@ -9,18 +9,19 @@ import shapely
 
 from roadseg.arrays import Bytes
 from roadseg.dataset.chips import SceneRecord
-from roadseg.dataset.scenes import read_labels
+from roadseg.dataset.scenes import complete_area, read_labels
 from roadseg.errors import MissingInputError
 from roadseg.raster.extents import polygons_in
 from roadseg.raster.grid import Grid
+from roadseg.raster.options import ImageryOptions
 from roadseg.raster.windows import CERTAIN, Window
 from roadseg.roads.graph.road_graph import RoadGraph, graph_from_lines
 from roadseg.roads.graph.travel import add_travel
+from roadseg.roads.labels.areas import work_area
 from roadseg.roads.labels.roads import Roads, roads_on
 from roadseg.roads.masks.burning import IGNORE, road_pixels
 from roadseg.roads.masks.mask_labels import is_mask_file
 from roadseg.roads.masks.probabilities import read_probability
-from roadseg.roads.metrics.apls import apls
 from roadseg.roads.metrics.pixels import Counts, count_pixels
 from roadseg.roads.options import LabelOptions, TraceOptions
 from roadseg.roads.speeds import KPH_PER_MPH
@@ -32,11 +33,47 @@ Area = shapely.Polygon | shapely.MultiPolygon
 
 
 @dataclass(frozen=True)
-class RouteScore:
-    """The APLS of labels and prediction, and whether there are roads on either side."""
+class Reference:
+    """The labelled roads of a scene, and where a prediction is measured by them.
 
-    apls: float
-    has_roads: bool
+    Attributes:
+        roads: see `reference_graph`.
+        grid: of the scene.
+        complete: where the labels are complete, in the area to work in and in `grid.metric_crs`;
+            None is everywhere.
+    """
+
+    roads: RoadGraph
+    grid: Grid
+    complete: shapely.MultiPolygon | None
+
+    def area_in(self, window: Window) -> Area:
+        """Return the part of a window of the scene in which a prediction is measured."""
+        whole = self.grid.crop(*window).footprint_m
+        return whole if self.complete is None else polygons_in(whole & self.complete)
+
+
+def read_reference(
+    scene: SceneRecord,
+    mask: Path,
+    grid: Grid,
+    *,
+    labels: LabelOptions,
+    imagery: ImageryOptions,
+    tracing: TraceOptions,
+) -> Reference:
+    """Read the labels of a scene; arguments are those of `reference_graph`.
+
+    Raises:
+        MissingInputError: if its label file is gone.
+        DataError: if a file cannot be used, or the scene has no place on the ground.
+    """
+    roads = reference_graph(scene, mask, grid, labels=labels, imagery=imagery, tracing=tracing)
+    complete, area = complete_area(scene.area, grid, labels), work_area(imagery.area)
+    if area is not None:
+        worked = area.on(grid)
+        complete = worked if complete is None else polygons_in(complete & worked)
+    return Reference(roads, grid, complete)
 
 
 def reference_graph(
@@ -44,9 +81,9 @@ def reference_graph(
     mask: Path,
     grid: Grid,
     *,
-    options: LabelOptions,
+    labels: LabelOptions,
+    imagery: ImageryOptions,
     tracing: TraceOptions,
-    gsd_m: float | None,
 ) -> RoadGraph:
     """Return the labelled roads of a scene as a graph with travel times.
 
@@ -56,9 +93,9 @@ def reference_graph(
         scene: whose label file is read, and moved as its mask was.
         mask: mask of the scene that was made of it.
         grid: of the scene.
-        options: how the labels are read.
+        labels: how they are read.
+        imagery: how the scene is read.
         tracing: how a mask is traced.
-        gsd_m: ground size of the pixels of a mask without georeference.
 
     Raises:
         MissingInputError: if its label file is gone.
@@ -69,23 +106,11 @@ def reference_graph(
             "it back"
         )
     if not is_mask_file(scene.labels):
-        roads = read_labels(scene.labels, options, content=stamp(scene.labels)).roads
+        roads = read_labels(scene.labels, labels, content=stamp(scene.labels)).roads
         if not roads.has_areas:
             on_scene, _ = roads_on(grid, roads, shift_m=scene.shift_m)
             return _of_lines(on_scene)
-    return find_graph(read_probability(mask, gsd_m=gsd_m), tracing)
-
-
-def measured_area(grid: Grid, window: Window, complete: shapely.MultiPolygon | None) -> Area:
-    """Return the part of a window in which labels are complete, in `grid.metric_crs`.
-
-    Args:
-        grid: of the scene.
-        window: of the scene.
-        complete: of `complete_area`; None is everywhere.
-    """
-    whole = grid.crop(*window).footprint_m
-    return whole if complete is None else polygons_in(whole & complete)
+    return find_graph(read_probability(mask, gsd_m=imagery.gsd_m), tracing)
 
 
 def count_roads(mask: Bytes, road: Bytes, *, threshold: float) -> Counts:
@@ -97,14 +122,6 @@ def count_roads(mask: Bytes, road: Bytes, *, threshold: float) -> Counts:
         threshold: a pixel is road where its probability, 0 to 1, is at least this.
     """
     return count_pixels(road_pixels(mask), road >= threshold * CERTAIN, mask != IGNORE)
-
-
-def score_routes(
-    reference: RoadGraph, predicted: RoadGraph, *, spacing_m: float, snap_m: float
-) -> RouteScore:
-    """Score the routes of an area by length; see `roads.metrics.apls.apls`."""
-    score = apls(reference, predicted, weight="length_m", spacing_m=spacing_m, snap_m=snap_m).score
-    return RouteScore(score, bool(len(reference.lines) or len(predicted.lines)))
 
 
 def mean_apls(scores: Iterable[float]) -> float:

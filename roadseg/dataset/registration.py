@@ -41,7 +41,7 @@ class View:
         bands: shape (band, row, col); the mean of the band where nothing is known.
         away_m: shape (row, col), distance from the outline of the mask, negative inside.
         known: shape (row, col), true where there is an image and a label.
-        asked: shape (row, col), those known that stay inside of the image however they are moved.
+        stays_inside: shape (row, col), known pixels that no displacement moves out of the image.
         pixel_m: ground size of a pixel as (along a row, along a column).
         reach_m: largest displacement.
     """
@@ -49,7 +49,7 @@ class View:
     bands: Floats32
     away_m: Floats32
     known: Bools
-    asked: Bools
+    stays_inside: Bools
     pixel_m: tuple[float, float]
     reach_m: float
 
@@ -94,9 +94,9 @@ def view_of(
     road = _thin(road_pixels(mask), thin) > 0.5  # noqa: PLR2004 - half
     view = View(bands, _away(road, size_m), known, known.copy(), size_m, reach_m)
     margin_row, margin_col = view.reach_px
-    # What could leave the image when it is displaced is not asked for.
-    view.asked[:margin_row] = view.asked[-margin_row:] = False
-    view.asked[:, :margin_col] = view.asked[:, -margin_col:] = False
+    # Pixels that a displacement could move out of the image do not count.
+    view.stays_inside[:margin_row] = view.stays_inside[-margin_row:] = False
+    view.stays_inside[:, :margin_col] = view.stays_inside[:, -margin_col:] = False
     return view
 
 
@@ -113,8 +113,10 @@ def densest_window(mask: Bytes, side_px: tuple[int, int]) -> Window:
     step = max(1, height // _CELLS), max(1, width // _CELLS)
     cells = _thin(road_pixels(mask), step)
     size = height // step[0], width // step[1]
-    held = ndimage.uniform_filter(cells, size, mode="constant", origin=[-(n // 2) for n in size])
-    row, col = np.unravel_index(np.argmax(held), held.shape)
+    road_share = ndimage.uniform_filter(
+        cells, size, mode="constant", origin=[-(n // 2) for n in size]
+    )
+    row, col = np.unravel_index(np.argmax(road_share), road_share.shape)
     top = min(int(row) * step[0], mask.shape[0] - height)
     return Window(top, min(int(col) * step[1], mask.shape[1] - width), height, width)
 
@@ -127,15 +129,15 @@ def correlate(view: View, *, blocks: int) -> Iterator[tuple[Lags, Lags]]:
         and roadside, shape (width, feature, rows, cols), and how well image edges run along the
         outlines, shape (width, rows, cols). Sums over blocks are those of the scene.
     """
-    shown, asked = _shown(view), _asked(view)
-    height, width = view.asked.shape
+    shown, templates = _shown(view), _templates(view)
+    height, width = view.stays_inside.shape
     rows, cols = view.reach_px
     padded = np.pad(shown, ((0, 0), (rows, rows), (cols, cols)))
     high, wide = -(-height // blocks), -(-width // blocks)
     shape = (scipy.fft.next_fast_len(high + 2 * rows), scipy.fft.next_fast_len(wide + 2 * cols))
     for top in range(0, height, high):
         for left in range(0, width, wide):
-            part = asked[:, top : top + high, left : left + wide]
+            part = templates[:, top : top + high, left : left + wide]
             if part.any():
                 there = padded[:, top : top + high + 2 * rows, left : left + wide + 2 * cols]
                 yield _lags(there, part, shape, view.reach_px)
@@ -184,7 +186,7 @@ def best_displacement(
 
 
 def _thin(pixels: NDArray[np.uint8 | np.bool_], step: tuple[int, int]) -> Floats32:
-    """Return the means of blocks of pixels; what is left over at the end is dropped."""
+    """Return the means of blocks of pixels; incomplete blocks at the ends are dropped."""
     rows, cols = (length // size for length, size in zip(pixels.shape[-2:], step, strict=True))
     narrow = np.zeros((*pixels.shape[:-1], cols), dtype=np.float32)
     for col in range(step[1]):
@@ -239,8 +241,8 @@ def _edges(view: View) -> NDArray[np.complex64]:
     return edges
 
 
-def _asked(view: View) -> Floats32:
-    """Return what is looked for: road less roadside for each width, then outlines, as `_shown`."""
+def _templates(view: View) -> Floats32:
+    """Return the sought pattern: road less roadside for each width, then outlines, as `_shown`."""
     pixel = max(view.pixel_m)
     x, y = view.normal
     doubled = (x + 1j * y) ** 2
@@ -248,18 +250,18 @@ def _asked(view: View) -> Floats32:
     for wider in _WIDER_M:
         road = ((wider - view.away_m) / pixel + 0.5).clip(0, 1)
         both = ((wider + _RING_M - view.away_m) / pixel + 0.5).clip(0, 1)
-        inside, beside = road * view.asked, (both - road) * view.asked
+        inside, beside = road * view.stays_inside, (both - road) * view.stays_inside
         sides.append(_unit(inside / max(inside.sum(), 1) - beside / max(beside.sum(), 1)))
         near = np.exp(-0.5 * ((view.away_m - wider) / _EDGE_M) ** 2)
-        outlines.append(_unit(near * view.asked * doubled))
+        outlines.append(_unit(near * view.stays_inside * doubled))
     edges = np.stack(outlines)
     return np.concatenate([np.stack(sides), edges.real, edges.imag]).astype(np.float32)
 
 
 def _lags(
-    shown: Floats32, asked: Floats32, shape: tuple[int, int], reach_px: tuple[int, int]
+    shown: Floats32, templates: Floats32, shape: tuple[int, int], reach_px: tuple[int, int]
 ) -> tuple[Lags, Lags]:
-    there, here = scipy.fft.rfft2(shown, shape), np.conj(scipy.fft.rfft2(asked, shape))
+    there, here = scipy.fft.rfft2(shown, shape), np.conj(scipy.fft.rfft2(templates, shape))
     sides, x, y = np.split(here, 3)
     features = sides[:, np.newaxis] * there[:-2]
     edges = x * there[-2] + y * there[-1]

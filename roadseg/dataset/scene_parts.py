@@ -1,7 +1,7 @@
 """Scene parts: which scenes an area touches, and how much of each."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +12,7 @@ from roadseg.raster.extents import Extent, ScenePart, part_of
 from roadseg.raster.grid import DEGREES, Grid
 from roadseg.raster.images import RasterFacts, scene_grid
 from roadseg.raster.options import ImageryOptions
+from roadseg.raster.sources import find_images
 from roadseg.raster.windows import Window
 from roadseg.roads.labels.areas import Area, work_area
 from roadseg.system.progress import counted
@@ -63,6 +64,31 @@ def parts_of_scenes(
     return parts
 
 
+def scenes_in_area(
+    images: Mapping[str, Path], imagery_of: Mapping[str, ImageryOptions], *, within: str | None
+) -> tuple[dict[str, Path], int]:
+    """Return the images of scenes that an area touches, and how many others there are.
+
+    Arguments and errors are those of `parts_of_scenes`.
+    """
+    parts = parts_of_scenes(images, imagery_of, within=within)
+    return {name: images[name] for name in images if name in parts}, len(images) - len(parts)
+
+
+def images_in_area(images: Iterable[str], imagery: ImageryOptions) -> tuple[dict[str, Path], int]:
+    """Find images that `imagery.area` touches, by name, and how many others there are.
+
+    Args:
+        images: files, folders or globs, as for `find_images`.
+        imagery: how they are read.
+
+    Raises:
+        ConfigError, DataError: see `find_images` and `parts_of_scenes`.
+    """
+    named = find_images(images)
+    return scenes_in_area(named, dict.fromkeys(named, imagery), within=imagery.area)
+
+
 def cut_to_area(
     facts: RasterFacts,
     within: str | None,
@@ -85,15 +111,15 @@ def cut_to_area(
     shown = facts.cut(part)
     if (area := work_area(within)) is None:
         return shown
-    found = part_in(shown.grid, area, facts.path)
-    if found is None:
+    touched = part_in(shown.grid, area, facts.path)
+    if touched is None:
         raise _touches_none(area, 1, [shown.grid])
-    if found.shows_all(shown.grid):
+    if touched.shows_all(shown.grid):
         return shown
     if not is_prepared:
-        return facts.cut(found)
+        return facts.cut(touched)
     all_shown = Window(0, 0, shown.grid.height, shown.grid.width)
-    return facts.cut(ScenePart(shown.in_scene(all_shown), found.within(all_shown).extent))
+    return facts.cut(ScenePart(shown.in_scene(all_shown), touched.within(all_shown).extent))
 
 
 def extent_on(grid: Grid, within: str | None, *, path: Path) -> Extent | None:

@@ -1,4 +1,4 @@
-"""Scenes: what prepare makes of one, image and labels to a mask, its chips, and its record."""
+"""Scenes: prepare makes a mask, chips and a record from an image and its labels."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,13 +16,13 @@ from pydantic import Field
 from roadseg.arrays import Array, Bytes
 from roadseg.dataset.chips import NO_SHIFT, ChipRecord, LabelShift
 from roadseg.errors import DataError
-from roadseg.raster.extents import ScenePart, ground_of, polygons_in
+from roadseg.raster.extents import ScenePart, ground_of
 from roadseg.raster.grid import Grid, crs_setting
 from roadseg.raster.images import RasterFacts
 from roadseg.raster.options import ImageryOptions
 from roadseg.raster.pixels import OpenScene, open_scene
 from roadseg.raster.windows import Window, cut_blocks, cut_chips, shared_window
-from roadseg.roads.labels.areas import Area, area_on, read_areas, work_area
+from roadseg.roads.labels.areas import Area, area_on, read_areas
 from roadseg.roads.labels.roads import (
     LabelFile,
     Roads,
@@ -48,13 +48,13 @@ _Length = Annotated[float, Field(ge=0, le=1e9)]
 
 @dataclass(frozen=True)
 class SceneTask:
-    """The work on one scene: what it is made from, and where the results go.
+    """The work on one scene: its inputs and the folders of its results.
 
     Attributes:
         name: what its outputs are called.
         image: the raster.
         labels: its label file.
-        held: fingerprints of both, and of each file of `area`.
+        fingerprints: of both, and of each file of `area`.
         shared: whether other scenes have the same label file.
         mask: raster to write.
         record: JSON file to write beside it.
@@ -70,7 +70,7 @@ class SceneTask:
     name: str
     image: Path
     labels: Path
-    held: Mapping[str, str]
+    fingerprints: Mapping[str, str]
     shared: bool
     mask: Path
     record: Path
@@ -162,7 +162,7 @@ def prepare_scene(task: SceneTask) -> PreparedScene:
         task.shift_m,
     ]
     own = {} if task.part is None else {"part": task.part.digest}
-    key = key_of({"settings": settings, **own}, task.held)
+    key = key_of({"settings": settings, **own}, task.fingerprints)
     with open_scene(task.image, task.imagery, part=task.part) as image:
         sample = image.sample(pixels=task.sample_px)
         summary = None if task.force else _prepared_before(task, key)
@@ -178,13 +178,13 @@ def sources_of_task(task: SceneTask) -> TaskFiles:
 
 
 def files_of_task(task: SceneTask) -> TaskFiles:
-    """Return the files of the work of `prepare_scene`, which looks at what it made before."""
-    made = (task.mask.with_suffix(".qml"), task.mask, task.record)
-    return TaskFiles(reads=(*sources_of_task(task).reads, *made), writes=made)
+    """Return the files of a task of `prepare_scene`, earlier results included."""
+    outputs = (task.mask.with_suffix(".qml"), task.mask, task.record)
+    return TaskFiles(reads=(*sources_of_task(task).reads, *outputs), writes=outputs)
 
 
 def read_labels(path: Path, options: LabelOptions, *, content: str) -> LabelFile:
-    """Read a vector file of labels; scenes in a row that share it have it read once.
+    """Read a vector file of labels, once for successive scenes that share it.
 
     Args:
         path: of the file.
@@ -195,29 +195,6 @@ def read_labels(path: Path, options: LabelOptions, *, content: str) -> LabelFile
         DataError: if it cannot be used.
     """
     return _read_once(path, content, options.model_dump_json())
-
-
-def measured_ground(
-    paths: Sequence[Path], grid: Grid, options: LabelOptions, *, within: str | None
-) -> shapely.MultiPolygon | None:
-    """Return where a prediction is measured, in the metric CRS of a scene; None: everywhere.
-
-    That is where the labels are complete, in the area to work in.
-
-    Args:
-        paths: vector files with polygons.
-        grid: of the scene.
-        options: how label files are read.
-        within: `imagery.area`.
-
-    Raises:
-        DataError: if a file cannot be used, or the scene has no place on the ground.
-    """
-    complete, area = complete_area(paths, grid, options), work_area(within)
-    if area is None:
-        return complete
-    worked = area.on(grid)
-    return worked if complete is None else polygons_in(complete & worked)
 
 
 def complete_area(
@@ -292,7 +269,7 @@ def _is_older(values: object) -> bool:
 
 
 def _prepared_before(task: SceneTask, key: str) -> SceneSummary | None:
-    """Return the record of a scene whose mask is there, if both were made from the same."""
+    """Return the record of a scene if its mask exists and both were made from the same inputs."""
     if not task.record.exists() or read_raster_key(task.mask) != key:
         return None
     return read_scene_summary(task.record, key=key)
@@ -387,7 +364,7 @@ def _lay_labels(
         DataError: if the label file cannot be used; or none of its roads touches the scene, and
             no other scene has the same file.
     """
-    file = read_labels(task.labels, task.label_options, content=task.held["labels"])
+    file = read_labels(task.labels, task.label_options, content=task.fingerprints["labels"])
     roads, touching = lay_over(facts, task.labels, file.roads, shift_m=task.shift_m)
     missed = None
     if len(file.roads.shapes) and not len(touching):

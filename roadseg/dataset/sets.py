@@ -75,11 +75,11 @@ def scene_sets(imagery: RunImageryOptions, labels: LabelOptions) -> list[SceneSe
         ValueError: if the options of a set cannot be combined with those it inherits.
     """
     if not imagery.sets:
-        return [SceneSet("", "", plain(imagery), labels)]
-    return [_whole(name, own, imagery, labels) for name, own in imagery.sets.items()]
+        return [SceneSet("", "", without_sets(imagery), labels)]
+    return [_with_inherited(name, own, imagery, labels) for name, own in imagery.sets.items()]
 
 
-def plain(imagery: ImageryOptions) -> ImageryOptions:
+def without_sets(imagery: ImageryOptions) -> ImageryOptions:
     """Return how scenes are read, without sets."""
     fields = {name: getattr(imagery, name) for name in ImageryOptions.model_fields}
     return ImageryOptions.model_construct(imagery.model_fields_set - {"sets"}, **fields)
@@ -107,7 +107,7 @@ def find_sources(scenes: Sequence[ScenesOfSet], *, within: str | None = None) ->
             continue
         roads = of.labels.roads
         labels = find_labels(roads, images, setting=f"{of.key}roads" if of.key else "labels.roads")
-        with told_by_set(of.key):
+        with errors_by_set(of.key):
             area = find_areas(of.labels.area)
         for name, image in images.items():
             taken = sources.setdefault(name, Source(of, image, labels[name], area, parts[name]))
@@ -139,18 +139,18 @@ def find_scenes(sets: Iterable[SceneSet]) -> list[ScenesOfSet]:
         ConfigError: if a set names no images.
         DataError: if a pattern finds nothing.
     """
-    found = [
+    images_of_sets = [
         (of, find_images(of.imagery.images, setting=f"{of.key or 'imagery.'}images")) for of in sets
     ]
-    times = Counter(name for _, images in found for name in images)
+    times = Counter(name for _, images in images_of_sets for name in images)
     return [
         (of, {scene_name(name, of.name, times): path for name, path in images.items()})
-        for of, images in found
+        for of, images in images_of_sets
     ]
 
 
 @contextmanager
-def told_by_set(key: str) -> Iterator[None]:
+def errors_by_set(key: str) -> Iterator[None]:
     """Let errors inside name options of images and labels by their keys in a set.
 
     Args:
@@ -166,7 +166,7 @@ def told_by_set(key: str) -> Iterator[None]:
 
 
 def scene_name(name: str, of: str, times: Mapping[str, int]) -> str:
-    """Return the name of a scene in a run: that in its set, after the set's if others have it too.
+    """Return the name of a scene in a run: its name, after that of its set if others share it.
 
     Args:
         name: in its set.
@@ -176,10 +176,10 @@ def scene_name(name: str, of: str, times: Mapping[str, int]) -> str:
     return f"{of}_{name}" if times[name] > 1 else name
 
 
-def _whole(
+def _with_inherited(
     name: str, own: SetOptions, imagery: RunImageryOptions, labels: LabelOptions
 ) -> SceneSet:
-    """Return a set with what it inherits."""
+    """Return a set with its inherited settings."""
     given = {key: value for key in _OWN if (value := getattr(own, key)) is not None}
     changed = {key: getattr(own.labels, key) for key in own.labels.model_fields_set}
     key = f"imagery.sets.{name}."
@@ -191,7 +191,7 @@ def _whole(
     return SceneSet(
         name,
         key,
-        plain(imagery).model_copy(update=given | {"images": own.images}),
+        without_sets(imagery).model_copy(update=given | {"images": own.images}),
         labels.model_copy(update=changed | {"roads": own.roads}),
         own.weight,
     )

@@ -99,7 +99,7 @@ def estimate_shift(
     if max(pixel_m) > _COARSE_M:
         return NOT_SEEN
     view = view_of(image, mask, pixel_m=pixel_m, reach_m=reach_m)
-    blocks = list(correlate(view, blocks=_BLOCKS)) if view.asked.any() else []
+    blocks = list(correlate(view, blocks=_BLOCKS)) if view.stays_inside.any() else []
     if len(blocks) < _BLOCKS:
         return NOT_SEEN
     features, edges = (np.stack(kind) for kind in zip(*blocks, strict=True))
@@ -138,14 +138,14 @@ def combine_shifts(shifts: Sequence[Shift]) -> Shift | None:
     if not sure:
         return None
     at = np.array([[shift.x_m, shift.y_m] for shift in sure])
-    seen = np.stack([_seen(shift) for shift in sure])
+    axes = np.stack([_visible_axes(shift) for shift in sure])
     confidence = np.array([shift.confidence for shift in sure])
-    weight, total, middle = confidence, seen.sum(axis=0), np.zeros(2)
+    weight, total, middle = confidence, axes.sum(axis=0), np.zeros(2)
     # Weiszfeld: each step weighs the shifts by how near they lie to the middle so far.
     for _ in range(100):
-        total = np.einsum("n,nij->ij", weight, seen)
-        middle = np.linalg.pinv(total, rcond=_ONE_WAY) @ np.einsum("n,nij,nj->i", weight, seen, at)
-        apart = np.linalg.norm(np.einsum("nij,nj->ni", seen, middle - at), axis=1)
+        total = np.einsum("n,nij->ij", weight, axes)
+        middle = np.linalg.pinv(total, rcond=_ONE_WAY) @ np.einsum("n,nij,nj->i", weight, axes, at)
+        apart = np.linalg.norm(np.einsum("nij,nj->ni", axes, middle - at), axis=1)
         weight = confidence / np.maximum(apart, 0.01)
     lesser, greater = np.linalg.eigvalsh(total)
     return Shift(
@@ -165,7 +165,7 @@ def _draws(blocks: int) -> Floats32:
 
 def _only_across(view: View) -> Axis | None:
     """Return the direction across the roads, a unit vector, if they all run one way."""
-    near = view.asked & (np.abs(view.away_m) < max(view.pixel_m))
+    near = view.stays_inside & (np.abs(view.away_m) < max(view.pixel_m))
     normals = np.stack([part[near] for part in view.normal])
     shares, axes = np.linalg.eigh(normals @ normals.T)
     if shares[0] >= _ONE_WAY * shares.sum():
@@ -173,8 +173,8 @@ def _only_across(view: View) -> Axis | None:
     return float(axes[0, 1]), float(axes[1, 1])
 
 
-def _seen(shift: Shift) -> Floats:
-    """Return the projection on what can be seen of a shift."""
+def _visible_axes(shift: Shift) -> Floats:
+    """Return the projection on the visible directions of a shift."""
     if shift.along_deg is None:
         return np.eye(2)
     along = math.radians(shift.along_deg)

@@ -9,8 +9,8 @@ from roadseg.options import LARGEST_SEED, Section, Text, setting
 from roadseg.system.hosts.parallel import Executor
 from roadseg.system.units import Units
 
-Kind = Literal["turns", "warp", "colour"]  # of augmentation
-BestBy = Literal["loss", "cldice"]  # of an epoch, on the held-out windows
+Kind = Literal["turns", "warp", "colour"]  # Kinds of augmentation.
+BestBy = Literal["loss", "cldice"]  # Figure of held-out windows by which the best epoch is chosen.
 
 KINDS: tuple[Kind, ...] = ("turns", "warp", "colour")
 

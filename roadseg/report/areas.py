@@ -37,7 +37,7 @@ class Area:
 
     @property
     def origin(self) -> tuple[float, float]:
-        """Place from which coordinates count, whole metres south-west of all scenes."""
+        """Origin of coordinates: a point at whole metres, south-west of all scenes."""
         west, south, _, _ = shapely.total_bounds(self.outlines)
         return float(np.floor(west)), float(np.floor(south))
 
@@ -48,7 +48,7 @@ class Area:
 
     @property
     def km2(self) -> float:
-        """Ground that the scenes show; what two of them show counts once."""
+        """Area that the scenes show; where they overlap, it counts once."""
         return float(shapely.union_all(self.outlines).area) / 1e6
 
 
@@ -74,7 +74,7 @@ def map_areas(grids: Sequence[Grid]) -> list[Area]:
 
 
 def relative(bounds: Sequence[float] | Floats, origin: tuple[float, float]) -> Box:
-    """Return bounds as they are from an origin on, in centimetres at most."""
+    """Return bounds relative to an origin, rounded to centimetres."""
     west, south, east, north = (round(float(v), 2) for v in np.subtract(bounds, (*origin, *origin)))
     return west, south, east, north
 

@@ -10,13 +10,13 @@ from typing import Any
 
 from safetensors import safe_open
 
+from roadseg.learn.network.checkpoint_facts import MODEL
 from roadseg.report.card_text import EVALUATION, card_text
 from roadseg.report.stac_mlm import CARD_JSON, CARD_TEXT, Weights
 from roadseg.system.files import whole
 from roadseg.system.fingerprints import file_sha256
 from roadseg.system.records import read_json
 
-_MODEL = "model."  # The names of the weights in a checkpoint begin with this.
 _STATISTICS = ("running_mean", "running_var", "num_batches_tracked")  # Not trained, so not counted.
 
 
@@ -49,8 +49,8 @@ def write_card(folder: Path, item: Mapping[str, Any]) -> None:
     earlier = _read(folder)
     properties = dict(item["properties"])
     if earlier and earlier["assets"] == item["assets"]:
-        kept = {"datetime", EVALUATION} & earlier["properties"].keys()
-        properties |= {name: earlier["properties"][name] for name in kept}
+        unchanged = {"datetime", EVALUATION} & earlier["properties"].keys()
+        properties |= {name: earlier["properties"][name] for name in unchanged}
     _write(folder, {**item, "properties": properties})
 
 
@@ -105,5 +105,5 @@ def _count_parameters(path: Path) -> int:
         return sum(
             math.prod(file.get_slice(name).get_shape())
             for name in file.keys()  # noqa: SIM118 - it is no mapping
-            if name.startswith(_MODEL) and not name.endswith(_STATISTICS)
+            if name.startswith(MODEL) and not name.endswith(_STATISTICS)
         )

@@ -100,7 +100,7 @@ def _output(properties: Item) -> Iterator[str]:
 
 def _training(item: Item) -> Iterator[str]:
     properties = item["properties"]
-    data, held = properties[TRAINING], properties[VALIDATION]
+    data, validation = properties[TRAINING], properties[VALIDATION]
     parameters = properties["mlm:total_parameters"] / 1e6
     yield f"- Network: {properties['mlm:architecture']}, {parameters:.1f} million parameters"
     source = properties["mlm:pretrained_source"]
@@ -110,10 +110,10 @@ def _training(item: Item) -> Iterator[str]:
     if data["road_km"] is not None:
         yield f"- Labelled roads there: {data['road_km']:.2f} km"
     if data["fold"] == "all":
-        folds = " and ".join(f"fold {fold}" for fold in held["folds"])
+        folds = " and ".join(f"fold {fold}" for fold in validation["folds"])
         yield f"- Held out: nothing; trained for as many epochs as worked best without {folds}"
     else:
-        yield f"- Held out: fold {data['fold']}, {held['chips']} chips"
+        yield f"- Held out: fold {data['fold']}, {validation['chips']} chips"
     settings = properties["mlm:hyperparameters"].items()
     yield "- Settings: " + ", ".join(f"{name} {_plain(value)}" for name, value in settings)
 
@@ -134,17 +134,18 @@ def _sources(properties: Item) -> Iterator[str]:
 
 
 def _metrics(properties: Item) -> Iterator[str]:
-    held = properties[VALIDATION]
-    if "folds" in held:
+    validation = properties[VALIDATION]
+    if "folds" in validation:
         yield "It was trained on all chips, so it cannot be measured. Networks with a held-out fold"
         yield "reached, at their best epoch:"
         yield ""
-        for fold, scores in held["folds"].items():
+        for fold, scores in validation["folds"].items():
             figures = (f"{name} {value:.3f}" for name, value in scores.items() if name in _SHOWN)
             yield f"- fold {fold}: {', '.join(figures)}"
         return
-    yield f"On windows of the {held['chips']} held-out chips, at the best epoch:"
-    yield f"loss {held['loss']:.4f}, IoU {held['iou']:.3f}, F1 {held['f1']:.3f} of any road."
+    yield f"On windows of the {validation['chips']} held-out chips, at the best epoch:"
+    loss, iou, f1 = (validation[name] for name in _SHOWN)
+    yield f"loss {loss:.4f}, IoU {iou:.3f}, F1 {f1:.3f} of any road."
     evaluation = properties.get(EVALUATION)
     yield ""
     if evaluation is None:

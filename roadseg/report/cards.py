@@ -98,9 +98,9 @@ def _scores(columns: Mapping[str, float]) -> dict[str, float]:
 
 def _scores_of_folds(facts: Mapping[str, Any]) -> dict[str, Any]:
     """Return the scores of the folds for the card of a training on all chips."""
-    if (found := facts.get("from_folds")) is None:
+    if (of_folds := facts.get("from_folds")) is None:
         return {}
-    return {"folds": {fold: _scores(columns) for fold, columns in found["scores"].items()}}
+    return {"folds": {fold: _scores(columns) for fold, columns in of_folds["scores"].items()}}
 
 
 def _scene_records(workspace: Workspace, scenes: Sequence[SceneRecord]) -> dict[str, SceneSummary]:

@@ -178,14 +178,16 @@ def _settings(runs: Sequence[RunFacts]) -> Iterator[Setting]:
 
 
 def _all_settings(run: RunFacts) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     for stage in STAGES[:-1]:  # The report repeats those of all stages.
         if record := run.records.get(stage):
-            found |= by_dotted_key(record.settings, "" if stage == "prepare" else f"{stage}.")
+            settings |= by_dotted_key(record.settings, "" if stage == "prepare" else f"{stage}.")
     if train := run.records.get("train"):
         first_weights = ("init", "encoder_weights")
-        found |= {f"train.{key}": train.inputs[key] for key in first_weights if key in train.inputs}
-    return found
+        settings |= {
+            f"train.{key}": train.inputs[key] for key in first_weights if key in train.inputs
+        }
+    return settings
 
 
 def _warnings(
@@ -215,10 +217,10 @@ def _warnings(
 
 def _unlike(runs: Sequence[RunFacts], begins: tuple[str, ...]) -> list[str]:
     """Return the inputs of prepare, by how their names begin, of which runs hold others."""
-    held = [
+    contents = [
         {key: mark for key, mark in record.inputs.items() if key.startswith(begins)}
         for run in runs
         if (record := run.records.get("prepare"))
     ]
-    names = dict.fromkeys(name for inputs in held for name in inputs)
-    return [name for name in names if len({inputs.get(name) for inputs in held}) > 1]
+    names = dict.fromkeys(name for inputs in contents for name in inputs)
+    return [name for name in names if len({inputs.get(name) for inputs in contents}) > 1]

@@ -40,7 +40,7 @@ def credit_lines(config: Config, shown: Shown, prepare: Record | None) -> list[s
         "Images": [*copyrights(images), *(of.imagery.licence for of in sets)],
         "Labels": [*fetched, *sources, *(of.labels.licence for of in sets)],
     }
-    return [f"{what}: {first(found, 3)}" for what, each in names.items() if (found := _known(each))]
+    return [f"{what}: {first(known, 3)}" for what, each in names.items() if (known := _known(each))]
 
 
 def _known(names: Iterable[str | None]) -> Sequence[str]:

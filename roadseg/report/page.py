@@ -13,27 +13,8 @@ from roadseg.system.files import whole
 
 # Scripts in an order in which each stands after those that it needs.
 _SCRIPTS = (
-    *(
-        "elements.js",
-        "units.js",
-        "lines.js",
-        "routing.js",
-        "colours.js",
-        "filter.js",
-        "viewport.js",
-    ),
-    *("drawing.js", "legend.js", "marks.js", "swipe.js", "tip.js", "trip.js", "map.js"),
-    *(
-        "display.js",
-        "downloads.js",
-        "menus.js",
-        "tools.js",
-        "hands.js",
-        "search.js",
-        "address.js",
-        "panel.js",
-    ),
-    *("scenes.js", "curves.js", "tables.js", "print.js", "report.js"),
+    "elements units lines routing colours filter viewport drawing legend marks swipe tip trip map "
+    "display downloads menus tools hands search address panel scenes curves tables print report"
 )
 # Colours of roads against known ones, by the names that the page shows.
 _PALETTE = json.dumps({"found": as_hex(FOUND), "missed": as_hex(MISSED), "false": as_hex(FALSE)})
@@ -57,8 +38,9 @@ def build_page(title: str, shown: dict[str, Any]) -> str:
         shown: all that it shows, as JSON. Texts of it become text, whatever is in them.
     """
     style = f"\n{page_file('report.css')}\n"
-    parts = ['"use strict";', "{", f"const PALETTE = {_PALETTE};", *map(page_file, _SCRIPTS), "}"]
-    script = "\n".join(["", *parts, ""])
+    scripts = [page_file(f"{name}.js") for name in _SCRIPTS.split()]
+    parts = ["", '"use strict";', "{", f"const PALETTE = {_PALETTE};", *scripts, "}", ""]
+    script = "\n".join(parts)
     policy = _POLICY.format(style=csp_digest(style), script=csp_digest(script))
     places = {
         "@title@": html.escape(title),

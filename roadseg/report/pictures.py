@@ -17,7 +17,7 @@ from pyproj import CRS
 from rasterio.enums import Resampling
 from rasterio.warp import reproject
 
-from roadseg.arrays import Bytes
+from roadseg.arrays import Bools, Bytes
 from roadseg.errors import DataError
 from roadseg.raster.grid import Grid
 from roadseg.raster.images import RasterFacts, open_raster
@@ -148,7 +148,7 @@ def sheet_uri(path: Path, *, side_px: int, most_bytes: int) -> str | None:
     return _encode_small(picture, encode, "image/webp", most_bytes)
 
 
-def _as_bytes(pixels: NDArray[Any], valid: NDArray[np.bool_], scaling: Scaling | None) -> Bytes:
+def _as_bytes(pixels: NDArray[Any], valid: Bools, scaling: Scaling | None) -> Bytes:
     if scaling is not None and len(scaling.ranges.get(pixels.dtype.name, ())) == len(pixels):
         return scaling.apply(pixels)
     if pixels.dtype == np.uint8:
@@ -159,7 +159,7 @@ def _as_bytes(pixels: NDArray[Any], valid: NDArray[np.bool_], scaling: Scaling |
     return np.asarray(np.clip(np.nan_to_num(scaled), 0, CERTAIN), dtype=np.uint8)
 
 
-def _opaque(valid: NDArray[np.bool_]) -> Bytes:
+def _opaque(valid: Bools) -> Bytes:
     return np.where(valid, np.uint8(CERTAIN), np.uint8(0))[np.newaxis]
 
 

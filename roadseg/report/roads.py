@@ -51,7 +51,7 @@ def encode_graph(
 
 
 def encode_lines(lines: Lines, origin: tuple[float, float], precision: Precision) -> dict[str, Any]:
-    """Return lines as differences from vertex to vertex, across all of them, in whole steps.
+    """Return lines as differences in whole steps from each vertex to the next, across lines too.
 
     Arguments are those of `encode_graph`.
     """

@@ -64,8 +64,8 @@ def read_run(folder: Path) -> RunFacts:
             "another folder"
         )
     workspace = Workspace(folder)
-    found = {stage: read_record(workspace.record(stage)) for stage in _OWN}
-    records = {stage: record for stage, record in found.items() if record}
+    every = {stage: read_record(workspace.record(stage)) for stage in _OWN}
+    records = {stage: record for stage, record in every.items() if record}
     trainings = {
         fold: record
         for fold in _folds(workspace)
@@ -83,7 +83,7 @@ def read_run(folder: Path) -> RunFacts:
 
 
 def _folds(workspace: Workspace) -> list[Fold]:
-    """Return what the trainings of a run held out, by the names of their folders."""
+    """Return the folds that the trainings of a run held out, by the names of their folders."""
     folder = workspace.checkpoint("all").parent
     names = (path.name.removeprefix("fold-") for path in folder.glob("fold-*"))
     numbers = sorted(int(name) for name in names if name.isascii() and name.isdecimal())

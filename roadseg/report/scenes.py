@@ -11,8 +11,7 @@ from affine import Affine
 
 from roadseg.config import Config
 from roadseg.dataset.chips import ChipList, SceneRecord, read_chips
-from roadseg.dataset.reference_graphs import reference_graph
-from roadseg.dataset.scenes import measured_ground
+from roadseg.dataset.reference_graphs import read_reference
 from roadseg.dataset.sets import find_scenes
 from roadseg.errors import DataError, RoadsegError
 from roadseg.raster.extents import ScenePart, part_of
@@ -210,8 +209,10 @@ def encode_pictures(
 def _thresholds_text(config: Config, shown: Shown) -> str:
     """Return from which probability on masks show road: a number, or two of several scenes."""
     rasters = (scene.probability for scene in shown.scenes if scene.probability)
-    found = sorted({config.graph.threshold_for(raster.threshold) for raster in rasters})
-    return " to ".join(f"{threshold:g}" for threshold in dict.fromkeys([*found[:1], *found[-1:]]))
+    thresholds = sorted({config.graph.threshold_for(raster.threshold) for raster in rasters})
+    return " to ".join(
+        f"{threshold:g}" for threshold in dict.fromkeys([*thresholds[:1], *thresholds[-1:]])
+    )
 
 
 def _chips(workspace: Workspace, left_out: list[str]) -> ChipList | None:
@@ -227,8 +228,10 @@ def _chips(workspace: Workspace, left_out: list[str]) -> ChipList | None:
 def _images(config: Config, left_out: list[str]) -> dict[str, tuple[Path, str]]:
     """Find the images that the config names, each with the name of its set."""
     try:
-        found = find_scenes([of for of in config.sets if of.imagery.images])
-        return {name: (path, of.name) for of, images in found for name, path in images.items()}
+        images_of_sets = find_scenes([of for of in config.sets if of.imagery.images])
+        return {
+            name: (path, of.name) for of, images in images_of_sets for name, path in images.items()
+        }
     except RoadsegError as error:
         left_out.append(str(error))
         return {}
@@ -296,22 +299,19 @@ def _with_reference(
     if listed is None or not mask.exists():
         return scene
     try:
-        roads = reference_graph(
+        reference = read_reference(
             listed,
             mask,
             scene.grid,
-            options=config.labels,
+            labels=config.labels,
+            imagery=config.imagery,
             tracing=config.graph,
-            gsd_m=config.imagery.gsd_m,
-        )
-        complete = measured_ground(
-            listed.area, scene.grid, config.labels, within=config.imagery.area
         )
     except RoadsegError as error:
         left_out.append(str(error))
         return scene
-    reference = clip_graph(roads, scene.grid.footprint_m)
-    return replace(scene, reference=reference, complete=complete)
+    roads = clip_graph(reference.roads, scene.grid.footprint_m)
+    return replace(scene, reference=roads, complete=reference.complete)
 
 
 @dataclass(frozen=True)
@@ -378,7 +378,7 @@ def _encode_graphs(shown: Shown, precision: Precision) -> list[dict[str, Any]]:
 
 
 def _encode_errors(scene: ShownScene, area: Area, precision: Precision) -> dict[str, Any]:
-    """Return the roads of the labels, and what is missed and false where these are complete.
+    """Return the roads of the labels, and missed and false roads where the labels are complete.
 
     The labels there are "measured", if they are not all of them.
     """

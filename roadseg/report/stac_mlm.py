@@ -74,7 +74,7 @@ def mlm_item(
     names = band_names(facts)
     bands = [{"name": name} for name in names]
     has_speeds = facts.get("labels_have_speeds", True)
-    found = "Roads and their speeds" if has_speeds else "Roads"
+    subject = "Roads and their speeds" if has_speeds else "Roads"
     return {
         "type": "Feature",
         "stac_version": "1.1.0",
@@ -83,7 +83,7 @@ def mlm_item(
         **_place(degrees),
         "properties": {
             "datetime": weights.written,
-            "title": f"{found}, {_name(facts)}, {_fold(facts)}{_held_out(facts)}",
+            "title": f"{subject}, {_name(facts)}, {_fold(facts)}{_held_out(facts)}",
             "gsd": facts["gsd_m"],
             "bands": bands,
             "mlm:name": _name(facts),

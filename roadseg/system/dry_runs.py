@@ -37,7 +37,7 @@ class Files:
 
 @dataclass(frozen=True)
 class Plan:
-    """The dry run of a stage: what it would do.
+    """The dry run of a stage: the work that it would do.
 
     Attributes:
         stage: its name.
@@ -88,7 +88,7 @@ class Plans:
     stages: list[Plan]
 
     def __str__(self) -> str:
-        """Return each dry run, and how long all take if that is known of all."""
+        """Return each dry run, and the total time if all times are known."""
         to_run = [plan for plan in self.stages if plan.runs]
         times = [plan.seconds for plan in to_run if plan.seconds is not None]
         end = "nothing to do" if not to_run else f"{count(len(to_run), 'stage')} to run"

@@ -47,6 +47,7 @@ _ABANDONED_S = 86_400.0  # Seconds; a partial file of another machine is abandon
 _SQLITE_ENDS = ("", "-journal", "-wal", "-shm")  # Ends of the names that SQLite writes together.
 # Errors of file systems on which a folder cannot be synced.
 _NOT_SYNCED = (errno.EINVAL, errno.ENOTSUP, errno.EBADF)
+_IN_ARCHIVE = re.compile(r"(/vsi(?:zip|tar|7z|rar)/\{)(/.+?)(\}.*)")
 _ENOUGH_BYTES = 2**20  # Bytes; a disk with more than this free is not full.
 
 
@@ -84,7 +85,7 @@ def require_suffix(path: Path | None, *suffixes: str, option: str = "") -> None:
 
 @contextmanager
 def whole(path: Path) -> Iterator[Path]:
-    """Yield a partial name beside `path` to write to; rename it to `path` when the block ends well.
+    """Yield a partial file beside `path` to write; rename it to `path` if the block succeeds.
 
     The partial name belongs to this process: of several that write one file, the last to end
     wins. It keeps the suffix, because some writers choose the format by it. Whatever goes wrong
@@ -156,7 +157,7 @@ def whole_folder(folder: Path) -> Iterator[Path]:
 
 @contextmanager
 def whole_parts(path: Path, *ends: str) -> Iterator[Path]:
-    """Yield a name of several files to write; move them beside `path` when the block ends well.
+    """Yield a name for several files to write; move them beside `path` if the block succeeds.
 
     They are written in a folder of their own, where a library may also leave what it no longer
     needs. A process that is killed while they are moved leaves no `path`, which is moved last, but
@@ -239,12 +240,12 @@ def remove_partial(folder: Path) -> None:
 
 def abandoned(folder: Path) -> list[Path]:
     """Return the half-written files and folders in a folder that killed processes left."""
-    found = []
+    stale = []
     for path in sorted(folder.glob(f"{_PARTIAL}*")):
         with suppress(OSError):
             if _is_stale(path):
-                found.append(path)
-    return found
+                stale.append(path)
+    return stale
 
 
 def remove_partial_once(folder: Path) -> None:
@@ -334,6 +335,15 @@ def is_virtual(path: Path) -> bool:
     return str(path).startswith("/vsi")
 
 
+def parts_in_archive(path: Path | str) -> tuple[str, str, str] | None:
+    """Return the beginning, the archive and the end of a path of GDAL's; None if it has no archive.
+
+    They are such as `/vsizip/{`, `/data/images.zip` and `}/city.tif`.
+    """
+    parts = _IN_ARCHIVE.fullmatch(str(path))
+    return (parts[1], parts[2], parts[3]) if parts else None
+
+
 def moved_with(folder: Path, former: str, path: str) -> str:
     """Return where a file is to be found that a file in `folder` names, if both may have moved.
 
@@ -354,7 +364,7 @@ def moved_with(folder: Path, former: str, path: str) -> str:
 
 
 def write_error(path: Path, reason: str) -> OSError:
-    """Return the error of a file that could not be written: what its folder lacks, or a reason.
+    """Return the error of a file that could not be written, with the reason.
 
     Libraries report a full disk in words of their own. Whether there is room, as on a disk with a
     quota, is therefore tried by writing to the folder.

@@ -3,7 +3,6 @@
 import errno
 import hashlib
 import os
-import re
 import stat
 import time
 import warnings
@@ -16,7 +15,7 @@ from pathlib import Path
 import rasterio
 from rasterio.errors import NotGeoreferencedWarning, RasterioIOError
 
-from roadseg.system.files import is_virtual
+from roadseg.system.files import is_virtual, parts_in_archive
 from roadseg.system.progress import counted
 
 GONE = "missing"
@@ -26,7 +25,6 @@ _REMEMBERED_BYTES = 2**20  # Bytes; a smaller file is read again, in a milliseco
 _SETTLED_S = 2.0  # Seconds; after these, a new change has a new time on any file system.
 _MEMORY_BYTES = 2**25  # Bytes; a file of remembered digests with some 200,000 of them is full.
 _THREADS = 4  # Files are hashed in parallel, as hashing releases the interpreter's lock.
-_IN_ARCHIVE = re.compile(r"/vsi(?:zip|tar|7z|rar)/\{(/.+?)\}(.*)")
 _OF_SHAPEFILE = (".shx", ".dbf", ".prj", ".cpg")
 # World files and headers. Viewers add .aux.xml to any raster, so that one does not count.
 _OF_RASTER = (".hdr", ".tfw", ".tifw", ".jgw", ".pgw", ".j2w", ".wld")
@@ -59,8 +57,8 @@ def fingerprint(path: Path) -> str:
 
 def _fingerprint(path: Path) -> str:
     if is_virtual(path):
-        inside = _IN_ARCHIVE.fullmatch(str(path))
-        return f"{_fingerprint(Path(inside[1]))}{inside[2]}" if inside else str(path)
+        parts = parts_in_archive(path)
+        return f"{_fingerprint(Path(parts[1]))}{parts[2][1:]}" if parts else str(path)
     # A file without parts has the digest of its bytes; else a digest of all digests counts.
     digests = [f"{name} {known_digest(part)}" for name, part in parts_of(path)]
     if len(digests) == 1 and not path.is_dir():

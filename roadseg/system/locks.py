@@ -54,7 +54,7 @@ def lock(folder: Path, *, part: str | None = None, alone: bool = True) -> Iterat
     Raises:
         OutputError: if another process holds it, or the folder cannot be written.
     """
-    with _made(folder), ExitStack() as held, ExitStack() as briefly:
+    with _existing(folder), ExitStack() as held, ExitStack() as briefly:
         _hold(folder, _RUN, held if part is None else briefly, briefly=part is not None)
         if part is not None:
             _hold(folder, _PARTS.replace("*-*", part), held)
@@ -102,14 +102,14 @@ def hold(folder: Path, names: Iterable[str]) -> Iterator[None]:
     # The place of a name in the hidden file is a digest of 48 bits, which hardly two names share.
     digests = ((hashlib.sha256(os.fsencode(name)).digest()[:6], name) for name in names)
     places = {int.from_bytes(digest): name for digest, name in digests}
-    with _made(folder), ExitStack() as held:
+    with _existing(folder), ExitStack() as held:
         if sys.platform != "win32":
             _take(folder, dict(sorted(places.items())), held)
         yield
 
 
 @contextmanager
-def _made(folder: Path) -> Iterator[None]:
+def _existing(folder: Path) -> Iterator[None]:
     """Make a folder, and those that it lies in; remove in the end those that stayed empty."""
     new = [path for path in (folder, *folder.parents) if not path.exists()]
     try:
@@ -206,8 +206,8 @@ def _without_locks(folder: Path) -> str:
     )
 
 
-def _take(folder: Path, names: dict[int, str], held: ExitStack) -> None:
-    """Lock bytes of the file of outputs, in order; one of two processes then gets all of them."""
+def _take(folder: Path, names: dict[int, str], locks: ExitStack) -> None:
+    """Lock bytes of the file of outputs in order, so that one of two processes gets all."""
     path, end = folder / _OUTPUTS, time.monotonic() + _ENDING_S
     while True:
         taken = None
@@ -219,7 +219,7 @@ def _take(folder: Path, names: dict[int, str], held: ExitStack) -> None:
                 taken = next((place for place in names if not _try_lock(file, place)), None)
                 if taken is None and _is_named(file, path):
                     opened.callback(_remove, file, path)
-                    held.push(opened.pop_all())
+                    locks.push(opened.pop_all())
                     return
             except FileNotFoundError:
                 pass
@@ -255,7 +255,7 @@ def _is_named(file: FileIO, path: Path) -> bool:
 
 
 def _remove(file: FileIO, path: Path) -> None:
-    """Remove the file of outputs, if nobody else holds any of them; closing it ends the locks."""
+    """Remove the file of outputs if no other process locks a part; closing it ends the locks."""
     with suppress(OSError):
         if _try_lock(file) and _is_named(file, path):
             path.unlink()

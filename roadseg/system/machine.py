@@ -204,7 +204,7 @@ def _memory_bytes(root: Path) -> int | None:
 
 
 def peak_memory_mb() -> float | None:
-    """Return the most memory that this process, or one that it started, has had so far, MB.
+    """Return the peak memory of this process or one of its children, MB.
 
     None where the system does not tell.
     """

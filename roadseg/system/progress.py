@@ -63,7 +63,7 @@ class Progress:
         _line.show()
 
     def __str__(self) -> str:
-        """Return what is done, and how many of how many."""
+        """Return the name of the work, and how much of it is done."""
         done = min(self.done, self.total)
         if isinstance(self.total, int):  # What is under way does not count as done.
             return f"{self.what}: {int(done)} of {self.total} {self.unit}"
@@ -97,9 +97,9 @@ def erase() -> None:
     _line.erase()
 
 
-def draw(*, wished: bool) -> None:
+def draw(*, enabled: bool) -> None:
     """Set whether progress is drawn on a terminal; a log may show it all the same."""
-    _line.drawn = wished
+    _line.drawn = enabled
 
 
 @contextmanager
@@ -158,7 +158,7 @@ class _Line:
             _log.info(self.text())
 
     def text(self) -> str:
-        """Return all work, and the time left of the outermost that has begun."""
+        """Return the text of all work, and the remaining time of the outermost that has begun."""
         outlook = next(filter(None, (work.outlook for work in self._works)), "")
         named = "; ".join(map(str, self._works))
         return f"{named}, {outlook}" if outlook else named
@@ -170,7 +170,7 @@ class _Line:
     def _draw(self, text: str, end: str = "") -> None:
         shown = text[: shutil.get_terminal_size().columns - 1]
         line, self._width = f"\r{shown:<{self._width}}{end}", len(shown)
-        with suppress(OSError):  # of a terminal that is gone, as no work ends for that
+        with suppress(OSError):  # The terminal may be gone, which ends no work.
             sys.stderr.write(line)
             sys.stderr.flush()
 

@@ -1,4 +1,4 @@
-"""JSON records: written whole, read back, and what they name: keys and versions."""
+"""JSON records, written whole and read back, and the keys and versions in them."""
 
 import hashlib
 import json
@@ -72,6 +72,25 @@ def key_of(settings: Mapping[str, Any], inputs: Mapping[str, str]) -> str:
     # Sorted keys make the digest independent of the order in which settings are declared.
     text = json.dumps([settings, inputs], sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def known_settings(
+    settings: Mapping[str, Any], earlier: Mapping[str, Any], defaults: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return settings without those that an earlier version did not know and nobody has changed.
+
+    Args:
+        settings: JSON values by name; a section is a dictionary of such values.
+        earlier: those that the earlier version knew.
+        defaults: of settings, which make no difference to a version that does not know them.
+    """
+    return {
+        name: known_settings(value, earlier[name], defaults.get(name, {}))
+        if isinstance(value, dict) and isinstance(earlier.get(name), dict)
+        else value
+        for name, value in settings.items()
+        if name in earlier or name not in defaults or value != defaults[name]
+    }
 
 
 def versions() -> dict[str, str]:

@@ -115,8 +115,8 @@ def expected_and_got(fault: Mapping[str, Any]) -> str:
     """Return what pydantic expected and what it got: `expected a valid integer, got '3'`."""
     if fault["type"] in _LENGTHS:
         word, limit = _LENGTHS[fault["type"]]
-        found = f"{len(fault['input'])}: {fault['input']!r:.60}"
-        return f"expected {word} {count(fault['ctx'][limit], 'item')}, got {found}"
+        items = f"{len(fault['input'])}: {fault['input']!r:.60}"
+        return f"expected {word} {count(fault['ctx'][limit], 'item')}, got {items}"
     return f"{fault['msg'].replace('Input should be', 'expected')}, got {fault['input']!r:.60}"
 
 

@@ -1,10 +1,11 @@
-"""Stage records: what each stage was made from, what came out, and whether that still holds."""
+"""Stage records: the inputs and outputs of each stage, and whether they are unchanged."""
 
 import json
 import logging
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
@@ -14,7 +15,7 @@ from roadseg.errors import DataError, MissingInputError, OutputError
 from roadseg.system.files import moved_with
 from roadseg.system.fingerprints import fingerprints
 from roadseg.system.machine import peak_memory_mb
-from roadseg.system.records import key_of, versions, write_json
+from roadseg.system.records import key_of, known_settings, versions, write_json
 from roadseg.system.schemas import TOLERANT, InsidePath, check, read_strict
 from roadseg.system.text import count, first
 
@@ -97,6 +98,7 @@ class StageRecord(Generic[Summary]):
         *,
         settings: Mapping[str, Any],
         inputs: Mapping[str, str],
+        defaults: Mapping[str, Any] | None = None,
     ) -> None:
         """Set what a stage would be made from.
 
@@ -105,15 +107,34 @@ class StageRecord(Generic[Summary]):
             kind: dataclass of its summary.
             settings: that decide about its outputs, without paths of files.
             inputs: fingerprints of files or keys of earlier stages, by name.
+            defaults: of settings.
         """
         self.path = path.absolute()
-        self.settings = dict(settings)
+        self.settings: dict[str, Any] = _as_json(settings)
         self.inputs = dict(inputs)
-        self.key = key_of(self.settings, self.inputs)
+        self._defaults: dict[str, Any] = _as_json(defaults or {})
         self._kind = kind
         self._begun = time.monotonic()
         self._before_s = 0.0
         self._lost: dict[str, str] | None = None
+
+    @cached_property
+    def key(self) -> str:
+        """Digest of settings and inputs; that of the record there if it was made from the same.
+
+        A setting that its version did not know makes no difference at its default, so that records
+        of earlier versions hold.
+
+        Raises:
+            DataError: if there is a file that is no record.
+        """
+        earlier = read_record(self.path)
+        if earlier and (earlier.settings, earlier.inputs) == (self._known_to(earlier), self.inputs):
+            return earlier.key
+        return key_of(self.settings, self.inputs)
+
+    def _known_to(self, earlier: Record) -> dict[str, Any]:
+        return known_settings(self.settings, earlier.settings, self._defaults)
 
     def summary(self) -> Summary | None:
         """Return the summary of an earlier run whose outputs hold, None if the stage has to run.
@@ -202,7 +223,7 @@ class StageRecord(Generic[Summary]):
         if earlier.key == self.key:
             return None
         # Settings say more than the fingerprints of inputs, so these are named only without others.
-        changed = list(_changes(earlier.settings, _as_json(self.settings)))
+        changed = list(_changes(earlier.settings, self._known_to(earlier)))
         if not changed:
             names = dict.fromkeys([*earlier.inputs, *self.inputs])
             changed = [n for n in names if earlier.inputs.get(n) != self.inputs.get(n)]
@@ -223,7 +244,7 @@ class StageRecord(Generic[Summary]):
             state=state,
             key=self.key,
             folder=str(self.path.parent),
-            settings=_as_json(self.settings),
+            settings=self.settings,
             inputs=self.inputs,
             versions=versions(),
             seconds=round(self._before_s + time.monotonic() - self._begun, 3),

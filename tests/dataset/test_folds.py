@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roadseg.dataset.folds import (
-    deal_folds,
+    assign_folds,
     folds_by_name,
     ground_blocks,
     join_groups,
@@ -20,7 +20,7 @@ GROUPS = st.lists(st.integers(0, 30), min_size=1, max_size=80)
 def test_chips_of_one_block_share_a_fold(groups, folds, seed):
     if len(set(groups)) < folds:
         return
-    dealt = deal_folds(groups, folds=folds, seed=seed)
+    dealt = assign_folds(groups, folds=folds, seed=seed)
     assert len(set(zip(groups, dealt.tolist(), strict=True))) == len(set(groups))
 
 
@@ -28,40 +28,40 @@ def test_chips_of_one_block_share_a_fold(groups, folds, seed):
 def test_folds_differ_by_no_more_than_the_largest_group(groups, folds, seed):
     if len(set(groups)) < folds:
         return
-    sizes = np.bincount(deal_folds(groups, folds=folds, seed=seed), minlength=folds)
+    sizes = np.bincount(assign_folds(groups, folds=folds, seed=seed), minlength=folds)
     assert sizes.min() > 0
     assert np.ptp(sizes) <= max(groups.count(group) for group in groups)
 
 
 def test_chips_alone_in_their_group_fill_the_folds_evenly():
-    sizes = np.bincount(deal_folds(range(23), folds=5, seed=0))
+    sizes = np.bincount(assign_folds(range(23), folds=5, seed=0))
     assert sorted(sizes.tolist()) == [4, 4, 5, 5, 5]
 
 
 def test_a_seed_decides_the_folds():
-    deals = [deal_folds(range(20), folds=5, seed=seed).tolist() for seed in (1, 1, 2)]
+    deals = [assign_folds(range(20), folds=5, seed=seed).tolist() for seed in (1, 1, 2)]
     assert deals[0] == deals[1] != deals[2]
 
 
 def test_the_order_of_chips_does_not_move_them_to_another_fold():
     groups = [f"g{number}" for number in range(20)]
-    there = dict(zip(groups, deal_folds(groups, folds=5, seed=0), strict=True))
-    back = dict(zip(groups[::-1], deal_folds(groups[::-1], folds=5, seed=0), strict=True))
+    there = dict(zip(groups, assign_folds(groups, folds=5, seed=0), strict=True))
+    back = dict(zip(groups[::-1], assign_folds(groups[::-1], folds=5, seed=0), strict=True))
     assert there == back
 
 
 def test_as_many_groups_as_folds_give_each_fold_one():
-    assert set(deal_folds([7, 7, 7, 8, 9], folds=3, seed=0).tolist()) == {0, 1, 2}
+    assert set(assign_folds([7, 7, 7, 8, 9], folds=3, seed=0).tolist()) == {0, 1, 2}
 
 
 def test_one_group_is_told_in_the_singular():
     with pytest.raises(ValueError, match="1 chip in 1 group cannot fill 2 folds"):
-        deal_folds([7], folds=2, seed=0)
+        assign_folds([7], folds=2, seed=0)
 
 
 def test_fewer_groups_than_folds_are_refused():
     with pytest.raises(ValueError, match="5 chips in 2 groups cannot fill 3 folds"):
-        deal_folds([7, 7, 7, 8, 8], folds=3, seed=0)
+        assign_folds([7, 7, 7, 8, 8], folds=3, seed=0)
 
 
 @pytest.mark.parametrize(("x", "column"), [(-0.1, -1), (0, 0), (499.9, 0), (500, 1), (999.9, 1)])
@@ -145,7 +145,7 @@ def by_set(folds, sets, name):
 
 def test_every_fold_has_its_share_of_every_set():
     sets = ["large"] * 23 + ["small"] * 7
-    folds = deal_folds(range(30), sets, folds=5, seed=0)
+    folds = assign_folds(range(30), sets, folds=5, seed=0)
     assert sorted(by_set(folds, sets, "large")) == [4, 4, 5, 5, 5]
     assert sorted(by_set(folds, sets, "small")) == [1, 1, 1, 2, 2]
     assert np.bincount(folds).tolist() == [6] * 5
@@ -153,19 +153,19 @@ def test_every_fold_has_its_share_of_every_set():
 
 def test_a_set_of_few_groups_goes_to_the_emptiest_folds():
     sets = ["few"] * 2 + ["many"] * 8
-    folds = deal_folds(range(10), sets, folds=5, seed=3)
+    folds = assign_folds(range(10), sets, folds=5, seed=3)
     assert np.bincount(folds).tolist() == [2] * 5
     assert max(by_set(folds, sets, "few")) == 1
 
 
 def test_no_fold_is_empty_though_every_set_has_too_few_groups():
     sets = ["a"] * 3 + ["b"] * 3
-    assert np.bincount(deal_folds(range(6), sets, folds=5, seed=0), minlength=5).min() == 1
+    assert np.bincount(assign_folds(range(6), sets, folds=5, seed=0), minlength=5).min() == 1
 
 
 def test_a_group_of_two_sets_counts_for_both():
     sets = ["a", "b", "b", "a", "b"]
-    folds = deal_folds(["ab", "ab", "ab", "a", "b"], sets, folds=2, seed=0)
+    folds = assign_folds(["ab", "ab", "ab", "a", "b"], sets, folds=2, seed=0)
     assert folds.tolist() in ([0, 0, 0, 1, 1], [1, 1, 1, 0, 0])
 
 
@@ -173,6 +173,6 @@ def test_a_group_of_two_sets_counts_for_both():
 def test_one_set_is_dealt_as_none(groups, seed):
     if len(set(groups)) > 1:
         alone, named = (
-            deal_folds(groups, sets, folds=2, seed=seed) for sets in ((), ["x"] * len(groups))
+            assign_folds(groups, sets, folds=2, seed=seed) for sets in ((), ["x"] * len(groups))
         )
         assert alone.tolist() == named.tolist()

@@ -83,7 +83,7 @@ def task_of(folder, *, suffix=".tif", off=(0.0, 0.0), shift="set", name="a", **i
         name=name,
         image=folder / f"{name}.image.tif",
         labels=labels,
-        held={"image": name, "labels": f"{folder}{off}"},
+        fingerprints={"image": name, "labels": f"{folder}{off}"},
         shared=False,
         mask=folder / f"{name}.mask.tif",
         record=folder / f"{name}.json",

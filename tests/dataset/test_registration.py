@@ -41,7 +41,7 @@ def test_distances_are_in_metres():
 
 
 def test_what_could_leave_the_image_is_not_asked_for():
-    asked = view(reach_m=6.0).asked
+    asked = view(reach_m=6.0).stays_inside
     assert asked[6:-6, 6:-6].all()
     assert not asked[:6].any()
     assert not asked[:, -6:].any()

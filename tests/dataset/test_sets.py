@@ -1,7 +1,7 @@
 import pytest
 
 from roadseg.dataset.options import RunImageryOptions, SetOptions
-from roadseg.dataset.sets import find_scenes, find_sources, scene_sets, told_by_set
+from roadseg.dataset.sets import errors_by_set, find_scenes, find_sources, scene_sets
 from roadseg.errors import ConfigError, DataError
 from roadseg.roads.options import LabelOptions
 
@@ -49,7 +49,7 @@ def test_images_of_a_run_without_sets_have_their_names(tmp_path):
 
 def told(message, key, kind=DataError):
     """Return what an error says that arises in a set of this key."""
-    with pytest.raises(kind) as caught, told_by_set(key):
+    with pytest.raises(kind) as caught, errors_by_set(key):
         raise kind(message)
     return str(caught.value)
 

@@ -33,7 +33,7 @@ from roadseg.learn.inference import engines
 from roadseg.learn.inference.compatibility import scene_to_predict
 from roadseg.learn.inference.engine_store import FILES, engine_folder, write_facts
 from roadseg.learn.inference.engines import open_engine
-from roadseg.learn.inference.sliding_window import predict_rows
+from roadseg.learn.inference.sliding_window import predict_parts, whole_of
 from roadseg.learn.network import checkpoints
 from roadseg.learn.network.checkpoints import load_checkpoint
 from roadseg.learn.network.models import build_model
@@ -185,8 +185,8 @@ def map_of(folder, config, image):
     pixels = np.random.default_rng(0).integers(0, 255, (len(scene.bands), 64, 64), np.uint8)
     known = np.ones((64, 64), dtype=bool)
     sides = {"classes": len(checkpoint.bins.band_names), "height": 64, "width": 64}
-    rows = predict_rows(engine, lambda _: (pixels, known), **sides, overlap_px=16)
-    found = np.concatenate([part.values for part in rows], axis=1)
+    parts = predict_parts(engine, lambda _: (pixels, known), **sides, overlap_px=16)
+    found = whole_of(parts, **sides)
     how = scene.bands, scene.nodata, scene.grid, checkpoint.scaling, checkpoint.bins
     return how, found.tobytes()
 
@@ -294,7 +294,7 @@ def made(trained, tmp_path_factory):
 def open_by(made, monkeypatch):
     """Give a function that opens an engine by its name or "auto", and says what was opened."""
     monkeypatch.setattr("roadseg.learn.inference.onnx.available", lambda: None)
-    monkeypatch.setattr(engines, "open_made", lambda *_, **how: how["window_shape"])
+    monkeypatch.setattr(engines, "open_prebuilt", lambda *_, **how: how["window_shape"])
     checkpoint = load_checkpoint(made[0])
     options = {"device": pick_device("cpu", "fp32"), "window_px": 64, "batch_size": 2, "windows": 1}
 

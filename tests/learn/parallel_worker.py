@@ -26,7 +26,7 @@ from safetensors.torch import load_file
 from torch import nn
 
 from roadseg.errors import ConfigError, RoadsegError
-from roadseg.learn.hardware.agreement import even_out, keeping_copies, need_same
+from roadseg.learn.hardware.agreement import copy_furthest, keeping_copies, require_same
 from roadseg.learn.hardware.devices import pick_device
 from roadseg.learn.hardware.distributed import (
     Parallel,
@@ -184,7 +184,7 @@ def found_again(together, device):
 def refused(together, facts):
     """Give the error of processes whose facts differ."""
     try:
-        need_same(together, facts)
+        require_same(together, facts)
     except ConfigError as error:
         return str(error)
     return ""
@@ -201,7 +201,7 @@ def on_disks(together, folder, *, shared):
         (mine / "last").write_text("behind", encoding="ascii")
     together.wait()
     saved = (1, together.rank, (mine / "last").read_text(encoding="ascii"))
-    even_out(apart, mine, lambda: saved, ["absent", "last"])
+    copy_furthest(apart, mine, lambda: saved, ["absent", "last"])
     return {
         "keeps": gathered(apart.keeps, together),
         "last": gathered((mine / "last").read_text(encoding="ascii"), together),

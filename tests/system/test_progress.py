@@ -51,7 +51,7 @@ def terminal(clock, monkeypatch):
     del clock
     found = Terminal()
     monkeypatch.setattr(progress, "sys", SimpleNamespace(stderr=found))
-    progress.draw(wished=True)
+    progress.draw(enabled=True)
     return found
 
 

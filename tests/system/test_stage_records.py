@@ -30,8 +30,8 @@ def path(tmp_path):
     return tmp_path / "run" / "split.json"
 
 
-def record(path, settings=(("folds", 5),), inputs=INPUTS, kind=Found):
-    return StageRecord(path, kind, settings=dict(settings), inputs=inputs)
+def record(path, settings=(("folds", 5),), inputs=INPUTS, kind=Found, defaults=None):
+    return StageRecord(path, kind, settings=dict(settings), inputs=inputs, defaults=defaults)
 
 
 def finish(path, *outputs, found=None):
@@ -129,6 +129,33 @@ def test_a_setting_that_was_not_known_then_and_is_not_set_now_is_of_another_vers
     finish(path)
     now = reason(path, settings=(("folds", 5), ("precision", None)))
     assert now == ("its record is of another version", True)
+
+
+LATER = {"settings": (("folds", 5), ("groups", {"most": 3})), "defaults": {"groups": {"most": 3}}}
+
+
+def test_a_setting_that_was_not_known_then_makes_no_difference_at_its_default(path):
+    finish(path, "a.tif")
+    key = read_stage_key(path)
+    assert reason(path, **LATER) is None
+    record(path, **LATER).finish(Found(), [])
+    assert read_stage_key(path) == key
+    assert reason(path, settings=(("folds", 5), ("groups", {"most": 4}))) == (
+        "changed: groups.most 3 -> 4",
+        True,
+    )
+
+
+def test_a_setting_that_was_not_known_then_is_a_change_at_any_other_value(path):
+    finish(path)
+    other = LATER | {"settings": (("folds", 5), ("groups", {"most": 4}))}
+    assert reason(path, **other) == ('changed: groups null -> {"most": 4}', True)
+
+
+def test_a_setting_that_was_not_known_then_is_not_named_beside_what_changed(path):
+    finish(path)
+    inputs = INPUTS | {"image of a": "3d"}
+    assert reason(path, **LATER, inputs=inputs) == ("changed: image of a", True)
 
 
 def test_outputs_that_are_there_and_unchanged_hold(path):

@@ -174,8 +174,8 @@ def draw_shops(
         centres = places.beside(side * (places.widths_m / 2 + setback + size[:, 1] / 2))
         outlines += make_rectangles(centres, places.tangents, size[:, 0], size[:, 1])
     rng.shuffle(outlines)
-    kept = _keep_fitting(outlines, pavement, blocks.shops)
-    return kept[::2], kept[1::2]
+    fitting = _keep_fitting(outlines, pavement, blocks.shops)
+    return fitting[::2], fitting[1::2]
 
 
 def _turn(tangents: Floats, rng: np.random.Generator) -> Floats:
@@ -193,10 +193,10 @@ def _keep_fitting(
     candidates = np.array(outlines, dtype=object)
     inside = candidates[shapely.contains(allowed, candidates)]
     first, second = shapely.STRtree(inside).query(inside, predicate="dwithin", distance=2.0)
-    kept = np.ones(len(inside), dtype=bool)
+    fits = np.ones(len(inside), dtype=bool)
     for i in range(len(inside)):
-        kept[i] = not kept[second[(first == i) & (second < i)]].any()
-    return list(inside[kept])
+        fits[i] = not fits[second[(first == i) & (second < i)]].any()
+    return list(inside[fits])
 
 
 def draw_driveways(

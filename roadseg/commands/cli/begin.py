@@ -12,6 +12,7 @@ from roadseg.commands.cli.options import (
     AREA,
     CONFIG,
     DEVICES,
+    FILE,
     FOLDER,
     FORCE,
     JSON,
@@ -54,7 +55,7 @@ _LABELS = click.option(
 @of_config("train", "--minutes")
 @click.option(
     "--output",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     default=Path("roadseg.json"),
     show_default=True,
     help="Config file to write.",

@@ -108,8 +108,8 @@ def _lock(
     elif shard := values.get("shard"):
         part = "shard-{}-of-{}".format(*shard)
     lock = importlib.import_module("roadseg.system.locks").lock
-    held = lock(folder, part=part, alone=is_alone)
-    return cast("contextlib.AbstractContextManager[None]", held)
+    locked = lock(folder, part=part, alone=is_alone)
+    return cast("contextlib.AbstractContextManager[None]", locked)
 
 
 def load(

@@ -9,7 +9,7 @@ import click
 
 from roadseg.commands.cli.command import load, show
 from roadseg.commands.cli.group import OrderedGroup
-from roadseg.commands.cli.options import CONFIG, JSON, SET
+from roadseg.commands.cli.options import CONFIG, FILE, JSON, SET
 from roadseg.system.text import count
 
 _ALWAYS_JSON = click.option(
@@ -138,7 +138,7 @@ class _Changed:
 @config.command()
 @CONFIG
 @_ALWAYS_JSON
-@click.argument("other", required=False, type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("other", required=False, type=FILE)
 def diff(config_path: Path | None, other: Path | None) -> None:
     """Print the settings that differ from another config.
 

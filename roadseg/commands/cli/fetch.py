@@ -1,14 +1,13 @@
 """The commands that fetch images or roads of an area, from services on the web and from files."""
 
 from dataclasses import fields
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from roadseg.commands.cli.command import importer, show
 from roadseg.commands.cli.group import OrderedGroup
-from roadseg.commands.cli.options import FOLDER, JSON, together
+from roadseg.commands.cli.options import FILE, FOLDER, JSON, together
 
 if TYPE_CHECKING:
     from roadseg.commands.services.images.fetching import FetchOptions
@@ -130,8 +129,8 @@ def images(
       roadseg fetch images 'https://a.org/wms?key={env:KEY}' --gsd-m 1 --area a.gpkg --output out/
       roadseg fetch images 'stac:https://a.org/search?collections=b' --area a.gpkg --output out/
     """
-    asked = service("images.fetching").ImageRequest(**request)
-    show(service("fetch_images").run(asked, dry_run=dry_run), as_json=as_json)
+    images = service("images.fetching").ImageRequest(**request)
+    show(service("fetch_images").run(images, dry_run=dry_run), as_json=as_json)
 
 
 @fetch.command()
@@ -147,7 +146,7 @@ def images(
 )
 @click.option(
     "--output",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     required=True,
     metavar="FILE",
     help="File to write: .gpkg, .geojson, .parquet or .fgb; .osm.pbf or .osm with the ids of "

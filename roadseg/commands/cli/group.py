@@ -114,10 +114,10 @@ def _with_setting(error: click.NoSuchOption, ctx: click.Context) -> click.UsageE
 
 def _with_option(error: click.UsageError) -> click.UsageError:
     """Return an error that names the option before which a word that is too much belongs."""
-    found = _EXTRA.match(error.message)
-    if not (found and error.ctx):
+    extra = _EXTRA.match(error.message)
+    if not (extra and error.ctx):
         return error
-    word, command = shlex.quote(found[1] or found[2]), error.ctx.command
+    word, command = shlex.quote(extra[1] or extra[2]), error.ctx.command
     names = {name for each in command.params for name in each.opts}
     if "--config" in names and word.endswith(".json"):
         hint = f"use --config {word}"

@@ -16,6 +16,7 @@ from roadseg.commands.cli.options import (
     SET,
     WORKERS,
     of_config,
+    output_file,
     together,
 )
 
@@ -119,12 +120,7 @@ def export(
 @stage_command(
     of_config("tune", "--goal"),
     of_config("tune", "--trials"),
-    click.option(
-        "--output",
-        type=click.Path(path_type=Path, dir_okay=False),
-        metavar="FILE",
-        help="Config to write. [default: tuned.json in the run folder]",
-    ),
+    output_file("Config to write. [default: tuned.json in the run folder]"),
     WORKERS,
     SCHEDULER,
 )

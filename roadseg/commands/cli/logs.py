@@ -13,7 +13,7 @@ import click
 
 from roadseg.commands.cli.process import is_first
 from roadseg.errors import OutputError, RoadsegError
-from roadseg.learn.hardware.processes import may_say
+from roadseg.learn.hardware.processes import is_first_to_write
 from roadseg.system import progress
 from roadseg.system.web.keys import without_keys
 
@@ -61,35 +61,19 @@ def _keep_option(ctx: click.Context, parameter: click.Parameter, value: Any) -> 
         send_logs(ctx)
 
 
+def _option(*words: str, **how: Any) -> click.Option:  # noqa: ANN401 - of click.Option
+    return click.Option(words, expose_value=False, callback=_keep_option, **how)
+
+
 LOGGING = (
-    click.Option(
-        ["-v", "--verbose"],
-        count=True,
-        help="More log lines.",
-        expose_value=False,
-        callback=_keep_option,
-    ),
-    click.Option(
-        ["-q", "--quiet"],
-        count=True,
-        help="Fewer log lines.",
-        expose_value=False,
-        callback=_keep_option,
-    ),
-    click.Option(
-        ["--log"],
+    _option("-v", "--verbose", count=True, help="More log lines."),
+    _option("-q", "--quiet", count=True, help="Fewer log lines."),
+    _option(
+        "--log",
         type=click.Path(path_type=Path, dir_okay=False),
         help="Append all log lines to this file, with the time.",
-        expose_value=False,
-        callback=_keep_option,
     ),
-    click.Option(
-        ["--traceback"],
-        is_flag=True,
-        help="Show the Python traceback of an error.",
-        expose_value=False,
-        callback=_keep_option,
-    ),
+    _option("--traceback", is_flag=True, help="Show the Python traceback of an error."),
 )
 
 
@@ -101,7 +85,7 @@ def add_log_options(command: click.Command) -> None:
 
 
 def send_logs(ctx: click.Context) -> None:
-    """Send logs to stderr, as many as wished, and all of them to a file."""
+    """Send logs to stderr, as many as the options say, and all of them to a file."""
     options = log_options(ctx)
     level = logging.INFO - 10 * (options.verbose - options.quiet - (not is_first()))
     level = min(max(level, logging.DEBUG), logging.CRITICAL)
@@ -118,7 +102,7 @@ def send_logs(ctx: click.Context) -> None:
         logging.getLogger(name).setLevel(of_libraries)
     # rasterio also raises what it logs.
     logging.getLogger("rasterio").setLevel(logging.CRITICAL)
-    progress.draw(wished=options.log is None or level <= logging.INFO)
+    progress.draw(enabled=options.log is None or level <= logging.INFO)
     if options.log:
         _log.debug("command: %s", without_keys(shlex.join(sys.argv[1:])))
 
@@ -131,7 +115,7 @@ def write_line(line: str) -> None:
     progress.erase()
     if line and _log.hasHandlers():  # An error of the options comes before there are handlers.
         _log.error(line.removeprefix("Error: ").rstrip(), extra={_IS_ON_STDERR: True})
-    if may_say(line):
+    if is_first_to_write(line):
         click.echo(line, err=True, nl=False)
 
 

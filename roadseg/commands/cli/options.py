@@ -94,8 +94,8 @@ class FieldOption(click.Option):
             usual = "yes" if usual else "no"
         counts = [] if usual is None else [f"default: {usual}"]
         counts += [f"config: {self.key}"] if self.key else []
-        said = _OF_NULL.sub("", field.description or "")
-        return f"{said} [{'; '.join(counts)}]" if counts else said
+        description = _OF_NULL.sub("", field.description or "")
+        return f"{description} [{'; '.join(counts)}]" if counts else description
 
     @help.setter  # noqa: A003 - the same
     def help(self, _text: str | None) -> None:
@@ -270,12 +270,18 @@ class _FolderPath(click.Path):
 
 
 FOLDER = _FolderPath()
+FILE = click.Path(path_type=Path, dir_okay=False)
 CONFIG = click.option(
     "--config",
     "config_path",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     help="Config file. [default: $ROADSEG_CONFIG, otherwise roadseg.json]",
 )
+
+
+def output_file(meaning: str, option: str = "--output") -> Option:
+    """Return the option of a file to write."""
+    return click.option(option, type=FILE, metavar="FILE", help=meaning)
 
 
 def _complete_setting(_ctx: click.Context, _param: click.Parameter, begun: str) -> list[str]:
@@ -476,8 +482,7 @@ def take_settings(values: dict[str, Any], *, start: bool = True) -> tuple[str, .
         launchers = importlib.import_module("roadseg.learn.hardware.launchers")
         launch["nodes"] = _numbers("--nodes", launch["nodes"] or "")
         launch["hosts"] = _hosts(launch["hosts"], launch.pop("rendezvous"))
-        wish = launchers.Launch(**launch)
-        launchers.launch(wish, sys.argv[1:], start=start)
+        launchers.launch(launchers.LaunchOptions(**launch), sys.argv[1:], start=start)
     params = click.get_current_context().command.params
     fields = [param for param in params if isinstance(param, FieldOption) and param.key]
     settings = {param.key: values.pop(str(param.name)) for param in fields}

@@ -64,7 +64,7 @@ def handle_signals() -> None:
         if number == signal.SIGTERM or signal.getsignal(number) in _DEFAULTS:
             signal.signal(number, _end)
     if "LOCAL_RANK" in os.environ:
-        importlib.import_module("roadseg.learn.hardware.launchers").settle()
+        importlib.import_module("roadseg.learn.hardware.launchers").bind_to_share()
 
 
 def _end(number: int, frame: FrameType | None) -> NoReturn:

@@ -10,12 +10,14 @@ import click
 from roadseg.commands.cli.command import load, road_tool, show, tool
 from roadseg.commands.cli.options import (
     CONFIG,
+    FILE,
     FOLDER,
     JSON,
     RUN,
     SET,
     Option,
     of_field,
+    output_file,
     section,
     together,
 )
@@ -66,7 +68,7 @@ UNITS = of_field("learn", "ComputeOptions", "--units", callback=_units)
 @click.option(
     "--csv",
     "table",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     metavar="FILE",
     help="CSV table to write, with a row per pair of files and one for all.",
 )
@@ -138,12 +140,7 @@ def convert(
 @click.argument("predicted", type=_ROADS)
 @click.option("--reference", type=_ROADS, required=True, help="Known roads.")
 @section("limits", "roads", "DiffOptions", "--tolerance-m", "--min-length-m")
-@click.option(
-    "--output",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
-    help="GeoPackage to write, with one layer for the roads missing on each side.",
-)
+@output_file("GeoPackage to write, with one layer for the roads missing on each side.")
 @UNITS
 @JSON
 def diff(
@@ -229,18 +226,8 @@ def conflate(
     *("options", "roads", "AuditOptions"),
     *("--threshold", "--min-shift-m", "--max-shift-m", "--min-length-m"),
 )
-@click.option(
-    "--output",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
-    help="GeoPackage to write, with layers stretches and ways, and a table summary.",
-)
-@click.option(
-    "--page",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
-    help="HTML page to write, with the ways to look at first.",
-)
+@output_file("GeoPackage to write, with layers stretches and ways, and a table summary.")
+@output_file("HTML page to write, with the ways to look at first.", "--page")
 @UNITS
 @JSON
 def audit(
@@ -289,16 +276,11 @@ def _end(option: str, name: str, meaning: str) -> Option:
 
 
 @click.command()
-@click.argument("graph", type=click.Path(path_type=Path))
+@click.argument("graph", type=_ROADS)
 @_end("--from", "start", "Start of the route.")
 @_end("--to", "goal", "Destination of the route.")
 @section("options", "roads", "RouteOptions", "--weight", "--snap-m")
-@click.option(
-    "--output",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
-    help="File to write, .geojson or .gpkg, with the route as one line.",
-)
+@output_file("File to write, .geojson or .gpkg, with the route as one line.")
 @UNITS
 @JSON
 def route(
@@ -331,8 +313,7 @@ _KINDS = ("scene", "graph", "errors", "speeds")
 
 def _file(name: str, meaning: str) -> Option:
     """Return the option of a file that is drawn."""
-    path = click.Path(path_type=Path)
-    return click.option(f"--{name}", name, type=path, metavar="FILE", help=meaning)
+    return click.option(f"--{name}", type=_ROADS, metavar="FILE", help=meaning)
 
 
 @click.command()

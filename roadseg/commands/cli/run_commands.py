@@ -7,7 +7,7 @@ import click
 
 from roadseg.commands.cli.command import load, show, tool
 from roadseg.commands.cli.failures import keep_run
-from roadseg.commands.cli.options import CONFIG, FOLDER, JSON, RUN, SET, together
+from roadseg.commands.cli.options import CONFIG, FOLDER, JSON, RUN, SET, output_file, together
 
 
 @click.command()
@@ -29,9 +29,9 @@ def status(
       roadseg status
       roadseg status --run run --set graph.threshold=0.4
     """
-    is_found = importlib.import_module("roadseg.config").find_config(config_path, required=False)
+    config_file = importlib.import_module("roadseg.config").find_config(config_path, required=False)
     config = None
-    if is_found or run_folder is None or assignments:
+    if config_file or run_folder is None or assignments:
         config = load(config_path, assignments)
     folder = run_folder or (config.run if config else Path())
     keep_run(folder)
@@ -54,12 +54,7 @@ def runs(folder: Path, *, as_json: bool) -> None:
 
 @click.command()
 @click.argument("folders", metavar="RUN RUN...", type=FOLDER, nargs=-1, required=True)
-@click.option(
-    "--output",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
-    help="HTML page to write, with curves, chips and images.",
-)
+@output_file("HTML page to write, with curves, chips and images.")
 @JSON
 def compare(folders: tuple[Path, ...], *, output: Path | None, as_json: bool) -> None:
     """Compare the settings, metrics and times of runs.

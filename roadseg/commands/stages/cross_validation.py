@@ -1,6 +1,5 @@
 """Cross-validation: a training for every fold, one after the other. No stage, serves train."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from roadseg.commands.stages import train
@@ -48,12 +47,12 @@ def run(
     shares = {fold: 0.0 if force else _share_done(config, workspace, fold) for fold in numbers}
     done = []
     with Progress(
-        "cross-validation", total=len(numbers), unit="folds", done=_sum(shares)
+        "cross-validation", total=len(numbers), unit="folds", done=sum(shares.values())
     ) as progress:
 
         def reach(fold: int, share: float) -> None:
             shares[fold] = share
-            progress.reach(_sum(shares))
+            progress.reach(sum(shares.values()))
 
         for fold in numbers:
             summary = train.run(
@@ -104,7 +103,3 @@ def _share_done(config: Config, workspace: Workspace, fold: int) -> float:
     facts = read_checkpoint_facts(workspace.checkpoint(fold), "last")
     epochs: int = facts.get("epochs", config.train.epochs)  # Kept where a time limit planned them.
     return min(len(facts["history"]) / epochs, 1.0)
-
-
-def _sum(shares: Mapping[int, float]) -> float:
-    return sum(shares.values())

@@ -18,9 +18,8 @@ from roadseg.dataset.calibration import (
 )
 from roadseg.dataset.chips import ChipList, ChipRecord, SceneRecord
 from roadseg.dataset.held_out import Predicted
-from roadseg.dataset.reference_graphs import measured_area, reference_graph
+from roadseg.dataset.reference_graphs import read_reference
 from roadseg.dataset.scene_parts import extent_on
-from roadseg.dataset.scenes import measured_ground
 from roadseg.errors import RoadsegError
 from roadseg.raster.extents import border_of
 from roadseg.roads.graph.road_graph import RoadGraph
@@ -119,15 +118,12 @@ def _measure_scene(
     graph: RoadGraph,
 ) -> list[ChipEdges]:
     """Return the edges of a scene on each of its chips, and how much of each is real."""
-    gsd_m = config.imagery.gsd_m
-    path = workspace.probability(scene.name)
-    grid = open_probability(path, gsd_m=gsd_m).grid
+    imagery, path = config.imagery, workspace.probability(scene.name)
+    grid = open_probability(path, gsd_m=imagery.gsd_m).grid
     mask = require(workspace.mask(scene.name), made_by="prepare")
-    reference = reference_graph(
-        scene, mask, grid, options=config.labels, tracing=config.graph, gsd_m=gsd_m
+    reference = read_reference(
+        scene, mask, grid, labels=config.labels, imagery=imagery, tracing=config.graph
     )
-    complete = measured_ground(scene.area, grid, config.labels, within=config.imagery.area)
-    extent = extent_on(grid, config.imagery.area, path=path)
-    terms = edge_terms(graph, border_of(grid, extent))
-    areas = [measured_area(grid, chip.window, complete) for chip in chips]
-    return measure_chips(graph, terms, reference, areas)
+    terms = edge_terms(graph, border_of(grid, extent_on(grid, imagery.area, path=path)))
+    areas = [reference.area_in(chip.window) for chip in chips]
+    return measure_chips(graph, terms, reference.roads, areas)

@@ -7,10 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import shapely
-from numpy.typing import NDArray
-
+from roadseg.arrays import Bytes
 from roadseg.commands.stages.made_from import compare_options, evaluate_from
 from roadseg.config import Config
 from roadseg.dataset.calibration import Calibration
@@ -18,13 +15,12 @@ from roadseg.dataset.chips import ChipRecord, SceneRecord, read_chips
 from roadseg.dataset.fold_files import read_folds
 from roadseg.dataset.held_out import held_out_chips, read_predicted
 from roadseg.dataset.reference_graphs import (
+    Reference,
     count_roads,
     mean_apls,
-    measured_area,
-    reference_graph,
+    read_reference,
 )
 from roadseg.dataset.scene_parts import extent_on
-from roadseg.dataset.scenes import measured_ground
 from roadseg.errors import DataError
 from roadseg.raster.extents import Extent
 from roadseg.raster.images import scene_facts
@@ -56,17 +52,10 @@ from roadseg.system.workspace import FoldOrEach, Workspace, require
 
 Figures = dict[str, int | float | None]  # Some metrics by name; None was not measured.
 
-_SHORT = {  # Metrics of a set that the summary names.
-    "iou": "IoU",
-    "f1": "F1",
-    "apls_length": "APLS length",
-    "correctness": "correctness",
-    "completeness": "completeness",
-    "quality": "quality",
-    "breaks_per_km": "breaks per km",
-    "junction_f1": "junction F1",
-    "calibration_error": "calibration error",
-}
+_OF_A_SET = (  # Metrics of a set that the summary names.
+    *("iou", "f1", "apls_length", "correctness", "completeness", "quality"),
+    *("breaks_per_km", "junction_f1", "calibration_error"),
+)
 _SPREAD = (  # Metrics whose spread over folds is told.
     *("iou", "precision", "recall", "f1", "apls_length", "apls_time"),
     *("pooled_apls_length", "pooled_apls_time", "correctness", "completeness", "quality"),
@@ -197,11 +186,10 @@ class EvaluateSummary(Summary):
 
 def _in_short(metrics: Figures) -> str:
     """Return the metrics of a set in one line."""
-    known = [(title, name, metrics.get(name)) for name, title in _SHORT.items()]
     shown = ", ".join(
-        f"{_titled(title)} {_in_units(name)[0] * value:.3f}"
-        for title, name, value in known
-        if value is not None
+        f"{_titled(title).removeprefix('pixel ')} {_in_units(name)[0] * value:.3f}"
+        for title, name in _TITLES.items()
+        if name in _OF_A_SET and (value := metrics.get(name)) is not None
     )
     threshold = metrics["threshold"]
     at = "" if threshold is None else f", threshold {threshold:g}"
@@ -326,8 +314,8 @@ def score_scene(config: Config, workspace: Workspace, task: SceneToScore) -> lis
 def files_of_scene(workspace: Workspace, task: SceneToScore) -> TaskFiles:
     """Return the files of the work of `score_scene`."""
     scene, name = task.record, task.record.name
-    made = workspace.mask(name), workspace.probability(name), workspace.graph(name)
-    reads = (*made, scene.labels, *scene.area)
+    of_run = workspace.mask(name), workspace.probability(name), workspace.graph(name)
+    reads = (*of_run, scene.labels, *scene.area)
     if not task.is_drawn:
         return TaskFiles(reads)
     return TaskFiles((*reads, scene.image, workspace.scaling), writes=(workspace.picture(name),))
@@ -351,18 +339,18 @@ def plan(config: Config, workspace: Workspace, *, after: str = "", force: bool =
 
 
 def _record(config: Config, workspace: Workspace) -> StageRecord[EvaluateSummary]:
-    made = evaluate_from(config, workspace)
-    return StageRecord(workspace.record("evaluate"), EvaluateSummary, **made)
+    return StageRecord(
+        workspace.record("evaluate"), EvaluateSummary, **evaluate_from(config, workspace)
+    )
 
 
 @dataclass(frozen=True)
 class _Scene:
     set: str
-    mask: NDArray[np.uint8]
+    mask: Bytes
     probability: Probability
-    reference: RoadGraph
+    reference: Reference
     predicted: RoadGraph
-    complete: shapely.MultiPolygon | None
 
 
 def _read_scene(config: Config, workspace: Workspace, scene: SceneRecord) -> _Scene:
@@ -375,22 +363,19 @@ def _read_scene(config: Config, workspace: Workspace, scene: SceneRecord) -> _Sc
         set=scene.set,
         mask=_mask_inside(mask, extent),
         probability=probability,
-        reference=reference_graph(
+        reference=read_reference(
             scene,
             mask,
             probability.grid,
-            options=config.labels,
+            labels=config.labels,
+            imagery=config.imagery,
             tracing=config.graph,
-            gsd_m=config.imagery.gsd_m,
         ),
         predicted=read_gpkg(require(workspace.graph(scene.name), made_by="graph")),
-        complete=measured_ground(
-            scene.area, probability.grid, config.labels, within=config.imagery.area
-        ),
     )
 
 
-def _mask_inside(path: Path, extent: Extent | None) -> NDArray[np.uint8]:
+def _mask_inside(path: Path, extent: Extent | None) -> Bytes:
     """Read the mask of a scene, in which what lies outside of the area is ignored."""
     mask = read_mask(path)
     if extent is not None:
@@ -401,8 +386,8 @@ def _mask_inside(path: Path, extent: Extent | None) -> NDArray[np.uint8]:
 def _score_chip(config: Config, scene: _Scene, chip: ChipRecord, *, fold: int) -> ChipScore:
     row, col, height, width = chip.window
     window = (slice(row, row + height), slice(col, col + width))
-    area = measured_area(scene.probability.grid, chip.window, scene.complete)
-    reference = clip_graph(scene.reference, area)
+    area = scene.reference.area_in(chip.window)
+    reference = clip_graph(scene.reference.roads, area)
     predicted = clip_graph(scene.predicted, area)
     threshold = config.graph.threshold_for(scene.probability.threshold)
     return ChipScore(
@@ -432,7 +417,7 @@ def _draw(config: Config, workspace: Workspace, record: SceneRecord, scene: _Sce
     facts = scene_facts(record.image, config.imagery, part=record.part)
     pixels, _ = read_preview(facts, side=_PICTURE_PX)
     image = read_scaling(workspace.scaling).apply(pixels)
-    inside = clip_graph(scene.reference, scene.probability.grid.footprint_m)
+    inside = clip_graph(scene.reference.roads, scene.probability.grid.footprint_m)
     path = workspace.picture(record.name)
     draw_comparison(path, image, scene.probability, inside, scene.predicted)
 

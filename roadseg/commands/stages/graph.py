@@ -27,11 +27,10 @@ from roadseg.config import Config
 from roadseg.dataset.calibration import Calibration
 from roadseg.dataset.chips import read_chips
 from roadseg.dataset.held_out import held_out_chips, read_predicted
-from roadseg.dataset.scene_parts import extent_on, parts_of_scenes
+from roadseg.dataset.scene_parts import extent_on, images_in_area
 from roadseg.errors import DataError, RoadsegError
 from roadseg.raster.grid import crs_setting
 from roadseg.raster.images import open_raster
-from roadseg.raster.sources import find_images
 from roadseg.roads.formats.by_suffix import check_formats, graph_files, write_graphs
 from roadseg.roads.formats.files import read_gpkg
 from roadseg.roads.formats.spacenet_csv import write_submission
@@ -193,13 +192,15 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> GraphSu
     scenes = [SceneToTrace(name, path, set_of.get(name, "")) for name, path in paths.items()]
     record.begin()
     scenes, calibration = _calibrated(scenes, config, workspace)
-    kept = keep_calibration(workspace, predicted, calibration)
+    calibration_files = keep_calibration(workspace, predicted, calibration)
     summary = replace(_trace_all(scenes, folder, config), calibration=calibration)
     _warn_of_precision(summary)
     written = [*summary.scenes, *([NETWORK] if summary.joined else [])]
     graphs = [folder / f"{name}.{suffix}" for name in written for suffix in config.graph.formats]
     submission = folder / f"{SUBMISSION}.csv"
-    record.finish(summary, [*(path for path in (*graphs, submission) if path.exists()), *kept])
+    record.finish(
+        summary, [*(path for path in (*graphs, submission) if path.exists()), *calibration_files]
+    )
     return summary
 
 
@@ -222,7 +223,7 @@ def plan(config: Config, workspace: Workspace, *, after: str = "", force: bool =
 def plan_images(config: Config, images: Iterable[str], *, output: Path) -> Plan:
     """Return what `run_images` would do."""
     check_formats(config.graph.formats)
-    paths, _ = _in_area(config, find_images(images))
+    paths, _ = images_in_area(images, config.imagery)
     _refuse_taken(paths)
     if config.compute.on_error == "stop":
         for name, path in paths.items():
@@ -237,24 +238,12 @@ def _record(config: Config, workspace: Workspace) -> StageRecord[GraphSummary]:
 
 def run_images(config: Config, images: Iterable[str], *, output: Path) -> GraphSummary:
     """Find the road graph of any masks or probability rasters."""
-    paths, outside = _in_area(config, find_images(images))
+    paths, outside = images_in_area(images, config.imagery)
     scenes = [SceneToTrace(name, path) for name, path in paths.items()]
     with hold(output, [f"{name}.gpkg" for name in paths]):
         summary = replace(_trace_all(scenes, output, config), outside=outside)
     _warn_of_precision(summary)
     return summary
-
-
-def _in_area(config: Config, paths: dict[str, Path]) -> tuple[dict[str, Path], int]:
-    """Return the rasters that touch the area to work in, and how many others there are.
-
-    Raises:
-        DataError: if none does.
-    """
-    own = dict.fromkeys(paths, config.imagery)
-    parts = parts_of_scenes(paths, own, within=config.imagery.area)
-    touched = {name: path for name, path in paths.items() if name in parts}
-    return touched, len(paths) - len(touched)
 
 
 def find_roads(config: Config, scene: SceneToTrace, *, executor: Executor = HERE) -> RoadGraph:
@@ -350,11 +339,11 @@ def _warn_of_precision(summary: GraphSummary) -> None:
             "use a lower value",
             *(precision, summary.emptied, count(len(summary.scenes), "scene")),
         )
-    kept = calibration.kept.get(f"{precision:g}") if calibration else None
-    if kept and kept.precision is not None and kept.precision < precision - _MISSED:
+    measured = calibration.kept.get(f"{precision:g}") if calibration else None
+    if measured and measured.precision is not None and measured.precision < precision - _MISSED:
         _log.warning(
             "graph.precision %g is not met: %.0f %% of the length kept on held-out chips is real",
-            *(precision, 100 * kept.precision),
+            *(precision, 100 * measured.precision),
         )
 
 

@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 from roadseg.config import Config
+from roadseg.dataset.options import SplitOptions
 from roadseg.dataset.sets import SceneSet, find_scenes, find_sources
 from roadseg.errors import ConfigError, DataError, MissingInputError, RoadsegError
-from roadseg.learn.options import TrainOptions
+from roadseg.learn.options import PredictOptions, TrainOptions
 from roadseg.raster.options import ImageryOptions
-from roadseg.roads.options import CompareOptions, LabelOptions
+from roadseg.roads.options import CompareOptions, EvaluateOptions, GraphOptions, LabelOptions
 from roadseg.system.files import is_virtual
 from roadseg.system.fingerprints import GONE, fingerprint, fingerprints
 from roadseg.system.stage_records import (
@@ -69,10 +70,11 @@ _OF_SPLIT = "what split made"  # The input of a training that decides what it ho
 
 
 class MadeFrom(TypedDict):
-    """The arguments of a `StageRecord`: settings, and a fingerprint of each input."""
+    """The arguments of a `StageRecord`: settings, their defaults, a fingerprint of each input."""
 
     settings: dict[str, Any]
     inputs: dict[str, str]
+    defaults: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,7 @@ class _Outcome:
 
 
 @dataclass(frozen=True)
-class _Dealt:
+class _Folds:
     """The part of the summary of split that says how many folds there are."""
 
     chips_by_fold: list[int]
@@ -99,7 +101,7 @@ class Sources:
         sets: the set that it belongs to.
         areas: files with the polygons in which its labels are complete; none: everywhere.
         parts: the part of it that is in the area to work in; None is all of it.
-        held: fingerprint of each file.
+        fingerprints: of each file.
         outside: number of images outside of this area, which are no scenes.
     """
 
@@ -108,7 +110,7 @@ class Sources:
     sets: Mapping[str, SceneSet]
     areas: Mapping[str, tuple[Path, ...]]
     parts: Mapping[str, "ScenePart | None"]
-    held: Mapping[Path, str]
+    fingerprints: Mapping[Path, str]
     outside: int = 0
 
     @property
@@ -121,9 +123,12 @@ class Sources:
         """All files with labels, and with the polygons in which they are complete."""
         return {*self.labels.values(), *(path for area in self.areas.values() for path in area)}
 
-    def held_area(self, scene: str) -> dict[str, str]:
+    def area_fingerprints(self, scene: str) -> dict[str, str]:
         """Return the fingerprint of each file of the area of a scene."""
-        return {f"area {number}": self.held[path] for number, path in enumerate(self.areas[scene])}
+        return {
+            f"area {number}": self.fingerprints[path]
+            for number, path in enumerate(self.areas[scene])
+        }
 
 
 def sources_of(config: Config, workspace: Workspace) -> Sources:
@@ -169,18 +174,20 @@ def area_from(config: Config) -> dict[str, str]:
 
 def made_of_sources(config: Config, sources: Sources) -> MadeFrom:
     """Return what prepare makes masks and chips from."""
-    held = sources.held
+    fingerprint_of = sources.fingerprints
+    defaults = _settings_of(ImageryOptions(), LabelOptions())
     return {
         "settings": _settings(config),
+        "defaults": defaults | {f"set {of.name}": defaults for of in config.sets},
         "inputs": {
             **area_from(config),
-            **{f"image of {name}": held[path] for name, path in sources.images.items()},
+            **{f"image of {name}": fingerprint_of[path] for name, path in sources.images.items()},
             **{f"set of {name}": of.name for name, of in sources.sets.items() if of.name},
-            **{f"labels of {name}": held[path] for name, path in sources.labels.items()},
+            **{f"labels of {name}": fingerprint_of[path] for name, path in sources.labels.items()},
             **{
                 f"{key} of {name}": fingerprint
                 for name in sources.areas
-                for key, fingerprint in sources.held_area(name).items()
+                for key, fingerprint in sources.area_fingerprints(name).items()
             },
         },
     }
@@ -206,6 +213,7 @@ def split_from(config: Config, workspace: Workspace) -> MadeFrom:
     of_file = {"split.file": fingerprint(fold_file(config))} if _has_fold_file(config) else {}
     return {
         "settings": config.split.model_dump(mode="json", exclude={"file"}) | of_sets,
+        "defaults": SplitOptions().model_dump(mode="json"),
         "inputs": {"what prepare made": read_stage_key(prepared), **of_file},
     }
 
@@ -251,7 +259,7 @@ def train_from(config: Config, workspace: Workspace, fold: Fold) -> MadeFrom:
     Raises:
         DataError: if images would be read in another way than when their masks were made.
     """
-    dealt = require(workspace.record("split"), made_by="split")
+    split = require(workspace.record("split"), made_by="split")
     _require_read_as_prepared(config, workspace)
     earlier = read_record(workspace.train_record(fold))
     first = {
@@ -263,7 +271,8 @@ def train_from(config: Config, workspace: Workspace, fold: Fold) -> MadeFrom:
         "settings": config.train.model_dump(mode="json", exclude=set(first))
         | {"fold": fold}
         | {f"weight of {of.name}": of.weight for of in config.sets if of.name},
-        "inputs": {_OF_SPLIT: read_stage_key(dealt), **first},
+        "defaults": TrainOptions().model_dump(mode="json"),
+        "inputs": {_OF_SPLIT: read_stage_key(split), **first},
     }
 
 
@@ -314,8 +323,8 @@ def fold_numbers(workspace: Workspace) -> range:
         MissingInputError: if split has not reached its end.
         DataError: if its record is damaged.
     """
-    dealt = read_summary(require(workspace.record("split"), made_by="split"), _Dealt)
-    return range(len(dealt.chips_by_fold))
+    split = read_summary(require(workspace.record("split"), made_by="split"), _Folds)
+    return range(len(split.chips_by_fold))
 
 
 def predict_from(config: Config, workspace: Workspace, fold: Fold | FoldOrEach) -> MadeFrom:
@@ -331,18 +340,20 @@ def predict_from(config: Config, workspace: Workspace, fold: Fold | FoldOrEach) 
             "--fold all: this network was trained on all chips of the run, so it cannot be "
             "measured on them; predict other IMAGES with --output, or choose a fold"
         )
-    settings = config.predict.model_dump(mode="json") | {"fold": fold}
-    if not config.predict.fuse:  # Records of runs without fusion stay as they were.
-        del settings["fuse"]
     if fold == "each":
-        numbers = fold_numbers(workspace)
-        _require_read_as_prepared(config, workspace)
-        trained = {f"what train made of fold {one}": _held_out(workspace, one) for one in numbers}
-        return {"settings": settings, "inputs": trained | area_from(config)}
-    record = require(workspace.train_record(fold), made_by=f"train --fold {fold}")
+        trained = {
+            f"what train made of fold {one}": _held_out(workspace, one)
+            for one in fold_numbers(workspace)
+        }
+    else:
+        record = require(workspace.train_record(fold), made_by=f"train --fold {fold}")
+        trained = {"what train made": read_stage_key(record)}
     _require_read_as_prepared(config, workspace)
-    trained = {"what train made": read_stage_key(record)}
-    return {"settings": settings, "inputs": trained | area_from(config)}
+    return {
+        "settings": config.predict.model_dump(mode="json") | {"fold": fold},
+        "defaults": PredictOptions().model_dump(mode="json"),
+        "inputs": trained | area_from(config),
+    }
 
 
 def _held_out(workspace: Workspace, fold: int) -> str:
@@ -367,6 +378,7 @@ def graph_from(config: Config, workspace: Workspace) -> MadeFrom:
     _require_read_as_prepared(config, workspace)
     return {
         "settings": config.graph.model_dump(mode="json"),
+        "defaults": GraphOptions().model_dump(mode="json"),
         "inputs": {"what predict made": read_stage_key(predicted), **area_from(config)},
     }
 
@@ -377,6 +389,7 @@ def evaluate_from(config: Config, workspace: Workspace) -> MadeFrom:
     _require_read_as_prepared(config, workspace)
     return {
         "settings": config.evaluate.model_dump(mode="json") | compare_options(config).model_dump(),
+        "defaults": EvaluateOptions().model_dump(mode="json") | CompareOptions().model_dump(),
         "inputs": {"what graph made": read_stage_key(graphs), **area_from(config)},
     }
 
@@ -388,11 +401,14 @@ def compare_options(config: Config) -> CompareOptions:
 
 def report_from(config: Config, workspace: Workspace, names: Sequence[str]) -> MadeFrom:
     """Return what the report shows, given the scenes in it."""
-    held = fingerprints(_shown(workspace, names))
-    shown = {str(path.relative_to(workspace.root)): mark for path, mark in held.items()}
+    shown = {
+        str(path.relative_to(workspace.root)): content
+        for path, content in fingerprints(_shown(workspace, names)).items()
+    }
     return {
         "settings": config.model_dump(mode="json", exclude=_NOT_SHOWN)
         | {"units": config.compute.units},
+        "defaults": Config().model_dump(mode="json"),
         "inputs": shown | area_from(config),
     }
 

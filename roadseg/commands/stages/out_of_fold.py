@@ -82,7 +82,7 @@ class OutOfFold:
         return [by_name[name] for name in images if name in by_name]
 
     def need(self, images: Images, *, force: bool) -> Need:
-        """Return what predicting them takes, and raise what would stop it before it begins."""
+        """Return the needs of their prediction; raise errors that would stop it at the start."""
         one, several = self._parted(images)
         jobs = {fold: self._job(fold) for fold in one}
         needs = [jobs[fold].need(own, force=force) for fold, own in one.items()]
@@ -100,14 +100,14 @@ class OutOfFold:
         )
 
     def describe(self, images: Images) -> list[SceneToPredict]:
-        """Return those that the networks can predict, without predicting them."""
+        """Return the scenes that the networks can predict, without predicting them."""
         one, several = self._parted(images)
-        found = {name: self._whole(of) for name, of in self._parts(several).items()}
+        described = {name: self._whole(of) for name, of in self._parts(several).items()}
         for fold, own in one.items():
             job = self._job(fold)
-            found |= {scene.name: scene for scene in job.describe(own)}
+            described |= {scene.name: scene for scene in job.describe(own)}
             self.failed |= job.failed
-        return [found[name] for name in images if name in found]
+        return [described[name] for name in images if name in described]
 
     def _parted(self, images: Images) -> tuple[dict[int, Images], Images]:
         """Return the scenes of one fold by it, and those with chips of several."""
@@ -123,11 +123,11 @@ class OutOfFold:
 
     def _by_fold(self, images: Images) -> dict[int, Images]:
         """Return scenes with chips of several folds by each of these."""
-        found: dict[int, Images] = defaultdict(dict)
+        of_folds: dict[int, Images] = defaultdict(dict)
         for name, image in images.items():
             for fold in set(self.folds[name].values()):
-                found[fold][name] = image
-        return dict(sorted(found.items()))
+                of_folds[fold][name] = image
+        return dict(sorted(of_folds.items()))
 
     def _job(self, fold: int) -> PredictionJob:
         return self.job_of(fold, self.folder)
@@ -165,13 +165,13 @@ class OutOfFold:
 
     def _parts(self, images: Images) -> dict[str, Parts]:
         """Return the parts of each scene; those that a network cannot predict are left out."""
-        found: dict[str, Parts] = defaultdict(dict)
+        parts_of: dict[str, Parts] = defaultdict(dict)
         for fold, own in self._by_fold(images).items():
             job = self._part_job(fold)
             for scene in job.describe(own):
-                found[scene.name][fold] = scene
+                parts_of[scene.name][fold] = scene
             self.failed |= job.failed
-        return {name: parts for name, parts in found.items() if name not in self.failed}
+        return {name: parts for name, parts in parts_of.items() if name not in self.failed}
 
     def _whole(self, parts: Parts) -> SceneToPredict:
         """Return the scene that is put together of parts."""

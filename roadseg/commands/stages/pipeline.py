@@ -21,7 +21,7 @@ _IN_SUMMARY = ("evaluate", "report")  # The summary of a run has theirs; they ar
 
 
 @dataclass(frozen=True)
-class PrepareSummary(Summary):
+class PrepareAndSplitSummary(Summary):
     """Summaries of prepare and split."""
 
     prepare: Any
@@ -67,10 +67,10 @@ class RunSummary(Summary):
         )
 
 
-def prepare(config: Config, workspace: Workspace, *, force: bool = False) -> PrepareSummary:
+def prepare(config: Config, workspace: Workspace, *, force: bool = False) -> PrepareAndSplitSummary:
     """Make masks and chips, and divide these into folds."""
     stages = [_stage(name) for name in STAGES[:2]]
-    return PrepareSummary(*(stage.run(config, workspace, force=force) for stage in stages))
+    return PrepareAndSplitSummary(*(stage.run(config, workspace, force=force) for stage in stages))
 
 
 def run(

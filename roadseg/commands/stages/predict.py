@@ -14,7 +14,7 @@ from roadseg.commands.stages.out_of_fold import OutOfFold
 from roadseg.config import Config
 from roadseg.dataset.chips import ChipList, ChipRecord, read_chips
 from roadseg.dataset.held_out import folds_of_scenes, read_fold_chips
-from roadseg.dataset.scene_parts import parts_of_scenes
+from roadseg.dataset.scene_parts import images_in_area, scenes_in_area
 from roadseg.errors import ConfigError, DataError, MissingInputError, RoadsegError
 from roadseg.learn.inference.jobs import PredictionJob, mask_path
 from roadseg.learn.inference.tasks import read_alike, weights_of
@@ -22,7 +22,7 @@ from roadseg.learn.network.starter import checkpoint_folder
 from roadseg.raster.grid import crs_setting
 from roadseg.raster.mosaic import mosaic_text, write_mosaic
 from roadseg.raster.options import ImageryOptions
-from roadseg.raster.sources import find_images, image_paths
+from roadseg.raster.sources import image_paths
 from roadseg.roads.masks.fusion import IMAGES, image_path
 from roadseg.roads.masks.mask_files import read_raster_key
 from roadseg.system.dry_runs import Amount, Plan, files, plan_stage
@@ -90,19 +90,18 @@ def run(
     record = _record(config, workspace, fold)
     if not force and (done := record.summary()):
         return done
-    found = _scenes_of(config, workspace, fold)
-    touched = _in_area(config, found, config.imagery_of(read_chips(workspace.chips).set_of))
+    touched, outside = _scenes_of(config, workspace, fold)
     job = _job_of_run(config, workspace, fold)
-    scenes, outside = _part(job, touched, shard), len(found) - len(touched)
+    scenes = _part(job, touched, shard)
     if shard is None:
-        with _held(job, scenes):
+        with _lock_outputs(job, scenes):
             record.begin()
             summary = _summary(job, scenes, outside=outside, force=force)
             record.finish(summary, _outputs(config, job, summary))
         return summary
     with turn(workspace.root):
         record.begin_part()
-    with _held(job, scenes):
+    with _lock_outputs(job, scenes):
         summary = _summary(job, scenes, outside=outside, force=force)
     with turn(workspace.root):
         record.end_part()
@@ -116,10 +115,10 @@ def run(
 def _is_there(job: AnyJob, scenes: dict[str, Path]) -> bool:
     """Return whether nothing is left to predict; what fails is for its own shard to tell."""
     try:
-        found = job.describe(scenes)
+        described = job.describe(scenes)
     except RoadsegError:
         return False
-    return not job.failed and all(read_raster_key(scene.path) == scene.key for scene in found)
+    return not job.failed and all(read_raster_key(scene.path) == scene.key for scene in described)
 
 
 def _outputs(config: Config, job: AnyJob, summary: PredictSummary) -> list[Path]:
@@ -162,17 +161,16 @@ def run_images(
     if mosaic is not None:
         vrt = output / f"{mosaic}.vrt"
         scenes = _part(job, {mosaic: vrt}, shard)
-        with _held(job, scenes):
+        with _lock_outputs(job, scenes):
             write_mosaic(vrt, image_paths(images), crs=_crs(config))
             return _summary(job, scenes, force=force)
-    found = find_images(images)
-    touched = _in_area(config, found)
+    touched, outside = images_in_area(images, config.imagery)
     scenes = _part(job, touched, shard)
-    with _held(job, scenes):
-        return _summary(job, scenes, outside=len(found) - len(touched), force=force)
+    with _lock_outputs(job, scenes):
+        return _summary(job, scenes, outside=outside, force=force)
 
 
-def _held(job: AnyJob, scenes: Iterable[str]) -> AbstractContextManager[None]:
+def _lock_outputs(job: AnyJob, scenes: Iterable[str]) -> AbstractContextManager[None]:
     """Keep other processes from the rasters that are to be made."""
     return hold(job.folder, [f"{name}.tif" for name in scenes])
 
@@ -258,9 +256,8 @@ def plan(
     if after or not stage_plan.runs or not all(path.exists() for path in weights):
         return stage_plan
     job = _job_of_run(config, workspace, fold)
-    imagery_of = config.imagery_of(read_chips(workspace.chips).set_of)
-    scenes = _in_area(config, _scenes_of(config, workspace, fold), imagery_of)
-    need = job.need(_part(job, scenes, shard), force=force)
+    touched, _ = _scenes_of(config, workspace, fold)
+    need = job.need(_part(job, touched, shard), force=force)
     return planned(
         force=force,
         reads=need.reads,
@@ -284,7 +281,8 @@ def plan_images(
     _require_scenes(config, mosaic)
     if mosaic is None:
         job = _job_of_images(config, tuple(map(checkpoint_folder, checkpoints)), output)
-        scenes = _part(job, _in_area(config, find_images(images)), shard)
+        touched, _ = images_in_area(images, config.imagery)
+        scenes = _part(job, touched, shard)
         need = job.need(scenes, force=force)
         why = "images are given" if need.writes else "all outputs exist"
         return Plan(
@@ -317,36 +315,27 @@ def _folds(config: Config, workspace: Workspace, after: str) -> range:
 def _record(
     config: Config, workspace: Workspace, fold: Fold | FoldOrEach
 ) -> StageRecord[PredictSummary]:
-    made = predict_from(config, workspace, fold)
-    return StageRecord(workspace.record("predict"), PredictSummary, **made)
+    return StageRecord(
+        workspace.record("predict"), PredictSummary, **predict_from(config, workspace, fold)
+    )
 
 
-def _scenes_of(config: Config, workspace: Workspace, fold: Fold | FoldOrEach) -> dict[str, Path]:
+def _scenes_of(
+    config: Config, workspace: Workspace, fold: Fold | FoldOrEach
+) -> tuple[dict[str, Path], int]:
+    """Return the scenes of the run to predict in the area to work in, and the number of others."""
     listed = read_chips(workspace.chips)
     chips: Iterable[ChipRecord] = listed.chips
     if fold != "each":
         chips = read_fold_chips(workspace, listed.chips, fold).held_out
     held_out = {chip.scene for chip in chips}
-    return {
+    images = {
         scene.name: scene.image
         for scene in listed.scenes
         if config.predict.scenes == "all" or scene.name in held_out
     }
-
-
-def _in_area(
-    config: Config,
-    images: dict[str, Path],
-    imagery_of: Mapping[str, ImageryOptions] | None = None,
-) -> dict[str, Path]:
-    """Return the images that touch the area to work in, of which the headers are read.
-
-    Raises:
-        DataError: if none does.
-    """
-    own = imagery_of or dict.fromkeys(images, config.imagery)
-    parts = parts_of_scenes(images, own, within=config.imagery.area)
-    return {name: path for name, path in images.items() if name in parts}
+    imagery_of = config.imagery_of(listed.set_of)
+    return scenes_in_area(images, imagery_of, within=config.imagery.area)
 
 
 def _require_scenes(config: Config, mosaic: str | None) -> None:

@@ -30,7 +30,7 @@ from roadseg.dataset.scenes import (
     files_of_task,
     prepare_scene,
 )
-from roadseg.dataset.sets import told_by_set
+from roadseg.dataset.sets import errors_by_set
 from roadseg.dataset.shifts import WORTH_M, combine_shifts
 from roadseg.errors import DataError
 from roadseg.learn.options import ComputeOptions
@@ -117,14 +117,15 @@ def plan(config: Config, workspace: Workspace, *, force: bool = False) -> Plan:
     if dry_run.runs and config.compute.on_error == "stop":
         scenes = sources.images.items()
         for name, image in counted(scenes, "check", total=len(images), unit="images"):
-            with told_by_set(sources.sets[name].key):
+            with errors_by_set(sources.sets[name].key):
                 scene_facts(image, sources.sets[name].imagery, part=sources.parts[name])
     return dry_run
 
 
 def _record(config: Config, workspace: Workspace, sources: Sources) -> StageRecord[PrepareSummary]:
-    made = made_of_sources(config, sources)
-    return StageRecord(workspace.record("prepare"), PrepareSummary, **made)
+    return StageRecord(
+        workspace.record("prepare"), PrepareSummary, **made_of_sources(config, sources)
+    )
 
 
 def _name_again(
@@ -157,14 +158,18 @@ def _outputs(workspace: Workspace, summary: PrepareSummary, sources: Sources) ->
 
 def _tasks(workspace: Workspace, sources: Sources, *, force: bool) -> list[SceneTask]:
     """Return a task for each scene, those with one label file one after the other."""
-    images, labels, held = sources.images, sources.labels, sources.held
+    images, labels = sources.images, sources.labels
     served = Counter(labels.values())
     return [
         SceneTask(
             name=name,
             image=image.absolute(),
             labels=labels[name].absolute(),
-            held={"image": held[image], "labels": held[labels[name]], **sources.held_area(name)},
+            fingerprints={
+                "image": sources.fingerprints[image],
+                "labels": sources.fingerprints[labels[name]],
+                **sources.area_fingerprints(name),
+            },
             shared=served[labels[name]] > 1,
             mask=workspace.mask(name),
             record=workspace.scene_record(name),
@@ -206,7 +211,7 @@ def _prepare_all(
     for outcome in counted(work, "prepare", total=len(tasks), unit="scenes"):
         if outcome.error is not None:
             if compute.on_error == "stop":
-                with told_by_set(keys[tasks[outcome.index].name]):
+                with errors_by_set(keys[tasks[outcome.index].name]):
                     raise outcome.error
             logger.warning("skipped %s: %s", tasks[outcome.index].name, outcome.error)
         outcomes.append(outcome)

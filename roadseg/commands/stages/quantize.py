@@ -10,23 +10,17 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from roadseg.arrays import Bools
+from roadseg.arrays import Bools, Bytes
+from roadseg.commands.stages.made_from import compare_options
 from roadseg.config import Config
 from roadseg.dataset.chips import ChipList, ChipRecord, read_chips
 from roadseg.dataset.held_out import FoldChips, read_fold_chips
 from roadseg.dataset.reference_graphs import (
     Area,
-    RouteScore,
     count_roads,
     mean_apls,
-    measured_area,
-    reference_graph,
-    score_routes,
+    read_reference,
 )
-from roadseg.dataset.scenes import measured_ground
 from roadseg.errors import RoadsegError
 from roadseg.learn.inference.engine_store import (
     engine_folder,
@@ -36,7 +30,7 @@ from roadseg.learn.inference.engine_store import (
 )
 from roadseg.learn.inference.engines import Engine
 from roadseg.learn.inference.quantisation import Quantised, quantise
-from roadseg.learn.inference.sliding_window import count_windows, predict_rows
+from roadseg.learn.inference.sliding_window import count_windows, predict_parts, whole_of
 from roadseg.learn.network.checkpoint_facts import threshold_of
 from roadseg.learn.network.checkpoints import (
     Checkpoint,
@@ -53,6 +47,7 @@ from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.masks.burning import IGNORE
 from roadseg.roads.masks.mask_files import read_mask
 from roadseg.roads.masks.probabilities import Probability
+from roadseg.roads.metrics.compare import score_by
 from roadseg.roads.metrics.pixels import Counts, count_pixels
 from roadseg.roads.tracing.trace import find_graph
 from roadseg.system.dry_runs import Amount, Plan, files, plan_stage
@@ -221,6 +216,7 @@ def _record(
         engine_folder(workspace.checkpoint(fold), engine) / "quantize.json",
         QuantizeSummary,
         settings=_settings(config) | {"fold": fold, "engine": engine},
+        defaults=_settings(Config()),
         inputs={"what train made": trained},
     )
 
@@ -282,11 +278,11 @@ def _write(config: Config, folder: Path, quantised: Quantised, accuracy: Accurac
 
 @dataclass(frozen=True)
 class _Side:
-    """Figures of one of two networks on a chip."""
+    """Figures of one of two networks on a chip; APLS is None where neither side has roads."""
 
-    road: NDArray[np.bool_]
+    road: Bools
     pixels: Counts
-    routes: RouteScore
+    apls: float | None
 
 
 @dataclass(frozen=True)
@@ -309,7 +305,7 @@ def _pool(comparisons: Sequence[_Comparison]) -> Accuracy:
 
 
 def _mean_apls(sides: Sequence[_Side]) -> float:
-    return mean_apls(side.routes.apls for side in sides if side.routes.has_roads)
+    return mean_apls(side.apls for side in sides if side.apls is not None)
 
 
 @dataclass(frozen=True)
@@ -343,20 +339,19 @@ class Chips:
         for scene, of_scene in itertools.groupby(shown, key=lambda record: record.scene):
             chips = map(self.open, of_scene)
             first = next(chips)
-            labels, grid = self.listed.scene(scene), first.scene.grid
+            labels = self.listed.scene(scene)
             own = self.config.of_set(labels.set)
-            reference = reference_graph(
+            reference = read_reference(
                 labels,
                 first.mask,
-                grid,
-                options=own.labels,
-                tracing=self.config.graph,
-                gsd_m=own.imagery.gsd_m,
+                first.scene.grid,
+                labels=own.labels,
+                imagery=own.imagery,
+                tracing=own.graph,
             )
-            complete = measured_ground(labels.area, grid, own.labels, within=own.imagery.area)
             for chip in itertools.chain([first], chips):
-                area = measured_area(grid, chip.window, complete)
-                yield self._compare(chip, reference, area, quantised)
+                area = reference.area_in(chip.window)
+                yield self._compare(chip, reference.roads, area, quantised)
 
     def _compare(
         self, chip: Chip, roads: RoadGraph, area: Area, quantised: Quantised
@@ -370,36 +365,35 @@ class Chips:
         masks = count_pixels(exact.road, int8.road, labels != IGNORE)
         return _Comparison(masks, int8, exact)
 
-    def _side(
-        self, predicted: Probability, labels: NDArray[np.uint8], roads: RoadGraph, area: Area
-    ) -> _Side:
-        tracing, options = self.config.graph, self.config.evaluate
+    def _side(self, predicted: Probability, labels: Bytes, roads: RoadGraph, area: Area) -> _Side:
+        tracing = self.config.graph
         graph = clip_graph(find_graph(predicted, tracing), area)
         threshold = tracing.threshold_for(predicted.threshold)
+        has_roads = len(roads.lines) or len(graph.lines)
         return _Side(
             predicted.road >= threshold * CERTAIN,
             count_roads(labels, predicted.road, threshold=threshold),
-            score_routes(roads, graph, spacing_m=options.spacing_m, snap_m=options.snap_m),
+            score_by("apls", roads, graph, compare_options(self.config)) if has_roads else None,
         )
 
     def _predict(self, engine: Engine, chip: Chip) -> Probability:
         _, _, height, width = chip.window
-        rows = predict_rows(
+        classes = self.checkpoint.bins.count + 1
+        parts = predict_parts(
             engine,
             functools.partial(_read, chip),
-            classes=self.checkpoint.bins.count + 1,
+            classes=classes,
             height=height,
             width=width,
             overlap_px=self.config.predict.overlap_px,
         )
-        values = np.concatenate([part.values for part in rows], axis=1)
-        bands = np.rint(values * CERTAIN).astype(np.uint8)
+        bands = whole_of(parts, classes=classes, height=height, width=width)
         grid = chip.scene.grid.crop(*chip.window)
         threshold = threshold_of([self.checkpoint.facts], chip.set)
         return Probability(grid, bands[-1], bands[:-1], self.checkpoint.bins, threshold)
 
 
-def _read(chip: Chip, window: Window) -> tuple[NDArray[np.uint8], Bools]:
+def _read(chip: Chip, window: Window) -> tuple[Bytes, Bools]:
     """Read a window of a chip in whole; beyond its edge pixels are mirrored and not valid."""
     row, col, height, width = chip.window
     rows, cols = min(window.height, height - window.row), min(window.width, width - window.col)

@@ -113,8 +113,9 @@ def plan(config: Config, workspace: Workspace, *, after: str = "", force: bool =
 def _record(
     config: Config, workspace: Workspace, names: Sequence[str]
 ) -> StageRecord[ReportSummary]:
-    made = report_from(config, workspace, names)
-    return StageRecord(workspace.record("report"), ReportSummary, **made)
+    return StageRecord(
+        workspace.record("report"), ReportSummary, **report_from(config, workspace, names)
+    )
 
 
 def _page(config: Config, workspace: Workspace, shown: Shown) -> dict[str, Any]:

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from roadseg.arrays import Ints
 from roadseg.commands.stages.made_from import fold_file, set_names, split_from
 from roadseg.config import Config
 from roadseg.dataset.chips import NO_ZONE, ChipRecord, read_chips
@@ -18,7 +18,7 @@ from roadseg.dataset.fold_files import (
     write_folds,
 )
 from roadseg.dataset.folds import (
-    deal_folds,
+    assign_folds,
     folds_by_name,
     ground_blocks,
     join_groups,
@@ -33,8 +33,6 @@ from roadseg.system.dry_runs import Amount, Plan, files, plan_stage
 from roadseg.system.stage_records import StageRecord, read_summary
 from roadseg.system.text import Summary
 from roadseg.system.workspace import Workspace, require
-
-Folds = NDArray[np.int64]
 
 _LONGEST_S = 10  # Seconds of CPU time for the pattern of groups in all names.
 _CHIP_PLACE = re.compile(r"_r\d+_c\d+$")  # What a chip's name has beyond its scene's.
@@ -99,8 +97,8 @@ class SplitSummary(Summary):
 
     def _sets_text(self) -> str:
         sets = (f"{name} {_numbers(folds)}" for name, folds in self.chips_of_sets.items())
-        is_told = 0 < len(self.chips_of_sets) <= _LISTED and self.method != "sets"
-        return f" (of {'; of '.join(sets)})" if is_told else ""
+        is_listed = 0 < len(self.chips_of_sets) <= _LISTED and self.method != "sets"
+        return f" (of {'; of '.join(sets)})" if is_listed else ""
 
     def _groups_text(self) -> str:
         folds = (f"{fold} {' and '.join(names)}" for fold, names in enumerate(self.groups_by_fold))
@@ -181,7 +179,7 @@ def _overlaps(chips: Sequence[ChipRecord]) -> Pairs:
     return placed[overlapping_pairs(corners, [chips[index].zone for index in placed.tolist()])]
 
 
-def _folds_of_sets(names: Sequence[str], sets: Sequence[str]) -> Folds:
+def _folds_of_sets(names: Sequence[str], sets: Sequence[str]) -> Ints:
     """Return the place of the set of each chip among all sets."""
     if missing := [name for name in names if name not in sets]:
         raise DataError(
@@ -197,12 +195,12 @@ def _folds_of_groups(
     chips: Sequence[ChipRecord],
     sets: Sequence[str],
     overlaps: Pairs,
-) -> tuple[Folds, int]:
+) -> tuple[Ints, int]:
     """Return the fold of each chip, and the number of groups."""
     alone = _groups(options, chips)
     groups = join_groups(alone, overlaps) if options.method == "blocks" else alone
     try:
-        return deal_folds(groups, sets, folds=options.folds, seed=options.seed), len(set(groups))
+        return assign_folds(groups, sets, folds=options.folds, seed=options.seed), len(set(groups))
     except ValueError as error:
         advice = _ADVICE[options.method].format(block_m=options.block_m)
         if len(set(alone)) >= options.folds:
@@ -238,7 +236,7 @@ def _groups(options: SplitOptions, chips: Sequence[ChipRecord]) -> Sequence[Hash
 
 
 def _groups_by_fold(
-    options: SplitOptions, chips: Sequence[ChipRecord], folds: Folds, sets: Sequence[str]
+    options: SplitOptions, chips: Sequence[ChipRecord], folds: Ints, sets: Sequence[str]
 ) -> list[list[str]]:
     """Return the names of the groups in each fold, if there are few."""
     if options.method not in ("groups", "sets"):
@@ -250,7 +248,7 @@ def _groups_by_fold(
     return [sorted(name for at, name in pairs if at == fold) for fold in range(folds.max() + 1)]
 
 
-def _folds_of_file(config: Config, chips: Sequence[ChipRecord], failed: Collection[str]) -> Folds:
+def _folds_of_file(config: Config, chips: Sequence[ChipRecord], failed: Collection[str]) -> Ints:
     """Return the fold that the user's file gives each chip; it may name failed scenes too."""
     path = fold_file(config)
     given = {
@@ -269,7 +267,7 @@ def _folds_of_file(config: Config, chips: Sequence[ChipRecord], failed: Collecti
 
 
 def _refuse_overlaps(
-    options: SplitOptions, source: Path, chips: Sequence[ChipRecord], folds: Folds, overlaps: Pairs
+    options: SplitOptions, source: Path, chips: Sequence[ChipRecord], folds: Ints, overlaps: Pairs
 ) -> None:
     apart = overlaps[folds[overlaps[:, 0]] != folds[overlaps[:, 1]]]
     if len(apart):

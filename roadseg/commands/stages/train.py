@@ -16,7 +16,7 @@ from roadseg.dataset.calibration import read_calibration, write_calibration
 from roadseg.dataset.scene_parts import parts_of_scenes
 from roadseg.dataset.sets import find_scenes
 from roadseg.errors import CheckpointError
-from roadseg.learn.hardware.agreement import even_out, keeping_copies, need_same
+from roadseg.learn.hardware.agreement import copy_furthest, keeping_copies, require_same
 from roadseg.learn.hardware.cpu import keep_freed_memory
 from roadseg.learn.hardware.devices import chosen_device
 from roadseg.learn.hardware.distributed import Parallel, parallel
@@ -158,12 +158,12 @@ def _agreed(
         return processes
     used = {name: versions()[name] for name in ("roadseg", "torch")}
     used["--hosts"] = os.environ.get(HOSTS, "1")
-    need_same(processes, {**used, **job.settings})
+    require_same(processes, {**used, **job.settings})
     processes = keeping_copies(processes, workspace.root)
     if processes.any(processes.has_copy):
-        need_same(processes, data_facts(job, workspace))
+        require_same(processes, data_facts(job, workspace))
         if not anew:
-            even_out(processes, folder, lambda: saved_steps(folder), FILES)
+            copy_furthest(processes, folder, lambda: saved_steps(folder), FILES)
     return processes
 
 
@@ -266,23 +266,23 @@ def _with_rehearsal(plan: Plan, job: TrainingJob, config: Config) -> Plan:
 
 def _with_forecast(plan: Plan, config: Config) -> Plan:
     """Return the plan with the time that all epochs take, before there are chips."""
-    found = {
+    sources = {
         name: (image, of)
         for of, images in find_scenes(config.sets)
         for name, image in images.items()
     }
     parts = parts_of_scenes(
-        {name: image for name, (image, _) in found.items()},
-        {name: of.imagery for name, (_, of) in found.items()},
+        {name: image for name, (image, _) in sources.items()},
+        {name: of.imagery for name, (_, of) in sources.items()},
         within=config.imagery.area,
     )
     scenes = [
         (scene_facts(image, of.imagery, part=parts[name]), of.weight)
-        for name, (image, of) in found.items()
+        for name, (image, of) in sources.items()
         if name in parts
     ]
-    seen = forecast_training(scenes, config, device=chosen_device(config.compute))
-    return _with_epochs(plan, seen.options, seen.epoch_s, "estimated on random pixels")
+    forecast = forecast_training(scenes, config, device=chosen_device(config.compute))
+    return _with_epochs(plan, forecast.options, forecast.epoch_s, "estimated on random pixels")
 
 
 def _with_epochs(plan: Plan, options: TrainOptions, epoch_s: float, how: str) -> Plan:
@@ -331,8 +331,9 @@ def _job(config: Config, workspace: Workspace, fold: Fold, *, anew: bool) -> Tra
 
 
 def _record(config: Config, workspace: Workspace, fold: Fold) -> StageRecord[TrainSummary]:
-    made = train_from(config, workspace, fold)
-    return StageRecord(workspace.train_record(fold), TrainSummary, **made)
+    return StageRecord(
+        workspace.train_record(fold), TrainSummary, **train_from(config, workspace, fold)
+    )
 
 
 def _summary(

@@ -16,8 +16,8 @@ from roadseg.learn.network.checkpoints import checkpoint_path
 from roadseg.learn.training.all_folds import (
     FoldTraining,
     as_long_as_folds,
-    found_before,
-    what_folds_found,
+    facts_of_folds,
+    facts_of_folds_before,
 )
 from roadseg.learn.training.samples import Chip
 from roadseg.learn.training.train import TrainingJob
@@ -61,20 +61,20 @@ def training_job(
         return job
     folder = workspace.checkpoint("all")
     if not anew and checkpoint_path(folder, "last").exists():
-        found, trained = found_before(folder), None
+        of_folds, trained = facts_of_folds_before(folder), None
     else:
         folds = _trained_folds(config, workspace, is_trained)
-        found, trained = what_folds_found(folds), next(iter(folds.values()))
+        of_folds, trained = facts_of_folds(folds), next(iter(folds.values()))
     weight = sum(chip.weight for chip in job.training)
-    options = as_long_as_folds(job.options, found, trained, weight=weight)
-    return replace(job, options=options, facts={**job.facts, **found})
+    options = as_long_as_folds(job.options, of_folds, trained, weight=weight)
+    return replace(job, options=options, facts={**job.facts, **of_folds})
 
 
 def data_facts(job: TrainingJob, workspace: Workspace) -> dict[str, str]:
     """Return what hosts without a shared disk must have the same: fingerprints, sizes of images."""
     chips = [*job.training, *job.validation]
-    made = [workspace.chips, workspace.folds, workspace.scaling, *{chip.mask for chip in chips}]
-    digests = {path.name: digest for path, digest in fingerprints(made).items()}
+    prepared = [workspace.chips, workspace.folds, workspace.scaling, *{chip.mask for chip in chips}]
+    digests = {path.name: digest for path, digest in fingerprints(prepared).items()}
     images = sorted({chip.scene.path for chip in chips})
     sizes = {f"{path.name} of bytes": f"{path.stat().st_size}" for path in images if path.is_file()}
     return digests | sizes

@@ -12,14 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from roadseg.arrays import Floats
 from roadseg.commands.stages.made_from import compare_options
 from roadseg.config import Config, with_relative_paths
 from roadseg.dataset.chips import ChipRecord, SceneRecord, read_chips
 from roadseg.dataset.held_out import Predicted, held_out_chips, read_predicted
-from roadseg.dataset.reference_graphs import Area, measured_area, reference_graph
-from roadseg.dataset.scenes import measured_ground
+from roadseg.dataset.reference_graphs import Area, read_reference
 from roadseg.errors import DataError
 from roadseg.raster.windows import Window, cut_blocks
 from roadseg.report.plots.tuning import write_tuning_plot
@@ -168,6 +167,7 @@ def _record(config: Config, workspace: Workspace) -> StageRecord[TuneSummary]:
         workspace.record("tune"),
         TuneSummary,
         settings=_key_settings(config),
+        defaults=_key_settings(Config()),
         inputs={"what predict made": read_stage_key(predicted)},
     )
 
@@ -181,26 +181,20 @@ def read_held_out(
     mask = require(workspace.mask(scene.name), made_by="prepare")
     path = require(workspace.probability(scene.name), made_by="predict")
     raster = open_probability(path, gsd_m=own.imagery.gsd_m)
-    grid, threshold = raster.grid, config.graph.threshold_for(raster.threshold)
-    reference = reference_graph(
-        scene,
-        mask,
-        grid,
-        options=own.labels,
-        tracing=config.graph,
-        gsd_m=own.imagery.gsd_m,
+    threshold = config.graph.threshold_for(raster.threshold)
+    reference = read_reference(
+        scene, mask, raster.grid, labels=own.labels, imagery=own.imagery, tracing=own.graph
     )
-    complete = measured_ground(scene.area, grid, own.labels, within=own.imagery.area)
-    areas = [measured_area(grid, chip.window, complete) for chip in chips]
-    references = [clip_graph(reference, area) for area in areas]
+    areas = [reference.area_in(chip.window) for chip in chips]
+    references = [clip_graph(reference.roads, area) for area in areas]
     return HeldOut(path, threshold, own.imagery.gsd_m, areas, references)
 
 
 def _files_of_scene(workspace: Workspace, given: tuple[SceneRecord, list[ChipRecord]]) -> TaskFiles:
     """Return the files that `read_held_out` reads."""
     scene = given[0]
-    made = workspace.mask(scene.name), workspace.probability(scene.name)
-    return TaskFiles(reads=(*made, scene.labels, *scene.area))
+    of_run = workspace.mask(scene.name), workspace.probability(scene.name)
+    return TaskFiles(reads=(*of_run, scene.labels, *scene.area))
 
 
 def _files_of_held_out(scene: HeldOut) -> TaskFiles:
@@ -208,7 +202,7 @@ def _files_of_held_out(scene: HeldOut) -> TaskFiles:
     return TaskFiles(reads=(scene.probability,))
 
 
-def score_scene(config: Config, trials: Sequence[Settings], scene: HeldOut) -> NDArray[np.float64]:
+def score_scene(config: Config, trials: Sequence[Settings], scene: HeldOut) -> Floats:
     """Score the roads that each of these settings finds in a scene, by `tune.goal`.
 
     The roads are thinned once for every threshold, and the rest is done for every trial.
@@ -258,7 +252,7 @@ def _search(
         )
     with Progress("tune", total=config.tune.trials, unit="trials") as progress:
 
-        def score(trials: Sequence[Settings]) -> Sequence[NDArray[np.float64]]:
+        def score(trials: Sequence[Settings]) -> Sequence[Floats]:
             work = partial(score_scene, config, trials)
             scores = in_order(
                 work, scenes, what="this round", executor=executor, files=_files_of_held_out

@@ -10,7 +10,7 @@ from roadseg.learn.network.checkpoints import read_checkpoint_facts
 from roadseg.learn.network.pretrained import AUTO, DRAWN
 from roadseg.learn.network.starter import starter_folder
 from roadseg.learn.options import TrainOptions
-from roadseg.learn.training.forecast import Forecast, forecast_scenes
+from roadseg.learn.training.forecast import Forecast, count_ground, forecast
 from roadseg.learn.training.timetable import PLANNED
 from roadseg.raster.images import RasterFacts
 
@@ -54,14 +54,15 @@ def forecast_training(
     Raises:
         ConfigError: if the network cannot be built, or there is no time for a step.
     """
-    return forecast_scenes(
-        config.train,
-        scenes,
+    options, (first, _) = config.train, scenes[0]
+    ground = count_ground(
+        [(facts.grid, weight) for facts, weight in scenes],
         chip_px=config.imagery.chip_px,
+        window_px=options.window_px,
         folds=config.folds,
-        bins=config.labels.bins.count,
-        device=device,
     )
+    bins = config.labels.bins.count
+    return forecast(options, ground, bands=len(first.bands), bins=bins, device=device)
 
 
 def plan_training(scenes: Sequence[tuple[RasterFacts, float]], config: Config) -> TrainingPlan:

@@ -28,7 +28,7 @@ from roadseg.commands.survey.defaults import (
     shared_reading,
 )
 from roadseg.config import Config
-from roadseg.dataset.sets import told_by_set
+from roadseg.dataset.sets import errors_by_set
 from roadseg.raster.options import box_numbers
 from roadseg.raster.sources import image_paths, source_path
 from roadseg.system.files import is_virtual
@@ -123,7 +123,7 @@ def _survey_city(city: City, settings: Config) -> SurveyedCity:
         [_absolute(text) for text in given.labels.roads or city.labels],
     )
     skip = settings.compute.on_error == "skip"
-    with told_by_set(city.name and f"imagery.sets.{city.name}."):
+    with errors_by_set(city.name and f"imagery.sets.{city.name}."):
         images = survey_images(city.images, settings.imagery, skip=skip)
         labels = survey_labels(city.labels, images.scenes, settings.labels, skip=skip)
     return SurveyedCity(city, images, labels, settings)

@@ -9,7 +9,7 @@ from roadseg.learn.inference.bench import Rate, inference_rate, training_rate
 from roadseg.system.text import Summary
 
 _RGB = 3
-_BATCHES = 4  # of a round of inference
+_BATCHES = 4  # Batches of a round of inference.
 
 
 @dataclass(frozen=True)

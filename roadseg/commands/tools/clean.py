@@ -79,9 +79,9 @@ def run(folder: Path, *, remove: bool) -> CleanSummary:
     """
     read_run(folder)
     if not remove:
-        return _summary(folder, list(_found(folder)), removed=False)
+        return _summary(folder, list(_removable(folder)), removed=False)
     with lock(folder):
-        items = list(_found(folder))
+        items = list(_removable(folder))
         for item in items:
             _remove(folder / item.path)
         return _summary(folder, items, removed=True)
@@ -92,7 +92,7 @@ def _summary(folder: Path, items: list[Removable], *, removed: bool) -> CleanSum
     return CleanSummary(str(folder), removed, in_use, items, sum(i.megabytes for i in items))
 
 
-def _found(folder: Path) -> Iterator[Removable]:
+def _removable(folder: Path) -> Iterator[Removable]:
     facts = read_run(folder)
     yield from _of_trainings(facts)
     predict = facts.records.get("predict")

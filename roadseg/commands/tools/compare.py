@@ -67,18 +67,18 @@ def run(folders: Sequence[Path], *, output: Path | None) -> CompareSummary:
 def _pictures(runs: Sequence[RunFacts], compared: Comparison) -> dict[str, list[str | None]]:
     """Return the images of the scenes that changed most, if several runs have them."""
     drawn = [sorted(Workspace(run.folder).pictures.glob("*.png")) for run in runs]
-    found: dict[str, list[str | None]] = {}
+    shown: dict[str, list[str | None]] = {}
     for chip in compared.chips:
         paths = [scene_of(chip, pictures) for pictures in drawn]
         scene = next((path.stem for path in paths if path), None)
-        if scene and scene not in found and sum(path is not None for path in paths) > 1:
-            found[scene] = [
+        if scene and scene not in shown and sum(path is not None for path in paths) > 1:
+            shown[scene] = [
                 sheet_uri(path, side_px=_SIDE_PX, most_bytes=_MOST_BYTES) if path else None
                 for path in paths
             ]
-        if len(found) == _SCENES:
+        if len(shown) == _SCENES:
             break
-    return found
+    return shown
 
 
 def _tables(compared: Comparison) -> list[tuple[str, list[str], list[list[str]]]]:

@@ -11,10 +11,10 @@ import rasterio
 from rasterio.crs import CRS
 from rasterio.errors import CRSError
 
-from roadseg.errors import RoadsegError
 from roadseg.learn.hardware import cpu
 from roadseg.learn.hardware.devices import missing, pick_device
 from roadseg.learn.hardware.launchers import INSTALL
+from roadseg.learn.inference.compilers import lacks_compiler
 from roadseg.system.machine import Machine, format_cpus, read_machine
 from roadseg.system.records import installed_version
 from roadseg.system.text import Summary, count
@@ -125,7 +125,8 @@ class DoctorSummary(Summary):
 def run() -> DoctorSummary:
     """Survey what every run depends on; change nothing."""
     machine = read_machine()
-    compiling = _problem_of_compiling()
+    picked = pick_device()
+    compiling = lacks_compiler(picked)
     extras = {extra: bool(installed_version(package)) for extra, (package, _) in _EXTRAS.items()}
     return DoctorSummary(
         system=f"Python {platform.python_version()} on {platform.platform()}",
@@ -134,7 +135,7 @@ def run() -> DoctorSummary:
         proj={"rasterio": rasterio.__proj_version__, "pyproj": pyproj.proj_version_str},
         proj_data=_proj_data(),
         devices={name: missing(name) for name in _DEVICES},
-        picked=pick_device().reason,
+        picked=picked.reason,
         features=cpu.features(),
         machine=machine,
         usable_cores=machine.usable_cores,
@@ -196,15 +197,6 @@ def _find_broken() -> Iterator[str]:
         pyproj.CRS.from_epsg(_EPSG).to_wkt()
     except (pyproj.exceptions.ProjError, pyproj.exceptions.DataDirError) as error:
         yield f"PROJ of pyproj: {error}; reinstall pyproj"
-
-
-def _problem_of_compiling() -> str:
-    """Return why networks cannot be compiled for the device that is picked; empty if they can."""
-    try:
-        pick_device(compiled=True)
-    except RoadsegError as error:
-        return str(error)
-    return ""
 
 
 def _proj_data() -> str:

@@ -77,7 +77,7 @@ def run(
 ) -> ExportSummary:
     """Write a checkpoint for other programs; batch_size None is for any number of windows."""
     _require_free(output, force=force)
-    export = write_export(
+    difference = write_export(
         load_checkpoint(checkpoint),
         output,
         form=format,
@@ -90,7 +90,7 @@ def run(
         format=format,
         window_px=window_px,
         batch_size=batch_size,
-        max_difference=export.max_difference,
+        max_difference=difference,
         megabytes=_megabytes(output),
     )
 

@@ -63,8 +63,8 @@ def run(
         rows = planned.rows
         reasons |= {f"train.{key}": why for key, why in planned.reasons.items()}
     chosen = _without_defaults(values, Config().model_dump(mode="json"))
-    kept = {key: why for key, why in reasons.items() if _has(chosen, key)}
-    notes = {SCHEMA: f"./{SCHEMA_NAME}", **({WHY: kept} if kept else {})}
+    given = {key: why for key, why in reasons.items() if _has(chosen, key)}
+    notes = {SCHEMA: f"./{SCHEMA_NAME}", **({WHY: given} if given else {})}
     write_json(folder / SCHEMA_NAME, config_schema())
     write_json(output, notes | {"run": values["run"], **chosen})
     start = values["train"].get("encoder_weights", settings.train.encoder_weights)
@@ -146,13 +146,15 @@ def _cities(images: Iterable[str], labels: Iterable[str], cities: Iterable[str])
     try:
         city = City("", images or [discover_images(here)], labels or [discover_labels(here)])
     except ConfigError:
-        found = [] if images or labels else found_cities(here)
-        if not found:
+        discovered = [] if images or labels else found_cities(here)
+        if not discovered:
             raise
-        if found[0].name:
-            _log.info("found images and road labels of %s", ", ".join(city.name for city in found))
-            return found
-        (city,) = found
+        if discovered[0].name:
+            _log.info(
+                "found images and road labels of %s", ", ".join(city.name for city in discovered)
+            )
+            return discovered
+        (city,) = discovered
     _log.info(
         "found images in %s and road labels in %s", ", ".join(city.images), ", ".join(city.labels)
     )

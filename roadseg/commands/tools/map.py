@@ -2,7 +2,7 @@
 
 import logging
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from os.path import normpath
@@ -33,8 +33,6 @@ from roadseg.system.records import write_json
 from roadseg.system.text import Summary, count, first
 from roadseg.system.units import area_text, road_text
 from roadseg.system.workspace import Workspace
-
-Say = Callable[[str, object], None]
 
 LEAST_DENSITY = 0.5  # Kilometres of road in a square kilometre, of which even villages have more.
 DOUBTFUL = 0.6  # Confidence below which an edge is doubtful.
@@ -130,7 +128,7 @@ def run(
     settings: Sequence[str] = (),
     service: FetchOptions = _USUAL,
     force: bool = False,
-    say: Say,
+    say: pipeline.Say,
 ) -> MapSummary:
     """Map the roads of images: with networks that there are, or one that is trained on labels.
 
@@ -191,8 +189,11 @@ def run(
 
 def _is_begun(output: Path) -> bool:
     """Return whether a folder holds more of a map than its config."""
-    made = Workspace(output)
-    return any(place.exists() for place in (made.masks, made.checkpoint(0), made.probabilities))
+    workspace = Workspace(output)
+    return any(
+        place.exists()
+        for place in (workspace.masks, workspace.checkpoint(0), workspace.probabilities)
+    )
 
 
 def _write_config(
@@ -235,15 +236,15 @@ def _require_same(
             f"{config.imagery.area}; use another --output, or delete it"
         )
     if not given >= mapped:
-        held = first(_absolute(config.imagery.images))
+        former = first(_absolute(config.imagery.images))
         raise ConfigError(
-            f"{path}: this folder already contains the map of {held}; use another --output, or "
+            f"{path}: this folder already contains the map of {former}; use another --output, or "
             "delete it"
         )
     if roads != _absolute(labels):
-        made = f"with the labels {first(roads)}" if roads else "without labels"
+        how = f"with the labels {first(roads)}" if roads else "without labels"
         raise ConfigError(
-            f"{path}: this folder already contains a map of these images, made {made}; use "
+            f"{path}: this folder already contains a map of these images, made {how}; use "
             "another --output, or delete it"
         )
 
@@ -260,7 +261,7 @@ def _predict(
     checkpoints: Sequence[Path],
     *,
     force: bool,
-    say: Say,
+    say: pipeline.Say,
 ) -> dict[str, Any]:
     """Predict images with networks, trace their roads, and write the report."""
     predicted = predict.run_images(

@@ -204,9 +204,9 @@ def _read_scene(
         scene,
         workspace.mask(scene.name),
         facts.grid,
-        options=own.labels,
+        labels=own.labels,
+        imagery=own.imagery,
         tracing=config.graph,
-        gsd_m=own.imagery.gsd_m,
     )
     scaling = read_scaling(workspace.scaling)
     ground = Ground(

@@ -116,20 +116,20 @@ def run(config: Config | None, folder: Path) -> RunStatus:
         DataError: if it is no run, or a record is damaged.
     """
     facts, in_use = read_run(folder), holders(folder)
-    look = _Look(config, facts, in_use=bool(in_use))
+    reader = _StageReader(config, facts, in_use=bool(in_use))
     held_out: Fold | FoldOrEach = "each" if facts.is_cross_validation else facts.fold
     stages = []
     for name in STAGES:
-        stages.append(look.at(name, facts.fold if name == "train" else held_out))
+        stages.append(reader.at(name, facts.fold if name == "train" else held_out))
         if name == "train":
             others = [fold for fold in facts.trainings if fold != facts.fold]
-            stages += [look.at(name, fold) for fold in others]
+            stages += [reader.at(name, fold) for fold in others]
     compared, megabytes = config is not None, megabytes_in(folder)
     return RunStatus(str(folder), in_use, compared, stages, megabytes, held_out)
 
 
-class _Look:
-    """Looks at the stages of a run, in their order."""
+class _StageReader:
+    """Reads where the stages of a run stand, in their order."""
 
     def __init__(self, config: Config | None, facts: RunFacts, *, in_use: bool) -> None:
         self._config, self._facts, self._in_use = config, facts, in_use

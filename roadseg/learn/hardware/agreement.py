@@ -18,7 +18,7 @@ _LONGEST = 60  # Characters of a value in an error.
 Saved = tuple[int, int, str]  # Epochs and steps of a training, and the digest of its state.
 
 
-def need_same(parallel: Parallel, facts: Mapping[str, Any]) -> None:
+def require_same(parallel: Parallel, facts: Mapping[str, Any]) -> None:
     """Compare facts between processes, which all call this.
 
     Args:
@@ -46,7 +46,7 @@ def need_same(parallel: Parallel, facts: Mapping[str, Any]) -> None:
 
 
 def keeping_copies(parallel: Parallel, folder: Path) -> Parallel:
-    """Let one process of each host write the run, if it lies on a disk of its own there.
+    """Let one process of each host write the run, if the hosts have separate disks.
 
     All processes call this.
 
@@ -68,7 +68,7 @@ def keeping_copies(parallel: Parallel, folder: Path) -> Parallel:
     return replace(parallel, has_copy=parallel.local_rank == 0 and not sees_first)
 
 
-def even_out(
+def copy_furthest(
     parallel: Parallel, folder: Path, saved: Callable[[], Saved], names: Sequence[str]
 ) -> None:
     """Give all hosts the state of the training that has come furthest on one of them.
@@ -86,12 +86,12 @@ def even_out(
     """
     if not parallel.any(parallel.has_copy):
         return
-    found: list[Saved] = [tuple(json.loads(text)) for text in parallel.gather(json.dumps(saved()))]
-    furthest = max(found, key=lambda each: each[:2])
-    if all(each == furthest for each in found):
+    states: list[Saved] = [tuple(json.loads(text)) for text in parallel.gather(json.dumps(saved()))]
+    furthest = max(states, key=lambda each: each[:2])
+    if all(each == furthest for each in states):
         return
-    owner = found.index(furthest)
-    needed = parallel.keeps and found[parallel.rank] != furthest
+    owner = states.index(furthest)
+    needed = parallel.keeps and states[parallel.rank] != furthest
     for name in names:
         path = folder / name
         content = path.read_bytes() if parallel.rank == owner and path.exists() else b""

@@ -65,12 +65,14 @@ class Depthwise(torch.autograd.Function):
         groups: int,
     ) -> Tensor:
         """Convolve images, shape (n, channel, row, col), in bfloat16."""
-        kept = images.to(_BF16)
-        ctx.save_for_backward(kept, weight)
+        rounded = images.to(_BF16)
+        ctx.save_for_backward(rounded, weight)
         ctx.type, ctx.biases = images.dtype, None if bias is None else list(bias.shape)
         ctx.shape = (stride, padding, dilation, False, [0, 0], groups)
-        few = None if bias is None else bias.to(_BF16)
-        convolved: Tensor = torch.ops.aten.convolution(kept, weight.to(_BF16), few, *ctx.shape)
+        offsets = None if bias is None else bias.to(_BF16)
+        convolved: Tensor = torch.ops.aten.convolution(
+            rounded, weight.to(_BF16), offsets, *ctx.shape
+        )
         return convolved
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""Devices: where a network runs, how precisely, and what each device wants done differently."""
+"""Devices: where a network runs, in which precision, and the peculiarities of each device."""
 
 import importlib
 import logging
@@ -20,7 +20,7 @@ from roadseg.learn.hardware.depthwise import FastDepthwise
 from roadseg.learn.options import ComputeOptions
 
 _log = logging.getLogger(__name__)
-_IMAGE_BATCH_DIMENSIONS = 4  # window, band, row, col: what channels_last means
+_IMAGE_BATCH_DIMENSIONS = 4  # Window, band, row, col: what channels_last is about.
 _Movable = TypeVar("_Movable", Tensor, nn.Module)
 # AMD's GPUs that are fast in channels_last and BF16: MI200, MI300 and MI350. Source:
 # pytorch/pytorch#170947, "Only enable NHWC by default for MI series GPUs", as channels_last made
@@ -63,7 +63,7 @@ class Device:
 
     @property
     def in_inference(self) -> "Device":
-        """The same device, with the memory format that inference likes on it."""
+        """The same device, with its fastest memory format for inference."""
         return replace(self, channels_last=self.channels_last or self.type == "cpu")
 
     @property
@@ -84,11 +84,11 @@ class Device:
         return nullcontext()
 
     def scaler(self) -> torch.amp.GradScaler:
-        """Return what scales the loss for fp16; for other precisions it passes all through."""
+        """Return a scaler of the loss for fp16; for other precisions it changes nothing."""
         return torch.amp.GradScaler(self.type, enabled=self.amp_dtype is torch.float16)
 
     def to(self, thing: _Movable) -> _Movable:
-        """Move a network or tensor to the device, 4-D tensors in the memory format it likes.
+        """Move a network or tensor to the device, 4-D tensors in its memory format.
 
         A network that IPEX has taken over is already laid out, and its weights may be packed.
         """
@@ -105,7 +105,7 @@ class Device:
             importlib.import_module("habana_frameworks.torch.core").mark_step()
 
     def synchronize(self) -> None:
-        """Wait until the device has done all it was given."""
+        """Wait until the device has finished its work."""
         getattr(torch, self.type).synchronize()
 
     def compile(self, network: nn.Module) -> nn.Module:
@@ -119,7 +119,7 @@ class Device:
     def for_training(
         self, model: nn.Module, optimizer: torch.optim.Optimizer
     ) -> tuple[nn.Module, torch.optim.Optimizer]:
-        """Give IPEX a model on this device and its optimizer, with all that they have loaded.
+        """Let IPEX optimise a model on this device and its optimizer, with their loaded state.
 
         Compile, wrap for several processes and step what is returned.
         """
@@ -128,7 +128,7 @@ class Device:
         return model, optimizer
 
     def for_inference(self, model: nn.Module) -> nn.Module:
-        """Return what predicts as the model on this device does, faster; do not save it."""
+        """Return a faster model with the same predictions on this device, which cannot be saved."""
         if self.backend == "ipex":
             return ipex.optimize_inference(model, dtype=self.amp_dtype)
         if self.lazy:
@@ -224,7 +224,7 @@ def missing(name: str) -> str:
 
 
 def _find(name: str) -> tuple[str, str]:
-    """Return the name of a device that is there, and why it is the one."""
+    """Return the name of the device to use, and why this one."""
     if name == "cpu":
         return name, "requested"
     if name != "auto":
@@ -241,7 +241,7 @@ def _find(name: str) -> tuple[str, str]:
 
 
 def _drivable() -> list[str]:
-    """Return the devices that the installed software is made for, the fastest first."""
+    """Return the devices that the installed software supports, the fastest first."""
     made_for = {
         "cuda": torch.version.cuda is not None,
         "rocm": torch.version.hip is not None,
@@ -284,7 +284,7 @@ def _missing_xpu() -> str:
 
 def _missing_hpu() -> str:
     try:
-        importlib.import_module("habana_frameworks.torch.core")  # adds the device to torch
+        importlib.import_module("habana_frameworks.torch.core")  # It adds the device to torch.
         is_available = importlib.import_module("habana_frameworks.torch.hpu").is_available()
     except ModuleNotFoundError as error:
         return f"the package {error.name} is missing (it comes with Intel Gaudi's PyTorch)"
@@ -324,7 +324,7 @@ def _is_instinct(architecture: str) -> bool:
 
 
 def _choose_precision(name: str, precision: str) -> tuple[torch.dtype | None, str]:
-    """Return the type of autocast, and its name with why it is that one."""
+    """Return the type of autocast, and its name with the reason for it."""
     if precision == "auto":
         chosen, why = _fast_precision(name)
         return _TYPES[chosen], f"{chosen} ({why})"
@@ -367,7 +367,7 @@ def _check_precision(name: str, precision: str) -> None:
 
 
 def _has_bf16(name: str) -> bool:
-    """Whether a device computes in bfloat16 without emulating it; a CPU may."""
+    """Return whether a device computes in bfloat16 without emulating it; a CPU may."""
     if name in ("cuda", "rocm"):
         return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     if name == "xpu":
@@ -378,7 +378,7 @@ def _has_bf16(name: str) -> bool:
 
 
 def _compiler(device: Device, mode: str) -> str:
-    """Return the backend of torch.compile for a device that has all it takes."""
+    """Return the backend of torch.compile for a device whose compiler is complete."""
     if device.name == "mps":
         raise ConfigError("compile: there is no compiler for mps; omit it")
     if device.lazy:
@@ -424,7 +424,7 @@ def _check_choice(what: str, value: str, choices: tuple[str, ...]) -> None:
 
 
 def chosen_device(compute: ComputeOptions) -> Device:
-    """Pick the device of a config, make it compute as asked, and say in one line what and why.
+    """Pick and set the device of a config; log in one line which one, and why.
 
     Raises:
         ConfigError: if its settings cannot be combined.
@@ -444,7 +444,7 @@ def chosen_device(compute: ComputeOptions) -> Device:
 
 
 def set_math(*, tf32: bool, benchmark: bool) -> None:
-    """Set how the GPUs of this process compute; never run on hardware.
+    """Set the mathematics of the GPUs of this process; never run on hardware.
 
     Args:
         tf32: whether products of float32 may be rounded to TF32 (10 bits of mantissa), in both in

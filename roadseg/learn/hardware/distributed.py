@@ -18,9 +18,9 @@ from roadseg.errors import ConfigError, DeviceError, PartnerError, first_line
 from roadseg.learn.hardware.devices import Device
 
 _VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-JOINING = timedelta(minutes=10)  # time that processes wait until all have started
-PATIENCE = timedelta(minutes=30)  # default time that they wait for one that writes or is stopped
-_GROUPS = itertools.count()  # groups that this process has joined, one a training
+JOINING = timedelta(minutes=10)  # Time that processes wait until all have started.
+PATIENCE = timedelta(minutes=30)  # Default time to wait for one that writes or has stopped.
+_GROUPS = itertools.count()  # Numbers of the groups that this process joins, one for each training.
 _HCCL = "habana_frameworks.torch.distributed.hccl"
 
 
@@ -51,7 +51,7 @@ class Parallel:
 
     @property
     def first(self) -> bool:
-        """Whether this process is the one that speaks for all."""
+        """Whether this process is the first, which logs and writes for all."""
         return self.rank == 0
 
     @property
@@ -157,7 +157,7 @@ class Parallel:
         return [self.send(text.encode(), rank).decode() for rank in range(self.size)]
 
     def send(self, content: bytes, owner: int) -> bytes:
-        """Return the bytes that the process of a rank has; those of the others are ignored."""
+        """Return the bytes of the process of a rank; those of other processes are ignored."""
         if self.size == 1:
             return content
         length = torch.tensor(len(content))
@@ -196,7 +196,7 @@ class _Total(torch.autograd.Function):
 
 
 def unwrapped(network: nn.Module) -> nn.Module:
-    """Return the network under what `Parallel.wrap` and torch.compile put around it."""
+    """Return the network inside the wrappers of `Parallel.wrap` and torch.compile."""
     while True:
         inner = getattr(network, "_orig_mod", None)
         if isinstance(network, DistributedDataParallel):
@@ -207,7 +207,7 @@ def unwrapped(network: nn.Module) -> nn.Module:
 
 
 def freeze_unused(network: nn.Module, images: Tensor) -> None:
-    """Freeze the weights that the output does not depend on; some encoders bring such along.
+    """Freeze the weights that the output does not depend on, which some encoders have.
 
     They get no gradient, for which the exchange of gradients would wait in vain. Belongs before
     `Parallel.wrap`.
@@ -309,7 +309,7 @@ def _check_backend(device: Device) -> None:
     backend = device.dist_backend
     if backend == "hccl":
         try:
-            importlib.import_module(_HCCL)  # registers the backend
+            importlib.import_module(_HCCL)  # It registers the backend.
         except ImportError as error:
             raise DeviceError(
                 f"device hpu: {_HCCL} cannot be imported ({error}); install Intel Gaudi's "
@@ -338,7 +338,7 @@ def _take_device(device: Device, place: Parallel) -> torch.device | None:
 
 
 def _lost(error: RuntimeError, size: int, patience: timedelta) -> str:
-    """Return what became of the others if that is what an error is about, else nothing."""
+    """Return the fate of the other processes if an error is about that, else nothing."""
     message = str(error)
     if not (isinstance(error, dist.DistError) or "gloo" in message):
         return ""
@@ -352,7 +352,7 @@ def _lost(error: RuntimeError, size: int, patience: timedelta) -> str:
 
 
 def _what_next() -> str:
-    """Return what becomes of a training whose processes were lost."""
+    """Return what happens next to a training whose processes were lost."""
     done, most = (
         int(os.environ.get(f"TORCHELASTIC_{name}", "0"))
         for name in ("RESTART_COUNT", "MAX_RESTARTS")

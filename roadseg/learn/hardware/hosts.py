@@ -1,4 +1,4 @@
-"""Hosts that train together: how many, where they meet, and by which address each is reached."""
+"""Hosts that train together: their number, their meeting point, and the address of each."""
 
 import errno
 import ipaddress
@@ -40,7 +40,7 @@ class Hosts:
     port: int
 
     def __str__(self) -> str:
-        """Write the place where they meet as in `--rendezvous`."""
+        """Return the meeting point as in `--rendezvous`."""
         return f"{self.meeting}:{self.port}"
 
 
@@ -93,7 +93,7 @@ class Contact:
 
 
 def unreachable(meeting: object) -> str:
-    """Return what to say if hosts do not reach the place where they meet."""
+    """Return the message for hosts that do not reach the meeting point."""
     return (
         f"--rendezvous {meeting}: no training waits there, or none can be reached any more; check "
         "the address, the network and the firewall, and that the command runs there"
@@ -123,7 +123,7 @@ def read_hosts(count: str, rendezvous: str | None) -> Hosts:
 
 
 def find_place(hosts: Hosts) -> Place:
-    """Return where this host stands, by the way to the place where all meet.
+    """Find the address and the interface of this host on the way to the meeting point.
 
     Raises:
         ConfigError: if that place has an unknown name, or one by which others cannot reach it.
@@ -145,20 +145,20 @@ def find_place(hosts: Hosts) -> Place:
 
 def _resolve(hosts: Hosts) -> str:
     try:
-        found = socket.getaddrinfo(hosts.meeting, hosts.port, type=socket.SOCK_STREAM)
+        addresses = socket.getaddrinfo(hosts.meeting, hosts.port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
         raise ConfigError(
             f"--rendezvous {hosts}: this host does not know the name {hosts.meeting} ({error}); "
             "give the address of the host where all meet"
         ) from error
-    return str(found[0][4][0])
+    return str(addresses[0][4][0])
 
 
 def _address_towards(target: str, hosts: Hosts) -> str:
     """Return the address of this host from which it reaches another one."""
     try:
         with socket.socket(_family(target), socket.SOCK_DGRAM) as probe:
-            probe.connect((target, hosts.port))  # sends nothing
+            probe.connect((target, hosts.port))  # This sends nothing.
             return str(probe.getsockname()[0])
     except OSError as error:
         raise RoadsegError(
@@ -192,7 +192,7 @@ def _interface_of(address: str) -> str:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         for _, name in socket.if_nameindex():
             request = struct.pack("256s", name.encode()[:15])
-            with suppress(OSError):  # an interface without an address
+            with suppress(OSError):  # Some interfaces have no address.
                 answer = fcntl.ioctl(probe.fileno(), _ADDRESS_OF_INTERFACE, request)
                 if socket.inet_ntoa(answer[20:24]) == address:
                     return name

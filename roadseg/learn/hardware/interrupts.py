@@ -9,11 +9,11 @@ from typing import Any, NoReturn
 
 _NAMES = ("SIGINT", "SIGTERM", "SIGHUP")  # Windows has no SIGHUP.
 SIGNALS = tuple(signal.Signals[name] for name in _NAMES if hasattr(signal, name))
-_COMPILING = {"_compile_inner", "compile_fx_inner"}  # functions of torch that compile a network
+_COMPILING = {"_compile_inner", "compile_fx_inner"}  # Functions of torch that compile a network.
 
 
 class Stop:
-    """Request to stop this process, and the way to do so once all is saved."""
+    """A request to stop this process once all is saved."""
 
     def __init__(self) -> None:
         """Begin with nothing asked."""
@@ -36,7 +36,7 @@ class Stop:
 
 @contextmanager
 def postponed() -> Iterator[Stop]:
-    """Note signals to stop instead of obeying them; a second one is obeyed at once.
+    """Postpone signals to stop; a second one stops at once.
 
     The first one is, too, while a network is compiled, which may take minutes. What is ignored, as
     SIGHUP under nohup, stays so.
@@ -74,7 +74,7 @@ def is_compiling(frame: FrameType | None) -> bool:
     return False
 
 
-def ignore() -> None:
+def ignore_signals() -> None:
     """Leave stopping to the process that started this one, which the terminal signals as well."""
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)

@@ -29,7 +29,7 @@ _STDERR = 2
 
 
 def load() -> ModuleType:
-    """Import the extension, without what it prints and changes on the way.
+    """Import the extension without its output and its changes of logging.
 
     Raises:
         DeviceError: if it is missing, made for another torch, or cannot run on this CPU.
@@ -46,7 +46,7 @@ def load() -> ModuleType:
         raise DeviceError(
             f"backend ipex: {_PACKAGE} cannot be loaded ({why}); choose backend native"
         ) from error
-    logging.getLogger("IPEX").setLevel(logging.ERROR)  # it warns of its own next release
+    logging.getLogger("IPEX").setLevel(logging.ERROR)  # It warns of its next release.
     return extension
 
 
@@ -105,7 +105,7 @@ def optimize_inference(model: nn.Module, *, dtype: torch.dtype | None) -> nn.Mod
 
 
 def _follow_layout(optimizer: torch.optim.Optimizer) -> None:
-    """Lay an optimizer's moments out as its weights are.
+    """Give an optimizer's moments the memory layout of its weights.
 
     The extension changes the layout of weights only, and fused updates walk through both in the
     order of memory.
@@ -121,7 +121,7 @@ def _types(dtype: torch.dtype | None) -> dict[str, object]:
 
 
 def _can_pack() -> bool:
-    """Whether packed weights pay: with AVX512, as oneDNN's test for bfloat16 also tells.
+    """Return whether packed weights pay: with AVX512, as oneDNN's test for bfloat16 also tells.
 
     Without it the extension refuses to pack bfloat16, and packed float32 trains at a quarter of
     the speed.
@@ -131,13 +131,13 @@ def _can_pack() -> bool:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Hold back what is printed, and undo what is done to logging and to warnings.
+    """Suppress output, and restore logging and warnings at the end.
 
     The extension's libraries write to the file descriptor of stderr, past Python.
     """
     handlers, logger_class = logging.root.handlers[:], logging.getLoggerClass()
     sys.stderr.flush()
-    kept = os.dup(_STDERR)
+    stderr = os.dup(_STDERR)
     with Path(os.devnull).open("wb") as nowhere, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         os.dup2(nowhere.fileno(), _STDERR)
@@ -145,7 +145,7 @@ def _quiet() -> Iterator[None]:
             yield
         finally:
             sys.stderr.flush()
-            os.dup2(kept, _STDERR)
-            os.close(kept)
+            os.dup2(stderr, _STDERR)
+            os.close(stderr)
             logging.root.handlers[:] = handlers
             logging.setLoggerClass(logger_class)

@@ -20,22 +20,21 @@ from roadseg.learn.hardware.processes import watch
 from roadseg.system.machine import Machine, format_cpus, parse_cpus, read_machine
 
 _log = logging.getLogger(__name__)
-LAUNCHERS = ("none", "pin", "run_cpu", "ipexrun", "torchrun")
-_GUARD = "ROADSEG_LAUNCHED"  # the process was started by a launcher and starts no other
-_RESTARTS = 10  # times that a training begins again after processes were lost
-_SECONDS = {"join_timeout": 600, "last_call_timeout": 30, "read_timeout": 45}  # of hosts that meet
-_CPUS = "ROADSEG_CPUS"  # those that the processes of this machine share
+_GUARD = "ROADSEG_LAUNCHED"  # Variable of a process that a launcher started; it starts no other.
+_RESTARTS = 10  # Times that a training starts again after processes were lost.
+_SECONDS = {"join_timeout": 600, "last_call_timeout": 30, "read_timeout": 45}  # Of the rendezvous.
+_CPUS = "ROADSEG_CPUS"  # Variable with the CPUs that the processes of this machine share.
 _SILENT = (sys.executable, "-m", "roadseg.learn.hardware.silence")
-_END = "--"  # of a launcher's options: it would take ours that begin as its own do for these
+_END = "--"  # End of a launcher's options; it would take ours that begin like them.
 INSTALL = {
     "tcmalloc": "apt install libtcmalloc-minimal4, or conda install -c conda-forge gperftools",
     "jemalloc": "apt install libjemalloc2, or conda install -c conda-forge jemalloc",
     "iomp5": "pip install intel-openmp, or conda install intel-openmp",
 }
 _SETTINGS = {
-    # threads bound one by one leave processes that they start, as of data loaders, one core
+    # Threads bound one by one leave only one core to processes that they start (data loaders).
     "iomp5": {"KMP_AFFINITY": "none", "KMP_BLOCKTIME": "1"},
-    # what a step frees, the next one needs: never give it back, or every page is cleared again
+    # The next step needs the memory that one frees; given back, each page is cleared again.
     "jemalloc": {
         "MALLOC_CONF": "background_thread:true,metadata_thp:auto,"
         "dirty_decay_ms:-1,muzzy_decay_ms:-1"
@@ -44,11 +43,12 @@ _SETTINGS = {
 
 
 @dataclass(frozen=True)
-class Launch:
-    """Wish how the command is to be started; None is not asked for.
+class LaunchOptions:
+    """Options of starting the command; None is an option that is not given.
 
     Attributes:
-        launcher: one of LAUNCHERS; by default "torchrun" if `processes` is given, else "pin".
+        launcher: "none", "pin", "run_cpu", "ipexrun" or "torchrun"; by default "torchrun" if
+            `processes` or `hosts` is given, else "pin".
         ncores: physical cores to use; by default all that are there.
         nodes: NUMA nodes to use; by default all.
         allocator: "tcmalloc", "jemalloc", "default" (glibc) or "auto": tcmalloc where it is found.
@@ -82,41 +82,41 @@ class Command:
         return shlex.join([*bind, "env", *variables, *self.words])
 
 
-def launch(wish: Launch, arguments: Sequence[str], *, start: bool = True) -> None:
-    """Start `roadseg` with these arguments as wished, and end as it ends; never return then.
+def launch(options: LaunchOptions, arguments: Sequence[str], *, start: bool = True) -> None:
+    """Start `roadseg` again with these arguments, and end as it ends; never return then.
 
-    Return if nothing is wished, if this process was started by a launcher, or, without `start`,
+    Return if no option is given, if this process was started by a launcher, or, without `start`,
     once it is clear that it could be started.
 
     Raises:
-        ConfigError: if the wish contradicts itself, or asks for more than the machine has.
+        ConfigError: if options contradict each other, or ask for more than the machine has.
         DeviceError: if a launcher cannot run here.
         PartnerError: if the host where all meet is lost.
     """
-    launcher = _launcher(wish)
+    launcher = _launcher(options)
     if launcher == "none" or _GUARD in os.environ or "LOCAL_RANK" in os.environ:
         return
     machine = read_machine()
-    command = plan(wish, machine, arguments, environment=os.environ)
+    command = plan(options, machine, arguments, environment=os.environ)
     _check_runs_here(launcher)
     if not start:
         return
-    if machine.unbound and (wish.nodes or len(machine.nodes) > 1):
+    if machine.unbound and (options.nodes or len(machine.nodes) > 1):
         _log.info("memory is not bound to NUMA nodes: %s", machine.unbound)
     _log.info("launching: %s", command)
     bind(command.cpus)
     if launcher == "pin":
         _replace_this_process(command)
-    if wish.hosts is None:
+    if options.hosts is None:
         sys.exit(watch(command.words, command.variables))
-    contact = Contact(wish.hosts)
+    contact = Contact(options.hosts)
     code = watch(command.words, command.variables, restarts=True, is_lost=contact.is_lost)
     if contact.was_lost:
-        raise PartnerError(f"{unreachable(wish.hosts)}; {AGAIN}")
+        raise PartnerError(f"{unreachable(options.hosts)}; {AGAIN}")
     sys.exit(code)
 
 
-def settle() -> None:
+def bind_to_share() -> None:
     """Bind a process of torchrun to its share of the cores that `launch` chose."""
     cpus = parse_cpus(os.environ.get(_CPUS, ""))
     if cpus and "LOCAL_RANK" in os.environ:
@@ -126,7 +126,7 @@ def settle() -> None:
 
 def shares_of_cores(machine: Machine, processes: int) -> list[tuple[int, ...]]:
     """Return the cores for each process, node after node; none if there are too few."""
-    cores = _choose_cores(Launch(), machine)
+    cores = _choose_cores(LaunchOptions(), machine)
     return [share_of_cpus(cores, number, processes) for number in range(processes)]
 
 
@@ -137,28 +137,32 @@ def share_of_cpus(cpus: Sequence[int], rank: int, processes: int) -> tuple[int, 
 
 
 def plan(
-    wish: Launch, machine: Machine, arguments: Sequence[str], *, environment: Mapping[str, str]
+    options: LaunchOptions,
+    machine: Machine,
+    arguments: Sequence[str],
+    *,
+    environment: Mapping[str, str],
 ) -> Command:
-    """Return what has to be run for a wish, without doing it.
+    """Return the work that is missing, without starting it.
 
     Cores are taken node after node, so that they lie on as few NUMA nodes as possible. Memory is
     bound to the same nodes if there are several, or some were asked for, and numactl can do it;
     otherwise it is placed where it is first written, usually on the same nodes.
 
     Raises:
-        ConfigError: if the wish contradicts itself, or asks for more than the machine has.
+        ConfigError: if options contradict each other, or ask for more than the machine has.
         RoadsegError: if the other hosts cannot be reached.
     """
-    launcher = _launcher(wish)
-    cpus = _choose_cores(wish, machine)
-    processes = _processes(wish, cpus)
+    launcher = _launcher(options)
+    cpus = _choose_cores(options, machine)
+    processes = _processes(options, cpus)
     variables = {
         _GUARD: "1",
         "OMP_NUM_THREADS": environment.get("OMP_NUM_THREADS", str(len(cpus) // processes)),
-        **_library_variables(wish, machine, environment),
+        **_library_variables(options, machine, environment),
     }
     words = (sys.executable, "-m", "roadseg", *arguments)
-    bound = _bound_nodes(wish, machine, cpus)
+    bound = _bound_nodes(options, machine, cpus)
     if launcher == "run_cpu":
         return Command(launcher, (*_run_cpu(cpus, bound), *words), variables)
     if launcher == "ipexrun":
@@ -167,8 +171,8 @@ def plan(
     if launcher == "torchrun":
         variables[_CPUS] = ",".join(map(str, cpus))
         meeting: tuple[str, ...] = ("--standalone",)
-        if wish.hosts is not None:
-            meeting = _meeting(wish.hosts, variables, environment)
+        if options.hosts is not None:
+            meeting = _meeting(options.hosts, variables, environment)
         return Command(launcher, (*_torchrun(processes, meeting), *words[2:]), variables, cpus)
     if bound:
         numactl = ("numactl", "-C", format_cpus(cpus), "-m", format_cpus(bound))
@@ -176,15 +180,13 @@ def plan(
     return Command(launcher, words, variables, cpus)
 
 
-def _launcher(wish: Launch) -> str:
+def _launcher(options: LaunchOptions) -> str:
     """Return the launcher that is asked for, or that the other options imply."""
-    asked = wish != Launch(wish.launcher)
-    is_shared = wish.processes is not None or wish.hosts is not None
+    has_options = options != LaunchOptions(options.launcher)
+    is_shared = options.processes is not None or options.hosts is not None
     implied = "torchrun" if is_shared else "pin"
-    launcher = wish.launcher or (implied if asked else "none")
-    if launcher not in LAUNCHERS:
-        raise ConfigError(f"--launcher: expected one of {', '.join(LAUNCHERS)}, got {launcher!r}")
-    if launcher == "none" and asked:
+    launcher = options.launcher or (implied if has_options else "none")
+    if launcher == "none" and has_options:
         raise ConfigError(
             "--ncores, --nodes, --allocator, --omp, --processes and --hosts have no effect with "
             "--launcher none; omit them, or use --launcher pin"
@@ -192,7 +194,7 @@ def _launcher(wish: Launch) -> str:
     if launcher == "torchrun" and not is_shared:
         raise ConfigError("--launcher torchrun needs the number of processes; add --processes N")
     if launcher != "torchrun" and is_shared:
-        option = "--hosts" if wish.processes is None else f"--processes {wish.processes}"
+        option = "--hosts" if options.processes is None else f"--processes {options.processes}"
         raise ConfigError(
             f"--launcher {launcher} starts one process, got {option}; choose "
             f"--launcher torchrun, or omit {option.split(maxsplit=1)[0]}"
@@ -200,37 +202,37 @@ def _launcher(wish: Launch) -> str:
     return launcher
 
 
-def _choose_cores(wish: Launch, machine: Machine) -> tuple[int, ...]:
+def _choose_cores(options: LaunchOptions, machine: Machine) -> tuple[int, ...]:
     """Return one CPU of each core to use, node after node."""
-    missing = sorted(set(wish.nodes) - set(machine.nodes))
+    missing = sorted(set(options.nodes) - set(machine.nodes))
     if missing:
         raise ConfigError(
             f"--nodes {format_cpus(missing)}: this process may use none of its cores; choose "
             f"from the NUMA nodes {format_cpus(machine.nodes)}"
         )
-    nodes = wish.nodes or tuple(machine.nodes)
+    nodes = options.nodes or tuple(machine.nodes)
     cores = [cpu for node in nodes for cpu in machine.nodes[node] if cpu in machine.cores]
     usable = min(len(cores), machine.usable_cores)
-    ncores = usable if wish.ncores is None else wish.ncores
+    ncores = usable if options.ncores is None else options.ncores
     if not 1 <= ncores <= usable:
         raise ConfigError(
             f"--ncores {ncores}: this process may use "
-            f"{_said_cores(usable, cores, wish, machine)}; choose 1 to {usable}, or omit the "
+            f"{_cores_text(usable, cores, options, machine)}; choose 1 to {usable}, or omit the "
             "option to use all"
         )
     return tuple(cores[:ncores])
 
 
-def _said_cores(usable: int, cores: Sequence[int], wish: Launch, machine: Machine) -> str:
+def _cores_text(usable: int, cores: Sequence[int], options: LaunchOptions, machine: Machine) -> str:
     """Return how many cores there are and what limits them."""
-    nodes = f" of NUMA nodes {format_cpus(wish.nodes)}" if wish.nodes else ""
+    nodes = f" of NUMA nodes {format_cpus(options.nodes)}" if options.nodes else ""
     quota = f", CPU quota {machine.quota:g}" if usable < len(cores) else ""
     noun = "core" if usable == 1 else "cores"
     return f"{usable} physical {noun}{nodes} (CPUs {format_cpus(cores)}{quota})"
 
 
-def _processes(wish: Launch, cpus: Sequence[int]) -> int:
-    processes = 1 if wish.processes is None else wish.processes
+def _processes(options: LaunchOptions, cpus: Sequence[int]) -> int:
+    processes = 1 if options.processes is None else options.processes
     if not 1 <= processes <= len(cpus):
         raise ConfigError(
             f"--processes {processes}: expected 1 to {len(cpus)}, at most one per core; choose "
@@ -240,11 +242,11 @@ def _processes(wish: Launch, cpus: Sequence[int]) -> int:
 
 
 def _library_variables(
-    wish: Launch, machine: Machine, environment: Mapping[str, str]
+    options: LaunchOptions, machine: Machine, environment: Mapping[str, str]
 ) -> dict[str, str]:
     """Return the variables for the allocator and for OpenMP, where they have to be set."""
     preset = environment.get("LD_PRELOAD", "")
-    preload = _with_openmp(wish, machine, _with_allocator(wish, machine, _entries(preset)))
+    preload = _with_openmp(options, machine, _with_allocator(options, machine, _entries(preset)))
     variables = {"LD_PRELOAD": ":".join(preload)} if preload or preset else {}
     for library, settings in _SETTINGS.items():
         if _loaded(preload, library):
@@ -257,12 +259,12 @@ def _entries(preload: str) -> list[str]:
 
 
 def _loaded(preload: Sequence[str], *libraries: str) -> list[str]:
-    """Return what LD_PRELOAD holds of some libraries, in any version."""
+    """Return the entries of LD_PRELOAD for some libraries, in any version."""
     return [entry for entry in preload if any(f"lib{n}" in Path(entry).name for n in libraries)]
 
 
-def _with_allocator(wish: Launch, machine: Machine, preload: Sequence[str]) -> list[str]:
-    choice = _checked("--allocator", wish.allocator, ("auto", "tcmalloc", "jemalloc", "default"))
+def _with_allocator(options: LaunchOptions, machine: Machine, preload: Sequence[str]) -> list[str]:
+    choice = options.allocator or "auto"
     preset = _loaded(preload, "tcmalloc", "jemalloc")
     if choice == "auto" and (preset or "tcmalloc" not in machine.libraries):
         return list(preload)
@@ -272,19 +274,12 @@ def _with_allocator(wish: Launch, machine: Machine, preload: Sequence[str]) -> l
     return [_library("--allocator", "tcmalloc" if choice == "auto" else choice, machine), *rest]
 
 
-def _with_openmp(wish: Launch, machine: Machine, preload: Sequence[str]) -> list[str]:
-    choice = _checked("--omp", wish.omp, ("auto", "intel", "gnu"))
-    if choice == "auto":
+def _with_openmp(options: LaunchOptions, machine: Machine, preload: Sequence[str]) -> list[str]:
+    if options.omp in (None, "auto"):
         return list(preload)
     preset = _loaded(preload, "iomp5")
     rest = [entry for entry in preload if entry not in preset]
-    return rest if choice == "gnu" else [*rest, _library("--omp", "iomp5", machine)]
-
-
-def _checked(option: str, value: str | None, choices: Sequence[str]) -> str:
-    if value is not None and value not in choices:
-        raise ConfigError(f"{option}: expected one of {', '.join(choices)}, got {value!r}")
-    return value or choices[0]
+    return rest if options.omp == "gnu" else [*rest, _library("--omp", "iomp5", machine)]
 
 
 def _library(option: str, name: str, machine: Machine) -> str:
@@ -293,9 +288,9 @@ def _library(option: str, name: str, machine: Machine) -> str:
     return str(machine.libraries[name])
 
 
-def _bound_nodes(wish: Launch, machine: Machine, cpus: Sequence[int]) -> tuple[int, ...]:
+def _bound_nodes(options: LaunchOptions, machine: Machine, cpus: Sequence[int]) -> tuple[int, ...]:
     """Return the nodes to bind memory to, none if that is needless or impossible."""
-    if machine.unbound or not (wish.nodes or len(machine.nodes) > 1):
+    if machine.unbound or not (options.nodes or len(machine.nodes) > 1):
         return ()
     return tuple(node for node, of_node in machine.nodes.items() if set(of_node) & set(cpus))
 
@@ -383,7 +378,7 @@ def bind(cpus: Sequence[int]) -> None:
 
 
 def _replace_this_process(command: Command) -> NoReturn:
-    """Become the command: its exit code and signals are then ours."""
+    """Replace this process by the command, whose exit code and signals become those of this one."""
     sys.stdout.flush()
     sys.stderr.flush()
     os.execvpe(command.words[0], command.words, {**os.environ, **command.variables})  # noqa: S606

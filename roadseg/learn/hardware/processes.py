@@ -1,4 +1,4 @@
-"""Processes: run what a launcher starts, pass signals on to it, learn how it ended, end together.
+"""Processes of a launcher: run them, pass signals on, learn how they ended, end together.
 
 Launchers lose exit codes: PyTorch's run_cpu ends with 0 and torchrun with 1 whatever happened. So
 every process writes its own into a folder that the process which watches names to it. In the
@@ -24,23 +24,23 @@ from roadseg.errors import PartnerError
 from roadseg.learn.hardware.interrupts import SIGNALS
 
 _log = logging.getLogger(__name__)
-_FOLDER = "ROADSEG_STATUS"  # variable that names the folder
+_FOLDER = "ROADSEG_STATUS"  # Variable that names the folder.
 # File named by the process and its start: empty while it runs, then its exit code.
 _END = ".end"
-_SIGNAL = "signal"  # file with the signal that was passed on
-_PIPE = "pipe"  # that the process which watches holds open
+_SIGNAL = "signal"  # File with the signal that was passed on.
+_PIPE = "pipe"  # Pipe that the watching process keeps open.
 _STARTS = ("MASTER_PORT", "TORCHELASTIC_RESTART_COUNT")
-_SAID = ".said"  # file named by the digest of a line that a process has said for all
-_BY_SIGNAL = 128  # added to the number of the signal that ended a process
+_WRITTEN = ".written"  # File named by the digest of a line that one process wrote for all.
+_BY_SIGNAL = 128  # Added to the number of the signal that ended a process.
 # Ends of processes that may begin again; None of one that runs, or was killed.
 _MAY_RESTART = {None, 0, PartnerError.exit_code, _BY_SIGNAL + signal.SIGTERM}
 # Ends of processes that have lost their partners, and of those that were ended with them.
 _LEFT_ALONE = {PartnerError.exit_code, _BY_SIGNAL + signal.SIGTERM}
-_GRACE_S = 30.0  # in which what outlives its launcher may keep what it did
-_ENDING_S = 10.0  # in which a launcher ends the processes that it has started
+_GRACE_S = 30.0  # Seconds for processes that outlive their launcher to save their work.
+_ENDING_S = 10.0  # Seconds for a launcher to end its processes.
 _LOOK_S = 0.2
 
-_watched_in: list[Path] = []  # the folder, in a process that is watched
+_watched_in: list[Path] = []  # The folder, in a process that is watched.
 
 
 def watch(
@@ -50,7 +50,7 @@ def watch(
     restarts: bool = False,
     is_lost: Callable[[], bool] = lambda: False,
 ) -> int:
-    """Run a launcher; return how the processes that it starts ended, whatever it says itself.
+    """Run a launcher; return how its processes ended, whatever its own exit code.
 
     A launcher that `restarts` processes does so after any failure. It is ended here if one has
     failed for another reason than that it was killed or has lost its partners, because the same
@@ -102,18 +102,18 @@ def exit_code(ends: Sequence[int | None], *, launcher: int, received: int | None
 
 
 def _code(returned: int) -> int:
-    """Return an exit code as shells do: subprocess says a signal as a negative number."""
+    """Return an exit code as shells do: subprocess gives signals as negative numbers."""
     return _BY_SIGNAL - returned if returned < 0 else returned
 
 
 @contextmanager
 def reporting() -> Iterator[None]:
-    """Report to the process that watches, if one does, that this one runs and how it ends.
+    """Report the start and the end of this process to a process that watches it, if there is one.
 
     Meanwhile this process ends when that one is killed; without one, a process of torchrun's ends
     when torchrun is killed.
     """
-    name = os.environ.pop(_FOLDER, None)  # what this process starts must not report
+    name = os.environ.pop(_FOLDER, None)  # What this process starts must not report.
     if name is None:
         with _ending_after(_outlived, _leave) if "LOCAL_RANK" in os.environ else nullcontext():
             yield
@@ -123,7 +123,7 @@ def reporting() -> Iterator[None]:
         _end_if_hopeless(folder)
         _report(folder, "")
         try:
-            _end_if_told(folder)
+            _end_if_signalled(folder)
             yield
             code = 0
         except SystemExit as ended:
@@ -145,12 +145,12 @@ def is_watched() -> bool:
     return bool(_watched_in)
 
 
-def may_say(line: str) -> bool:
-    """Return whether this process is the first of several that has a line to say."""
+def is_first_to_write(line: str) -> bool:
+    """Return whether this process is the first of several to write a line."""
     for folder in _watched_in:
         name = hashlib.sha256(line.encode(errors="replace")).hexdigest()[:16]
         try:
-            (folder / f"{name}{_SAID}").touch(exist_ok=False)
+            (folder / f"{name}{_WRITTEN}").touch(exist_ok=False)
         except FileExistsError:
             return False
         except FileNotFoundError:  # nobody watches any more
@@ -165,16 +165,16 @@ def _open_pipe(folder: Path) -> Iterator[None]:
         yield
         return
     os.mkfifo(folder / _PIPE, 0o600)
-    held = os.open(folder / _PIPE, os.O_RDWR)  # which waits for no reader
+    pipe = os.open(folder / _PIPE, os.O_RDWR)  # This does not wait for a reader.
     try:
         yield
     finally:
-        os.close(held)
+        os.close(pipe)
 
 
 @contextmanager
 def _watched(folder: Path) -> Iterator[None]:
-    """Let this process, and what it starts, be killed once nobody holds the pipe any more."""
+    """Let this process and its children be killed once the watching process has closed the pipe."""
     _watched_in.append(folder)
     try:
         if not hasattr(os, "mkfifo"):
@@ -183,11 +183,12 @@ def _watched(folder: Path) -> Iterator[None]:
         try:
             pipe = os.open(folder / _PIPE, os.O_RDONLY | os.O_NONBLOCK)
         except FileNotFoundError:
-            sys.exit(_BY_SIGNAL + signal.SIGKILL)  # the one that watches was killed, and tidied up
+            # The watching process was killed, and its folder removed.
+            sys.exit(_BY_SIGNAL + signal.SIGKILL)
         os.set_blocking(pipe, True)
 
         def wait() -> None:
-            os.read(pipe, 1)  # comes back when the pipe breaks
+            os.read(pipe, 1)  # This returns when the pipe breaks.
             shutil.rmtree(folder, ignore_errors=True)
 
         with _ending_after(wait, _kill_group):
@@ -200,7 +201,7 @@ def _watched(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def _ending_after(wait: Callable[[], None], end: Callable[[], None]) -> Iterator[None]:
-    """End this process when something has been waited for, unless it leaves before."""
+    """End this process once a wait is over, unless the block ends before."""
     left = threading.Event()
 
     def end_after_it() -> None:
@@ -216,12 +217,12 @@ def _ending_after(wait: Callable[[], None], end: Callable[[], None]) -> Iterator
 
 
 def _kill_group() -> None:
-    """Kill the process group that a launcher, or the one that watches, has made for this."""
+    """Kill the process group that a launcher or the watching process made for this process."""
     os.killpg(0, signal.SIGKILL)
 
 
 def _leave() -> None:
-    """End at once; what this process started finds that out by itself."""
+    """End at once; the children of this process notice that themselves."""
     os._exit(_BY_SIGNAL + signal.SIGKILL)
 
 
@@ -244,7 +245,7 @@ def _pass_signals_on(folder: Path) -> None:
         _send(folder, signal.SIGKILL if again else number)
 
     for number in SIGNALS:
-        if signal.getsignal(number) != signal.SIG_IGN:  # as under nohup
+        if signal.getsignal(number) != signal.SIG_IGN:  # They are ignored under nohup.
             signal.signal(number, pass_on)
 
 
@@ -260,7 +261,7 @@ def _send(folder: Path, number: int) -> bool:
 
 
 def _end_the_rest(folder: Path) -> None:
-    """End what outlives its launcher, as when that was killed: in order, then by force."""
+    """End processes that outlive their launcher, such as a killed one: in order, then by force."""
     end = time.monotonic() + _GRACE_S
     left = _send(folder, signal.SIGTERM)
     while left and time.monotonic() < end:
@@ -270,7 +271,7 @@ def _end_the_rest(folder: Path) -> None:
 
 
 def _end_launcher(process: "subprocess.Popen[bytes]") -> None:
-    """End a launcher in order, then by force: it heeds no signal while it waits for an answer."""
+    """End a launcher in order, then by force: while it waits for an answer, it ignores signals."""
     process.terminate()
     with suppress(subprocess.TimeoutExpired):
         process.wait(_ENDING_S)
@@ -288,7 +289,7 @@ def _received(folder: Path) -> int | None:
     return int(file.read_text(encoding="ascii")) if file.exists() else None
 
 
-def _end_if_told(folder: Path) -> None:
+def _end_if_signalled(folder: Path) -> None:
     """End as by a signal that came before this process could receive it."""
     received = _received(folder)
     if received is not None:
@@ -322,5 +323,5 @@ def _ends(folder: Path) -> list[tuple[int, str, int | None]]:
 
 
 def _start_of_all() -> str:
-    """Return what tells one start of all processes by torchrun from the next, as it has a port."""
+    """Return a name of this start by torchrun; the next one has another port, so another name."""
     return "-".join(os.environ.get(name, "") for name in _STARTS)

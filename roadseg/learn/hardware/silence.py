@@ -23,9 +23,9 @@ from roadseg.learn.hardware.hosts import AGAIN, unreachable
 
 # Options of torchrun.
 _ENDPOINT, _HOSTS, _SETTINGS = "--rdzv-endpoint", "--nnodes", "--rdzv-conf"
-_IS_GUEST = "is_host=False"  # among the settings, if the hosts meet at another one
-_WAITS_S = 45.0  # in which a training has to begin where the hosts meet
-_BY_SIGNAL = 128  # added to the number of the signal that ended a process
+_IS_GUEST = "is_host=False"  # Setting of a host that is not the meeting point.
+_WAITS_S = 45.0  # Seconds in which a training has to begin at the meeting point.
+_BY_SIGNAL = 128  # Added to the number of the signal that ended a process.
 
 
 def run(module: str) -> None:
@@ -58,30 +58,30 @@ def _run(module: str) -> int:
 
 
 def _require_training(meeting: str) -> None:
-    """Find out whether a training waits at a place; torchrun would wait for an answer for ever.
+    """Refuse a meeting point where no training waits: torchrun would wait for ever.
 
     Raises:
         RendezvousConnectionError: if not.
     """
     host, _, port = meeting.rpartition(":")
-    found = threading.Event()
+    answered = threading.Event()
 
     def look() -> None:
-        with suppress(RuntimeError):  # what DistError is
+        with suppress(RuntimeError):  # DistError is one.
             dist.TCPStore(  # type: ignore[attr-defined]
                 host, int(port), timeout=timedelta(seconds=_WAITS_S), wait_for_workers=False
             )
-            found.set()
+            answered.set()
 
     looking = threading.Thread(target=look, daemon=True)
     looking.start()
     looking.join(_WAITS_S + 1)
-    if not found.is_set():
+    if not answered.is_set():
         raise RendezvousConnectionError
 
 
 def _apart(error: RendezvousError) -> str:
-    """Return why hosts do not find each other, by the words that this process was started with."""
+    """Return why hosts do not find each other, by the arguments of this process."""
     if _ENDPOINT not in sys.argv:
         return f"the processes did not find each other ({error})"
     meeting, hosts = _after(_ENDPOINT), _after(_HOSTS)

@@ -25,7 +25,7 @@ from roadseg.roads.masks.burning import IGNORE
 from roadseg.system.progress import counted
 
 _ROAD_SHARE = 0.05
-_VALUES = 256  # of a byte
+_VALUES = 256  # Values that a byte can have.
 
 
 @dataclass(frozen=True)

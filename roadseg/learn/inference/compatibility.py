@@ -13,7 +13,7 @@ from roadseg.raster.pixels import sample_pixels
 from roadseg.raster.scaling import Scaling, stretch_to
 from roadseg.system.text import one_line
 
-GSD_TOLERANCE = 0.2  # of the ground size of a pixel; what is just so far off still fits
+GSD_TOLERANCE = 0.2  # Relative difference of pixel sizes up to which a scene still fits.
 _SAMPLE_PX = 2**18  # Pixels of a scene by which it is stretched.
 
 Bands = tuple[int | str, ...]
@@ -53,7 +53,7 @@ def scene_to_predict(
         nodata=imagery.nodata if trained["nodata"] is None else trained["nodata"],
     )
     scene = read(gsd_m=trained["resample_m"] or imagery.gsd_m)
-    if scene.grid.is_local and imagery.gsd_m:  # then it is the size that its pixels have
+    if scene.grid.is_local and imagery.gsd_m:  # Then it is the size of its pixels.
         scene = read(gsd_m=imagery.gsd_m)
     if imagery.bands is None:
         _require_names(scene, trained.get("band_names", ()))
@@ -66,7 +66,7 @@ def require_fit(
     *,
     gsd: Literal["strict", "auto"],
 ) -> RasterFacts:
-    """Refuse pixels of a ground size that a network has never seen.
+    """Refuse pixels of a size in which the network was not trained.
 
     Args:
         scene: what it is.
@@ -130,7 +130,7 @@ def scaling_to_predict(
 
 
 def _bands(trained: Mapping[str, Any], chosen: Bands | None) -> Bands:
-    """Return the bands of the scene that take the places of the bands of the training."""
+    """Return the bands of the scene in the order of the bands of the training."""
     bands = chosen or tuple(trained["bands"])
     count = len(trained["bands"])
     if len(bands) != count:
@@ -153,7 +153,7 @@ def _require_bands(image: Path, bands: Bands) -> None:
 
 
 def _usable(bands: Bands, count: int) -> str:
-    """Return as many bands as are needed, of those that a raster has."""
+    """Return the bands of a raster to use, as many as the network takes."""
     return ",".join(str(min(number, count)) for number in range(1, len(bands) + 1))
 
 
@@ -169,7 +169,7 @@ def _problem(band: int | str, names: Sequence[str]) -> str | None:
 
 
 def _require_names(scene: RasterFacts, trained: Sequence[str]) -> None:
-    """Refuse bands in another order, where image and checkpoint both say what they are."""
+    """Refuse bands in another order, if both image and checkpoint name their bands."""
     names = [name.strip().lower() for name in scene.names]
     expected = [name.strip().lower() for name in trained]
     if all(names) and all(expected) and expected and names != expected:

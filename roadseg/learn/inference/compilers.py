@@ -10,7 +10,7 @@ from torch import Tensor
 from roadseg.errors import ConfigError, DeviceError, first_line
 from roadseg.learn.hardware.devices import Device, pick_device
 
-_NETWORKS = 100  # that one process may compile, as those of many folds
+_NETWORKS = 100  # Networks that a process may compile, such as those of many folds.
 
 # It tells everyone who compiles for a CPU that there is no GPU.
 logging.getLogger("torch.utils.cpp_extension").setLevel(logging.ERROR)
@@ -27,7 +27,7 @@ def compiler_of(device: Device) -> str | None:
 
 
 def lacks_compiler(device: Device) -> str:
-    """Return why nothing can be compiled for a device; empty if it can."""
+    """Return why torch.compile cannot serve a device; empty if it can."""
     try:
         compiler_of(device)
     except (ConfigError, DeviceError) as error:
@@ -38,7 +38,7 @@ def lacks_compiler(device: Device) -> str:
 def compile_now(
     run: Callable[[Tensor], Tensor], device: Device, window_shape: tuple[int, int, int, int]
 ) -> None:
-    """Run a network that is to be compiled once, so that it is compiled when it is needed.
+    """Run a network once so that torch compiles it now.
 
     On a CPU its weights become constants of the program (Inductor's freezing). Torch does so
     only if the whole process is set to it while the network is followed.

@@ -55,14 +55,14 @@ def warn_of_shift(scenes: Iterable[tuple[RasterFacts, Scaling]]) -> None:
     Args:
         scenes: images, each with the scaling by which the network takes it.
     """
-    found: dict[str, str] = {}
+    shifts: dict[str, str] = {}
     for scene, scaling in scenes:
         with contextlib.suppress(DataError):  # The prediction reports what cannot be read.
             pixels = sample_pixels(scene, pixels=_SAMPLE_PX)
             if how := describe_shift(pixels, scaling):
-                found[scene.path.name] = how
-    if found:
-        named = [f"{name} ({how})" for name, how in found.items()]
+                shifts[scene.path.name] = how
+    if shifts:
+        named = [f"{name} ({how})" for name, how in shifts.items()]
         _log.warning(
             "these images look unlike the training images: %s; do not trust roads and confidence "
             "there without a check, or train with labels of such images",

@@ -1,4 +1,4 @@
-"""Engine store: engines made beforehand, and what is known of them; in a checkpoint's folder."""
+"""Engine store: prebuilt engines and their facts, in the folder of a checkpoint."""
 
 import functools
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ _MAKING = {
     "int8": "roadseg quantize --engine int8",
     "onnx": "roadseg export {folder} --format onnx",
 }
-FILES: Mapping[str, tuple[str, ...]] = {  # of each engine; what it computes lies in these alone
+FILES: Mapping[str, tuple[str, ...]] = {  # Files that decide what an engine computes.
     "openvino": ("model.bin", "model.xml"),
     "int8": ("activations.json",),
     "onnx": ("model.onnx",),
@@ -45,12 +45,12 @@ def _has_verdict(gate: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 _Gate = Annotated[Mapping[str, Any], AfterValidator(_has_verdict)]
-_Rate = Annotated[float, Field(gt=0, le=1e9)]  # windows per second
+_Rate = Annotated[float, Field(gt=0, le=1e9)]  # Windows per second.
 
 
 @dataclass(frozen=True)
 class EngineFacts:
-    """Facts of an engine that was made beforehand; `facts.json` beside its files.
+    """Facts of a prebuilt engine; `facts.json` beside its files.
 
     Attributes:
         engine: its name.
@@ -89,14 +89,14 @@ class EngineFacts:
         return None
 
     def pays(self, windows: int) -> bool:
-        """Whether it finishes a number of windows sooner than eager, including its opening."""
+        """Return whether it opens and predicts a number of windows in less time than eager."""
         if not (self.speedup and self.windows_per_s and self.eager_windows_per_s):
             return True
         return self.opening_s + windows / self.windows_per_s < windows / self.eager_windows_per_s
 
 
 def engine_folder(folder: Path, name: str) -> Path:
-    """Return where an engine that is made beforehand lies in a checkpoint folder."""
+    """Return the folder of a prebuilt engine in a checkpoint folder."""
     return folder / "engines" / name
 
 
@@ -136,12 +136,12 @@ def write_facts(
 
 
 def remove_facts(folder: Path, name: str) -> None:
-    """Let an engine count as not there, before its files change."""
+    """Remove the facts of an engine, which makes it count as missing, before its files change."""
     (engine_folder(folder, name) / _FACTS).unlink(missing_ok=True)
 
 
 def misfit(facts: EngineFacts, folder: Path, *, window_px: int, batch_size: int) -> str:
-    """Return why an engine is not to be used; empty if it is.
+    """Return why an engine must not be used; empty if it may.
 
     Args:
         facts: of the engine.
@@ -160,7 +160,7 @@ def misfit(facts: EngineFacts, folder: Path, *, window_px: int, batch_size: int)
 
 
 def unusable(facts: EngineFacts, folder: Path) -> str:
-    """Return why an engine is not to be used, whatever the windows; empty if it may be.
+    """Return why an engine must not be used for windows of any shape; empty if it may.
 
     Its files are the ones that were made, to the last bit: what else they might compute, or that
     they never end, is not found out by running them.
@@ -191,26 +191,27 @@ def read_engine_facts(folder: Path, name: str) -> EngineFacts | None:
     except ValueError as error:
         reason = error.__cause__ if isinstance(error, DataError) else error
         raise CheckpointError(
-            f"{path}: does not describe an engine ({reason}); run `{making(folder, name)}` again"
+            f"{path}: does not describe an engine ({reason}); run "
+            f"`{making_command(folder, name)}` again"
         ) from error
     files = sorted(facts.files)
     if facts.engine != name or files != sorted(FILES[name]):
         raise CheckpointError(
             f"{path}: describes engine {facts.engine!r:.60} and files {files!r:.100}, expected "
-            f"{name} and {', '.join(FILES[name])}; run `{making(folder, name)}` again"
+            f"{name} and {', '.join(FILES[name])}; run `{making_command(folder, name)}` again"
         )
     return facts
 
 
 def _digest(folder: Path) -> str:
-    """Return the digest of the weights that a checkpoint folder holds."""
+    """Return the digest of the weights in a checkpoint folder."""
     path = checkpoint_path(folder, "best")
     facts = path.stat()
     return _digest_of(path, facts.st_mtime_ns, facts.st_size)
 
 
 def _digests(folder: Path, name: str) -> dict[str, str]:
-    """Return the digests of those files of an engine that are there."""
+    """Return the digests of the files of an engine that exist."""
     paths = [engine_folder(folder, name) / file for file in FILES[name]]
     states = {path: path.stat() for path in paths if path.is_file()}
     return {
@@ -227,12 +228,12 @@ def _digest_of(path: Path, _changed: int, _size: int) -> str:
 
 @functools.cache
 def _cpu() -> str:
-    """Return the CPU by its model and by what it computes fast."""
+    """Return the model of the CPU and the instruction sets that it has."""
     fast = [name for name, has_it in cpu.features().items() if has_it]
     return f"{read_machine().model} ({', '.join(fast)})"
 
 
-def making(folder: Path, name: str) -> str:
+def making_command(folder: Path, name: str) -> str:
     """Return the command that makes an engine of a checkpoint folder."""
     return _MAKING[name].format(folder=folder)
 

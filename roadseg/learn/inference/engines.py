@@ -1,4 +1,4 @@
-"""Engines: what runs a trained network over windows, from plain PyTorch to quantised graphs."""
+"""Engines: ways to run a trained network on windows, from plain PyTorch to quantised graphs."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -16,7 +16,7 @@ from roadseg.learn.inference.engine_store import (
     PACKAGES,
     EngineFacts,
     engine_folder,
-    making,
+    making_command,
     misfit,
     read_engine_facts,
 )
@@ -26,7 +26,7 @@ from roadseg.learn.network.models import Normalise, check_batch, check_window
 from roadseg.raster.scaling import Scaling
 from roadseg.system.text import count
 
-Shape = tuple[int, int, int, int]  # of a batch of windows: window, band, row, col
+Shape = tuple[int, int, int, int]  # Of a batch: window, band, row, col.
 
 # Windows of 512 pixels for each thread from which compiling first is the shorter way: a
 # ResNet34-UNet took 13.8 s of one core, and then 0.77 s instead of 0.95 s a window.
@@ -113,10 +113,10 @@ def open_engine(
     return Engine(chosen, f"engine {chosen} ({why})", batch_size, window_px, run)
 
 
-def open_made(
+def open_prebuilt(
     checkpoint: Checkpoint, folder: Path, name: str, *, device: Device, window_shape: Shape
 ) -> Network:
-    """Open an engine that was made beforehand, whatever its facts say; see `open_engine`.
+    """Open a prebuilt engine without checking its facts; see `open_engine`.
 
     Args:
         checkpoint: the network that it was made from.
@@ -140,7 +140,7 @@ def open_made(
 
 
 def ensemble(engines: Sequence[Engine]) -> Engine:
-    """Return an engine that gives the mean of the probabilities of several, as of all folds."""
+    """Return an engine that averages the probabilities of several, such as those of all folds."""
     first = engines[0]
     if len(engines) == 1:
         return first
@@ -155,7 +155,7 @@ def ensemble(engines: Sequence[Engine]) -> Engine:
 
 
 def with_tta(engine: Engine) -> Engine:
-    """Return an engine that gives the mean over the eight rotations and flips of its windows.
+    """Return an engine that averages over the eight rotations and flips of its windows.
 
     Every prediction is turned back before the mean (the symmetries of a square, D4).
     """
@@ -177,7 +177,7 @@ def with_tta(engine: Engine) -> Engine:
 
 
 def _mean(values: Iterator[Tensor]) -> Tensor:
-    """Return the mean of tensors that are not held in memory all at once."""
+    """Return the mean of tensors of an iterator, which need not fit in memory together."""
     number, total = 1, next(values).clone()
     for number, value in enumerate(values, start=2):  # noqa: B007
         total += value
@@ -220,7 +220,7 @@ def _without_artefacts(device: Device, shape: Shape, windows: int) -> tuple[str,
 def _ready(
     folder: Path, device: Device, shape: Shape, windows: int
 ) -> tuple[list[EngineFacts], list[str]]:
-    """Return the engines made beforehand that are of use, and why others are not."""
+    """Return the prebuilt engines that can be used, and why others cannot."""
     ready, notes = [], []
     for name in PACKAGES:
         facts = read_engine_facts(folder, name)
@@ -247,7 +247,7 @@ def _misfit(facts: EngineFacts, folder: Path, shape: Shape) -> str:
 
 
 def _missing(name: str, device: Device) -> str:
-    """Return what an engine that was made beforehand lacks here; empty if nothing."""
+    """Return what a prebuilt engine lacks on this machine; empty if nothing."""
     problem: str | None = _MODULES[name].available()
     return problem or (lacks_compiler(device) if name == "int8" else "")
 
@@ -269,9 +269,9 @@ def _open(checkpoint: Checkpoint, folder: Path, name: str, device: Device, shape
     if problem := _misfit(facts, folder, shape) if facts else "not made yet":
         raise CheckpointError(
             f"engine {name}: {engine_folder(folder, name)}: {problem}; run "
-            f"`{making(folder, name)}`, or choose engine auto"
+            f"`{making_command(folder, name)}`, or choose engine auto"
         )
-    return open_made(checkpoint, folder, name, device=device, window_shape=shape)
+    return open_prebuilt(checkpoint, folder, name, device=device, window_shape=shape)
 
 
 def _open_torch(checkpoint: Checkpoint, device: Device, shape: Shape) -> Network:
@@ -281,7 +281,7 @@ def _open_torch(checkpoint: Checkpoint, device: Device, shape: Shape) -> Network
 
 
 def _running(network: nn.Module, device: Device, shape: Shape) -> Network:
-    """Return what runs a network on a device; it is compiled here if the device compiles."""
+    """Return a function that runs a network on a device, compiled if the device compiles."""
     device.compile(network)
 
     @torch.inference_mode()

@@ -1,4 +1,4 @@
-"""Estimates: what a prediction will take, said before it starts."""
+"""Estimates of the memory and time of a prediction, before it starts."""
 
 _MB = 1e6
 
@@ -6,13 +6,13 @@ _MB = 1e6
 # `roadseg predict`, for U-Nets of four encoders (ResNet18, 34 and 50, MobileNetV2), windows of 256
 # to 1024 pixels, batches of 1 to 4, and scenes 512 to 24,000 pixels wide.
 _PROCESS_MB = 1150  # Python, PyTorch, the other libraries, and making the raster in the end
-_PARAMETER_BYTES = 8  # weights, and the form that the CPU's kernels want them in
-_PIXEL_BYTES = 580  # of a batch: what the layers hold at once; 500 to 790 by encoder
+_PARAMETER_BYTES = 8  # A weight, and its copy in the form that the CPU's kernels take.
+_PIXEL_BYTES = 580  # Of a batch: what the layers hold at once; 500 to 790 by encoder.
 
 # Counted, not measured.
-_SUM_BYTES = 4  # of each class of a pixel that the next row of windows still changes
-_LEAST_CACHE_MB = 67  # of blocks that GDAL holds
-_BLOCK_PX = 512  # rows that its blocks reach beyond a window
+_SUM_BYTES = 4  # For each class of a pixel that the next row of windows still changes.
+_LEAST_CACHE_MB = 67  # Blocks that GDAL keeps in memory.
+_BLOCK_PX = 512  # Rows by which GDAL's blocks reach beyond a window.
 
 
 def predict_memory_mb(

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +25,9 @@ from roadseg.learn.network.models import check_batch, check_window
 from roadseg.system.files import whole_folder
 from roadseg.system.records import versions, write_json
 
-MAX_DIFFERENCE = 1e-3  # of probabilities 0..1
+MAX_DIFFERENCE = 1e-3  # Largest difference of a probability from PyTorch's.
 FACTS = "model.json"
-FILES: Mapping[str, tuple[str, ...]] = {  # of each format
+FILES: Mapping[str, tuple[str, ...]] = {  # Files of each format.
     "onnx": engine_store.FILES["onnx"],
     "openvino": engine_store.FILES["openvino"],
     "torch": ("model.pt2",),
@@ -44,37 +43,24 @@ _OPEN: Mapping[str, Callable[[Path], Network]] = {
     "openvino": openvino.open,
     "torch": programs.open,
 }
-_ANY = "any"  # number of windows, in the facts
-_SOME = (1, 3)  # windows at once, to check what takes any number
-_VALUES = 256  # of a byte
+_ANY = "any"  # In the facts: the model takes any number of windows.
+_SOME = (1, 3)  # Numbers of windows with which such a model is checked.
+_VALUES = 256  # Values that a byte can have.
 _ROAD_PX = 8
-_ROUNDS = 3  # of each engine, to measure its speed
-
-
-@dataclass(frozen=True)
-class Export:
-    """Files that were written for other programs.
-
-    Attributes:
-        files: names in its folder.
-        window_shape: of the windows that the model takes (window, band, row, col), None where
-            any number of them.
-        max_difference: of its probabilities from those of PyTorch, on windows of noise and roads.
-    """
-
-    files: tuple[str, ...]
-    window_shape: WindowShape
-    max_difference: float
+_ROUNDS = 3  # Rounds in which the speed of each engine is measured.
 
 
 def write_export(
     checkpoint: Checkpoint, folder: Path, *, form: str, window_px: int, batch_size: int | None
-) -> Export:
-    """Write a checkpoint in a format of other programs, and beside it what they need to know.
+) -> float:
+    """Write a checkpoint in a format of other programs, with the facts that they need beside it.
 
     The model takes scaled uint8 windows and gives probabilities. `model.json` says how bands are
     scaled, what the probabilities stand for, and all that the checkpoint says. A folder that is
     there is replaced.
+
+    Returns:
+        The largest difference of a probability from PyTorch's, on windows of noise and roads.
 
     Args:
         checkpoint: the network, on the CPU.
@@ -93,9 +79,8 @@ def write_export(
     window_shape = _window_shape(checkpoint, window_px, batch_size)
     with whole_folder(folder) as partial:
         difference = _build_checked(checkpoint, partial, form=form, window_shape=window_shape)
-        export = Export((FACTS, *FILES[form]), window_shape, difference)
-        write_json(partial / FACTS, _facts(checkpoint, export, form=form))
-    return export
+        write_json(partial / FACTS, _facts(checkpoint, window_shape, difference, form=form))
+    return difference
 
 
 def build_engine(
@@ -157,7 +142,7 @@ def _network(checkpoint: Checkpoint) -> nn.Module:
 def _build_checked(
     checkpoint: Checkpoint, folder: Path, *, form: str, window_shape: WindowShape
 ) -> float:
-    """Write the model to a folder, and return how far its probabilities are from PyTorch's."""
+    """Write the model to a folder; return the largest difference of probabilities to PyTorch's."""
     network = _network(checkpoint)
     _BUILD[form](network, folder, window_shape=window_shape)
     difference = _difference(network, _OPEN[form](folder), window_shape)
@@ -172,7 +157,7 @@ def _build_checked(
 
 @torch.inference_mode()
 def _difference(network: nn.Module, model: Network, window_shape: WindowShape) -> float:
-    """Return the largest difference of any probability; not a number if one is none."""
+    """Return the largest difference of probabilities; NaN if any of them is NaN."""
     count, *sides = window_shape
     numbers = (count, count) if count else _SOME
     batches = [_noise((numbers[0], *sides)), _roads((numbers[1], *sides))]
@@ -181,12 +166,12 @@ def _difference(network: nn.Module, model: Network, window_shape: WindowShape) -
 
 
 def _noise(shape: tuple[int, ...]) -> Tensor:
-    """Return windows of noise that holds every value."""
+    """Return windows of noise that contains every value."""
     return torch.from_numpy(np.random.default_rng(0).integers(0, _VALUES, shape, np.uint8))
 
 
 def _roads(shape: tuple[int, ...]) -> Tensor:
-    """Return windows of bright roads on dark ground, in another place in each."""
+    """Return windows of bright roads on dark ground, at another place in each window."""
     rng, (rows, cols) = np.random.default_rng(1), np.indices(shape[-2:])
     ground = rng.normal(80, 15, shape)
     for window, shift in zip(ground, rng.integers(0, shape[-1], shape[0]), strict=True):
@@ -214,9 +199,11 @@ def _speed(run: Network, eager: nn.Module, windows: Tensor) -> Rate:
     return rates(turns, windows=len(windows), rounds=_ROUNDS, device=cpu)
 
 
-def _facts(checkpoint: Checkpoint, export: Export, *, form: str) -> dict[str, Any]:
-    """Return what a program has to know to use an export."""
-    count, bands, rows, cols = export.window_shape
+def _facts(
+    checkpoint: Checkpoint, window_shape: WindowShape, difference: float, *, form: str
+) -> dict[str, Any]:
+    """Return the facts that a program needs to use an export."""
+    count, bands, rows, cols = window_shape
     number, bins = count or _ANY, checkpoint.bins
     return {
         "format": form,
@@ -245,7 +232,7 @@ def _facts(checkpoint: Checkpoint, export: Export, *, form: str) -> dict[str, An
             "how": "Probabilities 0..1, each class by itself: road of that speed, and last any "
             "road, which is road from threshold on, if that was measured.",
         },
-        "max_difference": export.max_difference,
+        "max_difference": difference,
         "checkpoint": checkpoint.facts,
         "versions": versions(),
     }

@@ -1,4 +1,4 @@
-"""INT8: a network quantised after training, by PT2E of torchao, for Inductor to compile.
+"""INT8: a network quantised after training by torchao's PT2E, which Inductor compiles.
 
 Only the scales of the activations are kept in a file. Weights come from the checkpoint, whose
 network is traced and quantised again when it is opened, so that nothing is ever unpickled;
@@ -27,7 +27,7 @@ from roadseg.system.schemas import STRICT, read_strict
 _FILE = "activations.json"
 _INSTALL = 'the package torchao is not installed; run `pip install "roadseg[int8]"`'
 _PT2E = "torchao.quantization.pt2e"
-_REMARKS = "torch.utils._pytree"  # logs what torchao will have to change
+_REMARKS = "torch.utils._pytree"  # Logger with remarks on torchao's code.
 
 Shape = tuple[int, int, int, int]
 
@@ -122,7 +122,7 @@ def load(network: nn.Module, folder: Path, *, window_shape: Shape) -> nn.Module:
     prepared = _prepare(network, window_shape)
     _fix(prepared, scales.activations, path)
     with torch.no_grad():
-        prepared(_example(window_shape))  # shows the weights to their observers
+        prepared(_example(window_shape))  # It shows the weights to their observers.
         quantised: nn.Module = _load("quantize_pt2e").convert_pt2e(prepared)
     return quantised
 
@@ -135,7 +135,7 @@ def _prepare(network: nn.Module, window_shape: Shape) -> nn.Module:
     try:
         with torch.no_grad():
             example = (_example(window_shape),)
-            # not strict, a ReLU that serves twice, as in ResNets, cannot be quantised
+            # Without strict, a ReLU that is used twice, as in ResNets, cannot be quantised.
             program = torch.export.export(network, example, strict=True).module()
             prepared: nn.Module = _load("quantize_pt2e").prepare_pt2e(program, quantizer)
     except (RuntimeError, ValueError, TypeError) as error:
@@ -146,7 +146,7 @@ def _prepare(network: nn.Module, window_shape: Shape) -> nn.Module:
 
 
 def _observers(prepared: nn.Module) -> Iterator[tuple[str, Any]]:
-    """Yield the observers of activations by name, one that serves twice under both names."""
+    """Yield the observers of activations by name; one that is used twice has two names."""
     histograms = _load("observer").HistogramObserver
     for name, module in prepared.named_modules(remove_duplicate=False):
         if isinstance(module, histograms):
@@ -166,7 +166,7 @@ def _scale(observer: Any, *, seven_bits: bool) -> dict[str, float]:  # noqa: ANN
 
 
 def _fix(prepared: nn.Module, scales: Mapping[str, _Scale], path: Path) -> None:
-    """Put known scales in the place of the observers of activations."""
+    """Replace the observers of activations by known scales."""
     observers = dict(_observers(prepared))
     if set(observers) != set(scales):
         raise CheckpointError(
@@ -201,7 +201,7 @@ def _load(module: str) -> ModuleType:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Hold back remarks of torch on torchao's code."""
+    """Suppress remarks of torch on torchao's code."""
     logger = logging.getLogger(_REMARKS)
     level = logger.level
     logger.setLevel(logging.ERROR)

@@ -1,4 +1,4 @@
-"""Prediction jobs: what of some scenes is missing, and all of it predicted, wherever it runs."""
+"""Prediction jobs: predict the missing parts of scenes, here, in processes or on a cluster."""
 
 import itertools
 import logging
@@ -24,9 +24,9 @@ from roadseg.learn.inference.sliding_window import (
     share_cores,
 )
 from roadseg.learn.inference.tasks import (
+    Networks,
     SceneToPredict,
     Task,
-    Trained,
     edge_model_of,
     files_of_task,
     opened,
@@ -57,10 +57,10 @@ from roadseg.system.workspace import Fold
 
 logger = logging.getLogger(__name__)
 
-_STRIPS_OF_A_TASK = 2  # each task reads and predicts some rows of windows above it once more
-_ROOM = 1.4  # times the strips: overviews take a third, the file usually a tenth
-_TURNS = 8  # and flips of a window
-_REHEARSED = 400  # windows from which it is worth trying how long one takes
+_STRIPS_OF_A_TASK = 2  # Each task predicts some rows of windows above it once more.
+_ROOM = 1.4  # Disk space in sizes of the strips: overviews take a third, the file a tenth.
+_TURNS = 8  # Rotations and flips of a window.
+_REHEARSED = 400  # Windows from which on it pays to measure the time of one first.
 _WEIGHT_BYTES = 4
 
 
@@ -96,7 +96,7 @@ class PredictionJob:
         set_of: Mapping[str, str] | None = None,
         part_of: Mapping[str, ScenePart | None] | None = None,
     ) -> None:
-        """Name what predicts, and where to.
+        """Take the networks and the output folders.
 
         Args:
             checkpoints: folders of the networks, whose probabilities are averaged.
@@ -123,11 +123,11 @@ class PredictionJob:
 
     @property
     def fold(self) -> Fold | None:
-        """The fold that the only checkpoint held out; "all" if it was trained on all of them."""
+        """The fold that the only checkpoint held out; "all" if it was trained on all folds."""
         return self._trained_alike[0].get("fold") if len(self.folders) == 1 else None
 
     def run(self, images: dict[str, Path], *, force: bool) -> list[SceneToPredict]:
-        """Predict all of them that are not there yet; return those that are there now.
+        """Predict all scenes that are missing; return all that exist then.
 
         Raises:
             DataError: if none is.
@@ -149,7 +149,7 @@ class PredictionJob:
         return done
 
     def need(self, images: dict[str, Path], *, force: bool) -> Need:
-        """Return what predicting them takes, and raise what would stop it before it begins."""
+        """Return the needs of their prediction; raise errors that would stop it at the start."""
         scenes, waiting = self._scenes(images, force=force)
         for scene in waiting:
             require_room(scene.path, int(_ROOM * scene.strips.missing_bytes))
@@ -168,29 +168,29 @@ class PredictionJob:
         )
 
     def describe(self, images: dict[str, Path]) -> list[SceneToPredict]:
-        """Return those that the networks can predict, without predicting them."""
+        """Return the scenes that the networks can predict, without predicting them."""
         return list(self._fitting(images, self._trained_alike))
 
     def _scenes(
         self, images: dict[str, Path], *, force: bool
     ) -> tuple[list[SceneToPredict], list[SceneToPredict]]:
-        """Return those that the networks can predict, and those of them that are not there."""
+        """Return the scenes that the networks can predict, and those of them that are missing."""
         scenes = self.describe(images)
         return scenes, [s for s in scenes if force or read_raster_key(s.path) != s.key]
 
     def _is_here(self, pieces: int) -> bool:
-        """Return whether a number of pieces of work is done in this process."""
+        """Return whether this process itself does a number of tasks."""
         compute = self._compute
         return compute.scheduler is None and min(compute.workers, pieces) <= 1
 
     def _fitting(
         self, images: dict[str, Path], trained: Sequence[Facts]
     ) -> Iterator[SceneToPredict]:
-        """Give the scenes that the networks can predict."""
+        """Yield the scenes that the networks can predict."""
         options = self._options
         known = Scaling.from_json(trained[0]["scaling"])
         bins = speed_bins_of(trained[0])
-        held = fingerprints(images.values())
+        content_of = fingerprints(images.values())
         weights = " ".join(fingerprint(weights_of(folder)) for folder in self.folders)
         # Scenes of a run are calibrated by `graph`, which measures how sure their edges are.
         edges = None if self._imagery_of else edge_model_of(self.folders)
@@ -226,13 +226,13 @@ class PredictionJob:
             settings |= {} if scaling is known else {"ranges": scaling.ranges[facts.dtype]}
             settings |= {} if edges is None else {"edges": edges.as_json()}
             settings |= {} if bins.are_known else {"speeds": "assumed"}
-            key = key_of(settings, {"image": held[image], "weights": weights})
+            key = key_of(settings, {"image": content_of[image], "weights": weights})
             path = self.folder.absolute() / f"{name}.tif"
             tags = _tags(image, self.folders, trained)
             yield SceneToPredict(name, facts, scaling, path, key, bins, threshold, edges, tags)
 
     def _predict(self, scenes: Sequence[SceneToPredict], *, windows: Sequence[int]) -> None:
-        """Predict scenes here, in processes, or on a cluster; finish each when it is whole."""
+        """Predict scenes here, in processes, or on a cluster; finish each once its strips exist."""
         compute = self._compute
         pieces = list(_pieces(scenes, shared=compute.scheduler is not None or compute.workers > 1))
         here = self._is_here(len(pieces))
@@ -254,8 +254,8 @@ class PredictionJob:
                 self._end(task, outcome, is_last=not left[task.scene.name])
         opened.cache_clear()
 
-    def _trained(self, windows: Sequence[int]) -> Trained:
-        return Trained(
+    def _trained(self, windows: Sequence[int]) -> Networks:
+        return Networks(
             folders=self.folders,
             stamps=tuple(stamp(weights_of(folder)) for folder in self.folders),
             options=self._options,
@@ -265,20 +265,20 @@ class PredictionJob:
         )
 
     def _batch_size(self, windows: Sequence[int]) -> int:
-        """Return how many windows are predicted at once: fewer than wanted where scenes are small.
+        """Return how many windows are predicted at once: fewer than configured for small scenes.
 
         Engines that were made beforehand, and can be used, take as many as they were made for.
         """
         options = self._options
-        made = {
+        sizes = {
             facts.batch_size
             for folder in self.folders
             for name in ((options.engine,) if options.engine != "auto" else PACKAGES)
             if (facts := read_engine_facts(folder, name)) and not unusable(facts, folder)
         }
-        if not made:
+        if not sizes:
             return fitting_batch(windows, most=options.batch_size)
-        return made.pop() if len(made) == 1 else options.batch_size
+        return sizes.pop() if len(sizes) == 1 else options.batch_size
 
     def _windows(self, scene: SceneToPredict) -> int:
         options = self._options
@@ -287,7 +287,7 @@ class PredictionJob:
         )
 
     def _announce(self, tasks: Sequence[Task], *, here: bool) -> None:
-        """Log before the start what is to be done, what memory it takes, and here how long."""
+        """Log the work, its memory and, on this machine, its time before the start."""
         trained, scenes = tasks[0].trained, {task.scene.name: task.scene for task in tasks}
         pixels = [scene.facts.pixels * _missing(scene) for scene in scenes.values()]
         sizes = [scene.pixel_km2 for scene in scenes.values()]
@@ -322,7 +322,7 @@ class PredictionJob:
         )
 
     def _end(self, task: Task, outcome: Outcome[None], *, is_last: bool) -> None:
-        """Finish a scene of which several tasks made the strips, or note why it failed."""
+        """Finish a scene whose strips several tasks made, or note why it failed."""
         try:
             if outcome.error is not None:
                 raise outcome.error
@@ -338,7 +338,7 @@ class PredictionJob:
         self.failed.setdefault(name, str(error))
 
     def write_mask(self, scene: SceneToPredict) -> None:
-        """Write the mask of a scene, if it is wanted and not there."""
+        """Write the mask of a scene, if masks are wanted and it is missing."""
         if self._options.mask:
             threshold = self._tracing.threshold_for(scene.threshold)
             key = key_of({"threshold": threshold}, {"probability": scene.key})
@@ -348,19 +348,19 @@ class PredictionJob:
 
 
 def mask_path(folder: Path, scene: str) -> Path:
-    """Return the mask that belongs to the raster of a scene in a folder, if it is wanted."""
+    """Return the path of the mask of a scene in a folder."""
     return folder / "road_masks" / f"{scene}.tif"
 
 
 def _missing(scene: SceneToPredict) -> float:
-    """Return the share of a scene that is not in strips yet."""
+    """Return the share of a scene for which there are no strips yet."""
     return sum(map(len, scene.strips.missing)) / scene.facts.grid.height
 
 
 def _pieces(
     scenes: Iterable[SceneToPredict], *, shared: bool
 ) -> Iterator[tuple[SceneToPredict, tuple[range, ...], bool]]:
-    """Cut what is missing of scenes into the work of several processes, or of one.
+    """Divide the missing parts of scenes into tasks for one or several processes.
 
     Yields:
         A scene, rows of it, and whether these are all that are missing.

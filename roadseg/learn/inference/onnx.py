@@ -30,7 +30,7 @@ _ERRORS = (
     "NotImplemented",
     "NoModel",
 )
-_ERRORS_ONLY = 3  # as ONNX Runtime counts severities
+_ERRORS_ONLY = 3  # Severity of errors in ONNX Runtime's log.
 
 
 def available() -> str | None:
@@ -73,15 +73,16 @@ def build(network: nn.Module, folder: Path, *, window_shape: WindowShape) -> Non
 
 
 def open(  # noqa: A001 - onnx.open
-    folder: Path, *, expected: str | None = None, threads: int | None = None
+    folder: Path, *, expected: str | None = None
 ) -> Network:
     """Open what `build` has written, to be run by ONNX Runtime on the CPU.
+
+    It computes with as many threads as PyTorch. That a number is given keeps ONNX Runtime from
+    binding each thread to a core, which several processes would then share.
 
     Args:
         folder: that holds model.onnx.
         expected: what it has to take and give, see `programs.signature_of`; None is anything.
-        threads: to compute with; None: as many as PyTorch does. A number keeps ONNX Runtime from
-            binding each thread to a core, which several processes would then share.
 
     Raises:
         CheckpointError: if the file is missing, damaged, or takes or gives something else.
@@ -89,7 +90,7 @@ def open(  # noqa: A001 - onnx.open
     """
     runtime = _load("onnxruntime")
     options = runtime.SessionOptions()
-    options.intra_op_num_threads = threads or torch.get_num_threads()
+    options.intra_op_num_threads = torch.get_num_threads()
     options.log_severity_level = _ERRORS_ONLY
     path, native = folder / _FILE, runtime.capi.onnxruntime_pybind11_state
     if not path.is_file():
@@ -112,7 +113,7 @@ def open(  # noqa: A001 - onnx.open
 
 
 def _reason(error: BaseException) -> str:
-    """Return the first line of what an error was raised from in the end."""
+    """Return the first line of the innermost cause of an error."""
     while error.__cause__ is not None:
         error = error.__cause__
     return first_line(error)

@@ -29,8 +29,8 @@ from roadseg.system.files import write_error
 _GRAPH, _WEIGHTS = "model.xml", "model.bin"
 _TYPES = {"u8": "uint8", "f32": "float32"}
 _INSTALL = "run `pip install 'roadseg[openvino]'`"
-_STATISTICS = "openvino_telemetry"  # sends statistics of use wherever OpenVINO finds it
-_CUDA_REMARKS = "torch.utils.cpp_extension"  # logs that there is no CUDA, as on any CPU
+_STATISTICS = "openvino_telemetry"  # Package that sends statistics of use if OpenVINO finds it.
+_CUDA_REMARKS = "torch.utils.cpp_extension"  # Logger that reports a missing CUDA on any CPU.
 
 
 def available() -> str | None:
@@ -81,17 +81,16 @@ def build(
 
 
 def open(  # noqa: A001 - openvino.open
-    folder: Path, *, expected: str | None = None, threads: int | None = None
+    folder: Path, *, expected: str | None = None
 ) -> Network:
     """Open what `build` has written, compiled for the CPU.
 
-    What is not INT8 is computed in float32, on every CPU. Threads are not bound to cores, which
-    several processes would then share.
+    What is not INT8 is computed in float32, on every CPU. As many threads as PyTorch has compute;
+    they are not bound to cores, which several processes would then share.
 
     Args:
         folder: that holds model.xml and model.bin.
         expected: what they have to take and give, see `programs.signature_of`; None is anything.
-        threads: to compute with; None: as many as PyTorch does.
 
     Raises:
         CheckpointError: if a file is missing, damaged, or takes or gives something else.
@@ -101,7 +100,7 @@ def open(  # noqa: A001 - openvino.open
     options = {
         "INFERENCE_PRECISION_HINT": "f32",
         "PERFORMANCE_HINT": "LATENCY",
-        "INFERENCE_NUM_THREADS": threads or torch.get_num_threads(),
+        "INFERENCE_NUM_THREADS": torch.get_num_threads(),
         "ENABLE_CPU_PINNING": False,
     }
     for name in (_GRAPH, _WEIGHTS):
@@ -140,7 +139,7 @@ def _sides(tensor: Any) -> list[int | None]:  # noqa: ANN401 - openvino.Output
 
 
 def _channels_last(openvino: ModuleType, model: Any) -> Any:  # noqa: ANN401 - openvino.Model
-    """Let a model give out all probabilities of a pixel side by side, as it computes them.
+    """Let a model return the probabilities of a pixel side by side, as it computes them.
 
     It takes no longer, and they are blended in 0.6 of the time.
     """
@@ -151,7 +150,7 @@ def _channels_last(openvino: ModuleType, model: Any) -> Any:  # noqa: ANN401 - o
 
 
 def _name(model: Any, window_shape: WindowShape) -> None:  # noqa: ANN401 - openvino.Model
-    """Give input and output their names, and the input its shape."""
+    """Name input and output, and set the shape of the input."""
     model.inputs[0].tensor.set_names({INPUT})
     model.outputs[0].tensor.set_names({OUTPUT})
     count, *sides = window_shape
@@ -173,7 +172,7 @@ def _quantised(model: Any, calibration: Sequence[Tensor]) -> Any:  # noqa: ANN40
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Hold back progress bars and torch's remark on CUDA; undo what is done to logging."""
+    """Suppress progress bars and torch's remark on CUDA; restore logging at the end."""
     logger_class, torch_logger = logging.getLoggerClass(), logging.getLogger(_CUDA_REMARKS)
     level = torch_logger.level
     torch_logger.setLevel(logging.ERROR)
@@ -186,7 +185,7 @@ def _quiet() -> Iterator[None]:
 
 
 def _load_openvino() -> ModuleType:
-    """Import OpenVINO so that it sends no statistics: it takes their package for missing."""
+    """Import OpenVINO with its package of telemetry hidden, so that it sends no statistics."""
     sys.modules.setdefault(_STATISTICS, None)  # type: ignore[arg-type]
     return _load("openvino")
 

@@ -1,4 +1,4 @@
-"""Programs: a network as one graph with its weights, as torch.export follows it.
+"""Programs: a network as one graph with its weights, traced by torch.export.
 
 Other formats are made from it; saved, it is a format of its own, for PyTorch without roadseg.
 """
@@ -22,16 +22,16 @@ Network = Callable[[Tensor], Tensor]
 # The shape of such windows; None where any number of them can be given at once.
 WindowShape = tuple[int | None, int, int, int]
 
-INPUT = "windows"  # what other programs give, by name
-OUTPUT = "probabilities"  # and what they get
+INPUT = "windows"  # Name of the input, for other programs.
+OUTPUT = "probabilities"  # Name of the output.
 
 _FILE = "model.pt2"
-_TYPES = "uint8", "float32"  # of windows and probabilities
-_SEVERAL = 2  # torch.export takes an example of 1 to mean always 1
+_TYPES = "uint8", "float32"  # Types of windows and probabilities.
+_SEVERAL = 2  # Windows of an example; torch.export takes 1 to mean always 1.
 
 
 def trace(network: nn.Module, *, window_shape: WindowShape) -> ExportedProgram:
-    """Follow a network from windows to probabilities; return all it computes as one graph.
+    """Trace a network from windows to probabilities, and return it as one graph.
 
     Args:
         network: on the CPU, in evaluation mode; it stays as it is. How its weights lie in memory
@@ -52,15 +52,15 @@ def trace(network: nn.Module, *, window_shape: WindowShape) -> ExportedProgram:
     except (RuntimeError, ValueError, TypeError) as error:
         raise RoadsegError(_problem(window_shape, error)) from error
     for node in program.graph.nodes:
-        node.meta.pop("stack_trace", None)  # which names files of this machine
+        node.meta.pop("stack_trace", None)  # It names files of this machine.
     return program
 
 
 def signature_of(window_shape: WindowShape, classes: int) -> str:
-    """Return what a file of a network takes and gives: names, types and shapes, for `signature`."""
+    """Return names, types and shapes of inputs and outputs of a network's file, for `signature`."""
     shape = tuple(window_shape)
-    given = shape[0], classes, *shape[2:]
-    return signature((INPUT, _TYPES[0], shape), (OUTPUT, _TYPES[1], given))
+    output_shape = shape[0], classes, *shape[2:]
+    return signature((INPUT, _TYPES[0], shape), (OUTPUT, _TYPES[1], output_shape))
 
 
 def signature(*tensors: tuple[str, str, Sequence[Any]]) -> str:
@@ -69,7 +69,7 @@ def signature(*tensors: tuple[str, str, Sequence[Any]]) -> str:
 
 
 def require_signature(path: Path, actual: str, wanted: str | None) -> None:
-    """Refuse a file of a network that takes or gives something else.
+    """Refuse a file of a network with other inputs or outputs.
 
     Args:
         path: of the file.
@@ -92,7 +92,7 @@ def build(network: nn.Module, folder: Path, *, window_shape: WindowShape) -> Non
         RoadsegError: if it cannot be followed.
         OSError: if the file cannot be written (a full disk).
     """
-    buffer = io.BytesIO()  # because on a full disk PyTorch's own writer ends the process
+    buffer = io.BytesIO()  # On a full disk, PyTorch's own writer ends the process.
     torch.export.save(trace(network, window_shape=window_shape), buffer)
     (folder / _FILE).write_bytes(buffer.getbuffer())
 

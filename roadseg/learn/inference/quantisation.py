@@ -1,4 +1,4 @@
-"""Quantisation: a checkpoint's network made an INT8 engine, calibrated on windows of chips."""
+"""Quantisation: an INT8 engine of a checkpoint's network, calibrated on windows of chips."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -20,19 +20,19 @@ from roadseg.learn.inference.engines import (
     Engine,
     ProbabilityNetwork,
     open_engine,
-    open_made,
+    open_prebuilt,
 )
 from roadseg.learn.inference.programs import Network
 from roadseg.learn.network.checkpoints import Checkpoint
 from roadseg.learn.training.samples import Chip, ValidationWindows
 
-_SEED = 0  # of the choice of windows to calibrate on
-_ROUNDS = 5  # of a batch, to measure the speeds
+_SEED = 0  # Seed of the choice of windows for calibration.
+_ROUNDS = 5  # Rounds in which speeds are measured.
 
 
 @dataclass(frozen=True)
 class Quantised:
-    """An INT8 engine, just made and not yet judged, beside the float32 network.
+    """An INT8 engine that was just made, to compare with the float32 network.
 
     Attributes:
         engine: INT8.
@@ -88,14 +88,14 @@ def quantise(
     )
     exact = open_eager(device=cpu)
     if name == "int8":
-        compiler_of(cpu)  # or stop here, before the work
+        compiler_of(cpu)  # If there is no compiler, it stops here, before the work.
     calibration = calibration_windows(
         chips, window_px=window_px, batch_size=batch_size, windows=windows, seed=_SEED
     )
     shape = (batch_size, len(checkpoint.scaling.mean), window_px, window_px)
     _build(checkpoint, folder, name, shape, calibration)
     begun = time.perf_counter()
-    run = open_made(checkpoint, folder, name, device=cpu, window_shape=shape)
+    run = open_prebuilt(checkpoint, folder, name, device=cpu, window_shape=shape)
     opening_s = time.perf_counter() - begun
     engine = Engine(name, f"engine {name} (just made)", batch_size, window_px, run)
     fast = pick_device("cpu", "auto")
@@ -108,7 +108,7 @@ def quantise(
 def calibration_windows(
     chips: Sequence[Chip], *, window_px: int, batch_size: int, windows: int, seed: int
 ) -> list[Tensor]:
-    """Draw windows of chips, unchanged, from all over them, with roads or without.
+    """Draw windows at random from all chips, with or without roads; they are not augmented.
 
     Args:
         chips: at least one.

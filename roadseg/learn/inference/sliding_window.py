@@ -1,9 +1,9 @@
-"""Sliding window: an engine over a scene, in the memory of the rows that are still open."""
+"""Sliding window: an engine over a scene; only unfinished rows are in memory."""
 
 import itertools
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from typing import NamedTuple
@@ -28,9 +28,9 @@ from roadseg.system.machine import read_machine
 
 Reader = Callable[[Window], tuple[Bytes, Bools]]
 
-_READERS = 4  # threads that read windows, at most: one for every four that compute
-_MOST_MEAN = 1.001  # of probabilities, as sums are rounded
-_BATCHES_AHEAD = 2  # read, and waiting for the network
+_READERS = 4  # Threads that read windows, at most; one for every four that compute.
+_MOST_MEAN = 1.001  # Largest mean of probabilities, since sums are rounded.
+_BATCHES_AHEAD = 2  # Batches that are read and wait for the network.
 
 
 class _Item(NamedTuple):
@@ -55,29 +55,6 @@ class _Part(NamedTuple):
     sound: Tensor | None = None
 
 
-def predict_rows(
-    engine: Engine,
-    reader: Reader,
-    *,
-    classes: int,
-    height: int,
-    width: int,
-    overlap_px: int,
-    rows: range | None = None,
-) -> Iterator[Rows]:
-    """Predict the probabilities of a scene, and give out its rows from top to bottom.
-
-    As `predict_parts`, but in whole rows, as float32 0..1: for scenes that fit into memory.
-    """
-    wanted = ((height, rows), (width, None))
-    scene = _Scene(engine.window_px, overlap_px, classes=classes, wanted=wanted)
-    parts = itertools.chain.from_iterable(_predict(engine, reader, scene, torch.clone))
-    for start, group in itertools.groupby(parts, key=lambda part: part.row):
-        _, _, values, known, _ = zip(*map(_sound, group), strict=True)
-        joined = torch.cat(values, dim=1).permute(2, 0, 1).cpu().numpy()
-        yield Rows(start, joined, np.concatenate(known, axis=1))
-
-
 def predict_parts(
     engine: Engine,
     reader: Reader,
@@ -89,7 +66,7 @@ def predict_parts(
     rows: range | None = None,
     cols: range | None = None,
 ) -> Generator[Rows, None, None]:
-    """Predict the probabilities of a scene of any size, and give out what is finished at once.
+    """Predict the probabilities of a scene of any size; yield parts as soon as they are finished.
 
     Windows are read ahead in threads; those without a valid pixel are not shown to the network.
     Only the rows that two rows of windows share are held in memory. What is given out does not
@@ -114,21 +91,30 @@ def predict_parts(
     wanted = ((height, rows), (width, cols))
     scene = _Scene(engine.window_px, overlap_px, classes=classes, wanted=wanted)
     launched: list[_Part] = []
-    with closing(_predict(engine, reader, scene, _as_bytes)) as batches:
+    with closing(_predict(engine, reader, scene)) as batches:
         for parts in batches:
-            yield from map(_fetched, launched)  # while the device is at work on the next
+            yield from map(_fetched, launched)  # The device works on the next batch meanwhile.
             launched = parts
     yield from map(_fetched, launched)
 
 
+def whole_of(parts: Iterable[Rows], *, classes: int, height: int, width: int) -> Bytes:
+    """Return the parts of a scene that fits into memory as one array, (class, row, col)."""
+    whole = np.zeros((classes, height, width), dtype=np.uint8)
+    for part in parts:
+        rows, cols = part.known.shape
+        whole[:, part.start : part.start + rows, part.col : part.col + cols] = part.values
+    return whole
+
+
 def count_windows(height: int, width: int, *, window_px: int, overlap_px: int) -> int:
-    """Return how many windows a whole scene is predicted in."""
+    """Return the number of windows of a whole scene."""
     down, across = (_Side(length, window_px, overlap_px).starts for length in (height, width))
     return len(down) * len(across)
 
 
 def count_touching(facts: RasterFacts, *, window_px: int, overlap_px: int) -> int:
-    """Return how many windows of a scene, or of the part of it that is wanted, touch its area."""
+    """Return how many windows of a scene, or of its wanted part, touch its area."""
     lengths = (facts.whole.height, facts.whole.width)
     down, across = (
         _Side(length, window_px, overlap_px, wanted).starts
@@ -145,7 +131,7 @@ def shown(facts: RasterFacts) -> tuple[range, range]:
 
 
 def seconds_per_window(engine: Engine, *, bands: int) -> float:
-    """Return about how long an engine takes for a window, by a batch of nothing after another."""
+    """Estimate the seconds that an engine takes for a window, by timing batches of zeros."""
     batch = torch.zeros(engine.batch_size, bands, *[engine.window_px] * 2, dtype=torch.uint8)
     engine.run(batch).cpu()
     begun = time.perf_counter()
@@ -154,7 +140,7 @@ def seconds_per_window(engine: Engine, *, bands: int) -> float:
 
 
 def share_cores(number: int, processes: int) -> None:
-    """Let this process, by its number from 0, compute on its share of the cores.
+    """Let this process, by its number from 0, use its share of the cores only.
 
     It is bound to them, node after node, so that its memory comes to lie on their NUMA nodes.
     """
@@ -163,7 +149,7 @@ def share_cores(number: int, processes: int) -> None:
 
 
 class _Side:
-    """The windows along one side of a scene that have pixels that are wanted."""
+    """The windows along one side of a scene that contain wanted pixels."""
 
     def __init__(
         self, length: int, window_px: int, overlap_px: int, wanted: range | None = None
@@ -171,19 +157,19 @@ class _Side:
         self.wanted = wanted or range(length)
         starts = spread_starts(length, window_px=window_px, overlap_px=overlap_px)
         ends = [*starts[1:], length]
-        kept = [
+        numbers = [
             number
             for number, start in enumerate(starts)
             if start < self.wanted.stop and start + window_px > self.wanted.start
         ]
         # Weights are those among all windows of the side, so that no pixel depends on `wanted`.
         weights = blend_weights(starts, window_px=window_px)
-        self.weights = torch.from_numpy(weights[kept])
-        self.starts = [starts[number] for number in kept]
-        self.finished = [ends[number] - starts[number] for number in kept]
+        self.weights = torch.from_numpy(weights[numbers])
+        self.starts = [starts[number] for number in numbers]
+        self.finished = [ends[number] - starts[number] for number in numbers]
 
-    def kept(self, number: int) -> tuple[int, slice]:
-        """Return what is wanted of the finished pixels of a window: the first, and all of them."""
+    def wanted_of(self, number: int) -> tuple[int, slice]:
+        """Return where the wanted ones of a window's finished pixels begin, and their slice."""
         start = self.starts[number]
         first = max(start, self.wanted.start)
         stop = max(min(start + self.finished[number], self.wanted.stop), first)
@@ -205,50 +191,52 @@ class _Scene:
         classes: int,
         wanted: tuple[tuple[int, range | None], tuple[int, range | None]],
     ) -> None:
-        """Take the length of each side of the scene, and what is wanted along it."""
+        """Take the length of each side of the scene, and the wanted pixels along it."""
         self._rows, self._cols = (_Side(n, window_px, overlap_px, part) for n, part in wanted)
         self._classes = classes
         self._window_px = window_px
         self._depth = window_px - min(self._rows.finished[:-1], default=window_px)
-        self._below: Tensor | None = None  # of the rows of windows so far, (row, col, class)
-        self._right: Tensor | None = None  # likewise, of the windows of this row so far
-        self._summed: Tensor | None = None  # likewise, of the present window
-        self._across: Tensor  # weights of the columns of each window, (window, col, class)
-        self._down: Tensor  # and of its rows, (window, row, 1, 1)
+        self._below: Tensor | None = None  # Sums of the rows of windows so far, (row, col, class).
+        self._right: Tensor | None = None  # Sums of the windows of this row so far.
+        self._summed: Tensor | None = None  # Sums of the present window.
+        self._across: Tensor  # Weights of the columns of each window, (window, col, class).
+        self._down: Tensor  # Weights of its rows, (window, row, 1, 1).
 
     def windows(self) -> Iterator[tuple[int, int, Window]]:
-        """Give the windows that have pixels that are wanted, with numbers of row and column."""
+        """Yield the windows that contain wanted pixels, with their numbers of row and column."""
         size = self._window_px
         for row, top in enumerate(self._rows.starts):
             for col, left in enumerate(self._cols.starts):
                 yield row, col, Window(top, left, size, size)
 
     @torch.inference_mode()
-    def add(self, item: _Item, values: Tensor | None, finish: Callable[[Tensor], Tensor]) -> _Part:
+    def add(self, item: _Item, values: Tensor | None) -> _Part:
         """Add the probabilities of a window, (class, row, col), None where it has no data.
 
         Returns:
-            What no later window changes, of the pixels wanted, made of a tensor that is used again
-            and may be changed.
+            What no later window changes, of the pixels wanted, in bytes.
         """
         height, width = self._rows.finished[item.row], self._cols.finished[item.col]
-        (top, rows), (left, cols) = self._rows.kept(item.row), self._cols.kept(item.col)
+        (top, rows), (left, cols) = self._rows.wanted_of(item.row), self._cols.wanted_of(item.col)
         known = item.known[rows, cols]
         place = self._cols.starts[item.col] - self._cols.starts[0]
         if values is None:
             self._skip(place, width)
-            return _Part(top, left, finish(torch.zeros(*known.shape, self._classes)), known)
+            zeros = torch.zeros(*known.shape, self._classes, dtype=torch.uint8)
+            return _Part(top, left, zeros, known)
         summed = self._sum_up(item, values)[:, :width]
         if self._depth:
             self._carry(summed, place, height)
         finished = summed[rows, cols]
         if not known.all():
-            held = torch.from_numpy(known).to(finished.device, non_blocking=True)
-            finished = finished * held[..., None]
-        return _Part(top, left, finish(finished), known)
+            mask = torch.from_numpy(known).to(finished.device, non_blocking=True)
+            finished = finished * mask[..., None]
+        # The sums are used again by no later window, and may be changed.
+        in_bytes = finished.mul_(CERTAIN).round_().to(torch.uint8)
+        return _Part(top, left, in_bytes, known)
 
     def _sum_up(self, item: _Item, values: Tensor) -> Tensor:
-        """Weigh a window, and add what the windows to its left have for its columns."""
+        """Weigh a window, and add the sums of the windows to its left."""
         if self._summed is None:
             shape = (self._window_px, self._window_px, self._classes)
             self._summed = torch.empty(shape, device=values.device)
@@ -267,7 +255,7 @@ class _Scene:
         return self._summed
 
     def _carry(self, summed: Tensor, left: int, height: int) -> None:
-        """Add what the rows of windows above have, and keep what the next one may change."""
+        """Add the sums of the rows of windows above; store those that the next row may change."""
         if self._below is None:
             size = (self._depth, sum(self._cols.finished), self._classes)
             self._below = torch.zeros(size, device=summed.device)
@@ -278,16 +266,14 @@ class _Scene:
         below[shared:] = 0
 
     def _skip(self, left: int, width: int) -> None:
-        """Forget what others have for the pixels of a window: they have no data."""
+        """Clear the sums of the pixels of a window without data."""
         self._right = None
         if self._below is not None:
             self._below[:, left : left + width] = 0
 
 
-def _predict(
-    engine: Engine, reader: Reader, scene: _Scene, finish: Callable[[Tensor], Tensor]
-) -> Generator[list[_Part], None, None]:
-    """Predict windows in their order, and give out after every batch what is finished."""
+def _predict(engine: Engine, reader: Reader, scene: _Scene) -> Generator[list[_Part], None, None]:
+    """Predict windows in their order, and yield the finished part after every batch."""
     sound: Tensor | None = None
     with closing(_read_ahead(reader, scene, engine.batch_size)) as items:
         for batch in _batches(items, engine.batch_size):
@@ -295,9 +281,7 @@ def _predict(
             if isinstance(values, Tensor):
                 sound = _are_probabilities(values, before=sound)
             sums = iter(values)
-            parts = [
-                scene.add(item, next(sums) if item.known.any() else None, finish) for item in batch
-            ]
+            parts = [scene.add(item, next(sums) if item.known.any() else None) for item in batch]
             yield [part._replace(sound=sound) for part in parts if part.known.size]
 
 
@@ -310,7 +294,7 @@ def _run(engine: Engine, images: list[Bytes]) -> Tensor | tuple[()]:
 
 @torch.inference_mode()
 def _are_probabilities(values: Tensor, *, before: Tensor | None) -> Tensor:
-    """Return whether values are numbers, from 0 to 1 in the mean, as were those before.
+    """Return whether values, and those before, are finite with a mean from 0 to 1.
 
     In a tensor, so that nobody waits for the device. A sum reads them once, however they lie in
     memory; to find the least and the largest takes 18 times as long where classes lie side by side.
@@ -320,8 +304,8 @@ def _are_probabilities(values: Tensor, *, before: Tensor | None) -> Tensor:
     return now if before is None else now & before
 
 
-def _sound(part: _Part) -> _Part:
-    """Return a part, unless it is made of what are no probabilities.
+def _fetched(part: _Part) -> Rows:
+    """Return a part in the memory of the host; refuse values that are no probabilities.
 
     Raises:
         RoadsegError: if the network gave others.
@@ -331,11 +315,11 @@ def _sound(part: _Part) -> _Part:
             "the network returned invalid probabilities (NaN, or outside 0 to 1); try engine "
             "eager with compute.precision fp32, and retrain if that does not help"
         )
-    return part
+    return Rows(part.row, part.values.permute(2, 0, 1).cpu().numpy(), part.known, part.col)
 
 
 def _batches(items: Iterator[_Item], size: int) -> Iterator[list[_Item]]:
-    """Group windows by the number that has data; empty ones at the start form their own group."""
+    """Group windows by the number of those with data; empty ones at the start are groups of one."""
     batch: list[_Item] = []
     filled = 0
     for item in items:
@@ -349,7 +333,7 @@ def _batches(items: Iterator[_Item], size: int) -> Iterator[list[_Item]]:
 
 
 def _read_ahead(reader: Reader, scene: _Scene, size: int) -> Generator[_Item, None, None]:
-    """Read windows in threads, neighbours in the same one, and give them out in their order."""
+    """Read windows in threads, neighbours in the same one, and yield them in their order."""
 
     def read(windows: tuple[tuple[int, int, Window], ...]) -> list[_Item]:
         return [_Item(row, col, *reader(window)) for row, col, window in windows]
@@ -373,13 +357,3 @@ def _chunks(
 ) -> Iterator[tuple[tuple[int, int, Window], ...]]:
     while chunk := tuple(itertools.islice(windows, size)):
         yield chunk
-
-
-@torch.inference_mode()
-def _as_bytes(values: Tensor) -> Tensor:
-    return values.mul_(CERTAIN).round_().to(torch.uint8)
-
-
-def _fetched(part: _Part) -> Rows:
-    _sound(part)
-    return Rows(part.row, part.values.permute(2, 0, 1).cpu().numpy(), part.known, part.col)

@@ -1,4 +1,4 @@
-"""One prediction: rows of a scene to probabilities, by networks that a process opens once."""
+"""Prediction tasks: rows of a scene to probabilities, by networks that a process opens once."""
 
 import itertools
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
-
+from roadseg.arrays import Bools, Bytes
 from roadseg.dataset.calibration import read_calibration
 from roadseg.dataset.scene_parts import cut_to_area
 from roadseg.errors import CheckpointError, OutputError, RoadsegError
@@ -18,7 +16,7 @@ from roadseg.learn.hardware.devices import chosen_device
 from roadseg.learn.inference.compatibility import scaling_to_predict, scene_to_predict
 from roadseg.learn.inference.engine_store import PACKAGES, engine_folder
 from roadseg.learn.inference.engines import Engine, ensemble, open_engine, with_tta
-from roadseg.learn.inference.sliding_window import count_touching, predict_parts, shown
+from roadseg.learn.inference.sliding_window import count_touching, predict_parts, shown, whole_of
 from roadseg.learn.network.checkpoint_facts import Facts, speed_bins_of, threshold_of
 from roadseg.learn.network.checkpoints import (
     checkpoint_path,
@@ -47,7 +45,7 @@ AddKm2 = Callable[[float], object]
 
 
 @dataclass(frozen=True)
-class Trained:
+class Networks:
     """Networks that predict together, by their folders.
 
     Attributes:
@@ -97,7 +95,7 @@ class SceneToPredict:
 
     @property
     def strips(self) -> Strips:
-        """Strips of the raster that are there while it is made."""
+        """Strips of the raster, which exist until it is complete."""
         return probability_strips(self.path, self.facts.grid, bins=self.bins, key=self.key)
 
     @property
@@ -107,7 +105,7 @@ class SceneToPredict:
         return width_m * height_m / 1e6
 
     def write_strips(self, rows: Iterable[Rows]) -> None:
-        """Write strips, and leave the raster to whoever writes the last one."""
+        """Write strips; the process that writes the last ones makes the raster."""
         try:
             self.strips.write(rows)
         except OSError as error:
@@ -117,7 +115,7 @@ class SceneToPredict:
             raise OutputError(f"{self.path}: cannot be written: {reason}") from error
 
     def write(self, rows: Iterable[Rows]) -> None:
-        """Write the raster, of which these rows are missing."""
+        """Write the raster from these rows and the strips of the others."""
         write_probability(
             self.path,
             rows,
@@ -142,7 +140,7 @@ class Task:
     scene: SceneToPredict
     rows: tuple[range, ...]
     is_all: bool
-    trained: Trained
+    trained: Networks
 
     @property
     def pixels(self) -> int:
@@ -156,8 +154,8 @@ class Task:
 
 
 @lru_cache(maxsize=1)
-def opened(trained: Trained) -> Engine:
-    """Open networks to predict with, the same ones as before if they were the last.
+def opened(trained: Networks) -> Engine:
+    """Open networks to predict with; those that were opened last stay open.
 
     Raises:
         CheckpointError: if one cannot be read, or its engine is not ready.
@@ -208,10 +206,9 @@ def predict_scene(
     facts = scene_to_predict(image, trained[0], imagery=imagery, gsd=options.gsd)
     facts = cut_to_area(facts, imagery.area)
     scaling = scaling_to_predict(facts, scaling, unknown=options.scaling)
-    height, width = facts.grid.height, facts.grid.width
     windows = count_touching(facts, window_px=options.window_px, overlap_px=options.overlap_px)
     engine = opened(
-        Trained(
+        Networks(
             folders=folders,
             stamps=tuple(stamp(weights_of(folder)) for folder in folders),
             options=options,
@@ -220,14 +217,12 @@ def predict_scene(
             windows=windows,
         )
     )
-    values = np.zeros((len(bins.band_names), height, width), dtype=np.uint8)
+    classes, grid = len(bins.band_names), facts.grid
     with SceneReader(facts, rows=options.window_px) as source:
-        for part in _predict(
-            engine, source, facts, scaling, bands=len(values), overlap_px=options.overlap_px
-        ):
-            rows, cols = part.known.shape
-            inside = values[:, part.start : part.start + rows, part.col : part.col + cols]
-            inside[:] = part.values
+        parts = _predict(
+            engine, source, facts, scaling, bands=classes, overlap_px=options.overlap_px
+        )
+        values = whole_of(parts, classes=classes, height=grid.height, width=grid.width)
     return Probability(
         facts.grid,
         values[-1],
@@ -240,7 +235,7 @@ def predict_scene(
 
 
 def predict_task(task: Task, *, add_km2: AddKm2 = lambda _: None) -> None:
-    """Predict the rows of a task, and write the raster if they are all that is missing.
+    """Predict the rows of a task; write the raster if no other rows are missing.
 
     Args:
         task: what to do.
@@ -323,8 +318,8 @@ def _predict(
 
 def _read(
     source: SceneReader, facts: RasterFacts, scaling: Scaling, window: Window
-) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
-    """Read a window of the whole scene in whole; beyond its edge pixels are mirrored, not valid."""
+) -> tuple[Bytes, Bools]:
+    """Read a window of the whole scene; pixels beyond its edge are mirrored, and not valid."""
     row, col, height, width = window
     rows, cols = min(height, facts.whole.height - row), min(width, facts.whole.width - col)
     bands, valid = source.read(facts.in_part(Window(row, col, rows, cols)))
@@ -362,9 +357,9 @@ def edge_model_of(folders: Sequence[Path]) -> LogisticModel | None:
     Raises:
         DataError: if the file of one is damaged.
     """
-    found = [read_calibration(folder) for folder in folders]
-    known = [each.model for each in found if each is not None]
-    return mean_model(known) if len(known) == len(found) else None
+    calibrations = [read_calibration(folder) for folder in folders]
+    known = [each.model for each in calibrations if each is not None]
+    return mean_model(known) if len(known) == len(calibrations) else None
 
 
 def weights_of(folder: Path) -> Path:

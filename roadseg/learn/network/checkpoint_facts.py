@@ -1,4 +1,4 @@
-"""Checkpoint facts: what a file of weights says of its network; read by a schema, without torch."""
+"""Checkpoint facts: the description of a network in its file of weights, read without torch."""
 
 import math
 import statistics
@@ -17,17 +17,18 @@ from roadseg.system.schemas import TOLERANT, Band, Count, Metres, check
 from roadseg.system.text import one_line
 
 FORMAT = 3
-METADATA = "roadseg"  # key under which the facts stand in the file
-STORED_AS = "stored_as"  # fact of files whose numbers are kept as other types
+MODEL = "model."  # The names of the network's weights begin with it.
+METADATA = "roadseg"  # Key of the facts in the file.
+STORED_AS = "stored_as"  # Fact of files whose numbers have another type than in use.
 
 Facts = dict[str, Any]
 
-_LAST = "last"  # name of the file from which a training resumes
+_LAST = "last"  # Name of the file from which a training resumes.
 _ADVICE = "restore the file that `roadseg train` wrote, or retrain"
 
 _Name = Annotated[str, Field(pattern=r"\A[A-Za-z0-9][A-Za-z0-9_.-]{0,99}\z")]
 _Text = Annotated[str, Field(max_length=1000)]
-_Version = Annotated[str, Field(pattern=r"\A[ -~]{1,100}\z")]  # goes into the tags of rasters
+_Version = Annotated[str, Field(pattern=r"\A[ -~]{1,100}\z")]  # It is written into tags of rasters.
 _Measured = Annotated[float, Field(allow_inf_nan=True)]
 _Channels = Annotated[
     tuple[Annotated[int, Field(ge=1, le=4096)], ...], Field(min_length=5, max_length=5)
@@ -37,7 +38,7 @@ _Threshold = Annotated[float, Field(gt=0, lt=1)]
 
 
 class _FromFolds(BaseModel):
-    """What a training on all chips takes from the trainings of single folds."""
+    """Facts that a training on all chips takes from the trainings of single folds."""
 
     model_config = TOLERANT
 
@@ -52,24 +53,24 @@ class _Known(BaseModel):
 
     architecture: _Name
     encoder: _Name
-    decoder_channels: _Channels | None = None  # of segmentation-models, as early ones all have
+    decoder_channels: _Channels | None = None  # None: those of segmentation-models.
     in_channels: Annotated[int, Field(ge=1, le=2**16)]
     classes: Annotated[int, Field(ge=1, le=255)]
     bands: Annotated[tuple[Band | _Text, ...], Field(min_length=1)]
     band_names: tuple[_Text, ...] = ()
     scaling: Scaling
     gsd_m: Metres
-    gsd_range_m: tuple[Metres, Metres] = (0, math.inf)  # not said yet by early ones
+    gsd_range_m: tuple[Metres, Metres] = (0, math.inf)  # Missing in early checkpoints.
     resample_m: Metres | None
     nodata: Annotated[float, Field(ge=-1e308, le=1e308)] | None
     bin_edges: tuple[float, ...]
     bin_unit: BinUnit
-    labels_have_speeds: bool = True  # not said by early ones
+    labels_have_speeds: bool = True  # Missing in early checkpoints.
     epoch: Count
     fold: Count | Literal["all"] | None = None
-    from_folds: _FromFolds | None = None  # of fold "all" only
-    threshold: _Threshold | None = None  # not measured yet by early ones, nor before an epoch
-    thresholds: dict[_Text, _Threshold] = {}  # by set
+    from_folds: _FromFolds | None = None  # Only for fold "all".
+    threshold: _Threshold | None = None  # None before the first epoch, and in early checkpoints.
+    thresholds: dict[_Text, _Threshold] = {}  # By the name of the set.
     stored_as: Literal["float16"] | None = None
     versions: _Versions
 
@@ -101,15 +102,15 @@ class _Known(BaseModel):
 
     @model_validator(mode="after")
     def _names_its_folds(self) -> Self:
-        """Refuse a network of all folds that does not say what these had found."""
+        """Refuse a network of all folds without the facts of the folds."""
         if (self.fold == "all") != (self.from_folds is not None):
-            found = "it is missing" if self.from_folds is None else "it is present"
-            raise ValueError(f'from_folds: expected if and only if fold is "all", but {found}')
+            state = "it is missing" if self.from_folds is None else "it is present"
+            raise ValueError(f'from_folds: expected if and only if fold is "all", but {state}')
         return self
 
     @model_validator(mode="after")
     def _has_each_band_once(self) -> Self:
-        """Refuse a band that is there twice with another scaling or name: one of them is wrong."""
+        """Refuse a band that occurs twice with different scalings or names."""
         known: dict[str, object] = {}
         names = self.band_names or [""] * len(self.bands)
         scaling = self.scaling
@@ -177,13 +178,13 @@ class _Last(_Known):
 
 
 def speed_bins_of(facts: Facts) -> SpeedBins:
-    """Return the speed bins that the first logits of a network stand for."""
+    """Return the speed bins of the first logits of a network."""
     known = facts.get("labels_have_speeds", True)
     return SpeedBins(tuple(facts["bin_edges"]), facts["bin_unit"], are_known=known)
 
 
 def threshold_of(checkpoints: Sequence[Facts], of_set: str = "") -> float | None:
-    """Return the probability from which on networks that predict together say road.
+    """Return the threshold of networks that predict together: the mean of theirs.
 
     Args:
         checkpoints: facts of each.
@@ -214,10 +215,10 @@ def read_weights_facts(path: Path) -> Facts:
     """
     if not path.is_file():
         # A run folder holds those of its folds.
-        found = sorted(path.parent.glob(f"checkpoints/*/{path.name}"))
+        of_folds = sorted(path.parent.glob(f"checkpoints/*/{path.name}"))
         advice = "run `roadseg train` first, or use another folder"
-        if found:
-            advice = f"did you mean {found[0].parent}?"
+        if of_folds:
+            advice = f"did you mean {of_folds[0].parent}?"
         raise CheckpointError(f"{path} does not exist; {advice}")
     try:
         with safe_open(path, "numpy") as file:

@@ -15,6 +15,7 @@ from roadseg.errors import CheckpointError, ConfigError
 from roadseg.learn.network.checkpoint_facts import (
     FORMAT,
     METADATA,
+    MODEL,
     STORED_AS,
     Facts,
     read_weights_facts,
@@ -33,15 +34,13 @@ from roadseg.system.files import whole
 from roadseg.system.records import parse_json, write_json
 from roadseg.system.text import first, one_line
 
-MODEL = "model."  # The names of the weights of the network begin with it.
-
 Tensors = Mapping[str, Tensor]
 
 _LARGEST = 1e18  # Of a weight: float32 holds its square, and sums of some of these.
 
 
 @dataclass(frozen=True)
-class Taken:
+class LoadedWeights:
     """Weights that a network took over from another run.
 
     Attributes:
@@ -68,7 +67,7 @@ class Taken:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A trained network, ready to predict on the CPU, and what is known about it.
+    """A trained network, ready to predict on the CPU, with its facts.
 
     Attributes:
         model: from normalised windows to logits, in evaluation mode.
@@ -96,7 +95,7 @@ def checkpoint_path(folder: Path, which: str) -> Path:
 
 
 def save_checkpoint(folder: Path, which: str, tensors: Tensors, facts: Mapping[str, Any]) -> None:
-    """Write a checkpoint so that a reader finds the old one or the new one, never a half.
+    """Write a checkpoint so that a reader finds the old one or the new one, never a part.
 
     The facts also go to `<which>.json`, for people; nothing reads them from there.
 
@@ -167,7 +166,7 @@ def init_from(
     *,
     bins: SpeedBins,
     setting: str = "train.init",
-) -> Taken:
+) -> LoadedWeights:
     """Begin with the weights of another run.
 
     Where its speed bins are others, only the last logit, any road, is taken; those of the bins
@@ -192,7 +191,7 @@ def init_from(
     same_bins = (facts["bin_edges"], facts["bin_unit"]) == (list(bins.edges), bins.unit)
     _check_fits(path, saved, _saved_as(model, facts["classes"]))
     model.load_state_dict(saved if same_bins else saved | _any_road_alone(model, saved))
-    return Taken(len(saved), spec.classes if same_bins else 1, spec.classes)
+    return LoadedWeights(len(saved), spec.classes if same_bins else 1, spec.classes)
 
 
 def misfit(tensors: Tensors, wanted: Tensors) -> str:

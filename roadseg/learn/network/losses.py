@@ -59,8 +59,8 @@ def loss_sums(
         return torch.stack([sums[name] for name in _sum_names(weights)])
 
 
-def forgive(masks: Tensor, logits: Tensor, *, above: float) -> Tensor:
-    """Return masks that ignore the background on which a network is sure of a road.
+def ignore_likely_roads(masks: Tensor, logits: Tensor, *, above: float) -> Tensor:
+    """Return masks that ignore background on which a network is sure of a road (bootstrapping).
 
     Where labels miss roads, the network is not taught that there are none. Roads that are labelled
     are always trained on.
@@ -109,7 +109,7 @@ def _sum_names(weights: LossOptions) -> list[str]:
 
 
 def soft_skeleton(probability: Tensor, ignored: Tensor) -> Tensor:
-    """Return what is left of a probability that is thinned step by step: the ridges of its roads.
+    """Return the ridges of a probability: it is thinned step by step, and they remain.
 
     Source: Shit et al., clDice, 2021, algorithm 1; pixels beyond the border and ignored ones
     neither wear a road down nor make it grow.
@@ -202,7 +202,7 @@ class _PointSums(torch.autograd.Function):
 
 
 def _pieces(logits: Tensor, masks: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    """Cut a batch into windows, which a CPU can hold in its cache; other devices take it whole."""
+    """Cut a batch into windows, which fit into a CPU's cache; other devices take it whole."""
     size = 1 if logits.device.type == "cpu" else len(logits)
     return zip(torch.split(logits, size), torch.split(masks, size), strict=True)
 
@@ -249,7 +249,7 @@ def _gradient_of(logits: Tensor, masks: Tensor, slopes: Tensor, weights: LossOpt
 
 
 def _wrong_answers(logits: Tensor, masks: Tensor) -> tuple[Tensor, Tensor]:
-    """Return -1 where a channel should say yes, else 1; and the logits of the wrong answers.
+    """Return -1 where a channel is true, else 1; and the logits of the wrong answers.
 
     Returns:
         Two tensors of the shape of `logits`; ignored pixels are background that is surely right.

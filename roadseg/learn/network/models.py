@@ -23,19 +23,19 @@ from roadseg.errors import ConfigError, RoadsegError, first_line
 from roadseg.learn.options import TrainOptions
 from roadseg.raster.scaling import Scaling
 
-_PRIOR = 0.05  # probability of a road that a new network starts with, near the share of roads
+_PRIOR = 0.05  # Probability of road that a new network gives, near the share of roads.
 _PRIOR_LOGIT = math.log(_PRIOR / (1 - _PRIOR))
 _PATIENCE_S = 5  # Seconds that the hub has to answer.
-_LISTED = 100  # names in an error
-WITH_CHANNELS = ("unet", "unetplusplus", "manet")  # architectures with `decoder_channels`
-WINDOW_MULTIPLE = 32  # sides of windows: the encoders halve them five times
+_LISTED = 100  # Names in an error, at most.
+WITH_CHANNELS = ("unet", "unetplusplus", "manet")  # Architectures with `decoder_channels`.
+WINDOW_MULTIPLE = 32  # Sides of windows are multiples of it: encoders halve them five times.
 _ENCODERS = smp.encoders.encoders
-_TIMM = "tu-"  # begins the names of encoders that timm has
-_UNBUILDABLE = (  # errors of libraries for parts that cannot be combined
+_TIMM = "tu-"  # Names of timm's encoders begin with it.
+_UNBUILDABLE = (  # Errors of libraries for parts that cannot be combined.
     *(ValueError, LookupError, NotImplementedError, RuntimeError, TypeError),
     *(AttributeError, AssertionError),
 )
-_ANY_SIZE = {  # options of timm for encoders that otherwise take windows of one size only
+_ANY_SIZE = {  # Options of timm for encoders that otherwise take windows of one size only.
     "tu-vit_": {"dynamic_img_size": True},
     "tu-deit": {"dynamic_img_size": True},
     "tu-swin": {"strict_img_size": False},
@@ -219,7 +219,7 @@ class Normalise(nn.Module):
 
 @contextmanager
 def _hub() -> Iterator[None]:
-    """Have weights taken from the cache alone where the hub does not answer within seconds.
+    """Load weights from the cache alone if the hub does not answer within seconds.
 
     Its library would try for half a minute, with a dozen messages.
     """
@@ -232,7 +232,7 @@ def _hub() -> Iterator[None]:
 
 
 def _answers(address: str) -> bool:
-    """Return whether a server answers, with whatever; through the proxy that is set, if any."""
+    """Return whether a server answers at all, through the configured proxy if there is one."""
     request = urllib.request.Request(address, method="HEAD")  # noqa: S310 - an address of https
     try:
         with urllib.request.urlopen(request, timeout=_PATIENCE_S):  # noqa: S310 - the same

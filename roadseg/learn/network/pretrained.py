@@ -29,11 +29,11 @@ _log = logging.getLogger(__name__)
 
 _SUFFIXES = (".safetensors", ".pth", ".pt", ".bin", ".ckpt", ".tar")
 _IN_FOLDER = ("best.safetensors", "model.safetensors", "pytorch_model.bin")
-_NESTED = ("state_dict", "model_state_dict", "model")  # where training scripts put the weights
+_NESTED = ("state_dict", "model_state_dict", "model")  # Keys of the weights in training scripts.
 _RGB = 3
-_COUNTER = "num_batches_tracked"  # of batch norm: old files have none, and nothing reads it
-_HEADS = ("fc", "head", "classifier")  # of networks that classify images
-_SHOWN = 3  # names in an error
+_COUNTER = "num_batches_tracked"  # A counter of batch norm, which old files lack and nothing reads.
+_HEADS = ("fc", "head", "classifier")  # Heads of networks that classify images.
+_SHOWN = 3  # Names in an error, at most.
 _IMAGENET, _AT_RANDOM = "imagenet", "none"
 
 AUTO = "auto"  # ImageNet weights from wherever they are, else random ones.
@@ -46,7 +46,7 @@ def names_file(encoder_weights: str) -> bool:
 
 
 def build_pretrained(spec: NetworkSpec, encoder_weights: str | None) -> tuple[nn.Module, str]:
-    """Build a network as `build_model` does, with encoder weights from wherever they are.
+    """Build a network as `build_model` does, with encoder weights of a file, a package or the hub.
 
     "imagenet" is taken from an installed package (`weight_packages`), else from the cache of the
     Hugging Face hub, else downloaded. "auto" is the same, but where none of these is to be had the
@@ -184,7 +184,7 @@ def _named_by_order(tensors: Tensors, encoder: nn.Module) -> dict[str, Tensor]:
 
 
 def _take_over(encoder: nn.Module, file: Path, weights: Tensors, *, name: str) -> None:
-    """Copy the weights of a file into an encoder if they are all there, and those of no other."""
+    """Copy the weights of a file into an encoder; the file must have exactly those weights."""
     plain = _plain_names(encoder)
     wanted = {key: value for key, value in encoder.state_dict().items() if key in plain}
     tensors = _under_best_prefix(weights, set(plain.values()))
@@ -209,7 +209,7 @@ def _take_over(encoder: nn.Module, file: Path, weights: Tensors, *, name: str) -
 
 
 def _file_in(path: Path) -> Path:
-    """Return the file of weights that a path is, or holds."""
+    """Return the file of weights at a path, which may be its folder."""
     files = [path / name for name in _IN_FOLDER] if path.is_dir() else [path]
     for file in files:
         if file.is_file():
@@ -237,7 +237,7 @@ def _read_weights(file: Path) -> dict[str, Tensor]:
 
 
 def _tensors_in(content: Any) -> dict[str, Tensor]:  # noqa: ANN401 - whatever a file contains
-    """Return the weights in what was saved: itself, or what stands under a usual name."""
+    """Return the weights in a saved object: the object itself, or its value under a usual name."""
     if not isinstance(content, Mapping):
         return {}
     for name in _NESTED:
@@ -247,7 +247,7 @@ def _tensors_in(content: Any) -> dict[str, Tensor]:  # noqa: ANN401 - whatever a
 
 
 def _plain_names(encoder: nn.Module) -> dict[str, str]:
-    """Return, for each tensor that an encoder needs, its name in files, without a beginning."""
+    """Return, for each tensor that an encoder needs, its name in files, without prefix."""
     parts = {key: key.split(".") for key in encoder.state_dict()}
     levels = zip(*parts.values(), strict=False)
     shared = sum(1 for _ in itertools.takewhile(lambda level: len(set(level)) == 1, levels))
@@ -264,7 +264,7 @@ def _plain(key: str) -> str:
 
 
 def _under_best_prefix(tensors: Tensors, wanted: set[str]) -> dict[str, Tensor]:
-    """Return the tensors under that beginning where most of the wanted names stand."""
+    """Return the tensors under the prefix with most of the wanted names."""
     plain = {_plain(key): value for key, value in tensors.items()}
     matches: Counter[str] = Counter()
     for key in plain:
@@ -277,7 +277,7 @@ def _under_best_prefix(tensors: Tensors, wanted: set[str]) -> dict[str, Tensor]:
 
 
 def _spread(weights: Tensor, wanted: Tensor) -> Tensor:
-    """Spread weights for three bands over as many as are wanted; leave others as they are."""
+    """Spread weights for three bands over those of `wanted`; return other weights unchanged."""
     of_colours = weights.ndim > 1 and weights.shape[1] == _RGB
     if not of_colours or weights.shape == wanted.shape or weights.ndim != wanted.ndim:
         return weights
@@ -300,7 +300,7 @@ def _lacking(wanted: Tensors, fitting: Tensors) -> str:
 
 
 def _surplus(wanted: set[str], names: set[str]) -> str:
-    """Return which blocks a deeper encoder has in the same lists, "" if none."""
+    """Return the additional blocks of a deeper encoder in the same lists, "" if none."""
     lists = {_list_of(key) for key in wanted} - {""}
     more = sorted(
         key for key in names - wanted if key.endswith("weight") and _list_of(key) in lists
@@ -309,6 +309,6 @@ def _surplus(wanted: set[str], names: set[str]) -> str:
 
 
 def _list_of(key: str) -> str:
-    """Return what stands before the last number in a name: `layer1` of `layer1.0.conv1.weight`."""
+    """Return the part of a name before its last number: `layer1` of `layer1.0.conv1.weight`."""
     numbered = re.match(r"(.*)\.\d+\.", key)
     return numbered[1] if numbered else ""

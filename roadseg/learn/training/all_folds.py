@@ -24,7 +24,7 @@ class FoldTraining:
     weight: float
 
 
-def what_folds_found(trained: Mapping[int, FoldTraining]) -> Facts:
+def facts_of_folds(trained: Mapping[int, FoldTraining]) -> Facts:
     """Return the facts of the folds for the checkpoint of a training on all chips.
 
     These are the folds with their scores, the mean of their best epochs, and the mean of their
@@ -41,19 +41,19 @@ def what_folds_found(trained: Mapping[int, FoldTraining]) -> Facts:
         for name in sets
     }
     threshold = threshold_of(every)
-    found: Facts = {
+    of_folds: Facts = {
         "from_folds": {
             "epochs": max(1, round(statistics.fmean(each["epoch"] for each in every))),
             "scores": {str(fold): each["score"] for fold, each in facts.items()},
         }
     }
     if threshold is not None:
-        found |= {"threshold": threshold} | ({"thresholds": of_sets} if of_sets else {})
-    return found
+        of_folds |= {"threshold": threshold} | ({"thresholds": of_sets} if of_sets else {})
+    return of_folds
 
 
 def as_long_as_folds(
-    options: TrainOptions, found: Facts, example: FoldTraining | None, *, weight: float
+    options: TrainOptions, of_folds: Facts, example: FoldTraining | None, *, weight: float
 ) -> TrainOptions:
     """Return the options of a training on all chips.
 
@@ -63,7 +63,7 @@ def as_long_as_folds(
 
     Args:
         options: of the config.
-        found: see `what_folds_found`.
+        of_folds: see `facts_of_folds`.
         example: the training of a fold; None if that on all chips has begun, which keeps the
             plan of a limited time itself.
         weight: of all chips together.
@@ -73,7 +73,7 @@ def as_long_as_folds(
         CheckpointError: if its checkpoint cannot be read.
     """
     if options.minutes is None:
-        return options.model_copy(update={"epochs": found["from_folds"]["epochs"]})
+        return options.model_copy(update={"epochs": of_folds["from_folds"]["epochs"]})
     if example is None:
         return options
     planned = planned_before(example.folder, options)
@@ -81,8 +81,8 @@ def as_long_as_folds(
     return planned.model_copy(update={"windows_per_chip": planned.windows_per_chip * share})
 
 
-def found_before(folder: Path) -> Facts:
-    """Return what the folds had found when the training began that a folder holds.
+def facts_of_folds_before(folder: Path) -> Facts:
+    """Return the facts of the folds that the training in a folder began with.
 
     Raises:
         CheckpointError: if its checkpoint cannot be read.

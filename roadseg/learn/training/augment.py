@@ -9,19 +9,19 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from roadseg.arrays import Bytes
+from roadseg.arrays import Bytes, Floats
 from roadseg.learn.options import KINDS, Kind
 from roadseg.roads.masks.burning import IGNORE
 
-os.environ["NO_ALBUMENTATIONS_UPDATE"] = "1"  # or its import asks PyPI for news
+os.environ["NO_ALBUMENTATIONS_UPDATE"] = "1"  # Otherwise its import asks PyPI for a newer version.
 import albumentations as A  # noqa: N812 - after the line above, under its usual name
 
-_TURNS = 8  # and flips of a square
-_COLOURS = 3  # hue and saturation need red, green and blue
+_TURNS = 8  # Rotations and flips of a square.
+_COLOURS = 3  # Bands that hue and saturation need.
 
 
 class Augmenter:
-    """Random changes of a window that leave its roads true; built once, for any number of bands.
+    """Random changes of a window and its mask; built once, for any number of bands.
 
     "turns": all eight rotations and flips. "warp": rotation by up to 30 degrees with scale 0.85 to
     1.15, where the image is mirrored at its border and the mask ignores what it cannot know.
@@ -63,8 +63,8 @@ class Augmenter:
         return bands_first, np.ascontiguousarray(changed["mask"])
 
 
-def use_one_thread(_worker: int = 0) -> None:
-    """Keep OpenCV from starting threads in a worker process, of which there are enough."""
+def use_one_thread() -> None:
+    """Keep OpenCV from starting threads in a worker process; there are enough processes."""
     cv2.setNumThreads(0)
 
 
@@ -81,7 +81,7 @@ class _RotateAndScale(A.Affine):  # type: ignore[misc] # albumentations is untyp
     def apply_to_mask(
         self,
         mask: Bytes,
-        matrix: NDArray[np.float64],
+        matrix: Floats,
         output_shape: tuple[int, int],
         **_: object,
     ) -> Bytes:

@@ -1,4 +1,4 @@
-"""Epochs: steps, validation, and what is kept, over and over until the training ends."""
+"""Epochs: steps, validation and saving, until the training ends."""
 
 import itertools
 import logging
@@ -16,8 +16,8 @@ from torch import Tensor
 from roadseg.errors import RoadsegError
 from roadseg.learn.hardware.distributed import Parallel
 from roadseg.learn.hardware.interrupts import Stop
-from roadseg.learn.network.checkpoint_facts import Facts
-from roadseg.learn.network.checkpoints import MODEL, named, save_checkpoint
+from roadseg.learn.network.checkpoint_facts import MODEL, Facts
+from roadseg.learn.network.checkpoints import named, save_checkpoint
 from roadseg.learn.options import TrainOptions
 from roadseg.learn.training.history import Row, best_row, has_ended, write_metrics
 from roadseg.learn.training.optimizers import learning_rate
@@ -34,7 +34,7 @@ _log = logging.getLogger(__name__)
 _LOG_EVERY = 20  # Steps between readings of the loss, each of which waits for the device.
 _SECONDS_A_MINUTE = 60
 
-LOSS = "progress.loss"  # tensor in `last`: sum of the losses of the epoch under way
+LOSS = "progress.loss"  # Tensor in `last`: sum of the losses of the epoch under way.
 
 
 class _AskedToStopError(Exception):
@@ -114,13 +114,13 @@ class Epochs:
             _log.info("stopped in epoch %d, step %d", len(history) + 1, self.progress.step)
             self.stop.leave()
         except RuntimeError:
-            if self.stop.requested:  # a compiler or a partner that got the signal too has failed
+            if self.stop.requested:  # A compiler or partner that got the signal too has failed.
                 self.stop.leave()
             raise
         return history
 
     def _epoch(self, number: int, shown: ShownProgress) -> None:
-        """Finish the epoch under way, and keep what came of it."""
+        """Finish the epoch under way, validate, and save the result."""
         progress, before = self.progress, self.progress.step
         self._begun = time.monotonic()
         self._steps(number, shown)
@@ -147,7 +147,7 @@ class Epochs:
         self.parallel.wait()
 
     def _steps(self, epoch: int, shown: ShownProgress) -> None:
-        """Take those steps of an epoch that are still to be taken."""
+        """Take the remaining steps of an epoch."""
         progress = self.progress
         steps = self.batches.epoch(epoch, after=progress.step)
         total, name = self.batches.steps, f"epoch {epoch}"
@@ -161,7 +161,7 @@ class Epochs:
             if progress.step % _LOG_EVERY == 0:
                 self._log_loss(number)
             if ended := progress.step == total:
-                self.trainer.average_replicas()  # before it is kept: one process speaks for all
+                self.trainer.average_replicas()  # The first process saves for all.
             if ended or self.trainer.replicas_agree(number):
                 self._heed_signals()
                 self._save_if_due()
@@ -192,7 +192,7 @@ class Epochs:
         return scores
 
     def _keep(self, row: Row, scores: Scores | None) -> None:
-        """Keep a finished epoch. `last` is last: once it is there, all is."""
+        """Save a finished epoch; `last` is written last, so that all else exists when it does."""
         if not self.parallel.keeps:
             return
         history, folder = self.progress.history, self.folder
@@ -244,7 +244,7 @@ class Epochs:
         self.board.scalars(number, {"step_loss": mean, "learning_rate": self._rate(number)})
 
     def _rate(self, number: int) -> float:
-        """Learning rate of a step, counted from 1 over the whole training."""
+        """Return the learning rate of a step, counted from 1 over the whole training."""
         return learning_rate(number - 1, self.options, steps_per_epoch=self.batches.steps)
 
     def _facts(self) -> Facts:
@@ -257,7 +257,7 @@ class Epochs:
 
 
 def _columns(scores: Scores | None) -> Row:
-    """Return the columns of what was measured; none if nothing is held out."""
+    """Return the columns of the validation; none if nothing is held out."""
     return {} if scores is None else scores.columns()
 
 

@@ -1,7 +1,7 @@
 """Forecast: how long a training will take, before its images are cut into chips."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from roadseg.learn.hardware.devices import Device
@@ -9,7 +9,6 @@ from roadseg.learn.options import TrainOptions
 from roadseg.learn.training.rehearsal import Pace, guess_pace
 from roadseg.learn.training.timetable import fit_minutes
 from roadseg.raster.grid import Grid
-from roadseg.raster.images import RasterFacts
 from roadseg.raster.windows import cut_chips
 
 
@@ -90,31 +89,3 @@ def forecast(
     checked = min(options.validation_windows or ground.held_out, ground.held_out)
     epoch_s = pace.epoch_seconds(windows, checked)
     return Forecast(options, ground, pace, windows, checked, epoch_s)
-
-
-def forecast_scenes(
-    options: TrainOptions,
-    scenes: Sequence[tuple[RasterFacts, float]],
-    *,
-    chip_px: int,
-    folds: int,
-    bins: int,
-    device: Device,
-) -> Forecast:
-    """Say how long a training on scenes takes, as `forecast`.
-
-    Args:
-        options: of the training.
-        scenes: facts of each scene's image, and the weight of its chips; at least one.
-        chip_px: longest side of a chip.
-        folds: number of folds.
-        bins: number of speed bins.
-        device: where the network runs.
-
-    Raises:
-        ConfigError: if the network cannot be built, or there is no time for a step.
-    """
-    grids = [(facts.grid, weight) for facts, weight in scenes]
-    ground = count_ground(grids, chip_px=chip_px, window_px=options.window_px, folds=folds)
-    first, _ = scenes[0]
-    return forecast(options, ground, bands=len(first.bands), bins=bins, device=device)

@@ -13,9 +13,10 @@ from roadseg.learn.network.checkpoints import checkpoint_path, read_checkpoint_f
 from roadseg.learn.options import BestBy, TrainOptions
 from roadseg.system.files import whole
 from roadseg.system.fingerprints import GONE, fingerprint
+from roadseg.system.records import known_settings
 
 _log = logging.getLogger(__name__)
-_PLACES = {"init", "encoder_weights"}  # settings that may name a file; see pretrained.first_weights
+_PLACES = {"init", "encoder_weights"}  # Settings that may name a file.
 
 # Files of a training that another host needs to go on; the last one says how far it has come.
 FILES = (
@@ -23,13 +24,14 @@ FILES = (
     *("last.json", "last.safetensors"),
 )
 
-Row = dict[str, float]  # one epoch, as in metrics.csv
+Row = dict[str, float]  # An epoch, as in metrics.csv.
 
 
 def read_last(folder: Path, settings: Mapping[str, Any]) -> Facts | None:
     """Return the facts of the training that a folder holds, None if it holds none.
 
-    A training of some epochs whose best weights are missing counts as none.
+    A training of some epochs whose best weights are missing counts as none. An option that its
+    version did not know makes no difference at its default.
 
     Raises:
         ConfigError: if that training had other settings; it says which.
@@ -38,7 +40,9 @@ def read_last(folder: Path, settings: Mapping[str, Any]) -> Facts | None:
     if not path.exists():
         return None
     facts = read_checkpoint_facts(folder, "last")
-    wanted = json.loads(json.dumps({k: v for k, v in settings.items() if k not in _PLACES}))
+    now = json.loads(json.dumps({k: v for k, v in settings.items() if k not in _PLACES}))
+    defaults = TrainOptions().model_dump(mode="json")
+    wanted = known_settings(now, facts, defaults | {"sharing": defaults["distributed"]})
     changed = [each for key in wanted for each in _changed(key, facts.get(key), wanted[key])]
     if changed:
         raise ConfigError(
@@ -53,7 +57,7 @@ def read_last(folder: Path, settings: Mapping[str, Any]) -> Facts | None:
 
 
 def _changed(key: str, before: Any, now: Any) -> Iterator[str]:  # noqa: ANN401 - any JSON value
-    """Yield what has changed, of a setting with several values only those that have."""
+    """Yield the changed settings; of a setting with several values, those that changed."""
     if isinstance(before, dict) and isinstance(now, dict):
         for name in dict.fromkeys([*before, *now]):
             yield from _changed(f"{key}.{name}", before.get(name), now.get(name))

@@ -14,7 +14,7 @@ from roadseg.learn.hardware.distributed import Parallel, unwrapped
 
 _KEY = "train.distributed.hierarchy"
 _SMALLEST_GROUP = 2
-_STATISTICS = ("running_mean", "running_var")  # what batch norm calls its buffers
+_STATISTICS = ("running_mean", "running_var")  # Names of batch norm's buffers.
 
 
 class HierarchicalAverager:
@@ -73,7 +73,7 @@ class HierarchicalAverager:
         self._near = self._groups.pop(1, None)
 
     def synchronous(self, step: int) -> bool:
-        """Return whether the gradients of this step, and sums for its loss, are of all processes.
+        """Return whether this step shares gradients and sums for the loss among all processes.
 
         Otherwise `Parallel.accumulating(network, last=False)` belongs around each of its passes.
         """
@@ -120,7 +120,7 @@ class HierarchicalAverager:
         return self.synchronous(step) or self._turn(step) == max(self._groups)
 
     def average_all(self) -> None:
-        """Average all that differs over all processes, at any step.
+        """Average everything that differs between processes, at any step.
 
         Belongs before measuring and saving, also without a hierarchy: batch norm's statistics
         differ between processes even where gradients are shared.
@@ -188,7 +188,7 @@ def _group(parallel: Parallel, size: int) -> "dist.ProcessGroup | None":
 
 
 def _state(optimizer: Optimizer) -> Iterator[Tensor]:
-    """Yield the tensors that an optimizer keeps for each weight; step counts are no such thing."""
+    """Yield the tensors that an optimizer keeps for each weight, without step counts."""
     for group in optimizer.param_groups:
         for weight in group["params"]:
             for value in optimizer.state.get(weight, {}).values():

@@ -1,4 +1,4 @@
-"""Optimizers: how weights follow their gradients, in the fused form that a device offers."""
+"""Optimizers, in the fused form that a device offers, and the learning rate of each step."""
 
 import math
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ from torch.optim.swa_utils import AveragedModel
 from roadseg.learn.hardware.devices import Device
 from roadseg.learn.options import TrainOptions
 
-_BETAS, _EPS = (0.9, 0.999), 1e-8  # torch's defaults; Gaudi's optimizers have others
+_BETAS, _EPS = (0.9, 0.999), 1e-8  # Torch's defaults; Gaudi's optimizers have others.
 
 
 def build_optimizer(
@@ -119,7 +119,7 @@ def learning_rate(step: int, options: TrainOptions, *, steps_per_epoch: int) -> 
     return peak * rising * (1 + math.cos(math.pi * done)) / 2
 
 
-_SETTLING = 10  # updates after which the average looks back over about as many
+_SETTLING = 10  # Updates over which the decay rises, see `moving_average`.
 
 
 def moving_average(model: nn.Module, decay: float) -> AveragedModel:

@@ -13,9 +13,9 @@ from roadseg.learn.hardware.devices import Device
 from roadseg.system.files import whole
 
 _log = logging.getLogger(__name__)
-_WARMUP = (1, 2)  # steps that are not looked at, and those that are looked at and thrown away
-_TOLD = 6  # operators in the summary
-_SILENT = "99"  # a level of torch's tracer above that of its errors, such as of no GPU to trace
+_WARMUP = (1, 2)  # Steps that are skipped, and steps that are traced and discarded.
+_OPERATORS = 6  # Operators that the summary names.
+_SILENT = "99"  # Level above that of Kineto's errors, such as of no GPU to trace.
 
 Stepped = Callable[[], None]
 
@@ -69,7 +69,7 @@ def profiled(folder: Path, *, steps: int, device: Device, rank: int) -> Iterator
 
 
 def summary_of(profiler: profile) -> str:
-    """Say in a line which operators took the most time of their own, in percent of all time.
+    """Return a line with the operators that took most time themselves, in percent of all time.
 
     Time on an accelerator counts where there is any, else that of the processor. What is named
     ProfilerStep is neither: Python, and waiting for windows.
@@ -81,7 +81,7 @@ def summary_of(profiler: profile) -> str:
         took = event.self_device_time_total if on_device else event.self_cpu_time_total
         time_us[event.key.removeprefix("aten::").partition("#")[0]] += took
     total_us = max(time_us.total(), 1)
-    shares = [f"{name} {us / total_us:.0%}" for name, us in time_us.most_common(_TOLD)]
+    shares = [f"{name} {us / total_us:.0%}" for name, us in time_us.most_common(_OPERATORS)]
     where = "of device time" if on_device else "of the processor"
     return f"{total_us / 1e6:.2f} s {where}: {', '.join(shares)}"
 

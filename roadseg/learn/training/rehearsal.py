@@ -136,7 +136,7 @@ def _rehearsing(
     device: Device,
     parallel: Parallel,
 ) -> Iterator[Trainer]:
-    """Give a trainer of a new network, and leave torch's generators as they were."""
+    """Yield a trainer of a new network, and restore torch's generators afterwards."""
     device = replace(device, compiler=None)
     with torch.random.fork_rng(accelerators(device)):
         yield new_trainer(build(), options, scaling=scaling, device=device, parallel=parallel)
@@ -151,7 +151,7 @@ def _pace(
     *,
     in_all: float = math.inf,
 ) -> Pace:
-    """Time steps of some epochs, and batches of some validations; `in_all` steps are to come."""
+    """Time steps of some epochs and batches of validations; the training has `in_all` steps."""
     numbers = itertools.count(1)
 
     def learn(batches: Sequence[Batch]) -> None:
@@ -177,7 +177,7 @@ def _seconds_of_one(
     *,
     in_all: float = math.inf,
 ) -> float:
-    """Return the seconds of the work on a batch, once all is warm and nothing read ahead.
+    """Measure the seconds of the work on a batch, once warm and with no batches read ahead.
 
     It takes the time of a share of `in_all` batches at most, but for one that warms up and one
     that is timed.
@@ -195,7 +195,7 @@ def _seconds_of_one(
 def _work_for(
     seconds: float, work: Callable[[Any], None], batches: Iterable[Any], parallel: Parallel
 ) -> float:
-    """Work on batches, one at least, until the time has passed; return the median of a batch.
+    """Process at least one batch until the time has passed; return the median time of a batch.
 
     So what else the machine does for a moment does not count. Without any batch it is 0.
     """

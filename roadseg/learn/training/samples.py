@@ -9,14 +9,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Sampler
 
-from roadseg.arrays import Bytes
+from roadseg.arrays import Bytes, Ints
 from roadseg.errors import ConfigError, DataError
 from roadseg.learn.hardware.distributed import Parallel
-from roadseg.learn.hardware.interrupts import ignore
+from roadseg.learn.hardware.interrupts import ignore_signals
 from roadseg.learn.options import KINDS, Kind, TrainOptions
 from roadseg.learn.training.augment import Augmenter, use_one_thread
 from roadseg.raster.images import RasterFacts
@@ -107,10 +106,10 @@ class TrainingWindows(Dataset[tuple[Tensor, ...]]):
         self._seed = seed
         self._skeletons = skeletons
         self._augment = Augmenter(len(self._chips[0].scene.bands), augment)
-        self._road_cells: dict[int, NDArray[np.int64]] = {}  # by chip, as they are needed
+        self._road_cells: dict[int, Ints] = {}  # by chip, as they are needed
 
     def __len__(self) -> int:
-        """Windows of one epoch."""
+        """Return the number of windows of an epoch."""
         return self._windows
 
     def __getitem__(self, index: int) -> tuple[Tensor, ...]:
@@ -146,7 +145,7 @@ class TrainingWindows(Dataset[tuple[Tensor, ...]]):
         down, right = rng.integers(lowest, highest + 1).tolist()
         return Window(row + down, col + right, rows, cols)
 
-    def _cells(self, number: int) -> NDArray[np.int64]:
+    def _cells(self, number: int) -> Ints:
         if number not in self._road_cells:
             chip = self._chips[number]
             self._road_cells[number] = _road_cells(read_mask(chip.mask, chip.window))
@@ -188,7 +187,7 @@ class ValidationWindows(Dataset[tuple[Tensor, ...]]):
         self._windows = windows if most is None else spread(windows, most)
 
     def __len__(self) -> int:
-        """Windows of all chips."""
+        """Return the number of windows of all chips."""
         return len(self._windows)
 
     def __getitem__(self, index: int) -> tuple[Tensor, ...]:
@@ -197,7 +196,7 @@ class ValidationWindows(Dataset[tuple[Tensor, ...]]):
         return _tensors(image, mask, skeletons=self._skeletons)
 
     def set_of(self, index: int) -> str:
-        """Return the name of the set of a window; of the empty one, which counts nothing, any."""
+        """Return the set of a window; an empty window, which counts nothing, has any set."""
         return self._windows[index][0].set
 
     def _empty(self) -> tuple[Bytes, Bytes]:
@@ -245,7 +244,7 @@ class EpochBatches(Sampler[list[int]]):
         self._rank, self._ranks = rank, ranks
 
     def __len__(self) -> int:
-        """Batches of an epoch from `start_batch` on."""
+        """Return the number of batches of an epoch from `start_batch` on."""
         return max(self._windows // self._batch_size - self.start_batch, 0)
 
     def __iter__(self) -> Iterator[list[int]]:
@@ -270,7 +269,7 @@ def validation_batches(
 
 
 def _share(indices: list[int], number: int, size: int, rank: int, ranks: int) -> list[int]:
-    """Return what a process gets of a batch, counted from 0; the shares differ by one at most."""
+    """Return the share of a batch for a process, counted from 0; shares differ by one at most."""
     first, last = (size * number + size * each // ranks for each in (rank, rank + 1))
     return indices[first:last]
 
@@ -362,7 +361,7 @@ class HeldOutBatches:
         workers: int,
         pin_memory: bool,
     ) -> None:
-        """Get ready to read what this process has of them."""
+        """Prepare to read the share of this process."""
         windows = held_out_windows(chips, options)
         order = validation_batches(
             len(windows), batch_size=options.batch_size, rank=parallel.rank, ranks=parallel.size
@@ -372,7 +371,7 @@ class HeldOutBatches:
         self._loader = _loader(windows, order, workers, pin_memory=pin_memory)
 
     def __len__(self) -> int:
-        """Batches of this process."""
+        """Return the number of batches of this process."""
         return len(self.set_numbers)
 
     def __iter__(self) -> Iterator[Any]:
@@ -407,12 +406,12 @@ def _tensors(image: Bytes, mask: Bytes, *, skeletons: bool) -> tuple[Tensor, ...
 
 
 @lru_cache(maxsize=4)  # The windows of one epoch come from two passes, or three.
-def _pass_order(seed: int, number: int, windows: int) -> NDArray[np.int64]:
+def _pass_order(seed: int, number: int, windows: int) -> Ints:
     """Return the order of the windows in one of several passes."""
     return np.random.default_rng([seed, number, windows]).permutation(windows)
 
 
-def _road_cells(mask: Bytes) -> NDArray[np.int64]:
+def _road_cells(mask: Bytes) -> Ints:
     """Return row and col of the cells of a mask that hold a road, counted in cells."""
     rows, cols = (np.arange(0, length, _CELL_PX) for length in mask.shape)
     by_rows = np.logical_or.reduceat(road_pixels(mask), rows, axis=0)
@@ -430,10 +429,10 @@ def _loader(
         persistent_workers=workers > 0,
         pin_memory=pin_memory,
         prefetch_factor=_AHEAD if workers else None,
-        worker_init_fn=_settle,
+        worker_init_fn=_begin_worker,
     )
 
 
-def _settle(worker: int) -> None:
-    use_one_thread(worker)
-    ignore()
+def _begin_worker(_worker: int) -> None:
+    use_one_thread()
+    ignore_signals()

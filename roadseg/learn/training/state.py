@@ -8,7 +8,8 @@ from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel
 
 from roadseg.errors import CheckpointError
-from roadseg.learn.network.checkpoints import MODEL, Tensors, is_sound, misfit, named
+from roadseg.learn.network.checkpoint_facts import MODEL
+from roadseg.learn.network.checkpoints import Tensors, is_sound, misfit, named
 from roadseg.system.text import one_line
 
 _OPTIMIZER, _AVERAGE = "optimizer.", "average."  # Names of their tensors begin with these.
@@ -22,7 +23,7 @@ def state_of(
     average: AveragedModel | None,
     scaler: torch.amp.GradScaler,
 ) -> State:
-    """Return the state of all that a trainer is made of.
+    """Return the state of all parts of a trainer.
 
     Args:
         model: the network.
@@ -114,7 +115,7 @@ def _load_optimizer(
 
 
 def _require_moment(key: str, moment: Tensor, weight: Tensor) -> None:
-    """Refuse what is neither like a weight nor one number, or not made of numbers."""
+    """Refuse a moment with another shape than its weight, unless it is one number, or with NaN."""
     fits = moment.shape == weight.shape or moment.numel() == 1
     if not (fits and moment.is_floating_point() and is_sound(moment)):
         raise _unfit(

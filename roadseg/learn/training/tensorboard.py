@@ -15,8 +15,8 @@ from roadseg.roads.masks.burning import IGNORE, road_pixels
 if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter
 
-_WINDOWS = 4  # shown, at most
-_SIDE_PX = 256  # of a panel, at most
+_WINDOWS = 4  # Windows of a picture, at most.
+_SIDE_PX = 256  # Longest side of a panel.
 _GAP_PX = 4
 _RGB = 3
 _ROAD, _UNKNOWN = (255, 60, 0), (128, 128, 128)

@@ -59,7 +59,7 @@ def fit_minutes(options: TrainOptions, pace: Pace, *, weight: float, held_out: i
     return options.model_copy(
         update={
             "epochs": epochs,
-            "patience": epochs,  # rule 4
+            "patience": epochs,  # Rule 4.
             "windows_per_chip": steps * step / weight,
             "validation_windows": None if checked == held_out else checked,
             "warmup_steps": max(1, round(_WARM_UP * steps * epochs)),
@@ -68,7 +68,7 @@ def fit_minutes(options: TrainOptions, pace: Pace, *, weight: float, held_out: i
 
 
 def planned_before(folder: Path, options: TrainOptions) -> TrainOptions:
-    """Return options with what was planned when the training began that a folder holds.
+    """Return options with the plan of the interrupted training in a folder.
 
     Raises:
         ConfigError: if that was planned for another time.

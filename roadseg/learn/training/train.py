@@ -143,7 +143,7 @@ def train(
         require_tensorboard()
     settings = job.settings
     last = None if anew else read_last(folder, settings)
-    parallel.wait()  # until all have read it
+    parallel.wait()  # All processes have read it then.
 
     def begin() -> None:
         if parallel.keeps:

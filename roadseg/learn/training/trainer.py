@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from roadseg.errors import ConfigError
 from roadseg.learn.hardware.devices import Device
 from roadseg.learn.hardware.distributed import Parallel
-from roadseg.learn.network.losses import forgive, loss_of, loss_sums
+from roadseg.learn.network.losses import ignore_likely_roads, loss_of, loss_sums
 from roadseg.learn.network.models import Normalise
 from roadseg.learn.options import TrainOptions
 from roadseg.learn.training.local_sgd import HierarchicalAverager, statistics
@@ -16,7 +16,7 @@ from roadseg.learn.training.optimizers import build_optimizer, clip_gradients, m
 from roadseg.learn.training.state import State, load_state, state_of
 from roadseg.raster.scaling import Scaling
 
-Batch = Sequence[Tensor]  # images, masks and, if the loss needs them, skeletons
+Batch = Sequence[Tensor]  # Images, masks and, if the loss needs them, skeletons.
 
 
 class Trainer:
@@ -147,7 +147,7 @@ class Trainer:
         weights = self._options.loss
         with self._device.fast_gradients(), self._averager.normalising(number):
             logits, (masks, *skeletons) = self._forward(self._in_training, batch)
-        masks = forgive(masks, logits, above=weights.bootstrap)
+        masks = ignore_likely_roads(masks, logits, above=weights.bootstrap)
         sums = loss_sums(logits, masks, *skeletons, weights=weights)
         return loss_of(self._averager.shared(sums, number), weights=weights)
 

@@ -25,8 +25,8 @@ from roadseg.roads.metrics.pixels import (
 
 IOU_OF = "val_iou_"  # The column of a set in the table of epochs begins so.
 THRESHOLD = "threshold"  # The column of the best one; those of sets have their name behind it.
-_EVEN = 0.5  # probability from which on a pixel is rather road than not
-_ALMOST_NONE = 0.02  # predicted pixels for one of the reference, below which a network is blind
+_EVEN = 0.5  # Probability from which on a pixel is more likely road than not.
+_ALMOST_NONE = 0.02  # Predicted pixels per pixel of the labels, below which a network is blind.
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.collections import LineCollection
 from matplotlib.colors import BoundaryNorm, ListedColormap
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
+from roadseg.arrays import Bytes
 from roadseg.raster.grid import Grid
 from roadseg.report.plots.colours import rgb
 from roadseg.report.plots.figures import save_figure, screen_figure
@@ -26,7 +26,7 @@ _TITLE_PT, _SMALL_PT = 30, 24
 
 def draw_comparison(
     path: Path,
-    image: NDArray[np.uint8],
+    image: Bytes,
     probability: Probability,
     reference: RoadGraph,
     predicted: RoadGraph,

@@ -74,7 +74,7 @@ def _add_lines(
 
 
 def _add_rates(axis: Any, history: Sequence[Mapping[str, float]]) -> None:  # noqa: ANN401
-    """Draw the learning rate thin, on a scale of its own at the right."""
+    """Draw the learning rate as a thin line with its own scale at the right."""
     right = axis.twinx()
     epochs, rates = zip(*((row["epoch"], row["learning_rate"]) for row in history), strict=True)
     right.plot(epochs, rates, color=GREY, linewidth=0.8, marker=".", markersize=3)

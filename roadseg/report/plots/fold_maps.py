@@ -19,10 +19,9 @@ from roadseg.dataset.footprints import (
     unbroken,
 )
 from roadseg.report.plots.typeface import font
+from roadseg.roads.colours import Rgb
 from roadseg.system.files import whole
 from roadseg.system.units import road_unit, roads
-
-Rgb = tuple[int, int, int]
 
 _ROOM_PX = (1260, 1100)  # Pixels; width and height of the room for panels.
 _LEGEND_PX, _ROW_PX = 320, 36
@@ -130,7 +129,7 @@ def _place(degrees: Corners) -> str:
 
 
 def _in_rows(corners_m: Corners, scenes: list[str]) -> Corners:
-    """Move scenes, each in metres of its own, side by side in about as many rows as columns."""
+    """Arrange scenes, each with its own coordinates, in about as many rows as columns."""
     names, of_chip = np.unique(scenes, return_inverse=True)
     low, high = np.full((len(names), 2), np.inf), np.full((len(names), 2), -np.inf)
     np.minimum.at(low, of_chip, corners_m.min(axis=1))

@@ -1,4 +1,4 @@
-"""Maps for print: a scene, its road graph, and what is right and wrong of it."""
+"""Maps for print: a scene, its road graph, and the errors of the graph."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -15,7 +15,6 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import PathPatch
 from matplotlib.path import Path as MapPath
 from matplotlib.patheffects import withStroke
-from numpy.typing import NDArray
 
 from roadseg.arrays import Bools, Bytes, Floats
 from roadseg.raster.grid import Grid
@@ -98,7 +97,7 @@ class Errors:
 def draw_scene(
     path: Path, ground: Ground, labels: RoadGraph | None, *, bins: SpeedBins, paper: Paper
 ) -> None:
-    """Draw a scene as it is, and beside it with its labels, coloured by speed.
+    """Draw a scene twice: plain, and with its labels coloured by speed.
 
     Args:
         path: file to write, .png, .pdf or .svg.
@@ -125,7 +124,7 @@ def draw_scene(
 def draw_graph(
     path: Path, ground: Ground, graph: RoadGraph, *, bins: SpeedBins, paper: Paper
 ) -> None:
-    """Draw a graph over the greyed scene, coloured by speed, what was inferred dashed.
+    """Draw a graph over the greyed scene, coloured by speed; inferred edges are dashed.
 
     Args:
         path: file to write, .png, .pdf or .svg.
@@ -151,7 +150,7 @@ def draw_graph(
 
 
 def draw_errors(path: Path, ground: Ground, errors: Errors, *, paper: Paper) -> None:
-    """Draw over the greyed scene what was found, what was missed, and what is false.
+    """Draw found, missed and false roads over the greyed scene.
 
     Args:
         path: file to write, .png, .pdf or .svg.
@@ -262,7 +261,7 @@ def _add_lines(
     panel: Axes,
     lines: list[Floats],
     width_pt: float,
-    colours: Colour | NDArray[np.float64],
+    colours: Colour | Floats,
     *,
     is_dashed: bool = False,
 ) -> None:
@@ -279,7 +278,7 @@ def _add_lines(
 
 
 def _pale_training(panel: Axes, ground: Ground) -> None:
-    """Make pale what was trained on, where the scene was not held out as a whole."""
+    """Make the training ground pale in a scene that was not held out as a whole."""
     if ground.held_out is None:
         return
     scene = shapely.box(0, 0, ground.grid.width, ground.grid.height)

@@ -30,7 +30,7 @@ def draw_labels(
     colours: Sequence[Rgb],
     frame: Window,
 ) -> Image.Image:
-    """Draw a scene with its roads in colours, what is not known hatched, and a scale bar.
+    """Draw a scene with coloured roads, hatched unknown ground and a scale bar.
 
     Args:
         image: shape (band, row, col); the first three bands are shown, or the first alone.
@@ -95,7 +95,7 @@ def draw_outlines(
 
 
 def hatch(size: tuple[int, int]) -> Image.Image:
-    """Return pale diagonal lines on dark ground: what is not known."""
+    """Return pale diagonal lines on dark ground, the pattern of unknown ground."""
     rows, cols = np.mgrid[: size[1], : size[0]]
     lines = (rows + cols) % _HATCH_PX < _HATCH_PX // 4
     return Image.fromarray(np.where(lines[..., np.newaxis], _PALE, _DARK).astype(np.uint8))

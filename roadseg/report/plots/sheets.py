@@ -163,12 +163,12 @@ def _fitted(text: str, size_px: int) -> str:
     """Leave out the middle of a text that is too long for its line."""
     if font(size_px).getlength(text) <= _WIDE_PX:
         return text
-    kept = next(
+    letters = next(
         n
         for n in range(len(text) // 2, -1, -1)
         if font(size_px).getlength(text[:n] + "…" + text[len(text) - n :]) <= _WIDE_PX
     )
-    return text[:kept] + "…" + text[len(text) - kept :]
+    return text[:letters] + "…" + text[len(text) - letters :]
 
 
 def _draw_legend(sheet: Image.Image, bins: SpeedBins, colours: Sequence[Rgb]) -> None:

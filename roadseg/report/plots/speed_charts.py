@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from roadseg.arrays import Floats
 from roadseg.report.plots.colours import AMBER, BLUE
 from roadseg.report.plots.figures import (
     INK,
@@ -71,7 +71,7 @@ def draw_speeds(
     save_figure(figure, path)
 
 
-def road_km(graph: RoadGraph, bins: SpeedBins) -> NDArray[np.float64]:
+def road_km(graph: RoadGraph, bins: SpeedBins) -> Floats:
     """Return the kilometres of road in each speed bin, shape (bins,)."""
     numbers = bins.bin_of(graph.attributes["speed_kph"] / KPH_PER_MPH)
     km = np.bincount(numbers, graph.length_m / 1000, minlength=bins.count + 1)

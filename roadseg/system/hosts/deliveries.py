@@ -1,4 +1,4 @@
-"""Deliveries: tasks to the workers of a scheduler, the files that these lack, and what they wrote.
+"""Deliveries: tasks and missing files to the workers of a scheduler, and their outputs back.
 
 Everything goes through the scheduler, so the command needs no other address, and no worker needs
 that of the command. Workers ask for contents by digest, and get those of the job's inputs only;
@@ -165,7 +165,7 @@ class _Job:
                 )
 
     def end(self) -> None:
-        """Remove what is left of the job, here and on its workers."""
+        """Remove the remaining files of the job, here and on its workers."""
         for folder, marker in self._markers.items():
             with suppress(OSError):
                 Path(marker).unlink()

@@ -27,7 +27,7 @@ class Outcome(Generic[Result]):
 
 
 def outcome_of(work: Work[Item, Result], index: int, item: Item) -> Outcome[Result]:
-    """Do the work for an item and return its outcome; what is no RoadsegError is raised."""
+    """Do the work for an item and return its outcome; errors other than RoadsegError are raised."""
     try:
         return Outcome(index, result=work(item))
     except RoadsegError as error:

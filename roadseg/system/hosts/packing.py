@@ -1,4 +1,4 @@
-"""Packing: values for a process that has the same files in another place, or no files at all.
+"""Packing: values for a process whose files lie in another folder, or that has none.
 
 Values are pickled, as by Dask and `multiprocessing`: only between a command and its own workers.
 """
@@ -6,11 +6,10 @@ Values are pickled, as by Dask and `multiprocessing`: only between a command and
 import importlib
 import io
 import pickle
-import re
 from pathlib import Path
 from typing import Any
 
-_IN_ARCHIVE = re.compile(r"(/vsi(?:zip|tar|7z|rar)/\{)(/.+?)(\}.*)")
+from roadseg.system.files import parts_in_archive
 
 
 def pack(value: Any, *, root: Path | None = None) -> bytes:  # noqa: ANN401 - any work or result
@@ -51,8 +50,9 @@ def place(name: str, root: Path | None) -> Path:
     """
     if root is None:
         return Path(name)
-    if inside := _IN_ARCHIVE.fullmatch(name):
-        return Path(f"{inside[1]}{root}{inside[2]}{inside[3]}")
+    if parts := parts_in_archive(name):
+        begin, archive, end = parts
+        return Path(f"{begin}{root}{archive}{end}")
     return Path(name) if name.startswith("/vsi") else Path(f"{root}{name}")
 
 

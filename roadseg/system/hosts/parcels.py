@@ -1,17 +1,15 @@
 """Parcels: tasks, their files and their outputs, on the way to workers and back."""
 
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from roadseg.system.files import is_virtual
+from roadseg.system.files import is_virtual, parts_in_archive
 from roadseg.system.fingerprints import known_digest, parts_of
 
 PIECE_BYTES = 2**23  # Bytes that are sent at once: they are in memory several times on their way.
 _BESIDE = (".aux.xml", ".ovr", ".msk")  # Ends that GDAL adds to the names of rasters.
-_IN_ARCHIVE = re.compile(r"/vsi(?:zip|tar|7z|rar)/\{(/.+?)\}.*")
 
 
 @dataclass(frozen=True)
@@ -115,8 +113,8 @@ class Contents:
 
     def of_files(self, paths: Iterable[Path]) -> tuple[Content, ...]:
         """Add files with the parts that belong to each, and return what they contain."""
-        found = dict.fromkeys(file for path in paths for file in _files(path.absolute()))
-        return tuple(self._of_file(file) for file in found)
+        files = dict.fromkeys(file for path in paths for file in _files(path.absolute()))
+        return tuple(self._of_file(file) for file in files)
 
     def of_bytes(self, data: bytes) -> Content:
         """Add bytes."""
@@ -155,8 +153,8 @@ class Contents:
 def _files(path: Path) -> Iterator[Path]:
     """Yield the files without which one cannot be read as it is here; none if it is missing."""
     if is_virtual(path):
-        inside = _IN_ARCHIVE.fullmatch(str(path))
-        yield from _files(Path(inside[1])) if inside else ()
+        parts = parts_in_archive(path)
+        yield from _files(Path(parts[1])) if parts else ()
         return
     if not path.exists():
         return

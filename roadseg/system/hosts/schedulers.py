@@ -14,8 +14,8 @@ from roadseg.system.text import count, one_line
 
 _CONNECT_S = 10.0  # Seconds to reach a port, at most half of the time; the rest is for the answer.
 _CLOSE_S = 5.0  # Seconds to leave a cluster.
-_CHECKS = 10  # The cluster is checked so often in the time that it may be without workers,
-_CHECK_S = 5.0  # or every so many seconds, if that is more often.
+_CHECKS = 10  # Checks of the cluster in the time that it may be without workers.
+_CHECK_S = 5.0  # Longest time between two checks, seconds.
 _LEAST_TASKS = 32  # Tasks with the scheduler at once, from which adaptive clusters start workers.
 _TASKS_OF_A_THREAD = 3  # The same, for each thread of all workers.
 _LOGGERS = ("distributed", "distributed.client")  # These log errors that they raise as well.
@@ -93,7 +93,7 @@ class Cluster:
             if not (is_able := self._can_work()):
                 _log.info("--scheduler %s: waiting for workers", self._address)
             while not is_able:
-                self._require_time("has had no usable worker")
+                self._require_time()
                 time.sleep(self._check_s)
                 is_able = self._can_work()
             self._client = self._dask.Client(
@@ -154,7 +154,7 @@ class Cluster:
         *args: Any,  # noqa: ANN401 - of any function
         timeout_s: float,
     ) -> Any:  # noqa: ANN401 - of any function
-        """Return what a function returns on a worker, now; None for all of them returns nothing.
+        """Call a function on a worker and return its result; on all workers (None), return None.
 
         Raises:
             Exception: what it raises there, or any error of Dask if it cannot be run.
@@ -168,7 +168,7 @@ class Cluster:
         return None if worker is None else answers[worker]
 
     def close(self) -> None:
-        """Cancel what is not done, and leave the cluster."""
+        """Cancel pending tasks, and leave the cluster."""
         # TimeoutError is an OSError. A scheduler that is gone needs no goodbye.
         with suppress(OSError):
             self._client.close(timeout=_CLOSE_S)
@@ -205,7 +205,7 @@ class Cluster:
                 raise self._lost() from error
             return
         if not is_able:
-            self._require_time("has had no usable worker")
+            self._require_time()
 
     def _can_work(self) -> bool:
         """Return whether there is a worker at work or ready to be.
@@ -285,11 +285,12 @@ class Cluster:
     def _left_s(self) -> float:
         return self._able_at + self._timeout_s - time.monotonic()
 
-    def _require_time(self, what: str) -> None:
+    def _require_time(self) -> None:
         if self._left_s <= 0:
             raise RoadsegError(
-                f"--scheduler {self._address}: it {what} for {self._timeout_s:g} s "
-                f"(compute.scheduler_timeout_s); start workers with `dask worker`; {GOES_ON}"
+                f"--scheduler {self._address}: it has had no usable worker for "
+                f"{self._timeout_s:g} s (compute.scheduler_timeout_s); start workers with "
+                f"`dask worker`; {GOES_ON}"
             )
 
     def _no_scheduler(self, error: Exception) -> RoadsegError:

@@ -48,14 +48,14 @@ def receive(number: int, data: bytes | str, dask_worker: Any) -> None:  # noqa: 
 
 def read_output(job: str, number: int, nth: int, offset: int, dask_worker: Any) -> bytes:  # noqa: ANN401
     """Read a piece of the output of a task on the worker that has it."""
-    with (_files_of(dask_worker).held(job, number) / str(nth)).open("rb") as file:
+    with (_files_of(dask_worker).outputs_folder(job, number) / str(nth)).open("rb") as file:
         file.seek(offset)
         return file.read(PIECE_BYTES)
 
 
 def remove_outputs(job: str, number: int, dask_worker: Any) -> None:  # noqa: ANN401
     """Remove the outputs of a task on the worker that has them."""
-    shutil.rmtree(_files_of(dask_worker).held(job, number), ignore_errors=True)
+    shutil.rmtree(_files_of(dask_worker).outputs_folder(job, number), ignore_errors=True)
 
 
 def end_job(job: str, dask_worker: Any) -> None:  # noqa: ANN401
@@ -78,7 +78,7 @@ class WorkerFiles:
         self._lock = threading.Lock()
 
     def do(self, parcel: Parcel) -> Answer:
-        """Do a task, and return its outcome with what it has written, if the command lacks that."""
+        """Do a task; return its outcome, and the files that it wrote if the command lacks them."""
         root = None if parcel.is_on_one_disk else self._job(parcel.job) / "root"
         try:
             work = self._work(parcel, root)
@@ -100,7 +100,7 @@ class WorkerFiles:
         if number in self._asked:
             self._asked[number].put(data)
 
-    def held(self, job: str, number: int) -> Path:
+    def outputs_folder(self, job: str, number: int) -> Path:
         """Return the folder with the outputs of a task."""
         return self._job(job) / "outputs" / str(number)
 
@@ -124,7 +124,7 @@ class WorkerFiles:
         )
 
     def _work(self, parcel: Parcel, root: Path | None) -> Any:  # noqa: ANN401 - any work
-        """Return what is to be done; the command is asked for it once."""
+        """Return the work of the job; the command is asked for it once."""
         key = parcel.job, root is None
         with self._lock:
             if key not in self._works:
@@ -159,7 +159,7 @@ class WorkerFiles:
     def _fetch(self, job: str, content: Content) -> None:
         """Ask the command for a content, unless it is here."""
         digest, size = content.digest, content.size
-        path = self._kept(digest)
+        path = self._content(digest)
         if digest in self._contents and path.exists():
             self._contents.move_to_end(digest)
             return
@@ -182,10 +182,10 @@ class WorkerFiles:
             return
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.suffix.lower() != ".vrt":
-            path.hardlink_to(self._kept(content.digest))
+            path.hardlink_to(self._content(content.digest))
             return
         # A VRT may name its tiles by paths of the command.
-        text = self._kept(content.digest).read_text(encoding="utf-8")
+        text = self._content(content.digest).read_text(encoding="utf-8")
         for other in contents:
             there, here = escape(other.path), escape(str(place(other.path, root)))
             text = text.replace(f">{there}<", f">{here}<")
@@ -198,9 +198,9 @@ class WorkerFiles:
             if disk.free - size >= _SPARE * disk.total:
                 return
             digest, _ = self._contents.popitem(last=False)
-            self._kept(digest).unlink(missing_ok=True)
+            self._content(digest).unlink(missing_ok=True)
 
-    def _kept(self, digest: str) -> Path:
+    def _content(self, digest: str) -> Path:
         return self._folder / "contents" / digest
 
     def _pieces(self, job: str, digest: str, size: int) -> Iterator[bytes]:
@@ -237,16 +237,16 @@ class WorkerFiles:
 
     def _outputs(self, parcel: Parcel, root: Path) -> Iterator[Output]:
         """Take what a task has written; small files go at once, large ones are kept."""
-        held = self.held(parcel.job, parcel.number)
-        shutil.rmtree(held, ignore_errors=True)
+        folder = self.outputs_folder(parcel.job, parcel.number)
+        shutil.rmtree(folder, ignore_errors=True)
         left = PIECE_BYTES
         for nth, (write, name, path) in enumerate(self._written(parcel, root)):
             size = path.stat().st_size
             left -= size
             data = path.read_bytes() if left >= 0 else None
             if data is None:
-                held.mkdir(parents=True, exist_ok=True)
-                path.replace(held / str(nth))
+                folder.mkdir(parents=True, exist_ok=True)
+                path.replace(folder / str(nth))
             else:
                 path.unlink()
             yield Output(write, name, size, data)
@@ -263,8 +263,8 @@ class WorkerFiles:
                 yield write, inside, file
 
     def _is_sent(self, path: Path, content: Content) -> bool:
-        kept = self._kept(content.digest)
-        return kept.exists() and path.samefile(kept)
+        content_path = self._content(content.digest)
+        return content_path.exists() and path.samefile(content_path)
 
 
 _OF_WORKERS: dict[str, WorkerFiles] = {}
@@ -276,7 +276,7 @@ def _files_of(worker: Any) -> WorkerFiles:  # noqa: ANN401 - Dask's
 
 
 def _is_of_full_disk(error: BaseException | None) -> bool:
-    """Return whether an error, or what it was raised from, is that of a full disk."""
+    """Return whether an error, or its cause, is that of a full disk."""
     while error is not None:
         if isinstance(error, OSError) and error.errno in _IS_FULL:
             return True

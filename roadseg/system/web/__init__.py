@@ -1,1 +1,1 @@
-"""Services on the web: polite, bounded and checked requests, and what is kept of the answers."""
+"""Services on the web: polite, bounded and checked requests, and a cache of answers."""

@@ -21,21 +21,21 @@ def usual_cache() -> Path:
 class Cache:
     """Bodies of answers on disk, which any number of processes may share.
 
-    Only what its reader has found whole and right is put here. A file is found again by what was
-    asked, without keys.
+    Only what its reader has found whole and right is put here. A file is found again by the
+    question, without keys.
     """
 
     folder: Path
 
-    def path(self, asked: str) -> Path:
+    def path(self, question: str) -> Path:
         """Return the file for the answer to a question, as text without keys."""
-        name = hashlib.sha256(asked.encode()).hexdigest()
+        name = hashlib.sha256(question.encode()).hexdigest()
         return self.folder / name[:2] / name[2:]
 
-    def take(self, asked: str) -> bytes | None:
+    def take(self, question: str) -> bytes | None:
         """Return the body of an answer; None if there is none."""
         try:
-            return self.path(asked).read_bytes()
+            return self.path(question).read_bytes()
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -43,13 +43,13 @@ class Cache:
                 f"{self.folder}: the cache cannot be read: {error.strerror}"
             ) from error
 
-    def keep(self, asked: str, body: bytes) -> None:
+    def keep(self, question: str, body: bytes) -> None:
         """Keep the body of an answer that was verified.
 
         Raises:
             OutputError: if it cannot be written.
         """
-        path = self.path(asked)
+        path = self.path(question)
         partial = partial_path(path, f"{threading.get_ident()}-")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -65,7 +65,7 @@ class Cache:
                 "folder with --cache"
             ) from error
 
-    def forget(self, asked: str) -> None:
+    def forget(self, question: str) -> None:
         """Remove an answer that has been damaged on the disk."""
         with suppress(OSError):
-            self.path(asked).unlink()
+            self.path(question).unlink()

@@ -139,18 +139,12 @@ class Client:
         """
         return cast("Value", self._ask(address, read, largest, headers or {}, form, ()))
 
-    def find(
-        self,
-        address: str,
-        read: Callable[[Answer], Value],
-        *,
-        largest: int = LARGEST_BYTES,
-    ) -> Value | None:
+    def find(self, address: str, read: Callable[[Answer], Value]) -> Value | None:
         """Ask for something that may be missing; None if the server says so (204, 404, 410).
 
         Arguments and errors are those of `get`.
         """
-        return self._ask(address, read, largest, {}, None, MISSING)
+        return self._ask(address, read, LARGEST_BYTES, {}, None, MISSING)
 
     def _ask(  # noqa: PLR0917 - of `get` and `find`
         self,
@@ -184,8 +178,8 @@ class Client:
                 break
             _log.debug("%s: %s; again in %.1f s", without_keys(url), failure.reason, wait_s)
             self._pace.wait_after_failure(wait_s, all_threads=failure.wait_s is not None)
-        asked = f" (asked {count(attempt, 'time')})" if attempt > 1 else ""
-        raise DataError(one_line(without_keys(f"{url}: {failure.reason}{asked}")))
+        times = f" (asked {count(attempt, 'time')})" if attempt > 1 else ""
+        raise DataError(one_line(without_keys(f"{url}: {failure.reason}{times}")))
 
     def _once(
         self,

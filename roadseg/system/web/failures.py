@@ -33,21 +33,21 @@ def refusal(response: urllib3.BaseHTTPResponse, answer: Answer) -> Failure:
     """Return what a status other than that of success says."""
     status = response.status
     known = {each.value: each.phrase for each in HTTPStatus}
-    said = (
+    detail = (
         f": {answer.what}"
         if answer.body and answer.kind.startswith(("text/", "application/"))
         else ""
     )
-    reason = f"the server answers {status} {known.get(status, '')}".rstrip() + said
+    reason = f"the server answers {status} {known.get(status, '')}".rstrip() + detail
     if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
         reason += (
             "; check the key, which the environment holds: {env:NAME} in the address or --header"
         )
     tries = _MANY if status in _PASSING else 1
-    return Failure(reason, tries=tries, wait_s=_asked_wait(response))
+    return Failure(reason, tries=tries, wait_s=_requested_wait(response))
 
 
-def _asked_wait(response: urllib3.BaseHTTPResponse) -> float | None:
+def _requested_wait(response: urllib3.BaseHTTPResponse) -> float | None:
     """Return the seconds that a server asks to wait by its header Retry-After."""
     text = response.headers.get("retry-after")
     try:

@@ -61,7 +61,7 @@ class RemoteFile:
             self._blocks[0] = start
             return
         for at in range(0, max(self.size, 1), _BLOCK):
-            self.cache.keep(self._asked(at // _BLOCK), start[at : at + _BLOCK])
+            self.cache.keep(self._question(at // _BLOCK), start[at : at + _BLOCK])
 
     def block(self, number: int) -> bytes:
         """Return a part of the file.
@@ -70,10 +70,10 @@ class RemoteFile:
             DataError: if the server does not give it, or the file has changed.
         """
         with self._lock:
-            if (held := self._blocks.get(number)) is not None:
-                return held
-        asked, size = self._asked(number), min(_BLOCK, self.size - number * _BLOCK)
-        body = self.cache.take(asked)
+            if (in_memory := self._blocks.get(number)) is not None:
+                return in_memory
+        question, size = self._question(number), min(_BLOCK, self.size - number * _BLOCK)
+        body = self.cache.take(question)
         if body is None or len(body) != size:
             body = self.client.get(
                 self.address,
@@ -81,14 +81,14 @@ class RemoteFile:
                 largest=2 * _BLOCK,
                 headers=_range(number),
             )
-            self.cache.keep(asked, body)
+            self.cache.keep(question, body)
         with self._lock:
             while len(self._blocks) >= _HELD:
                 self._blocks.pop(next(iter(self._blocks)))
             self._blocks[number] = body
         return body
 
-    def _asked(self, number: int) -> str:
+    def _question(self, number: int) -> str:
         return f"part {number} of {_BLOCK} {without_keys(self.address)} {self.size} {self.version}"
 
     def _read_start(self, answer: Answer) -> bytes:
@@ -101,20 +101,20 @@ class RemoteFile:
                 "raster with its own pixels, such as those that it names"
             )
         part = answer.headers.get("content-range", "")
-        found = _RANGE.fullmatch(part)
-        if part and not found:
+        span = _RANGE.fullmatch(part)
+        if part and not span:
             raise BadAnswerError(f"found a part of a file without its size ({part:.60})")
-        self.size = int(found[3]) if found else len(answer.body)
+        self.size = int(span[3]) if span else len(answer.body)
         self.version = _version(answer)
-        return self._read_part(answer, 0, min(_BLOCK, self.size)) if found else answer.body
+        return self._read_part(answer, 0, min(_BLOCK, self.size)) if span else answer.body
 
     def _read_part(self, answer: Answer, number: int, size: int) -> bytes:
         """Check that an answer is the part that was asked for."""
         first = number * _BLOCK
         if _version(answer) != self.version:
             raise BadAnswerError("the file changed on the server while it was read; run it again")
-        found = _RANGE.fullmatch(answer.headers.get("content-range", ""))
-        right = found and int(found[1]) == first and int(found[3]) == self.size
+        span = _RANGE.fullmatch(answer.headers.get("content-range", ""))
+        right = span and int(span[1]) == first and int(span[3]) == self.size
         if not right or len(answer.body) != size:
             raise BadAnswerError(
                 f"found {len(answer.body)} bytes ({answer.headers.get('content-range')}), expected "

@@ -104,7 +104,7 @@ def test_speeds_of_traced_labels_are_those_of_the_mask(finished):
     evaluate_the_truth(config, workspace)
     record = read_chips(workspace.chips).scene(scene)
     found = evaluate._read_scene(config, workspace, record)  # noqa: SLF001
-    speeds = set(found.reference.attributes["speed_kph"].round(2))
+    speeds = set(found.reference.roads.attributes["speed_kph"].round(2))
     assert speeds == {40.23, 72.42}  # the middles of the bins of 25 and 45 mph
 
 

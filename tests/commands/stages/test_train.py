@@ -8,9 +8,12 @@ import rasterio
 from safetensors.torch import load_file
 
 from roadseg.commands.stages import train
+from roadseg.commands.stages.made_from import reason_to_run
 from roadseg.config import load_config
 from roadseg.errors import ConfigError, DataError, MissingInputError
 from roadseg.learn.network.checkpoints import read_checkpoint_facts
+from roadseg.learn.options import LossOptions
+from roadseg.system.records import key_of
 from roadseg.system.workspace import Workspace
 
 
@@ -45,6 +48,18 @@ def test_a_finished_training_is_not_repeated(finished):
     before = (workspace.checkpoint(0) / "last.safetensors").stat().st_mtime_ns
     assert train.run(config, workspace, fold=0).epochs == 2
     assert (workspace.checkpoint(0) / "last.safetensors").stat().st_mtime_ns == before
+
+
+def test_a_training_of_a_version_without_an_option_holds_while_it_has_its_default(finished):
+    config, workspace = finished
+    path = workspace.train_record(0)
+    values = json.loads(path.read_text())
+    del values["settings"]["loss"]["bootstrap"]
+    values["key"] = key_of(values["settings"], values["inputs"])
+    path.write_text(json.dumps(values))
+    assert reason_to_run("train", config, workspace, fold=0) is None
+    other = changed(config, loss=LossOptions(bootstrap=0.7))
+    assert "loss.bootstrap" in reason_to_run("train", other, workspace, fold=0).text
 
 
 def test_a_finished_training_says_that_nothing_is_left_to_profile(finished, caplog):

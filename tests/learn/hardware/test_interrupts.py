@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from roadseg.learn.hardware.interrupts import SIGNALS, Stop, ignore, postponed
+from roadseg.learn.hardware.interrupts import SIGNALS, Stop, ignore_signals, postponed
 
 
 @pytest.fixture(autouse=True)
@@ -94,7 +94,7 @@ def test_another_thread_than_the_main_one_changes_no_handler():
 
 
 def test_a_worker_leaves_stopping_to_its_parent():
-    ignore()
+    ignore_signals()
     for number in (signal.SIGINT, signal.SIGTERM):
         send(number)  # and is still here
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_IGN

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from roadseg.learn.hardware import processes
-from roadseg.learn.hardware.processes import exit_code, may_say, reporting, watch
+from roadseg.learn.hardware.processes import exit_code, is_first_to_write, reporting, watch
 
 # a launcher that starts the rest of its words and ends with 0 whatever becomes of them
 CARELESS = [sys.executable, "-c", "import subprocess, sys; subprocess.run(sys.argv[1:])"]
@@ -110,15 +110,15 @@ def test_only_the_process_itself_reports_and_not_what_it_starts():
 
 
 def test_only_the_first_of_several_processes_says_a_line(capfd):
-    says = "from roadseg.learn.hardware.processes import reporting, may_say\n"
-    says += "with reporting():\n  if may_say('the same'): print('the same')"
+    says = "from roadseg.learn.hardware.processes import reporting, is_first_to_write\n"
+    says += "with reporting():\n  if is_first_to_write('the same'): print('the same')"
     twice = "import subprocess, sys; subprocess.run(sys.argv[1:]); subprocess.run(sys.argv[1:])"
     assert watch([sys.executable, "-c", twice, sys.executable, "-c", says], {}) == 0
     assert capfd.readouterr().out == "the same\n"
 
 
 def test_a_process_alone_says_every_line():
-    assert [may_say("the same"), may_say("the same")] == [True, True]
+    assert [is_first_to_write("the same"), is_first_to_write("the same")] == [True, True]
 
 
 def test_a_process_that_is_killed_or_crashes_is_told(caplog):

@@ -38,7 +38,7 @@ def folder(engine, small_network, tmp_path_factory):
 def test_it_gives_the_probabilities_of_the_network(
     engine, small_network, folder, small_windows, count
 ):
-    found = engine.open(folder, threads=1)(small_windows(count))
+    found = engine.open(folder)(small_windows(count))
     torch.testing.assert_close(found, small_network(small_windows(count)), atol=1e-5, rtol=0)
 
 

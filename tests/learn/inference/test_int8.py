@@ -12,7 +12,7 @@ from roadseg.errors import CheckpointError, DeviceError, RoadsegError
 from roadseg.learn.hardware import cpu
 from roadseg.learn.inference import int8
 from roadseg.learn.inference.engine_store import engine_folder
-from roadseg.learn.inference.engines import ProbabilityNetwork, open_made
+from roadseg.learn.inference.engines import ProbabilityNetwork, open_prebuilt
 from roadseg.learn.network.checkpoints import Checkpoint
 from roadseg.raster.scaling import Scaling
 
@@ -101,7 +101,7 @@ def test_convolutions_are_quantised_on_both_sides(where):
 @needs_compiler
 def test_compiled_it_computes_what_the_quantised_graph_says(calibrated, where, cpu):
     checkpoint = Checkpoint(Block().eval(), {"scaling": SCALING})
-    run = open_made(checkpoint, calibrated, "int8", device=cpu, window_shape=SHAPE)
+    run = open_prebuilt(checkpoint, calibrated, "int8", device=cpu, window_shape=SHAPE)
     wanted = probabilities(int8.load(network_of(Block()), where, window_shape=SHAPE))
     torch.testing.assert_close(run(windows_of(9)), wanted, atol=0.01, rtol=0)
 

@@ -13,8 +13,8 @@ from roadseg.learn.inference.engines import Engine
 from roadseg.learn.inference.sliding_window import (
     count_windows,
     predict_parts,
-    predict_rows,
     seconds_per_window,
+    whole_of,
 )
 
 CLASSES = 3
@@ -63,36 +63,42 @@ def scene_of(height, width):
 
 
 def predict(engine, scene, valid=None, **changes):
+    """Return the probabilities of a scene in bytes, (class, row, col)."""
     height, width = scene.shape
-    rows = predict_rows(
+    parts = predict_parts(
         engine, reader_of(scene, valid), height=height, width=width, **OPTIONS | changes
     )
-    return list(rows)
+    return whole_of(parts, classes=CLASSES, height=height, width=width)
 
 
-def whole(rows):
-    return np.concatenate([r.values for r in rows], axis=1)
+def known_of(engine, scene, valid, **changes):
+    """Return which pixels of a scene have data."""
+    height, width = scene.shape
+    known = np.zeros((height, width), dtype=bool)
+    sides = {"height": height, "width": width}
+    for part in predict_parts(engine, reader_of(scene, valid), **sides, **OPTIONS | changes):
+        rows, cols = part.known.shape
+        area = (slice(part.start, part.start + rows), slice(part.col, part.col + cols))
+        assert not known[area].any()
+        known[area] = part.known
+    return known
 
 
 @pytest.mark.parametrize("shape", [(32, 32), (33, 70), (100, 40), (20, 90), (9, 9)])
 @pytest.mark.parametrize("overlap_px", [0, 8, 16, 31])
 def test_a_scene_of_any_size_gets_its_probabilities(shape, overlap_px):
     scene = scene_of(*shape)
-    found = whole(predict(engine_of(echo), scene, overlap_px=overlap_px))
-    assert (found.shape, found.dtype) == ((CLASSES, *shape), np.float32)
-    np.testing.assert_allclose(found[2], scene / 255, rtol=1e-5)
+    found = predict(engine_of(echo), scene, overlap_px=overlap_px)
+    assert (found.shape, found.dtype) == ((CLASSES, *shape), np.uint8)
+    assert np.array_equal(found[2], scene)
 
 
-@pytest.mark.parametrize("channels_last", [True, False])
-def test_parts_are_the_rows_in_bytes(surroundings, channels_last):
-    scene, found = scene_of(75, 140), np.zeros((CLASSES, 75, 140), np.uint8)
-    engine = engine_of(surroundings, channels_last=channels_last)
-    for part in predict_parts(engine, reader_of(scene), height=75, width=140, **OPTIONS):
-        rows, cols = part.known.shape
-        area = (slice(None), slice(part.start, part.start + rows), slice(part.col, part.col + cols))
-        assert not found[area].any()
-        found[area] = part.values
-    assert np.array_equal(found, np.rint(whole(predict(engine, scene)) * 255))
+def test_how_images_lie_in_memory_changes_nothing(surroundings):
+    scene = scene_of(75, 140)
+    first, last = (
+        predict(engine_of(surroundings, channels_last=is_last), scene) for is_last in (False, True)
+    )
+    assert np.abs(first.astype(int) - last).max() <= 1
 
 
 def test_parts_come_from_left_to_right_and_top_to_bottom(surroundings):
@@ -109,55 +115,57 @@ def test_rows_do_not_depend_on_the_rows_asked_for(surroundings, rows, overlap_px
     scene, valid = scene_of(150, 90), np.random.default_rng(2).random((150, 90)) > 0.3
     valid[60:110, 20:80] = False
     engine = engine_of(surroundings)
+    part = slice(rows.start, rows.stop)
     some = predict(engine, scene, valid, rows=rows, overlap_px=overlap_px)
-    everything = whole(predict(engine, scene, valid, overlap_px=overlap_px))
-    assert np.array_equal(whole(some), everything[:, rows.start : rows.stop])
-    assert np.array_equal(np.concatenate([r.known for r in some]), valid[rows.start : rows.stop])
+    everything = predict(engine, scene, valid, overlap_px=overlap_px)
+    assert np.array_equal(some[:, part], everything[:, part])
+    known = known_of(engine, scene, valid, rows=rows, overlap_px=overlap_px)
+    assert np.array_equal(known[part], valid[part])
 
 
 def test_the_size_of_the_windows_hardly_matters(surroundings):
     scene = scene_of(200, 200)
-    small = whole(predict(engine_of(surroundings), scene))
-    large = whole(predict(engine_of(surroundings, window_px=64), scene, overlap_px=16))
-    assert 0 < np.abs(small - large).mean() < 1 / 255  # on noise, with weights of noise
+    small = predict(engine_of(surroundings), scene).astype(int)
+    large = predict(engine_of(surroundings, window_px=64), scene, overlap_px=16)
+    assert 0 < np.abs(small - large).mean() < 1  # on noise, with weights of noise
 
 
 def test_the_place_of_the_windows_hardly_matters(surroundings):
     scene = scene_of(200, 200)
-    here = whole(predict(engine_of(surroundings), scene))[:, 10:, 10:]
-    shifted = whole(predict(engine_of(surroundings), scene[10:, 10:]))
-    assert 0 < np.abs(here - shifted)[:, 4:, 4:].mean() < 1 / 255
+    here = predict(engine_of(surroundings), scene)[:, 10:, 10:].astype(int)
+    shifted = predict(engine_of(surroundings), scene[10:, 10:])
+    assert 0 < np.abs(here - shifted)[:, 4:, 4:].mean() < 1
 
 
 def test_pixels_at_the_edge_of_the_scene_are_predicted(surroundings):
     scene = scene_of(70, 90)
     wanted = surroundings(torch.from_numpy(scene / np.float32(255))[None, None])[0].detach()
-    found = whole(predict(engine_of(surroundings), scene))
+    found = predict(engine_of(surroundings), scene) / 255
     np.testing.assert_allclose(found[:, [0, -1]], wanted[:, [0, -1]], atol=0.01)
     np.testing.assert_allclose(found[:, :, [0, -1]], wanted[:, :, [0, -1]], atol=0.01)
 
 
 def test_pixels_without_data_have_probability_zero():
     valid = np.random.default_rng(1).random((60, 50)) > 0.4
-    rows = predict(engine_of(echo), scene_of(60, 50), valid)
-    assert np.array_equal(np.concatenate([r.known for r in rows]), valid)
-    assert np.array_equal(whole(rows)[0] > 0, valid)
+    scene = scene_of(60, 50)
+    assert np.array_equal(known_of(engine_of(echo), scene, valid), valid)
+    assert np.array_equal(predict(engine_of(echo), scene, valid)[0] > 0, valid)
 
 
 def test_windows_without_data_are_not_shown_to_the_network():
     valid = np.zeros((32, 160), dtype=bool)
     valid[:, 70:90] = True
     engine = engine_of(echo, batch_size=1)
-    rows = predict(engine, scene_of(32, 160), valid, overlap_px=0)
+    found = predict(engine, scene_of(32, 160), valid, overlap_px=0)
     assert len(engine.run.batches) == 1
-    assert np.array_equal(whole(rows)[0] > 0, valid)
+    assert np.array_equal(found[0] > 0, valid)
 
 
 def test_a_scene_without_data_is_zero_throughout():
     engine = engine_of(echo)
-    rows = predict(engine, scene_of(70, 40), np.zeros((70, 40), dtype=bool))
-    assert whole(rows).shape == (CLASSES, 70, 40)
-    assert not any(r.values.any() or r.known.any() for r in rows)
+    empty = np.zeros((70, 40), dtype=bool)
+    assert not predict(engine, scene_of(70, 40), empty).any()
+    assert not known_of(engine, scene_of(70, 40), empty).any()
     assert engine.run.batches == []
 
 
@@ -165,7 +173,7 @@ def test_a_scene_without_data_is_zero_throughout():
 def test_the_network_sees_batches_of_one_shape(windows, batches):
     engine = engine_of(echo)
     scene = scene_of(32, 32 * windows)
-    assert np.allclose(whole(predict(engine, scene, overlap_px=0))[0], scene / 255)
+    assert np.array_equal(predict(engine, scene, overlap_px=0)[0], scene)
     assert engine.run.batches == [(3, 1, 32, 32)] * batches
 
 
@@ -188,7 +196,7 @@ def test_windows_are_read_ahead_but_not_far():
 def test_several_readers_keep_the_order(monkeypatch):
     monkeypatch.setattr(sliding_window.torch, "get_num_threads", lambda: 16)
     scene = scene_of(150, 170)
-    np.testing.assert_allclose(whole(predict(engine_of(echo), scene))[1], scene / 255, rtol=1e-5)
+    assert np.array_equal(predict(engine_of(echo), scene)[1], scene)
 
 
 def test_what_a_reader_raises_is_raised():
@@ -214,11 +222,10 @@ def test_the_time_of_a_window_is_measured_on_batches_of_its_shape():
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), 7.0, -3.0])
-@pytest.mark.parametrize("read", [predict_rows, predict_parts])
-def test_what_are_no_probabilities_is_an_error_and_no_map(read, value):
+def test_what_are_no_probabilities_is_an_error_and_no_map(value):
     engine = engine_of(lambda images: torch.full_like(echo(images), value))
     with pytest.raises(RoadsegError, match="the network returned invalid probabilities"):
-        list(read(engine, reader_of(scene_of(64, 64)), **OPTIONS, height=64, width=64))
+        predict(engine, scene_of(64, 64))
 
 
 def test_one_value_that_is_no_number_is_found_wherever_it_lies():
@@ -236,5 +243,4 @@ def test_one_value_that_is_no_number_is_found_wherever_it_lies():
 @pytest.mark.parametrize("value", [0.0, 1.0])
 def test_none_and_certain_are_probabilities(value):
     engine = engine_of(lambda images: torch.full_like(echo(images), value))
-    parts = predict_rows(engine, reader_of(scene_of(64, 64)), **OPTIONS, height=64, width=64)
-    assert all(np.allclose(part.values, value) for part in parts)
+    assert (predict(engine, scene_of(64, 64)) == 255 * value).all()

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from roadseg.learn.network.losses import forgive, loss_of, loss_sums, soft_skeleton
+from roadseg.learn.network.losses import ignore_likely_roads, loss_of, loss_sums, soft_skeleton
 from roadseg.learn.options import LossOptions
 from roadseg.roads.tracing.skeletons import skeletonise
 
@@ -237,7 +237,7 @@ def forgiven(masks, any_road, *, above):
     """Return what becomes of a row of a mask where any road has these probabilities."""
     logits = torch.zeros(1, 3, 1, len(masks))
     logits[0, -1, 0] = torch.tensor([logit(p) for p in any_road])
-    return forgive(mask_of(*masks), logits, above=above)[0, 0].tolist()
+    return ignore_likely_roads(mask_of(*masks), logits, above=above)[0, 0].tolist()
 
 
 def test_background_on_which_the_network_is_sure_of_a_road_is_ignored():
@@ -255,13 +255,13 @@ def test_all_labels_are_believed_without_bootstrapping():
 def test_only_the_channel_of_any_road_forgives():
     logits = torch.full((1, 3, 1, 1), 9.0)
     logits[0, -1] = -9
-    assert forgive(mask_of(0), logits, above=0.7).item() == 0
+    assert ignore_likely_roads(mask_of(0), logits, above=0.7).item() == 0
 
 
 def test_the_gradient_is_blind_to_what_was_forgiven():
     logits, masks, _ = random_batch()
     logits = (3 * logits).requires_grad_()
-    kept = forgive(masks, logits, above=0.7)
+    kept = ignore_likely_roads(masks, logits, above=0.7)
     loss(logits, kept, LossOptions()).backward()
     assert (kept != masks).any()
     assert (logits.grad.permute(0, 2, 3, 1)[kept != masks] == 0).all()

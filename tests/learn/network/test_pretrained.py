@@ -16,7 +16,7 @@ from safetensors.torch import load_file, save_file
 
 from roadseg.errors import CheckpointError, ConfigError, RoadsegError
 from roadseg.learn.network import models
-from roadseg.learn.network.checkpoints import MODEL, Taken, init_from, save_checkpoint
+from roadseg.learn.network.checkpoints import MODEL, LoadedWeights, init_from, save_checkpoint
 from roadseg.learn.network.models import NetworkSpec, build_model
 from roadseg.learn.network.pretrained import (
     build_pretrained,
@@ -255,7 +255,7 @@ def test_a_network_begins_as_the_other_run_ended(run):
     model = untrained()
     taken = begin(model, run[0])
     assert torch.equal(model(IMAGES), run[1](IMAGES))
-    assert taken == Taken(len(model.state_dict()), 3, 3)
+    assert taken == LoadedWeights(len(model.state_dict()), 3, 3)
 
 
 @torch.no_grad()
@@ -270,8 +270,10 @@ def test_with_other_bins_only_any_road_is_known(run, bins):
 
 
 def test_what_was_taken_is_said():
-    assert str(Taken(280, 3, 3)) == "loaded 280 tensors"
-    assert str(Taken(280, 1, 8)).endswith("the 7 channels of speed bins start from random values")
+    assert str(LoadedWeights(280, 3, 3)) == "loaded 280 tensors"
+    assert str(LoadedWeights(280, 1, 8)).endswith(
+        "the 7 channels of speed bins start from random values"
+    )
 
 
 @pytest.mark.parametrize(

@@ -384,6 +384,16 @@ def test_a_training_that_began_without_thresholds_goes_on_without(run, tmp_path)
     assert "threshold" not in read_checkpoint_facts(tmp_path, "last")
 
 
+def test_a_training_of_a_version_without_an_option_goes_on_while_it_has_its_default(run, tmp_path):
+    run(tmp_path, epochs=1)
+    facts = read_checkpoint_facts(tmp_path, "last")
+    del facts["ema"], facts["loss"]["bootstrap"]
+    save_checkpoint(tmp_path, "last", weights(tmp_path), facts)
+    with pytest.raises(ConfigError, match=r"started with ema None \(now 0.9\); restore"):
+        run(tmp_path, epochs=2, ema=0.9)
+    assert len(run(tmp_path, epochs=2)) == 2
+
+
 def test_training_stops_early_and_stays_stopped(run, tmp_path, monkeypatch):
     losses, original = iter([0.5, 0.4, 0.6, 0.4, 0.1]), epochs.validate
 
