@@ -41,7 +41,7 @@ def saturated(picture):
 @pytest.mark.parametrize("bands", [1, 2, 3, 8])
 def test_scenes_of_any_number_of_bands_are_drawn(tmp_path, bands):
     picture = draw(tmp_path / "a.png", image=np.full((bands, 100, 100), 90, np.uint8))
-    assert picture.shape == (1120, 3200, 3)
+    assert picture.shape == (1160, 3200, 3)
 
 
 def test_roads_are_drawn_where_they_are_known_only(tmp_path):
