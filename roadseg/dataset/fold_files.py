@@ -19,6 +19,8 @@ from roadseg.dataset.footprints import corners_degrees
 from roadseg.errors import DataError
 from roadseg.raster.grid import DEGREES
 from roadseg.raster.sources import IMAGE_SUFFIXES
+from roadseg.roads.colours import fold_colour
+from roadseg.roads.formats.gpkg_styles import STYLE_LAYER, category_renderer, layer_styles
 from roadseg.roads.formats.layers import write_gpkg_layers
 from roadseg.system.files import whole
 from roadseg.system.records import write_json
@@ -95,7 +97,8 @@ def write_fold_layer(path: Path, chips: Sequence[ChipRecord], folds: Ints) -> No
 
     Columns: name, scene, fold, road_share, valid_share. The CRS is the metric one of the scenes
     if all lie in one zone, else EPSG:4326. A chip of a scene without georeference has no
-    geometry; if there are only such, the layer is a table without geometry.
+    geometry; if there are only such, the layer is a table without geometry. Table `layer_styles`
+    tells QGIS to colour the chips by their fold.
 
     Args:
         path: file to write.
@@ -111,8 +114,13 @@ def write_fold_layer(path: Path, chips: Sequence[ChipRecord], folds: Ints) -> No
     zones = np.array([chip.zone for chip in chips], dtype=np.int64)
     if np.any(zones != NO_ZONE):
         table = _on_the_ground(table, chips, zones)
+    layers = {"chips": table}
+    if "geometry" in table:
+        colours = {fold: fold_colour(fold) for fold in np.unique(folds).tolist()}
+        renderer = category_renderer("fold", colours, are_areas=True)
+        layers[STYLE_LAYER] = layer_styles({"chips": renderer})
     with whole(path) as partial:
-        write_gpkg_layers(partial, {"chips": table}, geometry_types={"chips": "Polygon"})
+        write_gpkg_layers(partial, layers, geometry_types={"chips": "Polygon"})
 
 
 def road_by_fold(chips: Sequence[ChipRecord], folds: Ints) -> Floats:

@@ -1,4 +1,4 @@
-"""Colours of speeds and of errors, the same in every mask, picture, style and page."""
+"""Colours of speeds, errors and folds, the same in every mask, picture, style and page."""
 
 from collections.abc import Iterable
 
@@ -33,6 +33,18 @@ FOUND: Rgb = (63, 169, 245)
 MISSED: Rgb = (229, 38, 47)
 FALSE: Rgb = (255, 190, 11)
 
+# Folds. Source: Okabe and Ito (2008), colours that all colour-blind people tell apart.
+_FOLDS: tuple[Rgb, ...] = (
+    (0, 114, 178),
+    (230, 159, 0),
+    (0, 158, 115),
+    (204, 121, 167),
+    (86, 180, 233),
+    (213, 94, 0),
+    (240, 228, 66),
+    (80, 80, 80),
+)
+
 
 def speed_colours(mph: Iterable[float]) -> list[Rgb]:
     """Return the colour of each speed: one speed always has the same.
@@ -49,6 +61,14 @@ def speed_colours(mph: Iterable[float]) -> list[Rgb]:
 def bin_colours(bins: SpeedBins) -> list[Rgb]:
     """Return the colour of each speed bin: that of the speed that stands for it."""
     return speed_colours(bins.speeds_mph)
+
+
+def fold_colour(fold: int) -> Rgb:
+    """Return the colour of a fold: the eight, then the same ones dark, pale, and so on."""
+    turn, index = divmod(fold, len(_FOLDS))
+    factor, added = ((1.0, 0), (0.5, 0), (0.5, 127))[turn % 3]
+    red, green, blue = (int(value * factor) + added for value in _FOLDS[index])
+    return red, green, blue
 
 
 def as_hex(colour: Rgb) -> str:

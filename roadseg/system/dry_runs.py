@@ -189,7 +189,12 @@ def _seconds(
     took_s = float(getattr(summary, "seconds", earlier.seconds))
     before = amount.before(summary)
     unit = amount.unit.removesuffix("s") if before == 1 else amount.unit
-    took = f"the last run took {took_s:.1f} s for {before:g} {unit}"
+    took = f"the last run took {took_s:.1f} s for {_amount(before)} {unit}"
     if amount.now is None or not before:
         return took_s, took
-    return took_s * amount.now / before, f"{took}, now {amount.now:g}"
+    return took_s * amount.now / before, f"{took}, now {_amount(amount.now)}"
+
+
+def _amount(value: float) -> str:
+    """Return an amount as the summaries show it: counts whole, all else with one decimal."""
+    return f"{round(value, 1):.16g}"

@@ -17,6 +17,7 @@ from roadseg.dataset.fold_files import (
 )
 from roadseg.errors import DataError, OutputError
 from roadseg.raster.windows import Window
+from roadseg.roads.colours import fold_colour
 
 NAMES = st.text("ab_-.äö 0", min_size=1).map(str.strip).filter(bool)
 
@@ -184,3 +185,10 @@ def test_folds_that_are_not_those_of_the_chips_are_refused(tmp_path, folds, told
     (tmp_path / "folds.json").write_text(json.dumps(folds))
     with pytest.raises(DataError, match=rf"folds\.json: .*{told}.*; run `roadseg split --force`"):
         read_folds(tmp_path / "folds.json", [chip("a"), chip("b")])
+
+
+def test_qgis_shows_the_chips_of_each_fold_in_its_colour(tmp_path):
+    write_fold_layer(tmp_path / "f.gpkg", [chip("a"), chip("b")], np.array([0, 1]))
+    (style,) = pyogrio.read_dataframe(tmp_path / "f.gpkg", layer="layer_styles")["styleQML"]
+    assert 'attr="fold"' in style
+    assert all(f"{r},{g},{b},255" in style for r, g, b in map(fold_colour, (0, 1)))

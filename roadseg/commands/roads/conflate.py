@@ -10,6 +10,7 @@ from pyproj import CRS
 from roadseg.arrays import Bools
 from roadseg.errors import ConfigError, DataError
 from roadseg.raster.grid import DEGREES, is_local, reproject
+from roadseg.roads.colours import FALSE, Rgb
 from roadseg.roads.conflation.conflate import find_new_roads, merged_graph
 from roadseg.roads.conflation.map_ways import MapWays
 from roadseg.roads.conflation.new_roads import NewRoads
@@ -23,6 +24,7 @@ from roadseg.roads.formats.any_roads import (
     read_one_place,
 )
 from roadseg.roads.formats.files import write_gpkg
+from roadseg.roads.formats.gpkg_styles import category_renderer
 from roadseg.roads.formats.osm_ways import MOST_LETTERS, classes, source_of
 from roadseg.roads.formats.pairing import RoadSource
 from roadseg.roads.graph.road_graph import DECIMALS, RoadGraph, unique_pairs
@@ -42,6 +44,7 @@ from roadseg.system.text import Summary, count, first
 from roadseg.system.units import road_unit, roads
 
 _USUAL = ConflateOptions()
+_COLOURS: dict[int, Rgb] = {0: (150, 150, 150), 1: FALSE}  # By `added`, as `diff` has them.
 # How the names of all results begin; other programs leave files such as `merged.gpkg-wal` there.
 _FILES = ("merged.gpkg", "merged.osm.pbf", "changes.osc", "review.osm", "maproulette.geojson")
 _MARGIN_M = 1000.0  # Metres around the predicted roads within which ways of the map are read.
@@ -241,7 +244,8 @@ def write(output: Path, into: MapRoads, conflated: Conflated) -> list[str]:
         OutputError: it cannot be written.
     """
     with whole_folder(output) as folder:
-        write_gpkg(folder / "merged.gpkg", conflated.merged)
+        style = category_renderer("added", _COLOURS)
+        write_gpkg(folder / "merged.gpkg", conflated.merged, edge_style=style)
         write_challenge(folder / "maproulette.geojson", conflated.roads, conflated.tags)
         if into.osm is not None:
             change = osm_change(into.osm, conflated.roads, conflated.tags)

@@ -25,6 +25,11 @@ from roadseg.raster.options import ImageryOptions
 from roadseg.raster.sources import image_paths
 from roadseg.roads.masks.fusion import IMAGES, image_path
 from roadseg.roads.masks.mask_files import read_raster_key
+from roadseg.roads.masks.raster_styles import (
+    mask_renderer,
+    probability_renderer,
+    restore_styles,
+)
 from roadseg.system.dry_runs import Amount, Plan, files, plan_stage
 from roadseg.system.locks import hold, turn
 from roadseg.system.stage_records import StageRecord, read_record
@@ -89,6 +94,7 @@ def run(
     """
     record = _record(config, workspace, fold)
     if not force and (done := record.summary()):
+        _restore_styles(workspace, done)
         return done
     touched, outside = _scenes_of(config, workspace, fold)
     job = _job_of_run(config, workspace, fold)
@@ -110,6 +116,16 @@ def run(
             of_all = _summary(whole, touched, outside=outside, force=False)
             record.finish(of_all, _outputs(config, whole, of_all))
     return summary
+
+
+def _restore_styles(workspace: Workspace, done: PredictSummary) -> None:
+    """Write the styles again that were deleted since a prediction was finished."""
+    folder, bins = workspace.probabilities, read_chips(workspace.chips).bins
+    fused = {name for names in done.images_of.values() for name in names}
+    probabilities = [folder / f"{name}.tif" for name in done.scenes]
+    probabilities += [image_path(folder, name) for name in fused]
+    restore_styles(probabilities, probability_renderer(bins))
+    restore_styles((mask_path(folder, name) for name in done.scenes), mask_renderer(bins))
 
 
 def _is_there(job: AnyJob, scenes: dict[str, Path]) -> bool:

@@ -37,6 +37,7 @@ from roadseg.learn.options import ComputeOptions
 from roadseg.raster.images import scene_facts
 from roadseg.raster.scaling import Scaling, filled_share, fit_scaling, write_scaling
 from roadseg.report.plots.sheets import write_sheets
+from roadseg.roads.masks.raster_styles import mask_renderer, restore_styles
 from roadseg.roads.options import LabelOptions
 from roadseg.system.dry_runs import Amount, Plan, files, plan_stage
 from roadseg.system.hosts.parallel import Executor, each
@@ -61,6 +62,8 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> Prepare
     record = _record(config, workspace, sources)
     if not force and (done := record.summary()):
         _name_again(workspace, sources, done, record)
+        bins = read_chips(workspace.chips).bins
+        restore_styles(map(workspace.mask, sources.images), mask_renderer(bins))
         return done
     record.begin()
     tasks = _with_shifts(_tasks(workspace, sources, force=force), sources, config.compute)

@@ -34,6 +34,7 @@ from roadseg.learn.training.train import TrainingJob, train
 from roadseg.learn.training.validation import IOU_OF, THRESHOLD
 from roadseg.raster.images import scene_facts
 from roadseg.report.cards import write_model_card
+from roadseg.report.facts import read_training
 from roadseg.report.plots.curves import write_curves
 from roadseg.system.dry_runs import Amount, Plan, files, plan_stage
 from roadseg.system.records import versions
@@ -46,6 +47,7 @@ from roadseg.system.text import Summary, about_time
 from roadseg.system.workspace import Fold, Workspace
 
 logger = logging.getLogger(__name__)
+_CURVES = "curves.png"
 
 
 @dataclass(frozen=True)
@@ -112,6 +114,7 @@ def run(
                 "--profile has no effect: the training is finished; use --force to retrain"
             )
         write_model_card(config, workspace, fold=fold, epochs=done.epochs)
+        _restore_curves(workspace.checkpoint(fold))
         return done
     if not force:
         _refuse_changed_weights(workspace.train_record(fold))
@@ -208,7 +211,13 @@ def _rehearse(job: TrainingJob, processes: Parallel, *, workers: int) -> tuple[T
 
 def _draw_curves(folder: Path, best_by: BestBy, history: list[Row]) -> None:
     best = best_row(history, best_by)
-    write_curves(folder / "curves.png", history, best_epoch=int(best["epoch"]))
+    write_curves(folder / _CURVES, history, best_epoch=int(best["epoch"]))
+
+
+def _restore_curves(folder: Path) -> None:
+    """Draw the curves of a finished training again if they were deleted."""
+    if not (folder / _CURVES).exists() and (read := read_training(folder)):
+        write_curves(folder / _CURVES, read["epochs"], best_epoch=read["best_epoch"])
 
 
 def plan(

@@ -9,7 +9,14 @@ import numpy as np
 
 from roadseg.errors import ConfigError
 from roadseg.raster.grid import DEGREES
-from roadseg.roads.formats.layers import write_layer
+from roadseg.roads.colours import FOUND, MISSED
+from roadseg.roads.formats.gpkg_styles import (
+    STYLE_LAYER,
+    area_renderer,
+    category_renderer,
+    layer_styles,
+)
+from roadseg.roads.formats.layers import write_gpkg_layers, write_layer
 from roadseg.roads.labels.areas import read_area
 from roadseg.roads.tiles.tile_files import is_done
 from roadseg.roads.tiles.tiling import NORTHMOST, SOUTHMOST, Tile, tiles_on
@@ -17,7 +24,7 @@ from roadseg.system.files import require_suffix, whole
 from roadseg.system.text import Summary, count
 from roadseg.system.units import area_text
 
-_DRIVERS = {".gpkg": "GPKG", ".geojson": "GeoJSON"}
+_SUFFIXES = (".gpkg", ".geojson")
 _M2 = 1_000_000
 _SHOWN = 20  # Ids that are printed; a layer or --json has all.
 
@@ -63,7 +70,7 @@ def run(area: str, *, km: int, folder: Path | None = None, output: Path | None =
         DataError: the file cannot be read.
         OutputError: the layer cannot be written.
     """
-    require_suffix(output, *_DRIVERS)
+    require_suffix(output, *_SUFFIXES)
     tiles = tiles_on(read_area(area).degrees, km=km)
     if not tiles:
         raise ConfigError(
@@ -90,6 +97,14 @@ def _write(path: Path, tiles: list[Tile], done: list[Tile] | None) -> None:
         columns["done"] = np.isin([tile.id for tile in tiles], [t.id for t in done]).astype(int)
     outlines = [tile.degrees for tile in tiles]
     layer = gpd.GeoDataFrame(columns, geometry=outlines, crs=DEGREES)
-    driver = _DRIVERS[path.suffix.lower()]
     with whole(path) as partial:
-        write_layer(partial, layer, driver, layer="tiles", geometry_type=None)
+        if path.suffix.lower() != ".gpkg":
+            write_layer(partial, layer, "GeoJSON", layer="tiles", geometry_type="Polygon")
+            return
+        renderer = (
+            area_renderer(FOUND)
+            if done is None
+            else category_renderer("done", {0: MISSED, 1: FOUND}, are_areas=True)
+        )
+        layers = {"tiles": layer, STYLE_LAYER: layer_styles({"tiles": renderer})}
+        write_gpkg_layers(partial, layers, geometry_types={"tiles": "Polygon"})

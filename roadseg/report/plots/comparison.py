@@ -21,7 +21,7 @@ from roadseg.roads.speeds import DEFAULT_BINS, KPH_PER_MPH, SpeedBins
 from roadseg.system.units import road_text, speed_unit
 
 _SIDE_PX = 1000  # Pixels; side of a panel.
-_TITLE_PT, _SMALL_PT = 30, 24
+_TITLE_PT, _SMALL_PT = 40, 32
 
 
 def draw_comparison(
@@ -45,7 +45,7 @@ def draw_comparison(
         predicted: roads of the prediction, in the same way.
     """
     grid, bins = probability.grid, probability.speed_bins or DEFAULT_BINS
-    figure = screen_figure(3.2 * _SIDE_PX, 1.12 * _SIDE_PX)
+    figure = screen_figure(3.2 * _SIDE_PX, 1.16 * _SIDE_PX)
     left, middle, right = figure.subplots(1, 3)
     shown = np.moveaxis(rgb(image), 0, -1)
     extent = (0, grid.width, grid.height, 0)
@@ -62,7 +62,7 @@ def draw_comparison(
         axis.set_axis_off()
     _add_key(figure, bins)
     figure.suptitle(path.stem, x=0.003, y=0.993, ha="left", fontsize=_TITLE_PT)
-    figure.subplots_adjust(left=0.003, right=0.945, top=0.9, bottom=0.005, wspace=0.01)
+    figure.subplots_adjust(left=0.003, right=0.93, top=0.87, bottom=0.005, wspace=0.01)
     save_figure(figure, path)
 
 

@@ -19,7 +19,7 @@ from roadseg.dataset.footprints import (
     unbroken,
 )
 from roadseg.report.plots.typeface import font
-from roadseg.roads.colours import Rgb
+from roadseg.roads.colours import Rgb, fold_colour
 from roadseg.system.files import whole
 from roadseg.system.units import road_unit, roads
 
@@ -35,17 +35,6 @@ _TICKS = 6
 _GAP_KM = 50.0  # Kilometres without chips, after which another panel begins.
 _PANELS = 9  # More areas than this are drawn as one.
 _INK, _GROUND, _WHITE = (40, 40, 40), (232, 232, 232), (255, 255, 255)
-# Source: Okabe and Ito (2008), colours that all colour-blind people tell apart.
-_COLOURS: tuple[Rgb, ...] = (
-    (0, 114, 178),
-    (230, 159, 0),
-    (0, 158, 115),
-    (204, 121, 167),
-    (86, 180, 233),
-    (213, 94, 0),
-    (240, 228, 66),
-    (80, 80, 80),
-)
 
 
 @dataclass(frozen=True)
@@ -174,7 +163,7 @@ def _draw_panel(canvas: Image.Image, panel: _Panel, frame: _Frame, folds: Ints) 
 def _draw_chips(pen: ImageDraw.ImageDraw, corners: Corners, folds: Ints) -> None:
     """Draw squares below the chips that are too small to be seen, then the chips."""
     middles, sides = corners.mean(axis=1), np.ptp(corners, axis=1).max(axis=1)
-    colours = [_colour(fold) for fold in folds.tolist()]
+    colours = [fold_colour(fold) for fold in folds.tolist()]
     reach = _LEAST_PX * _FINER / 2
     for chip in np.flatnonzero(sides < 2 * reach).tolist():
         x, y = middles[chip].tolist()
@@ -226,7 +215,7 @@ def _legend(chips: Sequence[ChipRecord], folds: Ints) -> Image.Image:
     _draw_row(pen, _TOP_PX - 22, ("fold", "chips", "road"))
     for fold in range(shown):
         y = _TOP_PX + fold * _ROW_PX + _ROW_PX // 2
-        pen.rectangle((0, y - 13, 26, y + 13), _colour(fold))
+        pen.rectangle((0, y - 13, 26, y + 13), fold_colour(fold))
         _draw_row(pen, y, (str(fold), str(sizes[fold]), f"{shares[fold]:.1%}"))
     if shown < len(sizes):
         y = _TOP_PX + shown * _ROW_PX + _ROW_PX // 2
@@ -243,14 +232,6 @@ def _draw_row(pen: ImageDraw.ImageDraw, y: int, cells: tuple[str, str, str]) -> 
 def _draw_north(pen: ImageDraw.ImageDraw, x: int, y: int) -> None:
     pen.polygon([(x, y), (x - 9, y + 24), (x, y + 18), (x + 9, y + 24)], _INK)
     pen.text((x, y + 28), "N", _INK, font(18), anchor="mt")
-
-
-def _colour(fold: int) -> Rgb:
-    """Return the colour of a fold: the eight, then the same ones dark, pale, and so on."""
-    turn, index = divmod(fold, len(_COLOURS))
-    factor, added = ((1.0, 0), (0.5, 0), (0.5, 127))[turn % 3]
-    red, green, blue = (int(value * factor) + added for value in _COLOURS[index])
-    return red, green, blue
 
 
 def _ink_on(colour: Rgb) -> Rgb:

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
 import geopandas as gpd
 import numpy as np
@@ -39,7 +40,11 @@ _IN_METRES = {"COORDINATE_PRECISION": "3", "SIGNIFICANT_FIGURES": "9"}
 
 
 def write_gpkg(
-    path: Path, graph: RoadGraph, *, node_columns: Mapping[str, Array] | None = None
+    path: Path,
+    graph: RoadGraph,
+    *,
+    node_columns: Mapping[str, Array] | None = None,
+    edge_style: ET.Element | None = None,
 ) -> None:
     """Write a graph as GeoPackage in its own CRS; that of a scene without georeference is local.
 
@@ -52,6 +57,7 @@ def write_gpkg(
         path: the file.
         graph: roads.
         node_columns: further columns of nodes, shape (n,) each.
+        edge_style: renderer of the edges; None for that of their speeds.
 
     Raises:
         ValueError: if an attribute has the name of one of these columns.
@@ -60,7 +66,8 @@ def write_gpkg(
     edges, nodes = edge_table(graph), node_table(graph)
     for name, column in (node_columns or {}).items():
         nodes.insert(nodes.columns.get_loc("geometry"), name, column)
-    layers = {"nodes": nodes, "edges": edges, STYLE_LAYER: style_table(edges.columns)}
+    styles = style_table(edges.columns, edge_style)
+    layers = {"nodes": nodes, "edges": edges, STYLE_LAYER: styles}
     with whole(path) as partial:
         write_gpkg_layers(partial, layers, geometry_types={"nodes": "Point"})
 

@@ -22,7 +22,9 @@ _DASH_IF_INFERRED = "if(\"inferred\" = 1, 'dash', 'solid')"
 _EXPRESSION = 3  # QGIS's number of properties that are expressions.
 
 
-def style_table(edge_columns: Collection[str]) -> pd.DataFrame:
+def style_table(
+    edge_columns: Collection[str], edge_style: ET.Element | None = None
+) -> pd.DataFrame:
     """Return the table `layer_styles` for layers `nodes` and `edges`, both styles as default.
 
     Edges have the colours of their speeds, from slow (violet) to fast (yellow), over a dark line;
@@ -34,8 +36,10 @@ def style_table(edge_columns: Collection[str]) -> pd.DataFrame:
     Args:
         edge_columns: columns of layer edges; without `speed_kph` all edges have one colour, without
             `inferred` none is dashed.
+        edge_style: renderer of the edges instead of this one.
     """
-    return layer_styles({"nodes": node_renderer(), "edges": edge_renderer(edge_columns)})
+    edges = edge_renderer(edge_columns) if edge_style is None else edge_style
+    return layer_styles({"nodes": node_renderer(), "edges": edges})
 
 
 def layer_styles(renderers: Mapping[str, ET.Element]) -> pd.DataFrame:
@@ -84,13 +88,21 @@ def line_renderer(colour: Rgb, *, is_dashed: bool = False) -> ET.Element:
     return _renderer("singleSymbol", [_line(colour, is_dashed=is_dashed)])
 
 
-def category_renderer(column: str, colours: Mapping[str, Rgb]) -> ET.Element:
-    """Return the renderer of lines whose colour follows the text in a column."""
-    symbols = [_line(colour, is_dashed=False) for colour in colours.values()]
+def area_renderer(colour: Rgb) -> ET.Element:
+    """Return the renderer of areas of one colour."""
+    return _renderer("singleSymbol", [_area(colour)])
+
+
+def category_renderer(
+    column: str, colours: Mapping[str, Rgb] | Mapping[int, Rgb], *, are_areas: bool = False
+) -> ET.Element:
+    """Return the renderer of lines or areas whose colour follows the value in a column."""
+    symbols = [_area(each) if are_areas else _line(each) for each in colours.values()]
     renderer = _renderer("categorizedSymbol", symbols, attr=column)
     categories = ET.SubElement(renderer, "categories")
     for number, value in enumerate(colours):
-        facts = {"value": value, "type": "string", "label": value}
+        kind, label = ("string", value) if isinstance(value, str) else ("long", f"{column} {value}")
+        facts = {"value": str(value), "type": kind, "label": label}
         ET.SubElement(categories, "category", facts, symbol=str(number), render="true")
     return renderer
 
@@ -123,7 +135,7 @@ def _renderer(kind: str, symbols: list[ET.Element], **facts: str) -> ET.Element:
     return renderer
 
 
-def _line(colour: Rgb, *, is_dashed: bool) -> ET.Element:
+def _line(colour: Rgb, *, is_dashed: bool = False) -> ET.Element:
     """Return a line of a colour over a dark one."""
     symbol = ET.Element("symbol", type="line", alpha="1")
     for level, (paint, width_mm) in enumerate(((_DARK, 0.9), (colour, 0.6))):
@@ -134,6 +146,14 @@ def _line(colour: Rgb, *, is_dashed: bool) -> ET.Element:
         layer.append(_options({**drawn, "capstyle": "round", "joinstyle": "round"}))
         if is_dashed and level:
             layer.append(_dashes())
+    return symbol
+
+
+def _area(colour: Rgb) -> ET.Element:
+    """Return an area through which the map below is seen."""
+    symbol = ET.Element("symbol", type="fill", alpha="0.5")
+    layer = ET.SubElement(symbol, "layer", {"class": "SimpleFill", "enabled": "1", "pass": "0"})
+    layer.append(_options({"color": _rgba(colour), "outline_color": _rgba(_DARK)}))
     return symbol
 
 

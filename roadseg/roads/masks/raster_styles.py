@@ -1,5 +1,6 @@
 """Raster styles: how QGIS shows masks and probabilities, in a .qml file beside each raster."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -61,6 +62,17 @@ def write_style(raster: Path, renderer: ET.Element) -> None:
     pipe.append(renderer)
     with whole(raster.with_suffix(".qml")) as partial:
         partial.write_text(style_text(pipe), encoding="utf-8")
+
+
+def restore_styles(rasters: Iterable[Path], renderer: ET.Element) -> None:
+    """Write the styles of rasters that have lost theirs; those that users changed stay.
+
+    Raises:
+        OutputError: if one cannot be written.
+    """
+    for raster in rasters:
+        if raster.exists() and not raster.with_suffix(".qml").exists():
+            write_style(raster, renderer)
 
 
 def style_text(style: ET.Element) -> str:

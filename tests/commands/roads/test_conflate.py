@@ -3,6 +3,7 @@
 import json
 import xml.etree.ElementTree as ET
 
+import geopandas as gpd
 import numpy as np
 import osmium
 import pytest
@@ -139,6 +140,11 @@ def test_the_review_is_never_uploaded_and_shows_the_old_way(conflated):
 
 def test_the_network_is_joined(conflated):
     assert read_gpkg(conflated / "merged.gpkg").degree.tolist().count(3) == 1
+
+
+def test_qgis_shows_added_roads_in_a_colour_of_their_own(conflated):
+    styles = gpd.read_file(conflated / "merged.gpkg", layer="layer_styles")
+    assert 'attr="added"' in styles.set_index("f_table_name")["styleQML"]["edges"]
 
 
 def test_the_likely_and_long_roads_are_the_first_tasks(tmp_path):

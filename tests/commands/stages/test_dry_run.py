@@ -122,6 +122,14 @@ def test_time_and_memory_are_those_of_the_last_run_here(planned, finished_city):
     assert "the last run took" in found["based_on"]
 
 
+def test_megapixels_have_one_decimal(planned, finished_city):
+    path = finished_city / "run/predict.json"
+    record = json.loads(path.read_text())
+    record["summary"]["megapixels"] = 4.980736
+    path.write_text(json.dumps(record))
+    assert " for 5 megapixels, now " in planned("predict", "--force")["based_on"]
+
+
 def test_a_prediction_says_how_much_memory_it_takes(planned):
     found = planned("predict", "--checkpoint", "run/checkpoints/fold-0", "--output", "o", "images")
     assert [path.rpartition("/")[2] for path in found["writes"]] == [

@@ -380,7 +380,9 @@ def test_the_tiles_of_an_area_are_listed_with_those_that_are_done(mask, tmp_path
     found = listing.run(area, km=1, folder=tmp_path / "tiles", output=tmp_path / "tiles.gpkg")
     assert (found.tiles, found.done, found.km2) == (NAMES, [NAMES[3]], 4)
     assert str(found).startswith("4 tiles, 4.00 km2 in all, 1 done; ")
-    layer = gpd.read_file(tmp_path / "tiles.gpkg")
+    layer = gpd.read_file(tmp_path / "tiles.gpkg", layer="tiles")
+    (style,) = gpd.read_file(tmp_path / "tiles.gpkg", layer="layer_styles")["styleQML"]
+    assert 'attr="done"' in style
     assert dict(zip(layer["tile"], layer["done"], strict=True)) == dict(
         zip(NAMES, [0, 0, 0, 1], strict=True)
     )
