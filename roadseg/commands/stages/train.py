@@ -4,6 +4,7 @@ import logging
 import os
 import statistics
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
@@ -15,7 +16,7 @@ from roadseg.config import Config
 from roadseg.dataset.calibration import read_calibration, write_calibration
 from roadseg.dataset.scene_parts import parts_of_scenes
 from roadseg.dataset.sets import find_scenes
-from roadseg.errors import CheckpointError
+from roadseg.errors import CheckpointError, OutputError
 from roadseg.learn.hardware.agreement import copy_furthest, keeping_copies, require_same
 from roadseg.learn.hardware.cpu import keep_freed_memory
 from roadseg.learn.hardware.devices import chosen_device
@@ -215,9 +216,10 @@ def _draw_curves(folder: Path, best_by: BestBy, history: list[Row]) -> None:
 
 
 def _restore_curves(folder: Path) -> None:
-    """Draw the curves of a finished training again if they were deleted."""
+    """Draw the curves of a finished training again if they were deleted, where that is possible."""
     if not (folder / _CURVES).exists() and (read := read_training(folder)):
-        write_curves(folder / _CURVES, read["epochs"], best_epoch=read["best_epoch"])
+        with suppress(OutputError):
+            write_curves(folder / _CURVES, read["epochs"], best_epoch=read["best_epoch"])
 
 
 def plan(

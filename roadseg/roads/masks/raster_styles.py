@@ -1,11 +1,13 @@
 """Raster styles: how QGIS shows masks and probabilities, in a .qml file beside each raster."""
 
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import numpy as np
 
+from roadseg.errors import OutputError
 from roadseg.raster.windows import CERTAIN
 from roadseg.roads.colours import PROBABILITIES, Rgb, as_hex, bin_colours
 from roadseg.roads.masks.burning import BACKGROUND
@@ -67,12 +69,12 @@ def write_style(raster: Path, renderer: ET.Element) -> None:
 def restore_styles(rasters: Iterable[Path], renderer: ET.Element) -> None:
     """Write the styles of rasters that have lost theirs; those that users changed stay.
 
-    Raises:
-        OutputError: if one cannot be written.
+    Where none can be written, such as in a run that is mounted read-only, they stay lost.
     """
     for raster in rasters:
         if raster.exists() and not raster.with_suffix(".qml").exists():
-            write_style(raster, renderer)
+            with suppress(OutputError):
+                write_style(raster, renderer)
 
 
 def style_text(style: ET.Element) -> str:
