@@ -86,25 +86,27 @@ def line_renderer(colour: Rgb, *, is_dashed: bool = False) -> ET.Element:
 
 def category_renderer(column: str, colours: Mapping[str, Rgb]) -> ET.Element:
     """Return the renderer of lines whose colour follows the text in a column."""
-    symbols = [_line(colour, is_dashed=False) for colour in colours.values()]
-    renderer = _renderer("categorizedSymbol", symbols, attr=column)
-    categories = ET.SubElement(renderer, "categories")
-    for number, value in enumerate(colours):
-        facts = {"value": value, "type": "string", "label": value}
-        ET.SubElement(categories, "category", facts, symbol=str(number), render="true")
-    return renderer
+    lines = {(text, text): _line(colour, is_dashed=False) for text, colour in colours.items()}
+    return _categories(column, "string", lines)
 
 
 def node_renderer() -> ET.Element:
     """Return the renderer of nodes, see `style_table`."""
-    kinds = (
-        ("0", "node", _marker("circle", _DARK, size_mm=0.8)),
-        ("1", "maybe a bridge, not a crossing", _marker("triangle", FALSE, size_mm=3.0)),
-    )
-    renderer = _renderer("categorizedSymbol", [mark for *_, mark in kinds], attr="maybe_bridge")
+    markers = {
+        ("0", "node"): _marker("circle", _DARK, size_mm=0.8),
+        ("1", "maybe a bridge, not a crossing"): _marker("triangle", FALSE, size_mm=3.0),
+    }
+    return _categories("maybe_bridge", "long", markers)
+
+
+def _categories(
+    column: str, kind: str, symbols: Mapping[tuple[str, str], ET.Element]
+) -> ET.Element:
+    """Return a renderer with a symbol for each value of a column, by the value and its label."""
+    renderer = _renderer("categorizedSymbol", list(symbols.values()), attr=column)
     categories = ET.SubElement(renderer, "categories")
-    for number, (value, label, _) in enumerate(kinds):
-        facts = {"value": value, "type": "long", "label": label}
+    for number, (value, label) in enumerate(symbols):
+        facts = {"value": value, "type": kind, "label": label}
         ET.SubElement(categories, "category", facts, symbol=str(number), render="true")
     return renderer
 

@@ -278,6 +278,13 @@ def lead_to_nodes(graph: RoadGraph, rows: Ints) -> RoadGraph:
     return replace(graph, lines=lines)
 
 
+def are_reversed(lines: Lines, starts: Floats) -> Bools:
+    """Return which lines end nearer than they begin to where they should start, shape (m, 2)."""
+    points = shapely.points(starts)
+    begin, end = (shapely.distance(shapely.get_point(lines, side), points) for side in (0, -1))
+    return np.asarray(end < begin)
+
+
 def ranges(starts: Ints, sizes: Ints) -> Ints:
     """Return start, start + 1, ... for each start, `sizes` numbers for each, in one array."""
     before = np.cumsum(sizes) - sizes
