@@ -80,7 +80,8 @@ def run(
         OutputError: the target cannot be written.
     """
     format_of(target)  # A suffix without a format is refused before anything is read.
-    _refuse_itself(source, target)
+    if not is_virtual(source) and source.resolve() == target.resolve():
+        raise ConfigError(f"{target}: is the file to convert; write to another one")
     roads = read_drawn(only_source(source), find_placement(image, gsd_m), every_column=True)
     graph = place_roads(roads, common_crs(roads, None)).graph
     write_graph(target, graph, source=source)
@@ -93,11 +94,6 @@ def run(
         attributes=sorted(graph.attributes),
         assumed_share=_assumed_share(graph),
     )
-
-
-def _refuse_itself(source: Path, target: Path) -> None:
-    if not is_virtual(source) and source.resolve() == target.resolve():
-        raise ConfigError(f"{target}: is the file to convert; write to another one")
 
 
 def _assumed_share(graph: RoadGraph) -> float:
