@@ -116,6 +116,12 @@ def end_points(lines: Lines) -> Floats:
     return np.asarray(ends.reshape(-1, 2, 2))
 
 
+def distances_along(line: shapely.LineString) -> tuple[Floats, Floats]:
+    """Return the vertices of a line, shape (k, 2), and the distance along it of each."""
+    xy = shapely.get_coordinates(line)
+    return xy, np.append(0, np.cumsum(np.hypot(*np.diff(xy, axis=0).T)))
+
+
 def is_off_grid(lines: Lines) -> Bools:
     """Return which lines, in metres, have coordinates that are no whole millimetres."""
     is_off = np.zeros(len(lines), dtype=bool)
