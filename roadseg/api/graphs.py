@@ -28,7 +28,7 @@ from roadseg.roads.formats.any_roads import (
     raster_drawn,
     read_drawn,
 )
-from roadseg.roads.formats.by_suffix import FORMATS, check_formats, format_of
+from roadseg.roads.formats.by_suffix import FORMATS, format_of
 from roadseg.roads.formats.pairing import RoadSource, only_source
 from roadseg.roads.formats.tables import edge_table, node_table
 from roadseg.roads.graph.cleaning import components
@@ -133,9 +133,7 @@ class Graph:
             OutputError: if the file cannot be written.
         """
         target = Path(path)
-        kind = format_of(target)
-        check_formats([kind])
-        FORMATS[kind].writer()(target, self.roads)
+        FORMATS[format_of(target)].writer()(target, self.roads)
         return target
 
     def __repr__(self) -> str:

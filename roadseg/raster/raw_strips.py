@@ -156,12 +156,14 @@ def vrt_of(
         names: descriptions of the bands.
         tags: metadata of the raster.
     """
-    bands = "".join(
-        f'<VRTRasterBand dataType="Byte" band="{number}">\n<Description>{escape(name)}'
-        f"</Description>\n{_sources(pieces, number)}{_smaller(overviews, number)}"
-        "</VRTRasterBand>\n"
-        for number, name in enumerate(names, 1)
-    )
+    bands = ""
+    for band, name in enumerate(names, 1):
+        parts = [_source(piece.pixels, piece.row, band) for piece in pieces]
+        parts += [_OVERVIEW.format(name=file.path.name, band=band) for file in overviews]
+        bands += (
+            f'<VRTRasterBand dataType="Byte" band="{band}">\n<Description>{escape(name)}'
+            f"</Description>\n{''.join(parts)}</VRTRasterBand>\n"
+        )
     items = "".join(
         f"<MDI key={quoteattr(key)}>{escape(value)}</MDI>\n" for key, value in tags.items()
     )
@@ -184,10 +186,6 @@ def _mask(pieces: Sequence[Piece]) -> str:
     return f'<MaskBand>\n<VRTRasterBand dataType="Byte">\n{sources}</VRTRasterBand>\n</MaskBand>\n'
 
 
-def _sources(pieces: Sequence[Piece], band: int) -> str:
-    return "".join(_source(piece.pixels, piece.row, band) for piece in pieces)
-
-
 def _source(file: RawFile, row: int, band: int, *, values: str = "") -> str:
     return _SOURCE.format(
         kind="ComplexSource" if values else "SimpleSource",
@@ -198,7 +196,3 @@ def _source(file: RawFile, row: int, band: int, *, values: str = "") -> str:
         rows=file.height,
         start=row,
     )
-
-
-def _smaller(overviews: Sequence[RawFile], band: int) -> str:
-    return "".join(_OVERVIEW.format(name=file.path.name, band=band) for file in overviews)

@@ -7,7 +7,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 import numpy as np
@@ -193,12 +192,7 @@ class _OpenStrip:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for opened in filter(None, (self._pixels, self._gaps)):
             opened.close()
             with suppress(OSError):

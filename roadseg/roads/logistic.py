@@ -78,21 +78,21 @@ def fit_near(
         raise ValueError(f"strength must be above 0, got {strength}")
     names = list(terms)
     columns = np.column_stack([terms[name] for name in names]).reshape(-1, len(names))
-    known = np.array([prior.coefficients.get(name, 0.0) for name in names])
+    prior_slopes = np.array([prior.coefficients.get(name, 0.0) for name in names])
     total = weight.sum()
     if total <= 0:
         return prior
     middle = weight @ columns / total
     spread = np.sqrt(np.maximum(weight @ (columns - middle) ** 2 / total, 1e-12))
-    found = _Fit(
+    coefficients = _Fit(
         design=np.column_stack([np.ones(len(columns)), (columns - middle) / spread]),
         share=share,
         weight=weight,
-        prior=np.concatenate([[prior.intercept + known @ middle], known * spread]),
+        prior=np.concatenate([[prior.intercept + prior_slopes @ middle], prior_slopes * spread]),
         hold=np.concatenate([[_LOOSE], np.full(len(names), strength)]),
     ).least()
-    slopes = found[1:] / spread
-    intercept = float(found[0] - slopes @ middle)
+    slopes = coefficients[1:] / spread
+    intercept = float(coefficients[0] - slopes @ middle)
     return LogisticModel(intercept, dict(zip(names, slopes.tolist(), strict=True)))
 
 

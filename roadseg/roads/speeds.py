@@ -17,7 +17,12 @@ SpeedUnit = Literal["mph", "km/h", "m/s"]
 BinUnit = Literal["mph", "km/h"]
 
 KPH_PER_MPH = KM_PER_MILE
-MPH_PER: dict[SpeedUnit, float] = {"mph": 1.0, "km/h": 1 / KPH_PER_MPH, "m/s": 3.6 / KPH_PER_MPH}
+KPH_PER_MPS = 3.6  # Kilometres an hour in a metre a second.
+MPH_PER: dict[SpeedUnit, float] = {
+    "mph": 1.0,
+    "km/h": 1 / KPH_PER_MPH,
+    "m/s": KPH_PER_MPS / KPH_PER_MPH,
+}
 
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _MAX_BINS = 31  # Pixels are bytes, and more bins than this have nothing to learn from.

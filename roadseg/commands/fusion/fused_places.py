@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 
 from roadseg.commands.fusion.image_shifts import about_the_middle, find_shift
-from roadseg.commands.fusion.places import SHARED, places
+from roadseg.commands.fusion.places import SHARED, group_images
 from roadseg.errors import DataError
 from roadseg.learn.inference.jobs import Need
 from roadseg.learn.inference.tasks import SceneToPredict
@@ -29,7 +29,7 @@ from roadseg.system.workspace import Fold, FoldOrEach
 
 _BLOCK_PX = 1024  # Side of the blocks that are fused at once.
 _METHOD = 1  # It rises when the same images would be fused differently.
-_TOLD_PX = 0.5  # Pixels; smaller shifts are logged with -v only.
+_LOGGED_PX = 0.5  # Pixels; smaller shifts are logged with -v only.
 _log = logging.getLogger(__name__)
 
 Images = dict[str, Path]
@@ -82,7 +82,7 @@ class FusedPlaces:
 
     Every image is predicted alone, into the folder `images` of the results. What shows the same
     ground is then joined into the raster of its place, which has the name and the pixels of its
-    largest image (see `places`).
+    largest image (see `group_images`).
 
     Attributes:
         job: predicts the images.
@@ -122,18 +122,18 @@ class FusedPlaces:
         self._places(described.values())  # If nothing is to be fused, nothing is predicted.
         if not force:
             self._reuse(described.values())
-        done = self.job.run({name: images[name] for name in described}, force=force)
+        predicted = self.job.run({name: images[name] for name in described}, force=force)
         self.failed = self.job.failed
-        found = self._places(done)
-        waiting = [place for place in found if force or not place.is_there]
+        places = self._places(predicted)
+        waiting = [place for place in places if force or not place.is_there]
         work = each(fuse_place, waiting, executor=self.executor, files=files_of_place)
         for outcome in counted(work, "fuse", total=len(waiting), unit="places"):
             if outcome.error is not None:
                 raise outcome.error
-        self.images_of = {p.scene.name: [image.name for image in p.images] for p in found}
-        for place in found:
+        self.images_of = {p.scene.name: [image.name for image in p.images] for p in places}
+        for place in places:
             self.write_mask(place.scene)
-        return [place.scene for place in found]
+        return [place.scene for place in places]
 
     def part(self, images: Images, number: int, count: int) -> Images:
         """Return one of several parts of the images, with all images of its places.
@@ -149,8 +149,8 @@ class FusedPlaces:
         Raises:
             DataError: if no two images show the same ground, or one has no georeference.
         """
-        found = self._places(self.job.describe(images))
-        groups = _groups([[image.name for image in place.images] for place in found])
+        places = self._places(self.job.describe(images))
+        groups = _groups([[image.name for image in place.images] for place in places])
         described = {name for names in groups for name in names}
         groups += [[name] for name in sorted(images) if name not in described]
         self.is_part = True
@@ -158,16 +158,16 @@ class FusedPlaces:
 
     def describe(self, images: Images) -> list[SceneToPredict]:
         """Return the places that can be fused, without doing it."""
-        found = self._places(self.job.describe(images))
+        places = self._places(self.job.describe(images))
         self.failed = self.job.failed
-        return [place.scene for place in found]
+        return [place.scene for place in places]
 
     def need(self, images: Images, *, force: bool) -> Need:
         """Return what predicting and fusing them takes, and raise what would stop it."""
         described = self.job.describe(images)
-        found = self._places(described)
+        places = self._places(described)
         need = self.job.need({scene.name: images[scene.name] for scene in described}, force=force)
-        writes = [place.scene.path for place in found if force or not place.is_there]
+        writes = [place.scene.path for place in places if force or not place.is_there]
         return replace(need, writes=[*need.writes, *writes])
 
     def _places(self, scenes: Iterable[SceneToPredict]) -> list[Place]:
@@ -183,13 +183,13 @@ class FusedPlaces:
                     f"{scene.facts.path}: has no georeference, so which images show the same "
                     "ground is not known; leave out --fuse, or add a georeference"
                 )
-        found = places({name: scene.facts.grid for name, scene in by_name.items()})
-        if by_name and not self.is_part and all(len(names) == 1 for names in found.values()):
+        groups = group_images({name: scene.facts.grid for name, scene in by_name.items()})
+        if by_name and not self.is_part and all(len(names) == 1 for names in groups.values()):
             raise DataError(
                 f"predict.fuse: nothing to fuse in {count(len(by_name), 'image')}, because no two "
                 f"images share {SHARED:.0%} of their ground; leave out --fuse (predict.fuse)"
             )
-        return [self._place([by_name[name] for name in names]) for names in found.values()]
+        return [self._place([by_name[name] for name in names]) for names in groups.values()]
 
     def _place(self, images: list[SceneToPredict]) -> Place:
         first = images[0]
@@ -245,7 +245,7 @@ def fuse_place(place: Place) -> None:
     """
     images = _aligned(place)
     for image in images:
-        is_off = max(map(abs, image.shift_px)) >= _TOLD_PX
+        is_off = max(map(abs, image.shift_px)) >= _LOGGED_PX
         _log.log(
             logging.INFO if is_off else logging.DEBUG,
             "place %s: %s is offset by %.1f px down and %.1f px right from the median of its "

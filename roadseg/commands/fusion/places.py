@@ -14,7 +14,7 @@ SHARED = 0.1
 COVERED = 0.9  # Share of an image from which on the raster of another one stands for it.
 
 
-def places(grids: Mapping[str, Grid]) -> dict[str, list[str]]:
+def group_images(grids: Mapping[str, Grid]) -> dict[str, list[str]]:
     """Group images by the ground that they show.
 
     The largest image of a place gives it its name and its pixels; an image of which it shows at
@@ -30,16 +30,16 @@ def places(grids: Mapping[str, Grid]) -> dict[str, list[str]]:
     names = list(grids)
     near = _near(grids)
     order = sorted(names, key=lambda name: (-grids[name].footprint_m.area, name))
-    found: dict[str, list[str]] = {}
+    images_of: dict[str, list[str]] = {}
     covered: set[str] = set()
     for name in order:
         if name in covered:
             continue
         others = sorted(near[name])
-        found[name] = [name, *others]
+        images_of[name] = [name, *others]
         shares = _shares(grids[name], [grids[other] for other in others])
         covered |= {o for o, share in zip(others, shares, strict=True) if share >= COVERED}
-    return dict(sorted(found.items()))
+    return dict(sorted(images_of.items()))
 
 
 def _near(grids: Mapping[str, Grid]) -> dict[str, set[str]]:

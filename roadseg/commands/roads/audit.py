@@ -130,7 +130,8 @@ def run(
     """
     require_suffix(output, ".gpkg", option="--output")
     require_suffix(page, ".html", ".htm", option="--page")
-    _keep_map(source, output)
+    if output is not None and output.resolve() == source.resolve():
+        raise ConfigError(f"--output {output}: is the map to check; write to another file")
     rasters = open_rasters(probabilities)
     tables = AuditTables(audit_ways(read_ways(source), rasters, options))
     summary = summarise(tables, options, rasters=len(rasters), output=output, page=page)
@@ -182,7 +183,7 @@ def summarise(
         outside=audit.outside,
         left_out=dict(Counter(audit.ways.left_out)),
         statuses=[
-            StatusSummary(name, km, share, stretches, _known(offset_m))
+            StatusSummary(name, km, share, stretches, _or_none(offset_m))
             for name, km, share, offset_m, stretches in tables.summary.to_numpy().tolist()
         ],
         shift_east_m=east,
@@ -195,12 +196,8 @@ def summarise(
     )
 
 
-def _keep_map(source: Path, output: Path | None) -> None:
-    if output is not None and output.resolve() == source.resolve():
-        raise ConfigError(f"--output {output}: is the map to check; write to another file")
-
-
-def _known(value: float) -> float | None:
+def _or_none(value: float) -> float | None:
+    """Return a value, None in the place of NaN."""
     return float(value) if np.isfinite(value) else None
 
 

@@ -83,10 +83,11 @@ class ConflateSummary(Summary):
 
     def __str__(self) -> str:
         """Return a line for each figure, and the files."""
-        unit, got = road_unit(), f"{count(self.touched, 'way')} of the map got a node"
+        unit, added = road_unit(), count(self.added, "road")
         doubtful = count(sum(self.check.values()), "road")
+        touched = f"{count(self.touched, 'way')} of the map got a node"
         rows = [
-            f"added    {roads(self.added_km):9.2f} {unit} in {count(self.added, 'road')}; {got}",
+            f"added    {roads(self.added_km):9.2f} {unit} in {added}; {touched}",
             f"to check {roads(self.check_km):9.2f} {unit} in {doubtful}",
             *(f"  {number} {reason}" for reason, number in self.check.items()),
             f"left out {roads(self.left_out_km):9.2f} {unit}, too short or too doubtful",
@@ -151,9 +152,9 @@ def add_roads(
     """Add predicted roads to the map in a file, as `run` does."""
     _refuse_other_files(output)
     _refuse_sources(output, [predicted.source.path, into])
-    theirs = read_map(into, predicted)
-    conflated = conflate(predicted, theirs, options)
-    files = write(output, theirs, conflated)
+    map_roads = read_map(into, predicted)
+    conflated = conflate(predicted, map_roads, options)
+    files = write(output, map_roads, conflated)
     new = conflated.roads
     metres = np.asarray(shapely.length(new.lines))
     reasons, numbers = np.unique(new.reason[~new.is_added].astype(str), return_counts=True)
@@ -202,14 +203,13 @@ def read_map(path: Path, predicted: DrawnRoads) -> MapRoads:
     if not path.name.lower().endswith(OSM_SUFFIXES):
         return MapRoads(read_one_place(path), None)
     if not path.is_file():
-        found = "is a folder" if path.is_dir() else "does not exist"
-        raise DataError(f"{path} {found}; expected a file of OpenStreetMap data")
+        problem = "is a folder" if path.is_dir() else "does not exist"
+        raise DataError(f"{path} {problem}; expected a file of OpenStreetMap data")
     box = _box(predicted)
     osm = read_osm_map(path, box)
     if len(osm.way_id) == 0:
         raise DataError(_elsewhere(path, osm.extent, predicted, box))
-    drawn = replace(graph_drawn(RoadSource(path), osm.graph()), is_joined=False)
-    return MapRoads(drawn, osm)
+    return MapRoads(replace(graph_drawn(RoadSource(path), osm.graph()), is_joined=False), osm)
 
 
 def conflate(predicted: DrawnRoads, into: MapRoads, options: ConflateOptions) -> Conflated:
@@ -257,8 +257,8 @@ def write(output: Path, into: MapRoads, conflated: Conflated) -> list[str]:
 
 def _with_known_speeds(predicted: DrawnRoads) -> DrawnRoads:
     """Return roads that say of each edge whether its speed is known."""
-    known = (~predicted.is_assumed).astype(np.uint8)
-    attributes = {SPEED_KNOWN: known, **predicted.graph.attributes}
+    is_known = (~predicted.is_assumed).astype(np.uint8)
+    attributes = {SPEED_KNOWN: is_known, **predicted.graph.attributes}
     return replace(predicted, graph=replace(predicted.graph, attributes=attributes))
 
 
@@ -285,12 +285,12 @@ def _elsewhere(path: Path, extent: Box | None, predicted: DrawnRoads, box: Box) 
     if swapped.intersects(shapely.box(*extent)):
         hint = "its x and y are swapped"
     return (
-        f"{predicted.source}: the two sides do not overlap: it is at {_words(box)}, but the roads "
-        f"of {path} are at {_words(extent)}; {hint}"
+        f"{predicted.source}: the two sides do not overlap: it is at {_box_text(box)}, but the "
+        f"roads of {path} are at {_box_text(extent)}; {hint}"
     )
 
 
-def _words(box: Box) -> str:
+def _box_text(box: Box) -> str:
     west, south, east, north = box
     return f"lon {west:.3f} to {east:.3f}, lat {south:.3f} to {north:.3f}"
 
@@ -314,8 +314,8 @@ def _obstacles(osm: OsmMap | None, crs: CRS) -> Obstacles:
     """Return the obstacles of a map in metres."""
     if osm is None:
         return Obstacles(np.zeros(0, object), np.zeros(0, object), np.zeros(0))
-    found = osm.obstacles
-    return Obstacles(found.kind, reproject(found.shapes, DEGREES, crs), found.reach_m)
+    obstacles = osm.obstacles
+    return Obstacles(obstacles.kind, reproject(obstacles.shapes, DEGREES, crs), obstacles.reach_m)
 
 
 def _tags(new: NewRoads, row: int, highway: str, *, is_guessed: bool) -> dict[str, str]:

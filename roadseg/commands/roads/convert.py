@@ -3,16 +3,15 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from roadseg.errors import ConfigError, DataError
+from roadseg.errors import ConfigError
 from roadseg.roads.formats.any_roads import (
     DEFAULT_SPEED_MPH,
-    DrawnRoads,
     common_crs,
     find_placement,
     place_roads,
     read_drawn,
 )
-from roadseg.roads.formats.by_suffix import FORMATS, check_formats, format_of
+from roadseg.roads.formats.by_suffix import format_of, write_graph
 from roadseg.roads.formats.pairing import only_source
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.labels.traffic import assumed_speeds
@@ -80,17 +79,12 @@ def run(
             source itself.
         OutputError: the target cannot be written.
     """
-    name = format_of(target)
-    check_formats([name])
-    _refuse_itself(source, target)
-    roads = _read(source, image, gsd_m)
+    format_of(target)  # A suffix without a format is refused before anything is read.
+    if not is_virtual(source) and source.resolve() == target.resolve():
+        raise ConfigError(f"{target}: is the file to convert; write to another one")
+    roads = read_drawn(only_source(source), find_placement(image, gsd_m), every_column=True)
     graph = place_roads(roads, common_crs(roads, None)).graph
-    try:
-        FORMATS[name].writer()(target, graph)
-    except ValueError as error:
-        if isinstance(error, DataError):
-            raise
-        raise DataError(f"{source}: {error}") from error
+    write_graph(target, graph, source=source)
     return ConvertSummary(
         source=str(source),
         output=str(target),
@@ -100,15 +94,6 @@ def run(
         attributes=sorted(graph.attributes),
         assumed_share=_assumed_share(graph),
     )
-
-
-def _refuse_itself(source: Path, target: Path) -> None:
-    if not is_virtual(source) and source.resolve() == target.resolve():
-        raise ConfigError(f"{target}: is the file to convert; write to another one")
-
-
-def _read(path: Path, image: Path | None, gsd_m: float | None) -> DrawnRoads:
-    return read_drawn(only_source(path), find_placement(image, gsd_m), every_column=True)
 
 
 def _assumed_share(graph: RoadGraph) -> float:

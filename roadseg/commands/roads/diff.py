@@ -133,12 +133,12 @@ def find_missing(
     check_nearness(here, there, str(predicted.source))
     ours, theirs = _without_guesses(reference, here.graph), _without_guesses(predicted, there.graph)
     pairs = {IN_REFERENCE: (theirs, ours), IN_PREDICTED: (ours, theirs)}
-    shown = counted(pairs.items(), "compare", total=len(pairs), unit="sides")
+    sides = counted(pairs.items(), "compare", total=len(pairs), unit="sides")
     missing = {
         layer: missing_roads(
             graph, other, tolerance_m=limits.tolerance_m, min_length_m=limits.min_length_m
         )
-        for layer, (graph, other) in shown
+        for layer, (graph, other) in sides
     }
     return (theirs, ours), missing
 
@@ -157,9 +157,9 @@ def write_missing(path: Path, missing: dict[str, RoadGraph]) -> None:
         write_gpkg_layers(partial, {**tables, STYLE_LAYER: layer_styles(renderers)})
 
 
-def _without_guesses(drawn: DrawnRoads, graph: RoadGraph) -> RoadGraph:
+def _without_guesses(roads: DrawnRoads, graph: RoadGraph) -> RoadGraph:
     """Leave out speeds and times unless the file states those of all its roads."""
-    return replace(graph, attributes={}) if drawn.is_assumed.any() else graph
+    return replace(graph, attributes={}) if roads.is_assumed.any() else graph
 
 
 def _side(path: Path, graph: RoadGraph, missing: RoadGraph) -> SideSummary:

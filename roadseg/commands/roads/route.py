@@ -241,14 +241,14 @@ def _enter(
     graph: RoadGraph, place: Place, option: str, snap_m: float
 ) -> tuple[RoadGraph, int, float]:
     """Make the place on the roads next to a given one a node."""
-    said = f"{option} {place[0]:.9g},{place[1]:.9g}"
-    with_place, node, away_m = add_node(graph, _metric(graph.crs, place, said))
+    name = f"{option} {place[0]:.9g},{place[1]:.9g}"
+    with_place, node, away_m = add_node(graph, _metric(graph.crs, place, name))
     if _FAR_M < away_m <= snap_m:
-        logger.warning("%s: the nearest road for cars is %s away", said, short_text(away_m))
+        logger.warning("%s: the nearest road for cars is %s away", name, short_text(away_m))
     if away_m > snap_m:
         swapped = _if_swapped(graph, place, option, snap_m)
         raise ConfigError(
-            f"{said}: the nearest road is {distance_text(away_m)} away, expected at most "
+            f"{name}: the nearest road is {distance_text(away_m)} away, expected at most "
             f"{snap_m:g} m (--snap-m); the roads are at {_extent(graph)}{swapped}"
         )
     return with_place, node, away_m
@@ -264,17 +264,18 @@ def _if_swapped(graph: RoadGraph, place: Place, option: str, snap_m: float) -> s
     return f"; longitude comes first: did you mean {option} {lat:.9g},{lon:.9g}?" if is_near else ""
 
 
-def _metric(crs: CRS, place: Place, said: str) -> Floats:
+def _metric(crs: CRS, place: Place, name: str) -> Floats:
+    """Return a place in metres; `name` is for errors."""
     if is_local(crs):
         return np.array(place)
     lon, lat = place
     if abs(lon) > _EAST or abs(lat) > _NORTH:
         raise ConfigError(
-            f"{said}: expected longitude and latitude in degrees, in this order, such as 8.69,49.41"
+            f"{name}: expected longitude and latitude in degrees, in this order, such as 8.69,49.41"
         )
     xy = np.array(transformer(DEGREES, crs).transform(lon, lat))
     if not np.isfinite(xy).all():
-        raise ConfigError(f"{said}: is outside {crs.name}, the CRS of the graph")
+        raise ConfigError(f"{name}: is outside {crs.name}, the CRS of the graph")
     return xy
 
 

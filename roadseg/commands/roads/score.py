@@ -1,9 +1,7 @@
 """score: compare roads with roads, whatever files they are in. Reads both sides, writes a table."""
 
 import csv
-import functools
 import logging
-import operator
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -107,8 +105,8 @@ class ScoreSummary(Summary):
 
     def __str__(self) -> str:
         """Return a table with a row for each pair, if these are few, and one for all."""
-        shown = self.pairs if len(self.pairs) <= _SHOWN_PAIRS else []
-        rows = self.pairs if len(self.pairs) == 1 else [*shown, {"name": "all", **self.pooled}]
+        few = self.pairs if len(self.pairs) <= _SHOWN_PAIRS else []
+        rows = self.pairs if len(self.pairs) == 1 else [*few, {"name": "all", **self.pooled}]
         return "\n".join([*_aligned(rows), "", *_remarks(self)])
 
 
@@ -117,8 +115,8 @@ class _Pair:
     """Measures of a pair, or of all pairs; pixels are None unless both sides are masks."""
 
     roads: Measures
-    pixels: "Counts | None" = None
-    centrelines: "CentrelineCounts | None" = None
+    pixels: Counts | None = None
+    centrelines: CentrelineCounts | None = None
 
 
 def run(
@@ -151,8 +149,7 @@ def run(
     matched, unmatched = match_sources(*sides)
     left_over = [name for name in unmatched if name != NETWORK]  # It holds the other graphs.
     if left_over:
-        held = count(len(left_over), "prediction")
-        logger.warning("not scored, because no reference matches: %s (%s)", held, first(left_over))
+        logger.warning("%s", _left_over_text(left_over))
     pixels = find_placement(image, gsd_m)
     to_compare = {
         name: (sides[0][name], None if other is None else sides[1][other])
@@ -254,8 +251,8 @@ def _pool(pairs: Sequence[_Pair]) -> _Pair:
     centrelines = [pair.centrelines for pair in pairs if pair.centrelines is not None]
     return _Pair(
         pool([pair.roads for pair in pairs]),
-        functools.reduce(operator.add, pixels) if pixels else None,
-        functools.reduce(operator.add, centrelines) if centrelines else None,
+        sum(pixels, Counts()) if pixels else None,
+        sum(centrelines, CentrelineCounts()) if centrelines else None,
     )
 
 
@@ -289,10 +286,10 @@ def _record(pair: _Pair, options: CompareOptions) -> Record:
     }
 
 
-def _junctions(found: JunctionMatch) -> Record:
+def _junctions(match: JunctionMatch) -> Record:
     names = ("precision", "recall", "f1", "offset_m", "reference", "predicted")
-    record: Record = {name: getattr(found, name) for name in names}
-    return {"tolerance_m": TOLERANCE_M, **record, "matched": len(found.offsets_m)}
+    record: Record = {name: getattr(match, name) for name in names}
+    return {"tolerance_m": TOLERANCE_M, **record, "matched": len(match.offsets_m)}
 
 
 def _side(facts: SideFacts) -> Record:
@@ -350,14 +347,13 @@ def _aligned(records: Sequence[Record]) -> list[str]:
         heading: [row.get(place.replace(".", "_")) for row in flat]
         for heading, place in _COLUMNS.items()
     }
-    shown = {heading: values for heading, values in columns.items() if set(values) != {None}}
-    shown = dict(_in_units(*column) for column in shown.items())
+    columns = dict(_in_units(*column) for column in columns.items() if set(column[1]) != {None})
     cells = [
-        [_cell(*column) for column in zip(shown, row, strict=True)]
-        for row in zip(*shown.values(), strict=True)
+        [_cell(*column) for column in zip(columns, row, strict=True)]
+        for row in zip(*columns.values(), strict=True)
     ]
     rows = [[row["name"], *of] for row, of in zip(flat, cells, strict=True)]
-    return aligned([["", *shown], *rows], right=range(1, len(shown) + 1)).splitlines()
+    return aligned([["", *columns], *rows], right=range(1, len(columns) + 1)).splitlines()
 
 
 def _in_units(heading: str, values: list[float | None]) -> tuple[str, list[float | None]]:
@@ -392,8 +388,12 @@ def _remarks(summary: ScoreSummary) -> Iterator[str]:
         places = count(len(summary.missing), "place")
         yield f"scored 0, because no prediction matches: {places} ({first(summary.missing)})"
     if summary.left_over:
-        held = count(len(summary.left_over), "prediction")
-        yield f"not scored, because no reference matches: {held} ({first(summary.left_over)})"
+        yield _left_over_text(summary.left_over)
+
+
+def _left_over_text(names: Sequence[str]) -> str:
+    predictions = count(len(names), "prediction")
+    return f"not scored, because no reference matches: {predictions} ({first(names)})"
 
 
 def _parts_text(side: str, pooled: Record) -> str:

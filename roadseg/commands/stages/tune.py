@@ -222,14 +222,7 @@ def score_scene(config: Config, trials: Sequence[Settings], scene: HeldOut) -> F
         if threshold not in traced:
             traced[threshold] = _trace(pixels, options)
         paths, mask = traced[threshold]
-        graph = postprocess(
-            paths,
-            options,
-            mask=mask,
-            grid=pixels.grid,
-            border=pixels.border_m,
-            read_road=pixels.read_road,
-        )
+        graph = postprocess(paths, pixels, options, mask=mask)
         for col, (area, reference) in enumerate(zip(scene.areas, scene.references, strict=True)):
             inside = clip_graph(graph, area)
             if len(reference.lines) or len(inside.lines):

@@ -44,7 +44,7 @@ class TrainingPlan:
 def forecast_training(
     scenes: Sequence[tuple[RasterFacts, float]], config: Config, *, device: Device
 ) -> Forecast:
-    """Say how long the training of a config takes, before its scenes are cut into chips.
+    """Forecast how long the training of a config takes, before its scenes are cut into chips.
 
     Args:
         scenes: facts of each scene's image, and the weight of its chips.
@@ -76,11 +76,11 @@ def plan_training(scenes: Sequence[tuple[RasterFacts, float]], config: Config) -
         ConfigError: if there is no time for a step in each epoch.
     """
     device = chosen_device(config.compute)
-    seen = forecast_training(scenes, config, device=device)
-    settings: Settings = {key: getattr(seen.options, key) for key in PLANNED}
+    forecast = forecast_training(scenes, config, device=device)
+    settings: Settings = {key: getattr(forecast.options, key) for key in PLANNED}
     where = f"{device.name} in {device.precision}"
-    rows = {"training": _pace_text(seen, where), "": _ground_text(seen, config)}
-    steps, bands = seen.options.epochs * _steps(seen), len(scenes[0][0].bands)
+    rows = {"training": _pace_text(forecast, where), "": _ground_text(forecast, config)}
+    steps, bands = forecast.options.epochs * _steps(forecast), len(scenes[0][0].bands)
     if steps < _SHORT_STEPS and _starter_fits(config.train, bands=bands):
         settings["encoder_weights"] = DRAWN
         rows["starts from"] = (
@@ -102,26 +102,26 @@ def _starter_fits(options: TrainOptions, *, bands: int) -> bool:
     return wanted == starter and facts["in_channels"] == bands
 
 
-def _steps(seen: Forecast) -> int:
+def _steps(forecast: Forecast) -> int:
     """Return the optimizer steps of an epoch."""
-    return int(seen.windows // (seen.options.batch_size * seen.options.accumulate))
+    return int(forecast.windows // (forecast.options.batch_size * forecast.options.accumulate))
 
 
-def _pace_text(seen: Forecast, where: str) -> str:
-    options = seen.options
+def _pace_text(forecast: Forecast, where: str) -> str:
+    options = forecast.options
     step = options.batch_size * options.accumulate
     return (
-        f"{options.minutes:g} min on {where}: {options.epochs} epochs of {_steps(seen)} steps of "
-        f"{step} windows of {options.window_px} px, {step * seen.pace.window_s:.1f} s per step "
-        "(estimate; measured again at the start)"
+        f"{options.minutes:g} min on {where}: {options.epochs} epochs of {_steps(forecast)} steps "
+        f"of {step} windows of {options.window_px} px, {step * forecast.pace.window_s:.1f} s per "
+        "step (estimate; measured again at the start)"
     )
 
 
-def _ground_text(seen: Forecast, config: Config) -> str:
-    every = seen.ground.held_out
-    share = seen.held_out * seen.pace.held_out_s / seen.epoch_s
-    times = seen.options.epochs * seen.windows / (every * (config.folds - 1))
+def _ground_text(forecast: Forecast, config: Config) -> str:
+    every = forecast.ground.held_out
+    share = forecast.held_out * forecast.pace.held_out_s / forecast.epoch_s
+    times = forecast.options.epochs * forecast.windows / (every * (config.folds - 1))
     return (
-        f"each place is seen {times:.1f} times; validation on {seen.held_out} of {every} windows "
-        f"takes {share:.0%} of the time"
+        f"each place is seen {times:.1f} times; validation on {forecast.held_out} of {every} "
+        f"windows takes {share:.0%} of the time"
     )

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 from pyproj import CRS
 
-from roadseg.errors import ConfigError, DataError
+from roadseg.errors import ConfigError
 from roadseg.raster.grid import utm_epsg
-from roadseg.roads.formats.by_suffix import FORMATS, check_formats, format_of
+from roadseg.roads.formats.by_suffix import format_of, write_graph
 from roadseg.roads.labels.areas import read_area
 from roadseg.roads.options import GraphOptions
 from roadseg.roads.tiles.borders import join_tiles
@@ -68,8 +68,7 @@ def run(folder: Path, output: Path, *, area: str | None = None) -> JoinSummary:
         DataError: a tile is missing, damaged or cannot be read.
         OutputError: the network cannot be written.
     """
-    name = format_of(output)
-    check_formats([name])
+    format_of(output)  # A suffix without a format is refused before anything is read.
     if output.resolve().parent.parent == folder.resolve():
         raise ConfigError(f"{output}: lies among the tiles; write the network elsewhere")
     tiles = tiles_in(folder)
@@ -91,12 +90,7 @@ def run(folder: Path, output: Path, *, area: str | None = None) -> JoinSummary:
             graphs[tile] = graph
     joined = join_tiles(graphs, crs=_middle_crs(tiles), within_m=GraphOptions().join_m)
     graph = joined.graph
-    try:
-        FORMATS[name].writer()(output, graph)
-    except ValueError as error:
-        if isinstance(error, DataError):
-            raise
-        raise DataError(f"{folder}: {error}") from error
+    write_graph(output, graph, source=folder)
     return JoinSummary(
         tiles=len(tiles),
         road_km=round(float(graph.length_m.sum()) / 1000, 3),

@@ -21,7 +21,7 @@ from roadseg.roads.formats.by_suffix import check_formats, graph_files
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.labels.areas import cut_at_date_line, gathered, read_area
 from roadseg.roads.masks.probabilities import ProbabilityFile, open_probability
-from roadseg.roads.masks.tiled_probabilities import OFF_PX, as_one
+from roadseg.roads.masks.tiled_probabilities import OFF_PX, as_one, first_nearest
 from roadseg.roads.options import GraphOptions
 from roadseg.roads.tiles.tile_files import (
     TileFacts,
@@ -285,20 +285,19 @@ def _with_facts(
     names = list(rasters)
     outlines = [_outline_degrees(raster.grid) for raster in rasters.values()]
     halo = max((halo_m(raster) for raster in rasters.values()), default=0.0)
-    found: list[tuple[Tile, list[str]]] = []
+    around: dict[Tile, list[str]] = {}
     tree = shapely.STRtree(outlines)
     for tile in tiles:
         near = np.sort(tree.query(_with_margin(tile.degrees, halo)))
-        found.append((tile, [names[row] for row in near if touches(tile, rasters[names[row]])]))
-    used = {name for _, around in found for name in around}
+        around[tile] = [names[row] for row in near if touches(tile, rasters[names[row]])]
+    used = {name for of_tile in around.values() for name in of_tile}
     digests = fingerprints(rasters[name].path for name in sorted(used))
-    options = config.graph.model_dump(mode="json")
+    settings = {"graph": config.graph.model_dump(mode="json"), "rule": _RULE}
     jobs = []
-    for tile, around in found:
-        settings = {"graph": options, "rule": _RULE}
-        inputs = {name: digests[rasters[name].path] for name in around}
-        seen = tuple(rasters[name] for name in around)
-        jobs.append(TileToTrace(tile, tuple(around), seen, TileFacts(settings, inputs)))
+    for tile, of_tile in around.items():
+        inputs = {name: digests[rasters[name].path] for name in of_tile}
+        near_rasters = tuple(rasters[name] for name in of_tile)
+        jobs.append(TileToTrace(tile, tuple(of_tile), near_rasters, TileFacts(settings, inputs)))
     return jobs
 
 
@@ -350,9 +349,7 @@ def _with_sources(graph: RoadGraph, job: TileToTrace) -> RoadGraph:
         return graph
     outlines = [raster.grid.footprint_in(job.tile.crs) for raster in job.rasters]
     middles = shapely.line_interpolate_point(graph.lines, 0.5, normalized=True)
-    edge, raster = shapely.STRtree(outlines).query_nearest(middles)
-    nearest = np.full(len(graph.lines), len(outlines))
-    np.minimum.at(nearest, edge, raster)
+    nearest = first_nearest(outlines, middles)
     return with_origin(graph, job.names, [raster.model for raster in job.rasters], nearest)
 
 

@@ -39,7 +39,7 @@ _STATIONS_AT_ONCE = 50_000
 _CELL_M = 2000.0  # Side of the squares in which ways are looked at one after the other.
 _COMMON_M = 1.0  # Metres; from this shift of the whole map on, ways are looked for where it leads.
 _AGREE_M = 2.0  # Metres; a stretch whose offset differs less from the common shift follows it.
-_TAKEN = 0.5  # Of an offset: a road so near another way belongs to that one.
+_BELONGS = 0.5  # Of an offset: a road so near another way belongs to that one.
 _ONE_WAY = 0.05  # Ways run in one direction if so small a share of them lies across it.
 _CLOSE_M = 0.1  # Metres; offsets so close to the common shift count alike.
 _STEPS = 50  # Of the iteration by which the common shift is found.
@@ -142,8 +142,9 @@ def audit_ways(ways: AuditedWays, rasters: Sequence[Raster], options: AuditOptio
         min_shift_m=options.min_shift_m,
         min_length_m=options.min_length_m,
     )
-    taken = _taken(here.lines, stations, ridges, stretches, shift_m)
-    stretches = with_statuses(stretches, stations, np.where(taken, NOT_SEEN, stretches.status))
+    is_of_other = _are_of_other_ways(here.lines, stations, ridges, stretches, shift_m)
+    status = np.where(is_of_other, NOT_SEEN, stretches.status)
+    stretches = with_statuses(stretches, stations, status)
     return Audit(
         ways=here,
         lines=_cut(here.lines, stations, stretches),
@@ -235,18 +236,16 @@ def _look(
     ridges = Ridges.empty(len(stations.way))
     groups = _groups(stations)
     for ways in counted(groups, "audit", total=len(groups), unit="areas"):
-        some, rows = stations.take(ways)
-        ridges.put(
-            rows,
-            find_ridges(
-                probability_profiles(cover, some),
-                some,
-                skip=skip[rows],
-                expected_m=expected_m[rows],
-                threshold=threshold,
-                max_offset_m=max_shift_m,
-            ),
+        group, rows = stations.take(ways)
+        ridges_of_group = find_ridges(
+            probability_profiles(cover, group),
+            group,
+            skip=skip[rows],
+            expected_m=expected_m[rows],
+            threshold=threshold,
+            max_offset_m=max_shift_m,
         )
+        ridges.put(rows, ridges_of_group)
     return ridges
 
 
@@ -282,7 +281,7 @@ def _share_roads(lines: Lines, stations: Stations, ridges: Ridges, *, from_m: fl
     offset_m[rows[is_nearer]] = corrected[is_nearer]
 
 
-def _taken(
+def _are_of_other_ways(
     lines: Lines,
     stations: Stations,
     ridges: Ridges,
@@ -295,16 +294,16 @@ def _taken(
     half their offset. A stretch that follows the common shift of the map keeps its road.
     """
     of_station = stretches.of_station
-    is_asked = (stretches.status == SHIFTED)[of_station] & np.isfinite(ridges.offset_m)
-    rows = np.flatnonzero(is_asked)
+    is_shifted = (stretches.status == SHIFTED)[of_station]
+    rows = np.flatnonzero(is_shifted & np.isfinite(ridges.offset_m))
     offset_m, left = ridges.offset_m[rows], stations.left[rows]
     points = stations.xy[rows] + left * offset_m[:, np.newaxis]
-    within_m = _TAKEN * np.abs(offset_m)
+    within_m = _BELONGS * np.abs(offset_m)
     is_on = on_other_ways(lines, stations.way[rows], points, within_m=within_m)
     is_on &= ~(np.abs(offset_m - left @ shift_m) < _AGREE_M)
     on = np.bincount(of_station[rows], is_on, minlength=len(stretches.first))
-    asked = np.bincount(of_station[rows], minlength=len(stretches.first))
-    return np.asarray((asked > 0) & (2 * on >= asked))
+    measured = np.bincount(of_station[rows], minlength=len(stretches.first))
+    return np.asarray((measured > 0) & (2 * on >= measured))
 
 
 def _measure(stations: Stations, ridges: Ridges, stretches: Stretches) -> dict[str, Floats]:
@@ -353,8 +352,8 @@ def _speeds(cover: Cover, stations: Stations, ridges: Ridges, stretches: Stretch
     sums = np.zeros((len(stretches.first), bins.count))
     seen = np.zeros(len(stretches.first))
     for ways in _groups(stations):
-        some, rows = stations.take(ways)
-        for raster, at, values in bin_probabilities(cover, some, offset_m[rows]):
+        group, rows = stations.take(ways)
+        for raster, at, values in bin_probabilities(cover, group, offset_m[rows]):
             if raster.speed_bins != bins:
                 continue
             stretch = of_station[rows[at]]

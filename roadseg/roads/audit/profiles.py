@@ -76,8 +76,7 @@ def probability_profiles(cover: Cover, stations: Stations) -> Bytes:
     phase_m = (np.arange(len(stations.xy)) % _PHASES + 0.5) / _PHASES - 0.5
     profiles = np.full((len(stations.xy), 2 * REACH_M + 1), NO_DATA, dtype=np.uint8)
     for raster, near in cover.near(stations.xy):
-        aside = stations.left[near] * phase_m[near, np.newaxis]
-        xy = stations.xy[near] + aside
+        xy = stations.xy[near] + stations.left[near] * phase_m[near, np.newaxis]
         places, left = _in_pixels(raster.grid, cover.crs, xy, stations.left[near])
         _fill(profiles, near, raster, places=places, left=left)
     return profiles
@@ -104,8 +103,7 @@ def probability_square(cover: Cover, centre: Floats, *, side_m: float, side_px: 
     picture = np.full((len(xy), 1), NO_DATA, dtype=np.uint8)
     for raster, near in cover.near(xy):
         places = raster.grid.to_pixel(reproject_points(xy[near], cover.crs, raster.grid.crs))
-        still = np.zeros_like(places)
-        _fill(picture, near, raster, places=places, left=still)
+        _fill(picture, near, raster, places=places, left=np.zeros_like(places))
     return picture.reshape(side_px, side_px)
 
 
@@ -125,11 +123,11 @@ def bin_probabilities(
     Raises:
         DataError: if a raster cannot be read.
     """
-    wanted = np.flatnonzero(np.isfinite(offset_m))
-    xy = stations.xy[wanted] + stations.left[wanted] * offset_m[wanted, np.newaxis]
-    is_left = np.ones(len(wanted), dtype=bool)
+    chosen = np.flatnonzero(np.isfinite(offset_m))
+    xy = stations.xy[chosen] + stations.left[chosen] * offset_m[chosen, np.newaxis]
+    is_open = np.ones(len(chosen), dtype=bool)
     for raster, near in cover.near(xy):
-        rows = near[is_left[near]]
+        rows = near[is_open[near]]
         if raster.speed_bins is None or not len(rows):
             continue
         places = raster.grid.to_pixel(reproject_points(xy[rows], cover.crs, raster.grid.crs))
@@ -144,8 +142,8 @@ def bin_probabilities(
                 if bins is None:
                     continue
                 inside = rows[part][is_inside]
-                is_left[inside] = False
-                yield raster, wanted[inside], bins[:, row[is_inside], col[is_inside]].T
+                is_open[inside] = False
+                yield raster, chosen[inside], bins[:, row[is_inside], col[is_inside]].T
 
 
 def _in_pixels(grid: Grid, crs: CRS, xy: Floats, left: Floats) -> tuple[Floats, Floats]:
@@ -200,14 +198,14 @@ def _look_up(profiles: Bytes, rows: Ints, road: Bytes, *, places: Floats, left: 
     across = np.arange(-reach, reach + 1, dtype=np.float32)
     framed = np.pad(road, 1, constant_values=NO_DATA)
     for first in range(0, len(rows), _ROWS_AT_ONCE):
-        some = slice(first, first + _ROWS_AT_ONCE)
-        start, step = places[some].astype(np.float32), left[some].astype(np.float32)
+        part = slice(first, first + _ROWS_AT_ONCE)
+        start, step = places[part].astype(np.float32), left[part].astype(np.float32)
         row, col = (
             np.clip(np.floor(start[:, axis, None] + step[:, axis, None] * across), -1, size).astype(
                 np.int32
             )
             for axis, size in enumerate(road.shape)
         )
-        seen = framed.ravel()[(row + 1) * framed.shape[1] + col + 1]
-        there = profiles[rows[some]]
-        profiles[rows[some]] = np.where(there == NO_DATA, seen, there)
+        values = framed.ravel()[(row + 1) * framed.shape[1] + col + 1]
+        old = profiles[rows[part]]
+        profiles[rows[part]] = np.where(old == NO_DATA, values, old)

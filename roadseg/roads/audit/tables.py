@@ -1,7 +1,6 @@
 """Tables of an audit: its stretches, its ways, and kilometres by status."""
 
 import json
-from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -64,27 +63,21 @@ class WorstWay:
     lat: float
 
 
+@dataclass(frozen=True)
 class AuditTables:
-    """The tables of an audit, each made once.
+    """The tables of an audit, each made once."""
 
-    Args:
-        audit: what was found.
-    """
-
-    def __init__(self, audit: Audit) -> None:
-        """Keep the audit."""
-        self.audit = audit
+    audit: Audit
 
     @cached_property
     def stretches(self) -> gpd.GeoDataFrame:
         """The stretches: way, stretch, what was found, and the attributes of their ways."""
         audit = self.audit
-        found = {name: getattr(audit, name) for name in _OF_STRETCHES[3:]}
         columns = {
             "way": audit.way + 1,
             "stretch": np.arange(1, len(audit.way) + 1),
             "status": np.array(STATUSES, dtype=object)[audit.status],
-            **{name: _rounded(values) for name, values in found.items()},
+            **{name: _rounded(getattr(audit, name)) for name in _OF_STRETCHES[3:]},
             **{name: values[audit.way] for name, values in self._attributes.items()},
         }
         return gpd.GeoDataFrame(columns, geometry=audit.lines, crs=audit.ways.crs)
@@ -168,12 +161,14 @@ class AuditTables:
 
     @cached_property
     def _attributes(self) -> dict[str, Array]:
-        """The attributes of the ways, with names that no other column has."""
-        taken = {name.lower() for name in _RESERVED}
+        """The attributes of the ways, with `map_` before names that another column has."""
+        used = {name.lower() for name in _RESERVED}
         named: dict[str, Array] = {}
         for key, column in self.audit.ways.columns.items():
-            name = _free(key, taken)
-            taken.add(name.lower())
+            name = key
+            while name.lower() in used:
+                name = _PREFIX + name
+            used.add(name.lower())
             named[name] = _plain(column)
         return named
 
@@ -238,14 +233,6 @@ def _middle(audit: Audit, chosen: Bools) -> float:
 def _rounded(values: Array) -> Array:
     is_number = values.dtype.kind == "f"
     return values.astype(np.float64).round(_DECIMALS) if is_number else values.astype(np.int64)
-
-
-def _free(key: str, taken: Collection[str]) -> str:
-    """Return the name of a column for an attribute: its own, or with `map_` if that is taken."""
-    name = key
-    while name.lower() in taken:
-        name = _PREFIX + name
-    return name
 
 
 def _plain(column: Array) -> Array:

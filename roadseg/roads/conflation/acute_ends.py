@@ -49,15 +49,15 @@ def draw_acute_ends(
     is_end = joints.is_joined & ~joints.is_link & ~parts.is_dead_end & (graph.degree == 1)
     is_bent = is_end & (np.hypot(*(xy - nodes).T) >= _BENT_M)
     chosen = np.flatnonzero(ways.is_open)
-    mapped, shown = shapely.STRtree(ways.lines[chosen]), shapely.STRtree(predicted.lines)
+    map_tree, predicted_tree = shapely.STRtree(ways.lines[chosen]), shapely.STRtree(predicted.lines)
     for edge, side in np.argwhere(is_bent[graph.ends] & (len(chosen) > 0)).tolist():
         line = lines[edge] if side == 0 else lines[edge].reverse()
-        drawn = _straight(line, mapped, shown)
+        drawn = _straight(line, map_tree, predicted_tree)
         if drawn is None:
             continue
         lines[edge] = drawn if side == 0 else drawn.reverse()
         node, place = graph.ends[edge, side], shapely.get_point(drawn, 0)
-        way[node] = chosen[mapped.nearest(place)]
+        way[node] = chosen[map_tree.nearest(place)]
         along_m[node] = ways.lines[way[node]].project(place)
         xy[node] = nodes[node] = shapely.get_coordinates(place)[0]
     moved = replace(graph, lines=lines, nodes=nodes)
@@ -65,12 +65,12 @@ def draw_acute_ends(
 
 
 def _straight(
-    line: shapely.LineString, mapped: shapely.STRtree, shown: shapely.STRtree
+    line: shapely.LineString, map_tree: shapely.STRtree, predicted_tree: shapely.STRtree
 ) -> shapely.LineString | None:
     """Return a line that begins at a joint with its beginning drawn anew; None to leave it."""
     places = np.arange(0, min(line.length, _MOST_M))
     points = np.asarray(shapely.line_interpolate_point(line, places))
-    distance = mapped.query_nearest(points, return_distance=True, all_matches=False)[1]
+    distance = map_tree.query_nearest(points, return_distance=True, all_matches=False)[1]
     foot = int(np.argmax(distance >= _CLEAR_M))
     if distance[foot] < _CLEAR_M or line.length < foot + _LEAST_BASE_M:
         return None
@@ -80,15 +80,15 @@ def _straight(
     heading /= np.hypot(*heading)
     start = base.mean(axis=0) - (at.mean() - foot) * heading
     ray = shapely.LineString([start, start - _MOST_M * heading])
-    ways = mapped.geometries[mapped.query(ray, predicate="intersects")]
-    met = shapely.get_coordinates(shapely.intersection(ray, ways))
-    if len(met) == 0:
+    ways = map_tree.geometries[map_tree.query(ray, predicate="intersects")]
+    crossings = shapely.get_coordinates(shapely.intersection(ray, ways))
+    if len(crossings) == 0:
         return None
-    place = met[np.argmin(np.hypot(*(met - start).T))]
+    place = crossings[np.argmin(np.hypot(*(crossings - start).T))]
     stem = shapely.LineString([place, start])
     is_acute = distance[foot] <= _MOST_SIN * stem.length
     fits = shapely.distance(points[: foot + 1], stem).max() <= _BESIDE_M
-    if not (is_acute and fits and _is_shown(stem, shown)):
+    if not (is_acute and fits and _is_predicted(stem, predicted_tree)):
         return None
     vertices = shapely.get_coordinates(line)
     beyond = shapely.line_locate_point(line, shapely.points(vertices)) > foot + _KINK_M
@@ -96,8 +96,8 @@ def _straight(
     return shapely.LineString(np.concatenate([[place], first, vertices[beyond]]))
 
 
-def _is_shown(stem: shapely.LineString, shown: shapely.STRtree) -> bool:
+def _is_predicted(stem: shapely.LineString, predicted_tree: shapely.STRtree) -> bool:
     """Return whether predicted roads are near all of a line."""
     points = shapely.line_interpolate_point(stem, np.arange(stem.length))
-    distance = shown.query_nearest(points, return_distance=True, all_matches=False)[1]
+    distance = predicted_tree.query_nearest(points, return_distance=True, all_matches=False)[1]
     return bool((distance <= _BESIDE_M).all())

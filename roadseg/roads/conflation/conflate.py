@@ -110,9 +110,9 @@ class _Search:
         long = _are_long(parts, joints, ways, options.min_length_m)
         parts, joints = parts.take(long), joints.of(parts.graph.ends[long])
         left_out_m = missing_m - float(parts.missing_m.sum())
-        # Rule 3: ends at a small angle; `_drawn` draws the others.
+        # Rule 3: ends at a small angle; `_draw` draws the others.
         parts, joints = draw_acute_ends(parts, joints, ways, self._predicted)
-        return self._drawn(parts, joints, ways, left_out_m=left_out_m, is_hidden=False)
+        return self._draw(parts, joints, ways, left_out_m=left_out_m, is_hidden=False)
 
     def hidden(self, ways: MapWays) -> NewRoads:
         """Return short roads that the tolerance hides and that need no check."""
@@ -121,10 +121,10 @@ class _Search:
         )
         sure = ~(_confidence(parts.graph) < self._options.min_confidence)
         parts, joints = parts.take(sure), joints.of(parts.graph.ends[sure])
-        roads = self._drawn(parts, joints, ways, left_out_m=0, is_hidden=True)
+        roads = self._draw(parts, joints, ways, left_out_m=0, is_hidden=True)
         return roads.take(roads.is_added)
 
-    def _drawn(
+    def _draw(
         self,
         parts: MissingParts,
         joints: Joints,
@@ -178,7 +178,7 @@ def merged_graph(ways: MapWays, attributes: dict[str, NDArray[Any]], new: NewRoa
     columns = {}
     for name, column in attributes.items():
         nothing = np.full(len(added), None if column.dtype == object else np.nan)
-        values = new.attributes.get(name, None)
+        values = new.attributes.get(name)
         columns[name] = np.concatenate([column, nothing if values is None else values[added]])
     return graph_from_lines(lines, new.crs, columns)
 
@@ -238,6 +238,6 @@ def _close_gaps(
 
 def _are_connected(graph: RoadGraph, chosen: Bools, touches: Bools) -> Bools:
     """Return which of the chosen edges are connected by such edges with one that touches a map."""
-    some = replace(graph, ends=graph.ends[chosen], lines=graph.lines[chosen], attributes={})
-    component = components(some)[graph.ends[:, 0]] if chosen.any() else graph.ends[:, 0]
+    part = replace(graph, ends=graph.ends[chosen], lines=graph.lines[chosen], attributes={})
+    component = components(part)[graph.ends[:, 0]] if chosen.any() else graph.ends[:, 0]
     return np.asarray(chosen & np.isin(component, component[chosen & touches]))

@@ -9,7 +9,7 @@ from shapely.ops import substring
 from roadseg.arrays import Bools, Floats, Ints, Lines
 from roadseg.roads.conflation.map_ways import MapWays
 from roadseg.roads.conflation.missing_parts import MissingParts
-from roadseg.roads.graph.road_graph import RoadGraph
+from roadseg.roads.graph.road_graph import RoadGraph, distances_along
 from roadseg.roads.tracing.dead_ends import are_lone, cosine, headings
 
 _LEAST_COS = np.cos(np.radians(60))  # A link turns off the heading of a dead end by this at most.
@@ -98,7 +98,7 @@ def draw_to_joints(parts: MissingParts, joints: Joints, *, tolerance_m: float) -
     lines = graph.lines.copy()
     changes = joints.is_joined[graph.ends].any(axis=1)
     for row in np.flatnonzero(changes).tolist():
-        lines[row] = _drawn(graph, row, joints, apart, is_moved)
+        lines[row] = _draw_to_map(graph, row, joints, apart, is_moved)
     return lines
 
 
@@ -147,8 +147,8 @@ def meetings(lines: Lines, ways: MapWays, *, clear_m: float) -> tuple[Ints, Floa
         The row of the new road and the distance along it, the row of the way and the distance along
         that, each of shape (c,).
     """
-    found = zip(_crossings(lines, ways), _passed_ends(lines, ways), strict=True)
-    line, points, way, there = map(np.concatenate, found)
+    columns = zip(_crossings(lines, ways), _passed_ends(lines, ways), strict=True)
+    line, points, way, there = map(np.concatenate, columns)
     along = shapely.line_locate_point(lines[line], points)
     inside = np.minimum(along, shapely.length(lines[line]) - along) > clear_m
     return line[inside], along[inside], way[inside], there[inside]
@@ -158,8 +158,8 @@ def _crossings(lines: Lines, ways: MapWays) -> tuple[Ints, Lines, Ints, Floats]:
     """Return where lines cross ways: line, place, way, and distance along the way."""
     level = np.flatnonzero(~ways.is_apart)
     line, hit = shapely.STRtree(ways.lines[level]).query(lines, predicate="intersects")
-    met = shapely.intersection(lines[line], ways.lines[level[hit]])
-    xy, at = shapely.get_coordinates(met, return_index=True)
+    crossings = shapely.intersection(lines[line], ways.lines[level[hit]])
+    xy, at = shapely.get_coordinates(crossings, return_index=True)
     points, way = np.asarray(shapely.points(xy)), level[hit[at]]
     return line[at], points, way, np.asarray(shapely.line_locate_point(ways.lines[way], points))
 
@@ -174,16 +174,16 @@ def _passed_ends(lines: Lines, ways: MapWays) -> tuple[Ints, Lines, Ints, Floats
 
 def _nearest(places: Floats, reach: Floats, lines: Lines, chosen: Ints) -> Ints:
     """Return the row of the nearest of the chosen lines within reach of each place, or -1."""
-    found = np.full(len(places), -1, dtype=np.int64)
+    nearest = np.full(len(places), -1, dtype=np.int64)
     if len(places) == 0 or len(chosen) == 0:
-        return found
+        return nearest
     (row, hit), distance = shapely.STRtree(lines[chosen]).query_nearest(
         shapely.points(places), return_distance=True, all_matches=False
     )
     # A cut end lies just beyond the tolerance.
     near = distance <= reach[row] + 2 * _CLEAR_M
-    found[row[near]] = chosen[hit[near]]
-    return found
+    nearest[row[near]] = chosen[hit[near]]
+    return nearest
 
 
 def _link(graph: RoadGraph, ends: Ints, ways: MapWays, max_gap_m: float) -> Ints:
@@ -229,12 +229,11 @@ def _steps(links: Lines) -> Floats:
     return np.asarray(xy[:, 1] - xy[:, 0])
 
 
-def _drawn(
+def _draw_to_map(
     graph: RoadGraph, row: int, joints: Joints, apart: Floats, is_moved: Bools
 ) -> shapely.LineString:
-    """Return one line whose joined ends lie on the map."""
-    xy = shapely.get_coordinates(graph.lines[row])
-    along = np.append(0, np.cumsum(np.hypot(*np.diff(xy, axis=0).T)))
+    """Draw the joined ends of one line to their places on the map."""
+    xy, along = distances_along(graph.lines[row])
     keeps = np.ones(len(xy), dtype=bool)
     ends = [xy[:0], xy[:0]]
     nodes = graph.ends[row].tolist()

@@ -214,7 +214,7 @@ def place_nodes(ways: MapWays, way: Ints, along_m: Floats) -> PlacedNodes:
         along_m: shape (q,), distance of each place from the start of its way.
     """
     ref = np.zeros(len(way), dtype=np.int64)
-    made: list[tuple[int, float]] = []
+    new_places: list[tuple[int, float]] = []
     last_way, last_m = -1, 0.0
     for row in np.lexsort([along_m, way]).tolist():
         here, at_m = int(way[row]), float(along_m[row])
@@ -224,13 +224,15 @@ def place_nodes(ways: MapWays, way: Ints, along_m: Floats) -> PlacedNodes:
             continue
         if here != last_way or at_m - last_m > _SNAP_M:
             last_way, last_m = here, at_m
-            made.append((here, at_m))
-        ref[row] = -len(made)
-    in_way = np.array([here for here, _ in made], dtype=np.int64)
-    vertex, part = place_on(ways, in_way, np.array([at_m for _, at_m in made], dtype=np.float64))
+            new_places.append((here, at_m))
+        ref[row] = -len(new_places)
+    in_way = np.array([here for here, _ in new_places], dtype=np.int64)
+    vertex, part = place_on(
+        ways, in_way, np.array([at_m for _, at_m in new_places], dtype=np.float64)
+    )
     before, after = ways.xy[vertex], ways.xy[np.minimum(vertex + 1, len(ways.xy) - 1)]
     xy = before + part[:, np.newaxis] * (after - before)
-    return PlacedNodes(ref, xy, Insertions(in_way, vertex, part, np.arange(len(made))))
+    return PlacedNodes(ref, xy, Insertions(in_way, vertex, part, np.arange(len(new_places))))
 
 
 def place_on(ways: MapWays, way: Ints, along_m: Floats) -> tuple[Ints, Floats]:

@@ -8,7 +8,7 @@ from shapely.ops import substring
 
 from roadseg.arrays import Bools, Floats, Ints, Lines
 from roadseg.roads.conflation.map_ways import MapWays
-from roadseg.roads.graph.road_graph import RoadGraph, take_edges
+from roadseg.roads.graph.road_graph import RoadGraph, end_points, take_edges
 from roadseg.roads.metrics.differences import missing_roads
 
 EDGE = "edge of the prediction"  # Column with the row of the edge that a part is of.
@@ -91,8 +91,7 @@ def find_missing_parts(
     for row in np.flatnonzero((led != spans).any(axis=1)).tolist():
         lines[row] = substring(predicted.lines[edge[row]], *led[row])
     nodes = graph.nodes.copy()
-    ends = shapely.get_coordinates(shapely.get_point(lines[:, np.newaxis], [0, -1]))
-    nodes[graph.ends[is_cut_end]] = ends.reshape(-1, 2, 2)[is_cut_end]
+    nodes[graph.ends[is_cut_end]] = end_points(lines)[is_cut_end]
     is_cut, is_dead_end = (np.zeros(len(nodes), dtype=bool) for _ in range(2))
     is_cut[graph.ends[is_cut_end]] = True
     ends_there = predicted.degree[predicted.ends[edge]] == 1

@@ -11,7 +11,7 @@ from pyproj import CRS
 
 from roadseg.arrays import Bools, Floats, Ints, Lines
 from roadseg.roads.conflation.map_ways import Insertions, MapWays, PlacedNodes, place_nodes
-from roadseg.roads.graph.road_graph import RoadGraph, part_attributes
+from roadseg.roads.graph.road_graph import RoadGraph, distances_along, part_attributes
 
 CONFIDENCE = "confidence"  # Attribute of predicted edges.
 VERTEX_M = 1.0  # Metres; vertices of a new road so near to a node on the map are left out.
@@ -215,8 +215,7 @@ class _Nodes:
 
     def along(self, row: int, between: list[tuple[float, int]]) -> list[int]:
         """Return the nodes of a road: its ends, nodes at places along it, and its vertices."""
-        xy = shapely.get_coordinates(self._drawn.lines[row])
-        place = np.append(0, np.cumsum(np.hypot(*np.diff(xy, axis=0).T)))
+        xy, place = distances_along(self._drawn.lines[row])
         fixed = np.array([0, place[-1], *(at for at, _ in between)])
         inner = [
             (float(place[v]), self._add(xy[v]))

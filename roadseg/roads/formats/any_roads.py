@@ -36,7 +36,7 @@ from roadseg.roads.labels.schemes import OWN_SPEED, TIMES, stated_travel
 from roadseg.roads.labels.traffic import CARS, DEFAULT, ONE_WAY, SPEED_KNOWN, SPEED_SOURCE
 from roadseg.roads.metrics.compare import Side
 from roadseg.roads.options import LabelOptions, TraceOptions
-from roadseg.roads.speeds import KPH_PER_MPH
+from roadseg.roads.speeds import KPH_PER_MPH, KPH_PER_MPS
 from roadseg.system.files import is_virtual
 from roadseg.system.text import first
 
@@ -50,7 +50,6 @@ DEFAULT_SPEED_MPH = 25.0  # Speed of roads whose file states neither speed nor t
 _EVERY_LINE = LabelOptions(default_speed_mph=DEFAULT_SPEED_MPH, exclude=(), tunnels=True)
 _GEOJSON, _OF_LAYERS = (".geojson", ".json"), (".gpkg", ".gdb")
 _APART_M = 0.01  # Metres from the end of a line to its node, at most.
-_KPH_PER_MPS = 3.6  # Kilometres an hour in a metre a second.
 _MOST_BYTES = 150_000_000  # Bytes; a larger GeoJSON file is refused.
 _FARTHEST_M = 1000.0  # Metres between the boxes around roads of one place, at most.
 _MOST_VERTICES = (
@@ -470,7 +469,7 @@ def _with_times(graph: RoadGraph) -> RoadGraph:
     speed_kph, seconds = (graph.attributes.get(key, nothing) for key in (OWN_SPEED, TRAVEL_TIME))
     # A speed follows from the travel time where that is stated, and else is the usual one.
     is_timed = seconds > 0
-    by_time = graph.length_m / np.where(is_timed, seconds, 1) * _KPH_PER_MPS
+    by_time = graph.length_m / np.where(is_timed, seconds, 1) * KPH_PER_MPS
     assumed = np.where(is_timed, by_time, DEFAULT_SPEED_MPH * KPH_PER_MPH)
     speed_kph = np.where(np.isnan(speed_kph), assumed, speed_kph)
     by_speed = travel_time_s(graph.length_m, speed_kph)

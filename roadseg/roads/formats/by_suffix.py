@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, cast
 
-from roadseg.errors import ConfigError
+from roadseg.errors import ConfigError, DataError
 from roadseg.roads.formats.extras import check_package
 from roadseg.system.files import SHAPEFILE_PARTS
 
@@ -144,17 +144,40 @@ def graph_files(folder: Path, name: str, formats: Collection[str]) -> tuple[Path
     return tuple(folder / f"{name}{part}" for part in parts)
 
 
+def write_graph(path: Path, graph: "RoadGraph", *, source: Path) -> None:
+    """Write a graph in the format of the suffix of its file.
+
+    Args:
+        path: file or folder to write.
+        graph: roads.
+        source: file or folder from which these were read, for errors.
+
+    Raises:
+        ConfigError: as `format_of`.
+        DataError: if the roads have attributes that the format has no place for, or the format
+            needs degrees and the graph has no place on earth.
+        OutputError: if the file cannot be written.
+    """
+    try:
+        FORMATS[format_of(path)].writer()(path, graph)
+    except DataError:
+        raise
+    except ValueError as error:
+        raise DataError(f"{source}: {error}") from error
+
+
 def format_of(path: Path) -> str:
     """Return the format of a file to write, by its suffix.
 
     Raises:
-        ConfigError: if there is none.
+        ConfigError: if there is none, or it needs a package that is not installed.
     """
     suffix = path.suffix.lower()
     name = _SAME_FORMAT.get(suffix, suffix.removeprefix("."))
     if name in FORMATS:
+        check_formats([name])
         return name
-    if name == "csv":
+    if name == _SUBMISSION:
         raise ConfigError(
             f"{path}: SpaceNet's csv has lines in the pixels of an image, which only `roadseg "
             "graph` knows; use another format"

@@ -14,13 +14,20 @@ from pyproj import CRS
 from pyproj.exceptions import CRSError
 from shapely.errors import ShapelyError
 
-from roadseg.arrays import Bools, Floats, Ints, Lines
+from roadseg.arrays import Floats, Ints, Lines
 from roadseg.errors import DataError
 from roadseg.raster.grid import DEGREES, LOCAL_CRS, is_local
 from roadseg.roads.formats.by_suffix import zip_members
 from roadseg.roads.formats.tables import EDGE_COLUMNS, attributes_of, edge_table
 from roadseg.roads.graph.joining import in_crs
-from roadseg.roads.graph.road_graph import ONE_WAY, RoadGraph, drawings, first_drawn, take_edges
+from roadseg.roads.graph.road_graph import (
+    ONE_WAY,
+    RoadGraph,
+    are_reversed,
+    drawings,
+    first_drawn,
+    take_edges,
+)
 from roadseg.roads.labels.schemes import OWN_SPEED
 from roadseg.roads.speeds import KPH_PER_MPH
 from roadseg.system.files import check_replaceable, whole_folder
@@ -112,7 +119,7 @@ def read_gmns(path: Path) -> RoadGraph:
     ends = _ends(path, nodes, links)
     one_way = links["directed"].astype(str).str.lower().isin(_TRUE).to_numpy().astype(np.int64)
     lines = _lines(path, links, places[ends])
-    is_back = _is_back(lines, places[ends])
+    is_back = are_reversed(lines, places[ends[:, 0]])
     columns = links.rename(columns=_NAMES).drop(columns=list(_OTHERS), errors="ignore")
     attributes = attributes_of(columns)
     if OWN_SPEED in attributes:
@@ -189,13 +196,6 @@ def _lines(path: Path, links: pd.DataFrame, ends: Floats) -> Lines:
     if np.any(shapely.get_type_id(lines) != shapely.GeometryType.LINESTRING):
         raise DataError(f"{path / _LINKS}: geometry of a link is not a LINESTRING")
     return np.asarray(shapely.force_2d(lines), dtype=object)
-
-
-def _is_back(lines: Lines, ends: Floats) -> Bools:
-    """Return which lines are drawn from the last node of their link to the first."""
-    start = shapely.points(ends[:, 0])
-    first, last = (shapely.distance(shapely.get_point(lines, end), start) for end in (0, -1))
-    return np.asarray(last < first)
 
 
 def _numbers(path: Path, column: "pd.Series[Any]") -> Floats:

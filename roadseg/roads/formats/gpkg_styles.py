@@ -97,26 +97,32 @@ def category_renderer(
     column: str, colours: Mapping[str, Rgb] | Mapping[int, Rgb], *, are_areas: bool = False
 ) -> ET.Element:
     """Return the renderer of lines or areas whose colour follows the value in a column."""
-    symbols = [_area(each) if are_areas else _line(each) for each in colours.values()]
-    renderer = _renderer("categorizedSymbol", symbols, attr=column)
-    categories = ET.SubElement(renderer, "categories")
-    for number, value in enumerate(colours):
-        kind, label = ("string", value) if isinstance(value, str) else ("long", f"{column} {value}")
-        facts = {"value": str(value), "type": kind, "label": label}
-        ET.SubElement(categories, "category", facts, symbol=str(number), render="true")
-    return renderer
+    symbol = _area if are_areas else _line
+    is_text = all(isinstance(value, str) for value in colours)
+    symbols = {
+        (str(value), str(value) if is_text else f"{column} {value}"): symbol(colour)
+        for value, colour in colours.items()
+    }
+    return _categories(column, "string" if is_text else "long", symbols)
 
 
 def node_renderer() -> ET.Element:
     """Return the renderer of nodes, see `style_table`."""
-    kinds = (
-        ("0", "node", _marker("circle", _DARK, size_mm=0.8)),
-        ("1", "maybe a bridge, not a crossing", _marker("triangle", FALSE, size_mm=3.0)),
-    )
-    renderer = _renderer("categorizedSymbol", [mark for *_, mark in kinds], attr="maybe_bridge")
+    markers = {
+        ("0", "node"): _marker("circle", _DARK, size_mm=0.8),
+        ("1", "maybe a bridge, not a crossing"): _marker("triangle", FALSE, size_mm=3.0),
+    }
+    return _categories("maybe_bridge", "long", markers)
+
+
+def _categories(
+    column: str, kind: str, symbols: Mapping[tuple[str, str], ET.Element]
+) -> ET.Element:
+    """Return a renderer with a symbol for each value of a column, by the value and its label."""
+    renderer = _renderer("categorizedSymbol", list(symbols.values()), attr=column)
     categories = ET.SubElement(renderer, "categories")
-    for number, (value, label, _) in enumerate(kinds):
-        facts = {"value": value, "type": "long", "label": label}
+    for number, (value, label) in enumerate(symbols):
+        facts = {"value": value, "type": kind, "label": label}
         ET.SubElement(categories, "category", facts, symbol=str(number), render="true")
     return renderer
 

@@ -22,7 +22,13 @@ from roadseg.errors import DataError
 from roadseg.raster.grid import DEGREES, LOCAL_CRS, is_local, transformer, utm_epsg
 from roadseg.roads.formats.tables import attributes_of, edge_table, node_table
 from roadseg.roads.graph.joining import in_crs
-from roadseg.roads.graph.road_graph import TRAVEL_TIME, RoadGraph, drawings, drawn_once
+from roadseg.roads.graph.road_graph import (
+    TRAVEL_TIME,
+    RoadGraph,
+    are_reversed,
+    drawings,
+    drawn_once,
+)
 from roadseg.roads.labels.schemes import OWN_SPEED, TIMES, stated_travel, wanted_keys
 from roadseg.roads.labels.traffic import CARS, ONE_WAY, SPEED_SOURCE
 from roadseg.roads.options import LabelOptions
@@ -49,7 +55,7 @@ _USUAL = _Names("x", "y", "geometry")
 _CRESI = _Names("utm_east", "utm_north", "geometry_utm_wkt")
 
 
-def read_graphml(path: Path, *, crs: CRS | None = None) -> RoadGraph:
+def read_graphml(path: Path) -> RoadGraph:
     """Read the roads of a GraphML file, in metres.
 
     Nodes have x and y, edges a line as WKT in `geometry`, or none if they are straight. CRESI's UTM
@@ -62,9 +68,8 @@ def read_graphml(path: Path, *, crs: CRS | None = None) -> RoadGraph:
     and edges of an undirected graph never.
 
     Args:
-        path: the file; the CRS is that of the graph's attribute `crs`.
-        crs: CRS to use for a file that names none; without it x and y that can be degrees are
-            taken for longitude and latitude.
+        path: the file; the CRS is that of the graph's attribute `crs`. Without it x and y that can
+            be degrees are taken for longitude and latitude.
 
     Returns:
         The graph in its own CRS if that is metric, else in UTM; its edges are sorted by their first
@@ -74,16 +79,15 @@ def read_graphml(path: Path, *, crs: CRS | None = None) -> RoadGraph:
         DataError: the file cannot be read, has nodes without x and y or edges with something else
             than lines, or its nodes and lines are in different CRSs.
     """
-    return graph_of_network(_read(path), str(path), crs=crs)
+    return graph_of_network(_read(path), str(path))
 
 
-def graph_of_network(network: Network, name: str, *, crs: CRS | None = None) -> RoadGraph:
+def graph_of_network(network: Network, name: str) -> RoadGraph:
     """Return the roads of a graph of networkx, as `read_graphml` does those of its file.
 
     Args:
         network: lines of edges are WKT or shapely's.
         name: of the file or of the graph, for errors.
-        crs: CRS of a graph that names none.
 
     Raises:
         DataError: see `read_graphml`.
@@ -92,7 +96,7 @@ def graph_of_network(network: Network, name: str, *, crs: CRS | None = None) -> 
     nodes = _positions(name, network, names)
     ends, facts = _edges(network)
     lines = _lines(name, ends, nodes, facts, names.line)
-    source = _crs(name, network, names, nodes, crs)
+    source = _crs(name, network, names, nodes)
     attributes = _attributes(facts)
     graph = RoadGraph(source, nodes, ends, lines, attributes)
     attributes[ONE_WAY] = _one_way(graph, is_directed=network.is_directed())
@@ -159,11 +163,7 @@ def _lines(
             f"{path}: {name} of an edge is not a LineString, expected centrelines of roads"
         )
     lines = np.where(is_drawn, np.asarray(shapely.force_2d(read)), np.asarray(straight))
-    # A line that is nearer to its first node by its end is drawn backwards.
-    first = shapely.points(nodes[ends[:, 0]])
-    far = shapely.distance(shapely.get_point(lines, 0), first)
-    is_back = far > shapely.distance(shapely.get_point(lines, -1), first)
-    return np.where(is_back, shapely.reverse(lines), lines)
+    return np.where(are_reversed(lines, nodes[ends[:, 0]]), shapely.reverse(lines), lines)
 
 
 def _geometries(drawn: Array) -> Array:
@@ -182,12 +182,12 @@ def _geometries(drawn: Array) -> Array:
     return geometries
 
 
-def _crs(path: str, network: Network, names: _Names, nodes: Floats, given: CRS | None) -> CRS:
+def _crs(path: str, network: Network, names: _Names, nodes: Floats) -> CRS:
     if names is _CRESI:
         return _utm(path, network)
     named = network.graph.get("crs")
     if named is None:
-        return given or _degrees(path, nodes)
+        return _degrees(path, nodes)
     # osmnx before 0.11 wrote the CRS as a dictionary in a string.
     legacy = re.search(r"'init':\s*'(\w+:\d+)'", str(named))
     try:
@@ -221,15 +221,14 @@ def _degrees(path: str, nodes: Floats) -> CRS:
 
 def _attributes(facts: list[Mapping[str, Any]]) -> dict[str, Array]:
     """Return the speed, travel time and traffic of the edges, as far as they have them."""
-    keys = wanted_keys(dict.fromkeys(key for edge in facts for key in edge), LabelOptions())
+    names = dict.fromkeys(key for edge in facts for key in edge)
+    keys = wanted_keys(names, LabelOptions())
     columns = {key: _column([edge.get(key) for edge in facts]) for key in keys}
     speed_kph, seconds, traffic = stated_travel(columns, len(facts))
     stated = {OWN_SPEED: speed_kph, TRAVEL_TIME: seconds, ONE_WAY: traffic.one_way}
     stated |= traffic.attributes()
     read = {*TIMES, *_PLACES, ONE_WAY, CARS, SPEED_SOURCE, *stated}
-    others = [
-        key for key in dict.fromkeys(key for edge in facts for key in edge) if key not in read
-    ]
+    others = [key for key in names if key not in read]
     table = pd.DataFrame({key: _typed([edge.get(key) for edge in facts]) for key in others})
     return attributes_of(table) | stated
 

@@ -23,7 +23,7 @@ from roadseg.roads.formats.tables import edge_table
 from roadseg.roads.graph.road_graph import ONE_WAY, TRAVEL_TIME, RoadGraph
 from roadseg.roads.labels.highways import UNKNOWN_CLASS, highway_of
 from roadseg.roads.labels.traffic import SPEED_KNOWN, SPEED_SOURCE, assumed_speeds
-from roadseg.roads.speeds import in_stated_unit
+from roadseg.roads.speeds import KPH_PER_MPS, in_stated_unit
 from roadseg.system.files import whole, write_error
 
 if TYPE_CHECKING:
@@ -38,7 +38,6 @@ FIRST_WAY = 4_000_000_000
 
 _GENERATOR = "roadseg (not for upload to OpenStreetMap)"
 _PLAIN_CLASS = "unclassified"
-_KPH_PER_MPS = 3.6  # Kilometres an hour in a metre a second.
 _NEAR = 0.005  # Share by which a speed may differ from length by travel time.
 _DIRECTIONS = {1: "yes", -1: "-1"}
 # Columns that have tags of their own, or say what a reader finds out again.
@@ -168,7 +167,7 @@ def driven_kph(graph: RoadGraph) -> Floats:
         np.asarray(graph.attributes.get(name, nothing), dtype=np.float64)
         for name in ("speed_kph", TRAVEL_TIME)
     )
-    by_time = graph.length_m / np.where(seconds > 0, seconds, np.nan) * _KPH_PER_MPS
+    by_time = graph.length_m / np.where(seconds > 0, seconds, np.nan) * KPH_PER_MPS
     is_alike = np.isnan(by_time) | np.isclose(by_time, speed_kph, rtol=_NEAR)
     return np.where(is_alike, speed_kph, by_time)
 

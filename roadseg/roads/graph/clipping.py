@@ -4,7 +4,13 @@ import numpy as np
 import shapely
 
 from roadseg.arrays import Floats, Ints, Lines
-from roadseg.roads.graph.road_graph import RoadGraph, end_points, part_attributes, take_edges
+from roadseg.roads.graph.road_graph import (
+    RoadGraph,
+    distances_along,
+    end_points,
+    part_attributes,
+    take_edges,
+)
 
 _TOUCHING_M = 1e-6  # Metres; pieces of a line no further apart are one piece.
 
@@ -56,7 +62,7 @@ def _spans_of(line: shapely.LineString, polygon: shapely.Geometry) -> Floats:
     Segments are cut one by one, because cutting a whole line that crosses itself would also cut
     it at the crossing.
     """
-    xy, along = _distances_along(line)
+    xy, along = distances_along(line)
     segments = shapely.linestrings(np.stack([xy[:-1], xy[1:]], axis=1))
     parts, segment = shapely.get_parts(shapely.intersection(segments, polygon), return_index=True)
     # Segments that only touch the polygon leave a point or an empty line.
@@ -92,15 +98,8 @@ def _cut_out(graph: RoadGraph, edges: Ints, spans: Floats) -> tuple[Floats, Ints
 
 def _part(line: shapely.LineString, span: Floats) -> Floats:
     """Return the coordinates of a part of a line, given as a span of its length."""
-    xy, along = _distances_along(line)
+    xy, along = distances_along(line)
     low, high = span * along[-1]
     inner = (along > low + _TOUCHING_M) & (along < high - _TOUCHING_M)
     cuts = np.column_stack([np.interp([low, high], along, axis) for axis in xy.T])
     return np.concatenate([cuts[:1], xy[inner], cuts[1:]])
-
-
-def _distances_along(line: shapely.LineString) -> tuple[Floats, Floats]:
-    """Return the coordinates of a line and the distance along it of each."""
-    xy = shapely.get_coordinates(line)
-    steps = np.hypot(*np.diff(xy, axis=0).T)
-    return xy, np.concatenate([[0], np.cumsum(steps)])

@@ -6,7 +6,7 @@ import numpy as np
 import shapely
 
 from roadseg.arrays import Bools, Columns, Floats, Ints
-from roadseg.roads.graph.road_graph import RoadGraph
+from roadseg.roads.graph.road_graph import RoadGraph, ranges
 
 _LEAST = 0.75  # An edge shorter than this part of the spacing has no control point.
 _DECIMALS = 6  # Decimals of metres: distances that agree to 1 um are equal.
@@ -47,7 +47,7 @@ def place(graph: RoadGraph, *, spacing_m: float) -> tuple[ControlPoints, Floats]
     pieces = np.maximum(np.ceil(length / spacing_m), 2).astype(np.int64)
     inner = np.where(length < _LEAST * spacing_m, 0, pieces - 1)
     edge = np.repeat(np.arange(len(length)), inner)
-    nth = np.arange(len(edge)) - np.repeat(np.cumsum(inner) - inner, inner) + 1
+    nth = ranges(np.ones_like(inner), inner)
     fraction = nth / pieces[edge]
     middles = shapely.line_interpolate_point(graph.lines[edge], fraction, normalized=True)
     xy = np.concatenate([graph.nodes[used], shapely.get_coordinates(middles)])

@@ -116,6 +116,12 @@ def end_points(lines: Lines) -> Floats:
     return np.asarray(ends.reshape(-1, 2, 2))
 
 
+def distances_along(line: shapely.LineString) -> tuple[Floats, Floats]:
+    """Return the vertices of a line, shape (k, 2), and the distance along it of each."""
+    xy = shapely.get_coordinates(line)
+    return xy, np.append(0, np.cumsum(np.hypot(*np.diff(xy, axis=0).T)))
+
+
 def is_off_grid(lines: Lines) -> Bools:
     """Return which lines, in metres, have coordinates that are no whole millimetres."""
     is_off = np.zeros(len(lines), dtype=bool)
@@ -276,6 +282,13 @@ def lead_to_nodes(graph: RoadGraph, rows: Ints) -> RoadGraph:
     lines = graph.lines.copy()
     lines[rows] = lines_from(xy, np.bincount(line, minlength=len(rows)))
     return replace(graph, lines=lines)
+
+
+def are_reversed(lines: Lines, starts: Floats) -> Bools:
+    """Return which lines end nearer than they begin to where they should start, shape (m, 2)."""
+    points = shapely.points(starts)
+    begin, end = (shapely.distance(shapely.get_point(lines, side), points) for side in (0, -1))
+    return np.asarray(end < begin)
 
 
 def ranges(starts: Ints, sizes: Ints) -> Ints:

@@ -44,14 +44,14 @@ def add_node(graph: RoadGraph, xy: Floats) -> tuple[RoadGraph, int, float]:
 def find_way(graph: RoadGraph, start: int, goal: int, *, weight: Weight) -> RoadGraph | None:
     """Find the cheapest way between two nodes.
 
+    Edges are driven both ways, unless the attribute `oneway` is 1 (along the line only) or -1
+    (against it only).
+
     Args:
         graph: roads in metres.
         start: row of the node at which the way begins.
         goal: row of the node at which it ends.
         weight: what is least in sum.
-
-    Edges are driven both ways, unless the attribute `oneway` is 1 (along the line only) or -1
-    (against it only).
 
     Returns:
         The edges of the way in the order and direction in which they are driven, from one node to
@@ -132,8 +132,8 @@ class _Drives(NamedTuple):
 
     def edges(self, nodes: Ints) -> Ints:
         """Return the row of the edge between each node of a way and the next."""
-        found = np.searchsorted(self.pair, nodes[:-1] * self.nodes + nodes[1:])
-        return np.asarray(self.edge[found], dtype=np.int64)
+        rows = np.searchsorted(self.pair, nodes[:-1] * self.nodes + nodes[1:])
+        return np.asarray(self.edge[rows], dtype=np.int64)
 
 
 def _cheapest(graph: RoadGraph, weight: Weight) -> _Drives:

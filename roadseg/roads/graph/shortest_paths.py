@@ -11,7 +11,7 @@ from scipy.sparse.csgraph import connected_components, dijkstra
 
 from roadseg.arrays import Columns, Floats, Ints
 from roadseg.roads.graph.control_points import ControlPoints
-from roadseg.roads.graph.road_graph import RoadGraph
+from roadseg.roads.graph.road_graph import RoadGraph, ranges
 
 Weight = Literal["length_m", "travel_time_s"]
 
@@ -266,9 +266,7 @@ def _level(ways: _Ways, order: Ints) -> _Level:
     neighbours = np.repeat(nodes[chosen, None], _MOST_NEIGHBOURS, axis=1)
     cost = np.full(neighbours.shape, np.inf)
     row = np.repeat(np.arange(len(chosen)), degree[chosen])
-    slot = np.arange(len(row)) - np.repeat(
-        np.cumsum(degree[chosen]) - degree[chosen], degree[chosen]
-    )
+    slot = ranges(np.zeros_like(chosen), degree[chosen])
     way = first[chosen][row] + slot
     neighbours[row, slot], cost[row, slot] = ways.goal[way], ways.cost[way]
     return _Level(nodes[chosen], neighbours, cost)

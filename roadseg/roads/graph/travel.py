@@ -6,8 +6,8 @@ import numpy as np
 
 from roadseg.arrays import Floats
 from roadseg.roads.graph.road_graph import TRAVEL_TIME, RoadGraph
+from roadseg.roads.speeds import KPH_PER_MPS
 
-_KPH_PER_MPS = 3.6  # Kilometres an hour in a metre a second.
 _LEAST_EVIDENCE = 0.05  # Mean probability of all speed bins along an edge that has a speed.
 
 
@@ -46,7 +46,7 @@ def travel_time_s(length_m: Floats, speed_kph: Floats) -> Floats:
     """
     if not np.all((np.asarray(speed_kph) > 0) & np.isfinite(speed_kph)):
         raise ValueError("every speed must be finite and above 0 km/h")
-    return np.asarray(length_m * _KPH_PER_MPS / speed_kph, dtype=np.float64)
+    return np.asarray(length_m * KPH_PER_MPS / speed_kph, dtype=np.float64)
 
 
 def add_travel(graph: RoadGraph, speed_kph: Floats) -> RoadGraph:

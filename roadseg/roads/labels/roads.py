@@ -23,6 +23,7 @@ from roadseg.roads.labels.schemes import read_attributes, wanted_keys
 from roadseg.roads.labels.tags import PACKED, unpack_frequent, without_lists
 from roadseg.roads.labels.traffic import Traffic
 from roadseg.roads.options import LabelOptions, SchemeName
+from roadseg.system.text import counted
 
 if TYPE_CHECKING:
     from roadseg.raster.images import RasterFacts
@@ -213,9 +214,8 @@ def _every_column(file: "VectorFile", owner: Indices) -> dict[str, Array]:
     columns = tags | {key: column for key, column in file.columns.items() if key not in made_up}
     # Formats of GDAL number their rows in `fid`, and tell no names apart by their capitals alone.
     names = {key.lower(): key for key in reversed(columns) if key.lower() != "fid"}
-    columns = {key: column for key, column in columns.items() if key in names.values()}
-    taken = {key: without_lists(column[owner]) for key, column in columns.items()}
-    return {key: column for key, column in taken.items() if not pd.isna(column).all()}
+    columns = {key: without_lists(columns[key][owner]) for key in columns if key in names.values()}
+    return {key: column for key, column in columns.items() if not pd.isna(column).all()}
 
 
 def _read(path: Path, options: LabelOptions, *, every_column: bool) -> "VectorFile":
@@ -248,13 +248,13 @@ def file_crs(path: Path, file: "VectorFile", shapes: Shapes, given: CRS | None) 
     elif file.is_assumed and _are_beyond_degrees(shapes):
         west, south, *_ = shapely.total_bounds(shapes)
         reason = f"has no coordinate system, and x {west:.9g}, y {south:.9g} are not degrees"
-    elif (known := _known(file.crs)) is not None:
-        if known.is_geocentric:
+    elif (crs := _parse_crs(file.crs)) is not None:
+        if crs.is_geocentric:
             raise DataError(
-                f"{path}: its coordinates count from the centre of the earth ({known.name}); write "
+                f"{path}: its coordinates count from the centre of the earth ({crs.name}); write "
                 f"a copy in degrees: ogr2ogr -t_srs EPSG:4326 in_degrees.gpkg {path.name}"
             )
-        return known
+        return crs
     else:
         reason = f"its coordinate system {file.crs!r:.120} is not known"
     if given is None:
@@ -273,8 +273,8 @@ def _are_beyond_degrees(shapes: Shapes) -> bool:
 
 
 @lru_cache(maxsize=64)  # A CRS is slow to make from WKT.
-def _known(text: str) -> CRS | None:
-    """Return a CRS that has a place on earth."""
+def _parse_crs(text: str) -> CRS | None:
+    """Return the CRS that a text names, None if it is unknown or has no place on earth."""
     try:
         crs = CRS.from_user_input(text)
         transformer(crs, DEGREES)  # It fails for coordinates of a drawing or a building site.
@@ -293,8 +293,7 @@ def _shares(cleaned: CleanShapes) -> Floats:
 def _require_roads(path: Path, file: "VectorFile", roads: Roads, dropped: Counter[str]) -> None:
     features = len(file.geometries)
     if features and not len(roads.shapes):
-        reasons = ", ".join(f"{count} {reason}" for reason, count in dropped.items())
-        raise DataError(f"{path}: none of its {features} features is a road ({reasons})")
+        raise DataError(f"{path}: none of its {features} features is a road ({counted(dropped)})")
 
 
 def clean_shapes(geometries: Shapes) -> CleanShapes:
@@ -312,16 +311,16 @@ def clean_shapes(geometries: Shapes) -> CleanShapes:
     owner = np.flatnonzero(~is_null)[owner]
     kind, length = shapely.get_type_id(parts), shapely.length(parts)
     dropped = Counter({"null": int(is_null.sum()), "empty": empty})
-    kept = np.ones(len(parts), dtype=bool)
-    for reason, bad in (
+    is_good = np.ones(len(parts), dtype=bool)
+    for reason, is_bad in (
         ("empty", shapely.is_empty(parts)),
         ("a point", kind == shapely.GeometryType.POINT),
         ("not finite", ~np.isfinite(length)),  # Bounds would pass over NaN.
         ("zero length", (kind != shapely.GeometryType.POLYGON) & (length == 0)),
     ):
-        dropped[reason] += int(np.sum(bad & kept))
-        kept &= ~bad
-    return _repair(_flatten(parts[kept]), owner[kept], dropped)
+        dropped[reason] += int(np.sum(is_bad & is_good))
+        is_good &= ~is_bad
+    return _repair(_flatten(parts[is_good]), owner[is_good], dropped)
 
 
 def drop_duplicates(roads: Roads) -> tuple[Roads, Bools]:
@@ -339,9 +338,9 @@ def drop_duplicates(roads: Roads) -> tuple[Roads, Bools]:
     alike = alike[np.lexsort((roads.width_m[alike], roads.speed_mph[alike]))]
     drawings = shapely.to_wkb(shapely.normalize(roads.shapes[alike]))
     best = dict(zip(drawings.tolist(), alike.tolist(), strict=True))  # The last of equals stays.
-    kept = np.ones(len(roads.shapes), dtype=bool)
-    kept[alike] = np.isin(alike, list(best.values()))
-    return (roads if kept.all() else roads.take(kept)), kept
+    stays = np.ones(len(roads.shapes), dtype=bool)
+    stays[alike] = np.isin(alike, list(best.values()))
+    return (roads if stays.all() else roads.take(stays)), stays
 
 
 def roads_on(grid: Grid, roads: Roads, *, shift_m: XY = (0.0, 0.0)) -> tuple[Roads, Indices]:

@@ -19,11 +19,7 @@ from roadseg.roads.speeds import KPH_PER_MPH, SpeedUnit, number
 
 OWN_SPEED = "speed_kph"  # The key that roadseg and osmnx write.
 # Keys of seconds, of which the first wins: SpaceNet's and CRESI's, osmnx's and ours, a Shapefile's.
-TIMES = (
-    "travel_time_s",
-    "travel_time",
-    "travel_tim",
-)
+TIMES = ("travel_time_s", "travel_time", "travel_tim")
 
 # Keys of the speeds that SpaceNet's files and CRESI write, of which the first wins.
 _STATED: dict[str, SpeedUnit] = {

@@ -119,10 +119,7 @@ class TiledProbability:
             points_m: shape (n,), shapely points in the metric CRS of the grid.
         """
         outlines = [shapely.Polygon(self.grid.to_metric(at)) for at in window_corners(self.places)]
-        point, tile = shapely.STRtree(outlines).query_nearest(points_m)
-        first = np.full(len(points_m), len(self.tiles))
-        np.minimum.at(first, point, tile)
-        return first
+        return first_nearest(outlines, points_m)
 
     def _rows_in(self, window: Window) -> list[int]:
         """Return the rows of the tiles that have pixels in a window."""
@@ -138,7 +135,7 @@ class TiledProbability:
 
     def _painted(self, window: Window, bands: tuple[int, ...], read: _Read) -> Bytes:
         """Read a window; the first tile is painted last."""
-        shown = np.zeros((*bands, window.height, window.width), dtype=np.uint8)
+        pixels = np.zeros((*bands, window.height, window.width), dtype=np.uint8)
         for row in self._rows_in(window)[::-1]:
             tile, place = self.tiles[row], self.places[row]
             common = shared_window(window, place)
@@ -147,8 +144,8 @@ class TiledProbability:
             with reading(tile.path):
                 opened = tile if self.sources is None else self.sources.opened(tile)
                 is_valid = opened.read_valid(part) if self.has_overlaps else np.True_
-                np.copyto(shown[..., rows, cols], read(opened, part), where=is_valid)
-        return shown
+                np.copyto(pixels[..., rows, cols], read(opened, part), where=is_valid)
+        return pixels
 
 
 class _OpenTiles:
@@ -173,6 +170,17 @@ class _OpenTiles:
         """Close all."""
         self._open.clear()
         self._stack.close()
+
+
+def first_nearest(outlines: Sequence[shapely.Geometry], points: Shapes) -> Ints:
+    """Return the row of the outline that is nearest to each point, of equally near ones the first.
+
+    Where there is no outline, or a point is empty, that is the number of outlines.
+    """
+    point, outline = shapely.STRtree(outlines).query_nearest(points)
+    first = np.full(len(points), len(outlines))
+    np.minimum.at(first, point, outline)
+    return first
 
 
 def as_one(tiles: Sequence[ProbabilityFile]) -> TiledProbability:

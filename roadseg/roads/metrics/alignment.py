@@ -7,7 +7,7 @@ import shapely
 
 from roadseg.arrays import Columns, Floats, Ints, Lines
 from roadseg.roads.graph.groups import begin_runs
-from roadseg.roads.graph.road_graph import RoadGraph
+from roadseg.roads.graph.road_graph import RoadGraph, ranges
 from roadseg.roads.metrics.buffer import check_sides, segments_by_line
 from roadseg.roads.metrics.pooling import Pooled
 
@@ -126,7 +126,7 @@ def samples(lines: Lines) -> Samples:
     total = np.bincount(line, weights=length, minlength=len(lines))
     parts = np.ceil(total / SPACING_M).astype(np.int64)
     of = np.repeat(np.arange(len(lines)), parts)
-    nth = np.arange(len(of)) - np.repeat(np.cumsum(parts) - parts, parts)
+    nth = ranges(np.zeros_like(parts), parts)
     along = (nth + 0.5) / parts[of] * total[of]
     # On one axis with all lines behind each other, the segment is the last that begins before.
     begin = np.cumsum(length) - length

@@ -140,9 +140,9 @@ class _Places:
         of = np.repeat(np.arange(len(length)), counts + 2)
         return cls(both, number, of, at_m, is_end, part_km)
 
-    def found_km(self, found: Matches) -> float:
+    def found_km(self, matches: Matches) -> float:
         """Return the length of the places that have a match."""
-        return float(self.part_km[np.unique(found.sample)].sum())
+        return float(self.part_km[np.unique(matches.sample)].sum())
 
 
 def _directions(graph: RoadGraph, roads: RoadGraph, node: Ints) -> tuple[Ints, Floats, Floats]:
@@ -196,11 +196,11 @@ class _Runs:
     at_m: Floats
 
     @classmethod
-    def of(cls, found: Matches, places: _Places) -> "_Runs":
+    def of(cls, matches: Matches, places: _Places) -> "_Runs":
         """Join matches to runs."""
-        number = places.number[found.sample]
-        order = np.lexsort([found.distance_m, number, found.line])
-        number, edge, along = number[order], found.line[order], found.along_m[order]
+        number = places.number[matches.sample]
+        order = np.lexsort([matches.distance_m, number, matches.line])
+        number, edge, along = number[order], matches.line[order], matches.along_m[order]
         # An end has several directions, and the nearest match of an edge counts.
         once = begin_runs(number, edge)
         number, edge, along = number[once], edge[once], along[once]

@@ -107,7 +107,7 @@ def lengths_near(lines: Lines, others: Lines, *, tolerance_m: float) -> Floats:
     reach = tolerance_m + _ROUNDING_M
     segments, line = segments_by_line(lines)
     near = np.zeros(len(lines))
-    for block, row, start, end in near_parts(segments, segments_of(others), reach):
+    for block, row, start, end in near_parts(segments, segments_by_line(others)[0], reach):
         before = np.concatenate([[0.0], np.cumsum(_lengths(segments[block]))])[row]
         metres = _new_lengths(before + start, before + end)
         near += np.bincount(line[block][row], weights=metres, minlength=len(lines))
@@ -131,20 +131,15 @@ def near_parts(
     tree = shapely.STRtree(np.asarray(shapely.linestrings(others)))
     for first in range(0, len(segments), _SEGMENTS_AT_ONCE):
         block = slice(first, first + _SEGMENTS_AT_ONCE)
-        some = segments[block]
-        low, high = some.min(axis=1) - reach, some.max(axis=1) + reach
+        part = segments[block]
+        low, high = part.min(axis=1) - reach, part.max(axis=1) + reach
         # Boxes also hold segments beyond reach, whose near part is empty.
         row, near = tree.query(shapely.box(*low.T, *high.T))
-        yield block, row, *_part_near(some[row], others[near], reach)
-
-
-def segments_of(lines: Lines) -> Floats:
-    """Return the straight pieces of lines that have length, shape (k, 2, 2)."""
-    return segments_by_line(lines)[0]
+        yield block, row, *_part_near(part[row], others[near], reach)
 
 
 def segments_by_line(lines: Lines) -> tuple[Floats, Ints]:
-    """Return the straight pieces of lines that have length, and the row of the line of each."""
+    """Return the pieces of lines that have length, shape (k, 2, 2), and the row of each's line."""
     xy, line = shapely.get_coordinates(lines, return_index=True)
     pieces = np.stack([xy[:-1], xy[1:]], axis=1)
     is_piece = (pieces[:, 0] != pieces[:, 1]).any(axis=1) & (np.diff(line) == 0)

@@ -15,7 +15,7 @@ from roadseg.roads.graph.road_graph import (
     part_attributes,
     unique_pairs,
 )
-from roadseg.roads.metrics.buffer import check_sides, near_parts, segments_of
+from roadseg.roads.metrics.buffer import check_sides, near_parts, segments_by_line
 
 _CROSSING = 3.0  # Tolerances; so much of a road is near another that it crosses at 42 degrees.
 _ROUNDING_M = 0.001  # Metres; shorter spans are nothing, and distances so alike are equal.
@@ -85,13 +85,10 @@ def missing_roads(
 
 def _near(lines: Lines, axis: _Axis, others: Lines, reach_m: float) -> Spans:
     """Return where segments are near segments of others, in any order and overlapping."""
-    xy, edge = shapely.get_coordinates(lines, return_index=True)
-    length = np.linalg.norm(np.diff(xy, axis=0), axis=1)
-    inside = (np.diff(edge) == 0) & (length > 0)
-    segments = np.stack([xy[:-1], xy[1:]], axis=1)[inside]
-    start = _starts(edge[:-1][inside], length[inside], axis)
+    segments, edge = segments_by_line(lines)
+    start = _starts(edge, np.linalg.norm(segments[:, 1] - segments[:, 0], axis=1), axis)
     spans: list[Spans] = [(np.zeros(0), np.zeros(0))]
-    for block, row, low, high in near_parts(segments, segments_of(others), reach_m):
+    for block, row, low, high in near_parts(segments, segments_by_line(others)[0], reach_m):
         is_near = low <= high
         before = start[block][row[is_near]]
         spans.append((before + low[is_near], before + high[is_near]))

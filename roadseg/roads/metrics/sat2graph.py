@@ -12,7 +12,7 @@ from scipy.sparse.csgraph import dijkstra
 from scipy.spatial import cKDTree
 
 from roadseg.arrays import Bools, Floats, Ints
-from roadseg.roads.graph.road_graph import RoadGraph, require_one_crs, unique_pairs
+from roadseg.roads.graph.road_graph import RoadGraph, ranges, require_one_crs, unique_pairs
 
 XY = tuple[float, float]
 
@@ -213,7 +213,7 @@ def _dense(graph: VertexGraph) -> _Dense:
     # Long segments are divided into parts of about 2 m.
     parts = np.where(metres > _PLAIN_M, (metres / _HOP_M).astype(np.int64) + 1, 1)
     segment = np.repeat(np.arange(len(parts)), parts)
-    nth = np.arange(len(segment)) - np.repeat(np.cumsum(parts) - parts, parts)
+    nth = ranges(np.zeros_like(parts), parts)
     ends = np.stack(
         [_between(start, goal, parts, segment, nth), _between(start, goal, parts, segment, nth + 1)]
     )
@@ -278,12 +278,12 @@ def _control_points(source: _Dense, target: _Dense, tile: Tile) -> set[int]:
     cells = np.trunc(source.places * METRES_PER_DEGREE / _HOP_M)
     cell_of = [tuple(cell) for cell in cells.tolist()]
     points: set[int] = set()
-    taken: set[tuple[float, ...]] = set()
+    used_cells: set[tuple[float, ...]] = set()
     covered: set[int] = set()
     for point, is_end in _candidates(source.hops, tile.interval_hops):
         is_free = is_end or point not in covered
-        if inside[point] and is_free and cell_of[point] not in taken:
-            taken.add(cell_of[point])
+        if inside[point] and is_free and cell_of[point] not in used_cells:
+            used_cells.add(cell_of[point])
             points.add(point)
             # The source covers the points of the other graph that have these numbers.
             covered.update(_around(target.hops, point, _COVERED_HOPS))
@@ -303,15 +303,15 @@ def _inside(places: Floats, tile: Tile) -> Bools:
 
 def _candidates(hops: list[list[int]], interval: int) -> Iterator[tuple[int, bool]]:
     """Yield the points that may become control points, and whether each is a free end."""
-    seen: set[int] = set()
+    in_chains: set[int] = set()
     for point, around in enumerate(hops):
         if len(around) == _THROUGH:
             continue
         for step in around:
-            if step not in seen:
+            if step not in in_chains:
                 chain = _chain(hops, point, step)
                 yield from ((inner, False) for inner in _spread(chain, interval))
-                seen.update(chain)
+                in_chains.update(chain)
         yield point, len(around) == 1
 
 

@@ -214,8 +214,8 @@ def _lowest_id(path: Path, kind: str) -> int:
 def _touched(change: OsmChange) -> list[int]:
     """Return the rows of the ways that get nodes, or share one with a new road."""
     refs = change.roads.refs
-    met = np.isin(change.osm_map.refs, change.node_ids[refs[refs >= 0]])
-    rows = np.repeat(np.arange(len(change.osm_map.sizes)), change.osm_map.sizes)[met]
+    is_shared = np.isin(change.osm_map.refs, change.node_ids[refs[refs >= 0]])
+    rows = np.repeat(np.arange(len(change.osm_map.sizes)), change.osm_map.sizes)[is_shared]
     return sorted({*rows.tolist(), *change.changed_ways})
 
 

@@ -339,14 +339,14 @@ def _obstacle(tags: dict[str, str]) -> str:
     return ""
 
 
-def _as_obstacles(found: list[tuple[str, list[tuple[int, int, int]]]]) -> OsmObstacles:
-    shapes = np.empty(len(found), dtype=object)
-    for row, (kind, nodes) in enumerate(found):
+def _as_obstacles(ways: list[tuple[str, list[tuple[int, int, int]]]]) -> OsmObstacles:
+    shapes = np.empty(len(ways), dtype=object)
+    for row, (kind, nodes) in enumerate(ways):
         xy = np.array(nodes, dtype=np.int64)[:, 1:] / UNITS_PER_DEGREE
         is_area = kind != "railway" and len(xy) >= _RING and nodes[0] == nodes[-1]
         if len(xy) > 1:
             shapes[row] = shapely.Polygon(xy) if is_area else shapely.LineString(xy)
-    kinds = [kind for kind, _ in found]
+    kinds = [kind for kind, _ in ways]
     whole = shapes != None  # noqa: E711 - of each
     return OsmObstacles(
         np.array([_NAMES[kind] for kind in kinds], dtype=object)[whole],

@@ -84,8 +84,8 @@ def cut_graph(graph: RoadGraph, *, km: int) -> dict[Tile, RoadGraph]:
         side_m = km * 1000.0
         pieces = _cut_at(part, partial(_square_cuts, side_m=side_m))
         cells = tile_cells(_middles(pieces), side_m, is_south=is_south)
-        found, owner = np.unique(cells, axis=0, return_inverse=True)
-        for number, (col, row) in enumerate(found.tolist()):
+        squares, owner = np.unique(cells, axis=0, return_inverse=True)
+        for number, (col, row) in enumerate(squares.tolist()):
             tile = Tile(zone, is_south, km, col, row)
             tiles[tile] = take_edges(pieces, owner.ravel() == number)
     return dict(sorted(tiles.items()))

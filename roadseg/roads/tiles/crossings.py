@@ -131,7 +131,7 @@ def _begin_worker(along: float, steps: Ints, is_road: Bools) -> float:
 
 def _is_road(xy: Floats, crs: CRS, pixels: list[tuple[PixelSource, int]]) -> Bools:
     """Return which places are road in any raster, shape (n,)."""
-    found = np.zeros(len(xy), dtype=bool)
+    is_road = np.zeros(len(xy), dtype=bool)
     for source, level in pixels:
         grid: Grid = source.grid
         cells = np.floor(
@@ -143,5 +143,5 @@ def _is_road(xy: Floats, crs: CRS, pixels: list[tuple[PixelSource, int]]) -> Boo
             window = Window(*low.tolist(), *(high - low + 1).tolist())
             road = source.read_road(window)
             row, col = (cells[inside] - low).T
-            found[inside] |= road[row, col] >= level
-    return found
+            is_road[inside] |= road[row, col] >= level
+    return is_road

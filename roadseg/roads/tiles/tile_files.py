@@ -214,24 +214,24 @@ def check_side(folder: Path, km: int) -> None:
     """
     check_km(km)
     path = next(folder.glob(_ITEMS), None)
-    if path is not None and (found := _tile_at(path).km) != km:
+    if path is not None and (other_km := _tile_at(path).km) != km:
         raise ConfigError(
-            f"{folder}: holds tiles of {found} km, expected {km} km; use another folder, or "
-            f"--km {found}"
+            f"{folder}: holds tiles of {other_km} km, expected {km} km; use another folder, or "
+            f"--km {other_km}"
         )
 
 
 def write_collection(folder: Path) -> Path:
     """Write the collection of all tiles of a folder that are done, from their items."""
     path = folder / COLLECTION
-    names: list[Path] = []
+    item_paths: list[Path] = []
     # Where another process has finished tiles meanwhile, it is written again with these.
-    while (found := sorted(folder.glob(_ITEMS))) != names:
-        names = found
+    while (latest := sorted(folder.glob(_ITEMS))) != item_paths:
+        item_paths = latest
         items = []
-        for name in names:
+        for item_path in item_paths:
             with suppress(FileNotFoundError):  # Another process is making it again.
-                items.append(_read_item(name))
+                items.append(_read_item(item_path))
         write_json(path, _collection(items))
     return path
 
@@ -250,13 +250,13 @@ def _read_item(path: Path) -> dict[str, Any]:
     item = read_json(path) if path.exists() else None
     if item is None:
         raise FileNotFoundError(path)
-    wanted = "expected the STAC item of this tile; delete it, and make the tile again"
+    expected = "expected the STAC item of this tile; delete it, and make the tile again"
     try:
-        found = check(item, _Item).id
+        tile_id = check(item, _Item).id
     except ValueError as error:
-        raise DataError(f"{path}: {wanted} ({error})") from error
-    if found != path.stem:
-        raise DataError(f"{path}: {wanted} (it is that of {found:.60})")
+        raise DataError(f"{path}: {expected} ({error})") from error
+    if tile_id != path.stem:
+        raise DataError(f"{path}: {expected} (it is that of {tile_id:.60})")
     return cast("dict[str, Any]", item)
 
 

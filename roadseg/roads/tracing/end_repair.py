@@ -183,7 +183,7 @@ def _without_branches(
     while True:
         ends = find_dead_ends(graph, None, 0.0)
         is_inner = np.isin(ends.node, find_dead_ends(graph, border, border_m).node)
-        alone, beside = (is_inner | True, ~is_inner) if at_border else (is_inner, is_inner)
+        alone, beside = (np.ones_like(is_inner), ~is_inner) if at_border else (is_inner, is_inner)
         root = _roots(graph, ends)
         is_short = (graph.length_m[ends.edge] <= _BRANCH_M) & (graph.degree[root] >= _JUNCTION)
         if np.isfinite(within_m):

@@ -138,7 +138,7 @@ def _meeting_places(graph: RoadGraph, arms: _Arms, tips_m: Floats, places: Float
     length = graph.length_m[arms.edge]
     base_m = np.minimum(length - tips_m - far_m[arms.edge, 1 - arms.side], _BASE_M)
     # Rule 1: points along the base of each arm, and which of them say something on their own.
-    says = base_m >= _LEAST_BASE_M
+    is_enough = base_m >= _LEAST_BASE_M
     steps = np.linspace(0, 1, _SAMPLES)
     points = np.stack(
         [_points(graph, arms, np.clip(tips_m + step * base_m, 0, length)) for step in steps], axis=1
@@ -148,9 +148,9 @@ def _meeting_places(graph: RoadGraph, arms: _Arms, tips_m: Floats, places: Float
     heading /= np.maximum(np.hypot(*heading.T), 1e-9)[:, None]
     lines = _Lines(len(graph.nodes), places)
     beside = np.einsum("kpx,kx->kp", points - middle[:, None], _normals(heading))
-    single = says & (np.sqrt((beside**2).mean(axis=1)) <= _STRAIGHT_M)
+    single = is_enough & (np.sqrt((beside**2).mean(axis=1)) <= _STRAIGHT_M)
     # Rule 2: one parabola through both roads of a pair.
-    for first, second in _through_pairs(arms, heading, says):
+    for first, second in _through_pairs(arms, heading, is_enough):
         curve, is_smooth = _parabolas(points[first], points[second])
         at, along = curve.at(places[arms.node[first]])
         lines.add(arms.node[first[is_smooth]], at[is_smooth], along[is_smooth], 2.0)
@@ -180,14 +180,14 @@ class _Lines:
         # Places are taken from where the junction is, as coordinates are large.
         np.add.at(self._right, node, np.einsum("kxy,ky->kx", square, at - self._places[node]))
 
-    def meet(self, held: Floats) -> Floats:
-        """Return the place that is nearest to all lines, and a little to where it is held."""
+    def meet(self, anchors: Floats) -> Floats:
+        """Return the place that is nearest to all lines, and a little to where it was."""
         matrix = self._matrix + _HOLD * np.eye(2)
-        right = self._right + _HOLD * (held - self._places)
+        right = self._right + _HOLD * (anchors - self._places)
         return np.asarray(self._places + np.linalg.solve(matrix, right[..., None])[..., 0])
 
 
-def _through_pairs(arms: _Arms, heading: Floats, says: Bools) -> Iterator[tuple[Ints, Ints]]:
+def _through_pairs(arms: _Arms, heading: Floats, is_enough: Bools) -> Iterator[tuple[Ints, Ints]]:
     """Yield pairs of arms that go through, the straightest of each junction first."""
     starts = np.flatnonzero(np.diff(arms.node, prepend=-1))
     degree = np.diff(starts, append=len(arms.node))
@@ -197,7 +197,7 @@ def _through_pairs(arms: _Arms, heading: Floats, says: Bools) -> Iterator[tuple[
         shares = (couples[:, None, :, None] == couples[:, None]).any(axis=(2, 3))
         left, right = rows[:, couples[:, 0]], rows[:, couples[:, 1]]
         cosine = -np.sum(heading[left] * heading[right], axis=2)
-        cosine[~(says[left] & says[right])] = -1
+        cosine[~(is_enough[left] & is_enough[right])] = -1
         for _ in range(count // 2):
             best = cosine.argmax(axis=1)
             every = np.arange(len(rows))
@@ -266,8 +266,8 @@ def _moved(
 ) -> RoadGraph:
     """Move junctions, and lead their arms straight to them over so many metres."""
     cut = (tips_m > 0) & (tips_m < graph.length_m[arms.edge])
-    some = arms.take(cut)
-    lines = with_vertices(graph.lines, some.edge, _points(graph, some, tips_m[cut]))
+    cut_arms = arms.take(cut)
+    lines = with_vertices(graph.lines, cut_arms.edge, _points(graph, cut_arms, tips_m[cut]))
     tips = np.zeros((len(graph.lines), 2))
     # The vertices at which the tips begin stay.
     tips[arms.edge, arms.side] = np.maximum(tips_m - 1e-3, 0)

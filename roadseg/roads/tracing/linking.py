@@ -401,18 +401,18 @@ def _side_links(roads: _RoadsAhead, chosen: Ints) -> _Links:
     Rules 1 to 7 of `link_gaps` hold; the best link to an edge is the one of least cost.
     """
     parts = in_parts(chosen, _ENDS_AT_ONCE)
-    return _Links.joined([_some_side_links(roads, some, chosen) for some in parts])
+    return _Links.joined([_part_of_side_links(roads, part, chosen) for part in parts])
 
 
-def _some_side_links(roads: _RoadsAhead, some: Ints, chosen: Ints) -> _Links:
-    """List those of some of the chosen dead ends."""
+def _part_of_side_links(roads: _RoadsAhead, part: Ints, chosen: Ints) -> _Links:
+    """List those of a part of the chosen dead ends."""
     graph, ends, distances = roads.graph, roads.ends, roads.distances
-    places, edge, along = places_along(graph, roads.tree, ends.place[some], roads.limits.max_gap_m)
+    places, edge, along = places_along(graph, roads.tree, ends.place[part], roads.limits.max_gap_m)
     # Rule 1: the ends of a link are no further apart than the longest gap.
-    near = KDTree(ends.place[some]).sparse_distance_matrix(
+    near = KDTree(ends.place[part]).sparse_distance_matrix(
         KDTree(places), roads.limits.max_gap_m, output_type="ndarray"
     )
-    end, landing, gap = some[near["i"]], near["j"], near["v"]
+    end, landing, gap = part[near["i"]], near["j"], near["v"]
     # Rule 2: it turns off the heading of its dead end by no more than the greatest turn.
     turn = cosine(places[landing] - ends.place[end], ends.heading[end])
     ahead = (turn >= roads.limits.least_cos) & (gap > 0)

@@ -51,9 +51,9 @@ def thin(mask: NDArray[np.generic]) -> Bools:
         places = np.flatnonzero(waiting[turn])
         waiting[turn, places] = False
         parts = range(0, len(places), _AT_ONCE)
-        gone = [_leaving(words, places[i : i + _AT_ONCE], across, turn=turn) for i in parts]
-        if gone:
-            waiting |= _remove(words, places, np.concatenate(gone), across)
+        removed = [_leaving(words, places[i : i + _AT_ONCE], across, turn=turn) for i in parts]
+        if removed:
+            waiting |= _remove(words, places, np.concatenate(removed), across)
         turn = 1 - turn
     return _unpacked(words, across, np.shape(mask))
 
@@ -72,13 +72,13 @@ def _unpacked(words: Words, across: int, shape: tuple[int, ...]) -> Bools:
     return pixels.reshape(-1, across * _BITS)[1:-1, _BITS : _BITS + shape[1]]
 
 
-def _remove(words: Words, places: Places, gone: Words, across: int) -> Bools:
+def _remove(words: Words, places: Places, removed: Words, across: int) -> Bools:
     """Take pixels away; return the words around in which pixels may have to go next."""
-    words[places] ^= gone
+    words[places] ^= removed
     beside = np.zeros(len(words), dtype=bool)
-    beside[places[gone != 0]] = True
-    beside[places[gone >> _LAST != 0] - 1] = True
-    beside[places[gone & _ONE != 0] + 1] = True
+    beside[places[removed != 0]] = True
+    beside[places[removed >> _LAST != 0] - 1] = True
+    beside[places[removed & _ONE != 0] + 1] = True
     touched = beside.copy()
     touched[across:] |= beside[:-across]
     touched[:-across] |= beside[across:]

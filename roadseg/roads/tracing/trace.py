@@ -144,15 +144,7 @@ def find_lines(
     blocks = cut_blocks(grid.height, grid.width, block_px=options.block_px)
     blocks = [block for block in blocks if pixels.touches(block)] or blocks[:1]
     traced, mask = join_blocks(run(partial(find_paths, pixels, options), blocks), grid)
-    return postprocess(
-        traced,
-        options,
-        mask=mask,
-        grid=grid,
-        border=pixels.border_m,
-        read_road=pixels.read_road,
-        link_model=link_model,
-    )
+    return postprocess(traced, pixels, options, mask=mask, link_model=link_model)
 
 
 def find_paths(pixels: PixelSource, options: TraceOptions, block: Window) -> TracedBlock:
@@ -171,12 +163,10 @@ def find_paths(pixels: PixelSource, options: TraceOptions, block: Window) -> Tra
 
 def postprocess(
     graph: RoadGraph,
+    pixels: PixelSource,
     options: TraceOptions,
     *,
     mask: CoarseMask,
-    grid: Grid,
-    read_road: ReadRoad,
-    border: shapely.Geometry | None = None,
     link_model: LinkModel | None = None,
 ) -> RoadGraph:
     """Prune traced roads, link them across gaps and simplify them.
@@ -184,20 +174,17 @@ def postprocess(
     Edges of the network have the attributes `inferred` and `confidence`.
 
     Args:
-        graph: roads as traced, in the metric CRS of the grid, without attributes.
+        graph: roads as traced, in the metric CRS of the scene, without attributes.
+        pixels: the scene.
         options: how they are pruned, linked and simplified.
         mask: what is road in the scene.
-        grid: of the scene.
-        read_road: reads a window of the probability of any road, bytes.
-        border: where roads may be cut; None is the outline of the scene.
         link_model: tells how probable links are, unless the scene is a mask of 0 and 1; None for
             `general_model`.
     """
     ends = graph.nodes[graph.degree == 1]
-    is_mask = are_two_valued(ends, grid=grid, read_road=read_road)
+    is_mask = are_two_valued(ends, grid=pixels.grid, read_road=pixels.read_road)
     model = None if is_mask else link_model or general_model()
-    border = grid.footprint_m.exterior if border is None else border
-    scene = _Scene(options, mask, grid, border, read_road, model)
+    scene = _Scene(pixels, pixels.border_m, options, mask, model)
     graph = scene.prune_and_link(merge_chains(graph))
     graph = drop_components(graph, min_component_m=options.min_component_m)
     graph = neaten(graph) if options.neat else graph
@@ -208,11 +195,10 @@ def postprocess(
 class _Scene:
     """A raster, and what is done to the roads traced on it."""
 
+    pixels: PixelSource
+    border: shapely.Geometry
     options: TraceOptions
     mask: CoarseMask
-    grid: Grid
-    border: shapely.Geometry
-    read_road: ReadRoad
     link_model: LinkModel | None
 
     def prune_and_link(self, graph: RoadGraph) -> RoadGraph:
@@ -231,14 +217,14 @@ class _Scene:
             graph = self._repair_ends(graph, border)
         graph = place_junctions(self._prune(graph), mask=self.mask)
         graph = merge_near_junctions(graph, within_m=self.options.merge_nodes_m)
-        return self._link(graph, border, read_road=self.read_road)
+        return self._link(graph, border, read_road=self.pixels.read_road)
 
     def _reach_outline(self, graph: RoadGraph) -> RoadGraph:
         """Lead roads that the outline of an area cuts straight on to it.
 
         At the edge of a raster thinning does so itself, as if roads went on there.
         """
-        edge = self.grid.footprint_m.exterior
+        edge = self.pixels.grid.footprint_m.exterior
         if shapely.equals(self.border, edge):
             return graph
         ends = shapely.points(graph.nodes[graph.degree == 1])
@@ -269,7 +255,7 @@ class _Scene:
             max_gap_m=self._max_gap_m,
             max_turn_deg=self.options.max_turn_deg,
             min_probability=self.options.min_link_probability,
-            grid=self.grid,
+            grid=self.pixels.grid,
             read_road=read_road,
             model=self.link_model,
             border=border,

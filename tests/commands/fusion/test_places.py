@@ -2,7 +2,7 @@ import numpy as np
 from affine import Affine
 from pyproj import CRS
 
-from roadseg.commands.fusion.places import places
+from roadseg.commands.fusion.places import group_images
 from roadseg.raster.grid import Grid, reproject
 
 UTM = CRS.from_epsg(32611)
@@ -13,32 +13,32 @@ def grid(left_m, *, side_px=100, gsd_m=1.0):
 
 
 def test_images_of_the_same_ground_are_one_place_with_the_first_name():
-    assert places({"b": grid(0), "a": grid(0), "c": grid(3)}) == {"a": ["a", "b", "c"]}
+    assert group_images({"b": grid(0), "a": grid(0), "c": grid(3)}) == {"a": ["a", "b", "c"]}
 
 
 def test_the_largest_image_gives_its_name():
-    assert places({"a": grid(0, side_px=50), "b": grid(0)}) == {"b": ["b", "a"]}
+    assert group_images({"a": grid(0, side_px=50), "b": grid(0)}) == {"b": ["b", "a"]}
 
 
 def test_images_with_pixels_of_other_sizes_show_the_same_ground():
-    assert places({"a": grid(0), "b": grid(0, side_px=50, gsd_m=2)}) == {"a": ["a", "b"]}
+    assert group_images({"a": grid(0), "b": grid(0, side_px=50, gsd_m=2)}) == {"a": ["a", "b"]}
 
 
 def test_adjoining_images_are_places_of_their_own():
-    assert places({"a": grid(0), "b": grid(100)}) == {"a": ["a"], "b": ["b"]}
+    assert group_images({"a": grid(0), "b": grid(100)}) == {"a": ["a"], "b": ["b"]}
 
 
 def test_images_that_share_less_than_a_tenth_are_not_fused():
-    assert places({"a": grid(0), "b": grid(91)}) == {"a": ["a"], "b": ["b"]}
+    assert group_images({"a": grid(0), "b": grid(91)}) == {"a": ["a"], "b": ["b"]}
 
 
 def test_images_that_share_more_than_a_tenth_are_fused_with_each_other():
-    assert places({"a": grid(0), "b": grid(89)}) == {"a": ["a", "b"], "b": ["b", "a"]}
+    assert group_images({"a": grid(0), "b": grid(89)}) == {"a": ["a", "b"], "b": ["b", "a"]}
 
 
 def test_an_image_needs_no_raster_of_its_own_from_nine_tenths_on():
-    assert list(places({"a": grid(0), "b": grid(9)})) == ["a"]
-    assert list(places({"a": grid(0), "b": grid(11)})) == ["a", "b"]
+    assert list(group_images({"a": grid(0), "b": grid(9)})) == ["a"]
+    assert list(group_images({"a": grid(0), "b": grid(11)})) == ["a", "b"]
 
 
 def test_images_in_other_coordinate_systems_show_the_same_ground():
@@ -48,7 +48,7 @@ def test_images_in_other_coordinate_systems_show_the_same_ground():
     there = Grid(
         CRS.from_epsg(4326), Affine(size[0], 0, corner[0], 0, -size[1], corner[1]), 100, 100
     )
-    assert len(places({"a": here, "b": there})) == 1
+    assert len(group_images({"a": here, "b": there})) == 1
 
 
 def reproject_corners(here):

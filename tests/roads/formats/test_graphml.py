@@ -129,11 +129,6 @@ def test_coordinates_that_can_be_degrees_are_taken_for_them(write):
     assert read_graphml(write(unnamed)).crs == UTM
 
 
-def test_a_crs_can_be_given_for_a_file_that_names_none(write):
-    back = read_graphml(write(network(("a", "b", {}))), crs=UTM)
-    assert (back.crs, back.length_m.tolist()) == (UTM, [300])
-
-
 def test_the_utm_lines_of_cresi_are_taken(write):
     cresi = nx.MultiGraph()
     for name, east in ((1, 430000.0), (2, 430300.0)):

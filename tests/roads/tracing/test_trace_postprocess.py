@@ -5,6 +5,7 @@ from pyproj import CRS
 
 from roadseg.raster.grid import Grid
 from roadseg.raster.windows import Window
+from roadseg.roads.masks.probabilities import Probability
 from roadseg.roads.options import TraceOptions
 from roadseg.roads.tracing.blocks import join_blocks, trace_block
 from roadseg.roads.tracing.trace import postprocess
@@ -18,15 +19,7 @@ def network(road, options=OPTIONS):
     whole = Window(0, 0, *road.shape)
     traced = trace_block(road, whole, grid, close_m=0, min_blob_m2=0, min_hole_m2=0)
     graph, mask = join_blocks([traced], grid)
-    return postprocess(
-        graph,
-        options,
-        mask=mask,
-        grid=grid,
-        read_road=lambda window: (
-            np.uint8(255) * road[window.row :, window.col :][: window.height, : window.width]
-        ),
-    )
+    return postprocess(graph, Probability(grid, np.uint8(255) * road), options, mask=mask)
 
 
 def street(gap=0):
