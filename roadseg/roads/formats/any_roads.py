@@ -31,7 +31,7 @@ from roadseg.roads.graph.road_graph import (
     unjoined,
 )
 from roadseg.roads.graph.travel import travel_time_s
-from roadseg.roads.labels.roads import Roads, extent_degrees, read_roads
+from roadseg.roads.labels.roads import Roads, check_not_degrees, extent_degrees, read_roads
 from roadseg.roads.labels.schemes import OWN_SPEED, TIMES, stated_travel
 from roadseg.roads.labels.traffic import CARS, DEFAULT, ONE_WAY, SPEED_KNOWN, SPEED_SOURCE
 from roadseg.roads.metrics.compare import Side
@@ -283,7 +283,12 @@ def check_nearness(reference: Side, predicted: Side, name: str) -> None:
 
 
 def graph_drawn(source: RoadSource, graph: RoadGraph) -> DrawnRoads:
-    """Return a graph with what its attributes state of speed, travel time and traffic."""
+    """Return a graph with what its attributes state of speed, travel time and traffic.
+
+    Raises:
+        DataError: its coordinates are degrees, but not its coordinate system.
+    """
+    check_not_degrees(source, graph.crs, graph.lines)
     speed_kph, seconds, traffic = stated_travel(graph.attributes, len(graph.lines))
     stated = {OWN_SPEED: speed_kph, TRAVEL_TIME: seconds, **traffic.attributes()}
     if SPEED_KNOWN in graph.attributes:
