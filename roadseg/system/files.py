@@ -32,7 +32,7 @@ PARQUET_SUFFIXES = (".parquet", ".geoparquet")
 # Suffixes of files from which GDAL reads vectors, packed or not.
 VECTOR_SUFFIXES = (
     *(".geojson", ".json", ".geojsonl", ".geojsons", ".gpkg", ".shp", ".fgb", ".kml", ".kmz"),
-    *(".gml", ".gpx", ".osm", ".pbf", ".gz", ".zip"),
+    *(".gml", ".gpx", ".osm", ".pbf", ".gz", ".bz2", ".zip"),
 )
 ROAD_SUFFIXES = (*VECTOR_SUFFIXES, *PARQUET_SUFFIXES)
 
