@@ -82,6 +82,22 @@ def require_suffix(path: Path | None, *suffixes: str, option: str = "") -> None:
         raise ConfigError(f"{option} {path}: use a file name that ends in {ends}".lstrip())
 
 
+def keep_inputs(path: Path | None, *inputs: Path | None, option: str = "") -> None:
+    """Refuse an output that is one of the files that a command reads; none is no output.
+
+    Args:
+        path: of the output.
+        inputs: files; None is no input.
+        option: that named the output, such as "--output".
+
+    Raises:
+        ConfigError: if so.
+    """
+    read = {each.resolve() for each in inputs if each and not is_virtual(each)}
+    if path is not None and path.resolve() in read:
+        raise ConfigError(f"{option} {path}: is a file to read; write to another one".lstrip())
+
+
 @contextmanager
 def whole(path: Path) -> Iterator[Path]:
     """Yield a partial name beside `path` to write to; rename it to `path` when the block ends well.

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from roadseg.errors import ConfigError, DataError
+from roadseg.errors import DataError
 from roadseg.roads.formats.any_roads import (
     DEFAULT_SPEED_MPH,
     DrawnRoads,
@@ -17,7 +17,7 @@ from roadseg.roads.formats.pairing import only_source
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.labels.traffic import assumed_speeds
 from roadseg.roads.speeds import KPH_PER_MPH
-from roadseg.system.files import is_virtual
+from roadseg.system.files import keep_inputs
 from roadseg.system.text import Summary, count
 from roadseg.system.units import road_text, speed, speed_unit
 
@@ -82,7 +82,7 @@ def run(
     """
     name = format_of(target)
     check_formats([name])
-    _refuse_itself(source, target)
+    keep_inputs(target, source)
     roads = _read(source, image, gsd_m)
     graph = place_roads(roads, common_crs(roads, None)).graph
     try:
@@ -100,11 +100,6 @@ def run(
         attributes=sorted(graph.attributes),
         assumed_share=_assumed_share(graph),
     )
-
-
-def _refuse_itself(source: Path, target: Path) -> None:
-    if not is_virtual(source) and source.resolve() == target.resolve():
-        raise ConfigError(f"{target}: is the file to convert; write to another one")
 
 
 def _read(path: Path, image: Path | None, gsd_m: float | None) -> DrawnRoads:
