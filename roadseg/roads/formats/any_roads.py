@@ -38,7 +38,7 @@ from roadseg.roads.metrics.compare import Side
 from roadseg.roads.options import LabelOptions, TraceOptions
 from roadseg.roads.speeds import KPH_PER_MPH
 from roadseg.system.files import is_virtual
-from roadseg.system.text import first
+from roadseg.system.text import counted, first
 
 if TYPE_CHECKING:
     from roadseg.roads.masks.probabilities import Probability
@@ -58,6 +58,7 @@ _MOST_VERTICES = (
 )
 _MANY_VERTICES = 100_000  # A side with more vertices than this must not have them dense.
 _DENSEST_M = 0.25  # Metres; the least mean distance of such vertices.
+_LOST = ("null", "broken", "not finite")  # Why `read_roads` drops what may have been a road.
 _UM = 6  # Decimals of a metre: coordinates are rounded to 1 um.
 
 Trace = Callable[["Probability"], RoadGraph]
@@ -367,6 +368,11 @@ def _read_lines(source: RoadSource, *, every_column: bool) -> DrawnRoads:
         )
     if areas:
         logger.warning("%s: %d polygons are ignored, because only lines are scored", source, areas)
+    lost = {why: number for why, number in file.dropped.items() if why in _LOST}
+    if lost:
+        logger.warning(
+            "%s: roads that have no usable geometry are left out: %s", source, counted(lost)
+        )
     columns = {key: column[~roads.is_area] for key, column in file.columns.items()}
     return _of_lines(source, roads.lines_only(), columns)
 

@@ -200,6 +200,16 @@ def test_degrees_in_a_metric_crs_are_refused(tmp_path, suffix):
         read(path)
 
 
+def test_roads_without_a_usable_geometry_are_told(draw, caplog):
+    path = draw(CROSS)
+    whole = json.loads(path.read_text())
+    whole["features"][0]["geometry"]["coordinates"][0][0] = "east"
+    path.write_text(json.dumps(whole))
+    assert len(read(path).graph.lines) == 1
+    (told,) = caplog.messages
+    assert told == f"{path}: roads that have no usable geometry are left out: 1 null"
+
+
 def test_metres_among_degrees_are_refused(tmp_path):
     metres = shapely.LineString([ORIGIN, ORIGIN + 100])
     path = shapes(tmp_path, shapely.LineString([(-115.2, 36.1), (-115.1, 36.1)]), metres)
