@@ -32,7 +32,7 @@ PARQUET_SUFFIXES = (".parquet", ".geoparquet")
 # Suffixes of files from which GDAL reads vectors, packed or not.
 VECTOR_SUFFIXES = (
     *(".geojson", ".json", ".geojsonl", ".geojsons", ".gpkg", ".shp", ".fgb", ".kml", ".kmz"),
-    *(".gml", ".gpx", ".osm", ".pbf", ".gz", ".zip"),
+    *(".gml", ".gpx", ".osm", ".pbf", ".gz", ".bz2", ".zip"),
 )
 ROAD_SUFFIXES = (*VECTOR_SUFFIXES, *PARQUET_SUFFIXES)
 
@@ -81,6 +81,22 @@ def require_suffix(path: Path | None, *suffixes: str, option: str = "") -> None:
     if path is not None and path.suffix.lower() not in suffixes:
         ends = " or ".join(suffixes)
         raise ConfigError(f"{option} {path}: use a file name that ends in {ends}".lstrip())
+
+
+def keep_inputs(path: Path | None, *inputs: Path | None, option: str = "") -> None:
+    """Refuse an output that is one of the files that a command reads; none is no output.
+
+    Args:
+        path: of the output.
+        inputs: files; None is no input.
+        option: that named the output, such as "--output".
+
+    Raises:
+        ConfigError: if so.
+    """
+    read = {each.resolve() for each in inputs if each and not is_virtual(each)}
+    if path is not None and path.resolve() in read:
+        raise ConfigError(f"{option} {path}: is a file to read; write to another one".lstrip())
 
 
 @contextmanager

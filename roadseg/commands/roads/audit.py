@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from roadseg.errors import ConfigError, DataError
+from roadseg.errors import DataError
 from roadseg.raster.sources import image_paths
 from roadseg.report.audit_page import build_audit_page
 from roadseg.report.page import write_page
@@ -18,7 +18,7 @@ from roadseg.roads.audit.tables import AuditTables, WorstWay, shift_text
 from roadseg.roads.audit.ways import read_ways
 from roadseg.roads.masks.probabilities import open_probability
 from roadseg.roads.options import AuditOptions
-from roadseg.system.files import require_suffix
+from roadseg.system.files import keep_inputs, require_suffix
 from roadseg.system.text import Summary, count, counted, table
 from roadseg.system.units import road_unit, roads, short_text
 from roadseg.system.workspace import Workspace
@@ -130,8 +130,7 @@ def run(
     """
     require_suffix(output, ".gpkg", option="--output")
     require_suffix(page, ".html", ".htm", option="--page")
-    if output is not None and output.resolve() == source.resolve():
-        raise ConfigError(f"--output {output}: is the map to check; write to another file")
+    keep_inputs(output, source, option="--output")
     rasters = open_rasters(probabilities)
     tables = AuditTables(audit_ways(read_ways(source), rasters, options))
     summary = summarise(tables, options, rasters=len(rasters), output=output, page=page)

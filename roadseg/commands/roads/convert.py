@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from roadseg.errors import ConfigError
 from roadseg.roads.formats.any_roads import (
     DEFAULT_SPEED_MPH,
     common_crs,
@@ -16,7 +15,7 @@ from roadseg.roads.formats.pairing import only_source
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.labels.traffic import assumed_speeds
 from roadseg.roads.speeds import KPH_PER_MPH
-from roadseg.system.files import is_virtual
+from roadseg.system.files import keep_inputs
 from roadseg.system.text import Summary, count
 from roadseg.system.units import road_text, speed, speed_unit
 
@@ -80,8 +79,7 @@ def run(
         OutputError: the target cannot be written.
     """
     format_of(target)  # A suffix without a format is refused before anything is read.
-    if not is_virtual(source) and source.resolve() == target.resolve():
-        raise ConfigError(f"{target}: is the file to convert; write to another one")
+    keep_inputs(target, source)
     roads = read_drawn(only_source(source), find_placement(image, gsd_m), every_column=True)
     graph = place_roads(roads, common_crs(roads, None)).graph
     write_graph(target, graph, source=source)

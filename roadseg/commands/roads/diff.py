@@ -17,7 +17,7 @@ from roadseg.roads.formats.tables import edge_table
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.metrics.differences import missing_roads
 from roadseg.roads.options import DiffOptions
-from roadseg.system.files import require_suffix, whole
+from roadseg.system.files import keep_inputs, require_suffix, whole
 from roadseg.system.progress import counted
 from roadseg.system.text import Summary, count
 from roadseg.system.units import road_unit, roads
@@ -99,10 +99,11 @@ def run(
 
     Raises:
         DataError: a file cannot be read or used, or the places are not the same.
-        ConfigError: `output` has another suffix than .gpkg.
+        ConfigError: `output` has another suffix than .gpkg, or is one of the two files.
         OutputError: the file cannot be written.
     """
     require_suffix(output, ".gpkg", option="--output")
+    keep_inputs(output, predicted, reference, option="--output")
     paths = counted((reference, predicted), "read", total=2, unit="sides")
     labels, prediction = [read_one_place(path) for path in paths]
     (theirs, ours), missing = find_missing(prediction, labels, limits)

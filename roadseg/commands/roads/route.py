@@ -30,7 +30,7 @@ from roadseg.roads.graph.shortest_paths import Weight
 from roadseg.roads.labels.roads import extent_degrees
 from roadseg.roads.labels.traffic import assumed_speeds
 from roadseg.roads.options import RouteOptions
-from roadseg.system.files import require_suffix
+from roadseg.system.files import keep_inputs, require_suffix
 from roadseg.system.text import Summary, count, first, table
 from roadseg.system.units import (
     distance_text,
@@ -141,11 +141,12 @@ def run(
 
     Raises:
         DataError: the graph cannot be read or used.
-        ConfigError: a place is not near the roads, or `output` has another suffix.
+        ConfigError: a place is not near the roads, or `output` has another suffix or is the graph.
         RoadsegError: there is no route.
         OutputError: the file cannot be written.
     """
     require_suffix(output, *_WRITERS, option="--output")
+    keep_inputs(output, path, option="--output")
     way, summary = find_route(_read(path), start, goal, options, name=str(path))
     if output is None:
         return summary

@@ -35,7 +35,7 @@ from roadseg.roads.metrics.pixels import (
 )
 from roadseg.roads.options import CompareOptions, TraceOptions
 from roadseg.roads.speeds import KPH_PER_MPH
-from roadseg.system.files import whole
+from roadseg.system.files import keep_inputs, whole
 from roadseg.system.hosts.parallel import HERE, Executor, in_order
 from roadseg.system.hosts.task_files import TaskFiles
 from roadseg.system.text import Summary, count, first
@@ -142,10 +142,12 @@ def run(
 
     Raises:
         DataError: a file cannot be read or used, or files do not belong together.
-        ConfigError: lines are in pixels, and neither `image` nor `gsd_m` says where these are.
+        ConfigError: lines are in pixels, and neither `image` nor `gsd_m` says where these are; or
+            the table is one of the files.
         OutputError: the table cannot be written.
     """
     sides = find_sources(reference), find_sources(predicted)
+    keep_inputs(table, *(each.path for side in sides for each in side.values()), option="--csv")
     matched, unmatched = match_sources(*sides)
     left_over = [name for name in unmatched if name != NETWORK]  # It holds the other graphs.
     if left_over:

@@ -41,6 +41,7 @@ from roadseg.roads.labels.roads import extent_degrees
 from roadseg.roads.metrics.differences import missing_roads
 from roadseg.roads.options import CompareOptions
 from roadseg.roads.speeds import DEFAULT_BINS, SpeedBins
+from roadseg.system.files import keep_inputs
 from roadseg.system.progress import counted
 from roadseg.system.text import Summary, count
 from roadseg.system.workspace import Workspace, require
@@ -142,7 +143,8 @@ def run_files(
         paper: size of the figures; None: the default.
 
     Raises:
-        ConfigError: a kind needs a file that is not given, or one file for several figures.
+        ConfigError: a kind needs a file that is not given, one file for several figures, or it
+            is one of those to draw.
         DataError: a file cannot be used, or roads and image are not at one place.
     """
     given = {"--graph": graph, "--labels": labels, "--image": image}
@@ -154,6 +156,7 @@ def run_files(
         kind, name = missing[0] if missing else ("graph", "--graph")
         raise ConfigError(f"plot {kind} also needs {name}")
     paper = paper or Paper()
+    keep_inputs(output, graph, labels, image, option="--output")
     path_of = _name_files(output, len(wanted))
     drawn = _read_files(graph, labels, image, paper)
     written = [_draw(drawn, kind, path_of(drawn.ground.name, kind), paper) for kind in wanted]

@@ -31,14 +31,14 @@ from roadseg.roads.graph.road_graph import (
     unjoined,
 )
 from roadseg.roads.graph.travel import travel_time_s
-from roadseg.roads.labels.roads import Roads, extent_degrees, read_roads
+from roadseg.roads.labels.roads import Roads, check_not_degrees, extent_degrees, read_roads
 from roadseg.roads.labels.schemes import OWN_SPEED, TIMES, stated_travel
 from roadseg.roads.labels.traffic import CARS, DEFAULT, ONE_WAY, SPEED_KNOWN, SPEED_SOURCE
 from roadseg.roads.metrics.compare import Side
 from roadseg.roads.options import LabelOptions, TraceOptions
 from roadseg.roads.speeds import KPH_PER_MPH, KPH_PER_MPS
 from roadseg.system.files import is_virtual
-from roadseg.system.text import first
+from roadseg.system.text import counted, first
 
 if TYPE_CHECKING:
     from roadseg.roads.masks.probabilities import Probability
@@ -57,6 +57,7 @@ _MOST_VERTICES = (
 )
 _MANY_VERTICES = 100_000  # A side with more vertices than this must not have them dense.
 _DENSEST_M = 0.25  # Metres; the least mean distance of such vertices.
+_LOST = ("null", "broken", "not finite")  # Why `read_roads` drops what may have been a road.
 _UM = 6  # Decimals of a metre: coordinates are rounded to 1 um.
 
 Trace = Callable[["Probability"], RoadGraph]
@@ -282,7 +283,12 @@ def check_nearness(reference: Side, predicted: Side, name: str) -> None:
 
 
 def graph_drawn(source: RoadSource, graph: RoadGraph) -> DrawnRoads:
-    """Return a graph with what its attributes state of speed, travel time and traffic."""
+    """Return a graph with what its attributes state of speed, travel time and traffic.
+
+    Raises:
+        DataError: its coordinates are degrees, but not its coordinate system.
+    """
+    check_not_degrees(source, graph.crs, graph.lines)
     speed_kph, seconds, traffic = stated_travel(graph.attributes, len(graph.lines))
     stated = {OWN_SPEED: speed_kph, TRAVEL_TIME: seconds, **traffic.attributes()}
     if SPEED_KNOWN in graph.attributes:
@@ -361,6 +367,11 @@ def _read_lines(source: RoadSource, *, every_column: bool) -> DrawnRoads:
         )
     if areas:
         logger.warning("%s: %d polygons are ignored, because only lines are scored", source, areas)
+    lost = {why: number for why, number in file.dropped.items() if why in _LOST}
+    if lost:
+        logger.warning(
+            "%s: roads that have no usable geometry are left out: %s", source, counted(lost)
+        )
     columns = {key: column[~roads.is_area] for key, column in file.columns.items()}
     return _of_lines(source, roads.lines_only(), columns)
 

@@ -186,7 +186,7 @@ def _crs(path: str, network: Network, names: _Names, nodes: Floats) -> CRS:
     if names is _CRESI:
         return _utm(path, network)
     named = network.graph.get("crs")
-    if named is None:
+    if named in (None, ""):
         return _degrees(path, nodes)
     # osmnx before 0.11 wrote the CRS as a dictionary in a string.
     legacy = re.search(r"'init':\s*'(\w+:\d+)'", str(named))

@@ -20,12 +20,12 @@ _CSV = ".csv"
 # Of files of one name the first of these formats is taken.
 _VECTORS = (
     *(".gpkg", *READERS, ".fgb", ".parquet", ".geoparquet", ".shp", ".geojson", ".geojsonl"),
-    *(".geojsons", ".kml", ".kmz", ".gml", ".gpx", ".osm", ".pbf", ".gz", ".zip"),
+    *(".geojsons", ".kml", ".kmz", ".gml", ".gpx", ".osm", ".pbf", ".gz", ".bz2", ".zip"),
     *FOLDER_SUFFIXES,
 )
 _KINDS = (_VECTORS, (".json",), (_CSV,), MASK_SUFFIXES)  # The first kind in a folder counts.
 _ONE_SIDED = "; compare one file with one file, or a folder with a folder"
-_PACKED = (".gz", ".zip", ".pbf")
+_PACKED = (".gz", ".bz2", ".zip", ".pbf")
 
 
 @dataclass(frozen=True)

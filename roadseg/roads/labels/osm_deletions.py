@@ -30,14 +30,15 @@ def deleted_objects(path: Path) -> set[tuple[str, int]]:
         if attributes.get("action") == "delete" or attributes.get("visible") == "false":
             deleted.add((kind, int(attributes["id"])))
 
-    with suppress(OSError, EOFError, ExpatError, ValueError, KeyError), _opened(path) as file:
+    with suppress(OSError, EOFError, ExpatError, ValueError, KeyError), opened(path) as file:
         if _has_marks(file):
             file.seek(0)
             check_xml(file, look=look)
     return deleted
 
 
-def _opened(path: Path) -> IO[bytes]:
+def opened(path: Path) -> IO[bytes]:
+    """Open a file for its bytes, which may be packed as .gz or .bz2."""
     opener: Any = {".gz": gzip.open, ".bz2": bz2.open}.get(path.suffix.lower(), open)
     return cast("IO[bytes]", opener(path, "rb"))
 

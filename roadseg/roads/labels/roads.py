@@ -241,7 +241,8 @@ def file_crs(path: Path, file: "VectorFile", shapes: Shapes, given: CRS | None) 
     """Return the CRS of a file, or the one given where it names none that is known.
 
     Raises:
-        DataError: the file names none that is known and none is given, or it is that of no map.
+        DataError: the file names none that is known and none is given, it is that of no map, or
+            not that of the coordinates.
     """
     if file.crs is None:
         reason = "no coordinate system found"
@@ -254,6 +255,7 @@ def file_crs(path: Path, file: "VectorFile", shapes: Shapes, given: CRS | None) 
                 f"{path}: its coordinates count from the centre of the earth ({crs.name}); write "
                 f"a copy in degrees: ogr2ogr -t_srs EPSG:4326 in_degrees.gpkg {path.name}"
             )
+        check_not_degrees(path, crs, shapes)
         return crs
     else:
         reason = f"its coordinate system {file.crs!r:.120} is not known"
@@ -264,6 +266,25 @@ def file_crs(path: Path, file: "VectorFile", shapes: Shapes, given: CRS | None) 
             f"with_crs.gpkg {path.name}"
         )
     return given
+
+
+def check_not_degrees(source: object, crs: CRS, shapes: Shapes) -> None:
+    """Refuse degrees in a projected CRS: they would be roads of some millimetres.
+
+    Raises:
+        DataError: all coordinates could be degrees, and roads are shorter than one on average.
+    """
+    if not (crs.is_projected and len(shapes)):
+        return
+    west, south, east, north = shapely.total_bounds(shapes)
+    is_in_degrees = -180 <= west <= east <= 180 and -90 <= south <= north <= 90  # noqa: PLR2004
+    if is_in_degrees and shapely.length(shapes).mean() < 1:
+        raise DataError(
+            f"{source}: its coordinate system is {crs.name}, but its coordinates look like "
+            f"degrees: x {west:.9g} to {east:.9g}, y {south:.9g} to {north:.9g}; name EPSG:4326 "
+            "instead: ogr2ogr -a_srs EPSG:4326 writes such a copy; a GraphML has it in its "
+            "attribute crs"
+        )
 
 
 def _are_beyond_degrees(shapes: Shapes) -> bool:

@@ -1,16 +1,17 @@
 """Vector files: the features of any file that OGR or pyarrow reads; all of them, or an error."""
 
-import gzip
 import itertools
 import json
 import logging
 import re
+import shutil
 import warnings
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from xml.parsers import expat
 
@@ -23,7 +24,7 @@ from pyogrio.errors import DataLayerError, DataSourceError
 from roadseg.arrays import Array, Shapes
 from roadseg.errors import DataError
 from roadseg.roads import xml
-from roadseg.roads.labels.osm_deletions import deleted_objects
+from roadseg.roads.labels.osm_deletions import deleted_objects, opened
 from roadseg.roads.labels.overture import is_segments, segment_columns, segment_tags
 from roadseg.roads.labels.pbf_blocks import check_pbf_blocks
 from roadseg.roads.labels.tags import SHAPEFILE_NAMES
@@ -83,7 +84,7 @@ def read_vectors(path: Path, choose: Choose) -> VectorFile:
     Layers without features are passed over, unless there is no other.
 
     Args:
-        path: any file that OGR reads, also in a .zip or .gz, or a /vsi path that has no two
+        path: any file that OGR reads, also in a .zip, .gz or .bz2, or a /vsi path that has no two
             slashes in a row, as `pathlib` makes one of them; or GeoParquet.
         choose: returns which of the keys have values that are needed.
 
@@ -100,8 +101,12 @@ def read_vectors(path: Path, choose: Choose) -> VectorFile:
         )
     if path.suffix.lower() in PARQUET_SUFFIXES:
         return _read_geoparquet(path, choose)
-    source = _gdal_name(path)
-    with _explained(path), _remarks_logged(path), _any_osm_ids(path):
+    with (
+        _unpacked(path) as source,
+        _explained(path),
+        _remarks_logged(path),
+        _any_osm_ids(source),
+    ):
         check_views(path, source)
         if small := _read_small(path, source, choose):
             return small
@@ -118,6 +123,28 @@ def read_vectors(path: Path, choose: Choose) -> VectorFile:
     if len(kinds) > 1:
         logger.info("%s: has the layers %s; read %s", path, ", ".join(kinds), name)
     return layer
+
+
+@contextmanager
+def _unpacked(path: Path) -> Iterator[str]:
+    """Give what GDAL calls a file; it reads no .bz2, which is unpacked for that time."""
+    if is_virtual(path) or path.suffix.lower() != ".bz2":
+        yield _gdal_name(path)
+        return
+    with TemporaryDirectory(prefix="roadseg-") as folder:
+        plain = Path(folder) / path.stem
+        try:
+            with opened(path) as packed, plain.open("wb") as file:
+                shutil.copyfileobj(packed, file)
+            source = _gdal_name(plain)
+        except (OSError, EOFError) as error:
+            raise DataError(
+                f"{path}: cannot be unpacked in {folder} ({one_line(error)}); check that the file "
+                "exists and is complete, and that there is space"
+            ) from error
+        except DataError as error:
+            raise DataError(str(error).replace(str(plain), str(path))) from error
+        yield source
 
 
 def _gdal_name(path: Path) -> str:
@@ -278,12 +305,12 @@ def _geometries(wkb: Shapes) -> tuple[Shapes, int]:
 
 
 @contextmanager
-def _any_osm_ids(path: Path) -> Iterator[None]:
+def _any_osm_ids(source: str) -> Iterator[None]:
     """Configure GDAL to read OSM XML with negative ids, as editors and roadseg number new objects.
 
     Its index of nodes takes none; without that index large files take longer.
     """
-    if path.suffix.lower() != ".osm":
+    if not source.lower().endswith((".osm", ".osm.gz")):
         yield
         return
     pyogrio.set_gdal_config_options({_OSM_INDEX: "NO"})
@@ -367,7 +394,7 @@ def _check_xml(path: Path) -> None:
         DataError: saying where.
     """
     try:
-        with _opened(path) as file:
+        with opened(path) as file:
             xml.check_xml(file)
     except (expat.ExpatError, ValueError) as error:
         raise DataError(
@@ -404,7 +431,7 @@ def _geojson_crs(path: Path) -> str | None:
 
 def _sequence_length(path: Path) -> int:
     """Return how many records a GeoJSON text sequence has; OGR skips those it cannot read."""
-    with _opened(path) as file:
+    with opened(path) as file:
         first = next(file, b"")
         lines = itertools.chain([first], file)
         if first.startswith(_RECORD):
@@ -412,14 +439,10 @@ def _sequence_length(path: Path) -> int:
         return sum(bool(line.strip()) for line in lines)
 
 
-def _opened(path: Path) -> Any:  # noqa: ANN401 - gzip's file or a plain one
-    return gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb")
-
-
 def _ends(path: Path) -> tuple[str, str]:
-    with _opened(path) as file:
+    with opened(path) as file:
         head = tail = file.read(_HEAD_BYTES)
-        if len(head) == _HEAD_BYTES and path.suffix.lower() != ".gz":
+        if len(head) == _HEAD_BYTES and path.suffix.lower() not in (".gz", ".bz2"):
             file.seek(max(0, path.stat().st_size - _TAIL_BYTES))
             tail = file.read()
     return head.decode("utf-8", "replace"), tail.decode("utf-8", "replace")

@@ -197,7 +197,7 @@ def test_the_map_itself_is_not_overwritten(roads, image, tmp_path):
     gpd.read_file(roads).to_file(tmp_path / "map.gpkg")
     before = (tmp_path / "map.gpkg").read_bytes()
     source, output = tmp_path / "map.gpkg", tmp_path / "." / "map.gpkg"
-    refused("is the map to check", source, image, tmp_path, ConfigError, output=output)
+    refused("is a file to read", source, image, tmp_path, ConfigError, output=output)
     assert source.read_bytes() == before
 
 

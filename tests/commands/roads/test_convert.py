@@ -113,7 +113,7 @@ def test_an_earlier_file_is_replaced(tmp_path, source, lines):
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("city.gpkg", "city.gpkg: is the file to convert"),
+        ("city.gpkg", "city.gpkg: is a file to read"),
         ("b.csv", "SpaceNet's csv has lines in the pixels of an image"),
         ("b.dxf", r"b\.dxf: use a file name that ends in \.gpkg, \.geojson"),
         ("b", r"b: use a file name that ends in"),
@@ -128,7 +128,7 @@ def test_a_target_that_cannot_be_is_refused(tmp_path, source, name, words):
 
 def test_a_link_to_the_source_is_the_source(tmp_path, source):
     (tmp_path / "b.gpkg").symlink_to(source)
-    with pytest.raises(ConfigError, match="is the file to convert"):
+    with pytest.raises(ConfigError, match="is a file to read"):
         run(source, tmp_path / "b.gpkg")
 
 

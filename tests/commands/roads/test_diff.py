@@ -183,3 +183,12 @@ def test_a_full_disk_leaves_nothing(write, tmp_path, size):
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert {path.name for path in tmp_path.iterdir()} == {"a.gpkg", "b.gpkg"}
+
+
+def test_neither_side_is_overwritten(write):
+    sides = write("a.gpkg", STREET), write("b.gpkg", OLD)
+    before = [side.read_bytes() for side in sides]
+    for side in sides:
+        with pytest.raises(ConfigError, match="is a file to read"):
+            run(*sides, output=side)
+    assert [side.read_bytes() for side in sides] == before

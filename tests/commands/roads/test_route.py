@@ -116,6 +116,13 @@ def test_sections_are_runs_of_one_class_and_speed(write):
     assert "track      36  100.0  10.0" in str(found)
 
 
+def test_the_graph_is_not_overwritten(town):
+    before = (town / "town.gpkg").read_bytes()
+    with pytest.raises(ConfigError, match="is a file to read"):
+        run(town / "town.gpkg", degrees(20, 5), degrees(510, 580), output=town / "town.gpkg")
+    assert (town / "town.gpkg").read_bytes() == before
+
+
 def test_from_a_place_to_itself_there_is_nothing_to_drive(write, tmp_path):
     path = write(STREET, speed_kph=np.array([36.0]))
     found = run(path, degrees(50, 10), degrees(50, 10), output=tmp_path / "w.geojson")

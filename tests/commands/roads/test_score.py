@@ -12,7 +12,7 @@ from pyproj import Transformer
 
 from roadseg.commands.cli.main import main
 from roadseg.commands.roads.score import run
-from roadseg.errors import DataError
+from roadseg.errors import ConfigError, DataError
 from roadseg.roads.options import CompareOptions
 from roadseg.system.units import shown_in
 
@@ -175,6 +175,14 @@ def test_the_network_beside_the_graphs_of_scenes_is_not_missed(folders, caplog):
     (folders[1] / "img9.geojson").rename(folders[1] / "network.geojson")
     assert score(*folders).left_over == []
     assert not caplog.records
+
+
+def test_no_file_that_is_scored_is_overwritten(folders):
+    for path in (path for folder in folders for path in folder.iterdir()):
+        before = path.read_bytes()
+        with pytest.raises(ConfigError, match="is a file to read"):
+            run(*folders, options=CompareOptions(), table=path)
+        assert path.read_bytes() == before
 
 
 def test_the_table_has_a_row_for_each_pair_and_one_for_all(folders, tmp_path):

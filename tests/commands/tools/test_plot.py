@@ -111,6 +111,11 @@ def test_files_decide_what_can_be_drawn(files, given, kinds):
     assert [path.rpartition("_")[2] for path in summary.pictures] == [f"{k}.png" for k in kinds]
 
 
+def test_a_file_to_draw_is_not_overwritten(files):
+    with pytest.raises(ConfigError, match="is a file to read"):
+        plot.run_files(**files | {"output": files["labels"]})
+
+
 def test_a_kind_whose_file_is_missing_is_refused(files):
     with pytest.raises(ConfigError, match="plot errors also needs --labels"):
         plot.run_files(graph=files["graph"], kinds=["errors"], output=files["output"])

@@ -1,5 +1,6 @@
 import json
 
+import networkx as nx
 import numpy as np
 import pytest
 import rasterio
@@ -181,6 +182,32 @@ def test_polygons_beside_lines_are_left_out_with_a_warning(tmp_path, caplog):
     path = shapes(tmp_path, shapely.box(0, 0, 1, 1), shapely.LineString([(0, 0), (1e-3, 0)]))
     assert len(read(path).graph.lines) == 1
     assert "1 polygons are ignored" in caplog.text
+
+
+@pytest.mark.parametrize("suffix", ["gpkg", "graphml"])
+def test_degrees_in_a_metric_crs_are_refused(tmp_path, suffix):
+    path = tmp_path / f"roads.{suffix}"
+    line = "LINESTRING (8.66 49.4, 8.67 49.41)"
+    if suffix == "gpkg":
+        write_gpkg(path, graph_from_lines(shapely.from_wkt([line]), UTM, {}))
+    else:
+        network = nx.Graph(crs="epsg:32611")
+        network.add_node(1, x=8.66, y=49.4)
+        network.add_node(2, x=8.67, y=49.41)
+        network.add_edge(1, 2, geometry=line)
+        nx.write_graphml(network, path)
+    with pytest.raises(DataError, match="UTM zone 11N, but its coordinates look like degrees"):
+        read(path)
+
+
+def test_roads_without_a_usable_geometry_are_told(draw, caplog):
+    path = draw(CROSS)
+    whole = json.loads(path.read_text())
+    whole["features"][0]["geometry"]["coordinates"][0][0] = "east"
+    path.write_text(json.dumps(whole))
+    assert len(read(path).graph.lines) == 1
+    (told,) = caplog.messages
+    assert told == f"{path}: roads that have no usable geometry are left out: 1 null"
 
 
 def test_metres_among_degrees_are_refused(tmp_path):

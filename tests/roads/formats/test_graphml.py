@@ -123,8 +123,9 @@ def test_a_crs_may_be_written_in_many_ways(write, named):
     assert read_graphml(write(network(("a", "b", {}), crs=named))).crs == UTM
 
 
-def test_coordinates_that_can_be_degrees_are_taken_for_them(write):
-    unnamed = nx.Graph()
+@pytest.mark.parametrize("crs", [{}, {"crs": ""}])
+def test_coordinates_that_can_be_degrees_are_taken_for_them(write, crs):
+    unnamed = nx.Graph(**crs)
     unnamed.add_node(1, x=2.0, y=41.0)
     assert read_graphml(write(unnamed)).crs == UTM
 

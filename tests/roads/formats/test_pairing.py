@@ -24,8 +24,9 @@ def matched(*folders):
     return match_sources(*map(find_sources, folders))
 
 
-def test_a_file_is_named_by_its_stem(folder):
-    file = folder("a", "city.osm.pbf") / "city.osm.pbf"
+@pytest.mark.parametrize("name", ["city.osm.pbf", "city.osm.bz2"])
+def test_a_file_is_named_by_its_stem(folder, name):
+    file = folder("a", name) / name
     assert {name: source.path for name, source in find_sources(file).items()} == {"city": file}
 
 

@@ -1,3 +1,4 @@
+import bz2
 import gzip
 import json
 import shutil
@@ -243,6 +244,30 @@ def test_a_file_that_is_no_vector_file_is_refused(tmp_path, name, content, told)
     (tmp_path / name).write_bytes(content)
     with pytest.raises(DataError, match=rf"{name}: not a vector file{told}"):
         read(tmp_path / name)
+
+
+@pytest.mark.parametrize("suffix", ["osm", "osm.gz", "osm.bz2", "zip"])
+def test_new_objects_of_an_editor_have_negative_ids_packed_or_not(tmp_path, suffix):
+    nodes = "".join(f'<node id="-{i}" lat="{i}" lon="1"/>' for i in (1, 2))
+    way = '<way id="-1"><nd ref="-1"/><nd ref="-2"/><tag k="highway" v="road"/></way>'
+    text = f'<osm version="0.6">{nodes}{way}</osm>'.encode()
+    path = tmp_path / f"roads.{suffix}"
+    packed = {"osm.gz": gzip.compress, "osm.bz2": bz2.compress}.get(suffix, bytes)(text)
+    path.write_bytes(packed)
+    if suffix == "zip":
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("roads.osm", text)
+    assert shapely.get_coordinates(read(path).geometries).tolist() == [[1, 1], [1, 2]]
+
+
+@pytest.mark.parametrize(
+    "content", [b"<osm/>", bz2.compress(b"<osm/>" * 99)[:40], bz2.compress(b"")]
+)
+def test_a_damaged_bz2_is_refused_by_its_name(tmp_path, content):
+    path = tmp_path / "roads.osm.bz2"
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=rf"^{path}: (cannot be unpacked|is empty)"):
+        read(path)
 
 
 @pytest.mark.parametrize("mark", ["action='delete'", 'visible="false"'])
