@@ -68,7 +68,7 @@ def test_an_interrupted_fetch_goes_on_from_the_cache(fetch, world, tmp_path):
     world.asked.clear()
     fetch(XYZ, area=WIDE, zoom=16)
     assert kept > 0
-    assert len(world.asked) <= 16 - kept  # a thread may have kept one more
+    assert len(set(world.asked)) <= 16 - kept  # a thread may have kept one more
 
 
 def test_an_area_over_the_date_line_has_an_image_on_each_side(fetch, off):
