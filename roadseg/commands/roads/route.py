@@ -146,7 +146,7 @@ def run(
         OutputError: the file cannot be written.
     """
     require_suffix(output, *_WRITERS, option="--output")
-    keep_inputs(output, path, option="--output")
+    keep_inputs(output, _graph_file(path), option="--output")
     way, summary = find_route(_read(path), start, goal, options, name=str(path))
     if output is None:
         return summary

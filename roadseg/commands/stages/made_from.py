@@ -153,8 +153,9 @@ def sources_of(config: Config, workspace: Workspace) -> Sources:
         *{path for area in areas.values() for path in area},
     ]
     run = workspace.root.resolve()
-    for path in paths:
-        if not is_virtual(path) and path.parent.resolve() == run:
+    # Links are followed once for each folder: there may be many files.
+    for folder, path in {path.parent: path for path in paths if not is_virtual(path)}.items():
+        if folder.resolve() == run:
             raise ConfigError(
                 f"run: {workspace.root} contains {path.name}, which is not an output of roadseg; "
                 "use another folder (`run` in the config, or --run)"

@@ -272,14 +272,26 @@ def check_nearness(reference: Side, predicted: Side, name: str) -> None:
         return
     boxes = [shapely.box(*shapely.total_bounds(side.lines)) for side in sides]
     apart = float(shapely.distance(*boxes))
-    here, there = (extent_degrees(side.lines, side.crs) for side in sides)
     if apart > _FARTHEST_M:
+        here, there = (extent_degrees(side.lines, side.crs) for side in sides)
+        advice = "check the CRS or the names"
+        if _are_swapped(*sides):
+            advice = "x and y of one side look swapped: write longitude before latitude"
         raise DataError(
             f"{name}: the two sides do not overlap; they are {apart / 1000:.1f} km apart: the "
-            f"reference is at {here}, the prediction at {there}; check the CRS or the names"
+            f"reference is at {here}, the prediction at {there}; {advice}"
         )
     if apart > 0:
         logger.warning("%s: the two sides are %.0f m apart; are they the same place?", name, apart)
+
+
+def _are_swapped(here: RoadGraph, there: RoadGraph) -> bool:
+    """Return whether roads would overlap if longitude and latitude of one side were swapped."""
+    boxes = (
+        shapely.total_bounds(reproject(side.lines, side.crs, DEGREES)) for side in (here, there)
+    )
+    (west, south, east, north), box = next(boxes), shapely.box(*next(boxes))
+    return bool(shapely.intersects(shapely.box(south, west, north, east), box))
 
 
 def graph_drawn(source: RoadSource, graph: RoadGraph) -> DrawnRoads:

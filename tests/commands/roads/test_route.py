@@ -116,10 +116,11 @@ def test_sections_are_runs_of_one_class_and_speed(write):
     assert "track      36  100.0  10.0" in str(found)
 
 
-def test_the_graph_is_not_overwritten(town):
-    before = (town / "town.gpkg").read_bytes()
+@pytest.mark.parametrize("name", ["town.gpkg", "."])
+def test_the_graph_is_not_overwritten(town, name):
+    path, before = town / name, (town / "town.gpkg").read_bytes()
     with pytest.raises(ConfigError, match="is a file to read"):
-        run(town / "town.gpkg", degrees(20, 5), degrees(510, 580), output=town / "town.gpkg")
+        run(path, degrees(20, 5), degrees(510, 580), output=town / "town.gpkg")
     assert (town / "town.gpkg").read_bytes() == before
 
 

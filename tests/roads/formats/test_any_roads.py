@@ -249,6 +249,17 @@ def test_roads_more_than_a_kilometre_apart_are_of_two_places(draw, away, is_refu
         assert "999 m apart; are they the same place?" in caplog.text
 
 
+@pytest.mark.parametrize(
+    ("there", "advice"), [((43.7, 7.4), "look swapped"), ((9, 9), "check the CRS")]
+)
+def test_roads_elsewhere_may_have_their_coordinates_swapped(tmp_path, there, advice):
+    lines = [shapely.LineString([place, np.add(place, 0.01)]) for place in ((7.4, 43.7), there)]
+    drawn = [read(shapes(tmp_path, line)) for line in lines]
+    crs = common_crs(*drawn)
+    with pytest.raises(DataError, match=advice):
+        check_nearness(*(place_roads(each, crs) for each in drawn), "img1")
+
+
 def test_sides_without_roads_may_be_anywhere(draw):
     side = place_roads(read(draw(CROSS)), UTM)
     none = place_roads(read(draw([], name="none")), UTM)
