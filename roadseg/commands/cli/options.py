@@ -92,6 +92,8 @@ class FieldOption(click.Option):
         usual = field.default if self._usual is None else self._usual
         if isinstance(usual, bool):
             usual = "yes" if usual else "no"
+        elif isinstance(usual, float):
+            usual = _plain(usual)
         counts = [] if usual is None else [f"default: {usual}"]
         counts += [f"config: {self.key}"] if self.key else []
         description = _OF_NULL.sub("", field.description or "")
@@ -127,7 +129,7 @@ def _click_type(field: "FieldInfo") -> click.ParamType[Any]:
     if others or kind not in (int, float):
         return click.STRING
     limits = {
-        name: limit
+        name: _plain(limit)
         for bound in field.metadata
         for name in ("ge", "gt", "le", "lt")
         if (limit := getattr(bound, name, None)) is not None
@@ -139,6 +141,11 @@ def _click_type(field: "FieldInfo") -> click.ParamType[Any]:
         min_open="gt" in limits,
         max_open="lt" in limits,
     )
+
+
+def _plain(number: float) -> Any:  # noqa: ANN401 - an int or a float, as click's ranges take
+    """Return a number as people write it: whole ones without decimals."""
+    return int(number) if float(number).is_integer() else number
 
 
 class _NumberOrWord(click.ParamType[Any]):

@@ -64,6 +64,7 @@ def test_an_option_of_a_field_has_its_help(command, option):
         ("predict", "[default: strict; config: predict.gsd]"),
         ("map", "[default: auto; config: predict.gsd]"),
         ("map", "has no data. [config: imagery.area]"),
+        ("conflate", "[default: 20] [0<=x<=10000000]"),
         ("predict", "8 times slower. [default: no; config: predict.tta]"),
         ("score", "whose workers process the scenes. --units"),
     ],
