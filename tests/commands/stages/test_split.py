@@ -138,7 +138,7 @@ def test_a_changed_file_changes_the_folds(prepared, tmp_path):
 def test_layer_and_picture_are_written(prepared):
     config, workspace = prepared(apart())
     split.run(config, workspace)
-    layer = pyogrio.read_dataframe(workspace.fold_layer)
+    layer = pyogrio.read_dataframe(workspace.fold_layer, layer="chips")
     assert dict(zip(layer["name"], layer["fold"], strict=True)) == folds_of(workspace)
     with Image.open(workspace.fold_map) as picture:
         assert min(picture.size) > 100

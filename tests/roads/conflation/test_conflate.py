@@ -327,7 +327,7 @@ def test_ways_of_any_map_change_but_for_nodes_on_them(mapped, predicted, shift):
 def test_new_roads_stay_within_reach_of_the_prediction(mapped, predicted, shift):
     roads = moved(predicted, shift)
     new = new_roads(roads, ways_of(*mapped), max_gap_m=0)
-    assert all(line.within(shapely.union_all(roads.lines).buffer(9)) for line in new.lines)
+    assert shapely.within(new.lines, shapely.union_all(roads.lines).buffer(9)).all()
 
 
 @settings(max_examples=60, deadline=None)
