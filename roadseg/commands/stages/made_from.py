@@ -154,7 +154,8 @@ def sources_of(config: Config, workspace: Workspace) -> Sources:
     ]
     run = workspace.root.resolve()
     # Links are followed once for each folder: there may be many files.
-    for folder, path in {path.parent: path for path in paths if not is_virtual(path)}.items():
+    first_in = {path.parent: path for path in reversed(paths) if not is_virtual(path)}
+    for folder, path in first_in.items():
         if folder.resolve() == run:
             raise ConfigError(
                 f"run: {workspace.root} contains {path.name}, which is not an output of roadseg; "
