@@ -31,6 +31,7 @@ from roadseg.dataset.scene_parts import extent_on, images_in_area
 from roadseg.errors import DataError, RoadsegError
 from roadseg.raster.grid import crs_setting
 from roadseg.raster.images import open_raster
+from roadseg.raster.windows import CERTAIN, cut_blocks
 from roadseg.roads.formats.by_suffix import check_formats, graph_files, write_graphs
 from roadseg.roads.formats.files import read_gpkg
 from roadseg.roads.formats.spacenet_csv import write_submission
@@ -51,6 +52,7 @@ from roadseg.system.text import Summary, count
 from roadseg.system.units import road_text
 from roadseg.system.workspace import NETWORK, SUBMISSION, Workspace, require
 
+_BLOCK_PX = 4096
 _MANY = 2  # From so many scenes on a cluster traces whole scenes beside each other.
 _MISSED = 0.02  # Share by which a precision may be missed without a word.
 _log = logging.getLogger(__name__)
@@ -243,7 +245,23 @@ def run_images(config: Config, images: Iterable[str], *, output: Path) -> GraphS
     with hold(output, [f"{name}.gpkg" for name in paths]):
         summary = replace(_trace_all(scenes, output, config), outside=outside)
     _warn_of_precision(summary)
+    if summary.scenes and not summary.edges:
+        _warn_of_no_roads([scene for scene in scenes if scene.name in summary.scenes], config)
     return summary
+
+
+def _warn_of_no_roads(scenes: Iterable[SceneToTrace], config: Config) -> None:
+    """Log how probable roads are where none was found: the values may mean something else."""
+    highest = 0.0
+    for scene in scenes:
+        pixels = scene.open(config)
+        for window in cut_blocks(pixels.grid.height, pixels.grid.width, block_px=_BLOCK_PX):
+            highest = max(highest, float(pixels.read_road(window).max(initial=0)) / CERTAIN)
+    _log.warning(
+        "no roads were found: the highest probability is %.2f; if there should be any, check the "
+        "values, the nodata value, and graph.threshold",
+        highest,
+    )
 
 
 def find_roads(config: Config, scene: SceneToTrace, *, executor: Executor = HERE) -> RoadGraph:

@@ -153,8 +153,10 @@ def sources_of(config: Config, workspace: Workspace) -> Sources:
         *{path for area in areas.values() for path in area},
     ]
     run = workspace.root.resolve()
-    for path in paths:
-        if not is_virtual(path) and path.parent.resolve() == run:
+    # Links are followed once for each folder: there may be many files.
+    first_in = {path.parent: path for path in reversed(paths) if not is_virtual(path)}
+    for folder, path in first_in.items():
+        if folder.resolve() == run:
             raise ConfigError(
                 f"run: {workspace.root} contains {path.name}, which is not an output of roadseg; "
                 "use another folder (`run` in the config, or --run)"

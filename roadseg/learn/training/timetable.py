@@ -1,5 +1,6 @@
 """Timetable: how many epochs of how many windows fit into the time that there is."""
 
+import math
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -23,8 +24,8 @@ def fit_minutes(options: TrainOptions, pace: Pace, *, weight: float, held_out: i
     """Return options whose training ends after `options.minutes`, on a machine of this pace.
 
     1. There are as many epochs as full validations, with their checkpoints, fit into a twentieth of
-       the time, but at least 4 and at most 10: their number changes how often there is news, and
-       not what the network learns.
+       the time, and as have a step each, but at least 4 and at most 10: their number changes how
+       often there is news, and not what the network learns.
     2. Validation takes at most a tenth of the time. If all held-out windows would take longer, an
        evenly spread sample is used.
     3. All other time goes into steps. The learning rate rises over a twentieth of them.
@@ -42,19 +43,25 @@ def fit_minutes(options: TrainOptions, pace: Pace, *, weight: float, held_out: i
     # Rule 1: how many epochs.
     minutes = options.minutes or 0.0
     time_s = minutes * _MINUTE_S * (1 - _RESERVE) - START_S
-    fitting = _VALIDATION / 2 * time_s / (held_out * pace.held_out_s + KEEPING_S)
+    step = options.batch_size * options.accumulate
+    least_s = KEEPING_S + pace.held_out_s + step * pace.window_s
+    fitting = min(
+        _VALIDATION / 2 * time_s / (held_out * pace.held_out_s + KEEPING_S),
+        (1 - _VALIDATION) * time_s / least_s,
+    )
     epochs = int(min(max(fitting, _FEWEST_EPOCHS), _MOST_EPOCHS))
     # Rule 2: on how many windows each is validated.
     checked = max(1, min(held_out, int(_VALIDATION * time_s / (epochs * pace.held_out_s))))
     # Rule 3: the steps that fit into what is left.
     left_s = time_s / epochs - KEEPING_S - checked * pace.held_out_s
-    step = options.batch_size * options.accumulate
     steps = int(left_s / (step * pace.window_s))
     if steps < 1:
+        enough_s = START_S + epochs * least_s / (1 - _VALIDATION)
+        enough = math.ceil(enough_s / _MINUTE_S / (1 - _RESERVE))
         raise ConfigError(
             f"train.minutes: {minutes:g} min are too few for {epochs} epochs with one step of "
-            f"{step} windows each, which takes {step * pace.window_s:.1f} s on "
-            "this machine; allow more time, or lower train.batch_size or train.window_px"
+            f"{step} windows each, which takes {step * pace.window_s:.1f} s on this machine; allow "
+            f"{enough} min or more, or lower train.batch_size or train.window_px"
         )
     return options.model_copy(
         update={

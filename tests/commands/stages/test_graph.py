@@ -54,10 +54,11 @@ def test_lengths_are_metres_on_a_grid_of_degrees(tmp_path):
 
 
 @pytest.mark.parametrize(("value", "edges"), [(101, 0), (102, 4)])
-def test_a_probability_on_the_threshold_is_road(tmp_path, value, edges):
+def test_a_probability_on_the_threshold_is_road(tmp_path, caplog, value, edges):
     path = write(tmp_path / "grey.tif", cross() * np.uint8(value))
     summary = graph.run_images(Config(), [str(path)], output=tmp_path)  # 0.4 * 255 = 102
     assert summary.edges == edges
+    assert ("the highest probability is 0.40" in caplog.text) == (edges == 0)
 
 
 def test_the_mask_of_prepare_gives_its_speeds_to_the_graph(finished, tmp_path):

@@ -1,6 +1,7 @@
 """A timetable fits epochs and windows into the minutes there are."""
 
 import json
+import re
 
 import pytest
 
@@ -68,9 +69,21 @@ def test_batches_that_accumulate_make_a_step():
 
 
 def test_too_little_time_is_refused():
-    with pytest.raises(ConfigError, match=r"train.minutes: 1 min are too few for 4 epochs"):
+    with pytest.raises(
+        ConfigError, match=r"train.minutes: 1 min are too few for 4 epochs"
+    ) as caught:
         fit(1, window_s=2)
+    assert "allow 2 min or more" in str(caught.value)
     assert windows_of(fit(2, window_s=2)[0]) == 8
+
+
+@pytest.mark.parametrize("window_s", [0.5, 3, 40])
+@pytest.mark.parametrize("held_out", [1, 60_000])
+def test_the_time_that_is_said_to_be_enough_is(window_s, held_out):
+    with pytest.raises(ConfigError) as caught:
+        fit(0.1, window_s=window_s, held_out=held_out)
+    enough = int(re.search(r"allow (\d+) min", str(caught.value))[1])
+    assert windows_of(fit(enough, window_s=window_s, held_out=held_out)[0]) >= 8
 
 
 @pytest.fixture
