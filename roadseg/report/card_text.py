@@ -144,8 +144,8 @@ def _metrics(properties: Item) -> Iterator[str]:
             yield f"- fold {fold}: {', '.join(figures)}"
         return
     yield f"On windows of the {validation['chips']} held-out chips, at the best epoch:"
-    loss, iou, f1 = (validation[name] for name in _SHOWN)
-    yield f"loss {loss:.4f}, IoU {iou:.3f}, F1 {f1:.3f} of any road."
+    loss, scores = validation["loss"], f"IoU {validation['iou']:.3f}, F1 {validation['f1']:.3f}"
+    yield f"loss {loss:.4f}, {scores} of any road."
     evaluation = properties.get(EVALUATION)
     yield ""
     if evaluation is None:

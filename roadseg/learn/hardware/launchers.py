@@ -143,7 +143,7 @@ def plan(
     *,
     environment: Mapping[str, str],
 ) -> Command:
-    """Return the work that is missing, without starting it.
+    """Return the command that starts `roadseg` with these options, without running it.
 
     Cores are taken node after node, so that they lie on as few NUMA nodes as possible. Memory is
     bound to the same nodes if there are several, or some were asked for, and numactl can do it;

@@ -84,7 +84,7 @@ def _along_side(
     settled = places.copy()
     low = np.floor(places[:, 1 - axis] / tile.side_m) * tile.side_m
     for row in range(len(places)):
-        along = _begin_worker(places[row, 1 - axis], steps[row], is_road(row))
+        along = _settle(places[row, 1 - axis], steps[row], is_road(row))
         settled[row, 1 - axis] = min(max(along, low[row]), low[row] + tile.side_m)
     return settled
 
@@ -99,7 +99,7 @@ def _along_meridian(
     for row in range(len(lat)):
         north = steps[row] * STEP_M / _DEG_M
         xy = np.column_stack([np.full(len(north), meridian), north])
-        along = _begin_worker(metres[row], steps[row], _is_road(xy, DEGREES, pixels))
+        along = _settle(metres[row], steps[row], _is_road(xy, DEGREES, pixels))
         settled[row] = place_on_meridian(meridian, along / _DEG_M, tile.crs)
     return settled
 
@@ -111,7 +111,7 @@ def _steps_around(along: Floats) -> Ints:
     return middle[:, None] + np.arange(-reach, reach + 1)
 
 
-def _begin_worker(along: float, steps: Ints, is_road: Bools) -> float:
+def _settle(along: float, steps: Ints, is_road: Bools) -> float:
     """Return where on a border a line crosses that comes to it at a place, in metres."""
     gap = round(GAP_M / STEP_M)
     padded = np.pad(is_road, gap)
