@@ -20,6 +20,7 @@ from roadseg.roads.formats.any_roads import (
     check_nearness,
     common_crs,
     graph_drawn,
+    overlap_if_swapped,
     place_roads,
     read_one_place,
 )
@@ -279,11 +280,8 @@ def _elsewhere(path: Path, extent: Box | None, predicted: DrawnRoads, box: Box) 
     """Return what is wrong with a map that has no road near the predicted ones."""
     if extent is None:
         return f"{path}: contains no roads, expected ways with the tag highway"
-    west, south, east, north = box
-    swapped = shapely.box(south, west, north, east)
-    hint = "check the CRS or the names"
-    if swapped.intersects(shapely.box(*extent)):
-        hint = "its x and y are swapped"
+    is_swapped = overlap_if_swapped(box, extent)
+    hint = "its x and y are swapped" if is_swapped else "check the CRS or the names"
     return (
         f"{predicted.source}: the two sides do not overlap: it is at {_box_text(box)}, but the "
         f"roads of {path} are at {_box_text(extent)}; {hint}"

@@ -1,7 +1,7 @@
 """DrawnRoads: one side of a comparison, from whatever file holds roads."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -275,8 +275,9 @@ def check_nearness(reference: Side, predicted: Side, name: str) -> None:
     apart = float(shapely.distance(*boxes))
     if apart > _FARTHEST_M:
         here, there = (extent_degrees(side.lines, side.crs) for side in sides)
+        degrees = (reproject(side.lines, side.crs, DEGREES) for side in sides)
         advice = "check the CRS or the names"
-        if _are_swapped(*sides):
+        if overlap_if_swapped(*map(shapely.total_bounds, degrees)):
             advice = "x and y of one side look swapped: write longitude before latitude"
         raise DataError(
             f"{name}: the two sides do not overlap; they are {apart / 1000:.1f} km apart: the "
@@ -286,13 +287,11 @@ def check_nearness(reference: Side, predicted: Side, name: str) -> None:
         logger.warning("%s: the two sides are %.0f m apart; are they the same place?", name, apart)
 
 
-def _are_swapped(here: RoadGraph, there: RoadGraph) -> bool:
-    """Return whether roads would overlap if longitude and latitude of one side were swapped."""
-    boxes = (
-        shapely.total_bounds(reproject(side.lines, side.crs, DEGREES)) for side in (here, there)
-    )
-    (west, south, east, north), box = next(boxes), shapely.box(*next(boxes))
-    return bool(shapely.intersects(shapely.box(south, west, north, east), box))
+def overlap_if_swapped(here: Iterable[float], there: Iterable[float]) -> bool:
+    """Return whether two boxes (west, south, east, north) overlap if x and y of one are swapped."""
+    (west, south, east, north), (left, bottom, right, top) = here, there
+    swapped = shapely.box(south, west, north, east)
+    return bool(swapped.intersects(shapely.box(left, bottom, right, top)))
 
 
 def graph_drawn(source: RoadSource, graph: RoadGraph) -> DrawnRoads:
