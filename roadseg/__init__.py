@@ -63,8 +63,9 @@ def __getattr__(name: str) -> object:
     """Load what is asked for, as PEP 562 has it."""
     if name == "__version__":
         return import_module("importlib.metadata").version("roadseg")
-    if name in __all__:
-        return getattr(import_module("roadseg.api"), name)
+    if name == "api" or name in __all__:
+        api = import_module("roadseg.api")
+        return api if name == "api" else getattr(api, name)
     raise AttributeError(f"module 'roadseg' has no attribute {name!r}")
 
 

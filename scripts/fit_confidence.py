@@ -1,5 +1,5 @@
 #!/usr/bin/env python
-r"""Fit the general model of the confidence of edges, `roadseg/roads/tracing/edge_model.json`.
+r"""Fit the general model of the confidence of edges, or that of the starter.
 
 Takes finished runs with labels, each as CONFIG=RUN_FOLDER. The roads of their scenes held out are
 traced and compared with the labels, and a logistic regression says which are real. How often roads
@@ -10,11 +10,21 @@ and as the prior of a fit to the set itself, at places that were left out.
 
     python scripts/fit_confidence.py two/roadseg.json=two/run nyc/roadseg.json=nyc/run \
         --selective tianjin --write
+
+The general model is `roadseg/roads/tracing/edge_model.json`. With `--starter`, the runs are not
+trained: `roadseg prepare` made their chips, and the starter predicted their images; it has learned
+none of them, so all chips count. Its model is `confidence.json` beside its weights. The error that
+is written with it is that of the models of all other cities.
+
+    roadseg prepare --config dubai.json --set run=run/dubai
+    roadseg predict dubai/images --checkpoint starter --output run/dubai/probabilities \
+        --set predict.gsd=auto --set predict.scaling=auto
+    python scripts/fit_confidence.py --starter dubai.json=run/dubai boston.json=run/boston --write
 """
 
 import argparse
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from unittest.mock import patch
@@ -25,9 +35,10 @@ from roadseg.commands.stages.edge_calibration import measure_run
 from roadseg.commands.stages.graph import SceneToTrace, find_roads
 from roadseg.config import load_config
 from roadseg.dataset import calibration
-from roadseg.dataset.calibration import MeasuredEdges, cross_fit
-from roadseg.dataset.chips import read_chips
+from roadseg.dataset.calibration import Calibration, MeasuredEdges, cross_fit, write_calibration
+from roadseg.dataset.chips import ChipRecord, read_chips
 from roadseg.dataset.held_out import held_out_chips, read_predicted
+from roadseg.learn.network.starter import starter_folder
 from roadseg.roads.logistic import LogisticModel, fit_near
 from roadseg.roads.metrics.reliability import measure_reliability
 from roadseg.system.workspace import Workspace
@@ -37,12 +48,19 @@ SOURCE = "scripts/fit_confidence.py on scenes held out"
 EDGES = 200.0  # that all runs of a city together count for
 
 
-def measured_sets(config_file: Path, run: Path) -> Iterator[tuple[str, MeasuredEdges]]:
-    """Give the edges of a run on chips held out, by set."""
+def measured_sets(
+    config_file: Path, run: Path, *, is_of_starter: bool
+) -> Iterator[tuple[str, MeasuredEdges]]:
+    """Yield the edges of a run on chips that its network has not learned, by set."""
     config = load_config(config_file, [f"run={run}"])
     workspace = Workspace(run)
     listed = read_chips(workspace.chips)
-    chips_of = held_out_chips(workspace, listed, read_predicted(workspace))
+    if is_of_starter:
+        chips_of: dict[str, list[ChipRecord]] = defaultdict(list)
+        for chip in listed.chips:
+            chips_of[chip.scene].append(chip)
+    else:
+        chips_of = held_out_chips(workspace, listed, read_predicted(workspace))
     set_of = listed.set_of
     scenes = [SceneToTrace(n, workspace.probability(n), set_of[n]) for n in chips_of]
     graphs = {scene.name: find_roads(config, scene) for scene in scenes}
@@ -82,6 +100,27 @@ def city(name: str) -> str:
     return name.rsplit(maxsplit=1)[-1]
 
 
+def calibration_of(sets: dict[str, MeasuredEdges]) -> Calibration:
+    """Fit the model of the starter, and measure each city with the model of all others."""
+    confidence = [
+        fit({key: one for key, one in sets.items() if city(key) != city(name)}, ()).probability(
+            each.edges.terms
+        )
+        for name, each in sets.items()
+    ]
+    edges = [each.edges for each in sets.values()]
+    length_m = np.concatenate([each.length_m for each in edges])
+    share = np.concatenate([each.share for each in edges])
+    return Calibration(
+        weights="",
+        chips=sum(len(each.place) for each in sets.values()),
+        places=sum(len(np.unique(each.place)) for each in sets.values()),
+        km=float(length_m.sum()) / 1000,
+        model=fit(sets, ()),
+        reliability=measure_reliability(np.concatenate(confidence), share, length_m),
+    )
+
+
 def report(name: str, measured: MeasuredEdges, others: LogisticModel) -> None:
     """Print how far confidences of a set are off by the model of other sets, and fitted near it."""
     edges = measured.edges
@@ -105,19 +144,22 @@ def main() -> None:
     )
     parser.add_argument("runs", nargs="+", metavar="CONFIG=RUN_FOLDER")
     parser.add_argument("--selective", action="append", default=[], metavar="SET")
-    parser.add_argument("--write", action="store_true", help=f"write {MODEL.name}")
+    parser.add_argument("--starter", action="store_true", help="fit the model of the starter")
+    parser.add_argument("--write", action="store_true", help="write the model into the package")
     options = parser.parse_args()
     sets: dict[str, MeasuredEdges] = {}
     for each in options.runs:
         config_file, _, run = each.partition("=")
-        sets |= measured_sets(Path(config_file), Path(run))
+        sets |= measured_sets(Path(config_file), Path(run), is_of_starter=options.starter)
     for name, measured in sets.items():
         others = {key: one for key, one in sets.items() if city(key) != city(name)}
         if others:
             report(name, measured, fit(others, options.selective))
     text = json.dumps({"source": SOURCE} | fit(sets, options.selective).as_json(), indent=2)
     print(text)
-    if options.write:
+    if options.write and options.starter:
+        write_calibration(starter_folder(), calibration_of(sets))
+    elif options.write:
         MODEL.write_text(text + "\n", encoding="utf-8")
 
 

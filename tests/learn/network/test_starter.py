@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from roadseg.dataset.calibration import read_calibration
 from roadseg.errors import CheckpointError
 from roadseg.learn.network.checkpoints import MODEL, load_checkpoint, read_tensors
 from roadseg.learn.network.pretrained import first_weights, new_network
@@ -32,6 +33,12 @@ def test_its_facts_name_no_folder_of_the_machine_that_trained_it():
     assert "/home" not in text
     assert "/tmp" not in text  # noqa: S108
     assert "/work" not in text
+
+
+def test_its_confidence_was_measured_on_other_cities_than_it_was_fitted_to():
+    calibration = read_calibration(starter_folder())  # None if the weights are others.
+    assert calibration.km > 1000
+    assert calibration.reliability.error < 0.1
 
 
 def test_its_name_stands_for_its_folder_unless_there_is_one_called_so(tmp_path, monkeypatch):
