@@ -25,8 +25,8 @@ from roadseg.raster.windows import Window
 from roadseg.system.files import is_virtual
 from roadseg.system.text import one_line
 
-# GDAL's drivers of files that name other files or addresses, and its names of files on servers.
-_OF_OTHER_FILES = ("VRT", "GTI", "WMS", "WMTS", "STACIT", "STACTA")
+# GDAL's drivers of files that contain all of their pixels, and its names of files on servers.
+_OWN_PIXELS = ("GTiff", "JP2OpenJPEG", "JPEG", "PNG", "WEBP")
 _REMOTE = re.compile(r"vsi(?:curl|s3|gs|az|adls|oss|swift|hdfs|webhdfs)")
 _NO_RASTERS = {
     b"<!doctype html": "a web page",
@@ -139,24 +139,52 @@ def open_raster(
         raise DataError(f"{path}: a pipe or a device, expected a file")
     with reading(path), warnings.catch_warnings():
         warnings.simplefilter("ignore", NotGeoreferencedWarning)
-        with rasterio.open(path) as source:
-            if _REMOTE.search(str(path)):
-                require_own_pixels(source, str(path))
-            with on_grid(source, grid, nodata) as seen:
-                yield seen
+        remote = is_virtual(path) and _REMOTE.search(str(path))
+        opened = open_elsewhere(str(path), str(path)) if remote else rasterio.open(path)
+        with opened as source, on_grid(source, grid, nodata) as seen:
+            yield seen
 
 
-def require_own_pixels(source: rasterio.DatasetReader, name: str) -> None:
-    """Refuse a raster on a server, or in a bucket, that names other files.
+@contextmanager
+def open_elsewhere(
+    path: str, name: str, opener: object | None = None
+) -> Iterator[rasterio.DatasetReader]:
+    """Open a raster on a server or in a bucket, in a format that cannot lead to other files.
+
+    Files beside it are not looked for.
+
+    Args:
+        path: as GDAL names it.
+        name: of the raster in an error.
+        opener: of rasterio, that gives its bytes; None lets GDAL ask for them.
 
     Raises:
-        DataError: if it does.
+        DataError: if it has another format, or names a file of overviews.
+        RasterioIOError: if it cannot be read, now or inside the block.
     """
-    if source.driver in _OF_OTHER_FILES:
-        raise DataError(
-            f"{name}: is a {source.driver} on a server, which may name any file of this "
-            "machine; use the images that it names, or download it"
-        )
+    with (
+        rasterio.Env(GDAL_DISABLE_READDIR_ON_OPEN="EMPTY_DIR"),
+        _own_pixels(path, name, opener) as source,
+    ):
+        if "OVERVIEW_FILE" in source.tags(ns="OVERVIEWS"):
+            raise DataError(
+                f"{name}: names another file for its overviews, expected a raster that contains "
+                "them; download it if you trust it"
+            )
+        yield source
+
+
+def _own_pixels(path: str, name: str, opener: object | None) -> rasterio.DatasetReader:
+    for driver in _OWN_PIXELS:
+        try:
+            return rasterio.open(path, driver=driver, opener=opener)
+        except RasterioIOError as error:
+            if "not recognized as being in a supported" not in str(error):
+                raise
+    raise DataError(
+        f"{name}: cannot be read as a GeoTIFF, JPEG 2000, JPEG, PNG or WebP; a raster on a server "
+        "is read in no other format, as others may name any file of this machine: download it"
+    )
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from roadseg.commands.services.images.levels import reprojected
 from roadseg.commands.services.images.records import Credit, Origin, tags_of
 from roadseg.errors import ConfigError, DataError
 from roadseg.raster.grid import Grid, grid_of
-from roadseg.raster.images import require_own_pixels
+from roadseg.raster.images import open_elsewhere, open_raster
 from roadseg.raster.tiff import new_profile, open_new
 from roadseg.raster.windows import Window
 from roadseg.roads.labels.areas import Area
@@ -41,7 +41,6 @@ _STRIP_PX = 512  # Rows that are copied at once, as high as the blocks of the co
 _USUAL_SHARE = 0.5  # Of the bytes of pixels, what a file in a bucket has; its size is not known.
 # How GDAL asks buckets, which it does itself, as it knows how to sign requests.
 _GDAL = {
-    "GDAL_DISABLE_READDIR_ON_OPEN": "EMPTY_DIR",
     "GDAL_TIFF_INTERNAL_MASK": True,
     "GDAL_HTTP_MAX_RETRY": 3,
     "GDAL_HTTP_RETRY_DELAY": 1,
@@ -109,22 +108,23 @@ def open_remote(
         try:
             if parts.scheme in _BUCKETS:
                 path = _BUCKETS[parts.scheme] + client.with_keys(parts.netloc + parts.path)
-                with rasterio.open(path) as source:
-                    require_own_pixels(source, shown)
+                with open_elsewhere(path, shown) as source:
                     yield source, None
             elif parts.scheme in {"http", "https"}:
                 file = RemoteFile(raster.address, client, cache)
-                with rasterio.open(name_of(file), opener=Opener(file)) as source:
+                with open_elsewhere(name_of(file), shown, Opener(file)) as source:
                     yield source, file.size
                 if file.failure:
                     raise file.failure
             else:
                 local = Path(url2pathname(parts.path) if parts.scheme == "file" else raster.address)
-                with rasterio.open(local) as source:
+                with open_raster(local) as source:
                     yield source, _size(local)
-        except (RasterioIOError, _UnreadError) as error:
+        except (RasterioIOError, DataError, _UnreadError) as error:
             if file is not None and file.failure:
                 raise file.failure from error
+            if isinstance(error, DataError):
+                raise
             reason = one_line(_innermost(error)).replace(shown, "").strip(" :")
             reason = f"{without_keys(reason):.300}"
             hint = _hint(parts.scheme)

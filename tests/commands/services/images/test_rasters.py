@@ -283,6 +283,39 @@ def test_an_item_that_cannot_be_used_is_told(catalogue, fetch, change, asset, me
         fetch("/item.json", asset=asset)
 
 
+OF_OTHER_FILES = {
+    "VRT": b"<VRTDataset rasterXSize='64' rasterYSize='64'><VRTRasterBand dataType='Byte' band='1'>"
+    b"<SimpleSource><SourceFilename>HERE</SourceFilename></SimpleSource></VRTRasterBand>"
+    b"</VRTDataset>",
+    "MRF": b"<MRF_META><Raster><Size x='64' y='64'/><DataFile>HERE</DataFile></Raster></MRF_META>",
+    "STACIT": b'{"type": "FeatureCollection", "stac_version": "1.0.0", "features": [{"type": '
+    b'"Feature", "stac_version": "1.0.0", "assets": {"a": {"href": "HERE"}}, "properties": {}}]}',
+    "GTI": b"<GDALTileIndexDataset><IndexDataset>HERE</IndexDataset></GDALTileIndexDataset>",
+    "WMS": b"<GDAL_WMS><Service name='TMS'><ServerUrl>file://HERE</ServerUrl></Service></GDAL_WMS>",
+}
+
+
+@pytest.mark.parametrize("kind", OF_OTHER_FILES)
+def test_a_raster_on_a_server_that_may_lead_to_other_files_is_refused(world, fetch, kind):
+    world.put("/a.tif", OF_OTHER_FILES[kind].replace(b"HERE", b"/etc/hostname"), "image/tiff")
+    with pytest.raises(DataError, match="is read in no other format, as others may name any file"):
+        fetch("/a.tif")
+
+
+def test_a_tiff_on_a_server_that_names_its_overviews_is_refused(world, fetch, tmp_path):
+    with rasterio.open(tmp_path / "source.tif", "r+", IGNORE_COG_LAYOUT_BREAK="YES") as target:
+        target.update_tags(ns="OVERVIEWS", OVERVIEW_FILE=str(tmp_path / "private.tif"))
+    world.put("/a.tif", (tmp_path / "source.tif").read_bytes(), "image/tiff")
+    with pytest.raises(DataError, match="names another file for its overviews"):
+        fetch("/a.tif")
+
+
+def test_files_beside_a_raster_on_a_server_are_not_asked_for(served, fetch):
+    served.put("/d/a.tif.aux.xml", b"<PAMDataset/>", "text/xml")
+    fetch("/d/a.tif")
+    assert set(served.asked) == {"/d/a.tif"}
+
+
 BAND = b"<VRTRasterBand dataType='Byte' band='1'/>"
 PLACE = b"<GeoTransform>8, 1e-5, 0, 49, 0, -1e-5</GeoTransform>"
 VRT = b"<VRTDataset rasterXSize='64' rasterYSize='64'>" + PLACE + BAND + b"</VRTDataset>"
@@ -319,5 +352,5 @@ def test_a_raster_in_a_bucket_is_copied(fetch, off, tmp_path):
     assert b"never-write-this-key" not in kept
     with pytest.raises(DataError, match=r"s3://bucket/none.tif: .*AWS_NO_SIGN_REQUEST"):
         fetch("s3://bucket/none.tif")
-    with pytest.raises(DataError, match=r"s3://bucket/b.vrt: is a VRT on a server, which may name"):
+    with pytest.raises(DataError, match=r"s3://bucket/b.vrt: cannot be read as a GeoTIFF, JPEG 20"):
         fetch("s3://bucket/b.vrt")
