@@ -23,6 +23,7 @@ from roadseg.raster.options import ImageryOptions
 from roadseg.raster.tiff import missing_bytes
 from roadseg.raster.windows import Window
 from roadseg.system.files import is_virtual
+from roadseg.system.sqlite import check_views
 from roadseg.system.text import one_line
 
 # GDAL's drivers of files that contain all of their pixels, and its names of files on servers.
@@ -137,6 +138,7 @@ def open_raster(
         raise DataError(f"{path} does not exist")
     if not is_virtual(path) and (path.is_fifo() or path.is_socket() or path.is_char_device()):
         raise DataError(f"{path}: a pipe or a device, expected a file")
+    check_views(path, path)
     with reading(path), warnings.catch_warnings():
         warnings.simplefilter("ignore", NotGeoreferencedWarning)
         remote = is_virtual(path) and _REMOTE.search(str(path))

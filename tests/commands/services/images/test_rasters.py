@@ -281,7 +281,7 @@ def test_a_small_raster_that_says_that_it_is_huge_counts_as_large(world, fetch, 
     ):
         pass
     world.put("/huge.tif", (tmp_path / "huge.tif").read_bytes(), "image/tiff")
-    with pytest.raises(ValueError, match="about 10.0 GB: more than --limit-mb 1000"):
+    with pytest.raises(ValueError, match=r"about 10\.0 GB: more than --limit-mb 1000"):
         fetch("/huge.tif", area="8,49,9,50")
 
 
