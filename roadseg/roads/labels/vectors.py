@@ -24,6 +24,7 @@ from pyogrio.errors import DataLayerError, DataSourceError
 
 from roadseg.arrays import Array, Shapes
 from roadseg.errors import DataError
+from roadseg.raster.images import check_database
 from roadseg.roads import xml
 from roadseg.roads.labels.osm_deletions import deleted_objects, opened
 from roadseg.roads.labels.overture import is_segments, segment_columns, segment_tags
@@ -40,6 +41,7 @@ Choose = Callable[[tuple[str, ...]], list[str]]
 Kinds = Mapping[str, str | None]  # The type of the geometries of each layer, by its name.
 
 _ONE_LAYER = ("GeoJSON", "GeoJSONSeq", "FlatGeobuf")  # Drivers of OGR.
+_OF_OTHER_FILES = ("OGR_VRT", "GDALG")  # The same, of what names its sources.
 _LIKELY = (("LineString", "Curve"), ("Unknown", "Collection"), ("Polygon", "Surface"))
 _DEGREES = "EPSG:4326"
 _GEOJSON = (".geojson", ".json")
@@ -108,6 +110,7 @@ def read_vectors(path: Path, choose: Choose) -> VectorFile:
         if small := _read_small(path, source, choose):
             return small
         info = pyogrio.read_info(source)
+        _require_own_features(path, info["driver"])
         kinds = {info["layer_name"]: info["geometry_type"]}
         if info["driver"] not in _ONE_LAYER:
             kinds = {str(name): kind for name, kind in pyogrio.list_layers(source)}
@@ -130,7 +133,7 @@ def _unpacked(path: Path) -> Iterator[str]:
     """
     source = _gdal_name(path)
     if is_virtual(path) or not _is_to_unpack(path):
-        check_views(path, path)
+        check_database(path)
         yield source
         return
     with TemporaryDirectory(prefix="roadseg-") as folder:
@@ -150,6 +153,14 @@ def _unpacked(path: Path) -> Iterator[str]:
         yield source
 
 
+def _require_own_features(path: Path, driver: str) -> None:
+    if is_virtual(path) and driver in _OF_OTHER_FILES:
+        raise DataError(
+            f"{path}: is a {driver}, which may name any file of this machine; use the file that it "
+            "names, or save it first if you trust it"
+        )
+
+
 def _is_to_unpack(path: Path) -> bool:
     suffix = path.suffix.lower()
     if suffix not in {".gz", ".zip"}:
@@ -162,7 +173,10 @@ def _is_to_unpack(path: Path) -> bool:
 
 
 def _is_zip_of_layers(path: Path) -> bool:
-    return path.stem.lower().endswith((".shp", ".gdb"))
+    """Return whether GDAL is to look for the files of a layer in a zip by itself."""
+    if not path.stem.lower().endswith((".shp", ".gdb")):
+        return False
+    return any(name.lower().endswith((".shp", ".gdbtable")) for name in _members(path))
 
 
 @contextmanager
@@ -201,13 +215,17 @@ def _gdal_name(path: Path) -> str:
         raise DataError(f"{path}: cannot be read: {error.strerror}") from error
 
 
-def _member(path: Path) -> str:
-    """Return the first vector file in a zip."""
+def _members(path: Path) -> list[str]:
     try:
         with zipfile.ZipFile(path) as archive:
-            names = archive.namelist()
+            return archive.namelist()
     except zipfile.BadZipFile as error:
         raise DataError(f"{path}: not a readable zip ({error}); download it again") from error
+
+
+def _member(path: Path) -> str:
+    """Return the first vector file in a zip."""
+    names = _members(path)
     for name in names:
         if Path(name).suffix.lower() in VECTOR_SUFFIXES and not name.startswith("__MACOSX"):
             return name

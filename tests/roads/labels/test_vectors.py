@@ -10,6 +10,7 @@ import zipfile
 from contextlib import closing
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from urllib.parse import quote
 
 import geopandas as gpd
 import numpy as np
@@ -439,6 +440,26 @@ def test_a_view_without_end_is_refused_under_any_name(with_view, name):
     path = packed(with_view(ENDLESS), name)
     with pytest.raises(DataError, match=rf"{name}: its view v need not end: it recurs"):
         read_vectors(path, list)
+
+
+@pytest.mark.parametrize("name", ["a.shp.zip", "a.gdb.zip"])
+def test_a_zip_that_is_not_what_its_name_says_is_checked_too(with_view, name):
+    with pytest.raises(DataError, match=rf"{name}: its view v need not end"):
+        read_vectors(packed(with_view(ENDLESS), name), list)
+
+
+def test_a_geopackage_inside_of_what_gdal_reads_itself_is_refused(with_view):
+    path = packed(with_view(ENDLESS), "a.zip")
+    with pytest.raises(DataError, match=r"can only be read from disk; unpack it"):
+        read_vectors(Path(f"/vsizip/{{{path}}}/view.gpkg"), list)
+
+
+def test_what_names_its_sources_is_not_read_from_elsewhere(world, tmp_path):
+    save(frame_of(LINE), tmp_path / "mine.geojson")
+    read = f"gdal vector pipeline ! read {tmp_path}/mine.geojson ! filter --bbox 0,0,9,9"
+    address = world.put("/a.json", {"type": "gdal_streamed_alg", "command_line": read})
+    with pytest.raises(DataError, match="is a GDALG, which may name any file of this machine"):
+        read_vectors(Path(f"/vsicurl?url={quote(address, safe="")}"), list)
 
 
 @pytest.mark.parametrize("table", ["contents", "spatial_ref_sys", "geometry_columns", "metadata"])
