@@ -4,10 +4,11 @@ import math
 import re
 import warnings
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from xml.sax.saxutils import escape
 
 import numpy as np
 import rasterio
@@ -23,10 +24,11 @@ from roadseg.raster.options import ImageryOptions
 from roadseg.raster.tiff import missing_bytes
 from roadseg.raster.windows import Window
 from roadseg.system.files import is_virtual
+from roadseg.system.sqlite import MAGIC, check_views
 from roadseg.system.text import one_line
 
-# GDAL's drivers of files that name other files or addresses, and its names of files on servers.
-_OF_OTHER_FILES = ("VRT", "GTI", "WMS", "WMTS", "STACIT", "STACTA")
+# GDAL's drivers of files that contain all of their pixels, and its names of files on servers.
+_OWN_PIXELS = ("GTiff", "JP2OpenJPEG", "JPEG", "PNG", "WEBP")
 _REMOTE = re.compile(r"vsi(?:curl|s3|gs|az|adls|oss|swift|hdfs|webhdfs)")
 _NO_RASTERS = {
     b"<!doctype html": "a web page",
@@ -137,26 +139,88 @@ def open_raster(
         raise DataError(f"{path} does not exist")
     if not is_virtual(path) and (path.is_fifo() or path.is_socket() or path.is_char_device()):
         raise DataError(f"{path}: a pipe or a device, expected a file")
+    remote = is_virtual(path) and _REMOTE.search(str(path))
+    if not remote:
+        check_database(path)
     with reading(path), warnings.catch_warnings():
         warnings.simplefilter("ignore", NotGeoreferencedWarning)
-        with rasterio.open(path) as source:
-            if _REMOTE.search(str(path)):
-                require_own_pixels(source, str(path))
-            with on_grid(source, grid, nodata) as seen:
-                yield seen
+        opened = open_elsewhere(str(path), str(path)) if remote else rasterio.open(path)
+        with opened as source, on_grid(source, grid, nodata) as seen:
+            yield seen
 
 
-def require_own_pixels(source: rasterio.DatasetReader, name: str) -> None:
-    """Refuse a raster on a server, or in a bucket, that names other files.
+def check_database(path: Path) -> None:
+    """Refuse a database whose views need not end, or cannot be checked because it is no file.
+
+    Args:
+        path: any file, or any name of GDAL's.
 
     Raises:
-        DataError: if it does.
+        DataError: if it is one.
     """
-    if source.driver in _OF_OTHER_FILES:
+    if not is_virtual(path):
+        check_views(path, path)
+    elif _first_bytes(path, len(MAGIC)) == MAGIC:
         raise DataError(
-            f"{name}: is a {source.driver} on a server, which may name any file of this "
-            "machine; use the images that it names, or download it"
+            f"{path}: a GeoPackage or another file of SQLite can only be read from disk; unpack "
+            "it, or copy it there"
         )
+
+
+def _first_bytes(path: Path, size: int) -> bytes:
+    """Return the first bytes of what GDAL finds under a name, by reading them as pixels."""
+    text = (
+        f'<VRTDataset rasterXSize="{size}" rasterYSize="1"><GeoTransform>0, 1, 0, 1, 0, -1'
+        '</GeoTransform><VRTRasterBand dataType="Byte" band="1" '
+        f'subClass="VRTRawRasterBand"><SourceFilename>{escape(str(path))}</SourceFilename>'
+        "</VRTRasterBand></VRTDataset>"
+    )
+    options = {"GDAL_VRT_RAWRASTERBAND_ALLOWED_SOURCE": "ALL"}
+    with suppress(RasterioIOError), rasterio.Env(**options), rasterio.open(text) as source:
+        return bytes(source.read().tobytes())
+    return b""
+
+
+@contextmanager
+def open_elsewhere(
+    path: str, name: str, opener: object | None = None
+) -> Iterator[rasterio.DatasetReader]:
+    """Open a raster on a server or in a bucket, in a format that cannot lead to other files.
+
+    Files beside it are not looked for.
+
+    Args:
+        path: as GDAL names it.
+        name: of the raster in an error.
+        opener: of rasterio, that gives its bytes; None lets GDAL ask for them.
+
+    Raises:
+        DataError: if it has another format, or names a file of overviews.
+        RasterioIOError: if it cannot be read, now or inside the block.
+    """
+    with (
+        rasterio.Env(GDAL_DISABLE_READDIR_ON_OPEN="EMPTY_DIR"),
+        _own_pixels(path, name, opener) as source,
+    ):
+        if "OVERVIEW_FILE" in source.tags(ns="OVERVIEWS"):
+            raise DataError(
+                f"{name}: names another file for its overviews, expected a raster that contains "
+                "them; download it if you trust it"
+            )
+        yield source
+
+
+def _own_pixels(path: str, name: str, opener: object | None) -> rasterio.DatasetReader:
+    for driver in _OWN_PIXELS:
+        try:
+            return rasterio.open(path, driver=driver, opener=opener)
+        except RasterioIOError as error:
+            if "not recognized as being in a supported" not in str(error):
+                raise
+    raise DataError(
+        f"{name}: cannot be read as a GeoTIFF, JPEG 2000, JPEG, PNG or WebP; a raster on a server "
+        "is read in no other format, as others may name any file of this machine: download it"
+    )
 
 
 @contextmanager

@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import socket
+import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -48,6 +49,8 @@ _SQLITE_ENDS = ("", "-journal", "-wal", "-shm")  # Ends of the names that SQLite
 # Errors of file systems on which a folder cannot be synced.
 _NOT_SYNCED = (errno.EINVAL, errno.ENOTSUP, errno.EBADF)
 _IN_ARCHIVE = re.compile(r"(/vsi(?:zip|tar|7z|rar)/\{)(/.+?)(\}.*)")
+_UMASK = os.umask(0o077)  # It can only be read by setting it.
+os.umask(_UMASK)
 _ENOUGH_BYTES = 2**20  # Bytes; a disk with more than this free is not full.
 
 
@@ -163,6 +166,7 @@ def whole_folder(folder: Path) -> Iterator[Path]:
             partial.mkdir()
             yield partial
             for written in partial.rglob("*"):
+                _open_to_others(written)
                 _sync(written)
             _put_folder(partial, folder, former)
             _log.debug("wrote %s", folder)
@@ -212,6 +216,7 @@ def put(partial: Path, path: Path) -> None:
     Raises:
         OSError: if it cannot be kept.
     """
+    _open_to_others(partial)
     _sync(partial)
     partial.replace(path)
     # The new name is on the disk only once the folder is.
@@ -332,6 +337,15 @@ def _make(folder: Path) -> None:
 def _remove(partial: Path) -> None:
     for end in _SQLITE_ENDS:
         partial.with_name(f"{partial.name}{end}").unlink(missing_ok=True)
+
+
+def _open_to_others(path: Path) -> None:
+    """Let others read a file as far as the umask does; some libraries write for one user only."""
+    mode, usual = stat.S_IMODE(path.stat().st_mode), 0o666 & ~_UMASK
+    # Some file systems have no modes.
+    with suppress(PermissionError):
+        if path.is_file() and mode | usual != mode:
+            path.chmod(mode | usual)
 
 
 def _sync(path: Path) -> None:

@@ -85,6 +85,17 @@ def test_the_partial_name_keeps_folder_and_suffix(tmp_path):
     assert (partial.parent, partial.suffix) == (tmp_path, ".tif")
 
 
+@pytest.mark.parametrize("mode", [0o600, 0o666])
+def test_a_file_can_be_read_by_those_who_may_read_other_files(tmp_path, mode):
+    (tmp_path / "usual").touch()
+    with whole(tmp_path / "a") as partial, whole_folder(tmp_path / "b") as folder:
+        for path in (partial, folder / "c"):
+            path.touch(mode=0o600)
+            path.chmod(mode & 0o644)
+    modes = {(tmp_path / name).stat().st_mode for name in ("usual", "a", "b/c")}
+    assert len(modes) == 1
+
+
 def test_missing_folders_are_made(tmp_path):
     with whole(tmp_path / "x" / "y" / "a.txt") as partial:
         partial.touch()

@@ -1,7 +1,6 @@
 """fetch images: images of an area from a service. Writes GeoTIFFs, and a record beside each."""
 
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from roadseg.commands.services.images.capabilities import (
     Element,
@@ -30,6 +29,7 @@ from roadseg.system.web.answers import Answer
 from roadseg.system.web.cache import Cache, usual_cache
 from roadseg.system.web.client import Client, RequestPolicy
 from roadseg.system.web.keys import with_keys, without_keys
+from roadseg.system.web.parsing import split_address
 
 _JSON_SUFFIXES = (".json", ".geojson")
 _PICTURE_SUFFIXES = (".png", ".jpg", ".jpeg", ".webp")
@@ -76,7 +76,7 @@ def is_service(source: str) -> bool:
     address = source.lower()
     if source.startswith(PREFIX) or ("://" in source and is_template(source)):
         return True
-    parts = urlsplit(address)
+    parts = split_address(address, ConfigError)
     if parts.scheme not in {"http", "https"} or is_raster(address):
         return False
     is_ogc = "wmts" in address or "wms" in parts.path or "service=wms" in parts.query
@@ -102,14 +102,16 @@ def _fetch(fetch: Fetch) -> FetchSummary:
     address = with_keys(request.source)
     if is_template(request.source):
         return fetch_template(fetch)
-    if request.source.startswith(PREFIX) or urlsplit(address).path.lower().endswith(_JSON_SUFFIXES):
+    if request.source.startswith(PREFIX) or split_address(address).path.lower().endswith(
+        _JSON_SUFFIXES
+    ):
         return _fetch_stac(fetch)
     if is_raster(address):
-        name = slug(Path(urlsplit(without_keys(request.source)).path).stem)
+        name = slug(Path(split_address(without_keys(request.source)).path).stem)
         return fetch_rasters(fetch, [RemoteRaster(request.source, name or "image", "raster")])
     if "://" not in address:
         raise ConfigError(f"{without_keys(request.source):.200}: expected {_KINDS}")
-    if urlsplit(address).path.lower().endswith(_PICTURE_SUFFIXES):
+    if split_address(address).path.lower().endswith(_PICTURE_SUFFIXES):
         raise ConfigError(
             f"{without_keys(request.source):.200}: expected a template of tiles, with {{z}}, {{x}} "
             "and {y} in the places of the zoom, column and row of a tile"

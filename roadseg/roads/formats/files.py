@@ -30,8 +30,8 @@ from roadseg.roads.formats.tables import (
     node_table,
 )
 from roadseg.roads.graph.road_graph import RoadGraph
-from roadseg.roads.labels.vectors import check_views
 from roadseg.system.files import whole
+from roadseg.system.sqlite import check_views
 from roadseg.system.text import one_line
 
 # Numbers of GeoJSON files need no more digits; RFC 7946 recommends seven decimals of a degree.
@@ -157,7 +157,7 @@ def _numbers(ids: Array) -> Floats:
 
 def _read(path: Path, layer: str, columns: tuple[str, ...]) -> gpd.GeoDataFrame:
     expected = "expected a GeoPackage of `roadseg graph`"
-    check_views(path, str(path))
+    check_views(path, path)
     try:
         table = pyogrio.read_dataframe(path, layer=layer)
     except (DataSourceError, DataLayerError, OverflowError, ValueError) as error:

@@ -7,12 +7,13 @@ import re
 import shutil
 import warnings
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import IO, Any
 from xml.parsers import expat
 
 import numpy as np
@@ -23,6 +24,7 @@ from pyogrio.errors import DataLayerError, DataSourceError
 
 from roadseg.arrays import Array, Shapes
 from roadseg.errors import DataError
+from roadseg.raster.images import check_database
 from roadseg.roads import xml
 from roadseg.roads.labels.osm_deletions import deleted_objects, opened
 from roadseg.roads.labels.overture import is_segments, segment_columns, segment_tags
@@ -30,6 +32,7 @@ from roadseg.roads.labels.pbf_blocks import check_pbf_blocks
 from roadseg.roads.labels.tags import SHAPEFILE_NAMES
 from roadseg.system.files import PARQUET_SUFFIXES, VECTOR_SUFFIXES, is_virtual
 from roadseg.system.records import parse_json
+from roadseg.system.sqlite import MAGIC, check_views
 from roadseg.system.text import one_line
 
 logger = logging.getLogger(__name__)
@@ -38,14 +41,11 @@ Choose = Callable[[tuple[str, ...]], list[str]]
 Kinds = Mapping[str, str | None]  # The type of the geometries of each layer, by its name.
 
 _ONE_LAYER = ("GeoJSON", "GeoJSONSeq", "FlatGeobuf")  # Drivers of OGR.
+_OF_OTHER_FILES = ("OGR_VRT", "GDALG")  # The same, of what names its sources.
 _LIKELY = (("LineString", "Curve"), ("Unknown", "Collection"), ("Polygon", "Surface"))
 _DEGREES = "EPSG:4326"
 _GEOJSON = (".geojson", ".json")
 _XML = (".gml", ".gpx", ".kml", ".osm")
-_VIEWS = (
-    "SELECT name FROM sqlite_master WHERE type = 'view' "
-    "AND name IN (SELECT table_name FROM gpkg_contents)"
-)
 _PMTILES = ".pmtiles"
 _OVERTURE, _SEGMENTS = ".overture", "segment.parquet"  # The folder, and its file of roads.
 _OSM_INDEX = "OSM_USE_CUSTOM_INDEXING"
@@ -107,10 +107,10 @@ def read_vectors(path: Path, choose: Choose) -> VectorFile:
         _remarks_logged(path),
         _any_osm_ids(source),
     ):
-        check_views(path, source)
         if small := _read_small(path, source, choose):
             return small
         info = pyogrio.read_info(source)
+        _require_own_features(path, info["driver"])
         kinds = {info["layer_name"]: info["geometry_type"]}
         if info["driver"] not in _ONE_LAYER:
             kinds = {str(name): kind for name, kind in pyogrio.list_layers(source)}
@@ -127,16 +127,22 @@ def read_vectors(path: Path, choose: Choose) -> VectorFile:
 
 @contextmanager
 def _unpacked(path: Path) -> Iterator[str]:
-    """Give what GDAL calls a file; it reads no .bz2, which is unpacked for that time."""
-    if is_virtual(path) or path.suffix.lower() != ".bz2":
-        yield _gdal_name(path)
+    """Give what GDAL calls a file, unpacked for that time if it has to be.
+
+    GDAL reads no .bz2, and the views of SQLite are checked in a file on the disk.
+    """
+    source = _gdal_name(path)
+    if is_virtual(path) or not _is_to_unpack(path):
+        check_database(path)
+        yield source
         return
     with TemporaryDirectory(prefix="roadseg-") as folder:
-        plain = Path(folder) / path.stem
+        plain = Path(folder) / Path(source).name.removesuffix(path.suffix)
         try:
-            with opened(path) as packed, plain.open("wb") as file:
+            with _packed(path) as packed, plain.open("wb") as file:
                 shutil.copyfileobj(packed, file)
             source = _gdal_name(plain)
+            check_views(plain, path)
         except (OSError, EOFError) as error:
             raise DataError(
                 f"{path}: cannot be unpacked in {folder} ({one_line(error)}); check that the file "
@@ -145,6 +151,43 @@ def _unpacked(path: Path) -> Iterator[str]:
         except DataError as error:
             raise DataError(str(error).replace(str(plain), str(path))) from error
         yield source
+
+
+def _require_own_features(path: Path, driver: str) -> None:
+    if is_virtual(path) and driver in _OF_OTHER_FILES:
+        raise DataError(
+            f"{path}: is a {driver}, which may name any file of this machine; use the file that it "
+            "names, or save it first if you trust it"
+        )
+
+
+def _is_to_unpack(path: Path) -> bool:
+    suffix = path.suffix.lower()
+    if suffix not in {".gz", ".zip"}:
+        return suffix == ".bz2"
+    if suffix == ".zip" and _is_zip_of_layers(path):
+        return False
+    with suppress(OSError, EOFError, zlib.error, zipfile.BadZipFile), _packed(path) as packed:
+        return packed.read(len(MAGIC)) == MAGIC
+    return False
+
+
+def _is_zip_of_layers(path: Path) -> bool:
+    """Return whether GDAL is to look for the files of a layer in a zip by itself."""
+    if not path.stem.lower().endswith((".shp", ".gdb")):
+        return False
+    return any(name.lower().endswith((".shp", ".gdbtable")) for name in _members(path))
+
+
+@contextmanager
+def _packed(path: Path) -> Iterator[IO[bytes]]:
+    """Open the file in a packed one."""
+    if path.suffix.lower() != ".zip":
+        with opened(path) as packed:
+            yield packed
+        return
+    with zipfile.ZipFile(path) as archive, archive.open(_member(path)) as packed:
+        yield packed
 
 
 def _gdal_name(path: Path) -> str:
@@ -165,46 +208,28 @@ def _gdal_name(path: Path) -> str:
             check_pbf_blocks(path)
         if suffix in _XML:
             _check_xml_start(path)
-        if suffix == ".zip" and not path.stem.lower().endswith((".shp", ".gdb")):
+        if suffix == ".zip" and not _is_zip_of_layers(path):
             return f"/vsizip/{path.absolute()}/{_member(path)}"
         return f"/vsigzip/{path.absolute()}" if suffix == ".gz" else str(path)
     except OSError as error:
         raise DataError(f"{path}: cannot be read: {error.strerror}") from error
 
 
-def _member(path: Path) -> str:
-    """Return the first vector file in a zip."""
+def _members(path: Path) -> list[str]:
     try:
         with zipfile.ZipFile(path) as archive:
-            names = archive.namelist()
+            return archive.namelist()
     except zipfile.BadZipFile as error:
         raise DataError(f"{path}: not a readable zip ({error}); download it again") from error
+
+
+def _member(path: Path) -> str:
+    """Return the first vector file in a zip."""
+    names = _members(path)
     for name in names:
         if Path(name).suffix.lower() in VECTOR_SUFFIXES and not name.startswith("__MACOSX"):
             return name
     raise DataError(f"{path}: contains no vector file (found {', '.join(names[:3]) or 'nothing'})")
-
-
-def check_views(path: Path, source: str) -> None:
-    """Refuse a GeoPackage with a view among its layers: rows of a view need not end.
-
-    OGR runs views as soon as it is asked what layers there are, and cannot be interrupted.
-
-    Raises:
-        DataError: if there is one.
-    """
-    if not source.lower().endswith(".gpkg"):
-        return
-    try:
-        *_, (names,) = pyogrio.raw.read(source, sql=_VIEWS)
-    except (DataSourceError, DataLayerError):
-        # It is no GeoPackage; what it is, is said when it is read.
-        return
-    if len(names):
-        raise DataError(
-            f"{path}: its layer {names[0]} is a view, expected only tables; write its rows to a "
-            f"separate file: ogr2ogr roads.gpkg {path.name} {names[0]}"
-        )
 
 
 def _for_roads(path: Path, kinds: Kinds) -> list[str]:

@@ -1,13 +1,16 @@
 """A client of services on the web: polite, bounded, and never content with half an answer."""
 
 import logging
+import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from http import HTTPStatus
 from typing import Self, TypeVar, cast
-from urllib.parse import SplitResult, urljoin, urlsplit
+from urllib.parse import SplitResult
 from urllib.request import getproxies, proxy_bypass
 
 import urllib3
@@ -18,8 +21,10 @@ from roadseg.errors import ConfigError, DataError
 from roadseg.system.records import installed_version
 from roadseg.system.text import count, one_line, size_text
 from roadseg.system.web.answers import Answer, BadAnswerError
+from roadseg.system.web.deadlines import Deadline, watched
 from roadseg.system.web.failures import Failure, failure_of, refusal
 from roadseg.system.web.keys import places_of_keys, with_keys, without_keys
+from roadseg.system.web.parsing import join_address, split_address, whole_number
 
 Value = TypeVar("Value")
 
@@ -31,7 +36,8 @@ _log = logging.getLogger(__name__)
 _REDIRECTS = (301, 302, 303, 307, 308)
 _MOST_REDIRECTS = 5
 _PIECE_BYTES = 2**16
-_LEAST_SPEED = 1000  # Bytes a second; a slower answer is given up after `RequestPolicy.quiet_s`.
+_LEAST_SPEED = 1000  # Bytes a second; a slower answer is given up, see `_once`.
+_PLACE = re.compile(r"\{[^{}]*\}")  # In a template, what differs from address to address.
 _PORTS = {"http": 80, "https": 443}
 
 
@@ -63,8 +69,8 @@ class Client:
     """Asks services, from any number of threads.
 
     Attributes:
-        home: address, or another source, as the user gives it: headers of `extra` are sent to its
-            host, and to no other, and only its places `{env:NAME}` are filled with keys.
+        home: address, template or another source, as the user gives it: headers of `extra`, and
+            keys in the place of its `{env:NAME}`, are sent to its host, and to no other.
         extra: headers such as `X-Key: {env:MY_KEY}`.
         policy: towards the servers.
         most_bytes: that may be received in all; None for no limit.
@@ -80,8 +86,8 @@ class Client:
     def __post_init__(self) -> None:
         """Begin without a connection."""
         self._headers = dict(_header(line) for line in self.extra)
-        home = urlsplit(with_keys(self.home))
-        self._host = _host(home) if home.scheme in _PORTS else ""
+        home = _PLACE.sub("*", with_keys(self.home))
+        self._host = _host(split_address(home, ConfigError))
         self._places = places_of_keys(self.home)
         self._pace = _Pace(self.policy.per_second)
         self._lock = threading.Lock()
@@ -102,18 +108,30 @@ class Client:
         self._pace.stopped.set()
 
     def with_keys(self, address: str) -> str:
-        """Return an address with keys in its places; a service may name those of its source only.
+        """Return an address with keys in its places, those that the user wrote for this host only.
 
         Raises:
-            DataError: if there are others, with which a service could ask for any key.
+            DataError: if there are others, with which a service could ask for any key, or the
+                address is on another host, which could ask for the key of this one.
             ConfigError: if a key is not in the environment.
         """
-        if others := places_of_keys(address) - self._places:
+        places = places_of_keys(address)
+        if others := places - self._places:
             raise DataError(
                 f"{without_keys(address):.200}: asks for {min(others)}, which is not in the "
                 "address that you gave; do not use this service if it named this address"
             )
-        return with_keys(address)
+        filled = with_keys(address)
+        if places and not self._is_home(split_address(filled)):
+            raise DataError(
+                f"{without_keys(address):.200}: asks for {min(places)}, which you gave for another "
+                "host; to send it to this one, write its address yourself"
+            )
+        return filled
+
+    def _is_home(self, parts: SplitResult) -> bool:
+        """Return whether an address is on the host that the user named."""
+        return fnmatchcase(_host(parts), self._host)
 
     def get(
         self,
@@ -190,20 +208,25 @@ class Client:
         missing: Iterable[int],
     ) -> Answer | None:
         """Ask once, following redirects that stay on the host."""
-        start = urlsplit(url)
+        start = split_address(url)
         for _ in range(_MOST_REDIRECTS + 1):
             self._pace.wait()
-            response = self._open(url, headers, form)
+            # Bytes may come one by one, or without end where none of them counts.
+            deadline = Deadline(2 * self.policy.quiet_s)
             try:
-                if response.status in _REDIRECTS and response.headers.get("location"):
-                    url = self._redirect(start, url, response.headers["location"])
-                    form = None if response.status == HTTPStatus.SEE_OTHER else form
-                    continue
-                if response.status in missing:
-                    return None
-                body = self._body(response, largest)
-            finally:
-                response.close()
+                with deadline, closing(self._open(url, headers, form)) as response:
+                    if response.status in _REDIRECTS and response.headers.get("location"):
+                        url = self._redirect(start, url, response.headers["location"])
+                        form = None if response.status == HTTPStatus.SEE_OTHER else form
+                        continue
+                    if response.status in missing:
+                        return None
+                    body = self._body(response, largest, deadline)
+            except HTTPError:
+                if not deadline.is_over:
+                    raise
+            if deadline.is_over:
+                raise Failure(f"sent no whole answer in {deadline.seconds:.3g} s")
             answer = _answer(url, response, body)
             if response.status not in (HTTPStatus.OK, HTTPStatus.PARTIAL_CONTENT):
                 raise refusal(response, answer)
@@ -213,8 +236,8 @@ class Client:
     def _open(
         self, url: str, headers: Mapping[str, str], form: bytes | None
     ) -> urllib3.BaseHTTPResponse:
-        parts = urlsplit(url)
-        own = self._headers if _host(parts) == self._host else {}
+        parts = split_address(url)
+        own = self._headers if self._is_home(parts) else {}
         sent = {"User-Agent": f"roadseg/{installed_version('roadseg') or 'unknown'}"}
         if form is not None:
             sent["Content-Type"] = "application/x-www-form-urlencoded"
@@ -229,18 +252,18 @@ class Client:
             timeout=Timeout(connect=self.policy.connect_s, read=self.policy.quiet_s),
         )
 
-    def _body(self, response: urllib3.BaseHTTPResponse, largest: int) -> bytes:
-        """Read all of a body, unless it is too large or comes too slowly."""
+    def _body(self, response: urllib3.BaseHTTPResponse, largest: int, deadline: Deadline) -> bytes:
+        """Read all of a body, unless it is too large; what has come moves the deadline."""
         if self.most_bytes is not None and self.received > self.most_bytes:
             raise Failure(
                 f"more than {size_text(self.most_bytes / 1e6)} have come, the limit of --limit-mb; "
                 "what has come is in the cache",
                 tries=1,
             )
-        body, begun = bytearray(), time.monotonic()
+        body, promised = bytearray(), 0
         # A length that is no number promises nothing; the end of the connection is the end.
-        length = response.headers.get("content-length", "")
-        promised = int(length) if length.isdecimal() else 0
+        with suppress(BadAnswerError):
+            promised = whole_number(response.headers.get("content-length", ""))
         while len(body) <= largest and promised <= largest:
             # What has come is given at once, so that a body that drips is noticed.
             piece = response.read1(_PIECE_BYTES, decode_content=True)
@@ -249,9 +272,7 @@ class Client:
                     self.received += len(body)
                 return bytes(body)
             body += piece
-            allowed_s = self.policy.quiet_s + len(body) / _LEAST_SPEED
-            if time.monotonic() - begun > allowed_s:
-                raise Failure(f"sent only {len(body)} bytes in {allowed_s:.0f} s")
+            deadline.extend(len(piece) / _LEAST_SPEED)
         raise Failure(
             f"the answer is larger than expected (more than {size_text(largest / 1e6)})",
             tries=1,
@@ -264,10 +285,9 @@ class Client:
             Failure: if that is on a host that is not allowed.
         """
         try:
-            to = urljoin(url, location)
-            parts = urlsplit(to)
-            _host(parts)
-        except ValueError as error:
+            to = join_address(url, location)
+            parts = split_address(to)
+        except DataError as error:
             raise Failure(f"redirects to {location:.200}, which is no address", tries=1) from error
         if parts.scheme not in _PORTS or (start.scheme == "https" and parts.scheme == "http"):
             raise Failure(f"redirects to {to:.200}, which is not encrypted", tries=1)
@@ -327,11 +347,11 @@ def _answer(url: str, response: urllib3.BaseHTTPResponse, body: bytes) -> Answer
 def _connections(proxy: str) -> urllib3.PoolManager:
     """Return connections, by a proxy if its address is not empty."""
     if not proxy:
-        return urllib3.PoolManager(maxsize=32)
+        return watched(urllib3.PoolManager(maxsize=32))
     try:
         auth = parse_url(proxy).auth
         headers = make_headers(proxy_basic_auth=auth) if auth else None
-        return urllib3.ProxyManager(proxy, proxy_headers=headers, maxsize=32)
+        return watched(urllib3.ProxyManager(proxy, proxy_headers=headers, maxsize=32))
     except (HTTPError, ValueError) as error:
         raise ConfigError(
             f"the proxy {without_keys(proxy)} cannot be used ({one_line(error)}); check HTTP_PROXY "
@@ -354,20 +374,13 @@ def _header(line: str) -> tuple[str, str]:
 
 
 def _host(parts: SplitResult) -> str:
-    """Return the host and port of an address."""
-    try:
-        port = parts.port or _PORTS.get(parts.scheme)
-    except ValueError as error:
-        raise ConfigError(
-            f"{without_keys(parts.geturl())}: not a valid address ({error})"
-        ) from error
-    return f"{parts.hostname}:{port}"
+    """Return the scheme, host and port of an address."""
+    return f"{parts.scheme}://{parts.hostname}:{parts.port or _PORTS.get(parts.scheme)}"
 
 
 def _require_address(url: str) -> None:
-    parts = urlsplit(url)
+    parts = split_address(url)
     if parts.scheme not in _PORTS or not parts.hostname or url.split() != [url]:
         raise ConfigError(
             f"{without_keys(url)[:200]}: expected an address such as https://example.org/tiles"
         )
-    _host(parts)

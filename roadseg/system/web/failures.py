@@ -3,7 +3,6 @@
 import http.client
 import ssl
 from http import HTTPStatus
-from urllib.parse import urlsplit
 from urllib.request import getproxies
 
 import urllib3
@@ -11,7 +10,8 @@ from urllib3 import exceptions
 from urllib3.util import Retry
 
 from roadseg.system.text import one_line
-from roadseg.system.web.answers import Answer
+from roadseg.system.web.answers import Answer, BadAnswerError
+from roadseg.system.web.parsing import split_address, whole_number
 
 # The server is busy, or something between it and us is; the same question may be answered later.
 _PASSING = (408, 425, 429, 500, 502, 503, 504)
@@ -51,8 +51,10 @@ def _requested_wait(response: urllib3.BaseHTTPResponse) -> float | None:
     """Return the seconds that a server asks to wait by its header Retry-After."""
     text = response.headers.get("retry-after")
     try:
-        return Retry().parse_retry_after(text) if text else None
-    except exceptions.InvalidHeader:
+        if not text or text.isdecimal():
+            return whole_number(text) if text else None
+        return Retry().parse_retry_after(text)
+    except (BadAnswerError, exceptions.InvalidHeader, ValueError, OverflowError):
         return None
 
 
@@ -67,9 +69,10 @@ def failure_of(
         connect_s: seconds that were allowed for connecting.
         quiet_s: seconds without a byte that were allowed.
     """
-    host, why = urlsplit(url).netloc, _cause(error)
+    parts, why = split_address(url), _cause(error)
+    host = parts.netloc
     reasons: dict[type[Exception], str] = {
-        exceptions.ProxyError: f"the proxy {getproxies().get(urlsplit(url).scheme, '')} cannot be "
+        exceptions.ProxyError: f"the proxy {getproxies().get(parts.scheme, '')} cannot be "
         f"used ({why}); check HTTP_PROXY and HTTPS_PROXY",
         ssl.SSLCertVerificationError: f"the certificate of {host} is not trusted ({why}); if it is "
         "of an authority of your own, name its file in SSL_CERT_FILE",

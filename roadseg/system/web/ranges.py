@@ -12,11 +12,10 @@ from roadseg.system.web.answers import Answer, BadAnswerError
 from roadseg.system.web.cache import Cache
 from roadseg.system.web.client import LARGEST_BYTES, Client
 from roadseg.system.web.keys import without_keys
+from roadseg.system.web.parsing import whole_number
 
 _BLOCK = 2**19  # Bytes that are asked for at once.
-_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+)")
-_NAMES_FILES = re.compile(rb"<(?:VRTDataset|GDALTileIndexDataset|GDAL_WMS|GDAL_WMTS)\b")
-_HEADER_BYTES = 4096  # Bytes at the start of a file, by which GDAL knows what it is.
+_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+)", re.ASCII)
 _HELD = 32  # Blocks in memory.
 
 
@@ -95,16 +94,10 @@ class RemoteFile:
         """Take size and version of the file from the first answer."""
         if "html" in answer.kind or not answer.body:
             raise BadAnswerError(f"found {answer.what}, expected a raster")
-        if _NAMES_FILES.search(answer.body[:_HEADER_BYTES]):
-            raise BadAnswerError(
-                "found a VRT or the like, which may name any file of this machine; expected a "
-                "raster with its own pixels, such as those that it names"
-            )
-        part = answer.headers.get("content-range", "")
-        span = _RANGE.fullmatch(part)
+        part, span = answer.headers.get("content-range", ""), _span(answer)
         if part and not span:
             raise BadAnswerError(f"found a part of a file without its size ({part:.60})")
-        self.size = int(span[3]) if span else len(answer.body)
+        self.size = span[2] if span else len(answer.body)
         self.version = _version(answer)
         return self._read_part(answer, 0, min(_BLOCK, self.size)) if span else answer.body
 
@@ -113,8 +106,8 @@ class RemoteFile:
         first = number * _BLOCK
         if _version(answer) != self.version:
             raise BadAnswerError("the file changed on the server while it was read; run it again")
-        span = _RANGE.fullmatch(answer.headers.get("content-range", ""))
-        right = span and int(span[1]) == first and int(span[3]) == self.size
+        span = _span(answer)
+        right = span and span[0] == first and span[2] == self.size
         if not right or len(answer.body) != size:
             raise BadAnswerError(
                 f"found {len(answer.body)} bytes ({answer.headers.get('content-range')}), expected "
@@ -200,6 +193,12 @@ def _range(number: int) -> dict[str, str]:
     """Return the headers that ask for a part as it is, not compressed."""
     first = number * _BLOCK
     return {"Range": f"bytes={first}-{first + _BLOCK - 1}", "Accept-Encoding": "identity"}
+
+
+def _span(answer: Answer) -> list[int] | None:
+    """Return the first byte, the last one and the size that a part names; None for no part."""
+    span = _RANGE.fullmatch(answer.headers.get("content-range", ""))
+    return [whole_number(each) for each in span.groups()] if span else None
 
 
 def _version(answer: Answer) -> str:

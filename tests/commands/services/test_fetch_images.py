@@ -121,7 +121,7 @@ def keys(maps):
         (["https://a/${z}/${x}/${y}.png", "--zoom", "3"], 2, "without the dollar signs"),
         (["https://a/{Z}/{X}/{Y}.png", "--zoom", "3"], 2, "{X} is unknown; expected {z}, {x}"),
         (["none.json"], 3, "none.json: cannot be read as JSON"),
-        (["none.tif"], 3, "none.tif: cannot be read as a raster"),
+        (["none.tif"], 3, "none.tif does not exist"),
     ],
 )
 def test_a_wrong_request_is_one_line(call, words, code, message):

@@ -1,12 +1,16 @@
 import bz2
 import gzip
 import json
+import os
 import shutil
+import signal
 import sqlite3
+import threading
 import zipfile
 from contextlib import closing
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from urllib.parse import quote
 
 import geopandas as gpd
 import numpy as np
@@ -17,6 +21,7 @@ from pyproj import CRS
 
 from roadseg.errors import DataError
 from roadseg.roads.labels.vectors import read_vectors
+from roadseg.system import sqlite
 
 UTM = CRS.from_epsg(32611)
 LINE = shapely.LineString([(0, 0), (3, 4)])
@@ -393,27 +398,96 @@ def test_a_geopackage_without_layers_is_refused(tmp_path):
         read_vectors(path, list)
 
 
+ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n"
+HOLLOW = ENDLESS.replace("SELECT i FROM", "SELECT 'x' || i AS table_name, i AS srs_id FROM")
+TOO_MANY = "SELECT a.fid FROM " + ", ".join(f"roads {name}" for name in "abcdefghijklmnopq")  # noqa: S608 - ours
+
+
 @pytest.fixture
 def with_view(tmp_path):
-    """Write a GeoPackage whose layer is a view with rows without end; return it."""
-    path = tmp_path / "view.gpkg"
-    lines = gpd.GeoSeries.from_wkt(["LINESTRING (0 0, 1 1)"], crs="EPSG:32611")
-    lines.to_frame("geometry").to_file(path, layer="roads", driver="GPKG")
-    endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)"
-    with closing(sqlite3.connect(path)) as file, file:
-        file.execute(f"CREATE VIEW endless AS {endless} SELECT fid, geom FROM n, roads")  # noqa: S608 - ours
-        for table in ("gpkg_contents", "gpkg_geometry_columns"):
-            file.execute(f"UPDATE {table} SET table_name = 'endless'")  # noqa: S608 - ours
-    return path
+    """Give a function that writes a GeoPackage with a view and returns it."""
+
+    def write(query, view="v"):
+        path = tmp_path / "view.gpkg"
+        lines = gpd.GeoSeries.from_wkt(["LINESTRING (0 0, 1 1)"] * 20, crs="EPSG:32611")
+        lines.to_frame("geometry").to_file(path, layer="roads", driver="GPKG")
+        with closing(sqlite3.connect(path)) as file, file:
+            file.execute(f"DROP TABLE IF EXISTS {view}")
+            file.execute(f"CREATE VIEW {view} AS {query}")
+        return path
+
+    return write
 
 
-def test_a_view_is_refused_as_its_rows_need_not_end(with_view):
-    with pytest.raises(DataError, match=r"its layer endless is a view, expected only tables"):
-        read_vectors(with_view, list)
+def packed(path, name):
+    """Give the file under another name, packed if its suffix says so."""
+    other = path.with_name(name)
+    if other.suffix == ".zip":
+        with zipfile.ZipFile(other, "w") as archive:
+            archive.write(path, "view.gpkg")
+    else:
+        opener = {".gz": gzip.open, ".bz2": bz2.open}.get(other.suffix, open)
+        with opener(other, "wb") as file:
+            file.write(path.read_bytes())
+    return other
 
 
-def test_a_view_in_an_archive_is_refused_too(with_view, tmp_path):
-    with zipfile.ZipFile(tmp_path / "view.zip", "w") as archive:
-        archive.write(with_view, "view.gpkg")
-    with pytest.raises(DataError, match="is a view"):
-        read_vectors(tmp_path / "view.zip", list)
+@pytest.mark.parametrize(
+    "name",
+    ["a.gpkg", "a.gpkx", "a.sqlite", "a.db", "a.geojson", "a.zip", "a.gpkg.gz", "a.gpkg.bz2"],
+)
+def test_a_view_without_end_is_refused_under_any_name(with_view, name):
+    path = packed(with_view(ENDLESS), name)
+    with pytest.raises(DataError, match=rf"{name}: its view v need not end: it recurs"):
+        read_vectors(path, list)
+
+
+@pytest.mark.parametrize("name", ["a.shp.zip", "a.gdb.zip"])
+def test_a_zip_that_is_not_what_its_name_says_is_checked_too(with_view, name):
+    with pytest.raises(DataError, match=rf"{name}: its view v need not end"):
+        read_vectors(packed(with_view(ENDLESS), name), list)
+
+
+def test_a_geopackage_inside_of_what_gdal_reads_itself_is_refused(with_view):
+    path = packed(with_view(ENDLESS), "a.zip")
+    with pytest.raises(DataError, match=r"can only be read from disk; unpack it"):
+        read_vectors(Path(f"/vsizip/{{{path}}}/view.gpkg"), list)
+
+
+def test_what_names_its_sources_is_not_read_from_elsewhere(world, tmp_path):
+    save(frame_of(LINE), tmp_path / "mine.geojson")
+    read = f"gdal vector pipeline ! read {tmp_path}/mine.geojson ! filter --bbox 0,0,9,9"
+    address = world.put("/a.json", {"type": "gdal_streamed_alg", "command_line": read})
+    with pytest.raises(DataError, match="is a GDALG, which may name any file of this machine"):
+        read_vectors(Path(f"/vsicurl?url={quote(address, safe="")}"), list)
+
+
+@pytest.mark.parametrize("table", ["contents", "spatial_ref_sys", "geometry_columns", "metadata"])
+def test_a_view_in_the_place_of_a_table_of_the_format_is_refused(with_view, table):
+    with pytest.raises(DataError, match=f"its view gpkg_{table} need not end"):
+        read_vectors(with_view(HOLLOW, f"gpkg_{table}"), list)
+
+
+@pytest.mark.parametrize("query", ["SELECT random() AS i", "SELECT * FROM pragma_function_list"])
+def test_a_view_that_need_not_do_the_same_again_is_refused(with_view, query):
+    with pytest.raises(DataError, match="or asks for more than the tables of the file"):
+        read_vectors(with_view(query), list)
+
+
+def test_a_view_that_takes_too_long_is_refused(with_view, monkeypatch):
+    monkeypatch.setattr(sqlite, "_LEAST_S", 0.1)
+    with pytest.raises(DataError, match="its view v need not end: it takes too long"):
+        read_vectors(with_view(TOO_MANY), list)
+
+
+def test_a_signal_ends_a_view_at_once(with_view):
+    path = with_view(TOO_MANY)
+    threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        read_vectors(path, list)
+
+
+@pytest.mark.parametrize("name", ["a.gpkg", "a.gpkg.gz", "a.zip"])
+def test_a_file_with_a_plain_view_is_read(with_view, name):
+    path = packed(with_view("SELECT fid, lower('A') AS a FROM roads"), name)
+    assert len(read_vectors(path, list).geometries) == 20

@@ -3,6 +3,7 @@
 import socket
 import threading
 import time
+from contextlib import suppress
 
 import pytest
 
@@ -103,7 +104,44 @@ def test_an_answer_cut_short_is_asked_again_and_then_told(client, world, fault, 
 def test_a_body_that_drips_is_given_up(world, maps):
     world.fail("/fine", maps.drip)
     with Client(policy=RequestPolicy(per_second=5000, tries=1, quiet_s=0.2)) as client:
-        assert "sent only" in refused(client, f"{world.address}/fine")
+        assert "sent no whole answer in 0.4" in refused(client, f"{world.address}/fine")
+
+
+def without_end(start, piece):
+    """Give a fault that sends a start, and then a piece again and again for 5 s."""
+
+    def fault(handler):
+        begun = time.monotonic()
+        handler.close_connection = True
+        with suppress(OSError):
+            handler.wfile.write(start)
+            while time.monotonic() - begun < 5:
+                handler.wfile.write(piece)
+                time.sleep(0.01)
+
+    return fault
+
+
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n"
+
+
+@pytest.mark.parametrize(
+    ("start", "piece"),
+    [
+        (b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+        (b"HTTP/1.1 200 OK\r\nX-A: ", b"x"),
+        (CHUNKED + b"\r\n1\r\nx\r\n0\r\n", b"X-A: b\r\n"),
+        (CHUNKED + b"Content-Encoding: deflate\r\n\r\n2\r\nx\x9c\r\n", b"5\r\n\0\0\0\xff\xff\r\n"),
+        (b"HTTP/1.1 200 OK\r\n\r\n", b"x"),
+    ],
+    ids=["100 Continue", "a header", "trailers", "empty blocks", "a body without a length"],
+)
+def test_an_answer_without_end_is_given_up(world, start, piece):
+    world.fail("/fine", without_end(start, piece))
+    with Client(policy=RequestPolicy(per_second=5000, tries=1, quiet_s=0.1)) as client:
+        begun = time.monotonic()
+        assert "sent no whole answer in 0.2" in refused(client, f"{world.address}/fine")
+    assert time.monotonic() - begun < 4
 
 
 def test_a_silent_server_is_given_up(world):
@@ -184,16 +222,45 @@ def test_a_service_cannot_ask_for_keys_that_its_source_does_not_name(world, monk
     assert world.asked == []
 
 
+@pytest.mark.parametrize("home", ["", "http://other.example.org/?k={env:MY_KEY}"])
+def test_a_key_goes_to_the_host_for_which_it_was_given_only(world, monkeypatch, home):
+    monkeypatch.setenv("MY_KEY", "12345678")
+    home = home or f"{world.address}?k={{env:MY_KEY}}".replace("127.0.0.1", "localhost")
+    with Client(home, policy=QUICK) as client:
+        told = refused(client, f"{world.address}/fine?token={{env:MY_KEY}}")
+    assert "asks for {env:MY_KEY}, which you gave for another host" in told
+    assert world.asked == []
+
+
+@pytest.mark.parametrize("place", ["{s}", "{switch:a,b,127}"])
+def test_a_key_goes_to_all_hosts_of_a_template(world, monkeypatch, place):
+    monkeypatch.setenv("MY_KEY", "12345678")
+    world.put("/fine", b"fine")
+    home = world.address.replace("127", place) + "/{z}?k={env:MY_KEY}"
+    with Client(home, policy=QUICK) as client:
+        client.get(f"{world.address}/fine?k={{env:MY_KEY}}", body)
+    assert world.asked == ["/fine?k=12345678"]
+
+
+@pytest.mark.parametrize("wait", ["Fri, 31 Dec 99999 23:59:59 GMT", "9" * 5000, "-1", "²"])
+def test_a_time_to_wait_that_cannot_be_is_not_waited_for(client, world, wait):
+    world.put("/fine", b"fine")
+    odd = {"Retry-After": wait.encode().decode("latin-1")}
+    world.fail("/fine", lambda h: h.give(503, b"", headers=odd), times=1)
+    assert client.get(f"{world.address}/fine", body) == b"fine"
+
+
 @pytest.mark.parametrize("location", ["http://[::1", "http://a:b/c", "//x:99999/"])
 def test_a_redirect_to_no_address_is_told(client, world, location):
     world.fail("/fine", lambda h: h.give(302, b"", headers={"Location": location}))
     assert "which is no address" in refused(client, f"{world.address}/fine")
 
 
-def test_a_length_that_is_no_number_promises_nothing(client, world):
+@pytest.mark.parametrize("length", ["many", "9" * 5000])
+def test_a_length_that_is_no_number_promises_nothing(client, world, length):
     def lie(handler):
         handler.send_response(200)
-        handler.send_header("Content-Length", "many")
+        handler.send_header("Content-Length", length)
         handler.end_headers()
         handler.wfile.write(b"fine")
         handler.close_connection = True
@@ -281,11 +348,16 @@ def test_a_proxy_that_is_not_there_is_told(client, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "address", ["ftp://a/b", "tiles", "http://", "https://a:b/c", "https://a b"]
+    "address", ["ftp://a/b", "tiles", "http://", "https://a:b/c", "https://a b", "http://[::1"]
 )
 def test_what_is_no_address_is_told(client, address):
-    with pytest.raises(ConfigError):
+    with pytest.raises((ConfigError, DataError), match=r"not a valid address|expected an address"):
         client.get(address, body)
+
+
+def test_an_address_of_the_user_that_is_none_is_an_error_of_the_user():
+    with pytest.raises(ConfigError, match="not a valid address"):
+        Client("http://[::1")
 
 
 @pytest.mark.parametrize("header", ["X-Key", "X Key: a", ": a"])

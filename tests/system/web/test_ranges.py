@@ -47,13 +47,6 @@ def test_parts_come_from_the_cache_the_next_time(remote, world):
     assert len(world.asked) == 3 + 1
 
 
-@pytest.mark.parametrize("start", [b"<VRTDataset rasterXSize='1'>", b" \n<!-- --><GDAL_WMS>"])
-def test_a_file_that_names_other_files_is_no_raster(world, tmp_path, start):
-    address = world.put("/a.vrt", start + BODY, "image/tiff")
-    with pytest.raises(DataError, match="found a VRT or the like, which may name any file of this"):
-        RemoteFile(address, Client(policy=QUICK), Cache(tmp_path))
-
-
 def test_a_server_without_ranges_gives_a_small_file(remote, world):
     world.gives_ranges = False
     assert read(remote()) == BODY

@@ -1,13 +1,14 @@
 """Capabilities of map services: XML that names layers, levels and terms of use."""
 
-from collections.abc import Iterator
-from urllib.parse import parse_qsl, quote, urlsplit, urlunsplit
+from collections.abc import Collection, Iterator
+from urllib.parse import parse_qsl, quote
 from xml.etree import ElementTree as ET
 
 from roadseg.commands.services.images.records import Credit, joined_texts
 from roadseg.errors import ConfigError
 from roadseg.system.text import first
 from roadseg.system.web.answers import Answer, BadAnswerError
+from roadseg.system.web.parsing import split_address
 
 _LINK = "{http://www.w3.org/1999/xlink}href"
 _NO_TERMS = {"none", "no conditions apply", "keine"}
@@ -81,7 +82,20 @@ def choose_layer(layers: dict[str, str], wanted: str | None, *, kind: str) -> st
 
 def query_of(address: str) -> dict[str, str]:
     """Return the parameters of an address, with names in lower case and places for keys."""
-    return {name.lower(): value for name, value in parse_qsl(urlsplit(address).query)}
+    return {name.lower(): value for name, value in parse_qsl(split_address(address).query)}
+
+
+def own_query(address: str, other: str, asked: Collection[str]) -> dict[str, str]:
+    """Return the parameters of an address that another one of its host needs too, such as a key.
+
+    Args:
+        address: that the user gave.
+        other: address that the service names.
+        asked: names of parameters that say what was asked for.
+    """
+    if split_address(address).hostname != split_address(other).hostname:
+        return {}
+    return {name: value for name, value in query_of(address).items() if name not in asked}
 
 
 def with_query(address: str, parameters: dict[str, str], *, leave_out: tuple[str, ...] = ()) -> str:
@@ -89,18 +103,19 @@ def with_query(address: str, parameters: dict[str, str], *, leave_out: tuple[str
 
     Places for keys stay as they are.
     """
-    own = parse_qsl(urlsplit(address).query, keep_blank_values=True)
+    parts = split_address(address)
+    own = parse_qsl(parts.query, keep_blank_values=True)
     names = {name.lower() for name in parameters} | set(leave_out)
     kept = [(name, value) for name, value in own if name.lower() not in names]
     pairs = [*kept, *parameters.items()]
     query = "&".join(f"{quote(name)}={quote(value, safe=',:/{}')}" for name, value in pairs)
-    return urlunsplit(urlsplit(address)._replace(query=query, fragment=""))
+    return parts._replace(query=query, fragment="").geturl()
 
 
 def capabilities_address(address: str, service: str) -> str:
     """Return where the capabilities of a service are: an XML file, or the answer to a question."""
     query = query_of(address)
-    if urlsplit(address).path.lower().endswith(".xml") or query.get("request"):
+    if split_address(address).path.lower().endswith(".xml") or query.get("request"):
         return address
     return with_query(address, {"service": service, "request": "GetCapabilities"})
 

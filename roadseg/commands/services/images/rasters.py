@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 import numpy as np
@@ -22,7 +21,7 @@ from roadseg.commands.services.images.levels import reprojected
 from roadseg.commands.services.images.records import Credit, Origin, tags_of
 from roadseg.errors import ConfigError, DataError
 from roadseg.raster.grid import Grid, grid_of
-from roadseg.raster.images import require_own_pixels
+from roadseg.raster.images import open_elsewhere, open_raster
 from roadseg.raster.tiff import new_profile, open_new
 from roadseg.raster.windows import Window
 from roadseg.roads.labels.areas import Area
@@ -32,6 +31,7 @@ from roadseg.system.text import one_line
 from roadseg.system.web.cache import Cache
 from roadseg.system.web.client import Client
 from roadseg.system.web.keys import without_keys
+from roadseg.system.web.parsing import split_address
 from roadseg.system.web.ranges import Opener, RemoteFile, name_of
 
 RASTER_SUFFIXES = (".tif", ".tiff", ".jp2", ".vrt", ".img", ".nitf", ".ntf")
@@ -39,9 +39,9 @@ RASTER_SUFFIXES = (".tif", ".tiff", ".jp2", ".vrt", ".img", ".nitf", ".ntf")
 _BUCKETS = {"s3": "/vsis3/", "gs": "/vsigs/", "az": "/vsiaz/"}
 _STRIP_PX = 512  # Rows that are copied at once, as high as the blocks of the copy.
 _USUAL_SHARE = 0.5  # Of the bytes of pixels, what a file in a bucket has; its size is not known.
+_LEAST_SHARE = 0.01  # The same of any file: a small one that says it is huge takes time, too.
 # How GDAL asks buckets, which it does itself, as it knows how to sign requests.
 _GDAL = {
-    "GDAL_DISABLE_READDIR_ON_OPEN": "EMPTY_DIR",
     "GDAL_TIFF_INTERNAL_MASK": True,
     "GDAL_HTTP_MAX_RETRY": 3,
     "GDAL_HTTP_RETRY_DELAY": 1,
@@ -90,7 +90,7 @@ class CutPlan:
 
 def is_raster(source: str) -> bool:
     """Return whether an address is that of a raster, by its scheme or suffix."""
-    parts = urlsplit(source)
+    parts = split_address(source, ConfigError)
     return parts.scheme in _BUCKETS or parts.path.lower().endswith(RASTER_SUFFIXES)
 
 
@@ -104,31 +104,43 @@ def open_remote(
         DataError: if it cannot be opened, or read inside the block.
     """
     shown, file = without_keys(raster.address), None
-    parts = urlsplit(raster.address)
+    parts = split_address(raster.address)
     with rasterio.Env(**_GDAL):
         try:
             if parts.scheme in _BUCKETS:
-                path = _BUCKETS[parts.scheme] + client.with_keys(parts.netloc + parts.path)
-                with rasterio.open(path) as source:
-                    require_own_pixels(source, shown)
+                filled = split_address(client.with_keys(raster.address))
+                path = _BUCKETS[parts.scheme] + filled.netloc + filled.path
+                with open_elsewhere(path, shown) as source:
                     yield source, None
             elif parts.scheme in {"http", "https"}:
                 file = RemoteFile(raster.address, client, cache)
-                with rasterio.open(name_of(file), opener=Opener(file)) as source:
+                with open_elsewhere(name_of(file), shown, Opener(file)) as source:
                     yield source, file.size
                 if file.failure:
                     raise file.failure
             else:
-                local = Path(url2pathname(parts.path) if parts.scheme == "file" else raster.address)
-                with rasterio.open(local) as source:
+                local = _local(raster.address)
+                with open_raster(local) as source:
                     yield source, _size(local)
-        except (RasterioIOError, _UnreadError) as error:
+        except (RasterioIOError, DataError, _UnreadError) as error:
             if file is not None and file.failure:
                 raise file.failure from error
+            if isinstance(error, DataError):
+                raise
             reason = one_line(_innermost(error)).replace(shown, "").strip(" :")
             reason = f"{without_keys(reason):.300}"
             hint = _hint(parts.scheme)
             raise DataError(f"{shown}: cannot be read as a raster ({reason}){hint}") from error
+
+
+def _local(address: str) -> Path:
+    parts = split_address(address)
+    if parts.scheme not in {"", "file"}:
+        raise DataError(
+            f"{without_keys(address):.200}: expected a file, or an address that begins with https, "
+            f"{', '.join(_BUCKETS)} or file"
+        )
+    return Path(url2pathname(parts.path) if parts.scheme else address)
 
 
 def _size(path: Path) -> int | None:
@@ -182,7 +194,8 @@ def plan_cut(
     # A file is fetched in tiles and parts, so somewhat more than the window is read.
     share = size / (grid.height * grid.width * each) if size else _USUAL_SHARE
     fetched = round(pixels * each * share)
-    return CutPlan(window, min(fetched, size) if size else fetched)
+    fetched = min(fetched, size) if size else fetched
+    return CutPlan(window, max(fetched, round(pixels * each * _LEAST_SHARE)))
 
 
 def _window(grid: Grid, area: Area) -> Window | None:

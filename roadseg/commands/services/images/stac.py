@@ -1,10 +1,11 @@
 """STAC: items of a file, a collection or a search, and the images that they name."""
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
-from urllib.parse import urljoin, urlsplit
 
 import shapely
 from shapely.errors import ShapelyError
@@ -20,6 +21,7 @@ from roadseg.system.text import first
 from roadseg.system.web.answers import Answer, BadAnswerError
 from roadseg.system.web.client import Client
 from roadseg.system.web.keys import without_keys
+from roadseg.system.web.parsing import join_address, split_address
 
 Json = Mapping[str, Any]
 
@@ -64,13 +66,19 @@ def stac_rasters(
 
     Source: STAC 1.0 and 1.1, and STAC API 1.0: Item Search, Features.
     """
-    items = [item for item in _items(source, area, client) if _touches(item[1], area)]
+    touching = (item for item in _items(source, area, client) if _touches(item[1], area))
+    items = list(islice(touching, _MOST_ITEMS + 1))
+    if len(items) > _MOST_ITEMS:
+        raise ConfigError(
+            f"{without_keys(source)}: more than {_MOST_ITEMS} items in the area; choose a smaller "
+            "area, or narrow the search, such as by &datetime="
+        )
     if not items:
         raise DataError(f"{without_keys(source)}: found no item that touches {area.text}")
     credits_of: dict[str, Credit] = {}
     rasters = [_raster(base, item, client, asset, credits_of) for base, item in items]
     names = [raster.name for raster in rasters]
-    if double := {name for name in names if names.count(name) > 1}:
+    if double := {name for name, times in Counter(names).items() if times > 1}:
         raise DataError(
             f"{without_keys(source)}: several items have the id {first(sorted(double), 1)}"
         )
@@ -104,7 +112,7 @@ def _items(source: str, area: Area, client: Client) -> Iterator[tuple[str, Json]
 
 def _search(address: str) -> str:
     """Return the address of a search, if that of its API is given."""
-    parts = urlsplit(address)
+    parts = split_address(address)
     if parts.path.rstrip("/").endswith(("/search", "/items")):
         return address
     return parts._replace(path=f"{parts.path.rstrip('/')}/search").geturl()
@@ -124,7 +132,7 @@ def _in_box(address: str, area: Area) -> str:
 
 def _pages(address: str | None, client: Client) -> Iterator[tuple[str, Json]]:
     """Yield the items of all pages of an answer."""
-    count, seen = 0, set[str]()
+    seen = set[str]()
     while address is not None and address not in seen:
         seen.add(address)
         if len(seen) > _MOST_ITEMS:
@@ -134,14 +142,7 @@ def _pages(address: str | None, client: Client) -> Iterator[tuple[str, Json]]:
             raise DataError(
                 f"{without_keys(address)}: found JSON without features, expected an ItemCollection"
             )
-        for item in _of_page(address, page):
-            count += 1
-            if count > _MOST_ITEMS:
-                raise ConfigError(
-                    f"{without_keys(address)}: more than {_MOST_ITEMS} items in the box around the "
-                    "area; choose a smaller area, or narrow the search, such as by &datetime="
-                )
-            yield item
+        yield from _of_page(address, page)
         address = _next(address, page)
 
 
@@ -163,7 +164,7 @@ def _next(address: str, page: Json) -> str | None:
             f"{without_keys(address)}: the next page can only be asked for by POST; choose a "
             "smaller area, or add &limit=1000"
         )
-    return urljoin(address, str(link["href"]))
+    return join_address(address, str(link["href"]))
 
 
 def _of_collection(
@@ -171,7 +172,7 @@ def _of_collection(
 ) -> Iterator[tuple[str, Json]]:
     """Yield the items of a collection: by its API, or one after the other."""
     if link := _link(collection, "items"):
-        yield from _pages(_in_box(urljoin(source, str(link["href"])), area), client)
+        yield from _pages(_in_box(join_address(source, str(link["href"])), area), client)
         return
     links = [each for each in _links(collection) if each.get("rel") == "item"]
     if not links or len(links) > _MOST_ITEMS:
@@ -180,7 +181,7 @@ def _of_collection(
             f"{_MOST_ITEMS}; name a search instead, stac:URL?collections=NAME"
         )
     for each in links:
-        address = urljoin(source, str(each["href"]))
+        address = join_address(source, str(each["href"]))
         read = (
             client.get(address, read_json_answer) if "://" in address else _read_file(Path(address))
         )
@@ -222,9 +223,11 @@ def _raster(
     href = str(item["assets"][name].get("href") or "")
     # A folder of files on this machine may be read like one on a server.
     address = (
-        urljoin(base, href) if "://" in base or "://" in href else str(Path(base).parent / href)
+        join_address(base, href)
+        if "://" in base or "://" in href
+        else str(Path(base).parent / href)
     )
-    is_here = "://" not in address or urlsplit(address).scheme == "file"
+    is_here = "://" not in address or split_address(address).scheme == "file"
     if not href or (is_here and "://" in base):
         raise DataError(
             f"item {item.get('id')}: its asset {name} is at {href!r}, expected an address on a "
@@ -265,7 +268,7 @@ def _asset(item: Json, wanted: str | None) -> str:
 
 
 def _is_image(asset: Json) -> bool:
-    path = urlsplit(str(asset.get("href", ""))).path.lower()
+    path = split_address(str(asset.get("href", ""))).path.lower()
     return bool(_IMAGE.match(str(asset.get("type", "")))) or path.endswith(RASTER_SUFFIXES)
 
 
@@ -275,7 +278,7 @@ def _credit(base: str, item: Json, client: Client, known: dict[str, Credit]) -> 
     own = _terms(properties)
     link = _link(item, "collection")
     if not (own.attribution and own.licence) and link and "://" in base:
-        address = urljoin(base, str(link["href"]))
+        address = join_address(base, str(link["href"]))
         if address not in known:
             known[address] = _terms(client.find(address, read_json_answer) or {})
         of = known[address]

@@ -1,11 +1,11 @@
 """Templates of tiles: XYZ and TMS addresses with places for zoom, column and row."""
 
 import re
-from urllib.parse import urlsplit
 
 from roadseg.commands.services.images.records import slug
 from roadseg.errors import ConfigError
 from roadseg.system.web.keys import without_keys
+from roadseg.system.web.parsing import split_address
 
 _PLACE = re.compile(r"\{(-?[A-Za-z]\w*)(?::([^{}]*))?\}")
 _SUBDOMAINS = "a,b,c"
@@ -70,7 +70,7 @@ def tile_address(template: str, zoom: int, row: int, col: int) -> str:
 
 def host_of(address: str) -> str:
     """Return the host of an address without places, as a part of a file name."""
-    host = urlsplit(_PLACE.sub("", without_keys(address))).hostname or ""
+    host = split_address(_PLACE.sub("", without_keys(address))).hostname or ""
     return slug(host.strip("."))
 
 

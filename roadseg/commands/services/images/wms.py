@@ -1,6 +1,6 @@
 """WMS: the layers of a Web Map Service, which draws any box."""
 
-from urllib.parse import urljoin
+from contextlib import suppress
 
 from pyproj import CRS
 from pyproj.exceptions import CRSError
@@ -10,7 +10,7 @@ from roadseg.commands.services.images.capabilities import (
     choose_layer,
     inherited,
     link_of,
-    query_of,
+    own_query,
     terms_of,
     text_of,
     with_query,
@@ -21,8 +21,11 @@ from roadseg.commands.services.images.tiles import TileService
 from roadseg.errors import ConfigError, DataError
 from roadseg.roads.labels.areas import Area
 from roadseg.system.text import first
+from roadseg.system.web.answers import BadAnswerError
+from roadseg.system.web.parsing import join_address, whole_number
 
 _TILE_PX = 512  # Rows and columns of what is drawn by one request.
+_LEAST_PX = 64  # Of the same; a service that draws fewer would be asked for ever.
 _FORMATS = ("image/png", "image/png; mode=24bit", "image/jpeg", "image/webp")
 _ASKED = (
     *("service", "request", "version", "layers", "styles", "crs", "srs", "bbox", "width"),
@@ -105,8 +108,12 @@ def _crs(layer: Element, parents: dict[Element, Element], name: str) -> tuple[CR
 
 
 def _limits(root: Element) -> list[int]:
-    texts = [text_of(root, f"Service/{name}") for name in ("MaxWidth", "MaxHeight")]
-    return [int(text) for text in texts if text.isdecimal() and int(text) > 0]
+    limits = []
+    for name in ("MaxWidth", "MaxHeight"):
+        # Services that state no limit, or one that cannot be, are asked for what is usual.
+        with suppress(BadAnswerError):
+            limits.append(whole_number(text_of(root, f"Service/{name}"), least=_LEAST_PX))
+    return limits
 
 
 def _question(root: Element, address: str) -> dict[str, str]:
@@ -118,9 +125,9 @@ def _question(root: Element, address: str) -> dict[str, str]:
         raise DataError(
             f"the WMS draws {first(formats) or 'nothing'}, expected one of {', '.join(_FORMATS)}"
         )
-    own = {name: value for name, value in query_of(address).items() if name not in _ASKED}
-    return own | {
-        "": urljoin(address, link_of(get)),
+    base = join_address(address, link_of(get))
+    return own_query(address, base, _ASKED) | {
+        "": base,
         "service": "WMS",
         "request": "GetMap",
         "version": "1.3.0" if root.get("version", "") >= "1.3" else "1.1.1",

@@ -1,8 +1,7 @@
 """WMTS: the layers and tile matrices of a Web Map Tile Service."""
 
-import math
 from collections.abc import Iterator
-from urllib.parse import quote, urljoin, urlsplit
+from urllib.parse import quote
 
 from pyproj import CRS
 from pyproj.exceptions import CRSError
@@ -11,20 +10,24 @@ from roadseg.commands.services.images.capabilities import (
     Element,
     choose_layer,
     link_of,
-    query_of,
+    own_query,
     terms_of,
     text_of,
     with_query,
 )
 from roadseg.commands.services.images.levels import WEB_MERCATOR, Level, choose_level
 from roadseg.commands.services.images.records import Credit, plain
-from roadseg.commands.services.images.tiles import TileService
+from roadseg.commands.services.images.tiles import LARGEST_PX, TileService
 from roadseg.errors import DataError
 from roadseg.roads.labels.areas import Area
-from roadseg.system.text import first
+from roadseg.system.text import first, one_line
+from roadseg.system.web.parsing import join_address, number, whole_number
 
 _PIXEL_M = 0.00028  # Metres; the side of a pixel to which scale denominators refer.
 _FORMATS = ("image/png", "image/jpeg", "image/jpg", "image/webp", "image/png8")
+_FARTHEST = 1e9  # Units of a CRS; a corner of a level lies no farther from its origin.
+_LEAST_SCALE = 1e-12
+_MOST_TILES = 2**40  # Rows or columns of a level.
 _METRES_PER_DEGREE = 111_319.49079327358  # At the equator of WGS 84, as the standard has it.
 # Other names of Web Mercator.
 _MERCATORS = ("900913", "3785", "102100", "102113")
@@ -104,23 +107,21 @@ def _level(matrix: Element, crs: CRS, *, is_swapped: bool) -> Level:
     name = text_of(matrix, "Identifier")
     unit_m = _METRES_PER_DEGREE if crs.is_geographic else crs.axis_info[0].unit_conversion_factor
     corner = text_of(matrix, "TopLeftCorner").replace(",", " ").split()
+    part = "TopLeftCorner"
     try:
-        left, top = map(float, reversed(corner) if is_swapped else corner)
-        scale = float(text_of(matrix, "ScaleDenominator"))
-        high, wide, rows, cols = (
-            int(text_of(matrix, side))
-            for side in ("TileHeight", "TileWidth", "MatrixHeight", "MatrixWidth")
+        left, top = (
+            number(each, least=-_FARTHEST, most=_FARTHEST)
+            for each in (reversed(corner) if is_swapped else corner)
         )
+        part = "ScaleDenominator"
+        scale = number(text_of(matrix, part), least=_LEAST_SCALE, most=1 / _LEAST_SCALE)
+        sizes = []
+        for part in ("TileHeight", "TileWidth", "MatrixHeight", "MatrixWidth"):
+            most = LARGEST_PX if part.startswith("Tile") else _MOST_TILES
+            sizes.append(whole_number(text_of(matrix, part), least=1, most=most))
     except ValueError as error:
-        raise DataError(
-            f"level {name} of the WMTS: a number is missing or none ({error})"
-        ) from error
-    numbers = (scale, high, wide, rows, cols)
-    if not (math.isfinite(left + top + scale) and min(numbers) > 0):
-        raise DataError(
-            f"level {name} of the WMTS: found a scale of {scale:g} and {rows} x {cols} tiles of "
-            f"{high} x {wide} pixels, expected numbers above 0"
-        )
+        raise DataError(f"{part} of level {name:.40} of the WMTS: {one_line(error)}") from error
+    high, wide, rows, cols = sizes
     pixel = scale * _PIXEL_M / unit_m
     return Level(name, crs, left, top, pixel, (high, wide), (rows, cols))
 
@@ -133,7 +134,7 @@ def _template(root: Element, layer: Element, address: str) -> dict[str, str]:
     )
     formats = [(each.text or "").strip() for each in layer.findall("Format")]
     resources = {
-        each.get("format", ""): urljoin(address, each.get("template", ""))
+        each.get("format", ""): join_address(address, each.get("template", ""))
         for each in layer.findall("ResourceURL")
         if each.get("resourceType") == "tile" and each.get("template")
     }
@@ -151,11 +152,8 @@ def _template(root: Element, layer: Element, address: str) -> dict[str, str]:
     name = text_of(layer, "Identifier")
     values = {"layer": name, "style": style, "format": form} | dimensions
     if resources:
-        own = {k: v for k, v in query_of(address).items() if k not in _ASKED}
-        at_home = urlsplit(resources[form]).netloc == urlsplit(address).netloc
-        return values | {
-            "": with_query(resources[form], own) if own and at_home else resources[form]
-        }
+        own = own_query(address, resources[form], _ASKED)
+        return values | {"": with_query(resources[form], own) if own else resources[form]}
     operations = root.findall("OperationsMetadata/Operation")
     links = [
         link_of(get)
@@ -165,8 +163,9 @@ def _template(root: Element, layer: Element, address: str) -> dict[str, str]:
     ]
     asked = {"service": "WMTS", "request": "GetTile", "version": "1.0.0"}
     asked |= {name: f"{{{name}}}" for name in [*values, *_PLACES]}
-    own = {k: v for k, v in query_of(address).items() if k not in _ASKED}
-    return values | {"": with_query(links[0] if links else address, own | asked, leave_out=_ASKED)}
+    base = join_address(address, links[0]) if links else address
+    asked |= own_query(address, base, {*_ASKED, *asked})
+    return values | {"": with_query(base, asked, leave_out=_ASKED)}
 
 
 _ASKED = ("service", "request", "version", "acceptversions", "format", "updatesequence", "sections")

@@ -100,10 +100,13 @@ def test_an_exception_of_a_wms_is_told_by_its_words(served, fetch):
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        (rb"<TopLeftCorner>[^<]*", b"<TopLeftCorner>1", "level 15 of the WMTS: a number is mis"),
-        (rb"<ScaleDenominator>[^<]*", b"<ScaleDenominator>0", "found a scale of 0"),
-        (rb"<ScaleDenominator>[^<]*", b"<ScaleDenominator>nan", "found a scale of nan"),
-        (rb"<MatrixWidth>[^<]*", b"<MatrixWidth>0", "x 0 tiles of 256 x 256 pixels"),
+        (rb"<TopLeftCorner>[^<]*", b"<TopLeftCorner>1", "TopLeftCorner of level 15 of the WMTS: "),
+        (rb"<ScaleDenominator>[^<]*", b"<ScaleDenominator>0", "found 0, expected a number from"),
+        (rb"<ScaleDenominator>[^<]*", b"<ScaleDenominator>nan", "found nan, expected a number"),
+        (rb"<ScaleDenominator>[^<]*", b"<ScaleDenominator>1e-300", "found 1e-300, expected a num"),
+        (rb"<TileWidth>[^<]*", b"<TileWidth>" + b"9" * 5000, "TileWidth of level 15 .* found 999"),
+        (rb"<MatrixWidth>[^<]*", b"<MatrixWidth>0", "found 0, expected a whole number from 1"),
+        (rb"http://127", b"http://[::1", "not a valid address"),
         (rb"EPSG::3857", b"EPSG::5703", "no set of tiles in a known coordinate system"),
         (rb'"1.0"', b'"1.0" encoding="none"', "expected capabilities in XML"),
     ],
@@ -145,6 +148,30 @@ def test_tiles_cannot_ask_for_keys(world, maps, fetch, monkeypatch):
     with pytest.raises(DataError, match=r"asks for \{env:OTHER_KEY\}"):
         fetch("/odd.xml", layer="ortho", zoom=16)
     assert "abcdefgh" not in "".join(world.asked)
+
+
+@pytest.mark.parametrize("limit", [b"9" * 5000, b"1", b"0", b"-5", b"many"])
+def test_a_limit_of_a_wms_that_cannot_be_is_none(world, maps, fetch, limit):
+    text = maps.wms_capabilities(world.address)
+    world.put("/odd.xml", re.sub(rb"<MaxWidth>[^<]*", b"<MaxWidth>" + limit, text), XML)
+    fetch("/odd.xml", gsd_m=1)
+    assert "width=400&height=400" in world.asked[-1]
+
+
+def test_a_wms_that_names_no_address_is_told(world, maps, fetch):
+    text = maps.wms_capabilities(world.address).replace(b"http://127", b"http://[::1")
+    world.put("/odd.xml", text, XML)
+    with pytest.raises(DataError, match="not a valid address"):
+        fetch("/odd.xml", gsd_m=1)
+
+
+@pytest.mark.parametrize(("path", "options"), [("/wmts", {"zoom": 16}), ("/ows", {"gsd_m": 1})])
+def test_a_key_stays_on_its_host_if_maps_are_on_another(world, maps, fetch, path, options):
+    elsewhere = world.address.replace("127.0.0.1", "localhost")
+    world.put("/wmts", maps.wmts_capabilities(elsewhere, template=False), XML)
+    world.put("/ows", maps.wms_capabilities(elsewhere), XML)
+    fetch(f"{path}?key=abcdefgh", layer={"/wmts": "ortho"}.get(path), **options)
+    assert [number for number, asked in enumerate(world.asked) if "abcdefgh" in asked] == [0]
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Rasters on servers and in buckets: the part in the area is copied as it is."""
 
 import json
+import os
 
 import numpy as np
 import pytest
@@ -216,6 +217,84 @@ def test_a_raster_on_this_machine_may_be_named_by_its_address(fetch, cog, tmp_pa
     assert names(fetch((tmp_path / "here.tif").as_uri())) == ["here"]
 
 
+BROKEN = "http://[::1"
+
+
+@pytest.mark.parametrize("href", [BROKEN, "//a:b/c.tif", "http://x:99999/"])
+def test_an_asset_at_no_address_is_told(catalogue, fetch, href):
+    changed = item("c") | {"assets": {"visual": {"href": href}}}
+    catalogue.put("/item.json", changed)
+    with pytest.raises(DataError, match="not a valid address"):
+        fetch("/item.json", asset="visual")
+
+
+@pytest.mark.parametrize("rel", ["next", "items", "item", "collection"])
+def test_a_link_to_no_address_is_told(catalogue, fetch, rel):
+    link = {"links": [{"rel": rel, "href": BROKEN}]}
+    catalogue.put("/search", {"features": [item("a")]} | link)
+    catalogue.put("/collections/aerial", COLLECTION | link)
+    catalogue.put("/item.json", item("c") | link)
+    path = {"next": f"stac:{catalogue.address}/search", "collection": "/item.json"}
+    with pytest.raises(DataError, match="not a valid address"):
+        fetch(path.get(rel, "/collections/aerial"))
+
+
+@pytest.mark.parametrize("scheme", ["vrt", "WMS:http", "zip+file", "GTI", "ftp"])
+def test_an_asset_that_leads_out_of_the_web_is_refused(catalogue, fetch, scheme):
+    changed = item("c") | {"assets": {"visual": {"href": f"{scheme}:///etc/hostname"}}}
+    catalogue.put("/item.json", changed)
+    with pytest.raises(DataError, match="expected"):
+        fetch("/item.json", asset="visual")
+
+
+@pytest.mark.parametrize("items", [20, 21])
+def test_a_page_of_very_many_items_is_told(catalogue, fetch, monkeypatch, items):
+    monkeypatch.setattr(stac, "_MOST_ITEMS", 20)
+    page = {"type": "FeatureCollection", "features": [item("same")] * items}
+    catalogue.put("/many.json", page)
+    with pytest.raises(ValueError, match="more than 20" if items > 20 else "have the id same"):
+        fetch("/many.json")
+
+
+def test_an_item_that_names_a_pipe_is_told(fetch, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    os.mkfifo(tmp_path / "pipe.tif")
+    changed = item("d") | {"assets": {"visual": {"href": "pipe.tif"}}}
+    (tmp_path / "item.json").write_text(json.dumps(changed))
+    with pytest.raises(DataError, match="a pipe or a device, expected a file"):
+        fetch("item.json")
+
+
+def test_a_small_raster_that_says_that_it_is_huge_counts_as_large(world, fetch, tmp_path):
+    place = Affine(1e-6, 0, 8, 0, -1e-6, 50)
+    profile = {"driver": "GTiff", "count": 1, "dtype": "uint8", "crs": "EPSG:4326", "tiled": True}
+    with rasterio.open(
+        tmp_path / "huge.tif",
+        "w",
+        **profile,
+        height=10**6,
+        width=10**6,
+        transform=place,
+        blockxsize=2**14,
+        blockysize=2**14,
+        sparse_ok=True,
+    ):
+        pass
+    world.put("/huge.tif", (tmp_path / "huge.tif").read_bytes(), "image/tiff")
+    with pytest.raises(ValueError, match=r"about 10\.0 GB: more than --limit-mb 1000"):
+        fetch("/huge.tif", area="8,49,9,50")
+
+
+@pytest.mark.parametrize("part", [f"bytes 0-9/{'9' * 5000}", "bytes 0-9/*", "bytes x-9/10"])
+def test_a_part_whose_size_is_no_number_is_told(served, fetch, part):
+    served.fail(
+        "/d/a.tif",
+        lambda h: h.give(206, bytes(10), headers={"Content-Range": part}),
+    )
+    with pytest.raises(DataError, match="found"):
+        fetch("/d/a.tif")
+
+
 def test_pages_without_end_are_told(catalogue, fetch, monkeypatch):
     monkeypatch.setattr(stac, "_MOST_ITEMS", 20)
 
@@ -283,6 +362,39 @@ def test_an_item_that_cannot_be_used_is_told(catalogue, fetch, change, asset, me
         fetch("/item.json", asset=asset)
 
 
+OF_OTHER_FILES = {
+    "VRT": b"<VRTDataset rasterXSize='64' rasterYSize='64'><VRTRasterBand dataType='Byte' band='1'>"
+    b"<SimpleSource><SourceFilename>HERE</SourceFilename></SimpleSource></VRTRasterBand>"
+    b"</VRTDataset>",
+    "MRF": b"<MRF_META><Raster><Size x='64' y='64'/><DataFile>HERE</DataFile></Raster></MRF_META>",
+    "STACIT": b'{"type": "FeatureCollection", "stac_version": "1.0.0", "features": [{"type": '
+    b'"Feature", "stac_version": "1.0.0", "assets": {"a": {"href": "HERE"}}, "properties": {}}]}',
+    "GTI": b"<GDALTileIndexDataset><IndexDataset>HERE</IndexDataset></GDALTileIndexDataset>",
+    "WMS": b"<GDAL_WMS><Service name='TMS'><ServerUrl>file://HERE</ServerUrl></Service></GDAL_WMS>",
+}
+
+
+@pytest.mark.parametrize("kind", OF_OTHER_FILES)
+def test_a_raster_on_a_server_that_may_lead_to_other_files_is_refused(world, fetch, kind):
+    world.put("/a.tif", OF_OTHER_FILES[kind].replace(b"HERE", b"/etc/hostname"), "image/tiff")
+    with pytest.raises(DataError, match="is read in no other format, as others may name any file"):
+        fetch("/a.tif")
+
+
+def test_a_tiff_on_a_server_that_names_its_overviews_is_refused(world, fetch, tmp_path):
+    with rasterio.open(tmp_path / "source.tif", "r+", IGNORE_COG_LAYOUT_BREAK="YES") as target:
+        target.update_tags(ns="OVERVIEWS", OVERVIEW_FILE=str(tmp_path / "private.tif"))
+    world.put("/a.tif", (tmp_path / "source.tif").read_bytes(), "image/tiff")
+    with pytest.raises(DataError, match="names another file for its overviews"):
+        fetch("/a.tif")
+
+
+def test_files_beside_a_raster_on_a_server_are_not_asked_for(served, fetch):
+    served.put("/d/a.tif.aux.xml", b"<PAMDataset/>", "text/xml")
+    fetch("/d/a.tif")
+    assert set(served.asked) == {"/d/a.tif"}
+
+
 BAND = b"<VRTRasterBand dataType='Byte' band='1'/>"
 PLACE = b"<GeoTransform>8, 1e-5, 0, 49, 0, -1e-5</GeoTransform>"
 VRT = b"<VRTDataset rasterXSize='64' rasterYSize='64'>" + PLACE + BAND + b"</VRTDataset>"
@@ -319,5 +431,5 @@ def test_a_raster_in_a_bucket_is_copied(fetch, off, tmp_path):
     assert b"never-write-this-key" not in kept
     with pytest.raises(DataError, match=r"s3://bucket/none.tif: .*AWS_NO_SIGN_REQUEST"):
         fetch("s3://bucket/none.tif")
-    with pytest.raises(DataError, match=r"s3://bucket/b.vrt: is a VRT on a server, which may name"):
+    with pytest.raises(DataError, match=r"s3://bucket/b.vrt: cannot be read as a GeoTIFF, JPEG 20"):
         fetch("s3://bucket/b.vrt")

@@ -98,7 +98,7 @@ def lies(maps):
             "redirects to another host",
         ),
         "endless": (maps.endless, "larger than expected"),
-        "dripping": (maps.drip, "sent only"),
+        "dripping": (maps.drip, "sent no whole answer"),
     }
 
 
