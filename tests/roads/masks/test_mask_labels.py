@@ -68,6 +68,11 @@ def test_every_value_but_0_is_road_with_the_default_speed(image, write_raster):
     assert mask.dtype == np.uint8
 
 
+def test_a_mask_with_a_colour_table_holds_classes_not_colours(image, write_raster):
+    path = write_raster(CLASSES, colours={0: (255, 255, 255), 1: (0, 0, 0), 2: (0, 0, 0)})
+    assert np.array_equal(labels(path, image), np.where(ROADS, OF_25_MPH, 0))
+
+
 @pytest.mark.parametrize("value", [1, 254, 255])
 def test_a_drawn_road_may_have_any_value(image, write_raster, value):
     mask = labels(write_raster(np.where(ROADS, value, 0).astype(np.uint8)), image)
