@@ -24,6 +24,7 @@ from roadseg.roads.masks.mask_labels import (
     looks_like_mask,
     mask_values,
     open_mask_labels,
+    warn_of_masks,
 )
 from roadseg.roads.options import LabelOptions
 from roadseg.system.progress import counted
@@ -145,6 +146,8 @@ def survey_labels(
             side = min(_CORNER_PX, facts.grid.height, facts.grid.width)
             with open_mask_labels(path, facts, options) as opened:
                 opened.read(Window(0, 0, side, side))
+    if options.mask_speeds_mph is None:
+        warn_of_masks(masks)
     return LabelSurvey(
         matches=matches,
         files=files,

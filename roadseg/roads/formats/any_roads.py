@@ -340,9 +340,15 @@ def _fits(graph: RoadGraph) -> bool:
 def _trace(source: RoadSource, pixels: PixelPlacement, trace: Trace) -> DrawnRoads:
     from roadseg.raster.images import open_raster  # noqa: PLC0415 - rasterio is slow
     from roadseg.raster.pixels import valid_pixels  # noqa: PLC0415 - rasterio is slow
-    from roadseg.roads.masks.probabilities import read_probability  # noqa: PLC0415 - to import
+    from roadseg.roads.masks.mask_labels import (  # noqa: PLC0415 - to
+        looks_like_mask,
+        warn_of_masks,
+    )
+    from roadseg.roads.masks.probabilities import read_probability  # noqa: PLC0415 - import
 
     raster = read_probability(source.path, gsd_m=pixels.gsd_m)
+    if raster.speed_bins is None and looks_like_mask(source.path):
+        warn_of_masks([source.path])
     with open_raster(source.path) as file:
         valid = np.ones(file.shape, dtype=bool)
         # In a file whose nodata is 0 that is background, and all pixels are valid.

@@ -40,7 +40,9 @@ Kinds = Mapping[str, str | None]  # The type of the geometries of each layer, by
 
 _ONE_LAYER = ("GeoJSON", "GeoJSONSeq", "FlatGeobuf")  # Drivers of OGR.
 _LIKELY = (("LineString", "Curve"), ("Unknown", "Collection"), ("Polygon", "Surface"))
-_ROAD_NAME = re.compile(r"road|street|highway|cent(er|re)line|edges|stra(ss|ß)e|carretera", re.I)
+_ROAD_NAME = re.compile(
+    r"road|street|highway|cent(er|re)line|edges|stra(ss|ß)e|carretera", re.IGNORECASE
+)
 _DEGREES = "EPSG:4326"
 _GEOJSON = (".geojson", ".json")
 _XML = (".gml", ".gpx", ".kml", ".osm")
@@ -120,11 +122,11 @@ def read_vectors(path: Path, choose: Choose) -> VectorFile:
         if info["driver"] not in _ONE_LAYER:
             kinds = {str(name): kind for name, kind in pyogrio.list_layers(source)}
         infos = {name: pyogrio.read_info(source, layer=name) for name in _for_roads(path, kinds)}
-        for name, info in infos.items():
+        for info in infos.values():
             layer = _read_layer(path, source, info, choose)
             if len(layer.geometries):
                 break
-        _warn_of_others(path, name, infos)
+        _warn_of_others(path, info["layer_name"], infos)
     return layer
 
 
