@@ -12,7 +12,7 @@ import pandas as pd
 import shapely
 from pyproj import CRS
 
-from roadseg.arrays import Array, Bools, Lines
+from roadseg.arrays import Array, Bools, Lines, Texts
 from roadseg.errors import ConfigError, DataError
 from roadseg.raster.grid import DEGREES, LOCAL_CRS, Grid, is_local, reproject, utm_epsg
 from roadseg.roads.formats.by_suffix import reader_of
@@ -33,12 +33,13 @@ from roadseg.roads.graph.road_graph import (
 from roadseg.roads.graph.travel import travel_time_s
 from roadseg.roads.labels.roads import Roads, check_not_degrees, extent_degrees, read_roads
 from roadseg.roads.labels.schemes import OWN_SPEED, TIMES, stated_travel
-from roadseg.roads.labels.traffic import CARS, DEFAULT, ONE_WAY, SPEED_KNOWN, SPEED_SOURCE
+from roadseg.roads.labels.traffic import CARS, DEFAULT, LAYER, ONE_WAY, SPEED_KNOWN, SPEED_SOURCE
 from roadseg.roads.metrics.compare import Side
 from roadseg.roads.options import LabelOptions, TraceOptions
 from roadseg.roads.speeds import KPH_PER_MPH, KPH_PER_MPS
 from roadseg.system.files import is_virtual
 from roadseg.system.text import counted, first
+from roadseg.system.units import road_text
 
 if TYPE_CHECKING:
     from roadseg.roads.masks.probabilities import Probability
@@ -78,6 +79,8 @@ class DrawnRoads:
         is_assumed: shape (m,), edges whose speed the file does not tell.
         raster: the pixels that were traced; None for a file of lines.
         valid: which of these pixels hold data, shape (row, col); None for a file of lines.
+        left_out: shape (m,), why an edge is no road for cars that images show, "" for one; None if
+            the file does not tell.
     """
 
     source: RoadSource
@@ -86,6 +89,16 @@ class DrawnRoads:
     is_assumed: Bools
     raster: "Probability | None" = None
     valid: Bools | None = None
+    left_out: Texts | None = None
+
+    def take(self, chosen: Bools) -> "DrawnRoads":
+        """Return the chosen edges."""
+        return replace(
+            self,
+            graph=take_edges(self.graph, chosen),
+            is_assumed=self.is_assumed[chosen],
+            left_out=None if self.left_out is None else self.left_out[chosen],
+        )
 
 
 @dataclass(frozen=True)
@@ -135,10 +148,10 @@ def read_drawn(
 ) -> DrawnRoads:
     """Read the roads of a file, in its own CRS.
 
-    All lines count, whatever kind of road their attributes name. Travel times, or else speeds, are
-    those that the attributes state (`schemes.stated_travel`), whatever the format. A GeoPackage
-    whose layers nodes and edges fit each other is a graph; of others the lines count, and meet
-    where they share a vertex.
+    All lines are read, whatever kind of road they are. Travel times, or else speeds, are those that
+    the attributes state (`schemes.stated_travel`), whatever the format. A GeoPackage whose layers
+    nodes and edges fit each other is a graph; of others the lines count, and meet where they share
+    a vertex.
 
     Args:
         source: what to read.
@@ -254,10 +267,32 @@ def drivable(roads: DrawnRoads) -> DrawnRoads:
     """Return those roads on which cars may drive; `roads` itself if these are all."""
     if CARS not in roads.graph.attributes:
         return roads
-    is_open = roads.graph.attributes[CARS] != "no"
-    return replace(
-        roads, graph=take_edges(roads.graph, is_open), is_assumed=roads.is_assumed[is_open]
-    )
+    return roads.take(roads.graph.attributes[CARS] != "no")
+
+
+def place_sides(name: str, reference: DrawnRoads, predicted: DrawnRoads) -> tuple[Side, Side]:
+    """Bring both sides of a comparison to one metric CRS, without what is no road to be seen.
+
+    Labels leave out the same: what is not for cars, and tunnels. How long that is, is said in a
+    line. Other than that as `place_roads`.
+
+    Raises:
+        DataError: as `common_crs`, `place_roads` and `check_nearness`.
+    """
+    crs = common_crs(reference, predicted)
+    here, there = (place_roads(_seen_roads(each, crs), crs) for each in (reference, predicted))
+    check_nearness(here, there, name)
+    return here, there
+
+
+def _seen_roads(roads: DrawnRoads, crs: CRS) -> DrawnRoads:
+    if roads.left_out is None or not (is_out := roads.left_out != "").any():
+        return roads
+    out = roads.take(is_out)
+    length_m, why = _to_crs(out, crs).length_m, roads.left_out[is_out]
+    parts = (f"{road_text(length_m[why == each].sum() / 1000)} {each}" for each in np.unique(why))
+    logger.warning("%s: left out, as in labels: %s", roads.source, ", ".join(parts))
+    return roads.take(~is_out)
 
 
 def check_nearness(reference: Side, predicted: Side, name: str) -> None:
@@ -308,7 +343,8 @@ def graph_drawn(source: RoadSource, graph: RoadGraph) -> DrawnRoads:
     # These two are numbers or words of another program, unless they are written again.
     others = {k: column for k, column in graph.attributes.items() if k not in (ONE_WAY, CARS)}
     graph = replace(graph, attributes={**others, **stated})
-    return DrawnRoads(source, graph, is_joined=True, is_assumed=_is_silent(graph))
+    silent, left_out = _is_silent(graph), traffic.left_out
+    return DrawnRoads(source, graph, is_joined=True, is_assumed=silent, left_out=left_out)
 
 
 def _is_silent(graph: RoadGraph) -> Bools:
@@ -408,7 +444,7 @@ def _check_size(path: Path) -> None:
 def _of_lines(source: RoadSource, roads: Roads, columns: Mapping[str, Array]) -> DrawnRoads:
     """Return lines as roads, with further columns of their file."""
     # These are read already, whatever a file calls them.
-    read = (*TIMES, OWN_SPEED, ONE_WAY, CARS, SPEED_SOURCE)
+    read = (*TIMES, OWN_SPEED, ONE_WAY, CARS, LAYER, SPEED_SOURCE)
     others = {key: column for key, column in columns.items() if key not in read}
     speed_kph, is_default = roads.speed_mph * KPH_PER_MPH, roads.speed_source == DEFAULT
     # Lines are joined later, in a metric CRS.
@@ -424,7 +460,8 @@ def _of_lines(source: RoadSource, roads: Roads, columns: Mapping[str, Array]) ->
     )
     if SPEED_KNOWN in graph.attributes:
         graph.attributes.pop(SPEED_SOURCE, None)
-    return DrawnRoads(source, graph, is_joined=False, is_assumed=_is_silent(graph))
+    silent, left_out = _is_silent(graph), roads.traffic.left_out
+    return DrawnRoads(source, graph, is_joined=False, is_assumed=silent, left_out=left_out)
 
 
 def _middle(roads: DrawnRoads) -> tuple[float, float]:
