@@ -18,6 +18,7 @@ from roadseg.raster.grid import DEGREES, LOCAL_CRS, Grid, is_local, reproject, u
 from roadseg.roads.formats.by_suffix import reader_of
 from roadseg.roads.formats.pairing import RoadSource, match, only_source
 from roadseg.roads.formats.tables import attributes_of
+from roadseg.roads.graph.crossings import find_unjoined
 from roadseg.roads.graph.joining import in_crs
 from roadseg.roads.graph.road_graph import (
     DECIMALS,
@@ -38,7 +39,7 @@ from roadseg.roads.metrics.compare import Side
 from roadseg.roads.options import LabelOptions, TraceOptions
 from roadseg.roads.speeds import KPH_PER_MPH, KPH_PER_MPS
 from roadseg.system.files import is_virtual
-from roadseg.system.text import counted, first
+from roadseg.system.text import count, counted, first
 from roadseg.system.units import road_text
 
 if TYPE_CHECKING:
@@ -280,9 +281,38 @@ def place_sides(name: str, reference: DrawnRoads, predicted: DrawnRoads) -> tupl
         DataError: as `common_crs`, `place_roads` and `check_nearness`.
     """
     crs = common_crs(reference, predicted)
-    here, there = (place_roads(_seen_roads(each, crs), crs) for each in (reference, predicted))
+    drawn = [_seen_roads(each, crs) for each in (reference, predicted)]
+    here, there = (place_roads(each, crs) for each in drawn)
+    warn_of_unjoined(
+        {
+            str(a.source): b.graph
+            for a, b in zip(drawn, (here, there), strict=True)
+            if not a.is_joined
+        }
+    )
     check_nearness(here, there, name)
     return here, there
+
+
+def warn_of_unjoined(files: Mapping[str, RoadGraph]) -> None:
+    """Say in a line how often roads of files meet without being joined, and what to do."""
+    found = {name: text for name, graph in files.items() if (text := str(find_unjoined(graph)))}
+    for name, text in list(found.items())[:1]:
+        more = f" (and {count(len(found) - 1, 'more file')} likewise)" if len(found) > 1 else ""
+        logger.warning(
+            "%s%s: %s; unless they are bridges, join them: roadseg convert --node %s roads.gpkg",
+            *(name, more, text, Path(name).name),
+        )
+
+
+def label_graphs(files: Mapping[Path, Roads]) -> dict[str, RoadGraph]:
+    """Return the graph of the lines of each label file; none of a file that has no place."""
+    graphs = {}
+    for path, roads in files.items():
+        drawn = _of_lines(RoadSource(path), roads.lines_only(), {})
+        with suppress(DataError):
+            graphs[str(path)] = place_roads(drawn, common_crs(drawn, None)).graph
+    return graphs
 
 
 def _seen_roads(roads: DrawnRoads, crs: CRS) -> DrawnRoads:

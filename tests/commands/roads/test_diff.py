@@ -205,3 +205,11 @@ def test_footways_and_tunnels_are_left_out_as_in_labels_and_named(write, caplog,
     assert caplog.messages == [
         f"{reference}: left out, as in labels: 0.20 km not for cars, 0.10 km tunnel"
     ]
+
+
+def test_roads_that_cross_without_a_vertex_are_counted_with_what_to_do(write, caplog):
+    crossing = write("a.geojson", STREET, [(100, -100), (100, 100)])
+    run(write("b.gpkg", STREET), crossing)
+    (remark,) = caplog.messages
+    assert remark.startswith(f"{crossing}: 1 crossing and 0 touching ends without a common vertex")
+    assert remark.endswith("join them: roadseg convert --node a.geojson roads.gpkg")
