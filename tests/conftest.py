@@ -236,7 +236,7 @@ def write_raster(tmp_path):
     """Give a function that writes a raster: of given values, or of pixels that rise from 0.
 
     Its CRS is EPSG:32611 and its place PLACE, unless the options of rasterio say otherwise. The
-    last band is alpha where `transparent`.
+    last band is alpha where `transparent`; `colours` is a colour table.
     """
 
     def write(
@@ -248,6 +248,7 @@ def write_raster(tmp_path):
         dtype="uint8",
         transparent=False,
         names=None,
+        colours=None,
         **profile,
     ):
         values = rising(bands, *shape, dtype) if values is None else np.asarray(values)
@@ -264,6 +265,8 @@ def write_raster(tmp_path):
                     target.colorinterp = [*target.colorinterp[:-1], ColorInterp.alpha]
                 for number, text in enumerate(names or (), 1):
                     target.set_band_description(number, text)
+                if colours is not None:
+                    target.write_colormap(1, colours)
                 target.write(values)
         return path
 

@@ -8,7 +8,7 @@ from roadseg.api.files import AnyPath
 from roadseg.api.graphs import AnyRoads, drawn_roads
 from roadseg.api.keywords import options_of, takes
 from roadseg.api.notebooks import figure_text
-from roadseg.roads.formats.any_roads import check_nearness, common_crs, place_roads
+from roadseg.roads.formats.any_roads import place_sides
 from roadseg.roads.formats.tables import edge_table
 from roadseg.roads.metrics.alignment import Alignment
 from roadseg.roads.metrics.breaks import Breaks
@@ -136,9 +136,7 @@ def score(
 
     comparing = options_of(CompareOptions, options)
     ours, theirs = drawn_roads(reference), drawn_roads(predicted)
-    crs = common_crs(ours, theirs)
-    here, there = place_roads(ours, crs), place_roads(theirs, crs)
-    check_nearness(here, there, str(theirs.source))
+    here, there = place_sides(str(theirs.source), ours, theirs)
     measures = compare(here, there, comparing)
     time = measures.time.score if measures.time else None
     compared = compare_pixels(str(theirs.source), ours, theirs)

@@ -30,6 +30,7 @@ from roadseg.system.text import one_line
 # GDAL's drivers of files that contain all of their pixels, and its names of files on servers.
 _OWN_PIXELS = ("GTiff", "JP2OpenJPEG", "JPEG", "PNG", "WEBP")
 _REMOTE = re.compile(r"vsi(?:curl|s3|gs|az|adls|oss|swift|hdfs|webhdfs)")
+_OPAQUE = 255  # Alpha of a colour that hides what is behind it.
 _NO_RASTERS = {
     b"<!doctype html": "a web page",
     b"<html": "a web page",
@@ -123,7 +124,11 @@ class RasterFacts:
 
 @contextmanager
 def open_raster(
-    path: Path, grid: Grid | None = None, *, nodata: float | None = None
+    path: Path,
+    grid: Grid | None = None,
+    *,
+    nodata: float | None = None,
+    as_image: bool = False,
 ) -> Iterator[rasterio.DatasetReader]:
     """Open a raster to read it, resampled to `grid` if that has other pixels on its ground.
 
@@ -131,6 +136,8 @@ def open_raster(
         path: any raster GDAL reads, its names such as /vsizip/... included.
         grid: of the pixels to see; None is the raster's own.
         nodata: value without meaning for a file that names none, left out in resampling.
+        as_image: whether the numbers of a colour table are read as its colours, in three bands,
+            or four if some are transparent; in masks these numbers are classes.
 
     Raises:
         DataError: if it cannot be read, now or inside the block.
@@ -145,7 +152,11 @@ def open_raster(
     with reading(path), warnings.catch_warnings():
         warnings.simplefilter("ignore", NotGeoreferencedWarning)
         opened = open_elsewhere(str(path), str(path)) if remote else rasterio.open(path)
-        with opened as source, on_grid(source, grid, nodata) as seen:
+        with (
+            opened as source,
+            _coloured(path, source) if as_image else nullcontext(source) as image,
+            on_grid(image, grid, nodata) as seen,
+        ):
             yield seen
 
 
@@ -224,7 +235,7 @@ def _own_pixels(path: str, name: str, opener: object | None) -> rasterio.Dataset
 
 
 @contextmanager
-def open_whole(path: Path) -> Iterator[rasterio.DatasetReader]:
+def open_whole(path: Path, *, as_image: bool = False) -> Iterator[rasterio.DatasetReader]:
     """Open a raster as `open_raster`, and check that its file is not cut short.
 
     Only a TIFF tells so without being read.
@@ -232,7 +243,7 @@ def open_whole(path: Path) -> Iterator[rasterio.DatasetReader]:
     Raises:
         DataError: if it cannot be read, now or inside the block, or lacks pixels at its end.
     """
-    with open_raster(path) as source:
+    with open_raster(path, as_image=as_image) as source:
         if not is_virtual(path) and path.is_file() and missing_bytes(path):
             raise DataError(f"{path}: {_cut_short(path)}")
         yield source
@@ -276,7 +287,7 @@ def read_facts(
             pixels that are no real numbers of one type, has no place on the ground, or is
             less than 32 pixels high or wide.
     """
-    with open_whole(path) as source:
+    with open_whole(path, as_image=True) as source:
         return _facts(path, source, crs=crs, bands=bands, gsd_m=gsd_m, nodata=nodata)
 
 
@@ -288,7 +299,7 @@ def scene_facts(
     Raises:
         DataError: if it cannot be used, see `read_facts`.
     """
-    with open_whole(path) as source:
+    with open_whole(path, as_image=True) as source:
         return facts_of_scene(path, source, options, part=part)
 
 
@@ -340,6 +351,19 @@ def is_masked(source: rasterio.DatasetReader) -> bool:
     """Return whether a raster has an alpha band, a mask or a nodata value."""
     marked = any(flags != [MaskFlags.all_valid] for flags in source.mask_flag_enums)
     return marked or _has_alpha(source)
+
+
+def _coloured(
+    path: Path, source: rasterio.DatasetReader
+) -> AbstractContextManager[rasterio.DatasetReader]:
+    """Return an open raster with the colours of its colour table, if it has one, as bands."""
+    if ColorInterp.palette not in source.colorinterp:
+        return nullcontext(source)
+    is_opaque = all(alpha == _OPAQUE for *_, alpha in source.colormap(1).values())
+    opened: AbstractContextManager[rasterio.DatasetReader] = rasterio.open(
+        f"vrt://{path}?expand={'rgb' if is_opaque else 'rgba'}"
+    )
+    return opened
 
 
 def on_grid(

@@ -104,6 +104,11 @@ def mosaic_text(path: Path, images: Sequence[Path], *, crs: CRS | None = None) -
 
 def _read_tile(image: Path, crs: CRS | None) -> _Tile:
     with open_whole(image) as source:
+        if ColorInterp.palette in source.colorinterp:
+            raise DataError(
+                f"{image}: has a colour table, expected bands of colours for a mosaic; convert "
+                f"each tile: gdal_translate -expand rgb {image.name} rgb_{image.name}"
+            )
         return _Tile(
             path=image,
             grid=grid_of(image, source, crs=crs, gsd_m=None),

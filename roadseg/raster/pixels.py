@@ -52,7 +52,7 @@ def read_window(facts: RasterFacts, window: Window) -> Read:
     """
     if not facts.touches(window):
         return nothing(facts, window)
-    with open_raster(facts.path, facts.whole, nodata=facts.meaningless) as source:
+    with open_raster(facts.path, facts.whole, nodata=facts.meaningless, as_image=True) as source:
         return read_part(source, facts, window)
 
 
@@ -81,7 +81,7 @@ def read_preview(facts: RasterFacts, *, side: int) -> Read:
         DataError: if the file cannot be read.
     """
     shape = thinned_shape(facts.grid, side=side)
-    with open_raster(facts.path) as source:
+    with open_raster(facts.path, as_image=True) as source:
         if facts.part is None:
             return read_pixels(source, facts, shape=shape)
         region, extent = _region(facts, source)
@@ -179,13 +179,13 @@ def open_scene(
     Raises:
         DataError: if it cannot be used, see `read_facts`, or be read inside the block.
     """
-    with open_whole(path) as source:
+    with open_whole(path, as_image=True) as source:
         yield OpenScene(facts_of_scene(path, source, options, part=part), source)
 
 
 def sample_pixels(facts: RasterFacts, *, pixels: int) -> Array:
     """Read pixels of a scene that have data, see `OpenScene.sample`."""
-    with open_whole(facts.path) as source:
+    with open_whole(facts.path, as_image=True) as source:
         return OpenScene(facts, source).sample(pixels=pixels)
 
 
@@ -205,7 +205,9 @@ class SceneReader:
     def __enter__(self) -> Self:
         """Have GDAL hold as much as the windows need; threads open the file when they read."""
         facts = self._facts
-        with open_raster(facts.path, facts.whole, nodata=facts.meaningless) as source:
+        with open_raster(
+            facts.path, facts.whole, nodata=facts.meaningless, as_image=True
+        ) as source:
             needed = cache_bytes(source, self._rows)
         self._opened.enter_context(rasterio.Env(GDAL_CACHEMAX=needed))
         return self
@@ -227,7 +229,7 @@ class SceneReader:
     def _open(self) -> rasterio.DatasetReader:
         facts = self._facts
         with self._lock:
-            opened = open_raster(facts.path, facts.whole, nodata=facts.meaningless)
+            opened = open_raster(facts.path, facts.whole, nodata=facts.meaningless, as_image=True)
             source: rasterio.DatasetReader = self._opened.enter_context(opened)
         return source
 

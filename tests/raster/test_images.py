@@ -10,6 +10,7 @@ import pytest
 import rasterio
 from affine import Affine
 from pyproj import CRS
+from rasterio.shutil import copy
 
 from roadseg.errors import DataError
 from roadseg.raster.grid import Grid
@@ -485,3 +486,25 @@ def test_chips_of_spacenet_are_what_they_are(real_data, name, bands, dtype, gsd_
     assert (facts.bands, facts.dtype) == (bands, dtype)
     assert facts.grid.pixel_size_m == pytest.approx(gsd_m, abs=1e-4)
     assert read_sample(facts, pixels=65536).shape[1] > 60_000
+
+
+COLOURS = {0: (200, 100, 0), 1: (0, 20, 40), 2: (9, 9, 9)}
+NUMBERS = np.tile(np.uint8([[0, 1], [0, 1]]), (32, 32))
+
+
+def test_a_colour_table_is_read_as_colours_with_or_without_resampling(write_raster):
+    path = write_raster(NUMBERS, colours=COLOURS)
+    values, _ = read_window(read_facts(path), Window(0, 0, 1, 2))
+    assert values[:, 0].T.tolist() == [list(COLOURS[0]), list(COLOURS[1])]
+    values, valid = read_window(read_facts(path, gsd_m=2.0), Window(0, 0, 32, 32))
+    assert (values == np.reshape([100, 60, 20], (3, 1, 1))).all()
+    assert valid.all()
+
+
+def test_colours_that_are_nodata_or_transparent_have_no_data(write_raster):
+    path = write_raster(NUMBERS, colours=COLOURS, nodata=0)
+    copy(path, path.with_suffix(".png"), driver="PNG")  # It marks colours as transparent.
+    for image in (path, path.with_suffix(".png")):
+        facts = read_facts(image)
+        assert facts.bands == (1, 2, 3)
+        assert np.array_equal(read_window(facts, Window(0, 0, 64, 64))[1], NUMBERS == 1)

@@ -228,6 +228,14 @@ def test_a_tile_of_complex_numbers_is_refused(cut, mosaic):
         mosaic(cut(QUARTERS[0], ground=GROUND.astype("complex64")))
 
 
+def test_tiles_with_a_colour_table_are_refused_with_what_to_do(write_raster, mosaic):
+    tile = write_raster(GROUND[0], colours={0: (1, 2, 3)})
+    with pytest.raises(
+        DataError, match=r"has a colour table.*gdal_translate -expand rgb scene\.tif"
+    ):
+        mosaic([tile])
+
+
 def test_a_tile_cut_short_is_refused(cut, mosaic):
     tiles = cut(*QUARTERS)
     os.truncate(tiles[2], 4000)

@@ -116,10 +116,19 @@ def score(
 @click.argument("target", type=_ROADS)
 @_IMAGE
 @_GSD
+@click.option(
+    "--node", is_flag=True, help="Also join roads that cross or touch without a common vertex."
+)
 @UNITS
 @JSON
 def convert(
-    source: Path, target: Path, *, image: Path | None, gsd_m: float | None, as_json: bool
+    source: Path,
+    target: Path,
+    *,
+    image: Path | None,
+    gsd_m: float | None,
+    node: bool,
+    as_json: bool,
 ) -> None:
     """Convert roads from SOURCE into the format of TARGET.
 
@@ -133,7 +142,9 @@ def convert(
       roadseg convert run/graphs/city.gpkg city.osm.pbf
       roadseg convert roads.geojson roads.gmns
     """
-    show(road_tool("convert").run(source, target, image=image, gsd_m=gsd_m), as_json=as_json)
+    convert_roads = road_tool("convert").run
+    summary = convert_roads(source, target, image=image, gsd_m=gsd_m, node=node)
+    show(summary, as_json=as_json)
 
 
 @click.command()

@@ -12,6 +12,7 @@ from roadseg.roads.formats.any_roads import (
 )
 from roadseg.roads.formats.by_suffix import format_of, write_graph
 from roadseg.roads.formats.pairing import only_source
+from roadseg.roads.graph.crossings import join_crossings
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.labels.traffic import assumed_speeds
 from roadseg.roads.speeds import KPH_PER_MPH
@@ -59,7 +60,12 @@ class ConvertSummary(Summary):
 
 
 def run(
-    source: Path, target: Path, *, image: Path | None = None, gsd_m: float | None = None
+    source: Path,
+    target: Path,
+    *,
+    image: Path | None = None,
+    gsd_m: float | None = None,
+    node: bool = False,
 ) -> ConvertSummary:
     """Read roads, and write them as a graph.
 
@@ -71,6 +77,8 @@ def run(
         target: file or folder to write, in the format of its suffix; one of the kind is replaced.
         image: image for the pixel coordinates of a CSV.
         gsd_m: pixel size in metres, for a CSV without image or a raster without georeference.
+        node: whether roads are also joined where they cross or touch without a common vertex, see
+            `find_unjoined`.
 
     Raises:
         DataError: the source cannot be read, or the target needs degrees that it has not.
@@ -82,6 +90,8 @@ def run(
     keep_inputs(target, source)
     roads = read_drawn(only_source(source), find_placement(image, gsd_m), every_column=True)
     graph = place_roads(roads, common_crs(roads, None)).graph
+    if node:
+        graph = join_crossings(graph)
     write_graph(target, graph, source=source)
     return ConvertSummary(
         source=str(source),

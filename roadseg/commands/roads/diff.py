@@ -6,15 +6,14 @@ from pathlib import Path
 from roadseg.roads.colours import FALSE, MISSED
 from roadseg.roads.formats.any_roads import (
     DrawnRoads,
-    check_nearness,
-    common_crs,
-    place_roads,
+    place_sides,
     read_one_place,
 )
 from roadseg.roads.formats.gpkg_styles import STYLE_LAYER, layer_styles, line_renderer
 from roadseg.roads.formats.layers import write_gpkg_layers
 from roadseg.roads.formats.tables import edge_table
 from roadseg.roads.graph.road_graph import RoadGraph
+from roadseg.roads.metrics.compare import Side
 from roadseg.roads.metrics.differences import missing_roads
 from roadseg.roads.options import DiffOptions
 from roadseg.system.files import keep_inputs, require_suffix, whole
@@ -129,10 +128,8 @@ def find_missing(
     Raises:
         DataError: a side cannot be used, or the places are not the same.
     """
-    crs = common_crs(reference, predicted)
-    here, there = place_roads(reference, crs), place_roads(predicted, crs)
-    check_nearness(here, there, str(predicted.source))
-    ours, theirs = _without_guesses(reference, here.graph), _without_guesses(predicted, there.graph)
+    here, there = place_sides(str(predicted.source), reference, predicted)
+    ours, theirs = _without_guesses(here), _without_guesses(there)
     pairs = {IN_REFERENCE: (theirs, ours), IN_PREDICTED: (ours, theirs)}
     sides = counted(pairs.items(), "compare", total=len(pairs), unit="sides")
     missing = {
@@ -158,9 +155,9 @@ def write_missing(path: Path, missing: dict[str, RoadGraph]) -> None:
         write_gpkg_layers(partial, {**tables, STYLE_LAYER: layer_styles(renderers)})
 
 
-def _without_guesses(roads: DrawnRoads, graph: RoadGraph) -> RoadGraph:
+def _without_guesses(side: Side) -> RoadGraph:
     """Leave out speeds and times unless the file states those of all its roads."""
-    return replace(graph, attributes={}) if roads.is_assumed.any() else graph
+    return replace(side.graph, attributes={}) if side.assumed_m else side.graph
 
 
 def _side(path: Path, graph: RoadGraph, missing: RoadGraph) -> SideSummary:

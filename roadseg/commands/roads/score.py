@@ -16,11 +16,9 @@ from roadseg.roads.formats.any_roads import (
     DEFAULT_SPEED_MPH,
     DrawnRoads,
     PixelPlacement,
-    check_nearness,
-    common_crs,
     find_placement,
     image_of,
-    place_roads,
+    place_sides,
     read_drawn,
 )
 from roadseg.roads.formats.pairing import RoadSource, find_sources, match_sources
@@ -196,13 +194,9 @@ def _measure(pairs: _Sources, pixels: PixelPlacement, options: CompareOptions, n
     theirs = None
     if predicted is not None:
         theirs = read_drawn(predicted, _beside(predicted, reference, pixels))
-    crs = common_crs(ours, theirs)
-    here = place_roads(ours, crs)
-    there = None if theirs is None else place_roads(theirs, crs)
-    if there is not None:
-        check_nearness(here, there, name)
+    here, there = place_sides(name, ours, ours if theirs is None else theirs)
     try:
-        roads = compare(here, there, options)
+        roads = compare(here, None if theirs is None else there, options)
     except ValueError as error:
         raise DataError(f"{name}: {error}") from error
     return _Pair(roads, *compare_pixels(name, ours, theirs))

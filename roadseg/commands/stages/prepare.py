@@ -37,6 +37,7 @@ from roadseg.learn.options import ComputeOptions
 from roadseg.raster.images import scene_facts
 from roadseg.raster.scaling import Scaling, filled_share, fit_scaling, write_scaling
 from roadseg.report.plots.sheets import write_sheets
+from roadseg.roads.masks.mask_labels import warn_of_masks
 from roadseg.roads.masks.raster_styles import mask_renderer, restore_styles
 from roadseg.roads.options import LabelOptions
 from roadseg.system.dry_runs import Amount, Plan, files, plan_stage
@@ -250,7 +251,10 @@ def _require_area(scenes: list[SceneSummary], sources: Sources) -> None:
 
 
 def _require_roads(scenes: list[SceneSummary], sources: Sources) -> None:
-    """Refuse labels of a set of which none lies on any of its scenes."""
+    """Refuse labels of a set of which none lies on any of its scenes; warn of odd masks."""
+    masks = (s.name for s in scenes if s.scheme == "mask")
+    asked = (name for name in masks if sources.sets[name].labels.mask_speeds_mph is None)
+    warn_of_masks(sorted({sources.labels[name] for name in asked}))
     for key, alike in _by_set(scenes, sources).items():
         if not any(chip.road_share for scene in alike for chip in scene.chips):
             missed = (scene.missed for scene in alike if scene.missed)

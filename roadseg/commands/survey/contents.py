@@ -18,12 +18,14 @@ from roadseg.raster.pixels import read_window
 from roadseg.raster.sampling import spread
 from roadseg.raster.sources import find_labels, image_paths, name_images
 from roadseg.raster.windows import Window
+from roadseg.roads.formats.any_roads import label_graphs, warn_of_unjoined
 from roadseg.roads.labels.roads import LabelFile, apart_text, lay_over, read_roads
 from roadseg.roads.masks.mask_labels import (
     is_mask_file,
     looks_like_mask,
     mask_values,
     open_mask_labels,
+    warn_of_masks,
 )
 from roadseg.roads.options import LabelOptions
 from roadseg.system.progress import counted
@@ -139,12 +141,15 @@ def survey_labels(
     lines = [path for path in chosen if path not in masks]
     shown = counted(lines, "read", total=len(lines), unit="label files")
     files = {path: read_roads(path, options=options, crs=crs) for path in shown}
+    warn_of_unjoined(label_graphs({path: file.roads for path, file in files.items()}))
     for name, path in matches.items():
         if path in masks and not skip:
             facts = scenes[name]
             side = min(_CORNER_PX, facts.grid.height, facts.grid.width)
             with open_mask_labels(path, facts, options) as opened:
                 opened.read(Window(0, 0, side, side))
+    if options.mask_speeds_mph is None:
+        warn_of_masks(masks)
     return LabelSurvey(
         matches=matches,
         files=files,

@@ -142,7 +142,7 @@ def _bands(trained: Mapping[str, Any], chosen: Bands | None) -> Bands:
 
 
 def _require_bands(image: Path, bands: Bands) -> None:
-    with open_raster(image) as source:
+    with open_raster(image, as_image=True) as source:
         names = [(name or "").strip().lower() for name in source.descriptions]
     if problems := [problem for band in bands if (problem := _problem(band, names))]:
         raise DataError(

@@ -12,12 +12,13 @@ import pandas as pd
 import shapely
 from pyproj import CRS
 
-from roadseg.arrays import Array, Bools, Lines
+from roadseg.arrays import Array, Bools, Lines, Texts
 from roadseg.errors import ConfigError, DataError
 from roadseg.raster.grid import DEGREES, LOCAL_CRS, Grid, is_local, reproject, utm_epsg
 from roadseg.roads.formats.by_suffix import reader_of
 from roadseg.roads.formats.pairing import RoadSource, match, only_source
 from roadseg.roads.formats.tables import attributes_of
+from roadseg.roads.graph.crossings import find_unjoined
 from roadseg.roads.graph.joining import in_crs
 from roadseg.roads.graph.road_graph import (
     DECIMALS,
@@ -33,12 +34,13 @@ from roadseg.roads.graph.road_graph import (
 from roadseg.roads.graph.travel import travel_time_s
 from roadseg.roads.labels.roads import Roads, check_not_degrees, extent_degrees, read_roads
 from roadseg.roads.labels.schemes import OWN_SPEED, TIMES, stated_travel
-from roadseg.roads.labels.traffic import CARS, DEFAULT, ONE_WAY, SPEED_KNOWN, SPEED_SOURCE
+from roadseg.roads.labels.traffic import CARS, DEFAULT, LAYER, ONE_WAY, SPEED_KNOWN, SPEED_SOURCE
 from roadseg.roads.metrics.compare import Side
 from roadseg.roads.options import LabelOptions, TraceOptions
 from roadseg.roads.speeds import KPH_PER_MPH, KPH_PER_MPS
 from roadseg.system.files import is_virtual
-from roadseg.system.text import counted, first
+from roadseg.system.text import count, counted, first
+from roadseg.system.units import road_text
 
 if TYPE_CHECKING:
     from roadseg.roads.masks.probabilities import Probability
@@ -78,6 +80,8 @@ class DrawnRoads:
         is_assumed: shape (m,), edges whose speed the file does not tell.
         raster: the pixels that were traced; None for a file of lines.
         valid: which of these pixels hold data, shape (row, col); None for a file of lines.
+        left_out: shape (m,), why an edge is no road for cars that images show, "" for one; None if
+            the file does not tell.
     """
 
     source: RoadSource
@@ -86,6 +90,16 @@ class DrawnRoads:
     is_assumed: Bools
     raster: "Probability | None" = None
     valid: Bools | None = None
+    left_out: Texts | None = None
+
+    def take(self, chosen: Bools) -> "DrawnRoads":
+        """Return the chosen edges."""
+        return replace(
+            self,
+            graph=take_edges(self.graph, chosen),
+            is_assumed=self.is_assumed[chosen],
+            left_out=None if self.left_out is None else self.left_out[chosen],
+        )
 
 
 @dataclass(frozen=True)
@@ -135,10 +149,10 @@ def read_drawn(
 ) -> DrawnRoads:
     """Read the roads of a file, in its own CRS.
 
-    All lines count, whatever kind of road their attributes name. Travel times, or else speeds, are
-    those that the attributes state (`schemes.stated_travel`), whatever the format. A GeoPackage
-    whose layers nodes and edges fit each other is a graph; of others the lines count, and meet
-    where they share a vertex.
+    All lines are read, whatever kind of road they are. Travel times, or else speeds, are those that
+    the attributes state (`schemes.stated_travel`), whatever the format. A GeoPackage whose layers
+    nodes and edges fit each other is a graph; of others the lines count, and meet where they share
+    a vertex.
 
     Args:
         source: what to read.
@@ -254,10 +268,61 @@ def drivable(roads: DrawnRoads) -> DrawnRoads:
     """Return those roads on which cars may drive; `roads` itself if these are all."""
     if CARS not in roads.graph.attributes:
         return roads
-    is_open = roads.graph.attributes[CARS] != "no"
-    return replace(
-        roads, graph=take_edges(roads.graph, is_open), is_assumed=roads.is_assumed[is_open]
+    return roads.take(roads.graph.attributes[CARS] != "no")
+
+
+def place_sides(name: str, reference: DrawnRoads, predicted: DrawnRoads) -> tuple[Side, Side]:
+    """Bring both sides of a comparison to one metric CRS, without what is no road to be seen.
+
+    Labels leave out the same: what is not for cars, and tunnels. How long that is, is said in a
+    line. Other than that as `place_roads`.
+
+    Raises:
+        DataError: as `common_crs`, `place_roads` and `check_nearness`.
+    """
+    crs = common_crs(reference, predicted)
+    drawn = [_seen_roads(each, crs) for each in (reference, predicted)]
+    here, there = (place_roads(each, crs) for each in drawn)
+    warn_of_unjoined(
+        {
+            str(a.source): b.graph
+            for a, b in zip(drawn, (here, there), strict=True)
+            if not a.is_joined
+        }
     )
+    check_nearness(here, there, name)
+    return here, there
+
+
+def warn_of_unjoined(files: Mapping[str, RoadGraph]) -> None:
+    """Say in a line how often roads of files meet without being joined, and what to do."""
+    found = {name: text for name, graph in files.items() if (text := str(find_unjoined(graph)))}
+    for name, text in list(found.items())[:1]:
+        more = f" (and {count(len(found) - 1, 'more file')} likewise)" if len(found) > 1 else ""
+        logger.warning(
+            "%s%s: %s; unless they are bridges, join them: roadseg convert --node %s roads.gpkg",
+            *(name, more, text, Path(name).name),
+        )
+
+
+def label_graphs(files: Mapping[Path, Roads]) -> dict[str, RoadGraph]:
+    """Return the graph of the lines of each label file; none of a file that has no place."""
+    graphs = {}
+    for path, roads in files.items():
+        drawn = _of_lines(RoadSource(path), roads.lines_only(), {})
+        with suppress(DataError):
+            graphs[str(path)] = place_roads(drawn, common_crs(drawn, None)).graph
+    return graphs
+
+
+def _seen_roads(roads: DrawnRoads, crs: CRS) -> DrawnRoads:
+    if roads.left_out is None or not (is_out := roads.left_out != "").any():
+        return roads
+    out = roads.take(is_out)
+    length_m, why = _to_crs(out, crs).length_m, roads.left_out[is_out]
+    parts = (f"{road_text(length_m[why == each].sum() / 1000)} {each}" for each in np.unique(why))
+    logger.warning("%s: left out, as in labels: %s", roads.source, ", ".join(parts))
+    return roads.take(~is_out)
 
 
 def check_nearness(reference: Side, predicted: Side, name: str) -> None:
@@ -308,7 +373,8 @@ def graph_drawn(source: RoadSource, graph: RoadGraph) -> DrawnRoads:
     # These two are numbers or words of another program, unless they are written again.
     others = {k: column for k, column in graph.attributes.items() if k not in (ONE_WAY, CARS)}
     graph = replace(graph, attributes={**others, **stated})
-    return DrawnRoads(source, graph, is_joined=True, is_assumed=_is_silent(graph))
+    silent, left_out = _is_silent(graph), traffic.left_out
+    return DrawnRoads(source, graph, is_joined=True, is_assumed=silent, left_out=left_out)
 
 
 def _is_silent(graph: RoadGraph) -> Bools:
@@ -340,9 +406,15 @@ def _fits(graph: RoadGraph) -> bool:
 def _trace(source: RoadSource, pixels: PixelPlacement, trace: Trace) -> DrawnRoads:
     from roadseg.raster.images import open_raster  # noqa: PLC0415 - rasterio is slow
     from roadseg.raster.pixels import valid_pixels  # noqa: PLC0415 - rasterio is slow
-    from roadseg.roads.masks.probabilities import read_probability  # noqa: PLC0415 - to import
+    from roadseg.roads.masks.mask_labels import (  # noqa: PLC0415 - to
+        looks_like_mask,
+        warn_of_masks,
+    )
+    from roadseg.roads.masks.probabilities import read_probability  # noqa: PLC0415 - import
 
     raster = read_probability(source.path, gsd_m=pixels.gsd_m)
+    if raster.speed_bins is None and looks_like_mask(source.path):
+        warn_of_masks([source.path])
     with open_raster(source.path) as file:
         valid = np.ones(file.shape, dtype=bool)
         # In a file whose nodata is 0 that is background, and all pixels are valid.
@@ -402,7 +474,7 @@ def _check_size(path: Path) -> None:
 def _of_lines(source: RoadSource, roads: Roads, columns: Mapping[str, Array]) -> DrawnRoads:
     """Return lines as roads, with further columns of their file."""
     # These are read already, whatever a file calls them.
-    read = (*TIMES, OWN_SPEED, ONE_WAY, CARS, SPEED_SOURCE)
+    read = (*TIMES, OWN_SPEED, ONE_WAY, CARS, LAYER, SPEED_SOURCE)
     others = {key: column for key, column in columns.items() if key not in read}
     speed_kph, is_default = roads.speed_mph * KPH_PER_MPH, roads.speed_source == DEFAULT
     # Lines are joined later, in a metric CRS.
@@ -418,7 +490,8 @@ def _of_lines(source: RoadSource, roads: Roads, columns: Mapping[str, Array]) ->
     )
     if SPEED_KNOWN in graph.attributes:
         graph.attributes.pop(SPEED_SOURCE, None)
-    return DrawnRoads(source, graph, is_joined=False, is_assumed=_is_silent(graph))
+    silent, left_out = _is_silent(graph), roads.traffic.left_out
+    return DrawnRoads(source, graph, is_joined=False, is_assumed=silent, left_out=left_out)
 
 
 def _middle(roads: DrawnRoads) -> tuple[float, float]:

@@ -205,6 +205,21 @@ def first_drawn(graph: RoadGraph, order: Iterable[int]) -> Ints:
     return np.array(list(rows.values()), dtype=np.int64)
 
 
+def find_lines(lines: Lines, others: Lines) -> tuple[Ints, Bools]:
+    """Find each line among others that are drawn alike, point by point, in either direction.
+
+    Returns:
+        The row of the other line, -1 where there is none, and whether it runs the other way.
+    """
+    there, back = (
+        {drawing: row for row, drawing in enumerate(shapely.to_wkb(way))}
+        for way in (others, shapely.reverse(others))
+    )
+    keys = shapely.to_wkb(lines)
+    row = np.array([there.get(key, back.get(key, -1)) for key in keys], dtype=np.int64)
+    return row, np.array([key not in there for key in keys], dtype=bool)
+
+
 def drawn_once(graph: RoadGraph) -> RoadGraph:
     """Return the graph with one of the edges that join the same nodes by the same line."""
     kept = first_drawn(graph, range(len(graph.lines)))

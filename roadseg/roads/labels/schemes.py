@@ -11,7 +11,7 @@ from roadseg.arrays import Array, Bools, Floats, Texts
 from roadseg.roads.labels.highways import RoadClasses, classify, is_unpaved, usual_mph
 from roadseg.roads.labels.maxspeed import maxspeed_mph
 from roadseg.roads.labels.tags import PACKED, Tags, highway_keys, read_tags
-from roadseg.roads.labels.traffic import DEFAULT, ONE_WAY, Traffic, read_traffic
+from roadseg.roads.labels.traffic import DEFAULT, NO_STRUCTURE, ONE_WAY, Traffic, read_traffic
 from roadseg.roads.labels.traffic import KEYS as TRAFFIC_KEYS
 from roadseg.roads.labels.widths import lane_count, width_m
 from roadseg.roads.options import LabelOptions, SchemeName
@@ -35,7 +35,7 @@ _LANES = ("lane_number", "lane_numbe", "lanes")  # Shapefiles cut names to ten l
 
 _SPEED_DECIMALS = 9  # Of km/h: a speed that was made mph comes back as it was.
 _UNPAVED = 2  # SpaceNet's `paved` is 1 for paved, 2 for unpaved, 3 for unknown.
-_NO_TUNNEL = ("", "no", "0", "false", "f", "none", "culvert")  # A culvert passes below.
+_SEEN = LabelOptions()  # Roads for cars that images show.
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,8 @@ def read_attributes(
     classes = classify(tags.highways, options.exclude)
     lanes = _stated_lanes(tags)
     mph, source = _speeds(tags, classes, lanes, scheme, options)
-    traffic = read_traffic(tags, source)
+    unseen = _left_out(tags, classify(tags.highways, _SEEN.exclude), scheme, _SEEN)
+    traffic = read_traffic(tags, source, unseen)
     is_one_way = (traffic.one_way != 0) | (classes.is_motorway & (tags.words(ONE_WAY) == ""))
     return Attributes(
         scheme=scheme,
@@ -282,7 +283,7 @@ def _road_lanes(tags: Tags, stated: Floats, is_one_way: Bools) -> Floats:
 def _left_out(tags: Tags, classes: RoadClasses, scheme: SchemeName, options: LabelOptions) -> Texts:
     reason = np.full(tags.features, "", dtype="<U14")
     if not options.tunnels:
-        reason[~np.isin(tags.words("tunnel"), _NO_TUNNEL)] = "tunnel"
+        reason[~np.isin(tags.words("tunnel"), NO_STRUCTURE)] = "tunnel"
     if highway_keys(tags.columns):
         # Every edge of a graph is a road, and graphs have speeds of their own.
         if scheme == "osm" and OWN_SPEED not in tags:

@@ -19,7 +19,8 @@ DEFAULT = "default"  # The source of the speed of roads whose attributes say not
 _ASSUMED = (DEFAULT, "highway", "fclass", "type", "road_type")  # No source, or a class of road.
 _MODES = ("access", "vehicle", "motor_vehicle", "motorcar")  # The last one that is stated counts.
 _FOR_CARS = _MODES[2:]
-KEYS = ("name", "ref", ONE_WAY, "junction", *_MODES, SPEED_SOURCE, SPEED_KNOWN)
+LAYER = "layer"  # 0 on the ground; roads of other layers pass over or under each other.
+KEYS = ("name", "ref", ONE_WAY, "junction", "bridge", LAYER, *_MODES, SPEED_SOURCE, SPEED_KNOWN)
 
 _DIRECTIONS = {
     **dict.fromkeys(("yes", "1", "true"), 1),
@@ -29,6 +30,8 @@ _GEOFABRIK_DIRECTIONS = {"f": 1, "t": -1}  # Along and against the line; b is bo
 _REVERSIBLE = "reversible"  # One-way, now in this and now in that direction.
 _ROUND = ("roundabout", "circular")
 _MOTORWAY = "motorway"
+# Values of `tunnel` and `bridge` of a road that is none; a culvert passes below.
+NO_STRUCTURE = ("", "no", "0", "false", "f", "none", "culvert")
 
 # Source: OpenStreetMap wiki, Key:access. What is left out lets a car through, or to its
 # destination: yes, permissive, designated, destination, customers, and values that nobody defined.
@@ -62,6 +65,9 @@ class Traffic(Columns):
         one_way: 1 where cars drive along the line only, -1 against it, 0 both ways.
         is_closed: whether cars may not drive there at all.
         speed_source: key that the speed came from, see `is_assumed`.
+        layer: as the file states it, or else 1 for a bridge and 0 for other roads.
+        left_out: "" for a road for cars that images show, as labels are by default; else why it is
+            none, see `Attributes`.
     """
 
     highway: Objects
@@ -69,6 +75,8 @@ class Traffic(Columns):
     one_way: Ints
     is_closed: Bools
     speed_source: Objects
+    layer: Ints
+    left_out: Texts
 
     def attributes(self) -> dict[str, Array]:
         """Return those columns of edges that say something, None where an edge has no text.
@@ -83,6 +91,8 @@ class Traffic(Columns):
         }
         if np.any(self.one_way) or np.any(self.highway == _MOTORWAY):
             columns[ONE_WAY] = self.one_way
+        if np.any(self.layer):
+            columns[LAYER] = self.layer
         if np.isin(self.speed_source.astype(str), _ASSUMED).any():
             columns[SPEED_SOURCE] = self.speed_source
         is_opened = ~self.is_closed & _are_without_cars(self.highway)
@@ -92,7 +102,7 @@ class Traffic(Columns):
         return columns
 
 
-def read_traffic(tags: Tags, speed_source: Texts) -> Traffic:
+def read_traffic(tags: Tags, speed_source: Texts, left_out: Texts) -> Traffic:
     """Read who may drive on features, by the tags of OpenStreetMap that concern cars.
 
     1. Of `motorcar`, `motor_vehicle`, `vehicle` and `access` the first that is stated counts.
@@ -104,6 +114,7 @@ def read_traffic(tags: Tags, speed_source: Texts) -> Traffic:
     Args:
         tags: of the features, with `KEYS` and their `highway`.
         speed_source: key that the speed of each came from, shape (features,).
+        left_out: why each is no road for cars that images show, shape (features,).
 
     Source: OpenStreetMap wiki, Key:access and Key:oneway.
     """
@@ -115,6 +126,8 @@ def read_traffic(tags: Tags, speed_source: Texts) -> Traffic:
         one_way=_one_way(tags),
         is_closed=_are_closed(tags),
         speed_source=np.where(tags.numbers(SPEED_KNOWN, number) == 0, DEFAULT, source),
+        layer=_layers(tags),
+        left_out=left_out,
     )
 
 
@@ -140,6 +153,13 @@ def _one_way(tags: Tags) -> Ints:
     stated = np.array([directions.get(word, 0) for word in words.tolist()], dtype=np.int64)
     is_implied = np.isin(tags.words("junction"), _ROUND) | (tags.highways == _MOTORWAY)
     return np.where((words == "") & is_implied, 1, stated)
+
+
+def _layers(tags: Tags) -> Ints:
+    stated = tags.numbers(LAYER, number)
+    is_bridge = ~np.isin(tags.words("bridge"), NO_STRUCTURE)
+    layers = np.where(np.isnan(stated), is_bridge, np.clip(stated, -99, 99))
+    return layers.astype(np.int64)
 
 
 def _are_closed(tags: Tags) -> Bools:

@@ -4,6 +4,7 @@ import itertools
 import json
 import logging
 import re
+import shlex
 import shutil
 import warnings
 import zipfile
@@ -43,6 +44,9 @@ Kinds = Mapping[str, str | None]  # The type of the geometries of each layer, by
 _ONE_LAYER = ("GeoJSON", "GeoJSONSeq", "FlatGeobuf")  # Drivers of OGR.
 _OF_OTHER_FILES = ("OGR_VRT", "GDALG")  # The same, of what names its sources.
 _LIKELY = (("LineString", "Curve"), ("Unknown", "Collection"), ("Polygon", "Surface"))
+_ROAD_NAME = re.compile(
+    r"road|street|highway|cent(er|re)line|edges|stra(ss|ß)e|carretera", re.IGNORECASE
+)
 _DEGREES = "EPSG:4326"
 _GEOJSON = (".geojson", ".json")
 _XML = (".gml", ".gpx", ".kml", ".osm")
@@ -79,7 +83,10 @@ class VectorFile:
 
 
 def read_vectors(path: Path, choose: Choose) -> VectorFile:
-    """Read the first layer with lines of a vector file, or else its first with polygons.
+    """Read the layer with lines of a vector file that is most likely roads, or else with polygons.
+
+    Of several with lines that is the first whose name says roads or streets, or else the first;
+    those left out are named in a warning.
 
     Layers without features are passed over, unless there is no other.
 
@@ -114,15 +121,28 @@ def read_vectors(path: Path, choose: Choose) -> VectorFile:
         kinds = {info["layer_name"]: info["geometry_type"]}
         if info["driver"] not in _ONE_LAYER:
             kinds = {str(name): kind for name, kind in pyogrio.list_layers(source)}
-        for name in _for_roads(path, kinds):
-            if name != info["layer_name"]:
-                info = pyogrio.read_info(source, layer=name)
+        infos = {name: pyogrio.read_info(source, layer=name) for name in _for_roads(path, kinds)}
+        for info in infos.values():
             layer = _read_layer(path, source, info, choose)
             if len(layer.geometries):
                 break
-    if len(kinds) > 1:
-        logger.info("%s: has the layers %s; read %s", path, ", ".join(kinds), name)
+        _warn_of_others(path, info["layer_name"], infos)
     return layer
+
+
+def _warn_of_others(path: Path, read: str, infos: Mapping[str, Mapping[str, Any]]) -> None:
+    """Name layers left out that may hold lines, and how one of them would be read instead."""
+    others = [
+        name
+        for name, info in infos.items()
+        if name != read and info["features"] and "Polygon" not in info["geometry_type"]
+    ]
+    if others and infos[read]["driver"] != "OSM":
+        logger.warning(
+            "%s: read its layer %s and left out %s; to read another, write it to a file of its "
+            "own: ogr2ogr roads.gpkg %s %s",
+            *(path, read, ", ".join(others), path.name, shlex.quote(others[0])),
+        )
 
 
 @contextmanager
@@ -233,11 +253,15 @@ def _member(path: Path) -> str:
 
 
 def _for_roads(path: Path, kinds: Kinds) -> list[str]:
-    """Return the layers that may hold roads: with lines, with anything, with polygons."""
+    """Return the layers that may hold roads: with lines, with anything, with polygons.
+
+    Of each kind, those that are called roads come first.
+    """
+    by_name = sorted(kinds.items(), key=lambda item: not _ROAD_NAME.search(item[0]))
     chosen = [
         name
         for likely in _LIKELY
-        for name, kind in kinds.items()
+        for name, kind in by_name
         if kind and any(word in kind for word in likely)
     ]
     if chosen:

@@ -1,6 +1,7 @@
 """Raster masks as road labels: read on the grid of an image, and turned into speed bins."""
 
-from collections.abc import Iterator, Mapping
+import logging
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,9 @@ from roadseg.roads.masks.mask_files import CONTENT_TAG, SPEED_BINS, bins_of
 from roadseg.roads.options import LabelOptions
 from roadseg.roads.speeds import DEFAULT_BINS
 from roadseg.system.files import MASK_SUFFIXES
+from roadseg.system.text import count
+
+logger = logging.getLogger(__name__)
 
 _HALF = 0.5  # Floats from here on are road, be they probabilities or class numbers.
 _HALF_BYTE = 128  # Bytes from here on are road under JPEG, which blurs 0 and 255.
@@ -124,6 +128,47 @@ def open_mask_labels(
             yield MaskLabels(source, seen, bin_by_value, default_bin)
 
 
+def warn_of_masks(paths: Collection[Path]) -> None:
+    """Warn of masks in which most is road, or all that may be road has the nodata value.
+
+    A sample of each is read. In a line each, the first of these masks is named, and how many there
+    are. Nodata values are looked at only if no mask has a road.
+
+    Raises:
+        DataError: if a mask cannot be read.
+    """
+    inverted, hidden, roads = [], [], 0
+    for path in paths:
+        with open_raster(path) as source:
+            values, valid = _sample(source)
+            # Masks of `write_mask` are right, and their nodata value is not known.
+            if not valid.any() or _own_speeds(path, source) is not None:
+                continue
+            share = _drawn_roads(values[valid], source).mean()
+            roads += share > 0
+            if share > _HALF:
+                inverted.append(path)
+            elif source.nodata and (values == source.nodata).any():
+                hidden.append(path)
+    if inverted:
+        logger.warning(
+            "%s: more than half of its pixels are road%s; if 0 stands for roads, swap the values "
+            '(gdal_calc.py -A mask.tif --calc="A==0" --outfile roads.tif), or, for the labels of a '
+            'run, set labels.mask_speeds_mph={"0": 25}',
+            *(inverted[0], _as_others(inverted)),
+        )
+    if hidden and not roads:
+        logger.warning(
+            "%s: has no road, but its nodata value%s; if this stands for roads, take nodata away: "
+            "gdal_translate -a_nodata none %s roads.tif",
+            *(hidden[0], _as_others(hidden), hidden[0].name),
+        )
+
+
+def _as_others(paths: Sequence[Path]) -> str:
+    return f", as in {count(len(paths) - 1, 'more mask')}" if len(paths) > 1 else ""
+
+
 def mask_values(path: Path) -> dict[int, float]:
     """Return which values a raster mask has, and the share of its pixels that has each.
 
@@ -133,7 +178,8 @@ def mask_values(path: Path) -> dict[int, float]:
         DataError: if it cannot be read.
     """
     with open_raster(path) as source:
-        values = np.rint(_sample(source)).astype(np.int64)
+        every, valid = _sample(source)
+    values = np.rint(every[valid]).astype(np.int64)
     different, counts = np.unique(values, return_counts=True)
     return dict(zip(different.tolist(), (counts / len(values)).tolist(), strict=True))
 
@@ -147,14 +193,16 @@ def looks_like_mask(path: Path) -> bool:
     with open_raster(path) as source:
         if len(_bands(source)) > 1 or np.dtype(source.dtypes[0]).kind not in "iu":
             return False
-        return len(np.unique(_sample(source))) <= _MASK_VALUES
+        values, valid = _sample(source)
+    return len(np.unique(values[valid])) <= _MASK_VALUES
 
 
-def _sample(source: rasterio.DatasetReader) -> Array:
-    """Read the values of pixels spread over a mask, shape (n,)."""
+def _sample(source: rasterio.DatasetReader) -> Values:
+    """Read the values of pixels spread over a mask, and which hold any, both of shape (n,)."""
     windows = spread_windows(*source.shape, block=source.block_shapes[0], pixels=_SAMPLE_PX)
-    parts = (_read_values(source, source, window) for window in windows)
-    return np.concatenate([values[valid] for values, valid in parts])
+    parts = [_read_values(source, source, window) for window in windows]
+    values, valid = (np.concatenate([part[k].ravel() for part in parts]) for k in (0, 1))
+    return values, valid
 
 
 def _own_speeds(path: Path, source: rasterio.DatasetReader) -> Mapping[int, float] | None:

@@ -183,4 +183,7 @@ def _nearest_of_each(matches: Matches) -> Matches:
     distance = np.round(matches.distance_m, 6)
     matches = matches.take(np.lexsort([matches.turned_deg, distance, matches.line, matches.sample]))
     matches = matches.take(begin_runs(matches.sample, matches.line))
-    return matches.take(np.lexsort([matches.line, np.round(matches.distance_m, 6), matches.sample]))
+    # Of lines equally near, such as two that cross, the one that turns least is first.
+    distance = np.round(matches.distance_m, 6)
+    order = np.lexsort([matches.line, matches.turned_deg, distance, matches.sample])
+    return matches.take(order)

@@ -7,7 +7,7 @@ import numpy as np
 
 from roadseg.arrays import Bools
 from roadseg.roads.graph.control_points import ControlPoints, place, snap
-from roadseg.roads.graph.road_graph import RoadGraph, require_one_crs
+from roadseg.roads.graph.road_graph import RoadGraph, find_lines, require_one_crs
 from roadseg.roads.graph.shortest_paths import Routes, Weight, edge_costs
 from roadseg.roads.metrics.canonical import canonical_graph
 from roadseg.roads.metrics.path_similarity import Similarity, mean_similarity
@@ -64,8 +64,9 @@ def apls(
     """Score how alike the shortest routes of two road graphs are.
 
     Control points are all junctions and ends of roads and evenly spaced points between them
-    (`control_points.place`). Each is snapped to the nearest edge of the other graph and is missing
-    there if that is further away than `snap_m`. Every ordered pair of different control points
+    (`control_points.place`). Each is snapped to the nearest edge of the other graph, of several
+    equally near to the one that is drawn like its own, and is missing there if that is further away
+    than `snap_m`. Every ordered pair of different control points
     with a route of cost L between them in their own graph counts min(1, |L - L'| / L), L' being
     the cost between the snapped points; 1 if one of them is missing or no route joins them; and if
     L is 0, then 0 if L' is 0 too, else 1. A direction scores 1 minus the mean over its pairs.
@@ -214,7 +215,14 @@ def _place_and_snap(
 ) -> tuple[ControlPoints, ControlPoints, Bools]:
     """Return the control points of a graph, where they are in another, and which are there."""
     points, xy = place(graph, spacing_m=spacing_m)
-    return points, *snap(xy, other, snap_m=snap_m)
+    snapped, is_near = snap(xy, other, snap_m=snap_m)
+    # Where roads cross without a node or overlap, a position alone does not say on which it is.
+    edge, turned = (of[points.edge] for of in find_lines(graph.lines, other.lines))
+    fraction = np.where(turned, 1 - points.fraction, points.fraction)
+    own = ControlPoints(
+        np.where(edge < 0, snapped.edge, edge), np.where(edge < 0, snapped.fraction, fraction)
+    )
+    return points, own, is_near
 
 
 def _join_directions(there: Similarity, back: Similarity) -> Apls:

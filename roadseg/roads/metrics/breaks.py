@@ -11,7 +11,7 @@ import shapely
 from roadseg.arrays import Bools, Columns, Floats, Ints
 from roadseg.roads.graph.cleaning import components
 from roadseg.roads.graph.groups import begin_runs, linked
-from roadseg.roads.graph.road_graph import RoadGraph, ranges
+from roadseg.roads.graph.road_graph import RoadGraph, find_lines, ranges
 from roadseg.roads.graph.strokes import strokes
 from roadseg.roads.metrics.alignment import SPACING_M, Matches, Samples, match, samples
 from roadseg.roads.metrics.buffer import check_sides
@@ -61,7 +61,8 @@ def count_breaks(reference: RoadGraph, predicted: RoadGraph, *, tolerance_m: flo
        that is shorter than five times the tolerance, from its first place to its last, is dropped:
        it may be another road that runs beside this one before it turns off. So a shorter road has
        no breaks.
-    5. A road has one break less than the fewest stretches that hold all its found places.
+    5. A road has one break less than the fewest stretches that hold all its found places; one that
+       the prediction has just as it is drawn has none.
 
     So a gap is one break, however long it is, and none if a short way leads around it. A road that
     stops short of the road that it leads to has a break. A road that is missing has none, nor has
@@ -81,13 +82,18 @@ def count_breaks(reference: RoadGraph, predicted: RoadGraph, *, tolerance_m: flo
     """
     check_sides(reference, predicted, tolerance_m)
     # Rule 1: the roads of the reference.
-    roads, other = _Places.along(canonical_graph(reference)), canonical_graph(predicted)
+    graph, other = canonical_graph(reference), canonical_graph(predicted)
+    lines, node = strokes(graph)
+    roads = _Places.along(graph, lines, node)
     # Rules 2 and 3: what of the prediction is beside each place.
     matches = match(roads.samples, other.lines, tolerance_m=tolerance_m)
     runs = _Runs.of(matches, roads)
     # Rule 4: runs are joined to stretches.
     part = _parts(runs, other, slack_m=_SLACK * tolerance_m)
     spans = _Spans.of(runs, part, roads)
+    # A road that the prediction has as it is drawn has no breaks, even where it meets itself.
+    is_same = find_lines(lines.lines, strokes(other)[0].lines)[0] >= 0
+    spans = spans.take(~is_same[spans.road])
     least = round(_LEAST * tolerance_m / SPACING_M)
     # Rule 5: the fewest stretches.
     count = sum(max(_fewest(road, least) - 1, 0) for road in spans.by_road(least))
@@ -116,9 +122,8 @@ class _Places:
     part_km: Floats
 
     @classmethod
-    def along(cls, graph: RoadGraph) -> "_Places":
+    def along(cls, graph: RoadGraph, roads: RoadGraph, node: Ints) -> "_Places":
         """Place samples along the strokes of a graph, and at the ends of these."""
-        roads, node = strokes(graph)
         inner, length = samples(roads.lines), roads.length_m
         counts = np.bincount(inner.line, minlength=len(length))
         # Each road has a number before its samples and one behind, for its ends.

@@ -111,7 +111,9 @@ def lengths_near(lines: Lines, others: Lines, *, tolerance_m: float) -> Floats:
         before = np.concatenate([[0.0], np.cumsum(_lengths(segments[block]))])[row]
         metres = _new_lengths(before + start, before + end)
         near += np.bincount(line[block][row], weights=metres, minlength=len(lines))
-    return near
+    # What is near as a whole has its own length, not a sum of parts of it.
+    length = shapely.length(lines)
+    return np.where(near > length - _ROUNDING_M, length, near)
 
 
 def near_parts(

@@ -53,6 +53,13 @@ def test_lines_are_joined_and_measured_and_keep_what_they_say(tmp_path, lines):
     assert found.attributes["speed_kph"] == pytest.approx(40.2336)
 
 
+def test_roads_that_cross_are_joined_if_asked_for(tmp_path):
+    shapes = [shapely.LineString([(430_000, y), (430_100, 9e6 - y)]) for y in (4.5e6, 4.5e6 + 50)]
+    gpd.GeoSeries(shapes, crs="EPSG:32631").to_file(tmp_path / "a.gpkg")
+    assert run(tmp_path / "a.gpkg", tmp_path / "b.gpkg").nodes == 4
+    assert run(tmp_path / "a.gpkg", tmp_path / "b.gpkg", node=True).nodes == 5
+
+
 @pytest.mark.parametrize(
     ("columns", "kept"),
     [

@@ -192,3 +192,24 @@ def test_neither_side_is_overwritten(write):
         with pytest.raises(ConfigError, match="is a file to read"):
             run(*sides, output=side)
     assert [side.read_bytes() for side in sides] == before
+
+
+@pytest.mark.parametrize("suffix", ["geojson", "graphml"])
+def test_footways_and_tunnels_are_left_out_as_in_labels_and_named(write, caplog, suffix):
+    kinds = {
+        "highway": np.array(["primary", "footway", "primary"], dtype=object),
+        "tunnel": np.array([None, None, "yes"], dtype=object),
+    }
+    reference = write(f"b.{suffix}", STREET, OLD, NEW, **kinds)
+    assert told(run(write("a.gpkg", STREET), reference))["reference"] == (0.3, 0, 0)
+    assert caplog.messages == [
+        f"{reference}: left out, as in labels: 0.20 km not for cars, 0.10 km tunnel"
+    ]
+
+
+def test_roads_that_cross_without_a_vertex_are_counted_with_what_to_do(write, caplog):
+    crossing = write("a.geojson", STREET, [(100, -100), (100, 100)])
+    run(write("b.gpkg", STREET), crossing)
+    (remark,) = caplog.messages
+    assert remark.startswith(f"{crossing}: 1 crossing and 0 touching ends without a common vertex")
+    assert remark.endswith("join them: roadseg convert --node a.geojson roads.gpkg")

@@ -335,6 +335,17 @@ class TestLabels:
         )
         assert look(city).dropped["not for cars"] == 1
 
+    def test_roads_that_cross_without_a_vertex_are_counted(self, city, caplog):
+        path = city / "roads" / "city_1.geojson"
+        labels = json.loads(path.read_text())
+        (west, south), *_, (east, north) = labels["features"][0]["geometry"]["coordinates"]
+        middle = (west + east) / 2, (south + north) / 2
+        across = [[middle[0] + d * (south - north), middle[1] + d * (east - west)] for d in (-1, 1)]
+        labels["features"][1]["geometry"]["coordinates"] = across
+        path.write_text(json.dumps(labels))
+        look(city)
+        assert "city_1.geojson: 1 crossing and 0 touching ends without" in caplog.text
+
     def test_of_many_label_files_some_are_read(self, city, monkeypatch):
         monkeypatch.setattr(contents, "_MANY_FILES", 4)
         monkeypatch.setattr(contents, "_FEW", 3)

@@ -43,7 +43,7 @@ def roads_of(*shapes, crs=UTM, speeds=None, widths=4.0):
     )
     speeds = np.arange(1.0, len(many) + 1) if speeds is None else np.array(speeds, dtype=float)
     source, times = np.full(len(many), "speed_mph"), np.full(len(many), np.nan)
-    traffic = read_traffic(Tags({}, len(many)), source)
+    traffic = read_traffic(Tags({}, len(many)), source, np.full(len(many), ""))
     return Roads(crs, many, speeds, source, times, np.broadcast_to(widths, len(many)), traffic)
 
 

@@ -118,12 +118,24 @@ def test_curves_become_lines_and_areas(tmp_path):
 
 
 def test_of_several_layers_the_one_with_lines_is_read(tmp_path, caplog):
-    caplog.set_level("INFO")
     path = tmp_path / "graph.gpkg"
     for layer, shape in {"nodes": shapely.Point(0, 0), "blocks": SQUARE, "edges": LINE}.items():
         save(frame_of(shape), path, layer=layer)
     assert read(path).geometries.tolist() == [LINE]
-    assert "has the layers nodes, blocks, edges; read edges" in caplog.text
+    assert not caplog.text  # No other layer has lines.
+
+
+@pytest.mark.parametrize("suffix", [".gpkg", ".kml"])
+def test_of_layers_with_lines_the_one_called_roads_is_read_and_others_are_named(
+    tmp_path, caplog, suffix
+):
+    path = tmp_path / f"map{suffix}"
+    for layer, lines in {"railways": 1, "main_roads": 2, "empty": 0, "rivers": 3}.items():
+        save(frame_of(*[LINE] * lines, name=[layer] * lines), path, layer=layer, mode="a")
+    assert len(read(path).geometries) == 2
+    (remark,) = caplog.messages
+    assert "read its layer main_roads and left out railways, rivers; to read another" in remark
+    assert remark.endswith(f"ogr2ogr roads.gpkg {path.name} railways")
 
 
 def test_without_lines_the_layer_with_polygons_is_read(tmp_path):

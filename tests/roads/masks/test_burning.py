@@ -36,7 +36,7 @@ def make_roads(shapes, speeds_mph, widths_m):
         speed_source=np.full(count, "speed_mph"),
         travel_time_s=np.full(count, np.nan),
         width_m=np.broadcast_to(np.array(widths_m, dtype=float), count),
-        traffic=read_traffic(Tags({}, count), np.full(count, "speed_mph")),
+        traffic=read_traffic(Tags({}, count), np.full(count, "speed_mph"), np.full(count, "")),
     )
 
 

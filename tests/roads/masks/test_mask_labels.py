@@ -16,6 +16,7 @@ from roadseg.roads.masks.mask_labels import (
     looks_like_mask,
     mask_values,
     open_mask_labels,
+    warn_of_masks,
 )
 from roadseg.roads.options import LabelOptions
 from roadseg.roads.speeds import DEFAULT_BINS, SpeedBins
@@ -66,6 +67,11 @@ def test_every_value_but_0_is_road_with_the_default_speed(image, write_raster):
     mask = labels(write_raster(CLASSES), image)
     assert np.array_equal(mask, np.where(ROADS, OF_25_MPH, 0))
     assert mask.dtype == np.uint8
+
+
+def test_a_mask_with_a_colour_table_holds_classes_not_colours(image, write_raster):
+    path = write_raster(CLASSES, colours={0: (255, 255, 255), 1: (0, 0, 0), 2: (0, 0, 0)})
+    assert np.array_equal(labels(path, image), np.where(ROADS, OF_25_MPH, 0))
 
 
 @pytest.mark.parametrize("value", [1, 254, 255])
@@ -357,3 +363,26 @@ def test_a_mask_resampled_with_its_image_keeps_its_roads(real_data):
     mask = labels(folder / "sample_road_raster_mask.tif", chip, window)
     assert np.mean(mask > 0) == pytest.approx(56416 / 1300**2, rel=0.05)
     assert read_window(chip, window)[1].all()
+
+
+@pytest.mark.parametrize(
+    ("values", "nodata", "remark"),
+    [
+        (ROADS[:, 18:] * 1, None, ""),
+        (~ROADS * 255, None, "more than half of its pixels are road; if 0 stands for roads, swap"),
+        (ROADS * 255, 255, "has no road, but its nodata value; if this stands for roads, take"),
+        (ROADS * 255, 9, ""),
+    ],
+)
+def test_masks_whose_roads_look_like_something_else_are_named(
+    write_raster, caplog, values, nodata, remark
+):
+    warn_of_masks([write_raster(values.astype(np.uint8), nodata=nodata)])
+    assert bool(caplog.messages) == bool(remark)
+    assert remark in caplog.text
+
+
+def test_a_mask_with_nodata_beside_masks_with_roads_is_a_place_without_roads(write_raster, caplog):
+    bare = write_raster(np.uint8(ROADS * 255), nodata=255, name="bare.tif")
+    warn_of_masks([bare, write_raster(CLASSES)])
+    assert not caplog.messages

@@ -338,13 +338,6 @@ def shifted(graph, by):
 weights = st.sampled_from(["length_m", "travel_time_s"])
 
 
-@given(street_grids(), weights)
-@settings(deadline=None, max_examples=40)
-def test_a_graph_scores_one_against_itself(graph, weight):
-    result = apls(graph, graph, weight=weight)
-    assert directions(result) == pytest.approx((1, 1), abs=1e-9)
-
-
 @given(street_grids(), street_grids(), weights)
 @settings(deadline=None, max_examples=40)
 def test_swapping_the_graphs_swaps_the_directions(reference, predicted, weight):
