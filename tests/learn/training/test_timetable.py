@@ -108,7 +108,7 @@ def test_a_training_goes_on_with_what_was_planned(begun):
 @pytest.mark.parametrize(("minutes", "times"), [(12, 1), (6, 2), (4, 3)])
 def test_a_training_that_gets_more_time_has_as_many_more_of_the_same_epochs(begun, minutes, times):
     planned = {key: fit()[0].model_dump()[key] for key in PLANNED}
-    more = {key: times * planned["epochs"] for key in ("epochs", "patience")}
+    more = dict.fromkeys(("epochs", "patience"), times * planned["epochs"])
     options = begun(minutes=minutes, **planned)
     assert {key: getattr(options, key) for key in PLANNED} == {**planned, **more}
 
