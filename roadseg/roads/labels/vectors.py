@@ -129,9 +129,10 @@ def read_vectors(path: Path, choose: Choose) -> VectorFile:
 
 def _info(source: str, layer: str | None = None) -> dict[str, Any]:
     """Return what pyogrio says of a layer, by default the first."""
-    info = pyogrio.read_info(source, layer=layer)
-    is_table = info["driver"] == "CSV"
-    return pyogrio.read_info(source, **_OF_TABLES) if is_table else info
+    info: dict[str, Any] = pyogrio.read_info(source, layer=layer)
+    if info["driver"] == "CSV":
+        info = pyogrio.read_info(source, **_OF_TABLES)
+    return info
 
 
 @contextmanager
