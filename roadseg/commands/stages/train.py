@@ -18,7 +18,6 @@ from roadseg.dataset.scene_parts import parts_of_scenes
 from roadseg.dataset.sets import find_scenes
 from roadseg.errors import CheckpointError, OutputError
 from roadseg.learn.hardware.agreement import copy_furthest, keeping_copies, require_same
-from roadseg.learn.hardware.cpu import keep_freed_memory
 from roadseg.learn.hardware.devices import chosen_device
 from roadseg.learn.hardware.distributed import Parallel, parallel
 from roadseg.learn.hardware.hosts import HOSTS
@@ -120,7 +119,6 @@ def run(
     if not force:
         _refuse_changed_weights(workspace.train_record(fold))
     job = _job(config, workspace, fold, anew=force)
-    keep_freed_memory()
     folder = workspace.checkpoint(fold)
     patience = timedelta(minutes=config.compute.wait_minutes)
     with parallel(job.device, patience=patience) as joined:
