@@ -43,7 +43,7 @@ from roadseg.system.stage_records import (
     lost_outputs,
     read_record,
 )
-from roadseg.system.text import Summary, about_time
+from roadseg.system.text import Summary, about_time, count
 from roadseg.system.workspace import Fold, Workspace
 
 logger = logging.getLogger(__name__)
@@ -70,7 +70,8 @@ class TrainSummary(Summary):
 
     def __str__(self) -> str:
         """Return the figures as a sentence."""
-        trained = f"{self.epochs} epochs on {self.training_chips} chips in {self.seconds:.0f} s"
+        on = count(self.training_chips, "chip")
+        trained = f"{count(self.epochs, 'epoch')} on {on} in {self.seconds:.0f} s"
         if self.fold == "all":
             return f"all folds: {trained}{self._threshold_text()}; {self.checkpoint}"
         return (
