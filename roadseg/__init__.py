@@ -39,6 +39,7 @@ __all__ = [
     "join_tiles",
     "list_tiles",
     "load_config",
+    "map_roads",
     "models",
     "plot",
     "predict",

@@ -25,7 +25,7 @@ from roadseg.api.runs import (
 )
 from roadseg.api.services import fetch_images, fetch_roads
 from roadseg.api.tiles import cut_tiles, join_tiles, list_tiles, trace_tiles
-from roadseg.api.tools import bench, demo, doctor, export, init, models, plot
+from roadseg.api.tools import bench, demo, doctor, export, init, map_roads, models, plot
 from roadseg.config import Config
 from roadseg.raster.grid import Grid
 from roadseg.roads.masks.probabilities import Probability
@@ -58,6 +58,7 @@ __all__ = [
     "join_tiles",
     "list_tiles",
     "load_config",
+    "map_roads",
     "models",
     "plot",
     "predict",

@@ -234,7 +234,9 @@ def load_config(config: AnyConfig = None, overrides: Overrides = None) -> Config
             f"config: expected the path of a config, and overrides as a dict, got {config!r:.80} "
             f"and {overrides!r:.80}"
         )
-    assignments = [
-        f"{key}={json.dumps(value, default=str)}" for key, value in (overrides or {}).items()
-    ]
-    return configs.load_config(None if config is None else Path(config), assignments)
+    return configs.load_config(None if config is None else Path(config), settings_of(overrides))
+
+
+def settings_of(overrides: Overrides) -> list[str]:
+    """Return overrides as settings of the command line, such as `train.epochs=10`."""
+    return [f"{key}={json.dumps(value, default=str)}" for key, value in (overrides or {}).items()]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from roadseg.api.files import AnyPath
 from roadseg.api.notebooks import progress_in_notebook
-from roadseg.api.runs import AnyConfig, Overrides, load_config
+from roadseg.api.runs import AnyConfig, Overrides, load_config, settings_of
 from roadseg.config import Config
 
 if TYPE_CHECKING:
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from roadseg.commands.tools.demo import DemoSummary
     from roadseg.commands.tools.doctor import DoctorSummary
     from roadseg.commands.tools.export import ExportSummary
+    from roadseg.commands.tools.map import MapSummary
     from roadseg.commands.tools.models import ModelsSummary
     from roadseg.commands.tools.plot import Kind, PlotSummary
 
@@ -41,6 +42,46 @@ def init(
 
     settings = load_config(overrides=overrides)
     return tool.find_config(_texts(images), _texts(labels), settings, _texts(cities))
+
+
+def map_roads(
+    images: AnyPath | Iterable[AnyPath],
+    output: AnyPath,
+    *,
+    labels: AnyPath | Iterable[AnyPath] = (),
+    checkpoints: AnyPath | Iterable[AnyPath] = (),
+    minutes: float = 20.0,
+    overrides: Overrides = None,
+    force: bool = False,
+) -> "MapSummary":
+    """Map the roads of images, like `roadseg map`; called again it goes on where it ended.
+
+    Args:
+        images: files, folders or patterns.
+        output: folder for the config, the graphs, the report and all else.
+        labels: known roads, on which a network is trained.
+        checkpoints: folders of trained networks instead; without both, the starter maps.
+        minutes: time limit of a training on the labels.
+        overrides: settings by key.
+        force: do everything again.
+
+    Raises:
+        ConfigError: if there are both labels and networks, or `output` has another map.
+        DataError: if images or labels cannot be used.
+    """
+    from roadseg.commands.tools import map as tool  # noqa: PLC0415 - torch is slow
+
+    roads, given = _texts(labels), settings_of(overrides)
+    with progress_in_notebook():
+        return tool.run(
+            _texts(images),
+            Path(output),
+            labels=roads,
+            checkpoints=list(map(Path, _texts(checkpoints))),
+            settings=[f"train.minutes={minutes}", *given] if roads else given,
+            force=force,
+            say=lambda *_: None,
+        )
 
 
 def demo(folder: AnyPath) -> "DemoSummary":

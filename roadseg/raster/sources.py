@@ -10,7 +10,7 @@ from urllib.parse import quote, unquote
 from roadseg.errors import ConfigError, DataError
 from roadseg.raster.names import match_names
 from roadseg.system.files import MASK_SUFFIXES, ROAD_SUFFIXES, is_virtual, with_home
-from roadseg.system.text import first
+from roadseg.system.text import count, first
 
 Suffixes = tuple[str, ...]
 
@@ -110,8 +110,9 @@ def find_labels(
     if missing:
         raise DataError(
             f"{missing[0]}: none of the {len(paths)} label files has a matching name "
-            f"({len(missing)} images without labels); the names of an image and its label file "
-            "need the same numbers"
+            f"({count(len(missing), 'image')} without labels); the names of an image and its label "
+            "file need the same numbers; leave out such images in imagery.images, or add a label "
+            "file, without features where there is no road"
         )
     return {name: by_name[str(matched[stems[name]])] for name in images}
 

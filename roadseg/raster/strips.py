@@ -17,6 +17,7 @@ from roadseg.raster.overviews import write_overviews
 from roadseg.raster.raw_strips import HAS_DATA, OpenRawFile, Piece, RawFile, vrt_of
 from roadseg.raster.windows import Rows
 from roadseg.system.files import partial_path, put, remove_partial_once
+from roadseg.system.text import size_text
 
 _WAITING = 8  # Parts that wait to be written, at most.
 STRIP_PX = 2048  # Rows of a strip; whole tiles of the raster that the strips become.
@@ -265,6 +266,6 @@ def require_room(path: Path, needed: int) -> None:
     free = shutil.disk_usage(folder).free
     if free < needed:
         raise OutputError(
-            f"{path}: needs {needed / 1e9:.2f} GB, but its disk has only {free / 1e9:.2f} GB "
-            "free; free some space, or choose another output folder"
+            f"{path}: needs {size_text(needed / 1e6)}, but its disk has only "
+            f"{size_text(free / 1e6)} free; free some space, or choose another output folder"
         )

@@ -47,7 +47,9 @@ def time_text(seconds: float) -> str:
 
 
 def size_text(megabytes: float) -> str:
-    """Return the size of files: `0.4 MB`, `12 MB`, `3.1 GB`."""
+    """Return the size of files: `12 kB`, `0.4 MB`, `12 MB`, `3.1 GB`."""
+    if megabytes < 0.1:  # noqa: PLR2004 - less has no figure in MB
+        return f"{megabytes * 1000:.0f} kB"
     if megabytes >= 1000:  # noqa: PLR2004 - of decimal units
         return f"{megabytes / 1000:.1f} GB"
     return f"{megabytes:.0f} MB" if megabytes >= 10 else f"{megabytes:.1f} MB"  # noqa: PLR2004

@@ -178,3 +178,10 @@ for name in dir(roadseg):
     subprocess.run([sys.executable, "-c", code], check=True, cwd=tmp_path)
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
         roadseg.nothing  # noqa: B018 - asking is the test
+
+
+def test_roads_of_an_image_are_mapped_in_one_call(city, tmp_path):
+    checkpoint = city / "run" / "checkpoints" / "fold-0"
+    done = roadseg.map_roads(city / "images" / "city_0.tif", tmp_path, checkpoints=checkpoint)
+    assert (done.scenes, Path(done.report).exists()) == (1, True)
+    assert (tmp_path / "graphs" / "city_0.gpkg").exists()

@@ -112,5 +112,5 @@ def test_strips_of_other_rasters_and_keys_are_told_apart(strips, tmp_path):
 
 def test_a_disk_that_has_clearly_too_little_room_is_refused(tmp_path):
     require_room(tmp_path / "not/there/a.tif", 1000)
-    with pytest.raises(OutputError, match=r"a\.tif: needs 1000000.00 GB, but its disk"):
+    with pytest.raises(OutputError, match=r"a\.tif: needs 1000000.0 GB, but its disk"):
         require_room(tmp_path / "not/there/a.tif", 10**15)

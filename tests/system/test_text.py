@@ -38,7 +38,8 @@ def test_a_measured_time_has_two_or_three_digits(seconds, shown):
 
 
 @pytest.mark.parametrize(
-    ("megabytes", "shown"), [(0.04, "0.0 MB"), (9.9, "9.9 MB"), (10, "10 MB"), (1000, "1.0 GB")]
+    ("megabytes", "shown"),
+    [(0.04, "40 kB"), (0.1, "0.1 MB"), (9.9, "9.9 MB"), (10, "10 MB"), (1000, "1.0 GB")],
 )
 def test_a_size_is_in_the_unit_that_fits(megabytes, shown):
     assert size_text(megabytes) == shown

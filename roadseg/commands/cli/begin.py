@@ -21,6 +21,7 @@ from roadseg.commands.cli.options import (
     PREDICTING_ANY,
     SET,
     WORKERS,
+    images_argument,
     of_config,
     take_settings,
     together,
@@ -107,7 +108,7 @@ def init(
 
 
 @click.command("map")
-@click.argument("images", nargs=-1, required=True)
+@images_argument(required=True)
 @_LABELS
 @click.option(
     "--checkpoint",
@@ -166,6 +167,7 @@ def map_images(
     """
     fetching = take_fetch_options(values)
     given = take_settings(values) + assignments
+    importlib.import_module("roadseg.config").load_config(None, given)  # Before torch is loaded.
     summary = tool("map").run(
         images,
         output,

@@ -103,6 +103,11 @@ def _with_setting(error: click.NoSuchOption, ctx: click.Context) -> click.UsageE
     keys = importlib.import_module("roadseg.config").keys_named(name)
     command = error.ctx.info_name if error.ctx else ""
     # A command is interested in the settings of its own section first.
+    if name == "config":
+        msg = "No such option '--config': this command reads no config"
+        if command == "init":
+            msg += ", it writes one; --output names that"
+        return click.UsageError(msg, ctx=error.ctx)
     key = next((key for key in keys if key.startswith(f"{command}.")), keys[0] if keys else None)
     if key is None:
         return error

@@ -23,6 +23,7 @@ from roadseg.commands.cli.options import (
     SCHEDULER,
     TRAINED_FOLD,
     WORKERS,
+    images_argument,
     shard_of,
 )
 
@@ -124,7 +125,7 @@ def train(
     ON_ERROR,
     *DEVICES,
     *LAUNCHING,
-    click.argument("images", nargs=-1),
+    images_argument(),
 )
 def predict(
     config: "Config",
@@ -176,9 +177,7 @@ def predict(
     )
 
 
-@stage_command(
-    PRECISION, OUTPUT, AREA, WORKERS, SCHEDULER, ON_ERROR, click.argument("images", nargs=-1)
-)
+@stage_command(PRECISION, OUTPUT, AREA, WORKERS, SCHEDULER, ON_ERROR, images_argument())
 def graph(
     config: "Config",
     workspace: "Workspace",

@@ -114,7 +114,8 @@ class GraphSummary(Summary):
     def __str__(self) -> str:
         """Return the figures in a sentence."""
         roads = f"{road_text(self.road_km)} of roads in {count(len(self.scenes), 'scene')}"
-        graphs = f"{self.nodes} nodes, {self.edges} edges ({self.inferred} across gaps)"
+        graphs = f"{count(self.nodes, 'node')}, {count(self.edges, 'edge')}"
+        graphs += f" ({self.inferred} across gaps)"
         # Where all scenes are joined, only the parts of their network say how well it is connected.
         if self.parts and len(self.joined) < len(self.scenes):
             graphs += f", {_parts(self.parts, self.largest_km, self.road_km)}"
@@ -384,7 +385,7 @@ def _trace_all(scenes: list[SceneToTrace], folder: Path, config: Config) -> Grap
             failed[names[outcome.index]] = str(outcome.error)
     if failed and not traced:
         raise DataError(
-            f"all {len(failed)} scenes failed, the first: {next(iter(failed.values()))}"
+            f"all {count(len(failed), 'scene')} failed, the first: {next(iter(failed.values()))}"
         )
     network = _write_together([scene for scene in scenes if scene.name in traced], folder, config)
     joined = np.zeros(0) if network is None else part_lengths(network.graph)

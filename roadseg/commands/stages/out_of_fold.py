@@ -19,6 +19,7 @@ from roadseg.roads.masks.mask_files import read_raster_key
 from roadseg.roads.masks.probabilities import ProbabilityFile
 from roadseg.system.dry_runs import Files
 from roadseg.system.records import key_of
+from roadseg.system.text import count
 from roadseg.system.workspace import Workspace
 
 _OF_FOLDS = ("ROADSEG_FOLD", "ROADSEG_EPOCH")  # Tags of a raster that differ between its parts.
@@ -77,7 +78,7 @@ class OutOfFold:
         done += self._put_together(several, force=force)
         if not done:
             first = next(iter(self.failed.values()))
-            raise DataError(f"all {len(images)} scenes failed, the first: {first}")
+            raise DataError(f"all {count(len(images), 'scene')} failed, the first: {first}")
         by_name = {scene.name: scene for scene in done}
         return [by_name[name] for name in images if name in by_name]
 

@@ -223,7 +223,9 @@ def _prepare_all(
     prepared = [outcome.result for outcome in outcomes if outcome.result is not None]
     failed = {tasks[o.index].name: str(o.error) for o in outcomes if o.error is not None}
     if not prepared:
-        raise DataError(f"all {len(tasks)} scenes failed, the first: {next(iter(failed.values()))}")
+        raise DataError(
+            f"all {count(len(tasks), 'scene')} failed, the first: {next(iter(failed.values()))}"
+        )
     return prepared, failed
 
 

@@ -31,7 +31,7 @@ from roadseg.report.plots.fold_maps import draw_folds
 from roadseg.system.alarms import alarm
 from roadseg.system.dry_runs import Amount, Plan, files, plan_stage
 from roadseg.system.stage_records import StageRecord, read_summary
-from roadseg.system.text import Summary
+from roadseg.system.text import Summary, count
 from roadseg.system.workspace import Workspace, require
 
 _LONGEST_S = 10  # Seconds of CPU time for the pattern of groups in all names.
@@ -86,12 +86,12 @@ class SplitSummary(Summary):
         sizes, shares = self.chips_by_fold, self.road_by_fold
         if len(sizes) > _LISTED:
             return (
-                f"{self.chips} chips {how}; {len(sizes)} folds of {min(sizes)} to {max(sizes)} "
-                f"chips, with {min(shares):.1%} to {max(shares):.1%} road pixels"
+                f"{count(self.chips, 'chip')} {how}; {len(sizes)} folds of {min(sizes)} to "
+                f"{max(sizes)} chips, with {min(shares):.1%} to {max(shares):.1%} road pixels"
             )
         return (
-            f"{self.chips} chips {how}; chips per fold: {_numbers(sizes)}{self._sets_text()}; "
-            "road pixels per fold: "
+            f"{count(self.chips, 'chip')} {how}; chips per fold: {_numbers(sizes)}"
+            f"{self._sets_text()}; road pixels per fold: "
             f"{', '.join(f'{share:.1%}' for share in shares)}{self._groups_text()}"
         )
 

@@ -18,7 +18,6 @@ from roadseg.dataset.scene_parts import parts_of_scenes
 from roadseg.dataset.sets import find_scenes
 from roadseg.errors import CheckpointError, OutputError
 from roadseg.learn.hardware.agreement import copy_furthest, keeping_copies, require_same
-from roadseg.learn.hardware.cpu import keep_freed_memory
 from roadseg.learn.hardware.devices import chosen_device
 from roadseg.learn.hardware.distributed import Parallel, parallel
 from roadseg.learn.hardware.hosts import HOSTS
@@ -44,7 +43,7 @@ from roadseg.system.stage_records import (
     lost_outputs,
     read_record,
 )
-from roadseg.system.text import Summary, about_time
+from roadseg.system.text import Summary, about_time, count
 from roadseg.system.workspace import Fold, Workspace
 
 logger = logging.getLogger(__name__)
@@ -71,7 +70,8 @@ class TrainSummary(Summary):
 
     def __str__(self) -> str:
         """Return the figures as a sentence."""
-        trained = f"{self.epochs} epochs on {self.training_chips} chips in {self.seconds:.0f} s"
+        on = count(self.training_chips, "chip")
+        trained = f"{count(self.epochs, 'epoch')} on {on} in {self.seconds:.0f} s"
         if self.fold == "all":
             return f"all folds: {trained}{self._threshold_text()}; {self.checkpoint}"
         return (
@@ -120,7 +120,6 @@ def run(
     if not force:
         _refuse_changed_weights(workspace.train_record(fold))
     job = _job(config, workspace, fold, anew=force)
-    keep_freed_memory()
     folder = workspace.checkpoint(fold)
     patience = timedelta(minutes=config.compute.wait_minutes)
     with parallel(job.device, patience=patience) as joined:

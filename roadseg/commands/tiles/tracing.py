@@ -82,7 +82,10 @@ class TilesSummary(Summary):
             same = f"{count(self.kept, 'tile')} up to date; use --force to make them again"
             return f"{same}; {self.collection}"
         roads = f"{road_text(self.road_km)} of roads in {count(len(self.made), 'tile')}"
-        parts = [f"{roads}: {self.nodes} nodes, {self.edges} edges", self.collection]
+        parts = [
+            f"{roads}: {count(self.nodes, 'node')}, {count(self.edges, 'edge')}",
+            self.collection,
+        ]
         if self.kept:
             parts.append(f"{count(self.kept, 'tile')} already up to date")
         if self.failed:
@@ -176,7 +179,7 @@ def run(
                 failed[name] = str(outcome.error)
         if failed and not made:
             reason = next(iter(failed.values()))
-            raise DataError(f"all {len(failed)} tiles failed, the first: {reason}")
+            raise DataError(f"all {count(len(failed), 'tile')} failed, the first: {reason}")
         collection = write_collection(output)
     return summary_of(made, output, collection, kept=len(jobs) - len(wanted), failed=failed)
 

@@ -81,7 +81,8 @@ class MapSummary(Summary):
         """Return a table with a row for each subject."""
         rows = {
             "roads": f"{road_text(self.graphs.road_km)} in {count(self.scenes, 'image')} of "
-            f"{area_text(self.km2)}: {self.graphs.nodes} nodes, {self.graphs.edges} edges",
+            f"{area_text(self.km2)}: {count(self.graphs.nodes, 'node')}, "
+            f"{count(self.graphs.edges, 'edge')}",
             "certainty": self._certainty(),
             "measured": self._measured(),
             "graphs": self.graphs.folder,

@@ -145,7 +145,7 @@ class PredictionJob:
             self.write_mask(scene)
         if self.failed and not done:
             first = next(iter(self.failed.values()))
-            raise DataError(f"all {len(images)} scenes failed, the first: {first}")
+            raise DataError(f"all {count(len(images), 'scene')} failed, the first: {first}")
         return done
 
     def need(self, images: dict[str, Path], *, force: bool) -> Need:

@@ -111,6 +111,17 @@ def new_network(options: TrainOptions, *, bands: int, bins: SpeedBins) -> tuple[
     return model, f"{origin}: {taken}"
 
 
+def check_weights(options: TrainOptions) -> None:
+    """Refuse a training that begins with named weights that are not to be had.
+
+    Raises:
+        RoadsegError: if so.
+    """
+    name = options.encoder_weights
+    if options.init is None and name not in (None, AUTO, DRAWN) and not names_file(name):
+        build_pretrained(NetworkSpec.for_training(options, bands=_RGB, bins=1), name)
+
+
 def log_first_weights(options: TrainOptions, origin: str) -> None:
     """Log where the first weights of a training come from, as `new_network` returned it."""
     if options.init is not None or options.encoder_weights == DRAWN:

@@ -12,5 +12,5 @@ def starter_folder() -> Path:
 
 
 def checkpoint_folder(path: Path) -> Path:
-    """Return a checkpoint folder; the starter's name means its folder unless a folder has it."""
-    return starter_folder() if str(path) == NAME and not path.exists() else path
+    """Return a checkpoint folder; `starter` always means that of roadseg, not one of that name."""
+    return starter_folder() if str(path) == NAME else path

@@ -17,6 +17,7 @@ from roadseg.system.records import known_settings
 
 _log = logging.getLogger(__name__)
 _PLACES = {"init", "encoder_weights"}  # Settings that may name a file.
+_OF_TIME = {"minutes", "epochs", "patience"}  # Which may grow: `planned_before` compares them.
 
 # Files of a training that another host needs to go on; the last one says how far it has come.
 FILES = (
@@ -40,7 +41,8 @@ def read_last(folder: Path, settings: Mapping[str, Any]) -> Facts | None:
     if not path.exists():
         return None
     facts = read_checkpoint_facts(folder, "last")
-    now = json.loads(json.dumps({k: v for k, v in settings.items() if k not in _PLACES}))
+    free = _PLACES | (_OF_TIME if settings.get("minutes") else set())
+    now = json.loads(json.dumps({k: v for k, v in settings.items() if k not in free}))
     defaults = TrainOptions().model_dump(mode="json")
     wanted = known_settings(now, facts, defaults | {"sharing": defaults["distributed"]})
     changed = [each for key in wanted for each in _changed(key, facts.get(key), wanted[key])]

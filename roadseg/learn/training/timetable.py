@@ -75,26 +75,31 @@ def fit_minutes(options: TrainOptions, pace: Pace, *, weight: float, held_out: i
 
 
 def planned_before(folder: Path, options: TrainOptions) -> TrainOptions:
-    """Return options with the plan of the interrupted training in a folder.
+    """Return options with the plan of the training in a folder.
+
+    If `options.minutes` are more than it was planned for, it gets as many more epochs of the same
+    steps, and the learning rate follows the schedule of the longer training from there on.
 
     Raises:
-        ConfigError: if that was planned for another time.
+        ConfigError: if that was planned for more time, or without a limit.
         CheckpointError: if the folder contains no such plan.
     """
-    facts = read_checkpoint_facts(folder, "last")
-    if facts.get("minutes") != options.minutes:
+    facts, now = read_checkpoint_facts(folder, "last"), options.minutes
+    before = facts.get("minutes")
+    if before != now and not (before and now and before < now):
         raise ConfigError(
             f"{checkpoint_path(folder, 'last')}: the training was started with train.minutes "
-            f"{facts.get('minutes')} (now {options.minutes}); restore this setting to resume it, "
-            "or retrain with --force"
+            f"{before} (now {now}); restore this setting to resume it, or retrain with --force"
         )
-    if options.minutes is None:
+    if now is None:
         return options
     planned = {key: facts.get(key) for key in PLANNED}
     try:
-        return TrainOptions.model_validate({**dict(options), **planned})
+        known = TrainOptions.model_validate({**dict(options), **planned})
     except ValidationError as error:
         raise CheckpointError(
             f"{checkpoint_path(folder, 'last')}: expected the plan of a training, found "
             f"{planned!r:.100}; restore the file, or retrain with --force"
         ) from error
+    epochs = int(known.epochs * now / (before or now))
+    return known.model_copy(update={"epochs": epochs, "patience": epochs})  # Rule 4.

@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 from roadseg.errors import CheckpointError, DataError
+from roadseg.learn.hardware.cpu import keep_freed_memory
 from roadseg.learn.hardware.devices import Device
 from roadseg.learn.hardware.distributed import Parallel, freeze_unused
 from roadseg.learn.hardware.interrupts import postponed
@@ -246,6 +247,8 @@ def new_trainer(
 ) -> Trainer:
     """Move a model to the device and make it ready for its first step, or for its next one.
 
+    From here on the process keeps freed memory, so that a rehearsal is as fast as the training.
+
     Args:
         model: from normalised windows to logits.
         options: of the training.
@@ -258,6 +261,7 @@ def new_trainer(
         ConfigError: if the network does not take such batches, or the options contradict.
         CheckpointError: if the state is not one of such a trainer.
     """
+    keep_freed_memory()
     bands, side = len(scaling.mean), options.window_px
     check_batch(model.train(), in_channels=bands, window_px=side, batch_size=options.batch_size)
     model = device.to(model)

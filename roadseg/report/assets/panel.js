@@ -85,7 +85,7 @@ class Panel {
     const children = [this.title("Route")];
     if (found.points) {
       const rows = [["Length", distance(found.length_m)], ["Edges", String(found.edges)],
-        ["Inferred", percent(found.inferred_share)],
+        ["Inferred", percent(found.inferred_share)], ["Speed assumed", percent(found.assumed_share)],
         ["Start to the road", distance(found.from_road_m)], ["Destination to the road", distance(found.to_road_m)]];
       const time = found.seconds === null ? distance(found.length_m) : duration(found.seconds);
       children.push(make("p", { class: "big", id: "route-time" }, time),

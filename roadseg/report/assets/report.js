@@ -18,6 +18,8 @@ function tiles(shown) {
     ["TOPO F1", share(found.topo_f1), "", over("topo_f1", "junctions and links")],
     ["Breaks", typeof found.breaks_per_km === "number" ? metricText("breaks_per_km", found.breaks_per_km) : null,
       `/${roadUnit()}`, over("breaks_per_km", "gaps in known roads")],
+    ["Correctness", share(found.correctness), "", over("correctness", "of predicted roads")],
+    ["Completeness", share(found.completeness), "", over("completeness", "of known roads")],
     ["IoU", share(found.iou), "", over("iou", held)],
     ["Time", all ? duration(all) : null, "", Object.keys(seconds).join(", ")],
   ].filter(([, value]) => value !== null);
@@ -54,6 +56,16 @@ function showStarter({ map }) {
   if (!map.graphs.some(({ columns }) => columns.model?.texts?.includes("starter"))) return;
   byId("map-title").after(note("Mapped with the starter, a network that was trained on synthetic cities only: "
     + "expect missed and false roads, and no speeds."));
+}
+
+// Say what the lengths of missed and false roads do not show, but routes suffer from.
+function showGaps({ summaries }, map) {
+  const { breaks, junction_recall: found } = summaries.evaluate ?? {};
+  const parts = [breaks ? `${breaks} break${breaks === 1 ? "" : "s"} in known roads` : null,
+    found < 1 ? `${percent(1 - found)} of the junctions, which were not found` : null].filter(Boolean);
+  if (!map.has("errors") || !parts.length) return;
+  byId("map").append(make("p", { class: "muted small" }, "The layer Errors compares lengths of road. Short gaps and missing "
+    + `junctions hardly show there, but lower APLS: on the held-out chips ${parts.join(", and ")}.`));
 }
 
 // Say which command makes what is missing on the map.
@@ -100,6 +112,7 @@ showHead(shown);
 showStarter(shown);
 watchMenus();
 const map = new RoadMap(shown.map, { title: shown.title, credits: shown.credits, folder: shown.graph_folder, measured: measuredScenes(shown) });
+showGaps(shown, map);
 showMissing(shown, map);
 showRest(shown, map);
 showContents();

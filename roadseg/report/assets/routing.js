@@ -109,13 +109,15 @@ function traced(before, first, last) {
 function summed(graph, steps, { start, goal }) {
   const sum = (name, rows) => rows.reduce(
     (total, step) => total + graph.columns[name][step.row] * Math.abs(step.upTo - step.from), 0);
-  const inferred = steps.filter((step) => graph.get("inferred", step.row) === 1);
   const length = sum("length_m", steps);
+  const share = (name, value) =>
+    (length ? sum("length_m", steps.filter((step) => graph.get(name, step.row) === value)) / length : 0);
   return {
     seconds: graph.hasTimes ? sum("travel_time_s", steps) : null,
     length_m: length,
     edges: steps.length,
-    inferred_share: length ? sum("length_m", inferred) / length : 0,
+    inferred_share: share("inferred", 1),
+    assumed_share: share("speed_known", 0),
     from_road_m: start.away,
     to_road_m: goal.away,
     points: steps.map((step) => graph.lines.part(step.row, step.from, step.upTo)),

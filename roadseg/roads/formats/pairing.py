@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -142,12 +143,19 @@ def _named(files: Iterable[Path]) -> dict[str, RoadSource]:
 
 
 def _sources(file: Path) -> list[tuple[str, RoadSource]]:
-    if file.suffix.lower() != _CSV:
+    if file.suffix.lower() != _CSV or not _has_image_ids(file):
         return [(_stem(file), RoadSource(file))]
     from roadseg.roads.formats.spacenet_csv import read_wkt_csv  # noqa: PLC0415 - pandas is slow to import
 
     table = read_wkt_csv(file)
     return [(image, RoadSource(file, table, image)) for image in table.images]
+
+
+def _has_image_ids(table: Path) -> bool:
+    """Return whether a table is SpaceNet's; another one holds lines on the ground."""
+    with suppress(OSError), table.open("rb") as file:
+        return b"ImageId" in file.readline()
+    return True  # Why it cannot be read is said when it is.
 
 
 def _stem(path: Path) -> str:

@@ -41,8 +41,10 @@ logger = logging.getLogger(__name__)
 Choose = Callable[[tuple[str, ...]], list[str]]
 Kinds = Mapping[str, str | None]  # The type of the geometries of each layer, by its name.
 
-_ONE_LAYER = ("GeoJSON", "GeoJSONSeq", "FlatGeobuf")  # Drivers of OGR.
 _OF_OTHER_FILES = ("OGR_VRT", "GDALG")  # The same, of what names its sources.
+_ONE_LAYER = ("GeoJSON", "GeoJSONSeq", "FlatGeobuf", "CSV")  # Drivers of OGR.
+# Columns of tables with lines as WKT or GeoJSON; they are then no attributes.
+_OF_TABLES = {"GEOM_POSSIBLE_NAMES": "WKT,geometry,geom,the_geom", "KEEP_GEOM_COLUMNS": "NO"}
 _LIKELY = (("LineString", "Curve"), ("Unknown", "Collection"), ("Polygon", "Surface"))
 _ROAD_NAME = re.compile(
     r"road|street|highway|cent(er|re)line|edges|stra(ss|ß)e|carretera", re.IGNORECASE
@@ -71,7 +73,7 @@ class VectorFile:
         geometries: shape (features,), shapely geometries or None.
         broken: number of geometries that cannot be read; they are None.
         crs: coordinate system of the geometries as text, None if there is none.
-        is_assumed: whether `crs` is what the format says where a file names none.
+        is_assumed: whether `crs` is what is usual in the format where a file names none.
     """
 
     keys: tuple[str, ...]
@@ -116,12 +118,12 @@ def read_vectors(path: Path, choose: Choose) -> VectorFile:
     ):
         if small := _read_small(path, source, choose):
             return small
-        info = pyogrio.read_info(source)
+        info = _info(source)
         _require_own_features(path, info["driver"])
         kinds = {info["layer_name"]: info["geometry_type"]}
         if info["driver"] not in _ONE_LAYER:
             kinds = {str(name): kind for name, kind in pyogrio.list_layers(source)}
-        infos = {name: pyogrio.read_info(source, layer=name) for name in _for_roads(path, kinds)}
+        infos = {name: _info(source, name) for name in _for_roads(path, kinds)}
         for info in infos.values():
             layer = _read_layer(path, source, info, choose)
             if len(layer.geometries):
@@ -143,6 +145,14 @@ def _warn_of_others(path: Path, read: str, infos: Mapping[str, Mapping[str, Any]
             "own: ogr2ogr roads.gpkg %s %s",
             *(path, read, ", ".join(others), path.name, shlex.quote(others[0])),
         )
+
+
+def _info(source: str, layer: str | None = None) -> dict[str, Any]:
+    """Return what pyogrio says of a layer, by default the first."""
+    info: dict[str, Any] = pyogrio.read_info(source, layer=layer)
+    if info["driver"] == "CSV":
+        info = pyogrio.read_info(source, **_OF_TABLES)
+    return info
 
 
 @contextmanager
@@ -267,7 +277,11 @@ def _for_roads(path: Path, kinds: Kinds) -> list[str]:
     if chosen:
         return chosen
     if not any(kinds.values()):
-        raise DataError(f"{path}: has no geometry, expected road lines")
+        raise DataError(
+            f"{path}: has no geometry, expected road lines; a table needs a column WKT or geometry "
+            "with lines as WKT or GeoJSON; a column of GeoJSON features can be a file of its own: "
+            f"cut -f2 {path.name} > {path.stem}.geojsonl"
+        )
     layers = ", ".join(f"{name}: {kind}" for name, kind in kinds.items())
     raise DataError(f"{path}: has no layer with lines or polygons (found {layers})")
 
@@ -305,6 +319,7 @@ def _read_layer(path: Path, source: str, info: Mapping[str, Any], choose: Choose
         where=f"osm_id NOT IN ({deleted})" if deleted else None,
         force_2d=True,
         datetime_as_string=True,
+        **(_OF_TABLES if info["driver"] == "CSV" else {}),
     )
     _check_whole(path, info, len(wkb))
     columns = {
@@ -331,8 +346,8 @@ def _check_whole(path: Path, info: Mapping[str, Any], features: int) -> None:
 
 def _crs(path: Path, driver: str, stated: str | None) -> tuple[str | None, bool]:
     """Return the CRS of a layer, and whether it is only assumed."""
-    if driver == "GeoJSONSeq":
-        return stated, True
+    if driver in ("GeoJSONSeq", "CSV"):
+        return stated or _DEGREES, True
     if driver != "GeoJSON" or stated != _DEGREES or not _is_plain(path):
         return stated, False
     named = _geojson_crs(path)

@@ -296,7 +296,7 @@ def test_images_outside_of_the_area_need_no_labels(begun, city):
         path.unlink()
     assert prepare.run(config, workspace).scenes == 3
     labels[2].unlink()
-    with pytest.raises(DataError, match=r"city_2.*\(1 images without labels\)"):
+    with pytest.raises(DataError, match=r"city_2.*\(1 image without labels\)"):
         prepare.run(config, Workspace(city.parent / "other"))
 
 

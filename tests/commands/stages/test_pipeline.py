@@ -10,8 +10,9 @@ from safetensors.torch import load_file
 from roadseg.commands.stages import evaluate, graph, pipeline, prepare
 from roadseg.config import load_config
 from roadseg.dataset import scenes
-from roadseg.errors import DataError
+from roadseg.errors import DataError, RoadsegError
 from roadseg.learn.inference import jobs, tasks
+from roadseg.learn.network import models
 from roadseg.roads.formats.files import read_gpkg
 from roadseg.roads.masks.mask_files import read_mask
 from roadseg.system.workspace import STAGES, Workspace
@@ -30,6 +31,14 @@ def run(config_path, *assignments):
 def test_every_stage_runs_once_and_none_again(city):
     assert run(city) == {*STAGES}
     assert run(city) == set()
+
+
+def test_weights_that_are_not_to_be_had_are_told_before_the_first_stage(city, monkeypatch):
+    monkeypatch.setattr(models, "_answers", lambda _: False)
+    settings = ["train.encoder=resnet18", "train.encoder_weights=imagenet"]
+    with pytest.raises(RoadsegError, match="weights of encoder resnet18 are not on this machine"):
+        run(city, *settings)
+    assert not (city.parent / "run/prepare.json").exists()
 
 
 def test_a_changed_section_runs_its_stage_and_those_after_it(city):

@@ -417,7 +417,7 @@ def test_a_scene_that_cannot_be_read_to_its_end_is_skipped(finished, tall, make_
 
 def test_when_all_scenes_fail_there_is_no_result(finished, make_scene, tmp_path):
     image, _ = make_scene(tmp_path, "deep", dtype="uint16")
-    with pytest.raises(DataError, match=r"all 1 scenes failed, the first: .* pixels of uint16"):
+    with pytest.raises(DataError, match=r"all 1 scene failed, the first: .* pixels of uint16"):
         predict_images(finished, [image], tmp_path / "out", compute={"on_error": "skip"})
 
 

@@ -107,10 +107,14 @@ def test_what_a_limited_training_takes_does_not_follow_from_the_epochs_of_an_ear
 
 
 @pytest.mark.usefixtures("steady_pace")
-def test_another_limit_of_time_is_refused(finished):
+def test_a_training_goes_on_with_more_minutes_but_not_with_fewer(finished):
     config, workspace = finished
-    train.run(changed(config, minutes=0.2), workspace, fold=0, force=True)
-    with pytest.raises(ConfigError, match=r"started with train.minutes 0.2 \(now 0.3\)"):
+    begun = train.run(changed(config, minutes=0.2), workspace, fold=0, force=True).epochs
+    before = (workspace.checkpoint(0) / "metrics.csv").read_text()
+    summary = train.run(changed(config, minutes=0.4), workspace, fold=0)
+    assert summary.epochs == 2 * begun
+    assert (workspace.checkpoint(0) / "metrics.csv").read_text().startswith(before)
+    with pytest.raises(ConfigError, match=r"started with train.minutes 0.4 \(now 0.3\)"):
         train.run(changed(config, minutes=0.3), workspace, fold=0)
 
 

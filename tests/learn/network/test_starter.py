@@ -1,5 +1,7 @@
 """The starter comes with the package, is small, and starts trainings and predictions."""
 
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -41,13 +43,11 @@ def test_its_confidence_was_measured_on_other_cities_than_it_was_fitted_to():
     assert calibration.reliability.error < 0.1
 
 
-def test_its_name_stands_for_its_folder_unless_there_is_one_called_so(tmp_path, monkeypatch):
+def test_its_name_stands_for_its_folder_even_where_a_folder_is_called_so(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    named = starter_folder().relative_to(starter_folder().parent)
-    assert checkpoint_folder(named) == starter_folder()
-    assert checkpoint_folder(tmp_path) == tmp_path
     (tmp_path / NAME).mkdir()
-    assert checkpoint_folder(named) == named
+    assert checkpoint_folder(Path(NAME)) == starter_folder()
+    assert checkpoint_folder(tmp_path / NAME) == tmp_path / NAME
 
 
 def test_a_training_can_start_from_all_of_it():

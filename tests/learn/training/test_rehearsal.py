@@ -8,7 +8,7 @@ import torch
 from roadseg.errors import CheckpointError, ConfigError
 from roadseg.learn.hardware.distributed import Parallel
 from roadseg.learn.options import LossOptions, TrainOptions
-from roadseg.learn.training import rehearsal
+from roadseg.learn.training import rehearsal, train
 from roadseg.learn.training.rehearsal import KEEPING_S, Pace, guess_pace, measure_pace
 from roadseg.learn.training.train import TrainingJob
 from roadseg.roads.speeds import DEFAULT_BINS
@@ -90,6 +90,13 @@ def test_what_the_network_does_not_take_is_refused_as_by_the_training(pace):
 def test_without_chips_a_pace_is_guessed_with_as_many_bands(cpu, loss):
     guessed = guess_pace(TrainOptions(**SMALL, loss=loss), bands=8, bins=3, device=cpu)
     assert guessed.window_s > guessed.held_out_s > 0
+
+
+def test_a_guess_keeps_freed_memory_as_the_training_does(cpu, monkeypatch):
+    kept = []
+    monkeypatch.setattr(train, "keep_freed_memory", lambda: kept.append(True))
+    guess_pace(TrainOptions(**SMALL), bands=3, bins=1, device=cpu)
+    assert kept
 
 
 def test_the_first_batches_do_not_count_and_of_the_others_the_median_does(monkeypatch):

@@ -105,6 +105,14 @@ def test_a_training_goes_on_with_what_was_planned(begun):
     assert {key: getattr(options, key) for key in PLANNED} == {key: planned[key] for key in PLANNED}
 
 
+@pytest.mark.parametrize(("minutes", "times"), [(12, 1), (6, 2), (4, 3)])
+def test_a_training_that_gets_more_time_has_as_many_more_of_the_same_epochs(begun, minutes, times):
+    planned = {key: fit()[0].model_dump()[key] for key in PLANNED}
+    more = dict.fromkeys(("epochs", "patience"), times * planned["epochs"])
+    options = begun(minutes=minutes, **planned)
+    assert {key: getattr(options, key) for key in PLANNED} == {**planned, **more}
+
+
 @pytest.mark.parametrize("facts", [{"minutes": 30, "epochs": 7}, {}])
 def test_a_training_that_was_planned_for_another_time_is_refused(begun, facts):
     with pytest.raises(ConfigError, match=r"minutes (30|None) \(now 12.0\); restore this setting"):

@@ -96,6 +96,15 @@ def test_a_route_along_one_edge_is_a_part_of_it(page, shown_run):
     assert found["length_m"] == pytest.approx(6, abs=0.005)
 
 
+def test_a_route_tells_on_which_share_its_speed_is_assumed(page, shown_run, middle, position):
+    places = [middle(read_gpkg(shown_run.graph("city_0")), row) for row in (0, 1)]
+    page.evaluate("roadseg.map.graphs.forEach(one => one.columns.speed_known.fill(0))")
+    page.click("#route")
+    for place in places:
+        page.locator("#ground").click(position=position(page, place))
+    assert re.search(r"Speed assumed\s+100.0 %", page.locator("#panel").inner_text())
+
+
 def test_two_clicks_draw_a_route_with_its_time(page, shown_run, middle, position):
     graph = read_gpkg(shown_run.graph("city_0"))
     start, goal = middle(graph, 0), middle(graph, 1)
@@ -189,6 +198,10 @@ EVALUATED = {
     "by_fold": {"0": {"chips": 4, "iou": 0.7}, "1": {"chips": 3, "iou": 0.8}},
     "spread": {"iou": {"mean": 0.75, "std": 0.0707}},
     "set_of_fold": {"1": "vegas"},
+    "correctness": 0.9,
+    "completeness": 0.8,
+    "breaks": 3,
+    "junction_recall": 0.75,
 }
 
 
@@ -220,6 +233,17 @@ def test_folds_are_a_table_with_their_means_and_spread(page_of_folds):
 
 def test_the_head_tells_how_far_folds_differ(page_of_folds):
     assert "over folds 0.750 ± 0.071" in page_of_folds.locator("#headline").inner_text()
+
+
+def test_the_head_tells_correctness_and_completeness(page_of_folds):
+    text = page_of_folds.locator("#headline").inner_text()
+    assert re.search(r"CORRECTNESS\s+0.900\s+of predicted roads", text, re.IGNORECASE)
+    assert re.search(r"COMPLETENESS\s+0.800\s+of known roads", text, re.IGNORECASE)
+
+
+def test_what_the_errors_do_not_show_is_told_below_the_map(page_of_folds):
+    text = page_of_folds.locator("#map").inner_text()
+    assert "3 breaks in known roads, and 25.0 % of the junctions, which were not found" in text
 
 
 def test_the_head_tells_no_spread_where_one_fold_was_held_out(page):

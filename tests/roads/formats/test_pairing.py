@@ -1,7 +1,7 @@
 import pytest
 
 from roadseg.errors import DataError
-from roadseg.roads.formats.pairing import find_sources, match_sources
+from roadseg.roads.formats.pairing import RoadSource, find_sources, match_sources
 
 CSV = 'ImageId,WKT_Pix\nimg1,"LINESTRING (0 0, 9 0)"\nimg2,LINESTRING EMPTY\n'
 
@@ -28,6 +28,11 @@ def matched(*folders):
 def test_a_file_is_named_by_its_stem(folder, name):
     file = folder("a", name) / name
     assert {name: source.path for name, source in find_sources(file).items()} == {"city": file}
+
+
+def test_a_csv_without_image_ids_holds_the_roads_of_one_place(tmp_path):
+    (tmp_path / "lines.csv").write_text('WKT,name\n"LINESTRING (0 0, 1 1)",A\n')
+    assert find_sources(tmp_path / "lines.csv") == {"lines": RoadSource(tmp_path / "lines.csv")}
 
 
 def test_a_csv_holds_a_place_for_each_image_id(folder):

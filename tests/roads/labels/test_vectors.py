@@ -28,6 +28,8 @@ LINE = shapely.LineString([(0, 0), (3, 4)])
 SQUARE = shapely.box(0, 0, 2, 2)
 FORMATS = ["gpkg", "shp", "fgb", "geojson", "geojsonl", "geojsons", "gml", "kml", "kmz", "gpx"]
 PARTS = [".shp", ".shx", ".dbf", ".prj", ".cpg"]
+WKT_LINE = "LINESTRING (2 0, 3 1)"
+GEOJSON_LINE = '{"type": "LineString", "coordinates": [[2, 0], [3, 1]]}'
 
 
 def read(path):
@@ -168,6 +170,25 @@ def test_a_table_without_geometry_is_refused(tmp_path):
     path = tmp_path / "roads.csv"
     path.write_text("name,speed_mph\nA,25\n")
     with pytest.raises(DataError, match=r"roads\.csv: has no geometry, expected road lines"):
+        read(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "line"), [("WKT", WKT_LINE), ("geometry", WKT_LINE), ("geom", GEOJSON_LINE)]
+)
+def test_lines_in_a_column_of_a_table_are_read(tmp_path, name, line):
+    path = tmp_path / "roads.tsv"
+    path.write_text(f"{name}\tspeed\n{line}\t25\n")
+    file = read(path)
+    assert file.keys == ("speed",)
+    assert file.geometries.tolist() == [shapely.LineString([(2, 0), (3, 1)])]
+    assert (file.crs, file.is_assumed) == ("EPSG:4326", True)
+
+
+def test_a_table_of_features_says_how_to_make_a_file_of_them(tmp_path):
+    path = tmp_path / "roads.tsv"
+    path.write_text('USA\t{"type": "Feature", "geometry": ' + GEOJSON_LINE + "}\n")
+    with pytest.raises(DataError, match=r"cut -f2 roads\.tsv > roads\.geojsonl"):
         read(path)
 
 
@@ -471,7 +492,7 @@ def test_what_names_its_sources_is_not_read_from_elsewhere(world, tmp_path):
     read = f"gdal vector pipeline ! read {tmp_path}/mine.geojson ! filter --bbox 0,0,9,9"
     address = world.put("/a.json", {"type": "gdal_streamed_alg", "command_line": read})
     with pytest.raises(DataError, match="is a GDALG, which may name any file of this machine"):
-        read_vectors(Path(f"/vsicurl?url={quote(address, safe="")}"), list)
+        read_vectors(Path(f"/vsicurl?url={quote(address, safe='')}"), list)
 
 
 @pytest.mark.parametrize("table", ["contents", "spatial_ref_sys", "geometry_columns", "metadata"])
