@@ -212,13 +212,39 @@ def check_config(values: Mapping[str, Any], path: Path, *, assigned: Sequence[st
     Raises:
         ConfigError: with a sentence for each wrong key or value.
     """
+    known = _without_retired(values, Config, path)
     try:
-        return Config.model_validate_json(json.dumps(values))
+        return Config.model_validate_json(json.dumps(known))
     except ValidationError as error:
         wrong = [".".join(map(str, fault["loc"])) for fault in error.errors(include_url=False)]
         is_assigned = all(any(f"{key}.".startswith(f"{own}.") for own in assigned) for key in wrong)
         where = "--set" if is_assigned else path
         raise ConfigError(f"{where}: {first_faults(error, _explain, most=_MOST_FAULTS)}") from error
+
+
+def _without_retired(
+    values: Mapping[str, Any], section: type[Section], path: Path, prefix: str = ""
+) -> dict[str, Any]:
+    """Return the values of a section without those of retired settings, see `Section`.
+
+    Raises:
+        ConfigError: if one of these has another value than the one that is fixed now.
+    """
+    kept = {}
+    for name, value in values.items():
+        if name in section.retired:
+            if value != section.retired[name]:
+                raise ConfigError(
+                    f"{path}: {prefix}{name}: no longer a setting; its value is always "
+                    f"{json.dumps(section.retired[name])}, so remove it"
+                )
+            continue
+        field = section.model_fields.get(name)
+        if field and _is_section(field.annotation) and isinstance(value, dict):
+            kept[name] = _without_retired(value, field.annotation, path, f"{prefix}{name}.")
+        else:
+            kept[name] = value
+    return kept
 
 
 def _assign(values: dict[str, Any], assignment: str) -> str:

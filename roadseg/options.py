@@ -1,6 +1,8 @@
 """A section of the config, and how one of its settings is declared."""
 
-from typing import Annotated, Any, TypedDict, Unpack
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Annotated, Any, ClassVar, TypedDict, Unpack
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -46,6 +48,22 @@ def setting(default: Any, unit: str, description: str, **limits: Unpack[Limits])
 
 
 class Section(BaseModel):
-    """A section of the config."""
+    """A section of the config.
+
+    Attributes:
+        retired: settings of earlier versions, and the JSON values that they always have now. A
+            config may still hold these values; another one is refused.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+    retired: ClassVar[Mapping[str, Any]] = MappingProxyType({})
+
+    @classmethod
+    def defaults(cls) -> dict[str, Any]:
+        """Return the defaults of all settings as JSON values by name, retired ones included."""
+        sections = {
+            name: field.annotation.defaults()
+            for name, field in cls.model_fields.items()
+            if isinstance(field.annotation, type) and issubclass(field.annotation, Section)
+        }
+        return {**cls().model_dump(mode="json"), **sections, **cls.retired}

@@ -136,6 +136,7 @@ def test_paths_start_at_the_folder_of_the_config(write, tmp_path):
 @pytest.mark.parametrize(
     ("values", "message"),
     [
+        ({"graph": {"neat": True}}, "graph.neat: no longer a setting; its value is always false"),
         ({"train": {"epoch": 3}}, "train.epoch: unknown key; did you mean train.epochs?"),
         ({"train": {"windowpx": 3}}, "train.windowpx: unknown key; did you mean train.window_px?"),
         ({"trian": {}}, "trian: unknown key; did you mean train?"),
@@ -586,3 +587,9 @@ def test_where_sets_are_folds_there_are_as_many(write):
     by_sets = of_sets() | {"split": {"method": "sets", "folds": 5}}
     assert load_config(write(by_sets)).folds == 2
     assert load_config(write(of_sets())).folds == 5
+
+
+def test_a_config_may_name_a_retired_setting_with_its_value(tmp_path):
+    path = tmp_path / "roadseg.json"
+    path.write_text('{"graph": {"neat": false, "close_m": 1}}')
+    assert load_config(path).graph.close_m == 1

@@ -44,7 +44,7 @@ def read_toy(path: Path) -> RoadGraph:
             ),
         ),
     ),
-    "roads/options.py": (('    "overture",\n]', '    "overture",\n    "toy",\n]'),),
+    "roads/options.py": (('    "shp",\n]', '    "shp",\n    "toy",\n]'),),
 }
 STAGE = {
     "commands/stages/count.py": '''

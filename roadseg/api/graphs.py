@@ -71,7 +71,7 @@ class Graph:
 
     @cached_property
     def nodes(self) -> "gpd.GeoDataFrame":
-        """Nodes: osmid (the row), x and y in metres, street_count, maybe_bridge, the point."""
+        """Nodes: osmid (the row), x and y in metres, street_count, the point."""
         return node_table(self.roads)
 
     @cached_property
@@ -124,8 +124,8 @@ class Graph:
     def save(self, path: AnyPath) -> Path:
         """Write the graph in the format given by the suffix.
 
-        The suffixes are .gpkg, .geojson, .graphml, .parquet, .osm, .pbf, .fgb, .shp, .gdb,
-        .pmtiles, .gmns and .overture.
+        The suffixes are .gpkg, .geojson, .graphml, .parquet, .osm, .pbf, .fgb and
+        .shp.
 
         Raises:
             ConfigError: if the suffix is not one of these, or the format needs a package that is

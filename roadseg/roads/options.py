@@ -1,6 +1,7 @@
 """Options of roads: of labels, of tracing graphs, and of measuring them."""
 
 import itertools
+from types import MappingProxyType
 from typing import Annotated, Literal, LiteralString
 
 import numpy as np
@@ -213,10 +214,6 @@ GraphFormat = Literal[
     "pbf",
     "fgb",
     "shp",
-    "gdb",
-    "pmtiles",
-    "gmns",
-    "overture",
 ]
 
 
@@ -248,6 +245,8 @@ class ThresholdOptions(Section):
 
 class TraceOptions(ThresholdOptions):
     """From the pixels of roads to a road graph: how roads are found, pruned, linked and drawn."""
+
+    retired = MappingProxyType({"neat": False})
 
     close_m: float = setting(
         0.0, "metres", "Close cracks and notches in roads up to this width.", ge=0, le=1000
@@ -286,12 +285,6 @@ class TraceOptions(ThresholdOptions):
         "null: all. Without effect on masks.",
         gt=0,
         lt=1,
-    )
-    neat: bool = setting(
-        default=False,
-        unit="-",
-        description="Draw dual carriageways as one road and roundabouts as one junction "
-        "(roadseg[neat]).",
     )
     simplify_m: float = setting(
         0.5, "metres", "Largest displacement of a line when it is simplified.", ge=0, le=1000
@@ -332,8 +325,8 @@ class GraphOptions(TraceOptions):
     formats: tuple[GraphFormat, ...] = setting(
         ("gpkg", "geojson", "graphml"),
         "-",
-        "Formats of the graphs: gpkg, geojson, graphml, parquet, fgb, shp, gdb; osm (JOSM), csv "
-        "(SpaceNet); pbf, gmns, overture (routers and models); pmtiles (maps on the web).",
+        "Formats of the graphs: gpkg, geojson, graphml, parquet, fgb, shp; osm (JOSM), csv "
+        "(SpaceNet); pbf (routers).",
         min_length=1,
         max_length=100,
         fail_fast=True,

@@ -38,7 +38,7 @@ VECTOR_SUFFIXES = (
 ROAD_SUFFIXES = (*VECTOR_SUFFIXES, *PARQUET_SUFFIXES)
 
 # Suffixes of folders that are a file to their readers.
-FOLDER_SUFFIXES = (".gdb", ".gmns", ".overture")
+FOLDER_SUFFIXES = (".gdb",)
 
 # The name of a file that is being written begins with this; machine, process and the final name
 # follow.
@@ -126,25 +126,6 @@ def whole(path: Path) -> Iterator[Path]:
     finally:
         with suppress(OSError):
             _remove(partial)
-
-
-def check_replaceable(folder: Path, *, marker: str) -> None:
-    """Refuse to write a folder in the place of one that holds something else.
-
-    Args:
-        folder: to write.
-        marker: name of a file in every folder of the kind.
-
-    Raises:
-        OutputError: if there is a file, or a folder that has files but not this one.
-    """
-    is_other = folder.exists() and not folder.is_dir()
-    is_other |= folder.is_dir() and not (folder / marker).exists() and any(folder.iterdir())
-    if is_other:
-        raise OutputError(
-            f"{folder}: cannot be written: it exists and holds something else (there is no "
-            f"{marker} in it); choose another name, or remove it"
-        )
 
 
 @contextmanager

@@ -77,14 +77,23 @@ def key_of(settings: Mapping[str, Any], inputs: Mapping[str, str]) -> str:
 def known_settings(
     settings: Mapping[str, Any], earlier: Mapping[str, Any], defaults: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return settings without those that an earlier version did not know and nobody has changed.
+    """Return settings as an earlier version would have written them.
+
+    Settings that it did not know, and nobody has changed, are left out. Those that only it knew are
+    added if they had the value that is fixed now.
 
     Args:
         settings: JSON values by name; a section is a dictionary of such values.
         earlier: those that the earlier version knew.
-        defaults: of settings, which make no difference to a version that does not know them.
+        defaults: of settings, which make no difference to a version that does not know them, and
+            the fixed values of retired ones.
     """
-    return {
+    retired = {
+        name: value
+        for name, value in earlier.items()
+        if name not in settings and name in defaults and defaults[name] == value
+    }
+    return retired | {
         name: known_settings(value, earlier[name], defaults.get(name, {}))
         if isinstance(value, dict) and isinstance(earlier.get(name), dict)
         else value

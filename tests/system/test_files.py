@@ -11,7 +11,6 @@ import pytest
 
 from roadseg.errors import ConfigError, DataError, OutputError, RoadsegError
 from roadseg.system.files import (
-    check_replaceable,
     is_gone,
     keep_inputs,
     partial_path,
@@ -333,18 +332,3 @@ def test_parts_of_an_earlier_file_stay_when_the_block_raises(tmp_path):
         partial.write_text("new")
         raise KeyError
     assert {path.read_text() for path in tmp_path.iterdir()} == {"old"}
-
-
-@pytest.mark.parametrize("names", [[], ["a.csv"], ["a.csv", "b.csv"]])
-def test_a_folder_that_is_empty_or_of_its_kind_may_be_replaced(tmp_path, names):
-    for name in names:
-        (tmp_path / name).write_text("")
-    check_replaceable(tmp_path, marker="a.csv")
-    check_replaceable(tmp_path / "none", marker="a.csv")
-
-
-def test_a_folder_of_another_kind_or_a_file_may_not_be_replaced(tmp_path):
-    (tmp_path / "b.csv").write_text("")
-    for path in (tmp_path, tmp_path / "b.csv"):
-        with pytest.raises(OutputError, match=r"holds something else .*no a\.csv"):
-            check_replaceable(path, marker="a.csv")

@@ -3,7 +3,14 @@ import os
 import pytest
 
 from roadseg.errors import DataError
-from roadseg.system.records import key_of, parse_json, read_json, versions, write_json
+from roadseg.system.records import (
+    key_of,
+    known_settings,
+    parse_json,
+    read_json,
+    versions,
+    write_json,
+)
 
 
 @pytest.fixture
@@ -65,3 +72,12 @@ def test_what_is_no_file_is_refused_and_not_waited_for(tmp_path, make):
     make(tmp_path / "split.json")
     with pytest.raises(DataError, match="expected a file"):
         read_json(tmp_path / "split.json")
+
+
+def test_a_setting_that_only_an_earlier_version_knew_makes_no_difference_at_its_value():
+    defaults = {"retired": False, "kept": 1}
+    assert known_settings({"kept": 1}, {"kept": 1, "retired": False}, defaults) == {
+        "kept": 1,
+        "retired": False,
+    }
+    assert known_settings({"kept": 1}, {"kept": 1, "retired": True}, defaults) == {"kept": 1}

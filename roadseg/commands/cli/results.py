@@ -133,14 +133,14 @@ def convert(
     """Convert roads from SOURCE into the format of TARGET.
 
     SOURCE is any file with roads that `roadseg score` reads. The suffix of TARGET chooses the
-    format: .gpkg, .geojson, .parquet, .fgb, .shp, .gdb (for GIS); .graphml (osmnx); .osm (JOSM);
-    .pbf (routers); .gmns and .overture (folders); .pmtiles (maps on the web). Lines are joined
-    where they share a vertex. Roads without a speed get the usual one of their class, or 40 km/h.
+    format: .gpkg, .geojson, .parquet, .fgb, .shp (for GIS); .graphml (osmnx); .osm (JOSM); .pbf
+    (routers). Lines are joined where they share a vertex. Roads without a speed get the usual one
+    of their class, or 40 km/h.
 
     \b
     Examples:
       roadseg convert run/graphs/city.gpkg city.osm.pbf
-      roadseg convert roads.geojson roads.gmns
+      roadseg convert roads.geojson roads.graphml
     """
     convert_roads = road_tool("convert").run
     summary = convert_roads(source, target, image=image, gsd_m=gsd_m, node=node)

@@ -177,7 +177,7 @@ def area_from(config: Config) -> dict[str, str]:
 def made_of_sources(config: Config, sources: Sources) -> MadeFrom:
     """Return what prepare makes masks and chips from."""
     fingerprint_of = sources.fingerprints
-    defaults = _settings_of(ImageryOptions(), LabelOptions())
+    defaults = {"imagery": ImageryOptions.defaults(), "labels": LabelOptions.defaults()}
     return {
         "settings": _settings(config),
         "defaults": defaults | {f"set {of.name}": defaults for of in config.sets},
@@ -215,7 +215,7 @@ def split_from(config: Config, workspace: Workspace) -> MadeFrom:
     of_file = {"split.file": fingerprint(fold_file(config))} if _has_fold_file(config) else {}
     return {
         "settings": config.split.model_dump(mode="json", exclude={"file"}) | of_sets,
-        "defaults": SplitOptions().model_dump(mode="json"),
+        "defaults": SplitOptions.defaults(),
         "inputs": {"what prepare made": read_stage_key(prepared), **of_file},
     }
 
@@ -273,7 +273,7 @@ def train_from(config: Config, workspace: Workspace, fold: Fold) -> MadeFrom:
         "settings": config.train.model_dump(mode="json", exclude=set(first))
         | {"fold": fold}
         | {f"weight of {of.name}": of.weight for of in config.sets if of.name},
-        "defaults": TrainOptions().model_dump(mode="json"),
+        "defaults": TrainOptions.defaults(),
         "inputs": {_OF_SPLIT: read_stage_key(split), **first},
     }
 
@@ -353,7 +353,7 @@ def predict_from(config: Config, workspace: Workspace, fold: Fold | FoldOrEach) 
     _require_read_as_prepared(config, workspace)
     return {
         "settings": config.predict.model_dump(mode="json") | {"fold": fold},
-        "defaults": PredictOptions().model_dump(mode="json"),
+        "defaults": PredictOptions.defaults(),
         "inputs": trained | area_from(config),
     }
 
@@ -380,7 +380,7 @@ def graph_from(config: Config, workspace: Workspace) -> MadeFrom:
     _require_read_as_prepared(config, workspace)
     return {
         "settings": config.graph.model_dump(mode="json"),
-        "defaults": GraphOptions().model_dump(mode="json"),
+        "defaults": GraphOptions.defaults(),
         "inputs": {"what predict made": read_stage_key(predicted), **area_from(config)},
     }
 
@@ -391,7 +391,7 @@ def evaluate_from(config: Config, workspace: Workspace) -> MadeFrom:
     _require_read_as_prepared(config, workspace)
     return {
         "settings": config.evaluate.model_dump(mode="json") | compare_options(config).model_dump(),
-        "defaults": EvaluateOptions().model_dump(mode="json") | CompareOptions().model_dump(),
+        "defaults": EvaluateOptions.defaults() | CompareOptions().model_dump(),
         "inputs": {"what graph made": read_stage_key(graphs), **area_from(config)},
     }
 
@@ -410,7 +410,7 @@ def report_from(config: Config, workspace: Workspace, names: Sequence[str]) -> M
     return {
         "settings": config.model_dump(mode="json", exclude=_NOT_SHOWN)
         | {"units": config.compute.units},
-        "defaults": Config().model_dump(mode="json"),
+        "defaults": Config.defaults(),
         "inputs": shown | area_from(config),
     }
 

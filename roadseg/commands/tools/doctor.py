@@ -32,7 +32,6 @@ _EXTRAS = {
     "parquet": ("pyarrow", "GeoParquet, and roads of Overture"),
     "osm": ("osmium", "files of OpenStreetMap"),
     "tensorboard": ("tensorboard", "curves and images of a training"),
-    "neat": ("neatnet", "simplified street networks, graph.neat"),
     "notebooks": ("folium", "notebooks with maps"),
     "int8": ("torchao", "the engine int8"),
     "onnx": ("onnxruntime", "the engine onnx, and export to ONNX"),

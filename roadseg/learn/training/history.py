@@ -43,7 +43,7 @@ def read_last(folder: Path, settings: Mapping[str, Any]) -> Facts | None:
     facts = read_checkpoint_facts(folder, "last")
     free = _PLACES | (_OF_TIME if settings.get("minutes") else set())
     now = json.loads(json.dumps({k: v for k, v in settings.items() if k not in free}))
-    defaults = TrainOptions().model_dump(mode="json")
+    defaults = TrainOptions.defaults()
     wanted = known_settings(now, facts, defaults | {"sharing": defaults["distributed"]})
     changed = [each for key in wanted for each in _changed(key, facts.get(key), wanted[key])]
     if changed:

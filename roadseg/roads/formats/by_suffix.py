@@ -1,10 +1,9 @@
 """Formats of road graphs by the suffix of their files: who writes and who reads each."""
 
 import importlib
-import zipfile
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from roadseg.errors import ConfigError, DataError
@@ -59,14 +58,9 @@ FORMATS = {
     "pbf": FormatModule("pbf", "write_pbf"),
     "fgb": FormatModule("layers", "write_fgb"),
     "shp": FormatModule("layers", "write_shp"),
-    "gdb": FormatModule("layers", "write_gdb"),
-    "pmtiles": FormatModule("layers", "write_pmtiles"),
-    "gmns": FormatModule("gmns", "write_gmns", "read_gmns"),
-    "overture": FormatModule("overture", "write_overture"),
 }
 READERS = {f".{suffix}": each for suffix, each in FORMATS.items() if each.read}
-_ZIPPED = ("link.csv", "gmns")  # A file by which a zip is of a format, and this.
-_PACKAGES = {"parquet": "pyarrow", "overture": "pyarrow", "pbf": "osmium"}
+_PACKAGES = {"parquet": "pyarrow", "pbf": "osmium"}
 _SAME_FORMAT = {".geoparquet": "parquet", ".json": "geojson"}  # Further suffixes of formats.
 _SUBMISSION = "csv"  # SpaceNet's: its lines are in the pixels of scenes, of which it holds many.
 
@@ -74,25 +68,7 @@ _SUBMISSION = "csv"  # SpaceNet's: its lines are in the pixels of scenes, of whi
 def reader_of(path: Path) -> Reader | None:
     """Return the function that reads a file of graphs; None if GDAL reads it, or nothing does."""
     suffix = path.suffix.lower()
-    name, zipped = _ZIPPED
-    if suffix == ".zip" and name in zip_members(path):
-        return FORMATS[zipped].reader()
     return READERS[suffix].reader() if suffix in READERS else None
-
-
-def zip_members(path: Path) -> dict[str, str]:
-    """Return the names of the files in a zip by their names without folders; none if it is none."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            names = archive.namelist()
-    except (OSError, zipfile.BadZipFile):
-        return {}
-    # The first of equal names counts; macOS adds a folder with further ones.
-    return {
-        PurePosixPath(name).name: name
-        for name in reversed(names)
-        if not name.startswith("__MACOSX")
-    }
 
 
 def write_graphs(

@@ -48,7 +48,7 @@ def write_gpkg(
 ) -> None:
     """Write a graph as GeoPackage in its own CRS; that of a scene without georeference is local.
 
-    Layer `nodes`: osmid (the row of the node), x and y in metres, street_count, maybe_bridge. Layer
+    Layer `nodes`: osmid (the row of the node), x and y in metres, street_count. Layer
     `edges`: osmid, u and v (osmid of the first and last node of the line), key (0, 1, ... among the
     edges of the same two nodes), length in metres, and the attributes, `travel_time_s` as
     travel_time and `width_m` as width. Table `layer_styles` tells QGIS how to show them.

@@ -7,7 +7,7 @@ from xml.etree import ElementTree as ET
 
 import pandas as pd
 
-from roadseg.roads.colours import FALSE, Rgb, speed_colours
+from roadseg.roads.colours import Rgb, speed_colours
 from roadseg.roads.masks.raster_styles import style_text
 from roadseg.roads.speeds import KPH_PER_MPH, shown_name
 
@@ -28,8 +28,7 @@ def style_table(
     """Return the table `layer_styles` for layers `nodes` and `edges`, both styles as default.
 
     Edges have the colours of their speeds, from slow (violet) to fast (yellow), over a dark line;
-    links across gaps (`inferred` 1) are dashed. Nodes are small, those that may be bridges amber
-    triangles.
+    links across gaps (`inferred` 1) are dashed. Nodes are small.
 
     Source: the table that QGIS writes with "save style in database".
 
@@ -108,11 +107,7 @@ def category_renderer(
 
 def node_renderer() -> ET.Element:
     """Return the renderer of nodes, see `style_table`."""
-    markers = {
-        ("0", "node"): _marker("circle", _DARK, size_mm=0.8),
-        ("1", "maybe a bridge, not a crossing"): _marker("triangle", FALSE, size_mm=3.0),
-    }
-    return _categories("maybe_bridge", "long", markers)
+    return _renderer("singleSymbol", [_marker("circle", _DARK, size_mm=0.8)])
 
 
 def _categories(

@@ -303,7 +303,7 @@ _ENDS = ["u", "v", "key"]
 def write_graphml(path: Path, graph: RoadGraph) -> None:
     """Write a graph as GraphML for `osmnx.load_graphml`: a directed multigraph in degrees.
 
-    Nodes have x and y (longitude and latitude), street_count and maybe_bridge. Every edge is
+    Nodes have x and y (longitude and latitude), and street_count. Every edge is
     written in both directions, a loop and a one-way road once, with osmid (the row of the edge),
     oneway, the columns of `write_gpkg`, and its line in its direction as WKT. Missing values and
     empty texts are left out. All values are text, as osmnx expects; it makes numbers of the columns
@@ -319,7 +319,7 @@ def write_graphml(path: Path, graph: RoadGraph) -> None:
     if not is_local(graph.crs):
         placed, crs = in_crs(graph, DEGREES), "epsg:4326"
     x, y = ([f"{value:.{_DECIMALS}f}" for value in axis] for axis in placed.nodes.T)
-    nodes = node_table(graph)[["street_count", "maybe_bridge"]].assign(x=x, y=y)
+    nodes = node_table(graph)[["street_count"]].assign(x=x, y=y)
     one_way = graph.attributes.get(ONE_WAY, np.zeros(len(graph.lines)))
     facts = edges.drop(columns=["geometry", *_ENDS])
     facts = facts.assign(**{ONE_WAY: (one_way != 0).astype(str)})

@@ -14,33 +14,22 @@ import pandas as pd
 import pyogrio
 import shapely
 from pyogrio.errors import DataLayerError, DataSourceError, FeatureError
-from pyproj import CRS
 
 from roadseg.arrays import Array, Lines
 from roadseg.raster.grid import DEGREES
 from roadseg.roads.formats.gpkg_styles import STYLE_LAYER
-from roadseg.roads.formats.osm_ways import require_place
-from roadseg.roads.formats.tables import edge_table, node_table
+from roadseg.roads.formats.tables import edge_table
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.labels.tags import SHAPEFILE_NAMES
 from roadseg.system.files import (
     SHAPEFILE_PARTS,
-    check_replaceable,
     whole,
-    whole_folder,
     whole_parts,
     write_error,
 )
 
 LABEL_DRIVERS = {".gpkg": "GPKG", ".geojson": "GeoJSON", ".fgb": "FlatGeobuf"}
 _GPKG_VERSION = "1.2"  # GDAL before 3.7 warns of later ones, which have nothing that we need.
-
-_GDB = "gdb"  # A file in every file geodatabase.
-_IDS = ("osmid", "u", "v", "key", "street_count")  # Whole numbers, which 32 bits hold.
-_WEB = CRS.from_epsg(3857)  # Of the tiles of maps on the web.
-_WORLD_M = 40_075_016.7  # Metres; side of its only tile at zoom 0.
-_MAX_ZOOM = 15  # At which a tile is 1.2 km wide, and its units 0.3 m at the equator.
-_FROM_AFAR = 3  # Zooms at which all roads are on one tile.
 
 
 def write_fgb(path: Path, graph: RoadGraph) -> None:
@@ -71,51 +60,6 @@ def write_shp(path: Path, graph: RoadGraph) -> None:
         table = edge_table(graph).rename(columns=short)
         write_layer(partial, table, "ESRI Shapefile")
         require_whole(_features(partial) == len(table))
-
-
-def write_gdb(path: Path, graph: RoadGraph) -> None:
-    """Write a graph as a file geodatabase (a folder) with the layers of `write_gpkg`.
-
-    Coordinates are rounded to 0.1 mm, as the format has it.
-
-    Raises:
-        ValueError: if an attribute has the name of a column of the file.
-        OutputError: if it cannot be written, or another folder has its name.
-    """
-    check_replaceable(path, marker=_GDB)
-    with whole_folder(path) as partial:
-        nodes, edges = _in_32_bits(node_table(graph)), _in_32_bits(edge_table(graph))
-        write_layer(partial, nodes, "OpenFileGDB", layer="nodes", geometry_type="Point")
-        write_layer(partial, edges, "OpenFileGDB", append=True)
-        for layer, table in (("nodes", nodes), ("edges", edges)):
-            require_whole(_features(partial, layer) == len(table))
-
-
-def write_pmtiles(path: Path, graph: RoadGraph) -> None:
-    """Write the edges of a graph as PMTiles: vector tiles for maps on the web, in one file.
-
-    Its layer `edges` has the columns of `write_gpkg`. Zooms range from where all roads lie on one
-    tile to 15, at which coordinates are rounded to 0.3 m. Roads are cut where tiles end, so no
-    graph can be read from them.
-
-    Raises:
-        DataError: if the graph has no place on earth.
-        ValueError: if an attribute has the name of a column of the file.
-        OutputError: if the file cannot be written.
-    """
-    require_place(path, graph, "pmtiles")
-    table = edge_table(graph).to_crs(DEGREES)
-    options = {
-        "NAME": path.stem,
-        "MINZOOM": str(_min_zoom(table)),
-        "MAXZOOM": str(_MAX_ZOOM),
-        # Without features GDAL finds no bounds, and fails.
-        **({} if len(table) else {"BOUNDS": "-180,-85,180,85", "CENTER": "0,0,0"}),
-    }
-    with whole_parts(path) as partial:
-        write_layer(partial, table, "PMTiles", dataset_options=options)
-        # A road is a feature on each of its tiles; tiles without roads name no layer.
-        require_whole(len(table) == 0 or _features(partial) >= len(table))
 
 
 def write_label_layer(path: Path, lines: Lines, columns: Mapping[str, Array]) -> None:
@@ -234,20 +178,6 @@ def single_lines(lines: Lines) -> Lines:
     """Return geometries with lines in the place of collections of one line."""
     is_one = shapely.get_num_geometries(lines) == 1
     return np.where(is_one, shapely.get_geometry(lines, 0), lines)
-
-
-def _min_zoom(table: gpd.GeoDataFrame) -> int:
-    """Return the zoom from which on a network is worth a look: some above that of one tile."""
-    if not len(table):
-        return 0
-    west, south, east, north = table.to_crs(_WEB).total_bounds
-    across_m = max(east - west, north - south, 1.0)
-    return int(np.clip(np.log2(_WORLD_M / across_m) - _FROM_AFAR, 0, _MAX_ZOOM))
-
-
-def _in_32_bits(table: gpd.GeoDataFrame) -> gpd.GeoDataFrame:
-    """Return a table whose ids are 32-bit numbers: older ArcGIS has no larger whole ones."""
-    return table.astype(dict.fromkeys((name for name in _IDS if name in table), np.int32))
 
 
 def _features(path: Path, layer: str | None = None) -> int:

@@ -8,7 +8,6 @@ import pandas as pd
 import shapely
 
 from roadseg.arrays import Array, Ints
-from roadseg.roads.graph.crossings import likely_bridges
 from roadseg.roads.graph.road_graph import TRAVEL_TIME, RoadGraph
 
 EDGE_COLUMNS = ("u", "v", "key", "length", "geometry")  # Columns that are no attributes.
@@ -20,10 +19,9 @@ _OWN = {*EDGE_COLUMNS, "osmid"}
 
 
 def node_table(graph: RoadGraph) -> gpd.GeoDataFrame:
-    """Return the nodes: osmid (the row), x and y in metres, street_count and maybe_bridge.
+    """Return the nodes: osmid (the row), x and y in metres, and street_count.
 
-    street_count is the number of edge ends at the node; maybe_bridge is 1 where two roads probably
-    pass over each other (`crossings.likely_bridges`).
+    street_count is the number of edge ends at the node.
     """
     x, y = graph.nodes.reshape(-1, 2).T
     columns = {
@@ -31,7 +29,6 @@ def node_table(graph: RoadGraph) -> gpd.GeoDataFrame:
         "x": x,
         "y": y,
         "street_count": graph.degree,
-        "maybe_bridge": likely_bridges(graph).astype(np.uint8),
     }
     return gpd.GeoDataFrame(columns, geometry=shapely.points(x, y), crs=graph.crs)
 

@@ -53,7 +53,6 @@ _DEGREES = "EPSG:4326"
 _GEOJSON = (".geojson", ".json")
 _XML = (".gml", ".gpx", ".kml", ".osm")
 _PMTILES = ".pmtiles"
-_OVERTURE, _SEGMENTS = ".overture", "segment.parquet"  # The folder, and its file of roads.
 _OSM_INDEX = "OSM_USE_CUSTOM_INDEXING"
 _SMALL_BYTES = 1_000_000
 _HEAD_BYTES = 65536  # Of a GeoJSON file, in which its CRS stands before the features.
@@ -101,8 +100,6 @@ def read_vectors(path: Path, choose: Choose) -> VectorFile:
         DataError: if the file is missing, empty, damaged, not a vector file, or has no layer
             for roads.
     """
-    if path.suffix.lower() == _OVERTURE and path.is_dir():
-        return read_vectors(path / _SEGMENTS, choose)
     if path.suffix.lower() == _PMTILES:
         raise DataError(
             f"{path}: tiles hold roads cut in pieces, from which no network can be read; use the "

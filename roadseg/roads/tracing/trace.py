@@ -20,7 +20,6 @@ from roadseg.roads.graph.cleaning import (
     prune_spurs,
     simplify_lines,
 )
-from roadseg.roads.graph.neatnet import neaten
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.graph.travel import add_travel, vote_speeds
 from roadseg.roads.labels.highways import highway_of
@@ -187,7 +186,6 @@ def postprocess(
     scene = _Scene(pixels, pixels.border_m, options, mask, model)
     graph = scene.prune_and_link(merge_chains(graph))
     graph = drop_components(graph, min_component_m=options.min_component_m)
-    graph = neaten(graph) if options.neat else graph
     return simplify_lines(graph, tolerance_m=options.simplify_m)
 
 

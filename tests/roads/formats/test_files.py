@@ -116,7 +116,7 @@ def test_a_geopackage_has_nodes_and_edges_with_the_columns_of_osmnx(tmp_path, tr
     write_gpkg(tmp_path / "a.gpkg", traced)
     nodes = pyogrio.read_dataframe(tmp_path / "a.gpkg", layer="nodes")
     edges = pyogrio.read_dataframe(tmp_path / "a.gpkg", layer="edges")
-    assert list(nodes.columns) == ["osmid", "x", "y", "street_count", "maybe_bridge", "geometry"]
+    assert list(nodes.columns) == ["osmid", "x", "y", "street_count", "geometry"]
     assert {"osmid", "u", "v", "key", "length", "travel_time", "width"} < set(edges.columns)
     assert edges["length"].tolist() == traced.length_m.tolist()
 
@@ -344,8 +344,8 @@ def test_a_number_that_does_not_fit_its_column_is_refused(tmp_path, traced):
         triggers = file.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall()
         for (name,) in triggers:
             file.execute(f'DROP TRIGGER "{name}"')
-        file.execute("UPDATE nodes SET maybe_bridge = 32768")
-    with pytest.raises(DataError, match=r"a\.gpkg: layer nodes cannot be read \(.*roadseg graph"):
+        file.execute("UPDATE edges SET inferred = 32768")
+    with pytest.raises(DataError, match=r"a\.gpkg: layer edges cannot be read \(.*roadseg graph"):
         read_gpkg(tmp_path / "a.gpkg")
 
 

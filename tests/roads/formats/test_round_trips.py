@@ -9,15 +9,13 @@ import shapely
 from pyproj import CRS
 
 from roadseg.errors import ConfigError, DataError
-from roadseg.raster.grid import LOCAL_CRS
 from roadseg.roads.formats.any_roads import common_crs, find_placement, place_roads, read_drawn
 from roadseg.roads.formats.by_suffix import FORMATS, check_formats, write_graphs
 from roadseg.roads.formats.pairing import find_sources
 
-READABLE = [name for name in FORMATS if name != "pmtiles"]
-PLACED = ["osm", "pbf", "pmtiles", "overture"]
-KEEP_ALL = ["gpkg", "geojson", "graphml", "parquet", "pbf", "fgb", "shp", "gdb", "gmns"]
-PACKAGES = {"parquet": "pyarrow", "overture": "pyarrow", "pbf": "osmium"}
+PLACED = ["osm", "pbf"]
+KEEP_ALL = ["gpkg", "geojson", "graphml", "parquet", "pbf", "fgb", "shp"]
+PACKAGES = {"parquet": "pyarrow", "pbf": "osmium"}
 
 
 @pytest.fixture
@@ -62,7 +60,7 @@ def by_place(graph, column):
     return [column[row] for row in np.lexsort([y.round(), x.round()])]
 
 
-@pytest.mark.parametrize("name", READABLE)
+@pytest.mark.parametrize("name", FORMATS)
 def test_lines_and_junctions_come_back(back, graph, name):
     found, crs = back(graph, name)
     assert crs == CRS.from_epsg(32631)
@@ -73,14 +71,14 @@ def test_lines_and_junctions_come_back(back, graph, name):
     assert sorted(found.degree) == sorted(graph.degree)
 
 
-@pytest.mark.parametrize("name", [name for name in READABLE if name != "osm"])
+@pytest.mark.parametrize("name", [name for name in FORMATS if name != "osm"])
 def test_travel_times_come_back(back, graph, name):
     found, _ = back(graph, name)
     seconds = [by_place(side, side.attributes["travel_time_s"]) for side in (found, graph)]
     np.testing.assert_allclose(*seconds, rtol=1e-3)
 
 
-@pytest.mark.parametrize("name", [name for name in READABLE if name != "osm"])
+@pytest.mark.parametrize("name", [name for name in FORMATS if name != "osm"])
 def test_names_classes_and_directions_come_back(back, graph, name):
     found, _ = back(graph, name)
     for key in ("name", "highway"):
@@ -116,12 +114,6 @@ def test_formats_in_degrees_refuse_a_graph_without_georeference(tmp_path, local,
     assert list(tmp_path.iterdir()) == []
 
 
-def test_gmns_keeps_a_graph_without_georeference(back, local):
-    found, crs = back(local, "gmns")
-    assert crs == LOCAL_CRS
-    assert sorted(found.length_m) == pytest.approx(sorted(local.length_m))
-
-
 @pytest.mark.parametrize("name", FORMATS)
 def test_a_graph_without_roads_is_written(tmp_path, graph, name):
     nothing = replace(
@@ -135,7 +127,7 @@ def test_a_graph_without_roads_is_written(tmp_path, graph, name):
     assert (tmp_path / f"a.{name}").exists()
 
 
-@pytest.mark.parametrize("name", ["overture", "pbf"])
+@pytest.mark.parametrize("name", ["parquet", "pbf"])
 def test_a_format_without_its_package_is_refused_in_one_line(monkeypatch, name):
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     with pytest.raises(ConfigError, match=rf"format {name} needs {PACKAGES[name]}, which is not"):

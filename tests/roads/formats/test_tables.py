@@ -22,15 +22,9 @@ def cross(speed_kph=(50, 50, 50, 50), **attributes):
 
 def test_nodes_say_how_many_streets_meet():
     table = node_table(cross())
-    assert table.columns.tolist()[:5] == ["osmid", "x", "y", "street_count", "maybe_bridge"]
+    assert table.columns.tolist()[:4] == ["osmid", "x", "y", "street_count"]
     assert sorted(table["street_count"]) == [1, 1, 1, 1, 4]
     assert table.loc[table["street_count"] == 4, ["x", "y"]].to_numpy().tolist() == [[100, 0]]
-
-
-@pytest.mark.parametrize(("fast", "marked"), [(110, 1), (50, 0)])
-def test_a_node_that_may_be_a_bridge_is_marked(fast, marked):
-    table = node_table(cross(speed_kph=(fast, fast, 50, 50)))
-    assert table["maybe_bridge"].sum() == marked
 
 
 def test_attributes_have_the_names_of_osmnx():
