@@ -291,6 +291,15 @@ def place_sides(name: str, reference: DrawnRoads, predicted: DrawnRoads) -> tupl
         }
     )
     check_nearness(here, there, name)
+    if (
+        "confidence" in reference.graph.attributes
+        and "confidence" not in predicted.graph.attributes
+    ):
+        logger.warning(
+            "%s: the reference has confidences, as predictions have, and %s has none; are the "
+            "sides swapped?",
+            *(reference.source, predicted.source),
+        )
     return here, there
 
 

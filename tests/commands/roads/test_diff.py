@@ -213,3 +213,12 @@ def test_roads_that_cross_without_a_vertex_are_counted_with_what_to_do(write, ca
     (remark,) = caplog.messages
     assert remark.startswith(f"{crossing}: 1 crossing and 0 touching ends without a common vertex")
     assert remark.endswith("join them: roadseg convert --node a.geojson roads.gpkg")
+
+
+def test_a_prediction_given_as_the_reference_is_noticed(write, caplog):
+    labels = write("labels.geojson", STREET)
+    predicted = write("predicted.gpkg", STREET, confidence=np.array([0.9]))
+    run(predicted, labels)
+    assert not caplog.messages
+    run(labels, predicted)
+    assert "predicted.gpkg: the reference has confidences, as predictions have" in caplog.text
