@@ -161,7 +161,7 @@ def open_raster(
 
 
 def check_database(path: Path) -> None:
-    """Refuse a database whose views need not end, or cannot be checked because it is no file.
+    """Refuse a database whose views cannot be read, or be checked because it is no file.
 
     Args:
         path: any file, or any name of GDAL's.
@@ -361,7 +361,7 @@ def _coloured(
         return nullcontext(source)
     is_opaque = all(alpha == _OPAQUE for *_, alpha in source.colormap(1).values())
     opened: AbstractContextManager[rasterio.DatasetReader] = rasterio.open(
-        f"vrt://{path}?expand={'rgb' if is_opaque else 'rgba'}"
+        f"vrt://{path}?expand={'rgb' if is_opaque else 'rgba'}&if={source.driver}"
     )
     return opened
 

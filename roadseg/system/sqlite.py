@@ -15,35 +15,16 @@ from roadseg.system.text import one_line
 MAGIC = b"SQLite format 3\0"  # The first bytes of every file, whatever its name.
 
 _LEAST_S, _BYTES_PER_S = 5.0, 5e6  # What the views of a file may take: seconds, and more by size.
+_REASONS = {"interrupted": "it takes too long", "not authorized": "it is recursive"}
 _AT_ONCE = 10_000  # Steps of SQLite between two looks at the clock.
 _LEAST_LENGTH = 1_000_000  # Bytes of a value that a query makes; else no more than the file has.
-# Functions whose value depends on nothing but the file.
-_FUNCTIONS = frozenset(
-    {
-        *(
-            "abs",
-            "avg",
-            "coalesce",
-            "count",
-            "glob",
-            "group_concat",
-            "hex",
-            "ifnull",
-            "iif",
-            "instr",
-        ),
-        *("length", "like", "lower", "ltrim", "max", "min", "nullif", "replace", "round", "rtrim"),
-        *("substr", "substring", "sum", "total", "trim", "typeof", "upper"),
-    }
-)
 
 
 def check_views(path: Path, name: Path) -> None:
-    """Refuse a SQLite file with a view that need not end; other files pass.
+    """Refuse a SQLite file with a view that may not end, or cannot be read; other files pass.
 
     GDAL runs views as soon as it is asked what layers there are, and cannot be interrupted. Here
-    each is run first, with a limit that the size of the file justifies. Queries that need not do
-    the same again, as they recur or ask for the time or for chance, are refused.
+    each is run first, with a limit that the size of the file justifies. Recursive ones are refused.
 
     Args:
         path: any file.
@@ -71,29 +52,26 @@ def _fault(path: Path, size: int, _changed: int) -> str:
     with closing(sqlite3.connect(f"file:{quote(str(path))}?{mode}", uri=True)) as file:
         try:
             entries = file.execute("SELECT name, type FROM sqlite_master").fetchall()
-            names = {name for name, _ in entries} | {"sqlite_master"}
             file.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, min(max(size, _LEAST_LENGTH), 10**9))
             file.set_progress_handler(lambda: time.monotonic() > until, _AT_ONCE)
-            file.set_authorizer(
-                lambda action, first, second, *_: _permission(action, first, second, names)
-            )
+            file.set_authorizer(_permission)
             for view in (name for name, kind in entries if kind == "view"):
                 _run(file, view)
         except sqlite3.Error as error:
             why = one_line(error)
             if not view:
                 return f"not a readable SQLite file ({why}); download or copy it again"
-            if why == "interrupted":
-                if time.monotonic() <= until:  # A signal raised what SQLite does not pass on.
-                    raise KeyboardInterrupt from error
-                why = "it takes too long"
-            elif "not authorized" in why or "prohibited" in why:
-                why = "it recurs, or asks for more than the tables of the file"
+            if why == "interrupted" and time.monotonic() <= until:
+                raise KeyboardInterrupt from error  # A signal came, which SQLite does not pass on.
             return (
-                f"its view {view} need not end: {why}; write its rows to a table in another file: "
-                f"ogr2ogr roads.gpkg {path.name} {view}"
+                f"its view {view} cannot be read ({_REASONS.get(why, why)}); write its rows to a "
+                f"table in another file: ogr2ogr roads.gpkg {path.name} {view}"
             )
     return ""
+
+
+def _permission(action: int, *_: str | None) -> int:
+    return sqlite3.SQLITE_DENY if action == sqlite3.SQLITE_RECURSIVE else sqlite3.SQLITE_OK
 
 
 def _run(file: sqlite3.Connection, view: str) -> None:
@@ -102,13 +80,3 @@ def _run(file: sqlite3.Connection, view: str) -> None:
     columns = [each[0] for each in file.execute(f'SELECT * FROM "{name}" LIMIT 0').description]  # noqa: S608 - the same
     types = ", ".join('typeof("{}")'.format(column.replace('"', '""')) for column in columns)
     deque(file.execute(f'SELECT {types} FROM "{name}"'), maxlen=0)  # noqa: S608 - its own names
-
-
-def _permission(action: int, first: str | None, second: str | None, names: set[str]) -> int:
-    """Return whether a part of a query depends on the tables of the file only."""
-    is_right = (
-        action == sqlite3.SQLITE_SELECT
-        or (action == sqlite3.SQLITE_READ and first in names)
-        or (action == sqlite3.SQLITE_FUNCTION and (second or "").lower() in _FUNCTIONS)
-    )
-    return sqlite3.SQLITE_OK if is_right else sqlite3.SQLITE_DENY

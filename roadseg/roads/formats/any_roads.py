@@ -281,7 +281,8 @@ def place_sides(name: str, reference: DrawnRoads, predicted: DrawnRoads) -> tupl
         DataError: as `common_crs`, `place_roads` and `check_nearness`.
     """
     crs = common_crs(reference, predicted)
-    drawn = [_seen_roads(each, crs) for each in (reference, predicted)]
+    ours = _seen_roads(reference, crs)
+    drawn = [ours, ours if predicted is reference else _seen_roads(predicted, crs)]
     here, there = (place_roads(each, crs) for each in drawn)
     warn_of_unjoined(
         {

@@ -470,13 +470,13 @@ def packed(path, name):
 )
 def test_a_view_without_end_is_refused_under_any_name(with_view, name):
     path = packed(with_view(ENDLESS), name)
-    with pytest.raises(DataError, match=rf"{name}: its view v need not end: it recurs"):
+    with pytest.raises(DataError, match=rf"{name}: its view v cannot be read \(it is recursive"):
         read_vectors(path, list)
 
 
 @pytest.mark.parametrize("name", ["a.shp.zip", "a.gdb.zip"])
 def test_a_zip_that_is_not_what_its_name_says_is_checked_too(with_view, name):
-    with pytest.raises(DataError, match=rf"{name}: its view v need not end"):
+    with pytest.raises(DataError, match=rf"{name}: its view v cannot be read"):
         read_vectors(packed(with_view(ENDLESS), name), list)
 
 
@@ -498,19 +498,13 @@ def test_what_names_its_sources_is_not_read_from_an_archive(tmp_path):
 
 @pytest.mark.parametrize("table", ["contents", "spatial_ref_sys", "geometry_columns", "metadata"])
 def test_a_view_in_the_place_of_a_table_of_the_format_is_refused(with_view, table):
-    with pytest.raises(DataError, match=f"its view gpkg_{table} need not end"):
+    with pytest.raises(DataError, match=f"its view gpkg_{table} cannot be read"):
         read_vectors(with_view(HOLLOW, f"gpkg_{table}"), list)
-
-
-@pytest.mark.parametrize("query", ["SELECT random() AS i", "SELECT * FROM pragma_function_list"])
-def test_a_view_that_need_not_do_the_same_again_is_refused(with_view, query):
-    with pytest.raises(DataError, match="or asks for more than the tables of the file"):
-        read_vectors(with_view(query), list)
 
 
 def test_a_view_that_takes_too_long_is_refused(with_view, monkeypatch):
     monkeypatch.setattr(sqlite, "_LEAST_S", 0.1)
-    with pytest.raises(DataError, match="its view v need not end: it takes too long"):
+    with pytest.raises(DataError, match=r"its view v cannot be read \(it takes too long"):
         read_vectors(with_view(TOO_MANY), list)
 
 
