@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from roadseg.commands.cli.command import PARTLY, announce, load, show, tool
+from roadseg.commands.cli.command import PARTLY, announce, load, require_images, show, tool
 from roadseg.commands.cli.fetch import OF_IMAGES, service, take_fetch_options
 from roadseg.commands.cli.options import (
     AREA,
@@ -21,7 +21,6 @@ from roadseg.commands.cli.options import (
     PREDICTING_ANY,
     SET,
     WORKERS,
-    images_argument,
     of_config,
     take_settings,
     together,
@@ -108,7 +107,7 @@ def init(
 
 
 @click.command("map")
-@images_argument(required=True)
+@click.argument("images", nargs=-1, required=True)
 @_LABELS
 @click.option(
     "--checkpoint",
@@ -168,6 +167,7 @@ def map_images(
     fetching = take_fetch_options(values)
     given = take_settings(values) + assignments
     importlib.import_module("roadseg.config").load_config(None, given)  # Before torch is loaded.
+    require_images(images)
     summary = tool("map").run(
         images,
         output,

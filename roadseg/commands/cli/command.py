@@ -125,6 +125,12 @@ def load(
     return config
 
 
+def require_images(images: tuple[str, ...]) -> None:
+    """Refuse files that are not there before torch is loaded, which takes seconds."""
+    if files := [image for image in images if "://" not in image]:
+        importlib.import_module("roadseg.raster.sources").image_paths(files)
+
+
 def stage_function(name: str, do: str) -> Callable[..., object]:
     """Return a function of a stage: "run" or "plan", "run_images" or "plan_images"."""
     return cast("Callable[..., object]", getattr(stage(name), do))

@@ -278,20 +278,6 @@ class _FolderPath(click.Path):
 
 FOLDER = _FolderPath()
 FILE = click.Path(path_type=Path, dir_okay=False)
-
-
-def _existing(_ctx: click.Context, _param: click.Parameter, images: Any) -> Any:  # noqa: ANN401
-    """Refuse images that are not there before torch is loaded, which takes seconds."""
-    if files := [image for image in images if "://" not in image]:
-        importlib.import_module("roadseg.raster.sources").image_paths(files)
-    return images
-
-
-def images_argument(*, required: bool = False) -> Option:
-    """Return the argument IMAGES: files, folders, globs or addresses."""
-    return click.argument("images", nargs=-1, required=required, callback=_existing)
-
-
 CONFIG = click.option(
     "--config",
     "config_path",

@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from roadseg.commands.cli.command import announce, stage, stage_command, stage_function
+from roadseg.commands.cli.command import (
+    announce,
+    require_images,
+    stage,
+    stage_command,
+    stage_function,
+)
 from roadseg.commands.cli.options import (
     AREA,
     DEVICES,
@@ -23,7 +29,6 @@ from roadseg.commands.cli.options import (
     SCHEDULER,
     TRAINED_FOLD,
     WORKERS,
-    images_argument,
     shard_of,
 )
 
@@ -125,7 +130,7 @@ def train(
     ON_ERROR,
     *DEVICES,
     *LAUNCHING,
-    images_argument(),
+    click.argument("images", nargs=-1),
 )
 def predict(
     config: "Config",
@@ -166,6 +171,7 @@ def predict(
         function = stage_function("predict", do)
         return function(config, workspace, fold=fold, force=force, shard=shard)
     usual = stage("predict").usual_checkpoints
+    require_images(images)
     return stage_function("predict", f"{do}_images")(
         config,
         images,
@@ -177,7 +183,9 @@ def predict(
     )
 
 
-@stage_command(PRECISION, OUTPUT, AREA, WORKERS, SCHEDULER, ON_ERROR, images_argument())
+@stage_command(
+    PRECISION, OUTPUT, AREA, WORKERS, SCHEDULER, ON_ERROR, click.argument("images", nargs=-1)
+)
 def graph(
     config: "Config",
     workspace: "Workspace",
@@ -205,6 +213,7 @@ def graph(
         raise click.UsageError(msg)
     if output is None:
         return stage_function("graph", do)(config, workspace, force=force)
+    require_images(images)
     return stage_function("graph", f"{do}_images")(config, images, output=output)
 
 

@@ -246,8 +246,17 @@ def run_images(config: Config, images: Iterable[str], *, output: Path) -> GraphS
     with hold(output, [f"{name}.gpkg" for name in paths]):
         summary = replace(_trace_all(scenes, output, config), outside=outside)
     _warn_of_precision(summary)
+    traced = [scene for scene in scenes if scene.name in summary.scenes]
+    rasters = [] if summary.precision is None else [scene.open(config) for scene in traced]
+    if any(raster.edge_model is None and not raster.is_mask for raster in rasters):
+        _log.warning(
+            "graph.precision %g is only a guess here: the confidence of roads was not measured for "
+            "these rasters, and a general model stands in; `roadseg graph` of a run with labels "
+            "measures it, and later predictions of its networks carry it",
+            summary.precision,
+        )
     if summary.scenes and not summary.edges:
-        _warn_of_no_roads([scene for scene in scenes if scene.name in summary.scenes], config)
+        _warn_of_no_roads(traced, config)
     return summary
 
 

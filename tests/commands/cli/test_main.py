@@ -16,6 +16,7 @@ from click.shell_completion import BashComplete
 from click.testing import CliRunner
 
 import roadseg
+from roadseg.commands.cli import begin, stages
 from roadseg.commands.cli.command import json_text
 from roadseg.commands.cli.main import main
 from roadseg.errors import DataError
@@ -174,6 +175,28 @@ def test_an_option_that_is_a_setting_is_answered_with_the_setting(call, words, m
     option = words[1].partition("=")[0]
     expected = f"Error: No such option '{option}'. It is a setting: {meant}\n"
     assert result.stderr.endswith(expected)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["map", "none.tif"], "none.tif: does not exist"),
+        (["map", "roadseg.json", "--set", "train.epoch=3"], "did you mean train.epochs?"),
+        (["predict", "none.tif", "--checkpoint", "c", "--output", "o"], "none.tif: does not exist"),
+        (["graph", "none.tif", "--output", "o"], "none.tif: does not exist"),
+    ],
+    ids=" ".join,
+)
+def test_what_is_misspelt_is_told_before_a_tool_is_loaded(call, monkeypatch, words, told):
+    for module, name in ((begin, "tool"), (stages, "stage_function")):
+        monkeypatch.setattr(module, name, lambda *_: pytest.fail("a tool was loaded"))
+    Path("roadseg.json").write_text("{}")
+    assert told in call(*words).stderr
+
+
+def test_a_command_that_reads_no_config_says_so(call):
+    assert "this command reads no config, it writes one" in call("init", "--config", "x").stderr
+    assert "this command reads no config\n" in call("score", "--config", "x").stderr
 
 
 def test_without_a_command_the_help_is_shown(call):

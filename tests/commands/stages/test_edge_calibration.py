@@ -181,19 +181,23 @@ def test_a_precision_that_is_missed_on_what_was_held_out_is_said(measured_twice,
     )
 
 
-def test_masks_keep_all_their_roads_whatever_the_precision(finished, tmp_path):
+def test_masks_keep_all_their_roads_whatever_the_precision(finished, tmp_path, caplog):
     config, workspace = finished
     mask = str(workspace.mask("city_0"))
     every = graph.run_images(config, [mask], output=tmp_path / "every")
     sure = graph.run_images(set_graph(config, precision=0.99), [mask], output=tmp_path / "sure")
     assert sure.edges == every.edges > 0
+    assert "only a guess" not in caplog.text
     confidence = read_gpkg(tmp_path / "sure/city_0.gpkg").attributes["confidence"]
     assert confidence == pytest.approx(np.ones(every.edges), abs=0.05)
 
 
-def test_a_raster_that_names_no_confidence_has_the_general_one(measured, tmp_path):
+def test_a_raster_that_names_no_confidence_has_the_general_one(measured, tmp_path, caplog):
     config, workspace, _ = measured
     shutil.copy(workspace.probability(scene_of(workspace)), tmp_path / "a.tif")
     graph.run_images(config, [str(tmp_path / "a.tif")], output=tmp_path)
+    assert "only a guess" not in caplog.text
     confidence = read_gpkg(tmp_path / "a.gpkg").attributes["confidence"]
     assert ((confidence > 0) & (confidence < 1)).all()
+    graph.run_images(set_graph(config, precision=0.5), [str(tmp_path / "a.tif")], output=tmp_path)
+    assert "graph.precision 0.5 is only a guess here" in caplog.text
