@@ -25,7 +25,6 @@ from pyogrio.errors import DataLayerError, DataSourceError
 
 from roadseg.arrays import Array, Shapes
 from roadseg.errors import DataError
-from roadseg.raster.images import check_database
 from roadseg.roads import xml
 from roadseg.roads.labels.osm_deletions import deleted_objects, opened
 from roadseg.roads.labels.overture import is_segments, segment_columns, segment_tags
@@ -160,7 +159,12 @@ def _unpacked(path: Path) -> Iterator[str]:
     """
     source = _gdal_name(path)
     if is_virtual(path) or not _is_to_unpack(path):
-        check_database(path)
+        if is_virtual(path):
+            from roadseg.raster.images import check_database  # noqa: PLC0415 - rasterio is slow
+
+            check_database(path)
+        else:
+            check_views(path, path)
         yield source
         return
     with TemporaryDirectory(prefix="roadseg-") as folder:

@@ -8,6 +8,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import geopandas as gpd
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,7 +18,7 @@ from click.testing import CliRunner
 
 from roadseg.api import read_graph
 from roadseg.commands.cli.main import main
-from roadseg.commands.roads import conflate, convert
+from roadseg.commands.roads import conflate
 from roadseg.commands.services import fetch_roads
 from roadseg.commands.services.fetch_roads import RoadRequest, run
 from roadseg.errors import ConfigError, DataError, OutputError
@@ -25,6 +26,7 @@ from roadseg.roads.audit.ways import read_ways
 from roadseg.roads.labels.origins import read_origin
 from roadseg.roads.labels.roads import read_roads
 from roadseg.roads.osm.osm_map import read_osm_map
+from roadseg.roads.speeds import KPH_PER_MPH
 
 CENTRE = "8.6000,49.4000,8.6100,49.4100"
 NEAR = (8.59, 49.39, 8.62, 49.42)
@@ -46,8 +48,28 @@ def region(tmp_path, drawn_map):
 def overture(tmp_path, region):
     labels = tmp_path / "all.gpkg"
     run(RoadRequest("8.5,49.3,8.8,49.5", labels, source=str(region)))
-    folder = tmp_path / "release" / "2026-10-21.0" / "map.overture"
-    convert.run(labels, folder)
+    roads = read_graph(labels).edges.to_crs(4326)
+    limits = [
+        {"value": round(kph), "unit": "km/h"}
+        if kph.is_integer()
+        else {"value": round(kph / KPH_PER_MPH), "unit": "mph"}
+        for kph in roads["speed_kph"].round(3)
+    ]
+    backward = [{"access_type": "denied", "when": {"heading": "backward"}}]
+    segments = {
+        "id": roads["osmid"].astype(str),
+        "subtype": "road",
+        "class": roads["highway"],
+        "names": [{"primary": name} for name in roads["name"]],
+        "connectors": [[{"connector_id": "u", "at": 0.0}]] * len(roads),
+        "speed_limits": [[{"max_speed": limit}] for limit in limits],
+        "access_restrictions": [backward if each else None for each in roads["oneway"]],
+        "geometry": roads.geometry,
+    }
+    folder = tmp_path / "release" / "2026-10-21.0"
+    folder.mkdir(parents=True)
+    table = gpd.GeoDataFrame(segments, crs=4326)
+    table.to_parquet(folder / "a.parquet", schema_version="1.1.0", write_covering_bbox=True)
     return folder
 
 
