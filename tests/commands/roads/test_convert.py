@@ -38,7 +38,7 @@ def lines(tmp_path):
 
 
 def test_a_graph_is_the_same_graph_in_another_format(tmp_path, source, graph):
-    summary = run(source, tmp_path / "b.gdb")
+    summary = run(source, tmp_path / "b.graphml")
     assert (summary.nodes, summary.edges) == (len(graph.nodes), len(graph.lines))
     assert summary.road_km == pytest.approx(graph.length_m.sum() / 1000, abs=0.001)
 
