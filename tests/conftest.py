@@ -148,26 +148,6 @@ def world(maps):
         yield world
 
 
-def see_disk(is_seen):
-    """Let a worker see the disk of the command, or not."""
-    from roadseg.system.hosts.parcels import Parcel  # noqa: PLC0415 - on the worker
-
-    if not hasattr(Parcel, "seen_before"):
-        Parcel.seen_before = Parcel.is_on_one_disk
-    Parcel.is_on_one_disk = Parcel.seen_before if is_seen else property(lambda _: False)
-
-
-@pytest.fixture
-def apart(dask):
-    """Give the address of a cluster whose workers do as if they saw no file of the command."""
-    from distributed import Client  # noqa: PLC0415 - an optional library
-
-    with Client(dask, set_as_default=False) as client:
-        client.run(see_disk, is_seen=False)
-        yield dask.scheduler_address
-        client.run(see_disk, is_seen=True)
-
-
 @pytest.fixture(autouse=True)
 def _level_of_logs():
     """Let INFO be logged, as by every command, whatever one in this process has set."""

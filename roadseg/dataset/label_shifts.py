@@ -9,7 +9,7 @@ import numpy as np
 
 from roadseg.arrays import Bytes
 from roadseg.dataset.chips import NO_SHIFT, LabelShift
-from roadseg.dataset.scenes import SceneTask, open_labels, sources_of_task
+from roadseg.dataset.scenes import SceneTask, open_labels
 from roadseg.dataset.shifts import NOT_SEEN, SURE, Shift, combine_shifts, estimate_shift
 from roadseg.raster.grid import Grid
 from roadseg.raster.images import RasterFacts
@@ -78,7 +78,7 @@ def _see_all(tasks: Sequence[SceneTask], reach_m: float, executor: Executor) -> 
     """Return the shift of each scene: `NOT_SEEN` for unusable ones, which fail later."""
     shifts = [NOT_SEEN] * len(tasks)
     see = partial(see_shift, reach_m=reach_m)
-    work = each(see, tasks, executor=executor, files=sources_of_task)
+    work = each(see, tasks, executor=executor)
     for outcome in counted(work, "shifts", total=len(tasks), unit="scenes"):
         if outcome.result is not None:
             shifts[outcome.index] = outcome.result

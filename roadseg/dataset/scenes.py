@@ -36,7 +36,6 @@ from roadseg.roads.masks.mask_labels import is_mask_file, open_mask_labels
 from roadseg.roads.masks.raster_styles import mask_renderer, write_style
 from roadseg.roads.options import LabelOptions
 from roadseg.system.fingerprints import stamp
-from roadseg.system.hosts.task_files import TaskFiles
 from roadseg.system.progress import counted
 from roadseg.system.records import key_of, read_json, write_json
 from roadseg.system.schemas import STRICT, Band, Count, FileName, Metres, read_strict
@@ -170,17 +169,6 @@ def prepare_scene(task: SceneTask) -> PreparedScene:
             summary = _make_mask(task, image, key)
             write_scene_summary(task.record, summary, key=key)
     return PreparedScene(summary, sample)
-
-
-def sources_of_task(task: SceneTask) -> TaskFiles:
-    """Return the files that a scene is made from."""
-    return TaskFiles(reads=(task.image, task.labels, *task.area))
-
-
-def files_of_task(task: SceneTask) -> TaskFiles:
-    """Return the files of a task of `prepare_scene`, earlier results included."""
-    outputs = (task.mask.with_suffix(".qml"), task.mask, task.record)
-    return TaskFiles(reads=(*sources_of_task(task).reads, *outputs), writes=outputs)
 
 
 def read_labels(path: Path, options: LabelOptions, *, content: str) -> LabelFile:

@@ -17,7 +17,7 @@ import harness
 _ROOT = Path(__file__).parents[2]
 # Modules beside this one that yield cases, and functions of `programs`, which start others.
 _CASES = ("configs", "vectors", "rasters", "disks")
-_PROGRAMS = ("facts", "kills", "clusters")
+_PROGRAMS = ("facts", "kills")
 _COUNT = 200  # Attacks of each part.
 _CONFIG = {
     "imagery": {"images": ["images"]},

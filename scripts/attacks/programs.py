@@ -1,4 +1,4 @@
-"""Attacks by programs that make and judge them: hostile facts, kills, clusters."""
+"""Attacks by programs that make and judge them: hostile facts, and kills."""
 
 import os
 import subprocess
@@ -24,11 +24,6 @@ def kills(count: int, seed: int) -> Iterator[tuple[str, str]]:
     number = str(max(1, count // _ATTACKS_A_KILL))
     for script in ("kill_run.py", "kill_training.py"):
         yield _run([f"scripts/{script}", "--kills", number, "--seed", str(seed)])
-
-
-def clusters(*_: int) -> Iterator[tuple[str, str]]:
-    """Run the script that attacks with clusters, whose cases are always the same."""
-    yield _run(["scripts/attack_clusters.py"])
 
 
 def _run(words: Sequence[str], **variables: str) -> tuple[str, str]:

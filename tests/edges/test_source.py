@@ -35,10 +35,6 @@ ELSEWHERE = {  # (module, function): why it needs no `whole` of its own
     ("system/locks.py", "_take"): "a file that is locked and stays empty",
     ("system/web/cache.py", "keep"): "a cache, whose readers notice what is cut short",
     ("system/fingerprints.py", "_remember"): "a cache, to which processes add lines",
-    ("system/hosts/deliveries.py", "_write"): "the same as raster/tiff.py",
-    ("system/hosts/deliveries.py", "_marker"): "a partial name, which is removed in the end",
-    ("system/hosts/worker_files.py", "_fetch"): "a local copy for one worker, renamed when whole",
-    ("system/hosts/worker_files.py", "_link"): "the same, of no use to anyone else",
     ("learn/hardware/ipex.py", "_quiet"): "os.devnull",
     ("learn/inference/onnx.py", "build"): "in a folder that its caller has from `whole_folder`",
     ("learn/inference/openvino.py", "build"): "the same",
@@ -156,7 +152,6 @@ def test_nothing_is_unpickled():
     found = found_in_all(lambda source, name: [f"{name}: {what}" for what in unpickled(source)])
     assert found == [
         "learn/network/pretrained.py: pickle",  # its error, which torch.load raises
-        "system/hosts/packing.py: pickle",  # between a command and its workers, as Dask has it
     ]
 
 

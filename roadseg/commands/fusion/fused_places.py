@@ -21,7 +21,6 @@ from roadseg.roads.masks.fusion import FusedImage, fuse, images_tags
 from roadseg.roads.masks.image_dates import without_day
 from roadseg.roads.masks.mask_files import read_raster_key
 from roadseg.system.hosts.parallel import Executor, each
-from roadseg.system.hosts.task_files import TaskFiles
 from roadseg.system.progress import counted
 from roadseg.system.records import key_of
 from roadseg.system.text import count
@@ -126,7 +125,7 @@ class FusedPlaces:
         self.failed = self.job.failed
         places = self._places(predicted)
         waiting = [place for place in places if force or not place.is_there]
-        work = each(fuse_place, waiting, executor=self.executor, files=files_of_place)
+        work = each(fuse_place, waiting, executor=self.executor)
         for outcome in counted(work, "fuse", total=len(waiting), unit="places"):
             if outcome.error is not None:
                 raise outcome.error
@@ -214,14 +213,6 @@ class FusedPlaces:
                 for path in (alone.with_suffix(".qml"), alone):
                     if path.exists():
                         path.replace(scene.path.with_suffix(path.suffix))
-
-
-def files_of_place(place: Place) -> TaskFiles:
-    """Return the files of the work of `fuse_place`."""
-    path = place.scene.path
-    return TaskFiles(
-        reads=tuple(image.path for image in place.images), writes=(path.with_suffix(".qml"), path)
-    )
 
 
 def _groups(places: Sequence[list[str]]) -> list[list[str]]:

@@ -17,7 +17,6 @@ from roadseg.roads.formats.any_roads import (
     DrawnRoads,
     PixelPlacement,
     find_placement,
-    image_of,
     place_sides,
     read_drawn,
 )
@@ -35,7 +34,6 @@ from roadseg.roads.options import CompareOptions, TraceOptions
 from roadseg.roads.speeds import KPH_PER_MPH
 from roadseg.system.files import keep_inputs, whole
 from roadseg.system.hosts.parallel import HERE, Executor, in_order
-from roadseg.system.hosts.task_files import TaskFiles
 from roadseg.system.text import Summary, count, first
 from roadseg.system.text import table as aligned
 from roadseg.system.units import (
@@ -161,7 +159,6 @@ def run(
         what="score",
         unit="pairs",
         executor=executor,
-        files=partial(_files_of_pair, to_compare, pixels),
     )
     records = [
         {
@@ -178,13 +175,6 @@ def run(
     distances = options.model_dump()
     missing = [name for name, other in matched.items() if other is None]
     return ScoreSummary(distances.pop("protocol"), distances, records, pooled, missing, left_over)
-
-
-def _files_of_pair(pairs: _Sources, pixels: PixelPlacement, name: str) -> TaskFiles:
-    """Return the files that `_measure` reads."""
-    sources = [source for source in pairs[name] if source is not None]
-    images = (image_of(source, pixels) for source in sources)
-    return TaskFiles(reads=(*(source.path for source in sources), *filter(None, images)))
 
 
 def _measure(pairs: _Sources, pixels: PixelPlacement, options: CompareOptions, name: str) -> _Pair:

@@ -43,7 +43,6 @@ from roadseg.roads.metrics.spread import Spread, spread_of
 from roadseg.system.dry_runs import Amount, Plan, files, plan_stage
 from roadseg.system.files import whole
 from roadseg.system.hosts.parallel import in_order
-from roadseg.system.hosts.task_files import TaskFiles
 from roadseg.system.progress import counted
 from roadseg.system.stage_records import StageRecord, read_summary
 from roadseg.system.text import Summary, count
@@ -284,7 +283,6 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> Evaluat
         tasks,
         what="evaluate",
         executor=config.compute.executor,
-        files=partial(files_of_scene, workspace),
     )
     scores = [score for of_scene in of_scenes for score in of_scene]
     calibration = read_summary(workspace.record("graph"), _Calibrated).calibration
@@ -309,16 +307,6 @@ def score_scene(config: Config, workspace: Workspace, task: SceneToScore) -> lis
     if task.is_drawn:
         _draw(own, workspace, task.record, scene)
     return scores
-
-
-def files_of_scene(workspace: Workspace, task: SceneToScore) -> TaskFiles:
-    """Return the files of the work of `score_scene`."""
-    scene, name = task.record, task.record.name
-    of_run = workspace.mask(name), workspace.probability(name), workspace.graph(name)
-    reads = (*of_run, scene.labels, *scene.area)
-    if not task.is_drawn:
-        return TaskFiles(reads)
-    return TaskFiles((*reads, scene.image, workspace.scaling), writes=(workspace.picture(name),))
 
 
 def plan(config: Config, workspace: Workspace, *, after: str = "", force: bool = False) -> Plan:

@@ -6,7 +6,6 @@ In a run, the confidence of edges is calibrated by the labels of the chips held 
 import logging
 import math
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -19,7 +18,6 @@ from roadseg.commands.stages.edge_calibration import calibrate_run, keep_calibra
 from roadseg.commands.stages.made_from import graph_from
 from roadseg.commands.stages.road_networks import (
     RoadNetwork,
-    files_of_block,
     trace_network,
     with_origin,
 )
@@ -28,23 +26,20 @@ from roadseg.dataset.calibration import Calibration
 from roadseg.dataset.chips import read_chips
 from roadseg.dataset.held_out import held_out_chips, read_predicted
 from roadseg.dataset.scene_parts import extent_on, images_in_area
-from roadseg.errors import DataError, RoadsegError
+from roadseg.errors import DataError
 from roadseg.raster.grid import crs_setting
-from roadseg.raster.images import open_raster
 from roadseg.raster.windows import CERTAIN, cut_blocks
-from roadseg.roads.formats.by_suffix import check_formats, graph_files, write_graphs
+from roadseg.roads.formats.by_suffix import check_formats, write_graphs
 from roadseg.roads.formats.files import read_gpkg
 from roadseg.roads.formats.spacenet_csv import write_submission
 from roadseg.roads.graph.cleaning import part_lengths
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.logistic import LogisticModel
-from roadseg.roads.masks.fusion import images_of
 from roadseg.roads.masks.probabilities import ProbabilityFile, open_probability
 from roadseg.roads.tracing.trace import find_graph, rate_edges
 from roadseg.system.dry_runs import Amount, Plan, files, plan_stage
 from roadseg.system.hosts.outcomes import Outcome
 from roadseg.system.hosts.parallel import HERE, Executor, each, in_order
-from roadseg.system.hosts.task_files import FilesOf, TaskFiles
 from roadseg.system.locks import hold
 from roadseg.system.progress import counted
 from roadseg.system.stage_records import StageRecord
@@ -277,8 +272,7 @@ def _warn_of_no_roads(scenes: Iterable[SceneToTrace], config: Config) -> None:
 def find_roads(config: Config, scene: SceneToTrace, *, executor: Executor = HERE) -> RoadGraph:
     """Find all roads of a scene, however sure they are; its blocks are the executor's work."""
     pixels = replace(scene.open(config), edge_model=None)
-    files = partial(files_of_block, pixels)
-    run = partial(in_order, what=scene.name, unit="blocks", executor=executor, files=files)
+    run = partial(in_order, what=scene.name, unit="blocks", executor=executor)
     options = config.graph.model_copy(update={"precision": None})
     return find_graph(pixels, options, run=run)
 
@@ -310,20 +304,6 @@ def trace_scene(
     )
 
 
-def rasters_of(scene: SceneToTrace) -> TaskFiles:
-    """Return the files from which the roads of a scene are found: fused ones need their images."""
-    with suppress(RoadsegError), open_raster(scene.path) as raster:
-        images = (image.path for image in images_of(scene.path, raster.tags()))
-        return TaskFiles(reads=(scene.path, *images))
-    return TaskFiles(reads=(scene.path,))
-
-
-def files_of_scene(config: Config, folder: Path, scene: SceneToTrace) -> TaskFiles:
-    """Return the files of the work of `trace_scene`."""
-    writes = graph_files(folder, scene.name, config.graph.formats)
-    return replace(rasters_of(scene), writes=writes)
-
-
 def _calibrated(
     scenes: list[SceneToTrace], config: Config, workspace: Workspace
 ) -> tuple[list[SceneToTrace], Calibration | None]:
@@ -338,7 +318,7 @@ def _calibrated(
     chips_of = held_out_chips(workspace, listed, predicted)
     held_out = [scene for scene in scenes if scene.name in chips_of]
     graphs: dict[str, RoadGraph] = {}
-    outcomes = _outcomes(partial(find_roads, config), held_out, config, rasters_of)
+    outcomes = _outcomes(partial(find_roads, config), held_out, config)
     for outcome in counted(outcomes, "trace", total=len(held_out), unit="scenes"):
         if outcome.error is None:
             graphs[held_out[outcome.index].name] = cast("RoadGraph", outcome.result)
@@ -382,8 +362,7 @@ def _trace_all(scenes: list[SceneToTrace], folder: Path, config: Config) -> Grap
     names = [scene.name for scene in scenes]
     traced: dict[str, Traced] = {}
     failed: dict[str, str] = {}
-    files = partial(files_of_scene, config, folder)
-    outcomes = _outcomes(partial(trace_scene, config, folder), scenes, config, files)
+    outcomes = _outcomes(partial(trace_scene, config, folder), scenes, config)
     for outcome in counted(outcomes, "graph", total=len(names), unit="scenes"):
         if outcome.error is None:
             traced[names[outcome.index]] = cast("Traced", outcome.result)
@@ -433,12 +412,12 @@ def _refuse_taken(paths: dict[str, Path]) -> None:
 
 
 def _outcomes(
-    work: Callable[..., Result], scenes: list[SceneToTrace], config: Config, files: FilesOf
+    work: Callable[..., Result], scenes: list[SceneToTrace], config: Config
 ) -> Iterator[Outcome[Result]]:
     """Do work on many scenes beside each other, on few one by one with their blocks beside."""
     compute = config.compute
     if len(scenes) >= max(compute.workers, _MANY if compute.scheduler else 1):
-        return each(work, scenes, executor=compute.executor, files=files)
+        return each(work, scenes, executor=compute.executor)
     return each(partial(work, executor=compute.executor), scenes)
 
 

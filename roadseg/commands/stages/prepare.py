@@ -27,7 +27,6 @@ from roadseg.dataset.scenes import (
     PreparedScene,
     SceneSummary,
     SceneTask,
-    files_of_task,
     prepare_scene,
 )
 from roadseg.dataset.sets import errors_by_set
@@ -211,7 +210,7 @@ def _prepare_all(
     An error names options by the key of the set of its scene.
     """
     outcomes: list[Outcome[PreparedScene]] = []
-    work = each(prepare_scene, tasks, executor=compute.executor, files=files_of_task)
+    work = each(prepare_scene, tasks, executor=compute.executor)
     for outcome in counted(work, "prepare", total=len(tasks), unit="scenes"):
         if outcome.error is not None:
             if compute.on_error == "stop":

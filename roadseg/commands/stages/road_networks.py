@@ -11,16 +11,13 @@ import shapely
 from roadseg.arrays import Ints
 from roadseg.commands.fusion.edge_images import with_images
 from roadseg.raster.tiling import group_tiles
-from roadseg.raster.windows import Window
 from roadseg.roads.graph.joining import in_crs, join_scenes, touching
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.masks.probabilities import ProbabilityFile
-from roadseg.roads.masks.tiled_probabilities import OFF_PX, TiledProbability, as_one
+from roadseg.roads.masks.tiled_probabilities import OFF_PX, as_one
 from roadseg.roads.options import GraphOptions, TraceOptions
-from roadseg.roads.tracing.edge_statistics import SamplePoints
-from roadseg.roads.tracing.trace import find_graph, window_of
+from roadseg.roads.tracing.trace import find_graph
 from roadseg.system.hosts.parallel import HERE, Executor, in_order
-from roadseg.system.hosts.task_files import TaskFiles
 from roadseg.system.workspace import NETWORK
 
 _log = logging.getLogger(__name__)
@@ -89,18 +86,6 @@ def trace_network(
     return RoadNetwork([names[row] for row in sorted(joined)], graph)
 
 
-def files_of_block(
-    pixels: ProbabilityFile | TiledProbability, item: Window | SamplePoints
-) -> TaskFiles:
-    """Return the files that the work on a block reads: of many tiles those that it touches.
-
-    Args:
-        pixels: the raster that is traced.
-        item: of the work of `find_graph`.
-    """
-    return TaskFiles(reads=pixels.files_in(window_of(item, pixels.grid)))
-
-
 def with_origin(
     graph: RoadGraph, names: Sequence[str], models: Sequence[str], scene: Ints
 ) -> RoadGraph:
@@ -140,8 +125,7 @@ def _trace_as_one(
 ) -> RoadGraph:
     """Trace scenes as one raster; an edge is of the scene in which its middle lies."""
     pixels = as_one(tiles)
-    files = partial(files_of_block, pixels)
-    run = partial(in_order, what=NETWORK, unit="blocks", executor=executor, files=files)
+    run = partial(in_order, what=NETWORK, unit="blocks", executor=executor)
     graph = find_graph(pixels, options, run=run)
     middles = shapely.line_interpolate_point(graph.lines, 0.5, normalized=True)
     tile_of_edge = pixels.tile_at(middles)

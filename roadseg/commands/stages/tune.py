@@ -40,7 +40,6 @@ from roadseg.roads.tracing.tuning import (
 )
 from roadseg.system.dry_runs import Amount, Plan, files, plan_stage
 from roadseg.system.hosts.parallel import in_order
-from roadseg.system.hosts.task_files import TaskFiles
 from roadseg.system.progress import Progress, counted
 from roadseg.system.records import write_json
 from roadseg.system.stage_records import StageRecord, read_stage_key
@@ -190,18 +189,6 @@ def read_held_out(
     return HeldOut(path, threshold, own.imagery.gsd_m, areas, references)
 
 
-def _files_of_scene(workspace: Workspace, given: tuple[SceneRecord, list[ChipRecord]]) -> TaskFiles:
-    """Return the files that `read_held_out` reads."""
-    scene = given[0]
-    of_run = workspace.mask(scene.name), workspace.probability(scene.name)
-    return TaskFiles(reads=(*of_run, scene.labels, *scene.area))
-
-
-def _files_of_held_out(scene: HeldOut) -> TaskFiles:
-    """Return the files that `score_scene` reads."""
-    return TaskFiles(reads=(scene.probability,))
-
-
 def score_scene(config: Config, trials: Sequence[Settings], scene: HeldOut) -> Floats:
     """Score the roads that each of these settings finds in a scene, by `tune.goal`.
 
@@ -236,8 +223,7 @@ def _search(
     fold, executor = predicted.fold, config.compute.executor
     listed = _held_out_chips(workspace, predicted)
     read = partial(read_held_out, config, workspace)
-    files = partial(_files_of_scene, workspace)
-    scenes = in_order(read, listed, what="read labels", executor=executor, files=files)
+    scenes = in_order(read, listed, what="read labels", executor=executor)
     if not any(len(graph.lines) for scene in scenes for graph in scene.references):
         raise DataError(
             f"{_name(fold)}: the held-out chips have no labelled roads, so settings cannot be "
@@ -247,9 +233,7 @@ def _search(
 
         def score(trials: Sequence[Settings]) -> Sequence[Floats]:
             work = partial(score_scene, config, trials)
-            scores = in_order(
-                work, scenes, what="this round", executor=executor, files=_files_of_held_out
-            )
+            scores = in_order(work, scenes, what="this round", executor=executor)
             progress.add(len(trials))
             return list(np.concatenate(scores, axis=1))
 

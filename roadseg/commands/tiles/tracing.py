@@ -17,7 +17,7 @@ from roadseg.errors import ConfigError, DataError
 from roadseg.raster.grid import DEGREES, Grid, crs_setting, reproject
 from roadseg.raster.sources import find_images
 from roadseg.raster.tiling import group_tiles
-from roadseg.roads.formats.by_suffix import check_formats, graph_files
+from roadseg.roads.formats.by_suffix import check_formats
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.labels.areas import cut_at_date_line, gathered, read_area
 from roadseg.roads.masks.probabilities import ProbabilityFile, open_probability
@@ -37,7 +37,6 @@ from roadseg.roads.tracing.trace import PixelSource
 from roadseg.system.dry_runs import Plan, files
 from roadseg.system.fingerprints import fingerprints
 from roadseg.system.hosts.parallel import each
-from roadseg.system.hosts.task_files import TaskFiles
 from roadseg.system.locks import hold
 from roadseg.system.machine import peak_memory_mb
 from roadseg.system.progress import counted
@@ -165,7 +164,6 @@ def run(
             partial(_make, output, config.graph, formats),
             wanted,
             executor=config.compute.executor,
-            files=partial(_files_of_tile, output, formats),
         )
         for outcome in counted(outcomes, "tiles", total=len(wanted), unit="tiles"):
             name = wanted[outcome.index].tile.id
@@ -302,14 +300,6 @@ def _with_facts(
         near_rasters = tuple(rasters[name] for name in of_tile)
         jobs.append(TileToTrace(tile, tuple(of_tile), near_rasters, TileFacts(settings, inputs)))
     return jobs
-
-
-def _files_of_tile(folder: Path, formats: Sequence[str], job: TileToTrace) -> TaskFiles:
-    """Return the files of the work of `_make`; the item that says that it is done is the last."""
-    path = tile_path(folder, job.tile)
-    graphs = graph_files(path.parent, job.tile.id, ["gpkg", *formats])
-    writes = dict.fromkeys((*graphs, path.with_suffix(".json")))
-    return TaskFiles(tuple(raster.path for raster in job.rasters), tuple(writes))
 
 
 def _make(

@@ -28,7 +28,6 @@ from roadseg.learn.inference.tasks import (
     SceneToPredict,
     Task,
     edge_model_of,
-    files_of_task,
     opened,
     predict_task,
     read_alike,
@@ -244,9 +243,7 @@ class PredictionJob:
         total = sum(task.km2 for task in tasks)
         with Progress("predict", total=total, unit="km2") as progress:
             work = partial(predict_task, add_km2=progress.add) if here else predict_task
-            for outcome in each(
-                work, tasks, executor=compute.executor, begin=share_cores, files=files_of_task
-            ):
+            for outcome in each(work, tasks, executor=compute.executor, begin=share_cores):
                 task = tasks[outcome.index]
                 left[task.scene.name] -= 1
                 if not here:

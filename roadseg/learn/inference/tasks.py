@@ -14,7 +14,6 @@ from roadseg.errors import CheckpointError, OutputError, RoadsegError
 from roadseg.learn.hardware.cpu import keep_freed_memory
 from roadseg.learn.hardware.devices import chosen_device
 from roadseg.learn.inference.compatibility import scaling_to_predict, scene_to_predict
-from roadseg.learn.inference.engine_store import PACKAGES, engine_folder
 from roadseg.learn.inference.engines import Engine, ensemble, open_engine, with_tta
 from roadseg.learn.inference.sliding_window import count_touching, predict_parts, shown, whole_of
 from roadseg.learn.network.checkpoint_facts import Facts, speed_bins_of, threshold_of
@@ -39,7 +38,6 @@ from roadseg.roads.masks.probabilities import (
 )
 from roadseg.roads.speeds import SpeedBins
 from roadseg.system.fingerprints import stamp
-from roadseg.system.hosts.task_files import TaskFiles
 
 AddKm2 = Callable[[float], object]
 
@@ -254,21 +252,6 @@ def predict_task(task: Task, *, add_km2: AddKm2 = lambda _: None) -> None:
             scene.write(parts)
         else:
             scene.write_strips(parts)
-
-
-def files_of_task(task: Task) -> TaskFiles:
-    """Return the files of the work of `predict_task`."""
-    path = task.scene.path
-    strips = (file for rows in task.rows for file in task.scene.strips.files(rows))
-    folders = task.trained.folders
-    return TaskFiles(
-        reads=(
-            task.scene.facts.path,
-            *map(weights_of, folders),
-            *(engine_folder(folder, name) for folder in folders for name in PACKAGES),
-        ),
-        writes=(path.with_suffix(".qml"), path) if task.is_all else tuple(strips),
-    )
 
 
 def _parts(task: Task, source: SceneReader, rows: range, add_km2: AddKm2) -> Iterator[Rows]:

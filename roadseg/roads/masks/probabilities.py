@@ -188,10 +188,6 @@ class ProbabilityFile:
         with rasterio.Env(GDAL_CACHEMAX=CACHE_BYTES), open_raster(self.path) as source:
             yield replace(self, source=source)
 
-    def files_in(self, _window: Window) -> tuple[Path, ...]:
-        """Return the files that hold the pixels of a window."""
-        return (self.path,)
-
     def read_road(self, window: Window) -> Bytes:
         """Return the probability of any road in a window, shape (row, col), 255 for certain.
 

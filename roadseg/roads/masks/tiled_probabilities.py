@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -88,10 +87,6 @@ class TiledProbability:
         """Yield the same for many windows: tiles stay open, and some of what is decoded."""
         with rasterio.Env(GDAL_CACHEMAX=CACHE_BYTES), closing(_OpenTiles()) as sources:
             yield replace(self, sources=sources)
-
-    def files_in(self, window: Window) -> tuple[Path, ...]:
-        """Return the files that hold the pixels of a window."""
-        return tuple(self.tiles[row].path for row in self._rows_in(window))
 
     def read_road(self, window: Window) -> Bytes:
         """Return the probability of any road in a window, shape (row, col), 255 for certain.

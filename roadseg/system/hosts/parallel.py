@@ -15,7 +15,7 @@ from typing import Any
 
 from roadseg.errors import RoadsegError
 from roadseg.system.hosts.outcomes import Item, Outcome, Result, Work, outcome_of
-from roadseg.system.hosts.task_files import FilesOf, no_files
+from roadseg.system.hosts.schedulers import cluster_of
 from roadseg.system.machine import check_workers
 from roadseg.system.progress import counted
 from roadseg.system.units import Units, chosen_units, shown_in
@@ -50,7 +50,6 @@ def each(
     *,
     executor: Executor = HERE,
     begin: Begin | None = None,
-    files: FilesOf = no_files,
 ) -> Iterator[Outcome[Result]]:
     """Do the work for every item and yield the outcome of each, in the order in which they end.
 
@@ -59,12 +58,11 @@ def each(
 
     Args:
         work: a function of a module, so that another process finds it.
-        items: pickled where the work is done elsewhere.
+        items: pickled where the work is done elsewhere; the workers of a scheduler see the files
+            that they name under the same paths.
         executor: where it is done.
         begin: called first in each of several processes on this machine, with its number and
             how many there are; a function of a module, too.
-        files: returns the files that the work on an item reads and writes. Workers of a scheduler
-            that do not see them are sent what they read, and what they write is written here.
 
     Raises:
         ConfigError: if there are far more workers than CPUs.
@@ -73,7 +71,7 @@ def each(
             else is a bug and is raised.
     """
     if executor.scheduler and items:
-        return _on_dask(work, items, executor, files)
+        return _on_dask(work, items, executor)
     if (workers := min(executor.workers, len(items))) > 1:
         return _in_processes(work, items, workers, begin)
     return (outcome_of(work, index, item) for index, item in enumerate(items))
@@ -86,7 +84,6 @@ def in_order(
     what: str,
     unit: str = "scenes",
     executor: Executor = HERE,
-    files: FilesOf = no_files,
 ) -> list[Result]:
     """Do the work for every item and return the results in the order of the items.
 
@@ -96,13 +93,12 @@ def in_order(
         what: name of the work in the progress line.
         unit: of the items, in the progress.
         executor: where the work is done.
-        files: as in `each`.
 
     Raises:
         RoadsegError: what the work raised for one of the items, or what `each` raises.
     """
     results: dict[int, Any] = {}
-    outcomes = each(work, items, executor=executor, files=files)
+    outcomes = each(work, items, executor=executor)
     for outcome in counted(outcomes, what, total=len(items), unit=unit):
         if outcome.error:
             raise outcome.error
@@ -183,13 +179,9 @@ def _end_with_parent() -> None:
 
 
 def _on_dask(
-    work: Work[Item, Result], items: Sequence[Item], executor: Executor, files: FilesOf
+    work: Work[Item, Result], items: Sequence[Item], executor: Executor
 ) -> Iterator[Outcome[Result]]:
-    # Rasterio, which is slow to import, knows the files of which a raster consists.
-    from roadseg.system.hosts.deliveries import delivered  # noqa: PLC0415
-    from roadseg.system.hosts.schedulers import cluster_of  # noqa: PLC0415
-
     work = partial(_in_units, chosen_units(), work)
     scheduler, timeout_s = executor.scheduler or "", executor.scheduler_timeout_s
     with cluster_of(scheduler, timeout_s=timeout_s) as cluster:
-        yield from delivered(cluster, partial(outcome_of, work), items, files)
+        yield from cluster.outcomes(work, items)

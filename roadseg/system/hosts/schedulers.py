@@ -1,15 +1,17 @@
 """Schedulers: work on the workers of a Dask scheduler, which answers in time or is given up."""
 
 import importlib
+import itertools
 import logging
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from roadseg.errors import ConfigError, RoadsegError
+from roadseg.errors import ConfigError, DataError, RoadsegError
+from roadseg.system.hosts.outcomes import Item, Outcome, Result, Work, outcome_of
 from roadseg.system.text import count, one_line
 
 _CONNECT_S = 10.0  # Seconds to reach a port, at most half of the time; the rest is for the answer.
@@ -19,7 +21,7 @@ _CHECK_S = 5.0  # Longest time between two checks, seconds.
 _LEAST_TASKS = 32  # Tasks with the scheduler at once, from which adaptive clusters start workers.
 _TASKS_OF_A_THREAD = 3  # The same, for each thread of all workers.
 _LOGGERS = ("distributed", "distributed.client")  # These log errors that they raise as well.
-GOES_ON = "finished work is kept; run the same command to resume"
+_GOES_ON = "finished work is kept; run the same command to resume"
 
 _log = logging.getLogger(__name__)
 
@@ -105,35 +107,25 @@ class Cluster:
             # An address without a scheduler may fail anywhere in Dask, with any error.
             raise self._no_scheduler(error) from error
 
-    @property
-    def client(self) -> Any:  # noqa: ANN401 - of an optional library
-        """The client of Dask."""
-        return self._client
-
-    def results(
-        self, function: Callable[[Any], Any], take: Callable[[], tuple[int, Any] | None]
-    ) -> Iterator[tuple[int, Any]]:
-        """Do tasks on workers, and yield the number of each with its result, as they end.
+    def outcomes(
+        self, work: Work[Item, Result], items: Sequence[Item]
+    ) -> Iterator[Outcome[Result]]:
+        """Do the work for every item on workers, and yield the outcomes as they end.
 
         Some tasks for each thread are with the scheduler at a time, so that neither they nor their
-        results pile up. The result of a task that killed the workers that took it is an error.
-
-        Args:
-            function: does a task.
-            take: returns the number of the next task, and the task; None if there is none now. It
-                is asked again after every result.
+        results pile up. The outcome of a task that killed the workers that took it is an error.
 
         Raises:
             RoadsegError: if the scheduler or its workers are gone for longer than they may be.
         """
         ended: SimpleQueue[Any] = SimpleQueue()
         numbers: dict[Any, int] = {}
+        waiting = iter(enumerate(items))
         while True:
-            while len(numbers) < max(_LEAST_TASKS, _TASKS_OF_A_THREAD * self._threads):
-                if (task := take()) is None:
-                    break
-                future = self._client.submit(function, task[1], pure=False)
-                numbers[future] = task[0]
+            room = max(_LEAST_TASKS, _TASKS_OF_A_THREAD * self._threads) - len(numbers)
+            for number, item in itertools.islice(waiting, max(room, 0)):
+                future = self._client.submit(_do_task, work, number, item, pure=False)
+                numbers[future] = number
                 future.add_done_callback(ended.put)
             if not numbers:
                 return
@@ -144,28 +136,8 @@ class Cluster:
             except Empty:
                 continue
             # A result shows that the cluster works, which gives it its full time again.
-            yield (number := numbers.pop(future)), self._result(future, number)
+            yield self._outcome(future, numbers.pop(future))
             self._able_at = time.monotonic()
-
-    def run_on(
-        self,
-        worker: str | None,
-        function: Callable[..., Any],
-        *args: Any,  # noqa: ANN401 - of any function
-        timeout_s: float,
-    ) -> Any:  # noqa: ANN401 - of any function
-        """Call a function on a worker and return its result; on all workers (None), return None.
-
-        Raises:
-            Exception: what it raises there, or any error of Dask if it cannot be run.
-        """
-
-        async def run() -> Any:  # noqa: ANN401
-            workers = None if worker is None else [worker]
-            return await self._client.run(function, *args, workers=workers)
-
-        answers = self._dask.utils.sync(self._client.loop, run, callback_timeout=timeout_s)
-        return None if worker is None else answers[worker]
 
     def close(self) -> None:
         """Cancel pending tasks, and leave the cluster."""
@@ -173,14 +145,14 @@ class Cluster:
         with suppress(OSError):
             self._client.close(timeout=_CLOSE_S)
 
-    def _result(self, future: Any, number: int) -> Any:  # noqa: ANN401 - of any work
+    def _outcome(self, future: Any, number: int) -> Any:  # noqa: ANN401 - of any work
         try:
             return future.result()
         except self._dask.KilledWorker as error:
             message = (
                 f"the workers that processed item {number} died, most likely because memory ran out"
             )
-            return RoadsegError(f"{message} ({one_line(error):.200})")
+            return Outcome(number, error=RoadsegError(f"{message} ({one_line(error):.200})"))
         except self._dask.CancelledError as error:
             raise self._lost() from error
         except Exception:
@@ -290,7 +262,7 @@ class Cluster:
             raise RoadsegError(
                 f"--scheduler {self._address}: it has had no usable worker for "
                 f"{self._timeout_s:g} s (compute.scheduler_timeout_s); start workers with "
-                f"`dask worker`; {GOES_ON}"
+                f"`dask worker`; {_GOES_ON}"
             )
 
     def _no_scheduler(self, error: Exception) -> RoadsegError:
@@ -305,8 +277,17 @@ class Cluster:
 
     def _lost(self) -> RoadsegError:
         return RoadsegError(
-            f"--scheduler {self._address}: it no longer answers; restart it; {GOES_ON}"
+            f"--scheduler {self._address}: it no longer answers; restart it; {_GOES_ON}"
         )
+
+
+def _do_task(work: Work[Item, Result], number: int, item: Item) -> Outcome[Result]:
+    """Return the outcome of an item on a worker, which errors name unless they are about data."""
+    outcome = outcome_of(work, number, item)
+    if outcome.error is not None and not isinstance(outcome.error, DataError):
+        worker = importlib.import_module("distributed").get_worker()
+        outcome.error.args = (f"{outcome.error} (on worker {worker.address})",)
+    return outcome
 
 
 def _versions(answer: dict[str, Any]) -> tuple[str | None, str]:

@@ -169,11 +169,11 @@ def test_a_picture_is_drawn_of_every_scene_held_out(finished):
         assert workspace.picture(scene).read_bytes().startswith(b"\x89PNG")
 
 
-def test_workers_without_the_files_measure_the_same(finished, apart):
+def test_a_cluster_measures_the_same(finished, dask):
     config, workspace = finished
     here = evaluate.run(config, workspace, force=True)
     written = [workspace.evaluation.read_bytes(), *pictures(workspace)]
-    compute = config.compute.model_copy(update={"scheduler": apart})
+    compute = config.compute.model_copy(update={"scheduler": dask.scheduler_address})
     elsewhere = config.model_copy(update={"compute": compute})
     assert evaluate.run(elsewhere, workspace, force=True) == here
     assert [workspace.evaluation.read_bytes(), *pictures(workspace)] == written
