@@ -62,7 +62,14 @@ def forecast_training(
         folds=config.folds,
     )
     bins = config.labels.bins.count
-    return forecast(options, ground, bands=len(first.bands), bins=bins, device=device)
+    return forecast(
+        options,
+        ground,
+        bands=len(first.bands),
+        bins=bins,
+        device=device,
+        workers=config.compute.workers,
+    )
 
 
 def plan_training(scenes: Sequence[tuple[RasterFacts, float]], config: Config) -> TrainingPlan:

@@ -68,7 +68,7 @@ def count_ground(
 
 
 def forecast(
-    options: TrainOptions, ground: Ground, *, bands: int, bins: int, device: Device
+    options: TrainOptions, ground: Ground, *, bands: int, bins: int, device: Device, workers: int
 ) -> Forecast:
     """Say how long a training takes, by steps on random pixels; plan it, if its time is limited.
 
@@ -78,11 +78,12 @@ def forecast(
         bands: of the images.
         bins: number of speed bins.
         device: where the network runs.
+        workers: processes that read windows.
 
     Raises:
         ConfigError: if the network cannot be built, or there is no time for a step.
     """
-    pace = guess_pace(options, bands=bands, bins=bins, device=device)
+    pace = guess_pace(options, bands=bands, bins=bins, device=device, workers=workers)
     if options.minutes is not None:
         options = fit_minutes(options, pace, weight=ground.chips, held_out=ground.held_out)
     windows = round(options.windows_per_chip * ground.chips)

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.utils.data import default_collate
 
 from roadseg.learn.hardware.devices import Device
 from roadseg.learn.hardware.distributed import Parallel
@@ -20,7 +21,9 @@ from roadseg.learn.network.pretrained import new_network
 from roadseg.learn.options import TrainOptions
 from roadseg.learn.training.samples import (
     HeldOutBatches,
+    RandomWindows,
     TrainingBatches,
+    load_ahead,
     training_windows,
 )
 from roadseg.learn.training.train import TrainingJob, accelerators, new_trainer
@@ -95,7 +98,9 @@ def measure_pace(job: TrainingJob, *, parallel: Parallel, workers: int) -> Pace:
         return _pace(trainer, epochs, checks, options, parallel, in_all=in_all)
 
 
-def guess_pace(options: TrainOptions, *, bands: int, bins: int, device: Device) -> Pace:
+def guess_pace(
+    options: TrainOptions, *, bands: int, bins: int, device: Device, workers: int
+) -> Pace:
     """Take some steps of a training on random pixels, before there are chips to train on.
 
     Args:
@@ -103,20 +108,20 @@ def guess_pace(options: TrainOptions, *, bands: int, bins: int, device: Device) 
         bands: of the images.
         bins: number of speed bins.
         device: where the network runs.
+        workers: processes that augment windows, as in the training itself.
 
     Raises:
         ConfigError: if the network cannot be built, or takes no such batches.
     """
     scaling = Scaling({}, (127.0,) * bands, (64.0,) * bands)
     small = _small(options, options.batch_size)
-    side, number = small.window_px, small.batch_size
-    generator = torch.Generator().manual_seed(0)
-    images = torch.randint(256, (number, bands, side, side), generator=generator)
-    masks = torch.ones(number, side, side, dtype=torch.uint8)
-    batch = [images.to(torch.uint8), masks, *[masks] * options.loss.needs_skeletons]
+    windows, numbers = RandomWindows(small, bands=bands), list(range(small.batch_size))
+    most = itertools.repeat(numbers, 1 + _WARM + _MEASURED)
+    batches = load_ahead(windows, list(most), workers, pin_memory=device.pin_memory)
+    first = default_collate([windows[number] for number in numbers])
     alone, build = Parallel(), partial(untrained_model, options, bands=bands, bins=bins)
     with _rehearsing(build, options, scaling, device=device, parallel=alone) as trainer:
-        steps, checks = itertools.repeat([[batch]]), itertools.repeat([batch])
+        steps, checks = [([batch] for batch in batches)], itertools.repeat([first])
         return _pace(trainer, steps, checks, small, alone)
 
 

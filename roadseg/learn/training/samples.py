@@ -152,6 +152,22 @@ class TrainingWindows(Dataset[tuple[Tensor, ...]]):
         return self._road_cells[number]
 
 
+class RandomWindows(Dataset[tuple[Tensor, ...]]):
+    """Windows of random pixels, all of them road, augmented like those of a training."""
+
+    def __init__(self, options: TrainOptions, *, bands: int) -> None:
+        """Build them for images with a number of bands."""
+        self._shape = bands, options.window_px, options.window_px
+        self._skeletons = options.loss.needs_skeletons
+        self._augment = Augmenter(bands, options.augment)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, ...]:
+        """Draw and augment a window."""
+        image = np.random.default_rng(index).integers(256, size=self._shape, dtype=np.uint8)
+        mask = np.ones(self._shape[1:], dtype=np.uint8)
+        return _tensors(*self._augment(image, mask, seed=index), skeletons=self._skeletons)
+
+
 class ValidationWindows(Dataset[tuple[Tensor, ...]]):
     """Windows that cover each chip, unchanged, in a fixed order; each pixel counts once.
 
@@ -326,7 +342,7 @@ class TrainingBatches:
                 f"train.batch_size: expected at most {len(windows)} windows per step, all those "
                 f"of an epoch, got {self.windows_per_step} (batch_size x accumulate)"
             )
-        self._loader = _loader(windows, self._order, workers, pin_memory=pin_memory)
+        self._loader = load_ahead(windows, self._order, workers, pin_memory=pin_memory)
 
     def epoch(self, number: int, *, after: int) -> Iterable[tuple[Sequence[Tensor], ...]]:
         """Give the batches of each step of an epoch, counted from 1, after its first steps."""
@@ -368,7 +384,7 @@ class HeldOutBatches:
         )
         self.sets = list(dict.fromkeys(chip.set for chip in chips))
         self.set_numbers = [[self.sets.index(windows.set_of(i)) for i in each] for each in order]
-        self._loader = _loader(windows, order, workers, pin_memory=pin_memory)
+        self._loader = load_ahead(windows, order, workers, pin_memory=pin_memory)
 
     def __len__(self) -> int:
         """Return the number of batches of this process."""
@@ -418,9 +434,10 @@ def _road_cells(mask: Bytes) -> Ints:
     return np.argwhere(np.logical_or.reduceat(by_rows, cols, axis=1))
 
 
-def _loader(
+def load_ahead(
     windows: Dataset[Any], order: Iterable[list[int]], workers: int, *, pin_memory: bool
 ) -> DataLoader[Any]:
+    """Return batches of windows in an order, which processes read ahead."""
     check_workers(workers)
     return DataLoader(
         windows,

@@ -22,7 +22,7 @@ def foretell(monkeypatch, cpu):
 
     def foretell(**options):
         ground = Ground(chips=40, held_out=30)
-        return forecast(TrainOptions(**options), ground, bands=3, bins=1, device=cpu)
+        return forecast(TrainOptions(**options), ground, bands=3, bins=1, device=cpu, workers=0)
 
     return foretell
 

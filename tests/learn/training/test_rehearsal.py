@@ -72,7 +72,7 @@ def test_batches_are_those_of_the_training(pace, batches):
 
 def test_large_windows_are_measured_two_at_a_time(cpu, batches):
     options = TrainOptions(**SMALL | {"window_px": 544, "batch_size": 8})
-    guess_pace(options, bands=3, bins=1, device=cpu)
+    guess_pace(options, bands=3, bins=1, device=cpu, workers=0)
     assert set(batches["step"]) == set(batches["evaluate"]) == {2}
 
 
@@ -88,14 +88,14 @@ def test_what_the_network_does_not_take_is_refused_as_by_the_training(pace):
 
 @pytest.mark.parametrize("loss", [LossOptions(), LossOptions(skeleton_recall=0.5)])
 def test_without_chips_a_pace_is_guessed_with_as_many_bands(cpu, loss):
-    guessed = guess_pace(TrainOptions(**SMALL, loss=loss), bands=8, bins=3, device=cpu)
+    guessed = guess_pace(TrainOptions(**SMALL, loss=loss), bands=8, bins=3, device=cpu, workers=0)
     assert guessed.window_s > guessed.held_out_s > 0
 
 
 def test_a_guess_keeps_freed_memory_as_the_training_does(cpu, monkeypatch):
     kept = []
     monkeypatch.setattr(train, "keep_freed_memory", lambda: kept.append(True))
-    guess_pace(TrainOptions(**SMALL), bands=3, bins=1, device=cpu)
+    guess_pace(TrainOptions(**SMALL), bands=3, bins=1, device=cpu, workers=0)
     assert kept
 
 
