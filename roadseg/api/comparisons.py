@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class AplsScores:
-    """APLS by length and by travel time, from 0 to 1; `time` is None if the protocol has none."""
+    """APLS by length and by travel time, from 0 to 1."""
 
     length: float
-    time: float | None
+    time: float
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ def score(
     Args:
         reference: the known roads: anything that `read_graph` reads, including masks.
         predicted: likewise.
-        options: `protocol` ("spacenet" or "sat2graph"), `spacing_m`, `snap_m`, `tolerance_m`.
+        options: `spacing_m`, `snap_m`, `tolerance_m`.
 
     Raises:
         DataError: if a file cannot be read, or the two sides are different places.
@@ -138,9 +138,8 @@ def score(
     ours, theirs = drawn_roads(reference), drawn_roads(predicted)
     here, there = place_sides(str(theirs.source), ours, theirs)
     measures = compare(here, there, comparing)
-    time = measures.time.score if measures.time else None
     compared = compare_pixels(str(theirs.source), ours, theirs)
-    return Scores(AplsScores(measures.length.score, time), measures, *compared)
+    return Scores(AplsScores(measures.length.score, measures.time.score), measures, *compared)
 
 
 @takes(DiffOptions)

@@ -185,7 +185,6 @@ class LabelOptions(Section):
         return self
 
 
-Protocol = Literal["spacenet", "sat2graph"]
 Weight = Literal["time", "length"]
 Goal = Literal["apls", "topo", "quality", "breaks"]
 
@@ -380,11 +379,9 @@ class EvaluateOptions(AplsOptions):
 
 
 class CompareOptions(AplsOptions):
-    """Protocol and distances by which roads are compared with roads."""
+    """Distances by which roads are compared with roads."""
 
-    protocol: Protocol = setting(
-        "spacenet", "-", "Definition of APLS. spacenet; sat2graph: as in the code of Sat2Graph."
-    )
+    retired = MappingProxyType({"protocol": "spacenet"})
     tolerance_m: float = setting(
         4.0,
         "metres",

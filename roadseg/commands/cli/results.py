@@ -61,7 +61,7 @@ UNITS = of_field("learn", "ComputeOptions", "--units", callback=_units)
 @click.argument("predicted", type=_ROADS)
 @section(
     *("options", "roads", "CompareOptions"),
-    *("--protocol", "--spacing-m", "--snap-m", "--tolerance-m"),
+    *("--spacing-m", "--snap-m", "--tolerance-m"),
 )
 @_IMAGE
 @_GSD
@@ -97,7 +97,7 @@ def score(
     Examples:
       roadseg score labels.geojson run/graphs/city.gpkg
       roadseg score truth.csv submission.csv --gsd-m 0.31 --json
-      roadseg score labels/ predicted/ --protocol sat2graph --csv scores.csv
+      roadseg score labels/ predicted/ --csv scores.csv
     """
     summary = road_tool("score").run(
         reference,

@@ -22,7 +22,7 @@ from roadseg.roads.formats.any_roads import (
 )
 from roadseg.roads.formats.pairing import RoadSource, find_sources, match_sources
 from roadseg.roads.metrics.apls import Apls
-from roadseg.roads.metrics.compare import TOPO_KM, Measures, Routes, SideFacts, compare, pool
+from roadseg.roads.metrics.compare import TOPO_KM, Measures, SideFacts, compare, pool
 from roadseg.roads.metrics.junctions import TOLERANCE_M, JunctionMatch
 from roadseg.roads.metrics.pixels import (
     CentrelineCounts,
@@ -84,7 +84,6 @@ class ScoreSummary(Summary):
     """Measures of all pairs of reference and prediction.
 
     Attributes:
-        protocol: definition of APLS.
         parameters: distances that were asked for.
         pairs: a record for each place of the reference, with its name.
         pooled: the same for all together.
@@ -92,7 +91,6 @@ class ScoreSummary(Summary):
         left_over: predictions without a reference; they count for nothing.
     """
 
-    protocol: str
     parameters: dict[str, float]
     pairs: list[Record]
     pooled: Record
@@ -130,7 +128,7 @@ def run(
     Args:
         reference: file or folder of the labels.
         predicted: file or folder to be scored.
-        options: the protocol and its distances.
+        options: distances.
         image: image, or folder of images, in whose pixels the lines of a WKT CSV are.
         gsd_m: metres of a pixel of a WKT CSV without image, or of a raster without georeference.
         table: CSV file to write, a row for each pair and one for all.
@@ -172,9 +170,8 @@ def run(
     pooled = _record(_pool(pairs), options)
     if table is not None:
         _write_table(table, [*records, {"name": "pooled", **pooled}])
-    distances = options.model_dump()
     missing = [name for name, other in matched.items() if other is None]
-    return ScoreSummary(distances.pop("protocol"), distances, records, pooled, missing, left_over)
+    return ScoreSummary(options.model_dump(), records, pooled, missing, left_over)
 
 
 def _measure(pairs: _Sources, pixels: PixelPlacement, options: CompareOptions, name: str) -> _Pair:
@@ -247,7 +244,7 @@ def _record(pair: _Pair, options: CompareOptions) -> Record:
     roads = pair.roads
     return {
         "apls": {
-            "protocol": options.protocol,
+            "protocol": "spacenet",
             "length": _routes(roads.length),
             "time": _routes(roads.time),
         },
@@ -282,13 +279,9 @@ def _side(facts: SideFacts) -> Record:
     return asdict(facts) | {"largest_share": facts.largest_share}
 
 
-def _routes(score: Routes | None) -> Record | None:
-    if score is None:
-        return None
+def _routes(score: Apls) -> Record:
     names = ("score", "reference_to_predicted", "predicted_to_reference")
     record: Record = {name: getattr(score, name) for name in names}
-    if not isinstance(score, Apls):
-        return record
     counts = ("reference_points", "predicted_points", "reference_sources", "predicted_sources")
     record["interval"] = list(score.interval) if score.score_margin else None
     return record | {name: getattr(score, name) for name in counts}
@@ -358,7 +351,8 @@ def _cell(heading: str, value: float | None) -> str:
 def _remarks(summary: ScoreSummary) -> Iterator[str]:
     """Yield remarks about the figures, one per line."""
     pooled, distances = summary.pooled, summary.parameters
-    yield f"APLS by protocol {summary.protocol}{_distances(summary)}; {_topo_remark(pooled)}"
+    points = f"points every {distances['spacing_m']:g} m, snap {distances['snap_m']:g} m"
+    yield f"APLS by protocol spacenet ({points}); {_topo_remark(pooled)}"
     yield f"correct, complete, quality: within {distances['tolerance_m']:g} m"
     if interval := pooled["apls"]["length"].get("interval"):
         low, high = interval
@@ -401,13 +395,6 @@ def _accuracy_remarks(pooled: Record) -> Iterator[str]:
         turned = f"{lines['direction_deg']:.1f} degrees"
         apart = f"{short_text(lines['distance_m'])} and {turned}"
         yield f"lines: {apart} from the reference on average, where they match"
-
-
-def _distances(summary: ScoreSummary) -> str:
-    if summary.protocol != "spacenet":
-        return ""
-    spacing_m, snap_m = summary.parameters["spacing_m"], summary.parameters["snap_m"]
-    return f" (points every {spacing_m:g} m, snap {snap_m:g} m)"
 
 
 def _topo_remark(pooled: Record) -> str:

@@ -391,7 +391,7 @@ def evaluate_from(config: Config, workspace: Workspace) -> MadeFrom:
     _require_read_as_prepared(config, workspace)
     return {
         "settings": config.evaluate.model_dump(mode="json") | compare_options(config).model_dump(),
-        "defaults": EvaluateOptions.defaults() | CompareOptions().model_dump(),
+        "defaults": EvaluateOptions.defaults() | CompareOptions.defaults(),
         "inputs": {"what graph made": read_stage_key(graphs), **area_from(config)},
     }
 

@@ -18,16 +18,9 @@ from roadseg.roads.metrics.breaks import Breaks, count_breaks
 from roadseg.roads.metrics.buffer import BufferMatch, match_lines
 from roadseg.roads.metrics.junctions import JunctionMatch, match_junctions
 from roadseg.roads.metrics.pooling import Pooled
-from roadseg.roads.metrics.sat2graph import (
-    CITYSCALE_TILE,
-    SPACENET_TILE,
-    Sat2GraphApls,
-    sat2graph_apls,
-)
 from roadseg.roads.metrics.topo import Topo, topo
 from roadseg.roads.options import CompareOptions, Goal
 
-Routes = Apls | Sat2GraphApls
 _Part = TypeVar("_Part", BufferMatch, Breaks, JunctionMatch, Alignment, "SideFacts")
 
 TOPO_KM = 500.0  # Kilometres of roads on a side up to which TOPO, 2 ms a start, is measured.
@@ -79,7 +72,7 @@ class Measures:
 
     Attributes:
         length: APLS by length.
-        time: APLS by travel time; None where the protocol has none.
+        time: APLS by travel time.
         topo: None above `TOPO_KM`.
         topo_radius_m: its `radius_m`, the largest if pooled.
         buffer: correctness, completeness and quality.
@@ -90,8 +83,8 @@ class Measures:
         predicted: the same of the prediction.
     """
 
-    length: Routes
-    time: Apls | None
+    length: Apls
+    time: Apls
     topo: Topo | None
     topo_radius_m: float
     buffer: BufferMatch
@@ -121,7 +114,7 @@ class Measures:
         topo = self.topo
         return {
             "apls_length": self.length.score,
-            "apls_time": None if self.time is None else self.time.score,
+            "apls_time": self.time.score,
             "topo_precision": None if topo is None else topo.precision,
             "topo_recall": None if topo is None else topo.recall,
             "topo_f1": None if topo is None else topo.f1,
@@ -146,29 +139,33 @@ def compare(reference: Side, predicted: Side | None, options: CompareOptions) ->
     """Measure how alike the roads of two sides are.
 
     Roads that reach no further than 500 m in x and y are taken for a chip of SpaceNet: TOPO has a
-    radius of 150 m, and protocol "sat2graph" its tile of 352 m. For others these are 300 m and
-    2048 m, as in the sources for cities.
+    radius of 150 m. For others it is 300 m, as in its source for cities.
 
     Args:
         reference: the labels.
         predicted: what is scored, in the same metric CRS; None if there is none: all measures
             are 0.
-        options: protocol and distances.
+        options: distances.
 
     Raises:
-        ValueError: the CRSs differ, a distance is not above 0, a travel time is negative or not
-            finite, or the roads reach further than the largest tile of the protocol.
+        ValueError: the CRSs differ, a distance is not above 0, or a travel time is negative or not
+            finite.
     """
     other = predicted or _nothing(reference)
     facts = _facts(reference), _facts(other)
-    reach_m = _reach_m(reference.drawn, other.drawn)
-    radius_m = _radius_m(reach_m)
+    radius_m = _radius_m(_reach_m(reference.drawn, other.drawn))
     marbles: Topo | None = Topo(0.0, 0.0, 0.0, 0.0, 0, 0)
     if max(side.road_km for side in facts) > TOPO_KM:
         marbles = None
     elif predicted is not None:
         marbles = topo(reference.drawn, predicted.drawn, radius_m=radius_m)
-    length, time = _routes(reference, predicted, options, reach_m)
+    length, time = apls_by(
+        ("length_m", "travel_time_s"),
+        reference.graph,
+        None if predicted is None else predicted.graph,
+        spacing_m=options.spacing_m,
+        snap_m=options.snap_m,
+    )
     graphs, tolerance_m = (reference.graph, other.graph), options.tolerance_m
     return Measures(
         length,
@@ -195,7 +192,7 @@ def score_by(
         goal: the figure: "apls" by length, "topo" (F1), "quality" or "breaks".
         reference: graph of the labels.
         predicted: graph to be scored, in the same metric CRS.
-        options: distances; the protocol of APLS is "spacenet".
+        options: distances.
     """
     if goal == "apls":
         sides, spacing_m = (reference, predicted), options.spacing_m
@@ -215,10 +212,9 @@ def pool(pairs: Sequence[Measures]) -> Measures:
     F1 of TOPO is that of mean precision and mean recall.
     """
     topos = [pair.topo for pair in pairs if pair.topo is not None]
-    times = [pair.time for pair in pairs if pair.time is not None]
     return Measures(
-        length=_pool_lengths([pair.length for pair in pairs]),
-        time=pool_apls(times) if times else None,
+        length=pool_apls([pair.length for pair in pairs]),
+        time=pool_apls([pair.time for pair in pairs]),
         topo=_pool_topo(topos) if len(topos) == len(pairs) else None,
         topo_radius_m=max(pair.topo_radius_m for pair in pairs),
         buffer=_add_up([pair.buffer for pair in pairs]),
@@ -259,41 +255,6 @@ def _reach_m(here: RoadGraph, there: RoadGraph) -> float:
 def _radius_m(reach_m: float) -> float:
     """Return the radius of TOPO for roads that reach so far."""
     return _CHIP_RADIUS_M if reach_m <= _CHIP_M else _CITY_RADIUS_M
-
-
-def _routes(
-    reference: Side, predicted: Side | None, options: CompareOptions, reach_m: float
-) -> tuple[Routes, Apls | None]:
-    if options.protocol == "spacenet":
-        length, time = apls_by(
-            ("length_m", "travel_time_s"),
-            reference.graph,
-            None if predicted is None else predicted.graph,
-            spacing_m=options.spacing_m,
-            snap_m=options.snap_m,
-        )
-        return length, time
-    if predicted is None:
-        return Sat2GraphApls(0.0, 0.0, 0.0), None
-    tile = SPACENET_TILE if reach_m <= _CHIP_M else CITYSCALE_TILE
-    if reach_m > max(tile.side_m, _CHIP_M):
-        raise ValueError(
-            f"its roads extend over {reach_m:.0f} m, expected at most {tile.side_m:.0f} m, the "
-            "larger tile of protocol sat2graph; cut them, or use protocol spacenet"
-        )
-    return sat2graph_apls(reference.drawn, predicted.drawn, tile=tile), None
-
-
-def _pool_lengths(scores: Sequence[Routes]) -> Routes:
-    ours = [score for score in scores if isinstance(score, Apls)]
-    theirs = [score for score in scores if isinstance(score, Sat2GraphApls)]
-    if not theirs:
-        return pool_apls(ours)
-    return Sat2GraphApls(
-        _mean([score.score for score in theirs]),
-        _mean([score.reference_to_predicted for score in theirs]),
-        _mean([score.predicted_to_reference for score in theirs]),
-    )
 
 
 def _pool_topo(scores: Sequence[Topo]) -> Topo:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from roadseg.roads.metrics.sat2graph import VertexGraph
+from roadseg.roads.metrics.vertex_graphs import VertexGraph
 
 METRE = 1e-5  # Degrees; a metre of the source, which is 1.11 m on the ground.
 _STEP = 5 * METRE  # Degrees between marbles.

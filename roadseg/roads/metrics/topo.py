@@ -17,7 +17,7 @@ from roadseg.arrays import Floats, Ints
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.metrics.marbles import METRE, Marble, Network, Place, apart
 from roadseg.roads.metrics.pooling import harmonic_mean
-from roadseg.roads.metrics.sat2graph import (
+from roadseg.roads.metrics.vertex_graphs import (
     METRES_PER_DEGREE,
     VertexGraph,
     vertex_graphs,
