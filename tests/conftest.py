@@ -150,8 +150,12 @@ def world(maps):
 
 @pytest.fixture(autouse=True)
 def _level_of_logs():
-    """Let INFO be logged, as by every command, whatever one in this process has set."""
+    """Let INFO be logged, as by every command, and not where one in this process has sent it."""
     logging.getLogger("roadseg").setLevel(logging.INFO)
+    for handler in list(logging.root.handlers):
+        if type(handler).__module__.startswith("roadseg."):
+            logging.root.removeHandler(handler)
+            handler.close()
 
 
 @pytest.fixture(autouse=True)
