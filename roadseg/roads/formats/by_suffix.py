@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, cast
 
 from roadseg.errors import ConfigError, DataError
 from roadseg.roads.formats.extras import check_package
-from roadseg.system.files import SHAPEFILE_PARTS
 
 if TYPE_CHECKING:
     from roadseg.raster.grid import Grid
@@ -108,16 +107,6 @@ def write_graphs(
                 f"{path}: cannot be written: csv has lines in pixels, but this graph is not of "
                 "one image; omit the format csv"
             )
-
-
-def graph_files(folder: Path, name: str, formats: Collection[str]) -> tuple[Path, ...]:
-    """Return the files and folders that `write_graphs` writes, in the order of the formats."""
-    parts = [
-        part
-        for suffix in formats
-        for part in (*(SHAPEFILE_PARTS if suffix == "shp" else ()), f".{suffix}")
-    ]
-    return tuple(folder / f"{name}{part}" for part in parts)
 
 
 def write_graph(path: Path, graph: "RoadGraph", *, source: Path) -> None:
