@@ -103,7 +103,7 @@ def in_process(what, scene):
 
 def thin(path):
     """Thin the roads of a scene as a whole."""
-    from skimage.morphology import skeletonize  # noqa: PLC0415 - only here
+    from skimage.morphology import skeletonize
 
     scene = open_probability(path)
     is_road = scene.read_road(Window(0, 0, scene.grid.height, scene.grid.width)) >= 102  # noqa: PLR2004
@@ -114,8 +114,8 @@ def thin(path):
 
 def graph(path):
     """Find the graph of a scene."""
-    from roadseg.roads.options import GraphOptions  # noqa: PLC0415 - only here
-    from roadseg.roads.tracing.trace import find_graph  # noqa: PLC0415 - only here
+    from roadseg.roads.options import GraphOptions
+    from roadseg.roads.tracing.trace import find_graph
 
     start = time.process_time()
     traced = find_graph(open_probability(path), GraphOptions())

@@ -198,9 +198,9 @@ def nothing(number):
 
 def dask_overhead(tasks):
     """Measure what a task costs on a Dask cluster of two processes, beside its work."""
-    from dask.distributed import LocalCluster  # noqa: PLC0415 - only here
+    from dask.distributed import LocalCluster
 
-    from roadseg.system.hosts.parallel import Executor, each  # noqa: PLC0415 - only here
+    from roadseg.system.hosts.parallel import Executor, each
 
     with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
         executor = Executor(scheduler=cluster.scheduler_address)

@@ -208,10 +208,10 @@ def simulate(seconds, cores, dispatch_s, options, rng):
 
 def plot(path, rows):
     """Draw hours by the clock over cores."""
-    import matplotlib as mpl  # noqa: PLC0415 - only here
+    import matplotlib as mpl
 
     mpl.use("Agg")
-    from matplotlib import pyplot as plt  # noqa: PLC0415
+    from matplotlib import pyplot as plt
 
     figure, axes = plt.subplots(figsize=(6, 3.8), layout="constrained")
     for name, row in rows.items():

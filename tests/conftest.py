@@ -293,7 +293,7 @@ def local():
 @pytest.fixture(scope="session")
 def finished_city(tmp_path_factory, write_city):
     """Run all stages on a tiny city once; tests copy it before they change anything."""
-    from roadseg.commands.stages import pipeline  # noqa: PLC0415 - torch is slow to import
+    from roadseg.commands.stages import pipeline
 
     config_path = write_city(tmp_path_factory.mktemp("finished"))
     config = load_config(config_path)

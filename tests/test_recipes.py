@@ -133,9 +133,11 @@ def _record(config, workspace):
         (
             "@stage_command(needs_config=False)\ndef report(",
             (
-                "@stage_command()\ndef count(config, workspace, *, do, force):\n"
+                "@stage_command()\ndef count(config, workspace, *, dry_run, force):\n"
                 '    """Count scenes."""\n'
-                '    return stage_function("count", do)(config, workspace, force=force)\n\n\n'
+                "    from roadseg.commands.stages import count\n\n"
+                "    return (count.plan if dry_run else count.run)(config, workspace, force=force)"
+                "\n\n\n"
                 "@stage_command(needs_config=False)\ndef report("
             ),
         ),

@@ -57,7 +57,7 @@ class MapAudit:
             ConfigError: if the suffix is not .gpkg.
             OutputError: if the file cannot be written.
         """
-        from roadseg.roads.audit.audit_files import write_audit  # noqa: PLC0415 - pyogrio is slow
+        from roadseg.roads.audit.audit_files import write_audit
 
         target = Path(path)
         require_suffix(target, ".gpkg")
@@ -91,9 +91,9 @@ def audit(
         DataError: if a file cannot be read, has no georeference, or shows another place.
         ConfigError: if there is no such option, or a value is outside its limits.
     """
-    from roadseg.commands.roads.audit import summarise  # noqa: PLC0415 - slow
-    from roadseg.roads.audit.audit import audit_ways  # noqa: PLC0415 - slow to import
-    from roadseg.roads.audit.tables import AuditTables  # noqa: PLC0415 - slow to import
+    from roadseg.commands.roads.audit import summarise
+    from roadseg.roads.audit.audit import audit_ways
+    from roadseg.roads.audit.tables import AuditTables
 
     limits = options_of(AuditOptions, options)
     with _rasters(probabilities) as rasters:
@@ -105,7 +105,7 @@ def audit(
 @contextmanager
 def _rasters(probabilities: AnyPath | Probability | Mask) -> Iterator[Sequence["Raster"]]:
     """Yield rasters of files or in memory; of a mask, pixels to ignore are without data."""
-    from roadseg.commands.roads.audit import open_rasters  # noqa: PLC0415 - slow to import
+    from roadseg.commands.roads.audit import open_rasters
 
     if isinstance(probabilities, str | Path):
         yield open_rasters(Path(probabilities))
@@ -123,7 +123,7 @@ def _rasters(probabilities: AnyPath | Probability | Mask) -> Iterator[Sequence["
 
 
 def _audited_ways(roads: Union[Graph, AnyPath, "gpd.GeoDataFrame"]) -> "AuditedWays":
-    from roadseg.roads.audit.ways import audited_ways, read_ways  # noqa: PLC0415 - slow to import
+    from roadseg.roads.audit.ways import audited_ways, read_ways
 
     if isinstance(roads, str | Path):
         return read_ways(Path(roads))

@@ -132,7 +132,7 @@ def score(
         DataError: if a file cannot be read, or the two sides are different places.
         ConfigError: if there is no such option.
     """
-    from roadseg.commands.roads.score import compare_pixels  # noqa: PLC0415 - slow to import
+    from roadseg.commands.roads.score import compare_pixels
 
     comparing = options_of(CompareOptions, options)
     ours, theirs = drawn_roads(reference), drawn_roads(predicted)
@@ -156,7 +156,7 @@ def diff(
         options: `tolerance_m`, the distance up to which roads count as the same; `min_length_m`:
             shorter pieces are left out.
     """
-    from roadseg.commands.roads.diff import (  # noqa: PLC0415 - slow to import
+    from roadseg.commands.roads.diff import (
         IN_PREDICTED,
         IN_REFERENCE,
         find_missing,
@@ -189,7 +189,7 @@ def conflate(
         ConfigError: if there is no such option, or osmium is not installed.
         OutputError: if the folder cannot be written.
     """
-    from roadseg.commands.roads.conflate import add_roads  # noqa: PLC0415 - slow to import
+    from roadseg.commands.roads.conflate import add_roads
 
     limits = options_of(ConflateOptions, options)
     return add_roads(drawn_roads(predicted), Path(into), output=Path(output), options=limits)

@@ -41,7 +41,7 @@ def table_file(table: "gpd.GeoDataFrame") -> AbstractContextManager[Path]:
     Raises:
         ConfigError: if it is no such table.
     """
-    import geopandas as gpd  # noqa: PLC0415 - slow to import
+    import geopandas as gpd
 
     if not isinstance(table, gpd.GeoDataFrame) or table.active_geometry_name is None:
         raise ConfigError(
@@ -53,7 +53,7 @@ def table_file(table: "gpd.GeoDataFrame") -> AbstractContextManager[Path]:
 
 def _write_table(path: Path, table: "gpd.GeoDataFrame") -> None:
     """Write a table; the lists that osmnx makes of merged edges, and the like, become text."""
-    import pandas as pd  # noqa: PLC0415 - slow to import
+    import pandas as pd
 
     plain = table.reset_index(drop=True)
     plain.columns = plain.columns.map(str)

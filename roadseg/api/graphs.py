@@ -100,7 +100,7 @@ class Graph:
         Coordinates are longitude and latitude; a graph without georeference keeps its metres, and
         has no `crs`.
         """
-        import networkx as nx  # noqa: PLC0415 - slow to import
+        import networkx as nx
 
         local = is_local(self.roads.crs)
         placed = self.roads if local else in_crs(self.roads, DEGREES)
@@ -204,7 +204,7 @@ def trace(
         ConfigError: if there is no such option, a value is outside its limits, or an array has no
             location (transform and crs, or gsd_m).
     """
-    from roadseg.roads.tracing.trace import find_graph  # noqa: PLC0415 - skimage is slow
+    from roadseg.roads.tracing.trace import find_graph
 
     tracing = options_of(TraceOptions, options)
     source = RoadSource(Path("a traced graph"))
@@ -267,7 +267,7 @@ def route(
         ConfigError: if a place is not near the roads.
         RoadsegError: if there is no route.
     """
-    from roadseg.commands.roads.route import find_route  # noqa: PLC0415 - slow to import
+    from roadseg.commands.roads.route import find_route
 
     whole = read_graph(graph)
     source = whole.drawn.source
@@ -298,7 +298,7 @@ def drawn_roads(roads: AnyRoads) -> DrawnRoads:
         every_pixel = np.ones(roads.road.shape, dtype=bool)
         return raster_drawn(RoadSource(Path("the probability")), roads, every_pixel)
     if hasattr(roads, "adj"):
-        from roadseg.roads.formats.graphml import graph_of_network  # noqa: PLC0415 - networkx is slow
+        from roadseg.roads.formats.graphml import graph_of_network
 
         return graph_drawn(RoadSource(Path("the graph")), graph_of_network(roads, "the graph"))
     with table_file(roads) as path:

@@ -76,7 +76,7 @@ class Mask:
 
     def _repr_png_(self) -> bytes:
         """Show it in a notebook in the colours of its files."""
-        from PIL import Image  # noqa: PLC0415 - only in notebooks
+        from PIL import Image
 
         colours = np.zeros((256, 3), dtype=np.uint8)
         for value, colour in colour_table(self.speed_bins).items():
@@ -107,8 +107,8 @@ def burn(
         DataError: if labels or image cannot be used, or no road touches the image.
         ConfigError: if there is no such option, or a value is outside its limits.
     """
-    from roadseg.dataset.scene_parts import parts_of_scenes  # noqa: PLC0415 - slow to import
-    from roadseg.dataset.scenes import SceneTask, prepare_scene  # noqa: PLC0415 - slow to import
+    from roadseg.dataset.scene_parts import parts_of_scenes
+    from roadseg.dataset.scenes import SceneTask, prepare_scene
 
     # Labels have an area as well: where they are complete, which a mask does not show.
     area = options_of(ImageryOptions, {"area": options.pop("area", None)}).area

@@ -68,7 +68,7 @@ def predict(
         ConfigError: if there is no such option, an array has no location (transform and crs, or
             gsd_m), or `fuse` does not fit the number of images.
     """
-    from roadseg.learn.inference.tasks import predict_scene  # noqa: PLC0415 - torch is slow
+    from roadseg.learn.inference.tasks import predict_scene
 
     several = [checkpoint] if isinstance(checkpoint, str | Path) else checkpoint
     if not isinstance(several, Sequence) or not several:
@@ -105,9 +105,9 @@ def _predict_fused(
     Raises:
         DataError: if they show several places.
     """
-    from roadseg.commands.fusion.fused_places import FusedPlaces  # noqa: PLC0415 - torch is slow
-    from roadseg.dataset.scene_parts import images_in_area  # noqa: PLC0415 - slow to import
-    from roadseg.learn.inference.jobs import PredictionJob  # noqa: PLC0415 - torch is slow
+    from roadseg.commands.fusion.fused_places import FusedPlaces
+    from roadseg.dataset.scene_parts import images_in_area
+    from roadseg.learn.inference.jobs import PredictionJob
 
     with TemporaryDirectory() as temporary:
         folder = Path(temporary)
@@ -227,8 +227,8 @@ def _as_bytes(pixels: Array) -> Bytes:
 
 
 def _write(path: Path, stack: Array, transform: Affine | None) -> None:
-    import rasterio  # noqa: PLC0415 - slow to import
-    from rasterio.errors import NotGeoreferencedWarning  # noqa: PLC0415 - slow to import
+    import rasterio
+    from rasterio.errors import NotGeoreferencedWarning
 
     count, height, width = stack.shape
     profile = {"count": count, "height": height, "width": width, "dtype": stack.dtype}

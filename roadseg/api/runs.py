@@ -52,7 +52,7 @@ def run(
     Raises:
         RoadsegError: with a one-line message about what to do.
     """
-    from roadseg.commands.stages import pipeline  # noqa: PLC0415 - slow to import
+    from roadseg.commands.stages import pipeline
 
     with _run_folder(config, overrides) as (loaded, workspace):
         return pipeline.run(loaded, workspace, fold=fold, force=force, say=say or (lambda *_: None))
@@ -62,7 +62,7 @@ def prepare(
     config: AnyConfig = None, *, overrides: Overrides = None, force: bool = False
 ) -> "PrepareAndSplitSummary":
     """Make masks, chips and folds, like `roadseg prepare`; see `run` for the arguments."""
-    from roadseg.commands.stages import pipeline  # noqa: PLC0415 - slow to import
+    from roadseg.commands.stages import pipeline
 
     with _run_folder(config, overrides) as (loaded, workspace):
         return pipeline.prepare(loaded, workspace, force=force)
@@ -72,7 +72,7 @@ def split(
     config: AnyConfig = None, *, overrides: Overrides = None, force: bool = False
 ) -> "SplitSummary":
     """Divide the chips into folds again, like `roadseg split`; see `run` for the arguments."""
-    from roadseg.commands.stages import split as stage  # noqa: PLC0415 - slow to import
+    from roadseg.commands.stages import split as stage
 
     with _run_folder(config, overrides) as (loaded, workspace):
         return stage.run(loaded, workspace, force=force)
@@ -85,7 +85,7 @@ def cross_validate(
 
     Finished trainings are skipped, and an interrupted one resumes.
     """
-    from roadseg.commands.stages import cross_validation  # noqa: PLC0415 - torch is slow
+    from roadseg.commands.stages import cross_validation
 
     with _run_folder(config, overrides) as (loaded, workspace):
         return cross_validation.run(loaded, workspace, force=force)
@@ -99,7 +99,7 @@ def train(
     "all" trains on all chips, for the number of epochs that worked best on the folds. The same call
     resumes an interrupted training. `cross_validate` trains every fold.
     """
-    from roadseg.commands.stages import train as stage  # noqa: PLC0415 - torch is slow
+    from roadseg.commands.stages import train as stage
 
     with _run_folder(config, overrides, part=f"fold-{fold}") as (loaded, workspace):
         return stage.run(loaded, workspace, fold=fold, force=force)
@@ -116,7 +116,7 @@ def predict_scenes(
 
     The default of `fold` is "each" if all folds are trained, otherwise 0.
     """
-    from roadseg.commands.stages import predict as stage  # noqa: PLC0415 - torch is slow
+    from roadseg.commands.stages import predict as stage
 
     with _run_folder(config, overrides, alone=False) as (loaded, workspace):
         held_out = stage.usual_fold(loaded, workspace) if fold is None else fold
@@ -127,7 +127,7 @@ def trace_scenes(
     config: AnyConfig = None, *, overrides: Overrides = None, force: bool = False
 ) -> "GraphSummary":
     """Trace the predicted scenes of the run, like `roadseg graph`; see `run` for the arguments."""
-    from roadseg.commands.stages import graph as stage  # noqa: PLC0415 - slow to import
+    from roadseg.commands.stages import graph as stage
 
     with _run_folder(config, overrides, alone=False) as (loaded, workspace):
         return stage.run(loaded, workspace, force=force)
@@ -137,7 +137,7 @@ def evaluate(
     config: AnyConfig = None, *, overrides: Overrides = None, force: bool = False
 ) -> "EvaluateSummary":
     """Measure pixels and graphs on the held-out chips, like `roadseg evaluate`; see `run`."""
-    from roadseg.commands.stages import evaluate as stage  # noqa: PLC0415 - slow to import
+    from roadseg.commands.stages import evaluate as stage
 
     with _run_folder(config, overrides, alone=False) as (loaded, workspace):
         return stage.run(loaded, workspace, force=force)
@@ -147,7 +147,7 @@ def write_report(
     config: AnyConfig = None, *, overrides: Overrides = None, force: bool = False
 ) -> "ReportSummary":
     """Show the run on one page for the browser, like `roadseg report`; see `run`."""
-    from roadseg.commands.stages import report as stage  # noqa: PLC0415 - slow to import
+    from roadseg.commands.stages import report as stage
 
     with _run_folder(config, overrides, alone=False) as (loaded, workspace):
         return stage.run(loaded, workspace, force=force)
@@ -168,7 +168,7 @@ def tune(
         write: config file to write; None for tuned.json in the run folder.
         force: search again even if nothing has changed.
     """
-    from roadseg.commands.stages import tune as stage  # noqa: PLC0415 - slow to import
+    from roadseg.commands.stages import tune as stage
 
     target = None if write is None else Path(write)
     with _run_folder(config, overrides, alone=False) as (loaded, workspace):
@@ -195,7 +195,7 @@ def quantize(
     Raises:
         RoadsegError: if the loss exceeds the limits in `quantize` of the config.
     """
-    from roadseg.commands.stages import quantize as stage  # noqa: PLC0415 - torch is slow
+    from roadseg.commands.stages import quantize as stage
 
     with _run_folder(config, overrides, alone=False) as (loaded, workspace):
         return stage.run(loaded, workspace, fold=fold, engine=engine, force=force)

@@ -53,8 +53,8 @@ def fetch_images(
         DataError: if the source cannot be read, or has nothing in the area.
         OutputError: if an image cannot be written.
     """
-    from roadseg.commands.services.fetch_images import run  # noqa: PLC0415 - slow to import
-    from roadseg.commands.services.images.fetching import ImageRequest  # noqa: PLC0415 - the same
+    from roadseg.commands.services.fetch_images import run
+    from roadseg.commands.services.images.fetching import ImageRequest
 
     request = ImageRequest(
         source=str(source),
@@ -106,7 +106,7 @@ def fetch_roads(
         DataError: if the area or the source cannot be read, or there is no road in the area.
         OutputError: if the file cannot be written.
     """
-    from roadseg.commands.services.fetch_roads import (  # noqa: PLC0415 - slow to import
+    from roadseg.commands.services.fetch_roads import (
         RoadRequest,
         run,
     )

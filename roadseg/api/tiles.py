@@ -31,7 +31,7 @@ def list_tiles(
     Raises:
         RoadsegError: with a one-line message about what to do.
     """
-    from roadseg.commands.tiles import listing  # noqa: PLC0415 - slow to import
+    from roadseg.commands.tiles import listing
 
     return listing.run(area_words(area), km=km, folder=_path(folder), output=_path(output))
 
@@ -66,7 +66,7 @@ def trace_tiles(
     Raises:
         RoadsegError: with a one-line message about what to do.
     """
-    from roadseg.commands.tiles import tracing  # noqa: PLC0415 - slow to import
+    from roadseg.commands.tiles import tracing
 
     ground = None if area is None else area_words(area)
     with progress_in_notebook():
@@ -93,7 +93,7 @@ def cut_tiles(
     Raises:
         RoadsegError: with a one-line message about what to do.
     """
-    from roadseg.commands.tiles import cutting  # noqa: PLC0415 - slow to import
+    from roadseg.commands.tiles import cutting
 
     return cutting.run(Path(network), output=Path(output), km=km, force=force)
 
@@ -109,7 +109,7 @@ def join_tiles(folder: AnyPath, output: AnyPath, *, area: AnyArea | None = None)
     Raises:
         RoadsegError: with a one-line message about what to do.
     """
-    from roadseg.commands.tiles import joining  # noqa: PLC0415 - slow to import
+    from roadseg.commands.tiles import joining
 
     ground = None if area is None else area_words(area)
     with progress_in_notebook():

@@ -38,7 +38,7 @@ def init(
     Raises:
         DataError: if there are no images or labels, or they cannot be used.
     """
-    from roadseg.commands.tools import init as tool  # noqa: PLC0415 - slow to import
+    from roadseg.commands.tools import init as tool
 
     settings = load_config(overrides=overrides)
     return tool.find_config(_texts(images), _texts(labels), settings, _texts(cities))
@@ -69,7 +69,7 @@ def map_roads(
         ConfigError: if there are both labels and networks, or `output` has another map.
         DataError: if images or labels cannot be used.
     """
-    from roadseg.commands.tools import map as tool  # noqa: PLC0415 - torch is slow
+    from roadseg.commands.tools import map as tool
 
     roads, given = _texts(labels), settings_of(overrides)
     with progress_in_notebook():
@@ -89,21 +89,21 @@ def demo(folder: AnyPath) -> "DemoSummary":
 
     `roadseg.run(folder / "roadseg.json")` then does the rest of `roadseg demo`.
     """
-    from roadseg.commands.tools import demo as tool  # noqa: PLC0415 - slow to import
+    from roadseg.commands.tools import demo as tool
 
     return tool.run(Path(folder))
 
 
 def doctor() -> "DoctorSummary":
     """Return what works on this machine, and what is missing or broken, like `roadseg doctor`."""
-    from roadseg.commands.tools import doctor as tool  # noqa: PLC0415 - torch is slow
+    from roadseg.commands.tools import doctor as tool
 
     return tool.run()
 
 
 def models() -> "ModelsSummary":
     """Return encoders with pretrained weights, installed or installable."""
-    from roadseg.commands.tools import models as tool  # noqa: PLC0415 - torch is slow
+    from roadseg.commands.tools import models as tool
 
     return tool.run()
 
@@ -119,7 +119,7 @@ def bench(
         steps: training steps per round.
         rounds: rounds of each, alternately; the result is their median.
     """
-    from roadseg.commands.tools import bench as tool  # noqa: PLC0415 - torch is slow
+    from roadseg.commands.tools import bench as tool
 
     return tool.run(load_config(config, overrides), steps=steps, rounds=rounds)
 
@@ -147,8 +147,8 @@ def export(
         CheckpointError: if the checkpoint cannot be read.
         OutputError: if the folder already exists.
     """
-    from roadseg.commands.tools import export as tool  # noqa: PLC0415 - torch is slow
-    from roadseg.learn.options import PredictOptions  # noqa: PLC0415 - slow to import
+    from roadseg.commands.tools import export as tool
+    from roadseg.learn.options import PredictOptions
 
     with progress_in_notebook():
         return tool.run(
@@ -182,7 +182,7 @@ def plot(
         ConfigError: if a figure needs a file that is not given.
         DataError: if a file cannot be used.
     """
-    from roadseg.commands.tools import plot as tool  # noqa: PLC0415 - matplotlib is slow
+    from roadseg.commands.tools import plot as tool
 
     return tool.run_files(
         output=Path(output),

@@ -1,13 +1,12 @@
 """Sets of scenes: the whole options of each, and its images and labels with the names of scenes."""
 
-import importlib
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
@@ -123,10 +122,10 @@ def _parts(scenes: Sequence[ScenesOfSet], within: str | None) -> Mapping[str, "S
     images = {name: path for _, each in scenes for name, path in each.items()}
     if within is None:  # What reads areas is slow to import.
         return dict.fromkeys(images)
-    scene_parts = importlib.import_module("roadseg.dataset.scene_parts")
+    from roadseg.dataset.scene_parts import parts_of_scenes
+
     imagery = {name: of.imagery for of, each in scenes for name in each}
-    parts = scene_parts.parts_of_scenes(images, imagery, within=within)
-    return cast("Mapping[str, ScenePart | None]", parts)
+    return parts_of_scenes(images, imagery, within=within)
 
 
 def find_scenes(sets: Iterable[SceneSet]) -> list[ScenesOfSet]:

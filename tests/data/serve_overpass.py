@@ -41,8 +41,8 @@ def line_of(way):
 
 def write_map(path, *, date=DATE):
     """Write the map as PBF or XML, with ids and versions; each way has version 7."""
-    import osmium  # noqa: PLC0415 - of an extra
-    from osmium.osm.mutable import Node, Way  # noqa: PLC0415
+    import osmium
+    from osmium.osm.mutable import Node, Way
 
     header = osmium.io.Header()
     if date:

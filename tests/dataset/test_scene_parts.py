@@ -85,7 +85,7 @@ def test_an_area_that_touches_no_scene_is_told_with_both_bounds(write):
 
 
 def test_an_area_needs_scenes_with_a_place(tmp_path):
-    from roadseg.raster.grid import LOCAL_CRS, Grid  # noqa: PLC0415
+    from roadseg.raster.grid import LOCAL_CRS, Grid
 
     grid = Grid(LOCAL_CRS, Affine(1, 0, 0, 0, -1, 100), 100, 100)
     with pytest.raises(DataError, match=r"a\.tif: has no georeference, so imagery\.area \(8,49"):

@@ -1,13 +1,12 @@
 """The commands to begin with: map, init, demo, doctor and models; and bench."""
 
-import importlib
 from pathlib import Path
 from typing import Any
 
 import click
 
-from roadseg.commands.cli.command import PARTLY, announce, load, require_images, show, tool
-from roadseg.commands.cli.fetch import OF_IMAGES, service, take_fetch_options
+from roadseg.commands.cli.command import PARTLY, announce, load, require_images, show
+from roadseg.commands.cli.fetch import OF_IMAGES, take_fetch_options
 from roadseg.commands.cli.options import (
     AREA,
     CONFIG,
@@ -86,21 +85,23 @@ def init(
       roadseg init --city san_diego/ --city tianjin/
       roadseg init --images 'https://a.org/{z}/{x}/{y}.jpg' --zoom 18 --area a.gpkg
     """
+    from roadseg.commands.services.map_sources import MapSources, fetch_sources
+    from roadseg.commands.tools import init
+    from roadseg.config import load_config
+
     fetching = take_fetch_options(values)
     assignments += take_settings(values)
-    settings = importlib.import_module("roadseg.config").load_config(None, assignments)
-    writer = tool("init")
-    writer.check_output(output, force=force)
-    map_sources = service("map_sources")
-    sources = map_sources.fetch_sources(
-        map_sources.MapSources(images, labels),
+    settings = load_config(None, assignments)
+    init.check_output(output, force=force)
+    sources = fetch_sources(
+        MapSources(images, labels),
         output.absolute().parent / "sources",
         imagery=settings.imagery,
         options=fetching,
         is_begun=False,
         say=announce,
     )
-    summary = writer.run(
+    summary = init.run(
         sources.images, sources.labels, output, settings=settings, cities=cities, force=force
     )
     show(summary, as_json=as_json)
@@ -164,11 +165,15 @@ def map_images(
       roadseg map images/ --area area.geojson
       roadseg map 'https://a.org/{z}/{x}/{y}.jpg' --gsd-m 0.5 --area a.gpkg --labels overpass
     """
+    from roadseg.config import load_config
+
     fetching = take_fetch_options(values)
     given = take_settings(values) + assignments
-    importlib.import_module("roadseg.config").load_config(None, given)  # Before torch is loaded.
+    load_config(None, given)  # Before torch is loaded.
     require_images(images)
-    summary = tool("map").run(
+    from roadseg.commands.tools import map as mapping
+
+    summary = mapping.run(
         images,
         output,
         labels=labels,
@@ -222,7 +227,9 @@ def bench(
     """
     assignments += take_settings(values)
     config = load(config_path, assignments, required=False)
-    show(tool("bench").run(config, steps=steps, rounds=rounds), as_json=as_json)
+    from roadseg.commands.tools import bench
+
+    show(bench.run(config, steps=steps, rounds=rounds), as_json=as_json)
 
 
 @click.command()
@@ -233,7 +240,9 @@ def doctor(*, as_json: bool) -> None:
     \b
     Example: roadseg doctor
     """
-    summary = tool("doctor").run()
+    from roadseg.commands.tools import doctor
+
+    summary = doctor.run()
     show(summary, as_json=as_json)
     if summary.broken:
         click.get_current_context().exit(1)
@@ -247,7 +256,9 @@ def models(*, as_json: bool) -> None:
     \b
     Example: roadseg models
     """
-    show(tool("models").run(), as_json=as_json)
+    from roadseg.commands.tools import models
+
+    show(models.run(), as_json=as_json)
 
 
 @click.command()
@@ -259,4 +270,6 @@ def demo(folder: Path, *, as_json: bool) -> None:
     \b
     Example: roadseg demo
     """
-    show(tool("demo").run_stages(folder, say=announce), as_json=as_json)
+    from roadseg.commands.tools import demo
+
+    show(demo.run_stages(folder, say=announce), as_json=as_json)

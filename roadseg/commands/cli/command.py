@@ -3,14 +3,12 @@
 import contextlib
 import dataclasses
 import functools
-import importlib
 import json
 import logging
 import math
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -44,8 +42,8 @@ def stage_command(
 ) -> Callable[[Command], click.Command]:
     """Make a command of a function that takes config, workspace and options, returns a summary.
 
-    The function is also passed what to `do`: "run", or "plan" with --dry-run. A command that needs
-    no config takes the defaults where there is none.
+    The function is also passed whether this is a dry run. A command that needs no config takes the
+    defaults where there is none.
     """
 
     def decorate(function: Command) -> click.Command:
@@ -59,13 +57,15 @@ def stage_command(
             as_json: bool,
             **values: Any,  # noqa: ANN401 - the options of this command
         ) -> None:
+            from roadseg.system.workspace import Workspace
+
             # If the command is to be restarted, this call starts it and does not return.
             assignments += take_settings(values, start=not dry_run)
             required = needs_config and not values.get("images")
             config = load(config_path, assignments, required=required)
             folder = run_folder or config.run
             keep_run(folder)
-            workspace = importlib.import_module("roadseg.system.workspace").Workspace(folder)
+            workspace = Workspace(folder)
             lock = contextlib.nullcontext() if dry_run else _lock(folder, function, values)
             with lock:
                 # Shards are many, and each would read all images and labels for this.
@@ -74,11 +74,10 @@ def stage_command(
                     and is_first()
                     and not (values.get("images") or values.get("shard"))
                 ):
-                    made_from = importlib.import_module("roadseg.commands.stages.made_from")
-                    fold = values.get("fold")
-                    made_from.tell_of_changes(function.__name__, config, workspace, fold)
-                do = "plan" if dry_run else "run"
-                summary = function(config, workspace, do=do, **values)
+                    from roadseg.commands.stages.made_from import tell_of_changes
+
+                    tell_of_changes(function.__name__, config, workspace, values.get("fold"))
+                summary = function(config, workspace, dry_run=dry_run, **values)
             show(summary, as_json=as_json)
             if not dry_run and getattr(summary, "failed", None):
                 click.get_current_context().exit(PARTLY)
@@ -107,20 +106,21 @@ def _lock(
         part = f"fold-{values['fold']}"
     elif shard := values.get("shard"):
         part = "shard-{}-of-{}".format(*shard)
-    lock = importlib.import_module("roadseg.system.locks").lock
-    locked = lock(folder, part=part, alone=is_alone)
-    return cast("contextlib.AbstractContextManager[None]", locked)
+    from roadseg.system.locks import lock
+
+    return lock(folder, part=part, alone=is_alone)
 
 
 def load(
     config_path: Path | None, assignments: tuple[str, ...], *, required: bool = True
 ) -> "Config":
     """Read the config that a command was given, or that it finds."""
-    module = importlib.import_module("roadseg.config")
-    path = module.find_config(config_path, required=required)
+    from roadseg.config import find_config, load_config
+
+    path = find_config(config_path, required=required)
     keep_config(path)
     _log.debug("config: %s", path or "the defaults")
-    config = cast("Config", module.load_config(path, assignments))
+    config = load_config(path, assignments)
     choose_units(config.compute.units)
     return config
 
@@ -128,20 +128,9 @@ def load(
 def require_images(images: tuple[str, ...]) -> None:
     """Refuse files that are not there before torch is loaded, which takes seconds."""
     if files := [image for image in images if "://" not in image]:
-        importlib.import_module("roadseg.raster.sources").image_paths(files)
+        from roadseg.raster.sources import image_paths
 
-
-def stage_function(name: str, do: str) -> Callable[..., object]:
-    """Return a function of a stage: "run" or "plan", "run_images" or "plan_images"."""
-    return cast("Callable[..., object]", getattr(stage(name), do))
-
-
-def importer(folder: str) -> Callable[[str], ModuleType]:
-    """Return a function that imports a command of a folder when it is needed, and not before."""
-    return lambda name: importlib.import_module(f"roadseg.commands.{folder}.{name}")
-
-
-stage, tool, road_tool = importer("stages"), importer("tools"), importer("roads")
+        image_paths(files)
 
 
 def show(summary: Any, *, as_json: bool) -> None:  # noqa: ANN401 - any stage's summary

@@ -1,6 +1,5 @@
 """The commands on the config: check, show, get, set, diff and schema."""
 
-import importlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,8 +51,9 @@ def check(config_path: Path | None, assignments: tuple[str, ...], *, as_json: bo
     \b
     Example: roadseg config check --config roadseg.json
     """
+    from roadseg.commands.survey import checks
+
     loaded = load(config_path, assignments)
-    checks = importlib.import_module("roadseg.commands.survey.checks")
     checks.check_settings(loaded)
     checks.check_training(loaded)
     show(_Checked(usable=True, scenes=checks.check_scenes(loaded)), as_json=as_json)
@@ -71,9 +71,10 @@ def show_config(config_path: Path | None, assignments: tuple[str, ...]) -> None:
     \b
     Example: roadseg config show --set train.epochs=3
     """
-    models = importlib.import_module("roadseg.config")
+    from roadseg.config import find_config, read_notes
+
     loaded = load(config_path, assignments, required=False)
-    notes = models.read_notes(models.find_config(config_path, required=False))
+    notes = read_notes(find_config(config_path, required=False))
     click.echo(json.dumps(notes | loaded.model_dump(mode="json"), indent=2))
 
 
@@ -87,8 +88,9 @@ def schema() -> None:
     \b
     Example: roadseg config schema > roadseg.schema.json
     """
-    models = importlib.import_module("roadseg.config")
-    click.echo(json.dumps(models.config_schema(), indent=2))
+    from roadseg.config import config_schema
+
+    click.echo(json.dumps(config_schema(), indent=2))
 
 
 @config.command()
@@ -103,8 +105,9 @@ def get(config_path: Path | None, key: str, *, as_json: bool) -> None:
     \b
     Example: roadseg config get train.epochs
     """
-    models = importlib.import_module("roadseg.config")
-    value = models.value_of(load(config_path, (), required=False), key)
+    from roadseg.config import value_of
+
+    value = value_of(load(config_path, (), required=False), key)
     click.echo(json.dumps({key: value} if as_json else value, indent=2))
 
 
@@ -120,9 +123,10 @@ def set_values(config_path: Path | None, assignments: tuple[str, ...], *, as_jso
     \b
     Example: roadseg config set train.epochs=20 graph.formats=gpkg,osm
     """
-    models = importlib.import_module("roadseg.config")
-    path = models.find_config(config_path)
-    models.change_config(path, assignments)
+    from roadseg.config import change_config, find_config
+
+    path = find_config(config_path)
+    change_config(path, assignments)
     show(_Changed(str(path), list(assignments)), as_json=as_json)
 
 
@@ -148,7 +152,8 @@ def diff(config_path: Path | None, other: Path | None) -> None:
     \b
     Example: roadseg config diff run/tuned.json
     """
-    models = importlib.import_module("roadseg.config")
-    there = models.Config() if other is None else load(other, ())
+    from roadseg.config import Config, differences
+
+    there = Config() if other is None else load(other, ())
     here = load(config_path, (), required=False)
-    click.echo(json.dumps(models.differences(there, here), indent=2))
+    click.echo(json.dumps(differences(there, here), indent=2))

@@ -1,10 +1,8 @@
 """Failures: an error as one line with its exit code, and a fault of the program with a report."""
 
-import importlib
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
-from typing import cast
 
 import click
 
@@ -60,14 +58,17 @@ def _as_ours(error: BaseException, ctx: click.Context) -> RoadsegError:
     # Python keeps bytes of a file name that are not UTF-8 as surrogates, which nobody can print.
     if isinstance(error, UnicodeEncodeError) and "surrogates" in error.reason:
         return RoadsegError(f"{error.object!a:.300}: {_NOT_UTF_8}")
-    shortages = importlib.import_module("roadseg.system.shortages")
-    return cast("RoadsegError | None", shortages.shortage(error)) or _fault(error, ctx)
+    from roadseg.system.shortages import shortage
+
+    return shortage(error) or _fault(error, ctx)
 
 
 def _fault(error: BaseException, ctx: click.Context) -> FaultError:
     """Write the report of a fault into the run folder, else here; return an error that names it."""
+    from roadseg.commands.cli.crash_reports import write_report
+
     run: Path | None = ctx.meta.get(_RUN)
-    report = importlib.import_module("roadseg.commands.cli.crash_reports").write_report(
+    report = write_report(
         error,
         ctx.meta.get(_WORDS, ()),
         config=ctx.meta.get(_CONFIG),

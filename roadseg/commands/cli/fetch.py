@@ -5,14 +5,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from roadseg.commands.cli.command import importer, show
+from roadseg.commands.cli.command import show
 from roadseg.commands.cli.group import OrderedGroup
 from roadseg.commands.cli.options import FILE, FOLDER, JSON, together
 
 if TYPE_CHECKING:
     from roadseg.commands.services.images.fetching import FetchOptions
-
-service = importer("services")
 
 AREA = click.option(
     "--area",
@@ -129,8 +127,10 @@ def images(
       roadseg fetch images 'https://a.org/wms?key={env:KEY}' --gsd-m 1 --area a.gpkg --output out/
       roadseg fetch images 'stac:https://a.org/search?collections=b' --area a.gpkg --output out/
     """
-    images = service("images.fetching").ImageRequest(**request)
-    show(service("fetch_images").run(images, dry_run=dry_run), as_json=as_json)
+    from roadseg.commands.services import fetch_images
+    from roadseg.commands.services.images.fetching import ImageRequest
+
+    show(fetch_images.run(ImageRequest(**request), dry_run=dry_run), as_json=as_json)
 
 
 @fetch.command()
@@ -181,11 +181,13 @@ def roads(*, as_json: bool, **request: Any) -> None:  # noqa: ANN401 - what to f
       roadseg fetch roads --area area.geojson --from overture --output roads.parquet
       roadseg fetch roads --area area.geojson --from region.osm.pbf --output city.osm.pbf
     """
-    fetch_roads = service("fetch_roads")
+    from roadseg.commands.services import fetch_roads
+
     show(fetch_roads.run(fetch_roads.RoadRequest(**request)), as_json=as_json)
 
 
 def take_fetch_options(values: dict[str, Any]) -> "FetchOptions":
     """Take out of the options of a command those that `OF_IMAGES` gave it."""
-    options: type[FetchOptions] = service("images.fetching").FetchOptions
-    return options(**{each.name: values.pop(each.name) for each in fields(options)})
+    from roadseg.commands.services.images.fetching import FetchOptions
+
+    return FetchOptions(**{each.name: values.pop(each.name) for each in fields(FetchOptions)})

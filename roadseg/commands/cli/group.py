@@ -1,7 +1,6 @@
 """A group of commands: how it lists them, and how it ends when one of them fails."""
 
 import errno
-import importlib
 import re
 import shlex
 from collections.abc import Iterable, Mapping
@@ -99,8 +98,10 @@ class Group(OrderedGroup):
 
 def _with_setting(error: click.NoSuchOption, ctx: click.Context) -> click.UsageError:
     """Return an error that names the setting of the config that an unknown option stands for."""
+    from roadseg.config import keys_named
+
     name = error.option_name.lstrip("-").replace("-", "_")
-    keys = importlib.import_module("roadseg.config").keys_named(name)
+    keys = keys_named(name)
     command = error.ctx.info_name if error.ctx else ""
     # A command is interested in the settings of its own section first.
     if name == "config":

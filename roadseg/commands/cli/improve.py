@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from roadseg.commands.cli.command import load, show, stage_command, stage_function, tool
+from roadseg.commands.cli.command import load, show, stage_command
 from roadseg.commands.cli.options import (
     CONFIG,
     FOLD,
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     *LAUNCHING,
 )
 def quantize(
-    config: "Config", workspace: "Workspace", *, do: str, force: bool, fold: int, kind: str
+    config: "Config", workspace: "Workspace", *, dry_run: bool, force: bool, fold: int, kind: str
 ) -> object:
     """Quantise a network to INT8, and measure the loss of accuracy.
 
@@ -51,8 +51,10 @@ def quantize(
       roadseg quantize --fold 0
       roadseg quantize --fold 0 --engine openvino
     """
-    function = stage_function("quantize", do)
-    return function(config, workspace, fold=fold, engine=kind, force=force)
+    from roadseg.commands.stages import quantize
+
+    quantize_fold = quantize.plan if dry_run else quantize.run
+    return quantize_fold(config, workspace, fold=fold, engine=kind, force=force)
 
 
 @click.command()
@@ -96,9 +98,11 @@ def export(
       roadseg export run/checkpoints/fold-0 --output city-onnx
       roadseg export run/checkpoints/fold-0 --format openvino
     """
+    from roadseg.commands.tools import export
+
     predict = load(config_path, assignments, required=False).predict
     if output is not None:
-        summary = tool("export").run(
+        summary = export.run(
             checkpoint,
             output,
             format=kind,
@@ -107,7 +111,7 @@ def export(
             force=force,
         )
     else:
-        summary = tool("export").run_engine(
+        summary = export.run_engine(
             checkpoint,
             format=kind,
             window_px=predict.window_px,
@@ -128,7 +132,7 @@ def tune(
     config: "Config",
     workspace: "Workspace",
     *,
-    do: str,
+    dry_run: bool,
     force: bool,
     output: Path | None,
 ) -> object:
@@ -146,4 +150,6 @@ def tune(
       roadseg tune --trials 80 --workers 8 --output better.json
       roadseg graph --config run/tuned.json
     """
-    return stage_function("tune", do)(config, workspace, write=output, force=force)
+    from roadseg.commands.stages import tune
+
+    return (tune.plan if dry_run else tune.run)(config, workspace, write=output, force=force)

@@ -171,7 +171,7 @@ def options_of(room: str, kind: str, values: Mapping[str, object]) -> Any:  # no
     try:
         return _options_class(room, kind).model_validate(given)
     except ValueError as error:  # Click lets some of them through, such as a number "nan".
-        from roadseg.system.schemas import expected_and_got  # noqa: PLC0415 - slow to import
+        from roadseg.system.schemas import expected_and_got
 
         fault: dict[str, Any] = dict(cast("ValidationError", error).errors()[0])
         if fault["loc"]:
@@ -293,7 +293,9 @@ def output_file(meaning: str, option: str = "--output") -> Option:
 
 def _complete_setting(_ctx: click.Context, _param: click.Parameter, begun: str) -> list[str]:
     """Complete a key of the config, and after it a value if there is a choice of few."""
-    return cast("list[str]", importlib.import_module("roadseg.config").completions(begun))
+    from roadseg.config import completions
+
+    return completions(begun)
 
 
 SET = click.option(
@@ -379,8 +381,9 @@ def _from_here(_ctx: click.Context, _param: click.Parameter, value: str | None) 
     """Return a path, which begins in this folder, as an absolute one; a box as it is."""
     if not value or "://" in value or value.startswith(("~", "/")):
         return value
-    numbers = importlib.import_module("roadseg.raster.options").box_numbers(value)
-    return str(Path(value).absolute()) if numbers is None else value
+    from roadseg.raster.options import box_numbers
+
+    return str(Path(value).absolute()) if box_numbers(value) is None else value
 
 
 AREA = of_config("imagery", "--area", metavar="FILE|BOX", callback=_from_here)
@@ -486,7 +489,8 @@ def take_settings(values: dict[str, Any], *, start: bool = True) -> tuple[str, .
     """
     launch = {key: values.pop(key, None) for key in _LAUNCH}
     if any(value is not None for value in launch.values()):
-        launchers = importlib.import_module("roadseg.learn.hardware.launchers")
+        from roadseg.learn.hardware import launchers
+
         launch["nodes"] = _numbers("--nodes", launch["nodes"] or "")
         launch["hosts"] = _hosts(launch["hosts"], launch.pop("rendezvous"))
         launchers.launch(launchers.LaunchOptions(**launch), sys.argv[1:], start=start)
@@ -507,8 +511,9 @@ def _hosts(count: str | None, rendezvous: str | None) -> object:
         if rendezvous is not None:
             raise click.UsageError("--rendezvous needs the number of hosts; add --hosts N")
         return None
-    hosts = importlib.import_module("roadseg.learn.hardware.hosts")
-    return cast("object", hosts.read_hosts(count, rendezvous))
+    from roadseg.learn.hardware.hosts import read_hosts
+
+    return read_hosts(count, rendezvous)
 
 
 def _shard(

@@ -1,6 +1,5 @@
 """This process: whether it is the first of several, and what a signal does to it."""
 
-import importlib
 import os
 import signal
 import sys
@@ -64,7 +63,9 @@ def handle_signals() -> None:
         if number == signal.SIGTERM or signal.getsignal(number) in _DEFAULTS:
             signal.signal(number, _end)
     if "LOCAL_RANK" in os.environ:
-        importlib.import_module("roadseg.learn.hardware.launchers").bind_to_share()
+        from roadseg.learn.hardware.launchers import bind_to_share
+
+        bind_to_share()
 
 
 def _end(number: int, frame: FrameType | None) -> NoReturn:

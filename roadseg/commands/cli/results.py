@@ -1,13 +1,12 @@
 """The commands on results: score, diff, conflate, audit, convert, route and plot."""
 
-import importlib
 import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from roadseg.commands.cli.command import load, road_tool, show, tool
+from roadseg.commands.cli.command import load, show
 from roadseg.commands.cli.options import (
     CONFIG,
     FILE,
@@ -99,7 +98,9 @@ def score(
       roadseg score truth.csv submission.csv --gsd-m 0.31 --json
       roadseg score labels/ predicted/ --csv scores.csv
     """
-    summary = road_tool("score").run(
+    from roadseg.commands.roads import score
+
+    summary = score.run(
         reference,
         predicted,
         options=options,
@@ -142,8 +143,9 @@ def convert(
       roadseg convert run/graphs/city.gpkg city.osm.pbf
       roadseg convert roads.geojson roads.graphml
     """
-    convert_roads = road_tool("convert").run
-    summary = convert_roads(source, target, image=image, gsd_m=gsd_m, node=node)
+    from roadseg.commands.roads import convert
+
+    summary = convert.run(source, target, image=image, gsd_m=gsd_m, node=node)
     show(summary, as_json=as_json)
 
 
@@ -173,7 +175,9 @@ def diff(
       roadseg diff run/graphs/city.gpkg --reference osm.geojson --output new.gpkg
       roadseg diff city.gpkg --reference roads.gpkg --tolerance-m 12 --json
     """
-    show(road_tool("diff").run(predicted, reference, limits=limits, output=output), as_json=as_json)
+    from roadseg.commands.roads import diff
+
+    show(diff.run(predicted, reference, limits=limits, output=output), as_json=as_json)
 
 
 @click.command()
@@ -220,7 +224,9 @@ def conflate(
       roadseg conflate run/graphs/city.gpkg --into city.osm.pbf --output conflated
       roadseg conflate city.gpkg --into roads.gpkg --output conflated --min-confidence 0.8
     """
-    summary = road_tool("conflate").run(predicted, into, output=output, options=options)
+    from roadseg.commands.roads import conflate
+
+    summary = conflate.run(predicted, into, output=output, options=options)
     show(summary, as_json=as_json)
 
 
@@ -261,9 +267,9 @@ def audit(
       roadseg audit map.geojson --probabilities run/probabilities --output audit.gpkg
       roadseg audit roads.gpkg --probabilities mask.tif --page audit.html --json
     """
-    summary = road_tool("audit").run(
-        roads, probabilities, options=options, output=output, page=page
-    )
+    from roadseg.commands.roads import audit
+
+    summary = audit.run(roads, probabilities, options=options, output=output, page=page)
     show(summary, as_json=as_json)
 
 
@@ -314,9 +320,9 @@ def route(
       roadseg route run/graphs/city.gpkg --from 8.69,49.41 --to 8.65,49.38
       roadseg route city.graphml --from -122.1,37.2 --to -122.2,37.3 --output way.geojson
     """
-    show(
-        road_tool("route").run(graph, start, goal, options=options, output=output), as_json=as_json
-    )
+    from roadseg.commands.roads import route
+
+    show(route.run(graph, start, goal, options=options, output=output), as_json=as_json)
 
 
 _KINDS = ("scene", "graph", "errors", "speeds")
@@ -386,21 +392,23 @@ def plot(
       roadseg plot errors --scene city --output errors.pdf
       roadseg plot graph --graph city.gpkg --image city.tif --output city.png
     """
-    paper = importlib.import_module("roadseg.report.plots.figures").Paper(width_in, dpi)
+    from roadseg.commands.tools import plot
+    from roadseg.report.plots.figures import Paper
+    from roadseg.system.workspace import Workspace
+
+    paper = Paper(width_in, dpi)
     if any((graph, labels, image)):
         if output is None or scene is not None:
             msg = "--graph, --labels and --image need --output, and cannot be combined with --scene"
             raise click.UsageError(msg)
         load(config_path, assignments, required=False)  # It chooses the units.
-        summary = tool("plot").run_files(
+        summary = plot.run_files(
             output=output, graph=graph, labels=labels, image=image, kinds=kinds, paper=paper
         )
     else:
         config = load(config_path, assignments)
-        workspace = importlib.import_module("roadseg.system.workspace").Workspace(
-            run_folder or config.run
-        )
-        summary = tool("plot").run(
+        workspace = Workspace(run_folder or config.run)
+        summary = plot.run(
             config, workspace, kinds=kinds or _KINDS, scene=scene, output=output, paper=paper
         )
     show(summary, as_json=as_json)

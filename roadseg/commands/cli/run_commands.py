@@ -1,11 +1,10 @@
 """The commands on runs as a whole: status, runs, compare and clean."""
 
-import importlib
 from pathlib import Path
 
 import click
 
-from roadseg.commands.cli.command import load, show, tool
+from roadseg.commands.cli.command import load, show
 from roadseg.commands.cli.failures import keep_run
 from roadseg.commands.cli.options import CONFIG, FOLDER, JSON, RUN, SET, output_file, together
 
@@ -29,13 +28,16 @@ def status(
       roadseg status
       roadseg status --run run --set graph.threshold=0.4
     """
-    config_file = importlib.import_module("roadseg.config").find_config(config_path, required=False)
+    from roadseg.commands.tools import status
+    from roadseg.config import find_config
+
+    config_file = find_config(config_path, required=False)
     config = None
     if config_file or run_folder is None or assignments:
         config = load(config_path, assignments)
     folder = run_folder or (config.run if config else Path())
     keep_run(folder)
-    show(tool("status").run(config, folder), as_json=as_json)
+    show(status.run(config, folder), as_json=as_json)
 
 
 @click.command()
@@ -49,7 +51,9 @@ def runs(folder: Path, *, as_json: bool) -> None:
     \b
     Example: roadseg runs
     """
-    show(tool("runs").run(folder), as_json=as_json)
+    from roadseg.commands.tools import runs
+
+    show(runs.run(folder), as_json=as_json)
 
 
 @click.command()
@@ -67,7 +71,9 @@ def compare(folders: tuple[Path, ...], *, output: Path | None, as_json: bool) ->
       roadseg compare run/ other-run/
       roadseg compare run/ other-run/ --output compare.html
     """
-    show(tool("compare").run(folders, output=output), as_json=as_json)
+    from roadseg.commands.tools import compare
+
+    show(compare.run(folders, output=output), as_json=as_json)
 
 
 @click.command()
@@ -92,6 +98,8 @@ def clean(
       roadseg clean
       roadseg clean --run run --yes
     """
+    from roadseg.commands.tools import clean
+
     folder = run_folder or load(config_path, assignments).run
     keep_run(folder)
-    show(tool("clean").run(folder, remove=yes), as_json=as_json)
+    show(clean.run(folder, remove=yes), as_json=as_json)

@@ -1,18 +1,11 @@
 """The commands of the stages, from prepare to report, and run for all."""
 
-import importlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from roadseg.commands.cli.command import (
-    announce,
-    require_images,
-    stage,
-    stage_command,
-    stage_function,
-)
+from roadseg.commands.cli.command import announce, require_images, stage_command
 from roadseg.commands.cli.options import (
     AREA,
     DEVICES,
@@ -38,7 +31,7 @@ if TYPE_CHECKING:
 
 
 @stage_command(AREA, WORKERS, SCHEDULER, ON_ERROR)
-def prepare(config: "Config", workspace: "Workspace", *, do: str, force: bool) -> object:
+def prepare(config: "Config", workspace: "Workspace", *, dry_run: bool, force: bool) -> object:
     """Make masks, cut scenes into chips, and divide these into folds.
 
     \b
@@ -46,20 +39,22 @@ def prepare(config: "Config", workspace: "Workspace", *, do: str, force: bool) -
       roadseg prepare --set labels.buffer_m=3
       roadseg prepare --workers 8 --on-error skip
     """
-    pipeline = importlib.import_module("roadseg.commands.stages.pipeline")
-    if do == "plan":
-        return pipeline.plan_prepare(config, workspace, force=force)
-    return pipeline.prepare(config, workspace, force=force)
+    from roadseg.commands.stages import pipeline
+
+    prepare = pipeline.plan_prepare if dry_run else pipeline.prepare
+    return prepare(config, workspace, force=force)
 
 
 @stage_command()
-def split(config: "Config", workspace: "Workspace", *, do: str, force: bool) -> object:
+def split(config: "Config", workspace: "Workspace", *, dry_run: bool, force: bool) -> object:
     """Divide the chips into folds again (the last step of prepare).
 
     \b
     Example: roadseg split --set split.method=random
     """
-    return stage_function("split", do)(config, workspace, force=force)
+    from roadseg.commands.stages import split
+
+    return (split.plan if dry_run else split.run)(config, workspace, force=force)
 
 
 @stage_command(
@@ -79,7 +74,7 @@ def train(
     config: "Config",
     workspace: "Workspace",
     *,
-    do: str,
+    dry_run: bool,
     force: bool,
     fold: "Fold | FoldOrEach",
     profile: int,
@@ -99,10 +94,16 @@ def train(
       roadseg train --fold all
     """
     if fold == "each":
-        return _cross_validate(config, workspace, do=do, force=force, profile=profile)
-    if do == "plan":
-        return stage("train").plan(config, workspace, fold=fold, force=force)
-    return stage("train").run(config, workspace, fold=fold, force=force, profile=profile)
+        from roadseg.commands.stages import cross_validation, pipeline
+
+        if dry_run:
+            return pipeline.plan(config, workspace, fold="each", force=force, stages=["train"])
+        return cross_validation.run(config, workspace, force=force, profile=profile)
+    from roadseg.commands.stages import train
+
+    if dry_run:
+        return train.plan(config, workspace, fold=fold, force=force)
+    return train.run(config, workspace, fold=fold, force=force, profile=profile)
 
 
 @stage_command(
@@ -136,7 +137,7 @@ def predict(
     config: "Config",
     workspace: "Workspace",
     *,
-    do: str,
+    dry_run: bool,
     force: bool,
     fold: "Fold | FoldOrEach | None",
     checkpoints: tuple[Path, ...],
@@ -165,17 +166,17 @@ def predict(
             "--mosaic need IMAGES; without all of them, the scenes of the run are predicted"
         )
         raise click.UsageError(msg)
-    if output is None:
-        if fold is None:
-            fold = stage("predict").usual_fold(config, workspace)
-        function = stage_function("predict", do)
-        return function(config, workspace, fold=fold, force=force, shard=shard)
-    usual = stage("predict").usual_checkpoints
     require_images(images)
-    return stage_function("predict", f"{do}_images")(
+    from roadseg.commands.stages import predict
+
+    if output is None:
+        fold = predict.usual_fold(config, workspace) if fold is None else fold
+        of_run = predict.plan if dry_run else predict.run
+        return of_run(config, workspace, fold=fold, force=force, shard=shard)
+    return (predict.plan_images if dry_run else predict.run_images)(
         config,
         images,
-        checkpoints=list(checkpoints) or usual(workspace, fold),
+        checkpoints=list(checkpoints) or predict.usual_checkpoints(workspace, fold),
         output=output,
         mosaic=mosaic,
         force=force,
@@ -190,7 +191,7 @@ def graph(
     config: "Config",
     workspace: "Workspace",
     *,
-    do: str,
+    dry_run: bool,
     force: bool,
     output: Path | None,
     images: tuple[str, ...],
@@ -211,24 +212,28 @@ def graph(
             "without both, the scenes of the run are traced"
         )
         raise click.UsageError(msg)
-    if output is None:
-        return stage_function("graph", do)(config, workspace, force=force)
     require_images(images)
-    return stage_function("graph", f"{do}_images")(config, images, output=output)
+    from roadseg.commands.stages import graph
+
+    if output is None:
+        return (graph.plan if dry_run else graph.run)(config, workspace, force=force)
+    return (graph.plan_images if dry_run else graph.run_images)(config, images, output=output)
 
 
 @stage_command(AREA, WORKERS, SCHEDULER)
-def evaluate(config: "Config", workspace: "Workspace", *, do: str, force: bool) -> object:
+def evaluate(config: "Config", workspace: "Workspace", *, dry_run: bool, force: bool) -> object:
     """Compute metrics of pixels and graphs on the held-out chips.
 
     \b
     Example: roadseg evaluate --json
     """
-    return stage_function("evaluate", do)(config, workspace, force=force)
+    from roadseg.commands.stages import evaluate
+
+    return (evaluate.plan if dry_run else evaluate.run)(config, workspace, force=force)
 
 
 @stage_command(needs_config=False)
-def report(config: "Config", workspace: "Workspace", *, do: str, force: bool) -> object:
+def report(config: "Config", workspace: "Workspace", *, dry_run: bool, force: bool) -> object:
     """Show a run on one page for the browser: map, metrics, errors.
 
     The page is one file that works offline. Missing parts are left out.
@@ -238,12 +243,14 @@ def report(config: "Config", workspace: "Workspace", *, do: str, force: bool) ->
       roadseg report
       roadseg report --run run --set report.max_mb=10
     """
-    return stage_function("report", do)(config, workspace, force=force)
+    from roadseg.commands.stages import report
+
+    return (report.plan if dry_run else report.run)(config, workspace, force=force)
 
 
 @stage_command(FOLD_OR_EACH, AREA, *PREDICTING, WORKERS, SCHEDULER, ON_ERROR, *DEVICES, *LAUNCHING)
 def run(
-    config: "Config", workspace: "Workspace", *, do: str, force: bool, fold: "FoldOrEach"
+    config: "Config", workspace: "Workspace", *, dry_run: bool, force: bool, fold: "FoldOrEach"
 ) -> object:
     """Run all stages in order, skipping those that are up to date.
 
@@ -255,20 +262,11 @@ def run(
       roadseg run --config roadseg.json
       roadseg run --fold each
     """
-    pipeline = importlib.import_module("roadseg.commands.stages.pipeline")
-    if do == "plan":
+    from roadseg.commands.stages import pipeline
+
+    if dry_run:
         return pipeline.plan(config, workspace, fold=fold, force=force)
     return pipeline.run(config, workspace, fold=fold, force=force, say=announce)
-
-
-def _cross_validate(
-    config: "Config", workspace: "Workspace", *, do: str, force: bool, profile: int
-) -> object:
-    """Train with each fold held out in turn, or return the dry run of that."""
-    if do == "plan":
-        pipeline = importlib.import_module("roadseg.commands.stages.pipeline")
-        return pipeline.plan(config, workspace, fold="each", force=force, stages=["train"])
-    return stage("cross_validation").run(config, workspace, force=force, profile=profile)
 
 
 def _all_or_none(*values: object) -> bool:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from roadseg.commands.cli.command import importer, show, stage_command
+from roadseg.commands.cli.command import show, stage_command
 from roadseg.commands.cli.group import OrderedGroup
 from roadseg.commands.cli.options import (
     FOLDER,
@@ -22,8 +22,6 @@ from roadseg.commands.cli.results import UNITS
 if TYPE_CHECKING:
     from roadseg.config import Config
     from roadseg.system.workspace import Workspace
-
-_command = importer("tiles")
 
 _PATH = click.Path(path_type=Path)
 _KM = click.option(
@@ -73,7 +71,9 @@ def list_tiles(
     \b
     Example: roadseg tiles list --area 8.6,49.3,8.8,49.5 --output tiles.gpkg
     """
-    show(_command("listing").run(ground, km=km, folder=folder, output=output), as_json=as_json)
+    from roadseg.commands.tiles import listing
+
+    show(listing.run(ground, km=km, folder=folder, output=output), as_json=as_json)
 
 
 @stage_command(
@@ -94,7 +94,7 @@ def trace(
     config: "Config",
     workspace: "Workspace",  # noqa: ARG001 - tiles belong to no run
     *,
-    do: str,
+    dry_run: bool,
     force: bool,
     output: Path,
     ground: str | None,
@@ -114,9 +114,11 @@ def trace(
       roadseg tiles trace --output country --km 1 mask.tif
       roadseg tiles trace --output country --km 1 --shard 1/8 mask.tif
     """
-    tracing = _command("tracing")
+    from roadseg.commands.tiles import tracing
+
     choice = tracing.TileChoice(ground, names, km, shard)
-    return getattr(tracing, do)(config, images, output=output, choice=choice, force=force)
+    trace = tracing.plan if dry_run else tracing.run
+    return trace(config, images, output=output, choice=choice, force=force)
 
 
 tiles.add_command(trace)
@@ -137,7 +139,9 @@ def cut(network: Path, *, output: Path, km: int, force: bool, as_json: bool) -> 
     \b
     Example: roadseg tiles cut roads.geojson --output known --km 1
     """
-    show(_command("cutting").run(network, output=output, km=km, force=force), as_json=as_json)
+    from roadseg.commands.tiles import cutting
+
+    show(cutting.run(network, output=output, km=km, force=force), as_json=as_json)
 
 
 @tiles.command()
@@ -154,4 +158,6 @@ def join(folder: Path, target: Path, *, ground: str | None, as_json: bool) -> No
     \b
     Example: roadseg tiles join country/ country.gpkg
     """
-    show(_command("joining").run(folder, target, area=ground), as_json=as_json)
+    from roadseg.commands.tiles import joining
+
+    show(joining.run(folder, target, area=ground), as_json=as_json)

@@ -4,7 +4,6 @@ A stage compares them with its record. Dry runs and `roadseg status` do that for
 loading what the stages need to work, such as torch.
 """
 
-import importlib
 import itertools
 import json
 import logging
@@ -139,8 +138,9 @@ def sources_of(config: Config, workspace: Workspace) -> Sources:
     """
     for of in config.sets:
         if of.imagery.crs is not None:  # pyproj is slow to import.
-            grid = importlib.import_module("roadseg.raster.grid")
-            grid.crs_setting(of.imagery.crs, f"{of.key or 'imagery.'}crs")
+            from roadseg.raster.grid import crs_setting
+
+            crs_setting(of.imagery.crs, f"{of.key or 'imagery.'}crs")
     scenes = find_scenes(config.sets)
     found = find_sources(scenes, within=config.imagery.area)
     parts = {name: source.part for name, source in found.items()}
@@ -170,8 +170,9 @@ def area_from(config: Config) -> dict[str, str]:
     """Return what changes when the area to work in does, as an input of a stage; none without."""
     if config.imagery.area is None:
         return {}
-    areas = importlib.import_module("roadseg.roads.labels.areas")
-    return {"area to work in": areas.area_content(config.imagery.area)}
+    from roadseg.roads.labels.areas import area_content
+
+    return {"area to work in": area_content(config.imagery.area)}
 
 
 def made_of_sources(config: Config, sources: Sources) -> MadeFrom:
@@ -314,8 +315,9 @@ def _first_weights(options: TrainOptions) -> dict[str, str]:
     """
     if options.init is None and options.encoder_weights in _WORDS:
         return {"init": "none", "encoder_weights": str(options.encoder_weights)}
-    pretrained = importlib.import_module("roadseg.learn.network.pretrained")
-    return cast("dict[str, str]", pretrained.first_weights(options))
+    from roadseg.learn.network.pretrained import first_weights
+
+    return first_weights(options)
 
 
 def fold_numbers(workspace: Workspace) -> range:

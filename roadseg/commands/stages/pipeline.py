@@ -90,7 +90,9 @@ def run(
     first = 0 if fold == "each" else fold
     if not workspace.train_record(first).exists():  # Else its network was built before.
         check_training(config)
-        importlib.import_module("roadseg.learn.network.pretrained").check_weights(config.train)
+        from roadseg.learn.network.pretrained import check_weights
+
+        check_weights(config.train)
     done: dict[str, Any] = {}
     for name in STAGES:
         done[name] = _stage(name, fold).run(config, workspace, force=force, **_fold_of(name, fold))

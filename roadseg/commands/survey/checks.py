@@ -1,6 +1,5 @@
 """Checks of a config before anything runs: its files are there, and its names are known."""
 
-import importlib
 from pathlib import Path
 
 from roadseg.config import Config
@@ -45,8 +44,9 @@ def check_training(config: Config) -> None:
     for key, path in _files(config).items():
         if not path.exists():
             raise ConfigError(f"{key}: {path} does not exist")
-    models = importlib.import_module("roadseg.learn.network.models")
-    models.check_names(config.train.architecture, config.train.encoder)
+    from roadseg.learn.network.models import check_names
+
+    check_names(config.train.architecture, config.train.encoder)
 
 
 def _files(config: Config) -> dict[str, Path]:

@@ -1,6 +1,5 @@
 """init: look at images and road labels, and write the config that fits them."""
 
-import importlib
 import logging
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -122,9 +121,9 @@ def _plan_training(survey: Survey, config: Config) -> "TrainingPlan":
         for each in survey.cities
         for facts in each.images.scenes.values()
     ]
-    plan_training = importlib.import_module("roadseg.commands.survey.training_plan").plan_training
-    planned: TrainingPlan = plan_training(scenes, config)
-    return planned
+    from roadseg.commands.survey.training_plan import plan_training
+
+    return plan_training(scenes, config)
 
 
 def _cities(images: Iterable[str], labels: Iterable[str], cities: Iterable[str]) -> list[City]:

@@ -366,7 +366,7 @@ def _check_runs_here(launcher: str) -> None:
 
 
 def _ipex_mismatch() -> str:
-    from roadseg.learn.hardware.ipex import mismatch  # noqa: PLC0415 - imports torch
+    from roadseg.learn.hardware.ipex import mismatch
 
     return mismatch()
 

@@ -94,7 +94,7 @@ def require_tensorboard() -> "type[SummaryWriter]":
         ConfigError: if TensorBoard is not installed.
     """
     try:
-        from torch.utils.tensorboard import SummaryWriter  # noqa: PLC0415 - an extra
+        from torch.utils.tensorboard import SummaryWriter
     except ImportError as error:
         raise ConfigError(
             f"train.tensorboard: TensorBoard is not installed ({error}); "

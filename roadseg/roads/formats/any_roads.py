@@ -128,14 +128,14 @@ def find_placement(image: Path | None, gsd_m: float | None) -> PixelPlacement:
     """
     if image is None:
         return PixelPlacement({}, gsd_m)
-    from roadseg.raster.sources import find_images  # noqa: PLC0415 - rasterio is slow to import
+    from roadseg.raster.sources import find_images
 
     return PixelPlacement(find_images([str(image)]), gsd_m)
 
 
 def trace_raster(raster: "Probability") -> RoadGraph:
     """Find the graph of a raster as `roadseg graph` does, with its usual options."""
-    from roadseg.roads.tracing.trace import find_graph  # noqa: PLC0415 - skimage is slow to import
+    from roadseg.roads.tracing.trace import find_graph
 
     return find_graph(raster, TraceOptions())
 
@@ -243,7 +243,7 @@ def _place(source: RoadSource, pixels: PixelPlacement) -> Grid | float:
             f"{source.path}: its lines are in pixels; use --image with the image or folder of "
             "images, or --gsd-m with the pixel size in metres"
         )
-    from roadseg.raster.images import read_grid  # noqa: PLC0415 - rasterio is slow to import
+    from roadseg.raster.images import read_grid
 
     image = image_of(source, pixels)
     if image is None:
@@ -397,7 +397,7 @@ def _read_gpkg(source: RoadSource) -> DrawnRoads | None:
     """Read a graph as `roadseg graph` and osmnx write it; None if it is something else."""
     if source.path.suffix.lower() not in _OF_LAYERS:
         return None
-    from roadseg.roads.formats.files import read_gpkg  # noqa: PLC0415 - geopandas is slow to import
+    from roadseg.roads.formats.files import read_gpkg
 
     # Any other GeoPackage with lines will do, too.
     with suppress(DataError):
@@ -414,13 +414,13 @@ def _fits(graph: RoadGraph) -> bool:
 
 
 def _trace(source: RoadSource, pixels: PixelPlacement, trace: Trace) -> DrawnRoads:
-    from roadseg.raster.images import open_raster  # noqa: PLC0415 - rasterio is slow
-    from roadseg.raster.pixels import valid_pixels  # noqa: PLC0415 - rasterio is slow
-    from roadseg.roads.masks.mask_labels import (  # noqa: PLC0415 - to
+    from roadseg.raster.images import open_raster
+    from roadseg.raster.pixels import valid_pixels
+    from roadseg.roads.masks.mask_labels import (
         looks_like_mask,
         warn_of_masks,
     )
-    from roadseg.roads.masks.probabilities import read_probability  # noqa: PLC0415 - import
+    from roadseg.roads.masks.probabilities import read_probability
 
     raster = read_probability(source.path, gsd_m=pixels.gsd_m)
     if raster.speed_bins is None and looks_like_mask(source.path):

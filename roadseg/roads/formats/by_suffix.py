@@ -99,7 +99,7 @@ def write_graphs(
         if suffix != _SUBMISSION:
             FORMATS[suffix].writer()(path, graph)
         elif grid is not None:
-            from roadseg.roads.formats.spacenet_csv import write_submission  # noqa: PLC0415 - slow
+            from roadseg.roads.formats.spacenet_csv import write_submission
 
             write_submission(path, [(name, graph, grid)])
         else:

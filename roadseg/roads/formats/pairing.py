@@ -145,7 +145,7 @@ def _named(files: Iterable[Path]) -> dict[str, RoadSource]:
 def _sources(file: Path) -> list[tuple[str, RoadSource]]:
     if file.suffix.lower() != _CSV or not _has_image_ids(file):
         return [(_stem(file), RoadSource(file))]
-    from roadseg.roads.formats.spacenet_csv import read_wkt_csv  # noqa: PLC0415 - pandas is slow to import
+    from roadseg.roads.formats.spacenet_csv import read_wkt_csv
 
     table = read_wkt_csv(file)
     return [(image, RoadSource(file, table, image)) for image in table.images]

@@ -85,7 +85,7 @@ def osm_writer(path: Path, header: "Header") -> "Iterator[SimpleWriter]":
     Raises:
         OSError: if the file cannot be written.
     """
-    import osmium  # noqa: PLC0415 - of an extra
+    import osmium
 
     writer = None
     try:
@@ -100,8 +100,8 @@ def osm_writer(path: Path, header: "Header") -> "Iterator[SimpleWriter]":
 
 
 def _header(positions: Floats) -> "Header":
-    from osmium.io import Header  # noqa: PLC0415 - of an extra
-    from osmium.osm import Box  # noqa: PLC0415
+    from osmium.io import Header
+    from osmium.osm import Box
 
     header = Header()
     header.set("generator", _GENERATOR)
@@ -112,7 +112,7 @@ def _header(positions: Floats) -> "Header":
 
 
 def _add_nodes(writer: "SimpleWriter", positions: Floats) -> None:
-    from osmium.osm.mutable import Node  # noqa: PLC0415 - of an extra
+    from osmium.osm.mutable import Node
 
     for row, (lon, lat) in enumerate(positions.tolist(), FIRST_NODE):
         writer.add_node(Node(id=row, location=(lon, lat), version=1))
@@ -121,7 +121,7 @@ def _add_nodes(writer: "SimpleWriter", positions: Floats) -> None:
 def _add_ways(
     writer: "SimpleWriter", refs: Ints, sizes: Ints, tags: Iterator[dict[str, str]]
 ) -> None:
-    from osmium.osm.mutable import Way  # noqa: PLC0415 - of an extra
+    from osmium.osm.mutable import Way
 
     way = FIRST_WAY
     for parts, facts in zip(ways_of(FIRST_NODE + refs, sizes), tags, strict=True):

@@ -184,7 +184,7 @@ def read_areas(path: Path, *, crs: CRS | None = None, purpose: str = _LABELS) ->
     Raises:
         DataError: if the file cannot be read whole, or holds no polygon.
     """
-    from roadseg.roads.labels.vectors import read_vectors  # noqa: PLC0415 - pyogrio is slow
+    from roadseg.roads.labels.vectors import read_vectors
 
     file = read_vectors(path, lambda _: [])
     cleaned = clean_shapes(file.geometries)

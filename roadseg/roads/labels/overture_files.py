@@ -43,7 +43,7 @@ def find_release(release: str | None) -> str:
     if release is not None and not _RELEASE.fullmatch(release):
         raise ConfigError(f"--release {release}: expected a name such as 2026-10-21.0")
     if release is None:
-        from pyarrow import fs  # noqa: PLC0415 - of an extra
+        from pyarrow import fs
 
         system, folder = _file_system(PUBLIC_BUCKET)
         with _errors(PUBLIC_BUCKET):
@@ -102,7 +102,7 @@ def _batches(
     dataset: "Dataset", area: shapely.MultiPolygon
 ) -> Iterator[tuple[Lines, dict[str, Array]]]:
     """Yield lines whose bounds meet those of an area, with the columns that tags come from."""
-    import pyarrow.compute as pc  # noqa: PLC0415 - of an extra
+    import pyarrow.compute as pc
 
     west, south, east, north = area.bounds
     meets = (
@@ -134,8 +134,8 @@ def _dataset(address: str) -> "Dataset":
     Raises:
         DataError: if there are none.
     """
-    import pyarrow.dataset as ds  # noqa: PLC0415 - of an extra
-    from pyarrow import fs  # noqa: PLC0415
+    import pyarrow.dataset as ds
+    from pyarrow import fs
 
     system, path = _file_system(address)
     info = system.get_file_info(path)
@@ -165,7 +165,7 @@ def _file_system(address: str) -> tuple["fs.FileSystem", str]:
     Requests to S3 are signed only if the environment holds keys, and never those to Overture's own
     bucket.
     """
-    from pyarrow import fs  # noqa: PLC0415 - of an extra
+    from pyarrow import fs
 
     if not address.startswith(BUCKET):
         return fs.LocalFileSystem(), str(Path(address).absolute())

@@ -219,7 +219,7 @@ def _every_column(file: "VectorFile", owner: Indices) -> dict[str, Array]:
 
 
 def _read(path: Path, options: LabelOptions, *, every_column: bool) -> "VectorFile":
-    from roadseg.roads.labels.vectors import read_vectors  # noqa: PLC0415 - pyogrio is slow
+    from roadseg.roads.labels.vectors import read_vectors
 
     def choose(keys: tuple[str, ...]) -> list[str]:
         with _naming(path):

@@ -160,7 +160,7 @@ def _unpacked(path: Path) -> Iterator[str]:
     source = _gdal_name(path)
     if is_virtual(path) or not _is_to_unpack(path):
         if is_virtual(path):
-            from roadseg.raster.images import check_database  # noqa: PLC0415 - rasterio is slow
+            from roadseg.raster.images import check_database
 
             check_database(path)
         else:
@@ -539,8 +539,8 @@ def _read_geoparquet(path: Path, choose: Choose) -> VectorFile:
     if is_virtual(path):
         raise DataError(f"{path}: GeoParquet can only be read from disk; copy the file there")
     try:
-        import geopandas as gpd  # noqa: PLC0415 - slow to import, and only needed here
-        import pyarrow.parquet as pq  # noqa: PLC0415 - may be missing
+        import geopandas as gpd
+        import pyarrow.parquet as pq
     except ImportError as error:
         raise DataError(
             f"{path}: reading GeoParquet needs pyarrow; pip install 'roadseg[parquet]'"

@@ -127,7 +127,7 @@ class Probability:
 
     def _repr_png_(self) -> bytes:
         """Show the probability of any road in a notebook, dark where there is one."""
-        from PIL import Image  # noqa: PLC0415 - only in notebooks
+        from PIL import Image
 
         picture = Image.fromarray(CERTAIN - self.road)
         picture.thumbnail((_SHOWN_PX, _SHOWN_PX))

@@ -16,7 +16,7 @@ from click.shell_completion import BashComplete
 from click.testing import CliRunner
 
 import roadseg
-from roadseg.commands.cli import begin, stages
+from roadseg.commands import stages, tools
 from roadseg.commands.cli.command import json_text
 from roadseg.commands.cli.main import main
 from roadseg.errors import DataError
@@ -188,8 +188,9 @@ def test_an_option_that_is_a_setting_is_answered_with_the_setting(call, words, m
     ids=" ".join,
 )
 def test_what_is_misspelt_is_told_before_a_tool_is_loaded(call, monkeypatch, words, told):
-    for module, name in ((begin, "tool"), (stages, "stage_function")):
-        monkeypatch.setattr(module, name, lambda *_: pytest.fail("a tool was loaded"))
+    for package, name in ((tools, "map"), (stages, "predict"), (stages, "graph")):
+        monkeypatch.setitem(sys.modules, f"{package.__name__}.{name}", None)  # Cannot be imported.
+        monkeypatch.delattr(package, name, raising=False)
     Path("roadseg.json").write_text("{}")
     assert told in call(*words).stderr
 
@@ -444,18 +445,17 @@ def busy(tmp_path):
     code = """
 import time
 from pathlib import Path
-from roadseg.commands.cli import command, main
+from roadseg.commands.cli import main
+from roadseg.commands.stages import split
 from roadseg.system.files import whole
 
-class Busy:
-    @staticmethod
-    def run(*_, **__):
-        with whole(Path("output.txt")) as partial:
-            partial.write_text("half")
-            print("busy", flush=True)
-            time.sleep(60)
+def run(*_, **__):
+    with whole(Path("output.txt")) as partial:
+        partial.write_text("half")
+        print("busy", flush=True)
+        time.sleep(60)
 
-command.stage = lambda name: Busy
+split.run = run
 main.main(["split"])
 """
     process = python(code, cwd=tmp_path)
@@ -498,15 +498,13 @@ class Owner:
 
 @ENDINGS
 def test_a_signal_ends_a_command_that_imports_a_package(tmp_path, sent, exit_code, told):
-    (tmp_path / "slow_to_import.py").write_text(IMPORTED)
+    (tmp_path / "split.py").write_text(IMPORTED)
     (tmp_path / "roadseg.json").write_text("{}")
     code = """
-import importlib
-import sys
-from roadseg.commands.cli import command, main
+from roadseg.commands import stages
+from roadseg.commands.cli import main
 
-sys.path.insert(0, ".")
-command.stage = lambda name: importlib.import_module("slow_to_import")
+stages.__path__.insert(0, ".")
 main.main(["split"])
 """
     process = python(code, cwd=tmp_path)
@@ -543,7 +541,7 @@ def breaks(monkeypatch):
         def raising(*_, **__):
             raise error
 
-        monkeypatch.setattr("roadseg.commands.cli.stages.stage_function", raising)
+        monkeypatch.setattr("roadseg.commands.stages.split.run", raising)
 
     return split
 
@@ -671,15 +669,15 @@ def test_closed_standard_streams_are_not_taken_by_files(tmp_path, closed):
     (tmp_path / "roadseg.json").write_text("{}")
     code = """
 import os
-from roadseg.commands.cli import command, main
+from roadseg.commands.cli import main
+from roadseg.commands.stages import split
 
-class Looks:
-    def run(*_, **__):
-        with open("opened", "w") as opened:
-            os.write(2, b"of a library")
-            opened.write(str(opened.fileno()))
+def run(*_, **__):
+    with open("opened", "w") as opened:
+        os.write(2, b"of a library")
+        opened.write(str(opened.fileno()))
 
-command.stage = lambda name: Looks
+split.run = run
 main.main(["split"])
 """
     words = ["sh", "-c", f'exec "$0" -c "$1" {closed}', sys.executable, code]
@@ -735,18 +733,16 @@ def compile_fx_inner():  # as torch does
     except BaseException as error:
         raise RuntimeError("backend failed") from error
 
-class Compiles:
-    @staticmethod
-    def run(*_, **__):
-        compile_fx_inner()
+def run(*_, **__):
+    compile_fx_inner()
 """
 
 
 @ENDINGS
 def test_a_signal_ends_a_command_that_compiles_a_network(tmp_path, sent, exit_code, told):
     (tmp_path / "roadseg.json").write_text("{}")
-    run = "from roadseg.commands.cli import command, main\n"
-    run += "command.stage = lambda name: Compiles\nmain.main(['split'])"
+    run = "from roadseg.commands.cli import main\nfrom roadseg.commands.stages import split\n"
+    run += "split.run = run\nmain.main(['split'])"
     process = python(COMPILED + run, cwd=tmp_path)
     assert process.stdout.readline() == "busy\n"
     process.send_signal(sent)

@@ -41,7 +41,7 @@ def test_what_was_done_is_still_done_afterwards(finished, root):
 
 def test_a_report_can_be_made_of_a_cleaned_run(finished, root):
     run(root, remove=True)
-    from roadseg.commands.stages import report  # noqa: PLC0415 - slow to import
+    from roadseg.commands.stages import report
 
     assert report.run(*finished, force=True).scenes > 0
 

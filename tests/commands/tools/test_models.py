@@ -38,7 +38,7 @@ def test_the_cache_of_the_hub_is_listed_by_names_of_encoders(monkeypatch, tmp_pa
 
 
 def scan(folder):
-    import huggingface_hub  # noqa: PLC0415 - slow to import
+    import huggingface_hub
 
     return huggingface_hub.scan_cache_dir(folder)
 

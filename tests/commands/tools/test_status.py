@@ -141,7 +141,7 @@ def test_neither_status_nor_the_dry_run_of_a_finished_run_loads_torch(finished_c
 def test_first_weights_known_without_torch_are_those_of_the_training(finished, weights):
     config, workspace = finished
     changed = config.model_copy(update={"train": TrainOptions(encoder_weights=weights)})
-    from roadseg.commands.stages.made_from import train_from  # noqa: PLC0415 - beside its twin
+    from roadseg.commands.stages.made_from import train_from
 
     made = train_from(changed, workspace, 0)["inputs"]
     assert made.items() >= first_weights(changed.train).items()

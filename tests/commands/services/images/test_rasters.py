@@ -141,7 +141,7 @@ def test_a_server_that_fails_now_and_then_changes_nothing(served, fetch, off, ti
 
 
 def test_a_server_that_fails_in_the_middle_is_told(served, fetch, tmp_path, monkeypatch, cog):
-    from roadseg.system.web import ranges  # noqa: PLC0415 - for this test
+    from roadseg.system.web import ranges
 
     monkeypatch.setattr(ranges, "_BLOCK", 2**14)
     served.fail("/d/a.tif", lambda h: h.answer(), times=2)

@@ -155,7 +155,7 @@ def test_blank_and_repeated_tiles_are_told(fetch, world, maps):
 
 
 def test_a_palette_and_grey_become_colours(maps):
-    from PIL import Image  # noqa: PLC0415 - for this test
+    from PIL import Image
 
     for mode in ("P", "L", "LA", "RGB", "RGBA", "1"):
         picture = Image.new(mode, (256, 256), 1)
@@ -165,7 +165,7 @@ def test_a_palette_and_grey_become_colours(maps):
 
 
 def test_16_bits_are_refused(maps):
-    from PIL import Image  # noqa: PLC0415 - for this test
+    from PIL import Image
 
     file = maps.io.BytesIO()
     Image.new("I;16", (256, 256)).save(file, "PNG")
