@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import NoneType
+from types import MappingProxyType, NoneType
 from typing import Any, TypeGuard, get_args, get_origin
 
 from pydantic import ValidationError, model_validator
@@ -14,7 +14,7 @@ from pydantic import ValidationError, model_validator
 from roadseg.dataset.options import RunImageryOptions, SetLabelOptions, SplitOptions
 from roadseg.dataset.sets import SceneSet, scene_sets
 from roadseg.errors import ConfigError
-from roadseg.learn.options import ComputeOptions, PredictOptions, QuantizeOptions, TrainOptions
+from roadseg.learn.options import ComputeOptions, PredictOptions, TrainOptions
 from roadseg.options import Section, setting
 from roadseg.raster.options import ImageryOptions, box_numbers
 from roadseg.roads.options import EvaluateOptions, GraphOptions, LabelOptions, TuneOptions
@@ -54,6 +54,16 @@ class ReportOptions(Section):
 class Config(Section):
     """Everything a run depends on, apart from the data."""
 
+    retired = MappingProxyType(
+        {
+            "quantize": {
+                "windows": 64,
+                "min_mask_iou": 0.97,
+                "max_f1_loss": 0.005,
+                "max_apls_loss": 0.02,
+            }
+        }
+    )
     run: Path = setting(
         Path("run"),
         "path",
@@ -65,7 +75,6 @@ class Config(Section):
     split: SplitOptions = SplitOptions()
     train: TrainOptions = TrainOptions()
     predict: PredictOptions = PredictOptions()
-    quantize: QuantizeOptions = QuantizeOptions()
     graph: GraphOptions = GraphOptions()
     tune: TuneOptions = TuneOptions()
     evaluate: EvaluateOptions = EvaluateOptions()
@@ -233,10 +242,12 @@ def _without_retired(
     kept = {}
     for name, value in values.items():
         if name in section.retired:
-            if value != section.retired[name]:
+            fixed = section.retired[name]
+            given = fixed | value if isinstance(fixed, dict) and isinstance(value, dict) else value
+            if given != fixed:
                 raise ConfigError(
                     f"{path}: {prefix}{name}: no longer a setting; its value is always "
-                    f"{json.dumps(section.retired[name])}, so remove it"
+                    f"{json.dumps(fixed)}, so remove it"
                 )
             continue
         field = section.model_fields.get(name)

@@ -78,8 +78,6 @@ def train(
     network = together.wrap(
         new_network(options.seed),
         device=pick_device("cpu", "fp32"),
-        bucket_mb=25,
-        gradient_as_bucket_view=True,
     )
     optimizer = torch.optim.SGD(network.parameters(), lr=0.05, momentum=0.9)
     averager = HierarchicalAverager(

@@ -167,10 +167,6 @@ LIMITS = [
     ("imagery.chip_px", 31, 32),
     ("imagery.gsd_m", 0.0009, 0.001),
     ("imagery.gsd_m", 10_001, 10_000),
-    ("imagery.percentiles", [2, 2], [2, 3]),
-    ("imagery.percentiles", [98, 2], [2, 98]),
-    ("imagery.percentiles", [-1, 98], [0, 98]),
-    ("imagery.percentiles", [2, 101], [2, 100]),
     ("labels.buffer_m", 0, 0.1),
     ("labels.default_speed_mph", 0.09, 0.1),
     ("labels.bin_edges", [], [30]),
@@ -220,7 +216,6 @@ def numbers(schema, name=""):
 WITHOUT_LIMITS = {  # any; a rule of its own
     ".RunImageryOptions.nodata",
     ".SetOptions.nodata",
-    ".RunImageryOptions.percentiles",
 }
 
 

@@ -155,7 +155,7 @@ def prepare_scene(task: SceneTask) -> PreparedScene:
         OutputError: if the mask cannot be written.
     """
     settings = [
-        task.imagery.model_dump(mode="json", exclude={"images", "percentiles", "licence", "area"}),
+        task.imagery.model_dump(mode="json", exclude={"images", "licence", "area"}),
         task.label_options.model_dump(mode="json", exclude={"roads", "licence", "area"}),
         task.shared,
         task.shift_m,

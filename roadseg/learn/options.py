@@ -1,6 +1,7 @@
 """Options of learning: of training, of inference and its INT8 engines, and of devices."""
 
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
@@ -10,7 +11,6 @@ from roadseg.system.hosts.parallel import Executor
 from roadseg.system.units import Units
 
 Kind = Literal["turns", "warp", "colour"]  # Kinds of augmentation.
-BestBy = Literal["loss", "cldice"]  # Figure of held-out windows by which the best epoch is chosen.
 
 KINDS: tuple[Kind, ...] = ("turns", "warp", "colour")
 
@@ -67,12 +67,7 @@ class LossOptions(Section):
 class DistributedOptions(Section):
     """Communication between processes that train together (torchrun)."""
 
-    bucket_mb: float = setting(
-        25.0, "MB", "Size of the pieces in which gradients are averaged.", ge=0.001, le=1e6
-    )
-    gradient_as_bucket_view: bool = setting(
-        default=True, unit="-", description="Store gradients in these pieces, which saves a copy."
-    )
+    retired = MappingProxyType({"bucket_mb": 25.0, "gradient_as_bucket_view": True})
     hierarchy: dict[_Count, _Count] | None = setting(
         None,
         "steps: processes",
@@ -90,6 +85,16 @@ class DistributedOptions(Section):
 class TrainOptions(Section):
     """The network and its training."""
 
+    retired = MappingProxyType(
+        {
+            "road_share": 0.75,
+            "best_by": "loss",
+            "optimizer": "adam",
+            "weight_decay": 0.0,
+            "momentum": 0.9,
+            "clip_norm": 1.0,
+        }
+    )
     architecture: Text = setting("unet", "-", "Architecture, by its segmentation-models name.")
     encoder: Text = setting(
         "tu-tf_efficientnet_lite0",
@@ -135,9 +140,6 @@ class TrainOptions(Section):
         gt=0,
         le=10**6,
     )
-    road_share: float = setting(
-        0.75, "share", "Share of the windows that are placed on a road.", ge=0, le=1
-    )
     augment: tuple[Kind, ...] = setting(
         KINDS,
         "-",
@@ -180,21 +182,11 @@ class TrainOptions(Section):
     patience: int = setting(
         8,
         "epochs",
-        "Stop after this many epochs without improvement by `best_by`.",
+        "Stop after this many epochs without a lower validation loss.",
         ge=1,
         le=10**6,
     )
-    best_by: BestBy = setting(
-        "loss",
-        "-",
-        "How the best epoch, whose weights are kept, is chosen. loss: lowest validation loss; "
-        "cldice: highest clDice, which favours connected roads and makes validation a little "
-        "slower.",
-    )
-    optimizer: Literal["adam", "adamw", "sgd"] = setting("adam", "-", "Optimizer.")
     learning_rate: float = setting(1e-3, "-", "Highest learning rate.", gt=0, le=1000)
-    weight_decay: float = setting(0.0, "-", "Weight decay of the optimizer.", ge=0, le=1000)
-    momentum: float = setting(0.9, "-", "Momentum of sgd.", ge=0, lt=1)
     schedule: Literal["step", "cosine"] = setting(
         "cosine",
         "-",
@@ -212,9 +204,6 @@ class TrainOptions(Section):
     )
     lr_gamma: float = setting(
         0.2, "factor", "step: factor by which the learning rate drops.", gt=0, le=1
-    )
-    clip_norm: float = setting(
-        1.0, "norm", "Largest norm of the gradient (clipping).", gt=0, le=1e9
     )
     loss: LossOptions = LossOptions()
     ema: float | None = setting(
@@ -302,30 +291,10 @@ class PredictOptions(Section):
         return self
 
 
-class QuantizeOptions(Section):
-    """Quantisation to INT8, and its required accuracy."""
-
-    windows: int = setting(
-        64, "windows", "Windows of training chips to calibrate on.", ge=1, le=1_000_000
-    )
-    min_mask_iou: float = setting(
-        0.97,
-        "IoU",
-        "Smallest IoU between masks of the quantised network and of the original.",
-        ge=0,
-        le=1,
-    )
-    max_f1_loss: float = setting(
-        0.005, "F1", "Largest loss of pixel F1 on the held-out fold.", ge=0, le=1
-    )
-    max_apls_loss: float = setting(
-        0.02, "APLS", "Largest loss of APLS on the held-out fold.", ge=0, le=1
-    )
-
-
 class ComputeOptions(Section):
     """Device, processes and units; changes here never repeat a stage."""
 
+    retired = MappingProxyType({"compile_mode": "default", "tf32": True})
     units: Units = setting(
         "metric",
         "-",
@@ -350,16 +319,6 @@ class ComputeOptions(Section):
         default=False,
         unit="-",
         description="Compile the network before use, which pays off in long runs.",
-    )
-    compile_mode: Literal["default", "reduce-overhead", "max-autotune"] = setting(
-        "default",
-        "-",
-        "With compile. reduce-overhead: replay CUDA graphs; max-autotune: try more kernels.",
-    )
-    tf32: bool = setting(
-        default=True,
-        unit="-",
-        description="On GPUs with TF32: round the products of fp32 to TF32, which is faster.",
     )
     cudnn_benchmark: bool = setting(
         default=False,

@@ -1,8 +1,9 @@
 """Options of scenes: how their pixels become the input of the network."""
 
+from types import MappingProxyType
 from typing import Annotated
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from roadseg.options import Section, Text, setting
 
@@ -25,6 +26,7 @@ def box_numbers(text: str) -> list[float] | None:
 class ImageryOptions(Section):
     """The images, and how their pixels become the input of the network."""
 
+    retired = MappingProxyType({"percentiles": [2.0, 98.0]})
     images: tuple[Text, ...] = setting(
         (),
         "paths",
@@ -64,20 +66,6 @@ class ImageryOptions(Section):
         ge=32,
         le=100_000,
     )
-    percentiles: tuple[float, float] = setting(
-        (2.0, 98.0),
-        "percent",
-        "Percentiles of all pixels that become 0 and 255; images of type uint8 are not scaled.",
-    )
     licence: Text | None = setting(
         None, "text", "Licence of the images, such as CC-BY-4.0, for the model card."
     )
-
-    @model_validator(mode="after")
-    def _percentiles_rise(self) -> "ImageryOptions":
-        low, high = self.percentiles
-        if not 0 <= low < high <= 100:  # noqa: PLR2004 - percent
-            raise ValueError(
-                f"percentiles: expected two increasing numbers from 0 to 100, got {[low, high]}"
-            )
-        return self

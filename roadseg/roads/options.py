@@ -14,7 +14,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from roadseg.options import LARGEST_SEED, Section, Text, setting
+from roadseg.options import Section, Text, setting
 from roadseg.raster.windows import CERTAIN
 from roadseg.roads.speeds import DEFAULT_BINS, BinUnit, SpeedBins, SpeedUnit
 
@@ -341,6 +341,7 @@ class GraphOptions(TraceOptions):
 class TuneOptions(Section):
     """The search for better settings of the graph."""
 
+    retired = MappingProxyType({"seed": 0})
     goal: Goal = setting(
         "apls",
         "-",
@@ -354,7 +355,6 @@ class TuneOptions(Section):
         ge=1,
         le=100_000,
     )
-    seed: int = setting(0, "-", "Random seed of the trials.", ge=0, le=LARGEST_SEED)
 
 
 class AplsOptions(Section):

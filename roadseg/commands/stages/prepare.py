@@ -73,7 +73,7 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> Prepare
     _require_equal_bands(scenes, sources)
     _require_area(scenes, sources)
     _require_roads(scenes, sources)
-    scaling = _fit_scaling(prepared, config)
+    scaling = _fit_scaling(prepared)
     _warn_of_dull(prepared, sources, scaling)
     write_scaling(workspace.scaling, scaling)
     _write_chips(config, workspace, sources, scenes)
@@ -278,10 +278,10 @@ def _by_set(scenes: list[SceneSummary], sources: Sources) -> dict[str, list[Scen
     return sets
 
 
-def _fit_scaling(scenes: list[PreparedScene], config: Config) -> Scaling:
+def _fit_scaling(scenes: list[PreparedScene]) -> Scaling:
     samples = [scene.sample for scene in scenes]
     try:
-        return fit_scaling(samples, percentiles=config.imagery.percentiles)
+        return fit_scaling(samples)
     except ValueError as error:
         raise DataError(f"imagery.images: {error}; nothing to train on") from error
 

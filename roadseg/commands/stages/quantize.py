@@ -37,7 +37,6 @@ from roadseg.learn.network.checkpoints import (
     checkpoint_path,
     load_checkpoint,
 )
-from roadseg.learn.options import QuantizeOptions
 from roadseg.learn.training.samples import Chip
 from roadseg.raster.images import scene_facts
 from roadseg.raster.pixels import read_window
@@ -55,6 +54,11 @@ from roadseg.system.progress import counted
 from roadseg.system.stage_records import StageRecord, read_stage_key
 from roadseg.system.text import Summary, count
 from roadseg.system.workspace import Workspace, require
+
+_WINDOWS = 64  # Windows of training chips on which an engine is calibrated.
+# The least IoU between the masks of the quantised network and of the exact one, and the largest
+# losses on the held-out chips, with which an engine is used.
+LIMITS = {"min_mask_iou": 0.97, "max_f1_loss": 0.005, "max_apls_loss": 0.02}
 
 
 @dataclass(frozen=True)
@@ -75,12 +79,12 @@ class Accuracy:
     apls: float
     exact_apls: float
 
-    def misses(self, limits: QuantizeOptions) -> list[str]:
+    def misses(self) -> list[str]:
         """Return which figures miss which limits; a figure at its limit keeps to it."""
         figures = {
-            "mask IoU": (self.mask_iou, limits.min_mask_iou, "at least"),
-            "loss of pixel F1": (self.exact_f1 - self.f1, limits.max_f1_loss, "at most"),
-            "loss of APLS": (self.exact_apls - self.apls, limits.max_apls_loss, "at most"),
+            "mask IoU": (self.mask_iou, LIMITS["min_mask_iou"], "at least"),
+            "loss of pixel F1": (self.exact_f1 - self.f1, LIMITS["max_f1_loss"], "at most"),
+            "loss of APLS": (self.exact_apls - self.apls, LIMITS["max_apls_loss"], "at most"),
         }
         return [
             f"{name} {value:.4f}, expected {word} {limit:g}"
@@ -140,7 +144,7 @@ def run(
         force: whether to make it again even if nothing changed.
 
     Raises:
-        RoadsegError: if it misses a limit of config.quantize. It is not ready then.
+        RoadsegError: if it misses one of the `LIMITS`. It is not ready then.
     """
     folder, record = workspace.checkpoint(fold), _record(config, workspace, fold, engine)
     window_px, batch_size = config.predict.window_px, _batch_size(config, workspace)
@@ -158,10 +162,10 @@ def run(
         name=engine,
         window_px=window_px,
         batch_size=batch_size,
-        windows=config.quantize.windows,
+        windows=_WINDOWS,
     )
     accuracy = _pool(list(chips.compare(held_out, quantised)))
-    _write(config, folder, quantised, accuracy)
+    _write(folder, quantised, accuracy)
     summary = QuantizeSummary(
         fold=fold,
         engine=engine,
@@ -216,7 +220,7 @@ def _record(
         engine_folder(workspace.checkpoint(fold), engine) / "quantize.json",
         QuantizeSummary,
         settings=_settings(config) | {"fold": fold, "engine": engine},
-        defaults=_settings(Config()),
+        defaults=_settings(Config()) | Config.retired,
         inputs={"what train made": trained},
     )
 
@@ -246,7 +250,6 @@ def _batch_size(config: Config, workspace: Workspace) -> int:
 
 def _settings(config: Config) -> dict[str, Any]:
     return {
-        "quantize": config.quantize.model_dump(mode="json"),
         "predict": config.predict.model_dump(
             mode="json", include={"window_px", "overlap_px", "batch_size"}
         ),
@@ -255,24 +258,24 @@ def _settings(config: Config) -> dict[str, Any]:
     }
 
 
-def _write(config: Config, folder: Path, quantised: Quantised, accuracy: Accuracy) -> None:
+def _write(folder: Path, quantised: Quantised, accuracy: Accuracy) -> None:
     """Write the facts of the engine, and refuse it if it is not accurate."""
-    misses, engine = accuracy.misses(config.quantize), quantised.engine
-    name, limits = engine.name, config.quantize.model_dump(mode="json", exclude={"windows"})
+    misses, engine = accuracy.misses(), quantised.engine
+    name = engine.name
     write_facts(
         folder,
         name,
         window_px=engine.window_px,
         batch_size=engine.batch_size,
-        gate={"passed": not misses, **asdict(accuracy), "limits": limits},
+        gate={"passed": not misses, **asdict(accuracy), "limits": LIMITS},
         windows_per_s=quantised.rate.roadseg,
         eager_windows_per_s=quantised.rate.bare,
         opening_s=quantised.opening_s,
     )
     if misses:
         raise RoadsegError(
-            f"engine {name} is refused: {'; '.join(misses)}; raise quantize.windows, use the "
-            "other engine, or change the limits in `quantize`"
+            f"engine {name} is refused: {'; '.join(misses)}; use the other engine, or predict "
+            "without one"
         )
 
 

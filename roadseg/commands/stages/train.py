@@ -22,7 +22,7 @@ from roadseg.learn.hardware.devices import chosen_device
 from roadseg.learn.hardware.distributed import Parallel, parallel
 from roadseg.learn.hardware.hosts import HOSTS
 from roadseg.learn.network.checkpoints import checkpoint_path
-from roadseg.learn.options import BestBy, TrainOptions
+from roadseg.learn.options import TrainOptions
 from roadseg.learn.training.history import FILES, Row, best_row, read_last, saved_steps
 from roadseg.learn.training.rehearsal import START_S, measure_pace
 from roadseg.learn.training.samples import (
@@ -130,7 +130,7 @@ def run(
             job = replace(job, options=planned_before(folder, job.options))
 
         def after_epoch(history: list[Row]) -> None:
-            _draw_curves(folder, config.train.best_by, history)
+            _draw_curves(folder, history)
             has_done(len(history) / job.options.epochs)
 
         history = train(
@@ -209,8 +209,8 @@ def _rehearse(job: TrainingJob, processes: Parallel, *, workers: int) -> tuple[T
     return job, pace.epoch_seconds(windows, checked)
 
 
-def _draw_curves(folder: Path, best_by: BestBy, history: list[Row]) -> None:
-    best = best_row(history, best_by)
+def _draw_curves(folder: Path, history: list[Row]) -> None:
+    best = best_row(history)
     write_curves(folder / _CURVES, history, best_epoch=int(best["epoch"]))
 
 
@@ -349,7 +349,7 @@ def _record(config: Config, workspace: Workspace, fold: Fold) -> StageRecord[Tra
 def _summary(
     job: TrainingJob, fold: Fold, history: list[Row], folder: Path, *, sets: Sequence[str]
 ) -> TrainSummary:
-    best = best_row(history, job.options.best_by)
+    best = best_row(history)
     return TrainSummary(
         fold=fold,
         training_chips=len(job.training),

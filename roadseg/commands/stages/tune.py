@@ -239,7 +239,7 @@ def _search(
 
         tune = config.tune
         start = _start(config, scenes)
-        tried = search(score, start, trials=tune.trials, seed=tune.seed)
+        tried = search(score, start, trials=tune.trials)
     plot = workspace.tuning_plot
     summary = _summary(tried, fold=fold, goal=config.tune.goal, config=target, plot=plot)
     write_tuning_plot(

@@ -45,7 +45,6 @@ class Device:
         pin_memory: whether batches wait in page-locked memory for their way to the device.
         dist_backend: what carries messages between processes.
         compiler: backend of torch.compile, None where networks are not compiled.
-        compile_mode: what Inductor spends time on when it compiles.
         lazy: whether the device collects operations until `mark` (an HPU in lazy mode).
     """
 
@@ -58,7 +57,6 @@ class Device:
     pin_memory: bool = False
     dist_backend: str = "gloo"
     compiler: str | None = None
-    compile_mode: str = "default"
     lazy: bool = False
 
     @property
@@ -110,9 +108,7 @@ class Device:
 
     def compile(self, network: nn.Module) -> nn.Module:
         """Return the same network, compiled at its first call where the device compiles."""
-        if self.compiler == "inductor":
-            network.compile(backend=self.compiler, mode=self.compile_mode)
-        elif self.compiler is not None:
+        if self.compiler is not None:
             network.compile(backend=self.compiler)
         return network
 
@@ -157,7 +153,6 @@ def pick_device(
     *,
     backend: str = "native",
     compiled: bool = False,
-    compile_mode: str = "default",
 ) -> Device:
     """Pick a device by name, or the fastest that is there.
 
@@ -168,8 +163,6 @@ def pick_device(
             fp16 on a GPU without it.
         backend: "native" or, on a CPU, "ipex".
         compiled: whether networks are compiled.
-        compile_mode: what Inductor spends time on then: "default", "reduce-overhead" or
-            "max-autotune".
 
     Raises:
         ConfigError: if there is no such name, or the choices cannot be combined.
@@ -189,17 +182,15 @@ def pick_device(
     if _trains_slower_channels_last(name):
         device = replace(device, channels_last=False)
     dtype, chosen = _choose_precision(name, precision)
-    compiler = _compiler(device, compile_mode) if compiled else None
-    mode = f" ({compile_mode})" if compile_mode != "default" else ""
+    compiler = _compiler(device) if compiled else None
     extras = [f"backend {backend}"] * (backend != "native")
-    extras += [f"compiled by {compiler}{mode}"] * compiled
+    extras += [f"compiled by {compiler}"] * compiled
     return replace(
         device,
         amp_dtype=dtype,
         reason=", ".join([f"{name} ({why})", chosen, *extras]),
         backend=backend,
         compiler=compiler,
-        compile_mode=compile_mode,
     )
 
 
@@ -377,15 +368,13 @@ def _has_bf16(name: str) -> bool:
     return True
 
 
-def _compiler(device: Device, mode: str) -> str:
+def _compiler(device: Device) -> str:
     """Return the backend of torch.compile for a device whose compiler is complete."""
     if device.name == "mps":
         raise ConfigError("compile: there is no compiler for mps; omit it")
     if device.lazy:
         raise ConfigError("compile: an hpu in lazy mode has no compiler; set PT_HPU_LAZY_MODE=0")
     if device.name == "hpu":
-        if mode != "default":
-            raise ConfigError(f"compile_mode {mode}: the compiler of hpu supports only default")
         return "hpu_backend"
     if problem := _missing_compiler(device.name):
         raise DeviceError(f"compile: {problem}; install it, or omit compile")
@@ -435,23 +424,23 @@ def chosen_device(compute: ComputeOptions) -> Device:
         compute.precision,
         backend=compute.backend,
         compiled=compute.compile,
-        compile_mode=compute.compile_mode,
     )
     if device.type == "cuda":
-        set_math(tf32=compute.tf32, benchmark=compute.cudnn_benchmark)
+        set_math(benchmark=compute.cudnn_benchmark)
     _log.info(device.reason)
     return device
 
 
-def set_math(*, tf32: bool, benchmark: bool) -> None:
+def set_math(*, benchmark: bool) -> None:
     """Set the mathematics of the GPUs of this process; never run on hardware.
 
+    Products of float32 may be rounded to TF32 (10 bits of mantissa), in convolutions and in matrix
+    products.
+
     Args:
-        tf32: whether products of float32 may be rounded to TF32 (10 bits of mantissa), in both in
-            convolutions and in matrix products.
         benchmark: whether cuDNN or MIOpen tries its algorithms first for every new shape. What
             it takes may differ from run to run, and with it the last bits of the weights.
     """
-    torch.set_float32_matmul_precision("high" if tf32 else "highest")
-    torch.backends.cudnn.allow_tf32 = tf32
+    torch.set_float32_matmul_precision("high")
+    torch.backends.cudnn.allow_tf32 = True
     torch.backends.cudnn.benchmark = benchmark

@@ -59,14 +59,7 @@ class Parallel:
         """Whether this process writes the files of the run: the first, or one with a copy."""
         return self.first or self.has_copy
 
-    def wrap(
-        self,
-        network: nn.Module,
-        *,
-        device: Device,
-        bucket_mb: float,
-        gradient_as_bucket_view: bool,
-    ) -> nn.Module:
+    def wrap(self, network: nn.Module, *, device: Device) -> nn.Module:
         """Return the network with gradients that are averaged over the processes.
 
         All begin with the weights and buffers of the first one; its buffers are also copied at
@@ -77,16 +70,13 @@ class Parallel:
         Args:
             network: on its device.
             device: where the network is.
-            bucket_mb: gradients are exchanged in pieces of this size.
-            gradient_as_bucket_view: keep gradients in these pieces, which saves a copy.
         """
         if self.size == 1:
             return network
         return DistributedDataParallel(
             network,
             device_ids=[torch.cuda.current_device()] if device.type == "cuda" else None,
-            bucket_cap_mb=bucket_mb,
-            gradient_as_bucket_view=gradient_as_bucket_view,
+            gradient_as_bucket_view=True,
         )
 
     def accumulating(self, network: nn.Module, *, last: bool) -> AbstractContextManager[None]:

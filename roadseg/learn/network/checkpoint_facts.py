@@ -149,7 +149,6 @@ class _OptimizerState(BaseModel):
 class _Last(_Known):
     """Further facts that a training needs to resume."""
 
-    best_by: str = "loss"
     history: tuple[_Row, ...]
     step: Count
     seconds: Annotated[float, Field(ge=0, le=1e12)]
@@ -161,7 +160,7 @@ class _Last(_Known):
         if [row.epoch for row in self.history] != list(range(1, self.epoch + 1)):
             raise ValueError(f"history: expected epochs 1 to {self.epoch}, the number in epoch")
         columns = [row.model_dump().keys() for row in self.history]
-        held_out = {f"val_{self.best_by}", "val_loss", "val_iou", "val_f1"}
+        held_out = {"val_loss", "val_iou", "val_f1"}
         needed = set() if self.fold == "all" else held_out
         if any(each != columns[0] or not needed <= each for each in columns):
             missing = min(needed - columns[0], default="the same in every epoch")

@@ -182,7 +182,6 @@ class Epochs:
             self.trainer,
             counted(held_out, "validate", total=len(held_out), unit="batches"),
             weights=self.options.loss,
-            centrelines=self.options.best_by == "cldice",
             parallel=self.parallel,
             after_batch=after_batch,
             sets=held_out.sets,
@@ -196,7 +195,7 @@ class Epochs:
         if not self.parallel.keeps:
             return
         history, folder = self.progress.history, self.folder
-        best = best_row(history, self.options.best_by)
+        best = best_row(history)
         write_metrics(folder / "metrics.csv", history)
         self.after_epoch(history)
         if best is row:

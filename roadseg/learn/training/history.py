@@ -10,7 +10,7 @@ from typing import Any
 from roadseg.errors import ConfigError
 from roadseg.learn.network.checkpoint_facts import Facts
 from roadseg.learn.network.checkpoints import checkpoint_path, read_checkpoint_facts
-from roadseg.learn.options import BestBy, TrainOptions
+from roadseg.learn.options import TrainOptions
 from roadseg.system.files import whole
 from roadseg.system.fingerprints import GONE, fingerprint
 from roadseg.system.records import known_settings
@@ -79,26 +79,21 @@ def saved_steps(folder: Path) -> tuple[int, int, str]:
     return len(facts["history"]), facts["step"], fingerprint(path)
 
 
-def best_row(history: list[Row], best_by: BestBy) -> Row:
-    """Return the epoch with the lowest validation loss or the highest clDice, the first of equals.
+def best_row(history: list[Row]) -> Row:
+    """Return the epoch with the lowest validation loss, the first of equals.
 
     Where nothing was held out it is the last one.
-
-    clDice is cheap and asks whether roads connect. APLS is not offered: windows cut the routes that
-    it is about, and the graphs of an untrained network are slow to trace.
     """
     if "val_loss" not in history[0]:
         return history[-1]
-    if best_by == "loss":
-        return min(history, key=lambda row: row["val_loss"])
-    return max(history, key=lambda row: row["val_cldice"])
+    return min(history, key=lambda row: row["val_loss"])
 
 
 def has_ended(history: list[Row], options: TrainOptions) -> bool:
     """Return whether all epochs are done, or `patience` of them have passed since the best."""
     if not history:
         return False
-    passed = len(history) - best_row(history, options.best_by)["epoch"]
+    passed = len(history) - best_row(history)["epoch"]
     return len(history) >= options.epochs or passed >= options.patience
 
 

@@ -1,4 +1,4 @@
-"""Optimizers, in the fused form that a device offers, and the learning rate of each step."""
+"""The optimizer, in the fused form that a device offers, and the learning rate of each step."""
 
 import math
 from collections.abc import Iterable
@@ -17,65 +17,40 @@ _BETAS, _EPS = (0.9, 0.999), 1e-8  # Torch's defaults; Gaudi's optimizers have o
 
 
 def build_optimizer(
-    parameters: Iterable[nn.Parameter], options: TrainOptions, *, device: Device
+    parameters: Iterable[nn.Parameter], *, rate: float, device: Device
 ) -> torch.optim.Optimizer:
-    """Build an optimizer that updates all weights in few, fused operations.
+    """Build an Adam that updates all weights in few, fused operations.
 
     Build it after the model is on the device, and load its state before `Device.for_training`.
-    "adam" has weight decay as part of the gradient, "adamw" apart from it. Gaudi's optimizers
-    keep their state in another form than torch's: it can be loaded on an HPU only. Gaudi has no
-    fused Adam whose decay is part of the gradient; that one is torch's, unfused.
+    Gaudi's optimizers keep their state in another form than torch's: it can be loaded on an HPU
+    only.
 
     Args:
         parameters: weights to update, on the device.
-        options: `optimizer`, the first `learning_rate`, `weight_decay`, and `momentum` of SGD.
+        rate: first learning rate.
         device: where the weights are.
     """
-    kind, rate, decay = options.optimizer, options.learning_rate, options.weight_decay
     if device.name == "hpu":
-        return _gaudi_optimizer(parameters, options)
-    if kind == "sgd":
-        return torch.optim.SGD(
-            parameters, lr=rate, weight_decay=decay, momentum=options.momentum, fused=True
+        # Without weight decay, AdamW is Adam, of which Gaudi has no fused form.
+        fused = import_module("habana_frameworks.torch.hpex.optimizers")
+        optimizer: torch.optim.Optimizer = fused.FusedAdamW(
+            parameters, lr=rate, weight_decay=0.0, betas=_BETAS, eps=_EPS
         )
-    adam = torch.optim.Adam if kind == "adam" else torch.optim.AdamW
-    return adam(parameters, lr=rate, weight_decay=decay, betas=_BETAS, eps=_EPS, fused=True)
+        return optimizer
+    return torch.optim.Adam(parameters, lr=rate, betas=_BETAS, eps=_EPS, fused=True)
 
 
-def _gaudi_optimizer(
-    parameters: Iterable[nn.Parameter], options: TrainOptions
-) -> torch.optim.Optimizer:
-    kind, rate, decay = options.optimizer, options.learning_rate, options.weight_decay
-    if kind == "adam" and decay:
-        return torch.optim.Adam(parameters, lr=rate, weight_decay=decay, betas=_BETAS, eps=_EPS)
-    fused = import_module("habana_frameworks.torch.hpex.optimizers")
-    optimizer: torch.optim.Optimizer
-    if kind == "sgd":
-        optimizer = fused.FusedSGD(
-            parameters,
-            lr=rate,
-            weight_decay=decay,
-            momentum=options.momentum,
-            dampening=0.0,
-            nesterov=False,
-        )
-    else:
-        # Adam without decay is the same as AdamW without it.
-        optimizer = fused.FusedAdamW(
-            parameters, lr=rate, weight_decay=decay, betas=_BETAS, eps=_EPS
-        )
-    return optimizer
-
-
-def clip_gradients(parameters: Iterable[nn.Parameter], max_norm: float, *, device: Device) -> None:
+def clip_gradients(
+    parameters: Iterable[nn.Parameter], *, device: Device, max_norm: float = 1.0
+) -> None:
     """Shrink the gradients together so that their norm is at most `max_norm`.
 
     With backend ipex give it `model.parameters()`: the optimizer's are copies without gradients.
 
     Args:
         parameters: weights on the device, with gradients.
-        max_norm: largest norm of all gradients together.
         device: where they are.
+        max_norm: largest norm of all gradients together.
     """
     if device.name == "hpu":
         _hpu_clipper(max_norm).clip_norm(parameters)

@@ -75,8 +75,8 @@ class TrainingWindows(Dataset[tuple[Tensor, ...]]):
         *,
         window_px: int,
         windows_per_chip: float,
-        road_share: float,
         seed: int,
+        road_share: float = 0.75,
         augment: Collection[Kind] = KINDS,
         skeletons: bool = False,
     ) -> None:
@@ -86,9 +86,9 @@ class TrainingWindows(Dataset[tuple[Tensor, ...]]):
             chips: at least one; all have the same bands.
             window_px: side of the windows.
             windows_per_chip: windows drawn per epoch from each chip of weight 1.
+            seed: decides all that is random.
             road_share: share of the windows that are placed on a road, 0..1; the others may
                 lie anywhere.
-            seed: decides all that is random.
             augment: kinds of changes, see `Augmenter`.
             skeletons: whether skeletons are needed as well.
         """
@@ -296,7 +296,6 @@ def training_windows(chips: Sequence[Chip], options: TrainOptions) -> TrainingWi
         chips,
         window_px=options.window_px,
         windows_per_chip=options.windows_per_chip,
-        road_share=options.road_share,
         seed=options.seed,
         augment=options.augment,
         skeletons=options.loss.needs_skeletons,

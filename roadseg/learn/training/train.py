@@ -112,7 +112,7 @@ def train(
 
     `last.safetensors` holds all that the next step needs; it is written after every epoch, every
     few minutes, and when the process is asked to stop (SIGINT, SIGTERM). Every finished epoch also
-    leaves `best.safetensors` (the epoch that is best by `options.best_by`), and `metrics.csv`.
+    leaves `best.safetensors` (the epoch with the lowest validation loss), and `metrics.csv`.
     Called again with the same job, it resumes after the last saved step, and on a CPU ends with the
     same weights, bit for bit, as if it had never stopped. No random state can get lost: every
     window with its augmentation, and every step, has its own generator, seeded by the seed and its

@@ -58,7 +58,7 @@ class Trainer:
         self._options = options
         self._device, self._parallel, self._scaler = device, parallel, device.scaler()
         self._average = moving_average(model, options.ema) if options.ema else None
-        optimizer = build_optimizer(model.parameters(), options, device=device)
+        optimizer = build_optimizer(model.parameters(), rate=options.learning_rate, device=device)
         if state is not None:
             load_state(state, model, optimizer, self._average, self._scaler)
         self._model, self._optimizer = device.for_training(model, optimizer)
@@ -71,12 +71,7 @@ class Trainer:
             hierarchy=sharing.hierarchy or {},
             warmup_steps=sharing.warmup_steps,
         )
-        self._network = parallel.wrap(
-            network,
-            device=device,
-            bucket_mb=sharing.bucket_mb,
-            gradient_as_bucket_view=sharing.gradient_as_bucket_view,
-        )
+        self._network = parallel.wrap(network, device=device)
         self._in_training = device.compile(self._network)
         self._in_validation = device.compile(nn.Sequential(normalise, self.model))
 
@@ -161,7 +156,7 @@ class Trainer:
     def _update_weights(self) -> None:
         if self._scaler.is_enabled():
             self._scaler.unscale_(self._optimizer)
-        clip_gradients(self._model.parameters(), self._options.clip_norm, device=self._device)
+        clip_gradients(self._model.parameters(), device=self._device)
         self._scaler.step(self._optimizer)
         self._scaler.update()
         self._device.mark()

@@ -1,8 +1,8 @@
-"""Validation: loss, IoU, F1, threshold and perhaps clDice of a network on held-out windows."""
+"""Validation: loss, IoU, F1 and threshold of a network on held-out windows."""
 
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import astuple, dataclass, field
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -14,14 +14,8 @@ from roadseg.learn.network.losses import loss_of
 from roadseg.learn.options import LossOptions
 from roadseg.learn.training.trainer import Batch, Trainer
 from roadseg.raster.windows import CERTAIN
-from roadseg.roads.masks.burning import BACKGROUND, IGNORE, road_pixels
-from roadseg.roads.metrics.pixels import (
-    LEVELS,
-    CentrelineCounts,
-    Counts,
-    Histogram,
-    count_centrelines,
-)
+from roadseg.roads.masks.burning import BACKGROUND, IGNORE
+from roadseg.roads.metrics.pixels import LEVELS, Counts, Histogram
 
 IOU_OF = "val_iou_"  # The column of a set in the table of epochs begins so.
 THRESHOLD = "threshold"  # The column of the best one; those of sets have their name behind it.
@@ -36,13 +30,11 @@ class Scores:
     Attributes:
         loss: over all valid pixels together.
         pixels: valid ones by their probability of any road.
-        centrelines: pixels of skeletons at probability 0.5; None if they were not asked for.
         by_set: the pixels of each set by its name; empty without sets.
     """
 
     loss: float
     pixels: Histogram
-    centrelines: CentrelineCounts | None = None
     by_set: Mapping[str, Histogram] = field(default_factory=dict)
 
     @property
@@ -57,8 +49,7 @@ class Scores:
         threshold = self.pixels.best_threshold
         columns |= {"val_best_iou": self.pixels.at(threshold).iou, THRESHOLD: threshold}
         of_sets = {name: side.best_threshold for name, side in self.by_set.items()}
-        columns |= {f"{THRESHOLD}_{name}": best for name, best in of_sets.items()}
-        return columns | ({"val_cldice": self.centrelines.cldice} if self.centrelines else {})
+        return columns | {f"{THRESHOLD}_{name}": best for name, best in of_sets.items()}
 
     @property
     def is_almost_blind(self) -> bool:
@@ -87,7 +78,6 @@ def validate(
     batches: Iterable[Batch],
     *,
     weights: LossOptions,
-    centrelines: bool,
     parallel: Parallel,
     after_batch: Callable[[Batch, Tensor], None],
     sets: Sequence[str] = ("",),
@@ -99,7 +89,6 @@ def validate(
         trainer: whose model is measured.
         batches: all of one size; pixels of empty windows are ignored in the masks.
         weights: of the terms of the loss.
-        centrelines: whether to thin the roads of every window, on the CPU, and count that too.
         parallel: processes that share the windows.
         after_batch: called with every batch and its logits.
         sets: names of the sets of scenes, an empty one where there are none.
@@ -109,15 +98,12 @@ def validate(
         DataError: if no pixel is valid.
     """
     sums, counts = torch.zeros(()), torch.zeros((len(sets), 2, LEVELS), dtype=torch.int64)
-    lines = torch.zeros(4, dtype=torch.int64)
     for batch, numbers in zip(batches, set_numbers, strict=False):
         logits, batch_sums = trainer.evaluate(batch)
         sums = sums.to(logits.device) + batch_sums
         of_windows = count(logits, batch[1].to(logits.device))
         of_set = torch.tensor(numbers, device=logits.device).expand(len(of_windows))
         counts = counts.to(logits.device).index_add(0, of_set, of_windows)
-        if centrelines:
-            lines += count_lines(logits, batch[1])
         after_batch(batch, logits)
     pixels = parallel.sum(counts).cpu().numpy()
     if not pixels.any():
@@ -129,10 +115,7 @@ def validate(
         for name, sides in zip(sets, pixels, strict=True)
         if name and sides[1].any()  # A set without roads says nothing of a threshold.
     }
-    if not centrelines:
-        return Scores(loss, every, by_set=by_set)
-    of_lines = CentrelineCounts(*parallel.sum(lines.to(sums.device)).tolist())
-    return Scores(loss, every, of_lines, by_set)
+    return Scores(loss, every, by_set)
 
 
 def count(logits: Tensor, masks: Tensor) -> Tensor:
@@ -147,20 +130,3 @@ def count(logits: Tensor, masks: Tensor) -> Tensor:
     cell = (2 * windows + (masks != BACKGROUND)) * LEVELS + level
     pixels = torch.bincount(cell[masks != IGNORE], minlength=2 * LEVELS * len(masks))
     return pixels.view(-1, 2, LEVELS)
-
-
-def count_lines(logits: Tensor, masks: Tensor) -> Tensor:
-    """Count centreline pixels: of the prediction, of these on labelled road, and the other way.
-
-    Each window is thinned by itself: roads end at its border. Pixels that are not valid count for
-    nothing.
-
-    Returns:
-        Shape (4,), the fields of `CentrelineCounts`.
-    """
-    labels, roads = masks.cpu().numpy(), (logits[:, -1] > 0).cpu().numpy()
-    windows = [
-        astuple(count_centrelines(road_pixels(mask), road, mask != IGNORE))
-        for mask, road in zip(labels, roads, strict=True)
-    ]
-    return torch.tensor(windows).sum(dim=0)

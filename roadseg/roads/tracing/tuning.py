@@ -71,7 +71,7 @@ class Trial:
 Score = Callable[[Sequence[Settings]], Sequence[Floats]]
 
 
-def search(score: Score, start: Settings, *, trials: int, seed: int) -> list[Trial]:
+def search(score: Score, start: Settings, *, trials: int) -> list[Trial]:
     """Search the settings with the highest mean score.
 
     Tries, in rounds whose trials do not depend on each other: `start` and evenly spread
@@ -84,7 +84,6 @@ def search(score: Score, start: Settings, *, trials: int, seed: int) -> list[Tri
         score: returns the scores of each of the settings given, one for each area.
         start: what is tried first; it may lie outside the ranges.
         trials: how many settings are tried, at most; 1 or more.
-        seed: of the spread.
 
     Returns:
         All trials, in their order.
@@ -105,7 +104,7 @@ def search(score: Score, start: Settings, *, trials: int, seed: int) -> list[Tri
     attempt([start, *({**start, "threshold": value} for value in sweep)])
     attempt(_halfway(best_of(tried).settings, count))
     # Half of what is left is spread over all other settings.
-    attempt(_spread(best_of(tried).settings, (trials - len(tried)) // 2, seed=seed))
+    attempt(_spread(best_of(tried).settings, (trials - len(tried)) // 2))
     # The rest moves single settings around the best, in steps that halve.
     step = _STEP
     while len(tried) < trials and step > _LEAST_STEP:
@@ -141,8 +140,8 @@ def _halfway(best: Settings, count: int) -> list[Settings]:
     return [{**best, "threshold": _THRESHOLD.at(middle + way * half)} for way in (-1, 1)]
 
 
-def _spread(best: Settings, count: int, *, seed: int) -> list[Settings]:
-    shares = qmc.Halton(len(_OTHERS), seed=seed).random(max(count, 0)).tolist()
+def _spread(best: Settings, count: int) -> list[Settings]:
+    shares = qmc.Halton(len(_OTHERS), seed=0).random(max(count, 0)).tolist()
     names = [parameter.name for parameter in _OTHERS]
     points = [[p.at(share) for p, share in zip(_OTHERS, row, strict=True)] for row in shares]
     return [{**best, **dict(zip(names, point, strict=True))} for point in points]

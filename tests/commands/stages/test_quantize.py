@@ -23,10 +23,8 @@ from roadseg.learn.network.checkpoints import (
     save_checkpoint,
 )
 from roadseg.learn.network.models import NetworkSpec, build_model
-from roadseg.learn.options import QuantizeOptions
 from roadseg.system.workspace import Workspace
 
-LIMITS = {"min_mask_iou": 0.97, "max_f1_loss": 0.005, "max_apls_loss": 0.02}
 ACCURATE = {"mask_iou": 0.99, "f1": 0.8, "exact_f1": 0.8, "apls": 0.7, "exact_apls": 0.7}
 
 
@@ -82,7 +80,7 @@ def test_an_accurate_engine_is_ready(trained, quantised_as):
 def test_facts_hold_the_figures_and_the_limits(trained, quantised_as):
     quantised_as(lambda probabilities: probabilities)
     summary, facts = run(trained), facts_of(trained[1])
-    assert facts.gate["limits"] == LIMITS
+    assert facts.gate["limits"] == quantize.LIMITS
     assert facts.gate["mask_iou"] == summary.mask_iou
     assert (facts.window_px, facts.batch_size) == (64, 1)  # a chip is one window
 
@@ -156,7 +154,7 @@ def test_the_summary_is_a_table(trained, quantised_as):
 
 
 def misses(**figures):
-    return quantize.Accuracy(**ACCURATE | figures).misses(QuantizeOptions())
+    return quantize.Accuracy(**ACCURATE | figures).misses()
 
 
 def test_figures_at_their_limits_pass():
@@ -210,9 +208,9 @@ def test_int8_without_a_compiler_says_so_before_the_work(trained, monkeypatch):
 @pytest.mark.skipif(
     bool(compilers.lacks_compiler(pick_device("cpu", "fp32"))), reason="there is no compiler"
 )
-def test_int8_is_made_opened_and_judged(trained):
-    config, workspace = trained
-    options = config.quantize.model_copy(update={"windows": 2, "min_mask_iou": 0.0})
-    summary = run((config.model_copy(update={"quantize": options}), workspace))
+def test_int8_is_made_opened_and_judged(trained, monkeypatch):
+    monkeypatch.setattr(quantize, "_WINDOWS", 2)
+    monkeypatch.setitem(quantize.LIMITS, "min_mask_iou", 0.0)
+    summary = run(trained)
     assert summary.windows_per_s > 0
     assert 0 < summary.mask_iou <= 1

@@ -178,7 +178,7 @@ def test_one_process_under_torchrun_joins_nothing(cpu, environment):
 
 def test_a_single_process_is_given_back_what_it_gives(cpu):
     alone, value, model = Parallel(), torch.ones(2, requires_grad=True), nn.Linear(1, 1)
-    assert alone.wrap(model, device=cpu, bucket_mb=25, gradient_as_bucket_view=True) is model
+    assert alone.wrap(model, device=cpu) is model
     assert alone.sum_with_gradient(value) is value
     assert alone.sum(value).tolist() == [1, 1]
     assert (alone.any(True), alone.any(False), alone.first) == (True, False, True)

@@ -17,12 +17,10 @@ from torch import nn
 from roadseg.errors import DeviceError
 from roadseg.learn.hardware import ipex
 from roadseg.learn.hardware.devices import pick_device
-from roadseg.learn.options import TrainOptions
 from roadseg.learn.training.optimizers import build_optimizer, clip_gradients
 
 needs_ipex = pytest.mark.skipif(bool(ipex.mismatch()), reason=ipex.mismatch())
 each_precision = pytest.mark.parametrize("precision", ["fp32", "bf16"])
-each_kind = pytest.mark.parametrize("kind", ["adam", "adamw", "sgd"])
 
 
 def installed(monkeypatch, **versions):
@@ -43,7 +41,7 @@ def pick(backend, precision="fp32"):
     return pick_device("cpu", precision, backend=backend)
 
 
-def build(device, kind="adamw"):
+def build(device):
     """Build a small U-Net and its optimizer, the same ones at each call."""
     torch.manual_seed(0)
     model = nn.Sequential(
@@ -52,13 +50,7 @@ def build(device, kind="adamw"):
         *(nn.Upsample(scale_factor=2), nn.Conv2d(16, 1, 3, padding=1)),
     )
     model = device.to(model).train()
-    options = TrainOptions(
-        optimizer=kind,
-        learning_rate=0.1 if kind == "sgd" else 0.01,
-        weight_decay=0.01,
-        momentum=0.9,
-    )
-    return model, build_optimizer(model.parameters(), options, device=device)
+    return model, build_optimizer(model.parameters(), rate=0.01, device=device)
 
 
 def images(number):
@@ -85,10 +77,10 @@ def train(device, model, optimizer, numbers):
     return losses
 
 
-def trained(backend, precision="fp32", *, kind="adamw", steps=3):
+def trained(backend, precision="fp32", *, steps=3):
     """Return a device, and a model and its optimizer after some steps on it."""
     device = pick(backend, precision)
-    model, optimizer = device.for_training(*build(device, kind))
+    model, optimizer = device.for_training(*build(device))
     train(device, model, optimizer, range(steps))
     return device, model, optimizer
 
@@ -165,13 +157,12 @@ def test_the_reason_names_the_backend():
 
 
 @needs_ipex
-@each_kind
-def test_all_four_ways_reach_the_same_loss_after_50_steps(kind):
+def test_all_four_ways_reach_the_same_loss_after_50_steps():
     ends = {}
     for backend in ("native", "ipex"):
         for precision in ("fp32", "bf16"):
             device = pick(backend, precision)
-            model, optimizer = device.for_training(*build(device, kind))
+            model, optimizer = device.for_training(*build(device))
             losses = train(device, model, optimizer, range(50))
             ends[backend, precision] = sum(losses[-5:]) / 5
     expected = ends["native", "fp32"]
@@ -211,15 +202,14 @@ def test_weights_trained_without_it_predict_with_it(precision):
 
 
 @needs_ipex
-@each_kind
 @each_precision
 @pytest.mark.parametrize("next_backend", ["ipex", "native"])
-def test_a_training_goes_on_from_its_saved_state_as_if_never_stopped(kind, precision, next_backend):
-    device, model, optimizer = trained("ipex", precision, kind=kind)
+def test_a_training_goes_on_from_its_saved_state_as_if_never_stopped(precision, next_backend):
+    device, model, optimizer = trained("ipex", precision)
     states = saved(model, optimizer)
     straight = train(device, model, optimizer, range(3, 8))
     device = pick(next_backend, precision)
-    model, optimizer = build(device, kind)
+    model, optimizer = build(device)
     load(model, optimizer, states)
     model, optimizer = device.for_training(model, optimizer)
     tolerance = {"fp32": 1e-4, "bf16": 0.02}[precision]
@@ -241,14 +231,13 @@ def test_a_training_begun_without_it_goes_on_with_it(precision):
 
 
 @needs_ipex
-@each_kind
-def test_packed_weights_train_on_from_where_plain_ones_stopped(monkeypatch, kind):
-    native, model, optimizer = trained("native", kind=kind)
+def test_packed_weights_train_on_from_where_plain_ones_stopped(monkeypatch):
+    native, model, optimizer = trained("native")
     states = saved(model, optimizer)
     straight = train(native, model, optimizer, range(3, 8))
     monkeypatch.setattr(ipex, "_can_pack", lambda: True)
     device = pick("ipex")
-    model, optimizer = build(device, kind)
+    model, optimizer = build(device)
     load(model, optimizer, states)
     model, optimizer = device.for_training(model, optimizer)
     assert model[0].weight.ndim > states[0]["0.weight"].ndim

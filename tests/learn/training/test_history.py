@@ -15,24 +15,14 @@ def ended(losses, epochs_, patience):
 
 
 def test_the_best_epoch_has_the_lowest_validation_loss_and_comes_first():
-    assert best_row(epochs(0.5, 0.2, 0.3, 0.2), "loss")["epoch"] == 2
+    assert best_row(epochs(0.5, 0.2, 0.3, 0.2))["epoch"] == 2
 
 
 def test_where_nothing_is_held_out_the_last_epoch_is_the_best():
     rows = [{"epoch": number, "train_loss": 1.0} for number in (1, 2)]
-    assert best_row(rows, "cldice")["epoch"] == 2
+    assert best_row(rows)["epoch"] == 2
     assert not has_ended(rows, TrainOptions(epochs=3, patience=1))
     assert has_ended(rows, TrainOptions(epochs=2, patience=1))
-
-
-def test_by_cldice_the_best_epoch_has_the_highest_and_comes_first():
-    shares = [0.1, 0.6, 0.5, 0.6]
-    rows = [
-        row | {"val_cldice": share} for row, share in zip(epochs(1, 4, 0, 4), shares, strict=True)
-    ]
-    assert best_row(rows, "cldice")["epoch"] == 2
-    assert has_ended(rows, TrainOptions(patience=2, best_by="cldice"))
-    assert not has_ended(rows, TrainOptions(patience=2, best_by="loss"))
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ from roadseg.learn.training.train import TrainingJob, fixed_options, train
 from roadseg.learn.training.trainer import Trainer
 from roadseg.learn.training.validation import Scores
 from roadseg.raster.scaling import Scaling
-from roadseg.roads.metrics.pixels import CentrelineCounts, Histogram
+from roadseg.roads.metrics.pixels import Histogram
 from roadseg.roads.speeds import DEFAULT_BINS, SpeedBins
 
 RECIPE = TrainOptions(
@@ -169,26 +169,6 @@ def test_the_best_checkpoint_holds_the_facts_to_predict(run, tmp_path):
     assert (facts["gsd_m"], facts["bands"], facts["encoder"]) == (0.5, [1, 2, 3], "tu-test_resnet")
 
 
-def test_by_cldice_the_best_checkpoint_is_that_of_the_highest(run, tmp_path, monkeypatch):
-    shares, original = iter([1, 3, 2]), epochs.validate
-
-    def validate(*args, **options):
-        lines = CentrelineCounts(4, next(shares), 4, 4)
-        return replace(original(*args, **options), centrelines=lines)
-
-    monkeypatch.setattr(epochs, "validate", validate)
-    run(tmp_path, epochs=2, best_by="cldice")
-    history = run(tmp_path, epochs=3, best_by="cldice")
-    assert [row["val_cldice"] for row in history] == pytest.approx([0.4, 6 / 7, 2 / 3])
-    facts = load_checkpoint(tmp_path).facts
-    assert (facts["epoch"], facts["score"]["val_cldice"]) == (2, history[1]["val_cldice"])
-
-
-def test_cldice_is_measured_where_it_chooses(run, tmp_path):
-    assert 0 <= run(tmp_path, epochs=1, best_by="cldice")[0]["val_cldice"] <= 1
-    assert "val_cldice" in (tmp_path / "metrics.csv").read_text().splitlines()[0]
-
-
 @pytest.fixture
 def two_speeds():
     """Draw a slow road and a fast one."""
@@ -214,7 +194,7 @@ LEARNING = {"windows_per_chip": 48, "batch_size": 4, "learning_rate": 5e-3, "lr_
     "changes",
     [
         {},
-        {"ema": 0.9, "accumulate": 2, "optimizer": "adamw", "schedule": "cosine"},
+        {"ema": 0.9, "accumulate": 2, "schedule": "cosine"},
         {"loss": LossOptions(focal=0.5, dice=0.3, skeleton_recall=0.2), "warmup_steps": 8},
     ],
 )

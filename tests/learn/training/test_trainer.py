@@ -15,7 +15,7 @@ from roadseg.raster.scaling import Scaling
 ENCODER = "tu-test_resnet"
 
 
-def build(device, *, state=None, ema=None, kind="adam", weights=None, norms=True):
+def build(device, *, state=None, ema=None, weights=None, norms=True):
     torch.manual_seed(0)
     model = build_model(NetworkSpec(encoder=ENCODER, in_channels=3, classes=3))
     model = device.to(model)
@@ -23,12 +23,8 @@ def build(device, *, state=None, ema=None, kind="adam", weights=None, norms=True
         model.eval()
         model.train = lambda *_: model
     options = TrainOptions(
-        optimizer=kind,
         learning_rate=1e-3,
-        weight_decay=0.0,
-        momentum=0.9,
         loss=weights or LossOptions(),
-        clip_norm=1e6,
         ema=ema,
     )
     scaling = Scaling({}, (127.0,) * 3, (64.0,) * 3)
@@ -53,8 +49,6 @@ def take(trainer, *seeds, first=1):
     [
         {},
         {"ema": 0.9},
-        {"kind": "sgd"},
-        {"kind": "adamw"},
         {"weights": LossOptions(bootstrap=0.5)},
     ],
 )
@@ -119,9 +113,14 @@ def test_moments_come_back_in_the_memory_layout_of_their_weights(cpu):
             assert moment.stride() == weight.stride()
 
 
-def test_batches_of_a_step_add_up_to_the_mean_of_their_gradients(cpu):
+def test_batches_of_a_step_add_up_to_the_mean_of_their_gradients(cpu, monkeypatch):
+    # Adam would multiply what is rounded.
+    monkeypatch.setattr(
+        "roadseg.learn.training.trainer.build_optimizer",
+        lambda weights, *, rate, device: torch.optim.SGD(weights, lr=rate),  # noqa: ARG005
+    )
     focal = LossOptions(focal=1.0, dice=0.0)  # a mean over pixels, of which both have as many
-    together, apart = (build(cpu, weights=focal, norms=False, kind="sgd") for _ in range(2))
+    together, apart = (build(cpu, weights=focal, norms=False) for _ in range(2))
     one, other = batch(1), batch(2)
     joined = tuple(torch.cat(parts) for parts in zip(one, other, strict=True))
     loss = together.step([joined], number=1, rate=0.1)

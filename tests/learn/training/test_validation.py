@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from roadseg.learn.training.validation import Scores, count, count_lines, thresholds_in
+from roadseg.learn.training.validation import Scores, count, thresholds_in
 from roadseg.roads.metrics.pixels import Counts, Histogram
 
 
@@ -37,22 +37,6 @@ def test_the_middle_is_where_the_logit_is_zero(dtype):
 
 def test_logits_that_are_no_numbers_are_counted_somewhere():
     assert count(torch.full((1, 8, 2, 2), torch.nan), torch.ones(1, 2, 2)).sum() == 4
-
-
-def test_a_broken_road_costs_the_centreline_that_is_missing():
-    logits = torch.full((2, 8, 9, 20), -1.0)
-    logits[:, 7, 3:6] = 1.0
-    logits[0, 7, :, 5:15] = -1.0
-    mask = torch.zeros(2, 9, 20, dtype=torch.uint8)
-    mask[:, 3:6] = 2
-    predicted, inside, reference, found = count_lines(logits, mask).tolist()
-    assert predicted == inside < reference
-    assert 8 <= reference - found <= 12
-
-
-def test_centrelines_that_are_not_valid_do_not_count():
-    logits = torch.ones(1, 8, 9, 20)
-    assert count_lines(logits, torch.full((1, 9, 20), 255, dtype=torch.uint8)).tolist() == [0] * 4
 
 
 @pytest.mark.parametrize(
