@@ -24,7 +24,6 @@ from roadseg.api.runs import (
     write_report,
 )
 from roadseg.api.services import fetch_images, fetch_roads
-from roadseg.api.tiles import cut_tiles, join_tiles, list_tiles, trace_tiles
 from roadseg.api.tools import bench, demo, doctor, export, init, map_roads, models, plot
 from roadseg.config import Config
 from roadseg.raster.grid import Grid
@@ -46,7 +45,6 @@ __all__ = [
     "burn",
     "conflate",
     "cross_validate",
-    "cut_tiles",
     "demo",
     "diff",
     "doctor",
@@ -55,8 +53,6 @@ __all__ = [
     "fetch_images",
     "fetch_roads",
     "init",
-    "join_tiles",
-    "list_tiles",
     "load_config",
     "map_roads",
     "models",
@@ -72,7 +68,6 @@ __all__ = [
     "split",
     "trace",
     "trace_scenes",
-    "trace_tiles",
     "train",
     "tune",
     "write_report",

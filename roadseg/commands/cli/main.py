@@ -10,7 +10,6 @@ from roadseg.commands.cli import (
     results,
     run_commands,
     stages,
-    tiles,
 )
 from roadseg.commands.cli.group import Group
 from roadseg.commands.cli.logs import LOGGING, send_logs
@@ -79,7 +78,6 @@ main.add_commands(
             results.audit,
             results.plot,
         ],
-        "Countries": [tiles.tiles],
         "Accuracy and speed": [
             improve.tune,
             improve.quantize,

@@ -529,14 +529,12 @@ def _shard(
     raise click.BadParameter(msg)
 
 
-def shard_of(part: str) -> Option:
-    """Return the option for a share of the work, which consists of scenes or tiles."""
-    return click.option(
-        "--shard",
-        metavar="I/N",
-        callback=_shard,
-        help=f"Process only every N-th {part}, starting with the I-th; for job arrays.",
-    )
+SHARD = click.option(
+    "--shard",
+    metavar="I/N",
+    callback=_shard,
+    help="Process only every N-th scene, starting with the I-th; for job arrays.",
+)
 
 
 def _numbers(option: str, text: str) -> tuple[int, ...]:

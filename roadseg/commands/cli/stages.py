@@ -20,9 +20,9 @@ from roadseg.commands.cli.options import (
     PRECISION,
     PREDICTING,
     SCHEDULER,
+    SHARD,
     TRAINED_FOLD,
     WORKERS,
-    shard_of,
 )
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def train(
         help="Treat IMAGES as adjoining tiles of one scene with this name.",
     ),
     AREA,
-    shard_of("scene"),
+    SHARD,
     *PREDICTING,
     FUSE,
     WORKERS,

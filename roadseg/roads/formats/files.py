@@ -1,7 +1,6 @@
 """Graphs as GeoPackage (written and read), GeoJSON and GeoParquet."""
 
 import os
-from collections.abc import Mapping
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -43,7 +42,6 @@ def write_gpkg(
     path: Path,
     graph: RoadGraph,
     *,
-    node_columns: Mapping[str, Array] | None = None,
     edge_style: ET.Element | None = None,
 ) -> None:
     """Write a graph as GeoPackage in its own CRS; that of a scene without georeference is local.
@@ -56,7 +54,6 @@ def write_gpkg(
     Args:
         path: the file.
         graph: roads.
-        node_columns: further columns of nodes, shape (n,) each.
         edge_style: renderer of the edges; None for that of their speeds.
 
     Raises:
@@ -64,8 +61,6 @@ def write_gpkg(
         OutputError: if the file cannot be written.
     """
     edges, nodes = edge_table(graph), node_table(graph)
-    for name, column in (node_columns or {}).items():
-        nodes.insert(nodes.columns.get_loc("geometry"), name, column)
     styles = style_table(edges.columns, edge_style)
     layers = {"nodes": nodes, "edges": edges, STYLE_LAYER: styles}
     with whole(path) as partial:

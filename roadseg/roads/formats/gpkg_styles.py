@@ -87,11 +87,6 @@ def line_renderer(colour: Rgb, *, is_dashed: bool = False) -> ET.Element:
     return _renderer("singleSymbol", [_line(colour, is_dashed=is_dashed)])
 
 
-def area_renderer(colour: Rgb) -> ET.Element:
-    """Return the renderer of areas of one colour."""
-    return _renderer("singleSymbol", [_area(colour)])
-
-
 def category_renderer(
     column: str, colours: Mapping[str, Rgb] | Mapping[int, Rgb], *, are_areas: bool = False
 ) -> ET.Element:

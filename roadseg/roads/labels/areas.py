@@ -57,13 +57,13 @@ class Area:
         dense = np.asarray(shapely.segmentize(self.polygons, step), dtype=object)
         moved = reproject(dense, self.crs, DEGREES)
         if not self.crs.is_geographic:
-            moved = np.array([gathered(each) for each in moved], dtype=object)
-        return polygons_in(shapely.union_all([cut_at_date_line(each) for each in moved]))
+            moved = np.array([_gathered(each) for each in moved], dtype=object)
+        return polygons_in(shapely.union_all([_cut_at_date_line(each) for each in moved]))
 
     def sides(self) -> list["Area"]:
         """Return the parts west and east of the date line; the area itself if it is not there."""
         west, _, east, _ = shapely.bounds(self.degrees)
-        left, _, right, _ = shapely.bounds(gathered(self.degrees))
+        left, _, right, _ = shapely.bounds(_gathered(self.degrees))
         if east - west <= _HALF_TURN or right - left > _HALF_TURN:
             return [self]
         parts = np.array(self.degrees.geoms, dtype=object)
@@ -254,7 +254,7 @@ def _box_of_degrees(grid: Grid, ground: shapely.Polygon, lon_lat: Floats) -> sha
     return shapely.Polygon([(west, south), (east, south), (east, north), (west, north)])
 
 
-def cut_at_date_line(shape: shapely.Geometry) -> shapely.Geometry:
+def _cut_at_date_line(shape: shapely.Geometry) -> shapely.Geometry:
     """Return a shape in degrees whose parts beyond half a turn lie on the other side again."""
     west, _, east, _ = shapely.bounds(shape)
     if not max(-west, east) > _HALF_TURN:
@@ -264,7 +264,7 @@ def cut_at_date_line(shape: shapely.Geometry) -> shapely.Geometry:
     return shapely.union_all([shapely.intersection(_turned(shape, turn), world) for turn in turns])
 
 
-def gathered(shape: Any) -> Any:  # noqa: ANN401 - any geometry
+def _gathered(shape: Any) -> Any:  # noqa: ANN401 - any geometry
     """Return a shape in degrees, with those from 0 to 360 if it lies around the date line."""
     west, _, east, _ = shapely.bounds(shape)
     if not east - west > _HALF_TURN:

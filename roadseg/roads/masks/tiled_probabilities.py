@@ -114,7 +114,7 @@ class TiledProbability:
             points_m: shape (n,), shapely points in the metric CRS of the grid.
         """
         outlines = [shapely.Polygon(self.grid.to_metric(at)) for at in window_corners(self.places)]
-        return first_nearest(outlines, points_m)
+        return _first_nearest(outlines, points_m)
 
     def _rows_in(self, window: Window) -> list[int]:
         """Return the rows of the tiles that have pixels in a window."""
@@ -167,7 +167,7 @@ class _OpenTiles:
         self._stack.close()
 
 
-def first_nearest(outlines: Sequence[shapely.Geometry], points: Shapes) -> Ints:
+def _first_nearest(outlines: Sequence[shapely.Geometry], points: Shapes) -> Ints:
     """Return the row of the outline that is nearest to each point, of equally near ones the first.
 
     Where there is no outline, or a point is empty, that is the number of outlines.

@@ -304,13 +304,7 @@ def measure_edges(
     return add_travel(graph, np.where(np.isnan(speed_kph), default_kph, speed_kph))
 
 
-def rate_edges(
-    graph: RoadGraph,
-    pixels: PixelSource,
-    options: TraceOptions,
-    *,
-    border: shapely.Geometry | None = None,
-) -> RoadGraph:
+def rate_edges(graph: RoadGraph, pixels: PixelSource, options: TraceOptions) -> RoadGraph:
     """Return the graph with the `confidence` of its edges, and of these those that are sure enough.
 
     It is the probability that an edge is a road: by the model that was calibrated for the network,
@@ -326,14 +320,13 @@ def rate_edges(
         pixels: the scene that they were traced on.
         options: how sure each link has to be, and how precise the edges that stay are to be
             together.
-        border: at which roads go on elsewhere; None for that of the scene.
     """
     if pixels.edge_model is None and is_of_mask(graph):
         confidence = graph.attributes[CONFIDENCE]
         confidence = np.where(np.isnan(confidence), graph.attributes["probability"], confidence)
         return replace(graph, attributes={**graph.attributes, CONFIDENCE: confidence})
     model = pixels.edge_model or general_edge_model()
-    graph = with_confidence(graph, model, pixels.border_m if border is None else border)
+    graph = with_confidence(graph, model, pixels.border_m)
     if pixels.edge_model is not None:
         graph = keep_likely_links(graph, min_confidence=options.min_link_probability)
     precision = options.precision
