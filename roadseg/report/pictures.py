@@ -24,7 +24,7 @@ from roadseg.raster.images import RasterFacts, open_raster
 from roadseg.raster.pixels import read_preview, thinned_shape
 from roadseg.raster.scaling import Scaling
 from roadseg.raster.windows import CERTAIN
-from roadseg.report.plots.colours import probability_colours, rgb
+from roadseg.report.plots.figures import probability_colours, rgb
 from roadseg.roads.masks.probabilities import ProbabilityFile
 
 _QUALITY = 74  # Quality of WebP, of 100.

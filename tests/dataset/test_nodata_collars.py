@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from roadseg.dataset.nodata_collars import collar_share
+from roadseg.commands.survey.contents import collar_share
 
 SIDE = 200
 ROWS, COLS = np.mgrid[:SIDE, :SIDE]

@@ -28,8 +28,8 @@ from roadseg.raster.pixels import read_preview
 from roadseg.raster.scaling import read_scaling
 from roadseg.raster.windows import Window
 from roadseg.report.card_files import add_evaluation
+from roadseg.report.plots.charts import write_reliability
 from roadseg.report.plots.comparison import draw_comparison
-from roadseg.report.plots.reliability import write_reliability
 from roadseg.roads.formats.files import read_gpkg
 from roadseg.roads.graph.clipping import clip_graph
 from roadseg.roads.graph.road_graph import RoadGraph

@@ -35,7 +35,7 @@ from roadseg.learn.training.validation import IOU_OF, THRESHOLD
 from roadseg.raster.images import scene_facts
 from roadseg.report.cards import write_model_card
 from roadseg.report.facts import read_training
-from roadseg.report.plots.curves import write_curves
+from roadseg.report.plots.charts import write_curves
 from roadseg.system.dry_runs import Amount, Plan, files, plan_stage
 from roadseg.system.records import versions
 from roadseg.system.stage_records import (

@@ -21,7 +21,7 @@ from roadseg.dataset.held_out import Predicted, held_out_chips, read_predicted
 from roadseg.dataset.reference_graphs import Area, read_reference
 from roadseg.errors import DataError
 from roadseg.raster.windows import Window, cut_blocks
-from roadseg.report.plots.tuning import write_tuning_plot
+from roadseg.report.plots.charts import write_tuning_plot
 from roadseg.roads.graph.clipping import clip_graph
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.masks.probabilities import Probability, open_probability

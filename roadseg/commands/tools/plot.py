@@ -23,8 +23,8 @@ from roadseg.raster.grid import Grid
 from roadseg.raster.images import RasterFacts, read_facts, scene_facts
 from roadseg.raster.pixels import read_preview
 from roadseg.raster.scaling import Scaling, fit_scaling, read_scaling
-from roadseg.report.plots.colours import rgb
-from roadseg.report.plots.figures import SUFFIXES, Paper
+from roadseg.report.plots.charts import draw_speeds
+from roadseg.report.plots.figures import SUFFIXES, Paper, rgb
 from roadseg.report.plots.maps import (
     Errors,
     Ground,
@@ -32,7 +32,6 @@ from roadseg.report.plots.maps import (
     draw_graph,
     draw_scene,
 )
-from roadseg.report.plots.speed_charts import draw_speeds
 from roadseg.roads.formats.any_roads import DrawnRoads, common_crs, place_roads, read_one_place
 from roadseg.roads.formats.files import read_gpkg
 from roadseg.roads.graph.clipping import clip_graph

@@ -12,8 +12,7 @@ from matplotlib.figure import Figure
 
 from roadseg.arrays import Bytes
 from roadseg.raster.grid import Grid
-from roadseg.report.plots.colours import rgb
-from roadseg.report.plots.figures import save_figure, screen_figure
+from roadseg.report.plots.figures import rgb, save_figure, screen_figure
 from roadseg.roads.colours import bin_colours
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.masks.probabilities import Probability

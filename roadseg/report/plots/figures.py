@@ -1,13 +1,18 @@
 """Figures for print and for the screen: their size, and how they are written."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
+import numpy as np
+from matplotlib import colormaps
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from PIL import ImageFont
 
+from roadseg.arrays import Bytes
 from roadseg.system.files import whole
 
 TALLEST = 1.25  # Height of a figure at most, in widths of the paper.
@@ -67,3 +72,28 @@ def save_figure(figure: Figure, path: Path) -> None:
     """
     with whole(path) as partial, mpl.rc_context(_SETTINGS):
         figure.savefig(partial, metadata=_UNDATED[path.suffix.lower()])
+
+
+@lru_cache(maxsize=64)
+def font(size_px: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
+    """Return the typeface in a size."""
+    return ImageFont.load_default(size_px)
+
+
+# Source: Okabe and Ito (2008), colours that all colour-blind people tell apart.
+BLUE, GREEN = "#0072B2", "#009E73"
+AMBER, ORANGE, PURPLE = "#E69F00", "#D55E00", "#CC79A7"
+GREY = "#8C8C8C"
+
+_RGB = 3
+
+
+def probability_colours(count: int) -> Bytes:
+    """Return a number of colours of rising probability; shape (colour, 3), bytes."""
+    ramp = colormaps["cividis"](np.linspace(0.1, 1, count))[:, :3]
+    return np.asarray(np.rint(ramp * 255), dtype=np.uint8)
+
+
+def rgb(bands: Bytes) -> Bytes:
+    """Return the first three bands of an image, or its first one in grey, shape (3, row, col)."""
+    return bands[:_RGB] if len(bands) >= _RGB else bands[[0, 0, 0]]

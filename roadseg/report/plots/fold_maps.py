@@ -18,7 +18,7 @@ from roadseg.dataset.footprints import (
     local_km,
     unbroken,
 )
-from roadseg.report.plots.typeface import font
+from roadseg.report.plots.figures import font
 from roadseg.roads.colours import Rgb, fold_colour
 from roadseg.system.files import whole
 from roadseg.system.units import road_unit, roads

@@ -8,9 +8,8 @@ from scipy import ndimage
 
 from roadseg.arrays import Bytes
 from roadseg.raster.windows import Window
-from roadseg.report.plots.colours import rgb
+from roadseg.report.plots.figures import font, rgb
 from roadseg.report.plots.map_marks import bar_text, scale_bar_m
-from roadseg.report.plots.typeface import font
 from roadseg.roads.colours import Rgb
 from roadseg.roads.masks.burning import IGNORE, road_pixels
 

@@ -10,8 +10,8 @@ from roadseg.dataset.registration import densest_window
 from roadseg.dataset.shifts import WORTH_M, Shift, directions
 from roadseg.errors import OutputError
 from roadseg.raster.windows import Window
+from roadseg.report.plots.figures import font
 from roadseg.report.plots.overlays import draw_labels, draw_outlines, hatch
-from roadseg.report.plots.typeface import font
 from roadseg.roads.colours import Rgb, bin_colours
 from roadseg.roads.speeds import SpeedBins
 from roadseg.system.files import whole

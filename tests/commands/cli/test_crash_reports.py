@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from roadseg.commands.cli.crash_reports import write_report
+from roadseg.commands.cli.failures import write_report
 from roadseg.system.web.keys import with_keys
 
 

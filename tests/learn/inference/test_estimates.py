@@ -1,6 +1,6 @@
 import pytest
 
-from roadseg.learn.inference.estimates import predict_memory_mb
+from roadseg.learn.inference.jobs import predict_memory_mb
 from roadseg.system.text import about_memory, about_time
 
 RESNET18, RESNET34, RESNET50, MOBILENET = 14_329_224, 24_437_384, 32_522_120, 6_629_960

@@ -5,7 +5,7 @@ from matplotlib.image import imread
 
 from roadseg.errors import OutputError
 from roadseg.report.plots import curves
-from roadseg.report.plots.curves import write_curves
+from roadseg.report.plots.charts import write_curves
 
 KEYS = ("train_loss", "val_loss", "val_iou", "val_f1", "learning_rate")
 

@@ -1,7 +1,7 @@
 import pytest
 from PIL import Image
 
-from roadseg.report.plots.reliability import write_reliability
+from roadseg.report.plots.charts import write_reliability
 from roadseg.roads.metrics.reliability import Bin, Reliability
 
 MEASURED = Reliability((Bin(0.25, 0.3, 1.0), Bin(1.0, 0.9, 4.0)))

@@ -4,8 +4,8 @@ import shapely
 from matplotlib.image import imread
 from pyproj import CRS
 
+from roadseg.report.plots.charts import draw_speeds, road_km
 from roadseg.report.plots.figures import Paper
-from roadseg.report.plots.speed_charts import draw_speeds, road_km
 from roadseg.roads.graph.road_graph import graph_from_lines
 from roadseg.roads.graph.travel import add_travel
 from roadseg.roads.speeds import KPH_PER_MPH, SpeedBins

@@ -3,8 +3,8 @@ import pytest
 from matplotlib.image import imread
 
 from roadseg.errors import OutputError
-from roadseg.report.plots import tuning
-from roadseg.report.plots.tuning import write_tuning_plot
+from roadseg.report.plots import charts
+from roadseg.report.plots.charts import write_tuning_plot
 from roadseg.roads.tracing.tuning import PARAMETERS
 
 
@@ -16,8 +16,8 @@ def rows(*scores):
 @pytest.fixture
 def draw(tmp_path, monkeypatch):
     """Give the function that draws trials and returns the figure."""
-    figures, save = [], tuning.save_figure
-    monkeypatch.setattr(tuning, "save_figure", lambda f, path: figures.append(f) or save(f, path))
+    figures, save = [], charts.save_figure
+    monkeypatch.setattr(charts, "save_figure", lambda f, path: figures.append(f) or save(f, path))
 
     def drawn(tried, *, parameters=PARAMETERS, is_better=True):
         path = tmp_path / "tune.png"
