@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType, NoneType
-from typing import Any, TypeGuard, get_args, get_origin
+from typing import Any, Literal, TypeGuard, get_args, get_origin, overload
 
 from pydantic import ValidationError, model_validator
 
@@ -139,6 +139,10 @@ class Config(Section):
         return self.model_dump_json(exclude_defaults=True, indent=2)
 
 
+@overload
+def find_config(given: Path | None, *, required: Literal[True] = ...) -> Path: ...
+@overload
+def find_config(given: Path | None, *, required: bool) -> Path | None: ...
 def find_config(given: Path | None, *, required: bool = True) -> Path | None:
     """Return the path of the config file: `given`, else ROADSEG_CONFIG, else ./roadseg.json.
 

@@ -23,6 +23,7 @@ from roadseg.commands.cli.options import (
 from roadseg.system.units import Units, choose_units
 
 if TYPE_CHECKING:
+    from roadseg.commands.tools.plot import Kind
     from roadseg.learn.options import ComputeOptions
     from roadseg.roads.options import (
         AuditOptions,
@@ -363,7 +364,7 @@ def _file(name: str, meaning: str) -> Option:
 )
 @together(CONFIG, SET, RUN, JSON)
 def plot(
-    kinds: tuple[str, ...],
+    kinds: "tuple[Kind, ...]",
     *,
     scene: str | None,
     output: Path | None,
@@ -409,6 +410,6 @@ def plot(
         config = load(config_path, assignments)
         workspace = Workspace(run_folder or config.run)
         summary = plot.run(
-            config, workspace, kinds=kinds or _KINDS, scene=scene, output=output, paper=paper
+            config, workspace, kinds=kinds or plot.KINDS, scene=scene, output=output, paper=paper
         )
     show(summary, as_json=as_json)

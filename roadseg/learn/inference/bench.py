@@ -135,7 +135,7 @@ def bare_step(
     """Return a step of training as short as torch allows, on tensors that are on the device."""
     model = _model(options, images.shape[1], bins, device)
     model, optimizer = device.for_training(
-        model, build_optimizer(model.parameters(), options, device=device)
+        model, build_optimizer(model.parameters(), rate=options.learning_rate, device=device)
     )
     network = device.compile(model).train()
     scaler = device.scaler()
