@@ -60,7 +60,7 @@ def read_part(source: rasterio.DatasetReader, facts: RasterFacts, window: Window
     """Read a window of `facts.grid` from the open raster of the whole scene."""
     if not facts.touches(window):
         return nothing(facts, window)
-    values, valid = read_pixels(source, facts, window=area(facts.in_scene(window)))
+    values, valid = read_pixels(source, facts, window=facts.in_scene(window).to_rasterio())
     return values, valid & _inside(facts, window)
 
 
@@ -85,7 +85,7 @@ def read_preview(facts: RasterFacts, *, side: int) -> Read:
         if facts.part is None:
             return read_pixels(source, facts, shape=shape)
         region, extent = _region(facts, source)
-        values, valid = read_pixels(source, facts, window=area(region), shape=shape)
+        values, valid = read_pixels(source, facts, window=region.to_rasterio(), shape=shape)
     if extent is not None:
         extent = extent.scaled(shape[0] / region.height, shape[1] / region.width)
         valid &= extent.inside(Window(0, 0, *shape))
@@ -144,7 +144,7 @@ class OpenScene:
     def _read_sample(self, window: Window, region: Window, extent: Extent | None) -> Read:
         """Read a window of a region of the file."""
         here = Window(window.row + region.row, window.col + region.col, *window[2:])
-        values, valid = read_pixels(self.source, self.facts, window=area(here))
+        values, valid = read_pixels(self.source, self.facts, window=here.to_rasterio())
         return values, valid if extent is None else valid & extent.inside(window)
 
     def valid(self, window: Window) -> Bools:
@@ -158,7 +158,7 @@ class OpenScene:
         if facts.is_file_valid or not inside.any():
             return inside
         with on_grid(self.source, facts.whole, facts.meaningless) as seen:
-            here = area(facts.in_scene(window))
+            here = facts.in_scene(window).to_rasterio()
             # Only where the values themselves tell are the bands read as well.
             if facts.nodata is None and facts.is_whole_numbers:
                 return inside & valid_pixels(seen, here)
@@ -303,12 +303,6 @@ def read_pixels(
     if facts.nodata is not None:
         valid &= (values != facts.nodata).any(axis=0)
     return values, valid
-
-
-def area(window: Window) -> rasterio.windows.Window:
-    """Return a window as rasterio has it."""
-    row, col, height, width = window
-    return rasterio.windows.Window(col, row, width, height)
 
 
 def _inside(facts: RasterFacts, window: Window) -> Bools:

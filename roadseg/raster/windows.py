@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
+import rasterio.windows
 
 from roadseg.arrays import Array, Bools, Bytes, Floats, Floats32
 
@@ -25,6 +26,10 @@ class Window(NamedTuple):
     def slices(self) -> tuple[slice, slice]:
         """Its rows and columns, by which arrays of the scene are cut."""
         return slice(self.row, self.row + self.height), slice(self.col, self.col + self.width)
+
+    def to_rasterio(self) -> rasterio.windows.Window:
+        """Return it as a window of rasterio."""
+        return rasterio.windows.Window(self.col, self.row, self.width, self.height)
 
     def within(self, other: "Window") -> "Window":
         """Return it as counted from the first pixel of another window."""
