@@ -16,7 +16,6 @@ from roadseg.roads.tiles.tile_files import (
     write_tile,
 )
 from roadseg.system.fingerprints import fingerprint
-from roadseg.system.locks import hold
 from roadseg.system.text import first
 
 _RULE = 1  # To be raised when the same network gives other tiles.
@@ -55,9 +54,6 @@ def run(network: Path, *, output: Path, km: int, force: bool = False) -> TilesSu
                 f"{output}: its tile {tile.id} was made from {first(sorted(others))}; use another "
                 "folder, or --force to replace it"
             )
-    with hold(output, [f"{tile.square_id}/{tile.id}.gpkg" for tile in wanted]):
-        made = [
-            write_tile(output, tile, tiles[tile], facts[tile], formats=["gpkg"]) for tile in wanted
-        ]
-        collection = write_collection(output)
+    made = [write_tile(output, tile, tiles[tile], facts[tile], formats=["gpkg"]) for tile in wanted]
+    collection = write_collection(output)
     return summary_of(made, output, collection, kept=len(tiles) - len(wanted))

@@ -37,7 +37,6 @@ from roadseg.roads.tracing.trace import PixelSource
 from roadseg.system.dry_runs import Plan, files
 from roadseg.system.fingerprints import fingerprints
 from roadseg.system.hosts.parallel import each
-from roadseg.system.locks import hold
 from roadseg.system.machine import peak_memory_mb
 from roadseg.system.progress import counted
 from roadseg.system.text import Summary, count, first
@@ -159,26 +158,25 @@ def run(
     formats = _formats(config)
     made: list[dict[str, Any]] = []
     failed: dict[str, str] = {}
-    with hold(output, [f"{job.tile.square_id}/{job.tile.id}.gpkg" for job in wanted]):
-        outcomes = each(
-            partial(_make, output, config.graph, formats),
-            wanted,
-            executor=config.compute.executor,
-        )
-        for outcome in counted(outcomes, "tiles", total=len(wanted), unit="tiles"):
-            name = wanted[outcome.index].tile.id
-            if outcome.error is None:
-                made.append(cast("dict[str, Any]", outcome.result))
-            elif config.compute.on_error == "stop":
-                write_collection(output)
-                raise outcome.error
-            else:
-                _log.warning("skipped %s: %s", name, outcome.error)
-                failed[name] = str(outcome.error)
-        if failed and not made:
-            reason = next(iter(failed.values()))
-            raise DataError(f"all {count(len(failed), 'tile')} failed, the first: {reason}")
-        collection = write_collection(output)
+    outcomes = each(
+        partial(_make, output, config.graph, formats),
+        wanted,
+        executor=config.compute.executor,
+    )
+    for outcome in counted(outcomes, "tiles", total=len(wanted), unit="tiles"):
+        name = wanted[outcome.index].tile.id
+        if outcome.error is None:
+            made.append(cast("dict[str, Any]", outcome.result))
+        elif config.compute.on_error == "stop":
+            write_collection(output)
+            raise outcome.error
+        else:
+            _log.warning("skipped %s: %s", name, outcome.error)
+            failed[name] = str(outcome.error)
+    if failed and not made:
+        reason = next(iter(failed.values()))
+        raise DataError(f"all {count(len(failed), 'tile')} failed, the first: {reason}")
+    collection = write_collection(output)
     return summary_of(made, output, collection, kept=len(jobs) - len(wanted), failed=failed)
 
 
