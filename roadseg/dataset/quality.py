@@ -17,9 +17,8 @@ from roadseg.raster.extents import ScenePart
 from roadseg.raster.images import scene_facts
 from roadseg.raster.options import ImageryOptions
 from roadseg.raster.pixels import read_window
-from roadseg.raster.sampling import spread
 from roadseg.raster.scaling import Scaling
-from roadseg.raster.windows import Window
+from roadseg.raster.windows import Window, spread
 from roadseg.roads.masks.burning import BACKGROUND, IGNORE
 from roadseg.roads.masks.mask_files import read_mask
 from roadseg.roads.options import LabelOptions, ShiftRule

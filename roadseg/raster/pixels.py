@@ -27,8 +27,7 @@ from roadseg.raster.images import (
     reading,
 )
 from roadseg.raster.options import ImageryOptions
-from roadseg.raster.sampling import PLACES, spread_windows
-from roadseg.raster.windows import Window
+from roadseg.raster.windows import PLACES, Window, spread_windows
 
 Read = tuple[Array, Bools]  # Values of bands, and which pixels have data.
 

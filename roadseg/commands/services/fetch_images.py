@@ -15,21 +15,24 @@ from roadseg.commands.services.images.fetching import (
     joined_summary,
 )
 from roadseg.commands.services.images.from_rasters import fetch_rasters
-from roadseg.commands.services.images.from_tiles import fetch_template, fetch_tiles, names_of
+from roadseg.commands.services.images.from_tiles import (
+    fetch_template,
+    fetch_tiles,
+    is_template,
+    names_of,
+)
 from roadseg.commands.services.images.rasters import RemoteRaster, is_raster
 from roadseg.commands.services.images.records import slug
 from roadseg.commands.services.images.stac import PREFIX, read_json_answer, stac_rasters
-from roadseg.commands.services.images.templates import is_template
 from roadseg.commands.services.images.wms import wms_service
 from roadseg.commands.services.images.wmts import wmts_service
 from roadseg.errors import ConfigError, DataError
 from roadseg.roads.labels.areas import read_area
 from roadseg.system.files import with_home
-from roadseg.system.web.answers import Answer
+from roadseg.system.web.answers import Answer, split_address
 from roadseg.system.web.cache import Cache, usual_cache
 from roadseg.system.web.client import Client, RequestPolicy
 from roadseg.system.web.keys import with_keys, without_keys
-from roadseg.system.web.parsing import split_address
 
 _JSON_SUFFIXES = (".json", ".geojson")
 _PICTURE_SUFFIXES = (".png", ".jpg", ".jpeg", ".webp")

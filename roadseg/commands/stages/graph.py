@@ -38,8 +38,8 @@ from roadseg.roads.logistic import LogisticModel
 from roadseg.roads.masks.probabilities import ProbabilityFile, open_probability
 from roadseg.roads.tracing.trace import find_graph, rate_edges
 from roadseg.system.dry_runs import Amount, Plan, files, plan_stage
-from roadseg.system.hosts.outcomes import Outcome
 from roadseg.system.hosts.parallel import HERE, Executor, each, in_order
+from roadseg.system.hosts.schedulers import Outcome
 from roadseg.system.progress import counted
 from roadseg.system.stage_records import StageRecord
 from roadseg.system.text import Summary, count

@@ -47,7 +47,7 @@ from roadseg.system.text import count, first
 from roadseg.system.workspace import Workspace
 
 if TYPE_CHECKING:
-    from roadseg.system.hosts.outcomes import Outcome
+    from roadseg.system.hosts.schedulers import Outcome
 
 logger = logging.getLogger(__name__)
 

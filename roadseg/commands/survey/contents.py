@@ -15,9 +15,8 @@ from roadseg.raster.grid import crs_setting
 from roadseg.raster.images import RasterFacts, scene_facts
 from roadseg.raster.options import ImageryOptions
 from roadseg.raster.pixels import read_window
-from roadseg.raster.sampling import spread
 from roadseg.raster.sources import find_labels, image_paths, name_images
-from roadseg.raster.windows import Window
+from roadseg.raster.windows import Window, spread
 from roadseg.roads.formats.any_roads import label_graphs, warn_of_unjoined
 from roadseg.roads.labels.roads import LabelFile, apart_text, lay_over, read_roads
 from roadseg.roads.masks.mask_labels import (

@@ -15,8 +15,8 @@ from roadseg.commands.stages.road_networks import with_origin
 from roadseg.config import Config
 from roadseg.errors import ConfigError, DataError
 from roadseg.raster.grid import DEGREES, Grid, crs_setting, reproject
+from roadseg.raster.mosaic import group_tiles
 from roadseg.raster.sources import find_images
-from roadseg.raster.tiling import group_tiles
 from roadseg.roads.formats.by_suffix import check_formats
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.labels.areas import cut_at_date_line, gathered, read_area

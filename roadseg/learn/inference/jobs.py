@@ -47,8 +47,8 @@ from roadseg.roads.masks.thresholding import write_road_mask
 from roadseg.roads.options import TraceOptions
 from roadseg.system.dry_runs import Files, files
 from roadseg.system.fingerprints import fingerprint, fingerprints, stamp
-from roadseg.system.hosts.outcomes import Outcome
 from roadseg.system.hosts.parallel import each
+from roadseg.system.hosts.schedulers import Outcome
 from roadseg.system.progress import Progress, counted
 from roadseg.system.records import key_of
 from roadseg.system.text import about_memory, about_time, count

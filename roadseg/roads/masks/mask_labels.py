@@ -18,8 +18,7 @@ from roadseg.errors import DataError
 from roadseg.raster.grid import XY, Grid, crs_of, crs_setting, has_transform, reproject
 from roadseg.raster.images import RasterFacts, open_raster, read_grid
 from roadseg.raster.pixels import valid_pixels
-from roadseg.raster.sampling import spread_windows
-from roadseg.raster.windows import Window
+from roadseg.raster.windows import Window, spread_windows
 from roadseg.roads.labels.roads import extent_degrees
 from roadseg.roads.masks.burning import IGNORE
 from roadseg.roads.masks.mask_files import CONTENT_TAG, SPEED_BINS, bins_of

@@ -10,8 +10,7 @@ from urllib3 import exceptions
 from urllib3.util import Retry
 
 from roadseg.system.text import one_line
-from roadseg.system.web.answers import Answer, BadAnswerError
-from roadseg.system.web.parsing import split_address, whole_number
+from roadseg.system.web.answers import Answer, BadAnswerError, split_address, whole_number
 
 # The server is busy, or something between it and us is; the same question may be answered later.
 _PASSING = (408, 425, 429, 500, 502, 503, 504)

@@ -8,11 +8,10 @@ from pathlib import Path
 
 from roadseg.errors import DataError, RoadsegError
 from roadseg.system.text import size_text
-from roadseg.system.web.answers import Answer, BadAnswerError
+from roadseg.system.web.answers import Answer, BadAnswerError, whole_number
 from roadseg.system.web.cache import Cache
 from roadseg.system.web.client import LARGEST_BYTES, Client
 from roadseg.system.web.keys import without_keys
-from roadseg.system.web.parsing import whole_number
 
 _BLOCK = 2**19  # Bytes that are asked for at once.
 _RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+)", re.ASCII)

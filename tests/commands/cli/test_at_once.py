@@ -110,7 +110,9 @@ def ended_well(tmp_path, *commands):
 
 
 @pytest.mark.parametrize("number", [2, 3])
-def test_commands_that_predict_the_same_do_not_disturb_each_other(tmp_path, predict, images, number):
+def test_commands_that_predict_the_same_do_not_disturb_each_other(
+    tmp_path, predict, images, number
+):
     ended_well(tmp_path, predict(tmp_path / "alone", "--mask", *images))
     ended_well(tmp_path, *[predict(tmp_path / "out", "--mask", *images)] * number)
     assert files_in(tmp_path / "out") == files_in(tmp_path / "alone")

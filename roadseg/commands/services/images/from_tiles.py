@@ -1,5 +1,6 @@
 """Fetch the tiles of a service as one image."""
 
+import re
 from dataclasses import asdict, dataclass
 from itertools import chain, islice
 from pathlib import Path
@@ -21,16 +22,16 @@ from roadseg.commands.services.images.levels import (
     with_tile_px,
     xyz_level,
 )
-from roadseg.commands.services.images.records import day_of, is_fetched, write_record
-from roadseg.commands.services.images.templates import check_template, host_of, tile_address
+from roadseg.commands.services.images.records import day_of, is_fetched, slug, write_record
 from roadseg.commands.services.images.tiles import (
     TileReader,
     TileService,
     remarks,
     write_image,
 )
-from roadseg.errors import DataError
+from roadseg.errors import ConfigError, DataError
 from roadseg.system.text import count, size_text
+from roadseg.system.web.answers import split_address
 from roadseg.system.web.keys import without_keys
 
 _FINEST_ZOOM = 24
@@ -163,3 +164,75 @@ def names_of(address: str, service: TileService) -> tuple[str, ...]:
     level = service.level.name
     size = f"z{level}" if level.isdecimal() else level.replace(" ", "")
     return host_of(address), service.layer, size, day_of(service.credit)
+
+
+_PLACE = re.compile(r"\{(-?[A-Za-z]\w*)(?::([^{}]*))?\}")
+_SUBDOMAINS = "a,b,c"
+_KNOWN = {"z", "zoom", "x", "y", "-y", "q", "s", "switch", "env"}
+
+
+def is_template(source: str) -> bool:
+    """Return whether an address has places for tiles."""
+    return bool({name.lower() for name, _ in _PLACE.findall(source)} & {"x", "y", "-y", "q"})
+
+
+def check_template(source: str) -> None:
+    """Check that a template names every tile.
+
+    Raises:
+        ConfigError: if it lacks a place, or has an unknown one.
+    """
+    names = {name for name, _ in _PLACE.findall(source)}
+    if "${" in source:
+        raise ConfigError(f"{source:.200}: write {{z}}, {{x}} and {{y}} without the dollar signs")
+    if unknown := sorted(names - _KNOWN):
+        raise ConfigError(
+            f"{source:.200}: {{{unknown[0]}}} is unknown; expected {{z}}, {{x}}, {{y}} or {{-y}}, "
+            "{q}, {s} and {env:NAME}"
+        )
+    if "q" not in names and not ({"z", "zoom"} & names and "x" in names and {"y", "-y"} & names):
+        raise ConfigError(
+            f"{source:.200}: a template of tiles needs {{z}}, {{x}} and {{y}} (or {{-y}} if rows "
+            "count from the south), or {q}"
+        )
+
+
+def tile_address(template: str, zoom: int, row: int, col: int) -> str:
+    """Return the address of a tile, still with places for keys.
+
+    Args:
+        template: with {z} or {zoom}, {x}, {y} from the north or {-y} from the south, {q} for the
+            quadkey, {s} or {switch:a,b,c} for hosts that share the work.
+        zoom: level.
+        row: from the north.
+        col: from the west.
+    """
+
+    def value(place: re.Match[str]) -> str:
+        name, argument = place[1], place[2]
+        if name == "env":
+            return place[0]
+        if name in {"s", "switch"}:
+            hosts = (argument or _SUBDOMAINS).split(",")
+            return hosts[(row + col) % len(hosts)]
+        return {
+            "z": str(zoom),
+            "zoom": str(zoom),
+            "x": str(col),
+            "y": str(row),
+            "-y": str(2**zoom - 1 - row),
+            "q": quadkey(zoom, row, col),
+        }[name]
+
+    return _PLACE.sub(value, template)
+
+
+def host_of(address: str) -> str:
+    """Return the host of an address without places, as a part of a file name."""
+    host = split_address(_PLACE.sub("", without_keys(address))).hostname or ""
+    return slug(host.strip("."))
+
+
+def quadkey(zoom: int, row: int, col: int) -> str:
+    """Return the quadkey of a tile: a digit for each level, from the coarsest."""
+    return "".join(str((col >> bit & 1) + 2 * (row >> bit & 1)) for bit in reversed(range(zoom)))

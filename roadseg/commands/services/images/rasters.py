@@ -28,10 +28,10 @@ from roadseg.roads.labels.areas import Area
 from roadseg.system.files import whole
 from roadseg.system.progress import Progress
 from roadseg.system.text import one_line
+from roadseg.system.web.answers import split_address
 from roadseg.system.web.cache import Cache
 from roadseg.system.web.client import Client
 from roadseg.system.web.keys import without_keys
-from roadseg.system.web.parsing import split_address
 from roadseg.system.web.ranges import Opener, RemoteFile, name_of
 
 RASTER_SUFFIXES = (".tif", ".tiff", ".jp2", ".vrt", ".img", ".nitf", ".ntf")

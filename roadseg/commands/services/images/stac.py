@@ -18,10 +18,9 @@ from roadseg.errors import ConfigError, DataError
 from roadseg.roads.labels.areas import Area
 from roadseg.system.records import parse_json
 from roadseg.system.text import first
-from roadseg.system.web.answers import Answer, BadAnswerError
+from roadseg.system.web.answers import Answer, BadAnswerError, join_address, split_address
 from roadseg.system.web.client import Client
 from roadseg.system.web.keys import without_keys
-from roadseg.system.web.parsing import join_address, split_address
 
 Json = Mapping[str, Any]
 

@@ -20,13 +20,13 @@ from roadseg.commands.services.images.records import Credit, Origin, tags_of
 from roadseg.errors import DataError
 from roadseg.raster.tiff import new_profile, open_new
 from roadseg.system.files import whole
+from roadseg.system.hosts.parallel import ahead_in_order
 from roadseg.system.progress import Progress
 from roadseg.system.text import count
 from roadseg.system.web.answers import Answer, BadAnswerError
 from roadseg.system.web.cache import Cache
 from roadseg.system.web.client import Client
 from roadseg.system.web.keys import without_keys
-from roadseg.system.web.threads import ahead_in_order
 
 Pixels = NDArray[np.uint8]
 

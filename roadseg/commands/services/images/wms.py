@@ -21,8 +21,7 @@ from roadseg.commands.services.images.tiles import TileService
 from roadseg.errors import ConfigError, DataError
 from roadseg.roads.labels.areas import Area
 from roadseg.system.text import first
-from roadseg.system.web.answers import BadAnswerError
-from roadseg.system.web.parsing import join_address, whole_number
+from roadseg.system.web.answers import BadAnswerError, join_address, whole_number
 
 _TILE_PX = 512  # Rows and columns of what is drawn by one request.
 _LEAST_PX = 64  # Of the same; a service that draws fewer would be asked for ever.

@@ -21,7 +21,7 @@ from roadseg.commands.services.images.tiles import LARGEST_PX, TileService
 from roadseg.errors import DataError
 from roadseg.roads.labels.areas import Area
 from roadseg.system.text import first, one_line
-from roadseg.system.web.parsing import join_address, number, whole_number
+from roadseg.system.web.answers import join_address, number, whole_number
 
 _PIXEL_M = 0.00028  # Metres; the side of a pixel to which scale denominators refer.
 _FORMATS = ("image/png", "image/jpeg", "image/jpg", "image/webp", "image/png8")
