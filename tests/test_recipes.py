@@ -122,11 +122,8 @@ def _record(config, workspace):
     ),
     "system/workspace.py": (
         (
-            "    @property\n    def report(self)",
-            (
-                '    @property\n    def count(self) -> Path:\n        """Number of scenes."""\n'
-                '        return self.root / "count.txt"\n\n    @property\n    def report(self)'
-            ),
+            '    report = _In("report.html")',
+            ('    count = _In("count.txt")  # Number of scenes.\n    report = _In("report.html")'),
         ),
     ),
     "commands/cli/stages.py": (
