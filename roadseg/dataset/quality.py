@@ -14,7 +14,7 @@ from roadseg.dataset.chips import ChipRecord
 from roadseg.dataset.scenes import SceneSummary
 from roadseg.dataset.shifts import Shift, combine_shifts, directions, estimate_shift
 from roadseg.raster.extents import ScenePart
-from roadseg.raster.images import scene_facts
+from roadseg.raster.images import read_facts
 from roadseg.raster.options import ImageryOptions
 from roadseg.raster.pixels import read_window
 from roadseg.raster.scaling import Scaling
@@ -242,7 +242,7 @@ def make_example(task: ExampleTask) -> Example:
     Raises:
         DataError: if the image cannot be read.
     """
-    facts = scene_facts(task.image, task.imagery, part=task.part)
+    facts = read_facts(task.image, task.imagery, part=task.part)
     window = _around(task.chip.window, facts.grid.height, facts.grid.width)
     bands, valid = read_window(facts, window)
     image = np.where(valid, task.scaling.apply(bands), np.uint8(0))

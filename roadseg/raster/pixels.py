@@ -19,7 +19,7 @@ from roadseg.raster.extents import Extent, ScenePart
 from roadseg.raster.grid import Grid
 from roadseg.raster.images import (
     RasterFacts,
-    facts_of_scene,
+    facts_of,
     is_masked,
     on_grid,
     open_raster,
@@ -179,7 +179,7 @@ def open_scene(
         DataError: if it cannot be used, see `read_facts`, or be read inside the block.
     """
     with open_whole(path, as_image=True) as source:
-        yield OpenScene(facts_of_scene(path, source, options, part=part), source)
+        yield OpenScene(facts_of(path, source, options, part=part), source)
 
 
 def sample_pixels(facts: RasterFacts, *, pixels: int) -> Array:

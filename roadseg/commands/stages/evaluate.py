@@ -23,7 +23,7 @@ from roadseg.dataset.reference_graphs import (
 from roadseg.dataset.scene_parts import extent_on
 from roadseg.errors import DataError
 from roadseg.raster.extents import Extent
-from roadseg.raster.images import scene_facts
+from roadseg.raster.images import read_facts
 from roadseg.raster.pixels import read_preview
 from roadseg.raster.scaling import read_scaling
 from roadseg.raster.windows import Window
@@ -402,7 +402,7 @@ def _update_card(workspace: Workspace, metrics: EvaluateSummary) -> None:
 
 def _draw(config: Config, workspace: Workspace, record: SceneRecord, scene: _Scene) -> None:
     """Draw the labels, probabilities and graph of a scene side by side."""
-    facts = scene_facts(record.image, config.imagery, part=record.part)
+    facts = read_facts(record.image, config.imagery, part=record.part)
     pixels, _ = read_preview(facts, side=_PICTURE_PX)
     image = read_scaling(workspace.scaling).apply(pixels)
     inside = clip_graph(scene.reference.roads, scene.probability.grid.footprint_m)

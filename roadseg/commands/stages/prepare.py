@@ -33,7 +33,7 @@ from roadseg.dataset.sets import errors_by_set
 from roadseg.dataset.shifts import WORTH_M, combine_shifts
 from roadseg.errors import DataError
 from roadseg.learn.options import ComputeOptions
-from roadseg.raster.images import scene_facts
+from roadseg.raster.images import read_facts
 from roadseg.raster.scaling import Scaling, filled_share, fit_scaling, write_scaling
 from roadseg.report.plots.sheets import write_sheets
 from roadseg.roads.masks.mask_labels import warn_of_masks
@@ -121,7 +121,7 @@ def plan(config: Config, workspace: Workspace, *, force: bool = False) -> Plan:
         scenes = sources.images.items()
         for name, image in counted(scenes, "check", total=len(images), unit="images"):
             with errors_by_set(sources.sets[name].key):
-                scene_facts(image, sources.sets[name].imagery, part=sources.parts[name])
+                read_facts(image, sources.sets[name].imagery, part=sources.parts[name])
     return dry_run
 
 

@@ -39,7 +39,7 @@ from roadseg.learn.network.checkpoints import (
 )
 from roadseg.learn.options import QuantizeOptions
 from roadseg.learn.training.samples import Chip
-from roadseg.raster.images import scene_facts
+from roadseg.raster.images import read_facts
 from roadseg.raster.pixels import read_window
 from roadseg.raster.windows import CERTAIN, Window, fitting_batch, mirrored
 from roadseg.roads.graph.clipping import clip_graph
@@ -329,7 +329,7 @@ class Chips:
         """Return a chip of the files of its scene."""
         listed = self.listed.scene(record.scene)
         imagery = self.config.of_set(listed.set).imagery
-        scene = scene_facts(listed.image, imagery, part=listed.part)
+        scene = read_facts(listed.image, imagery, part=listed.part)
         mask = self.workspace.mask(record.scene)
         return Chip(scene, mask, record.window, self.checkpoint.scaling, set=listed.set)
 

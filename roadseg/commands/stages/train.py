@@ -32,7 +32,7 @@ from roadseg.learn.training.samples import (
 from roadseg.learn.training.timetable import fit_minutes, planned_before
 from roadseg.learn.training.train import TrainingJob, train
 from roadseg.learn.training.validation import IOU_OF, THRESHOLD
-from roadseg.raster.images import scene_facts
+from roadseg.raster.images import read_facts
 from roadseg.report.cards import write_model_card
 from roadseg.report.facts import read_training
 from roadseg.report.plots.curves import write_curves
@@ -287,7 +287,7 @@ def _with_forecast(plan: Plan, config: Config) -> Plan:
         within=config.imagery.area,
     )
     scenes = [
-        (scene_facts(image, of.imagery, part=parts[name]), of.weight)
+        (read_facts(image, of.imagery, part=parts[name]), of.weight)
         for name, (image, of) in sources.items()
         if name in parts
     ]

@@ -12,7 +12,7 @@ from roadseg.dataset.nodata_collars import collar_share
 from roadseg.dataset.scene_parts import parts_of_scenes
 from roadseg.errors import DataError
 from roadseg.raster.grid import crs_setting
-from roadseg.raster.images import RasterFacts, scene_facts
+from roadseg.raster.images import RasterFacts, read_facts
 from roadseg.raster.options import ImageryOptions
 from roadseg.raster.pixels import read_window
 from roadseg.raster.sources import find_labels, image_paths, name_images
@@ -205,7 +205,7 @@ def _read_headers(
     unusable: dict[Path, str] = {}
     for path in counted(paths, "look at", total=len(paths), unit="images"):
         try:
-            facts[path] = scene_facts(path, options)
+            facts[path] = read_facts(path, options)
         except DataError as error:
             unusable[path] = str(error)
     return facts, unusable

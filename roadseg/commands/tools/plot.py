@@ -20,7 +20,7 @@ from roadseg.dataset.held_out import held_out_chips, read_predicted
 from roadseg.dataset.reference_graphs import reference_graph
 from roadseg.errors import ConfigError, DataError
 from roadseg.raster.grid import Grid
-from roadseg.raster.images import RasterFacts, read_facts, scene_facts
+from roadseg.raster.images import RasterFacts, read_facts
 from roadseg.raster.pixels import read_preview
 from roadseg.raster.scaling import Scaling, fit_scaling, read_scaling
 from roadseg.report.plots.colours import rgb
@@ -202,7 +202,7 @@ def _read_scene(
     config: Config, workspace: Workspace, chips: ChipList, scene: SceneRecord, paper: Paper
 ) -> _Scene:
     own = config.of_set(scene.set)
-    facts = scene_facts(scene.image, own.imagery, part=scene.part)
+    facts = read_facts(scene.image, own.imagery, part=scene.part)
     labels = reference_graph(
         scene,
         workspace.mask(scene.name),

@@ -181,8 +181,9 @@ def _require_names(scene: RasterFacts, trained: Sequence[str]) -> None:
 
 
 def _resampled(scene: RasterFacts, gsd_m: float) -> RasterFacts:
-    crs = scene.grid.crs
-    return read_facts(scene.path, crs=crs, bands=scene.bands, gsd_m=gsd_m, nodata=scene.nodata)
+    crs, own = scene.grid.crs.to_wkt(), {"bands": scene.bands, "nodata": scene.nodata}
+    options = ImageryOptions().model_copy(update=own | {"crs": crs, "gsd_m": gsd_m})
+    return read_facts(scene.path, options)
 
 
 def _listed(values: Iterable[int | str]) -> str:
