@@ -1,13 +1,13 @@
 """Fetch the tiles of a service as one image."""
 
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, replace
 from itertools import chain, islice
-from pathlib import Path
-
-import numpy as np
 
 from roadseg.commands.services.images.fetching import (
+    FETCHED,
+    THERE,
+    WANTED,
     Fetch,
     FetchedImage,
     FetchSummary,
@@ -15,7 +15,6 @@ from roadseg.commands.services.images.fetching import (
 )
 from roadseg.commands.services.images.levels import (
     Level,
-    Place,
     TilePlan,
     choose_level,
     plan_tiles,
@@ -24,6 +23,7 @@ from roadseg.commands.services.images.levels import (
 )
 from roadseg.commands.services.images.records import day_of, is_fetched, slug, write_record
 from roadseg.commands.services.images.tiles import (
+    Tile,
     TileReader,
     TileService,
     remarks,
@@ -40,19 +40,6 @@ _TRIED = 5  # Tiles that are tried for one that tells the size of all.
 _LOOKED_UP = 200_000  # Tiles; of more it is not looked up which are in the cache.
 
 
-@dataclass(frozen=True)
-class _Sample:
-    """One tile of a service, which tells what the others are like.
-
-    Attributes:
-        side: rows and columns; None if no tile was found.
-        size: bytes of its file.
-    """
-
-    side: tuple[int, int] | None
-    size: int
-
-
 def fetch_template(fetch: Fetch) -> FetchSummary:
     """Fetch the tiles of a template, on each side of the date line if the area crosses it."""
     check_template(fetch.request.source)
@@ -65,10 +52,16 @@ def _fetch_template(fetch: Fetch) -> FetchSummary:
     level = choose_level(levels, fetch.area, zoom=request.zoom, gsd_m=request.gsd_m)
     service = _service(template, level)
     # Tiles of 512 pixels or more show the same ground finer.
-    side = _sample(fetch, plan_tiles(level, fetch.area), service, any_size=True).side
-    if side is not None and side != level.tile_px:
-        _require_square(service, fetch, side)
-        finer = [with_tile_px(each, side[0]) for each in levels]
+    plan = plan_tiles(level, fetch.area)
+    sample = _sample(plan, TileReader(service, fetch.client, fetch.cache, any_size=True))
+    rows, cols = level.tile_px if sample is None else sample.pixels.shape[:2]
+    if (rows, cols) != level.tile_px:
+        if rows != cols or rows % 128:
+            raise DataError(
+                f"{without_keys(service.address(*plan.middle()))}: found a tile of {rows} x {cols} "
+                "pixels, expected 256 x 256 or 512 x 512"
+            )
+        finer = [with_tile_px(each, rows) for each in levels]
         level = choose_level(finer, fetch.area, zoom=request.zoom, gsd_m=request.gsd_m)
         service = _service(template, level)
     return fetch_tiles(fetch, service, host_of(template), f"z{level.name}")
@@ -79,15 +72,6 @@ def _service(template: str, level: Level) -> TileService:
         return tile_address(template, int(level.name), row, col)
 
     return TileService("XYZ tiles", "", level, address)
-
-
-def _require_square(service: TileService, fetch: Fetch, side: Place) -> None:
-    if side[0] != side[1] or side[0] % 128:
-        place = plan_tiles(service.level, fetch.area).middle()
-        raise DataError(
-            f"{without_keys(service.address(*place))}: found a tile of {side[0]} x {side[1]} "
-            "pixels, expected 256 x 256 or 512 x 512"
-        )
 
 
 def fetch_tiles(fetch: Fetch, service: TileService, *names: str) -> FetchSummary:
@@ -108,23 +92,23 @@ def fetch_tiles(fetch: Fetch, service: TileService, *names: str) -> FetchSummary
         service.kind, service.credit, layer=service.layer, level=service.level.name
     )
     path = fetch.path(*names)
-    if is_fetched(path, origin):
-        image = _fetched(path, plan, service, "there already", [])
-        return FetchSummary([image], "nothing to fetch", fetch.client.received / 1e6)
-    reader = TileReader(service, fetch.client, fetch.cache)
-    expected = _require_within_limit(fetch, plan, reader)
-    if fetch.dry_run:
-        image = _fetched(path, plan, service, "to be fetched", [])
-        return FetchSummary([image], expected, fetch.client.received / 1e6)
-    write_image(path, plan, reader, origin)
-    write_record(path, origin, {"gsd_m": _gsd_m(plan), "tiles": asdict(reader.counts)})
-    image = _fetched(path, plan, service, "fetched", list(remarks(reader.counts)))
+    reader, expected = TileReader(service, fetch.client, fetch.cache), "nothing to fetch"
+    image = FetchedImage.on(plan.grid, path, THERE, service.credit)
+    if not is_fetched(path, origin):
+        image = replace(image, state=WANTED)
+        expected = _require_within_limit(fetch, plan, reader)
+        if not fetch.dry_run:
+            write_image(path, plan, reader, origin)
+            facts = {"gsd_m": image.gsd_m, "tiles": asdict(reader.counts)}
+            write_record(path, origin, facts)
+            image = replace(image, state=FETCHED, remarks=list(remarks(reader.counts)))
     return FetchSummary([image], expected, fetch.client.received / 1e6)
 
 
 def _require_within_limit(fetch: Fetch, plan: TilePlan, reader: TileReader) -> str:
     """Return how many tiles are to be fetched, unless it is more than allowed."""
-    each = _sample(fetch, plan, reader.service, any_size=False).size
+    sample = _sample(plan, reader)
+    each = _USUAL_BYTES if sample is None else len(sample.body)
     total = sum(1 for _ in plan.places())
     cached = sum(map(reader.is_cached, plan.places())) if total <= _LOOKED_UP else 0
     size_mb = (total - cached) * each / 1e6
@@ -135,28 +119,10 @@ def _require_within_limit(fetch: Fetch, plan: TilePlan, reader: TileReader) -> s
     return expected
 
 
-def _sample(fetch: Fetch, plan: TilePlan, service: TileService, *, any_size: bool) -> _Sample:
-    """Fetch a tile of the area, or find it in the cache; if it is missing, some others."""
-    reader = TileReader(service, fetch.client, fetch.cache, any_size=any_size)
-    for place in chain([plan.middle()], islice(plan.places(), _TRIED - 1)):
-        if (found := reader.find(place)) is not None:
-            rows, cols = found.pixels.shape[:2]
-            return _Sample((rows, cols), len(found.body))
-    return _Sample(None, _USUAL_BYTES)
-
-
-def _fetched(
-    path: Path, plan: TilePlan, service: TileService, state: str, seen: list[str]
-) -> FetchedImage:
-    grid = plan.grid
-    crs = ":".join(grid.crs.to_authority() or [grid.crs.name])
-    return FetchedImage(
-        path, state, grid.height, grid.width, _gsd_m(plan), crs, service.credit.copyright, seen
-    )
-
-
-def _gsd_m(plan: TilePlan) -> float:
-    return float(np.sqrt(np.prod(plan.grid.pixel_size_m)).round(4))
+def _sample(plan: TilePlan, reader: TileReader) -> Tile | None:
+    """Return a tile of the area; if it is missing, one of some others."""
+    tried = chain([plan.middle()], islice(plan.places(), _TRIED - 1))
+    return next((found for place in tried if (found := reader.find(place)) is not None), None)
 
 
 def names_of(address: str, service: TileService) -> tuple[str, ...]:
