@@ -14,14 +14,13 @@ from roadseg.commands.services.images.fetching import (
     ImageRequest,
     joined_summary,
 )
-from roadseg.commands.services.images.from_rasters import fetch_rasters
 from roadseg.commands.services.images.from_tiles import (
     fetch_template,
     fetch_tiles,
     is_template,
     names_of,
 )
-from roadseg.commands.services.images.rasters import RemoteRaster, is_raster
+from roadseg.commands.services.images.rasters import RemoteRaster, fetch_rasters, is_raster
 from roadseg.commands.services.images.records import slug
 from roadseg.commands.services.images.stac import PREFIX, read_json_answer, stac_rasters
 from roadseg.commands.services.images.wms import wms_service

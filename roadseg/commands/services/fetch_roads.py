@@ -1,7 +1,7 @@
 """fetch roads: the roads of an area from Overpass, Overture or an extract, as road labels."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -145,7 +145,8 @@ def run(request: RoadRequest) -> FetchRoadsSummary:
             f"--area {request.area}: has {km2:,.0f} km2, more than --limit-km2 "
             f"{request.limit_km2:,g}; choose a smaller area, or a larger limit"
         )
-    fetched = _fetch(request, area, km2)
+    _log.info("%s: fetching the roads of %.2f km2", without_keys(request.source), km2)
+    fetched = _source_of(request)(request, area)
     if not len(fetched.lines):
         sides = ",".join(f"{side:.7g}" for side in area.degrees.bounds)
         raise DataError(
@@ -153,7 +154,11 @@ def run(request: RoadRequest) -> FetchRoadsSummary:
             "the order minx,miny,maxx,maxy (longitude first), and that the source covers the area"
         )
     with whole_parts(request.output, origin_suffix(request.output)) as partial:
-        _write(partial, fetched, area)
+        if _is_osm(partial) and fetched.objects is not None:
+            bounds, date = area.degrees.bounds, fetched.origin.date
+            write_osm_objects(partial, fetched.objects, bounds=bounds, date=date)
+        else:
+            write_label_layer(partial, fetched.lines, fetched.columns)
         write_origin(partial, fetched.origin)
     return FetchRoadsSummary(
         source=fetched.origin.address,
@@ -226,14 +231,10 @@ def _is_overture(source: str) -> bool:
     return source != OVERPASS and not _is_file(source)
 
 
-def _fetch(request: RoadRequest, area: Area, km2: float) -> _Fetched:
-    """Fetch from the source that is asked for."""
+def _source_of(request: RoadRequest) -> Callable[[RoadRequest, Area], _Fetched]:
     if request.source == OVERPASS:
-        return _from_overpass(request, area, km2)
-    if _is_file(request.source):
-        _log.info("%s: reading the roads of %.2f km2", request.source, km2)
-        return _from_extract(request, area)
-    return _from_overture(request, area, km2)
+        return _from_overpass
+    return _from_extract if _is_file(request.source) else _from_overture
 
 
 def _keys(output: Path) -> tuple[str, ...]:
@@ -241,20 +242,14 @@ def _keys(output: Path) -> tuple[str, ...]:
     return OF_MAPS if _is_osm(output) else HIGHWAYS
 
 
-def _from_overpass(request: RoadRequest, area: Area, km2: float) -> _Fetched:
+def _from_overpass(request: RoadRequest, area: Area) -> _Fetched:
     server = request.server or PUBLIC_SERVER
     policy = replace(POLICY, hosts=frozenset(request.hosts))
     with Client(server, request.headers, policy) as client:
         asked = OverpassArea(client, server, area.degrees, _keys(request.output))
-        boxes = len(asked.boxes())
-        _log.info("%s: asking for %.2f km2 in %s", without_keys(server), km2, _boxes(boxes))
-        with Progress("fetch roads", total=boxes, unit="boxes") as progress:
+        with Progress("fetch roads", total=len(asked.boxes()), unit="boxes") as progress:
             objects = asked.fetch(progress.add)
     return _of_objects(objects, "Overpass", without_keys(server), asked.date, request.area)
-
-
-def _boxes(number: int) -> str:
-    return "1 box" if number == 1 else f"{number} boxes"
 
 
 def _from_extract(request: RoadRequest, area: Area) -> _Fetched:
@@ -280,13 +275,12 @@ def _of_objects(
     return _Fetched(roads.lines, roads.columns(), origin, objects)
 
 
-def _from_overture(request: RoadRequest, area: Area, km2: float) -> _Fetched:
+def _from_overture(request: RoadRequest, area: Area) -> _Fetched:
     address = request.source
     if address == OVERTURE:
         address = find_release(request.release)
     elif not address.startswith(BUCKET):
         address = str(with_home(address))
-    _log.info("%s: reading the roads of %.2f km2", without_keys(address), km2)
     lines, columns = read_segments(address, area.degrees)
     origin = Origin(
         "Overture",
@@ -297,12 +291,3 @@ def _from_overture(request: RoadRequest, area: Area, km2: float) -> _Fetched:
         request.area,
     )
     return _Fetched(np.asarray(lines, dtype=object), columns, origin)
-
-
-def _write(path: Path, fetched: _Fetched, area: Area) -> None:
-    if _is_osm(path) and fetched.objects is not None:
-        west, south, east, north = area.degrees.bounds
-        bounds = west, south, east, north
-        write_osm_objects(path, fetched.objects, bounds=bounds, date=fetched.origin.date)
-    else:
-        write_label_layer(path, fetched.lines, fetched.columns)
