@@ -107,7 +107,7 @@ def _fetch(fetch: Fetch) -> FetchSummary:
     if request.source.startswith(PREFIX) or split_address(address).path.lower().endswith(
         _JSON_SUFFIXES
     ):
-        return _fetch_stac(fetch)
+        return fetch_rasters(fetch, stac_rasters(fetch))
     if is_raster(address):
         name = slug(Path(split_address(without_keys(request.source)).path).stem)
         return fetch_rasters(fetch, [RemoteRaster(request.source, name or "image", "raster")])
@@ -121,12 +121,6 @@ def _fetch(fetch: Fetch) -> FetchSummary:
     return _fetch_service(fetch)
 
 
-def _fetch_stac(fetch: Fetch) -> FetchSummary:
-    request = fetch.request
-    rasters = stac_rasters(request.source, fetch.area, fetch.client, asset=request.asset)
-    return fetch_rasters(fetch, rasters)
-
-
 def _fetch_service(fetch: Fetch) -> FetchSummary:
     """Fetch from what answers with capabilities, or with JSON of STAC."""
     request = fetch.request
@@ -135,20 +129,17 @@ def _fetch_service(fetch: Fetch) -> FetchSummary:
     address = capabilities_address(request.source, kind)
     root = fetch.client.get(address, _read_service)
     if root is None:
-        return _fetch_stac(fetch)
+        return fetch_rasters(fetch, stac_rasters(fetch))
     if root.find("Contents/Layer") is not None:
         choose = wmts_service
     elif root.find("Capability/Layer") is not None:
         choose = wms_service
     else:
         raise DataError(f"{without_keys(address)}: found XML <{root.tag}>, expected {_KINDS}")
-    summaries = []
-    for side in fetch.sides():
-        service = choose(
-            root, address, side.area, layer=request.layer, zoom=request.zoom, gsd_m=request.gsd_m
-        )
-        summaries.append(fetch_tiles(side, service, *names_of(address, service)))
-    return joined_summary(summaries)
+    sides = [(side, choose(root, address, side)) for side in fetch.sides()]
+    return joined_summary(
+        [fetch_tiles(s, service, *names_of(address, service)) for s, service in sides]
+    )
 
 
 def _read_service(answer: Answer) -> Element | None:

@@ -47,9 +47,9 @@ def fetch_template(fetch: Fetch) -> FetchSummary:
 
 
 def _fetch_template(fetch: Fetch) -> FetchSummary:
-    template, request = fetch.request.source, fetch.request
+    template = fetch.request.source
     levels = [xyz_level(zoom) for zoom in range(_FINEST_ZOOM + 1)]
-    level = choose_level(levels, fetch.area, zoom=request.zoom, gsd_m=request.gsd_m)
+    level = choose_level(levels, fetch)
     service = _service(template, level)
     # Tiles of 512 pixels or more show the same ground finer.
     plan = plan_tiles(level, fetch.area)
@@ -62,7 +62,7 @@ def _fetch_template(fetch: Fetch) -> FetchSummary:
                 "pixels, expected 256 x 256 or 512 x 512"
             )
         finer = [with_tile_px(each, rows) for each in levels]
-        level = choose_level(finer, fetch.area, zoom=request.zoom, gsd_m=request.gsd_m)
+        level = choose_level(finer, fetch)
         service = _service(template, level)
     return fetch_tiles(fetch, service, host_of(template), f"z{level.name}")
 
