@@ -53,7 +53,7 @@ STAGE = {
 from dataclasses import dataclass
 
 from roadseg.dataset.chips import read_chips
-from roadseg.system.dry_runs import Amount, files, plan_stage
+from roadseg.system.dry_runs import Workload, files, plan_stage
 from roadseg.system.files import whole
 from roadseg.system.stage_records import StageRecord, read_stage_key
 from roadseg.system.workspace import require
@@ -89,7 +89,7 @@ def plan(config, workspace, *, after="", force=False):
         force=force,
         reads=[files("chips", [workspace.chips])],
         writes=[workspace.count],
-        amount=Amount(None, lambda done: done.scenes, "scenes"),
+        amount=Workload(None, lambda done: done.scenes, "scenes"),
     )
 
 

@@ -109,7 +109,7 @@ class RasterFacts:
 
     @property
     def is_file_valid(self) -> bool:
-        """Whether the file has data everywhere, in the area and outside of it; alike."""
+        """Whether every pixel of the file is valid, inside the area or not; False if unsure."""
         return not self.is_masked and self.nodata is None and self.is_whole_numbers
 
     @property
@@ -118,7 +118,7 @@ class RasterFacts:
         return np.dtype(self.dtype).kind in "iu"
 
     @property
-    def meaningless(self) -> float | None:
+    def nodata_or_nan(self) -> float | None:
         """Value that resampling has to leave out if the file names none."""
         return math.nan if self.nodata is None and not self.is_whole_numbers else self.nodata
 
@@ -156,7 +156,7 @@ def open_raster(
         with (
             opened as source,
             _coloured(path, source) if as_image else nullcontext(source) as image,
-            on_grid(image, grid, nodata) as seen,
+            resampled_to(image, grid, nodata) as seen,
         ):
             yield seen
 
@@ -362,7 +362,7 @@ def _coloured(
     return opened
 
 
-def on_grid(
+def resampled_to(
     source: rasterio.DatasetReader, grid: Grid | None, nodata: float | None
 ) -> AbstractContextManager[rasterio.DatasetReader]:
     """Return an open raster on the pixels of a grid, resampled if its own are others."""

@@ -21,10 +21,10 @@ from roadseg.raster.images import (
     RasterFacts,
     facts_of,
     is_masked,
-    on_grid,
     open_raster,
     open_whole,
     reading,
+    resampled_to,
 )
 from roadseg.raster.options import ImageryOptions
 from roadseg.raster.windows import PLACES, Window, spread_windows
@@ -50,20 +50,20 @@ def read_window(facts: RasterFacts, window: Window) -> Read:
         DataError: if the file cannot be read.
     """
     if not facts.touches(window):
-        return nothing(facts, window)
-    with open_raster(facts.path, facts.whole, nodata=facts.meaningless, as_image=True) as source:
+        return blank_window(facts, window)
+    with open_raster(facts.path, facts.whole, nodata=facts.nodata_or_nan, as_image=True) as source:
         return read_part(source, facts, window)
 
 
 def read_part(source: rasterio.DatasetReader, facts: RasterFacts, window: Window) -> Read:
     """Read a window of `facts.grid` from the open raster of the whole scene."""
     if not facts.touches(window):
-        return nothing(facts, window)
+        return blank_window(facts, window)
     values, valid = read_pixels(source, facts, window=facts.in_scene(window).to_rasterio())
     return values, valid & _inside(facts, window)
 
 
-def nothing(facts: RasterFacts, window: Window) -> Read:
+def blank_window(facts: RasterFacts, window: Window) -> Read:
     """Return what a window holds that lies outside of the area, without reading it."""
     height, width = window[2:]
     values = np.zeros((len(facts.bands), height, width), dtype=facts.dtype)
@@ -156,7 +156,7 @@ class OpenScene:
         inside = _inside(facts, window)
         if facts.is_file_valid or not inside.any():
             return inside
-        with on_grid(self.source, facts.whole, facts.meaningless) as seen:
+        with resampled_to(self.source, facts.whole, facts.nodata_or_nan) as seen:
             here = facts.in_scene(window).to_rasterio()
             # Only where the values themselves tell are the bands read as well.
             if facts.nodata is None and facts.is_whole_numbers:
@@ -205,7 +205,7 @@ class SceneReader:
         """Have GDAL hold as much as the windows need; threads open the file when they read."""
         facts = self._facts
         with open_raster(
-            facts.path, facts.whole, nodata=facts.meaningless, as_image=True
+            facts.path, facts.whole, nodata=facts.nodata_or_nan, as_image=True
         ) as source:
             needed = cache_bytes(source, self._rows)
         self._opened.enter_context(rasterio.Env(GDAL_CACHEMAX=needed))
@@ -218,7 +218,7 @@ class SceneReader:
     def read(self, window: Window) -> Read:
         """Read a window, as `read_window`."""
         if not self._facts.touches(window):
-            return nothing(self._facts, window)
+            return blank_window(self._facts, window)
         # A file takes with it the environment that it was opened in; this one stays in its thread.
         with reading(self._facts.path), rasterio.Env():
             if not hasattr(self._own, "source"):
@@ -228,7 +228,7 @@ class SceneReader:
     def _open(self) -> rasterio.DatasetReader:
         facts = self._facts
         with self._lock:
-            opened = open_raster(facts.path, facts.whole, nodata=facts.meaningless, as_image=True)
+            opened = open_raster(facts.path, facts.whole, nodata=facts.nodata_or_nan, as_image=True)
             source: rasterio.DatasetReader = self._opened.enter_context(opened)
         return source
 

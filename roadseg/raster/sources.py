@@ -157,7 +157,7 @@ def source_path(text: str) -> Path:
         DataError: if it is an address of an unknown kind, or of a service.
     """
     if text.startswith("/vsi"):
-        return Path(_survive(text))
+        return Path(_escape_double_slashes(text))
     scheme, separator, rest = text.partition("://")
     if not separator:
         return with_home(text)
@@ -176,10 +176,10 @@ def source_path(text: str) -> Path:
             f"{text}: unknown kind of address; use one that starts with https, "
             f"{', '.join(_NETWORKS)}, or a GDAL path such as /vsizip//data/x.zip/a.tif"
         )
-    return Path(_survive(f"/{_NETWORKS[scheme.lower()]}/{rest}"))
+    return Path(_escape_double_slashes(f"/{_NETWORKS[scheme.lower()]}/{rest}"))
 
 
-def _survive(text: str) -> str:
+def _escape_double_slashes(text: str) -> str:
     """Rewrite a GDAL path so that no two slashes follow each other."""
     handler = next((start for start in _ARCHIVES if text.startswith(start)), None)
     if handler and (parts := _archive(text.removeprefix(handler))):

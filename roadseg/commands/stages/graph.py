@@ -37,7 +37,7 @@ from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.logistic import LogisticModel
 from roadseg.roads.masks.probabilities import ProbabilityFile, open_probability
 from roadseg.roads.tracing.trace import find_graph, rate_edges
-from roadseg.system.dry_runs import Amount, Plan, files, plan_stage
+from roadseg.system.dry_runs import Plan, Workload, files, plan_stage
 from roadseg.system.hosts.parallel import HERE, Executor, each, in_order
 from roadseg.system.hosts.schedulers import Outcome
 from roadseg.system.progress import counted
@@ -213,7 +213,7 @@ def plan(config: Config, workspace: Workspace, *, after: str = "", force: bool =
         force=force,
         reads=[files("probabilities", map(workspace.probability, names))],
         writes=[workspace.graphs],
-        amount=Amount(len(names) or None, lambda done: len(done.scenes), "scenes"),
+        amount=Workload(len(names) or None, lambda done: len(done.scenes), "scenes"),
     )
 
 

@@ -29,7 +29,7 @@ from roadseg.roads.masks.raster_styles import (
     probability_renderer,
     restore_styles,
 )
-from roadseg.system.dry_runs import Amount, Plan, files, plan_stage
+from roadseg.system.dry_runs import Plan, Workload, files, plan_stage
 from roadseg.system.locks import exclusive
 from roadseg.system.stage_records import StageRecord, read_record
 from roadseg.system.text import Summary, count
@@ -254,7 +254,7 @@ def plan(
     """Return what `run` would do, if necessary after an earlier stage."""
     path = workspace.record("predict")
     planned = partial(plan_stage, after or _record(config, workspace, fold), path, PredictSummary)
-    amount = Amount[PredictSummary](None, lambda done: done.megapixels, "megapixels")
+    amount = Workload[PredictSummary](None, lambda done: done.megapixels, "megapixels")
     networks: Iterable[Fold] = [fold] if fold != "each" else _folds(config, workspace, after)
     weights = [weights_of(workspace.checkpoint(number)) for number in networks]
     reads, writes = [files("checkpoints", weights)], [workspace.probabilities]

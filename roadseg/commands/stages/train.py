@@ -36,7 +36,7 @@ from roadseg.raster.images import read_facts
 from roadseg.report.cards import write_model_card
 from roadseg.report.facts import read_training
 from roadseg.report.plots.curves import write_curves
-from roadseg.system.dry_runs import Amount, Plan, files, plan_stage
+from roadseg.system.dry_runs import Plan, Workload, files, plan_stage
 from roadseg.system.records import versions
 from roadseg.system.stage_records import (
     StageRecord,
@@ -243,7 +243,7 @@ def plan(
         force=force,
         reads=[files("masks", workspace.masks.glob("*.tif"))],
         writes=[workspace.checkpoint(fold)],
-        amount=Amount(
+        amount=Workload(
             None if fold == "all" else config.train.epochs, lambda done: done.epochs, "epochs"
         ),
     )

@@ -41,7 +41,7 @@ from roadseg.roads.labels.roads import extent_degrees
 from roadseg.roads.metrics.differences import missing_roads
 from roadseg.roads.options import CompareOptions
 from roadseg.roads.speeds import DEFAULT_BINS, SpeedBins
-from roadseg.system.files import keep_inputs
+from roadseg.system.files import refuse_to_overwrite
 from roadseg.system.progress import counted
 from roadseg.system.text import Summary, count
 from roadseg.system.workspace import Workspace, require
@@ -156,7 +156,7 @@ def run_files(
         kind, name = missing[0] if missing else ("graph", "--graph")
         raise ConfigError(f"plot {kind} also needs {name}")
     paper = paper or Paper()
-    keep_inputs(output, graph, labels, image, option="--output")
+    refuse_to_overwrite(output, graph, labels, image, option="--output")
     path_of = _name_files(output, len(wanted))
     drawn = _read_files(graph, labels, image, paper)
     written = [_draw(drawn, kind, path_of(drawn.ground.name, kind), paper) for kind in wanted]

@@ -17,7 +17,7 @@ from roadseg.report.plots.figures import (
 )
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.speeds import KPH_PER_MPH, SpeedBins
-from roadseg.system.units import road_unit, roads, speed_unit
+from roadseg.system.units import road_unit, speed_unit, to_road_unit
 
 _HEIGHT = 0.42  # Height of a chart, in its widths.
 _FILLINGS = ((AMBER, "////"), (BLUE, None))  # Colour and hatch of each network; the last is plain.
@@ -43,7 +43,7 @@ def draw_speeds(
     axis = figure.add_axes((0.075, 0.16, 0.915, 0.75))
     width = _ROOM / len(graphs)
     for number, (name, graph) in enumerate(graphs.items()):
-        lengths = road_km(graph, bins) * roads(1)
+        lengths = road_km(graph, bins) * to_road_unit(1)
         places = np.arange(bins.count) + (number - (len(graphs) - 1) / 2) * width
         # A network alone has the plain filling.
         colour, hatch = _FILLINGS[number - len(graphs)]
