@@ -1,7 +1,7 @@
 """fetch roads: the roads of an area from Overpass, Overture or an extract, as road labels."""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,7 @@ from roadseg.system.units import road_text
 from roadseg.system.web.client import Client, RequestPolicy
 from roadseg.system.web.keys import without_keys
 
-OVERPASS, OVERTURE = "overpass", "overture"
+OVERPASS, OVERTURE, _EXTRACT = "overpass", "overture", "extract"
 LIMIT_KM2 = 10_000.0
 
 _log = logging.getLogger(__name__)
@@ -146,7 +146,8 @@ def run(request: RoadRequest) -> FetchRoadsSummary:
             f"{request.limit_km2:,g}; choose a smaller area, or a larger limit"
         )
     _log.info("%s: fetching the roads of %.2f km2", without_keys(request.source), km2)
-    fetched = _source_of(request)(request, area)
+    fetch = {OVERPASS: _from_overpass, OVERTURE: _from_overture, _EXTRACT: _from_extract}
+    fetched = fetch[_kind(request.source)](request, area)
     if not len(fetched.lines):
         sides = ",".join(f"{side:.7g}" for side in area.degrees.bounds)
         raise DataError(
@@ -186,55 +187,45 @@ def _check(request: RoadRequest) -> None:
         raise ConfigError(f"--output {output}: is a folder; name a file in it")
     if output.exists() and not request.force:
         raise ConfigError(f"--output {output}: exists; add --force to replace it")
-    _check_source(request.source)
+    kind = _kind(request.source)
     if request.server is not None and request.source != OVERPASS:
         raise ConfigError(f"--server: is for --from overpass, not for --from {request.source}")
     if request.release is not None and request.source != OVERTURE:
         raise ConfigError(f"--release: is for --from overture, not for --from {request.source}")
-    if _is_osm(output) and _is_overture(request.source):
+    if _is_osm(output) and kind == OVERTURE:
         raise ConfigError(
             f"--output {output}: Overture has no ids of OpenStreetMap; use a file name that ends "
             f"in {', '.join((*LABEL_DRIVERS, *PARQUET_SUFFIXES))}"
         )
-    if _is_osm(output) or _is_file(request.source):
+    if _is_osm(output) or kind == _EXTRACT:
         check_package("osmium", needed_by="OpenStreetMap data", otherwise="use .gpkg and Overpass")
-    if output.suffix.lower() in PARQUET_SUFFIXES or _is_overture(request.source):
+    if output.suffix.lower() in PARQUET_SUFFIXES or kind == OVERTURE:
         check_package("pyarrow", needed_by="GeoParquet", otherwise="use .gpkg and Overpass")
-    if _is_file(request.source) and output.resolve() == with_home(request.source).resolve():
+    if kind == _EXTRACT and output.resolve() == with_home(request.source).resolve():
         raise ConfigError(f"--output {output}: is the file to read; write to another one")
-
-
-def _check_source(source: str) -> None:
-    """Refuse a source that is none."""
-    if source in (OVERPASS, OVERTURE) or _is_file(source):
-        return
-    path = with_home(source)
-    is_parquet = path.is_dir() or path.suffix.lower() in PARQUET_SUFFIXES
-    bucket, _, _ = source.removeprefix(BUCKET).partition("/")
-    if not (bucket if source.startswith(BUCKET) else is_parquet):
-        raise ConfigError(
-            f"--from {source}: expected overpass, overture, a file of OpenStreetMap data (.osm.pbf "
-            "or .osm), or a folder, .parquet file or s3:// address of Overture's segments"
-        )
 
 
 def _is_osm(path: Path) -> bool:
     return path.name.lower().endswith(OSM_SUFFIXES)
 
 
-def _is_file(source: str) -> bool:
-    """Return whether a source is a file of OpenStreetMap data."""
-    return _is_osm(Path(source)) and not source.startswith(BUCKET)
-
-
-def _is_overture(source: str) -> bool:
-    return source != OVERPASS and not _is_file(source)
-
-
-def _source_of(request: RoadRequest) -> Callable[[RoadRequest, Area], _Fetched]:
-    if request.source == OVERPASS:
-        return _from_overpass
-    return _from_extract if _is_file(request.source) else _from_overture
+def _kind(source: str) -> str:
+    """Return what a source is: Overpass, Overture, or an extract of OpenStreetMap."""
+    if source in (OVERPASS, OVERTURE):
+        return source
+    if source.startswith(BUCKET):
+        is_overture = not source.removeprefix(BUCKET).startswith("/") and source != BUCKET
+    elif _is_osm(Path(source)):
+        return _EXTRACT
+    else:
+        path = with_home(source)
+        is_overture = path.is_dir() or path.suffix.lower() in PARQUET_SUFFIXES
+    if not is_overture:
+        raise ConfigError(
+            f"--from {source}: expected overpass, overture, a file of OpenStreetMap data (.osm.pbf "
+            "or .osm), or a folder, .parquet file or s3:// address of Overture's segments"
+        )
+    return OVERTURE
 
 
 def _keys(output: Path) -> tuple[str, ...]:
