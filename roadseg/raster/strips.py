@@ -86,20 +86,20 @@ class Strips:
         self.folder.mkdir(parents=True, exist_ok=True)
         remove_partial_once(self.folder)
         strips: dict[int, _OpenStrip] = {}
-        try:
-            with ThreadPoolExecutor(1, "writer") as thread:
-                writing: deque[Future[None]] = deque()
+        with ThreadPoolExecutor(1, "writer") as thread:
+            writing: deque[Future[None]] = deque()
+            try:
                 for part in parts:
                     writing.append(thread.submit(self._write, part, strips))
                     if len(writing) > _WAITING:
                         writing.popleft().result()
                 for each in writing:
                     each.result()
-        finally:
-            for strip in strips.values():
-                strip.discard()
-            with suppress(OSError):
-                self.folder.rmdir()  # Only an empty folder allows that.
+            finally:
+                # The thread that opened a file closes it, as rasterio wants it.
+                thread.submit(lambda: [strip.discard() for strip in strips.values()]).result()
+                with suppress(OSError):
+                    self.folder.rmdir()  # Only an empty folder allows that.
 
     @contextmanager
     def joined(self, *, names: Sequence[str], tags: Mapping[str, str]) -> Iterator[Path]:

@@ -33,21 +33,19 @@ class _Blocks(NamedTuple):
     """The strips and tiles of a TIFF, and whether the file names all that it should.
 
     Attributes:
-        starts: where they begin, bytes; 0 if one was left out.
-        sizes: bytes of each.
+        places: shape (2, n), where they begin, 0 if one was left out, and their sizes; bytes.
         are_known: whether all directories are there, with the places of their blocks.
         has_tags: whether the directories have all their tags, too.
     """
 
-    starts: Ints
-    sizes: Ints
+    places: Ints
     are_known: bool
     has_tags: bool
 
     @property
     def end(self) -> int:
         """The byte after the last one."""
-        return int((self.starts + self.sizes).max(initial=0))
+        return int(self.places.sum(axis=0).max(initial=0))
 
 
 def copy_as_cog(
@@ -135,11 +133,10 @@ def require_written(path: Path) -> None:
         OSError: if anything is missing, or lies over something else.
     """
     blocks = _blocks(path)
-    order = np.argsort(blocks.starts)
-    ends = (blocks.starts + blocks.sizes)[order]
+    starts, sizes = blocks.places[:, np.argsort(blocks.places[0])]
     # A block that lies over another one was written after one that failed.
-    overlaps = blocks.starts[order][1:] < ends[:-1]
-    is_whole = blocks.has_tags and len(ends) > 0 and bool(blocks.sizes.all())
+    overlaps = starts[1:] < (starts + sizes)[:-1]
+    is_whole = blocks.has_tags and sizes.size > 0 and bool(sizes.all())
     if not is_whole or overlaps.any() or blocks.end > path.stat().st_size:
         raise write_error(path, "only part of it could be written")
 
@@ -149,19 +146,19 @@ def _blocks(path: Path) -> _Blocks:
     nothing = np.zeros((2, 0), dtype=np.int64)
     with path.open("rb") as file:
         if file.read(4) not in _SIGNATURES:
-            return _Blocks(*nothing, are_known=True, has_tags=True)
+            return _Blocks(nothing, are_known=True, has_tags=True)
     try:
         with TiffFile(path) as tiff:
             return _blocks_of(tiff)
     except (ValueError, TypeError, LookupError, struct.error):
-        return _Blocks(*nothing, are_known=False, has_tags=False)
+        return _Blocks(nothing, are_known=False, has_tags=False)
 
 
 def _blocks_of(tiff: TiffFile) -> _Blocks:
     file, layout = tiff.filehandle, tiff.tiff
     blocks, are_known, has_tags = [np.zeros((2, 0), dtype=np.int64)], True, True
     seen = set()
-    for page in tiff.pages:
+    for page in (each.aspage() for each in tiff.pages):
         if page.offset in seen:
             break
         seen.add(page.offset)
@@ -178,4 +175,4 @@ def _blocks_of(tiff: TiffFile) -> _Blocks:
         # The last directory that was found must be the last one that is named.
         file.seek(tiff.pages.next_page_offset or 0)
         are_known &= not any(file.read(layout.offsetsize))
-    return _Blocks(*np.concatenate(blocks, axis=1), are_known, has_tags and are_known)
+    return _Blocks(np.concatenate(blocks, axis=1), are_known, has_tags and are_known)
