@@ -30,7 +30,6 @@ from scipy import ndimage
 
 from roadseg.raster.grid import Grid
 from roadseg.raster.images import read_grid
-from roadseg.raster.pixels import area
 from roadseg.raster.tiff import new_profile, open_new
 from roadseg.raster.windows import Window
 from roadseg.roads.labels.roads import read_roads, roads_on
@@ -146,7 +145,7 @@ def mirrored_chips(path, options):
         for down, across in itertools.product(range(CHIPS), repeat=2):
             bands = erring(mask[:: (-1) ** down, :: (-1) ** across], rng, options)
             place = Window(down * grid.height, across * grid.width, grid.height, grid.width)
-            target.write(bands, window=area(place))
+            target.write(bands, window=place.to_rasterio())
     return path
 
 

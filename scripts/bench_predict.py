@@ -44,7 +44,6 @@ from roadseg.learn.network.checkpoints import named, read_checkpoint_facts, save
 from roadseg.learn.network.models import NetworkSpec, build_model
 from roadseg.learn.options import ComputeOptions, PredictOptions
 from roadseg.raster.images import read_facts
-from roadseg.raster.pixels import area
 from roadseg.raster.scaling import Scaling
 from roadseg.raster.tiff import new_profile, open_new
 from roadseg.raster.windows import Window, cut_blocks
@@ -134,7 +133,7 @@ def mirrored(image, path, size):
     profile = new_profile(grid, count=BANDS, dtype=facts.dtype)
     with open_new(path, profile | {"compress": "deflate", "zlevel": 1}) as target:
         for block in cut_blocks(size, size, block_px=BLOCK_PX):
-            target.write(part(pattern, block), window=area(block))
+            target.write(part(pattern, block), window=block.to_rasterio())
     return path
 
 
@@ -197,7 +196,7 @@ def first_windows(work, options):
     """Read a batch of windows of the scene into memory."""
     with rasterio.open(work.scene.facts.path) as source:
         sides = (options.window_px, options.window_px)
-        window = source.read(window=area(Window(0, 0, *sides)))
+        window = source.read(window=Window(0, 0, *sides).to_rasterio())
     scaled = work.scene.scaling.apply(window)
     return torch.from_numpy(np.stack([scaled] * work.trained.batch_size))
 

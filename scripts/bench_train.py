@@ -36,7 +36,7 @@ from roadseg.learn.network.models import NetworkSpec, Normalise, build_model
 from roadseg.learn.options import TrainOptions
 from roadseg.learn.training.epochs import seed_step
 from roadseg.learn.training.samples import Chip, TrainingBatches, training_windows
-from roadseg.raster.images import scene_facts
+from roadseg.raster.images import read_facts
 from roadseg.raster.scaling import Scaling
 from roadseg.system.records import read_json
 from roadseg.system.workspace import Workspace
@@ -129,7 +129,7 @@ def city(config):
     workspace = Workspace(config.run)
     listed, scaling = read_chips(workspace.chips), read_json(workspace.scaling)
     scenes = {
-        scene.name: scene_facts(scene.image, config.of_set(scene.set).imagery)
+        scene.name: read_facts(scene.image, config.of_set(scene.set).imagery)
         for scene in listed.scenes
     }
     chips = [

@@ -18,7 +18,6 @@ import shapely
 
 from roadseg.config import load_config
 from roadseg.raster.images import open_raster
-from roadseg.raster.pixels import area
 from roadseg.raster.windows import Window
 from roadseg.roads.graph.cleaning import merge_chains, merge_near_junctions, prune_spurs
 from roadseg.roads.masks.probabilities import Probability, open_probability
@@ -38,7 +37,7 @@ def main():
         load_config(None, options.set).graph,
     )
     with open_raster(options.image, open_probability(options.probability).grid) as source:
-        image = source.read([1, 2, 3], window=area(window))
+        image = source.read([1, 2, 3], window=window.to_rasterio())
     traced = merge_chains(join_blocks([find_paths(pixels, how, whole(pixels))], pixels.grid)[0])
     border = pixels.grid.footprint_m.exterior
     pruned = prune_spurs(traced, min_spur_m=how.min_spur_m, border=border, border_m=BORDER_M)

@@ -53,7 +53,7 @@ STAGE = {
 from dataclasses import dataclass
 
 from roadseg.dataset.chips import read_chips
-from roadseg.system.dry_runs import Amount, files, plan_stage
+from roadseg.system.dry_runs import Workload, files, plan_stage
 from roadseg.system.files import whole
 from roadseg.system.stage_records import StageRecord, read_stage_key
 from roadseg.system.workspace import require
@@ -89,7 +89,7 @@ def plan(config, workspace, *, after="", force=False):
         force=force,
         reads=[files("chips", [workspace.chips])],
         writes=[workspace.count],
-        amount=Amount(None, lambda done: done.scenes, "scenes"),
+        amount=Workload(None, lambda done: done.scenes, "scenes"),
     )
 
 
@@ -122,11 +122,8 @@ def _record(config, workspace):
     ),
     "system/workspace.py": (
         (
-            "    @property\n    def report(self)",
-            (
-                '    @property\n    def count(self) -> Path:\n        """Number of scenes."""\n'
-                '        return self.root / "count.txt"\n\n    @property\n    def report(self)'
-            ),
+            '    report = _In("report.html")',
+            ('    count = _In("count.txt")  # Number of scenes.\n    report = _In("report.html")'),
         ),
     ),
     "commands/cli/stages.py": (

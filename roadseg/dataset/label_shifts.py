@@ -14,9 +14,8 @@ from roadseg.dataset.shifts import NOT_SEEN, SURE, Shift, combine_shifts, estima
 from roadseg.raster.grid import Grid
 from roadseg.raster.images import RasterFacts
 from roadseg.raster.pixels import open_scene, read_window
-from roadseg.raster.sampling import spread
 from roadseg.raster.scaling import fit_scaling
-from roadseg.raster.windows import Window, cut_blocks
+from roadseg.raster.windows import Window, cut_blocks, spread
 from roadseg.roads.masks.burning import road_pixels
 from roadseg.system.hosts.parallel import Executor, each
 from roadseg.system.progress import counted

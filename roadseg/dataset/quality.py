@@ -14,12 +14,11 @@ from roadseg.dataset.chips import ChipRecord
 from roadseg.dataset.scenes import SceneSummary
 from roadseg.dataset.shifts import Shift, combine_shifts, directions, estimate_shift
 from roadseg.raster.extents import ScenePart
-from roadseg.raster.images import scene_facts
+from roadseg.raster.images import read_facts
 from roadseg.raster.options import ImageryOptions
 from roadseg.raster.pixels import read_window
-from roadseg.raster.sampling import spread
 from roadseg.raster.scaling import Scaling
-from roadseg.raster.windows import Window
+from roadseg.raster.windows import Window, spread
 from roadseg.roads.masks.burning import BACKGROUND, IGNORE
 from roadseg.roads.masks.mask_files import read_mask
 from roadseg.roads.options import LabelOptions, ShiftRule
@@ -243,7 +242,7 @@ def make_example(task: ExampleTask) -> Example:
     Raises:
         DataError: if the image cannot be read.
     """
-    facts = scene_facts(task.image, task.imagery, part=task.part)
+    facts = read_facts(task.image, task.imagery, part=task.part)
     window = _around(task.chip.window, facts.grid.height, facts.grid.width)
     bands, valid = read_window(facts, window)
     image = np.where(valid, task.scaling.apply(bands), np.uint8(0))

@@ -16,10 +16,10 @@ from roadseg.raster.grid import Grid
 from roadseg.raster.windows import Window
 
 LEAST_SIDE_PX = 32  # Pixels of a scene or of a part of one; the network halves windows five times.
-_HAIR_PX = 0.001  # Pixels; who shares no more than this with the area does not touch it.
+_MIN_OVERLAP_PX = 0.001  # Pixels; windows that overlap the area by less do not touch it.
 _ROAD_M = 6.0  # Metres; thinning ends half of a road before the outline that cuts the road.
 
-_ASKING = threading.Lock()  # What GEOS prepares is not for several threads at once.
+_GEOS_LOCK = threading.Lock()  # Prepared geometries are not thread-safe.
 
 
 @dataclass(frozen=True)
@@ -49,19 +49,19 @@ class Extent:
     @property
     def digest(self) -> str:
         """Text that differs for extents that differ by more than a thousandth of a pixel."""
-        rounded = shapely.normalize(shapely.set_precision(self.polygons, _HAIR_PX))
+        rounded = shapely.normalize(shapely.set_precision(self.polygons, _MIN_OVERLAP_PX))
         return hashlib.sha256(shapely.to_wkb(rounded)).hexdigest()[:16]
 
     def touches(self, window: Window) -> bool:
         """Return whether any pixel of a window belongs to the extent."""
-        with _ASKING:
+        with _GEOS_LOCK:
             return bool(self.polygons.intersects(_box(window)))
 
     def inside(self, window: Window) -> Bools:
         """Return which pixels of a window belong to the extent, shape (row, col)."""
         row, col, height, width = window
         box = _box(window)
-        with _ASKING:
+        with _GEOS_LOCK:
             is_all, is_some = self.polygons.contains(box), self.polygons.intersects(box)
         if is_all or not is_some:
             return np.full((height, width), is_all)
@@ -122,7 +122,7 @@ def part_of(grid: Grid, ground: shapely.Polygon | shapely.MultiPolygon) -> Scene
     polygons = shapely.transform(ground, lambda xy: grid.from_metric(xy)[:, ::-1])
     shared = polygons_in(shapely.intersection(shapely.make_valid(polygons), scene))
     # What only meets the border of a pixel does not touch the pixel.
-    held = _widened(shared, -_HAIR_PX)
+    held = _widened(shared, -_MIN_OVERLAP_PX)
     if held.is_empty:
         return None
     west, north, east, south = shapely.total_bounds(held)
@@ -130,7 +130,7 @@ def part_of(grid: Grid, ground: shapely.Polygon | shapely.MultiPolygon) -> Scene
     col, width = _side(west, east, grid.width)
     window = Window(row, col, height, width)
     # A hair of the scene is missing along its own border, which is no outline.
-    if _widened(shared, 2 * _HAIR_PX).contains(_box(window)):
+    if _widened(shared, 2 * _MIN_OVERLAP_PX).contains(_box(window)):
         return ScenePart(window)
     return ScenePart(window, Extent(held).moved(row, col))
 
@@ -140,7 +140,7 @@ def joined_extent(extents: Iterable[Extent]) -> Extent:
 
     Those that end a hair inside of their rasters, where the area goes on in the next one, are one.
     """
-    wider = [_widened(each.polygons, _HAIR_PX) for each in extents]
+    wider = [_widened(each.polygons, _MIN_OVERLAP_PX) for each in extents]
     return Extent(polygons_in(shapely.union_all(wider)))
 
 

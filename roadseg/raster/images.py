@@ -30,6 +30,7 @@ from roadseg.system.text import one_line
 # GDAL's drivers of files that contain all of their pixels, and its names of files on servers.
 _OWN_PIXELS = ("GTiff", "JP2OpenJPEG", "JPEG", "PNG", "WEBP")
 _REMOTE = re.compile(r"vsi(?:curl|s3|gs|az|adls|oss|swift|hdfs|webhdfs)")
+_PLAIN = ImageryOptions()
 _OPAQUE = 255  # Alpha of a colour that hides what is behind it.
 _NO_RASTERS = {
     b"<!doctype html": "a web page",
@@ -108,7 +109,7 @@ class RasterFacts:
 
     @property
     def is_file_valid(self) -> bool:
-        """Whether the file has data everywhere, in the area and outside of it; alike."""
+        """Whether every pixel of the file is valid, inside the area or not; False if unsure."""
         return not self.is_masked and self.nodata is None and self.is_whole_numbers
 
     @property
@@ -117,7 +118,7 @@ class RasterFacts:
         return np.dtype(self.dtype).kind in "iu"
 
     @property
-    def meaningless(self) -> float | None:
+    def nodata_or_nan(self) -> float | None:
         """Value that resampling has to leave out if the file names none."""
         return math.nan if self.nodata is None and not self.is_whole_numbers else self.nodata
 
@@ -155,7 +156,7 @@ def open_raster(
         with (
             opened as source,
             _coloured(path, source) if as_image else nullcontext(source) as image,
-            on_grid(image, grid, nodata) as seen,
+            resampled_to(image, grid, nodata) as seen,
         ):
             yield seen
 
@@ -263,24 +264,15 @@ def reading(path: Path) -> Iterator[None]:
 
 
 def read_facts(
-    path: Path,
-    *,
-    crs: CRS | None = None,
-    bands: tuple[int | str, ...] | None = None,
-    gsd_m: float | None = None,
-    nodata: float | None = None,
+    path: Path, options: ImageryOptions = _PLAIN, *, part: ScenePart | None = None
 ) -> RasterFacts:
     """Read where a scene lies and what its bands are, without its pixels.
 
     Args:
         path: any raster GDAL reads.
-        crs: coordinate system to use for a raster that does not name its own.
-        bands: the bands to use, by number from 1, or by description in upper or lower case; None:
-            all but an alpha band.
-        gsd_m: ground size of the pixels of the grid, metres; other rasters are resampled to it when
-            they are read. None: keep the pixels. A raster without georeference takes it as
-            the size of its pixels, see `read_grid`.
-        nodata: see `RasterFacts`.
+        options: how it is read. Its `gsd_m` is the ground size of the pixels of the grid; a raster
+            without georeference takes it as the size of its pixels, see `read_grid`.
+        part: of the scene; None is all of it.
 
     Raises:
         DataError: if the file cannot be read or is cut short, lacks one of the bands, has
@@ -288,32 +280,36 @@ def read_facts(
             less than 32 pixels high or wide.
     """
     with open_whole(path, as_image=True) as source:
-        return _facts(path, source, crs=crs, bands=bands, gsd_m=gsd_m, nodata=nodata)
+        return facts_of(path, source, options, part=part)
 
 
-def scene_facts(
-    path: Path, options: ImageryOptions, *, part: ScenePart | None = None
-) -> RasterFacts:
-    """Read where a scene of a dataset, or a part of it, lies and what its bands are.
-
-    Raises:
-        DataError: if it cannot be used, see `read_facts`.
-    """
-    with open_whole(path, as_image=True) as source:
-        return facts_of_scene(path, source, options, part=part)
-
-
-def facts_of_scene(
+def facts_of(
     path: Path,
     source: rasterio.DatasetReader,
     options: ImageryOptions,
     *,
     part: ScenePart | None = None,
 ) -> RasterFacts:
-    """Return the facts of a scene of a dataset that is open, see `scene_facts`."""
-    crs = crs_setting(options.crs, "imagery.crs")
-    facts = _facts(
-        path, source, crs=crs, bands=options.bands, gsd_m=options.gsd_m, nodata=options.nodata
+    """Return the facts of a scene that is open, see `read_facts`."""
+    gsd_m = options.gsd_m
+    grid = grid_of(path, source, crs=crs_setting(options.crs, "imagery.crs"), gsd_m=gsd_m)
+    if gsd_m and not grid.is_local:
+        grid = grid.resampled(gsd_m)
+    if min(grid.height, grid.width) < LEAST_SIDE_PX:
+        raise DataError(
+            f"{path}: found {grid.height} x {grid.width} pixels"
+            + (f" of {gsd_m:g} m" if gsd_m else "")
+            + f", expected at least {LEAST_SIDE_PX} on each side"
+        )
+    numbers = _bands(path, source, options.bands)
+    facts = RasterFacts(
+        path=path,
+        grid=grid,
+        bands=numbers,
+        dtype=_dtype(path, source, numbers),
+        names=tuple(source.descriptions[i - 1] or "" for i in numbers),
+        nodata=options.nodata,
+        is_masked=is_masked(source),
     )
     return facts.cut(part)
 
@@ -366,7 +362,7 @@ def _coloured(
     return opened
 
 
-def on_grid(
+def resampled_to(
     source: rasterio.DatasetReader, grid: Grid | None, nodata: float | None
 ) -> AbstractContextManager[rasterio.DatasetReader]:
     """Return an open raster on the pixels of a grid, resampled if its own are others."""
@@ -387,36 +383,6 @@ def on_grid(
         **options,
     )
     return resampled
-
-
-def _facts(
-    path: Path,
-    source: rasterio.DatasetReader,
-    *,
-    crs: CRS | None,
-    bands: tuple[int | str, ...] | None,
-    gsd_m: float | None,
-    nodata: float | None,
-) -> RasterFacts:
-    grid = grid_of(path, source, crs=crs, gsd_m=gsd_m)
-    if gsd_m and not grid.is_local:
-        grid = grid.resampled(gsd_m)
-    if min(grid.height, grid.width) < LEAST_SIDE_PX:
-        raise DataError(
-            f"{path}: found {grid.height} x {grid.width} pixels"
-            + (f" of {gsd_m:g} m" if gsd_m else "")
-            + f", expected at least {LEAST_SIDE_PX} on each side"
-        )
-    numbers = _bands(path, source, bands)
-    return RasterFacts(
-        path=path,
-        grid=grid,
-        bands=numbers,
-        dtype=_dtype(path, source, numbers),
-        names=tuple(source.descriptions[i - 1] or "" for i in numbers),
-        nodata=nodata,
-        is_masked=is_masked(source),
-    )
 
 
 def _bands(

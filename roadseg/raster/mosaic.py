@@ -10,10 +10,10 @@ import numpy as np
 from pyproj import CRS
 from rasterio.enums import ColorInterp, MaskFlags
 
+from roadseg.arrays import Ints
 from roadseg.errors import DataError
 from roadseg.raster.grid import Grid, grid_of
 from roadseg.raster.images import open_whole
-from roadseg.raster.tiling import cover_tiles, place_tile
 from roadseg.raster.windows import Window
 from roadseg.system.files import is_virtual, whole
 from roadseg.system.progress import counted
@@ -257,3 +257,76 @@ def _name(image: Path, path: Path) -> str:
     if is_virtual(image):
         return str(image)
     return os.path.relpath(image.resolve(), path.parent.resolve())
+
+
+def place_tile(tile: Grid, grid: Grid, *, off_px: float) -> Window | None:
+    """Return where a tile lies on the pixels of a grid, which may be outside of it.
+
+    Args:
+        tile: of the same CRS as the grid.
+        grid: from whose first pixel rows and columns count; they may be negative.
+        off_px: how far each corner of the tile may lie off the corners of pixels.
+
+    Returns:
+        None if a corner lies further off: the pixels have another size, direction or place.
+    """
+    corners_px = grid.to_pixel(tile.to_map(tile.corners))
+    start = corners_px[0].round()
+    if (
+        not np.abs(corners_px - (start + tile.corners)).max() <= off_px
+    ):  # Neither is it where that is NaN.
+        return None
+    return Window(int(start[0]), int(start[1]), tile.height, tile.width)
+
+
+def cover_tiles(grid: Grid, places: Sequence[Window]) -> tuple[Grid, list[Window]]:
+    """Return the smallest grid that contains all windows on a grid, and their positions in it.
+
+    Args:
+        grid: from whose first pixel the places count.
+        places: one or more.
+    """
+    row, col = min(place.row for place in places), min(place.col for place in places)
+    height = max(place.row + place.height for place in places) - row
+    width = max(place.col + place.width for place in places) - col
+    whole = Window(row, col, height, width)
+    return grid.crop(*whole), [place.within(whole) for place in places]
+
+
+def group_tiles(grids: Sequence[Grid], pairs: Ints, *, off_px: float) -> list[list[int]]:
+    """Group rasters that touch each other and can be tiles of one raster.
+
+    Args:
+        grids: of the rasters.
+        pairs: shape (k, 2), the rows of those that touch.
+        off_px: how far their corners may lie off the pixels of the first of their group.
+
+    Returns:
+        The rows of each group, rising, in the order of their first; a raster that fits no other
+        is a group of its own.
+    """
+    beside: dict[int, set[int]] = {row: set() for row in range(len(grids))}
+    for here, there in pairs.tolist():
+        beside[here].add(there)
+        beside[there].add(here)
+    left = set(beside)
+    return [_group(row, grids, beside, left, off_px) for row in beside if row in left]
+
+
+def _group(
+    first: int, grids: Sequence[Grid], beside: dict[int, set[int]], left: set[int], off_px: float
+) -> list[int]:
+    """Take a raster, and all that fit it and touch it one by one, out of those that are left."""
+    left.discard(first)
+    group, ahead = [first], [first]
+    while ahead:
+        for row in sorted(beside[ahead.pop()] & left):
+            if _fits(grids[row], grids[first], off_px):
+                left.discard(row)
+                group.append(row)
+                ahead.append(row)
+    return sorted(group)
+
+
+def _fits(tile: Grid, grid: Grid, off_px: float) -> bool:
+    return tile.crs == grid.crs and place_tile(tile, grid, off_px=off_px) is not None

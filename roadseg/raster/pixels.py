@@ -19,16 +19,15 @@ from roadseg.raster.extents import Extent, ScenePart
 from roadseg.raster.grid import Grid
 from roadseg.raster.images import (
     RasterFacts,
-    facts_of_scene,
+    facts_of,
     is_masked,
-    on_grid,
     open_raster,
     open_whole,
     reading,
+    resampled_to,
 )
 from roadseg.raster.options import ImageryOptions
-from roadseg.raster.sampling import PLACES, spread_windows
-from roadseg.raster.windows import Window
+from roadseg.raster.windows import PLACES, Window, spread_windows
 
 Read = tuple[Array, Bools]  # Values of bands, and which pixels have data.
 
@@ -51,20 +50,20 @@ def read_window(facts: RasterFacts, window: Window) -> Read:
         DataError: if the file cannot be read.
     """
     if not facts.touches(window):
-        return nothing(facts, window)
-    with open_raster(facts.path, facts.whole, nodata=facts.meaningless, as_image=True) as source:
+        return blank_window(facts, window)
+    with open_raster(facts.path, facts.whole, nodata=facts.nodata_or_nan, as_image=True) as source:
         return read_part(source, facts, window)
 
 
 def read_part(source: rasterio.DatasetReader, facts: RasterFacts, window: Window) -> Read:
     """Read a window of `facts.grid` from the open raster of the whole scene."""
     if not facts.touches(window):
-        return nothing(facts, window)
-    values, valid = read_pixels(source, facts, window=area(facts.in_scene(window)))
+        return blank_window(facts, window)
+    values, valid = read_pixels(source, facts, window=facts.in_scene(window).to_rasterio())
     return values, valid & _inside(facts, window)
 
 
-def nothing(facts: RasterFacts, window: Window) -> Read:
+def blank_window(facts: RasterFacts, window: Window) -> Read:
     """Return what a window holds that lies outside of the area, without reading it."""
     height, width = window[2:]
     values = np.zeros((len(facts.bands), height, width), dtype=facts.dtype)
@@ -85,7 +84,7 @@ def read_preview(facts: RasterFacts, *, side: int) -> Read:
         if facts.part is None:
             return read_pixels(source, facts, shape=shape)
         region, extent = _region(facts, source)
-        values, valid = read_pixels(source, facts, window=area(region), shape=shape)
+        values, valid = read_pixels(source, facts, window=region.to_rasterio(), shape=shape)
     if extent is not None:
         extent = extent.scaled(shape[0] / region.height, shape[1] / region.width)
         valid &= extent.inside(Window(0, 0, *shape))
@@ -144,7 +143,7 @@ class OpenScene:
     def _read_sample(self, window: Window, region: Window, extent: Extent | None) -> Read:
         """Read a window of a region of the file."""
         here = Window(window.row + region.row, window.col + region.col, *window[2:])
-        values, valid = read_pixels(self.source, self.facts, window=area(here))
+        values, valid = read_pixels(self.source, self.facts, window=here.to_rasterio())
         return values, valid if extent is None else valid & extent.inside(window)
 
     def valid(self, window: Window) -> Bools:
@@ -157,8 +156,8 @@ class OpenScene:
         inside = _inside(facts, window)
         if facts.is_file_valid or not inside.any():
             return inside
-        with on_grid(self.source, facts.whole, facts.meaningless) as seen:
-            here = area(facts.in_scene(window))
+        with resampled_to(self.source, facts.whole, facts.nodata_or_nan) as seen:
+            here = facts.in_scene(window).to_rasterio()
             # Only where the values themselves tell are the bands read as well.
             if facts.nodata is None and facts.is_whole_numbers:
                 return inside & valid_pixels(seen, here)
@@ -180,7 +179,7 @@ def open_scene(
         DataError: if it cannot be used, see `read_facts`, or be read inside the block.
     """
     with open_whole(path, as_image=True) as source:
-        yield OpenScene(facts_of_scene(path, source, options, part=part), source)
+        yield OpenScene(facts_of(path, source, options, part=part), source)
 
 
 def sample_pixels(facts: RasterFacts, *, pixels: int) -> Array:
@@ -206,7 +205,7 @@ class SceneReader:
         """Have GDAL hold as much as the windows need; threads open the file when they read."""
         facts = self._facts
         with open_raster(
-            facts.path, facts.whole, nodata=facts.meaningless, as_image=True
+            facts.path, facts.whole, nodata=facts.nodata_or_nan, as_image=True
         ) as source:
             needed = cache_bytes(source, self._rows)
         self._opened.enter_context(rasterio.Env(GDAL_CACHEMAX=needed))
@@ -219,7 +218,7 @@ class SceneReader:
     def read(self, window: Window) -> Read:
         """Read a window, as `read_window`."""
         if not self._facts.touches(window):
-            return nothing(self._facts, window)
+            return blank_window(self._facts, window)
         # A file takes with it the environment that it was opened in; this one stays in its thread.
         with reading(self._facts.path), rasterio.Env():
             if not hasattr(self._own, "source"):
@@ -229,7 +228,7 @@ class SceneReader:
     def _open(self) -> rasterio.DatasetReader:
         facts = self._facts
         with self._lock:
-            opened = open_raster(facts.path, facts.whole, nodata=facts.meaningless, as_image=True)
+            opened = open_raster(facts.path, facts.whole, nodata=facts.nodata_or_nan, as_image=True)
             source: rasterio.DatasetReader = self._opened.enter_context(opened)
         return source
 
@@ -303,12 +302,6 @@ def read_pixels(
     if facts.nodata is not None:
         valid &= (values != facts.nodata).any(axis=0)
     return values, valid
-
-
-def area(window: Window) -> rasterio.windows.Window:
-    """Return a window as rasterio has it."""
-    row, col, height, width = window
-    return rasterio.windows.Window(col, row, width, height)
 
 
 def _inside(facts: RasterFacts, window: Window) -> Bools:

@@ -5,79 +5,74 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Any
 
 import numpy as np
+import rasterio
+from rasterio.enums import Resampling
 
+from roadseg.arrays import Array, Bools
 from roadseg.errors import OutputError
 from roadseg.raster.grid import Grid
-from roadseg.raster.overviews import write_overviews
-from roadseg.raster.raw_strips import HAS_DATA, OpenRawFile, Piece, RawFile, vrt_of
-from roadseg.raster.windows import Rows
+from roadseg.raster.tiff import new_profile, open_new
+from roadseg.raster.windows import CERTAIN, Rows, Window, cut_blocks
 from roadseg.system.files import partial_path, put, remove_partial_once
 from roadseg.system.text import size_text
 
-_WAITING = 8  # Parts that wait to be written, at most.
 STRIP_PX = 2048  # Rows of a strip; whole tiles of the raster that the strips become.
+LARGEST_FACTOR = 2**9  # Of an overview.
 
 _HIDDEN = ".strips-"
-_SUFFIX = ".bip"
-_GAPS = ".gaps"  # Suffix of the file that tells which pixels of a strip have data, if not all.
-_JOINED_PX = 2048  # Columns of parts that are written together, as every line is a call.
+_WAITING = 8  # Parts that wait to be written, at most.
+_TILE_PX = 512
+_JOINED_PX = 2048  # Columns that are copied at once.
 
 
 @dataclass(frozen=True)
 class Strips:
-    """The strips of a raster, each a file that is whole if it exists.
+    """The strips of a raster, each an uncompressed GeoTIFF that is whole if it exists.
 
-    A strip holds the pixels row by row: all bands of the first pixel, then those of the second
-    (ENVI, interleaved by pixel). Where some have no data, a file beside it tells which. Several
-    processes may write strips of one raster at the same time, even the same strip.
+    The last band of a strip tells which pixels have data. Several processes may write strips of
+    one raster at the same time, even the same strip.
 
     Attributes:
         folder: hidden folder beside the raster, named by its file and its key.
-        height: rows of the raster.
-        width: columns.
+        grid: where the pixels of the raster lie.
         bands: of the raster.
     """
 
     folder: Path
-    height: int
-    width: int
+    grid: Grid
     bands: int
 
     @classmethod
-    def beside(cls, path: Path, key: str, *, height: int, width: int, bands: int) -> "Strips":
+    def beside(cls, path: Path, key: str, *, grid: Grid, bands: int) -> "Strips":
         """Name the strips of a raster that is to become the file `path`, and touch none."""
-        return cls(path.with_name(f"{_HIDDEN}{path.name}-{key}"), height, width, bands)
+        return cls(path.with_name(f"{_HIDDEN}{path.name}-{key}"), grid, bands)
 
     @property
     def is_begun(self) -> bool:
         """Whether any strip is there."""
-        return any(self._pixels(rows).path.exists() for rows in self._all())
-
-    def files(self, rows: range) -> tuple[Path, ...]:
-        """Return the files of the strips of some rows; that of the pixels of each comes last."""
-        strips = [strip for strip in self._all() if strip.start in rows]
-        files = [(_gaps_of(pixels), pixels) for pixels in map(self._pixels, strips)]
-        return tuple(file.path for pair in files for file in pair)
-
-    @property
-    def size(self) -> int:
-        """Bytes of all strips."""
-        return sum(self._pixels(rows).size for rows in self._all())
+        return any(self._path(rows).exists() for rows in self._all())
 
     @property
     def missing(self) -> list[range]:
         """The rows of each strip that is not there, from top to bottom."""
-        return [rows for rows in self._all() if not self._pixels(rows).path.exists()]
+        return [rows for rows in self._all() if not self._path(rows).exists()]
 
     @property
-    def missing_bytes(self) -> int:
-        """Size of the strips that are not there."""
-        return sum(self._pixels(rows).size for rows in self.missing)
+    def size(self) -> int:
+        """Bytes of the pixels of the raster."""
+        return self.grid.height * self.grid.width * self.bands
+
+    @property
+    def needed_bytes(self) -> int:
+        """Room on the disk for the strips that are not there, and for what is made of all."""
+        missing = sum(map(len, self.missing)) * self.grid.width * (self.bands + 1)
+        # The joined raster, a third of it for overviews, and a tenth for the compressed one.
+        return missing + int(self.size * 1.44)
 
     def write(self, parts: Iterable[Rows]) -> None:
         """Write rows as they come into the strips that they belong to, from left to right.
@@ -90,57 +85,48 @@ class Strips:
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         remove_partial_once(self.folder)
-        try:
-            with ExitStack() as opened, ThreadPoolExecutor(1, "writer") as thread:
-                strips: dict[int, _OpenStrip] = {}
-                writing: deque[Future[None]] = deque()
+        strips: dict[int, _OpenStrip] = {}
+        with ThreadPoolExecutor(1, "writer") as thread:
+            writing: deque[Future[None]] = deque()
+            try:
                 for part in parts:
-                    for rows, piece in self._split(part):
-                        if rows.start not in strips:
-                            strip = _OpenStrip(self._pixels(rows), rows.start)
-                            strips[rows.start] = opened.enter_context(strip)
-                        writing.append(thread.submit(strips[rows.start].write, piece))
-                    while len(writing) > _WAITING:
+                    writing.append(thread.submit(self._write, part, strips))
+                    if len(writing) > _WAITING:
                         writing.popleft().result()
                 for each in writing:
                     each.result()
-        finally:
-            with suppress(OSError):
-                self.folder.rmdir()  # Only an empty folder allows that.
+            finally:
+                # The thread that opened a file closes it, as rasterio wants it.
+                thread.submit(lambda: [strip.discard() for strip in strips.values()]).result()
+                with suppress(OSError):
+                    self.folder.rmdir()  # Only an empty folder allows that.
 
     @contextmanager
-    def described(
-        self, grid: Grid, *, names: Sequence[str], tags: Mapping[str, str]
-    ) -> Iterator[tuple[Path, Path]]:
-        """Let GDAL see all strips as one raster.
+    def joined(self, *, names: Sequence[str], tags: Mapping[str, str]) -> Iterator[Path]:
+        """Yield a draft of the raster, an uncompressed GeoTIFF with overviews.
+
+        It has a mask if a pixel has no data.
 
         Args:
-            grid: where the pixels lie.
             names: descriptions of the bands.
             tags: metadata of the raster.
-
-        Yields:
-            The file to open, and a name beside it for a draft of what is made of it. When the
-            block ends, only the strips are left.
 
         Raises:
             OSError: if it cannot be written.
         """
-        path, draft = self.folder / "raster.vrt", self.folder / "draft.tif"
+        path = partial_path(self.folder / "joined.tif")
         try:
-            pieces = [self._piece(rows) for rows in self._all()]
-            overviews = write_overviews(
-                pieces, self.folder, height=self.height, width=self.width, bands=self.bands
-            )
-            files = [file for piece in pieces for file in piece[1:] if file]
-            for file in (*files, *overviews):
-                file.describe()
-            path.write_text(vrt_of(pieces, overviews, grid, names, tags), encoding="utf-8")
-            yield path, draft
+            with ExitStack() as opened:
+                opened.enter_context(rasterio.Env(GDAL_TIFF_INTERNAL_MASK=True))
+                target = opened.enter_context(open_new(path, _profile(self.grid, self.bands)))
+                target.descriptions = names
+                target.update_tags(**tags)
+                self._copy(target)
+                if factors := overview_factors(self.grid.height, self.grid.width):
+                    target.build_overviews(factors, Resampling.average)
+            yield path
         finally:
-            for other in self.folder.iterdir():
-                if other.suffix not in (_SUFFIX, _GAPS):
-                    other.unlink()
+            path.unlink(missing_ok=True)
 
     def remove(self) -> None:
         """Remove all strips."""
@@ -155,101 +141,77 @@ class Strips:
                 shutil.rmtree(folder, ignore_errors=True)
 
     def _all(self) -> Iterator[range]:
-        for start in range(0, self.height, STRIP_PX):
-            yield range(start, min(start + STRIP_PX, self.height))
+        for start in range(0, self.grid.height, STRIP_PX):
+            yield range(start, min(start + STRIP_PX, self.grid.height))
 
-    def _pixels(self, rows: range) -> RawFile:
-        path = self.folder / f"{rows.start:08d}{_SUFFIX}"
-        return RawFile(path, len(rows), self.width, self.bands)
+    def _path(self, rows: range) -> Path:
+        return self.folder / f"{rows.start:08d}.tif"
 
-    def _piece(self, rows: range) -> Piece:
-        pixels = self._pixels(rows)
-        gaps = _gaps_of(pixels)
-        return Piece(rows.start, pixels, gaps if gaps.path.exists() else None)
-
-    def _split(self, part: Rows) -> Iterator[tuple[range, Rows]]:
-        """Cut rows at the edges of the strips; give each piece with the rows of its strip."""
+    def _write(self, part: Rows, strips: dict[int, "_OpenStrip"]) -> None:
+        """Write each part of some rows into its strip."""
         stop = part.start + part.known.shape[0]
         for rows in self._all():
             first, end = max(part.start, rows.start), min(stop, rows.stop)
             if first < end:
+                if rows.start not in strips:
+                    grid = self.grid.crop(rows.start, 0, len(rows), self.grid.width)
+                    strips[rows.start] = _OpenStrip(self._path(rows), grid, self.bands)
                 kept = slice(first - part.start, end - part.start)
-                yield rows, Rows(first, part.values[:, kept], part.known[kept], part.col)
+                place = first - rows.start, part.col
+                strips[rows.start].write(part.values[:, kept], part.known[kept], *place)
+
+    def _copy(self, target: Any) -> None:  # noqa: ANN401 - rasterio has no types
+        """Copy all strips into the raster."""
+        with ExitStack() as opened:
+            strips = {
+                rows.start: opened.enter_context(rasterio.open(self._path(rows)))
+                for rows in self._all()
+            }
+            has_gaps = any(not strip.read(strip.count).all() for strip in strips.values())
+            for start, strip in strips.items():
+                for block in cut_blocks(*strip.shape, block_px=_TILE_PX, width_px=_JOINED_PX):
+                    *values, known = strip.read(window=block.to_rasterio())
+                    place = block._replace(row=start + block.row).to_rasterio()
+                    target.write(np.stack(values), window=place)
+                    if has_gaps:
+                        target.write_mask(known, window=place)
 
 
 class _OpenStrip:
-    """A strip that is being written; it gets its name when its last pixel is there.
+    """A strip that is being written; it gets its name when its last pixel is there."""
 
-    Parts that come from left to right are written together.
-    """
+    def __init__(self, path: Path, grid: Grid, bands: int) -> None:
+        self._path, self._partial = path, partial_path(path)
+        self._left = grid.height * grid.width
+        self._opened = ExitStack()
+        target = open_new(self._partial, _profile(grid, bands + 1))
+        self._target = self._opened.enter_context(target)
 
-    def __init__(self, strip: RawFile, row: int) -> None:
-        self._strip, self._row = strip, row
-        self._left = strip.height * strip.width
-        self._pixels = _begin(strip)
-        self._gaps: OpenRawFile | None = None
-        self._waiting: list[Rows] = []
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for opened in filter(None, (self._pixels, self._gaps)):
-            opened.close()
-            with suppress(OSError):
-                opened.file.path.unlink()
-
-    def write(self, part: Rows) -> None:
+    def write(self, values: Array, known: Bools, row: int, col: int) -> None:
         """Write the pixels of some rows and columns, which were not written before."""
-        if self._waiting and not _is_right_of(self._waiting[-1], part):
-            self._write_waiting()
-        self._waiting.append(part)
-        self._left -= part.known.size
-        if sum(waiting.known.shape[1] for waiting in self._waiting) >= _JOINED_PX:
-            self._write_waiting()
+        window = Window(row, col, *known.shape).to_rasterio()
+        bands = [*range(1, len(values) + 1)]
+        self._target.write(values, bands, window=window)
+        self._target.write(known * np.uint8(CERTAIN), len(values) + 1, window=window)
+        self._left -= known.size
         if not self._left:
-            self._write_waiting()
-            if self._gaps:
-                _finish(self._gaps, _gaps_of(self._strip))
-            _finish(self._pixels, self._strip)
+            self._opened.close()
+            put(self._partial, self._path)
 
-    def _write_waiting(self) -> None:
-        parts, self._waiting = self._waiting, []
-        if not parts:
-            return
-        place = parts[0].start - self._row, parts[0].col
-        values = np.concatenate([np.moveaxis(part.values, 0, -1) for part in parts], axis=1)
-        self._pixels.write(values, *place)
-        known = np.concatenate([part.known for part in parts], axis=1)
-        if not known.all():
-            self._open_gaps().write((known * np.uint8(HAS_DATA))[..., None], *place)
-
-    def _open_gaps(self) -> OpenRawFile:
-        if self._gaps is None:
-            self._gaps = _begin(_gaps_of(self._strip))
-            self._gaps.fill(HAS_DATA)
-        return self._gaps
+    def discard(self) -> None:
+        """Remove it, if it has not got its name."""
+        with suppress(OSError):
+            self._opened.close()
+        self._partial.unlink(missing_ok=True)
 
 
-def _is_right_of(part: Rows, other: Rows) -> bool:
-    """Return whether the second part continues the first one in the same rows."""
-    height, width = part.known.shape
-    return (other.start, other.col, len(other.known)) == (part.start, part.col + width, height)
-
-
-def _gaps_of(pixels: RawFile) -> RawFile:
-    return replace(pixels, path=pixels.path.with_suffix(_GAPS), bands=1)
-
-
-def _begin(file: RawFile) -> OpenRawFile:
-    """Open a file under a partial name."""
-    return OpenRawFile(replace(file, path=partial_path(file.path)))
-
-
-def _finish(opened: OpenRawFile, file: RawFile) -> None:
-    """Give it its name."""
-    opened.close()
-    put(opened.file.path, file.path)
+def overview_factors(height: int, width: int) -> list[int]:
+    """Return how many times smaller each overview of a raster is: 2, 4, 8, until it is small."""
+    factors, factor = [], 1
+    while max(height, width) > _TILE_PX * factor and factor < LARGEST_FACTOR:
+        factor *= 2
+        factors.append(factor)
+    return factors
 
 
 def require_room(path: Path, needed: int) -> None:
@@ -269,3 +231,18 @@ def require_room(path: Path, needed: int) -> None:
             f"{path}: needs {size_text(needed / 1e6)}, but its disk has only "
             f"{size_text(free / 1e6)} free; free some space, or choose another output folder"
         )
+
+
+def _profile(grid: Grid, count: int) -> dict[str, Any]:
+    """Return the options of rasterio for bands that are no colours, in tiles as large as needed."""
+    tiles = {
+        f"block{axis}size": min(_TILE_PX, -(-side // 16) * 16)
+        for axis, side in (("x", grid.width), ("y", grid.height))
+    }
+    bands = {
+        "interleave": "band",
+        "photometric": "minisblack",
+        "alpha": "no",
+        "bigtiff": "if_safer",
+    }
+    return new_profile(grid, count=count, dtype="uint8") | tiles | bands

@@ -1,11 +1,11 @@
 """GeoTIFFs: written whole, and whether a file contains all the bytes that its directories name."""
 
-import os
+import logging
+import struct
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, NamedTuple
 
 import numpy as np
 import rasterio
@@ -13,8 +13,9 @@ from rasterio._err import CPLE_BaseError
 from rasterio.errors import RasterioIOError
 from rasterio.io import MemoryFile
 from rasterio.shutil import copy as copy_raster
+from tifffile import TiffFile
 
-from roadseg.arrays import Array, Ints
+from roadseg.arrays import Ints
 from roadseg.raster.grid import Grid
 from roadseg.system.files import write_error
 from roadseg.system.text import one_line
@@ -23,35 +24,28 @@ IN_MEMORY_BYTES = 2**24  # Bytes of pixels; a raster of no more is made in memor
 
 _COG = {"driver": "COG", "compress": "deflate", "bigtiff": "if_safer"}
 _TILED = {"driver": "GTiff", "tiled": True, "blockxsize": 512, "blockysize": 512}
-# Tags of strips and of tiles: where they begin, and how many bytes they have.
-_OFFSETS, _SIZES = (273, 324), (279, 325)
-# Bytes of a value, by the number of its type.
-_VALUE_BYTES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 1, 7: 1, 8: 2, 9: 4, 10: 8, 11: 4, 12: 8}
-_VALUE_BYTES |= {13: 4, 16: 8, 17: 8, 18: 8}
-_UNSIGNED = {3: "u2", 4: "u4", 16: "u8"}
+_SIGNATURES = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
+
+logging.getLogger("tifffile").setLevel(logging.CRITICAL)  # What it warns of is found here.
 
 
-@dataclass(frozen=True)
-class _Layout:
-    """The order of bytes of a TIFF, `<` or `>`, and the types of a count and of an offset."""
+class _Blocks(NamedTuple):
+    """The strips and tiles of a TIFF, and whether the file names all that it should.
 
-    order: str
-    count: str
-    offset: str
+    Attributes:
+        places: shape (2, n), where they begin, 0 if one was left out, and their sizes; bytes.
+        are_known: whether all directories are there, with the places of their blocks.
+        has_tags: whether the directories have all their tags, too.
+    """
+
+    places: Ints
+    are_known: bool
+    has_tags: bool
 
     @property
-    def entry(self) -> np.dtype[Any]:
-        kinds = [("tag", "u2"), ("kind", "u2"), ("count", self.offset), ("value", self.offset)]
-        return np.dtype([(name, self.order + kind) for name, kind in kinds])
-
-
-@dataclass(frozen=True)
-class _Piece:
-    """A part of a file that a directory names; a block is a strip or tile of pixels."""
-
-    start: Ints
-    size: Ints
-    is_block: bool
+    def end(self) -> int:
+        """The byte after the last one."""
+        return int(self.places.sum(axis=0).max(initial=0))
 
 
 def copy_as_cog(
@@ -122,17 +116,12 @@ def open_new(path: Path, profile: Mapping[str, Any]) -> Iterator[Any]:
 def missing_bytes(path: Path) -> int:
     """Return how many bytes a TIFF lacks at its end; 0 for a whole one and for other formats.
 
+    That is 1 if a directory or a table of blocks is cut off, so that nobody knows how many.
     Only what is needed to read pixels counts: directories, strips and tiles, those of masks and
     overviews included. A strip or tile that was left out (a sparse file) is not missing.
-
-    Source: TIFF Revision 6.0 (Adobe, 1992), section 2, and the design of BigTIFF (libtiff).
     """
-    size = path.stat().st_size
-    try:
-        ends = [_end(piece) for piece in _pieces(path) if piece.is_block]
-    except EOFError as error:
-        return max(1, int(error.args[0]) - size)
-    return max(0, *ends, size) - size
+    blocks, size = _blocks(path), path.stat().st_size
+    return max(blocks.end - size, 0 if blocks.are_known else 1)
 
 
 def require_written(path: Path) -> None:
@@ -143,79 +132,47 @@ def require_written(path: Path) -> None:
     Raises:
         OSError: if anything is missing, or lies over something else.
     """
-    try:
-        pieces = list(_pieces(path))
-    except EOFError:
-        pieces = []
-    blocks = [np.stack([piece.start, piece.size]) for piece in pieces if piece.is_block]
-    starts, sizes = np.concatenate(blocks, axis=1) if blocks else np.zeros((2, 1), dtype=np.int64)
-    order = np.argsort(starts)
+    blocks = _blocks(path)
+    starts, sizes = blocks.places[:, np.argsort(blocks.places[0])]
     # A block that lies over another one was written after one that failed.
-    overlaps = starts[order][1:] < (starts + sizes)[order][:-1]
-    end = max((_end(piece) for piece in pieces), default=0)
-    if not sizes.all() or overlaps.any() or end > path.stat().st_size:
+    overlaps = starts[1:] < (starts + sizes)[:-1]
+    is_whole = blocks.has_tags and sizes.size > 0 and bool(sizes.all())
+    if not is_whole or overlaps.any() or blocks.end > path.stat().st_size:
         raise write_error(path, "only part of it could be written")
 
 
-def _end(piece: _Piece) -> int:
-    return int((piece.start + piece.size).max(initial=0))
-
-
-def _pieces(path: Path) -> Iterator[_Piece]:
-    """Yield all that the directories of a TIFF name; nothing for another format.
-
-    Raises:
-        EOFError: with the byte where a directory should end, if the file ends before.
-    """
+def _blocks(path: Path) -> _Blocks:
+    """Read where the blocks of a TIFF lie; those of another format are not looked for."""
+    nothing = np.zeros((2, 0), dtype=np.int64)
     with path.open("rb") as file:
-        layout = _layout(file.read(4))
-        if layout is None:
-            return
-        place = _read(file, np.dtype(layout.offset).itemsize, layout.order + layout.offset, 1)
-        seen = {0}
-        while (start := int(place[0])) not in seen:
-            seen.add(start)
-            (count,) = _read(file, start, layout.order + layout.count, 1)
-            entries = _read(file, file.tell(), layout.entry, int(count))
-            place = _read(file, file.tell(), layout.order + layout.offset, 1)
-            yield from _pieces_of(file, layout, entries)
+        if file.read(4) not in _SIGNATURES:
+            return _Blocks(nothing, are_known=True, has_tags=True)
+    try:
+        with TiffFile(path) as tiff:
+            return _blocks_of(tiff)
+    except (ValueError, TypeError, LookupError, struct.error):
+        return _Blocks(nothing, are_known=False, has_tags=False)
 
 
-def _layout(header: bytes) -> _Layout | None:
-    kinds = {b"*\0": ("u2", "u4"), b"+\0": ("u8", "u8")}
-    order, version = header[:2], header[2:]
-    if order == b"MM":
-        version = version[::-1]
-    if order not in {b"II", b"MM"} or version not in kinds:
-        return None
-    return _Layout("<" if order == b"II" else ">", *kinds[version])
-
-
-def _pieces_of(file: BinaryIO, layout: _Layout, entries: Array) -> Iterator[_Piece]:
-    """Yield the values that lie outside of a directory, and its strips or tiles."""
-    values = {}
-    for entry in entries:
-        tag, kind, count = int(entry["tag"]), int(entry["kind"]), int(entry["count"])
-        size = _VALUE_BYTES.get(kind, 0) * count
-        is_inside = size <= entry["value"].nbytes
-        if not is_inside:
-            yield _Piece(np.array([int(entry["value"])]), np.array([size]), is_block=False)
-        if tag in _OFFSETS + _SIZES and kind in _UNSIGNED:
-            dtype = np.dtype(layout.order + _UNSIGNED[kind])
-            values[tag] = (
-                np.frombuffer(entry["value"].tobytes(), dtype, count)
-                if is_inside
-                else _read(file, int(entry["value"]), dtype, count)
-            )
-    for offsets, sizes in zip(_OFFSETS, _SIZES, strict=True):
-        if offsets in values and sizes in values and len(values[offsets]) == len(values[sizes]):
-            starts, lengths = values[offsets].astype(np.int64), values[sizes].astype(np.int64)
-            yield _Piece(starts, np.where(starts > 0, lengths, 0), is_block=True)
-
-
-def _read(file: BinaryIO, start: int, dtype: Any, count: int) -> Array:  # noqa: ANN401
-    end = start + np.dtype(dtype).itemsize * count
-    if end > os.fstat(file.fileno()).st_size:
-        raise EOFError(end)
-    file.seek(start)
-    return np.frombuffer(file.read(end - start), dtype, count)
+def _blocks_of(tiff: TiffFile) -> _Blocks:
+    file, layout = tiff.filehandle, tiff.tiff
+    blocks, are_known, has_tags = [np.zeros((2, 0), dtype=np.int64)], True, True
+    seen = set()
+    for page in (each.aspage() for each in tiff.pages):
+        if page.offset in seen:
+            break
+        seen.add(page.offset)
+        file.seek(page.offset)
+        (tags,) = struct.unpack(layout.tagnoformat, file.read(layout.tagnosize))
+        is_complete = len(page.tags) == tags  # A tag whose value is cut off is left out.
+        has_tags &= is_complete
+        if page.dataoffsets and len(page.dataoffsets) == len(page.databytecounts):
+            starts, sizes = np.array([page.dataoffsets, page.databytecounts], dtype=np.int64)
+            blocks.append(np.stack([starts, np.where(starts > 0, sizes, 0)]))
+        else:
+            are_known &= is_complete
+    else:
+        # The last directory that was found must be the last one that is named.
+        file.seek(tiff.pages.next_page_offset or 0)
+        are_known &= not any(file.read(layout.offsetsize))
+    return _Blocks(np.concatenate(blocks, axis=1), are_known, has_tags and are_known)

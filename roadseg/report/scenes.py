@@ -16,7 +16,7 @@ from roadseg.dataset.sets import find_scenes
 from roadseg.errors import DataError, RoadsegError
 from roadseg.raster.extents import ScenePart, part_of
 from roadseg.raster.grid import Grid, crs_setting, reproject
-from roadseg.raster.images import RasterFacts, scene_facts
+from roadseg.raster.images import RasterFacts, read_facts
 from roadseg.raster.options import ImageryOptions
 from roadseg.raster.scaling import Scaling, read_scaling
 from roadseg.report.areas import Area, describe_area, map_areas, relative
@@ -262,10 +262,10 @@ def _read_scene(
 def _photo_facts(image: Path, options: ImageryOptions) -> RasterFacts:
     """Read what an image is with its own pixels, unless they have a size from the config only."""
     # The size in the config is for images without a place; others are shown with their own pixels.
-    facts = scene_facts(image, options)
+    facts = read_facts(image, options)
     if options.gsd_m is None or facts.grid.is_local:
         return facts
-    return scene_facts(image, options.model_copy(update={"gsd_m": None}))
+    return read_facts(image, options.model_copy(update={"gsd_m": None}))
 
 
 def _where_predicted(facts: RasterFacts, grid: Grid) -> RasterFacts:

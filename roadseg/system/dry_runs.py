@@ -42,7 +42,7 @@ class Plan:
     Attributes:
         stage: its name.
         runs: whether it would do anything.
-        why: it would, or would not.
+        why: the reason.
         renews: whether what it makes may differ from what was there, so that later stages run too.
         reads: files.
         writes: files and folders.
@@ -98,8 +98,8 @@ class Plans:
 
 
 @dataclass(frozen=True)
-class Amount(Generic[Summary]):
-    """Amount of work of a stage, beside that of an earlier run of it.
+class Workload(Generic[Summary]):
+    """Size of a stage's work, now and in its previous run.
 
     Attributes:
         now: None if unknown before an earlier stage has run.
@@ -137,7 +137,7 @@ def plan_stage(
     force: bool = False,
     reads: Sequence[Files],
     writes: Sequence[Path],
-    amount: Amount[Summary],
+    amount: Workload[Summary],
     memory_mb: float | None = None,
 ) -> Plan:
     """Return what a stage would do.
@@ -176,7 +176,7 @@ def plan_stage(
 
 
 def _seconds(
-    path: Path, earlier: Record | None, kind: type[Summary], amount: Amount[Summary]
+    path: Path, earlier: Record | None, kind: type[Summary], amount: Workload[Summary]
 ) -> tuple[float | None, str]:
     """Return the time of the earlier run, scaled to the amount of now, and a sentence about it."""
     if earlier is None or not earlier.is_done:

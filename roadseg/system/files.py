@@ -71,7 +71,7 @@ def with_home(path: Path | str) -> Path:
 
 
 def require_suffix(path: Path | None, *suffixes: str, option: str = "") -> None:
-    """Refuse an output whose name does not end in one of some suffixes; none is no output.
+    """Refuse an output whose name does not end in one of some suffixes; None passes.
 
     Args:
         path: of the output.
@@ -86,8 +86,8 @@ def require_suffix(path: Path | None, *suffixes: str, option: str = "") -> None:
         raise ConfigError(f"{option} {path}: use a file name that ends in {ends}".lstrip())
 
 
-def keep_inputs(path: Path | None, *inputs: Path | None, option: str = "") -> None:
-    """Refuse an output that is one of the files that a command reads; none is no output.
+def refuse_to_overwrite(path: Path | None, *inputs: Path | None, option: str = "") -> None:
+    """Refuse to write an output over one of the files that a command reads.
 
     Args:
         path: of the output.

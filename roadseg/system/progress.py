@@ -70,7 +70,7 @@ class Progress:
         return f"{self.what}: {done:.3f} of {self.total:.3f} {self.unit}"
 
     @property
-    def outlook(self) -> str:
+    def rate_and_eta(self) -> str:
         """Return the rate and the time left; empty while nothing is done."""
         took_s, here = self._last - self._begun, self.done - self._before
         if here <= 0 or took_s <= 0:
@@ -159,7 +159,7 @@ class _Line:
 
     def text(self) -> str:
         """Return the text of all work, and the remaining time of the outermost that has begun."""
-        outlook = next(filter(None, (work.outlook for work in self._works)), "")
+        outlook = next(filter(None, (work.rate_and_eta for work in self._works)), "")
         named = "; ".join(map(str, self._works))
         return f"{named}, {outlook}" if outlook else named
 

@@ -45,17 +45,17 @@ def road_unit() -> str:
     return "km" if is_metric() else "mi"
 
 
-def roads(km: float) -> float:
+def to_road_unit(km: float) -> float:
     """Return a length of roads in `road_unit`."""
     return km if is_metric() else km / KM_PER_MILE
 
 
 def road_text(km: float, decimals: int = 2) -> str:
     """Return a length of roads: `1.61 km`, `1.00 mi`."""
-    return f"{roads(km):.{decimals}f} {road_unit()}"
+    return f"{to_road_unit(km):.{decimals}f} {road_unit()}"
 
 
-def per_road(per_km: float) -> float:
+def per_road_unit(per_km: float) -> float:
     """Return how many there are per `road_unit` of so many per km."""
     return per_km if is_metric() else per_km * KM_PER_MILE
 
@@ -70,14 +70,14 @@ def short_unit() -> str:
     return "m" if is_metric() else "ft"
 
 
-def short(metres: float) -> float:
+def to_short_unit(metres: float) -> float:
     """Return a short distance in `short_unit`."""
     return metres if is_metric() else metres / _M_PER_FOOT
 
 
 def short_text(metres: float) -> str:
     """Return a short distance: `3.7 m`, `12 ft`."""
-    return f"{short(metres):.{1 if is_metric() else 0}f} {short_unit()}"
+    return f"{to_short_unit(metres):.{1 if is_metric() else 0}f} {short_unit()}"
 
 
 def distance_text(metres: float) -> str:
@@ -90,8 +90,8 @@ def distance_text(metres: float) -> str:
 def map_unit(length_m: float) -> tuple[float, str]:
     """Return the unit for a length on a map: its metres, and what it is called."""
     long = (1000.0, "km") if is_metric() else (KM_PER_MILE * 1000, "mi")
-    short = (1.0, "m") if is_metric() else (_M_PER_FOOT, "ft")
-    return long if length_m >= long[0] else short
+    to_short_unit = (1.0, "m") if is_metric() else (_M_PER_FOOT, "ft")
+    return long if length_m >= long[0] else to_short_unit
 
 
 def speed_unit() -> ShownSpeed:

@@ -14,6 +14,16 @@ NETWORK, SUBMISSION = "network", "submission"  # Names of the graphs of all scen
 STAGES = ("prepare", "split", "train", "predict", "graph", "evaluate", "report")
 
 
+class _In:
+    """A file or folder of a name in the run folder."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, workspace: "Workspace", _: type["Workspace"]) -> Path:
+        return workspace.root / self._name
+
+
 @dataclass(frozen=True)
 class Workspace:
     """Names of the files in one run folder. Makes names, touches no files.
@@ -29,6 +39,24 @@ class Workspace:
     root: Path
     is_flat: bool = False
 
+    # Each with the stage or command that makes it, and those that read it.
+    sources = _In("sources")  # Fetched images and labels: map -> prepare, predict.
+    chips = _In("chips.json")  # List of chips: prepare -> split, train, predict, evaluate.
+    scaling = _In("scaling.json")  # Scaling of the bands to uint8: prepare -> train.
+    quality = _In("quality")  # Sheets with labels over images: prepare -> the user.
+    masks = _In("masks")  # Prepare -> train, evaluate.
+    folds = _In("folds.json")  # Fold of every chip: split -> train, predict, evaluate.
+    fold_layer = _In("folds.gpkg")  # Footprint and fold of every chip: split -> the user.
+    fold_map = _In("folds.png")  # Map of the folds: split -> the user.
+    evaluation = _In("evaluation.csv")  # Metrics of every chip: evaluate -> the user.
+    reliability = _In("reliability.png")  # Reliability of the edges: evaluate -> the user.
+    pictures = _In("pictures")  # Pictures of evaluated scenes: evaluate -> the user.
+    report = _In("report.html")  # Page that shows the run: report -> the user.
+    qgis_project = _In("roadseg.qgz")  # All layers of the run: report -> the user.
+    tuning_plot = _In("tune.png")  # Chart of the trials: tune -> the user.
+    tuned_config = _In("tuned.json")  # The graph settings found: tune -> the user.
+    plots = _In("plots")  # Figures for print: plot -> the user.
+
     def record(self, stage: str) -> Path:
         """Return the path of the record of a stage: what it was made from, and its summary."""
         return self.root / f"{stage}.json"
@@ -36,46 +64,6 @@ class Workspace:
     def train_record(self, fold: Fold) -> Path:
         """Return the path of the record of the training of one fold, or on all."""
         return self.checkpoint(fold) / "train.json"
-
-    @property
-    def sources(self) -> Path:
-        """Return the folder of images and labels that were fetched: map -> prepare, predict."""
-        return self.root / "sources"
-
-    @property
-    def chips(self) -> Path:
-        """Return the path of the list of chips: prepare -> split, train, predict, evaluate."""
-        return self.root / "chips.json"
-
-    @property
-    def scaling(self) -> Path:
-        """Return the path of the scaling of the bands to uint8: prepare -> train."""
-        return self.root / "scaling.json"
-
-    @property
-    def folds(self) -> Path:
-        """Return the path of the fold of every chip: split -> train, predict, evaluate."""
-        return self.root / "folds.json"
-
-    @property
-    def fold_layer(self) -> Path:
-        """Return the path of the footprint and fold of every chip: split -> the user."""
-        return self.root / "folds.gpkg"
-
-    @property
-    def fold_map(self) -> Path:
-        """Return the path of the map of the folds: split -> the user."""
-        return self.root / "folds.png"
-
-    @property
-    def quality(self) -> Path:
-        """Return the folder of the sheets with labels over images: prepare -> the user."""
-        return self.root / "quality"
-
-    @property
-    def masks(self) -> Path:
-        """Return the folder of the masks: prepare -> train, evaluate."""
-        return self.root / "masks"
 
     def mask(self, scene: str) -> Path:
         """Return the path of the mask of speed bins of a scene."""
@@ -111,49 +99,9 @@ class Workspace:
         """Return the path of the graph of a scene as a GeoPackage; other formats lie beside it."""
         return self.graphs / f"{_inside(scene)}.gpkg"
 
-    @property
-    def tuning_plot(self) -> Path:
-        """Return the path of the chart of the trials: tune -> the user."""
-        return self.root / "tune.png"
-
-    @property
-    def tuned_config(self) -> Path:
-        """Return the path of the config with the graph settings found: tune -> the user."""
-        return self.root / "tuned.json"
-
-    @property
-    def pictures(self) -> Path:
-        """Return the folder of the images of evaluated scenes: evaluate -> the user."""
-        return self.root / "pictures"
-
     def picture(self, scene: str) -> Path:
         """Return the image of a scene: labels, probabilities and graph side by side."""
         return self.pictures / f"{_inside(scene)}.png"
-
-    @property
-    def plots(self) -> Path:
-        """Return the folder of the figures for print: plot -> the user."""
-        return self.root / "plots"
-
-    @property
-    def evaluation(self) -> Path:
-        """Return the path of the metrics of every validation chip: evaluate -> the user."""
-        return self.root / "evaluation.csv"
-
-    @property
-    def reliability(self) -> Path:
-        """Return the path of the reliability diagram of the edges: evaluate -> the user."""
-        return self.root / "reliability.png"
-
-    @property
-    def qgis_project(self) -> Path:
-        """Return the path of the QGIS project with all layers of the run: report -> the user."""
-        return self.root / "roadseg.qgz"
-
-    @property
-    def report(self) -> Path:
-        """Return the path of the page that shows the run: report -> the user."""
-        return self.root / "report.html"
 
 
 def _inside(scene: str) -> str:

@@ -167,7 +167,7 @@ def test_the_content_of_an_area_is_not_its_path_nor_its_time(draw, tmp_path):
 def test_a_part_has_the_pixels_of_the_whole_and_no_data_outside(write, draw, gsd_m):
     path = write("a", 32611, 660000, 4000000)
     disc = shapely.Point(660010, 3999990).buffer(40)
-    whole = read_facts(path, gsd_m=gsd_m)
+    whole = read_facts(path, ImageryOptions(gsd_m=gsd_m))
     facts = cut_to_area(whole, draw("a.gpkg", disc, crs=32611))
     rows, cols = facts.grid.height, facts.grid.width
     values, valid = read_window(facts, Window(0, 0, rows, cols))

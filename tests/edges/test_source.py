@@ -26,13 +26,6 @@ ELSEWHERE = {  # (module, function): why it needs no `whole` of its own
     ("report/pictures.py", "_as_png"): "the same",
     ("report/pictures.py", "_as_webp"): "the same",
     ("roads/masks/probabilities.py", "_repr_png_"): "the same",
-    ("raster/strips.py", "described"): "in a hidden folder that no one else reads",
-    ("raster/raw_strips.py", "describe"): "the same",
-    (
-        "raster/raw_strips.py",
-        "__init__",
-    ): "there, or a partial name, which `put` turns into another",
-    ("system/locks.py", "_take"): "a file that is locked and stays empty",
     ("system/web/cache.py", "keep"): "a cache, whose readers notice what is cut short",
     ("system/fingerprints.py", "_remember"): "a cache, to which processes add lines",
     ("learn/hardware/ipex.py", "_quiet"): "os.devnull",

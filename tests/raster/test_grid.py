@@ -12,6 +12,7 @@ from rasterio.rpc import RPC
 from roadseg.errors import DataError
 from roadseg.raster.grid import LOCAL_CRS, Grid, utm_epsg
 from roadseg.raster.images import read_facts, read_grid
+from roadseg.raster.options import ImageryOptions
 
 DEGREE_PIXELS = 2.7e-6
 UTM_11 = CRS.from_epsg(32611)
@@ -250,16 +251,18 @@ def test_a_raster_without_a_crs_is_refused_with_both_ways_out(write_raster, crs)
 def test_the_size_of_pixels_does_not_make_up_for_a_crs(write_raster):
     path = write_raster(crs=None)
     with pytest.raises(DataError, match="no coordinate system found"):
-        read_facts(path, gsd_m=0.5)
+        read_facts(path, ImageryOptions(gsd_m=0.5))
 
 
 @pytest.mark.parametrize("crs", [None, FOREIGN], ids=["none", "a local one of others"])
 def test_a_raster_without_a_crs_takes_the_given_one(write_raster, crs):
-    assert read_facts(write_raster(crs=crs), crs=UTM).grid == Grid(UTM, PLACE, 40, 40)
+    assert read_facts(write_raster(crs=crs), ImageryOptions(crs=UTM.to_string())).grid == Grid(
+        UTM, PLACE, 40, 40
+    )
 
 
 def test_a_raster_keeps_its_own_crs(write_raster):
-    assert read_facts(write_raster(), crs=CRS.from_epsg(4326)).grid.crs == UTM
+    assert read_facts(write_raster(), ImageryOptions(crs="EPSG:4326")).grid.crs == UTM
 
 
 @pytest.mark.parametrize("transform", [Affine.identity(), Affine.scale(1, -1)])
@@ -281,12 +284,16 @@ def test_a_photo_is_told_of_masks_and_the_size_of_its_pixels(save_as):
 
 @pytest.mark.parametrize("crs", [None, "EPSG:32611"])
 def test_a_photo_with_the_size_of_its_pixels_has_a_grid_of_its_own(write_raster, crs):
-    grid = read_facts(write_raster(transform=Affine.identity(), crs=crs), gsd_m=0.9).grid
+    grid = read_facts(
+        write_raster(transform=Affine.identity(), crs=crs), ImageryOptions(gsd_m=0.9)
+    ).grid
     assert grid == Grid(LOCAL_CRS, Affine(0.9, 0, 0, 0, -0.9, 36), 40, 40)
 
 
 def test_a_grid_of_its_own_with_pixels_of_1_m_has_a_transform_that_files_keep(write_raster):
-    photo = read_facts(write_raster(transform=Affine.identity(), crs=None), gsd_m=1).grid
+    photo = read_facts(
+        write_raster(transform=Affine.identity(), crs=None), ImageryOptions(gsd_m=1)
+    ).grid
     path = write_raster(transform=photo.transform, crs=LOCAL_CRS.to_wkt())
     assert read_grid(path) == photo
 
@@ -306,7 +313,7 @@ def test_a_raster_with_control_points_only_is_to_be_warped_first(write_raster, p
     with pytest.raises(
         DataError, match=r"only by control points \(GCPs or RPCs\).*gdalwarp -t_srs"
     ):
-        read_facts(path, gsd_m=gsd_m)
+        read_facts(path, ImageryOptions(gsd_m=gsd_m))
 
 
 def test_pixels_without_area_are_refused(write_raster):

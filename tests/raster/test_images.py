@@ -43,7 +43,7 @@ def read_sample(facts, *, pixels):
 def test_a_scene_opened_once_gives_its_facts_and_its_pixels(write_raster):
     path = write_raster(BYTES)
     with open_scene(path, ImageryOptions(nodata=0)) as scene:
-        assert scene.facts == read_facts(path, nodata=0)
+        assert scene.facts == read_facts(path, ImageryOptions(nodata=0))
         assert np.array_equal(scene.valid(Window(10, 20, 30, 40)), BYTES[0, 10:40, 20:60] != 0)
 
 
@@ -69,7 +69,7 @@ def test_facts_can_be_sent_to_another_process(write_raster):
     ],
 )
 def test_any_format_is_read(save_as, name, driver, options):
-    facts = read_facts(save_as(BYTES, name, driver=driver, **options), gsd_m=1)
+    facts = read_facts(save_as(BYTES, name, driver=driver, **options), ImageryOptions(gsd_m=1))
     values, valid = read_window(facts, (10, 20, 30, 40))
     assert np.array_equal(values, BYTES[:, 10:40, 20:60])
     assert valid.all()
@@ -96,7 +96,7 @@ def test_bands_of_different_types_are_refused_but_one_type_can_be_chosen(write_r
     mixed.write_text(mosaic_of_bands(paths))
     with pytest.raises(DataError, match=r"uint16 and uint8\); .* with imagery\.bands"):
         read_facts(mixed)
-    assert read_facts(mixed, bands=(2,)).dtype == "uint16"
+    assert read_facts(mixed, ImageryOptions(bands=(2,))).dtype == "uint16"
 
 
 def mosaic_of_bands(paths):
@@ -124,14 +124,16 @@ def test_a_raster_of_nothing_but_alpha_is_refused(write_raster):
 
 
 def test_bands_can_be_chosen_in_any_order(write_raster):
-    facts = read_facts(write_raster(bands=4), bands=(4, 1))
+    facts = read_facts(write_raster(bands=4), ImageryOptions(bands=(4, 1)))
     values, _ = read_window(facts, (0, 0, 1, 2))
     assert facts.bands == (4, 1)
     assert values.tolist() == [[[24, 25]], [[0, 1]]]
 
 
 def test_bands_can_be_chosen_by_description(write_raster):
-    facts = read_facts(write_raster(names=["Red", "Green", "NIR"]), bands=("nir", 1, "GREEN "))
+    facts = read_facts(
+        write_raster(names=["Red", "Green", "NIR"]), ImageryOptions(bands=("nir", 1, "GREEN "))
+    )
     assert (facts.bands, facts.names) == ((3, 1, 2), ("NIR", "Red", "Green"))
 
 
@@ -148,18 +150,18 @@ def test_bands_can_be_chosen_by_description(write_raster):
 )
 def test_a_description_that_does_not_choose_a_band_is_told_what_there_is(write_raster, names, told):
     with pytest.raises(DataError, match=told):
-        read_facts(write_raster(names=names), bands=("nir",))
+        read_facts(write_raster(names=names), ImageryOptions(bands=("nir",)))
 
 
 @pytest.mark.parametrize("band", [1, 3])
 def test_the_first_and_the_last_band_can_be_chosen(write_raster, band):
-    assert read_facts(write_raster(), bands=(band,)).bands == (band,)
+    assert read_facts(write_raster(), ImageryOptions(bands=(band,))).bands == (band,)
 
 
-@pytest.mark.parametrize("band", [0, 4])
+@pytest.mark.parametrize("band", [4, 9])
 def test_a_band_that_is_not_there_is_named(write_raster, band):
     with pytest.raises(DataError, match=f"has no band {band}, only bands 1 to 3"):
-        read_facts(write_raster(), bands=(band,))
+        read_facts(write_raster(), ImageryOptions(bands=(band,)))
 
 
 @pytest.mark.parametrize("shape", [(31, 40), (40, 31), (1, 1000)])
@@ -175,7 +177,7 @@ def test_a_scene_of_just_enough_rows_and_columns_is_taken(write_raster):
 
 def test_a_scene_that_resampling_makes_too_small_is_refused(write_raster):
     with pytest.raises(DataError, match="found 20 x 20 pixels of 2 m, expected at least 32"):
-        read_facts(write_raster(), gsd_m=2)
+        read_facts(write_raster(), ImageryOptions(gsd_m=2))
 
 
 def test_a_file_cut_short_is_refused_before_any_pixel_is_read(write_raster):
@@ -190,7 +192,7 @@ def test_a_file_cut_short_is_refused_before_any_pixel_is_read(write_raster):
 )
 def test_another_format_cut_short_is_refused_when_it_is_sampled(save_as, name, driver):
     path = save_as(BYTES, name, driver=driver)
-    facts = read_facts(path, gsd_m=1)
+    facts = read_facts(path, ImageryOptions(gsd_m=1))
     os.truncate(path, int(path.stat().st_size * 0.8))
     with pytest.raises(DataError, match="not a readable raster"):
         read_sample(facts, pixels=1000)
@@ -219,7 +221,7 @@ def test_a_raster_without_mask_alpha_or_nodata_is_all_valid(write_raster):
     ids=["nodata", "alpha", "floats", "nodata given"],
 )
 def test_otherwise_it_is_in_doubt(write_raster, profile, options):
-    assert not read_facts(write_raster(**profile), **options).is_all_valid
+    assert not read_facts(write_raster(**profile), ImageryOptions(**options)).is_all_valid
 
 
 def test_a_pixel_is_nodata_where_all_bands_are(write_raster):
@@ -232,14 +234,15 @@ def test_a_pixel_is_nodata_where_all_bands_are(write_raster):
 def test_a_given_nodata_counts_in_the_chosen_bands(write_raster):
     values = np.full((2, 40, 40), 5, dtype=np.uint8)
     values[:, 0, :3] = [[0, 0, 5], [0, 5, 0]]
-    facts = read_facts(write_raster(values), bands=(1,), nodata=0)
+    facts = read_facts(write_raster(values), ImageryOptions(bands=(1,), nodata=0))
     assert np.argwhere(~read_valid(facts)).tolist() == [[0, 0], [0, 1]]
     assert np.array_equal(read_window(facts, (0, 0, 40, 40))[1], read_valid(facts))
 
 
 def test_a_given_nodata_adds_to_that_of_the_file(write_raster):
     facts = read_facts(
-        write_raster(np.tile(np.arange(40, dtype=np.uint8), (40, 1)), nodata=3), nodata=9
+        write_raster(np.tile(np.arange(40, dtype=np.uint8), (40, 1)), nodata=3),
+        ImageryOptions(nodata=9),
     )
     assert np.flatnonzero(~read_valid(facts)[0]).tolist() == [3, 9]
 
@@ -250,7 +253,7 @@ def test_a_pixel_that_is_not_finite_in_a_band_is_not_valid(write_raster, value):
     values[1, 3, 4] = value
     facts = read_facts(write_raster(values))
     assert np.argwhere(~read_valid(facts)).tolist() == [[3, 4]]
-    assert read_valid(read_facts(facts.path, bands=(1,))).all()
+    assert read_valid(read_facts(facts.path, ImageryOptions(bands=(1,)))).all()
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "uint16"])
@@ -269,7 +272,7 @@ def test_valid_pixels_of_a_window_are_those_of_the_scene(write_raster):
 
 def test_a_scene_seen_with_larger_pixels_shows_their_mean(write_raster):
     path = write_raster(bands=1, shape=(80, 80))
-    values, valid = read_window(read_facts(path, gsd_m=2), (3, 4, 2, 2))
+    values, valid = read_window(read_facts(path, ImageryOptions(gsd_m=2)), (3, 4, 2, 2))
     whole, _ = read_window(read_facts(path), (6, 8, 4, 4))
     assert np.allclose(values[0], whole[0].reshape(2, 2, 2, 2).mean(axis=(1, 3)), atol=0.5)
     assert valid.all()
@@ -277,7 +280,7 @@ def test_a_scene_seen_with_larger_pixels_shows_their_mean(write_raster):
 
 @pytest.mark.parametrize(("gsd_m", "side"), [(0.5, 80), (1, 40), (1.25, 32)])
 def test_a_scene_seen_with_other_pixels_has_another_shape(write_raster, gsd_m, side):
-    facts = read_facts(write_raster(transparent=True), gsd_m=gsd_m)
+    facts = read_facts(write_raster(transparent=True), ImageryOptions(gsd_m=gsd_m))
     assert read_valid(facts).shape == (facts.grid.height, facts.grid.width) == (side, side)
 
 
@@ -309,7 +312,7 @@ def make_upper_half_invalid(path, kind):
 def test_what_is_not_valid_stays_so_with_other_pixels(write_raster, gsd_m, kind, profile, options):
     path = write_raster(shape=(80, 80), **profile)
     make_upper_half_invalid(path, kind)
-    facts = read_facts(path, gsd_m=gsd_m, **options)
+    facts = read_facts(path, ImageryOptions(gsd_m=gsd_m, **options))
     lower = np.indices((facts.grid.height, facts.grid.width))[0] >= facts.grid.height // 2
     assert np.array_equal(read_valid(facts), lower)
 
@@ -318,7 +321,7 @@ def test_what_is_not_valid_stays_so_with_other_pixels(write_raster, gsd_m, kind,
 def test_what_is_not_valid_does_not_darken_its_neighbours(write_raster, kind):
     path = write_raster(bands=1, shape=(81, 81), dtype="float32")
     make_upper_half_invalid(path, kind)
-    facts = read_facts(path, gsd_m=2, nodata=0 if kind == "given nodata" else None)
+    facts = read_facts(path, ImageryOptions(gsd_m=2, nodata=0 if kind == "given nodata" else None))
     values, valid = read_window(facts, (0, 0, facts.grid.height, facts.grid.width))
     assert values[0][valid] == pytest.approx(100)
 
@@ -367,7 +370,7 @@ def test_a_scene_without_data_gives_no_sample(write_raster):
 
 
 def test_a_sample_is_of_original_pixels(write_raster):
-    facts = read_facts(write_raster(BYTES), gsd_m=2)
+    facts = read_facts(write_raster(BYTES), ImageryOptions(gsd_m=2))
     assert read_sample(facts, pixels=BYTES.size).shape == (1, BYTES.size)
 
 
@@ -382,7 +385,7 @@ def test_a_preview_is_no_larger_than_asked_nor_than_the_scene(write_raster, side
 
 def test_a_preview_keeps_the_proportions_of_the_grid(write_raster):
     path = write_raster(BYTES, transform=Affine(0.25, 0, 660000, 0, -0.5, 4000000))
-    values, _ = read_preview(read_facts(path, gsd_m=0.5), side=75)
+    values, _ = read_preview(read_facts(path, ImageryOptions(gsd_m=0.5)), side=75)
     assert values.shape == (1, 50, 75)
 
 
@@ -398,7 +401,7 @@ def read_all(path):
         (b"\n<!DOCTYPE html><html>404</html>", "is a web page, expected a raster; download it"),
         (b"<HTML>404</HTML>", "is a web page, expected a raster; download it again"),
         (b"version https://git-lfs.github.com/spec/v1", "is a pointer of Git LFS"),
-        (b"II*\x00\x08\x00\x00\x00", "cut short: it has 8 bytes, expected 10 or more"),
+        (b"II*\x00\x08\x00\x00\x00", "cut short: it has 8 bytes, expected 9 or more"),
         (b"name,speed\na,1\n", r"not a readable raster \(.*\); replace or remove it"),
     ],
     ids=["empty", "html", "HTML", "lfs", "header", "text"],
@@ -496,7 +499,7 @@ def test_a_colour_table_is_read_as_colours_with_or_without_resampling(write_rast
     path = write_raster(NUMBERS, colours=COLOURS)
     values, _ = read_window(read_facts(path), Window(0, 0, 1, 2))
     assert values[:, 0].T.tolist() == [list(COLOURS[0]), list(COLOURS[1])]
-    values, valid = read_window(read_facts(path, gsd_m=2.0), Window(0, 0, 32, 32))
+    values, valid = read_window(read_facts(path, ImageryOptions(gsd_m=2.0)), Window(0, 0, 32, 32))
     assert (values == np.reshape([100, 60, 20], (3, 1, 1))).all()
     assert valid.all()
 

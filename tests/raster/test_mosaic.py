@@ -12,6 +12,7 @@ from roadseg.errors import DataError, OutputError
 from roadseg.raster.grid import Grid
 from roadseg.raster.images import read_facts
 from roadseg.raster.mosaic import write_mosaic
+from roadseg.raster.options import ImageryOptions
 from roadseg.raster.pixels import read_window
 from roadseg.raster.windows import Window
 
@@ -88,7 +89,7 @@ def test_where_no_tile_lies_there_is_no_data(cut, mosaic):
 
 def test_gaps_stay_gaps_when_a_mosaic_is_resampled(cut, mosaic, tmp_path):
     mosaic(cut(QUARTERS[0], QUARTERS[3]))
-    facts = read_facts(tmp_path / "out" / "city.vrt", gsd_m=2.0)
+    facts = read_facts(tmp_path / "out" / "city.vrt", ImageryOptions(gsd_m=2.0))
     valid = read_window(facts, Window(0, 0, 50, 60))[1]
     assert valid[:30, :35].all()
     assert not valid[:30, 35:].any()

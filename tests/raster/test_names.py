@@ -3,7 +3,7 @@ import time
 
 import pytest
 
-from roadseg.raster.names import grouping_pattern, match_names
+from roadseg.raster.sources import grouping_pattern, match_names
 
 
 @pytest.mark.parametrize(

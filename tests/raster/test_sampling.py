@@ -3,8 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roadseg.raster.sampling import spread, spread_windows
-from roadseg.raster.windows import Window
+from roadseg.raster.windows import Window, spread, spread_windows
 
 sides = st.integers(1, 400)
 

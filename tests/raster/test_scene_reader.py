@@ -12,6 +12,7 @@ from roadseg.errors import DataError
 from roadseg.raster import pixels as reading
 from roadseg.raster.grid import Grid
 from roadseg.raster.images import open_raster, read_facts
+from roadseg.raster.options import ImageryOptions
 from roadseg.raster.pixels import SceneReader, cache_bytes, read_window
 from roadseg.raster.windows import Window
 
@@ -20,7 +21,7 @@ GRID = Grid(CRS.from_epsg(32611), Affine(1, 0, 660000, 0, -1, 4000000), 64, 64)
 
 @pytest.mark.parametrize("gsd_m", [None, 2])
 def test_an_open_scene_gives_every_thread_the_windows_of_the_scene(write_raster, gsd_m):
-    facts = read_facts(write_raster(shape=(200, 300), nodata=7), gsd_m=gsd_m)
+    facts = read_facts(write_raster(shape=(200, 300), nodata=7), ImageryOptions(gsd_m=gsd_m))
     windows = [Window(row, col, 30, 40) for row in range(0, 70, 5) for col in range(0, 110, 10)]
     with SceneReader(facts, rows=30) as scene, ThreadPoolExecutor(3) as pool:
         found = list(pool.map(scene.read, windows))

@@ -10,7 +10,7 @@ from rasterio.enums import MaskFlags
 from roadseg.errors import OutputError
 from roadseg.raster import strips as module
 from roadseg.raster.grid import Grid
-from roadseg.raster.strips import Strips, require_room
+from roadseg.raster.strips import LARGEST_FACTOR, Strips, overview_factors, require_room
 from roadseg.raster.windows import Rows
 
 GRID = Grid(CRS.from_epsg(32611), Affine(1, 0, 660000, 0, -1, 4000000), 50, 30)
@@ -21,7 +21,7 @@ KNOWN = np.random.default_rng(1).random((50, 30)) > 0.2
 @pytest.fixture
 def strips(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "STRIP_PX", 20)
-    return Strips.beside(tmp_path / "a.tif", "k1", height=50, width=30, bands=2)
+    return Strips.beside(tmp_path / "a.tif", "k1", grid=GRID, bands=2)
 
 
 def part(rows, cols):
@@ -41,28 +41,31 @@ def parts(height=8, width=11):
 
 
 def read(strips):
-    with (
-        strips.described(GRID, names=["slow & steady", "any"], tags={"A": "<b>"}) as (path, _),
-        rasterio.open(path) as source,
-    ):
+    joined = strips.joined(names=["slow & steady", "any"], tags={"A": "<b>"})
+    with joined as path, rasterio.open(path) as source:
         assert (source.transform, source.crs.to_epsg()) == (GRID.transform, 32611)
         assert (source.descriptions, source.tags()["A"]) == (("slow & steady", "any"), "<b>")
         return source.read(), source.dataset_mask() > 0
 
 
-@pytest.mark.parametrize("joined_px", [1, 20, 2048])
-def test_parts_become_strips_that_gdal_reads_as_one_raster(strips, monkeypatch, joined_px):
+@pytest.mark.parametrize("joined_px", [7, 2048])
+def test_parts_become_strips_and_strips_a_raster(strips, monkeypatch, joined_px):
     monkeypatch.setattr(module, "_JOINED_PX", joined_px)
     assert strips.missing == [range(20), range(20, 40), range(40, 50)]
-    assert strips.missing_bytes == 50 * 30 * 2
     strips.write(parts())
     values, known = read(strips)
     assert np.array_equal(values, VALUES)
     assert np.array_equal(known, KNOWN)
-    assert (strips.missing, strips.missing_bytes) == ([], 0)
+    assert strips.missing == []
 
 
-def test_only_the_strips_are_left_when_gdal_has_read_them(strips):
+def test_room_is_needed_for_strips_that_are_missing_and_for_what_is_made_of_all(strips):
+    assert strips.needed_bytes == 50 * 30 * 3 + 4320
+    strips.write([part(range(20, 40), range(30))])
+    assert strips.needed_bytes == 30 * 30 * 3 + 4320
+
+
+def test_only_the_strips_are_left_when_they_have_been_joined(strips):
     strips.write(parts())
     before = sorted(strips.folder.iterdir())
     read(strips)
@@ -74,8 +77,8 @@ def test_there_is_a_mask_only_if_a_pixel_holds_no_data(strips, gaps, flags):
     known = np.ones((50, 30), dtype=bool)
     known[33, 5 : 5 + gaps] = False
     strips.write([Rows(0, VALUES, known)])
-    described = strips.described(GRID, names=["slow", "any"], tags={})
-    with described as (path, _), rasterio.open(path) as source:
+    joined = strips.joined(names=["slow", "any"], tags={})
+    with joined as path, rasterio.open(path) as source:
         assert source.mask_flag_enums[0] == [MaskFlags[flags]]
         assert np.array_equal(source.dataset_mask() > 0, known)
 
@@ -99,7 +102,7 @@ def test_a_folder_without_a_strip_does_not_stay(strips):
 
 def test_strips_of_other_rasters_and_keys_are_told_apart(strips, tmp_path):
     others = [
-        Strips.beside(tmp_path / name, key, height=50, width=30, bands=2)
+        Strips.beside(tmp_path / name, key, grid=GRID, bands=2)
         for name, key in (("a.tif", "k2"), ("b.tif", "k2"), ("a.tif-x", "k2"))
     ]
     for each in (strips, *others):
@@ -114,3 +117,15 @@ def test_a_disk_that_has_clearly_too_little_room_is_refused(tmp_path):
     require_room(tmp_path / "not/there/a.tif", 1000)
     with pytest.raises(OutputError, match=r"a\.tif: needs 1000000.0 GB, but its disk"):
         require_room(tmp_path / "not/there/a.tif", 10**15)
+
+
+@pytest.mark.parametrize(
+    ("height", "width", "factors"),
+    [(512, 512, []), (513, 20, [2]), (1300, 1300, [2, 4]), (12000, 9, [2, 4, 8, 16, 32])],
+)
+def test_a_raster_has_overviews_until_one_is_small(height, width, factors):
+    assert overview_factors(height, width) == factors
+
+
+def test_there_is_a_largest_factor():
+    assert overview_factors(1, 10**7)[-1] == LARGEST_FACTOR

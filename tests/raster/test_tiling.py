@@ -4,7 +4,7 @@ from affine import Affine
 from pyproj import CRS
 
 from roadseg.raster.grid import Grid
-from roadseg.raster.tiling import cover_tiles, group_tiles, place_tile
+from roadseg.raster.mosaic import cover_tiles, group_tiles, place_tile
 from roadseg.raster.windows import Window
 
 UTM = CRS.from_epsg(32611)

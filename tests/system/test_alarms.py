@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from roadseg.system.alarms import alarm
+from roadseg.system.machine import alarm
 
 FOR_EVER = r"(a+)+$", "a" * 60 + "b"
 

@@ -12,9 +12,9 @@ import pytest
 from roadseg.errors import ConfigError, DataError, OutputError, RoadsegError
 from roadseg.system.files import (
     is_gone,
-    keep_inputs,
     partial_path,
     put,
+    refuse_to_overwrite,
     remove_partial,
     require_suffix,
     whole,
@@ -63,11 +63,11 @@ def test_another_suffix_is_refused_with_the_option_and_those_that_are_known():
 def test_an_output_is_no_input_by_whatever_name(tmp_path):
     roads, link = tmp_path / "a.gpkg", tmp_path / "link.gpkg"
     link.symlink_to(roads)
-    keep_inputs(None, roads, None)
-    keep_inputs(tmp_path / "b.gpkg", roads, Path("/vsicurl/https://example.org/a.gpkg"))
+    refuse_to_overwrite(None, roads, None)
+    refuse_to_overwrite(tmp_path / "b.gpkg", roads, Path("/vsicurl/https://example.org/a.gpkg"))
     for path in (roads, link, tmp_path / ".." / tmp_path.name / "a.gpkg"):
         with pytest.raises(ConfigError, match=r"^--output .*: is a file to read; write to another"):
-            keep_inputs(path, None, roads, option="--output")
+            refuse_to_overwrite(path, None, roads, option="--output")
 
 
 def test_a_file_has_its_name_when_the_block_ends(tmp_path):

@@ -11,7 +11,7 @@ import pytest
 from filelock import FileLock
 
 from roadseg.errors import OutputError
-from roadseg.system.locks import hold, lock, turn
+from roadseg.system.locks import exclusive, lock
 
 HOLD = """
 import sys, time
@@ -39,19 +39,17 @@ COUNT = """
 import sys
 from pathlib import Path
 from roadseg.errors import OutputError
-from roadseg.system.locks import {name}
+from roadseg.system.locks import lock
 done = 0
 while done < 40:
     try:
-        with {name}(Path(sys.argv[1]){more}):
+        with lock(Path(sys.argv[1])):
             Path(sys.argv[2]).touch(exist_ok=False)  # which fails if another holds it too
             Path(sys.argv[2]).unlink()
             done += 1
     except OutputError:
         pass
 """
-COUNT_FILES = COUNT.format(name="hold", more=", ['a']")
-COUNT_FOLDERS = COUNT.format(name="lock", more="")
 
 
 @pytest.fixture
@@ -148,11 +146,11 @@ def test_the_same_fold_and_what_changes_data_do_not(tmp_path, other, options):
 
 
 @pytest.mark.parametrize("left", [False, True])
-@pytest.mark.parametrize("take", [partial(lock, part="shard-1-of-2"), lock, turn])
+@pytest.mark.parametrize("take", [partial(lock, part="shard-1-of-2"), lock, exclusive])
 def test_who_holds_a_lock_briefly_is_waited_for(tmp_path, take, left):
     if left:  # by a process of another machine that was killed
         (tmp_path / ".lock-holder").write_text("process 1 on elsewhere")
-    own = FileLock(tmp_path / (".turn.lock" if take is turn else ".lock"), thread_local=False)
+    own = FileLock(tmp_path / (".turn.lock" if take is exclusive else ".lock"), thread_local=False)
     own.acquire()
     Timer(0.3, own.release).start()
     with take(tmp_path):
@@ -182,82 +180,7 @@ def test_a_folder_in_which_something_was_written_stays(tmp_path):
 
 
 def test_of_processes_that_come_and_go_one_at_a_time_holds_the_folder(tmp_path):
-    words = [sys.executable, "-c", COUNT_FOLDERS, str(tmp_path / "run"), str(tmp_path / "mark")]
-    processes = [subprocess.Popen(words) for _ in range(3)]
-    assert [process.wait() for process in processes] == [0, 0, 0]
-    assert not list(tmp_path.rglob(".*"))
-
-
-HOLD_FILES = """
-import sys, time
-from pathlib import Path
-from roadseg.system.locks import hold
-with hold(Path(sys.argv[1]), sys.argv[2:]):
-    print("held", flush=True)
-    time.sleep(60)
-"""
-
-
-@pytest.fixture
-def maker(tmp_path):
-    """Start another process that makes a.tif and b.tif; end it afterwards."""
-    words = [sys.executable, "-c", HOLD_FILES, str(tmp_path), "a.tif", "b.tif"]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout.readline() == "held\n"
-        yield process
-        process.kill()
-
-
-def test_a_file_that_another_process_makes_is_refused_with_its_number(tmp_path, maker):
-    told = rf"b\.tif: process {maker.pid} is writing it; wait until it ends, or use .*--output"
-    with pytest.raises(OutputError, match=told), hold(tmp_path, ["c.tif", "b.tif"]):
-        pass
-
-
-@pytest.mark.usefixtures("maker")
-def test_other_files_are_made_beside_them(tmp_path):
-    with hold(tmp_path, ["c.tif"]):
-        assert [path.name for path in tmp_path.iterdir()] == [".outputs.lock"]
-    assert [path.name for path in tmp_path.iterdir()] == [".outputs.lock"]
-
-
-def test_files_of_a_killed_process_are_free(tmp_path, maker):
-    maker.kill()
-    maker.wait()
-    with hold(tmp_path, ["a.tif", "b.tif"]):
-        pass
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_ten_thousand_files_can_be_held(tmp_path):
-    with hold(tmp_path / "out", map(str, range(10_000))):
-        (tmp_path / "out" / "a").touch()
-    assert [path.name for path in (tmp_path / "out").iterdir()] == ["a"]
-
-
-@pytest.mark.parametrize("number", [errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL])
-def test_a_disk_that_cannot_lock_holds_nothing(tmp_path, monkeypatch, number):
-    def refuse(*_):
-        raise OSError(number, "no locks")
-
-    monkeypatch.setattr("fcntl.lockf", refuse)
-    with hold(tmp_path, ["a.tif"]):
-        (tmp_path / "a.tif").touch()
-    assert (tmp_path / "a.tif").exists()
-
-
-def test_a_folder_that_cannot_be_written_to_holds_nothing(tmp_path, monkeypatch):
-    def refuse(*_, **__):
-        raise PermissionError(errno.EROFS, "Read-only file system")
-
-    monkeypatch.setattr("pathlib.Path.open", refuse)
-    with hold(tmp_path, ["a.tif"]):
-        pass
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_of_processes_that_come_and_go_one_at_a_time_makes_a_file(tmp_path):
-    words = [sys.executable, "-c", COUNT_FILES, str(tmp_path / "run"), str(tmp_path / "mark")]
+    words = [sys.executable, "-c", COUNT, str(tmp_path / "run"), str(tmp_path / "mark")]
     processes = [subprocess.Popen(words) for _ in range(3)]
     assert [process.wait() for process in processes] == [0, 0, 0]
     assert not list(tmp_path.rglob(".*"))

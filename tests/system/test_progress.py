@@ -132,7 +132,7 @@ def test_what_was_done_before_does_not_count_for_the_rate(clock):
     with Progress("train", total=30, unit="epochs", done=20) as work:
         clock.now += 120
         work.add()
-        assert work.outlook == "30.0 epochs/h, about 18 min left"
+        assert work.rate_and_eta == "30.0 epochs/h, about 18 min left"
 
 
 def test_a_part_of_an_item_counts_for_the_time_left_and_not_as_done(clock):
@@ -140,7 +140,7 @@ def test_a_part_of_an_item_counts_for_the_time_left_and_not_as_done(clock):
         for _ in range(9):
             clock.now += 5
             work.add(1 / 10)
-        assert work.outlook == "1.2 epochs/min, about 3 min left"
+        assert work.rate_and_eta == "1.2 epochs/min, about 3 min left"
         assert str(work) == "train: 0 of 4 epochs"
 
 
@@ -150,14 +150,14 @@ def test_the_time_left_runs_down_for_as_long_as_one_item_took_before(clock, unde
         clock.now += 30
         work.add()
         clock.now += under_way_s
-        assert work.outlook == f"2.0 epochs/min, about {left_s} s left"
+        assert work.rate_and_eta == f"2.0 epochs/min, about {left_s} s left"
 
 
 def test_the_rate_of_many_has_no_decimals(clock):
     with Progress("look at", total=90_000, unit="images") as work:
         clock.now += 2
         work.add(500)
-        assert work.outlook == "250 images/s, about 6 min left"
+        assert work.rate_and_eta == "250 images/s, about 6 min left"
 
 
 def test_work_that_is_left_early_is_told_no_more(terminal):

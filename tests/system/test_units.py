@@ -8,13 +8,13 @@ from roadseg.system.units import (
     chosen_units,
     distance_text,
     map_unit,
-    per_road,
+    per_road_unit,
     road_text,
-    short,
     short_text,
     short_unit,
     shown_in,
     speed_text,
+    to_short_unit,
 )
 
 
@@ -98,10 +98,10 @@ def test_names_of_data_do_not_depend_on_units():
 @pytest.mark.parametrize(("units", "shown"), [("metric", 2), ("miles", 3.218688)])
 def test_what_there_is_per_km_is_shown_per_unit_of_roads(units, shown):
     with shown_in(units):
-        assert per_road(2) == pytest.approx(shown)
+        assert per_road_unit(2) == pytest.approx(shown)
 
 
 @pytest.mark.parametrize(("units", "shown", "unit"), [("metric", 3.048, "m"), ("miles", 10, "ft")])
 def test_short_distances_are_shown_in_their_unit(units, shown, unit):
     with shown_in(units):
-        assert (short(3.048), short_unit()) == (pytest.approx(shown), unit)
+        assert (to_short_unit(3.048), short_unit()) == (pytest.approx(shown), unit)

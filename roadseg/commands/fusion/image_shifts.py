@@ -9,8 +9,7 @@ from scipy import ndimage
 from roadseg.arrays import Bools, Bytes, Floats, Floats32
 from roadseg.dataset.registration import summit
 from roadseg.raster.grid import Grid
-from roadseg.raster.sampling import spread
-from roadseg.raster.windows import cut_blocks
+from roadseg.raster.windows import cut_blocks, spread
 from roadseg.roads.masks.fusion import OpenImage
 
 REACH_M = 10.0  # Metres; the longest shift that is looked for.

@@ -18,9 +18,9 @@ from roadseg.roads.audit.tables import AuditTables, WorstWay, shift_text
 from roadseg.roads.audit.ways import read_ways
 from roadseg.roads.masks.probabilities import open_probability
 from roadseg.roads.options import AuditOptions
-from roadseg.system.files import keep_inputs, require_suffix
+from roadseg.system.files import refuse_to_overwrite, require_suffix
 from roadseg.system.text import Summary, count, counted, table
-from roadseg.system.units import road_unit, roads, short_text
+from roadseg.system.units import road_unit, short_text, to_road_unit
 from roadseg.system.workspace import Workspace
 
 _WORST = 10  # Ways that the summary names.
@@ -79,7 +79,7 @@ class AuditSummary(Summary):
         rows += [
             [
                 each.status,
-                f"{roads(each.km):.2f}",
+                f"{to_road_unit(each.km):.2f}",
                 f"{each.share:.1%}",
                 _metres(each.median_offset_m),
                 str(each.stretches),
@@ -130,7 +130,7 @@ def run(
     """
     require_suffix(output, ".gpkg", option="--output")
     require_suffix(page, ".html", ".htm", option="--page")
-    keep_inputs(output, source, option="--output")
+    refuse_to_overwrite(output, source, option="--output")
     rasters = open_rasters(probabilities)
     tables = AuditTables(audit_ways(read_ways(source), rasters, options))
     summary = summarise(tables, options, rasters=len(rasters), output=output, page=page)

@@ -42,7 +42,7 @@ from roadseg.roads.osm.osm_change import (
 from roadseg.roads.osm.osm_map import OSM_SUFFIXES, Box, OsmMap, read_osm_map
 from roadseg.system.files import whole_folder
 from roadseg.system.text import Summary, count, first
-from roadseg.system.units import road_unit, roads
+from roadseg.system.units import road_unit, to_road_unit
 
 _USUAL = ConflateOptions()
 _COLOURS: dict[int, Rgb] = {0: (150, 150, 150), 1: FALSE}  # By `added`, as `diff` has them.
@@ -88,10 +88,10 @@ class ConflateSummary(Summary):
         doubtful = count(sum(self.check.values()), "road")
         touched = f"{count(self.touched, 'way')} of the map got a node"
         rows = [
-            f"added    {roads(self.added_km):9.2f} {unit} in {added}; {touched}",
-            f"to check {roads(self.check_km):9.2f} {unit} in {doubtful}",
+            f"added    {to_road_unit(self.added_km):9.2f} {unit} in {added}; {touched}",
+            f"to check {to_road_unit(self.check_km):9.2f} {unit} in {doubtful}",
             *(f"  {number} {reason}" for reason, number in self.check.items()),
-            f"left out {roads(self.left_out_km):9.2f} {unit}, too short or too doubtful",
+            f"left out {to_road_unit(self.left_out_km):9.2f} {unit}, too short or too doubtful",
             f"output: {self.output} ({', '.join(self.files)})",
         ]
         if "changes.osc" not in self.files:

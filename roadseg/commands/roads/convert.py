@@ -16,7 +16,7 @@ from roadseg.roads.graph.crossings import join_crossings
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.labels.traffic import assumed_speeds
 from roadseg.roads.speeds import KPH_PER_MPH
-from roadseg.system.files import keep_inputs
+from roadseg.system.files import refuse_to_overwrite
 from roadseg.system.text import Summary, count
 from roadseg.system.units import road_text, speed, speed_unit
 
@@ -87,7 +87,7 @@ def run(
         OutputError: the target cannot be written.
     """
     format_of(target)  # A suffix without a format is refused before anything is read.
-    keep_inputs(target, source)
+    refuse_to_overwrite(target, source)
     roads = read_drawn(only_source(source), find_placement(image, gsd_m), every_column=True)
     graph = place_roads(roads, common_crs(roads, None)).graph
     if node:

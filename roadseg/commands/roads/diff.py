@@ -16,10 +16,10 @@ from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.metrics.compare import Side
 from roadseg.roads.metrics.differences import missing_roads
 from roadseg.roads.options import DiffOptions
-from roadseg.system.files import keep_inputs, require_suffix, whole
+from roadseg.system.files import refuse_to_overwrite, require_suffix, whole
 from roadseg.system.progress import counted
 from roadseg.system.text import Summary, count
-from roadseg.system.units import road_unit, roads
+from roadseg.system.units import road_unit, to_road_unit
 
 IN_REFERENCE, IN_PREDICTED = "missing_in_reference", "missing_in_predicted"  # layers
 
@@ -69,7 +69,7 @@ class DiffSummary(Summary):
         rows = [f"{'':<10}{road_unit():>10}{'in both':>10}{'only here':>11}"]
         for name, side in (("predicted", self.predicted), ("reference", self.reference)):
             lengths = (side.road_km, side.common_km, side.only_km)
-            all_roads, common, only = map(roads, lengths)
+            all_roads, common, only = map(to_road_unit, lengths)
             columns = f"{all_roads:>10.2f}{common:>10.2f}{only:>11.2f}"
             rows.append(f"{name:<10}{columns} in {count(side.pieces, 'piece')}")
         limits = (
@@ -102,7 +102,7 @@ def run(
         OutputError: the file cannot be written.
     """
     require_suffix(output, ".gpkg", option="--output")
-    keep_inputs(output, predicted, reference, option="--output")
+    refuse_to_overwrite(output, predicted, reference, option="--output")
     paths = counted((reference, predicted), "read", total=2, unit="sides")
     labels, prediction = [read_one_place(path) for path in paths]
     (theirs, ours), missing = find_missing(prediction, labels, limits)

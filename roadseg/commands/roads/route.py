@@ -30,16 +30,16 @@ from roadseg.roads.graph.shortest_paths import Weight
 from roadseg.roads.labels.roads import extent_degrees
 from roadseg.roads.labels.traffic import assumed_speeds
 from roadseg.roads.options import RouteOptions
-from roadseg.system.files import keep_inputs, require_suffix
+from roadseg.system.files import refuse_to_overwrite, require_suffix
 from roadseg.system.text import Summary, count, first, table
 from roadseg.system.units import (
     distance_text,
     is_metric,
     road_text,
-    roads,
     short_text,
     speed,
     speed_unit,
+    to_road_unit,
 )
 from roadseg.system.workspace import NETWORK, Workspace
 
@@ -146,7 +146,7 @@ def run(
         OutputError: the file cannot be written.
     """
     require_suffix(output, *_WRITERS, option="--output")
-    keep_inputs(output, _graph_file(path), option="--output")
+    refuse_to_overwrite(output, _graph_file(path), option="--output")
     way, summary = find_route(_read(path), start, goal, options, name=str(path))
     if output is None:
         return summary
@@ -373,7 +373,7 @@ def _itinerary(sections: list[Stretch]) -> str:
 
 
 def _length(metres: float) -> str:
-    return f"{metres:.1f}" if is_metric() else f"{roads(metres / 1000):.2f}"
+    return f"{metres:.1f}" if is_metric() else f"{to_road_unit(metres / 1000):.2f}"
 
 
 def _write(path: Path, way: RoadGraph, summary: RouteSummary) -> None:

@@ -32,18 +32,18 @@ from roadseg.roads.metrics.pixels import (
 )
 from roadseg.roads.options import CompareOptions, TraceOptions
 from roadseg.roads.speeds import KPH_PER_MPH
-from roadseg.system.files import keep_inputs, whole
+from roadseg.system.files import refuse_to_overwrite, whole
 from roadseg.system.hosts.parallel import HERE, Executor, in_order
 from roadseg.system.text import Summary, count, first
 from roadseg.system.text import table as aligned
 from roadseg.system.units import (
     distance_text,
-    per_road,
+    per_road_unit,
     road_text,
     road_unit,
-    roads,
     short_text,
     speed_text,
+    to_road_unit,
 )
 from roadseg.system.workspace import NETWORK
 
@@ -73,9 +73,9 @@ _COLUMNS = {
     "pred": "predicted.road_km",
 }
 _SHOWN_IN = {  # Columns in the units of the reader: what is shown, and the heading without unit.
-    "breaks": (per_road, "breaks/"),
-    "ref": (roads, "ref "),
-    "pred": (roads, "pred "),
+    "breaks": (per_road_unit, "breaks/"),
+    "ref": (to_road_unit, "ref "),
+    "pred": (to_road_unit, "pred "),
 }
 
 
@@ -141,7 +141,9 @@ def run(
         OutputError: the table cannot be written.
     """
     sides = find_sources(reference), find_sources(predicted)
-    keep_inputs(table, *(each.path for side in sides for each in side.values()), option="--csv")
+    refuse_to_overwrite(
+        table, *(each.path for side in sides for each in side.values()), option="--csv"
+    )
     matched, unmatched = match_sources(*sides)
     left_over = [name for name in unmatched if name != NETWORK]  # It holds the other graphs.
     if left_over:
@@ -359,7 +361,7 @@ def _remarks(summary: ScoreSummary) -> Iterator[str]:
         yield f"APLS is sampled: {low:.4f} to {high:.4f} with 95 % confidence"
     for side in _SIDES:
         if assumed := pooled[side]["assumed_speed_km"]:
-            of = f"{roads(assumed):.2f} of {road_text(pooled[side]['road_km'])}"
+            of = f"{to_road_unit(assumed):.2f} of {road_text(pooled[side]['road_km'])}"
             default = speed_text(DEFAULT_SPEED_MPH * KPH_PER_MPH)
             yield f"travel time: {default} assumed on {of} of the {side} roads"
     yield f"connected parts: {', '.join(_parts_text(side, pooled) for side in _SIDES)}"

@@ -14,22 +14,24 @@ from roadseg.commands.services.images.fetching import (
     ImageRequest,
     joined_summary,
 )
-from roadseg.commands.services.images.from_rasters import fetch_rasters
-from roadseg.commands.services.images.from_tiles import fetch_template, fetch_tiles, names_of
-from roadseg.commands.services.images.rasters import RemoteRaster, is_raster
+from roadseg.commands.services.images.from_tiles import (
+    fetch_template,
+    fetch_tiles,
+    is_template,
+    names_of,
+)
+from roadseg.commands.services.images.rasters import RemoteRaster, fetch_rasters, is_raster
 from roadseg.commands.services.images.records import slug
 from roadseg.commands.services.images.stac import PREFIX, read_json_answer, stac_rasters
-from roadseg.commands.services.images.templates import is_template
 from roadseg.commands.services.images.wms import wms_service
 from roadseg.commands.services.images.wmts import wmts_service
 from roadseg.errors import ConfigError, DataError
 from roadseg.roads.labels.areas import read_area
 from roadseg.system.files import with_home
-from roadseg.system.web.answers import Answer
+from roadseg.system.web.answers import Answer, split_address
 from roadseg.system.web.cache import Cache, usual_cache
 from roadseg.system.web.client import Client, RequestPolicy
 from roadseg.system.web.keys import with_keys, without_keys
-from roadseg.system.web.parsing import split_address
 
 _JSON_SUFFIXES = (".json", ".geojson")
 _PICTURE_SUFFIXES = (".png", ".jpg", ".jpeg", ".webp")
@@ -105,7 +107,7 @@ def _fetch(fetch: Fetch) -> FetchSummary:
     if request.source.startswith(PREFIX) or split_address(address).path.lower().endswith(
         _JSON_SUFFIXES
     ):
-        return _fetch_stac(fetch)
+        return fetch_rasters(fetch, stac_rasters(fetch))
     if is_raster(address):
         name = slug(Path(split_address(without_keys(request.source)).path).stem)
         return fetch_rasters(fetch, [RemoteRaster(request.source, name or "image", "raster")])
@@ -119,12 +121,6 @@ def _fetch(fetch: Fetch) -> FetchSummary:
     return _fetch_service(fetch)
 
 
-def _fetch_stac(fetch: Fetch) -> FetchSummary:
-    request = fetch.request
-    rasters = stac_rasters(request.source, fetch.area, fetch.client, asset=request.asset)
-    return fetch_rasters(fetch, rasters)
-
-
 def _fetch_service(fetch: Fetch) -> FetchSummary:
     """Fetch from what answers with capabilities, or with JSON of STAC."""
     request = fetch.request
@@ -133,20 +129,17 @@ def _fetch_service(fetch: Fetch) -> FetchSummary:
     address = capabilities_address(request.source, kind)
     root = fetch.client.get(address, _read_service)
     if root is None:
-        return _fetch_stac(fetch)
+        return fetch_rasters(fetch, stac_rasters(fetch))
     if root.find("Contents/Layer") is not None:
         choose = wmts_service
     elif root.find("Capability/Layer") is not None:
         choose = wms_service
     else:
         raise DataError(f"{without_keys(address)}: found XML <{root.tag}>, expected {_KINDS}")
-    summaries = []
-    for side in fetch.sides():
-        service = choose(
-            root, address, side.area, layer=request.layer, zoom=request.zoom, gsd_m=request.gsd_m
-        )
-        summaries.append(fetch_tiles(side, service, *names_of(address, service)))
-    return joined_summary(summaries)
+    sides = [(side, choose(root, address, side)) for side in fetch.sides()]
+    return joined_summary(
+        [fetch_tiles(s, service, *names_of(address, service)) for s, service in sides]
+    )
 
 
 def _read_service(answer: Answer) -> Element | None:

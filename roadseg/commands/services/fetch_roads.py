@@ -36,7 +36,7 @@ from roadseg.system.units import road_text
 from roadseg.system.web.client import Client, RequestPolicy
 from roadseg.system.web.keys import without_keys
 
-OVERPASS, OVERTURE = "overpass", "overture"
+OVERPASS, OVERTURE, _EXTRACT = "overpass", "overture", "extract"
 LIMIT_KM2 = 10_000.0
 
 _log = logging.getLogger(__name__)
@@ -145,7 +145,9 @@ def run(request: RoadRequest) -> FetchRoadsSummary:
             f"--area {request.area}: has {km2:,.0f} km2, more than --limit-km2 "
             f"{request.limit_km2:,g}; choose a smaller area, or a larger limit"
         )
-    fetched = _fetch(request, area, km2)
+    _log.info("%s: fetching the roads of %.2f km2", without_keys(request.source), km2)
+    fetch = {OVERPASS: _from_overpass, OVERTURE: _from_overture, _EXTRACT: _from_extract}
+    fetched = fetch[_kind(request.source)](request, area)
     if not len(fetched.lines):
         sides = ",".join(f"{side:.7g}" for side in area.degrees.bounds)
         raise DataError(
@@ -153,7 +155,11 @@ def run(request: RoadRequest) -> FetchRoadsSummary:
             "the order minx,miny,maxx,maxy (longitude first), and that the source covers the area"
         )
     with whole_parts(request.output, origin_suffix(request.output)) as partial:
-        _write(partial, fetched, area)
+        if _is_osm(partial) and fetched.objects is not None:
+            bounds, date = area.degrees.bounds, fetched.origin.date
+            write_osm_objects(partial, fetched.objects, bounds=bounds, date=date)
+        else:
+            write_label_layer(partial, fetched.lines, fetched.columns)
         write_origin(partial, fetched.origin)
     return FetchRoadsSummary(
         source=fetched.origin.address,
@@ -181,59 +187,45 @@ def _check(request: RoadRequest) -> None:
         raise ConfigError(f"--output {output}: is a folder; name a file in it")
     if output.exists() and not request.force:
         raise ConfigError(f"--output {output}: exists; add --force to replace it")
-    _check_source(request.source)
+    kind = _kind(request.source)
     if request.server is not None and request.source != OVERPASS:
         raise ConfigError(f"--server: is for --from overpass, not for --from {request.source}")
     if request.release is not None and request.source != OVERTURE:
         raise ConfigError(f"--release: is for --from overture, not for --from {request.source}")
-    if _is_osm(output) and _is_overture(request.source):
+    if _is_osm(output) and kind == OVERTURE:
         raise ConfigError(
             f"--output {output}: Overture has no ids of OpenStreetMap; use a file name that ends "
             f"in {', '.join((*LABEL_DRIVERS, *PARQUET_SUFFIXES))}"
         )
-    if _is_osm(output) or _is_file(request.source):
+    if _is_osm(output) or kind == _EXTRACT:
         check_package("osmium", needed_by="OpenStreetMap data", otherwise="use .gpkg and Overpass")
-    if output.suffix.lower() in PARQUET_SUFFIXES or _is_overture(request.source):
+    if output.suffix.lower() in PARQUET_SUFFIXES or kind == OVERTURE:
         check_package("pyarrow", needed_by="GeoParquet", otherwise="use .gpkg and Overpass")
-    if _is_file(request.source) and output.resolve() == with_home(request.source).resolve():
+    if kind == _EXTRACT and output.resolve() == with_home(request.source).resolve():
         raise ConfigError(f"--output {output}: is the file to read; write to another one")
-
-
-def _check_source(source: str) -> None:
-    """Refuse a source that is none."""
-    if source in (OVERPASS, OVERTURE) or _is_file(source):
-        return
-    path = with_home(source)
-    is_parquet = path.is_dir() or path.suffix.lower() in PARQUET_SUFFIXES
-    bucket, _, _ = source.removeprefix(BUCKET).partition("/")
-    if not (bucket if source.startswith(BUCKET) else is_parquet):
-        raise ConfigError(
-            f"--from {source}: expected overpass, overture, a file of OpenStreetMap data (.osm.pbf "
-            "or .osm), or a folder, .parquet file or s3:// address of Overture's segments"
-        )
 
 
 def _is_osm(path: Path) -> bool:
     return path.name.lower().endswith(OSM_SUFFIXES)
 
 
-def _is_file(source: str) -> bool:
-    """Return whether a source is a file of OpenStreetMap data."""
-    return _is_osm(Path(source)) and not source.startswith(BUCKET)
-
-
-def _is_overture(source: str) -> bool:
-    return source != OVERPASS and not _is_file(source)
-
-
-def _fetch(request: RoadRequest, area: Area, km2: float) -> _Fetched:
-    """Fetch from the source that is asked for."""
-    if request.source == OVERPASS:
-        return _from_overpass(request, area, km2)
-    if _is_file(request.source):
-        _log.info("%s: reading the roads of %.2f km2", request.source, km2)
-        return _from_extract(request, area)
-    return _from_overture(request, area, km2)
+def _kind(source: str) -> str:
+    """Return what a source is: Overpass, Overture, or an extract of OpenStreetMap."""
+    if source in (OVERPASS, OVERTURE):
+        return source
+    if source.startswith(BUCKET):
+        is_overture = not source.removeprefix(BUCKET).startswith("/") and source != BUCKET
+    elif _is_osm(Path(source)):
+        return _EXTRACT
+    else:
+        path = with_home(source)
+        is_overture = path.is_dir() or path.suffix.lower() in PARQUET_SUFFIXES
+    if not is_overture:
+        raise ConfigError(
+            f"--from {source}: expected overpass, overture, a file of OpenStreetMap data (.osm.pbf "
+            "or .osm), or a folder, .parquet file or s3:// address of Overture's segments"
+        )
+    return OVERTURE
 
 
 def _keys(output: Path) -> tuple[str, ...]:
@@ -241,20 +233,14 @@ def _keys(output: Path) -> tuple[str, ...]:
     return OF_MAPS if _is_osm(output) else HIGHWAYS
 
 
-def _from_overpass(request: RoadRequest, area: Area, km2: float) -> _Fetched:
+def _from_overpass(request: RoadRequest, area: Area) -> _Fetched:
     server = request.server or PUBLIC_SERVER
     policy = replace(POLICY, hosts=frozenset(request.hosts))
     with Client(server, request.headers, policy) as client:
         asked = OverpassArea(client, server, area.degrees, _keys(request.output))
-        boxes = len(asked.boxes())
-        _log.info("%s: asking for %.2f km2 in %s", without_keys(server), km2, _boxes(boxes))
-        with Progress("fetch roads", total=boxes, unit="boxes") as progress:
+        with Progress("fetch roads", total=len(asked.boxes()), unit="boxes") as progress:
             objects = asked.fetch(progress.add)
     return _of_objects(objects, "Overpass", without_keys(server), asked.date, request.area)
-
-
-def _boxes(number: int) -> str:
-    return "1 box" if number == 1 else f"{number} boxes"
 
 
 def _from_extract(request: RoadRequest, area: Area) -> _Fetched:
@@ -280,13 +266,12 @@ def _of_objects(
     return _Fetched(roads.lines, roads.columns(), origin, objects)
 
 
-def _from_overture(request: RoadRequest, area: Area, km2: float) -> _Fetched:
+def _from_overture(request: RoadRequest, area: Area) -> _Fetched:
     address = request.source
     if address == OVERTURE:
         address = find_release(request.release)
     elif not address.startswith(BUCKET):
         address = str(with_home(address))
-    _log.info("%s: reading the roads of %.2f km2", without_keys(address), km2)
     lines, columns = read_segments(address, area.degrees)
     origin = Origin(
         "Overture",
@@ -297,12 +282,3 @@ def _from_overture(request: RoadRequest, area: Area, km2: float) -> _Fetched:
         request.area,
     )
     return _Fetched(np.asarray(lines, dtype=object), columns, origin)
-
-
-def _write(path: Path, fetched: _Fetched, area: Area) -> None:
-    if _is_osm(path) and fetched.objects is not None:
-        west, south, east, north = area.degrees.bounds
-        bounds = west, south, east, north
-        write_osm_objects(path, fetched.objects, bounds=bounds, date=fetched.origin.date)
-    else:
-        write_label_layer(path, fetched.lines, fetched.columns)

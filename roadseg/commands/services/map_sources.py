@@ -8,6 +8,7 @@ from typing import Any
 import shapely
 
 from roadseg.commands.services import fetch_images, fetch_roads
+from roadseg.commands.services.fetch_roads import RoadRequest
 from roadseg.commands.services.images.fetching import FetchOptions, ImageRequest
 from roadseg.errors import ConfigError
 from roadseg.raster.grid import DEGREES, crs_setting
@@ -89,23 +90,28 @@ def fetch_sources(
             "another area; use another --output, or delete it"
         )
     files = before or {}
-    if not _are_there(files, folder):
-        files = {
-            without_keys(image): _fetch_images(image, area, folder, options, say)
-            for image in services
-        }
-        files |= {labels: [_fetch_roads(labels, area, folder, say)] for labels in roads}
+    names = [name for several in files.values() for name in several]
+    if not names or not all((folder / name).is_file() for name in names):
+        files = {}
+        for image in services:
+            images = fetch_images.run(
+                ImageRequest(source=image, area=area, output=folder / "images", **asdict(options))
+            )
+            say("fetch", images)
+            fetched = [str(each.image.relative_to(folder)) for each in images.images]
+            files[without_keys(image)] = fetched
+        for service in roads:
+            path = folder / f"{service}.gpkg"
+            say("fetch", fetch_roads.run(RoadRequest(area, path, service, force=True)))
+            files[service] = [path.name]
         write_json(record, {"asked": asked, "files": files})
-    return MapSources(
-        [path for image in given.images for path in _paths(image, folder, files)],
-        [path for labels in given.labels for path in _paths(labels, folder, files)],
-    )
 
+    def paths(sources: Sequence[str]) -> list[str]:
+        """Return sources, with their files in the places of services."""
+        known = {source: [str(folder / name) for name in names] for source, names in files.items()}
+        return [path for each in sources for path in known.get(without_keys(each), [each])]
 
-def _paths(source: str, folder: Path, files: Files) -> list[str]:
-    """Return the files of a service; any other source as it is."""
-    names = files.get(without_keys(source))
-    return [source] if names is None else [str(folder / name) for name in names]
+    return MapSources(paths(given.images), paths(given.labels))
 
 
 def _files_of(record: Path, asked: dict[str, Any]) -> Files | None:
@@ -116,28 +122,6 @@ def _files_of(record: Path, asked: dict[str, Any]) -> Files | None:
         return files if written["asked"] == asked else None
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
-
-
-def _are_there(files: Files, folder: Path) -> bool:
-    """Return whether there are files, and none of them is missing."""
-    names = [name for several in files.values() for name in several]
-    return bool(names) and all((folder / name).is_file() for name in names)
-
-
-def _fetch_images(
-    image: str, area: str, folder: Path, options: FetchOptions, say: Say
-) -> list[str]:
-    request = ImageRequest(source=image, area=area, output=folder / "images", **asdict(options))
-    summary = fetch_images.run(request)
-    say("fetch", summary)
-    return [str(each.image.relative_to(folder)) for each in summary.images]
-
-
-def _fetch_roads(service: str, area: str, folder: Path, say: Say) -> str:
-    name = f"{service}.gpkg"
-    request = fetch_roads.RoadRequest(area=area, output=folder / name, source=service, force=True)
-    say("fetch", fetch_roads.run(request))
-    return name
 
 
 def _box_around(images: Sequence[str], services: Sequence[str], imagery: ImageryOptions) -> str:

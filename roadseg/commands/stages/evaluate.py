@@ -23,7 +23,7 @@ from roadseg.dataset.reference_graphs import (
 from roadseg.dataset.scene_parts import extent_on
 from roadseg.errors import DataError
 from roadseg.raster.extents import Extent
-from roadseg.raster.images import scene_facts
+from roadseg.raster.images import read_facts
 from roadseg.raster.pixels import read_preview
 from roadseg.raster.scaling import read_scaling
 from roadseg.raster.windows import Window
@@ -40,13 +40,13 @@ from roadseg.roads.metrics.compare import Measures, Side, compare, pool
 from roadseg.roads.metrics.pixels import Counts
 from roadseg.roads.metrics.reliability import Kept, Reliability
 from roadseg.roads.metrics.spread import Spread, spread_of
-from roadseg.system.dry_runs import Amount, Plan, files, plan_stage
+from roadseg.system.dry_runs import Plan, Workload, files, plan_stage
 from roadseg.system.files import whole
 from roadseg.system.hosts.parallel import in_order
 from roadseg.system.progress import counted
 from roadseg.system.stage_records import StageRecord, read_summary
 from roadseg.system.text import Summary, count
-from roadseg.system.units import per_road, road_text, road_unit, short, short_unit
+from roadseg.system.units import per_road_unit, road_text, road_unit, short_unit, to_short_unit
 from roadseg.system.workspace import FoldOrEach, Workspace, require
 
 Figures = dict[str, int | float | None]  # Some metrics by name; None was not measured.
@@ -203,9 +203,9 @@ def _titled(title: str) -> str:
 def _in_units(metric: str) -> tuple[float, str]:
     """Return what a metric is multiplied by for the reader, and the unit behind it."""
     if metric == "breaks_per_km":
-        return per_road(1.0), ""
+        return per_road_unit(1.0), ""
     if metric.endswith("_m"):
-        return short(1.0), f" {short_unit()}"
+        return to_short_unit(1.0), f" {short_unit()}"
     if metric == "connectivity":
         return 1.0, " (1: as connected as the labels)"
     return 1.0, " degrees" if metric.endswith("_deg") else ""
@@ -322,7 +322,7 @@ def plan(config: Config, workspace: Workspace, *, after: str = "", force: bool =
             files("graphs", workspace.graphs.glob("*.gpkg")),
         ],
         writes=[workspace.evaluation, workspace.pictures, workspace.reliability],
-        amount=Amount(None, lambda done: done.chips, "chips"),
+        amount=Workload(None, lambda done: done.chips, "chips"),
     )
 
 
@@ -402,7 +402,7 @@ def _update_card(workspace: Workspace, metrics: EvaluateSummary) -> None:
 
 def _draw(config: Config, workspace: Workspace, record: SceneRecord, scene: _Scene) -> None:
     """Draw the labels, probabilities and graph of a scene side by side."""
-    facts = scene_facts(record.image, config.imagery, part=record.part)
+    facts = read_facts(record.image, config.imagery, part=record.part)
     pixels, _ = read_preview(facts, side=_PICTURE_PX)
     image = read_scaling(workspace.scaling).apply(pixels)
     inside = clip_graph(scene.reference.roads, scene.probability.grid.footprint_m)

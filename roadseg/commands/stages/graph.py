@@ -37,10 +37,9 @@ from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.logistic import LogisticModel
 from roadseg.roads.masks.probabilities import ProbabilityFile, open_probability
 from roadseg.roads.tracing.trace import find_graph, rate_edges
-from roadseg.system.dry_runs import Amount, Plan, files, plan_stage
-from roadseg.system.hosts.outcomes import Outcome
+from roadseg.system.dry_runs import Plan, Workload, files, plan_stage
 from roadseg.system.hosts.parallel import HERE, Executor, each, in_order
-from roadseg.system.locks import hold
+from roadseg.system.hosts.schedulers import Outcome
 from roadseg.system.progress import counted
 from roadseg.system.stage_records import StageRecord
 from roadseg.system.text import Summary, count
@@ -214,7 +213,7 @@ def plan(config: Config, workspace: Workspace, *, after: str = "", force: bool =
         force=force,
         reads=[files("probabilities", map(workspace.probability, names))],
         writes=[workspace.graphs],
-        amount=Amount(len(names) or None, lambda done: len(done.scenes), "scenes"),
+        amount=Workload(len(names) or None, lambda done: len(done.scenes), "scenes"),
     )
 
 
@@ -238,8 +237,7 @@ def run_images(config: Config, images: Iterable[str], *, output: Path) -> GraphS
     """Find the road graph of any masks or probability rasters."""
     paths, outside = images_in_area(images, config.imagery)
     scenes = [SceneToTrace(name, path) for name, path in paths.items()]
-    with hold(output, [f"{name}.gpkg" for name in paths]):
-        summary = replace(_trace_all(scenes, output, config), outside=outside)
+    summary = replace(_trace_all(scenes, output, config), outside=outside)
     _warn_of_precision(summary)
     traced = [scene for scene in scenes if scene.name in summary.scenes]
     rasters = [] if summary.precision is None else [scene.open(config) for scene in traced]

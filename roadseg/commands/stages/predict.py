@@ -1,7 +1,6 @@
 """predict: road probabilities of scenes. Reads checkpoints, writes probabilities/<scene>.tif."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -30,8 +29,8 @@ from roadseg.roads.masks.raster_styles import (
     probability_renderer,
     restore_styles,
 )
-from roadseg.system.dry_runs import Amount, Plan, files, plan_stage
-from roadseg.system.locks import hold, turn
+from roadseg.system.dry_runs import Plan, Workload, files, plan_stage
+from roadseg.system.locks import exclusive
 from roadseg.system.stage_records import StageRecord, read_record
 from roadseg.system.text import Summary, count
 from roadseg.system.workspace import Fold, FoldOrEach, Workspace
@@ -100,16 +99,14 @@ def run(
     job = _job_of_run(config, workspace, fold)
     scenes = _part(job, touched, shard)
     if shard is None:
-        with _lock_outputs(job, scenes):
-            record.begin()
-            summary = _summary(job, scenes, outside=outside, force=force)
-            record.finish(summary, _outputs(config, job, summary))
-        return summary
-    with turn(workspace.root):
-        record.begin_part()
-    with _lock_outputs(job, scenes):
+        record.begin()
         summary = _summary(job, scenes, outside=outside, force=force)
-    with turn(workspace.root):
+        record.finish(summary, _outputs(config, job, summary))
+        return summary
+    with exclusive(workspace.root):
+        record.begin_part()
+    summary = _summary(job, scenes, outside=outside, force=force)
+    with exclusive(workspace.root):
         record.end_part()
         whole = _job_of_run(config, workspace, fold)
         if _is_there(whole, touched):
@@ -177,18 +174,11 @@ def run_images(
     if mosaic is not None:
         vrt = output / f"{mosaic}.vrt"
         scenes = _part(job, {mosaic: vrt}, shard)
-        with _lock_outputs(job, scenes):
-            write_mosaic(vrt, image_paths(images), crs=_crs(config))
-            return _summary(job, scenes, force=force)
+        write_mosaic(vrt, image_paths(images), crs=_crs(config))
+        return _summary(job, scenes, force=force)
     touched, outside = images_in_area(images, config.imagery)
     scenes = _part(job, touched, shard)
-    with _lock_outputs(job, scenes):
-        return _summary(job, scenes, outside=outside, force=force)
-
-
-def _lock_outputs(job: AnyJob, scenes: Iterable[str]) -> AbstractContextManager[None]:
-    """Keep other processes from the rasters that are to be made."""
-    return hold(job.folder, [f"{name}.tif" for name in scenes])
+    return _summary(job, scenes, outside=outside, force=force)
 
 
 def _summary(
@@ -264,7 +254,7 @@ def plan(
     """Return what `run` would do, if necessary after an earlier stage."""
     path = workspace.record("predict")
     planned = partial(plan_stage, after or _record(config, workspace, fold), path, PredictSummary)
-    amount = Amount[PredictSummary](None, lambda done: done.megapixels, "megapixels")
+    amount = Workload[PredictSummary](None, lambda done: done.megapixels, "megapixels")
     networks: Iterable[Fold] = [fold] if fold != "each" else _folds(config, workspace, after)
     weights = [weights_of(workspace.checkpoint(number)) for number in networks]
     reads, writes = [files("checkpoints", weights)], [workspace.probabilities]

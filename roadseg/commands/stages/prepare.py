@@ -33,13 +33,13 @@ from roadseg.dataset.sets import errors_by_set
 from roadseg.dataset.shifts import WORTH_M, combine_shifts
 from roadseg.errors import DataError
 from roadseg.learn.options import ComputeOptions
-from roadseg.raster.images import scene_facts
+from roadseg.raster.images import read_facts
 from roadseg.raster.scaling import Scaling, filled_share, fit_scaling, write_scaling
 from roadseg.report.plots.sheets import write_sheets
 from roadseg.roads.masks.mask_labels import warn_of_masks
 from roadseg.roads.masks.raster_styles import mask_renderer, restore_styles
 from roadseg.roads.options import LabelOptions
-from roadseg.system.dry_runs import Amount, Plan, files, plan_stage
+from roadseg.system.dry_runs import Plan, Workload, files, plan_stage
 from roadseg.system.hosts.parallel import Executor, each
 from roadseg.system.progress import counted
 from roadseg.system.stage_records import StageRecord
@@ -47,7 +47,7 @@ from roadseg.system.text import count, first
 from roadseg.system.workspace import Workspace
 
 if TYPE_CHECKING:
-    from roadseg.system.hosts.outcomes import Outcome
+    from roadseg.system.hosts.schedulers import Outcome
 
 logger = logging.getLogger(__name__)
 
@@ -115,13 +115,13 @@ def plan(config: Config, workspace: Workspace, *, force: bool = False) -> Plan:
         force=force,
         reads=[files("images", images), files("labels", sources.labelled)],
         writes=[workspace.masks, workspace.chips, workspace.scaling, workspace.quality],
-        amount=Amount(len(images), lambda done: done.scenes, "scenes"),
+        amount=Workload(len(images), lambda done: done.scenes, "scenes"),
     )
     if dry_run.runs and config.compute.on_error == "stop":
         scenes = sources.images.items()
         for name, image in counted(scenes, "check", total=len(images), unit="images"):
             with errors_by_set(sources.sets[name].key):
-                scene_facts(image, sources.sets[name].imagery, part=sources.parts[name])
+                read_facts(image, sources.sets[name].imagery, part=sources.parts[name])
     return dry_run
 
 

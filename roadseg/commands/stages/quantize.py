@@ -38,7 +38,7 @@ from roadseg.learn.network.checkpoints import (
     load_checkpoint,
 )
 from roadseg.learn.training.samples import Chip
-from roadseg.raster.images import scene_facts
+from roadseg.raster.images import read_facts
 from roadseg.raster.pixels import read_window
 from roadseg.raster.windows import CERTAIN, Window, fitting_batch, mirrored
 from roadseg.roads.graph.clipping import clip_graph
@@ -49,7 +49,7 @@ from roadseg.roads.masks.probabilities import Probability
 from roadseg.roads.metrics.compare import score_by
 from roadseg.roads.metrics.pixels import Counts, count_pixels
 from roadseg.roads.tracing.trace import find_graph
-from roadseg.system.dry_runs import Amount, Plan, files, plan_stage
+from roadseg.system.dry_runs import Plan, Workload, files, plan_stage
 from roadseg.system.progress import counted
 from roadseg.system.stage_records import StageRecord, read_stage_key
 from roadseg.system.text import Summary, count
@@ -200,7 +200,7 @@ def plan(
         force=force or not is_ready,
         reads=[files("checkpoint", [checkpoint_path(folder, "best")])],
         writes=[engine_folder(folder, engine)],
-        amount=Amount(len(held_out), lambda done: done.chips, "chips"),
+        amount=Workload(len(held_out), lambda done: done.chips, "chips"),
     )
     if force or is_ready:
         return stage_plan
@@ -332,7 +332,7 @@ class Chips:
         """Return a chip of the files of its scene."""
         listed = self.listed.scene(record.scene)
         imagery = self.config.of_set(listed.set).imagery
-        scene = scene_facts(listed.image, imagery, part=listed.part)
+        scene = read_facts(listed.image, imagery, part=listed.part)
         mask = self.workspace.mask(record.scene)
         return Chip(scene, mask, record.window, self.checkpoint.scaling, set=listed.set)
 

@@ -26,7 +26,7 @@ from roadseg.report.pictures import sheet_uri
 from roadseg.report.qgis_project import write_project
 from roadseg.report.roads import Precision
 from roadseg.report.scenes import Shown, describe_map, encode_pictures, read_scenes
-from roadseg.system.dry_runs import Amount, Plan, files, plan_stage
+from roadseg.system.dry_runs import Plan, Workload, files, plan_stage
 from roadseg.system.progress import counted
 from roadseg.system.records import versions
 from roadseg.system.stage_records import StageRecord
@@ -106,7 +106,7 @@ def plan(config: Config, workspace: Workspace, *, after: str = "", force: bool =
             files("graphs", workspace.graphs.glob("*.gpkg")),
         ],
         writes=[workspace.report, workspace.qgis_project],
-        amount=Amount(None, lambda done: done.scenes, "scenes"),
+        amount=Workload(None, lambda done: done.scenes, "scenes"),
     )
 
 

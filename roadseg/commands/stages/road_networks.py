@@ -10,7 +10,7 @@ import shapely
 
 from roadseg.arrays import Ints
 from roadseg.commands.fusion.edge_images import with_images
-from roadseg.raster.tiling import group_tiles
+from roadseg.raster.mosaic import group_tiles
 from roadseg.roads.graph.joining import in_crs, join_scenes, touching
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.masks.probabilities import ProbabilityFile

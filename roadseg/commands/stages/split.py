@@ -28,8 +28,8 @@ from roadseg.dataset.footprints import Pairs, overlapping_pairs
 from roadseg.dataset.options import SplitOptions
 from roadseg.errors import ConfigError, DataError
 from roadseg.report.plots.fold_maps import draw_folds
-from roadseg.system.alarms import alarm
-from roadseg.system.dry_runs import Amount, Plan, files, plan_stage
+from roadseg.system.dry_runs import Plan, Workload, files, plan_stage
+from roadseg.system.machine import alarm
 from roadseg.system.stage_records import StageRecord, read_summary
 from roadseg.system.text import Summary, count
 from roadseg.system.workspace import Workspace, require
@@ -164,7 +164,7 @@ def plan(config: Config, workspace: Workspace, *, after: str = "", force: bool =
         force=force,
         reads=[files("chips.json", [workspace.chips])],
         writes=[workspace.folds, workspace.fold_layer, workspace.fold_map],
-        amount=Amount(None, lambda done: done.chips, "chips"),
+        amount=Workload(None, lambda done: done.chips, "chips"),
     )
 
 

@@ -32,11 +32,11 @@ from roadseg.learn.training.samples import (
 from roadseg.learn.training.timetable import fit_minutes, planned_before
 from roadseg.learn.training.train import TrainingJob, train
 from roadseg.learn.training.validation import IOU_OF, THRESHOLD
-from roadseg.raster.images import scene_facts
+from roadseg.raster.images import read_facts
 from roadseg.report.cards import write_model_card
 from roadseg.report.facts import read_training
 from roadseg.report.plots.charts import write_curves
-from roadseg.system.dry_runs import Amount, Plan, files, plan_stage
+from roadseg.system.dry_runs import Plan, Workload, files, plan_stage
 from roadseg.system.records import versions
 from roadseg.system.stage_records import (
     StageRecord,
@@ -243,7 +243,7 @@ def plan(
         force=force,
         reads=[files("masks", workspace.masks.glob("*.tif"))],
         writes=[workspace.checkpoint(fold)],
-        amount=Amount(
+        amount=Workload(
             None if fold == "all" else config.train.epochs, lambda done: done.epochs, "epochs"
         ),
     )
@@ -287,7 +287,7 @@ def _with_forecast(plan: Plan, config: Config) -> Plan:
         within=config.imagery.area,
     )
     scenes = [
-        (scene_facts(image, of.imagery, part=parts[name]), of.weight)
+        (read_facts(image, of.imagery, part=parts[name]), of.weight)
         for name, (image, of) in sources.items()
         if name in parts
     ]

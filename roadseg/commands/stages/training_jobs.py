@@ -21,7 +21,7 @@ from roadseg.learn.training.all_folds import (
 )
 from roadseg.learn.training.samples import Chip
 from roadseg.learn.training.train import TrainingJob
-from roadseg.raster.images import RasterFacts, scene_facts
+from roadseg.raster.images import RasterFacts, read_facts
 from roadseg.raster.options import ImageryOptions
 from roadseg.raster.scaling import read_scaling
 from roadseg.roads.labels.traffic import DEFAULT
@@ -143,7 +143,7 @@ def _facts_of(scene: SceneRecord, options: ImageryOptions) -> RasterFacts:
     Raises:
         DataError: if the config, or the image, gives pixels of another size now.
     """
-    facts = scene_facts(scene.image, options, part=scene.part)
+    facts = read_facts(scene.image, options, part=scene.part)
     now_m, then_m = sum(facts.grid.pixel_size_m) / 2, sum(scene.gsd_m) / 2
     if not math.isclose(now_m, then_m, rel_tol=_SAME_SIZE):
         raise DataError(

@@ -38,7 +38,7 @@ from roadseg.roads.tracing.tuning import (
     gain,
     search,
 )
-from roadseg.system.dry_runs import Amount, Plan, files, plan_stage
+from roadseg.system.dry_runs import Plan, Workload, files, plan_stage
 from roadseg.system.hosts.parallel import in_order
 from roadseg.system.progress import Progress, counted
 from roadseg.system.records import write_json
@@ -156,7 +156,7 @@ def plan(
         force=force,
         reads=[files("probabilities", workspace.probabilities.glob("*.tif"))],
         writes=[workspace.tuning_plot, write or workspace.tuned_config],
-        amount=Amount(config.tune.trials, lambda done: len(done.tried), "trials"),
+        amount=Workload(config.tune.trials, lambda done: len(done.tried), "trials"),
     )
 
 

@@ -13,12 +13,11 @@ from roadseg.arrays import Array, Bools, Floats
 from roadseg.dataset.scene_parts import parts_of_scenes
 from roadseg.errors import DataError
 from roadseg.raster.grid import crs_setting
-from roadseg.raster.images import RasterFacts, scene_facts
+from roadseg.raster.images import RasterFacts, read_facts
 from roadseg.raster.options import ImageryOptions
 from roadseg.raster.pixels import read_window
-from roadseg.raster.sampling import spread
 from roadseg.raster.sources import find_labels, image_paths, name_images
-from roadseg.raster.windows import Window
+from roadseg.raster.windows import Window, spread
 from roadseg.roads.formats.any_roads import label_graphs, warn_of_unjoined
 from roadseg.roads.labels.roads import LabelFile, apart_text, lay_over, read_roads
 from roadseg.roads.masks.mask_labels import (
@@ -210,7 +209,7 @@ def _read_headers(
     unusable: dict[Path, str] = {}
     for path in counted(paths, "look at", total=len(paths), unit="images"):
         try:
-            facts[path] = scene_facts(path, options)
+            facts[path] = read_facts(path, options)
         except DataError as error:
             unusable[path] = str(error)
     return facts, unusable

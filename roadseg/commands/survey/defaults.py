@@ -17,7 +17,7 @@ from roadseg.dataset.footprints import OVERLAP_SHARE, Pairs, overlapping_pairs
 from roadseg.errors import DataError
 from roadseg.options import Section
 from roadseg.raster.images import RasterFacts
-from roadseg.raster.names import grouping_pattern
+from roadseg.raster.sources import grouping_pattern
 from roadseg.raster.windows import cut_chips, window_corners
 from roadseg.system.text import count
 

@@ -279,9 +279,9 @@ def _predict(
 def tell_bands(config: Config) -> None:
     """Say which bands the starter takes for red, green and blue, if an image has more of them."""
     path, bands = image_paths(config.imagery.images)[0], 0
-    crs = crs_setting(config.imagery.crs, "imagery.crs")
     with suppress(RoadsegError):  # It may be one that was skipped.
-        bands = len(read_facts(path, crs=crs, gsd_m=config.imagery.gsd_m).bands)
+        every = config.imagery.model_copy(update={"bands": None})
+        bands = len(read_facts(path, every).bands)
     if config.imagery.bands is None and bands > _RGB:
         _log.warning(
             "%s: has %d bands, of which the first three were taken for red, green and blue; if "

@@ -20,7 +20,7 @@ from roadseg.dataset.held_out import held_out_chips, read_predicted
 from roadseg.dataset.reference_graphs import reference_graph
 from roadseg.errors import ConfigError, DataError
 from roadseg.raster.grid import Grid
-from roadseg.raster.images import RasterFacts, read_facts, scene_facts
+from roadseg.raster.images import RasterFacts, read_facts
 from roadseg.raster.pixels import read_preview
 from roadseg.raster.scaling import Scaling, fit_scaling, read_scaling
 from roadseg.report.plots.charts import draw_speeds
@@ -40,7 +40,7 @@ from roadseg.roads.labels.roads import extent_degrees
 from roadseg.roads.metrics.differences import missing_roads
 from roadseg.roads.options import CompareOptions
 from roadseg.roads.speeds import DEFAULT_BINS, SpeedBins
-from roadseg.system.files import keep_inputs
+from roadseg.system.files import refuse_to_overwrite
 from roadseg.system.progress import counted
 from roadseg.system.text import Summary, count
 from roadseg.system.workspace import Workspace, require
@@ -155,7 +155,7 @@ def run_files(
         kind, name = missing[0] if missing else ("graph", "--graph")
         raise ConfigError(f"plot {kind} also needs {name}")
     paper = paper or Paper()
-    keep_inputs(output, graph, labels, image, option="--output")
+    refuse_to_overwrite(output, graph, labels, image, option="--output")
     path_of = _name_files(output, len(wanted))
     drawn = _read_files(graph, labels, image, paper)
     written = [_draw(drawn, kind, path_of(drawn.ground.name, kind), paper) for kind in wanted]
@@ -201,7 +201,7 @@ def _read_scene(
     config: Config, workspace: Workspace, chips: ChipList, scene: SceneRecord, paper: Paper
 ) -> _Scene:
     own = config.of_set(scene.set)
-    facts = scene_facts(scene.image, own.imagery, part=scene.part)
+    facts = read_facts(scene.image, own.imagery, part=scene.part)
     labels = reference_graph(
         scene,
         workspace.mask(scene.name),

@@ -1,12 +1,10 @@
 """Compatibility: whether a scene is what a network was trained on, and how to read it."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 from roadseg.errors import CheckpointError, ConfigError, DataError
-from roadseg.raster.grid import crs_setting
 from roadseg.raster.images import RasterFacts, open_raster, read_facts
 from roadseg.raster.options import ImageryOptions
 from roadseg.raster.pixels import sample_pixels
@@ -45,16 +43,12 @@ def scene_to_predict(
     """
     bands = _bands(trained, imagery.bands)
     _require_bands(image, bands)
-    read = partial(
-        read_facts,
-        image,
-        crs=crs_setting(imagery.crs, "imagery.crs"),
-        bands=bands,
-        nodata=imagery.nodata if trained["nodata"] is None else trained["nodata"],
-    )
-    scene = read(gsd_m=trained["resample_m"] or imagery.gsd_m)
+    nodata = imagery.nodata if trained["nodata"] is None else trained["nodata"]
+    options = imagery.model_copy(update={"bands": bands, "nodata": nodata})
+    gsd_m = trained["resample_m"] or imagery.gsd_m
+    scene = read_facts(image, options.model_copy(update={"gsd_m": gsd_m}))
     if scene.grid.is_local and imagery.gsd_m:  # Then it is the size of its pixels.
-        scene = read(gsd_m=imagery.gsd_m)
+        scene = read_facts(image, options)
     if imagery.bands is None:
         _require_names(scene, trained.get("band_names", ()))
     return require_fit(scene, trained, gsd=gsd)
@@ -181,8 +175,9 @@ def _require_names(scene: RasterFacts, trained: Sequence[str]) -> None:
 
 
 def _resampled(scene: RasterFacts, gsd_m: float) -> RasterFacts:
-    crs = scene.grid.crs
-    return read_facts(scene.path, crs=crs, bands=scene.bands, gsd_m=gsd_m, nodata=scene.nodata)
+    crs, own = scene.grid.crs.to_wkt(), {"bands": scene.bands, "nodata": scene.nodata}
+    options = ImageryOptions().model_copy(update=own | {"crs": crs, "gsd_m": gsd_m})
+    return read_facts(scene.path, options)
 
 
 def _listed(values: Iterable[int | str]) -> str:

@@ -46,8 +46,8 @@ from roadseg.roads.masks.thresholding import write_road_mask
 from roadseg.roads.options import TraceOptions
 from roadseg.system.dry_runs import Files, files
 from roadseg.system.fingerprints import fingerprint, fingerprints, stamp
-from roadseg.system.hosts.outcomes import Outcome
 from roadseg.system.hosts.parallel import each
+from roadseg.system.hosts.schedulers import Outcome
 from roadseg.system.progress import Progress, counted
 from roadseg.system.records import key_of
 from roadseg.system.text import about_memory, about_time, count
@@ -56,7 +56,6 @@ from roadseg.system.workspace import Fold
 logger = logging.getLogger(__name__)
 
 _STRIPS_OF_A_TASK = 2  # Each task predicts some rows of windows above it once more.
-_ROOM = 1.4  # Disk space in sizes of the strips: overviews take a third, the file a tenth.
 _TURNS = 8  # Rotations and flips of a window.
 _REHEARSED = 400  # Windows from which on it pays to measure the time of one first.
 _WEIGHT_BYTES = 4
@@ -145,7 +144,7 @@ class PredictionJob:
         for scene in waiting:
             if force:
                 scene.strips.remove()
-            require_room(scene.path, int(_ROOM * scene.strips.missing_bytes))
+            require_room(scene.path, scene.strips.needed_bytes)
         if not self._imagery_of:  # The network of a run was trained on its scenes.
             warn_of_shift((scene.facts, scene.scaling) for scene in waiting)
         self._predict(waiting, windows=list(map(self._windows, scenes)))
@@ -161,7 +160,7 @@ class PredictionJob:
         """Return the needs of their prediction; raise errors that would stop it at the start."""
         scenes, waiting = self._scenes(images, force=force)
         for scene in waiting:
-            require_room(scene.path, int(_ROOM * scene.strips.missing_bytes))
+            require_room(scene.path, scene.strips.needed_bytes)
         if waiting and self._is_here(len(waiting)):
             chosen_device(self._compute)
         pixels = sum(scene.facts.pixels for scene in waiting)

@@ -34,6 +34,7 @@ from roadseg.roads.masks.probabilities import (
     Probability,
     network_tags,
     probability_strips,
+    unless_made,
     write_probability,
 )
 from roadseg.roads.speeds import SpeedBins
@@ -104,13 +105,14 @@ class SceneToPredict:
 
     def write_strips(self, rows: Iterable[Rows]) -> None:
         """Write strips; the process that writes the last ones makes the raster."""
-        try:
-            self.strips.write(rows)
-        except OSError as error:
-            if isinstance(error, RoadsegError):
-                raise
-            reason = error.strerror or error
-            raise OutputError(f"{self.path}: cannot be written: {reason}") from error
+        with unless_made(self.path, self.key):
+            try:
+                self.strips.write(rows)
+            except OSError as error:
+                if isinstance(error, RoadsegError):
+                    raise
+                reason = error.strerror or error
+                raise OutputError(f"{self.path}: cannot be written: {reason}") from error
 
     def write(self, rows: Iterable[Rows]) -> None:
         """Write the raster from these rows and the strips of the others."""

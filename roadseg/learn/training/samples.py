@@ -20,9 +20,8 @@ from roadseg.learn.options import KINDS, Kind, TrainOptions
 from roadseg.learn.training.augment import Augmenter, use_one_thread
 from roadseg.raster.images import RasterFacts
 from roadseg.raster.pixels import read_window
-from roadseg.raster.sampling import spread
 from roadseg.raster.scaling import Scaling
-from roadseg.raster.windows import Window, cover
+from roadseg.raster.windows import Window, cover, spread
 from roadseg.roads.masks.burning import IGNORE, road_pixels
 from roadseg.roads.masks.mask_files import read_mask
 from roadseg.roads.tracing.skeletons import skeletonise

@@ -27,7 +27,7 @@ from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.metrics.reliability import BINS, Reliability
 from roadseg.roads.speeds import KPH_PER_MPH, SpeedBins
 from roadseg.roads.tracing.tuning import Parameter
-from roadseg.system.units import road_unit, roads, speed_unit
+from roadseg.system.units import road_unit, speed_unit, to_road_unit
 
 _CURVES_PX = (1000, 900)
 _TUNING_PX = (1300, 800)
@@ -234,7 +234,7 @@ def draw_speeds(
     axis = figure.add_axes((0.075, 0.16, 0.915, 0.75))
     width = _ROOM / len(graphs)
     for number, (name, graph) in enumerate(graphs.items()):
-        lengths = road_km(graph, bins) * roads(1)
+        lengths = road_km(graph, bins) * to_road_unit(1)
         places = np.arange(bins.count) + (number - (len(graphs) - 1) / 2) * width
         # A network alone has the plain filling.
         colour, hatch = _FILLINGS[number - len(graphs)]

@@ -21,7 +21,7 @@ from roadseg.dataset.footprints import (
 from roadseg.report.plots.figures import font
 from roadseg.roads.colours import Rgb, fold_colour
 from roadseg.system.files import whole
-from roadseg.system.units import road_unit, roads
+from roadseg.system.units import road_unit, to_road_unit
 
 _ROOM_PX = (1260, 1100)  # Pixels; width and height of the room for panels.
 _LEGEND_PX, _ROW_PX = 320, 36
@@ -185,7 +185,7 @@ def _draw_axes(pen: ImageDraw.ImageDraw, frame: _Frame) -> None:
     small = font(18)
     bottom, right = frame.top + frame.height, frame.left + frame.width
     pen.rectangle((frame.left, frame.top, right, bottom), outline=_INK)
-    px_per_unit = frame.px_per_km / roads(1)
+    px_per_unit = frame.px_per_km / to_road_unit(1)
     step = _tick_step(max(frame.width, frame.height) / px_per_unit)
     for number in range(int(max(frame.width, frame.height) / px_per_unit / step) + 1):
         offset, name = number * step * px_per_unit, f"{number * step:g}"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from roadseg.errors import DataError
-from roadseg.raster.names import match_names
+from roadseg.raster.sources import match_names
 from roadseg.roads.formats.by_suffix import READERS
 from roadseg.system.files import FOLDER_SUFFIXES, MASK_SUFFIXES, is_virtual
 from roadseg.system.text import first

@@ -3,6 +3,7 @@
 import itertools
 import json
 import logging
+import os
 import re
 import shlex
 import shutil
@@ -41,6 +42,8 @@ Choose = Callable[[tuple[str, ...]], list[str]]
 Kinds = Mapping[str, str | None]  # The type of the geometries of each layer, by its name.
 
 _OF_OTHER_FILES = ("OGR_VRT", "GDALG")  # The same, of what names its sources.
+_NAMES_OTHERS = (b"<OGRVRTDataSource", b"gdal_streamed_alg")  # What such files begin with.
+_START_BYTES = 4096
 _ONE_LAYER = ("GeoJSON", "GeoJSONSeq", "FlatGeobuf", "CSV")  # Drivers of OGR.
 # Columns of tables with lines as WKT or GeoJSON; they are then no attributes.
 _OF_TABLES = {"GEOM_POSSIBLE_NAMES": "WKT,geometry,geom,the_geom", "KEEP_GEOM_COLUMNS": "NO"}
@@ -164,7 +167,7 @@ def _unpacked(path: Path) -> Iterator[str]:
 
             check_database(path)
         else:
-            check_views(path, path)
+            _check_start(path, path)
         yield source
         return
     with TemporaryDirectory(prefix="roadseg-") as folder:
@@ -173,7 +176,7 @@ def _unpacked(path: Path) -> Iterator[str]:
             with _packed(path) as packed, plain.open("wb") as file:
                 shutil.copyfileobj(packed, file)
             source = _gdal_name(plain)
-            check_views(plain, path)
+            _check_start(plain, path)
         except (OSError, EOFError) as error:
             raise DataError(
                 f"{path}: cannot be unpacked in {folder} ({one_line(error)}); check that the file "
@@ -184,11 +187,28 @@ def _unpacked(path: Path) -> Iterator[str]:
         yield source
 
 
+def _check_start(file: Path, path: Path) -> None:
+    """Refuse views that may not end, and what names other files, in which there may be some.
+
+    Raises:
+        DataError: with the name `path` of the file.
+    """
+    check_views(file, path)
+    if file.is_file() and os.access(file, os.R_OK):
+        with file.open("rb") as opened_file:
+            start = opened_file.read(_START_BYTES)
+        if any(sign in start for sign in _NAMES_OTHERS):
+            raise DataError(
+                f"{path}: names other files, expected one with features; write them to a file of "
+                f"their own: ogr2ogr roads.gpkg {path.name}"
+            )
+
+
 def _require_own_features(path: Path, driver: str) -> None:
     if is_virtual(path) and driver in _OF_OTHER_FILES:
         raise DataError(
             f"{path}: is a {driver}, which may name any file of this machine; use the file that it "
-            "names, or save it first if you trust it"
+            "names"
         )
 
 
@@ -199,7 +219,8 @@ def _is_to_unpack(path: Path) -> bool:
     if suffix == ".zip" and _is_zip_of_layers(path):
         return False
     with suppress(OSError, EOFError, zlib.error, zipfile.BadZipFile), _packed(path) as packed:
-        return packed.read(len(MAGIC)) == MAGIC
+        start = packed.read(_START_BYTES)
+        return start.startswith(MAGIC) or any(sign in start for sign in _NAMES_OTHERS)
     return False
 
 

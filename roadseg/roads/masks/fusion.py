@@ -16,7 +16,7 @@ from roadseg.arrays import Bools, Bytes
 from roadseg.errors import DataError
 from roadseg.raster.grid import Grid
 from roadseg.raster.images import open_raster
-from roadseg.raster.pixels import area, valid_pixels
+from roadseg.raster.pixels import valid_pixels
 from roadseg.raster.windows import CERTAIN, Window
 from roadseg.system.text import one_line
 
@@ -88,14 +88,14 @@ class OpenImage:
 
     def read_all(self, window: Window) -> tuple[Bytes, Bools]:
         """Return all bands, shape (band, row, col), and which pixels have data, (row, col)."""
-        return self.source.read(self.bands, window=area(window)), self._known(window)
+        return self.source.read(self.bands, window=window.to_rasterio()), self._known(window)
 
     def read_road(self, window: Window) -> tuple[Bytes, Bools]:
         """Return the probability of any road, shape (row, col), and which pixels have data."""
-        return self.source.read(self.bands[-1], window=area(window)), self._known(window)
+        return self.source.read(self.bands[-1], window=window.to_rasterio()), self._known(window)
 
     def _known(self, window: Window) -> Bools:
-        return valid_pixels(self.source, area(window))
+        return valid_pixels(self.source, window.to_rasterio())
 
 
 def fuse(images: Iterable[tuple[Bytes, Bools]]) -> tuple[Bytes, Bools]:

@@ -12,7 +12,6 @@ from roadseg.arrays import Bytes
 from roadseg.errors import DataError
 from roadseg.raster.grid import Grid
 from roadseg.raster.images import open_raster, open_whole
-from roadseg.raster.pixels import area
 from roadseg.raster.tiff import new_profile, open_new
 from roadseg.raster.windows import Window
 from roadseg.roads.colours import bin_colours
@@ -65,7 +64,7 @@ def write_mask(
         target.write_colormap(1, colour_table(bins))
         target.update_tags(**tags)
         for window, pixels in blocks:
-            target.write(pixels, 1, window=area(window))
+            target.write(pixels, 1, window=window.to_rasterio())
 
 
 def read_mask(path: Path, window: Window | None = None) -> Bytes:
@@ -75,7 +74,7 @@ def read_mask(path: Path, window: Window | None = None) -> Bytes:
         DataError: if the file cannot be read.
     """
     with open_raster(path) as source:
-        pixels = source.read(1, window=None if window is None else area(window))
+        pixels = source.read(1, window=None if window is None else window.to_rasterio())
         return np.asarray(pixels, dtype=np.uint8)
 
 

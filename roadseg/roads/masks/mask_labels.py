@@ -17,9 +17,8 @@ from roadseg.arrays import Array, Bools, Bytes
 from roadseg.errors import DataError
 from roadseg.raster.grid import XY, Grid, crs_of, crs_setting, has_transform, reproject
 from roadseg.raster.images import RasterFacts, open_raster, read_grid
-from roadseg.raster.pixels import area, valid_pixels
-from roadseg.raster.sampling import spread_windows
-from roadseg.raster.windows import Window
+from roadseg.raster.pixels import valid_pixels
+from roadseg.raster.windows import Window, spread_windows
 from roadseg.roads.labels.roads import extent_degrees
 from roadseg.roads.masks.burning import IGNORE
 from roadseg.roads.masks.mask_files import CONTENT_TAG, SPEED_BINS, bins_of
@@ -228,11 +227,11 @@ def _read_values(
         seen: the same on the grid of the window.
         window: what to read.
     """
-    pixels = seen.read(_bands(source), window=area(window))
+    pixels = seen.read(_bands(source), window=window.to_rasterio())
     if seen is source and source.nodata is not None:
         valid = np.ones(pixels.shape[1:], dtype=bool)
     else:
-        valid = valid_pixels(seen, area(window))
+        valid = valid_pixels(seen, window.to_rasterio())
     if source.nodata:  # A value of 0 is background.
         valid &= ~_equal(pixels, source.nodata).all(axis=0)
     if pixels.dtype.kind == "f":

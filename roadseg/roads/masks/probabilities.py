@@ -14,11 +14,11 @@ import shapely
 from pyproj import CRS
 
 from roadseg.arrays import Array, Bools, Bytes
-from roadseg.errors import DataError
+from roadseg.errors import DataError, OutputError
 from roadseg.raster.extents import Extent, border_of
 from roadseg.raster.grid import Grid
 from roadseg.raster.images import open_raster, read_grid
-from roadseg.raster.pixels import CACHE_BYTES, area
+from roadseg.raster.pixels import CACHE_BYTES
 from roadseg.raster.strips import Strips
 from roadseg.raster.tiff import copy_as_cog
 from roadseg.raster.windows import CERTAIN, Rows, Window, cut_blocks
@@ -31,6 +31,7 @@ from roadseg.roads.masks.mask_files import (
     SPEED_BINS,
     bins_of,
     bins_tags,
+    read_raster_key,
 )
 from roadseg.roads.masks.raster_styles import probability_renderer, write_style
 from roadseg.roads.speeds import DEFAULT_BINS, SpeedBins
@@ -42,8 +43,6 @@ _COG = {
     "overview_resampling": "average",
     "num_threads": "all_cpus",
 }
-_TILE_PX, _SPARE_PX = 512, 64  # Rows of a tile, and those that GDAL holds beside them.
-_MOST_CACHE_BYTES = 2**28
 _BLOCK_PX = 4096  # Side of the blocks of a raster that is looked through.
 _SHOWN_PX = 512  # Pixels; the larger side of a picture in a notebook.
 _THRESHOLD_TAG = "ROADSEG_THRESHOLD"
@@ -212,7 +211,7 @@ class ProbabilityFile:
         with self._reading() as source:
             # All bands are read at once, as they mostly lie together in the file.
             if source.count > 1:
-                bands = self._inside(_as_bytes(source.read(window=area(window))), window)
+                bands = self._inside(_as_bytes(source.read(window=window.to_rasterio())), window)
                 return bands[-1], bands[:-1]
             if self.speed_bins is None:
                 return self._inside(self._road_of(source, window), window), None
@@ -229,7 +228,7 @@ class ProbabilityFile:
         if not self.touches(window):
             return np.zeros(window[2:], dtype=bool)
         with self._reading() as source:
-            valid = np.asarray(source.dataset_mask(window=area(window)) > 0)
+            valid = np.asarray(source.dataset_mask(window=window.to_rasterio()) > 0)
         return valid & self.extent.inside(window) if self.extent else valid
 
     def _inside(self, values: Array, window: Window) -> Array:
@@ -274,23 +273,45 @@ def write_probability(
     strips = probability_strips(path, grid, bins=bins, key=key)
     strips.remove_others()
     tags = {**tags, **bins_tags(bins), KEY_TAG: key}
-    with whole(path) as partial:
+    with unless_made(path, key), whole(path) as partial:
         given = (Rows(*each) for each in rows)
         strips.write(each._replace(values=_as_bytes(each.values)) for each in given)
         if strips.missing:
             raise ValueError(f"{path}: no rows {strips.missing[0]} were given")
-        with strips.described(grid, names=bins.band_names, tags=tags) as (source, draft):
-            with rasterio.Env(GDAL_TIFF_INTERNAL_MASK=True, **_reading(strips)):
-                copy_as_cog(source, draft, size=strips.size, options=_COG)
-            draft.replace(partial)
+        with (
+            strips.joined(names=bins.band_names, tags=tags) as joined,
+            rasterio.Env(GDAL_CACHEMAX=CACHE_BYTES),
+        ):
+            copy_as_cog(joined, partial, size=strips.size, options=_COG)
     write_style(path, probability_renderer(bins))
     strips.remove()
 
 
+@contextmanager
+def unless_made(path: Path, key: str) -> Iterator[None]:
+    """Pass over errors of writing if another process makes the same raster meanwhile.
+
+    The one that ends first removes the strips of both.
+
+    Args:
+        path: of the raster.
+        key: as that of `write_probability`.
+
+    Raises:
+        OutputError: as the block, if nobody has made the raster.
+    """
+    before = path.stat().st_ino if path.exists() else None
+    try:
+        yield
+    except (OutputError, ValueError):
+        is_new = path.exists() and path.stat().st_ino != before
+        if not is_new or read_raster_key(path) != key:
+            raise
+
+
 def probability_strips(path: Path, grid: Grid, *, bins: SpeedBins, key: str) -> Strips:
     """Return the strips in which a probability raster is kept while it is made."""
-    bands = len(bins.band_names)
-    return Strips.beside(path, key, height=grid.height, width=grid.width, bands=bands)
+    return Strips.beside(path, key, grid=grid, bands=len(bins.band_names))
 
 
 def read_probability(path: Path, *, gsd_m: float | None = None) -> Probability:
@@ -370,18 +391,6 @@ def open_probability(
         )
 
 
-def _reading(strips: Strips) -> dict[str, Any]:
-    """Return how GDAL reads strips: it holds a row of tiles, or if that is too much, no pixel.
-
-    A row of tiles that it cannot hold is read once for every tile, which takes three times as
-    long at 24,000 columns; to hold none takes a third longer than to hold all.
-    """
-    needed = (_TILE_PX + _SPARE_PX) * strips.size // strips.height
-    if needed > _MOST_CACHE_BYTES:
-        return {"GDAL_CACHEMAX": CACHE_BYTES, "GDAL_ONE_BIG_READ": True}
-    return {"GDAL_CACHEMAX": max(CACHE_BYTES, needed)}
-
-
 def _model(tags: Mapping[str, str]) -> str:
     # A network that is of no fold, such as the starter, has a name in place of its number.
     if (name := tags.get("ROADSEG_FOLD", "")).isalpha() and name != "all":
@@ -432,10 +441,10 @@ def _bins_of_bands(path: Path, bands: int, stated: SpeedBins | None) -> SpeedBin
 
 def _known(source: Any, band: int, window: Window) -> Array:  # noqa: ANN401 - rasterio has no types
     """Read a band, 0 where a raster of one band holds no data."""
-    values: Array = source.read(band, window=area(window))
+    values: Array = source.read(band, window=window.to_rasterio())
     if source.count > 1:
         return values
-    return np.where(source.dataset_mask(window=area(window)) > 0, values, 0)
+    return np.where(source.dataset_mask(window=window.to_rasterio()) > 0, values, 0)
 
 
 def _is_mask(source: Any) -> bool:  # noqa: ANN401

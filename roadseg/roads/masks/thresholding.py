@@ -9,7 +9,6 @@ import rasterio
 from roadseg.arrays import Bools, Bytes
 from roadseg.errors import DataError
 from roadseg.raster.images import open_raster, read_grid
-from roadseg.raster.pixels import area
 from roadseg.raster.strips import require_room
 from roadseg.raster.tiff import copy_as_cog
 from roadseg.raster.windows import CERTAIN, Window, cut_blocks
@@ -17,7 +16,7 @@ from roadseg.roads.masks.burning import BACKGROUND, IGNORE
 from roadseg.roads.masks.mask_files import bins_of, write_mask
 from roadseg.roads.masks.raster_styles import mask_renderer, write_style
 from roadseg.roads.speeds import DEFAULT_BINS, SpeedBins
-from roadseg.system.files import whole
+from roadseg.system.files import partial_path, whole
 
 _BLOCK_PX = 2048  # Side of the squares that are read at once; whole tiles of the mask.
 _ROOM = 1.2  # Bytes of a pixel of the draft or of the mask, nearly at most.
@@ -40,7 +39,7 @@ def write_road_mask(probability: Path, mask: Path, *, threshold: float, key: str
         DataError: if the probabilities cannot be read.
         OutputError: if the mask cannot be written in whole.
     """
-    plain = mask.with_name(f".plain-{mask.name}")
+    plain = partial_path(mask, "plain-")
     grid = read_grid(probability)
     require_room(mask, int(_ROOM * grid.height * grid.width))
     with open_raster(probability) as source:
@@ -75,8 +74,8 @@ def classify(values: Bytes, valid: Bools, *, threshold: float) -> Bytes:
 
 def _blocks(source: rasterio.DatasetReader, threshold: float) -> Iterator[tuple[Window, Bytes]]:
     for block in cut_blocks(source.height, source.width, block_px=_BLOCK_PX):
-        valid = source.dataset_mask(window=area(block)) > 0
-        yield block, classify(source.read(window=area(block)), valid, threshold=threshold)
+        valid = source.dataset_mask(window=block.to_rasterio()) > 0
+        yield block, classify(source.read(window=block.to_rasterio()), valid, threshold=threshold)
 
 
 def _bins(path: Path, source: rasterio.DatasetReader) -> SpeedBins:

@@ -15,8 +15,8 @@ from roadseg.arrays import Bytes, Ints, Shapes
 from roadseg.raster.extents import Extent, border_of, joined_extent
 from roadseg.raster.grid import Grid
 from roadseg.raster.images import open_raster, reading
+from roadseg.raster.mosaic import cover_tiles, place_tile
 from roadseg.raster.pixels import CACHE_BYTES
-from roadseg.raster.tiling import cover_tiles, place_tile
 from roadseg.raster.windows import Window, shared_window, window_corners
 from roadseg.roads.logistic import LogisticModel, mean_model
 from roadseg.roads.masks.probabilities import ProbabilityFile

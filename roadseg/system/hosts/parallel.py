@@ -1,21 +1,23 @@
-"""The executor: one function over many items, here, in local processes, or on a Dask cluster."""
+"""One function over many items: here, in local processes or threads, or on a Dask cluster."""
 
 import multiprocessing
 import os
+import queue
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 from multiprocessing.connection import wait
-from typing import Any
+from typing import Any, Generic
 
 from roadseg.errors import RoadsegError
-from roadseg.system.hosts.outcomes import Item, Outcome, Result, Work, outcome_of
-from roadseg.system.hosts.schedulers import cluster_of
+from roadseg.system.hosts.schedulers import Item, Outcome, Result, Work, cluster_of, outcome_of
 from roadseg.system.machine import check_workers
 from roadseg.system.progress import counted
 from roadseg.system.units import Units, chosen_units, shown_in
@@ -185,3 +187,66 @@ def _on_dask(
     scheduler, timeout_s = executor.scheduler or "", executor.scheduler_timeout_s
     with cluster_of(scheduler, timeout_s=timeout_s) as cluster:
         yield from cluster.outcomes(work, items)
+
+
+THREADS = 8  # That fetch ahead.
+
+
+@dataclass
+class _Job(Generic[Item, Result]):
+    """A piece of work, and what came of it."""
+
+    item: Item
+    result: list[Result] = field(default_factory=list)
+    error: BaseException | None = None
+    done: threading.Event = field(default_factory=threading.Event)
+
+
+def ahead_in_order(
+    work: Callable[[Item], Result], items: Iterable[Item], *, ahead: int = 8 * THREADS
+) -> Iterator[Result]:
+    """Do the work for items in several threads, and yield the results in the order of the items.
+
+    The threads do not keep the program from ending, so that an interrupt need not wait for a
+    server.
+
+    Args:
+        work: for one item.
+        items: any number; they are taken as there is room.
+        ahead: items that are under way or finished before their turn, at most.
+
+    Raises:
+        BaseException: what the work raises for an item, when its turn comes.
+    """
+    left, jobs = iter(items), queue.SimpleQueue[_Job[Any, Any] | None]()
+    waiting: deque[_Job[Item, Result]] = deque()
+    for _ in range(THREADS):
+        threading.Thread(target=_serve, args=(work, jobs), daemon=True).start()
+    try:
+        while True:
+            for item in islice(left, ahead - len(waiting)):
+                waiting.append(_Job(item))
+                jobs.put(waiting[-1])
+            if not waiting:
+                return
+            job = waiting.popleft()
+            job.done.wait()
+            if job.error is not None:
+                raise job.error
+            yield job.result.pop()
+    finally:
+        for job in waiting:
+            job.done.set()  # What has not begun is left undone.
+        for _ in range(THREADS):
+            jobs.put(None)
+
+
+def _serve(work: Callable[[Any], Any], jobs: "queue.SimpleQueue[_Job[Any, Any] | None]") -> None:
+    while (job := jobs.get()) is not None:
+        if job.done.is_set():
+            continue
+        try:
+            job.result.append(work(job.item))
+        except BaseException as error:  # noqa: BLE001 - raised when its turn comes
+            job.error = error
+        job.done.set()

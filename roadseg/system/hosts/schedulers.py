@@ -5,13 +5,13 @@ import itertools
 import logging
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from queue import Empty, SimpleQueue
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from roadseg.errors import ConfigError, DataError, RoadsegError
-from roadseg.system.hosts.outcomes import Item, Outcome, Result, Work, outcome_of
 from roadseg.system.text import count, one_line
 
 _CONNECT_S = 10.0  # Seconds to reach a port, at most half of the time; the rest is for the answer.
@@ -24,6 +24,33 @@ _LOGGERS = ("distributed", "distributed.client")  # These log errors that they r
 _GOES_ON = "finished work is kept; run the same command to resume"
 
 _log = logging.getLogger(__name__)
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+Work = Callable[[Item], Result]
+
+
+@dataclass(frozen=True)
+class Outcome(Generic[Result]):
+    """The outcome of one item.
+
+    Attributes:
+        index: its place among the items.
+        result: what the work returned; None if it failed.
+        error: why it failed; None if it did not.
+    """
+
+    index: int
+    result: Result | None = None
+    error: RoadsegError | None = None
+
+
+def outcome_of(work: Work[Item, Result], index: int, item: Item) -> Outcome[Result]:
+    """Do the work for an item and return its outcome; errors other than RoadsegError are raised."""
+    try:
+        return Outcome(index, result=work(item))
+    except RoadsegError as error:
+        return Outcome(index, error=error)
 
 
 @contextmanager

@@ -20,11 +20,16 @@ from urllib3.util import Timeout, make_headers, parse_url
 from roadseg.errors import ConfigError, DataError
 from roadseg.system.records import installed_version
 from roadseg.system.text import count, one_line, size_text
-from roadseg.system.web.answers import Answer, BadAnswerError
+from roadseg.system.web.answers import (
+    Answer,
+    BadAnswerError,
+    join_address,
+    split_address,
+    whole_number,
+)
 from roadseg.system.web.deadlines import Deadline, watched
 from roadseg.system.web.failures import Failure, failure_of, refusal
 from roadseg.system.web.keys import places_of_keys, with_keys, without_keys
-from roadseg.system.web.parsing import join_address, split_address, whole_number
 
 Value = TypeVar("Value")
 

@@ -10,8 +10,7 @@ from urllib3 import exceptions
 from urllib3.util import Retry
 
 from roadseg.system.text import one_line
-from roadseg.system.web.answers import Answer, BadAnswerError
-from roadseg.system.web.parsing import split_address, whole_number
+from roadseg.system.web.answers import Answer, split_address
 
 # The server is busy, or something between it and us is; the same question may be answered later.
 _PASSING = (408, 425, 429, 500, 502, 503, 504)
@@ -49,12 +48,10 @@ def refusal(response: urllib3.BaseHTTPResponse, answer: Answer) -> Failure:
 
 def _requested_wait(response: urllib3.BaseHTTPResponse) -> float | None:
     """Return the seconds that a server asks to wait by its header Retry-After."""
-    text = response.headers.get("retry-after")
     try:
-        if not text or text.isdecimal():
-            return whole_number(text) if text else None
-        return Retry().parse_retry_after(text)
-    except (BadAnswerError, exceptions.InvalidHeader, ValueError, OverflowError):
+        seconds = Retry().get_retry_after(response)
+        return None if seconds is None else float(seconds)
+    except (exceptions.InvalidHeader, ValueError, OverflowError):
         return None
 
 

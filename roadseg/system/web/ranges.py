@@ -8,11 +8,10 @@ from pathlib import Path
 
 from roadseg.errors import DataError, RoadsegError
 from roadseg.system.text import size_text
-from roadseg.system.web.answers import Answer, BadAnswerError
+from roadseg.system.web.answers import Answer, BadAnswerError, whole_number
 from roadseg.system.web.cache import Cache
 from roadseg.system.web.client import LARGEST_BYTES, Client
 from roadseg.system.web.keys import without_keys
-from roadseg.system.web.parsing import whole_number
 
 _BLOCK = 2**19  # Bytes that are asked for at once.
 _RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+)", re.ASCII)
@@ -61,6 +60,17 @@ class RemoteFile:
             return
         for at in range(0, max(self.size, 1), _BLOCK):
             self.cache.keep(self._question(at // _BLOCK), start[at : at + _BLOCK])
+
+    @property
+    def name(self) -> str:
+        """The name under which GDAL opens it."""
+        return Path(without_keys(self.address).partition("?")[0]).name or "raster"
+
+    def open(self, path: str, mode: str = "rb") -> io.RawIOBase:  # noqa: ARG002 - as GDAL calls it
+        """Open it as rasterio's `opener`; there are no other files."""
+        if not path.endswith(self.name):
+            raise FileNotFoundError(path)
+        return _Reader(self)
 
     def block(self, number: int) -> bytes:
         """Return a part of the file.
@@ -114,45 +124,6 @@ class RemoteFile:
                 f"{size} from {first}"
             )
         return answer.body
-
-
-class Opener:
-    """Opens one remote file for GDAL, which asks for it by name."""
-
-    def __init__(self, file: RemoteFile) -> None:
-        """Keep the file."""
-        self.file = file
-
-    def open(self, path: str, mode: str = "rb", **_: object) -> io.RawIOBase:
-        """Open the file; GDAL looks for no other ones."""
-        if mode not in {"r", "rb"} or not self.isfile(path):
-            raise FileNotFoundError(path)
-        return _Reader(self.file)
-
-    def isfile(self, path: str) -> bool:
-        """Return whether this is the name of the file."""
-        return path.endswith(name_of(self.file))
-
-    def isdir(self, path: str) -> bool:  # noqa: ARG002 - as rasterio calls it
-        """Return that there are no folders."""
-        return False
-
-    def ls(self, path: str) -> list[str]:  # noqa: ARG002 - the same
-        """Return that a folder has nothing."""
-        return []
-
-    def mtime(self, path: str) -> int:  # noqa: ARG002 - the same
-        """Return no time."""
-        return 0
-
-    def size(self, path: str) -> int:  # noqa: ARG002 - the same
-        """Return the bytes of the file."""
-        return self.file.size
-
-
-def name_of(file: RemoteFile) -> str:
-    """Return the name under which GDAL opens a remote file."""
-    return Path(without_keys(file.address).partition("?")[0]).name or "raster"
 
 
 class _Reader(io.RawIOBase):

@@ -104,23 +104,21 @@ def files_in(folder):
 
 
 def ended_well(tmp_path, *commands):
-    """Let commands start together; make sure that one ends well and others too or are told."""
-    ended = Crowd(tmp_path, commands).end()
-    assert 0 in dict(ended)
-    for code, said in ended:
-        told = r"Error: \S+: process \d+ is writing it; wait until it ends, or use .*\n"
-        assert code == 0 or (code == 3 and re.fullmatch(told, said)), said
-    return [code for code, _ in ended]
+    """Let commands start together, and make sure that all end well."""
+    for code, said in Crowd(tmp_path, commands).end():
+        assert code == 0, said
 
 
 @pytest.mark.parametrize("number", [2, 3])
-def test_of_commands_that_predict_the_same_one_does(tmp_path, predict, images, number):
+def test_commands_that_predict_the_same_do_not_disturb_each_other(
+    tmp_path, predict, images, number
+):
     ended_well(tmp_path, predict(tmp_path / "alone", "--mask", *images))
     ended_well(tmp_path, *[predict(tmp_path / "out", "--mask", *images)] * number)
     assert files_in(tmp_path / "out") == files_in(tmp_path / "alone")
 
 
-def test_of_commands_that_predict_the_same_mosaic_one_does(tmp_path, predict, images):
+def test_commands_that_predict_the_same_mosaic_do_not_either(tmp_path, predict, images):
     command = predict(tmp_path / "out", "--mosaic", "city", *images)
     ended_well(tmp_path, predict(tmp_path / "alone", *command[-4:]))
     ended_well(tmp_path, *[command] * 3)
@@ -135,28 +133,25 @@ def test_of_commands_that_predict_the_same_mosaic_one_does(tmp_path, predict, im
 def test_shards_go_side_by_side(tmp_path, predict, images):
     ended_well(tmp_path, predict(tmp_path / "alone", *images))
     shards = [predict(tmp_path / "out", "--shard", f"{n}/2", *images) for n in (1, 2)]
-    assert ended_well(tmp_path, *shards) == [0, 0]
+    ended_well(tmp_path, *shards)
     assert files_in(tmp_path / "out") == files_in(tmp_path / "alone")
 
 
-def test_when_the_first_is_killed_the_second_goes_on(tmp_path, predict, images):
+def test_after_a_command_that_was_killed_another_one_goes_on(tmp_path, predict, images):
     command, out = predict(tmp_path / "out", *images), tmp_path / "out"
     ended_well(tmp_path, predict(tmp_path / "alone", *images))
     first = Crowd(tmp_path, [command])
     end = time.monotonic() + PATIENCE_S
-    while not list(out.glob(".strips-*/*.bip")):
+    while not list(out.glob(".strips-*/[0-9]*.tif")):
         assert time.monotonic() < end, "no strip came"
         time.sleep(0.01)
-    os.kill(first.processes[0], signal.SIGSTOP)
-    ((code, said),) = Crowd(tmp_path, [command]).end()
-    assert (code, str(first.processes[0]) in said) == (3, True)
     os.kill(first.processes[0], signal.SIGKILL)
     assert first.end()[0][0] == -signal.SIGKILL
-    assert ended_well(tmp_path, command) == [0]
+    ended_well(tmp_path, command)
     assert files_in(out) == files_in(tmp_path / "alone")
 
 
-def test_of_commands_that_make_the_same_graph_one_does(tmp_path):
+def test_commands_that_make_the_same_graph_do_not_disturb_each_other(tmp_path):
     roads = np.zeros((1500, 1500), dtype=np.uint8)
     roads[::50] = roads[:, ::50] = 1
     grid = Grid(CRS.from_epsg(32611), Affine(1, 0, 660000, 0, -1, 4000000), *roads.shape)

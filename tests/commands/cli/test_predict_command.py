@@ -268,7 +268,7 @@ def test_a_terminated_prediction_goes_on_and_ends_as_one_left_alone(start, succe
     image = draw(tmp_path / "long.tif", 4200, 96)
     succeeds(image, output=tmp_path / "straight")
     stopped = start(image)
-    wait_for(tmp_path / "out", ".*/[!.]*.bip")
+    wait_for(tmp_path / "out", ".*/[0-9]*.tif")
     os.kill(stopped.process, signal.SIGTERM)
     code, told, errors = stopped.end()
     assert (code, told) == (143, "")

@@ -2,7 +2,7 @@ import numpy as np
 from affine import Affine
 from pyproj import CRS
 
-from roadseg.commands.fusion.places import group_images
+from roadseg.commands.fusion.fused_places import group_images
 from roadseg.raster.grid import Grid, reproject
 
 UTM = CRS.from_epsg(32611)

@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from roadseg.commands.cli.main import main
-from roadseg.system.dry_runs import Amount, plan_stage
+from roadseg.system.dry_runs import Workload, plan_stage
 from roadseg.system.stage_records import StageRecord
 from roadseg.system.workspace import STAGES
 
@@ -212,7 +212,7 @@ def test_most_stages_are_planned_without_torch(finished_city):
 def test_an_interrupted_stage_runs_again(tmp_path):
     record = StageRecord(tmp_path / "graph.json", Done, settings={}, inputs={})
     record.begin()
-    amount = Amount(1, lambda done: done.trials, "scenes")
+    amount = Workload(1, lambda done: done.trials, "scenes")
     found = plan_stage(record, record.path, Done, reads=[], writes=[], amount=amount)
     assert (found.runs, found.why, found.seconds) == (True, "the last run was interrupted", None)
 
@@ -221,7 +221,7 @@ def test_time_is_scaled_by_the_amount_of_work(tmp_path):
     record = StageRecord(tmp_path / "tune.json", Done, settings={"trials": 10}, inputs={})
     record.finish(Done(seconds=30.0, trials=10), [])
     now = StageRecord(record.path, Done, settings={"trials": 40}, inputs={})
-    amount = Amount(40, lambda done: done.trials, "trials")
+    amount = Workload(40, lambda done: done.trials, "trials")
     found = plan_stage(now, now.path, Done, reads=[], writes=[], amount=amount)
     assert (found.why, found.seconds) == ("changed: trials 10 -> 40", 120.0)
 

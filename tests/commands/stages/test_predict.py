@@ -364,7 +364,7 @@ def test_a_cluster_gives_the_same_bytes(finished, draw_narrow, make_scene, tmp_p
 def kill_a_worker_midway(cluster, folder):
     """Kill a worker of a cluster that is at work once a strip is there; count the strips there."""
     for _ in range(3000):
-        strips_done = len(list(folder.glob(".strips-*/*.bip")))
+        strips_done = len(list(folder.glob(".strips-*/[0-9]*.tif")))
         busy = [
             w
             for w in cluster.workers.values()

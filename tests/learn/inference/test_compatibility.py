@@ -128,7 +128,7 @@ def test_pixels_of_an_unknown_type_are_stretched_on_request(scene):
 
 
 def test_an_image_without_data_cannot_be_stretched(nowhere):
-    found = replace(read_facts(nowhere, gsd_m=1.0, nodata=0), dtype="uint16")
+    found = replace(read_facts(nowhere, ImageryOptions(gsd_m=1.0, nodata=0)), dtype="uint16")
     with pytest.raises(DataError, match=r"nowhere\.tif: contains no valid pixel"):
         scaling_to_predict(found, BYTES, unknown="auto")
 

@@ -496,6 +496,15 @@ def test_what_names_its_sources_is_not_read_from_an_archive(tmp_path):
         read_vectors(Path(f"/vsizip/{{{tmp_path}/a.zip}}/a.json"), list)
 
 
+@pytest.mark.parametrize("name", ["a.vrt", "a.json.gz"])
+def test_a_virtual_layer_over_a_view_without_end_is_refused(with_view, tmp_path, name):
+    source = f"<SrcDataSource>{with_view(ENDLESS)}</SrcDataSource>"
+    text = f'<OGRVRTDataSource><OGRVRTLayer name="v">{source}</OGRVRTLayer></OGRVRTDataSource>'
+    (tmp_path / "b.vrt").write_text(text)
+    with pytest.raises(DataError, match=rf"{name}: names other files, .*ogr2ogr roads.gpkg"):
+        read_vectors(packed(tmp_path / "b.vrt", name), list)
+
+
 @pytest.mark.parametrize("table", ["contents", "spatial_ref_sys", "geometry_columns", "metadata"])
 def test_a_view_in_the_place_of_a_table_of_the_format_is_refused(with_view, table):
     with pytest.raises(DataError, match=f"its view gpkg_{table} cannot be read"):

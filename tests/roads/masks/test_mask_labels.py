@@ -8,6 +8,7 @@ from rasterio.warp import reproject
 
 from roadseg.errors import DataError
 from roadseg.raster.images import read_facts
+from roadseg.raster.options import ImageryOptions
 from roadseg.raster.pixels import read_window
 from roadseg.raster.windows import Window
 from roadseg.roads.masks.mask_files import CONTENT_TAG, SPEED_BINS, write_mask
@@ -39,7 +40,7 @@ def image(write_raster):
 
 @pytest.fixture
 def photo(write_raster):
-    return read_facts(write_raster(name="photo.tif", **NOWHERE), gsd_m=0.9)
+    return read_facts(write_raster(name="photo.tif", **NOWHERE), ImageryOptions(gsd_m=0.9))
 
 
 def labels(path, facts, window=WHOLE, *, speeds=None, bins=DEFAULT_BINS, crs=None):
@@ -256,7 +257,7 @@ def test_a_mask_without_georeference_lies_on_an_image_of_its_size(image, write_r
 
 
 def test_a_mask_without_georeference_follows_an_image_that_is_resampled(write_raster):
-    facts = read_facts(write_raster(name="image.tif", shape=(80, 80)), gsd_m=2)
+    facts = read_facts(write_raster(name="image.tif", shape=(80, 80)), ImageryOptions(gsd_m=2))
     path = write_raster(np.kron(CLASSES, np.ones((2, 2), np.uint8)), **NOWHERE)
     assert np.array_equal(labels(path, facts) == OF_25_MPH, ROADS)
 
@@ -329,7 +330,7 @@ def test_several_bands_or_floats_do_not_look_like_a_mask(write_raster):
 @pytest.mark.real
 @pytest.mark.parametrize("number", ["10", "1005"])
 def test_maps_of_new_york_lie_on_their_photos(real_data, number):
-    photo = read_facts(real_data / "nyc" / "images" / f"{number}.jpg", gsd_m=0.9)
+    photo = read_facts(real_data / "nyc" / "images" / f"{number}.jpg", ImageryOptions(gsd_m=0.9))
     path = real_data / "nyc" / "masks" / f"{number}.png"
     mask = labels(path, photo, Window(0, 0, 600, 600), speeds={1: 25, 2: 55})
     shares = mask_values(path)
@@ -358,7 +359,7 @@ def test_hand_masks_are_masks_and_images_are_not(real_data, place):
 @pytest.mark.real
 def test_a_mask_resampled_with_its_image_keeps_its_roads(real_data):
     folder = real_data / "spacenet" / "vegas16"
-    chip = read_facts(folder / "road_mask_input.tif", gsd_m=0.5)
+    chip = read_facts(folder / "road_mask_input.tif", ImageryOptions(gsd_m=0.5))
     window = Window(0, 0, chip.grid.height, chip.grid.width)
     mask = labels(folder / "sample_road_raster_mask.tif", chip, window)
     assert np.mean(mask > 0) == pytest.approx(56416 / 1300**2, rel=0.05)

@@ -16,7 +16,6 @@ from roadseg.raster import tiff
 from roadseg.raster.grid import LOCAL_CRS, Grid
 from roadseg.raster.windows import Window
 from roadseg.roads.logistic import LogisticModel
-from roadseg.roads.masks import probabilities
 from roadseg.roads.masks.mask_files import bins_tags, read_raster_key, write_mask
 from roadseg.roads.masks.probabilities import (
     probability_strips,
@@ -229,14 +228,6 @@ def test_overviews_hold_the_means_of_the_pixels_that_hold_data(path):
             assert held.mean() == pytest.approx(known.mean(), abs=4e-3)
             assert held.shape == (600 // factor, 1032 // factor)
             assert (source.read()[:, held] == 100).all()
-
-
-@pytest.mark.parametrize("most", [0, 2**28])
-def test_a_raster_is_the_same_however_gdal_reads_its_strips(path, monkeypatch, most):
-    monkeypatch.setattr(probabilities, "_MOST_CACHE_BYTES", most)
-    write(path)
-    with rasterio.open(path) as source:
-        assert np.array_equal(source.read(), np.rint(VALUES * 255))
 
 
 def test_a_key_of_markup_and_a_name_of_a_pattern_are_kept(tmp_path):

@@ -6,7 +6,7 @@ from roadseg.errors import DataError
 from roadseg.system.web import ranges
 from roadseg.system.web.cache import Cache
 from roadseg.system.web.client import Client, RequestPolicy
-from roadseg.system.web.ranges import Opener, RemoteFile, name_of
+from roadseg.system.web.ranges import RemoteFile
 
 QUICK = RequestPolicy(per_second=5000, first_wait_s=0.01, tries=2)
 BODY = bytes(range(250)) * 10
@@ -25,7 +25,7 @@ def remote(world, tmp_path, monkeypatch):
 
 
 def read(file, *, start=0, size=-1):
-    reader = Opener(file).open(name_of(file))
+    reader = file.open(file.name)
     reader.seek(start)
     return reader.read(size)
 

@@ -7,8 +7,7 @@ from xml.etree import ElementTree as ET
 from roadseg.commands.services.images.records import Credit, joined_texts
 from roadseg.errors import ConfigError
 from roadseg.system.text import first
-from roadseg.system.web.answers import Answer, BadAnswerError
-from roadseg.system.web.parsing import split_address
+from roadseg.system.web.answers import Answer, BadAnswerError, split_address
 
 _LINK = "{http://www.w3.org/1999/xlink}href"
 _NO_TERMS = {"none", "no conditions apply", "keine"}

@@ -1,14 +1,16 @@
 """A fetch of images that is under way: what is asked, where it goes, and what came of it."""
 
 import logging
+import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 
 from roadseg.commands.services.images.records import Credit, Origin, slug
 from roadseg.errors import ConfigError
+from roadseg.raster.grid import Grid
 from roadseg.roads.labels.areas import Area
 from roadseg.system.text import Summary, count, size_text
 from roadseg.system.web.cache import Cache
@@ -16,6 +18,8 @@ from roadseg.system.web.client import Client
 from roadseg.system.web.keys import without_keys
 
 _log = logging.getLogger(__name__)
+
+FETCHED, THERE, WANTED = "fetched", "there already", "to be fetched"
 
 _BOX = re.compile(r"[-+.,\deE\s]+")  # An area that is a box, not a file.
 
@@ -70,7 +74,7 @@ class FetchedImage:
 
     Attributes:
         image: its file.
-        state: "fetched", "there already", or "to be fetched" if nothing was fetched.
+        state: FETCHED, THERE, or WANTED if nothing was fetched.
         height: rows.
         width: columns.
         gsd_m: size of its pixels on the ground in its middle, metres.
@@ -87,6 +91,22 @@ class FetchedImage:
     crs: str
     credit: str
     remarks: list[str]
+
+    @classmethod
+    def on(
+        cls, grid: Grid, image: Path, state: str, credit: Credit, remarks: Iterable[str] = ()
+    ) -> "FetchedImage":
+        """Return what is told of an image on a grid."""
+        return cls(
+            image,
+            state,
+            grid.height,
+            grid.width,
+            round(math.sqrt(math.prod(grid.pixel_size_m)), 4),
+            ":".join(grid.crs.to_authority() or [grid.crs.name]),
+            credit.copyright,
+            list(remarks),
+        )
 
 
 @dataclass(frozen=True)

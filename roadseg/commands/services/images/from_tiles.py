@@ -1,12 +1,13 @@
 """Fetch the tiles of a service as one image."""
 
-from dataclasses import asdict, dataclass
+import re
+from dataclasses import asdict, replace
 from itertools import chain, islice
-from pathlib import Path
-
-import numpy as np
 
 from roadseg.commands.services.images.fetching import (
+    FETCHED,
+    THERE,
+    WANTED,
     Fetch,
     FetchedImage,
     FetchSummary,
@@ -14,42 +15,29 @@ from roadseg.commands.services.images.fetching import (
 )
 from roadseg.commands.services.images.levels import (
     Level,
-    Place,
     TilePlan,
     choose_level,
     plan_tiles,
     with_tile_px,
     xyz_level,
 )
-from roadseg.commands.services.images.records import day_of, is_fetched, write_record
-from roadseg.commands.services.images.templates import check_template, host_of, tile_address
+from roadseg.commands.services.images.records import day_of, is_fetched, slug, write_record
 from roadseg.commands.services.images.tiles import (
+    Tile,
     TileReader,
     TileService,
     remarks,
     write_image,
 )
-from roadseg.errors import DataError
+from roadseg.errors import ConfigError, DataError
 from roadseg.system.text import count, size_text
+from roadseg.system.web.answers import split_address
 from roadseg.system.web.keys import without_keys
 
 _FINEST_ZOOM = 24
 _USUAL_BYTES = 25_000  # Of a tile, if those that are tried first are missing.
 _TRIED = 5  # Tiles that are tried for one that tells the size of all.
 _LOOKED_UP = 200_000  # Tiles; of more it is not looked up which are in the cache.
-
-
-@dataclass(frozen=True)
-class _Sample:
-    """One tile of a service, which tells what the others are like.
-
-    Attributes:
-        side: rows and columns; None if no tile was found.
-        size: bytes of its file.
-    """
-
-    side: tuple[int, int] | None
-    size: int
 
 
 def fetch_template(fetch: Fetch) -> FetchSummary:
@@ -59,16 +47,22 @@ def fetch_template(fetch: Fetch) -> FetchSummary:
 
 
 def _fetch_template(fetch: Fetch) -> FetchSummary:
-    template, request = fetch.request.source, fetch.request
+    template = fetch.request.source
     levels = [xyz_level(zoom) for zoom in range(_FINEST_ZOOM + 1)]
-    level = choose_level(levels, fetch.area, zoom=request.zoom, gsd_m=request.gsd_m)
+    level = choose_level(levels, fetch)
     service = _service(template, level)
     # Tiles of 512 pixels or more show the same ground finer.
-    side = _sample(fetch, plan_tiles(level, fetch.area), service, any_size=True).side
-    if side is not None and side != level.tile_px:
-        _require_square(service, fetch, side)
-        finer = [with_tile_px(each, side[0]) for each in levels]
-        level = choose_level(finer, fetch.area, zoom=request.zoom, gsd_m=request.gsd_m)
+    plan = plan_tiles(level, fetch.area)
+    sample = _sample(plan, TileReader(service, fetch.client, fetch.cache, any_size=True))
+    rows, cols = level.tile_px if sample is None else sample.pixels.shape[:2]
+    if (rows, cols) != level.tile_px:
+        if rows != cols or rows % 128:
+            raise DataError(
+                f"{without_keys(service.address(*plan.middle()))}: found a tile of {rows} x {cols} "
+                "pixels, expected 256 x 256 or 512 x 512"
+            )
+        finer = [with_tile_px(each, rows) for each in levels]
+        level = choose_level(finer, fetch)
         service = _service(template, level)
     return fetch_tiles(fetch, service, host_of(template), f"z{level.name}")
 
@@ -78,15 +72,6 @@ def _service(template: str, level: Level) -> TileService:
         return tile_address(template, int(level.name), row, col)
 
     return TileService("XYZ tiles", "", level, address)
-
-
-def _require_square(service: TileService, fetch: Fetch, side: Place) -> None:
-    if side[0] != side[1] or side[0] % 128:
-        place = plan_tiles(service.level, fetch.area).middle()
-        raise DataError(
-            f"{without_keys(service.address(*place))}: found a tile of {side[0]} x {side[1]} "
-            "pixels, expected 256 x 256 or 512 x 512"
-        )
 
 
 def fetch_tiles(fetch: Fetch, service: TileService, *names: str) -> FetchSummary:
@@ -107,23 +92,23 @@ def fetch_tiles(fetch: Fetch, service: TileService, *names: str) -> FetchSummary
         service.kind, service.credit, layer=service.layer, level=service.level.name
     )
     path = fetch.path(*names)
-    if is_fetched(path, origin):
-        image = _fetched(path, plan, service, "there already", [])
-        return FetchSummary([image], "nothing to fetch", fetch.client.received / 1e6)
-    reader = TileReader(service, fetch.client, fetch.cache)
-    expected = _require_within_limit(fetch, plan, reader)
-    if fetch.dry_run:
-        image = _fetched(path, plan, service, "to be fetched", [])
-        return FetchSummary([image], expected, fetch.client.received / 1e6)
-    write_image(path, plan, reader, origin)
-    write_record(path, origin, {"gsd_m": _gsd_m(plan), "tiles": asdict(reader.counts)})
-    image = _fetched(path, plan, service, "fetched", list(remarks(reader.counts)))
+    reader, expected = TileReader(service, fetch.client, fetch.cache), "nothing to fetch"
+    image = FetchedImage.on(plan.grid, path, THERE, service.credit)
+    if not is_fetched(path, origin):
+        image = replace(image, state=WANTED)
+        expected = _require_within_limit(fetch, plan, reader)
+        if not fetch.dry_run:
+            write_image(path, plan, reader, origin)
+            facts = {"gsd_m": image.gsd_m, "tiles": asdict(reader.counts)}
+            write_record(path, origin, facts)
+            image = replace(image, state=FETCHED, remarks=list(remarks(reader.counts)))
     return FetchSummary([image], expected, fetch.client.received / 1e6)
 
 
 def _require_within_limit(fetch: Fetch, plan: TilePlan, reader: TileReader) -> str:
     """Return how many tiles are to be fetched, unless it is more than allowed."""
-    each = _sample(fetch, plan, reader.service, any_size=False).size
+    sample = _sample(plan, reader)
+    each = _USUAL_BYTES if sample is None else len(sample.body)
     total = sum(1 for _ in plan.places())
     cached = sum(map(reader.is_cached, plan.places())) if total <= _LOOKED_UP else 0
     size_mb = (total - cached) * each / 1e6
@@ -134,28 +119,10 @@ def _require_within_limit(fetch: Fetch, plan: TilePlan, reader: TileReader) -> s
     return expected
 
 
-def _sample(fetch: Fetch, plan: TilePlan, service: TileService, *, any_size: bool) -> _Sample:
-    """Fetch a tile of the area, or find it in the cache; if it is missing, some others."""
-    reader = TileReader(service, fetch.client, fetch.cache, any_size=any_size)
-    for place in chain([plan.middle()], islice(plan.places(), _TRIED - 1)):
-        if (found := reader.find(place)) is not None:
-            rows, cols = found.pixels.shape[:2]
-            return _Sample((rows, cols), len(found.body))
-    return _Sample(None, _USUAL_BYTES)
-
-
-def _fetched(
-    path: Path, plan: TilePlan, service: TileService, state: str, seen: list[str]
-) -> FetchedImage:
-    grid = plan.grid
-    crs = ":".join(grid.crs.to_authority() or [grid.crs.name])
-    return FetchedImage(
-        path, state, grid.height, grid.width, _gsd_m(plan), crs, service.credit.copyright, seen
-    )
-
-
-def _gsd_m(plan: TilePlan) -> float:
-    return float(np.sqrt(np.prod(plan.grid.pixel_size_m)).round(4))
+def _sample(plan: TilePlan, reader: TileReader) -> Tile | None:
+    """Return a tile of the area; if it is missing, one of some others."""
+    tried = chain([plan.middle()], islice(plan.places(), _TRIED - 1))
+    return next((found for place in tried if (found := reader.find(place)) is not None), None)
 
 
 def names_of(address: str, service: TileService) -> tuple[str, ...]:
@@ -163,3 +130,75 @@ def names_of(address: str, service: TileService) -> tuple[str, ...]:
     level = service.level.name
     size = f"z{level}" if level.isdecimal() else level.replace(" ", "")
     return host_of(address), service.layer, size, day_of(service.credit)
+
+
+_PLACE = re.compile(r"\{(-?[A-Za-z]\w*)(?::([^{}]*))?\}")
+_SUBDOMAINS = "a,b,c"
+_KNOWN = {"z", "zoom", "x", "y", "-y", "q", "s", "switch", "env"}
+
+
+def is_template(source: str) -> bool:
+    """Return whether an address has places for tiles."""
+    return bool({name.lower() for name, _ in _PLACE.findall(source)} & {"x", "y", "-y", "q"})
+
+
+def check_template(source: str) -> None:
+    """Check that a template names every tile.
+
+    Raises:
+        ConfigError: if it lacks a place, or has an unknown one.
+    """
+    names = {name for name, _ in _PLACE.findall(source)}
+    if "${" in source:
+        raise ConfigError(f"{source:.200}: write {{z}}, {{x}} and {{y}} without the dollar signs")
+    if unknown := sorted(names - _KNOWN):
+        raise ConfigError(
+            f"{source:.200}: {{{unknown[0]}}} is unknown; expected {{z}}, {{x}}, {{y}} or {{-y}}, "
+            "{q}, {s} and {env:NAME}"
+        )
+    if "q" not in names and not ({"z", "zoom"} & names and "x" in names and {"y", "-y"} & names):
+        raise ConfigError(
+            f"{source:.200}: a template of tiles needs {{z}}, {{x}} and {{y}} (or {{-y}} if rows "
+            "count from the south), or {q}"
+        )
+
+
+def tile_address(template: str, zoom: int, row: int, col: int) -> str:
+    """Return the address of a tile, still with places for keys.
+
+    Args:
+        template: with {z} or {zoom}, {x}, {y} from the north or {-y} from the south, {q} for the
+            quadkey, {s} or {switch:a,b,c} for hosts that share the work.
+        zoom: level.
+        row: from the north.
+        col: from the west.
+    """
+
+    def value(place: re.Match[str]) -> str:
+        name, argument = place[1], place[2]
+        if name == "env":
+            return place[0]
+        if name in {"s", "switch"}:
+            hosts = (argument or _SUBDOMAINS).split(",")
+            return hosts[(row + col) % len(hosts)]
+        return {
+            "z": str(zoom),
+            "zoom": str(zoom),
+            "x": str(col),
+            "y": str(row),
+            "-y": str(2**zoom - 1 - row),
+            "q": quadkey(zoom, row, col),
+        }[name]
+
+    return _PLACE.sub(value, template)
+
+
+def host_of(address: str) -> str:
+    """Return the host of an address without places, as a part of a file name."""
+    host = split_address(_PLACE.sub("", without_keys(address))).hostname or ""
+    return slug(host.strip("."))
+
+
+def quadkey(zoom: int, row: int, col: int) -> str:
+    """Return the quadkey of a tile: a digit for each level, from the coarsest."""
+    return "".join(str((col >> bit & 1) + 2 * (row >> bit & 1)) for bit in reversed(range(zoom)))

@@ -11,6 +11,7 @@ from affine import Affine
 from pyproj import CRS
 from shapely.geometry.base import BaseGeometry
 
+from roadseg.commands.services.images.fetching import Fetch
 from roadseg.errors import ConfigError, DataError
 from roadseg.raster.grid import DEGREES, Grid, reproject
 from roadseg.raster.windows import Window
@@ -192,20 +193,18 @@ def drawn_level(crs: CRS, gsd_m: float, area: Area, *, tile_px: int) -> Level:
     )
 
 
-def choose_level(
-    levels: list[Level], area: Area, *, zoom: int | None, gsd_m: float | None
-) -> Level:
+def choose_level(levels: list[Level], fetch: Fetch) -> Level:
     """Return the level of a zoom, or the first one whose pixels are small enough; else the finest.
 
     Args:
         levels: from the coarsest to the finest.
-        area: in whose middle pixels are measured.
-        zoom: name of the level, or its number from 0.
-        gsd_m: size of pixels on the ground that is wanted.
+        fetch: its zoom is the name of a level, or its number from 0; or its `gsd_m` the size of
+            pixels on the ground in the middle of the area.
 
     Raises:
         ConfigError: if there is no such level, or neither is given.
     """
+    zoom, gsd_m = fetch.request.zoom, fetch.request.gsd_m
     if zoom is not None:
         names = [level.name for level in levels]
         if str(zoom) in names:
@@ -220,9 +219,9 @@ def choose_level(
             "choose the size of the pixels: --gsd-m in metres on the ground, or --zoom"
         )
     for level in levels:
-        if level.gsd_m(area) <= gsd_m * _AS_FINE:
+        if level.gsd_m(fetch.area) <= gsd_m * _AS_FINE:
             return level
-    finest = levels[-1].gsd_m(area)
+    finest = levels[-1].gsd_m(fetch.area)
     _log.warning("--gsd-m %g: the finest level of the service has pixels of %.3g m", gsd_m, finest)
     return levels[-1]
 

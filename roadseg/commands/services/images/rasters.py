@@ -1,11 +1,11 @@
 """Rasters on servers and in buckets, of which the part in an area is copied."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.request import url2pathname
 
 import numpy as np
@@ -17,8 +17,22 @@ from rasterio.enums import ColorInterp, MaskFlags
 from rasterio.errors import RasterioIOError
 from rasterio.windows import Window as RasterWindow
 
+from roadseg.commands.services.images.fetching import (
+    FETCHED,
+    THERE,
+    WANTED,
+    Fetch,
+    FetchedImage,
+    FetchSummary,
+)
 from roadseg.commands.services.images.levels import reprojected
-from roadseg.commands.services.images.records import Credit, Origin, tags_of
+from roadseg.commands.services.images.records import (
+    Credit,
+    Origin,
+    is_fetched,
+    tags_of,
+    write_record,
+)
 from roadseg.errors import ConfigError, DataError
 from roadseg.raster.grid import Grid, grid_of
 from roadseg.raster.images import open_elsewhere, open_raster
@@ -27,12 +41,12 @@ from roadseg.raster.windows import Window
 from roadseg.roads.labels.areas import Area
 from roadseg.system.files import whole
 from roadseg.system.progress import Progress
-from roadseg.system.text import one_line
+from roadseg.system.text import count, one_line, size_text
+from roadseg.system.web.answers import split_address
 from roadseg.system.web.cache import Cache
 from roadseg.system.web.client import Client
 from roadseg.system.web.keys import without_keys
-from roadseg.system.web.parsing import split_address
-from roadseg.system.web.ranges import Opener, RemoteFile, name_of
+from roadseg.system.web.ranges import RemoteFile
 
 RASTER_SUFFIXES = (".tif", ".tiff", ".jp2", ".vrt", ".img", ".nitf", ".ntf")
 
@@ -75,17 +89,37 @@ class _UnreadError(Exception):
     """Pixels that GDAL cannot read."""
 
 
-@dataclass(frozen=True)
-class CutPlan:
-    """The part of a raster to copy.
+class _Plan(NamedTuple):
+    """The part of a raster to copy: its image, pixels, origin, and bytes to fetch, about."""
 
-    Attributes:
-        window: the box around the area, in pixels of the raster.
-        size: bytes that are to be fetched, about.
-    """
-
+    raster: RemoteRaster
+    image: FetchedImage
     window: Window
+    origin: Origin
     size: int
+
+
+def fetch_rasters(fetch: Fetch, rasters: Sequence[RemoteRaster]) -> FetchSummary:
+    """Fetch the part of each raster that lies in the area, as an image.
+
+    Raises:
+        ConfigError: if it is more than the limit, or one name is given for several images.
+        DataError: if a raster cannot be read, or none touches the area.
+        OutputError: if an image cannot be written, or another one has its name.
+    """
+    if fetch.request.name and len(rasters) > 1:
+        raise ConfigError(f"--name: found {len(rasters)} images, expected one; leave the name out")
+    plans = [plan for raster in rasters if (plan := _plan(fetch, raster)) is not None]
+    if not plans:
+        raise DataError(f"{without_keys(fetch.request.source)}: lies outside of {fetch.area.text}")
+    size_mb = sum(plan.size for plan in plans if plan.image.state == WANTED) / 1e6
+    expected = f"about {size_text(size_mb)}"
+    fetch.require_within_limit(size_mb, f"{count(len(plans), 'image')}, {expected}")
+    images = [
+        plan.image if fetch.dry_run or plan.image.state == THERE else _copy(fetch, plan)
+        for plan in plans
+    ]
+    return FetchSummary(images, expected, fetch.client.received / 1e6)
 
 
 def is_raster(source: str) -> bool:
@@ -114,7 +148,7 @@ def open_remote(
                     yield source, None
             elif parts.scheme in {"http", "https"}:
                 file = RemoteFile(raster.address, client, cache)
-                with open_elsewhere(name_of(file), shown, Opener(file)) as source:
+                with open_elsewhere(file.name, shown, file.open) as source:
                     yield source, file.size
                 if file.failure:
                     raise file.failure
@@ -165,37 +199,45 @@ def _hint(scheme: str) -> str:
     return f"; GDAL takes access from the environment: {of[scheme]}" if scheme in of else ""
 
 
-def plan_cut(
-    raster: RemoteRaster, source: rasterio.DatasetReader, size: int | None, area: Area
-) -> CutPlan | None:
-    """Plan which part of an open raster to copy; None if the area does not touch it.
-
-    Args:
-        raster: that is open.
-        source: the open raster.
-        size: bytes of its file, None if they are not known.
-        area: that is wanted.
+def _plan(fetch: Fetch, raster: RemoteRaster) -> _Plan | None:
+    """Plan which part of a raster to copy; None if the area does not touch it.
 
     Raises:
         DataError: if the raster lies nowhere.
         ConfigError: if its bands are of different types.
     """
     shown = without_keys(raster.address)
-    if len(set(source.dtypes)) > 1:
-        raise ConfigError(
-            f"{shown}: bands of different types ({', '.join(source.dtypes)}), expected one"
-        )
-    grid = grid_of(shown, source, crs=None, gsd_m=None)
-    window = _window(grid, area)
+    with open_remote(raster, fetch.client, fetch.cache) as (source, size):
+        if len(set(source.dtypes)) > 1:
+            raise ConfigError(
+                f"{shown}: bands of different types ({', '.join(source.dtypes)}), expected one"
+            )
+        grid = grid_of(shown, source, crs=None, gsd_m=None)
+        each = sum(np.dtype(dtype).itemsize for dtype in source.dtypes)
+    window = _window(grid, fetch.area)
     if window is None:
         return None
-    each = sum(np.dtype(dtype).itemsize for dtype in source.dtypes)
-    pixels = window.height * window.width
     # A file is fetched in tiles and parts, so somewhat more than the window is read.
     share = size / (grid.height * grid.width * each) if size else _USUAL_SHARE
-    fetched = round(pixels * each * share)
-    fetched = min(fetched, size) if size else fetched
-    return CutPlan(window, max(fetched, round(pixels * each * _LEAST_SHARE)))
+    wanted = window.height * window.width * each
+    fetched = min(round(wanted * share), size or math.inf)
+    origin = fetch.origin(raster.service, raster.credit, source=shown, layer=raster.layer)
+    path = fetch.path(raster.name)
+    state = THERE if is_fetched(path, origin) else WANTED
+    image = FetchedImage.on(grid.crop(*window), path, state, origin.credit)
+    return _Plan(raster, image, window, origin, int(max(fetched, round(wanted * _LEAST_SHARE))))
+
+
+def _copy(fetch: Fetch, plan: _Plan) -> FetchedImage:
+    raster, path, origin = plan.raster, plan.image.image, plan.origin
+    with open_remote(raster, fetch.client, fetch.cache) as (source, _):
+        # What the file itself says of its owner counts where the service says nothing.
+        own = source.tags().get("TIFFTAG_COPYRIGHT", "").strip()
+        if own and not origin.credit.copyright:
+            origin = replace(origin, credit=Credit(own, "", origin.credit.date))
+        copy_part(path, source, plan.window, origin)
+    write_record(path, origin, {"gsd_m": plan.image.gsd_m})
+    return replace(plan.image, state=FETCHED, credit=origin.credit.copyright)
 
 
 def _window(grid: Grid, area: Area) -> Window | None:
@@ -224,7 +266,14 @@ def copy_part(path: Path, source: rasterio.DatasetReader, window: Window, origin
         DataError: if its pixels cannot be written as a GeoTIFF.
         OutputError: if the file cannot be written.
     """
-    profile = _profile(source, window)
+    whole_grid = Grid(CRS.from_wkt(source.crs.to_wkt()), source.transform, *source.shape)
+    grid = whole_grid.crop(*window)
+    profile = new_profile(grid, count=source.count, dtype=source.dtypes[0]) | {
+        "nodata": source.nodata,
+        "compress": "deflate",
+        "interleave": "pixel",
+        "bigtiff": "IF_SAFER",
+    }
     has_mask = source.mask_flag_enums[0] == [MaskFlags.per_dataset]
     rows = range(0, window.height, _STRIP_PX)
     with (
@@ -261,15 +310,3 @@ def _read(
         return source.read(window=window), mask
     except RasterioIOError as error:
         raise _UnreadError from error
-
-
-def _profile(source: rasterio.DatasetReader, window: Window) -> dict[str, Any]:
-    own = Grid(CRS.from_wkt(source.crs.to_wkt()), source.transform, source.height, source.width)
-    grid = own.crop(window.row, window.col, window.height, window.width)
-    profile = new_profile(grid, count=source.count, dtype=source.dtypes[0])
-    return profile | {
-        "nodata": source.nodata,
-        "compress": "deflate",
-        "interleave": "pixel",
-        "bigtiff": "IF_SAFER",
-    }

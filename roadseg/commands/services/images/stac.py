@@ -12,16 +12,16 @@ from shapely.errors import ShapelyError
 from shapely.geometry import shape
 
 from roadseg.commands.services.images.capabilities import with_query
+from roadseg.commands.services.images.fetching import Fetch
 from roadseg.commands.services.images.rasters import RASTER_SUFFIXES, RemoteRaster
 from roadseg.commands.services.images.records import Credit, joined_texts, plain, slug
 from roadseg.errors import ConfigError, DataError
 from roadseg.roads.labels.areas import Area
 from roadseg.system.records import parse_json
 from roadseg.system.text import first
-from roadseg.system.web.answers import Answer, BadAnswerError
+from roadseg.system.web.answers import Answer, BadAnswerError, join_address, split_address
 from roadseg.system.web.client import Client
 from roadseg.system.web.keys import without_keys
-from roadseg.system.web.parsing import join_address, split_address
 
 Json = Mapping[str, Any]
 
@@ -48,17 +48,11 @@ def read_json_answer(answer: Answer) -> Json:
     return value
 
 
-def stac_rasters(
-    source: str, area: Area, client: Client, *, asset: str | None
-) -> list[RemoteRaster]:
-    """Return the images of the STAC items that touch an area.
+def stac_rasters(fetch: Fetch) -> list[RemoteRaster]:
+    """Return the images of the STAC items that touch the area of a fetch.
 
-    Args:
-        source: `stac:` and the address of a search; or the address or path of the JSON of an item,
-            an ItemCollection or a Collection.
-        area: that is wanted.
-        client: that asks for them.
-        asset: name of the asset that is the image; None if there is only one.
+    Its source is `stac:` and the address of a search; or the address or path of the JSON of an
+    item, an ItemCollection or a Collection.
 
     Raises:
         ConfigError: if the asset has to be chosen, or is not there.
@@ -66,6 +60,7 @@ def stac_rasters(
 
     Source: STAC 1.0 and 1.1, and STAC API 1.0: Item Search, Features.
     """
+    source, area, client = fetch.request.source, fetch.area, fetch.client
     touching = (item for item in _items(source, area, client) if _touches(item[1], area))
     items = list(islice(touching, _MOST_ITEMS + 1))
     if len(items) > _MOST_ITEMS:
@@ -76,7 +71,7 @@ def stac_rasters(
     if not items:
         raise DataError(f"{without_keys(source)}: found no item that touches {area.text}")
     credits_of: dict[str, Credit] = {}
-    rasters = [_raster(base, item, client, asset, credits_of) for base, item in items]
+    rasters = [_raster(base, item, client, fetch.request.asset, credits_of) for base, item in items]
     names = [raster.name for raster in rasters]
     if double := {name for name, times in Counter(names).items() if times > 1}:
         raise DataError(

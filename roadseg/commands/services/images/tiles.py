@@ -7,32 +7,34 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+import rasterio
 from numpy.typing import NDArray
-from PIL import Image
-from rasterio.windows import Window as RasterWindow
+from PIL import Image, UnidentifiedImageError
 
 from roadseg.commands.services.images.levels import Level, Place, TilePlan
 from roadseg.commands.services.images.records import Credit, Origin, tags_of
 from roadseg.errors import DataError
+from roadseg.raster.pixels import CACHE_BYTES
 from roadseg.raster.tiff import new_profile, open_new
+from roadseg.raster.windows import Window
 from roadseg.system.files import whole
+from roadseg.system.hosts.parallel import ahead_in_order
 from roadseg.system.progress import Progress
 from roadseg.system.text import count
 from roadseg.system.web.answers import Answer, BadAnswerError
 from roadseg.system.web.cache import Cache
 from roadseg.system.web.client import Client
 from roadseg.system.web.keys import without_keys
-from roadseg.system.web.threads import ahead_in_order
 
 Pixels = NDArray[np.uint8]
 
 _FORMATS = ("PNG", "JPEG", "WEBP", "GIF")
 _BANDS = 4  # Red, green, blue and alpha, to which every tile is brought.
-_STRIP_PX = 512  # Rows that are written at once, as high as the blocks of the file.
+_BLOCK_PX = 512  # Rows and columns of the blocks of the file.
 LARGEST_PX = 4096  # Rows or columns of a tile.
 _PROFILE = {
     "compress": "deflate",
@@ -145,7 +147,7 @@ class TileReader:
         return tile
 
     def _read(self, answer: Answer) -> "Tile":
-        return Tile(decode_answer(answer, self._tile_px), answer.body, is_cached=False)
+        return Tile(decode(answer.body, self._tile_px, answer.what), answer.body, is_cached=False)
 
     def _count(self, found: "Tile | None") -> None:
         if found is None:
@@ -162,26 +164,13 @@ class TileReader:
         self.counts.repeated += self._pictures[digest] > 1
 
 
-def decode_answer(answer: Answer, tile_px: tuple[int, int] | None) -> Pixels:
-    """Return the pixels of an answer, shape (row, col, 4).
-
-    Raises:
-        BadAnswerError: if it is no picture, a damaged one, or one of another size.
-    """
-    try:
-        return decode(answer.body, tile_px)
-    except BadAnswerError as error:
-        if "cannot identify" in str(error):
-            raise BadAnswerError(f"found {answer.what}, expected an image") from error
-        raise
-
-
-def decode(body: bytes, tile_px: tuple[int, int] | None) -> Pixels:
+def decode(body: bytes, tile_px: tuple[int, int] | None, what: str = "a file") -> Pixels:
     """Return the pixels of a picture as red, green, blue and alpha, shape (row, col, 4).
 
     Args:
         body: PNG, JPEG, WebP or GIF.
         tile_px: rows and columns that it has to have; None takes any up to 4096.
+        what: it is, if it is no picture.
 
     Raises:
         BadAnswerError: if it is no picture, a damaged one, or one of another size.
@@ -194,6 +183,8 @@ def decode(body: bytes, tile_px: tuple[int, int] | None) -> Pixels:
             return np.asarray(picture.convert("RGBA"))
     except BadAnswerError:
         raise
+    except UnidentifiedImageError as error:
+        raise BadAnswerError(f"found {what}, expected an image") from error
     # Damaged files make Pillow's decoders raise errors of many kinds.
     except Exception as error:
         raise BadAnswerError(f"a damaged image ({error})") from error
@@ -214,7 +205,7 @@ def _require_tile(picture: Image.Image, tile_px: Place | None) -> None:
 
 
 def write_image(path: Path, plan: TilePlan, reader: TileReader, origin: Origin) -> None:
-    """Fetch the tiles of a plan and write them as one GeoTIFF, holding few strips of it in memory.
+    """Fetch the tiles of a plan and write them as one GeoTIFF, holding few rows of tiles in memory.
 
     Tiles that the area does not touch, or that the service does not have, are transparent.
 
@@ -222,77 +213,39 @@ def write_image(path: Path, plan: TilePlan, reader: TileReader, origin: Origin) 
         DataError: if a tile cannot be fetched, or the service has none of them.
         OutputError: if the file cannot be written.
     """
-    places = list(plan.places())
+    places, (high, wide) = list(plan.places()), plan.level.tile_px
+    # GDAL holds two rows of blocks, so that none is compressed before it is full.
+    held = 2 * _BLOCK_PX * (plan.window.width + _BLOCK_PX) * _BANDS
     profile = new_profile(plan.grid, count=_BANDS, dtype="uint8") | _PROFILE
     with (
+        rasterio.Env(GDAL_CACHEMAX=max(CACHE_BYTES, held)),
         whole(path) as partial,
         open_new(partial, profile) as target,
         Progress("fetch images", total=len(places), unit="tiles") as progress,
     ):
         target.update_tags(**tags_of(origin))
-        strips = _Strips(plan, target)
-        for place, pixels in zip(places, ahead_in_order(reader.read, places), strict=True):
-            if pixels is not None:
-                strips.paste(pixels, place)
-            strips.write_above(place)
-            progress.add()
-        strips.write_rest()
+        tiles = zip(places, ahead_in_order(reader.read, places), strict=True)
+        for row, of_row in groupby(tiles, key=lambda tile: tile[0][0]):
+            top = row * high - plan.window.row
+            first, last = max(top, 0), min(top + high, plan.window.height)
+            strip = np.zeros((last - first, plan.window.width, _BANDS), dtype=np.uint8)
+            for (_, col), pixels in of_row:
+                if pixels is not None:
+                    left = col * wide - plan.window.col
+                    start, stop = max(left, 0), min(left + wide, plan.window.width)
+                    strip[:, start:stop] = pixels[
+                        first - top : last - top, start - left : stop - left
+                    ]
+                progress.add()
+            # Colours of transparent pixels mean nothing, and compress badly.
+            strip[strip[:, :, 3] == 0] = 0
+            here = Window(first, 0, *strip.shape[:2]).to_rasterio()
+            target.write(np.moveaxis(strip, 2, 0), window=here)
         if reader.counts.missing == len(places):
             raise DataError(
                 f"{origin.source}: the service has none of the {count(len(places), 'tile')} of "
                 f"level {plan.level.name} in this area; check the template, the level and the area"
             )
-
-
-class _Strips:
-    """The strips of an image that tiles fill from above, until each is written."""
-
-    def __init__(self, plan: TilePlan, target: Any) -> None:  # noqa: ANN401 - an open raster
-        self._plan, self._target = plan, target
-        self._open: dict[int, Pixels] = {}
-        self._written = 0
-
-    def paste(self, pixels: Pixels, place: Place) -> None:
-        """Copy a tile to the strips that it crosses."""
-        window, (high, wide) = self._plan.window, self._plan.level.tile_px
-        top, left = place[0] * high - window.row, place[1] * wide - window.col
-        cols = slice(max(left, 0), min(left + wide, window.width))
-        first, last = max(top, 0), min(top + high, window.height)
-        for number in range(first // _STRIP_PX, -(-last // _STRIP_PX)):
-            above = number * _STRIP_PX
-            rows = slice(max(first, above), min(last, above + _STRIP_PX))
-            strip = self._strip(number)
-            strip[rows.start - above : rows.stop - above, cols] = pixels[
-                rows.start - top : rows.stop - top, cols.start - left : cols.stop - left
-            ]
-
-    def write_above(self, place: Place) -> None:
-        """Write the strips that lie above a tile, which no later tile crosses."""
-        top = place[0] * self._plan.level.tile_px[0] - self._plan.window.row
-        while (self._written + 1) * _STRIP_PX <= top:
-            self._write()
-
-    def write_rest(self) -> None:
-        """Write what is left."""
-        while self._written * _STRIP_PX < self._plan.window.height:
-            self._write()
-
-    def _strip(self, number: int) -> Pixels:
-        if number not in self._open:
-            height = min(_STRIP_PX, self._plan.window.height - number * _STRIP_PX)
-            shape = (height, self._plan.window.width, _BANDS)
-            self._open[number] = np.zeros(shape, dtype=np.uint8)
-        return self._open[number]
-
-    def _write(self) -> None:
-        strip = self._strip(self._written)
-        # Colours of transparent pixels mean nothing, and compress badly.
-        strip[strip[:, :, 3] == 0] = 0
-        height, width = strip.shape[:2]
-        window = RasterWindow(0, self._written * _STRIP_PX, width, height)
-        self._target.write(np.moveaxis(strip, 2, 0), window=window)
-        del self._open[self._written]
-        self._written += 1
 
 
 def remarks(counts: TileCounts) -> Iterator[str]:

@@ -15,14 +15,13 @@ from roadseg.commands.services.images.capabilities import (
     text_of,
     with_query,
 )
+from roadseg.commands.services.images.fetching import Fetch
 from roadseg.commands.services.images.levels import WEB_MERCATOR, Level, drawn_level, xyz_level
 from roadseg.commands.services.images.records import Credit, plain
 from roadseg.commands.services.images.tiles import TileService
 from roadseg.errors import ConfigError, DataError
-from roadseg.roads.labels.areas import Area
 from roadseg.system.text import first
-from roadseg.system.web.answers import BadAnswerError
-from roadseg.system.web.parsing import join_address, whole_number
+from roadseg.system.web.answers import BadAnswerError, join_address, whole_number
 
 _TILE_PX = 512  # Rows and columns of what is drawn by one request.
 _LEAST_PX = 64  # Of the same; a service that draws fewer would be asked for ever.
@@ -33,24 +32,14 @@ _ASKED = (
 )
 
 
-def wms_service(
-    root: Element,
-    address: str,
-    area: Area,
-    *,
-    layer: str | None,
-    zoom: int | None,
-    gsd_m: float | None,
-) -> TileService:
-    """Choose a layer of a WMS by its capabilities, and lay tiles over the area.
+def wms_service(root: Element, address: str, fetch: Fetch) -> TileService:
+    """Choose a layer of a WMS by its capabilities, and lay tiles over the area of a fetch.
 
     Args:
         root: of the capabilities, version 1.1.1 or 1.3.0.
         address: of the capabilities, whose other parameters, such as a key, maps need too.
-        area: that is wanted.
-        layer: name of the layer; None if there is only one.
-        zoom: of Web Mercator, whose pixels are drawn.
-        gsd_m: size of pixels on the ground.
+        fetch: says which layer; without a size of pixels its zoom is one of Web Mercator, whose
+            pixels are drawn.
 
     Raises:
         ConfigError: if the layer or the size of pixels has to be chosen.
@@ -58,6 +47,7 @@ def wms_service(
 
     Source: OpenGIS Web Map Service Implementation Specification 1.3.0 (OGC 06-042).
     """
+    layer, zoom, gsd_m = fetch.request.layer, fetch.request.zoom, fetch.request.gsd_m
     parents = {child: parent for parent in root.iter() for child in parent}
     layers = {text_of(each, "Name"): each for each in root.iter("Layer") if text_of(each, "Name")}
     titles = {name: text_of(each, "Title") for name, each in layers.items()}
@@ -66,8 +56,8 @@ def wms_service(
         raise ConfigError("choose the size of the pixels of a WMS: --gsd-m in metres on the ground")
     crs, code = _crs(chosen, parents, name)
     side = min([_TILE_PX, *_limits(root)])
-    gsd_m = gsd_m or xyz_level(zoom or 0).gsd_m(area)
-    level = drawn_level(crs, gsd_m, area, tile_px=side)
+    gsd_m = gsd_m or xyz_level(zoom or 0).gsd_m(fetch.area)
+    level = drawn_level(crs, gsd_m, fetch.area, tile_px=side)
     question = _question(root, address) | {"layers": name}
     question |= {"width": str(side), "height": str(side)}
     base = question.pop("")

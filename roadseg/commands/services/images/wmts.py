@@ -15,13 +15,13 @@ from roadseg.commands.services.images.capabilities import (
     text_of,
     with_query,
 )
+from roadseg.commands.services.images.fetching import Fetch
 from roadseg.commands.services.images.levels import WEB_MERCATOR, Level, choose_level
 from roadseg.commands.services.images.records import Credit, plain
 from roadseg.commands.services.images.tiles import LARGEST_PX, TileService
 from roadseg.errors import DataError
-from roadseg.roads.labels.areas import Area
 from roadseg.system.text import first, one_line
-from roadseg.system.web.parsing import join_address, number, whole_number
+from roadseg.system.web.answers import join_address, number, whole_number
 
 _PIXEL_M = 0.00028  # Metres; the side of a pixel to which scale denominators refer.
 _FORMATS = ("image/png", "image/jpeg", "image/jpg", "image/webp", "image/png8")
@@ -33,24 +33,13 @@ _METRES_PER_DEGREE = 111_319.49079327358  # At the equator of WGS 84, as the sta
 _MERCATORS = ("900913", "3785", "102100", "102113")
 
 
-def wmts_service(
-    root: Element,
-    address: str,
-    area: Area,
-    *,
-    layer: str | None,
-    zoom: int | None,
-    gsd_m: float | None,
-) -> TileService:
+def wmts_service(root: Element, address: str, fetch: Fetch) -> TileService:
     """Choose a layer and a level of a WMTS by its capabilities.
 
     Args:
         root: of the capabilities.
         address: of the capabilities, whose other parameters, such as a key, tiles need too.
-        area: that is wanted.
-        layer: name of the layer; None if there is only one.
-        zoom: level, see `choose_level`.
-        gsd_m: size of pixels on the ground, see `choose_level`.
+        fetch: says which layer, and the level or the size of pixels, see `choose_level`.
 
     Raises:
         ConfigError: if the layer or the level has to be chosen, or is not there.
@@ -60,7 +49,7 @@ def wmts_service(
     """
     layers = {text_of(each, "Identifier"): each for each in root.findall("Contents/Layer")}
     titles = {name: text_of(each, "Title") for name, each in layers.items()}
-    chosen = layers[name := choose_layer(titles, layer, kind="WMTS")]
+    chosen = layers[name := choose_layer(titles, fetch.request.layer, kind="WMTS")]
     linked = [text_of(link, "TileMatrixSet") for link in chosen.findall("TileMatrixSetLink")]
     sets = {text_of(each, "Identifier"): each for each in root.findall("Contents/TileMatrixSet")}
     levels = {each: list(_levels(sets[each])) for each in linked if each in sets}
@@ -74,7 +63,7 @@ def wmts_service(
     best = next(
         (s for s, found in usable.items() if found[0].crs == WEB_MERCATOR), next(iter(usable))
     )
-    level = choose_level(usable[best], area, zoom=zoom, gsd_m=gsd_m)
+    level = choose_level(usable[best], fetch)
     template = _template(root, chosen, address) | {"tilematrixset": best, "tilematrix": level.name}
     credit = terms_of(
         root.find("ServiceIdentification"), text_of(root, "ServiceProvider/ProviderName")

@@ -1,10 +1,13 @@
 """Levels of tiles: which of their tiles an area needs."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import shapely
 from pyproj import CRS
 
+from roadseg.commands.services.images.fetching import Fetch, ImageRequest
 from roadseg.commands.services.images.levels import (
     choose_level,
     drawn_level,
@@ -18,6 +21,11 @@ from roadseg.roads.labels.areas import Area, read_area
 
 HEIDELBERG = read_area("8.68,49.40,8.70,49.41")
 LEVELS = [xyz_level(zoom) for zoom in range(23)]
+
+
+def asked(**options):
+    request = ImageRequest(source="", area="", output=Path(), **options)
+    return Fetch(request, HEIDELBERG, client=None, cache=None, dry_run=True)
 
 
 def test_the_world_is_one_tile_at_zoom_0():
@@ -63,7 +71,7 @@ def test_too_many_tiles_are_refused_before_they_are_counted():
 
 @pytest.mark.parametrize(("gsd_m", "name"), [(1.56, "16"), (1.5, "16"), (1.4, "17"), (0.001, "22")])
 def test_the_first_level_that_is_fine_enough_is_chosen(gsd_m, name):
-    assert choose_level(LEVELS, HEIDELBERG, zoom=None, gsd_m=gsd_m).name == name
+    assert choose_level(LEVELS, asked(gsd_m=gsd_m)).name == name
 
 
 def test_pixels_are_measured_on_the_ground():
@@ -103,4 +111,4 @@ def test_an_image_that_is_too_wide_for_strips_is_refused():
 )
 def test_a_level_has_to_be_chosen(zoom, message):
     with pytest.raises(ConfigError, match=message):
-        choose_level(LEVELS[:3], HEIDELBERG, zoom=zoom, gsd_m=None)
+        choose_level(LEVELS[:3], asked(zoom=zoom))
