@@ -541,7 +541,8 @@ def breaks(monkeypatch):
         def raising(*_, **__):
             raise error
 
-        monkeypatch.setattr("roadseg.commands.stages.split.run", raising)
+        for name in ("run", "plan"):
+            monkeypatch.setattr(f"roadseg.commands.stages.split.{name}", raising)
 
     return split
 
@@ -667,17 +668,19 @@ def test_help_that_a_full_disk_does_not_take_ends_in_one_line(words):
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
 def test_closed_standard_streams_are_not_taken_by_files(tmp_path, closed):
     (tmp_path / "roadseg.json").write_text("{}")
-    code = """
+    (tmp_path / "split.py").write_text("""
 import os
-from roadseg.commands.cli import main
-from roadseg.commands.stages import split
 
 def run(*_, **__):
     with open("opened", "w") as opened:
         os.write(2, b"of a library")
         opened.write(str(opened.fileno()))
+""")
+    code = """
+from roadseg.commands import stages
+from roadseg.commands.cli import main
 
-split.run = run
+stages.__path__.insert(0, ".")
 main.main(["split"])
 """
     words = ["sh", "-c", f'exec "$0" -c "$1" {closed}', sys.executable, code]

@@ -204,4 +204,4 @@ def test_the_command_takes_the_goal_and_the_number_of_trials(predicted, predicte
     result = CliRunner().invoke(main, ["tune", *options])
     assert result.exit_code == 0
     assert len(json.loads(result.stdout)["tried"]) == 2
-    assert load_config(target).tune.model_dump() == {"goal": "quality", "trials": 2, "seed": 0}
+    assert load_config(target).tune.model_dump() == {"goal": "quality", "trials": 2}

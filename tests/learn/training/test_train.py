@@ -266,7 +266,6 @@ ENDINGS = {signal.SIGTERM: SystemExit, signal.SIGINT: KeyboardInterrupt}
     [
         (signal.SIGTERM, "step", PLAIN),
         (signal.SIGINT, "step", AVERAGED),
-        (signal.SIGTERM, "step", {"optimizer": "sgd"}),
         (signal.SIGINT, "evaluate", PIECES),
         (signal.SIGTERM, "step", {"loss": LossOptions(bootstrap=0.5)}),
         (signal.SIGTERM, "evaluate", AVERAGED),

@@ -4,7 +4,7 @@ import pytest
 from matplotlib.image import imread
 
 from roadseg.errors import OutputError
-from roadseg.report.plots import curves
+from roadseg.report.plots import charts
 from roadseg.report.plots.charts import write_curves
 
 KEYS = ("train_loss", "val_loss", "val_iou", "val_f1", "learning_rate")
@@ -17,8 +17,8 @@ def history(epochs):
 @pytest.fixture
 def figure(tmp_path, monkeypatch):
     """Draw six epochs, of which the fourth is the best; give the figure."""
-    figures, save = [], curves.save_figure
-    monkeypatch.setattr(curves, "save_figure", lambda f, path: figures.append(f) or save(f, path))
+    figures, save = [], charts.save_figure
+    monkeypatch.setattr(charts, "save_figure", lambda f, path: figures.append(f) or save(f, path))
     write_curves(tmp_path / "curves.png", history(6), best_epoch=4)
     return figures[0]
 
