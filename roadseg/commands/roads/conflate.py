@@ -252,7 +252,7 @@ def write(output: Path, into: MapRoads, conflated: Conflated) -> list[str]:
             change = osm_change(into.osm, conflated.roads, conflated.tags)
             write_changes(folder / "changes.osc", change)
             write_review(folder / "review.osm", change)
-            write_merged(folder / "merged.osm.pbf", change)
+            write_merged(folder / "merged.osm.pbf", folder / "changes.osc", into.osm.path)
         return sorted(path.name for path in folder.iterdir())
 
 

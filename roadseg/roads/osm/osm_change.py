@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,6 +21,7 @@ from roadseg.roads.osm.osm_map import (
     OsmMap,
     ids_up_to_positive,
     osm_errors,
+    osm_file,
     osm_objects,
     osmium,
 )
@@ -28,9 +29,9 @@ from roadseg.roads.xml import xml_text
 from roadseg.system.files import whole
 
 if TYPE_CHECKING:
-    from osmium import SimpleWriter
-    from osmium.osm import Node, Way
+    from osmium.osm import Node
 
+_LATEST = 2**31 - 1  # The highest version that there can be.
 _LOWEST_ID = -(2**62)  # Ids have 63 bits; new ones need room below.
 _HEAD = '<?xml version="1.0" encoding="UTF-8"?>\n'
 
@@ -116,10 +117,10 @@ def osm_change(osm_map: OsmMap, roads: NewRoads, tags: list[dict[str, str]]) -> 
         tags: of each road.
 
     Raises:
-        DataError: if a way that gets nodes has no version, or would have too many nodes, or an id
-            of the map is too low.
+        DataError: if a way that gets nodes has no version, or would have too many nodes, an id of
+            the map is too low, or its objects are not sorted.
     """
-    lowest = min(_lowest_id(osm_map.path, kind) for kind in ("NODE", "WAY"))
+    lowest = _lowest_id(osm_map.path)
     if lowest < _LOWEST_ID:
         raise DataError(
             f"{osm_map.path}: contains the id {lowest}, expected none below {_LOWEST_ID}, as new "
@@ -188,27 +189,52 @@ def write_review(path: Path, change: OsmChange) -> None:
         file.write("</osm>\n")
 
 
-def write_merged(path: Path, change: OsmChange) -> None:
-    """Write the whole map with the changes applied as PBF; what is not changed is copied.
+def write_merged(path: Path, changes: Path, source: Path) -> None:
+    """Write a map with changes applied as PBF; what is not changed is copied.
+
+    Args:
+        path: the file to write.
+        changes: that `write_changes` wrote for this map.
+        source: the map, sorted by type and id.
 
     Raises:
-        DataError: if the map cannot be read.
         OutputError: if the file cannot be written.
     """
     module = osmium()
-    source = change.osm_map.path
+    merger = module.MergeInputReader()
+    merger.add_file(str(changes))
+    # Of each object the latest version counts, and that of what JOSM has deleted is made one.
+    deleted = (
+        f'<{kind} id="{number}" version="{_LATEST}"/>' for kind, number in deleted_objects(source)
+    )
+    deletions = f'<osmChange version="0.6"><delete>{"".join(deleted)}</delete></osmChange>'
+    merger.add_buffer(deletions.encode(), "osc")
     # The suffix of a partial name is that of the file, by which osmium chooses the format.
-    with whole(path) as partial, osm_writer(partial, module.io.Header()) as writer:
-        _copy(module, writer, source, "NODE", changed={}, new=_new_nodes(module, change))
-        _copy(
-            module, writer, source, "WAY", changed=_changed(change), new=_new_ways(module, change)
-        )
-        _copy(module, writer, source, "RELATION", changed={}, new=iter(()))
+    with (
+        whole(path) as partial,
+        osm_writer(partial, module.io.Header(), module.io.Writer) as writer,
+    ):
+        merger.apply_to_reader(module.io.Reader(osm_file(source)), writer)
 
 
-def _lowest_id(path: Path, kind: str) -> int:
-    """Return the lowest id of the nodes or ways of a file, at most 0."""
-    return min([0, *(int(each.id) for each in ids_up_to_positive(path, kind))])
+def _lowest_id(path: Path) -> int:
+    """Return the lowest id of the nodes and ways of a file, at most 0.
+
+    Raises:
+        DataError: if its objects are not sorted by type and id.
+    """
+    lowest, last, osm = 0, (0, False, 0), osmium().osm
+    # A PBF file is sorted, and each kind in it is read up to the first positive id.
+    kinds = [osm.NODE, osm.WAY] if path.suffix.lower() == ".pbf" else [osm.ALL]
+    for each in chain.from_iterable(ids_up_to_positive(path, kind) for kind in kinds):
+        place = "nwr".index(each.type_str()), each.id > 0, abs(each.id)
+        if place < last:
+            raise DataError(
+                f"{path}: contains objects that are not sorted by type and id; sort it with "
+                "osmium sort"
+            )
+        last, lowest = place, min(lowest, 0 if each.is_relation() else each.id)
+    return lowest
 
 
 def _touched(change: OsmChange) -> list[int]:
@@ -260,7 +286,7 @@ def _old_nodes(path: Path, wanted: set[int]) -> Iterator[str]:
     positive = module.filter.IdFilter([node for node in wanted if node > 0])
     yield from (
         _old_node(node)
-        for node in ids_up_to_positive(path, "NODE")
+        for node in ids_up_to_positive(path, module.osm.NODE)
         if node.id < 0 and node.id in wanted
     )
     with osm_errors(path):
@@ -272,61 +298,3 @@ def _old_node(node: "Node") -> str:
     version = f' version="{node.version}"' if node.version else ""
     place = f'lat="{_degrees(node.location.y)}" lon="{_degrees(node.location.x)}"'
     return f'<node id="{node.id}"{version} {place}>{_tags(dict(node.tags))}</node>\n'
-
-
-def _changed(change: OsmChange) -> dict[int, list[int]]:
-    """Return the nodes of ways that get some, by the id of the way."""
-    ids = change.osm_map.way_id
-    return {int(ids[row]): nodes for row, nodes in change.changed_ways.items()}
-
-
-def _new_nodes(module: ModuleType, change: OsmChange) -> Iterator["Node"]:
-    for node in change.added_nodes:
-        x, y = change.place(node)
-        yield module.osm.mutable.Node(
-            id=node, location=(x / UNITS_PER_DEGREE, y / UNITS_PER_DEGREE)
-        )
-
-
-def _new_ways(module: ModuleType, change: OsmChange) -> Iterator["Way"]:
-    for road in np.flatnonzero(change.roads.is_added).tolist():
-        yield module.osm.mutable.Way(
-            id=change.way_id(road), nodes=change.nodes_of_roads[road], tags=change.tags[road]
-        )
-
-
-def _with_nodes(module: ModuleType, way: "Way", nodes: list[int]) -> "Way":
-    """Return a way with other nodes; who made its version, and when, is left out."""
-    changed: Way = module.osm.mutable.Way(
-        id=way.id, version=way.version, nodes=nodes, tags=dict(way.tags)
-    )
-    return changed
-
-
-def _copy(
-    module: ModuleType,
-    writer: "SimpleWriter",
-    source: Path,
-    kind: str,
-    *,
-    changed: dict[int, list[int]],
-    new: "Iterator[Node | Way]",
-) -> None:
-    """Copy the objects of one kind, some of them with other nodes, and new ones among them.
-
-    New ones come after all other negative ids and before the positive ones, as files are sorted.
-    """
-    ids = [each.id for each in ids_up_to_positive(source, kind)]
-    first = next((each for each in ids if each > 0), None)
-    objects = osm_objects(source, getattr(module.osm, kind))
-    if ids and min(ids) > 0 and not deleted_objects(source):
-        # Only these come here; all others are copied by osmium, whose filter takes no negative ids.
-        objects = objects.with_filter(module.filter.IdFilter([*changed, first]))
-        objects = objects.handler_for_filtered(writer)
-    for each in objects:
-        if each.id == first:
-            for other in new:
-                writer.add(other)
-        writer.add(_with_nodes(module, each, changed[each.id]) if each.id in changed else each)
-    for other in new:
-        writer.add(other)

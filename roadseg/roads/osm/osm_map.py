@@ -137,16 +137,20 @@ def osmium() -> ModuleType:
     return importlib.import_module("osmium")
 
 
+def osm_file(path: Path) -> Any:  # noqa: ANN401 - osmium has no types
+    """Return a file for osmium to read; its suffix may be in capitals."""
+    suffix = next((end[1:] for end in OSM_SUFFIXES if path.name.lower().endswith(end)), "")
+    return osmium().io.File(str(path), suffix)
+
+
 def osm_objects(path: Path, kinds: Any) -> Any:  # noqa: ANN401 - osmium has no types
     """Return the objects of a file, without those that are marked as deleted.
 
     Args:
-        path: PBF or XML; its suffix may be in capitals.
+        path: PBF or XML.
         kinds: of objects, as osmium combines them.
     """
-    module, name = osmium(), path.name.lower()
-    suffix = next((end[1:] for end in OSM_SUFFIXES if name.endswith(end)), "")
-    objects = module.FileProcessor(module.io.File(str(path), suffix), kinds)
+    objects = osmium().FileProcessor(osm_file(path), kinds)
     deleted = deleted_objects(path)
     return objects.with_filter(_Deletions(deleted)) if deleted else objects
 
@@ -289,21 +293,20 @@ class _MapReader:
         )
 
 
-def ids_up_to_positive(path: Path, kind: str) -> Iterator[Any]:
-    """Yield nodes or ways of a file up to the first with a positive id, or all if not a PBF.
+def ids_up_to_positive(path: Path, kinds: Any) -> Iterator[Any]:  # noqa: ANN401 - osmium has no types
+    """Yield objects of a file up to the first with a positive id, or all if not a PBF.
 
     PBF files are sorted, and negative ids come first; other files may have them in any order.
 
     Args:
         path: the file.
-        kind: "NODE" or "WAY".
+        kinds: of objects, as osmium combines them.
 
     Raises:
         DataError: if the file cannot be read.
     """
-    module = osmium()
     with osm_errors(path):
-        for each in osm_objects(path, getattr(module.osm, kind)):
+        for each in osm_objects(path, kinds):
             yield each
             if each.id > 0 and path.suffix.lower() == ".pbf":
                 return
@@ -311,7 +314,7 @@ def ids_up_to_positive(path: Path, kind: str) -> Iterator[Any]:
 
 def _new_nodes(path: Path) -> Iterator[tuple[int, tuple[int, int]]]:
     """Yield the nodes with negative ids, of which osmium's index of places keeps nothing."""
-    for node in ids_up_to_positive(path, "NODE"):
+    for node in ids_up_to_positive(path, osmium().osm.NODE):
         if node.id < 0:
             yield node.id, (node.location.x, node.location.y)
 
