@@ -26,8 +26,13 @@ from roadseg.roads.labels.origins import (
 )
 from roadseg.roads.labels.overture_files import BUCKET, find_release, read_segments, release_of
 from roadseg.roads.osm.osm_extract import read_extract
-from roadseg.roads.osm.osm_map import OSM_SUFFIXES
-from roadseg.roads.osm.osm_objects import HIGHWAYS, OF_MAPS, OsmObjects, write_osm_objects
+from roadseg.roads.osm.osm_objects import (
+    HIGHWAYS,
+    OF_MAPS,
+    OSM_SUFFIXES,
+    OsmObjects,
+    write_osm_objects,
+)
 from roadseg.roads.osm.overpass import PUBLIC_SERVER, TIMEOUT_S, OverpassArea
 from roadseg.system.files import PARQUET_SUFFIXES, whole_parts, with_home
 from roadseg.system.progress import Progress
@@ -277,7 +282,8 @@ def _of_objects(
 ) -> _Fetched:
     roads = objects.roads()
     origin = Origin(service, address, OSM_LICENCE, OSM_CREDIT, date, area)
-    return _Fetched(roads.lines, roads.columns(), origin, objects)
+    columns = {"osm_id": roads.way_id, "osm_version": roads.way_version, **roads.columns()}
+    return _Fetched(roads.lines, columns, origin, objects)
 
 
 def _from_overture(request: RoadRequest, area: Area, km2: float) -> _Fetched:

@@ -118,10 +118,10 @@ def test_a_map_keeps_ids_versions_and_tags_whether_from_a_server_or_an_extract(
     maps = [read_osm_map(output, NEAR) for output in outputs]
     original = read_osm_map(region, NEAR)
     for each in maps:
-        assert set(each.way_id.tolist()) == ROADS
-        assert each.version.tolist() == [7] * 6
-        assert each.refs.tolist() == original.refs.tolist()
-        assert each.places.tolist() == original.places.tolist()
+        assert set(each.ways.way_id.tolist()) == ROADS
+        assert each.ways.way_version.tolist() == [7] * 6
+        assert each.ways.refs.tolist() == original.ways.refs.tolist()
+        assert each.ways.places.tolist() == original.ways.places.tolist()
         assert each.tags == original.tags
         assert sorted(each.obstacles.kind) == ["building", "railway"]
 
