@@ -9,8 +9,9 @@ from shapely.ops import substring
 from roadseg.arrays import Bools, Floats, Ints, Lines
 from roadseg.roads.conflation.map_ways import MapWays
 from roadseg.roads.conflation.missing_parts import MissingParts
+from roadseg.roads.graph.directions import cosine
 from roadseg.roads.graph.road_graph import RoadGraph, distances_along
-from roadseg.roads.tracing.dead_ends import are_lone, cosine, headings
+from roadseg.roads.tracing.dead_ends import are_lone, headings
 
 _LEAST_COS = np.cos(np.radians(60))  # A link turns off the heading of a dead end by this at most.
 _TURN_COST = 2.0  # A link counts as so much longer for turning; straight on it counts as it is.

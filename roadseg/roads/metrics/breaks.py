@@ -10,6 +10,7 @@ import shapely
 
 from roadseg.arrays import Bools, Columns, Floats, Ints
 from roadseg.roads.graph.cleaning import components
+from roadseg.roads.graph.directions import unit
 from roadseg.roads.graph.groups import begin_runs, linked
 from roadseg.roads.graph.road_graph import RoadGraph, find_lines, ranges
 from roadseg.roads.graph.strokes import strokes
@@ -175,7 +176,7 @@ def _leaving(graph: RoadGraph) -> Floats:
         shapely.get_coordinates(shapely.get_point(graph.lines, nth)) for nth in (0, 1, -2, -1)
     )
     vectors = np.stack([second - first, before - last], axis=1).reshape(-1, 2)
-    return np.asarray(vectors / np.hypot(*vectors.T)[:, None])
+    return unit(vectors)
 
 
 @dataclass(frozen=True)

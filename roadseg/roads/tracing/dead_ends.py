@@ -6,6 +6,7 @@ import numpy as np
 import shapely
 
 from roadseg.arrays import Bools, Floats, Ints
+from roadseg.roads.graph.directions import end_steps, unit
 from roadseg.roads.graph.road_graph import RoadGraph
 
 BORDER_M = 2.0  # Metres; a dead end this close to the border of the scene goes on outside of it.
@@ -49,19 +50,4 @@ def are_lone(graph: RoadGraph, edge: Ints) -> Bools:
 
 def headings(graph: RoadGraph, edge: Ints, at_start: Bools) -> Floats:
     """Return unit vectors of the last 15 m of edges towards their start, or else their end."""
-    back_m = np.minimum(_HEADING_M, graph.length_m[edge])
-    lines = graph.lines[edge]
-    behind = shapely.line_interpolate_point(lines, np.where(at_start, back_m, -back_m))
-    last = graph.nodes[np.where(at_start, graph.ends[edge, 0], graph.ends[edge, 1])]
-    return unit(last - shapely.get_coordinates(behind))
-
-
-def cosine(steps: Floats, headings: Floats) -> Floats:
-    """Return the cosine of the angle between steps and headings (unit vectors)."""
-    return np.asarray(np.sum(unit(steps) * headings, axis=1), dtype=np.float64)
-
-
-def unit(vectors: Floats) -> Floats:
-    """Return vectors, shape (n, 2), with a length of 1; those of length 0 stay."""
-    lengths = np.hypot(*vectors.T)[:, np.newaxis]
-    return vectors / np.where(lengths > 0, lengths, 1)
+    return unit(end_steps(graph.lines[edge], at_start, over_m=_HEADING_M))

@@ -7,16 +7,11 @@ import shapely
 
 from roadseg.arrays import Bools, Floats, Ints, Lines
 from roadseg.roads.graph.cleaning import merge_chains
+from roadseg.roads.graph.directions import cross, places_inside, unit
 from roadseg.roads.graph.groups import group_means
 from roadseg.roads.graph.road_graph import RoadGraph, lead_to_nodes, lines_from, take_edges
 from roadseg.roads.tracing.coarse_mask import CoarseMask, RoadRaster
-from roadseg.roads.tracing.dead_ends import (
-    DeadEnds,
-    are_lone,
-    find_dead_ends,
-    headings,
-    unit,
-)
+from roadseg.roads.tracing.dead_ends import DeadEnds, are_lone, find_dead_ends, headings
 
 _BRANCH_M = 50.0  # Metres; longer dead ends are roads.
 _BRANCH_RADII = 1.6  # A branch is at most so many half widths long; to a corner it is 1.41.
@@ -249,7 +244,7 @@ def _are_surrounded(
     """
     edge = ends.edge[rows]
     back_m = part * graph.length_m[edge]
-    places = _places(graph.lines[edge], back_m, graph.ends[edge, 0] == ends.node[rows])
+    places = places_inside(graph.lines[edge], back_m, graph.ends[edge, 0] == ends.node[rows])
     return pixels.are_road(places, back_m / radii)
 
 
@@ -299,13 +294,14 @@ def _unbend_ends(graph: RoadGraph, ends: DeadEnds, pixels: RoadRaster) -> RoadGr
     both = np.bincount(ends.edge, minlength=len(graph.lines))[ends.edge]
     base_m = np.minimum(length - both * tip_m, _BASE_M)
     foot, middle, far = (
-        _places(lines, back_m, at_start) for back_m in (tip_m, tip_m + base_m / 2, tip_m + base_m)
+        places_inside(lines, back_m, at_start)
+        for back_m in (tip_m, tip_m + base_m / 2, tip_m + base_m)
     )
     heading = unit(foot - far)
     ahead = np.sum((ends.place - foot) * heading, axis=1)
     is_bent = (base_m >= _LEAST_BASE_M) & (ahead > 0)
-    is_bent &= np.abs(_cross(middle - far, heading)) <= _STRAIGHT_M
-    is_bent &= np.abs(_cross(ends.place - foot, heading)) > _BEND_M
+    is_bent &= np.abs(cross(middle - far, heading)) <= _STRAIGHT_M
+    is_bent &= np.abs(cross(ends.place - foot, heading)) > _BEND_M
     nodes = graph.nodes.copy()
     nodes[ends.node[is_bent]] = (foot + ahead[:, None] * heading)[is_bent]
     tips = np.zeros((len(graph.lines), 2))
@@ -319,7 +315,7 @@ def _tip_lengths(lines: Lines, at_start: Bools, pixels: RoadRaster) -> Floats:
     rows = np.arange(len(lines))
     for metres in _TIPS_M:
         back_m = np.minimum(metres, shapely.length(lines[rows]) / 2)
-        places = _places(lines[rows], back_m, at_start[rows])
+        places = places_inside(lines[rows], back_m, at_start[rows])
         rows = rows[pixels.are_road(places, np.full(len(rows), metres / _BRANCH_RADII))]
         tip_m[rows] = metres
     return tip_m
@@ -340,12 +336,3 @@ def redraw_tips(graph: RoadGraph, rows: Ints, tips: Floats) -> RoadGraph:
     lines = graph.lines.copy()
     lines[rows] = lines_from(xy[keep], np.bincount(line[keep]))
     return replace(graph, lines=lines)
-
-
-def _places(lines: Lines, back_m: Floats | float, at_start: Bools) -> Floats:
-    along = np.where(at_start, back_m, np.negative(back_m))
-    return np.asarray(shapely.get_coordinates(shapely.line_interpolate_point(lines, along)))
-
-
-def _cross(left: Floats, right: Floats) -> Floats:
-    return np.asarray(left[:, 0] * right[:, 1] - left[:, 1] * right[:, 0])

@@ -14,6 +14,7 @@ from scipy.spatial import KDTree
 from roadseg.arrays import Bools, Columns, Floats, Ints, Lines
 from roadseg.raster.grid import Grid
 from roadseg.roads.graph.cleaning import merge_chains
+from roadseg.roads.graph.directions import cosine, end_steps
 from roadseg.roads.graph.groups import first_come
 from roadseg.roads.graph.road_graph import (
     DECIMALS,
@@ -24,7 +25,7 @@ from roadseg.roads.graph.road_graph import (
     node_lines,
     with_vertices,
 )
-from roadseg.roads.tracing.dead_ends import DeadEnds, are_lone, cosine, find_dead_ends
+from roadseg.roads.tracing.dead_ends import DeadEnds, are_lone, find_dead_ends
 from roadseg.roads.tracing.link_model import LinkFeatures, LinkModel
 from roadseg.roads.tracing.link_ways import ReadRoad, TracedLinks, trace_links
 from roadseg.roads.tracing.road_distances import RoadDistances, places_along
@@ -286,8 +287,11 @@ def _lay_links(links: _Links, roads: _RoadsAhead, raster: _Raster | None) -> _Li
     """Lay links through the raster, set their cost and confidence, and drop those off limits."""
     ends, max_gap_m = roads.ends, roads.limits.max_gap_m
     ways = _trace_all(links, ends, raster)
-    forth = cosine(_leaving(ways.lines, 0), ends.heading[links.end])
-    back = cosine(_leaving(ways.lines, -1), ends.heading[links.facing])
+    first, last = (
+        -end_steps(ways.lines, np.full(len(ways.lines), at_start), over_m=_LEAVING_M)
+        for at_start in (True, False)
+    )
+    forth, back = cosine(first, ends.heading[links.end]), cosine(last, ends.heading[links.facing])
     back = np.where(links.is_facing, back, forth)
     laid = _judge(links, ways, roads, raster, turns=(forth, back))
     # Rule 8: the way winds little. Rules 2 and 7 hold for it, too.
@@ -358,14 +362,6 @@ def _trace_all(links: _Links, ends: DeadEnds, raster: _Raster | None) -> TracedL
         return TracedLinks.straight(links.line)
     places = ends.place[links.end], links.landing
     return trace_links(*places, grid=raster.grid, read_road=raster.read_road)
-
-
-def _leaving(lines: Lines, side: int) -> Floats:
-    """Return the steps from one side of lines, 0 or -1, to a place a little along them."""
-    metres = np.minimum(_LEAVING_M, shapely.length(lines))
-    inside = shapely.line_interpolate_point(lines, metres if side == 0 else -metres)
-    at_end = shapely.get_point(lines, side)
-    return np.asarray(shapely.get_coordinates(inside) - shapely.get_coordinates(at_end))
 
 
 def _link_cost(metres: Floats, turn: Floats, *, is_facing: Bools | bool) -> Floats:
