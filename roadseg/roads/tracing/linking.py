@@ -2,7 +2,7 @@
 
 From top to bottom: the rules, and the order in which links are chosen; the links that may be; links
 and roads as one graph. Their ways through the raster are in `link_ways`, how probable each is in
-`link_model`, how far it is along roads in `road_distances`.
+`link_model`.
 """
 
 from dataclasses import dataclass, replace
@@ -25,10 +25,10 @@ from roadseg.roads.graph.road_graph import (
     node_lines,
     with_vertices,
 )
+from roadseg.roads.graph.shortest_paths import RoadDistances
 from roadseg.roads.tracing.dead_ends import DeadEnds, are_lone, find_dead_ends
 from roadseg.roads.tracing.link_model import LinkFeatures, LinkModel
-from roadseg.roads.tracing.link_ways import ReadRoad, TracedLinks, trace_links
-from roadseg.roads.tracing.road_distances import RoadDistances, places_along
+from roadseg.roads.tracing.link_ways import ReadRoad, TracedLinks, places_along, trace_links
 
 INFERRED, CONFIDENCE = "inferred", "confidence"
 
