@@ -9,10 +9,9 @@ import shapely
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse import csgraph
-from shapely.ops import substring
 
 from roadseg.arrays import Bools, Floats, Ints, Lines
-from roadseg.roads.graph.road_graph import ranges
+from roadseg.roads.graph.road_graph import cut_lines, ranges
 
 _SNAP_M = 2.0  # Metres; a node of a way so near is taken instead of a new one.
 _MOST_CUT = 0.49  # Part of a way that is cut at an end.
@@ -86,14 +85,9 @@ class MapWays:
 
         At most 0.49 of the length of a way is cut at each of its ends.
         """
-        is_dead = self.is_dead_end
         length = np.asarray(shapely.length(self.lines))
-        cut = np.minimum(cut_m, _MOST_CUT * length)
-        lines = self.lines.copy()
-        for row in np.flatnonzero(is_dead.any(axis=1)).tolist():
-            begin, end = is_dead[row] * cut[row]
-            lines[row] = substring(self.lines[row], begin, length[row] - end)
-        return lines
+        begin, end = (self.is_dead_end * np.minimum(cut_m, _MOST_CUT * length)[:, np.newaxis]).T
+        return cut_lines(self.lines, begin, length - end)
 
     def distances(self, way: Ints, along_m: Floats, *, limit_m: float) -> Floats:
         """Return the distances along ways between places on them.

@@ -7,6 +7,7 @@ import numpy as np
 import shapely
 from numpy.typing import NDArray
 from pyproj import CRS
+from shapely.ops import substring
 
 from roadseg.arrays import Array, Bools, Floats, Ints, Lines
 from roadseg.roads.graph.groups import begin_runs
@@ -14,6 +15,7 @@ from roadseg.roads.graph.groups import begin_runs
 TRAVEL_TIME = "travel_time_s"  # A part of an edge has a part of this attribute.
 ONE_WAY = "oneway"  # 1 where cars drive an edge along its line only, -1 against it, 0 both ways.
 DECIMALS = 3  # Decimals of metres: coordinates that agree to 1 mm are one vertex.
+_WHOLE_M = 0.001  # Metres; a line of which only less would be left out stays whole.
 _LINES_AT_ONCE = 20_000  # The coordinates of so many lines are in memory together.
 _POINTS_AT_ONCE = 100_000  # So many points are made geometries together; these are large.
 _ROW = "row"  # Column with the row of an edge in the graph before.
@@ -120,6 +122,15 @@ def distances_along(line: shapely.LineString) -> tuple[Floats, Floats]:
     """Return the vertices of a line, shape (k, 2), and the distance along it of each."""
     xy = shapely.get_coordinates(line)
     return xy, np.append(0, np.cumsum(np.hypot(*np.diff(xy, axis=0).T)))
+
+
+def cut_lines(lines: Lines, begin: Floats, end: Floats) -> Lines:
+    """Return each line from one distance along it to another; the line itself if that is all."""
+    parts = lines.copy()
+    is_cut = (begin > _WHOLE_M) | (end < shapely.length(lines) - _WHOLE_M)
+    for row in np.flatnonzero(is_cut).tolist():
+        parts[row] = substring(lines[row], begin[row], end[row])
+    return parts
 
 
 def is_off_grid(lines: Lines) -> Bools:

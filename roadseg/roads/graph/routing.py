@@ -6,11 +6,10 @@ import numpy as np
 import shapely
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
-from shapely.ops import substring
 
 from roadseg.arrays import Floats, Ints
 from roadseg.roads.graph.groups import begin_runs
-from roadseg.roads.graph.road_graph import ONE_WAY, RoadGraph, part_attributes
+from roadseg.roads.graph.road_graph import ONE_WAY, RoadGraph, cut_lines, part_attributes
 from roadseg.roads.graph.shortest_paths import Weight, edge_costs
 
 _AT_END_M = 0.001  # Metres; a place no further from the end of its edge is the node there.
@@ -102,7 +101,8 @@ def _split(graph: RoadGraph, edge: int, along_m: float) -> RoadGraph:
     line, node = graph.lines[edge], len(graph.nodes)
     source = np.append(np.arange(len(graph.lines)), edge)
     lines, ends, part = graph.lines[source], graph.ends[source], np.ones(len(source))
-    lines[edge], lines[-1] = substring(line, 0, along_m), substring(line, along_m, line.length)
+    begin, end = np.array([0, along_m]), np.array([along_m, line.length])
+    lines[[edge, -1]] = cut_lines(lines[[edge, edge]], begin, end)
     ends[edge, 1] = ends[-1, 0] = node
     part[edge] = along_m / line.length
     part[-1] = 1 - part[edge]
