@@ -13,7 +13,7 @@ from pyproj import CRS, Geod
 from roadseg.arrays import Lines
 from roadseg.errors import ConfigError, DataError
 from roadseg.raster.grid import DEGREES, reproject
-from roadseg.roads.formats.extras import check_package
+from roadseg.roads.formats.by_suffix import check_package
 from roadseg.roads.formats.layers import LABEL_DRIVERS, write_label_layer
 from roadseg.roads.labels.areas import Area, read_area
 from roadseg.roads.labels.origins import (

@@ -378,19 +378,20 @@ def graph_drawn(source: RoadSource, graph: RoadGraph) -> DrawnRoads:
     check_not_degrees(source, graph.crs, graph.lines)
     speed_kph, seconds, traffic = stated_travel(graph.attributes, len(graph.lines))
     stated = {OWN_SPEED: speed_kph, TRAVEL_TIME: seconds, **traffic.attributes()}
-    if SPEED_KNOWN in graph.attributes:
-        stated.pop(SPEED_SOURCE, None)
     # These two are numbers or words of another program, unless they are written again.
     others = {k: column for k, column in graph.attributes.items() if k not in (ONE_WAY, CARS)}
     graph = replace(graph, attributes={**others, **stated})
-    silent, left_out = _is_silent(graph), traffic.left_out
-    return DrawnRoads(source, graph, is_joined=True, is_assumed=silent, left_out=left_out)
+    return _drawn(source, graph, traffic.left_out, is_joined=True)
 
 
-def _is_silent(graph: RoadGraph) -> Bools:
-    """Return which edges state neither speed nor travel time."""
-    stated = graph.attributes
-    return np.asarray(np.isnan(stated[OWN_SPEED]) & np.isnan(stated[TRAVEL_TIME]))
+def _drawn(source: RoadSource, graph: RoadGraph, left_out: Texts, *, is_joined: bool) -> DrawnRoads:
+    """Return a graph as roads; those are assumed that state neither speed nor travel time."""
+    stated = dict(graph.attributes)
+    if SPEED_KNOWN in stated:
+        stated.pop(SPEED_SOURCE, None)
+    silent = np.asarray(np.isnan(stated[OWN_SPEED]) & np.isnan(stated[TRAVEL_TIME]))
+    graph = replace(graph, attributes=stated)
+    return DrawnRoads(source, graph, is_joined, silent, left_out=left_out)
 
 
 def _read_gpkg(source: RoadSource) -> DrawnRoads | None:
@@ -402,15 +403,11 @@ def _read_gpkg(source: RoadSource) -> DrawnRoads | None:
     # Any other GeoPackage with lines will do, too.
     with suppress(DataError):
         graph = drawn_once(read_gpkg(source.path))
-        if _fits(graph):
+        apart = end_points(graph.lines) - graph.nodes[graph.ends]
+        # Lines that were drawn anew may end elsewhere than at their nodes.
+        if np.all(np.hypot(apart[..., 0], apart[..., 1]) <= _APART_M):
             return graph_drawn(source, graph)
     return None
-
-
-def _fits(graph: RoadGraph) -> bool:
-    """Return whether lines end at their nodes, as those that were drawn anew may not."""
-    apart = end_points(graph.lines) - graph.nodes[graph.ends]
-    return bool(np.all(np.hypot(apart[..., 0], apart[..., 1]) <= _APART_M))
 
 
 def _trace(source: RoadSource, pixels: PixelPlacement, trace: Trace) -> DrawnRoads:
@@ -498,10 +495,7 @@ def _of_lines(source: RoadSource, roads: Roads, columns: Mapping[str, Array]) ->
             **roads.traffic.attributes(),
         },
     )
-    if SPEED_KNOWN in graph.attributes:
-        graph.attributes.pop(SPEED_SOURCE, None)
-    silent, left_out = _is_silent(graph), roads.traffic.left_out
-    return DrawnRoads(source, graph, is_joined=False, is_assumed=silent, left_out=left_out)
+    return _drawn(source, graph, roads.traffic.left_out, is_joined=False)
 
 
 def _middle(roads: DrawnRoads) -> tuple[float, float]:

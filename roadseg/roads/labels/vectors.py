@@ -30,7 +30,7 @@ from roadseg.roads.labels.osm_deletions import deleted_objects, opened
 from roadseg.roads.labels.overture import is_segments, segment_columns, segment_tags
 from roadseg.roads.labels.pbf_blocks import check_pbf_blocks
 from roadseg.roads.labels.tags import SHAPEFILE_NAMES
-from roadseg.system.files import PARQUET_SUFFIXES, VECTOR_SUFFIXES, is_virtual
+from roadseg.system.files import PARQUET_SUFFIXES, ROAD_SUFFIXES, is_virtual
 from roadseg.system.records import parse_json
 from roadseg.system.sqlite import MAGIC, check_views
 from roadseg.system.text import one_line
@@ -258,7 +258,7 @@ def _member(path: Path) -> str:
     """Return the first vector file in a zip."""
     names = _members(path)
     for name in names:
-        if Path(name).suffix.lower() in VECTOR_SUFFIXES and not name.startswith("__MACOSX"):
+        if Path(name).suffix.lower() in ROAD_SUFFIXES and not name.startswith("__MACOSX"):
             return name
     raise DataError(f"{path}: contains no vector file (found {', '.join(names[:3]) or 'nothing'})")
 

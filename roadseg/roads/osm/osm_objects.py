@@ -18,7 +18,7 @@ import shapely
 
 from roadseg.arrays import Bools, Ints, Lines, Objects
 from roadseg.errors import DataError, OutputError
-from roadseg.roads.formats.extras import check_package
+from roadseg.roads.formats.by_suffix import check_package
 from roadseg.roads.formats.pbf import osm_writer
 from roadseg.roads.graph.road_graph import lines_from, ranges
 from roadseg.roads.labels.osm_deletions import deleted_objects
