@@ -5,7 +5,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import ParseError
-from xml.parsers.expat import ExpatError
 
 import networkx as nx
 import numpy as np
@@ -19,6 +18,7 @@ from shapely.errors import ShapelyError
 from roadseg.arrays import Array, Floats, Ints, Lines, Objects
 from roadseg.errors import DataError
 from roadseg.raster.grid import DEGREES, LOCAL_CRS, is_local, transformer, utm_epsg
+from roadseg.roads.formats.osm_xml import xml_text
 from roadseg.roads.formats.tables import attributes_of, edge_table, node_table
 from roadseg.roads.graph.joining import in_crs
 from roadseg.roads.graph.road_graph import (
@@ -32,7 +32,6 @@ from roadseg.roads.graph.road_graph import (
 from roadseg.roads.labels.schemes import OWN_SPEED, TIMES, stated_travel, wanted_keys
 from roadseg.roads.labels.traffic import CARS, ONE_WAY, SPEED_SOURCE
 from roadseg.roads.options import LabelOptions
-from roadseg.roads.xml import check_xml, xml_text
 from roadseg.system.files import whole
 from roadseg.system.text import one_line
 
@@ -97,10 +96,8 @@ def graph_of_network(network: Network, name: str) -> RoadGraph:
 
 def _read(path: Path) -> Network:
     try:
-        with path.open("rb") as file:
-            check_xml(file)
         return nx.read_graphml(path, force_multigraph=True)
-    except (OSError, ExpatError, ParseError, NetworkXError, KeyError, ValueError) as error:
+    except (OSError, ParseError, NetworkXError, LookupError, ValueError) as error:
         reason = one_line(error)
         raise DataError(
             f"{path}: cannot be read as GraphML ({type(error).__name__}: {reason:.200}); check "

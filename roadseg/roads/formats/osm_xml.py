@@ -1,7 +1,9 @@
-"""OSM XML: a road graph as OpenStreetMap data that JOSM opens."""
+"""OSM XML: a road graph as OpenStreetMap data that JOSM opens; values as text in XML."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from xml.sax.saxutils import escape
 
 import numpy as np
 
@@ -16,9 +18,10 @@ from roadseg.roads.formats.osm_ways import (
     ways_of,
 )
 from roadseg.roads.graph.road_graph import RoadGraph
-from roadseg.roads.xml import xml_text
 from roadseg.system.files import whole
 
+_FORBIDDEN = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_QUOTES = {'"': "&quot;", "\n": "&#10;", "\r": "&#13;", "\t": "&#9;"}
 XML_HEAD = '<?xml version="1.0" encoding="UTF-8"?>\n'
 # JOSM uploads no such file, because predicted roads have to be looked at first.
 OSM_HEAD = f'{XML_HEAD}<osm version="0.6" generator="roadseg" upload="never">\n'
@@ -56,6 +59,14 @@ def write_osm(path: Path, graph: RoadGraph) -> None:
         )
         file.writelines(_ways(refs, sizes, _tags(graph)))
         file.write(OSM_TAIL)
+
+
+def xml_text(value: object) -> str:
+    """Return a value as text for an element or for an attribute in double quotes.
+
+    Characters that XML cannot hold, such as those of control, are left out.
+    """
+    return escape(_FORBIDDEN.sub("", str(value)), _QUOTES)
 
 
 def node_xml(

@@ -21,14 +21,12 @@ import numpy as np
 import pyogrio
 import pyogrio.raw
 import shapely
-from pyogrio.errors import DataLayerError, DataSourceError
+from pyogrio.errors import DataLayerError, DataSourceError, FeatureError
 
 from roadseg.arrays import Array, Shapes
 from roadseg.errors import DataError
-from roadseg.roads import xml
 from roadseg.roads.labels.osm_deletions import deleted_objects, opened
 from roadseg.roads.labels.overture import is_segments, segment_columns, segment_tags
-from roadseg.roads.labels.pbf_blocks import check_pbf_blocks
 from roadseg.roads.labels.tags import SHAPEFILE_NAMES
 from roadseg.system.files import PARQUET_SUFFIXES, ROAD_SUFFIXES, is_virtual
 from roadseg.system.records import parse_json
@@ -50,7 +48,6 @@ _ROAD_NAME = re.compile(
 )
 _DEGREES = "EPSG:4326"
 _GEOJSON = (".geojson", ".json")
-_XML = (".gml", ".gpx", ".kml", ".osm")
 _PMTILES = ".pmtiles"
 _OSM_INDEX = "OSM_USE_CUSTOM_INDEXING"
 _SMALL_BYTES = 1_000_000
@@ -58,6 +55,7 @@ _HEAD_BYTES = 65536  # Of a GeoJSON file, in which its CRS stands before the fea
 _TAIL_BYTES = 4096  # Of the same file, in which its CRS stands after them.
 _SHP_MAGIC = bytes.fromhex("0000270a")
 _RECORD = b"\x1e"  # It begins a record of a GeoJSON text sequence: RFC 8142.
+_PYOGRIO_ERRORS = (DataSourceError, DataLayerError, FeatureError)
 _NO_FORMAT = "not recognized as being in a supported file format"
 
 
@@ -235,10 +233,6 @@ def _gdal_name(path: Path) -> str:
             raise DataError(f"{path}: is a folder, expected a vector file")
         if suffix == ".shp":
             _check_shapefile(path)
-        if suffix == ".pbf":
-            check_pbf_blocks(path)
-        if suffix in _XML:
-            _check_xml_start(path)
         if suffix == ".zip" and not _is_zip_of_layers(path):
             return f"/vsizip/{path.absolute()}/{_member(path)}"
         return f"/vsigzip/{path.absolute()}" if suffix == ".gz" else str(path)
@@ -337,7 +331,9 @@ def _check_whole(path: Path, info: Mapping[str, Any], features: int) -> None:
     if _is_plain(path) and info["driver"] == "GeoJSONSeq":
         expected = _sequence_length(path)
     if _is_plain(path) and info["driver"] == "GPX":
-        _check_xml(path)
+        # OGR finds no features in one that is cut short.
+        with opened(path) as file:
+            expat.ParserCreate().ParseFile(file)
     if expected > features:
         raise DataError(
             f"{path}: only {features} of its {expected} features can be read; the file is "
@@ -398,7 +394,7 @@ def _explained(path: Path) -> Iterator[None]:
         raise DataError(
             f"{path}: its attributes are not in UTF-8 ({error.reason}); save it as UTF-8"
         ) from error
-    except (DataSourceError, DataLayerError, OverflowError, ValueError) as error:
+    except (*_PYOGRIO_ERRORS, expat.ExpatError, OverflowError, ValueError) as error:
         reason = " ".join(str(error).split("; In file")[0].split())
         if _NO_FORMAT in reason:
             raise DataError(
@@ -450,35 +446,6 @@ def _check_shapefile(path: Path) -> None:
     expected, size = 2 * int.from_bytes(header[24:], "big"), path.stat().st_size
     if header.startswith(_SHP_MAGIC) and size < expected:
         raise DataError(f"{path}: cut short, {size} of {expected} bytes; download or copy it again")
-
-
-def _check_xml(path: Path) -> None:
-    """Refuse XML that is not well-formed; OGR finds no features in a GPX file that is cut short.
-
-    Raises:
-        DataError: saying where.
-    """
-    try:
-        with opened(path) as file:
-            xml.check_xml(file)
-    except (expat.ExpatError, ValueError) as error:
-        raise DataError(
-            f"{path}: damaged or cut short ({error}); download or copy it again"
-        ) from error
-
-
-def _check_xml_start(path: Path) -> None:
-    """Refuse XML that begins with a document type; what else is wrong, OGR says.
-
-    Raises:
-        DataError: if so.
-        OSError: if it cannot be read.
-    """
-    try:
-        with path.open("rb") as file, suppress(expat.ExpatError):
-            xml.check_xml(file, only_start=True)
-    except ValueError as error:
-        raise DataError(f"{path}: {error}") from error
 
 
 def _geojson_crs(path: Path) -> str | None:

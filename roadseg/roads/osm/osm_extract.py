@@ -10,7 +10,6 @@ import numpy as np
 import shapely
 
 from roadseg.errors import DataError, OutputError
-from roadseg.roads.labels.pbf_blocks import check_pbf_blocks
 from roadseg.roads.osm.osm_objects import (
     UNITS_PER_DEGREE,
     CollectedObjects,
@@ -67,8 +66,6 @@ def read_extract(
     module = osmium()
     if not path.is_file():
         raise DataError(f"{path} does not exist; expected OpenStreetMap data as PBF or XML")
-    if path.suffix.lower() == ".pbf":
-        check_pbf_blocks(path)
     with osm_errors(path):
         header = objects_in(path, module.osm.ALL).header
         _check_cover(path, header.box(), area)

@@ -10,7 +10,6 @@ from roadseg.arrays import Floats, Objects, Shapes
 from roadseg.errors import DataError
 from roadseg.raster.grid import DEGREES
 from roadseg.roads.graph.road_graph import RoadGraph, unjoined
-from roadseg.roads.labels.pbf_blocks import check_pbf_blocks
 from roadseg.roads.osm.osm_objects import (
     OF_MAPS,
     UNITS_PER_DEGREE,
@@ -99,8 +98,6 @@ def read_osm_map(path: Path, box: Box) -> OsmMap:
     sides = [round(side * UNITS_PER_DEGREE) for side in box]
     collected, obstacles, seen = CollectedObjects(), [], set[int]()
     low, high = [2**40] * 2, [-(2**40)] * 2
-    if path.suffix.lower() == ".pbf":
-        check_pbf_blocks(path)
     for way, nodes in located_ways(path, OF_MAPS):
         tags = dict(way.tags)
         is_road = _is_road(tags) and len(set(nodes)) > 1

@@ -349,7 +349,7 @@ def test_what_cannot_be_is_refused(tmp_path, region, monkeypatch, options, told)
 
 def test_an_extract_that_is_cut_short_is_told(tmp_path, region):
     (tmp_path / "cut.osm.pbf").write_bytes(region.read_bytes()[:-40])
-    with pytest.raises(DataError, match=r"cut.osm.pbf: is cut short, as it ends within the block"):
+    with pytest.raises(DataError, match=r"cut.osm.pbf: cannot be read as OpenStreetMap data"):
         fetch(tmp_path / "roads.gpkg", tmp_path / "cut.osm.pbf")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["cut.osm.pbf", "region.osm.pbf"]
 
