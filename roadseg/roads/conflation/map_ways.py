@@ -180,23 +180,7 @@ class Insertions:
         return np.asarray(ways.first + np.append(0, np.cumsum(put_in)))
 
 
-@dataclass(frozen=True)
-class PlacedNodes:
-    """Nodes at places on ways.
-
-    Attributes:
-        ref: shape (q,), of each place: the number of a node of the map, or -1 less the row of a new
-            node.
-        xy: shape (n, 2), positions of the new nodes.
-        insertions: the new nodes as parts of their ways.
-    """
-
-    ref: Ints
-    xy: Floats
-    insertions: Insertions
-
-
-def place_nodes(ways: MapWays, way: Ints, along_m: Floats) -> PlacedNodes:
+def place_nodes(ways: MapWays, way: Ints, along_m: Floats) -> tuple[Ints, Floats, Insertions]:
     """Find or make the nodes at places on ways.
 
     A node that a way has within 2 m of the place, or within 5 m if ways meet or end there, is
@@ -206,6 +190,10 @@ def place_nodes(ways: MapWays, way: Ints, along_m: Floats) -> PlacedNodes:
         ways: of the map.
         way: shape (q,), rows of ways.
         along_m: shape (q,), distance of each place from the start of its way.
+
+    Returns:
+        Of each place the number of a node of the map, or -1 less the row of a new node, shape (q,);
+        positions of the new nodes, shape (n, 2); and these as parts of their ways.
     """
     ref = np.zeros(len(way), dtype=np.int64)
     new_places: list[tuple[int, float]] = []
@@ -226,7 +214,7 @@ def place_nodes(ways: MapWays, way: Ints, along_m: Floats) -> PlacedNodes:
     )
     before, after = ways.xy[vertex], ways.xy[np.minimum(vertex + 1, len(ways.xy) - 1)]
     xy = before + part[:, np.newaxis] * (after - before)
-    return PlacedNodes(ref, xy, Insertions(in_way, vertex, part, np.arange(len(new_places))))
+    return ref, xy, Insertions(in_way, vertex, part, np.arange(len(new_places)))
 
 
 def place_on(ways: MapWays, way: Ints, along_m: Floats) -> tuple[Ints, Floats]:

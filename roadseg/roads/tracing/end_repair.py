@@ -1,6 +1,6 @@
 """Dead-end repair: roads that end across their width, where skeletons fork and stop short."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import shapely
@@ -34,21 +34,6 @@ _NEAR_M = 6.0  # Metres from the border at which ragged edges of a mask touch it
 _NARROW_M = 8.0  # Metres; roads up to twice as wide are straightened near the border as well.
 _PATCH = 1.5  # A lone piece at most so many times as long as wide has no direction.
 _JUNCTION = 3  # Edges that meet at a junction, at least.
-
-
-@dataclass(frozen=True)
-class _Candidates:
-    """Dead ends that may be branches.
-
-    Attributes:
-        rows: of those that are short, and at a junction.
-        alone: whether each dead end lets the branches of its junction go (rule 3).
-        beside: whether each may go beside a road that goes on (rule 5).
-    """
-
-    rows: Ints
-    alone: Bools
-    beside: Bools
 
 
 def straighten_ends(
@@ -183,8 +168,10 @@ def _without_branches(
         is_short = (graph.length_m[ends.edge] <= _BRANCH_M) & (graph.degree[root] >= _JUNCTION)
         if np.isfinite(within_m):
             is_short &= ~pixels.are_road(graph.nodes[root], np.full(len(root), within_m))
-        candidates = _Candidates(np.flatnonzero(is_short), alone, beside)
-        branches, others = _find_branches(graph, ends, candidates, pixels)
+        short = np.flatnonzero(is_short)
+        branches, others = _find_branches(
+            graph, ends, short, pixels, goes_alone=alone, goes_beside=beside
+        )
         if len(branches) == 0:
             return graph
         graph = merge_chains(_replace_branches(graph, ends, branches, root[branches], others))
@@ -196,10 +183,25 @@ def _roots(graph: RoadGraph, ends: DeadEnds) -> Ints:
 
 
 def _find_branches(
-    graph: RoadGraph, ends: DeadEnds, candidates: _Candidates, pixels: RoadRaster
+    graph: RoadGraph,
+    ends: DeadEnds,
+    short: Ints,
+    pixels: RoadRaster,
+    *,
+    goes_alone: Bools,
+    goes_beside: Bools,
 ) -> tuple[Ints, Ints]:
-    """Return which dead ends are branches, and how many other edges each node has."""
-    root, short = _roots(graph, ends), candidates.rows
+    """Return which dead ends are branches, and how many other edges each node has.
+
+    Args:
+        graph: roads in metres.
+        ends: their dead ends.
+        short: rows of those that may be branches: they are short, and at a junction.
+        pixels: what is road.
+        goes_alone: whether each dead end lets the branches of its junction go (rule 3).
+        goes_beside: whether each may go beside a road that goes on (rule 5).
+    """
+    root = _roots(graph, ends)
     # Rules 1 and 2: branches lie in the disc of road around their junction, or run into a corner.
     branches, beside = (
         short[_are_surrounded(graph, ends, short, pixels, part=1.0, radii=radii)]
@@ -208,10 +210,10 @@ def _find_branches(
     corners = _run_into_corners(graph, ends, short, pixels)
     branches, beside = np.union1d(branches, corners), np.union1d(beside, corners)
     # Rule 3: one of the branches of a junction at least ends away from the border.
-    branches = branches[np.isin(root, root[branches[candidates.alone[branches]]])[branches]]
+    branches = branches[np.isin(root, root[branches[goes_alone[branches]]])[branches]]
     # Rules 4 and 5: a junction with two other edges lies on a road that goes on.
     others = graph.degree - np.bincount(root[branches], minlength=len(graph.nodes))
-    is_beside = candidates.beside & np.isin(np.arange(len(root)), beside)
+    is_beside = goes_beside & np.isin(np.arange(len(root)), beside)
     branches = branches[(others[root[branches]] <= 1) | is_beside[branches]]
     return branches, graph.degree - np.bincount(root[branches], minlength=len(graph.nodes))
 
