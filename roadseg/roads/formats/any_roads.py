@@ -24,12 +24,12 @@ from roadseg.roads.graph.road_graph import (
     DECIMALS,
     TRAVEL_TIME,
     RoadGraph,
-    drawn_once,
     end_points,
     graph_from_lines,
     take_edges,
     unique_pairs,
     unjoined,
+    without_duplicate_edges,
 )
 from roadseg.roads.graph.travel import travel_time_s
 from roadseg.roads.labels.roads import Roads, check_not_degrees, extent_degrees, read_roads
@@ -402,7 +402,7 @@ def _read_gpkg(source: RoadSource) -> DrawnRoads | None:
 
     # Any other GeoPackage with lines will do, too.
     with suppress(DataError):
-        graph = drawn_once(read_gpkg(source.path))
+        graph = without_duplicate_edges(read_gpkg(source.path))
         apart = end_points(graph.lines) - graph.nodes[graph.ends]
         # Lines that were drawn anew may end elsewhere than at their nodes.
         if np.all(np.hypot(apart[..., 0], apart[..., 1]) <= _APART_M):

@@ -26,8 +26,8 @@ from roadseg.roads.graph.road_graph import (
     RoadGraph,
     are_reversed,
     drawings,
-    drawn_once,
     end_points,
+    without_duplicate_edges,
 )
 from roadseg.roads.labels.schemes import OWN_SPEED, TIMES, stated_travel, wanted_keys
 from roadseg.roads.labels.traffic import CARS, ONE_WAY, SPEED_SOURCE
@@ -91,7 +91,7 @@ def graph_of_network(network: Network, name: str) -> RoadGraph:
     attributes[ONE_WAY] = _one_way(graph, is_directed=network.is_directed())
     metric = _in_metres(name, graph)
     _check_ends(name, metric)
-    return drawn_once(metric)
+    return without_duplicate_edges(metric)
 
 
 def _read(path: Path) -> Network:

@@ -200,12 +200,12 @@ def drawings(graph: RoadGraph) -> list[Drawing]:
     return list(zip(low, high, shapely.to_wkb(shapely.normalize(graph.lines)), strict=True))
 
 
-def first_drawn(graph: RoadGraph, order: Iterable[int]) -> Ints:
-    """Return the rows of edges but those drawn again between the same nodes, either way.
+def unique_edge_rows(graph: RoadGraph, order: Iterable[int]) -> Ints:
+    """Return the rows of distinct edges: those drawn alike between the same nodes count once.
 
     Args:
         graph: roads.
-        order: rows of all edges; of edges alike the first of these stays.
+        order: rows of all edges; of edges drawn alike, either way, the first in it stays.
 
     Returns:
         The rows that stay, in their order.
@@ -231,9 +231,9 @@ def find_lines(lines: Lines, others: Lines) -> tuple[Ints, Bools]:
     return row, np.array([key not in there for key in keys], dtype=bool)
 
 
-def drawn_once(graph: RoadGraph) -> RoadGraph:
-    """Return the graph with one of the edges that join the same nodes by the same line."""
-    kept = first_drawn(graph, range(len(graph.lines)))
+def without_duplicate_edges(graph: RoadGraph) -> RoadGraph:
+    """Return a graph without edges that join the same nodes by the same line as another one."""
+    kept = unique_edge_rows(graph, range(len(graph.lines)))
     columns = {name: column[kept] for name, column in graph.attributes.items()}
     return RoadGraph(graph.crs, graph.nodes, graph.ends[kept], graph.lines[kept], columns)
 

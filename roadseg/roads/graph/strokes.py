@@ -8,7 +8,7 @@ import shapely
 from roadseg.arrays import Floats, Ints
 from roadseg.roads.graph.cleaning import merge_chains
 from roadseg.roads.graph.directions import places_inside
-from roadseg.roads.graph.groups import first_come
+from roadseg.roads.graph.groups import greedy_matching
 from roadseg.roads.graph.road_graph import RoadGraph, in_parts, ranges
 
 _LOOK_M = 10.0  # Metres along an edge that show in which direction it leaves its node.
@@ -65,7 +65,7 @@ def _continued(graph: RoadGraph) -> Ints:
         straight = turn <= _MOST_TURN_DEG
         ranked = np.lexsort([there[straight], here[straight], np.round(turn[straight], 6)])
         most_straight = np.column_stack([here, there])[straight][ranked]
-        pairs.append(most_straight[first_come(most_straight)])
+        pairs.append(most_straight[greedy_matching(most_straight)])
     return np.concatenate([np.zeros((0, 2), dtype=np.int64), *pairs])
 
 

@@ -51,7 +51,7 @@ class PixelCrop:
 
     @property
     def threshold(self) -> float | None:
-        """Probability from which on the network says road, 0 to 1; None if not known."""
+        """Threshold of the network, 0 to 1; None if not known."""
         return self.pixels.threshold
 
     @property

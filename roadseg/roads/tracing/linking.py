@@ -16,7 +16,7 @@ from roadseg.arrays import Bools, Columns, Floats, Ints, Lines
 from roadseg.raster.grid import Grid
 from roadseg.roads.graph.cleaning import merge_chains
 from roadseg.roads.graph.directions import cosine, end_steps
-from roadseg.roads.graph.groups import first_come
+from roadseg.roads.graph.groups import greedy_matching
 from roadseg.roads.graph.road_graph import (
     DECIMALS,
     RoadGraph,
@@ -230,7 +230,7 @@ def _choose_facing(gaps: _Gaps) -> _Links:
     order = np.argsort(links.cost, kind="stable")
     # The first link of a dead end settles it, to another dead end or to the side of a road.
     members = np.column_stack([links.end, np.where(links.is_facing, links.facing, links.end)])
-    first = links.take(order[first_come(members[order])])
+    first = links.take(order[greedy_matching(members[order])])
     return first.take(first.is_facing)
 
 

@@ -77,11 +77,11 @@ class PixelSource(Protocol):
 
     @property
     def threshold(self) -> float | None:
-        """Probability from which on their network says road, 0 to 1; None if not known."""
+        """Threshold of the network, 0 to 1; None if not known."""
 
     @property
     def edge_model(self) -> LogisticModel | None:
-        """How probable it is that edges of their network are roads; None if not known."""
+        """Model of how probable the edges of the network are; None if not known."""
 
     def touches(self, window: Window) -> bool:
         """Return whether any pixel of a window may be road."""
