@@ -10,7 +10,7 @@ from scipy.sparse.csgraph import dijkstra
 from roadseg.arrays import Floats, Ints
 from roadseg.roads.graph.groups import begin_runs
 from roadseg.roads.graph.road_graph import ONE_WAY, RoadGraph, cut_lines, part_attributes
-from roadseg.roads.graph.shortest_paths import Weight, edge_costs
+from roadseg.roads.graph.shortest_paths import Weight, cheapest_of_each, edge_costs
 
 _AT_END_M = 0.001  # Metres; a place no further from the end of its edge is the node there.
 
@@ -143,7 +143,6 @@ def _cheapest(graph: RoadGraph, weight: Weight) -> _Drives:
     edge = np.concatenate([along, back])
     ends = np.concatenate([graph.ends[along], graph.ends[back, ::-1]])
     pair = ends[:, 0] * nodes + ends[:, 1]
-    order = np.lexsort([cost[edge], pair])
-    pairs, first = np.unique(pair[order], return_index=True)
-    edge = edge[order[first]]
-    return _Drives(pairs, cost[edge], edge, nodes)
+    cheapest = cheapest_of_each(pair, cost[edge])
+    edge = edge[cheapest]
+    return _Drives(pair[cheapest], cost[edge], edge, nodes)

@@ -182,6 +182,12 @@ def edge_costs(graph: RoadGraph, weight: Weight) -> Floats:
     return cost
 
 
+def cheapest_of_each(pair: Ints, cost: Floats) -> Ints:
+    """Return the row of the least cost for each number of a pair of nodes, by rising numbers."""
+    order = np.lexsort([cost, pair])
+    return np.asarray(order[np.unique(pair[order], return_index=True)[1]])
+
+
 def _adjacency(ends: Ints, cost: Floats, nodes: int) -> csr_array:
     """Return the cost of the cheapest edge between two nodes, either way, shape (nodes, nodes).
 
@@ -190,7 +196,5 @@ def _adjacency(ends: Ints, cost: Floats, nodes: int) -> csr_array:
     start, goal = np.concatenate([ends, ends[:, ::-1]]).T
     both = np.concatenate([cost, cost])
     # The constructor would add up parallel edges.
-    order = np.lexsort([both, goal, start])
-    pair = start[order] * nodes + goal[order]
-    cheapest = order[np.unique(pair, return_index=True)[1]]
+    cheapest = cheapest_of_each(start * nodes + goal, both)
     return csr_array((both[cheapest], (start[cheapest], goal[cheapest])), shape=(nodes, nodes))

@@ -55,7 +55,7 @@ _HEAD_BYTES = 65536  # Of a GeoJSON file, in which its CRS stands before the fea
 _TAIL_BYTES = 4096  # Of the same file, in which its CRS stands after them.
 _SHP_MAGIC = bytes.fromhex("0000270a")
 _RECORD = b"\x1e"  # It begins a record of a GeoJSON text sequence: RFC 8142.
-_PYOGRIO_ERRORS = (DataSourceError, DataLayerError, FeatureError)
+_ERRORS = (DataSourceError, DataLayerError, FeatureError)
 _NO_FORMAT = "not recognized as being in a supported file format"
 
 
@@ -394,7 +394,7 @@ def _explained(path: Path) -> Iterator[None]:
         raise DataError(
             f"{path}: its attributes are not in UTF-8 ({error.reason}); save it as UTF-8"
         ) from error
-    except (*_PYOGRIO_ERRORS, expat.ExpatError, OverflowError, ValueError) as error:
+    except (*_ERRORS, expat.ExpatError, OverflowError, RecursionError, ValueError) as error:
         reason = " ".join(str(error).split("; In file")[0].split())
         if _NO_FORMAT in reason:
             raise DataError(
@@ -457,7 +457,7 @@ def _geojson_crs(path: Path) -> str | None:
     head, tail = _ends(path)
     for text in (head.partition('"features"')[0], tail.rpartition("]")[2]):
         if key := re.search(r'"crs"\s*:\s*', text):
-            return _crs_name(_json_at(text, key.end()))
+            return _crs_name(json.JSONDecoder().raw_decode(text, key.end())[0])
     return None
 
 
@@ -478,13 +478,6 @@ def _ends(path: Path) -> tuple[str, str]:
             file.seek(max(0, path.stat().st_size - _TAIL_BYTES))
             tail = file.read()
     return head.decode("utf-8", "replace"), tail.decode("utf-8", "replace")
-
-
-def _json_at(text: str, start: int) -> Any:  # noqa: ANN401 - any JSON value
-    try:
-        return json.JSONDecoder().raw_decode(text, start)[0]
-    except RecursionError as error:
-        raise ValueError("its crs is nested too deeply") from error
 
 
 def _crs_name(named: Any) -> str | None:  # noqa: ANN401 - any JSON value
