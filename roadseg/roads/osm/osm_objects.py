@@ -180,8 +180,9 @@ class CollectedObjects:
         missing = np.setdiff1d(refs, nodes[:, 0])
         if len(missing):
             raise ValueError(f"{len(missing)} nodes of ways are missing, such as {missing[0]}")
-        by_column = *ways.T, refs, self._way_tags, nodes[:, 0], nodes[:, 1], nodes[:, 2:]
-        return merged([OsmObjects(*by_column, self._node_tags)])
+        number, version, sizes = ways.T
+        columns = nodes[:, 0], nodes[:, 1], nodes[:, 2:], self._node_tags
+        return merged([OsmObjects(number, version, sizes, refs, self._way_tags, *columns)])
 
 
 def merged(parts: Sequence[OsmObjects]) -> OsmObjects:
@@ -208,7 +209,8 @@ def merged(parts: Sequence[OsmObjects]) -> OsmObjects:
 def _latest(ids: Ints, versions: Ints) -> Ints:
     """Return the row of the latest version of each id, by rising ids."""
     order = np.lexsort([versions, ids])
-    return order[np.diff(ids[order], append=np.iinfo(np.int64).max) != 0]
+    is_last = np.diff(ids[order], append=np.iinfo(np.int64).max) != 0
+    return np.asarray(order[is_last], dtype=np.int64)
 
 
 def in_file_order(ids: Ints) -> Ints:

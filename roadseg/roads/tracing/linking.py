@@ -205,8 +205,9 @@ def link_gaps(
     if max_gap_m <= 0 or len(ends.edge) == 0:
         return _as_roads(graph)
     least_cos = float(np.cos(np.radians(max_turn_deg)))
-    raster = (grid, read_road, model) if read_road else (None, None, None)
-    gaps = _Gaps(graph, ends, max_gap_m, least_cos, *raster, min_probability)
+    # A model judges links by the raster alone.
+    model = model if read_road else None
+    gaps = _Gaps(graph, ends, max_gap_m, least_cos, grid, read_road, model, min_probability)
     # Rule 9: dead ends that face each other come first.
     pairs = _choose_facing(gaps)
     rest = np.setdiff1d(np.arange(len(ends.edge)), [pairs.end, pairs.facing])
