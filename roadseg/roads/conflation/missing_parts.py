@@ -4,10 +4,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import shapely
+from shapely.ops import substring
 
 from roadseg.arrays import Bools, Floats, Ints, Lines
 from roadseg.roads.conflation.map_ways import MapWays
-from roadseg.roads.graph.road_graph import RoadGraph, cut_lines, end_points, take_edges
+from roadseg.roads.graph.road_graph import RoadGraph, end_points, take_edges
 from roadseg.roads.metrics.differences import missing_roads
 
 EDGE = "edge of the prediction"  # Column with the row of the edge that a part is of.
@@ -87,8 +88,8 @@ def find_missing_parts(
     is_cut_end = np.column_stack([spans[:, 0] > _ROUNDING_M, spans[:, 1] < length - _ROUNDING_M])
     led = _lead_back(spans, room, predicted, edge, ways)
     missing_m, lines = graph.length_m, graph.lines.copy()
-    rows = np.flatnonzero((led != spans).any(axis=1))
-    lines[rows] = cut_lines(predicted.lines[edge[rows]], *led[rows].T)
+    for row in np.flatnonzero((led != spans).any(axis=1)).tolist():
+        lines[row] = substring(predicted.lines[edge[row]], *led[row])
     nodes = graph.nodes.copy()
     nodes[graph.ends[is_cut_end]] = end_points(lines)[is_cut_end]
     is_cut, is_dead_end = (np.zeros(len(nodes), dtype=bool) for _ in range(2))

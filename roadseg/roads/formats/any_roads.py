@@ -378,6 +378,8 @@ def graph_drawn(source: RoadSource, graph: RoadGraph) -> DrawnRoads:
     check_not_degrees(source, graph.crs, graph.lines)
     speed_kph, seconds, traffic = stated_travel(graph.attributes, len(graph.lines))
     stated = {OWN_SPEED: speed_kph, TRAVEL_TIME: seconds, **traffic.attributes()}
+    if SPEED_KNOWN in graph.attributes:
+        stated.pop(SPEED_SOURCE, None)
     # These two are numbers or words of another program, unless they are written again.
     others = {k: column for k, column in graph.attributes.items() if k not in (ONE_WAY, CARS)}
     graph = replace(graph, attributes={**others, **stated})
@@ -386,11 +388,8 @@ def graph_drawn(source: RoadSource, graph: RoadGraph) -> DrawnRoads:
 
 def _drawn(source: RoadSource, graph: RoadGraph, left_out: Texts, *, is_joined: bool) -> DrawnRoads:
     """Return a graph as roads; those are assumed that state neither speed nor travel time."""
-    stated = dict(graph.attributes)
-    if SPEED_KNOWN in stated:
-        stated.pop(SPEED_SOURCE, None)
+    stated = graph.attributes
     silent = np.asarray(np.isnan(stated[OWN_SPEED]) & np.isnan(stated[TRAVEL_TIME]))
-    graph = replace(graph, attributes=stated)
     return DrawnRoads(source, graph, is_joined, silent, left_out=left_out)
 
 
@@ -495,6 +494,8 @@ def _of_lines(source: RoadSource, roads: Roads, columns: Mapping[str, Array]) ->
             **roads.traffic.attributes(),
         },
     )
+    if SPEED_KNOWN in graph.attributes:
+        graph.attributes.pop(SPEED_SOURCE, None)
     return _drawn(source, graph, roads.traffic.left_out, is_joined=False)
 
 

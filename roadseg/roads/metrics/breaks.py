@@ -283,7 +283,7 @@ class _Ways:
             nodes, start = np.unique(self._ends[edge[rows]].T, return_inverse=True)
             start, goal = start.reshape(2, -1), self._ends[other[rows]].T
             limit_m = np.zeros(len(nodes))
-            np.maximum.at(limit_m, start, most_m[rows])
+            np.maximum.at(limit_m, start.ravel(), np.tile(most_m[rows], 2))
             distances = RoadDistances(self._graph, nodes, limit_m)
             for one, two in np.ndindex(2, 2):
                 metres = here[rows, one] + distances.metres(start[one], goal[two])

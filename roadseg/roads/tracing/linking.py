@@ -68,6 +68,7 @@ class _Gaps:
         grid: where the pixels of the raster lie; None for straight links.
         read_road: reads a window of the raster.
         model: how probable links are by what lies along them; None for length and heading alone.
+            Without a raster it judges nothing, and only the limits are as wide as with it.
         min_probability: less probable links are dropped.
     """
 
@@ -205,8 +206,6 @@ def link_gaps(
     if max_gap_m <= 0 or len(ends.edge) == 0:
         return _as_roads(graph)
     least_cos = float(np.cos(np.radians(max_turn_deg)))
-    # A model judges links by the raster alone.
-    model = model if read_road else None
     gaps = _Gaps(graph, ends, max_gap_m, least_cos, grid, read_road, model, min_probability)
     # Rule 9: dead ends that face each other come first.
     pairs = _choose_facing(gaps)
@@ -262,7 +261,7 @@ def _lay_links(links: _Links, gaps: _Gaps) -> _Links:
     # Rule 8: the way winds little. Rules 2 and 7 hold for it, too.
     fits = shapely.length(ways.lines) <= _WINDING * max_gap_m
     fits &= np.minimum(forth, back) >= gaps.least_cos
-    if gaps.model:
+    if gaps.model and gaps.read_road:
         fits &= laid.confidence >= gaps.min_probability
     return laid.take(fits & (links.is_facing | are_clear(laid.line, gaps.tree)))
 
@@ -282,7 +281,7 @@ def _judge(
         gaps: which they close.
         turns: cosine of the angle at the dead end, and at that at the other end.
     """
-    if gaps.model:
+    if gaps.model and gaps.read_road:
         probability = gaps.model.of_links(_features(links, ways, gaps, turns))
         return replace(links, line=ways.lines, cost=1 - probability, confidence=probability)
     turn = (turns[0] + turns[1]) / 2
