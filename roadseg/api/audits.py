@@ -57,7 +57,7 @@ class MapAudit:
             ConfigError: if the suffix is not .gpkg.
             OutputError: if the file cannot be written.
         """
-        from roadseg.roads.audit.audit_files import write_audit
+        from roadseg.roads.audit.tables import write_audit
 
         target = Path(path)
         require_suffix(target, ".gpkg")

@@ -13,11 +13,10 @@ from roadseg.arrays import Bools, Floats, Ints, Lines
 from roadseg.dataset.chips import NO_ZONE, ChipRecord
 from roadseg.dataset.footprints import overlapping_pairs
 from roadseg.dataset.reference_graphs import Area
-from roadseg.roads.edge_model import EdgeModel
 from roadseg.roads.graph.clipping import clip_graph
 from roadseg.roads.graph.groups import linked
 from roadseg.roads.graph.road_graph import RoadGraph, take_edges
-from roadseg.roads.logistic import LogisticModel, Terms, fit_near
+from roadseg.roads.logistic import EdgeModel, LogisticModel, Terms, fit_near
 from roadseg.roads.metrics.buffer import lengths_near
 from roadseg.roads.metrics.reliability import (
     Kept,

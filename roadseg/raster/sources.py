@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.parse import quote, unquote
 
 from roadseg.errors import ConfigError, DataError
-from roadseg.system.files import MASK_SUFFIXES, ROAD_SUFFIXES, is_virtual, with_home
+from roadseg.system.files import LINE_SUFFIXES, MASK_SUFFIXES, ROAD_SUFFIXES, is_virtual, with_home
 from roadseg.system.text import count, first
 
 Suffixes = tuple[str, ...]
@@ -20,13 +20,9 @@ IMAGE_SUFFIXES = (
 _SIDECARS = (".xml", ".ovr", ".msk", ".aux", ".prj", ".rrd", ".hdr", ".tfw", ".jgw", ".pgw", ".wld")
 _IMAGES = (IMAGE_SUFFIXES,)
 # Of what a folder holds, the first kind counts; other data is often kept as .json.
-_LABELS = (
-    tuple(suffix for suffix in ROAD_SUFFIXES if suffix != ".json"),
-    (".json",),
-    MASK_SUFFIXES,
-)
+_LABELS = (LINE_SUFFIXES, (".json",), MASK_SUFFIXES)
 _LIST = ".txt"
-_PACKED = (".gz", ".zip", ".pbf")
+_PACKED = (".gz", ".bz2", ".zip", ".pbf")
 _NETWORKS = {"s3": "vsis3", "gs": "vsigs", "az": "vsiaz", "oss": "vsioss", "swift": "vsiswift"}
 _ARCHIVES = ("/vsizip/", "/vsitar/", "/vsi7z/", "/vsirar/")
 _ARCHIVE = re.compile(r"(.+?\.(?:zip|kmz|tar|tgz|tar\.gz|7z|rar))(/.*)?", re.IGNORECASE)

@@ -10,11 +10,10 @@ from PIL import Image
 
 from roadseg.arrays import Bytes, Floats
 from roadseg.report.page import escaped, page_file, scriptless_page
-from roadseg.roads.audit.audit_files import STATUS_COLOURS
 from roadseg.roads.audit.profiles import NO_DATA as NO_PIXEL
 from roadseg.roads.audit.profiles import Cover, Raster, probability_square
 from roadseg.roads.audit.stretches import CONFIRMED, NO_DATA, NOT_SEEN, SHIFTED, STATUSES
-from roadseg.roads.audit.tables import AuditTables, WorstWay, shift_text
+from roadseg.roads.audit.tables import STATUS_COLOURS, AuditTables, WorstWay, shift_text
 from roadseg.roads.colours import as_hex
 from roadseg.system.units import road_text, short_text
 

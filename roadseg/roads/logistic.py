@@ -1,16 +1,27 @@
-"""LogisticModel: a logistic regression as numbers by name, fitted near what is known before."""
+"""LogisticModel: a logistic regression as numbers by name, fitted near what is known before.
+
+The model of edges is one; its terms, and its text in the tag of a raster, are here as well.
+"""
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib.resources import files
 from statistics import fmean
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from pydantic import AfterValidator
 
 from roadseg.arrays import Floats
-from roadseg.system.schemas import STRICT
+from roadseg.system.records import parse_json
+from roadseg.system.schemas import STRICT, check
+
+MEAN, LOWEST = "log odds of the mean", "log odds of the lowest"  # Probabilities along the edge.
+MET = "log odds of the roads that it meets"  # Their mean probability.
+LENGTH, WIDTH, STRAIGHTNESS = "log length", "log width", "straightness"
+DEAD_ENDS, IS_LINK = "dead ends", "is a link"
+EDGE_TERMS = (MEAN, LOWEST, MET, LENGTH, WIDTH, STRAIGHTNESS, DEAD_ENDS, IS_LINK)
 
 Terms = Mapping[str, Floats]
 
@@ -112,6 +123,30 @@ def read_packaged(name: str) -> LogisticModel:
     path = files("roadseg").joinpath("roads", "tracing", name)
     stored = json.loads(path.read_text(encoding="utf-8"))
     return LogisticModel(stored["intercept"], stored["coefficients"])
+
+
+def _knows_its_terms(model: LogisticModel) -> LogisticModel:
+    if unknown := sorted(model.coefficients.keys() - set(EDGE_TERMS)):
+        raise ValueError(f"expected coefficients of {', '.join(EDGE_TERMS)}, got {unknown[0]:.60}")
+    return model
+
+
+EdgeModel = Annotated[LogisticModel, AfterValidator(_knows_its_terms)]
+
+
+def edge_model_text(model: LogisticModel) -> str:
+    """Return a model of edges as the text of a tag."""
+    return json.dumps(asdict(model))
+
+
+def parse_edge_model(text: str) -> LogisticModel:
+    """Return the model of edges that a text holds, as `edge_model_text` writes it.
+
+    Raises:
+        ValueError: if the text is no valid model.
+    """
+    model: LogisticModel = check(parse_json(text), EdgeModel)
+    return model
 
 
 def log_odds(probability: Floats) -> Floats:

@@ -30,12 +30,12 @@ SHAPEFILE_PARTS = (".shx", ".dbf", ".prj", ".cpg", ".qix", ".sbn", ".sbx")
 
 PARQUET_SUFFIXES = (".parquet", ".geoparquet")
 
-# Suffixes of files from which GDAL reads vectors, packed or not.
-VECTOR_SUFFIXES = (
-    *(".geojson", ".json", ".geojsonl", ".geojsons", ".gpkg", ".shp", ".fgb", ".kml", ".kmz"),
-    *(".gml", ".gpx", ".osm", ".pbf", ".gz", ".bz2", ".zip"),
+# Suffixes of files of lines, packed or not; of files of one name the first counts.
+LINE_SUFFIXES = (
+    *(".gpkg", ".fgb", *PARQUET_SUFFIXES, ".shp", ".geojson", ".geojsonl", ".geojsons", ".kml"),
+    *(".kmz", ".gml", ".gpx", ".osm", ".pbf", ".gz", ".bz2", ".zip"),
 )
-ROAD_SUFFIXES = (*VECTOR_SUFFIXES, *PARQUET_SUFFIXES)
+ROAD_SUFFIXES = (*LINE_SUFFIXES, ".json")  # Other data is often kept as .json, too.
 
 # Suffixes of folders that are a file to their readers.
 FOLDER_SUFFIXES = (".gdb",)

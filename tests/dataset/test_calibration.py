@@ -19,8 +19,8 @@ from roadseg.dataset.calibration import (
 from roadseg.dataset.chips import NO_ZONE, ChipRecord
 from roadseg.errors import DataError
 from roadseg.raster.windows import Window
-from roadseg.roads.edge_model import EDGE_TERMS, LENGTH, MEAN
 from roadseg.roads.graph.road_graph import graph_from_lines
+from roadseg.roads.logistic import EDGE_TERMS, LENGTH, MEAN
 
 UTM = CRS.from_epsg(32611)
 

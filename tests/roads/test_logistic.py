@@ -1,7 +1,16 @@
 import numpy as np
 import pytest
 
-from roadseg.roads.logistic import LogisticModel, fit_near, log_odds, mean_model
+from roadseg.roads.logistic import (
+    LENGTH,
+    MEAN,
+    LogisticModel,
+    edge_model_text,
+    fit_near,
+    log_odds,
+    mean_model,
+    parse_edge_model,
+)
 
 NOTHING = LogisticModel(0.0, {})
 
@@ -103,3 +112,29 @@ def test_there_is_no_mean_of_no_models():
 
 def test_without_coefficients_all_rows_are_alike():
     assert LogisticModel(0.0, {}).probability({"a": np.arange(3.0)}).tolist() == [0.5] * 3
+
+
+def test_a_model_comes_back_from_its_text():
+    model = LogisticModel(1 / 3, {MEAN: 1.0, LENGTH: -2 / 3})
+    assert parse_edge_model(edge_model_text(model)) == model
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "7",
+        "{}",
+        '{"intercept": 0, "coefficients": {"colour": 1}}',
+        '{"intercept": NaN, "coefficients": {}}',
+        '{"intercept": 0, "coefficients": {"log length": "long"}}',
+    ],
+)
+def test_what_is_no_model_is_refused(text):
+    with pytest.raises(ValueError, match=r"."):
+        parse_edge_model(text)
+
+
+def test_an_unknown_term_is_named():
+    with pytest.raises(ValueError, match=r"expected coefficients of log odds .* got colour"):
+        parse_edge_model('{"intercept": 0, "coefficients": {"colour": 1}}')

@@ -12,9 +12,8 @@ from roadseg.raster.sources import image_paths
 from roadseg.report.audit_page import build_audit_page
 from roadseg.report.page import write_page
 from roadseg.roads.audit.audit import audit_ways
-from roadseg.roads.audit.audit_files import write_audit
 from roadseg.roads.audit.profiles import Raster
-from roadseg.roads.audit.tables import AuditTables, WorstWay, shift_text
+from roadseg.roads.audit.tables import AuditTables, WorstWay, shift_text, write_audit
 from roadseg.roads.audit.ways import read_ways
 from roadseg.roads.masks.probabilities import open_probability
 from roadseg.roads.options import AuditOptions

@@ -39,7 +39,8 @@ from roadseg.roads.osm.osm_change import (
     write_merged,
     write_review,
 )
-from roadseg.roads.osm.osm_map import OSM_SUFFIXES, Box, OsmMap, read_osm_map
+from roadseg.roads.osm.osm_map import OsmMap, read_osm_map
+from roadseg.roads.osm.osm_objects import OSM_SUFFIXES, Box
 from roadseg.system.files import whole_folder
 from roadseg.system.text import Summary, count, first
 from roadseg.system.units import road_unit, to_road_unit
@@ -208,7 +209,7 @@ def read_map(path: Path, predicted: DrawnRoads) -> MapRoads:
         raise DataError(f"{path} {problem}; expected a file of OpenStreetMap data")
     box = _box(predicted)
     osm = read_osm_map(path, box)
-    if len(osm.way_id) == 0:
+    if len(osm.ways.way_id) == 0:
         raise DataError(_elsewhere(path, osm.extent, predicted, box))
     return MapRoads(replace(graph_drawn(RoadSource(path), osm.graph()), is_joined=False), osm)
 
@@ -252,7 +253,7 @@ def write(output: Path, into: MapRoads, conflated: Conflated) -> list[str]:
             change = osm_change(into.osm, conflated.roads, conflated.tags)
             write_changes(folder / "changes.osc", change)
             write_review(folder / "review.osm", change)
-            write_merged(folder / "merged.osm.pbf", change)
+            write_merged(folder / "merged.osm.pbf", folder / "changes.osc", into.osm.path)
         return sorted(path.name for path in folder.iterdir())
 
 
@@ -300,8 +301,8 @@ def _ways(into: MapRoads, drawn: RoadGraph) -> MapWays:
     is_open = ~np.isin(names, NO_ROADS)
     nothing = np.zeros(len(drawn.lines), dtype=bool)
     if into.osm is not None:
-        node = np.unique(into.osm.refs, return_inverse=True)[1].ravel()
-        is_apart = into.osm.has("bridge", "tunnel", "layer")
+        node = np.unique(into.osm.ways.refs, return_inverse=True)[1].ravel()
+        is_apart = into.osm.ways.has("bridge", "tunnel", "layer")
     else:
         node = unique_pairs(np.round(shapely.get_coordinates(drawn.lines), DECIMALS))[1]
         is_apart = nothing

@@ -13,7 +13,7 @@ from pyproj import CRS, Geod
 from roadseg.arrays import Lines
 from roadseg.errors import ConfigError, DataError
 from roadseg.raster.grid import DEGREES, reproject
-from roadseg.roads.formats.extras import check_package
+from roadseg.roads.formats.by_suffix import check_package
 from roadseg.roads.formats.layers import LABEL_DRIVERS, write_label_layer
 from roadseg.roads.labels.areas import Area, read_area
 from roadseg.roads.labels.origins import (
@@ -26,8 +26,13 @@ from roadseg.roads.labels.origins import (
 )
 from roadseg.roads.labels.overture_files import BUCKET, find_release, read_segments, release_of
 from roadseg.roads.osm.osm_extract import read_extract
-from roadseg.roads.osm.osm_map import OSM_SUFFIXES
-from roadseg.roads.osm.osm_objects import HIGHWAYS, OF_MAPS, OsmObjects, write_osm_objects
+from roadseg.roads.osm.osm_objects import (
+    HIGHWAYS,
+    OF_MAPS,
+    OSM_SUFFIXES,
+    OsmObjects,
+    write_osm_objects,
+)
 from roadseg.roads.osm.overpass import PUBLIC_SERVER, TIMEOUT_S, OverpassArea
 from roadseg.system.files import PARQUET_SUFFIXES, whole_parts, with_home
 from roadseg.system.progress import Progress
@@ -263,7 +268,8 @@ def _of_objects(
 ) -> _Fetched:
     roads = objects.roads()
     origin = Origin(service, address, OSM_LICENCE, OSM_CREDIT, date, area)
-    return _Fetched(roads.lines, roads.columns(), origin, objects)
+    columns = {"osm_id": roads.way_id, "osm_version": roads.way_version, **roads.columns()}
+    return _Fetched(roads.lines, columns, origin, objects)
 
 
 def _from_overture(request: RoadRequest, area: Area) -> _Fetched:

@@ -7,7 +7,7 @@ from roadseg.commands.stages.made_from import fold_numbers, reason_to_run
 from roadseg.commands.stages.train import TrainSummary
 from roadseg.config import Config
 from roadseg.learn.network.checkpoints import checkpoint_path, read_checkpoint_facts
-from roadseg.roads.metrics.spread import Spread, spread_of
+from roadseg.roads.metrics.pooling import Spread, spread_of
 from roadseg.system.dry_runs import Plan
 from roadseg.system.progress import Progress
 from roadseg.system.text import Summary, about_time

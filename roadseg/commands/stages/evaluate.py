@@ -38,8 +38,8 @@ from roadseg.roads.masks.mask_files import read_mask
 from roadseg.roads.masks.probabilities import Probability, read_probability
 from roadseg.roads.metrics.compare import Measures, Side, compare, pool
 from roadseg.roads.metrics.pixels import Counts
+from roadseg.roads.metrics.pooling import Spread, spread_of
 from roadseg.roads.metrics.reliability import Kept, Reliability
-from roadseg.roads.metrics.spread import Spread, spread_of
 from roadseg.system.dry_runs import Plan, Workload, files, plan_stage
 from roadseg.system.files import whole
 from roadseg.system.hosts.parallel import in_order

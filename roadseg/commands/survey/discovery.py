@@ -6,11 +6,10 @@ from pathlib import Path
 from roadseg.errors import ConfigError, DataError
 from roadseg.raster.sources import IMAGE_SUFFIXES
 from roadseg.roads.masks.mask_labels import looks_like_mask
-from roadseg.system.files import MASK_SUFFIXES, ROAD_SUFFIXES
+from roadseg.system.files import LINE_SUFFIXES, MASK_SUFFIXES
 from roadseg.system.text import count
 
 # A file that ends with .json is more often a config than roads.
-_LINES = tuple(suffix for suffix in ROAD_SUFFIXES if suffix != ".json")
 _IMAGES = (*IMAGE_SUFFIXES, *MASK_SUFFIXES)
 # Where several folders hold the same kind of files, one of these names decides.
 _USUAL = ("images", "PS-RGB", "roads", "geojson_roads_speed", "labels", "masks")
@@ -33,8 +32,10 @@ def discover_labels(folder: Path) -> str:
     Raises:
         ConfigError: if there is none, or it is not clear which.
     """
-    lines = [place for place in _folders(folder) if place != folder and _files(place, _LINES)]
-    lines += _files(folder, _LINES)
+    lines = [
+        place for place in _folders(folder) if place != folder and _files(place, LINE_SUFFIXES)
+    ]
+    lines += _files(folder, LINE_SUFFIXES)
     return _only(lines or _rasters(folder)[1], folder, what="road labels", option="--labels")
 
 

@@ -28,9 +28,9 @@ from roadseg.roads.audit.stretches import (
     with_statuses,
 )
 from roadseg.roads.audit.ways import AuditedWays
+from roadseg.roads.graph.road_graph import cut_lines
 from roadseg.roads.graph.travel import vote_speeds
 from roadseg.roads.labels.roads import extent_degrees
-from roadseg.roads.metrics.differences import cut_lines
 from roadseg.roads.options import AuditOptions
 from roadseg.roads.speeds import KPH_PER_MPH
 from roadseg.system.progress import counted

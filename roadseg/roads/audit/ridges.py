@@ -75,7 +75,7 @@ def find_ridges(
         stations: of the ways.
         skip: shape (k,), stations that may show another road.
         expected_m: shape (k,), offset that is likeliest beforehand; 0 if the map fits the image.
-        threshold: probability, 0 to 1, from which on the network says road.
+        threshold: of the network, 0 to 1.
         max_offset_m: a middle further off is another road.
     """
     has_data = profiles[:, REACH_M] != NO_DATA

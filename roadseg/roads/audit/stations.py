@@ -6,6 +6,7 @@ import numpy as np
 import shapely
 
 from roadseg.arrays import Bools, Floats, Ints, Lines
+from roadseg.roads.graph.directions import left_of, unit
 from roadseg.roads.graph.road_graph import end_points, ranges, unique_pairs
 
 SPACING_M = 3.0  # Metres between stations of a way, at most.
@@ -70,9 +71,7 @@ def spread_stations(lines: Lines) -> Stations:
     is_alone = count[way] == 1
     start, end = end_points(lines).transpose(1, 0, 2)
     ahead[is_alone] = (end - start)[way[is_alone]]
-    norm = np.maximum(np.hypot(*ahead.T), np.finfo(float).tiny)
-    left = np.column_stack([-ahead[:, 1], ahead[:, 0]]) / norm[:, np.newaxis]
-    return Stations(way, first, count, length / count, xy, left)
+    return Stations(way, first, count, length / count, xy, left_of(unit(ahead)))
 
 
 def near_junctions(lines: Lines, stations: Stations) -> Bools:

@@ -1,8 +1,9 @@
-"""Tables of an audit: its stretches, its ways, and kilometres by status."""
+"""Tables of an audit: stretches, ways, and kilometres by status; the GeoPackage of all three."""
 
 import json
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import geopandas as gpd
@@ -14,6 +15,10 @@ from roadseg.arrays import Array, Bools, Floats, Ints
 from roadseg.raster.grid import DEGREES, XY, transformer
 from roadseg.roads.audit.audit import Audit
 from roadseg.roads.audit.stretches import CONFIRMED, NO_DATA, NOT_SEEN, SHIFTED, STATUSES
+from roadseg.roads.colours import FALSE, FOUND, MISSED, Rgb
+from roadseg.roads.formats.gpkg_styles import STYLE_LAYER, category_renderer, layer_styles
+from roadseg.roads.formats.layers import write_gpkg_layers
+from roadseg.system.files import whole
 from roadseg.system.units import short_text
 
 # Columns that say what the image shows, and what an attribute of the map is called otherwise.
@@ -27,6 +32,8 @@ _COMPASS = (
     *("east", "north-east", "north", "north-west"),
     *("west", "south-west", "south", "south-east"),
 )
+_GREY: Rgb = (150, 150, 150)
+STATUS_COLOURS = dict(zip(STATUSES, (FOUND, FALSE, MISSED, _GREY), strict=True))
 _PREFIX = "map_"
 _DECIMALS = 3
 _FITS_M = 0.1  # Metres; a map that is shifted by less fits.
@@ -257,3 +264,24 @@ def _direction(line: shapely.LineString, offset_m: float) -> str:
     (x, y), *_, (to_x, to_y) = line.coords
     east, north = np.sign(offset_m) * (y - to_y), np.sign(offset_m) * (to_x - x)
     return _COMPASS[round(np.degrees(np.arctan2(north, east)) / 45) % len(_COMPASS)]
+
+
+def write_audit(path: Path, tables: AuditTables) -> None:
+    """Write an audit as GeoPackage: layers stretches and ways, and the table summary.
+
+    Table `layer_styles` tells QGIS to colour both layers by their status.
+
+    Raises:
+        OutputError: if the file cannot be written.
+    """
+    renderers = {
+        name: category_renderer("status", STATUS_COLOURS) for name in ("stretches", "ways")
+    }
+    layers = {
+        "stretches": tables.stretches,
+        "ways": tables.ways,
+        "summary": tables.summary,
+        STYLE_LAYER: layer_styles(renderers),
+    }
+    with whole(path) as partial:
+        write_gpkg_layers(partial, layers)

@@ -9,12 +9,11 @@ from shapely.ops import substring
 from roadseg.arrays import Bools, Floats, Ints, Lines
 from roadseg.roads.conflation.map_ways import MapWays
 from roadseg.roads.conflation.missing_parts import MissingParts
-from roadseg.roads.graph.road_graph import RoadGraph, distances_along
-from roadseg.roads.tracing.dead_ends import are_lone, cosine, headings
+from roadseg.roads.graph.directions import cosine
+from roadseg.roads.graph.road_graph import RoadGraph, distances_along, end_points
+from roadseg.roads.tracing.dead_ends import are_clear, headings, link_costs, longest_links_m
 
 _LEAST_COS = np.cos(np.radians(60))  # A link turns off the heading of a dead end by this at most.
-_TURN_COST = 2.0  # A link counts as so much longer for turning; straight on it counts as it is.
-_OWN, _OWN_LONE = 0.75, 0.4  # A link is at most so long as a part of the road that it continues.
 _PASS_M = 2.0  # Metres; a road that passes a dead end so near to it meets it.
 _CLEAR_M = 0.05  # Metres from its ends from which on a link meets no other way.
 _KINK_M = 1.0  # Metres; vertices so near to a new end of a road are left out.
@@ -195,38 +194,21 @@ def _link(graph: RoadGraph, ends: Ints, ways: MapWays, max_gap_m: float) -> Ints
     if len(end) == 0 or len(chosen) == 0 or max_gap_m <= 0:
         return linked
     heading = headings(graph, edges, sides == 0)
-    own = np.where(are_lone(graph, edges), _OWN_LONE, _OWN) * graph.length_m[edges]
     points = np.asarray(shapely.points(graph.nodes[ends[end]]))
     tree = shapely.STRtree(ways.lines[chosen])
     row, hit = tree.query(points, predicate="dwithin", distance=max_gap_m)
     link = np.asarray(shapely.shortest_line(points[row], ways.lines[chosen[hit]]))
     length = shapely.length(link)
-    turn = cosine(_steps(link), heading[row])
-    cost = length * (1 + _TURN_COST * (1 - turn))
-    fits = (turn >= _LEAST_COS) & (length <= own[row])
-    fits &= _are_clear(link, tree, shapely.STRtree(graph.lines))
+    start, stop = end_points(link).transpose(1, 0, 2)
+    turn = cosine(stop - start, heading[row])
+    cost = link_costs(length, turn)
+    fits = (turn >= _LEAST_COS) & (length <= longest_links_m(graph, edges)[row])
+    fits &= are_clear(link, tree, shapely.STRtree(graph.lines))
     for candidate in np.argsort(cost, kind="stable").tolist():
         at = end[row[candidate]]
         if fits[candidate] and linked[at] < 0:
             linked[at] = chosen[hit[candidate]]
     return linked
-
-
-def _are_clear(links: Lines, *trees: shapely.STRtree) -> Bools:
-    """Return which links meet no line of these trees between their ends."""
-    length = shapely.length(links)
-    clear = np.minimum(_CLEAR_M, length / 3)
-    inner = [shapely.line_interpolate_point(links, at) for at in (clear, length - clear)]
-    xy = np.stack([shapely.get_coordinates(points) for points in inner], axis=1)
-    is_clear = np.ones(len(links), dtype=bool)
-    for tree in trees:
-        is_clear[tree.query(shapely.linestrings(xy), predicate="intersects")[0]] = False
-    return is_clear
-
-
-def _steps(links: Lines) -> Floats:
-    xy = shapely.get_coordinates(links).reshape(-1, 2, 2)
-    return np.asarray(xy[:, 1] - xy[:, 0])
 
 
 def _draw_to_map(

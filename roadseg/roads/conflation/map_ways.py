@@ -9,10 +9,9 @@ import shapely
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse import csgraph
-from shapely.ops import substring
 
 from roadseg.arrays import Bools, Floats, Ints, Lines
-from roadseg.roads.graph.road_graph import ranges
+from roadseg.roads.graph.road_graph import cut_lines, ranges
 
 _SNAP_M = 2.0  # Metres; a node of a way so near is taken instead of a new one.
 _MOST_CUT = 0.49  # Part of a way that is cut at an end.
@@ -86,14 +85,9 @@ class MapWays:
 
         At most 0.49 of the length of a way is cut at each of its ends.
         """
-        is_dead = self.is_dead_end
         length = np.asarray(shapely.length(self.lines))
-        cut = np.minimum(cut_m, _MOST_CUT * length)
-        lines = self.lines.copy()
-        for row in np.flatnonzero(is_dead.any(axis=1)).tolist():
-            begin, end = is_dead[row] * cut[row]
-            lines[row] = substring(self.lines[row], begin, length[row] - end)
-        return lines
+        begin, end = (self.is_dead_end * np.minimum(cut_m, _MOST_CUT * length)[:, np.newaxis]).T
+        return cut_lines(self.lines, begin, length - end)
 
     def distances(self, way: Ints, along_m: Floats, *, limit_m: float) -> Floats:
         """Return the distances along ways between places on them.
@@ -186,23 +180,7 @@ class Insertions:
         return np.asarray(ways.first + np.append(0, np.cumsum(put_in)))
 
 
-@dataclass(frozen=True)
-class PlacedNodes:
-    """Nodes at places on ways.
-
-    Attributes:
-        ref: shape (q,), of each place: the number of a node of the map, or -1 less the row of a new
-            node.
-        xy: shape (n, 2), positions of the new nodes.
-        insertions: the new nodes as parts of their ways.
-    """
-
-    ref: Ints
-    xy: Floats
-    insertions: Insertions
-
-
-def place_nodes(ways: MapWays, way: Ints, along_m: Floats) -> PlacedNodes:
+def place_nodes(ways: MapWays, way: Ints, along_m: Floats) -> tuple[Ints, Floats, Insertions]:
     """Find or make the nodes at places on ways.
 
     A node that a way has within 2 m of the place, or within 5 m if ways meet or end there, is
@@ -212,6 +190,10 @@ def place_nodes(ways: MapWays, way: Ints, along_m: Floats) -> PlacedNodes:
         ways: of the map.
         way: shape (q,), rows of ways.
         along_m: shape (q,), distance of each place from the start of its way.
+
+    Returns:
+        Of each place the number of a node of the map, or -1 less the row of a new node, shape (q,);
+        positions of the new nodes, shape (n, 2); and these as parts of their ways.
     """
     ref = np.zeros(len(way), dtype=np.int64)
     new_places: list[tuple[int, float]] = []
@@ -232,7 +214,7 @@ def place_nodes(ways: MapWays, way: Ints, along_m: Floats) -> PlacedNodes:
     )
     before, after = ways.xy[vertex], ways.xy[np.minimum(vertex + 1, len(ways.xy) - 1)]
     xy = before + part[:, np.newaxis] * (after - before)
-    return PlacedNodes(ref, xy, Insertions(in_way, vertex, part, np.arange(len(new_places))))
+    return ref, xy, Insertions(in_way, vertex, part, np.arange(len(new_places)))
 
 
 def place_on(ways: MapWays, way: Ints, along_m: Floats) -> tuple[Ints, Floats]:

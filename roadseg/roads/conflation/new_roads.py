@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from pyproj import CRS
 
 from roadseg.arrays import Bools, Floats, Ints, Lines
-from roadseg.roads.conflation.map_ways import Insertions, MapWays, PlacedNodes, place_nodes
+from roadseg.roads.conflation.map_ways import Insertions, MapWays, place_nodes
 from roadseg.roads.graph.road_graph import RoadGraph, distances_along, part_attributes
 
 CONFIDENCE = "confidence"  # Attribute of predicted edges.
@@ -112,18 +112,18 @@ def with_nodes(drawn: DrawnParts, ways: MapWays, *, left_out_m: float) -> NewRoa
     added = drawn.reason == ""
     joined = (drawn.way >= 0) & added[:, np.newaxis]
     road, at, way, along = (column[added[drawn.crossed[0]]] for column in drawn.crossed)
-    placed = place_nodes(
+    placed, xy, insertions = place_nodes(
         ways,
         np.concatenate([drawn.way[joined], way]),
         np.concatenate([drawn.along_m[joined], along]),
     )
-    ends, crossing_ref = np.split(placed.ref, [int(joined.sum())])
+    ends, crossing_ref = np.split(placed, [int(joined.sum())])
     joint = np.full(drawn.way.shape, _NOTHING)
     joint[joined] = ends
-    nodes = _Nodes(placed, ways, drawn, joint)
+    nodes = _Nodes(xy, ways, drawn, joint)
     between = _by_road(road, at, crossing_ref)
     roads = [nodes.along(row, between.get(row, [])) for row in range(len(drawn.lines))]
-    source, roads = _without_doubles(roads, added, ways, placed)
+    source, roads = _without_doubles(roads, added, ways, insertions)
     lines = np.array([*map(nodes.line, roads), None], dtype=object)[:-1]
     part = shapely.length(lines) / drawn.graph.length_m[source]
     return NewRoads(
@@ -136,13 +136,13 @@ def with_nodes(drawn: DrawnParts, ways: MapWays, *, left_out_m: float) -> NewRoa
         drawn.reason[source],
         drawn.is_linked[source],
         drawn.is_hidden[source],
-        placed.insertions,
+        insertions,
         left_out_m,
     )
 
 
 def _without_doubles(
-    roads: list[list[int]], added: Bools, ways: MapWays, placed: PlacedNodes
+    roads: list[list[int]], added: Bools, ways: MapWays, insertions: Insertions
 ) -> tuple[Ints, list[list[int]]]:
     """Return the nodes of roads without the pieces that are there already.
 
@@ -150,16 +150,16 @@ def _without_doubles(
         roads: the nodes of each.
         added: shape (m,), which are added; these come before those to check.
         ways: of the map.
-        placed: the new nodes on these.
+        insertions: the new nodes in these.
 
     Returns:
         The row that each road had, and its nodes, of which there are at least two.
     """
-    nodes = placed.insertions.put_in(ways.node, -1 - np.arange(len(placed.xy)))
+    nodes = insertions.put_in(ways.node, -1 - np.arange(len(insertions.node)))
     is_used = np.isin(nodes, [ref for refs in roads for ref in refs])
     is_piece = is_used[:-1] & is_used[1:]
     # The last node of a way and the first of the next are no piece.
-    is_piece[placed.insertions.first_of(ways)[1:-1] - 1] = False
+    is_piece[insertions.first_of(ways)[1:-1] - 1] = False
     taken = {*map(frozenset, zip(nodes[:-1][is_piece], nodes[1:][is_piece], strict=True))}
     parts = {row: _untaken(roads[row], taken) for row in np.argsort(~added, kind="stable").tolist()}
     kept = [(row, part) for row in range(len(roads)) for part in parts[row] if len(part) > 1]
@@ -190,16 +190,16 @@ def _by_road(road: Ints, at: Floats, ref: Ints) -> dict[int, list[tuple[float, i
 class _Nodes:
     """The nodes of new roads, numbered as they are needed."""
 
-    def __init__(self, placed: PlacedNodes, ways: MapWays, drawn: DrawnParts, joint: Ints) -> None:
+    def __init__(self, xy: Floats, ways: MapWays, drawn: DrawnParts, joint: Ints) -> None:
         """Begin with the nodes on ways.
 
         Args:
-            placed: these nodes.
+            xy: shape (n, 2), positions of these nodes.
             ways: of the map.
             drawn: the new roads.
             joint: shape (m, 2), the node at each end of a road that is added and joined.
         """
-        self._new: list[tuple[float, float]] = [(x, y) for x, y in placed.xy.tolist()]
+        self._new: list[tuple[float, float]] = [(x, y) for x, y in xy.tolist()]
         self._ways, self._drawn, self._joint = ways, drawn, joint
         is_joint = joint != _NOTHING
         pairs = np.column_stack([drawn.graph.ends[is_joint], joint[is_joint]])

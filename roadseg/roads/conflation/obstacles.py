@@ -7,7 +7,7 @@ import shapely
 
 from roadseg.arrays import Floats, Ints, Lines
 from roadseg.roads.conflation.map_ways import MapWays
-from roadseg.roads.tracing.dead_ends import unit
+from roadseg.roads.graph.directions import cosine, places_inside, unit
 
 _ABUTMENT_M = 5.0  # Metres; a road may meet a bridge or tunnel this close to where it ends.
 _TOUCH_M = 0.05  # Metres; lines so near meet.
@@ -74,13 +74,10 @@ def _are_ramps(lines: Lines, ways: Lines, along: Floats) -> Ints:
     apart = shapely.distance(ends, places[:, np.newaxis])
     is_end = apart.min(axis=1) <= 2 * _TOUCH_M
     at_start = apart[:, 0] <= apart[:, 1]
-    look = np.where(at_start, 1, -1) * np.minimum(_LOOK_M, shapely.length(lines))
-    ahead = shapely.line_interpolate_point(lines, look)
-    beside = [shapely.line_interpolate_point(ways, np.maximum(along + s, 0)) for s in (-5, 5)]
-    course = unit(_step(beside[0], beside[1]))
-    leaving = unit(_step(places, ahead))
-    return np.asarray(is_end & (np.abs((course * leaving).sum(axis=1)) >= _RAMP_COS))
-
-
-def _step(start: Lines, end: Lines) -> Floats:
-    return np.asarray(shapely.get_coordinates(end) - shapely.get_coordinates(start))
+    ahead = places_inside(lines, np.minimum(_LOOK_M, shapely.length(lines)), at_start)
+    before, after = (
+        shapely.get_coordinates(shapely.line_interpolate_point(ways, np.maximum(along + step, 0)))
+        for step in (-5, 5)
+    )
+    leaving = unit(ahead - shapely.get_coordinates(places))
+    return np.asarray(is_end & (np.abs(cosine(after - before, leaving)) >= _RAMP_COS))

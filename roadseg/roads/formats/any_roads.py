@@ -24,12 +24,12 @@ from roadseg.roads.graph.road_graph import (
     DECIMALS,
     TRAVEL_TIME,
     RoadGraph,
-    drawn_once,
     end_points,
     graph_from_lines,
     take_edges,
     unique_pairs,
     unjoined,
+    without_duplicate_edges,
 )
 from roadseg.roads.graph.travel import travel_time_s
 from roadseg.roads.labels.roads import Roads, check_not_degrees, extent_degrees, read_roads
@@ -383,14 +383,14 @@ def graph_drawn(source: RoadSource, graph: RoadGraph) -> DrawnRoads:
     # These two are numbers or words of another program, unless they are written again.
     others = {k: column for k, column in graph.attributes.items() if k not in (ONE_WAY, CARS)}
     graph = replace(graph, attributes={**others, **stated})
-    silent, left_out = _is_silent(graph), traffic.left_out
-    return DrawnRoads(source, graph, is_joined=True, is_assumed=silent, left_out=left_out)
+    return _drawn(source, graph, traffic.left_out, is_joined=True)
 
 
-def _is_silent(graph: RoadGraph) -> Bools:
-    """Return which edges state neither speed nor travel time."""
+def _drawn(source: RoadSource, graph: RoadGraph, left_out: Texts, *, is_joined: bool) -> DrawnRoads:
+    """Return a graph as roads; those are assumed that state neither speed nor travel time."""
     stated = graph.attributes
-    return np.asarray(np.isnan(stated[OWN_SPEED]) & np.isnan(stated[TRAVEL_TIME]))
+    silent = np.asarray(np.isnan(stated[OWN_SPEED]) & np.isnan(stated[TRAVEL_TIME]))
+    return DrawnRoads(source, graph, is_joined, silent, left_out=left_out)
 
 
 def _read_gpkg(source: RoadSource) -> DrawnRoads | None:
@@ -401,16 +401,12 @@ def _read_gpkg(source: RoadSource) -> DrawnRoads | None:
 
     # Any other GeoPackage with lines will do, too.
     with suppress(DataError):
-        graph = drawn_once(read_gpkg(source.path))
-        if _fits(graph):
+        graph = without_duplicate_edges(read_gpkg(source.path))
+        apart = end_points(graph.lines) - graph.nodes[graph.ends]
+        # Lines that were drawn anew may end elsewhere than at their nodes.
+        if np.all(np.hypot(apart[..., 0], apart[..., 1]) <= _APART_M):
             return graph_drawn(source, graph)
     return None
-
-
-def _fits(graph: RoadGraph) -> bool:
-    """Return whether lines end at their nodes, as those that were drawn anew may not."""
-    apart = end_points(graph.lines) - graph.nodes[graph.ends]
-    return bool(np.all(np.hypot(apart[..., 0], apart[..., 1]) <= _APART_M))
 
 
 def _trace(source: RoadSource, pixels: PixelPlacement, trace: Trace) -> DrawnRoads:
@@ -500,8 +496,7 @@ def _of_lines(source: RoadSource, roads: Roads, columns: Mapping[str, Array]) ->
     )
     if SPEED_KNOWN in graph.attributes:
         graph.attributes.pop(SPEED_SOURCE, None)
-    silent, left_out = _is_silent(graph), roads.traffic.left_out
-    return DrawnRoads(source, graph, is_joined=False, is_assumed=silent, left_out=left_out)
+    return _drawn(source, graph, roads.traffic.left_out, is_joined=False)
 
 
 def _middle(roads: DrawnRoads) -> tuple[float, float]:

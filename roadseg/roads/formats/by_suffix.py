@@ -1,13 +1,13 @@
 """Formats of road graphs by the suffix of their files: who writes and who reads each."""
 
 import importlib
+import importlib.util
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from roadseg.errors import ConfigError, DataError
-from roadseg.roads.formats.extras import check_package
 
 if TYPE_CHECKING:
     from roadseg.raster.grid import Grid
@@ -59,6 +59,7 @@ FORMATS = {
     "shp": FormatModule("layers", "write_shp"),
 }
 READERS = {f".{suffix}": each for suffix, each in FORMATS.items() if each.read}
+_EXTRAS = {"pyarrow": "parquet", "osmium": "osm"}  # The extra of roadseg that installs each.
 _PACKAGES = {"parquet": "pyarrow", "pbf": "osmium"}
 _SAME_FORMAT = {".geoparquet": "parquet", ".json": "geojson"}  # Further suffixes of formats.
 _SUBMISSION = "csv"  # SpaceNet's: its lines are in the pixels of scenes, of which it holds many.
@@ -164,3 +165,21 @@ def check_formats(formats: Collection[str]) -> None:
     for name in formats:
         if package := _PACKAGES.get(name):
             check_package(package, needed_by=f"the format {name}", otherwise=f"omit {name}")
+
+
+def check_package(package: str, *, needed_by: str, otherwise: str) -> None:
+    """Refuse work that needs a package which is not installed, before there is anything to do.
+
+    Args:
+        package: name of the module, "pyarrow" or "osmium".
+        needed_by: what needs it, such as "the format pbf".
+        otherwise: what helps besides installing it, such as "omit pbf".
+
+    Raises:
+        ConfigError: if it is not installed.
+    """
+    if importlib.util.find_spec(package) is None:
+        raise ConfigError(
+            f"{needed_by} needs {package}, which is not installed; pip install "
+            f"'roadseg[{_EXTRAS[package]}]', or {otherwise}"
+        )

@@ -146,7 +146,7 @@ def _tail(path: Path) -> bytes:
 
 
 def _numbers(ids: Array) -> Floats:
-    """Return the numbers of nodes, NaN for what is none."""
+    """Return the numbers of nodes, NaN for what is no number."""
     return np.asarray(pd.to_numeric(ids, errors="coerce"), dtype=np.float64)
 
 

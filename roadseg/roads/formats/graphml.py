@@ -1,12 +1,10 @@
 """GraphML: the road graphs of osmnx, networkx, CRESI and our own, read; our own, written."""
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from xml.etree.ElementTree import ParseError
-from xml.parsers.expat import ExpatError
 
 import networkx as nx
 import numpy as np
@@ -20,6 +18,7 @@ from shapely.errors import ShapelyError
 from roadseg.arrays import Array, Floats, Ints, Lines, Objects
 from roadseg.errors import DataError
 from roadseg.raster.grid import DEGREES, LOCAL_CRS, is_local, transformer, utm_epsg
+from roadseg.roads.formats.osm_xml import xml_text
 from roadseg.roads.formats.tables import attributes_of, edge_table, node_table
 from roadseg.roads.graph.joining import in_crs
 from roadseg.roads.graph.road_graph import (
@@ -27,32 +26,21 @@ from roadseg.roads.graph.road_graph import (
     RoadGraph,
     are_reversed,
     drawings,
-    drawn_once,
+    end_points,
+    without_duplicate_edges,
 )
 from roadseg.roads.labels.schemes import OWN_SPEED, TIMES, stated_travel, wanted_keys
 from roadseg.roads.labels.traffic import CARS, ONE_WAY, SPEED_SOURCE
 from roadseg.roads.options import LabelOptions
-from roadseg.roads.xml import check_xml, xml_text
 from roadseg.system.files import whole
 from roadseg.system.text import one_line
 
 _APART_M = 100.0  # Metres; an edge further than this from its nodes is in another CRS.
 _PLACES = ("geometry", "geometry_wkt", "geometry_utm_wkt", "geometry_pix", "id", "reversed")
-_NORTH = "N"  # The first UTM band of the northern half.
+# CRESI's names of x and y of nodes, and of the lines of edges.
+_CRESI = "utm_east", "utm_north", "geometry_utm_wkt"
 
 Network = Any  # One of the four classes of graphs in networkx.
-
-
-class _Names(NamedTuple):
-    """Names of the attributes of nodes and edges that hold their geometry."""
-
-    x: str
-    y: str
-    line: str
-
-
-_USUAL = _Names("x", "y", "geometry")
-_CRESI = _Names("utm_east", "utm_north", "geometry_utm_wkt")
 
 
 def read_graphml(path: Path) -> RoadGraph:
@@ -92,25 +80,24 @@ def graph_of_network(network: Network, name: str) -> RoadGraph:
     Raises:
         DataError: see `read_graphml`.
     """
-    names = _names(network)
-    nodes = _positions(name, network, names)
-    ends, facts = _edges(network)
-    lines = _lines(name, ends, nodes, facts, names.line)
-    source = _crs(name, network, names, nodes)
+    nodes, source, line_name = _nodes(name, network)
+    row = {node: row for row, node in enumerate(network.nodes)}
+    edges = list(network.edges(data=True))
+    ends = np.array([(row[start], row[goal]) for start, goal, _ in edges], dtype=np.int64)
+    ends, facts = ends.reshape(-1, 2), [each for *_, each in edges]
+    lines = _lines(name, ends, nodes, [each.get(line_name) for each in facts])
     attributes = _attributes(facts)
     graph = RoadGraph(source, nodes, ends, lines, attributes)
     attributes[ONE_WAY] = _one_way(graph, is_directed=network.is_directed())
     metric = _in_metres(name, graph)
     _check_ends(name, metric)
-    return drawn_once(metric)
+    return without_duplicate_edges(metric)
 
 
 def _read(path: Path) -> Network:
     try:
-        with path.open("rb") as file:
-            check_xml(file)
         return nx.read_graphml(path, force_multigraph=True)
-    except (OSError, ExpatError, ParseError, NetworkXError, KeyError, ValueError) as error:
+    except (OSError, ParseError, NetworkXError, LookupError, ValueError) as error:
         reason = one_line(error)
         raise DataError(
             f"{path}: cannot be read as GraphML ({type(error).__name__}: {reason:.200}); check "
@@ -118,88 +105,28 @@ def _read(path: Path) -> Network:
         ) from error
 
 
-def _names(network: Network) -> _Names:
-    has_utm = all(_CRESI.x in facts for _, facts in network.nodes(data=True))
-    return _CRESI if has_utm and len(network) else _USUAL
-
-
-def _positions(path: str, network: Network, names: _Names) -> Floats:
-    places = [(facts.get(names.x), facts.get(names.y)) for _, facts in network.nodes(data=True)]
+def _nodes(path: str, network: Network) -> tuple[Floats, CRS, str]:
+    """Return x and y of the nodes, their CRS, and the name of the lines of edges in it."""
+    facts = [each for _, each in network.nodes(data=True)]
+    is_cresi = bool(facts) and all("utm_east" in each for each in facts)
+    x, y, line = _CRESI if is_cresi else ("x", "y", "geometry")
     try:
-        nodes = np.array(places, dtype=np.float64).reshape(-1, 2)
+        nodes = np.array([(each.get(x), each.get(y)) for each in facts], dtype=np.float64)
     except (TypeError, ValueError):
-        nodes = np.full((1, 2), np.nan)
+        nodes = np.array([np.nan, np.nan])
     if not np.isfinite(nodes).all():
         raise DataError(
-            f"{path}: a graph without geometry: not every node has numbers {names.x} and "
-            f"{names.y}; expected a graph such as osmnx.save_graphml writes"
+            f"{path}: a graph without geometry: not every node has numbers {x} and {y}; expected "
+            "a graph such as osmnx.save_graphml writes"
         )
-    return nodes
+    nodes = nodes.reshape(-1, 2)
+    crs = _utm(path, facts) if is_cresi else _crs(path, network.graph.get("crs"), nodes)
+    return nodes, crs, line
 
 
-def _edges(network: Network) -> tuple[Ints, list[Mapping[str, Any]]]:
-    row = {node: row for row, node in enumerate(network.nodes)}
-    edges = list(network.edges(data=True))
-    ends = np.array([(row[start], row[goal]) for start, goal, _ in edges], dtype=np.int64)
-    return ends.reshape(-1, 2), [facts for *_, facts in edges]
-
-
-def _lines(
-    path: str, ends: Ints, nodes: Floats, facts: list[Mapping[str, Any]], name: str
-) -> Lines:
-    """Return the line of each edge, from its first node to its last."""
-    straight = shapely.linestrings(nodes[ends]) if len(ends) else np.array([], dtype=object)
-    drawn = np.array([edge.get(name) for edge in facts], dtype=object)
-    try:
-        read = _geometries(drawn)
-    except (ShapelyError, TypeError) as error:
-        reason = one_line(error)
-        raise DataError(f"{path}: {name} of an edge is not WKT ({reason:.200})") from error
-    # Edges without geometry are straight between their nodes.
-    is_drawn = ~shapely.is_missing(read)
-    kinds = shapely.get_type_id(read[is_drawn])
-    if np.any(kinds != shapely.GeometryType.LINESTRING) or np.any(shapely.is_empty(read)):
-        raise DataError(
-            f"{path}: {name} of an edge is not a LineString, expected centrelines of roads"
-        )
-    lines = np.where(is_drawn, np.asarray(shapely.force_2d(read)), np.asarray(straight))
-    return np.where(are_reversed(lines, nodes[ends[:, 0]]), shapely.reverse(lines), lines)
-
-
-def _geometries(drawn: Array) -> Array:
-    """Return the geometries of edges, which are WKT or shapely's; None where an edge has none.
-
-    Raises:
-        TypeError: if one is something else.
-        ShapelyError: if one is no WKT.
-    """
-    is_text = np.array([isinstance(each, str) for each in drawn], dtype=bool)
-    geometries = drawn.copy()
-    geometries[is_text] = shapely.from_wkt(drawn[is_text])
-    is_known = [each is None or isinstance(each, shapely.Geometry) for each in geometries]
-    if not all(is_known):
-        raise TypeError("expected WKT")
-    return geometries
-
-
-def _crs(path: str, network: Network, names: _Names, nodes: Floats) -> CRS:
-    if names is _CRESI:
-        return _utm(path, network)
-    named = network.graph.get("crs")
-    if named in (None, ""):
-        return _degrees(path, nodes)
-    # osmnx before 0.11 wrote the CRS as a dictionary in a string.
-    legacy = re.search(r"'init':\s*'(\w+:\d+)'", str(named))
-    try:
-        return CRS.from_user_input(legacy.group(1) if legacy else named)
-    except CRSError as error:
-        raise DataError(f"{path}: its crs {named!s:.120} is unknown") from error
-
-
-def _utm(path: str, network: Network) -> CRS:
+def _utm(path: str, facts: list[Mapping[str, Any]]) -> CRS:
     zones = {
-        (int(facts.get("utm_zone", 0)), str(facts.get("utm_letter", _NORTH)) >= _NORTH)
-        for _, facts in network.nodes(data=True)
+        (int(each.get("utm_zone", 0)), str(each.get("utm_letter", "N")) >= "N") for each in facts
     }
     if len(zones) != 1 or not 1 <= min(zones)[0] <= 60:  # noqa: PLR2004 - UTM
         raise DataError(
@@ -209,7 +136,12 @@ def _utm(path: str, network: Network) -> CRS:
     return CRS.from_epsg((32600 if is_north else 32700) + zone)
 
 
-def _degrees(path: str, nodes: Floats) -> CRS:
+def _crs(path: str, named: object, nodes: Floats) -> CRS:
+    if named not in (None, ""):
+        try:
+            return CRS.from_user_input(named)
+        except CRSError as error:
+            raise DataError(f"{path}: its crs {named!s:.120} is unknown") from error
     if np.all(np.abs(nodes) <= [180, 90]):
         return DEGREES
     x, y = nodes[0]
@@ -217,6 +149,26 @@ def _degrees(path: str, nodes: Floats) -> CRS:
         f"{path}: has no coordinate system, and x {x:.9g}, y {y:.9g} are not degrees; write it "
         "with a graph attribute crs, such as EPSG:32611"
     )
+
+
+def _lines(path: str, ends: Ints, nodes: Floats, drawn: list[Any]) -> Lines:
+    """Return the line of each edge, from its first node to its last; straight without one."""
+    read = _column(drawn)
+    is_text = np.array([isinstance(each, str) for each in drawn], dtype=bool)
+    try:
+        read[is_text] = shapely.from_wkt(read[is_text])
+        is_drawn = ~shapely.is_missing(read)
+        kinds = shapely.get_type_id(read[is_drawn])
+    except (ShapelyError, TypeError) as error:
+        reason = one_line(error)
+        raise DataError(f"{path}: geometry of an edge is not WKT ({reason:.200})") from error
+    if np.any(kinds != shapely.GeometryType.LINESTRING) or np.any(shapely.is_empty(read)):
+        raise DataError(
+            f"{path}: geometry of an edge is not a LineString, expected centrelines of roads"
+        )
+    straight = shapely.linestrings(nodes[ends]) if len(ends) else read
+    lines = np.where(is_drawn, np.asarray(shapely.force_2d(read)), np.asarray(straight))
+    return np.where(are_reversed(lines, nodes[ends[:, 0]]), shapely.reverse(lines), lines)
 
 
 def _attributes(facts: list[Mapping[str, Any]]) -> dict[str, Array]:
@@ -279,15 +231,13 @@ def _in_metres(path: str, graph: RoadGraph) -> RoadGraph:
 
 def _check_ends(path: str, graph: RoadGraph) -> None:
     """Refuse lines that do not lie at their nodes."""
-    # The first node and vertex, then the last ones.
-    for side, vertex in ((0, 0), (1, -1)):
-        node = shapely.points(graph.nodes[graph.ends[:, side]])
-        away = shapely.distance(shapely.get_point(graph.lines, vertex), node)
-        if not np.all(away <= _APART_M):
-            raise DataError(
-                f"{path}: the line of an edge is {np.nanmax(away):.0f} m away from its node; "
-                "expected nodes and geometry in one CRS, that of the graph's attribute crs"
-            )
+    apart = end_points(graph.lines) - graph.nodes[graph.ends]
+    away = np.hypot(apart[..., 0], apart[..., 1])
+    if not np.all(away <= _APART_M):
+        raise DataError(
+            f"{path}: the line of an edge is {np.nanmax(away):.0f} m away from its node; expected "
+            "nodes and geometry in one CRS, that of the graph's attribute crs"
+        )
 
 
 _DECIMALS = 9  # Decimals of a degree, which are 0.1 mm; for metres they do no harm.

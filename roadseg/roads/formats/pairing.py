@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from roadseg.errors import DataError
-from roadseg.raster.sources import match_names
+from roadseg.raster.sources import match_names, stem
 from roadseg.roads.formats.by_suffix import READERS
-from roadseg.system.files import FOLDER_SUFFIXES, MASK_SUFFIXES, is_virtual
+from roadseg.system.files import FOLDER_SUFFIXES, LINE_SUFFIXES, MASK_SUFFIXES, is_virtual
 from roadseg.system.text import first
 from roadseg.system.workspace import Workspace
 
@@ -19,14 +19,9 @@ if TYPE_CHECKING:
 
 _CSV = ".csv"
 # Of files of one name the first of these formats is taken.
-_VECTORS = (
-    *(".gpkg", *READERS, ".fgb", ".parquet", ".geoparquet", ".shp", ".geojson", ".geojsonl"),
-    *(".geojsons", ".kml", ".kmz", ".gml", ".gpx", ".osm", ".pbf", ".gz", ".bz2", ".zip"),
-    *FOLDER_SUFFIXES,
-)
+_VECTORS = (LINE_SUFFIXES[0], *READERS, *LINE_SUFFIXES[1:], *FOLDER_SUFFIXES)
 _KINDS = (_VECTORS, (".json",), (_CSV,), MASK_SUFFIXES)  # The first kind in a folder counts.
 _ONE_SIDED = "; compare one file with one file, or a folder with a folder"
-_PACKED = (".gz", ".bz2", ".zip", ".pbf")
 
 
 @dataclass(frozen=True)
@@ -77,7 +72,7 @@ def find_sources(path: Path) -> dict[str, RoadSource]:
         if alike:
             best: dict[str, Path] = {}
             for file in sorted(alike, key=lambda file: suffixes.index(file.suffix.lower())):
-                best.setdefault(_stem(file), file)
+                best.setdefault(stem(file), file)
             return _named(sorted(best.values()))
     raise DataError(f"{path}: no files with roads in this folder, such as .geojson or .gpkg")
 
@@ -144,7 +139,7 @@ def _named(files: Iterable[Path]) -> dict[str, RoadSource]:
 
 def _sources(file: Path) -> list[tuple[str, RoadSource]]:
     if file.suffix.lower() != _CSV or not _has_image_ids(file):
-        return [(_stem(file), RoadSource(file))]
+        return [(stem(file), RoadSource(file))]
     from roadseg.roads.formats.spacenet_csv import read_wkt_csv
 
     table = read_wkt_csv(file)
@@ -156,13 +151,6 @@ def _has_image_ids(table: Path) -> bool:
     with suppress(OSError), table.open("rb") as file:
         return b"ImageId" in file.readline()
     return True  # Why it cannot be read is said when it is.
-
-
-def _stem(path: Path) -> str:
-    """Return the name of a file without suffixes: `city` for `city.osm.pbf`."""
-    inner = Path(path.stem)
-    is_packed = path.suffix.lower() in _PACKED and inner.suffix.lower() in (*_VECTORS, ".json")
-    return inner.stem if is_packed else path.stem
 
 
 def match(reference: list[str], predicted: list[str]) -> dict[str, str | None]:

@@ -1,7 +1,7 @@
 """PBF: a road graph as OpenStreetMap data for routers."""
 
 import ctypes
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -79,8 +79,15 @@ def write_pbf(path: Path, graph: RoadGraph) -> None:
 
 
 @contextmanager
-def osm_writer(path: Path, header: "Header") -> "Iterator[SimpleWriter]":
+def osm_writer(
+    path: Path, header: "Header", make: Callable[..., Any] | None = None
+) -> Iterator[Any]:
     """Yield osmium's writer of a file, which is closed when the block ends.
+
+    Args:
+        path: PBF or XML by its suffix.
+        header: of the file.
+        make: osmium's class of the writer; None for the `SimpleWriter` of single objects.
 
     Raises:
         OSError: if the file cannot be written.
@@ -89,7 +96,7 @@ def osm_writer(path: Path, header: "Header") -> "Iterator[SimpleWriter]":
 
     writer = None
     try:
-        writer = osmium.SimpleWriter(str(path), header=header)
+        writer = (make or osmium.SimpleWriter)(str(path), header=header)
         yield writer
         writer.close()
     except RuntimeError as error:  # That is what osmium raises whatever is wrong with a disk.

@@ -7,7 +7,7 @@ import shapely
 from scipy.spatial import cKDTree
 
 from roadseg.arrays import Array, Bools, Floats, Ints, Lines
-from roadseg.roads.graph.groups import first_come, group_means, linked
+from roadseg.roads.graph.groups import greedy_matching, group_means, linked
 from roadseg.roads.graph.road_graph import (
     TRAVEL_TIME,
     RoadGraph,
@@ -141,7 +141,7 @@ def nearest_pairs(places: Floats, group: Ints, *, within: float) -> Ints:
     # Distances that differ by rounding are equal, wherever the places lie.
     apart = np.hypot(*(places[pairs[:, 0]] - places[pairs[:, 1]]).T).round(6)
     pairs = pairs[np.lexsort([*pairs.T, apart])]
-    return np.asarray(pairs[first_come(pairs)])
+    return np.asarray(pairs[greedy_matching(pairs)])
 
 
 def drop_components(graph: RoadGraph, *, min_component_m: float) -> RoadGraph:

@@ -22,8 +22,8 @@ def linked(pairs: Ints, *, nodes: int) -> Ints:
     return np.asarray(connected_components(links, directed=False)[1], dtype=np.int64)
 
 
-def first_come(pairs: Ints) -> Ints:
-    """Return the rows of pairs, shape (k, 2), of which no member is in an earlier one of these."""
+def greedy_matching(pairs: Ints) -> Ints:
+    """Return rows of pairs, shape (k, 2), that share no member with a pair chosen before."""
     taken, rows = set[int](), []
     for row, pair in enumerate(pairs.tolist()):
         if taken.isdisjoint(pair):

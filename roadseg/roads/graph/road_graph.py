@@ -7,6 +7,7 @@ import numpy as np
 import shapely
 from numpy.typing import NDArray
 from pyproj import CRS
+from shapely.ops import substring
 
 from roadseg.arrays import Array, Bools, Floats, Ints, Lines
 from roadseg.roads.graph.groups import begin_runs
@@ -14,6 +15,7 @@ from roadseg.roads.graph.groups import begin_runs
 TRAVEL_TIME = "travel_time_s"  # A part of an edge has a part of this attribute.
 ONE_WAY = "oneway"  # 1 where cars drive an edge along its line only, -1 against it, 0 both ways.
 DECIMALS = 3  # Decimals of metres: coordinates that agree to 1 mm are one vertex.
+_WHOLE_M = 0.001  # Metres; a line of which only less would be left out stays whole.
 _LINES_AT_ONCE = 20_000  # The coordinates of so many lines are in memory together.
 _POINTS_AT_ONCE = 100_000  # So many points are made geometries together; these are large.
 _ROW = "row"  # Column with the row of an edge in the graph before.
@@ -122,6 +124,15 @@ def distances_along(line: shapely.LineString) -> tuple[Floats, Floats]:
     return xy, np.append(0, np.cumsum(np.hypot(*np.diff(xy, axis=0).T)))
 
 
+def cut_lines(lines: Lines, begin: Floats, end: Floats) -> Lines:
+    """Return each line from one distance along it to another; the line itself if that is all."""
+    parts = lines.copy()
+    is_cut = (begin > _WHOLE_M) | (end < shapely.length(lines) - _WHOLE_M)
+    for row in np.flatnonzero(is_cut).tolist():
+        parts[row] = substring(lines[row], begin[row], end[row])
+    return parts
+
+
 def is_off_grid(lines: Lines) -> Bools:
     """Return which lines, in metres, have coordinates that are no whole millimetres."""
     is_off = np.zeros(len(lines), dtype=bool)
@@ -189,12 +200,12 @@ def drawings(graph: RoadGraph) -> list[Drawing]:
     return list(zip(low, high, shapely.to_wkb(shapely.normalize(graph.lines)), strict=True))
 
 
-def first_drawn(graph: RoadGraph, order: Iterable[int]) -> Ints:
-    """Return the rows of edges but those drawn again between the same nodes, either way.
+def unique_edge_rows(graph: RoadGraph, order: Iterable[int]) -> Ints:
+    """Return the rows of distinct edges: those drawn alike between the same nodes count once.
 
     Args:
         graph: roads.
-        order: rows of all edges; of edges alike the first of these stays.
+        order: rows of all edges; of edges drawn alike, either way, the first in it stays.
 
     Returns:
         The rows that stay, in their order.
@@ -220,9 +231,9 @@ def find_lines(lines: Lines, others: Lines) -> tuple[Ints, Bools]:
     return row, np.array([key not in there for key in keys], dtype=bool)
 
 
-def drawn_once(graph: RoadGraph) -> RoadGraph:
-    """Return the graph with one of the edges that join the same nodes by the same line."""
-    kept = first_drawn(graph, range(len(graph.lines)))
+def without_duplicate_edges(graph: RoadGraph) -> RoadGraph:
+    """Return a graph without edges that join the same nodes by the same line as another one."""
+    kept = unique_edge_rows(graph, range(len(graph.lines)))
     columns = {name: column[kept] for name, column in graph.attributes.items()}
     return RoadGraph(graph.crs, graph.nodes, graph.ends[kept], graph.lines[kept], columns)
 

@@ -6,12 +6,11 @@ import numpy as np
 import shapely
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
-from shapely.ops import substring
 
 from roadseg.arrays import Floats, Ints
 from roadseg.roads.graph.groups import begin_runs
-from roadseg.roads.graph.road_graph import ONE_WAY, RoadGraph, part_attributes
-from roadseg.roads.graph.shortest_paths import Weight, edge_costs
+from roadseg.roads.graph.road_graph import ONE_WAY, RoadGraph, cut_lines, part_attributes
+from roadseg.roads.graph.shortest_paths import Weight, cheapest_of_each, edge_costs
 
 _AT_END_M = 0.001  # Metres; a place no further from the end of its edge is the node there.
 
@@ -102,7 +101,8 @@ def _split(graph: RoadGraph, edge: int, along_m: float) -> RoadGraph:
     line, node = graph.lines[edge], len(graph.nodes)
     source = np.append(np.arange(len(graph.lines)), edge)
     lines, ends, part = graph.lines[source], graph.ends[source], np.ones(len(source))
-    lines[edge], lines[-1] = substring(line, 0, along_m), substring(line, along_m, line.length)
+    begin, end = np.array([0, along_m]), np.array([along_m, line.length])
+    lines[[edge, -1]] = cut_lines(lines[[edge, edge]], begin, end)
     ends[edge, 1] = ends[-1, 0] = node
     part[edge] = along_m / line.length
     part[-1] = 1 - part[edge]
@@ -143,7 +143,6 @@ def _cheapest(graph: RoadGraph, weight: Weight) -> _Drives:
     edge = np.concatenate([along, back])
     ends = np.concatenate([graph.ends[along], graph.ends[back, ::-1]])
     pair = ends[:, 0] * nodes + ends[:, 1]
-    order = np.lexsort([cost[edge], pair])
-    pairs, first = np.unique(pair[order], return_index=True)
-    edge = edge[order[first]]
-    return _Drives(pairs, cost[edge], edge, nodes)
+    cheapest = cheapest_of_each(pair, cost[edge])
+    edge = edge[cheapest]
+    return _Drives(pair[cheapest], cost[edge], edge, nodes)

@@ -5,9 +5,10 @@ from dataclasses import replace
 import numpy as np
 import shapely
 
-from roadseg.arrays import Floats, Ints, Lines
+from roadseg.arrays import Floats, Ints
 from roadseg.roads.graph.cleaning import merge_chains
-from roadseg.roads.graph.groups import first_come
+from roadseg.roads.graph.directions import places_inside
+from roadseg.roads.graph.groups import greedy_matching
 from roadseg.roads.graph.road_graph import RoadGraph, in_parts, ranges
 
 _LOOK_M = 10.0  # Metres along an edge that show in which direction it leaves its node.
@@ -54,7 +55,7 @@ def _continued(graph: RoadGraph) -> Ints:
     """
     at_node = graph.ends.ravel()
     order = np.argsort(at_node, kind="stable")
-    degree, heading = graph.degree, headings(graph.lines, graph.nodes[at_node], look_m=_LOOK_M)
+    degree, heading = graph.degree, _headings(graph)
     first = np.cumsum(degree) - degree
     pairs = []
     for nodes in in_parts(np.flatnonzero(degree >= _THROUGH), _NODES_AT_ONCE):
@@ -64,22 +65,15 @@ def _continued(graph: RoadGraph) -> Ints:
         straight = turn <= _MOST_TURN_DEG
         ranked = np.lexsort([there[straight], here[straight], np.round(turn[straight], 6)])
         most_straight = np.column_stack([here, there])[straight][ranked]
-        pairs.append(most_straight[first_come(most_straight)])
+        pairs.append(most_straight[greedy_matching(most_straight)])
     return np.concatenate([np.zeros((0, 2), dtype=np.int64), *pairs])
 
 
-def headings(lines: Lines, starts: Floats, *, look_m: float) -> Floats:
-    """Return the direction in degrees in which each line leads from both its ends, shape (2 m,).
-
-    Args:
-        lines: shape (m,).
-        starts: shape (2 m, 2), from where that is looked at: of each line its start, then its end.
-        look_m: the place so far along a line is looked at, or its middle if that is nearer.
-    """
-    look = np.minimum(look_m, shapely.length(lines) / 2)
-    along = np.column_stack([look, -look]).ravel()  # From the end where it is negative.
-    ahead = shapely.line_interpolate_point(np.repeat(lines, 2), along)
-    x, y = (shapely.get_coordinates(ahead) - starts).T
+def _headings(graph: RoadGraph) -> Floats:
+    """Return the direction in degrees in which each edge leads away from both its nodes, (2 m,)."""
+    lines, at_start = np.repeat(graph.lines, 2), np.tile([True, False], len(graph.lines))
+    look_m = np.minimum(_LOOK_M, shapely.length(lines) / 2)
+    x, y = (places_inside(lines, look_m, at_start) - graph.nodes[graph.ends.ravel()]).T
     return np.asarray(np.degrees(np.arctan2(y, x)))
 
 

@@ -6,9 +6,7 @@ import re
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, cast
-from xml.parsers.expat import ExpatError
-
-from roadseg.roads.xml import check_xml
+from xml.parsers import expat
 
 _MARKS = re.compile(rb"""\saction=["']delete["']|\svisible=["']false["']""")
 _CHUNK_BYTES = 2**20
@@ -30,10 +28,12 @@ def deleted_objects(path: Path) -> set[tuple[str, int]]:
         if attributes.get("action") == "delete" or attributes.get("visible") == "false":
             deleted.add((kind, int(attributes["id"])))
 
-    with suppress(OSError, EOFError, ExpatError, ValueError, KeyError), opened(path) as file:
+    with suppress(OSError, EOFError, expat.ExpatError, ValueError, KeyError), opened(path) as file:
         if _has_marks(file):
             file.seek(0)
-            check_xml(file, look=look)
+            parser = expat.ParserCreate()
+            parser.StartElementHandler = look
+            parser.ParseFile(file)
     return deleted
 
 

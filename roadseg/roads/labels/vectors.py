@@ -22,16 +22,14 @@ import numpy as np
 import pyogrio
 import pyogrio.raw
 import shapely
-from pyogrio.errors import DataLayerError, DataSourceError
+from pyogrio.errors import DataLayerError, DataSourceError, FeatureError
 
 from roadseg.arrays import Array, Shapes
 from roadseg.errors import DataError
-from roadseg.roads import xml
 from roadseg.roads.labels.osm_deletions import deleted_objects, opened
 from roadseg.roads.labels.overture import is_segments, segment_columns, segment_tags
-from roadseg.roads.labels.pbf_blocks import check_pbf_blocks
 from roadseg.roads.labels.tags import SHAPEFILE_NAMES
-from roadseg.system.files import PARQUET_SUFFIXES, VECTOR_SUFFIXES, is_virtual
+from roadseg.system.files import PARQUET_SUFFIXES, ROAD_SUFFIXES, is_virtual
 from roadseg.system.records import parse_json
 from roadseg.system.sqlite import MAGIC, check_views
 from roadseg.system.text import one_line
@@ -53,7 +51,6 @@ _ROAD_NAME = re.compile(
 )
 _DEGREES = "EPSG:4326"
 _GEOJSON = (".geojson", ".json")
-_XML = (".gml", ".gpx", ".kml", ".osm")
 _PMTILES = ".pmtiles"
 _OSM_INDEX = "OSM_USE_CUSTOM_INDEXING"
 _SMALL_BYTES = 1_000_000
@@ -61,6 +58,7 @@ _HEAD_BYTES = 65536  # Of a GeoJSON file, in which its CRS stands before the fea
 _TAIL_BYTES = 4096  # Of the same file, in which its CRS stands after them.
 _SHP_MAGIC = bytes.fromhex("0000270a")
 _RECORD = b"\x1e"  # It begins a record of a GeoJSON text sequence: RFC 8142.
+_ERRORS = (DataSourceError, DataLayerError, FeatureError)
 _NO_FORMAT = "not recognized as being in a supported file format"
 
 
@@ -256,10 +254,6 @@ def _gdal_name(path: Path) -> str:
             raise DataError(f"{path}: is a folder, expected a vector file")
         if suffix == ".shp":
             _check_shapefile(path)
-        if suffix == ".pbf":
-            check_pbf_blocks(path)
-        if suffix in _XML:
-            _check_xml_start(path)
         if suffix == ".zip" and not _is_zip_of_layers(path):
             return f"/vsizip/{path.absolute()}/{_member(path)}"
         return f"/vsigzip/{path.absolute()}" if suffix == ".gz" else str(path)
@@ -279,7 +273,7 @@ def _member(path: Path) -> str:
     """Return the first vector file in a zip."""
     names = _members(path)
     for name in names:
-        if Path(name).suffix.lower() in VECTOR_SUFFIXES and not name.startswith("__MACOSX"):
+        if Path(name).suffix.lower() in ROAD_SUFFIXES and not name.startswith("__MACOSX"):
             return name
     raise DataError(f"{path}: contains no vector file (found {', '.join(names[:3]) or 'nothing'})")
 
@@ -358,7 +352,9 @@ def _check_whole(path: Path, info: Mapping[str, Any], features: int) -> None:
     if _is_plain(path) and info["driver"] == "GeoJSONSeq":
         expected = _sequence_length(path)
     if _is_plain(path) and info["driver"] == "GPX":
-        _check_xml(path)
+        # OGR finds no features in one that is cut short.
+        with opened(path) as file:
+            expat.ParserCreate().ParseFile(file)
     if expected > features:
         raise DataError(
             f"{path}: only {features} of its {expected} features can be read; the file is "
@@ -419,7 +415,7 @@ def _explained(path: Path) -> Iterator[None]:
         raise DataError(
             f"{path}: its attributes are not in UTF-8 ({error.reason}); save it as UTF-8"
         ) from error
-    except (DataSourceError, DataLayerError, OverflowError, ValueError) as error:
+    except (*_ERRORS, expat.ExpatError, OverflowError, RecursionError, ValueError) as error:
         reason = " ".join(str(error).split("; In file")[0].split())
         if _NO_FORMAT in reason:
             raise DataError(
@@ -473,35 +469,6 @@ def _check_shapefile(path: Path) -> None:
         raise DataError(f"{path}: cut short, {size} of {expected} bytes; download or copy it again")
 
 
-def _check_xml(path: Path) -> None:
-    """Refuse XML that is not well-formed; OGR finds no features in a GPX file that is cut short.
-
-    Raises:
-        DataError: saying where.
-    """
-    try:
-        with opened(path) as file:
-            xml.check_xml(file)
-    except (expat.ExpatError, ValueError) as error:
-        raise DataError(
-            f"{path}: damaged or cut short ({error}); download or copy it again"
-        ) from error
-
-
-def _check_xml_start(path: Path) -> None:
-    """Refuse XML that begins with a document type; what else is wrong, OGR says.
-
-    Raises:
-        DataError: if so.
-        OSError: if it cannot be read.
-    """
-    try:
-        with path.open("rb") as file, suppress(expat.ExpatError):
-            xml.check_xml(file, only_start=True)
-    except ValueError as error:
-        raise DataError(f"{path}: {error}") from error
-
-
 def _geojson_crs(path: Path) -> str | None:
     """Return the CRS that a GeoJSON file names, as text; None if it names none.
 
@@ -511,7 +478,7 @@ def _geojson_crs(path: Path) -> str | None:
     head, tail = _ends(path)
     for text in (head.partition('"features"')[0], tail.rpartition("]")[2]):
         if key := re.search(r'"crs"\s*:\s*', text):
-            return _crs_name(_json_at(text, key.end()))
+            return _crs_name(json.JSONDecoder().raw_decode(text, key.end())[0])
     return None
 
 
@@ -532,13 +499,6 @@ def _ends(path: Path) -> tuple[str, str]:
             file.seek(max(0, path.stat().st_size - _TAIL_BYTES))
             tail = file.read()
     return head.decode("utf-8", "replace"), tail.decode("utf-8", "replace")
-
-
-def _json_at(text: str, start: int) -> Any:  # noqa: ANN401 - any JSON value
-    try:
-        return json.JSONDecoder().raw_decode(text, start)[0]
-    except RecursionError as error:
-        raise ValueError("its crs is nested too deeply") from error
 
 
 def _crs_name(named: Any) -> str | None:  # noqa: ANN401 - any JSON value

@@ -22,8 +22,7 @@ from roadseg.raster.pixels import CACHE_BYTES
 from roadseg.raster.strips import Strips
 from roadseg.raster.tiff import copy_as_cog
 from roadseg.raster.windows import CERTAIN, Rows, Window, cut_blocks
-from roadseg.roads.edge_model import edge_model_text, parse_edge_model
-from roadseg.roads.logistic import LogisticModel
+from roadseg.roads.logistic import LogisticModel, edge_model_text, parse_edge_model
 from roadseg.roads.masks.fusion import FusedImage, images_of
 from roadseg.roads.masks.mask_files import (
     CONTENT_TAG,

@@ -1,7 +1,6 @@
 """Breaks: where a road of the reference is interrupted in the prediction."""
 
-import heapq
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -10,8 +9,10 @@ import shapely
 
 from roadseg.arrays import Bools, Columns, Floats, Ints
 from roadseg.roads.graph.cleaning import components
+from roadseg.roads.graph.directions import unit
 from roadseg.roads.graph.groups import begin_runs, linked
 from roadseg.roads.graph.road_graph import RoadGraph, find_lines, ranges
+from roadseg.roads.graph.shortest_paths import RoadDistances
 from roadseg.roads.graph.strokes import strokes
 from roadseg.roads.metrics.alignment import SPACING_M, Matches, Samples, match, samples
 from roadseg.roads.metrics.buffer import check_sides
@@ -175,7 +176,7 @@ def _leaving(graph: RoadGraph) -> Floats:
         shapely.get_coordinates(shapely.get_point(graph.lines, nth)) for nth in (0, 1, -2, -1)
     )
     vectors = np.stack([second - first, before - last], axis=1).reshape(-1, 2)
-    return np.asarray(vectors / np.hypot(*vectors.T)[:, None])
+    return unit(vectors)
 
 
 @dataclass(frozen=True)
@@ -265,9 +266,8 @@ class _Ways:
     """Ways along a graph, of which only short ones are searched."""
 
     def __init__(self, graph: RoadGraph) -> None:
-        self._ends, self._length_m, self._nodes = graph.ends, graph.length_m, graph.nodes
+        self._graph, self._ends, self._length_m = graph, graph.ends, graph.length_m
         self._part = components(graph)
-        self._around: list[list[tuple[float, int]]] = []
 
     def join(self, starts: _OnEdges, goals: _OnEdges, most_m: Floats) -> Bools:
         """Return which places are joined by a way so short, shape (k,)."""
@@ -278,12 +278,16 @@ class _Ways:
             meets = self._ends[edge, one] == self._ends[other, two]
             is_joined |= meets & (here[:, one] + there[:, two] <= most_m)
         rest = ~is_joined & (self._part[self._ends[edge, 0]] == self._part[self._ends[other, 0]])
-        for row in np.flatnonzero(rest & self._in_reach(edge, other, here, there, most_m)).tolist():
-            is_joined[row] = self._is_joined(
-                zip(here[row].tolist(), self._ends[edge[row]].tolist(), strict=True),
-                dict(zip(self._ends[other[row]].tolist(), there[row].tolist(), strict=True)),
-                float(most_m[row]),
-            )
+        rows = np.flatnonzero(rest & self._in_reach(edge, other, here, there, most_m))
+        if len(rows):
+            nodes, start = np.unique(self._ends[edge[rows]].T, return_inverse=True)
+            start, goal = start.reshape(2, -1), self._ends[other[rows]].T
+            limit_m = np.zeros(len(nodes))
+            np.maximum.at(limit_m, start.ravel(), np.tile(most_m[rows], 2))
+            distances = RoadDistances(self._graph, nodes, limit_m)
+            for one, two in np.ndindex(2, 2):
+                metres = here[rows, one] + distances.metres(start[one], goal[two])
+                is_joined[rows] |= metres + there[rows, two] <= most_m[rows]
         return is_joined
 
     def _to_ends(self, edge: Ints, along: Floats) -> Floats:
@@ -293,35 +297,10 @@ class _Ways:
         self, edge: Ints, other: Ints, here: Floats, there: Floats, most_m: Floats
     ) -> Bools:
         """Return where a way of the length of straight lines between ends would be short enough."""
-        gap = self._nodes[self._ends[edge]][:, :, None] - self._nodes[self._ends[other]][:, None]
+        gap = self._graph.nodes[self._ends[edge]][:, :, None]
+        gap = gap - self._graph.nodes[self._ends[other]][:, None]
         least = here[:, :, None] + np.hypot(gap[..., 0], gap[..., 1]) + there[:, None]
         return np.asarray(least.min(axis=(1, 2)) <= most_m)
-
-    def _is_joined(
-        self, starts: Iterable[tuple[float, int]], goals: dict[int, float], most_m: float
-    ) -> bool:
-        """Search nodes from the nearest on, until one of the goals or the limit is reached."""
-        self._around = self._around or self._neighbours()
-        queue, seen = sorted(starts), set[int]()
-        while queue:
-            metres, node = heapq.heappop(queue)
-            if metres > most_m:
-                return False
-            if metres + goals.get(node, np.inf) <= most_m:
-                return True
-            if node not in seen:
-                seen.add(node)
-                for length, near in self._around[node]:
-                    if near not in seen:
-                        heapq.heappush(queue, (metres + length, near))
-        return False
-
-    def _neighbours(self) -> list[list[tuple[float, int]]]:
-        around: list[list[tuple[float, int]]] = [[] for _ in range(len(self._nodes))]
-        for (start, goal), length in zip(self._ends.tolist(), self._length_m.tolist(), strict=True):
-            around[start].append((length, goal))
-            around[goal].append((length, start))
-        return around
 
 
 @dataclass(frozen=True)

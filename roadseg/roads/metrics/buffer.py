@@ -7,6 +7,7 @@ import numpy as np
 import shapely
 
 from roadseg.arrays import Floats, Ints, Lines
+from roadseg.roads.graph.directions import cross
 from roadseg.roads.graph.road_graph import RoadGraph, require_one_crs
 from roadseg.roads.metrics.pooling import Pooled, share
 
@@ -171,7 +172,7 @@ def _part_near(segments: Floats, others: Floats, reach: float) -> tuple[Floats, 
 def _in_disc(start: Floats, along: Floats, centre: Floats, reach: float) -> tuple[Floats, Floats]:
     """Return where straight lines enter and leave discs; (inf, -inf) where they do not."""
     middle = ((centre - start) * along).sum(axis=1)
-    beside = _cross(along, centre - start)
+    beside = cross(along, centre - start)
     half = np.sqrt(np.maximum(reach**2 - beside**2, 0))
     meets = np.abs(beside) <= reach
     return np.where(meets, middle - half, np.inf), np.where(meets, middle + half, -np.inf)
@@ -185,7 +186,7 @@ def _in_rectangle(
     axis = (others[:, 1] - others[:, 0]) / length[:, None]
     offset = start - others[:, 0]
     ahead = _within((offset * axis).sum(axis=1), (along * axis).sum(axis=1), 0, length)
-    beside = _within(_cross(axis, offset), _cross(axis, along), -reach, reach)
+    beside = _within(cross(axis, offset), cross(axis, along), -reach, reach)
     low, high = np.maximum(ahead[0], beside[0]), np.minimum(ahead[1], beside[1])
     meets = low <= high
     return np.where(meets, low, np.inf), np.where(meets, high, -np.inf)
@@ -203,10 +204,6 @@ def _within(
     low = np.where(is_level, np.where(inside, -np.inf, np.inf), np.minimum(*ends))
     high = np.where(is_level, np.where(inside, np.inf, -np.inf), np.maximum(*ends))
     return low, high
-
-
-def _cross(one: Floats, other: Floats) -> Floats:
-    return np.asarray(one[:, 0] * other[:, 1] - one[:, 1] * other[:, 0])
 
 
 def _new_lengths(low: Floats, high: Floats) -> Floats:

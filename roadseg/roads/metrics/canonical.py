@@ -11,9 +11,9 @@ from roadseg.roads.graph.cleaning import merge_chains
 from roadseg.roads.graph.road_graph import (
     TRAVEL_TIME,
     RoadGraph,
-    first_drawn,
     part_attributes,
     take_edges,
+    unique_edge_rows,
 )
 
 _STRAIGHT_M = 0.002  # Metres; twice what rounding to 1 mm can move a vertex of a straight road.
@@ -89,9 +89,9 @@ def _sides(xy: Floats, corners: Ints) -> Iterator[shapely.LineString]:
 
 
 def _once(graph: RoadGraph) -> Ints:
-    """Return the rows of edges but those drawn again between the same nodes; the fastest stays."""
+    """Return the rows of distinct edges; of those drawn alike the fastest stays."""
     seconds = graph.attributes.get(TRAVEL_TIME, np.zeros(len(graph.lines)))
-    return np.sort(first_drawn(graph, np.argsort(seconds, kind="stable").tolist()))
+    return np.sort(unique_edge_rows(graph, np.argsort(seconds, kind="stable").tolist()))
 
 
 def _in_order(graph: RoadGraph) -> Ints:

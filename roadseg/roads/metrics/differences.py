@@ -3,14 +3,13 @@
 from dataclasses import dataclass
 
 import numpy as np
-import shapely
-from shapely.ops import substring
 
 from roadseg.arrays import Floats, Ints, Lines
 from roadseg.roads.graph.cleaning import drop_components
 from roadseg.roads.graph.road_graph import (
     DECIMALS,
     RoadGraph,
+    cut_lines,
     end_points,
     part_attributes,
     unique_pairs,
@@ -134,15 +133,6 @@ def _apart(axis: _Axis, near: Spans) -> Spans:
     end = np.sort(np.concatenate([axis.end, near[0]]))
     has_length = end - begin > _ROUNDING_M
     return begin[has_length], end[has_length]
-
-
-def cut_lines(lines: Lines, begin: Floats, end: Floats) -> Lines:
-    """Return each line from one distance along it to another; the line itself if that is all."""
-    parts = lines.copy()
-    is_cut = (begin > _ROUNDING_M) | (end < shapely.length(lines) - _ROUNDING_M)
-    for row in np.flatnonzero(is_cut).tolist():
-        parts[row] = substring(lines[row], begin[row], end[row])
-    return parts
 
 
 def _graph_of(graph: RoadGraph, lines: Lines, edge: Ints, part: Floats) -> RoadGraph:

@@ -7,7 +7,7 @@ import numpy as np
 
 from roadseg.arrays import Floats
 from roadseg.roads.graph.cleaning import nearest_pairs
-from roadseg.roads.graph.road_graph import RoadGraph, drawn_once
+from roadseg.roads.graph.road_graph import RoadGraph, without_duplicate_edges
 from roadseg.roads.metrics.buffer import check_sides
 from roadseg.roads.metrics.pooling import Pooled, share
 
@@ -87,7 +87,7 @@ def match_junctions(
 
 def junctions(graph: RoadGraph) -> Floats:
     """Return the positions of the nodes at which three or more ends of edges meet, shape (k, 2)."""
-    once = drawn_once(graph)
+    once = without_duplicate_edges(graph)
     return once.nodes[once.degree >= _MEETING]
 
 

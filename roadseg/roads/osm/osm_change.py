@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,25 +14,24 @@ from roadseg.errors import DataError
 from roadseg.raster.grid import DEGREES, transformer
 from roadseg.roads.conflation.new_roads import NewRoads
 from roadseg.roads.formats.osm_ways import MOST_NODES
+from roadseg.roads.formats.osm_xml import OSM_HEAD, OSM_TAIL, XML_HEAD, node_xml, way_xml
 from roadseg.roads.formats.pbf import osm_writer
 from roadseg.roads.labels.osm_deletions import deleted_objects
-from roadseg.roads.osm.osm_map import (
+from roadseg.roads.osm.osm_map import OsmMap
+from roadseg.roads.osm.osm_objects import (
     UNITS_PER_DEGREE,
-    OsmMap,
     ids_up_to_positive,
-    osm_errors,
-    osm_objects,
+    nodes_with_ids,
+    osm_file,
     osmium,
 )
-from roadseg.roads.xml import xml_text
 from roadseg.system.files import whole
 
 if TYPE_CHECKING:
-    from osmium import SimpleWriter
-    from osmium.osm import Node, Way
+    from osmium.osm import Node
 
+_LATEST = 2**31 - 1  # The highest version that there can be.
 _LOWEST_ID = -(2**62)  # Ids have 63 bits; new ones need room below.
-_HEAD = '<?xml version="1.0" encoding="UTF-8"?>\n'
 
 
 @dataclass(frozen=True)
@@ -59,7 +58,7 @@ class OsmChange:
         to_degrees = transformer(self.roads.crs, DEGREES).transform
         places = np.column_stack(to_degrees(*self.roads.xy.T)) * UNITS_PER_DEGREE
         # On a way of the map a node lies on the line between its neighbours, in degrees as well.
-        inserted, old = self.roads.insertions, self.osm_map.places
+        inserted, old = self.roads.insertions, self.osm_map.ways.vertices
         before, after = old[inserted.vertex], old[np.minimum(inserted.vertex + 1, len(old) - 1)]
         places[inserted.node] = before + inserted.part[:, np.newaxis] * (after - before)
         return places.round().astype(np.int64)
@@ -79,11 +78,11 @@ class OsmChange:
         added: dict[int, list[tuple[int, int]]] = {}
         for row in order.tolist():
             way = int(inserted.way[row])
-            at = int(inserted.vertex[row] - self.osm_map.first[way]) + 1
+            at = int(inserted.vertex[row] - self.osm_map.ways.first[way]) + 1
             added.setdefault(way, []).append((at, self.first_id - int(inserted.node[row])))
         changed = {}
         for way, nodes in added.items():
-            refs = self.osm_map.nodes_of(way)
+            refs = self.osm_map.ways.nodes_of(way)
             for at, node in reversed(nodes):
                 refs.insert(at, node)
             changed[way] = refs
@@ -101,10 +100,10 @@ class OsmChange:
         """Return the id of a road."""
         return self.first_id - road
 
-    def place(self, node: int) -> tuple[int, int]:
-        """Return the position of a new node in units of 1e-7 degrees."""
+    def place(self, node: int) -> tuple[float, float]:
+        """Return longitude and latitude of a new node in degrees."""
         x, y = self.places[self.first_id - node].tolist()
-        return x, y
+        return x / UNITS_PER_DEGREE, y / UNITS_PER_DEGREE
 
 
 def osm_change(osm_map: OsmMap, roads: NewRoads, tags: list[dict[str, str]]) -> OsmChange:
@@ -116,19 +115,19 @@ def osm_change(osm_map: OsmMap, roads: NewRoads, tags: list[dict[str, str]]) -> 
         tags: of each road.
 
     Raises:
-        DataError: if a way that gets nodes has no version, or would have too many nodes, or an id
-            of the map is too low.
+        DataError: if a way that gets nodes has no version, or would have too many nodes, an id of
+            the map is too low, or its objects are not sorted.
     """
-    lowest = min(_lowest_id(osm_map.path, kind) for kind in ("NODE", "WAY"))
+    lowest = _lowest_id(osm_map.path)
     if lowest < _LOWEST_ID:
         raise DataError(
             f"{osm_map.path}: contains the id {lowest}, expected none below {_LOWEST_ID}, as new "
             "objects get lower ones; renumber the map with osmium renumber"
         )
-    change = OsmChange(osm_map, roads, tags, np.unique(osm_map.refs), lowest - 1)
+    change = OsmChange(osm_map, roads, tags, np.unique(osm_map.ways.refs), lowest - 1)
     for row, nodes in change.changed_ways.items():
-        way = int(osm_map.way_id[row])
-        if way > 0 and osm_map.version[row] == 0:
+        way = int(osm_map.ways.way_id[row])
+        if way > 0 and osm_map.ways.way_version[row] == 0:
             raise DataError(
                 f"{osm_map.path}: way {way} has no version, which a change of OpenStreetMap needs; "
                 "use a file with metadata, such as an extract that was not stripped, or Overpass' "
@@ -154,8 +153,8 @@ def write_changes(path: Path, change: OsmChange) -> None:
         OutputError: if the file cannot be written.
     """
     with whole(path) as partial, partial.open("w", encoding="utf-8", newline="\n") as file:
-        file.write(f'{_HEAD}<osmChange version="0.6" generator="roadseg">\n<create>\n')
-        file.writelines(_node(node, change.place(node)) for node in change.added_nodes)
+        file.write(f'{XML_HEAD}<osmChange version="0.6" generator="roadseg">\n<create>\n')
+        file.writelines(node_xml(node, *change.place(node)) for node in change.added_nodes)
         added = np.flatnonzero(change.roads.is_added).tolist()
         file.writelines(_new_way(change, road) for road in added)
         file.write("</create>\n<modify>\n")
@@ -176,157 +175,92 @@ def write_review(path: Path, change: OsmChange) -> None:
     touched = _touched(change)
     wanted = {node for nodes in change.nodes_of_roads for node in nodes if node > change.first_id}
     for way in touched:
-        wanted.update(change.osm_map.nodes_of(way))
+        wanted.update(change.osm_map.ways.nodes_of(way))
     new = {node for nodes in change.nodes_of_roads for node in nodes if node <= change.first_id}
     new.update(change.added_nodes)
     with whole(path) as partial, partial.open("w", encoding="utf-8", newline="\n") as file:
-        file.write(f'{_HEAD}<osm version="0.6" generator="roadseg" upload="never">\n')
-        file.writelines(_node(node, change.place(node)) for node in sorted(new, reverse=True))
-        file.writelines(_old_nodes(change.osm_map.path, wanted))
+        file.write(OSM_HEAD)
+        file.writelines(node_xml(node, *change.place(node)) for node in sorted(new, reverse=True))
+        file.writelines(map(_old_node, nodes_with_ids(change.osm_map.path, wanted)))
         file.writelines(_new_way(change, road) for road in range(len(change.roads.lines)))
         file.writelines(_old_ways(change, touched))
-        file.write("</osm>\n")
+        file.write(OSM_TAIL)
 
 
-def write_merged(path: Path, change: OsmChange) -> None:
-    """Write the whole map with the changes applied as PBF; what is not changed is copied.
+def write_merged(path: Path, changes: Path, source: Path) -> None:
+    """Write a map with changes applied as PBF; what is not changed is copied.
+
+    Args:
+        path: the file to write.
+        changes: that `write_changes` wrote for this map.
+        source: the map, sorted by type and id.
 
     Raises:
-        DataError: if the map cannot be read.
         OutputError: if the file cannot be written.
     """
     module = osmium()
-    source = change.osm_map.path
+    merger = module.MergeInputReader()
+    merger.add_file(str(changes))
+    # Of each object the latest version counts, and that of what JOSM has deleted is made one.
+    deleted = (
+        f'<{kind} id="{number}" version="{_LATEST}"/>' for kind, number in deleted_objects(source)
+    )
+    deletions = f'<osmChange version="0.6"><delete>{"".join(deleted)}</delete></osmChange>'
+    merger.add_buffer(deletions.encode(), "osc")
     # The suffix of a partial name is that of the file, by which osmium chooses the format.
-    with whole(path) as partial, osm_writer(partial, module.io.Header()) as writer:
-        _copy(module, writer, source, "NODE", changed={}, new=_new_nodes(module, change))
-        _copy(
-            module, writer, source, "WAY", changed=_changed(change), new=_new_ways(module, change)
-        )
-        _copy(module, writer, source, "RELATION", changed={}, new=iter(()))
+    with (
+        whole(path) as partial,
+        osm_writer(partial, module.io.Header(), module.io.Writer) as writer,
+    ):
+        merger.apply_to_reader(module.io.Reader(osm_file(source)), writer)
 
 
-def _lowest_id(path: Path, kind: str) -> int:
-    """Return the lowest id of the nodes or ways of a file, at most 0."""
-    return min([0, *(int(each.id) for each in ids_up_to_positive(path, kind))])
+def _lowest_id(path: Path) -> int:
+    """Return the lowest id of the nodes and ways of a file, at most 0.
+
+    Raises:
+        DataError: if its objects are not sorted by type and id.
+    """
+    lowest, last, osm = 0, (0, False, 0), osmium().osm
+    # A PBF file is sorted, and each kind in it is read up to the first positive id.
+    kinds = [osm.NODE, osm.WAY] if path.suffix.lower() == ".pbf" else [osm.ALL]
+    for each in chain.from_iterable(ids_up_to_positive(path, kind) for kind in kinds):
+        place = "nwr".index(each.type_str()), each.id > 0, abs(each.id)
+        if place < last:
+            raise DataError(
+                f"{path}: contains objects that are not sorted by type and id; sort it with "
+                "osmium sort"
+            )
+        last, lowest = place, min(lowest, 0 if each.is_relation() else each.id)
+    return lowest
 
 
 def _touched(change: OsmChange) -> list[int]:
     """Return the rows of the ways that get nodes, or share one with a new road."""
-    refs = change.roads.refs
-    is_shared = np.isin(change.osm_map.refs, change.node_ids[refs[refs >= 0]])
-    rows = np.repeat(np.arange(len(change.osm_map.sizes)), change.osm_map.sizes)[is_shared]
+    ways, refs = change.osm_map.ways, change.roads.refs
+    is_shared = np.isin(ways.refs, change.node_ids[refs[refs >= 0]])
+    rows = np.repeat(np.arange(len(ways.sizes)), ways.sizes)[is_shared]
     return sorted({*rows.tolist(), *change.changed_ways})
 
 
-def _node(node: int, place: tuple[int, int]) -> str:
-    x, y = (_degrees(units) for units in place)
-    return f'<node id="{node}" lat="{y}" lon="{x}"/>\n'
-
-
-def _degrees(units: int) -> str:
-    return f"{units / UNITS_PER_DEGREE:.7f}"
-
-
-def _tags(tags: dict[str, str]) -> str:
-    return "".join(f'<tag k="{xml_text(k)}" v="{xml_text(v)}"/>' for k, v in tags.items())
-
-
-def _refs(nodes: Iterable[int]) -> str:
-    return "".join(f'<nd ref="{node}"/>' for node in nodes)
-
-
 def _new_way(change: OsmChange, road: int) -> str:
-    nodes = _refs(change.nodes_of_roads[road])
-    return f'<way id="{change.way_id(road)}">{nodes}{_tags(change.tags[road])}</way>\n'
+    return way_xml(change.way_id(road), change.nodes_of_roads[road], change.tags[road])
 
 
 def _old_ways(change: OsmChange, rows: Iterable[int]) -> Iterator[str]:
     """Yield ways of the map, with the nodes that they get."""
-    osm_map = change.osm_map
+    ways = change.osm_map.ways
     for row in sorted(rows):
-        nodes = change.changed_ways.get(row)
-        is_new = osm_map.version[row] == 0
-        version = "" if is_new else f' version="{osm_map.version[row]}"'
-        # JOSM takes ways that have changed, and say so, for work that is not uploaded yet.
-        action = ' action="modify"' if nodes and not is_new else ""
-        body = f"{_refs(nodes or osm_map.nodes_of(row))}{_tags(osm_map.tags[row])}"
-        yield f'<way id="{osm_map.way_id[row]}"{version}{action}>{body}</way>\n'
-
-
-def _old_nodes(path: Path, wanted: set[int]) -> Iterator[str]:
-    """Yield the nodes of a map that have these ids."""
-    module = osmium()
-    positive = module.filter.IdFilter([node for node in wanted if node > 0])
-    yield from (
-        _old_node(node)
-        for node in ids_up_to_positive(path, "NODE")
-        if node.id < 0 and node.id in wanted
-    )
-    with osm_errors(path):
-        nodes = osm_objects(path, module.osm.NODE)
-        yield from map(_old_node, nodes.with_filter(positive))
+        nodes, version = change.changed_ways.get(row), int(ways.way_version[row])
+        yield way_xml(
+            int(ways.way_id[row]),
+            nodes or ways.nodes_of(row),
+            ways.way_tags[row],
+            version=version,
+            is_modified=bool(nodes and version),
+        )
 
 
 def _old_node(node: "Node") -> str:
-    version = f' version="{node.version}"' if node.version else ""
-    place = f'lat="{_degrees(node.location.y)}" lon="{_degrees(node.location.x)}"'
-    return f'<node id="{node.id}"{version} {place}>{_tags(dict(node.tags))}</node>\n'
-
-
-def _changed(change: OsmChange) -> dict[int, list[int]]:
-    """Return the nodes of ways that get some, by the id of the way."""
-    ids = change.osm_map.way_id
-    return {int(ids[row]): nodes for row, nodes in change.changed_ways.items()}
-
-
-def _new_nodes(module: ModuleType, change: OsmChange) -> Iterator["Node"]:
-    for node in change.added_nodes:
-        x, y = change.place(node)
-        yield module.osm.mutable.Node(
-            id=node, location=(x / UNITS_PER_DEGREE, y / UNITS_PER_DEGREE)
-        )
-
-
-def _new_ways(module: ModuleType, change: OsmChange) -> Iterator["Way"]:
-    for road in np.flatnonzero(change.roads.is_added).tolist():
-        yield module.osm.mutable.Way(
-            id=change.way_id(road), nodes=change.nodes_of_roads[road], tags=change.tags[road]
-        )
-
-
-def _with_nodes(module: ModuleType, way: "Way", nodes: list[int]) -> "Way":
-    """Return a way with other nodes; who made its version, and when, is left out."""
-    changed: Way = module.osm.mutable.Way(
-        id=way.id, version=way.version, nodes=nodes, tags=dict(way.tags)
-    )
-    return changed
-
-
-def _copy(
-    module: ModuleType,
-    writer: "SimpleWriter",
-    source: Path,
-    kind: str,
-    *,
-    changed: dict[int, list[int]],
-    new: "Iterator[Node | Way]",
-) -> None:
-    """Copy the objects of one kind, some of them with other nodes, and new ones among them.
-
-    New ones come after all other negative ids and before the positive ones, as files are sorted.
-    """
-    ids = [each.id for each in ids_up_to_positive(source, kind)]
-    first = next((each for each in ids if each > 0), None)
-    objects = osm_objects(source, getattr(module.osm, kind))
-    if ids and min(ids) > 0 and not deleted_objects(source):
-        # Only these come here; all others are copied by osmium, whose filter takes no negative ids.
-        objects = objects.with_filter(module.filter.IdFilter([*changed, first]))
-        objects = objects.handler_for_filtered(writer)
-    for each in objects:
-        if each.id == first:
-            for other in new:
-                writer.add(other)
-        writer.add(_with_nodes(module, each, changed[each.id]) if each.id in changed else each)
-    for other in new:
-        writer.add(other)
+    lon, lat = node.location.lon, node.location.lat
+    return node_xml(node.id, lon, lat, version=node.version, tags=dict(node.tags))

@@ -4,26 +4,32 @@ import logging
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 import shapely
 
 from roadseg.errors import DataError, OutputError
-from roadseg.roads.labels.pbf_blocks import check_pbf_blocks
-from roadseg.roads.osm.osm_map import UNITS_PER_DEGREE, osm_errors, osm_objects, osmium
-from roadseg.roads.osm.osm_objects import CollectedObjects, OsmObjects, is_time
+from roadseg.roads.osm.osm_objects import (
+    UNITS_PER_DEGREE,
+    CollectedObjects,
+    OsmObjects,
+    is_near,
+    is_time,
+    located_ways,
+    nodes_with_ids,
+    objects_in,
+    osm_errors,
+    osmium,
+)
 from roadseg.system.files import partial_path
-from roadseg.system.text import count, first, one_line, size_text
+from roadseg.system.text import one_line, size_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from osmium.osm import Box, Way
+    from osmium.osm import Box
 
 _log = logging.getLogger(__name__)
 
-_FARTHEST = 180 * UNITS_PER_DEGREE
 # An index keeps 16 bytes for each node, of which a PBF file needs at least 8, and grows in steps.
 _INDEX_SHARE, _INDEX_STEP = 2, 2**28
 
@@ -60,10 +66,8 @@ def read_extract(
     module = osmium()
     if not path.is_file():
         raise DataError(f"{path} does not exist; expected OpenStreetMap data as PBF or XML")
-    if path.suffix.lower() == ".pbf":
-        check_pbf_blocks(path)
     with osm_errors(path):
-        header = osm_objects(path, module.osm.ALL).header
+        header = objects_in(path, module.osm.ALL).header
         _check_cover(path, header.box(), area)
         objects = _ways(path, area.bounds, keys, scratch).touching(area)
         objects = _with_nodes(path, objects) if every_node else objects
@@ -94,70 +98,32 @@ def _check_cover(path: Path, box: "Box", area: shapely.MultiPolygon) -> None:
 def _ways(
     path: Path, bounds: tuple[float, ...], keys: tuple[str, ...], scratch: Path
 ) -> OsmObjects:
-    """Return the ways with these keys whose own box meets that of an area; warn of incomplete ones.
-
-    Their nodes have no versions.
-    """
-    west, south, east, north = (round(side * UNITS_PER_DEGREE) for side in bounds)
-    collected, incomplete = CollectedObjects(), []
-    for way in _located(path, keys, scratch):
-        if way.id == 0:
-            raise DataError(
-                f"{path}: contains ways without ids, expected OpenStreetMap data with ids; use "
-                "the file as it is, or convert it with `roadseg convert`"
-            )
-        nodes = [(node.ref, node.x, node.y) for node in way.nodes]
-        xs, ys = [node[1] for node in nodes], [node[2] for node in nodes]
-        if max(xs, default=0) > _FARTHEST:  # That is how osmium writes that there is no node.
-            incomplete.append(way.id)
-        elif (
-            nodes and min(xs) <= east and max(xs) >= west and min(ys) <= north and max(ys) >= south
-        ):
-            collected.add_way(way.id, way.version, [node[0] for node in nodes], dict(way.tags))
-            for ref, x, y in nodes:
-                collected.add_node(ref, 0, (x, y), {})
-    if incomplete:
-        _log.warning(
-            "%s: left out %s, because nodes are not in the file or have no positive id: %s",
-            path,
-            count(len(incomplete), "way"),
-            first([str(way) for way in incomplete]),
-        )
+    """Return the ways with these keys whose own box meets another; their nodes lack versions."""
+    _require_room(scratch, _INDEX_SHARE * path.stat().st_size + _INDEX_STEP)
+    sides = [round(side * UNITS_PER_DEGREE) for side in bounds]
+    collected = CollectedObjects()
+    for way, nodes in located_ways(path, keys, partial_path(scratch / "places")):
+        if is_near(nodes, sides):
+            collected.add_located(way, nodes)
     return collected.objects()
 
 
 def _with_nodes(path: Path, objects: OsmObjects) -> OsmObjects:
     """Return objects with the versions and tags of their nodes."""
-    module = osmium()
     versions, tags = objects.node_version.copy(), {}
-    nodes = osm_objects(path, module.osm.NODE)
-    for node in nodes.with_filter(module.filter.IdFilter(objects.node_id.tolist())):
+    for node in nodes_with_ids(path, set(objects.node_id.tolist())):
         versions[np.searchsorted(objects.node_id, node.id)] = node.version
         if len(node.tags):
             tags[node.id] = dict(node.tags)
     return replace(objects, node_version=versions, node_tags=tags)
 
 
-def _located(path: Path, keys: tuple[str, ...], scratch: Path) -> "Iterable[Way]":
-    """Return the ways with these keys, with the positions of their nodes."""
-    module = osmium()
-    index = partial_path(scratch / "places")
-    ways = osm_objects(path, module.osm.NODE | module.osm.WAY)
-    try:
-        _require_room(scratch, _INDEX_SHARE * path.stat().st_size + _INDEX_STEP)
-        ways.with_locations(f"sparse_file_array,{index}")
-        index.unlink()  # It is kept as long as it is open.
-    except OutputError:
-        raise
-    except (RuntimeError, OSError) as error:
-        raise OutputError(f"{scratch}: cannot be written: {one_line(error)}") from error
-    ways.with_filter(module.filter.EntityFilter(module.osm.WAY))
-    return cast("Iterable[Way]", ways.with_filter(module.filter.KeyFilter(*keys)))
-
-
 def _require_room(folder: Path, needed: int) -> None:
     """Refuse a disk that may become full: that would end the process without a word."""
-    free = shutil.disk_usage(folder).free
+    try:
+        free = shutil.disk_usage(folder).free
+    except OSError as error:
+        raise OutputError(f"{folder}: cannot be written: {one_line(error)}") from error
     if free < needed:
         raise OutputError(
             f"{folder}: cannot be written: the positions of nodes may need "

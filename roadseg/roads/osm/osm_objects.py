@@ -1,21 +1,36 @@
-"""OsmObjects: ways of OpenStreetMap with their nodes, ids and versions, and files of them."""
+"""OsmObjects: ways of OpenStreetMap with their nodes, ids and versions; files of them."""
 
+import importlib
+import logging
 import re
 import sys
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import shapely
 
 from roadseg.arrays import Bools, Ints, Lines, Objects
+from roadseg.errors import DataError, OutputError
+from roadseg.roads.formats.by_suffix import check_package
 from roadseg.roads.formats.pbf import osm_writer
 from roadseg.roads.graph.road_graph import lines_from, ranges
-from roadseg.roads.osm.osm_map import UNITS_PER_DEGREE, Box, osmium
+from roadseg.roads.labels.osm_deletions import deleted_objects
+from roadseg.system.text import count, first, one_line
 
+if TYPE_CHECKING:
+    from osmium.osm import Node, NodeRef, Way
+
+_log = logging.getLogger(__name__)
+
+OSM_SUFFIXES = (".osm", ".pbf", ".osm.gz", ".osm.bz2")  # Files that have ids.
+UNITS_PER_DEGREE = 10_000_000  # OpenStreetMap keeps seven decimals.
 HIGHWAYS = ("highway",)
 # Keys of the ways that `conflate` looks at: roads, and what roads do not cross without a look.
 OF_MAPS = (*HIGHWAYS, "railway", "aeroway", "waterway", "building")
@@ -28,9 +43,12 @@ _COLUMNS = (
 )
 
 _LEAST_NODES = 2  # Of a line.
+_NOWHERE = -(2**40)  # Units; no place on earth.
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 
 Tags = dict[str, str]
+Box = tuple[float, float, float, float]  # west, south, east and north, degrees
+PlacedNode = tuple[int, int, int]  # id, longitude and latitude in units of 1e-7 degrees
 
 
 @dataclass(frozen=True)
@@ -38,7 +56,7 @@ class OsmObjects:
     """Ways, each of two nodes at least, and all of their nodes.
 
     Attributes:
-        way_id: shape (w,), rising.
+        way_id: shape (w,); -1, -2 and so on before 1, as files are sorted.
         way_version: shape (w,), 0 where it is not known.
         sizes: shape (w,), number of nodes of each way.
         refs: shape (k,), ids of the nodes of all ways, one way after the other.
@@ -60,16 +78,29 @@ class OsmObjects:
     node_tags: dict[int, Tags]
 
     @cached_property
+    def first(self) -> Ints:
+        """Where in `refs` each way begins, shape (w + 1,), and the number of all nodes."""
+        return np.append(0, np.cumsum(self.sizes))
+
+    def nodes_of(self, way: int) -> list[int]:
+        """Return the ids of the nodes of a way, by its row."""
+        nodes: list[int] = self.refs[self.first[way] : self.first[way + 1]].tolist()
+        return nodes
+
+    @cached_property
+    def vertices(self) -> Ints:
+        """The places of the nodes of all ways, shape (k, 2), one way after the other."""
+        return self.places[np.searchsorted(self.node_id, self.refs)]
+
+    @cached_property
     def lines(self) -> Lines:
         """The ways as lines in degrees, shape (w,)."""
-        rows = np.searchsorted(self.node_id, self.refs)
-        return lines_from(self.places[rows] / UNITS_PER_DEGREE, self.sizes)
+        return lines_from(self.vertices / UNITS_PER_DEGREE, self.sizes)
 
     def take(self, chosen: Ints | Bools) -> "OsmObjects":
         """Return the chosen ways with their nodes, by row or by a boolean for each."""
         rows = np.arange(len(self.way_id))[chosen]
-        starts = np.cumsum(self.sizes) - self.sizes
-        refs = self.refs[ranges(starts[rows], self.sizes[rows])]
+        refs = self.refs[ranges(self.first[rows], self.sizes[rows])]
         used = np.isin(self.node_id, refs)
         ids = set(self.node_id[used].tolist())
         return OsmObjects(
@@ -94,14 +125,17 @@ class OsmObjects:
         is_road = ["highway" in tags and tags.get("area", "no") != "yes" for tags in self.way_tags]
         return self.take(np.array(is_road, dtype=bool))
 
-    def columns(self) -> dict[str, Objects | Ints]:
-        """Return ids, versions and those tags that roadseg reads; None where a way has none."""
-        tags = {
-            key: np.array([each.get(key) for each in self.way_tags], dtype=object)
-            for key in _COLUMNS
-        }
-        stated = {key: column for key, column in tags.items() if (column != None).any()}  # noqa: E711 - of each
-        return {"osm_id": self.way_id, "osm_version": self.way_version, **stated}
+    def has(self, *keys: str) -> Bools:
+        """Return which ways have a value other than "no" or "0" for one of these keys."""
+        return np.array(
+            [any(tags.get(key, "no") not in ("no", "0") for key in keys) for tags in self.way_tags],
+            dtype=bool,
+        )
+
+    def columns(self, keys: Sequence[str] = _COLUMNS) -> dict[str, Objects]:
+        """Return those of some tags that a way has, as columns with None where one has none."""
+        columns = {key: [tags.get(key) for tags in self.way_tags] for key in keys}
+        return {key: np.array(each, dtype=object) for key, each in columns.items() if any(each)}
 
 
 @dataclass
@@ -122,6 +156,12 @@ class CollectedObjects:
         self._refs.extend(refs)
         self._way_tags.append({sys.intern(key): sys.intern(value) for key, value in tags.items()})
 
+    def add_located(self, way: "Way", nodes: Sequence[PlacedNode]) -> None:
+        """Add a way with its nodes, whose versions and tags are not known."""
+        self.add_way(way.id, way.version, [ref for ref, _, _ in nodes], dict(way.tags))
+        for ref, x, y in nodes:
+            self.add_node(ref, 0, (x, y), {})
+
     def add_node(self, number: int, version: int, place: tuple[int, int], tags: Tags) -> None:
         """Add a node at a place in units of 1e-7 degrees."""
         self._nodes.extend((number, version, *place))
@@ -140,51 +180,208 @@ class CollectedObjects:
         missing = np.setdiff1d(refs, nodes[:, 0])
         if len(missing):
             raise ValueError(f"{len(missing)} nodes of ways are missing, such as {missing[0]}")
-        unsorted = OsmObjects(
-            ways[:, 0],
-            ways[:, 1],
-            ways[:, 2],
-            refs,
-            self._way_tags,
-            nodes[:, 0],
-            nodes[:, 1],
-            nodes[:, 2:],
-            self._node_tags,
-        )
-        return merged([unsorted])
+        number, version, sizes = ways.T
+        columns = nodes[:, 0], nodes[:, 1], nodes[:, 2:], self._node_tags
+        return merged([OsmObjects(number, version, sizes, refs, self._way_tags, *columns)])
 
 
 def merged(parts: Sequence[OsmObjects]) -> OsmObjects:
-    """Return all objects of several parts, of each its latest version.
-
-    Args:
-        parts: at least one.
-    """
-    ways = _latest([part.way_id for part in parts], [part.way_version for part in parts])
-    nodes = _latest([part.node_id for part in parts], [part.node_version for part in parts])
-    sizes = np.concatenate([part.sizes for part in parts])
-    starts = np.cumsum(sizes) - sizes
-    tags = [each for part in parts for each in part.way_tags]
-    refs = np.concatenate([part.refs for part in parts])
-    return OsmObjects(
-        np.concatenate([part.way_id for part in parts])[ways],
-        np.concatenate([part.way_version for part in parts])[ways],
-        sizes[ways],
-        refs[ranges(starts[ways], sizes[ways])],
-        [tags[row] for row in ways.tolist()],
-        np.concatenate([part.node_id for part in parts])[nodes],
+    """Return all ways of several parts, one at least, with their nodes, in the latest versions."""
+    node_ids = np.concatenate([part.node_id for part in parts])
+    nodes = _latest(node_ids, np.concatenate([part.node_version for part in parts]))
+    way_ids = np.concatenate([part.way_id for part in parts])
+    versions = np.concatenate([part.way_version for part in parts])
+    every = OsmObjects(
+        way_ids,
+        versions,
+        np.concatenate([part.sizes for part in parts]),
+        np.concatenate([part.refs for part in parts]),
+        [tags for part in parts for tags in part.way_tags],
+        node_ids[nodes],
         np.concatenate([part.node_version for part in parts])[nodes],
         np.concatenate([part.places for part in parts])[nodes],
-        {node: each for part in parts for node, each in part.node_tags.items()},
+        {node: tags for part in parts for node, tags in part.node_tags.items()},
     )
+    ways = _latest(way_ids, versions)
+    return every.take(ways[in_file_order(way_ids[ways])])
 
 
-def _latest(ids: Sequence[Ints], versions: Sequence[Ints]) -> Ints:
+def _latest(ids: Ints, versions: Ints) -> Ints:
     """Return the row of the latest version of each id, by rising ids."""
-    every = np.concatenate(ids)
-    order = np.lexsort([np.concatenate(versions), every])
-    is_last = np.append(np.diff(every[order]) != 0, True) if len(order) else np.zeros(0, dtype=bool)
+    order = np.lexsort([versions, ids])
+    is_last = np.diff(ids[order], append=np.iinfo(np.int64).max) != 0
     return np.asarray(order[is_last], dtype=np.int64)
+
+
+def in_file_order(ids: Ints) -> Ints:
+    """Return the rows of ids in the order of sorted files: -1, -2 and so on, and then 1."""
+    return np.lexsort([np.abs(ids), ids > 0])
+
+
+def located_ways(
+    path: Path, keys: Sequence[str], index: Path | None = None
+) -> Iterator[tuple["Way", list[PlacedNode]]]:
+    """Yield the ways of a file that have one of some keys, with their nodes.
+
+    Ways of which nodes are missing are left out, with a warning.
+
+    Args:
+        path: PBF or XML.
+        keys: of tags.
+        index: where the positions of nodes are kept, as a file without a name; None for in memory.
+
+    Raises:
+        DataError: if the file cannot be read, or has no ids.
+        OutputError: if the index cannot be written.
+        ConfigError: if osmium is not installed.
+    """
+    module = osmium()
+    # Of nodes with negative ids, osmium's index of places keeps nothing.
+    new = {
+        node.id: (node.location.x, node.location.y)
+        for node in ids_up_to_positive(path, module.osm.NODE)
+        if node.id < 0
+    }
+    incomplete = []
+    with osm_errors(path):
+        ways = objects_in(path, module.osm.NODE | module.osm.WAY)
+        try:
+            ways.with_locations(f"sparse_file_array,{index}" if index else "flex_mem")
+            if index:
+                index.unlink()  # It is kept as long as it is open.
+        except (RuntimeError, OSError) as error:
+            folder = index.parent if index else path
+            raise OutputError(f"{folder}: cannot be written: {one_line(error)}") from error
+        ways.with_filter(module.filter.EntityFilter(module.osm.WAY))
+        for way in ways.with_filter(module.filter.KeyFilter(*keys)):
+            if way.deleted:
+                continue
+            if way.id == 0:
+                raise DataError(
+                    f"{path}: contains ways without ids, expected OpenStreetMap data with ids; "
+                    "convert it to a GeoPackage with `roadseg convert`"
+                )
+            nodes = [(node.ref, *_place(node, new)) for node in way.nodes]
+            if any(x == _NOWHERE for _, x, _ in nodes):
+                incomplete.append(str(way.id))
+            elif nodes:
+                yield way, nodes
+    if incomplete:
+        _log.warning(
+            "%s: left out %s, because nodes are not in the file: %s",
+            *(path, count(len(incomplete), "way"), first(incomplete)),
+        )
+
+
+def _place(node: "NodeRef", new: dict[int, tuple[int, int]]) -> tuple[int, int]:
+    """Return the position of a node of a way; `_NOWHERE` if the file does not have it."""
+    if node.ref < 0:
+        return new.get(node.ref, (_NOWHERE, _NOWHERE))
+    return (node.x, node.y) if node.location.valid() else (_NOWHERE, _NOWHERE)
+
+
+def is_near(nodes: Sequence[PlacedNode], sides: Sequence[int]) -> bool:
+    """Return whether the box around nodes meets another one, in units of 1e-7 degrees."""
+    west, south, east, north = sides
+    xs, ys = [x for _, x, _ in nodes], [y for _, _, y in nodes]
+    return max(xs) >= west and min(xs) <= east and max(ys) >= south and min(ys) <= north
+
+
+def osmium() -> ModuleType:
+    """Return the module osmium.
+
+    Raises:
+        ConfigError: if it is not installed.
+    """
+    check_package("osmium", needed_by="a map with ids", otherwise="convert the map to a GeoPackage")
+    return importlib.import_module("osmium")
+
+
+def osm_file(path: Path) -> Any:  # noqa: ANN401 - osmium has no types
+    """Return a file for osmium to read; its suffix may be in capitals."""
+    suffix = next((end[1:] for end in OSM_SUFFIXES if path.name.lower().endswith(end)), "")
+    return osmium().io.File(str(path), suffix)
+
+
+def objects_in(path: Path, kinds: Any) -> Any:  # noqa: ANN401 - osmium has no types
+    """Return the objects of a file, without those that are marked as deleted.
+
+    Args:
+        path: PBF or XML.
+        kinds: of objects, as osmium combines them.
+    """
+    objects = osmium().FileProcessor(osm_file(path), kinds)
+    deleted = deleted_objects(path)
+    return objects.with_filter(_Deletions(deleted)) if deleted else objects
+
+
+class _Deletions:
+    """A filter of osmium's, whose methods return True for what is left out."""
+
+    def __init__(self, deleted: set[tuple[str, int]]) -> None:
+        self._deleted = deleted
+
+    def node(self, node: Any) -> bool:  # noqa: ANN401 - osmium has no types
+        return ("node", node.id) in self._deleted
+
+    def way(self, way: Any) -> bool:  # noqa: ANN401 - osmium has no types
+        return ("way", way.id) in self._deleted
+
+    def relation(self, relation: Any) -> bool:  # noqa: ANN401 - osmium has no types
+        return ("relation", relation.id) in self._deleted
+
+
+@contextmanager
+def osm_errors(path: Path) -> Iterator[None]:
+    """Raise errors of libosmium as those of a file that cannot be read.
+
+    Raises:
+        DataError: if there is one.
+    """
+    try:
+        yield
+    except DataError:
+        raise
+    except (RuntimeError, ValueError, osmium().InvalidLocationError) as error:
+        raise DataError(
+            f"{path}: cannot be read as OpenStreetMap data ({one_line(error):.200}); expected a "
+            "complete PBF or XML file; download it again"
+        ) from error
+
+
+def ids_up_to_positive(path: Path, kinds: Any) -> Iterator[Any]:  # noqa: ANN401 - osmium has no types
+    """Yield objects of a file up to the first with a positive id, or all if not a PBF.
+
+    PBF files are sorted, and negative ids come first; other files may have them in any order.
+
+    Args:
+        path: the file.
+        kinds: of objects, as osmium combines them.
+
+    Raises:
+        DataError: if the file cannot be read.
+    """
+    with osm_errors(path):
+        for each in objects_in(path, kinds):
+            yield each
+            if each.id > 0 and path.suffix.lower() == ".pbf":
+                return
+
+
+def nodes_with_ids(path: Path, wanted: set[int]) -> Iterator["Node"]:
+    """Yield the nodes of a file that have these ids.
+
+    Raises:
+        DataError: if the file cannot be read.
+    """
+    module = osmium()
+    # osmium's filter takes no negative ids.
+    for node in ids_up_to_positive(path, module.osm.NODE):
+        if node.id < 0 and node.id in wanted:
+            yield node
+    positive = module.filter.IdFilter([node for node in wanted if node > 0])
+    with osm_errors(path):
+        yield from objects_in(path, module.osm.NODE).with_filter(positive)
 
 
 def write_osm_objects(path: Path, objects: OsmObjects, *, bounds: Box, date: str | None) -> None:
@@ -208,23 +405,19 @@ def write_osm_objects(path: Path, objects: OsmObjects, *, bounds: Box, date: str
         header.set("osmosis_replication_timestamp", date)
     degrees = objects.places / UNITS_PER_DEGREE
     header.add_box(module.osm.Box(*bounds))
-    rows = zip(objects.node_id, objects.node_version, degrees, strict=True)
-    ends = np.cumsum(objects.sizes)[:-1]
-    ways = zip(
-        objects.way_id.tolist(),
-        objects.way_version.tolist(),
-        np.split(objects.refs, ends),
-        objects.way_tags,
-        strict=True,
+    order = in_file_order(objects.node_id)
+    rows = zip(
+        *(column[order] for column in (objects.node_id, objects.node_version, degrees)), strict=True
     )
+    ways = zip(objects.way_id.tolist(), objects.way_version.tolist(), objects.way_tags, strict=True)
     with osm_writer(path, header) as writer:
         for each, version, place in rows:
             tags = objects.node_tags.get(int(each), {})
             writer.add_node(
                 node(id=int(each), version=int(version), location=tuple(place.tolist()), tags=tags)
             )
-        for each, version, refs, tags in ways:
-            writer.add_way(way(id=each, version=version, nodes=refs.tolist(), tags=tags))
+        for row, (each, version, tags) in enumerate(ways):
+            writer.add_way(way(id=each, version=version, nodes=objects.nodes_of(row), tags=tags))
 
 
 def is_time(text: object) -> bool:

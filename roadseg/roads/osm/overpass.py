@@ -9,8 +9,14 @@ from urllib.parse import urlencode
 import shapely
 
 from roadseg.errors import DataError
-from roadseg.roads.osm.osm_map import UNITS_PER_DEGREE, Box
-from roadseg.roads.osm.osm_objects import CollectedObjects, OsmObjects, is_time, merged
+from roadseg.roads.osm.osm_objects import (
+    UNITS_PER_DEGREE,
+    Box,
+    CollectedObjects,
+    OsmObjects,
+    is_time,
+    merged,
+)
 from roadseg.system.records import parse_json
 from roadseg.system.text import one_line
 from roadseg.system.web.answers import Answer, BadAnswerError

@@ -63,14 +63,6 @@ class BlockPaths:
     block: Window
 
 
-@dataclass(frozen=True)
-class TracedBlock:
-    """One block of a scene: its paths, and some of its pixels, see `coarse_mask.pack_block`."""
-
-    paths: BlockPaths
-    coarse: Bytes
-
-
 def widened(block: Window, *, height: int, width: int) -> Window:
     """Return a block with the pixels around it that thinning needs, within its scene."""
     row, col = max(block.row - HALO_PX, 0), max(block.col - HALO_PX, 0)
@@ -87,7 +79,7 @@ def trace_block(
     close_m: float,
     min_blob_m2: float,
     min_hole_m2: float,
-) -> TracedBlock:
+) -> tuple[BlockPaths, Bytes]:
     """Thin the roads of one block of a scene and trace their paths.
 
     Args:
@@ -97,6 +89,9 @@ def trace_block(
         close_m: what parts roads by no more than this is closed.
         min_blob_m2: smaller patches of road are removed.
         min_hole_m2: smaller holes in roads are filled.
+
+    Returns:
+        The paths, and some of the pixels of the block, see `coarse_mask.pack_block`.
     """
     around = widened(block, height=grid.height, width=grid.width)
     across, down = grid.pixel_size_m
@@ -122,10 +117,12 @@ def trace_block(
     points = grid.to_metric(shapely.get_coordinates(lines) + offset).round(DECIMALS)
     sizes = shapely.get_num_coordinates(lines).astype(np.int64)
     block_paths = BlockPaths(paths.nodes + offset, is_seam, paths.ends, points, sizes, block)
-    return TracedBlock(block_paths, pack_block(cleaned[inside], block, grid))
+    return block_paths, pack_block(cleaned[inside], block, grid)
 
 
-def join_blocks(parts: Iterable[TracedBlock], grid: Grid) -> tuple[RoadGraph, CoarseMask]:
+def join_blocks(
+    parts: Iterable[tuple[BlockPaths, Bytes]], grid: Grid
+) -> tuple[RoadGraph, CoarseMask]:
     """Join the blocks of a scene to its graph, in the metric CRS of the grid, and its coarse mask.
 
     Pixels that touch across a seam are joined by the same rule as within a block, so that the
@@ -134,9 +131,9 @@ def join_blocks(parts: Iterable[TracedBlock], grid: Grid) -> tuple[RoadGraph, Co
     paths: list[BlockPaths] = []
 
     def coarse_blocks() -> Iterator[tuple[Window, Bytes]]:
-        for part in parts:
-            paths.append(part.paths)
-            yield part.paths.block, part.coarse
+        for part, coarse in parts:
+            paths.append(part)
+            yield part.block, coarse
 
     mask = join_coarse_blocks(coarse_blocks(), grid)
     # Paths of a city are large, so that each block is let go as soon as it is in the graph.

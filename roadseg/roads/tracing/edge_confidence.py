@@ -7,7 +7,8 @@ import numpy as np
 import shapely
 
 from roadseg.arrays import Bools, Floats
-from roadseg.roads.edge_model import (
+from roadseg.roads.graph.road_graph import RoadGraph, take_edges
+from roadseg.roads.logistic import (
     DEAD_ENDS,
     IS_LINK,
     LENGTH,
@@ -16,9 +17,11 @@ from roadseg.roads.edge_model import (
     MET,
     STRAIGHTNESS,
     WIDTH,
+    LogisticModel,
+    Terms,
+    log_odds,
+    read_packaged,
 )
-from roadseg.roads.graph.road_graph import RoadGraph, take_edges
-from roadseg.roads.logistic import LogisticModel, Terms, log_odds, read_packaged
 from roadseg.roads.tracing.dead_ends import BORDER_M, find_dead_ends
 from roadseg.roads.tracing.linking import CONFIDENCE, INFERRED
 

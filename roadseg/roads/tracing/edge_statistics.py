@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from roadseg.arrays import Bools, Bytes, Floats, Floats32, Ints
 from roadseg.raster.grid import Grid
 from roadseg.raster.windows import CERTAIN
+from roadseg.roads.graph.directions import left_of, unit
 from roadseg.roads.graph.road_graph import RoadGraph, sample_points
 
 SPACING_M = 2.0  # Metres between the sample points of an edge, at most.
@@ -86,9 +87,7 @@ class SamplePointGroups(Sequence[SamplePoints]):
 
     def _left(self, rows: NDArray[np.int32]) -> Floats:
         """Return unit vectors to the left of the edges at some points."""
-        dx, dy = (self._neighbour(rows, 1) - self._neighbour(rows, 0)).T
-        length = np.maximum(np.hypot(dx, dy), np.finfo(float).tiny)
-        return np.asarray(np.column_stack([-dy, dx]) / length[:, None])
+        return left_of(unit(self._neighbour(rows, 1) - self._neighbour(rows, 0)))
 
     def _neighbour(self, rows: NDArray[np.int32], side: int) -> Floats:
         """Return the sample point before (0) or after (1) on the same edge, or its end."""

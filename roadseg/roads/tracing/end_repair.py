@@ -1,22 +1,17 @@
 """Dead-end repair: roads that end across their width, where skeletons fork and stop short."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import shapely
 
 from roadseg.arrays import Bools, Floats, Ints, Lines
 from roadseg.roads.graph.cleaning import merge_chains
+from roadseg.roads.graph.directions import cross, places_inside, unit
 from roadseg.roads.graph.groups import group_means
 from roadseg.roads.graph.road_graph import RoadGraph, lead_to_nodes, lines_from, take_edges
 from roadseg.roads.tracing.coarse_mask import CoarseMask, RoadRaster
-from roadseg.roads.tracing.dead_ends import (
-    DeadEnds,
-    are_lone,
-    find_dead_ends,
-    headings,
-    unit,
-)
+from roadseg.roads.tracing.dead_ends import DeadEnds, are_lone, find_dead_ends, headings
 
 _BRANCH_M = 50.0  # Metres; longer dead ends are roads.
 _BRANCH_RADII = 1.6  # A branch is at most so many half widths long; to a corner it is 1.41.
@@ -39,21 +34,6 @@ _NEAR_M = 6.0  # Metres from the border at which ragged edges of a mask touch it
 _NARROW_M = 8.0  # Metres; roads up to twice as wide are straightened near the border as well.
 _PATCH = 1.5  # A lone piece at most so many times as long as wide has no direction.
 _JUNCTION = 3  # Edges that meet at a junction, at least.
-
-
-@dataclass(frozen=True)
-class _Candidates:
-    """Dead ends that may be branches.
-
-    Attributes:
-        rows: of those that are short, and at a junction.
-        alone: whether each dead end lets the branches of its junction go (rule 3).
-        beside: whether each may go beside a road that goes on (rule 5).
-    """
-
-    rows: Ints
-    alone: Bools
-    beside: Bools
 
 
 def straighten_ends(
@@ -188,8 +168,10 @@ def _without_branches(
         is_short = (graph.length_m[ends.edge] <= _BRANCH_M) & (graph.degree[root] >= _JUNCTION)
         if np.isfinite(within_m):
             is_short &= ~pixels.are_road(graph.nodes[root], np.full(len(root), within_m))
-        candidates = _Candidates(np.flatnonzero(is_short), alone, beside)
-        branches, others = _find_branches(graph, ends, candidates, pixels)
+        short = np.flatnonzero(is_short)
+        branches, others = _find_branches(
+            graph, ends, short, pixels, goes_alone=alone, goes_beside=beside
+        )
         if len(branches) == 0:
             return graph
         graph = merge_chains(_replace_branches(graph, ends, branches, root[branches], others))
@@ -201,10 +183,25 @@ def _roots(graph: RoadGraph, ends: DeadEnds) -> Ints:
 
 
 def _find_branches(
-    graph: RoadGraph, ends: DeadEnds, candidates: _Candidates, pixels: RoadRaster
+    graph: RoadGraph,
+    ends: DeadEnds,
+    short: Ints,
+    pixels: RoadRaster,
+    *,
+    goes_alone: Bools,
+    goes_beside: Bools,
 ) -> tuple[Ints, Ints]:
-    """Return which dead ends are branches, and how many other edges each node has."""
-    root, short = _roots(graph, ends), candidates.rows
+    """Return which dead ends are branches, and how many other edges each node has.
+
+    Args:
+        graph: roads in metres.
+        ends: their dead ends.
+        short: rows of those that may be branches: they are short, and at a junction.
+        pixels: what is road.
+        goes_alone: whether each dead end lets the branches of its junction go (rule 3).
+        goes_beside: whether each may go beside a road that goes on (rule 5).
+    """
+    root = _roots(graph, ends)
     # Rules 1 and 2: branches lie in the disc of road around their junction, or run into a corner.
     branches, beside = (
         short[_are_surrounded(graph, ends, short, pixels, part=1.0, radii=radii)]
@@ -213,10 +210,10 @@ def _find_branches(
     corners = _run_into_corners(graph, ends, short, pixels)
     branches, beside = np.union1d(branches, corners), np.union1d(beside, corners)
     # Rule 3: one of the branches of a junction at least ends away from the border.
-    branches = branches[np.isin(root, root[branches[candidates.alone[branches]]])[branches]]
+    branches = branches[np.isin(root, root[branches[goes_alone[branches]]])[branches]]
     # Rules 4 and 5: a junction with two other edges lies on a road that goes on.
     others = graph.degree - np.bincount(root[branches], minlength=len(graph.nodes))
-    is_beside = candidates.beside & np.isin(np.arange(len(root)), beside)
+    is_beside = goes_beside & np.isin(np.arange(len(root)), beside)
     branches = branches[(others[root[branches]] <= 1) | is_beside[branches]]
     return branches, graph.degree - np.bincount(root[branches], minlength=len(graph.nodes))
 
@@ -249,7 +246,7 @@ def _are_surrounded(
     """
     edge = ends.edge[rows]
     back_m = part * graph.length_m[edge]
-    places = _places(graph.lines[edge], back_m, graph.ends[edge, 0] == ends.node[rows])
+    places = places_inside(graph.lines[edge], back_m, graph.ends[edge, 0] == ends.node[rows])
     return pixels.are_road(places, back_m / radii)
 
 
@@ -299,13 +296,14 @@ def _unbend_ends(graph: RoadGraph, ends: DeadEnds, pixels: RoadRaster) -> RoadGr
     both = np.bincount(ends.edge, minlength=len(graph.lines))[ends.edge]
     base_m = np.minimum(length - both * tip_m, _BASE_M)
     foot, middle, far = (
-        _places(lines, back_m, at_start) for back_m in (tip_m, tip_m + base_m / 2, tip_m + base_m)
+        places_inside(lines, back_m, at_start)
+        for back_m in (tip_m, tip_m + base_m / 2, tip_m + base_m)
     )
     heading = unit(foot - far)
     ahead = np.sum((ends.place - foot) * heading, axis=1)
     is_bent = (base_m >= _LEAST_BASE_M) & (ahead > 0)
-    is_bent &= np.abs(_cross(middle - far, heading)) <= _STRAIGHT_M
-    is_bent &= np.abs(_cross(ends.place - foot, heading)) > _BEND_M
+    is_bent &= np.abs(cross(middle - far, heading)) <= _STRAIGHT_M
+    is_bent &= np.abs(cross(ends.place - foot, heading)) > _BEND_M
     nodes = graph.nodes.copy()
     nodes[ends.node[is_bent]] = (foot + ahead[:, None] * heading)[is_bent]
     tips = np.zeros((len(graph.lines), 2))
@@ -319,7 +317,7 @@ def _tip_lengths(lines: Lines, at_start: Bools, pixels: RoadRaster) -> Floats:
     rows = np.arange(len(lines))
     for metres in _TIPS_M:
         back_m = np.minimum(metres, shapely.length(lines[rows]) / 2)
-        places = _places(lines[rows], back_m, at_start[rows])
+        places = places_inside(lines[rows], back_m, at_start[rows])
         rows = rows[pixels.are_road(places, np.full(len(rows), metres / _BRANCH_RADII))]
         tip_m[rows] = metres
     return tip_m
@@ -340,12 +338,3 @@ def redraw_tips(graph: RoadGraph, rows: Ints, tips: Floats) -> RoadGraph:
     lines = graph.lines.copy()
     lines[rows] = lines_from(xy[keep], np.bincount(line[keep]))
     return replace(graph, lines=lines)
-
-
-def _places(lines: Lines, back_m: Floats | float, at_start: Bools) -> Floats:
-    along = np.where(at_start, back_m, np.negative(back_m))
-    return np.asarray(shapely.get_coordinates(shapely.line_interpolate_point(lines, along)))
-
-
-def _cross(left: Floats, right: Floats) -> Floats:
-    return np.asarray(left[:, 0] * right[:, 1] - left[:, 1] * right[:, 0])

@@ -8,6 +8,7 @@ import numpy as np
 import shapely
 
 from roadseg.arrays import Bools, Columns, Floats, Ints
+from roadseg.roads.graph.directions import left_of, places_inside, unit
 from roadseg.roads.graph.road_graph import RoadGraph, unique_pairs, with_vertices
 from roadseg.roads.tracing.coarse_mask import CoarseMask, RoadRaster
 from roadseg.roads.tracing.end_repair import redraw_tips
@@ -92,6 +93,10 @@ class _Arms(Columns):
     side: Ints
     node: Ints
 
+    def places(self, graph: RoadGraph, metres: Floats) -> Floats:
+        """Return the places at so many metres along the arms, shape (k, 2)."""
+        return places_inside(graph.lines[self.edge], metres, self.side == 0)
+
 
 def _arms_of(graph: RoadGraph) -> _Arms:
     edge, side = np.nonzero(graph.degree[graph.ends] >= _JUNCTION)
@@ -114,7 +119,7 @@ def _tips(graph: RoadGraph, arms: _Arms, radius_m: Floats, places: Floats) -> Fl
     """Return how much of each arm thinning has bent, in metres."""
     tips_m = _REACH_RADII * radius_m[arms.node] + _REACH_M
     length = graph.length_m[arms.edge]
-    ahead = _points(graph, arms, np.minimum(tips_m, length / 2)) - graph.nodes[arms.node]
+    ahead = arms.places(graph, np.minimum(tips_m, length / 2)) - graph.nodes[arms.node]
     step = places[arms.node] - graph.nodes[arms.node]
     towards = np.sum(ahead * step, axis=1) / np.maximum(np.hypot(*ahead.T), 1e-9)
     tips_m = tips_m + np.maximum(towards, 0)
@@ -122,13 +127,6 @@ def _tips(graph: RoadGraph, arms: _Arms, radius_m: Floats, places: Floats) -> Fl
     _, couple = unique_pairs(np.sort(graph.ends, axis=1))
     is_alone = (np.bincount(couple)[couple] == 1) & (graph.ends[:, 0] != graph.ends[:, 1])
     return np.asarray(np.where(is_alone[arms.edge], tips_m, np.minimum(tips_m, length / 3)))
-
-
-def _points(graph: RoadGraph, arms: _Arms, metres: Floats) -> Floats:
-    """Return the places at so many metres along arms, shape (k, 2)."""
-    along = np.where(arms.side == 0, metres, graph.length_m[arms.edge] - metres)
-    points = shapely.line_interpolate_point(graph.lines[arms.edge], along)
-    return np.asarray(shapely.get_coordinates(points))
 
 
 def _meeting_places(graph: RoadGraph, arms: _Arms, tips_m: Floats, places: Floats) -> Floats:
@@ -141,13 +139,12 @@ def _meeting_places(graph: RoadGraph, arms: _Arms, tips_m: Floats, places: Float
     is_enough = base_m >= _LEAST_BASE_M
     steps = np.linspace(0, 1, _SAMPLES)
     points = np.stack(
-        [_points(graph, arms, np.clip(tips_m + step * base_m, 0, length)) for step in steps], axis=1
+        [arms.places(graph, np.clip(tips_m + step * base_m, 0, length)) for step in steps], axis=1
     )
     middle = points.mean(axis=1)
-    heading = np.einsum("kpx,p->kx", points, steps - steps.mean())
-    heading /= np.maximum(np.hypot(*heading.T), 1e-9)[:, None]
+    heading = unit(np.einsum("kpx,p->kx", points, steps - steps.mean()))
     lines = _Lines(len(graph.nodes), places)
-    beside = np.einsum("kpx,kx->kp", points - middle[:, None], _normals(heading))
+    beside = np.einsum("kpx,kx->kp", points - middle[:, None], left_of(heading))
     single = is_enough & (np.sqrt((beside**2).mean(axis=1)) <= _STRAIGHT_M)
     # Rule 2: one parabola through both roads of a pair.
     for first, second in _through_pairs(arms, heading, is_enough):
@@ -160,10 +157,6 @@ def _meeting_places(graph: RoadGraph, arms: _Arms, tips_m: Floats, places: Float
     return lines.meet(graph.nodes)
 
 
-def _normals(along: Floats) -> Floats:
-    return np.column_stack([-along[:, 1], along[:, 0]])
-
-
 class _Lines:
     """Sums from which the place nearest to all lines of each junction follows."""
 
@@ -174,7 +167,7 @@ class _Lines:
 
     def add(self, node: Ints, at: Floats, along: Floats, weight: float) -> None:
         """Add lines through places in some directions (unit vectors) to their junctions."""
-        normal = _normals(along)
+        normal = left_of(along)
         square = weight * normal[:, :, None] * normal[:, None]
         np.add.at(self._matrix, node, square)
         # Places are taken from where the junction is, as coordinates are large.
@@ -218,13 +211,13 @@ class _Parabolas:
 
     def at(self, places: Floats) -> tuple[Floats, Floats]:
         """Return the places on the parabolas beside others, and the directions there."""
-        normal = _normals(self.axis)
+        normal = left_of(self.axis)
         u = np.sum((places - self.origin) * self.axis, axis=1) / self.half_m
         constant, slope, bend = self.terms.T
         v = constant + slope * u + bend * u**2
         on = self.origin + (u * self.half_m)[:, None] * self.axis + v[:, None] * normal
         along = self.axis + ((slope + 2 * bend * u) / self.half_m)[:, None] * normal
-        return on, along / np.hypot(*along.T)[:, None]
+        return on, unit(along)
 
 
 def _parabolas(left: Floats, right: Floats) -> tuple[_Parabolas, Bools]:
@@ -234,7 +227,7 @@ def _parabolas(left: Floats, right: Floats) -> tuple[_Parabolas, Bools]:
     chord = right[:, -1] - left[:, -1]
     half_m = np.maximum(np.hypot(*chord.T) / 2, 1e-6)
     axis = chord / (2 * half_m[:, None])
-    normal = _normals(axis)
+    normal = left_of(axis)
     from_origin = points - origin[:, None]
     u = np.einsum("kpx,kx->kp", from_origin, axis) / half_m[:, None]
     v = np.einsum("kpx,kx->kp", from_origin, normal)
@@ -250,7 +243,7 @@ def _lie_on_road(
     graph: RoadGraph, arms: _Arms, tips_m: Floats, places: Floats, pixels: RoadRaster
 ) -> Bools:
     """Return which arms stay on road when they are led straight to their junctions."""
-    feet = _points(graph, arms, np.minimum(tips_m, graph.length_m[arms.edge]))
+    feet = arms.places(graph, np.minimum(tips_m, graph.length_m[arms.edge]))
     goals = places[arms.node]
     step = goals - feet
     metres = np.hypot(*step.T)
@@ -267,7 +260,7 @@ def _moved(
     """Move junctions, and lead their arms straight to them over so many metres."""
     cut = (tips_m > 0) & (tips_m < graph.length_m[arms.edge])
     cut_arms = arms.take(cut)
-    lines = with_vertices(graph.lines, cut_arms.edge, _points(graph, cut_arms, tips_m[cut]))
+    lines = with_vertices(graph.lines, cut_arms.edge, cut_arms.places(graph, tips_m[cut]))
     tips = np.zeros((len(graph.lines), 2))
     # The vertices at which the tips begin stay.
     tips[arms.edge, arms.side] = np.maximum(tips_m - 1e-3, 0)

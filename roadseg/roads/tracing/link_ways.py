@@ -11,7 +11,7 @@ from skimage.graph import MCP_Geometric
 from roadseg.arrays import Bools, Bytes, Floats, Ints, Lines
 from roadseg.raster.grid import Grid
 from roadseg.raster.windows import CERTAIN, Window
-from roadseg.roads.graph.road_graph import lines_from
+from roadseg.roads.graph.road_graph import DECIMALS, RoadGraph, lines_from, ranges
 
 _STEP_COST = 0.1  # Cost of a metre where road is certain; where none is seen it is 1 more.
 _MARGIN_M = 3.0  # Metres by which a way may leave the box around its ends.
@@ -20,6 +20,8 @@ _STRETCH_M = 5.0  # Metres of a way that are looked at together.
 _TOLERANCE_PX = 1.5  # Pixels by which a way may lie off the line that is drawn of it.
 _CELL_PX = 512  # Windows that start in one cell of this many pixels are read together.
 _LOOKS, _LOOK_PX = 50, 32  # So many places are looked at, and so many pixels to each side.
+
+_SPACING_M = 1.0  # Metres between the places along roads at which links may land.
 
 ReadRoad = Callable[[Window], Bytes]
 
@@ -80,6 +82,35 @@ class _Profile(NamedTuple):
         means = (sums[over:] - sums[:-over]) / over
         quarter = np.partition(share, (len(share) - 1) // 4)[(len(share) - 1) // 4]
         return cls(float(share.mean()), float(quarter), float(means.min()), float(share.min()))
+
+
+def places_along(
+    graph: RoadGraph, tree: shapely.STRtree, places: Floats, reach_m: float
+) -> tuple[Floats, Ints, Floats]:
+    """Spread places 1 m apart along the edges near to some others, nodes included.
+
+    Args:
+        graph: roads in metres.
+        tree: of its lines.
+        places: shape (n, 2), x and y.
+        reach_m: edges no further than this from one of them count.
+
+    Returns:
+        Of each place x and y to the millimetre, the row of its edge, and metres from its start.
+    """
+    near = np.unique(tree.query(shapely.points(places), predicate="dwithin", distance=reach_m)[1])
+    xy, line = shapely.get_coordinates(graph.lines[near], return_index=True)
+    steps = np.hypot(*np.diff(xy, axis=0, prepend=0.0).T)
+    # All lines are laid on one axis, 1 m apart, so that one interpolation serves them all.
+    travelled = np.cumsum(np.where(np.diff(line, prepend=-1) > 0, 1.0, steps))
+    first = travelled[np.searchsorted(line, np.arange(len(near)))]
+    length = graph.length_m[near]
+    parts = np.maximum(np.ceil(length / _SPACING_M), 1).astype(np.int64)
+    row = np.repeat(np.arange(len(near)), parts + 1)
+    along = ranges(np.zeros_like(parts), parts + 1) / parts[row] * length[row]
+    at = first[row] + along
+    landings = np.column_stack([np.interp(at, travelled, axis) for axis in xy.T])
+    return np.round(landings, DECIMALS), near[row], along
 
 
 def trace_links(starts: Floats, goals: Floats, *, grid: Grid, read_road: ReadRoad) -> TracedLinks:

@@ -2,10 +2,11 @@
 
 From top to bottom: the rules, and the order in which links are chosen; the links that may be; links
 and roads as one graph. Their ways through the raster are in `link_ways`, how probable each is in
-`link_model`, how far it is along roads in `road_distances`.
+`link_model`.
 """
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import shapely
@@ -14,30 +15,41 @@ from scipy.spatial import KDTree
 from roadseg.arrays import Bools, Columns, Floats, Ints, Lines
 from roadseg.raster.grid import Grid
 from roadseg.roads.graph.cleaning import merge_chains
-from roadseg.roads.graph.groups import first_come
+from roadseg.roads.graph.directions import cosine, end_steps
+from roadseg.roads.graph.groups import greedy_matching
 from roadseg.roads.graph.road_graph import (
     DECIMALS,
     RoadGraph,
     in_parts,
     is_off_grid,
-    lines_from,
     node_lines,
     with_vertices,
 )
-from roadseg.roads.tracing.dead_ends import DeadEnds, are_lone, cosine, find_dead_ends
+from roadseg.roads.graph.shortest_paths import RoadDistances
+from roadseg.roads.tracing.dead_ends import (
+    SHARES,
+    DeadEnds,
+    are_clear,
+    are_lone,
+    find_dead_ends,
+    link_costs,
+    longest_links_m,
+)
 from roadseg.roads.tracing.link_model import LinkFeatures, LinkModel
-from roadseg.roads.tracing.link_ways import ReadRoad, TracedLinks, trace_links
-from roadseg.roads.tracing.road_distances import RoadDistances, places_along
+from roadseg.roads.tracing.link_ways import ReadRoad, TracedLinks, places_along, trace_links
 
 INFERRED, CONFIDENCE = "inferred", "confidence"
 
-_TURN_COST = 2.0  # A link counts as so much longer for turning; straight on it counts as it is.
+_WIDE_SHARES = 1.5, 1.0  # `SHARES` where a model judges what lies within.
+_TARGETS = {
+    False: 2,
+    True: 5,
+}  # Links of a dead end that are laid through the raster; with a model.
 _FACING_COST = 0.5  # A link between two dead ends that face each other counts as half as long.
 _DETOUR = 1.5  # Places that a road of up to so many gaps joins need no link.
 _ALONGSIDE = np.cos(np.radians(30))  # Roads at this angle or less run alongside each other.
 _LANE_CHANGE = np.cos(np.radians(12))  # A link between such roads turns by no more than this.
 _NEARBY_M = 5.0  # Metres from a landing within which other dead ends have a say.
-_CLEAR_M = 0.05  # Metres from its ends from which on a link touches no other road.
 _ENDS_AT_ONCE = 2_000  # The places around so many dead ends are in memory together.
 _BOTH = 2  # Ends of an edge.
 _LEAVING_M = 5.0  # Metres of a link from which its own heading is taken.
@@ -45,71 +57,51 @@ _WINDING = 1.5  # A link through the raster is up to so many times as long as th
 
 
 @dataclass(frozen=True)
-class _Raster:
-    """A raster of the probability of road, read by window, and what judges links by it.
-
-    Attributes:
-        grid: where its pixels lie.
-        read_road: reads a window.
-        model: how probable links are by what lies along them; None for length and heading alone.
-        min_probability: links of which `model` says less are none.
-    """
-
-    grid: Grid
-    read_road: ReadRoad
-    model: LinkModel | None
-    min_probability: float
-
-
-@dataclass(frozen=True)
-class _Limits:
-    """What a link may be.
-
-    Attributes:
-        max_gap_m: greatest distance between its ends.
-        least_cos: cosine of the greatest angle by which it turns off the heading of a dead end.
-        own: to the side of a road it is no longer than this part of the edge that it continues.
-        own_lone: the same for an edge with two dead ends, which may lie across a road.
-        targets: links of a dead end that are laid through the raster, the shortest first.
-    """
-
-    max_gap_m: float
-    least_cos: float
-    own: float
-    own_lone: float
-    targets: int
-
-    @classmethod
-    def of(cls, max_gap_m: float, max_turn_deg: float, *, is_judged: bool) -> "_Limits":
-        """Return the limits; they are wide where a model judges what lies within."""
-        least_cos = float(np.cos(np.radians(max_turn_deg)))
-        shares = (1.5, 1.0, 5) if is_judged else (0.75, 0.4, 2)
-        return cls(max_gap_m, least_cos, *shares)
-
-
-@dataclass(frozen=True)
-class _RoadsAhead:
-    """Roads to which dead ends may be linked.
+class _Gaps:
+    """Roads, their dead ends, and what links between these may be.
 
     Attributes:
         graph: roads in metres.
         ends: their dead ends, as rows of this graph.
-        tree: of the lines of the graph.
-        distances: along roads, from each dead end.
-        limits: what a link may be.
+        max_gap_m: greatest distance between the ends of a link.
+        least_cos: cosine of the greatest angle by which it turns off the heading of a dead end.
+        grid: where the pixels of the raster lie; None for straight links.
+        read_road: reads a window of the raster.
+        model: how probable links are by what lies along them; None for length and heading alone.
+            Without a raster it judges nothing, and only the limits are as wide as with it.
+        min_probability: less probable links are dropped.
     """
 
     graph: RoadGraph
     ends: DeadEnds
-    tree: shapely.STRtree
-    distances: RoadDistances
-    limits: _Limits
+    max_gap_m: float
+    least_cos: float
+    grid: Grid | None
+    read_road: ReadRoad | None
+    model: LinkModel | None
+    min_probability: float
 
-    @classmethod
-    def of(cls, graph: RoadGraph, ends: DeadEnds, limits: _Limits) -> "_RoadsAhead":
-        """Index the roads, and measure along them."""
-        distances = RoadDistances(graph, ends.node, _DETOUR * limits.max_gap_m)
-        return cls(graph, ends, shapely.STRtree(graph.lines), distances, limits)
+    @cached_property
+    def tree(self) -> shapely.STRtree:
+        """Spatial index of the roads."""
+        return shapely.STRtree(self.graph.lines)
+
+    @cached_property
+    def distances(self) -> RoadDistances:
+        """Distances along the roads, from each dead end."""
+        return RoadDistances(self.graph, self.ends.node, _DETOUR * self.max_gap_m)
+
+    @property
+    def shares(self) -> tuple[float, float]:
+        """Greatest length of links to the side of a road (`longest_links_m`); wide with a model."""
+        return _WIDE_SHARES if self.model else SHARES
+
+    def cheapest(self, links: "_Links") -> "_Links":
+        """Keep the few cheapest links of each dead end, which are then laid through the raster."""
+        order = np.lexsort([links.cost, links.end])
+        end = links.end[order]
+        count = _TARGETS[self.model is not None]
+        return links.take(order[np.arange(len(end)) - np.searchsorted(end, end) < count])
 
 
 @dataclass(frozen=True)
@@ -138,21 +130,6 @@ class _Links(Columns):
     def is_facing(self) -> Bools:
         """Whether each link joins two dead ends."""
         return self.facing >= 0
-
-    def is_clear(self, tree: shapely.STRtree) -> Bools:
-        """Return which links meet none of the lines of a tree between their ends."""
-        xy, row = shapely.get_coordinates(self.line, return_index=True)
-        clear = np.minimum(_CLEAR_M, shapely.length(self.line) / 2)
-        for side, metres in (
-            (np.diff(row, prepend=-1) > 0, clear),
-            (np.diff(row, append=-1) != 0, -clear),
-        ):
-            xy[side] = shapely.get_coordinates(shapely.line_interpolate_point(self.line, metres))
-        inner = lines_from(xy, np.bincount(row, minlength=len(self.line)))
-        met, _ = tree.query(inner, predicate="intersects")
-        is_clear = np.ones(len(inner), dtype=bool)
-        is_clear[met] = False
-        return is_clear
 
 
 def link_gaps(
@@ -225,84 +202,74 @@ def link_gaps(
         raise ValueError(f"gaps are linked before edges get attributes: {sorted(graph.attributes)}")
     if read_road is not None and grid is None:
         raise ValueError("read_road needs the grid of its pixels")
-    raster = None
-    if grid is not None and read_road is not None:
-        raster = _Raster(grid, read_road, model, min_probability)
     ends = find_dead_ends(graph, border, border_m)
     if max_gap_m <= 0 or len(ends.edge) == 0:
         return _as_roads(graph)
-    limits = _Limits.of(max_gap_m, max_turn_deg, is_judged=model is not None)
-    roads = _RoadsAhead.of(graph, ends, limits)
+    least_cos = float(np.cos(np.radians(max_turn_deg)))
+    gaps = _Gaps(graph, ends, max_gap_m, least_cos, grid, read_road, model, min_probability)
     # Rule 9: dead ends that face each other come first.
-    pairs = _choose_facing(roads, raster)
+    pairs = _choose_facing(gaps)
     rest = np.setdiff1d(np.arange(len(ends.edge)), [pairs.end, pairs.facing])
     sides = pairs.take(rest[:0])
     if len(rest):
-        bridged = _with_pairs(graph, ends, pairs)
-        roads = _RoadsAhead.of(bridged, ends, limits)
-        sides = _choose_sides(roads, rest, raster)
+        sides = _choose_sides(replace(gaps, graph=_with_pairs(graph, ends, pairs)), rest)
     # Rule 10: both ends of a lone short piece are linked, or none.
     links = _without_strays(_Links.joined([pairs, sides]), graph, ends, max_gap_m)
     linked = _join_links(graph, links)
     return merge_chains(linked)
 
 
-def _choose_facing(roads: _RoadsAhead, raster: _Raster | None) -> _Links:
+def _choose_facing(gaps: _Gaps) -> _Links:
     """Choose links between dead ends, the cheapest first, unless a side of a road is cheaper."""
-    facing = _facing_links(roads)
+    facing = _facing_links(gaps)
     if len(facing.end) == 0:
         return facing
-    sides = _side_links(roads, np.unique([facing.end, facing.facing]))
-    likely = _cheapest_targets(_Links.joined([facing, sides]), roads.limits.targets)
-    links = _lay_links(likely, roads, raster)
+    sides = _side_links(gaps, np.unique([facing.end, facing.facing]))
+    likely = gaps.cheapest(_Links.joined([facing, sides]))
+    links = _lay_links(likely, gaps)
     order = np.argsort(links.cost, kind="stable")
     # The first link of a dead end settles it, to another dead end or to the side of a road.
     members = np.column_stack([links.end, np.where(links.is_facing, links.facing, links.end)])
-    first = links.take(order[first_come(members[order])])
+    first = links.take(order[greedy_matching(members[order])])
     return first.take(first.is_facing)
 
 
-def _choose_sides(roads: _RoadsAhead, rest: Ints, raster: _Raster | None) -> _Links:
+def _choose_sides(gaps: _Gaps, rest: Ints) -> _Links:
     """Choose for each of these dead ends the cheapest link to the side of a road."""
-    likely = _cheapest_targets(_side_links(roads, rest), roads.limits.targets)
-    links = _lay_links(likely, roads, raster)
+    likely = gaps.cheapest(_side_links(gaps, rest))
+    links = _lay_links(likely, gaps)
     links = links.take(np.lexsort([links.cost, links.end]))
     links = links.take(np.unique(links.end, return_index=True)[1])
-    own, other = roads.ends.edge[links.end].tolist(), links.edge.tolist()
+    own, other = gaps.ends.edge[links.end].tolist(), links.edge.tolist()
     cost = dict(zip(zip(own, other, strict=True), links.cost.tolist(), strict=True))
     back = [cost.get(pair, np.inf) for pair in zip(other, own, strict=True)]
     # Of two links, one from either road to the side of the other, the cheaper one is enough.
     return links.take(links.cost <= back)
 
 
-def _cheapest_targets(links: _Links, count: int) -> _Links:
-    """Keep the few cheapest links of each dead end."""
-    order = np.lexsort([links.cost, links.end])
-    end = links.end[order]
-    return links.take(order[np.arange(len(end)) - np.searchsorted(end, end) < count])
-
-
-def _lay_links(links: _Links, roads: _RoadsAhead, raster: _Raster | None) -> _Links:
+def _lay_links(links: _Links, gaps: _Gaps) -> _Links:
     """Lay links through the raster, set their cost and confidence, and drop those off limits."""
-    ends, max_gap_m = roads.ends, roads.limits.max_gap_m
-    ways = _trace_all(links, ends, raster)
-    forth = cosine(_leaving(ways.lines, 0), ends.heading[links.end])
-    back = cosine(_leaving(ways.lines, -1), ends.heading[links.facing])
+    ends, max_gap_m = gaps.ends, gaps.max_gap_m
+    ways = _trace_all(links, gaps)
+    first, last = (
+        -end_steps(ways.lines, np.full(len(ways.lines), at_start), over_m=_LEAVING_M)
+        for at_start in (True, False)
+    )
+    forth, back = cosine(first, ends.heading[links.end]), cosine(last, ends.heading[links.facing])
     back = np.where(links.is_facing, back, forth)
-    laid = _judge(links, ways, roads, raster, turns=(forth, back))
+    laid = _judge(links, ways, gaps, turns=(forth, back))
     # Rule 8: the way winds little. Rules 2 and 7 hold for it, too.
     fits = shapely.length(ways.lines) <= _WINDING * max_gap_m
-    fits &= np.minimum(forth, back) >= roads.limits.least_cos
-    if raster is not None and raster.model is not None:
-        fits &= laid.confidence >= raster.min_probability
-    return laid.take(fits & (links.is_facing | laid.is_clear(roads.tree)))
+    fits &= np.minimum(forth, back) >= gaps.least_cos
+    if gaps.model and gaps.read_road:
+        fits &= laid.confidence >= gaps.min_probability
+    return laid.take(fits & (links.is_facing | are_clear(laid.line, gaps.tree)))
 
 
 def _judge(
     links: _Links,
     ways: TracedLinks,
-    roads: _RoadsAhead,
-    raster: _Raster | None,
+    gaps: _Gaps,
     *,
     turns: tuple[Floats, Floats],
 ) -> _Links:
@@ -311,16 +278,15 @@ def _judge(
     Args:
         links: that may be.
         ways: theirs through the raster.
-        roads: which they join.
-        raster: with the model, if there is one.
+        gaps: which they close.
         turns: cosine of the angle at the dead end, and at that at the other end.
     """
-    if raster is not None and raster.model is not None:
-        probability = raster.model.of_links(_features(links, ways, roads, turns))
+    if gaps.model and gaps.read_road:
+        probability = gaps.model.of_links(_features(links, ways, gaps, turns))
         return replace(links, line=ways.lines, cost=1 - probability, confidence=probability)
     turn = (turns[0] + turns[1]) / 2
     length = shapely.length(ways.lines)
-    shape = np.clip(turn, 0, 1) * (1 - np.minimum(length / roads.limits.max_gap_m, 1) / 2)
+    shape = np.clip(turn, 0, 1) * (1 - np.minimum(length / gaps.max_gap_m, 1) / 2)
     return replace(
         links,
         line=ways.lines,
@@ -330,10 +296,10 @@ def _judge(
 
 
 def _features(
-    links: _Links, ways: TracedLinks, roads: _RoadsAhead, turns: tuple[Floats, Floats]
+    links: _Links, ways: TracedLinks, gaps: _Gaps, turns: tuple[Floats, Floats]
 ) -> LinkFeatures:
     """Return what is known of links."""
-    graph, ends = roads.graph, roads.ends
+    graph, ends = gaps.graph, gaps.ends
     own = ends.edge[links.end]
     angle, facing_angle = (np.arccos(np.clip(turn, -1, 1)) for turn in turns)
     return LinkFeatures(
@@ -352,20 +318,12 @@ def _features(
     )
 
 
-def _trace_all(links: _Links, ends: DeadEnds, raster: _Raster | None) -> TracedLinks:
+def _trace_all(links: _Links, gaps: _Gaps) -> TracedLinks:
     """Trace links through the raster; without one they stay straight, as if road were certain."""
-    if raster is None:
+    if gaps.grid is None or gaps.read_road is None:
         return TracedLinks.straight(links.line)
-    places = ends.place[links.end], links.landing
-    return trace_links(*places, grid=raster.grid, read_road=raster.read_road)
-
-
-def _leaving(lines: Lines, side: int) -> Floats:
-    """Return the steps from one side of lines, 0 or -1, to a place a little along them."""
-    metres = np.minimum(_LEAVING_M, shapely.length(lines))
-    inside = shapely.line_interpolate_point(lines, metres if side == 0 else -metres)
-    at_end = shapely.get_point(lines, side)
-    return np.asarray(shapely.get_coordinates(inside) - shapely.get_coordinates(at_end))
+    places = gaps.ends.place[links.end], links.landing
+    return trace_links(*places, grid=gaps.grid, read_road=gaps.read_road)
 
 
 def _link_cost(metres: Floats, turn: Floats, *, is_facing: Bools | bool) -> Floats:
@@ -373,15 +331,14 @@ def _link_cost(metres: Floats, turn: Floats, *, is_facing: Bools | bool) -> Floa
 
     A link between dead ends that face each other counts as half as long.
     """
-    factor = np.where(is_facing, _FACING_COST, 1)
-    return np.asarray(metres * (1 + _TURN_COST * (1 - turn)) * factor)
+    return link_costs(metres, turn) * np.where(is_facing, _FACING_COST, 1)
 
 
-def _facing_links(roads: _RoadsAhead) -> _Links:
+def _facing_links(gaps: _Gaps) -> _Links:
     """List the links between dead ends ahead of each other, by rules 1 to 3 of `link_gaps`."""
-    ends = roads.ends
+    ends = gaps.ends
     # Rule 1: the ends of a link are no further apart than the longest gap.
-    pairs = KDTree(ends.place).query_pairs(roads.limits.max_gap_m, output_type="ndarray")
+    pairs = KDTree(ends.place).query_pairs(gaps.max_gap_m, output_type="ndarray")
     left, right = pairs.T.astype(np.int64)
     steps = ends.place[right] - ends.place[left]
     gap = np.hypot(*steps.T)
@@ -389,33 +346,33 @@ def _facing_links(roads: _RoadsAhead) -> _Links:
     cost = _link_cost(gap, (forth + back) / 2, is_facing=True)
     links = _straight(ends, left, right, ends.edge[right], landing=ends.place[right], cost=cost)
     # Rule 2: it turns off the headings of both by no more than the greatest turn.
-    ahead = np.minimum(forth, back) >= roads.limits.least_cos
+    ahead = np.minimum(forth, back) >= gaps.least_cos
     # Rule 3: no road of up to 1.5 times its length joins them already.
-    is_apart = roads.distances.metres(left, ends.node[right]) > _DETOUR * gap
+    is_apart = gaps.distances.metres(left, ends.node[right]) > _DETOUR * gap
     return links.take(ahead & is_apart)
 
 
-def _side_links(roads: _RoadsAhead, chosen: Ints) -> _Links:
+def _side_links(gaps: _Gaps, chosen: Ints) -> _Links:
     """List the best link of the chosen dead ends to the side of each edge ahead of them.
 
     Rules 1 to 7 of `link_gaps` hold; the best link to an edge is the one of least cost.
     """
     parts = in_parts(chosen, _ENDS_AT_ONCE)
-    return _Links.joined([_part_of_side_links(roads, part, chosen) for part in parts])
+    return _Links.joined([_part_of_side_links(gaps, part, chosen) for part in parts])
 
 
-def _part_of_side_links(roads: _RoadsAhead, part: Ints, chosen: Ints) -> _Links:
+def _part_of_side_links(gaps: _Gaps, part: Ints, chosen: Ints) -> _Links:
     """List those of a part of the chosen dead ends."""
-    graph, ends, distances = roads.graph, roads.ends, roads.distances
-    places, edge, along = places_along(graph, roads.tree, ends.place[part], roads.limits.max_gap_m)
+    graph, ends, distances = gaps.graph, gaps.ends, gaps.distances
+    places, edge, along = places_along(graph, gaps.tree, ends.place[part], gaps.max_gap_m)
     # Rule 1: the ends of a link are no further apart than the longest gap.
     near = KDTree(ends.place[part]).sparse_distance_matrix(
-        KDTree(places), roads.limits.max_gap_m, output_type="ndarray"
+        KDTree(places), gaps.max_gap_m, output_type="ndarray"
     )
     end, landing, gap = part[near["i"]], near["j"], near["v"]
     # Rule 2: it turns off the heading of its dead end by no more than the greatest turn.
     turn = cosine(places[landing] - ends.place[end], ends.heading[end])
-    ahead = (turn >= roads.limits.least_cos) & (gap > 0)
+    ahead = (turn >= gaps.least_cos) & (gap > 0)
     end, landing, gap, turn = end[ahead], landing[ahead], gap[ahead], turn[ahead]
     target, metres = edge[landing], along[landing]
     # Rule 3: no road of up to 1.5 times its length joins them already.
@@ -425,11 +382,10 @@ def _part_of_side_links(roads: _RoadsAhead, part: Ints, chosen: Ints) -> _Links:
     # Rule 4: it is short beside the edge that it continues, the more so for a lone edge.
     cost = _link_cost(gap, turn, is_facing=False)
     own = ends.edge[end]
-    share = np.where(are_lone(graph, own), roads.limits.own_lone, roads.limits.own)
-    fits &= cost <= np.minimum(roads.limits.max_gap_m, share * graph.length_m[own])
+    fits &= cost <= np.minimum(gaps.max_gap_m, longest_links_m(graph, own, gaps.shares))
     # Rules 5 and 6: it changes no lanes, and fits the dead ends beside its landing.
     fits &= ~_is_beside(places, edge, landing, ends.heading[end], turn)
-    fits &= ~_is_behind(places[landing], end, ends, chosen, roads.limits.least_cos)
+    fits &= ~_is_behind(places[landing], end, ends, chosen, gaps.least_cos)
     # Of the links of a dead end to one edge only the cheapest is looked at further.
     rows = np.flatnonzero(fits)
     order = rows[np.argsort(cost[rows], kind="stable")]
@@ -438,7 +394,7 @@ def _part_of_side_links(roads: _RoadsAhead, part: Ints, chosen: Ints) -> _Links:
     end, none, target = end[best], np.full(len(best), -1), target[best]
     links = _straight(ends, end, none, target, landing=places[landing[best]], cost=cost[best])
     # Rule 7: it meets no other road on its way.
-    return links.take(links.is_clear(roads.tree))
+    return links.take(are_clear(links.line, gaps.tree))
 
 
 def _is_beside(places: Floats, edge: Ints, landing: Ints, heading: Floats, turn: Floats) -> Bools:

@@ -26,7 +26,7 @@ from roadseg.roads.labels.highways import highway_of
 from roadseg.roads.logistic import LogisticModel
 from roadseg.roads.options import TraceOptions
 from roadseg.roads.speeds import KPH_PER_MPH, SpeedBins
-from roadseg.roads.tracing.blocks import TracedBlock, join_blocks, trace_block, widened
+from roadseg.roads.tracing.blocks import BlockPaths, join_blocks, trace_block, widened
 from roadseg.roads.tracing.coarse_mask import CoarseMask
 from roadseg.roads.tracing.dead_ends import BORDER_M
 from roadseg.roads.tracing.edge_confidence import (
@@ -77,11 +77,11 @@ class PixelSource(Protocol):
 
     @property
     def threshold(self) -> float | None:
-        """Probability from which on their network says road, 0 to 1; None if not known."""
+        """Threshold of the network, 0 to 1; None if not known."""
 
     @property
     def edge_model(self) -> LogisticModel | None:
-        """How probable it is that edges of their network are roads; None if not known."""
+        """Model of how probable the edges of the network are; None if not known."""
 
     def touches(self, window: Window) -> bool:
         """Return whether any pixel of a window may be road."""
@@ -146,7 +146,9 @@ def find_lines(
     return postprocess(traced, pixels, options, mask=mask, link_model=link_model)
 
 
-def find_paths(pixels: PixelSource, options: TraceOptions, block: Window) -> TracedBlock:
+def find_paths(
+    pixels: PixelSource, options: TraceOptions, block: Window
+) -> tuple[BlockPaths, Bytes]:
     """Trace the roads in one block of a scene."""
     grid = pixels.grid
     is_road = pixels.read_road(window_of(block, grid)) >= options.level_for(pixels.threshold)

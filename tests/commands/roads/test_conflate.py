@@ -277,7 +277,7 @@ def test_a_cut_file_is_refused(tmp_path):
     path = write_map(tmp_path / "map.osm.pbf", STREET)
     path.write_bytes(path.read_bytes()[:-40])
     text = refusal(tmp_path, write_roads(tmp_path / "new.gpkg", SIDE), path)
-    assert "map.osm.pbf: is cut short" in text
+    assert "map.osm.pbf: cannot be read as OpenStreetMap data" in text
 
 
 def test_a_map_without_ids_is_refused(tmp_path):

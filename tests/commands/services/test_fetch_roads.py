@@ -118,10 +118,10 @@ def test_a_map_keeps_ids_versions_and_tags_whether_from_a_server_or_an_extract(
     maps = [read_osm_map(output, NEAR) for output in outputs]
     original = read_osm_map(region, NEAR)
     for each in maps:
-        assert set(each.way_id.tolist()) == ROADS
-        assert each.version.tolist() == [7] * 6
-        assert each.refs.tolist() == original.refs.tolist()
-        assert each.places.tolist() == original.places.tolist()
+        assert set(each.ways.way_id.tolist()) == ROADS
+        assert each.ways.way_version.tolist() == [7] * 6
+        assert each.ways.refs.tolist() == original.ways.refs.tolist()
+        assert each.ways.places.tolist() == original.ways.places.tolist()
         assert each.tags == original.tags
         assert sorted(each.obstacles.kind) == ["building", "railway"]
 
@@ -349,7 +349,7 @@ def test_what_cannot_be_is_refused(tmp_path, region, monkeypatch, options, told)
 
 def test_an_extract_that_is_cut_short_is_told(tmp_path, region):
     (tmp_path / "cut.osm.pbf").write_bytes(region.read_bytes()[:-40])
-    with pytest.raises(DataError, match=r"cut.osm.pbf: is cut short, as it ends within the block"):
+    with pytest.raises(DataError, match=r"cut.osm.pbf: cannot be read as OpenStreetMap data"):
         fetch(tmp_path / "roads.gpkg", tmp_path / "cut.osm.pbf")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["cut.osm.pbf", "region.osm.pbf"]
 

@@ -1,6 +1,6 @@
 import numpy as np
 
-from roadseg.roads.graph.groups import begin_runs, first_come, group_means, linked
+from roadseg.roads.graph.groups import begin_runs, greedy_matching, group_means, linked
 
 
 def test_nodes_linked_by_way_of_others_are_one_group():
@@ -10,8 +10,8 @@ def test_nodes_linked_by_way_of_others_are_one_group():
 
 
 def test_pairs_whose_members_are_taken_are_left_out():
-    assert first_come(np.array([[0, 1], [1, 2], [2, 3], [4, 4]])).tolist() == [0, 2, 3]
-    assert first_come(np.zeros((0, 2), dtype=np.int64)).tolist() == []
+    assert greedy_matching(np.array([[0, 1], [1, 2], [2, 3], [4, 4]])).tolist() == [0, 2, 3]
+    assert greedy_matching(np.zeros((0, 2), dtype=np.int64)).tolist() == []
 
 
 def test_a_run_begins_where_one_column_differs():

@@ -3,7 +3,8 @@ import pytest
 import shapely
 from pyproj import CRS
 
-from roadseg.roads.edge_model import (
+from roadseg.roads.graph.road_graph import graph_from_lines
+from roadseg.roads.logistic import (
     DEAD_ENDS,
     EDGE_TERMS,
     IS_LINK,
@@ -13,9 +14,9 @@ from roadseg.roads.edge_model import (
     MET,
     STRAIGHTNESS,
     WIDTH,
+    LogisticModel,
+    log_odds,
 )
-from roadseg.roads.graph.road_graph import graph_from_lines
-from roadseg.roads.logistic import LogisticModel, log_odds
 from roadseg.roads.tracing.edge_confidence import (
     edge_terms,
     general_edge_model,

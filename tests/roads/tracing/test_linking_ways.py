@@ -5,8 +5,8 @@ from affine import Affine
 
 from roadseg.raster.grid import LOCAL_CRS, Grid
 from roadseg.roads.graph.road_graph import graph_from_lines
-from roadseg.roads.tracing.link_ways import trace_links
-from roadseg.roads.tracing.road_distances import RoadDistances, places_along
+from roadseg.roads.graph.shortest_paths import RoadDistances
+from roadseg.roads.tracing.link_ways import places_along, trace_links
 
 
 def lay(road, starts, goals, *, pixel_m=(1.0, 1.0)):

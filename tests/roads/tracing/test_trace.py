@@ -4,8 +4,7 @@ from affine import Affine
 from pyproj import CRS
 
 from roadseg.raster.grid import LOCAL_CRS, Grid
-from roadseg.roads.edge_model import IS_LINK
-from roadseg.roads.logistic import LogisticModel
+from roadseg.roads.logistic import IS_LINK, LogisticModel
 from roadseg.roads.masks.probabilities import Probability
 from roadseg.roads.options import TraceOptions
 from roadseg.roads.speeds import SpeedBins

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from roadseg.roads.metrics.spread import Spread, spread_of
+from roadseg.roads.metrics.pooling import Spread, spread_of
 
 
 def test_the_standard_deviation_is_that_of_a_sample():
