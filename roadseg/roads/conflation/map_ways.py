@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import shapely
 from numpy.typing import NDArray
-from scipy import sparse
-from scipy.sparse import csgraph
+from scipy.sparse.csgraph import dijkstra
 
 from roadseg.arrays import Bools, Floats, Ints, Lines
 from roadseg.roads.graph.road_graph import cut_lines, ranges
+from roadseg.roads.graph.shortest_paths import adjacency
 
 _SNAP_M = 2.0  # Metres; a node of a way so near is taken instead of a new one.
 _MOST_CUT = 0.49  # Part of a way that is cut at an end.
@@ -116,13 +116,15 @@ class MapWays:
                 self.along[before + 1] - along_m,
             ]
         )
-        pairs = (
-            np.concatenate([number[:-1][is_step], place, place]),
-            np.concatenate([number[1:][is_step], *sides]),
+        ends = np.column_stack(
+            [
+                np.concatenate([number[:-1][is_step], place, place]),
+                np.concatenate([number[1:][is_step], *sides]),
+            ]
         )
-        count = len(nodes) + len(way)
-        roads = sparse.csr_array((np.maximum(steps, _LEAST_M), pairs), shape=(count, count))
-        metres = csgraph.dijkstra(roads, directed=False, indices=place, limit=limit_m)[:, place]
+        # Ways may share a step, as where a map draws a road twice.
+        roads = adjacency(ends, np.maximum(steps, _LEAST_M), len(nodes) + len(way))
+        metres = dijkstra(roads, indices=place, limit=limit_m)[:, place]
         # Between two vertices, one place is reached from another without passing either.
         beside = np.abs(along_m[:, np.newaxis] - along_m)
         is_beside = (before[:, np.newaxis] == before) & (beside <= limit_m)

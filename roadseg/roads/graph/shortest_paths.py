@@ -40,7 +40,7 @@ class Routes:
                 on one of them.
         """
         cost = edge_costs(graph, weight)
-        return cls(graph.ends, cost, _adjacency(graph.ends, cost, len(graph.nodes)))
+        return cls(graph.ends, cost, adjacency(graph.ends, cost, len(graph.nodes)))
 
     def costs(self, starts: ControlPoints, goals: ControlPoints) -> Floats:
         """Return the cost of the cheapest route from each start to each goal.
@@ -188,7 +188,7 @@ def cheapest_of_each(pair: Ints, cost: Floats) -> Ints:
     return np.asarray(order[np.unique(pair[order], return_index=True)[1]])
 
 
-def _adjacency(ends: Ints, cost: Floats, nodes: int) -> csr_array:
+def adjacency(ends: Ints, cost: Floats, nodes: int) -> csr_array:
     """Return the cost of the cheapest edge between two nodes, either way, shape (nodes, nodes).
 
     An edge of cost 0 is a stored zero, which scipy's graph routines count as an edge.

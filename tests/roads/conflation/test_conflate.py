@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import shapely
-from hypothesis import example, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from pyproj import CRS
 
@@ -335,6 +335,11 @@ def test_new_roads_stay_within_reach_of_the_prediction(mapped, predicted, shift)
 @example([[(111, 82), (0, 0), (74, 82)]], [[(37, 0), (74, 82)]], (0.0, 1.0))
 @example([[(0, 0), (0, 287)]], [[(0, 287), (74, 328)], [(37, 0), (37, 287)]], (0.0, 0.0))
 def test_a_second_run_adds_nothing(mapped, predicted, shift):
+    # Where a map draws a road twice, either of the two is the nearest way.
+    assume(
+        shapely.length(shapely.union_all(lines_of(mapped)))
+        > shapely.length(lines_of(mapped)).sum() - 1e-6
+    )
     ways, roads = ways_of(*mapped), moved(predicted, shift)
     new = new_roads(roads, ways)
     both = [*with_insertions(ways, new), *new.lines[new.is_added]]
