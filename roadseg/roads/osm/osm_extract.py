@@ -104,7 +104,7 @@ def _ways(
     collected = CollectedObjects()
     for way, nodes in located_ways(path, keys, partial_path(scratch / "places")):
         if is_near(nodes, sides):
-            collected.add_located(way, nodes)
+            collected.add_located(way, nodes, dict(way.tags))
     return collected.objects()
 
 

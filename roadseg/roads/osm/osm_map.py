@@ -114,7 +114,7 @@ def read_osm_map(path: Path, box: Box) -> OsmMap:
             )
         if is_road:
             seen.add(way.id)
-            collected.add_located(way, nodes)
+            collected.add_located(way, nodes, tags)
     west, south, east, north = (side / UNITS_PER_DEGREE for side in (*low, *high))
     extent = (west, south, east, north) if west <= east else None
     return OsmMap(path, collected.objects(), _as_obstacles(obstacles), extent)

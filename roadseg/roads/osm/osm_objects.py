@@ -156,11 +156,10 @@ class CollectedObjects:
         self._refs.extend(refs)
         self._way_tags.append({sys.intern(key): sys.intern(value) for key, value in tags.items()})
 
-    def add_located(self, way: "Way", nodes: Sequence[PlacedNode]) -> None:
+    def add_located(self, way: "Way", nodes: Sequence[PlacedNode], tags: Tags) -> None:
         """Add a way with its nodes, whose versions and tags are not known."""
-        self.add_way(way.id, way.version, [ref for ref, _, _ in nodes], dict(way.tags))
-        for ref, x, y in nodes:
-            self.add_node(ref, 0, (x, y), {})
+        self.add_way(way.id, way.version, [ref for ref, _, _ in nodes], tags)
+        self._nodes.extend(value for ref, x, y in nodes for value in (ref, 0, x, y))
 
     def add_node(self, number: int, version: int, place: tuple[int, int], tags: Tags) -> None:
         """Add a node at a place in units of 1e-7 degrees."""

@@ -122,7 +122,7 @@ def test_a_map_keeps_ids_versions_and_tags_whether_from_a_server_or_an_extract(
         assert each.ways.way_version.tolist() == [7] * 6
         assert each.ways.refs.tolist() == original.ways.refs.tolist()
         assert each.ways.places.tolist() == original.ways.places.tolist()
-        assert each.tags == original.tags
+        assert each.ways.way_tags == original.ways.way_tags
         assert sorted(each.obstacles.kind) == ["building", "railway"]
 
 
