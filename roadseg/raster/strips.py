@@ -99,7 +99,7 @@ class Strips:
                     each.result()
             finally:
                 # The thread that opened a file closes it, as rasterio wants it.
-                thread.submit(lambda: [strip.discard() for strip in strips.values()]).result()
+                thread.submit(_discard, strips).result()
                 with suppress(OSError):
                     self.folder.rmdir()  # Only an empty folder allows that.
 
@@ -209,6 +209,11 @@ class _OpenStrip:
         with suppress(OSError):
             self._opened.close()
         self._partial.unlink(missing_ok=True)
+
+
+def _discard(strips: Mapping[int, _OpenStrip]) -> None:
+    for strip in strips.values():
+        strip.discard()
 
 
 def overview_factors(height: int, width: int) -> list[int]:
