@@ -16,6 +16,7 @@ from rasterio.enums import Resampling
 from roadseg.arrays import Array, Bools
 from roadseg.errors import OutputError
 from roadseg.raster.grid import Grid
+from roadseg.raster.pixels import CACHE_BYTES
 from roadseg.raster.tiff import new_profile, open_new
 from roadseg.raster.windows import CERTAIN, Rows, Window, cut_blocks
 from roadseg.system.files import partial_path, put, remove_partial_once
@@ -26,8 +27,9 @@ LARGEST_FACTOR = 2**9  # Of an overview.
 
 _HIDDEN = ".strips-"
 _WAITING = 8  # Parts that wait to be written, at most.
-_TILE_PX = 512
-_JOINED_PX = 2048  # Columns that are copied at once.
+_TILE_PX = 128  # Small, as tiles at the edges are stored in full.
+_BLOCK_PX, _BLOCK_COLS = 512, 2048  # Rows and columns that are copied at once.
+_SMALL_PX = 512  # Rasters of no larger side need no overview.
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,7 @@ class Strips:
                     each.result()
             finally:
                 # The thread that opened a file closes it, as rasterio wants it.
-                thread.submit(lambda: [strip.discard() for strip in strips.values()]).result()
+                thread.submit(_discard, strips).result()
                 with suppress(OSError):
                     self.folder.rmdir()  # Only an empty folder allows that.
 
@@ -117,8 +119,12 @@ class Strips:
         path = partial_path(self.folder / "joined.tif")
         try:
             with ExitStack() as opened:
-                opened.enter_context(rasterio.Env(GDAL_TIFF_INTERNAL_MASK=True))
-                target = opened.enter_context(open_new(path, _profile(self.grid, self.bands)))
+                opened.enter_context(
+                    rasterio.Env(GDAL_TIFF_INTERNAL_MASK=True, GDAL_CACHEMAX=CACHE_BYTES)
+                )
+                # With bands side by side, GDAL makes an overview of the one before it.
+                profile = _profile(self.grid, self.bands, interleave="pixel")
+                target = opened.enter_context(open_new(path, profile))
                 target.descriptions = names
                 target.update_tags(**tags)
                 self._copy(target)
@@ -145,7 +151,7 @@ class Strips:
             yield range(start, min(start + STRIP_PX, self.grid.height))
 
     def _path(self, rows: range) -> Path:
-        return self.folder / f"{rows.start:08d}.tif"
+        return self.folder / f"{rows.start:08d}.strip"
 
     def _write(self, part: Rows, strips: dict[int, "_OpenStrip"]) -> None:
         """Write each part of some rows into its strip."""
@@ -169,7 +175,7 @@ class Strips:
             }
             has_gaps = any(not strip.read(strip.count).all() for strip in strips.values())
             for start, strip in strips.items():
-                for block in cut_blocks(*strip.shape, block_px=_TILE_PX, width_px=_JOINED_PX):
+                for block in cut_blocks(*strip.shape, block_px=_BLOCK_PX, width_px=_BLOCK_COLS):
                     *values, known = strip.read(window=block.to_rasterio())
                     place = block._replace(row=start + block.row).to_rasterio()
                     target.write(np.stack(values), window=place)
@@ -184,8 +190,8 @@ class _OpenStrip:
         self._path, self._partial = path, partial_path(path)
         self._left = grid.height * grid.width
         self._opened = ExitStack()
-        target = open_new(self._partial, _profile(grid, bands + 1))
-        self._target = self._opened.enter_context(target)
+        profile = _profile(grid, bands + 1, interleave="band")
+        self._target = self._opened.enter_context(open_new(self._partial, profile))
 
     def write(self, values: Array, known: Bools, row: int, col: int) -> None:
         """Write the pixels of some rows and columns, which were not written before."""
@@ -205,10 +211,15 @@ class _OpenStrip:
         self._partial.unlink(missing_ok=True)
 
 
+def _discard(strips: Mapping[int, _OpenStrip]) -> None:
+    for strip in strips.values():
+        strip.discard()
+
+
 def overview_factors(height: int, width: int) -> list[int]:
     """Return how many times smaller each overview of a raster is: 2, 4, 8, until it is small."""
     factors, factor = [], 1
-    while max(height, width) > _TILE_PX * factor and factor < LARGEST_FACTOR:
+    while max(height, width) > _SMALL_PX * factor and factor < LARGEST_FACTOR:
         factor *= 2
         factors.append(factor)
     return factors
@@ -233,16 +244,13 @@ def require_room(path: Path, needed: int) -> None:
         )
 
 
-def _profile(grid: Grid, count: int) -> dict[str, Any]:
-    """Return the options of rasterio for bands that are no colours, in tiles as large as needed."""
-    tiles = {
-        f"block{axis}size": min(_TILE_PX, -(-side // 16) * 16)
-        for axis, side in (("x", grid.width), ("y", grid.height))
-    }
-    bands = {
-        "interleave": "band",
+def _profile(grid: Grid, count: int, *, interleave: str) -> dict[str, Any]:
+    """Return the options of rasterio for bands that are no colours."""
+    return new_profile(grid, count=count, dtype="uint8") | {
+        "blockxsize": _TILE_PX,
+        "blockysize": _TILE_PX,
+        "interleave": interleave,
         "photometric": "minisblack",
         "alpha": "no",
         "bigtiff": "if_safer",
     }
-    return new_profile(grid, count=count, dtype="uint8") | tiles | bands

@@ -4,12 +4,14 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
-import rasterio.windows
 
 from roadseg.arrays import Array, Bools, Bytes, Floats, Floats32
+
+if TYPE_CHECKING:
+    import rasterio.windows
 
 CERTAIN = 255  # The byte of a probability of 1.
 
@@ -27,8 +29,10 @@ class Window(NamedTuple):
         """Its rows and columns, by which arrays of the scene are cut."""
         return slice(self.row, self.row + self.height), slice(self.col, self.col + self.width)
 
-    def to_rasterio(self) -> rasterio.windows.Window:
+    def to_rasterio(self) -> "rasterio.windows.Window":
         """Return it as a window of rasterio."""
+        import rasterio.windows  # noqa: PLC0415 - rasterio is slow
+
         return rasterio.windows.Window(self.col, self.row, self.width, self.height)
 
     def within(self, other: "Window") -> "Window":

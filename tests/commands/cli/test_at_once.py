@@ -142,7 +142,7 @@ def test_after_a_command_that_was_killed_another_one_goes_on(tmp_path, predict, 
     ended_well(tmp_path, predict(tmp_path / "alone", *images))
     first = Crowd(tmp_path, [command])
     end = time.monotonic() + PATIENCE_S
-    while not list(out.glob(".strips-*/[0-9]*.tif")):
+    while not list(out.glob(".strips-*/[!.]*.strip")):
         assert time.monotonic() < end, "no strip came"
         time.sleep(0.01)
     os.kill(first.processes[0], signal.SIGKILL)

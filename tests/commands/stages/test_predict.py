@@ -23,6 +23,7 @@ from roadseg.learn.inference import engine_store, jobs, tasks
 from roadseg.learn.inference.sliding_window import share_cores
 from roadseg.raster import strips
 from roadseg.raster.grid import Grid
+from roadseg.raster.strips import Strips
 from roadseg.raster.tiff import new_profile, open_new
 from roadseg.roads.masks import probabilities
 from roadseg.roads.masks.mask_files import read_mask
@@ -364,7 +365,7 @@ def test_a_cluster_gives_the_same_bytes(finished, draw_narrow, make_scene, tmp_p
 def kill_a_worker_midway(cluster, folder):
     """Kill a worker of a cluster that is at work once a strip is there; count the strips there."""
     for _ in range(3000):
-        strips_done = len(list(folder.glob(".strips-*/[0-9]*.tif")))
+        strips_done = len(list(folder.glob(".strips-*/[!.]*.strip")))
         busy = [
             w
             for w in cluster.workers.values()
@@ -605,7 +606,7 @@ def test_adjoining_tiles_are_one_scene(finished, make_scene, tmp_path):
 
 
 def test_a_disk_without_room_is_told_before_the_start(finished, tall, tmp_path, monkeypatch):
-    monkeypatch.setattr(jobs, "_ROOM", 1e12)
+    monkeypatch.setattr(Strips, "needed_bytes", 10**18)
     monkeypatch.setattr(jobs, "predict_task", None)
     with pytest.raises(OutputError, match=r"tall\.tif: needs .* GB free; free some space"):
         predict_images(finished, [tall], tmp_path / "out")

@@ -82,7 +82,7 @@ def test_weights_of_another_program_stay(root):
 def test_strips_go_once_the_prediction_is_done_and_stay_before(root):
     strips = root / "probabilities/.strips-city_0.tif-0123"
     strips.mkdir()
-    (strips / "00000000.tif").write_bytes(b"rows")
+    (strips / "00000000.strip").write_bytes(b"rows")
     path = root / "predict.json"
     done = path.read_text()
     path.write_text(done.replace('"state": "done"', '"state": "started"'))
