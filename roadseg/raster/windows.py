@@ -31,7 +31,7 @@ class Window(NamedTuple):
 
     def to_rasterio(self) -> "rasterio.windows.Window":
         """Return it as a window of rasterio."""
-        import rasterio.windows  # noqa: PLC0415 - rasterio is slow
+        import rasterio.windows
 
         return rasterio.windows.Window(self.col, self.row, self.width, self.height)
 
