@@ -2,6 +2,7 @@
 
 import json
 import logging
+import multiprocessing
 import os
 import resource
 import shutil
@@ -17,6 +18,7 @@ import pytest
 import rasterio
 import shapely
 from affine import Affine
+from filelock import FileLock
 from hypothesis import settings
 from pyproj import CRS
 from rasterio.enums import ColorInterp
@@ -27,6 +29,7 @@ from roadseg.config import load_config
 from roadseg.raster.grid import LOCAL_CRS
 from roadseg.roads.graph.road_graph import graph_from_lines
 from roadseg.roads.graph.travel import add_travel
+from roadseg.system.hosts import parallel
 from roadseg.system.workspace import Workspace
 
 TESTS = Path(__file__).parent
@@ -48,6 +51,7 @@ CITY = {
     "split": {"folds": 5, "block_m": 100.0},
     "train": {
         "encoder": "tu-test_resnet",
+        "decoder_channels": [32, 16, 16, 8, 8],  # so that checkpoints are small
         "encoder_weights": None,
         "window_px": 64,
         "windows_per_chip": 2,
@@ -59,6 +63,10 @@ CITY = {
     "predict": {"window_px": 64, "overlap_px": 16},
     "compute": {"workers": 0},
 }
+LOADED = [  # by the process from which others are forked
+    *("segmentation_models_pytorch", "roadseg.config", "roadseg.commands.cli.main"),
+    *("roadseg.learn.training.augment", "roadseg.commands.stages.pipeline"),
+]
 
 
 def _load(path):
@@ -87,6 +95,60 @@ def write_city(make_scene):
         return config
 
     return write
+
+
+@pytest.fixture(scope="session")
+def once(tmp_path_factory):
+    """Give a function that has a folder written once for all processes that test."""
+    root = tmp_path_factory.getbasetemp()
+    root = root.parent if "PYTEST_XDIST_WORKER" in os.environ else root
+
+    def make(name, write):
+        folder, done = root / name, root / f"{name} done"
+        with FileLock(root / f"{name} lock"):
+            if not done.exists():
+                shutil.rmtree(folder, ignore_errors=True)
+                folder.mkdir()
+                write(folder)
+                done.touch()
+        return folder
+
+    return make
+
+
+@pytest.fixture(autouse=True, scope="session")
+def forks():
+    """Fork new processes from one that has loaded the libraries, which takes a new one seconds."""
+    context, chosen = multiprocessing.get_context("forkserver"), parallel._context  # noqa: SLF001
+    context.set_forkserver_preload(LOADED)
+
+    def quick():
+        usual = chosen()
+        return context if usual.get_start_method() == "spawn" else usual
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parallel, "_context", quick)
+        yield context
+
+
+@pytest.fixture(scope="session")
+def shapes_followed_once():
+    """Follow the shapes of one network and batch once, which takes longer than to train it."""
+    from roadseg.learn.inference import engines
+    from roadseg.learn.training import train
+
+    fitting, check_batch = set(), train.check_batch
+
+    def check(model, **batch):
+        key = (str(model), model.training, *batch.items())
+        if key not in fitting:
+            check_batch(model, **batch)
+            fitting.add(key)
+
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (engines, train):
+            patch.setattr(module, "check_batch", check)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -291,27 +353,40 @@ def local():
 
 
 @pytest.fixture(scope="session")
-def finished_city(tmp_path_factory, write_city):
+def finished_city(once, write_city, tmp_path_factory, shapes_followed_once):  # noqa: ARG001
     """Run all stages on a tiny city once; tests copy it before they change anything."""
     from roadseg.commands.stages import pipeline
 
-    config_path = write_city(tmp_path_factory.mktemp("finished"))
-    config = load_config(config_path)
-    pipeline.run(config, Workspace(config.run), say=lambda *_: None)
-    return config_path.parent
+    def write(folder):
+        config = load_config(write_city(folder))
+        pipeline.run(config, Workspace(config.run), say=lambda *_: None)
+
+    return Path(shutil.copytree(once("finished", write), tmp_path_factory.mktemp("own") / "city"))
+
+
+@pytest.fixture(scope="session")
+def copy_city(finished_city):
+    """Give a function that copies a finished city, or a copy of it, with its images and labels.
+
+    Those of its config are the original ones. It returns config and workspace.
+    """
+
+    def copied(folder, city=finished_city):
+        shutil.copytree(city, folder)
+        settings = json.loads((folder / "roadseg.json").read_text())
+        settings["imagery"]["images"] = [str(finished_city / "images")]
+        settings["labels"]["roads"] = [str(finished_city / "roads")]
+        (folder / "roadseg.json").write_text(json.dumps(settings))
+        config = load_config(folder / "roadseg.json")
+        return config, Workspace(config.run)
+
+    return copied
 
 
 @pytest.fixture
-def finished(finished_city, tmp_path):
+def finished(copy_city, tmp_path):
     """Return config and workspace of a tiny city for which every stage is done."""
-    folder = tmp_path / "city"
-    shutil.copytree(finished_city, folder)
-    settings = json.loads((folder / "roadseg.json").read_text())
-    settings["imagery"]["images"] = [str(finished_city / "images")]
-    settings["labels"]["roads"] = [str(finished_city / "roads")]
-    (folder / "roadseg.json").write_text(json.dumps(settings))
-    config = load_config(folder / "roadseg.json")
-    return config, Workspace(config.run)
+    return copy_city(tmp_path / "city")
 
 
 @pytest.fixture(scope="session")

@@ -75,8 +75,10 @@ def test_the_defaults_keep_their_own_limits():
 
 
 @pytest.mark.parametrize("path", sorted(CONFIGS.glob("*.json")), ids=lambda path: path.name)
-def test_a_config_of_the_project_loads(path):
-    assert load_config(path).run.is_absolute()
+def test_a_config_of_the_project_loads_and_names_images_and_labels(path):
+    config = load_config(path)
+    assert config.run.is_absolute()
+    assert all(of.imagery.images and of.labels.roads for of in config.sets)
 
 
 def test_the_config_of_the_demo_is_the_one_in_configs():

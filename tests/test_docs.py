@@ -1,6 +1,5 @@
-"""What the documents and ready configs say is true of the package."""
+"""What the documents say is true of the package."""
 
-import json
 import os
 import re
 from pathlib import Path
@@ -8,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from roadseg.commands.cli.main import main
-from roadseg.commands.tools.demo import CONFIG
-from roadseg.config import Config, load_config
+from roadseg.config import Config
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [
@@ -95,15 +93,6 @@ def test_settings_named_in_a_document_exist(document):
     if document == "CHANGELOG.md":
         known |= {(a, b) for a in fields for b in getattr(fields[a].annotation, "retired", ())}
     assert [pair for pair in settings if pair not in known] == []
-
-
-@pytest.mark.parametrize("path", sorted((ROOT / "configs").glob("*.json")), ids=lambda p: p.name)
-def test_ready_configs_can_be_used(path):
-    assert all(of.imagery.images and of.labels.roads for of in load_config(path).sets)
-
-
-def test_the_ready_config_of_the_demo_is_the_one_it_writes():
-    assert json.loads((ROOT / "configs" / "demo.json").read_text(encoding="utf-8")) == CONFIG
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "scripts").iterdir()), ids=lambda p: p.name)

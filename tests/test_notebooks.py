@@ -52,6 +52,7 @@ def test_there_are_notebooks():
     assert NOTEBOOKS
 
 
+@pytest.mark.slow
 @every_notebook
 def test_a_notebook_runs_and_shows_what_it_did(path, script, tmp_path, monkeypatch):
     monkeypatch.delenv("ROADSEG_CONFIG", raising=False)

@@ -1,10 +1,7 @@
 """CONTRIBUTING's recipes: a toy format and a toy stage are added to a copy, in no more files."""
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -165,22 +162,37 @@ def package(tmp_path):
     return add
 
 
-def roadseg(root, *words):
-    """Run a command of the copy; return what it says."""
-    words = [sys.executable, "-m", "roadseg", *map(str, words)]
-    done = subprocess.run(
-        words,
-        env=os.environ | {"PYTHONPATH": str(root)},
-        cwd=root,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+COMMAND = """
+import os, sys
+sys.path.insert(0, folder)
+for name in [name for name in sys.modules if name.partition(".")[0] == "roadseg"]:
+    del sys.modules[name]
+for number, path in enumerate(streams, 1):
+    os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
+from roadseg.commands.cli.main import main
+assert sys.modules["roadseg"].__file__.startswith(folder)
+main(words, prog_name="roadseg")
+"""
 
 
-def test_a_format_takes_three_files(package, finished):
+@pytest.fixture
+def roadseg(forks, tmp_path):
+    """Give a function that runs a command of a copy, and returns what it says."""
+
+    def run(root, *words):
+        streams = [tmp_path / "stdout", tmp_path / "stderr"]
+        names = {"folder": str(root), "words": [*map(str, words)], "streams": streams}
+        process = forks.Process(target=exec, args=(COMMAND, names))
+        process.start()
+        process.join()
+        told, errors = (path.read_text() for path in streams)
+        assert process.exitcode == 0, errors
+        return told
+
+    return run
+
+
+def test_a_format_takes_three_files(package, finished, roadseg):
     config, workspace = finished
     assert len(FORMAT) == 3
     root, path = package(FORMAT), config.run.parent / "roadseg.json"
@@ -193,7 +205,7 @@ def test_a_format_takes_three_files(package, finished):
     assert scores["pooled"]["apls"]["length"]["score"] == pytest.approx(1, abs=0.01)
 
 
-def test_a_stage_takes_six_files(package, finished):
+def test_a_stage_takes_six_files(package, finished, roadseg):
     config, workspace = finished
     assert len(STAGE) == 6
     root, path = package(STAGE), config.run.parent / "roadseg.json"

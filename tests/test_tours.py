@@ -177,7 +177,7 @@ def draw_place(_):
 @pytest.mark.parametrize(
     ("name", "draw"),
     [
-        ("spacenet", draw_spacenet),
+        pytest.param("spacenet", draw_spacenet, marks=pytest.mark.slow),
         ("own", draw_own),
         ("masks", draw_masks),
         ("starter", draw_place),

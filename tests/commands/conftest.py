@@ -1,10 +1,83 @@
+import os
+
 import pytest
 import rasterio
 from affine import Affine
+from click.testing import CliRunner
 from rasterio.errors import NotGeoreferencedWarning
 
+from roadseg.commands.cli.main import main
 from roadseg.commands.stages import train
 from roadseg.learn.training.rehearsal import Pace
+
+COMMAND = """
+import os
+os.setsid()
+os.chdir(folder)
+for number, path in enumerate(streams, 1):
+    os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
+from roadseg.commands.cli.main import main
+if gate:
+    gate.wait()
+main(words, prog_name="roadseg")
+"""
+PATIENCE_S = 120
+
+
+class Command:
+    """A command that runs in a process of its own, which leads a group."""
+
+    def __init__(self, words, folder, streams, forks, gate):
+        self._streams = streams
+        names = {"words": words, "folder": str(folder), "streams": streams, "gate": gate}
+        self._process = forks.Process(target=exec, args=(COMMAND, names))
+        self._process.start()
+        self.pid = self._process.pid
+
+    def send(self, number):
+        """Send a signal to the process alone."""
+        os.kill(self.pid, number)
+
+    def end(self):
+        """Return the exit code, and what was said on both streams."""
+        self._process.join(PATIENCE_S)
+        assert self._process.exitcode is not None, "it does not end"
+        return self._process.exitcode, *(path.read_text() for path in self._streams)
+
+    def kill(self):
+        """Make sure that it has ended."""
+        self._process.kill()
+        self._process.join()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _quick(shapes_followed_once):
+    """Let no shapes of networks be followed twice."""
+
+
+@pytest.fixture
+def start_command(forks, tmp_path_factory):
+    """Give a function that starts a command in a folder; several wait for each other at a gate."""
+    started, streams = [], tmp_path_factory.mktemp("streams")
+
+    def start(words, folder, *, gate=None):
+        paths = [streams / f"{name}-{len(started)}" for name in ("stdout", "stderr")]
+        started.append(Command([*map(str, words)], folder, paths, forks, gate))
+        return started[-1]
+
+    yield start
+    for command in started:
+        command.kill()
+
+
+@pytest.fixture
+def call(tmp_path, monkeypatch):
+    """Give a function that runs the command line in an empty folder, without a config."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("ROADSEG_CONFIG", raising=False)
+    return lambda *words: CliRunner().invoke(
+        main, [*map(str, words)], prog_name="roadseg", catch_exceptions=False
+    )
 
 
 @pytest.fixture(scope="session")

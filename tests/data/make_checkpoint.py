@@ -13,6 +13,7 @@ from roadseg.roads.speeds import DEFAULT_BINS
 def make_checkpoint(folder):
     """Write the best weights of a network for three bands of bytes at 1 m into a folder."""
     model = {"architecture": "unet", "encoder": "tu-test_resnet", "in_channels": 3, "classes": 8}
+    model["decoder_channels"] = (32, 16, 16, 8, 8)
     scaling = Scaling({"uint8": ((0.0, 255.0),) * 3}, mean=(90.0,) * 3, std=(30.0,) * 3)
     facts = {
         **model,

@@ -1,9 +1,6 @@
 """A tiny scene with two crossing roads, cut into chips."""
 
 import json
-import os
-import subprocess
-import sys
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -22,6 +19,14 @@ from roadseg.raster.images import read_facts
 from roadseg.raster.scaling import Scaling
 from roadseg.raster.windows import Window
 
+WORKER = f"""
+import runpy, sys, warnings
+warnings.simplefilter("error")
+sys.path.insert(0, {str(Path(__file__).parent)!r})
+sys.argv = ["parallel_worker.py", *words]
+runpy.run_path({str(Path(__file__).with_name("parallel_worker.py"))!r}, run_name="__main__")
+"""
+
 
 @pytest.fixture(autouse=True, scope="session")
 def one_thread():
@@ -30,19 +35,42 @@ def one_thread():
 
 
 @pytest.fixture(scope="session")
-def seen_by():
+def seen_by(forks):
     """Give a function that returns what the processes of a program saw."""
 
     def run(program, folder):
-        path, worker = folder / "seen.json", Path(__file__).with_name("parallel_worker.py")
-        words = [sys.executable, "-W", "error", worker, program, path]
-        subprocess.run(words, env=os.environ | {"OMP_NUM_THREADS": "1"}, timeout=300, check=True)
+        path = folder / "seen.json"
+        worker = forks.Process(target=exec, args=(WORKER, {"words": [program, str(path)]}))
+        worker.start()
+        worker.join(300)
+        worker.kill()
+        assert worker.exitcode == 0
         return json.loads(path.read_text())
 
     return run
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _quick(shapes_followed_once):
+    """Let no shapes of networks be followed twice."""
+
+
 @pytest.fixture
+def answer(forks):
+    """Give a function that runs some lines in another process, and returns what they answer."""
+
+    def run(code):
+        answers = forks.SimpleQueue()
+        process = forks.Process(target=exec, args=(code, {"answer": answers.put}))
+        process.start()
+        process.join()
+        assert process.exitcode == 0
+        return answers.get()
+
+    return run
+
+
+@pytest.fixture(scope="session")
 def cpu():
     """Give the CPU with the memory format that can go wrong, wherever the tests run."""
     return replace(pick_device("cpu", "fp32"), channels_last=True)
@@ -83,6 +111,12 @@ def write_chips(folder, *, bands=3, size_px=128, chip_px=128, mask=None):
     areas = [(row, col, chip_px, chip_px) for row in corners for col in corners]
     scene = read_facts(folder / "scene.tif")
     return [Chip(scene, folder / "mask.tif", Window(*area), scaling) for area in areas]
+
+
+@pytest.fixture(scope="session")
+def chips_in():
+    """Give the function that writes a scene into a folder and cuts it into chips."""
+    return write_chips
 
 
 @pytest.fixture

@@ -91,7 +91,8 @@ def sums_and_flags(together):
 def new_model():
     """Give a U-Net with batch norm frozen."""
     torch.manual_seed(0)
-    model = build_model(NetworkSpec(encoder="tu-test_resnet", in_channels=3, classes=3))
+    spec = {"encoder": "tu-test_resnet", "decoder_channels": (32, 16, 16, 8, 8)}
+    model = build_model(NetworkSpec(**spec, in_channels=3, classes=3))
     return model.to(memory_format=torch.channels_last).eval()
 
 
@@ -343,12 +344,13 @@ def failing(device):
 
 def stopped(device):
     """Do not answer for longer than the other waits."""
-    return error_of(partial(time.sleep, 10), device, patience=timedelta(seconds=3))
+    return error_of(partial(time.sleep, 4), device, patience=timedelta(seconds=3))
 
 
 def whole_training(device, chips, folder, *, interruption=None, save_minutes=5.0, **changes):
     """Train on two chips for two epochs of three steps each, validate on a third."""
     small = {"encoder": "tu-test_resnet", "encoder_weights": None, "window_px": 32}
+    small |= {"decoder_channels": (32, 16, 16, 8, 8)}
     small |= {"batch_size": 4, "epochs": 2, "windows_per_chip": 6}
     job = TrainingJob(
         *(chips[:2], chips[2:3]),

@@ -1,12 +1,7 @@
 """Several commands at the same moment in one folder: all are processes, and start together."""
 
 import hashlib
-import json
-import os
-import re
 import signal
-import subprocess
-import sys
 import time
 
 import numpy as np
@@ -15,71 +10,37 @@ import rasterio
 from affine import Affine
 from pyproj import CRS
 
+from roadseg.commands.stages.predict import run_images
+from roadseg.config import load_config
 from roadseg.raster.grid import Grid
 from roadseg.raster.tiff import new_profile, open_new
 
-CROWD = """
-import importlib, json, os, sys
-for name in ("predict", "graph"):
-    importlib.import_module(f"roadseg.commands.stages.{name}")
-for name in ("roadseg.config", "segmentation_models_pytorch"):
-    importlib.import_module(name)
-from roadseg.commands.cli.main import main
-folder, *commands = json.loads(sys.argv[1])
-os.chdir(folder)
-gate, opening = os.pipe()
-processes = []
-for number, words in enumerate(commands):
-    process = os.fork()
-    if process == 0:
-        os.close(opening)
-        os.dup2(os.open(f"stderr-{number}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 2)
-        os.read(gate, 1)
-        try:
-            main(words, prog_name="roadseg")
-        except SystemExit as ended:
-            sys.stderr.flush()
-            os._exit(ended.code or 0)
-    processes.append(process)
-print(json.dumps(processes), flush=True)
-os.close(opening)
-codes = [os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) for process in processes]
-print(json.dumps(codes), flush=True)
-os._exit(0)
-"""
+SETTINGS = ("predict.window_px=64", "predict.overlap_px=0", "compute.device=cpu")
 PATIENCE_S = 60
 
 
-class Crowd:
-    """Commands that have started together."""
+@pytest.fixture
+def ended_well(start_command, forks, tmp_path):
+    """Give a function that lets commands start together, and makes sure that all end well."""
 
-    def __init__(self, folder, commands):
-        program = [sys.executable, "-W", "ignore::DeprecationWarning:__main__", "-c", CROWD]
-        words = json.dumps([str(folder), *([*map(str, words)] for words in commands)])
-        self.folder = folder
-        self.parent = subprocess.Popen([*program, words], stdout=subprocess.PIPE, text=True)
-        self.processes = json.loads(self._line())
+    def end(*commands):
+        gate = forks.Barrier(len(commands))
+        started = [start_command(words, tmp_path, gate=gate) for words in commands]
+        for command in started:
+            code, _, said = command.end()
+            assert code == 0, said
 
-    def end(self):
-        """Return for each command its exit code and what it said."""
-        codes = json.loads(self._line())
-        self.parent.communicate()
-        said = [(self.folder / f"stderr-{number}").read_text() for number in range(len(codes))]
-        return list(zip(codes, said, strict=True))
-
-    def _line(self):
-        """Return the next of the lines that are JSON; commands print their summaries between."""
-        return next(line for line in self.parent.stdout if re.match(r"\[-?\d", line))
+    return end
 
 
 @pytest.fixture(scope="module")
 def images(tmp_path_factory):
     """Draw two adjoining scenes of three strips; return their files."""
     folder, height = tmp_path_factory.mktemp("images"), 4200
-    noise = np.random.default_rng(0).integers(60, 220, (3, height, 96), dtype=np.uint8)
+    noise = np.random.default_rng(0).integers(60, 220, (3, height, 64), dtype=np.uint8)
     for number in range(2):
-        place = Affine(1, 0, 660000 + 96 * number, 0, -1, 4000000)
-        grid = Grid(CRS.from_epsg(32611), place, height, 96)
+        place = Affine(1, 0, 660000 + 64 * number, 0, -1, 4000000)
+        grid = Grid(CRS.from_epsg(32611), place, height, 64)
         profile = new_profile(grid, count=3, dtype="uint8")
         with open_new(folder / f"{number}.tif", profile) as target:
             target.write(noise)
@@ -87,11 +48,19 @@ def images(tmp_path_factory):
 
 
 @pytest.fixture
-def predict(checkpoint):
-    """Give a function that makes the words of a command that predicts images into a folder."""
-    sets = ("predict.window_px=64", "predict.overlap_px=16", "compute.device=cpu")
-    given = ["--checkpoint", checkpoint, "--engine", "eager", *(f"--set={one}" for one in sets)]
-    return lambda output, *words: ["-q", "predict", *given, "--output", output, *words]
+def predict(checkpoint, images):
+    """Give a function that makes the words of a command that predicts them into a folder."""
+    given = ["--checkpoint", checkpoint, "--engine", "eager", *(f"--set={s}" for s in SETTINGS)]
+    return lambda output, *words: ["-q", "predict", *given, "--output", output, *words, *images]
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory, checkpoint, images):
+    """Predict the scenes and their masks where nothing else happens; return the folder."""
+    folder = tmp_path_factory.mktemp("alone")
+    config = load_config(None, [*SETTINGS, "predict.engine=eager", "predict.mask=true"])
+    run_images(config, map(str, images), checkpoints=[checkpoint], output=folder)
+    return folder
 
 
 def files_in(folder):
@@ -103,25 +72,20 @@ def files_in(folder):
     }
 
 
-def ended_well(tmp_path, *commands):
-    """Let commands start together, and make sure that all end well."""
-    for code, said in Crowd(tmp_path, commands).end():
-        assert code == 0, said
+def scenes_in(folder):
+    return {name: digest for name, digest in files_in(folder).items() if "/" not in name}
 
 
-@pytest.mark.parametrize("number", [2, 3])
 def test_commands_that_predict_the_same_do_not_disturb_each_other(
-    tmp_path, predict, images, number
+    tmp_path, ended_well, predict, alone
 ):
-    ended_well(tmp_path, predict(tmp_path / "alone", "--mask", *images))
-    ended_well(tmp_path, *[predict(tmp_path / "out", "--mask", *images)] * number)
-    assert files_in(tmp_path / "out") == files_in(tmp_path / "alone")
+    ended_well(*[predict(tmp_path / "out", "--mask")] * 3)
+    assert files_in(tmp_path / "out") == files_in(alone)
 
 
-def test_commands_that_predict_the_same_mosaic_do_not_either(tmp_path, predict, images):
-    command = predict(tmp_path / "out", "--mosaic", "city", *images)
-    ended_well(tmp_path, predict(tmp_path / "alone", *command[-4:]))
-    ended_well(tmp_path, *[command] * 3)
+def test_commands_that_predict_the_same_mosaic_do_not_either(tmp_path, ended_well, predict):
+    ended_well(predict(tmp_path / "alone", "--mosaic", "city"))
+    ended_well(*[predict(tmp_path / "out", "--mosaic", "city")] * 3)
     assert files_in(tmp_path / "out").keys() == {"city.vrt", "city.tif", "city.qml"}
     with (  # whose tags name the folder of the mosaic, by a digest
         rasterio.open(tmp_path / "out" / "city.tif") as found,
@@ -130,29 +94,29 @@ def test_commands_that_predict_the_same_mosaic_do_not_either(tmp_path, predict, 
         assert np.array_equal(found.read(), alone.read())
 
 
-def test_shards_go_side_by_side(tmp_path, predict, images):
-    ended_well(tmp_path, predict(tmp_path / "alone", *images))
-    shards = [predict(tmp_path / "out", "--shard", f"{n}/2", *images) for n in (1, 2)]
-    ended_well(tmp_path, *shards)
-    assert files_in(tmp_path / "out") == files_in(tmp_path / "alone")
+def test_shards_go_side_by_side(tmp_path, ended_well, predict, alone):
+    shards = [predict(tmp_path / "out", "--shard", f"{n}/2") for n in (1, 2)]
+    ended_well(*shards)
+    assert scenes_in(tmp_path / "out") == scenes_in(alone)
 
 
-def test_after_a_command_that_was_killed_another_one_goes_on(tmp_path, predict, images):
-    command, out = predict(tmp_path / "out", *images), tmp_path / "out"
-    ended_well(tmp_path, predict(tmp_path / "alone", *images))
-    first = Crowd(tmp_path, [command])
+def test_after_a_command_that_was_killed_another_one_goes_on(
+    tmp_path, ended_well, start_command, predict, alone
+):
+    command, out = predict(tmp_path / "out"), tmp_path / "out"
+    first = start_command(command, tmp_path)
     end = time.monotonic() + PATIENCE_S
     while not list(out.glob(".strips-*/[!.]*.strip")):
         assert time.monotonic() < end, "no strip came"
         time.sleep(0.01)
-    os.kill(first.processes[0], signal.SIGKILL)
-    assert first.end()[0][0] == -signal.SIGKILL
-    ended_well(tmp_path, command)
-    assert files_in(out) == files_in(tmp_path / "alone")
+    first.send(signal.SIGKILL)
+    assert first.end()[0] == -signal.SIGKILL
+    ended_well(command)
+    assert scenes_in(out) == scenes_in(alone)
 
 
-def test_commands_that_make_the_same_graph_do_not_disturb_each_other(tmp_path):
-    roads = np.zeros((1500, 1500), dtype=np.uint8)
+def test_commands_that_make_the_same_graph_do_not_disturb_each_other(tmp_path, ended_well):
+    roads = np.zeros((1000, 1000), dtype=np.uint8)
     roads[::50] = roads[:, ::50] = 1
     grid = Grid(CRS.from_epsg(32611), Affine(1, 0, 660000, 0, -1, 4000000), *roads.shape)
     with rasterio.open(
@@ -160,15 +124,15 @@ def test_commands_that_make_the_same_graph_do_not_disturb_each_other(tmp_path):
     ) as target:
         target.write(roads, 1)
     command = ["-q", "graph", "--output", tmp_path / "out", tmp_path / "a.tif"]
-    ended_well(tmp_path, [*command[:3], tmp_path / "alone", command[-1]])
-    ended_well(tmp_path, *[command] * 3)
+    ended_well([*command[:3], tmp_path / "alone", command[-1]])
+    ended_well(*[command] * 3)
     names = {"a.gpkg", "a.geojson", "a.graphml"}
     assert files_in(tmp_path / "out").keys() >= names
     for name in names - {"a.gpkg"}:  # which says when it was written
         assert files_in(tmp_path / "out")[name] == files_in(tmp_path / "alone")[name]
 
 
-def test_a_command_that_fails_leaves_no_new_run_folder(tmp_path):
-    ((code, said),) = Crowd(tmp_path, [["report"]]).end()
+def test_a_command_that_fails_leaves_no_new_run_folder(tmp_path, start_command):
+    code, _, said = start_command(["report"], tmp_path).end()
     assert (code, said.count("\n")) == (1, 1)
-    assert [path.name for path in tmp_path.iterdir()] == ["stderr-0"]
+    assert list(tmp_path.iterdir()) == []

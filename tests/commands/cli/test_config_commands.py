@@ -3,24 +3,14 @@
 import json
 
 import pytest
-from click.testing import CliRunner
-
-from roadseg.commands.cli.main import main
 
 
 @pytest.fixture
-def call(tmp_path, monkeypatch):
+def call(call, tmp_path):
     """Give a function that runs a command on the config, in a folder with one."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("ROADSEG_CONFIG", raising=False)
     values = {"$schema": "a.json", "run": "run", "train": {"epochs": 9, "loss": {"dice": 0.7}}}
     (tmp_path / "roadseg.json").write_text(json.dumps(values))
-
-    def run(*words):
-        words = ["config", *words]
-        return CliRunner().invoke(main, words, prog_name="roadseg", catch_exceptions=False)
-
-    return run
+    return lambda *words: call("config", *words)
 
 
 def saved(tmp_path):

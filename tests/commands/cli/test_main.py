@@ -13,7 +13,6 @@ import click
 import pytest
 import rasterio
 from click.shell_completion import BashComplete
-from click.testing import CliRunner
 
 import roadseg
 from roadseg.commands import stages, tools
@@ -30,20 +29,6 @@ def commands():
         yield [name]
         if isinstance(command, click.Group):
             yield from ([name, inner] for inner in command.commands)
-
-
-@pytest.fixture
-def call(tmp_path, monkeypatch):
-    """Give a function that runs the command line in an empty folder."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("ROADSEG_CONFIG", raising=False)
-    before = signal.getsignal(signal.SIGTERM)
-
-    def run(*words):
-        return CliRunner().invoke(main, words, prog_name="roadseg", catch_exceptions=False)
-
-    yield run
-    signal.signal(signal.SIGTERM, before)
 
 
 @pytest.fixture
@@ -268,21 +253,6 @@ def test_init_writes_a_config_that_prepare_takes(call):
     assert call("prepare", "--config", "a.json").exit_code == 0
 
 
-def test_the_config_is_the_given_one_then_the_variables_then_the_one_here(
-    call, monkeypatch, tmp_path
-):
-    for name in ("given", "named", "roadseg"):
-        (tmp_path / f"{name}.json").write_text(json.dumps({"run": f"of_{name}"}))
-
-    def run_folder(*options):
-        return json.loads(call("config", "show", *options).stdout)["run"]
-
-    assert run_folder() == str(tmp_path / "of_roadseg")
-    monkeypatch.setenv("ROADSEG_CONFIG", str(tmp_path / "named.json"))
-    assert run_folder() == str(tmp_path / "of_named")
-    assert run_folder("--config", "given.json") == str(tmp_path / "of_given")
-
-
 @pytest.mark.usefixtures("city")
 def test_set_changes_one_setting(call):
     shown = json.loads(call("config", "show", "--set", "train.epochs=77").stdout)
@@ -361,10 +331,6 @@ def test_an_unknown_key_exits_with_2(fails, city, words):
 )
 def test_a_wrong_set_names_the_key(fails, assignment, message):
     assert message in fails("prepare", "--set", assignment, exit_code=2)
-
-
-def test_a_missing_config_exits_with_2(fails):
-    assert "does not exist; create a config with `roadseg init`" in fails("prepare", exit_code=2)
 
 
 def test_init_keeps_an_existing_config(fails, city):

@@ -1,15 +1,12 @@
 """route and diff on the command line: places with minus signs, JSON, errors in one line."""
 
 import json
-import signal
 
 import numpy as np
 import pytest
 import shapely
-from click.testing import CliRunner
 from pyproj import CRS
 
-from roadseg.commands.cli.main import main
 from roadseg.roads.formats.files import write_gpkg
 from roadseg.roads.graph.road_graph import graph_from_lines
 from roadseg.roads.graph.travel import add_travel
@@ -21,19 +18,12 @@ FROM, TO = "-121.8606,37.2209", "-121.8585,37.2209"
 
 
 @pytest.fixture
-def call(tmp_path, monkeypatch):
+def call(call, tmp_path):
     """Give a function that runs the command line in a folder with a graph."""
     lines = np.array([shapely.LineString(np.add(line, PLACE)) for line in LINES])
     graph = graph_from_lines(lines, CRS.from_epsg(32610))
     write_gpkg(tmp_path / "a.gpkg", add_travel(graph, np.array([36.0, 36.0])))
-    monkeypatch.chdir(tmp_path)
-    before = signal.getsignal(signal.SIGTERM)
-
-    def run(*words):
-        return CliRunner().invoke(main, words, prog_name="roadseg", catch_exceptions=False)
-
-    yield run
-    signal.signal(signal.SIGTERM, before)
+    return call
 
 
 @pytest.mark.parametrize("ends", [("--from", FROM, "--to", TO), (f"--from={FROM}", f"--to={TO}")])

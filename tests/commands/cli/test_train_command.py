@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -10,66 +9,47 @@ import time
 
 import pytest
 import torch
-from click.testing import CliRunner
 from safetensors.torch import load_file
 
-from roadseg.commands.cli.main import main
 from roadseg.commands.stages.pipeline import prepare
 from roadseg.config import load_config
 from roadseg.system.workspace import Workspace
 
 SETTINGS = {
-    "train.encoder": "tu-test_resnet",
-    "train.epochs": 2,
+    "split.folds": 2,
     "train.window_px": 32,
     "train.windows_per_chip": 12,
-    "train.batch_size": 2,
     "compute.save_minutes": 0,
-    "compute.workers": 0,
 }
+ASSIGNMENTS = [f"{key}={value}" for key, value in SETTINGS.items()]
 PATIENCE_S = 120
 
 
-@pytest.fixture(scope="module")
-def prepared(tmp_path_factory, write_city):
-    """Write and prepare a tiny city; give its config."""
-    config_path = write_city(tmp_path_factory.mktemp("prepared"))
-    config = load_config(config_path)
+@pytest.fixture
+def prepared(city):
+    """Prepare a tiny city; give its config."""
+    config = load_config(city, ASSIGNMENTS)
     prepare(config, Workspace(config.run))
-    return config_path
-
-
-def words(config_path, fold):
-    """Return the words that train a fold."""
-    settings = [f"--set={key}={value}" for key, value in SETTINGS.items()]
-    return ["train", "--config", str(config_path), "--fold", str(fold), *settings]
+    return city
 
 
 @pytest.fixture
-def call(prepared):
-    """Give a function that trains a fold in this process, with as many threads as the others."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield lambda fold: CliRunner().invoke(main, words(prepared, fold))
-    torch.set_num_threads(threads)
+def words_of(prepared):
+    """Give a function that returns the words which train a fold."""
+    settings = [f"--set={assignment}" for assignment in ASSIGNMENTS]
+    return lambda fold: ["train", "--config", str(prepared), "--fold", str(fold), *settings]
 
 
 @pytest.fixture
-def start(prepared):
-    """Give a function that starts the training of a fold."""
+def train_together(words_of):
+    """Give a function that starts a training of each fold by two processes."""
     started = []
 
-    def start(fold, *more):
-        started.append(
-            subprocess.Popen(
-                [sys.executable, "-m", "roadseg", *words(prepared, fold), *more],
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-                env=os.environ | {"OMP_NUM_THREADS": "1"},
-                start_new_session=True,
-            )
-        )
+    def start(*more):
+        words = [sys.executable, "-m", "roadseg", *words_of("each"), "--processes", "2", *more]
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        env = os.environ | {"OMP_NUM_THREADS": "1"}
+        started.append(subprocess.Popen(words, **pipes, env=env, start_new_session=True))
         return started[-1]
 
     yield start
@@ -84,10 +64,16 @@ def checkpoint(prepared):
     return lambda fold: prepared.parent / "run" / "checkpoints" / f"fold-{fold}"
 
 
-def wait_for(path):
+def time_of(folder):
+    path = folder / "last.safetensors"
+    return path.stat().st_mtime_ns if path.exists() else 0
+
+
+def wait_for_a_step(folder, after=0):
+    """Wait until a training has kept a step that is not the one of a time."""
     end = time.monotonic() + PATIENCE_S
-    while not path.exists():
-        assert time.monotonic() < end, f"{path} does not appear"
+    while time_of(folder) == after:
+        assert time.monotonic() < end, f"no step is kept in {folder}"
         time.sleep(0.01)
 
 
@@ -96,44 +82,46 @@ def same_weights(one, other):
     return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
 
 
-def test_a_killed_and_a_terminated_training_end_as_one_left_alone(call, start, checkpoint):
-    assert call(1).exit_code == 0
-    straight = checkpoint(1).rename(checkpoint(1).with_name("straight"))
-    killed = start(1)
-    wait_for(checkpoint(1) / "last.safetensors")
+def test_a_killed_and_a_terminated_training_end_as_one_left_alone(
+    prepared, start_command, words_of, checkpoint
+):
+    folder = checkpoint(1)
+
+    def train():
+        return start_command(words_of(1), prepared.parent)
+
+    assert train().end()[0] == 0
+    straight = folder.rename(folder.with_name("straight"))
+    killed = train()
+    wait_for_a_step(folder)
     os.killpg(killed.pid, signal.SIGKILL)
-    killed.wait()
-    terminated = start(1)
-    time.sleep(1)
-    terminated.send_signal(signal.SIGTERM)
-    terminated.communicate(timeout=PATIENCE_S)
-    assert terminated.returncode == 143
-    assert call(1).exit_code == 0
-    assert same_weights(straight, checkpoint(1))
+    killed.end()
+    kept = time_of(folder)
+    terminated = train()
+    wait_for_a_step(folder, after=kept)
+    terminated.send(signal.SIGTERM)
+    assert terminated.end()[0] == 143
+    assert train().end()[0] == 0
+    assert same_weights(straight, folder)
 
 
-def test_processes_stop_and_go_on_together_and_one_of_them_tells(start, checkpoint):
-    together = start(2, "--processes", "2")
-    wait_for(checkpoint(2) / "last.safetensors")
+def test_processes_stop_together_and_one_of_them_tells(
+    prepared, train_together, start_command, words_of, checkpoint
+):
+    together = train_together("--profile", "1")
+    wait_for_a_step(checkpoint(1))
     together.send_signal(signal.SIGTERM)
     errors = together.communicate(timeout=PATIENCE_S)[1]
-    assert (together.returncode, "stopped in epoch" in errors) == (143, True), errors
-    again = start(2, "--processes", "2", "--json", "--profile", "1")
-    output, errors = again.communicate(timeout=PATIENCE_S)
-    assert json.loads(output)["epochs"] == 2, errors
-    traces = sorted(path.name for path in (checkpoint(2) / "profile").iterdir())
+    assert (together.returncode, errors.count("stopped in epoch")) == (143, 1), errors
+    traces = sorted(path.name for path in (checkpoint(0) / "profile").iterdir())
     assert traces == ["rank-0.json.gz", "rank-1.json.gz"]
-    facts = json.loads((checkpoint(2) / "last.json").read_text())
-    assert (facts["epoch"], facts["step"]) == (2, 0)
+    code, output, errors = start_command([*words_of("each"), "--json"], prepared.parent).end()
+    assert code == 0, errors
+    assert [fold["epochs"] for fold in json.loads(output)["folds"]] == [2, 2]
 
 
-def test_processes_train_every_fold_one_after_the_other(prepared, start, tmp_path):
-    shutil.copytree(prepared.parent / "run", tmp_path / "run", ignore=lambda *_: ["checkpoints"])
-    fewer = ("--set=split.folds=2", "--set=train.epochs=1", f"--run={tmp_path / 'run'}")
-    dealt = CliRunner().invoke(main, ["split", "--config", str(prepared), *fewer])
-    assert dealt.exit_code == 0, dealt.output
-    output, errors = start("each", *fewer, "--processes", "2", "--json").communicate(
-        timeout=PATIENCE_S
-    )
+@pytest.mark.slow
+def test_of_processes_that_end_together_one_tells(train_together):
+    output, errors = train_together("--json").communicate(timeout=PATIENCE_S)
     folds = json.loads(output)["folds"]
-    assert [(fold["fold"], fold["epochs"]) for fold in folds] == [(0, 1), (1, 1)], errors
+    assert [(fold["fold"], fold["epochs"]) for fold in folds] == [(0, 2), (1, 2)], errors

@@ -17,6 +17,7 @@ MOSCOW, MUMBAI = "SN5_roads_train_AOI_7_Moscow", "SN5_roads_train_AOI_8_Mumbai"
 SMALL = {
     "train": {
         "encoder": "tu-test_resnet",
+        "decoder_channels": [32, 16, 16, 8, 8],
         "encoder_weights": None,
         "window_px": 64,
         "windows_per_chip": 2,

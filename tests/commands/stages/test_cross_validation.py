@@ -35,30 +35,17 @@ FOLDS = range(5)
 
 
 @pytest.fixture(scope="module")
-def each_city(tmp_path_factory, finished_city):
+def each_city(tmp_path_factory, copy_city):
     """Run all stages with each fold held out, after a run with fold 0; tests copy it."""
     folder = tmp_path_factory.mktemp("each") / "city"
-    shutil.copytree(finished_city, folder)
-    config = placed(folder, finished_city)
-    pipeline.run(config, Workspace(config.run), fold="each", say=lambda *_: None)
+    pipeline.run(*copy_city(folder), fold="each", say=lambda *_: None)
     return folder
 
 
 @pytest.fixture
-def each(each_city, finished_city, tmp_path):
+def each(each_city, copy_city, tmp_path):
     """Give config and workspace of a run with each fold held out."""
-    shutil.copytree(each_city, tmp_path / "each")
-    config = placed(tmp_path / "each", finished_city)
-    return config, Workspace(config.run)
-
-
-def placed(folder, sources):
-    """Return the config of a copied city, whose images and labels stay where they were."""
-    settings = json.loads((folder / "roadseg.json").read_text())
-    settings["imagery"]["images"] = [str(sources / "images")]
-    settings["labels"]["roads"] = [str(sources / "roads")]
-    (folder / "roadseg.json").write_text(json.dumps(settings))
-    return load_config(folder / "roadseg.json")
+    return copy_city(tmp_path / "each", each_city)
 
 
 def folds_of(workspace):

@@ -5,16 +5,13 @@ All tests share one finished city, which none of them may change.
 
 import json
 import shutil
-import signal
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from roadseg.commands.cli.main import main
 from roadseg.system.dry_runs import Workload, plan_stage
 from roadseg.system.stage_records import StageRecord
 from roadseg.system.workspace import STAGES
@@ -40,22 +37,17 @@ import sys
 from roadseg.commands.cli.main import main
 for command in {[*set(STAGES) - {"train", "predict"}, "tune"]!r}:
     main([command, "--dry-run", "--force"], standalone_mode=False)
+for words in (["run", "--dry-run"], ["status"], ["runs"], ["clean"]):
+    main(words, standalone_mode=False)
 sys.exit("torch" if "torch" in sys.modules else 0)
 """
 
 
 @pytest.fixture
-def call(finished_city, monkeypatch):
+def call(call, finished_city, monkeypatch):
     """Give a function that runs the command line where a tiny city is finished."""
     monkeypatch.chdir(finished_city)
-    monkeypatch.delenv("ROADSEG_CONFIG", raising=False)
-    before = signal.getsignal(signal.SIGTERM)
-
-    def run(*words):
-        return CliRunner().invoke(main, ["-q", *words], catch_exceptions=False)
-
-    yield run
-    signal.signal(signal.SIGTERM, before)
+    return lambda *words: call("-q", *words)
 
 
 @pytest.fixture
@@ -198,7 +190,7 @@ def test_what_would_stop_the_command_stops_the_dry_run(fails, words, exit_code, 
     assert message in fails(*words, exit_code=exit_code)
 
 
-def test_most_stages_are_planned_without_torch(finished_city):
+def test_most_stages_and_finished_runs_are_planned_without_torch(finished_city):
     done = subprocess.run(
         [sys.executable, "-c", NO_TORCH],
         cwd=finished_city,

@@ -33,13 +33,21 @@ def predict_half_of_the_truth(workspace, scene, *, real=230, false=150):
     write_probability(path, rows, grid, bins=DEFAULT_BINS, key=f"{real}{false}", tags={})
 
 
+@pytest.fixture(scope="module")
+def measured_city(tmp_path_factory, copy_city):
+    """Trace the graphs of a finished city on drawn probabilities; tests copy it."""
+    folder = tmp_path_factory.mktemp("measured") / "city"
+    config, workspace = copy_city(folder)
+    predict_half_of_the_truth(workspace, scene_of(workspace))
+    graph.run(config, workspace, force=True)
+    return folder
+
+
 @pytest.fixture
-def measured(finished):
-    """Give a finished city whose graphs are traced on drawn probabilities."""
-    config, workspace = finished
-    for scene in json.loads(workspace.record("predict").read_text())["summary"]["scenes"]:
-        predict_half_of_the_truth(workspace, scene)
-    return config, workspace, graph.run(config, workspace, force=True)
+def measured(measured_city, copy_city, tmp_path):
+    """Give config, workspace and the summary of its graphs."""
+    config, workspace = copy_city(tmp_path / "measured", measured_city)
+    return config, workspace, graph.run(config, workspace)
 
 
 def scene_of(workspace):

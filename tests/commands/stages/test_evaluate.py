@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 import rasterio
 import shapely
+from matplotlib.figure import Figure
 
 from roadseg.commands.roads import score
 from roadseg.commands.stages import evaluate, graph, pipeline, predict
@@ -169,7 +170,8 @@ def test_a_picture_is_drawn_of_every_scene_held_out(finished):
         assert workspace.picture(scene).read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_cluster_measures_the_same(finished, dask):
+def test_a_cluster_measures_the_same(finished, dask, savefig, monkeypatch):
+    monkeypatch.setattr(Figure, "savefig", savefig)  # as there
     config, workspace = finished
     here = evaluate.run(config, workspace, force=True)
     written = [workspace.evaluation.read_bytes(), *pictures(workspace)]

@@ -5,11 +5,9 @@ parsed: their options are checked, and nothing is done.
 """
 
 import json
-import os
 import re
 import shlex
 import shutil
-import signal
 from functools import partial
 
 import click
@@ -20,6 +18,8 @@ from click.testing import CliRunner
 from pyproj import CRS
 
 from roadseg.commands.cli.main import main
+from roadseg.learn.training import forecast
+from roadseg.learn.training.rehearsal import Pace
 from roadseg.raster.grid import reproject
 from roadseg.roads.formats.by_suffix import write_graphs
 from roadseg.roads.graph.road_graph import graph_from_lines
@@ -138,16 +138,15 @@ PROVIDED = {  # what examples name, and how it is made
 def project(finished_city, tmp_path_factory):
     """Return a folder with a finished run."""
     folder = tmp_path_factory.mktemp("examples") / "project"
-    shutil.copytree(finished_city, folder, copy_function=os.link)
+    shutil.copytree(finished_city, folder)
     return folder
 
 
 @pytest.fixture
-def call(project, monkeypatch):
+def call(call, project, monkeypatch):
     """Give a function that runs the words of an example in the project."""
     monkeypatch.chdir(project)
-    monkeypatch.delenv("ROADSEG_CONFIG", raising=False)
-    before = signal.getsignal(signal.SIGTERM)
+    monkeypatch.setattr(forecast, "guess_pace", lambda *_, **__: Pace(0.01, 0.001))
 
     def run(words):
         named = [project / word for word in words if word in PROVIDED]
@@ -156,14 +155,13 @@ def call(project, monkeypatch):
         config = (project / "roadseg.json").read_text()
         if words[0] == "init" and "--force" not in words:
             (project / "roadseg.json").unlink()
-        result = CliRunner().invoke(main, ["-q", *words], catch_exceptions=False)
+        result = call("-q", *words)
         (project / "roadseg.json").write_text(config)
         for path in named:
             shutil.rmtree(path) if path.is_dir() else path.unlink()
         return result
 
-    yield run
-    signal.signal(signal.SIGTERM, before)
+    return run
 
 
 def words_of(example, project):

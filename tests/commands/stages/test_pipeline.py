@@ -1,6 +1,8 @@
 """All stages together: in order, skipped when unchanged, continued after an interruption."""
 
 import json
+import shutil
+from pathlib import Path
 
 import networkx as nx
 import osmnx
@@ -28,6 +30,12 @@ def run(config_path, *assignments):
     return {path.stem for path in records if before.get(path) != path.stat().st_mtime_ns}
 
 
+@pytest.fixture
+def done(finished_city, tmp_path):
+    """Copy a project whose run is done; return its config file."""
+    return Path(shutil.copytree(finished_city, tmp_path / "project")) / "roadseg.json"
+
+
 def test_every_stage_runs_once_and_none_again(city):
     assert run(city) == {*STAGES}
     assert run(city) == set()
@@ -41,10 +49,9 @@ def test_weights_that_are_not_to_be_had_are_told_before_the_first_stage(city, mo
     assert not (city.parent / "run/prepare.json").exists()
 
 
-def test_a_changed_section_runs_its_stage_and_those_after_it(city):
-    run(city)
-    assert run(city, "graph.min_spur_m=3") == {"graph", "evaluate", "report"}
-    assert run(city, "graph.min_spur_m=3", "evaluate.snap_m=5") == {"evaluate", "report"}
+def test_a_changed_section_runs_its_stage_and_those_after_it(done):
+    assert run(done, "graph.min_spur_m=3") == {"graph", "evaluate", "report"}
+    assert run(done, "graph.min_spur_m=3", "evaluate.snap_m=5") == {"evaluate", "report"}
 
 
 def outputs(folder):
@@ -58,38 +65,27 @@ def outputs(folder):
     )
 
 
-@pytest.fixture(scope="module")
-def straight(tmp_path_factory, write_city):
-    """Return the outputs of a run that nothing interrupted."""
-    config = write_city(tmp_path_factory.mktemp("straight"))
-    run(config)
-    return outputs(config.parent)
+def test_a_run_that_is_interrupted_again_and_again_ends_as_one_that_is_not(city, finished_city):
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
 
-
-@pytest.mark.parametrize(
-    ("module", "function"),
-    [
+    for module, function in (
         (scenes, "write_mask"),
         (prepare, "write_chips"),
         (tasks, "write_probability"),
         (graph, "find_graph"),
         (graph, "write_graphs"),
         (evaluate, "draw_comparison"),
-    ],
-)
-def test_an_interrupted_run_goes_on_to_the_same_result(city, module, function, straight):
-    def interrupt(*_, **__):
-        raise KeyboardInterrupt
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, function, interrupt)
-        with pytest.raises(KeyboardInterrupt):
-            run(city)
+    ):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(module, function, interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                run(city)
     run(city)
-    assert outputs(city.parent) == straight
+    assert outputs(city.parent) == outputs(finished_city)
 
 
-def test_a_scene_that_cannot_be_predicted_is_left_out_and_told(city, monkeypatch):
+def test_a_scene_that_cannot_be_predicted_is_left_out_and_told(done, monkeypatch):
     fits = jobs.scene_to_predict
 
     def refuse_one(image, *values, **named):
@@ -98,7 +94,7 @@ def test_a_scene_that_cannot_be_predicted_is_left_out_and_told(city, monkeypatch
         return fits(image, *values, **named)
 
     monkeypatch.setattr(jobs, "scene_to_predict", refuse_one)
-    config = load_config(city, ["compute.on_error=skip", "predict.scenes=all"])
+    config = load_config(done, ["compute.on_error=skip", "predict.scenes=all"])
     summary = pipeline.run(config, Workspace(config.run), say=lambda *_: None)
     assert summary.failed == {"city_0": "not this one"}
 
@@ -112,12 +108,11 @@ def as_networkx(found):
     return undirected
 
 
-def test_osmnx_finds_the_fastest_path_and_its_length_is_ours(city):
-    run(city)
-    config = load_config(city)
-    graph.run_images(config, [str(Workspace(config.run).mask("city_0"))], output=city.parent)
-    loaded = osmnx.load_graphml(city.parent / "city_0.graphml")
-    ours = as_networkx(read_gpkg(city.parent / "city_0.gpkg"))
+def test_osmnx_finds_the_fastest_path_and_its_length_is_ours(finished, tmp_path):
+    config, workspace = finished
+    graph.run_images(config, [str(workspace.mask("city_0"))], output=tmp_path)
+    loaded = osmnx.load_graphml(tmp_path / "city_0.graphml")
+    ours = as_networkx(read_gpkg(tmp_path / "city_0.gpkg"))
     start, *_, end = sorted(node for node, degree in ours.degree if degree == 1)
     path = osmnx.shortest_path(loaded, start, end, weight="travel_time")
     assert path == nx.shortest_path(ours, start, end, weight="travel_time")

@@ -109,16 +109,6 @@ def write_tensors(folder, tensors, **changes):
     save_file(tensors, path, metadata={"roadseg": json.dumps(facts)})
 
 
-def test_bands_are_found_by_name_wherever_they_are(finished, make_scene, tmp_path):
-    change_facts(finished[1].checkpoint(0), bands=["red", "green", "blue"])
-    image, _ = make_scene(tmp_path, "named", bands=4)
-    with pytest.raises(DataError, match=r"named\.tif: has no bands with the description 'red'"):
-        predict_images(finished, [image], tmp_path / "out")
-    with rasterio.open(image, "r+") as target:
-        target.descriptions = ("blue", "green", "infrared", "red")
-    assert predict_images(finished, [image], tmp_path / "out").scenes == ["named"]
-
-
 @pytest.mark.parametrize(("trained", "given"), [(0, None), (None, 0), (0, 9)])
 def test_the_value_without_data_is_that_of_the_training(
     finished, make_scene, tmp_path, trained, given
@@ -131,21 +121,6 @@ def test_the_value_without_data_is_that_of_the_training(
     with rasterio.open(tmp_path / "out/holes.tif") as raster:
         assert not raster.dataset_mask()[:20].any()
         assert raster.dataset_mask()[20:].all()
-
-
-def test_all_scenes_are_predicted_on_request(finished):
-    config, workspace = finished
-    chosen = config.predict.model_copy(update={"scenes": "all"})
-    summary = predict.run(config.model_copy(update={"predict": chosen}), workspace, fold=0)
-    assert len(summary.scenes) == 5
-    assert all(workspace.probability(name).exists() for name in summary.scenes)
-
-
-def test_a_checkpoint_folder_alone_predicts_any_image(finished, make_scene, tmp_path):
-    image, _ = make_scene(tmp_path, "elsewhere", size_px=100, origin=(700000.0, 5000000.0))
-    predict_images(finished, [image], tmp_path / "out")
-    with rasterio.open(tmp_path / "out/elsewhere.tif") as raster:
-        assert raster.shape == (100, 100)
 
 
 def test_a_finished_scene_is_kept_and_a_changed_one_predicted_again(finished, make_scene, tmp_path):
@@ -172,13 +147,6 @@ def test_pixels_without_data_have_no_probability(finished, make_scene, tmp_path)
         assert raster.dataset_mask()[20:].all()
 
 
-def test_pixels_of_a_type_that_was_never_trained_on_are_refused(finished, make_scene, tmp_path):
-    image, _ = make_scene(tmp_path, "deep", dtype="uint16")
-    with pytest.raises(CheckpointError, match=r"pixels of uint16, but .* trained on uint8"):
-        predict_images(finished, [image], tmp_path / "out")
-    assert not (tmp_path / "out").exists()
-
-
 def test_brightness_of_pixels_that_are_stretched_does_not_matter(finished, make_scene, tmp_path):
     dim, _ = make_scene(tmp_path, "dim", dtype="uint16")
     with rasterio.open(dim) as source:
@@ -190,22 +158,6 @@ def test_brightness_of_pixels_that_are_stretched_does_not_matter(finished, make_
     found = [read_probability(tmp_path / f"out/{path.name}").road for path in images]
     assert np.ptp(found[0]) > 0
     assert np.abs(found[0].astype(int) - found[1]).max() <= 1
-
-
-def test_an_image_with_too_few_bands_is_refused(finished, make_scene, tmp_path):
-    image, _ = make_scene(tmp_path, "grey", bands=1)
-    with pytest.raises(DataError, match=r"grey\.tif: has bands 1 to 1, expected a band 2"):
-        predict_images(finished, [image], tmp_path / "out")
-
-
-def test_pixels_of_another_size_are_refused_or_resampled(finished, make_scene, tmp_path):
-    image, _ = make_scene(tmp_path, "coarse", gsd_m=1.3)
-    with pytest.raises(CheckpointError, match=r"pixels of 1\.3 m, but .* 1 m; .* --gsd auto"):
-        predict_images(finished, [image], tmp_path / "out")
-    predict_images(finished, [image], tmp_path / "out", predicting={"gsd": "auto"})
-    assert read_probability(tmp_path / "out/coarse.tif").grid.pixel_size_m == pytest.approx(
-        (1, 1), rel=0.01
-    )
 
 
 def test_predict_before_train_names_train_and_its_fold(city):
@@ -592,17 +544,6 @@ def test_a_mask_has_the_pixels_from_the_threshold_on(finished, make_scene, tmp_p
     predict_images(finished, [image], tmp_path / "out", predicting={"mask": True})
     found = read_mask(tmp_path / "out/road_masks/here.tif")
     assert ((found > 0) == (road >= round(middle, 4) * 255)).all()
-
-
-def test_adjoining_tiles_are_one_scene(finished, make_scene, tmp_path):
-    origins = {"west": (660000.0, 4000000.0), "east": (660064.0, 4000000.0)}
-    images = [make_scene(tmp_path, name, origin=origin)[0] for name, origin in origins.items()]
-    config, workspace = finished
-    options = {"checkpoints": [workspace.checkpoint(0)], "output": tmp_path / "out"}
-    for _ in range(2):
-        summary = predict.run_images(config, map(str, images), mosaic="both", **options)
-    assert summary.scenes == ["both"]
-    assert pixels_of(tmp_path / "out/both.tif").shape == (8, 64, 128)
 
 
 def test_a_disk_without_room_is_told_before_the_start(finished, tall, tmp_path, monkeypatch):

@@ -204,6 +204,7 @@ def test_int8_without_a_compiler_says_so_before_the_work(trained, monkeypatch):
     assert facts_of(trained[1]) is None
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(int8.available() is not None, reason="there is no package torchao")
 @pytest.mark.skipif(
     bool(compilers.lacks_compiler(pick_device("cpu", "fp32"))), reason="there is no compiler"

@@ -35,6 +35,7 @@ SETTINGS = {
     "split": {"folds": 2, "block_m": 100.0},
     "train": {
         "encoder": "tu-test_resnet",
+        "decoder_channels": [32, 16, 16, 8, 8],
         "encoder_weights": None,
         "window_px": 64,
         "windows_per_chip": 0.75,

@@ -24,10 +24,19 @@ def columns(folder):
         return next(csv.reader(file))
 
 
+@pytest.fixture(scope="module")
+def all_city(tmp_path_factory, copy_city):
+    """Train on all chips of a finished city; tests copy it."""
+    folder = tmp_path_factory.mktemp("all") / "city"
+    train.run(*copy_city(folder), fold="all")
+    return folder
+
+
 @pytest.fixture
-def everything(finished):
-    """Train on all chips of a finished city; give config, workspace and summary."""
-    return *finished, train.run(*finished, fold="all")
+def everything(all_city, copy_city, tmp_path):
+    """Give config, workspace and summary of a training on all chips."""
+    copied = copy_city(tmp_path / "all", all_city)
+    return *copied, train.run(*copied, fold="all")
 
 
 def test_without_a_trained_fold_nothing_says_for_how_long(finished):

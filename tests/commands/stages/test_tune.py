@@ -1,7 +1,5 @@
 import json
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -133,11 +131,8 @@ def test_chips_of_other_folds_do_not_count(predicted):
 
 
 def test_several_processes_find_the_same(tuned, predicted_city, predicted):
-    options = ["--config", predicted_city / "roadseg.json", "--run", predicted[1].root]
-    command = [sys.executable, "-m", "roadseg", "tune", *options, "--trials", "4"]
-    command += ["--set", 'graph.formats=["gpkg"]', "--workers", "2", "--json"]
-    done = subprocess.run(command, capture_output=True, check=True, text=True)
-    assert json.loads(done.stdout)["tried"] == tuned[2].tried
+    config, workspace = of_run(predicted_city, predicted[1].root, "compute.workers=2")
+    assert tune.run(config, workspace).tried == tuned[2].tried
 
 
 def test_a_picture_and_a_record_of_all_trials_are_left(tuned):

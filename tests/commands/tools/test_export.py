@@ -12,7 +12,7 @@ from roadseg.learn.network.models import NetworkSpec, build_model
 
 FACTS = {
     "architecture": "unet",
-    "encoder": "resnet18",
+    "encoder": "tu-test_resnet",
     "in_channels": 3,
     "classes": 3,
     "bin_edges": [30.0],
@@ -38,7 +38,7 @@ def checkpoint(tmp_path_factory):
     torch.set_num_threads(1)
     torch.manual_seed(0)
     folder = tmp_path_factory.mktemp("fold-0")
-    model = build_model(NetworkSpec(encoder="resnet18", in_channels=3, classes=3))
+    model = build_model(NetworkSpec(encoder="tu-test_resnet", in_channels=3, classes=3))
     save_checkpoint(folder, "best", named(MODEL, model.state_dict()), FACTS)
     return folder
 
@@ -74,7 +74,7 @@ def test_a_folder_that_is_there_is_replaced_only_by_force(checkpoint, tmp_path):
 
 
 def test_an_empty_folder_is_filled(checkpoint, tmp_path):
-    assert export(checkpoint, tmp_path).megabytes > 10
+    assert export(checkpoint, tmp_path).megabytes > 1
 
 
 @pytest.mark.parametrize("force", [False, True])

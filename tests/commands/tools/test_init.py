@@ -481,8 +481,8 @@ class TestSplit:
         ("spacenet/paris", "spacenet/paris", []),
         ("san_diego/images", "san_diego/roads", []),
         ("san_diego/images", "san_diego/masks", []),
-        ("tianjin/images", "tianjin/roads", []),
-        ("nyc/images", "nyc/masks", ["imagery.gsd_m=0.9"]),
+        pytest.param("tianjin/images", "tianjin/roads", [], marks=pytest.mark.slow),
+        pytest.param("nyc/images", "nyc/masks", ["imagery.gsd_m=0.9"], marks=pytest.mark.slow),
     ],
 )
 def test_prepare_works_on_what_init_wrote_for_real_data(

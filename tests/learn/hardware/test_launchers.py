@@ -353,30 +353,25 @@ def test_ipexrun_without_ipex_says_what_to_install():
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system binds no process")
-def test_a_process_of_torchrun_settles_on_its_share():
+def test_a_process_of_torchrun_settles_on_its_share(answer):
     cpus = sorted(os.sched_getaffinity(0))
-    code = (
-        "import os; from roadseg.learn.hardware.launchers import bind_to_share; bind_to_share();"
-        "print(os.sched_getaffinity(0))"
-    )
     shared = {"ROADSEG_CPUS": ",".join(map(str, cpus)), "LOCAL_RANK": "0"}
-    said = subprocess.check_output(
-        [sys.executable, "-c", code],
-        text=True,
-        env=os.environ | shared | {"LOCAL_WORLD_SIZE": str(len(cpus))},
+    code = (
+        f"import os; os.environ |= {shared | {'LOCAL_WORLD_SIZE': str(len(cpus))}};"
+        "from roadseg.learn.hardware.launchers import bind_to_share; bind_to_share();"
+        "answer(os.sched_getaffinity(0))"
     )
-    assert said == f"{{{cpus[0]}}}\n"
+    assert answer(code) == {cpus[0]}
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system binds no process")
-def test_a_process_that_predicts_settles_on_its_share():
+def test_a_process_that_predicts_settles_on_its_share(answer):
     code = (
         "import os, torch; from roadseg.learn.inference.sliding_window import share_cores;"
         "torch.set_num_threads(4); share_cores(1, 2);"
-        "print(*os.sched_getaffinity(0), torch.get_num_threads())"
+        "answer((os.sched_getaffinity(0), torch.get_num_threads()))"
     )
-    words = [sys.executable, "-c", code]
-    core, threads = subprocess.check_output(words, text=True).rsplit(maxsplit=1)
+    cores, threads = answer(code)
     shares = shares_of_cores(read_machine(), 2)
-    assert {*map(int, core.split())} == {*shares[1]} or not shares[1]
-    assert threads == "2"
+    assert cores == {*shares[1]} or not shares[1]
+    assert threads == 2

@@ -107,6 +107,7 @@ def test_eager_is_not_compiled_though_compile_is_on(open_here, cpu):
     assert open_here("eager", device=device).run(windows_of()).shape == (2, 8, 64, 64)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("g++") is None, reason="there is no compiler g++")
 def test_compiled_networks_of_one_kind_keep_their_own_weights(open_here):
     checkpoints = [checkpoint_of(seed) for seed in (0, 1)]

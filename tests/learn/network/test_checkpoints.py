@@ -21,7 +21,7 @@ from roadseg.roads.speeds import SpeedBins
 
 FACTS = {
     "architecture": "unet",
-    "encoder": "resnet18",
+    "encoder": "tu-test_resnet",
     "in_channels": 2,
     "classes": 4,
     "bin_edges": [30.0, 50.5],
@@ -46,7 +46,7 @@ ABSENT = "absent"
 
 
 def small_model():
-    return build_model(NetworkSpec(encoder="resnet18", in_channels=2, classes=4))
+    return build_model(NetworkSpec(encoder="tu-test_resnet", in_channels=2, classes=4))
 
 
 @pytest.fixture
@@ -221,7 +221,10 @@ LIES = {
     "an unknown architecture": ({"architecture": "evil"}, "its network cannot be built .*'evil'"),
     "an encoder from a hub": ({"encoder": "tu-hf-hub:evil/model"}, "encoder: .*hf-hub:evil/model"),
     "an encoder that is none": ({"encoder": "tu-evil"}, "encoder 'tu-evil' is not installed"),
-    "parts that do not go together": ({"architecture": "dpt"}, "its network cannot be built"),
+    "parts that do not go together": (
+        {"architecture": "dpt", "encoder": "resnet18"},
+        "its network cannot be built",
+    ),
 }
 
 

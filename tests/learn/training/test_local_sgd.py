@@ -140,6 +140,7 @@ def test_anything_else_is_not(hierarchy, message):
         check_hierarchy(hierarchy, size=8)
 
 
+@pytest.mark.slow
 def test_the_bench_of_stragglers_tells_speed_and_loss_of_each_way():
     bench = Path(__file__).parents[3] / "scripts" / "bench_stragglers.py"
     small = ["--processes=4", "--steps=8", "--rounds=1", "--period=2", "--compute-ms=1"]

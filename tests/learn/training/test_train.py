@@ -32,6 +32,7 @@ from roadseg.roads.speeds import DEFAULT_BINS, SpeedBins
 
 RECIPE = TrainOptions(
     encoder="tu-test_resnet",  # small
+    decoder_channels=(32, 16, 16, 8, 8),
     encoder_weights=None,
     window_px=64,
     windows_per_chip=2,
@@ -51,7 +52,7 @@ JOB = {
 HOW = {"parallel": Parallel(), "workers": 0, "save_minutes": 5.0}
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def start(cpu):
     """Give a function that trains on some chips and validates on others."""
 
@@ -67,15 +68,23 @@ def start(cpu):
     return start
 
 
-@pytest.fixture
-def run(make_chips, start):
+@pytest.fixture(scope="module")
+def run(chips_in, tmp_path_factory, start):
     """Give a function that trains on two chips and validates on one."""
-    chips = make_chips(chip_px=64)
+    chips = chips_in(tmp_path_factory.mktemp("chips"), chip_px=64)
 
     def run(folder, **changes):
         return start(chips[:2], chips[2:3], folder, **changes)
 
     return run
+
+
+@pytest.fixture(scope="module")
+def straight(run, tmp_path_factory):
+    """Give the folder of a training that nothing interrupted."""
+    folder = tmp_path_factory.mktemp("straight")
+    run(folder)
+    return folder
 
 
 class StoppedError(Exception):
@@ -217,17 +226,16 @@ def test_a_network_learns_the_crossing(make_chips, start, tmp_path, changes):
 )
 @pytest.mark.parametrize("save_minutes", [0.0, 5.0])
 def test_a_killed_training_goes_on_to_the_same_weights(
-    run, tmp_path, monkeypatch, moment, save_minutes
+    run, straight, tmp_path, moment, save_minutes
 ):
-    run(tmp_path / "straight")
-    with monkeypatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch:
         at_call(patch, *moment, die)
         with pytest.raises(StoppedError):
-            run(tmp_path / "killed", save_minutes=save_minutes)
-    run(tmp_path / "killed")
-    assert same_checkpoints(tmp_path / "straight", tmp_path / "killed")
+            run(tmp_path, save_minutes=save_minutes)
+    run(tmp_path)
+    assert same_checkpoints(straight, tmp_path)
     for which in WHICH:
-        one, other = (read_checkpoint_facts(tmp_path / n, which) for n in ("straight", "killed"))
+        one, other = (read_checkpoint_facts(folder, which) for folder in (straight, tmp_path))
         assert one["threshold"] == other["threshold"]
 
 
@@ -262,25 +270,28 @@ ENDINGS = {signal.SIGTERM: SystemExit, signal.SIGINT: KeyboardInterrupt}
 
 
 @pytest.mark.parametrize(
-    ("number", "place", "changes"),
+    ("moment", "changes"),
     [
-        (signal.SIGTERM, "step", PLAIN),
-        (signal.SIGINT, "step", AVERAGED),
-        (signal.SIGINT, "evaluate", PIECES),
-        (signal.SIGTERM, "step", {"loss": LossOptions(bootstrap=0.5)}),
-        (signal.SIGTERM, "evaluate", AVERAGED),
-        (signal.SIGINT, "evaluate", PLAIN),
+        ((signal.SIGTERM, "step"), PLAIN),
+        ((signal.SIGINT, "step"), AVERAGED),
+        ((signal.SIGINT, "evaluate"), PIECES),
+        ((signal.SIGTERM, "step"), {"loss": LossOptions(bootstrap=0.5)}),
+        ((signal.SIGTERM, "evaluate"), AVERAGED),
+        ((signal.SIGINT, "evaluate"), PLAIN),
     ],
 )
-def test_a_training_asked_to_stop_keeps_its_last_step(run, tmp_path, number, place, changes):
-    run(tmp_path / "straight", **changes)
+def test_a_training_asked_to_stop_keeps_its_last_step(run, straight, tmp_path, moment, changes):
+    number, place = moment
+    if changes:
+        straight = tmp_path / "straight"
+        run(straight, **changes)
     with pytest.MonkeyPatch.context() as patch:
         at_call(patch, Trainer, place, 2, lambda: os.kill(os.getpid(), number))
         with pytest.raises(ENDINGS[number]):
             run(tmp_path / "stopped", **changes)
     assert read_checkpoint_facts(tmp_path / "stopped", "last")["step"] > 0
     run(tmp_path / "stopped", **changes)
-    assert same_checkpoints(tmp_path / "straight", tmp_path / "stopped")
+    assert same_checkpoints(straight, tmp_path / "stopped")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -320,11 +331,10 @@ def test_each_epoch_learns_from_other_windows(run, tmp_path, monkeypatch):
     assert len(set(seen)) == 6
 
 
-def test_more_epochs_go_on_from_an_ended_training(run, tmp_path):
-    run(tmp_path / "straight")
-    run(tmp_path / "longer", epochs=2)
-    run(tmp_path / "longer", epochs=3)
-    assert same_weights(weights(tmp_path / "straight"), weights(tmp_path / "longer"))
+def test_more_epochs_go_on_from_an_ended_training(run, straight, tmp_path):
+    run(tmp_path, epochs=2)
+    run(tmp_path, epochs=3)
+    assert same_weights(weights(straight), weights(tmp_path))
 
 
 def test_worker_processes_change_nothing(run, tmp_path):
