@@ -34,8 +34,8 @@ from roadseg.system.workspace import Workspace
 
 TESTS = Path(__file__).parent
 DATA = Path(os.environ.get("ROADSEG_DATA", TESTS.parents[1] / "shared" / "data"))
-# A busy machine is no failure. Properties are tried on the same examples each time, so that a change
-# is judged by itself; with ROADSEG_FUZZ they look for new ones.
+# A busy machine is no failure. Properties are tried on the same examples each time, so that a
+# change is judged by itself; with ROADSEG_FUZZ they look for new ones.
 settings.register_profile(
     "roadseg", deadline=None, derandomize="ROADSEG_FUZZ" not in os.environ, database=None
 )

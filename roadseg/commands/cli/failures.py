@@ -1,7 +1,9 @@
 """Failures: an error as one line with its exit code, and a fault of the program with a report."""
 
+import errno
 import os
 import platform
+import re
 import shlex
 import tempfile
 import time
@@ -13,7 +15,7 @@ from pathlib import Path
 import click
 
 from roadseg.commands.cli.logs import log_options, write_line
-from roadseg.errors import FaultError, RoadsegError
+from roadseg.errors import FaultError, OutputError, RoadsegError
 from roadseg.system import progress
 from roadseg.system.files import whole
 from roadseg.system.web.keys import without_keys
@@ -32,6 +34,26 @@ _HEAD = """\
 This is a bug in roadseg. Please send us this file, so that we can fix it. It contains the command
 line and the config as you typed them: check it for anything that others should not see.
 """
+_MEMORY = (
+    "out of memory: use fewer workers (--workers), a smaller graph.block_px, or smaller batches "
+    "and windows (batch_size and window_px of train or predict)"
+)
+_DEVICE_MEMORY = (
+    "the device is out of memory: lower train.batch_size or predict.batch_size (train.accumulate "
+    "compensates for this in training), choose a smaller window_px or precision bf16, end other "
+    "programs that use the device, or choose --device cpu"
+)
+# The errors of CUDA, ROCm, Intel's GPUs, Gaudi and Apple's GPUs.
+_ON_DEVICE = re.compile(
+    r"(CUDA|HIP|XPU|HPU|MPS)\b.*out of memory|PT_DEVMEM|OUT_OF_DEVICE_MEMORY|STATUS_ALLOC_FAILED",
+    re.DOTALL,
+)
+_ON_CPU = re.compile(r"DefaultCPUAllocator|std::bad_alloc|Cannot allocate memory")
+# Numbers of the errors with which a system refuses a file.
+_REFUSED = {
+    *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM),
+    *(errno.EMFILE, errno.ENFILE, errno.EIO, errno.ESTALE, errno.ENAMETOOLONG),
+}
 
 
 def keep_words(ctx: click.Context, words: Sequence[str]) -> None:
@@ -77,8 +99,6 @@ def _as_ours(error: BaseException, ctx: click.Context) -> RoadsegError:
     # Python keeps bytes of a file name that are not UTF-8 as surrogates, which nobody can print.
     if isinstance(error, UnicodeEncodeError) and "surrogates" in error.reason:
         return RoadsegError(f"{error.object!a:.300}: {_NOT_UTF_8}")
-    from roadseg.system.shortages import shortage
-
     return shortage(error) or _fault(error, ctx)
 
 
@@ -152,3 +172,26 @@ def _config(path: Path | None) -> str:
             return f"{path}\n{file.read(_LARGEST_CONFIG)}"
     except (OSError, ValueError) as error:
         return f"{path}: {error}"
+
+
+def shortage(error: BaseException) -> RoadsegError | None:
+    """Return an error that says what the machine lacks and what to do; None if it lacks nothing.
+
+    Devices are known by the names and words of their libraries, so that none has to be loaded.
+    """
+    if isinstance(error, OSError) and error.errno in _REFUSED:
+        return OutputError(_refusal(error))
+    message, kinds = str(error), {kind.__name__ for kind in type(error).__mro__}
+    if "OutOfMemoryError" in kinds or _ON_DEVICE.search(message):
+        return RoadsegError(_DEVICE_MEMORY)
+    is_full = isinstance(error, OSError) and error.errno == errno.ENOMEM
+    if is_full or isinstance(error, MemoryError) or _ON_CPU.search(message):
+        return RoadsegError(_MEMORY)
+    return None
+
+
+def _refusal(error: OSError) -> str:
+    """Return what the system refused, and of which file."""
+    which = error.filename2 or error.filename
+    message = f"{error.strerror}; check the free disk space and the permissions of the files"
+    return message if which is None else f"{which!s:.500}: {message}"

@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from roadseg.roads.labels.widths import lane_count, width_m
+from roadseg.roads.labels.schemes import lane_count, width_m
 
 
 @pytest.mark.parametrize(

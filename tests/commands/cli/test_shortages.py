@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 import torch
 
+from roadseg.commands.cli.failures import shortage
 from roadseg.errors import RoadsegError
-from roadseg.system.shortages import shortage
 
 
 def refusal(number):
