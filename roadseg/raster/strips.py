@@ -28,7 +28,8 @@ LARGEST_FACTOR = 2**9  # Of an overview.
 _HIDDEN = ".strips-"
 _WAITING = 8  # Parts that wait to be written, at most.
 _TILE_PX = 128  # Small, as tiles at the edges are stored in full.
-_BLOCK_PX, _BLOCK_COLS = 512, 2048  # Rows and columns that are copied at once.
+_BLOCK_PX = 1024  # Side of the blocks that are copied at once.
+_GDAL = {"GDAL_TIFF_INTERNAL_MASK": True, "GDAL_CACHEMAX": CACHE_BYTES}
 _SMALL_PX = 512  # Rasters of no larger side need no overview.
 
 
@@ -119,9 +120,7 @@ class Strips:
         path = partial_path(self.folder / "joined.tif")
         try:
             with ExitStack() as opened:
-                opened.enter_context(
-                    rasterio.Env(GDAL_TIFF_INTERNAL_MASK=True, GDAL_CACHEMAX=CACHE_BYTES)
-                )
+                opened.enter_context(rasterio.Env(**_GDAL))
                 # With bands side by side, GDAL makes an overview of the one before it.
                 profile = _profile(self.grid, self.bands, interleave="pixel")
                 target = opened.enter_context(open_new(path, profile))
@@ -129,7 +128,8 @@ class Strips:
                 target.update_tags(**tags)
                 self._copy(target)
                 if factors := overview_factors(self.grid.height, self.grid.width):
-                    target.build_overviews(factors, Resampling.average)
+                    with rasterio.Env(GDAL_NUM_THREADS="ALL_CPUS"):
+                        target.build_overviews(factors, Resampling.average)
             yield path
         finally:
             path.unlink(missing_ok=True)
@@ -175,12 +175,12 @@ class Strips:
             }
             has_gaps = any(not strip.read(strip.count).all() for strip in strips.values())
             for start, strip in strips.items():
-                for block in cut_blocks(*strip.shape, block_px=_BLOCK_PX, width_px=_BLOCK_COLS):
-                    *values, known = strip.read(window=block.to_rasterio())
+                for block in cut_blocks(*strip.shape, block_px=_BLOCK_PX):
+                    pixels = strip.read(window=block.to_rasterio())
                     place = block._replace(row=start + block.row).to_rasterio()
-                    target.write(np.stack(values), window=place)
+                    target.write(pixels[:-1], window=place)
                     if has_gaps:
-                        target.write_mask(known, window=place)
+                        target.write_mask(pixels[-1], window=place)
 
 
 class _OpenStrip:

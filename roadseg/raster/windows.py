@@ -84,18 +84,12 @@ def cut_chips(height: int, width: int, *, chip_px: int) -> list[Window]:
     ]
 
 
-def cut_blocks(
-    height: int, width: int, *, block_px: int, width_px: int | None = None
-) -> list[Window]:
-    """Cut a scene into squares of `block_px`, row by row; the last ones are what is left.
-
-    With `width_px`, that is how wide they are.
-    """
-    width_px = width_px or block_px
+def cut_blocks(height: int, width: int, *, block_px: int) -> list[Window]:
+    """Cut a scene into squares of `block_px`, row by row; the last ones are what is left."""
     return [
-        Window(row, col, min(block_px, height - row), min(width_px, width - col))
+        Window(row, col, min(block_px, height - row), min(block_px, width - col))
         for row in range(0, height, block_px)
-        for col in range(0, width, width_px)
+        for col in range(0, width, block_px)
     ]
 
 

@@ -21,13 +21,6 @@ def test_blocks_come_row_by_row_and_the_last_ones_are_the_rest():
     assert cut_blocks(5, 6, block_px=4) == [(0, 0, 4, 4), (0, 4, 4, 2), (4, 0, 1, 4), (4, 4, 1, 2)]
 
 
-def test_blocks_can_be_wider_than_high():
-    assert cut_blocks(3, 6, block_px=2, width_px=5) == [
-        *[(0, 0, 2, 5), (0, 5, 2, 1)],
-        *[(2, 0, 1, 5), (2, 5, 1, 1)],
-    ]
-
-
 @given(st.integers(1, 90), st.integers(1, 90), st.integers(1, 40))
 def test_every_pixel_is_in_one_block(height, width, block_px):
     covered = np.zeros((height, width), dtype=int)

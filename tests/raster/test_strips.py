@@ -48,9 +48,9 @@ def read(strips):
         return source.read(), source.dataset_mask() > 0
 
 
-@pytest.mark.parametrize("cols", [7, 2048])
-def test_parts_become_strips_and_strips_a_raster(strips, monkeypatch, cols):
-    monkeypatch.setattr(module, "_BLOCK_COLS", cols)
+@pytest.mark.parametrize("block_px", [7, 1024])
+def test_parts_become_strips_and_strips_a_raster(strips, monkeypatch, block_px):
+    monkeypatch.setattr(module, "_BLOCK_PX", block_px)
     assert strips.missing == [range(20), range(20, 40), range(40, 50)]
     strips.write(parts())
     values, known = read(strips)
