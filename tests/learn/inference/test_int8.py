@@ -97,6 +97,7 @@ def test_convolutions_are_quantised_on_both_sides(where):
     assert sum(".quantize_per_tensor" in name for name in called) >= 3
 
 
+@pytest.mark.slow  # it compiles
 @needs_torchao
 @needs_compiler
 def test_compiled_it_computes_what_the_quantised_graph_says(calibrated, where, cpu):
