@@ -31,7 +31,7 @@ from roadseg.commands.city.streets import (
 from roadseg.commands.city.worlds import DEMO, Colour, World
 from roadseg.raster.grid import DEGREES, Grid, reproject
 from roadseg.raster.tiff import new_profile, open_new
-from roadseg.system.files import whole
+from roadseg.system.files import atomic_write
 from roadseg.system.progress import counted
 
 _CRS = CRS.from_epsg(32611)
@@ -133,7 +133,7 @@ def _write_place(image: Path, roads: Path, number: int, size_px: int) -> None:
     grid = Grid(_CRS, Affine(place.gsd_m, 0, west, 0, -place.gsd_m, north), size_px, size_px)
     pixels = photograph_again(drawn, rng)
     profile = new_profile(grid, count=len(pixels), dtype="uint8") | {"photometric": "rgb"}
-    with whole(image) as partial, open_new(partial, profile) as target:
+    with atomic_write(image) as partial, open_new(partial, profile) as target:
         target.write(pixels)
     area = shapely.box(_EDGE_M, _EDGE_M, _EDGE_M + side_m, _EDGE_M + side_m)
     _write_roads(roads, cut_streets(streets, area), place.scale, (west, south))
@@ -153,7 +153,7 @@ def _write_roads(
         }
         for line, street in zip(reproject(lines, _CRS, DEGREES), streets, strict=True)
     ]
-    with whole(path) as partial:
+    with atomic_write(path) as partial:
         text = json.dumps({"type": "FeatureCollection", "features": features})
         partial.write_text(text, encoding="utf-8")
 

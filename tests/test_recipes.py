@@ -17,13 +17,13 @@ import shapely
 from pyproj import CRS
 
 from roadseg.roads.graph.road_graph import RoadGraph, graph_from_lines
-from roadseg.system.files import whole
+from roadseg.system.files import atomic_write
 
 
 def write_toy(path: Path, graph: RoadGraph) -> None:
     """Write it."""
     lines = shapely.to_wkt(graph.lines, rounding_precision=3)
-    with whole(path) as partial:
+    with atomic_write(path) as partial:
         partial.write_text("\\n".join([graph.crs.to_string(), *lines]), encoding="utf-8")
 
 
@@ -51,7 +51,7 @@ from dataclasses import dataclass
 
 from roadseg.dataset.chips import read_chips
 from roadseg.system.dry_runs import Workload, files, plan_stage
-from roadseg.system.files import whole
+from roadseg.system.files import atomic_write
 from roadseg.system.stage_records import StageRecord, read_stage_key
 from roadseg.system.workspace import require
 
@@ -70,7 +70,7 @@ def run(config, workspace, *, force=False):
         return done
     record.begin()
     scenes = len(read_chips(workspace.chips).scenes)
-    with whole(workspace.count) as partial:
+    with atomic_write(workspace.count) as partial:
         partial.write_text(str(scenes * config.count.times), encoding="utf-8")
     summary = CountSummary(scenes)
     record.finish(summary, [workspace.count])

@@ -22,7 +22,7 @@ from roadseg.raster.sources import IMAGE_SUFFIXES
 from roadseg.roads.colours import fold_colour
 from roadseg.roads.formats.gpkg_styles import STYLE_LAYER, category_renderer, layer_styles
 from roadseg.roads.formats.layers import write_gpkg_layers
-from roadseg.system.files import whole
+from roadseg.system.files import atomic_write
 from roadseg.system.records import write_json
 from roadseg.system.schemas import Count, read_strict
 
@@ -119,7 +119,7 @@ def write_fold_layer(path: Path, chips: Sequence[ChipRecord], folds: Ints) -> No
         colours = {fold: fold_colour(fold) for fold in np.unique(folds).tolist()}
         renderer = category_renderer("fold", colours, are_areas=True)
         layers[STYLE_LAYER] = layer_styles({"chips": renderer})
-    with whole(path) as partial:
+    with atomic_write(path) as partial:
         write_gpkg_layers(partial, layers, geometry_types={"chips": "Polygon"})
 
 

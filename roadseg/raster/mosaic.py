@@ -15,7 +15,7 @@ from roadseg.errors import DataError
 from roadseg.raster.grid import Grid, grid_of
 from roadseg.raster.images import open_whole
 from roadseg.raster.windows import Window
-from roadseg.system.files import is_virtual, whole
+from roadseg.system.files import atomic_write, is_virtual
 from roadseg.system.progress import counted
 
 _OFF_PX = 0.01  # Pixels; corners of a tile may lie so far off those of the first.
@@ -86,7 +86,7 @@ def write_mosaic(path: Path, images: Sequence[Path], *, crs: CRS | None = None) 
     """
     text = mosaic_text(path, images, crs=crs)
     if not path.is_file() or path.read_bytes() != text:
-        with whole(path) as partial:
+        with atomic_write(path) as partial:
             partial.write_bytes(text)
 
 

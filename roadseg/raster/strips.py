@@ -19,7 +19,7 @@ from roadseg.raster.grid import Grid
 from roadseg.raster.pixels import CACHE_BYTES
 from roadseg.raster.tiff import new_profile, open_new
 from roadseg.raster.windows import CERTAIN, Rows, Window, cut_blocks
-from roadseg.system.files import partial_path, put, remove_partial_once
+from roadseg.system.files import partial_path, remove_partial_once, rename_into_place
 from roadseg.system.text import size_text
 
 STRIP_PX = 2048  # Rows of a strip; whole tiles of the raster that the strips become.
@@ -202,7 +202,7 @@ class _OpenStrip:
         self._left -= known.size
         if not self._left:
             self._opened.close()
-            put(self._partial, self._path)
+            rename_into_place(self._partial, self._path)
 
     def discard(self) -> None:
         """Remove it, if it has not got its name."""

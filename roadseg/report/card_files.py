@@ -13,7 +13,7 @@ from safetensors import safe_open
 from roadseg.learn.network.checkpoint_facts import MODEL
 from roadseg.report.card_text import EVALUATION, card_text
 from roadseg.report.stac_mlm import CARD_JSON, CARD_TEXT, Weights
-from roadseg.system.files import whole
+from roadseg.system.files import atomic_write
 from roadseg.system.fingerprints import file_sha256
 from roadseg.system.records import read_json
 
@@ -95,7 +95,7 @@ def _write(folder: Path, item: Mapping[str, Any]) -> None:
         path = folder / name
         # A card that has not changed keeps its time.
         if not path.is_file() or path.read_bytes() != text.encode():
-            with whole(path) as partial:
+            with atomic_write(path) as partial:
                 partial.write_bytes(text.encode())
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from roadseg.roads.colours import FALSE, FOUND, MISSED, as_hex
-from roadseg.system.files import whole
+from roadseg.system.files import atomic_write
 
 # Scripts in an order in which each stands after those that it needs.
 _SCRIPTS = (
@@ -98,7 +98,7 @@ def write_page(path: Path, page: str) -> int:
         OutputError: if it cannot be written.
     """
     content = page.encode()
-    with whole(path) as partial:
+    with atomic_write(path) as partial:
         partial.write_bytes(content)
     return len(content)
 

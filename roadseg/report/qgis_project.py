@@ -22,7 +22,7 @@ from roadseg.roads.masks.raster_styles import (
     mask_renderer,
     probability_renderer,
 )
-from roadseg.system.files import whole
+from roadseg.system.files import atomic_write
 from roadseg.system.workspace import NETWORK, Workspace
 
 _COLOURS = ("red", "green", "blue")
@@ -85,7 +85,10 @@ def write_project(path: Path, workspace: Workspace, shown: Shown) -> None:
     _add_layers(
         root, [group for group in _groups(scenes, workspace, shown, folder) if group.layers]
     )
-    with whole(path) as partial, zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as archive:
+    with (
+        atomic_write(path) as partial,
+        zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as archive,
+    ):
         # Without a date, equal projects have equal bytes.
         member = zipfile.ZipInfo(f"{path.stem}.qgs")
         member.external_attr = 0o644 << 16

@@ -103,7 +103,7 @@ def refuse_to_overwrite(path: Path | None, *inputs: Path | None, option: str = "
 
 
 @contextmanager
-def whole(path: Path) -> Iterator[Path]:
+def atomic_write(path: Path) -> Iterator[Path]:
     """Yield a partial file beside `path` to write; rename it to `path` if the block succeeds.
 
     The partial name belongs to this process: of several that write one file, the last to end
@@ -121,7 +121,7 @@ def whole(path: Path) -> Iterator[Path]:
             remove_partial_once(path.parent)
             _remove(partial)
             yield partial
-            put(partial, path)
+            rename_into_place(partial, path)
             _log.debug("wrote %s", path)
     finally:
         with suppress(OSError):
@@ -129,7 +129,7 @@ def whole(path: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def whole_folder(folder: Path) -> Iterator[Path]:
+def atomic_write_folder(folder: Path) -> Iterator[Path]:
     """Yield a folder to write to; put it in the place of `folder` when the block ends well.
 
     A process that is killed between the two leaves no folder, but never half of one.
@@ -157,7 +157,7 @@ def whole_folder(folder: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def whole_parts(path: Path, *ends: str) -> Iterator[Path]:
+def atomic_write_parts(path: Path, *ends: str) -> Iterator[Path]:
     """Yield a name for several files to write; move them beside `path` if the block succeeds.
 
     They are written in a folder of their own, where a library may also leave what it no longer
@@ -184,14 +184,14 @@ def whole_parts(path: Path, *ends: str) -> Iterator[Path]:
                 part = path.with_suffix(end)
                 part.unlink(missing_ok=True)
                 if (folder / part.name).exists():
-                    put(folder / part.name, part)
-            put(folder / path.name, path)
+                    rename_into_place(folder / part.name, part)
+            rename_into_place(folder / path.name, path)
             _log.debug("wrote %s", path)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def put(partial: Path, path: Path) -> None:
+def rename_into_place(partial: Path, path: Path) -> None:
     """Rename a partial file to its final name once the disk holds it, so that no outage halves it.
 
     Raises:
@@ -212,7 +212,7 @@ def _put_folder(partial: Path, folder: Path, former: Path) -> None:
         with suppress(FileNotFoundError):
             folder.rename(former)
         try:
-            put(partial, folder)
+            rename_into_place(partial, folder)
         except OSError as error:
             if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
                 raise

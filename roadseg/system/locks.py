@@ -12,7 +12,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from roadseg.errors import OutputError
-from roadseg.system.files import is_gone, whole
+from roadseg.system.files import atomic_write, is_gone
 
 _RUN, _PARTS = ".lock", ".*-*.lock"
 _MOMENT = ".turn.lock"  # Held for a moment, to change what several parts change.
@@ -96,7 +96,7 @@ def _hold(folder: Path, name: str, stack: ExitStack, *, briefly: bool = False) -
         if briefly:
             noted.unlink(missing_ok=True)  # A killed process may have left it.
             return
-        with whole(noted) as partial:
+        with atomic_write(noted) as partial:
             partial.write_text(f"process {os.getpid()} on {socket.gethostname()}", encoding="utf-8")
     except Timeout as error:
         raise OutputError(

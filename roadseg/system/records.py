@@ -13,7 +13,7 @@ from typing import Any
 from pydantic_core import from_json
 
 from roadseg.errors import DataError
-from roadseg.system.files import whole
+from roadseg.system.files import atomic_write
 
 _LARGEST_BYTES = 2**30  # Bytes of a record, at most; that of 100,000 chips has 50 MB.
 _VERSIONS_OF = ("roadseg", "torch", "segmentation-models-pytorch", "rasterio", "geopandas", "numpy")
@@ -21,7 +21,7 @@ _VERSIONS_OF = ("roadseg", "torch", "segmentation-models-pytorch", "rasterio", "
 
 def write_json(path: Path, value: Any) -> None:  # noqa: ANN401 - a record is any JSON value
     """Write a record so that a reader never sees half a file."""
-    with whole(path) as partial:
+    with atomic_write(path) as partial:
         partial.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
 
 

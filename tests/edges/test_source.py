@@ -12,9 +12,9 @@ WRITING = {  # methods that write to a path, whoever has them
     *("to_file", "to_csv", "to_json", "to_parquet", "to_feather", "write_dataframe", "imwrite"),
     *("copyfile", "copytree", "move", "copy_raster"),
 }
-WHOLE = {"whole", "whole_folder"}
-ELSEWHERE = {  # (module, function): why it needs no `whole` of its own
-    ("raster/tiff.py", "copy_as_cog"): "writes to the path that its caller has from `whole`",
+WHOLE = {"atomic_write", "atomic_write_folder"}
+ELSEWHERE = {  # (module, function): why it needs no `atomic_write` of its own
+    ("raster/tiff.py", "copy_as_cog"): "writes to the path that its caller has from `atomic_write`",
     ("raster/tiff.py", "open_new"): "the same",
     ("roads/formats/layers.py", "write_layer"): "the same",
     ("roads/formats/layers.py", "write_parquet"): "the same",
@@ -29,7 +29,10 @@ ELSEWHERE = {  # (module, function): why it needs no `whole` of its own
     ("system/web/cache.py", "keep"): "a cache, whose readers notice what is cut short",
     ("system/fingerprints.py", "_remember"): "a cache, to which processes add lines",
     ("learn/hardware/ipex.py", "_quiet"): "os.devnull",
-    ("learn/inference/onnx.py", "build"): "in a folder that its caller has from `whole_folder`",
+    (
+        "learn/inference/onnx.py",
+        "build",
+    ): "in a folder that its caller has from `atomic_write_folder`",
     ("learn/inference/openvino.py", "build"): "the same",
     ("learn/hardware/processes.py", "_report"): "exit codes, in a temporary folder",
     ("learn/hardware/processes.py", "_pass_signals_on"): "the same",
@@ -78,7 +81,7 @@ def writes(call):
 
 
 def written_past(source, module):
-    """Say which calls of a module write a file outside a block of `whole`."""
+    """Say which calls of a module write a file outside a block of `atomic_write`."""
     for call, around in calls(source):
         functions = [node.name for node in around if isinstance(node, ast.FunctionDef)]
         blocks = [item for node in around if isinstance(node, ast.With) for item in node.items]
@@ -180,7 +183,8 @@ def test_a_file_written_past_whole_is_found(planted):
 
 
 @pytest.mark.parametrize(
-    "planted", ["with whole(p) as q: q.write_text(a)", "path.open('rb')", "rasterio.open(path)"]
+    "planted",
+    ["with atomic_write(p) as q: q.write_text(a)", "path.open('rb')", "rasterio.open(path)"],
 )
 def test_a_file_written_whole_or_read_is_not(planted):
     assert not list(written_past(planted, "io/planted.py"))

@@ -11,15 +11,15 @@ import pytest
 
 from roadseg.errors import ConfigError, DataError, OutputError, RoadsegError
 from roadseg.system.files import (
+    atomic_write,
+    atomic_write_folder,
+    atomic_write_parts,
     is_gone,
     partial_path,
-    put,
     refuse_to_overwrite,
     remove_partial,
+    rename_into_place,
     require_suffix,
-    whole,
-    whole_folder,
-    whole_parts,
     write_error,
 )
 
@@ -31,13 +31,13 @@ print("ready", flush=True)
 sys.stdin.readline()
 for _ in range(300):
     with getattr(files, sys.argv[1])(Path(sys.argv[2])) as partial:
-        (partial if sys.argv[1] == "whole" else partial / "b").write_text("all of it")
+        (partial if sys.argv[1] == "atomic_write" else partial / "b").write_text("all of it")
 """
 
 
 def spoil(path, error):
     """Write half a file, then fail."""
-    with whole(path) as partial:
+    with atomic_write(path) as partial:
         partial.write_text("half")
         raise error
 
@@ -71,7 +71,7 @@ def test_an_output_is_no_input_by_whatever_name(tmp_path):
 
 
 def test_a_file_has_its_name_when_the_block_ends(tmp_path):
-    with whole(tmp_path / "a.txt") as partial:
+    with atomic_write(tmp_path / "a.txt") as partial:
         partial.write_text("all of it")
         assert not (tmp_path / "a.txt").exists()
     assert [p.name for p in tmp_path.iterdir()] == ["a.txt"]
@@ -79,7 +79,7 @@ def test_a_file_has_its_name_when_the_block_ends(tmp_path):
 
 
 def test_the_partial_name_keeps_folder_and_suffix(tmp_path):
-    with whole(tmp_path / "a.tif") as partial:
+    with atomic_write(tmp_path / "a.tif") as partial:
         partial.touch()
     assert (partial.parent, partial.suffix) == (tmp_path, ".tif")
 
@@ -87,7 +87,7 @@ def test_the_partial_name_keeps_folder_and_suffix(tmp_path):
 @pytest.mark.parametrize("mode", [0o600, 0o666])
 def test_a_file_can_be_read_by_those_who_may_read_other_files(tmp_path, mode):
     (tmp_path / "usual").touch()
-    with whole(tmp_path / "a") as partial, whole_folder(tmp_path / "b") as folder:
+    with atomic_write(tmp_path / "a") as partial, atomic_write_folder(tmp_path / "b") as folder:
         for path in (partial, folder / "c"):
             path.touch(mode=0o600)
             path.chmod(mode & 0o644)
@@ -96,7 +96,7 @@ def test_a_file_can_be_read_by_those_who_may_read_other_files(tmp_path, mode):
 
 
 def test_missing_folders_are_made(tmp_path):
-    with whole(tmp_path / "x" / "y" / "a.txt") as partial:
+    with atomic_write(tmp_path / "x" / "y" / "a.txt") as partial:
         partial.touch()
     assert (tmp_path / "x" / "y" / "a.txt").exists()
 
@@ -118,7 +118,7 @@ def test_an_earlier_file_stays_when_the_block_raises(tmp_path):
 
 def test_an_earlier_file_is_replaced(tmp_path):
     (tmp_path / "a.txt").write_text("old")
-    with whole(tmp_path / "a.txt") as partial:
+    with atomic_write(tmp_path / "a.txt") as partial:
         partial.write_text("new")
     assert (tmp_path / "a.txt").read_text() == "new"
 
@@ -146,7 +146,7 @@ def test_what_a_killed_process_left_is_gone_before_the_block_begins(tmp_path, en
     own = partial_path(tmp_path / "a.gpkg").name
     (tmp_path / f"{own.replace(str(os.getpid()), str(ended))}{end}").write_text("killed")
     (tmp_path / f"{own}{end}").write_text("of a process that had this number")
-    with whole(tmp_path / "a.gpkg") as partial:
+    with atomic_write(tmp_path / "a.gpkg") as partial:
         assert list(tmp_path.iterdir()) == []
         partial.touch()
     assert [path.name for path in tmp_path.iterdir()] == ["a.gpkg"]
@@ -168,7 +168,7 @@ def test_what_a_process_is_writing_stays(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == [other]
 
 
-@pytest.mark.parametrize("kind", ["whole", "whole_folder"])
+@pytest.mark.parametrize("kind", ["atomic_write", "atomic_write_folder"])
 def test_of_processes_that_write_the_same_each_ends_well(tmp_path, kind):
     words = [sys.executable, "-c", WRITE, kind, str(tmp_path / "a")]
     processes = [
@@ -182,14 +182,14 @@ def test_of_processes_that_write_the_same_each_ends_well(tmp_path, kind):
     assert [process.communicate()[0] for process in processes] == [b"", b"", b""]
     assert [process.returncode for process in processes] == [0, 0, 0]
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
-    written = tmp_path / "a" if kind == "whole" else tmp_path / "a" / "b"
+    written = tmp_path / "a" if kind == "atomic_write" else tmp_path / "a" / "b"
     assert written.read_text() == "all of it"
 
 
 def test_a_file_is_on_the_disk_before_it_has_its_name_and_its_folder_after(tmp_path, monkeypatch):
     synced = []
     monkeypatch.setattr("os.fsync", lambda opened: synced.append(str(opened_path(opened))))
-    with whole(tmp_path / "a.txt") as partial:
+    with atomic_write(tmp_path / "a.txt") as partial:
         partial.touch()
     assert synced == [str(partial), str(tmp_path)]
 
@@ -205,7 +205,7 @@ def test_a_folder_need_not_be_synced_where_that_is_not_possible(
     monkeypatch.setattr("os.fsync", refuse)
     (tmp_path / "a").touch()
     try:
-        put(tmp_path / "a", tmp_path / "b")
+        rename_into_place(tmp_path / "a", tmp_path / "b")
     except OSError:
         assert is_told
     else:
@@ -217,7 +217,10 @@ def test_what_the_disk_did_not_take_is_no_file(tmp_path, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("os.fsync", refuse)
-    with pytest.raises(OutputError, match="No space left"), whole(tmp_path / "a.txt") as partial:
+    with (
+        pytest.raises(OutputError, match="No space left"),
+        atomic_write(tmp_path / "a.txt") as partial,
+    ):
         partial.touch()
     assert list(tmp_path.iterdir()) == []
 
@@ -225,7 +228,7 @@ def test_what_the_disk_did_not_take_is_no_file(tmp_path, monkeypatch):
 def test_a_folder_takes_the_place_of_the_former_one(tmp_path):
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "old").touch()
-    with whole_folder(tmp_path / "a") as partial:
+    with atomic_write_folder(tmp_path / "a") as partial:
         (partial / "new").touch()
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
     assert [path.name for path in (tmp_path / "a").iterdir()] == ["new"]
@@ -234,7 +237,7 @@ def test_a_folder_takes_the_place_of_the_former_one(tmp_path):
 def test_a_former_folder_stays_when_the_block_raises(tmp_path):
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "old").touch()
-    with pytest.raises(KeyboardInterrupt), whole_folder(tmp_path / "a"):
+    with pytest.raises(KeyboardInterrupt), atomic_write_folder(tmp_path / "a"):
         raise KeyboardInterrupt
     assert [path.name for path in tmp_path.rglob("*")] == ["a", "old"]
 
@@ -249,7 +252,7 @@ def test_a_file_in_place_of_the_folder_becomes_an_error_that_names_it(tmp_path):
     (tmp_path / "folder").write_text("no folder")
     with (
         pytest.raises(RoadsegError, match=r"folder/a\.txt: cannot be written"),
-        whole(tmp_path / "folder" / "a.txt"),
+        atomic_write(tmp_path / "folder" / "a.txt"),
     ):
         pass
 
@@ -257,7 +260,7 @@ def test_a_file_in_place_of_the_folder_becomes_an_error_that_names_it(tmp_path):
 def test_a_block_that_writes_nothing_is_an_error(tmp_path):
     with (
         pytest.raises(RoadsegError, match="cannot be written: No such file"),
-        whole(tmp_path / "a.txt"),
+        atomic_write(tmp_path / "a.txt"),
     ):
         pass
 
@@ -304,7 +307,7 @@ class _Usage:
 
 def write_parts(path, text):
     """Write a file of two parts, and one that is not wanted."""
-    with whole_parts(path, ".dbf", ".qix") as partial:
+    with atomic_write_parts(path, ".dbf", ".qix") as partial:
         partial.write_text(text)
         partial.with_suffix(".dbf").write_text(text)
         partial.with_suffix(".tmp").write_text(text)
@@ -328,7 +331,7 @@ def test_parts_of_an_earlier_file_are_replaced_or_removed(tmp_path):
 
 def test_parts_of_an_earlier_file_stay_when_the_block_raises(tmp_path):
     write_parts(tmp_path / "a.shp", "old")
-    with suppress(KeyError), whole_parts(tmp_path / "a.shp", ".dbf") as partial:
+    with suppress(KeyError), atomic_write_parts(tmp_path / "a.shp", ".dbf") as partial:
         partial.write_text("new")
         raise KeyError
     assert {path.read_text() for path in tmp_path.iterdir()} == {"old"}

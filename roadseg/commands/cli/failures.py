@@ -17,7 +17,7 @@ import click
 from roadseg.commands.cli.logs import log_options, write_line
 from roadseg.errors import FaultError, OutputError, RoadsegError
 from roadseg.system import progress
-from roadseg.system.files import whole
+from roadseg.system.files import atomic_write
 from roadseg.system.web.keys import without_keys
 
 # Keys of Context.meta: the words of the command line, the config file and the run folder.
@@ -138,7 +138,7 @@ def write_report(
     for folder in filter(Path.is_dir, (*folders, Path(tempfile.gettempdir()))):
         try:
             path = folder.absolute() / name
-            with whole(path) as partial:
+            with atomic_write(path) as partial:
                 partial.write_text(text, encoding="utf-8", errors="backslashreplace")
         except (OSError, ValueError):
             continue

@@ -41,7 +41,7 @@ from roadseg.roads.osm.osm_change import (
 )
 from roadseg.roads.osm.osm_map import OsmMap, read_osm_map
 from roadseg.roads.osm.osm_objects import OSM_SUFFIXES, Box
-from roadseg.system.files import whole_folder
+from roadseg.system.files import atomic_write_folder
 from roadseg.system.text import Summary, count, first
 from roadseg.system.units import road_unit, to_road_unit
 
@@ -245,7 +245,7 @@ def write(output: Path, into: MapRoads, conflated: Conflated) -> list[str]:
         DataError: a way of the map that gets a node has no version.
         OutputError: it cannot be written.
     """
-    with whole_folder(output) as folder:
+    with atomic_write_folder(output) as folder:
         style = category_renderer("added", _COLOURS)
         write_gpkg(folder / "merged.gpkg", conflated.merged, edge_style=style)
         write_challenge(folder / "maproulette.geojson", conflated.roads, conflated.tags)

@@ -16,7 +16,7 @@ from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.metrics.compare import Side
 from roadseg.roads.metrics.differences import missing_roads
 from roadseg.roads.options import DiffOptions
-from roadseg.system.files import refuse_to_overwrite, require_suffix, whole
+from roadseg.system.files import atomic_write, refuse_to_overwrite, require_suffix
 from roadseg.system.progress import counted
 from roadseg.system.text import Summary, count
 from roadseg.system.units import road_unit, to_road_unit
@@ -151,7 +151,7 @@ def write_missing(path: Path, missing: dict[str, RoadGraph]) -> None:
         name: edge_table(graph).drop(columns=_NO_ATTRIBUTES) for name, graph in missing.items()
     }
     renderers = {IN_REFERENCE: line_renderer(FALSE), IN_PREDICTED: line_renderer(MISSED)}
-    with whole(path) as partial:
+    with atomic_write(path) as partial:
         write_gpkg_layers(partial, {**tables, STYLE_LAYER: layer_styles(renderers)})
 
 

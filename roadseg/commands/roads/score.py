@@ -32,7 +32,7 @@ from roadseg.roads.metrics.pixels import (
 )
 from roadseg.roads.options import CompareOptions, TraceOptions
 from roadseg.roads.speeds import KPH_PER_MPH
-from roadseg.system.files import refuse_to_overwrite, whole
+from roadseg.system.files import atomic_write, refuse_to_overwrite
 from roadseg.system.hosts.parallel import HERE, Executor, in_order
 from roadseg.system.text import Summary, count, first
 from roadseg.system.text import table as aligned
@@ -305,7 +305,7 @@ def _pixels(pair: _Pair) -> Record | None:
 
 def _write_table(path: Path, records: Sequence[Record]) -> None:
     rows = [dict(_flat(record)) for record in records]
-    with whole(path) as partial, partial.open("w", newline="", encoding="utf-8") as file:
+    with atomic_write(path) as partial, partial.open("w", newline="", encoding="utf-8") as file:
         names = dict.fromkeys(name for row in rows for name in row)
         writer = csv.DictWriter(file, list(names), restval="")
         writer.writeheader()

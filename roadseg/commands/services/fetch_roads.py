@@ -34,7 +34,7 @@ from roadseg.roads.osm.osm_objects import (
     write_osm_objects,
 )
 from roadseg.roads.osm.overpass import PUBLIC_SERVER, TIMEOUT_S, OverpassArea
-from roadseg.system.files import PARQUET_SUFFIXES, whole_parts, with_home
+from roadseg.system.files import PARQUET_SUFFIXES, atomic_write_parts, with_home
 from roadseg.system.progress import Progress
 from roadseg.system.text import Summary, count
 from roadseg.system.units import road_text
@@ -159,7 +159,7 @@ def run(request: RoadRequest) -> FetchRoadsSummary:
             f"{fetched.origin.address}: no road in the area {sides}; nothing was written; check "
             "the order minx,miny,maxx,maxy (longitude first), and that the source covers the area"
         )
-    with whole_parts(request.output, origin_suffix(request.output)) as partial:
+    with atomic_write_parts(request.output, origin_suffix(request.output)) as partial:
         if _is_osm(partial) and fetched.objects is not None:
             bounds, date = area.degrees.bounds, fetched.origin.date
             write_osm_objects(partial, fetched.objects, bounds=bounds, date=date)

@@ -41,7 +41,7 @@ from roadseg.roads.metrics.pixels import Counts
 from roadseg.roads.metrics.pooling import Spread, spread_of
 from roadseg.roads.metrics.reliability import Kept, Reliability
 from roadseg.system.dry_runs import Plan, Workload, files, plan_stage
-from roadseg.system.files import whole
+from roadseg.system.files import atomic_write
 from roadseg.system.hosts.parallel import in_order
 from roadseg.system.progress import counted
 from roadseg.system.stage_records import StageRecord, read_summary
@@ -413,7 +413,7 @@ def _draw(config: Config, workspace: Workspace, record: SceneRecord, scene: _Sce
 def _write_table(workspace: Workspace, scores: list[ChipScore]) -> None:
     """Write a row for each chip; what was not measured is empty."""
     with (
-        whole(workspace.evaluation) as partial,
+        atomic_write(workspace.evaluation) as partial,
         partial.open("w", newline="", encoding="utf-8") as file,
     ):
         rows = [

@@ -16,7 +16,7 @@ from roadseg.commands.stages import pipeline
 from roadseg.config import FILE_NAME, load_config
 from roadseg.raster.grid import DEGREES, Grid, reproject
 from roadseg.raster.tiff import new_profile, open_new
-from roadseg.system.files import whole
+from roadseg.system.files import atomic_write
 from roadseg.system.progress import counted
 from roadseg.system.records import write_json
 from roadseg.system.text import Summary
@@ -94,7 +94,7 @@ def _write_image(path: Path, streets: list[Street], x: float, y: float, number: 
     transform = Affine(_GSD_M, 0, _ORIGIN_M[0] + x, 0, -_GSD_M, north)
     grid = Grid(_CRS, transform, _SIZE_PX, _SIZE_PX)
     profile = new_profile(grid, count=3, dtype=str(pixels.dtype)) | {"photometric": "rgb"}
-    with whole(path) as partial, open_new(partial, profile) as target:
+    with atomic_write(path) as partial, open_new(partial, profile) as target:
         target.write(pixels)
 
 
@@ -112,6 +112,6 @@ def _write_roads(path: Path, streets: list[Street], x: float, y: float, number: 
         {"type": "Feature", "properties": properties, "geometry": shapely.geometry.mapping(line)}
         for line, (_, properties) in zip(reproject(placed, _CRS, DEGREES), labels, strict=True)
     ]
-    with whole(path) as partial:
+    with atomic_write(path) as partial:
         text = json.dumps({"type": "FeatureCollection", "features": features})
         partial.write_text(text, encoding="utf-8")

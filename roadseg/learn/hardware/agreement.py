@@ -10,7 +10,7 @@ from typing import Any
 
 from roadseg.errors import ConfigError
 from roadseg.learn.hardware.distributed import Parallel
-from roadseg.system.files import whole
+from roadseg.system.files import atomic_write
 
 _SHOWN = 3  # Differences that an error names.
 _LONGEST = 60  # Characters of a value in an error.
@@ -97,7 +97,7 @@ def copy_furthest(
         content = path.read_bytes() if parallel.rank == owner and path.exists() else b""
         content = parallel.send(content, owner)
         if needed and content:
-            with whole(path) as partial:
+            with atomic_write(path) as partial:
                 partial.write_bytes(content)
     parallel.wait()
 

@@ -22,7 +22,7 @@ from roadseg.learn.inference.engines import ProbabilityNetwork
 from roadseg.learn.inference.programs import INPUT, OUTPUT, Network, WindowShape
 from roadseg.learn.network.checkpoints import Checkpoint
 from roadseg.learn.network.models import check_batch, check_window
-from roadseg.system.files import whole_folder
+from roadseg.system.files import atomic_write_folder
 from roadseg.system.records import versions, write_json
 
 MAX_DIFFERENCE = 1e-3  # Largest difference of a probability from PyTorch's.
@@ -77,7 +77,7 @@ def write_export(
     """
     _require_choice("format", form, tuple(FILES))
     window_shape = _window_shape(checkpoint, window_px, batch_size)
-    with whole_folder(folder) as partial:
+    with atomic_write_folder(folder) as partial:
         difference = _build_checked(checkpoint, partial, form=form, window_shape=window_shape)
         write_json(partial / FACTS, _facts(checkpoint, window_shape, difference, form=form))
     return difference
@@ -103,7 +103,7 @@ def build_engine(
     """
     _require_choice("engine", name, ("onnx", "openvino"))
     window_shape = _window_shape(checkpoint, window_px, batch_size)
-    with whole_folder(engine_folder(folder, name)) as partial:
+    with atomic_write_folder(engine_folder(folder, name)) as partial:
         difference = _build_checked(checkpoint, partial, form=name, window_shape=window_shape)
     begun = time.perf_counter()
     run = _OPEN[name](engine_folder(folder, name))

@@ -30,7 +30,7 @@ from roadseg.learn.network.models import (
 )
 from roadseg.raster.scaling import Scaling
 from roadseg.roads.speeds import SpeedBins
-from roadseg.system.files import whole
+from roadseg.system.files import atomic_write
 from roadseg.system.records import parse_json, write_json
 from roadseg.system.text import first, one_line
 
@@ -111,11 +111,11 @@ def save_checkpoint(folder: Path, which: str, tensors: Tensors, facts: Mapping[s
     facts = {"format": FORMAT, **facts}
     on_cpu = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     write_json(folder / f"{which}.json", facts)
-    with whole(checkpoint_path(folder, which)) as partial:
+    with atomic_write(checkpoint_path(folder, which)) as partial:
         try:
             save_file(on_cpu, partial, metadata={METADATA: json.dumps(facts)})
         except SafetensorError as error:
-            raise OSError(str(error)) from error  # which `whole` reports with the final name
+            raise OSError(str(error)) from error  # which `atomic_write` reports with the final name
 
 
 def write_facts_beside(folder: Path, which: str) -> None:

@@ -11,7 +11,7 @@ from roadseg.errors import ConfigError
 from roadseg.learn.network.checkpoint_facts import Facts
 from roadseg.learn.network.checkpoints import checkpoint_path, read_checkpoint_facts
 from roadseg.learn.options import TrainOptions
-from roadseg.system.files import whole
+from roadseg.system.files import atomic_write
 from roadseg.system.fingerprints import GONE, fingerprint
 from roadseg.system.records import known_settings
 
@@ -99,7 +99,7 @@ def has_ended(history: list[Row], options: TrainOptions) -> bool:
 
 def write_metrics(path: Path, history: list[Row]) -> None:
     """Write the epochs as a table, one line each."""
-    with whole(path) as partial, partial.open("w", newline="", encoding="utf-8") as file:
+    with atomic_write(path) as partial, partial.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, list(history[0]))
         writer.writeheader()
         writer.writerows(history)

@@ -10,7 +10,7 @@ from pathlib import Path
 from torch.profiler import ProfilerActivity, profile, schedule
 
 from roadseg.learn.hardware.devices import Device
-from roadseg.system.files import whole
+from roadseg.system.files import atomic_write
 
 _log = logging.getLogger(__name__)
 _WARMUP = (1, 2)  # Steps that are skipped, and steps that are traced and discarded.
@@ -48,7 +48,7 @@ def profiled(folder: Path, *, steps: int, device: Device, rank: int) -> Iterator
     written = []
 
     def write(profiler: profile) -> None:
-        with whole(path) as partial:
+        with atomic_write(path) as partial:
             profiler.export_chrome_trace(str(partial))
         written.append(path)
         _log.info("%s: %s", path, summary_of(profiler))

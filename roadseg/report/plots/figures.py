@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from PIL import ImageFont
 
 from roadseg.arrays import Bytes
-from roadseg.system.files import whole
+from roadseg.system.files import atomic_write
 
 TALLEST = 1.25  # Height of a figure at most, in widths of the paper.
 TEXT_PT, SMALL_PT = 8, 7
@@ -70,7 +70,7 @@ def save_figure(figure: Figure, path: Path) -> None:
     Raises:
         OutputError: if the file cannot be written.
     """
-    with whole(path) as partial, mpl.rc_context(_SETTINGS):
+    with atomic_write(path) as partial, mpl.rc_context(_SETTINGS):
         figure.savefig(partial, metadata=_UNDATED[path.suffix.lower()])
 
 

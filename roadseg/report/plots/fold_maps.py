@@ -20,7 +20,7 @@ from roadseg.dataset.footprints import (
 )
 from roadseg.report.plots.figures import font
 from roadseg.roads.colours import Rgb, fold_colour
-from roadseg.system.files import whole
+from roadseg.system.files import atomic_write
 from roadseg.system.units import road_unit, to_road_unit
 
 _ROOM_PX = (1260, 1100)  # Pixels; width and height of the room for panels.
@@ -88,7 +88,7 @@ def draw_folds(path: Path, chips: Sequence[ChipRecord], folds: Ints) -> None:
     canvas.paste(legend, (right, 0))
     for panel, frame in zip(panels, frames, strict=True):
         _draw_panel(canvas, panel, frame, folds[panel.chips])
-    with whole(path) as partial:
+    with atomic_write(path) as partial:
         canvas.save(partial, format="PNG")
 
 

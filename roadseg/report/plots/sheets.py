@@ -14,7 +14,7 @@ from roadseg.report.plots.figures import font
 from roadseg.report.plots.overlays import draw_labels, draw_outlines, hatch
 from roadseg.roads.colours import Rgb, bin_colours
 from roadseg.roads.speeds import SpeedBins
-from roadseg.system.files import whole
+from roadseg.system.files import atomic_write
 from roadseg.system.units import speed_unit
 
 _COLUMNS, _ROWS = 3, 2
@@ -53,7 +53,7 @@ def write_sheets(folder: Path, examples: Sequence[Example], *, bins: SpeedBins) 
     for number, start in enumerate(range(0, len(examples), on_sheet), start=1):
         paths.append(folder / f"sheet_{number:02d}.png")
         sheet = _draw_sheet(examples[start : start + on_sheet], bins)
-        with whole(paths[-1]) as partial:
+        with atomic_write(paths[-1]) as partial:
             sheet.save(partial, format="PNG", compress_level=4)
     for stale in sorted(set(folder.glob("sheet_*.png")) - set(paths)):
         try:

@@ -18,7 +18,7 @@ from roadseg.roads.audit.stretches import CONFIRMED, NO_DATA, NOT_SEEN, SHIFTED,
 from roadseg.roads.colours import FALSE, FOUND, MISSED, Rgb
 from roadseg.roads.formats.gpkg_styles import STYLE_LAYER, category_renderer, layer_styles
 from roadseg.roads.formats.layers import write_gpkg_layers
-from roadseg.system.files import whole
+from roadseg.system.files import atomic_write
 from roadseg.system.units import short_text
 
 # Columns that say what the image shows, and what an attribute of the map is called otherwise.
@@ -283,5 +283,5 @@ def write_audit(path: Path, tables: AuditTables) -> None:
         "summary": tables.summary,
         STYLE_LAYER: layer_styles(renderers),
     }
-    with whole(path) as partial:
+    with atomic_write(path) as partial:
         write_gpkg_layers(partial, layers)

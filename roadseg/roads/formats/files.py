@@ -29,7 +29,7 @@ from roadseg.roads.formats.tables import (
     node_table,
 )
 from roadseg.roads.graph.road_graph import RoadGraph
-from roadseg.system.files import whole
+from roadseg.system.files import atomic_write
 from roadseg.system.sqlite import check_views
 from roadseg.system.text import one_line
 
@@ -63,7 +63,7 @@ def write_gpkg(
     edges, nodes = edge_table(graph), node_table(graph)
     styles = style_table(edges.columns, edge_style)
     layers = {"nodes": nodes, "edges": edges, STYLE_LAYER: styles}
-    with whole(path) as partial:
+    with atomic_write(path) as partial:
         write_gpkg_layers(partial, layers, geometry_types={"nodes": "Point"})
 
 
@@ -118,7 +118,7 @@ def write_geojson(path: Path, graph: RoadGraph) -> None:
     """
     table = edge_table(graph)
     is_placed = not is_local(graph.crs)
-    with whole(path) as partial:
+    with atomic_write(path) as partial:
         write_layer(
             partial,
             table.to_crs(DEGREES) if is_placed else table,
@@ -135,7 +135,7 @@ def write_geoparquet(path: Path, graph: RoadGraph) -> None:
         ValueError: if an attribute has the name of a column of the file.
         OutputError: if the file cannot be written.
     """
-    with whole(path) as partial:
+    with atomic_write(path) as partial:
         write_parquet(partial, edge_table(graph))
 
 

@@ -32,7 +32,7 @@ from roadseg.roads.graph.road_graph import (
 from roadseg.roads.labels.schemes import OWN_SPEED, TIMES, stated_travel, wanted_keys
 from roadseg.roads.labels.traffic import CARS, ONE_WAY, SPEED_SOURCE
 from roadseg.roads.options import LabelOptions
-from roadseg.system.files import whole
+from roadseg.system.files import atomic_write
 from roadseg.system.text import one_line
 
 _APART_M = 100.0  # Metres; an edge further than this from its nodes is in another CRS.
@@ -273,7 +273,7 @@ def write_graphml(path: Path, graph: RoadGraph) -> None:
     one_way = graph.attributes.get(ONE_WAY, np.zeros(len(graph.lines)))
     facts = edges.drop(columns=["geometry", *_ENDS])
     facts = facts.assign(**{ONE_WAY: (one_way != 0).astype(str)})
-    with whole(path) as partial, partial.open("w", encoding="utf-8", newline="\n") as file:
+    with atomic_write(path) as partial, partial.open("w", encoding="utf-8", newline="\n") as file:
         file.write(_HEAD)
         file.writelines(_key_elements("node", nodes))
         file.writelines(_key_elements("edge", facts))

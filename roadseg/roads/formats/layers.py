@@ -23,8 +23,8 @@ from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.labels.tags import SHAPEFILE_NAMES
 from roadseg.system.files import (
     SHAPEFILE_PARTS,
-    whole,
-    whole_parts,
+    atomic_write,
+    atomic_write_parts,
     write_error,
 )
 
@@ -39,7 +39,7 @@ def write_fgb(path: Path, graph: RoadGraph) -> None:
         ValueError: if an attribute has the name of a column of the file.
         OutputError: if the file cannot be written.
     """
-    with whole(path) as partial:
+    with atomic_write(path) as partial:
         table = edge_table(graph)
         write_layer(partial, table, "FlatGeobuf")
         require_whole(_features(partial) == len(table))
@@ -56,7 +56,7 @@ def write_shp(path: Path, graph: RoadGraph) -> None:
         OutputError: if its files cannot be written.
     """
     short = {full: cut for cut, full in SHAPEFILE_NAMES.items()}
-    with whole_parts(path, *SHAPEFILE_PARTS) as partial:
+    with atomic_write_parts(path, *SHAPEFILE_PARTS) as partial:
         table = edge_table(graph).rename(columns=short)
         write_layer(partial, table, "ESRI Shapefile")
         require_whole(_features(partial) == len(table))
@@ -66,7 +66,7 @@ def write_label_layer(path: Path, lines: Lines, columns: Mapping[str, Array]) ->
     """Write road labels as they are, as one layer of a format of `LABEL_DRIVERS`, or GeoParquet.
 
     Args:
-        path: that the caller has from `whole`; other suffixes than these are GeoParquet.
+        path: that the caller has from `atomic_write`; other suffixes than these are GeoParquet.
         lines: in degrees, shape (n,).
         columns: attributes by name, each of shape (n,).
 

@@ -18,7 +18,7 @@ from roadseg.roads.formats.osm_ways import (
     ways_of,
 )
 from roadseg.roads.graph.road_graph import RoadGraph
-from roadseg.system.files import whole
+from roadseg.system.files import atomic_write
 
 _FORBIDDEN = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _QUOTES = {'"': "&quot;", "\n": "&#10;", "\r": "&#13;", "\t": "&#9;"}
@@ -52,7 +52,7 @@ def write_osm(path: Path, graph: RoadGraph) -> None:
     """
     require_place(path, graph, "osm")
     positions, refs, sizes = vertices(graph)
-    with whole(path) as partial, partial.open("w", encoding="utf-8", newline="\n") as file:
+    with atomic_write(path) as partial, partial.open("w", encoding="utf-8", newline="\n") as file:
         file.write(OSM_HEAD)
         file.writelines(
             node_xml(-row, lon, lat) for row, (lon, lat) in enumerate(positions.tolist(), 1)

@@ -24,7 +24,7 @@ from roadseg.roads.graph.road_graph import ONE_WAY, TRAVEL_TIME, RoadGraph
 from roadseg.roads.labels.highways import UNKNOWN_CLASS, highway_of
 from roadseg.roads.labels.traffic import SPEED_KNOWN, SPEED_SOURCE, assumed_speeds
 from roadseg.roads.speeds import KPH_PER_MPS, in_stated_unit
-from roadseg.system.files import whole, write_error
+from roadseg.system.files import atomic_write, write_error
 
 if TYPE_CHECKING:
     from osmium import SimpleWriter
@@ -73,7 +73,7 @@ def write_pbf(path: Path, graph: RoadGraph) -> None:
     """
     require_place(path, graph, "pbf")
     positions, refs, sizes = vertices(graph)
-    with whole(path) as partial, osm_writer(partial, _header(positions)) as writer:
+    with atomic_write(path) as partial, osm_writer(partial, _header(positions)) as writer:
         _add_nodes(writer, positions)
         _add_ways(writer, refs, sizes, _tags(graph))
 

@@ -14,7 +14,7 @@ from roadseg.arrays import Floats, Ints, Lines
 from roadseg.errors import DataError
 from roadseg.raster.grid import LOCAL_CRS, Grid, is_local, reproject_points
 from roadseg.roads.graph.road_graph import TRAVEL_TIME, RoadGraph, graph_from_lines
-from roadseg.system.files import whole
+from roadseg.system.files import atomic_write
 from roadseg.system.text import first, one_line
 
 _ID, _WKT = "ImageId", "WKT_Pix"
@@ -202,7 +202,7 @@ def write_submission(path: Path, scenes: Iterable[Scene]) -> None:
             earth.
         OutputError: if the file cannot be written.
     """
-    with whole(path) as partial, partial.open("w", encoding="utf-8", newline="") as file:
+    with atomic_write(path) as partial, partial.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(_HEADER)
         for name, graph, grid in scenes:

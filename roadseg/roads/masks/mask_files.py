@@ -17,7 +17,7 @@ from roadseg.raster.windows import Window
 from roadseg.roads.colours import bin_colours
 from roadseg.roads.masks.burning import BACKGROUND, IGNORE
 from roadseg.roads.speeds import BinUnit, SpeedBins
-from roadseg.system.files import whole
+from roadseg.system.files import atomic_write
 from roadseg.system.records import parse_json
 
 CONTENT_TAG = "ROADSEG_CONTENT"
@@ -60,7 +60,7 @@ def write_mask(
         "bigtiff": "if_safer",
     }
     tags = {CONTENT_TAG: SPEED_BINS, **bins_tags(bins)} | ({KEY_TAG: key} if key else {})
-    with whole(path) as partial, open_new(partial, profile) as target:
+    with atomic_write(path) as partial, open_new(partial, profile) as target:
         target.write_colormap(1, colour_table(bins))
         target.update_tags(**tags)
         for window, pixels in blocks:

@@ -34,7 +34,7 @@ from roadseg.roads.masks.mask_files import (
 )
 from roadseg.roads.masks.raster_styles import probability_renderer, write_style
 from roadseg.roads.speeds import DEFAULT_BINS, SpeedBins
-from roadseg.system.files import whole
+from roadseg.system.files import atomic_write
 from roadseg.system.text import one_line
 
 _COG = {
@@ -272,7 +272,7 @@ def write_probability(
     strips = probability_strips(path, grid, bins=bins, key=key)
     strips.remove_others()
     tags = {**tags, **bins_tags(bins), KEY_TAG: key}
-    with unless_made(path, key), whole(path) as partial:
+    with unless_made(path, key), atomic_write(path) as partial:
         given = (Rows(*each) for each in rows)
         strips.write(each._replace(values=_as_bytes(each.values)) for each in given)
         if strips.missing:

@@ -12,7 +12,7 @@ from roadseg.raster.windows import CERTAIN
 from roadseg.roads.colours import PROBABILITIES, Rgb, as_hex, bin_colours
 from roadseg.roads.masks.burning import BACKGROUND
 from roadseg.roads.speeds import SpeedBins
-from roadseg.system.files import whole
+from roadseg.system.files import atomic_write
 
 QGIS_VERSION = "3.22.0"  # The version of QGIS with which all styles and projects were tried.
 
@@ -62,7 +62,7 @@ def write_style(raster: Path, renderer: ET.Element) -> None:
     """
     pipe = ET.Element("pipe")
     pipe.append(renderer)
-    with whole(raster.with_suffix(".qml")) as partial:
+    with atomic_write(raster.with_suffix(".qml")) as partial:
         partial.write_text(style_text(pipe), encoding="utf-8")
 
 

@@ -16,7 +16,7 @@ from roadseg.roads.masks.burning import BACKGROUND, IGNORE
 from roadseg.roads.masks.mask_files import bins_of, write_mask
 from roadseg.roads.masks.raster_styles import mask_renderer, write_style
 from roadseg.roads.speeds import DEFAULT_BINS, SpeedBins
-from roadseg.system.files import partial_path, whole
+from roadseg.system.files import atomic_write, partial_path
 
 _BLOCK_PX = 2048  # Side of the squares that are read at once; whole tiles of the mask.
 _ROOM = 1.2  # Bytes of a pixel of the draft or of the mask, nearly at most.
@@ -46,7 +46,7 @@ def write_road_mask(probability: Path, mask: Path, *, threshold: float, key: str
         bins = _bins(probability, source)
         try:
             write_mask(plain, _blocks(source, threshold), grid, bins=bins, key=key)
-            with whole(mask) as partial:
+            with atomic_write(mask) as partial:
                 copy_as_cog(plain, partial, size=grid.height * grid.width)
             write_style(mask, mask_renderer(bins))
         finally:

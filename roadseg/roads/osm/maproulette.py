@@ -9,7 +9,7 @@ import shapely
 
 from roadseg.raster.grid import DEGREES, reproject
 from roadseg.roads.conflation.new_roads import NewRoads
-from roadseg.system.files import whole
+from roadseg.system.files import atomic_write
 
 _SEPARATOR = "\x1e"  # Each task begins with it, so that its JSON may be read line by line.
 _DECIMALS = 7  # Of degrees, as many as OpenStreetMap keeps.
@@ -35,7 +35,7 @@ def write_challenge(path: Path, roads: NewRoads, tags: list[dict[str, str]]) -> 
     metres = np.asarray(shapely.length(roads.lines))
     confidence = roads.confidence
     order = np.argsort(-confidence * metres, kind="stable").tolist()
-    with whole(path) as partial, partial.open("w", encoding="utf-8", newline="\n") as file:
+    with atomic_write(path) as partial, partial.open("w", encoding="utf-8", newline="\n") as file:
         for row in order:
             facts = {
                 "id": f"roadseg-{row + 1}",

@@ -25,7 +25,7 @@ from roadseg.roads.osm.osm_objects import (
     osm_file,
     osmium,
 )
-from roadseg.system.files import whole
+from roadseg.system.files import atomic_write
 
 if TYPE_CHECKING:
     from osmium.osm import Node
@@ -152,7 +152,7 @@ def write_changes(path: Path, change: OsmChange) -> None:
     Raises:
         OutputError: if the file cannot be written.
     """
-    with whole(path) as partial, partial.open("w", encoding="utf-8", newline="\n") as file:
+    with atomic_write(path) as partial, partial.open("w", encoding="utf-8", newline="\n") as file:
         file.write(f'{XML_HEAD}<osmChange version="0.6" generator="roadseg">\n<create>\n')
         file.writelines(node_xml(node, *change.place(node)) for node in change.added_nodes)
         added = np.flatnonzero(change.roads.is_added).tolist()
@@ -178,7 +178,7 @@ def write_review(path: Path, change: OsmChange) -> None:
         wanted.update(change.osm_map.ways.nodes_of(way))
     new = {node for nodes in change.nodes_of_roads for node in nodes if node <= change.first_id}
     new.update(change.added_nodes)
-    with whole(path) as partial, partial.open("w", encoding="utf-8", newline="\n") as file:
+    with atomic_write(path) as partial, partial.open("w", encoding="utf-8", newline="\n") as file:
         file.write(OSM_HEAD)
         file.writelines(node_xml(node, *change.place(node)) for node in sorted(new, reverse=True))
         file.writelines(map(_old_node, nodes_with_ids(change.osm_map.path, wanted)))
@@ -209,7 +209,7 @@ def write_merged(path: Path, changes: Path, source: Path) -> None:
     merger.add_buffer(deletions.encode(), "osc")
     # The suffix of a partial name is that of the file, by which osmium chooses the format.
     with (
-        whole(path) as partial,
+        atomic_write(path) as partial,
         osm_writer(partial, module.io.Header(), module.io.Writer) as writer,
     ):
         merger.apply_to_reader(module.io.Reader(osm_file(source)), writer)

@@ -387,7 +387,7 @@ def write_osm_objects(path: Path, objects: OsmObjects, *, bounds: Box, date: str
     """Write ways and nodes as OpenStreetMap data, as PBF or XML by the suffix of the path.
 
     Args:
-        path: that the caller has from `whole`.
+        path: that the caller has from `atomic_write`.
         objects: their ids and versions stay as they are.
         bounds: of the area of which all ways are there, for the header.
         date: of the data, for the header; None if it is not known.

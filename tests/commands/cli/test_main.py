@@ -413,10 +413,10 @@ import time
 from pathlib import Path
 from roadseg.commands.cli import main
 from roadseg.commands.stages import split
-from roadseg.system.files import whole
+from roadseg.system.files import atomic_write
 
 def run(*_, **__):
-    with whole(Path("output.txt")) as partial:
+    with atomic_write(Path("output.txt")) as partial:
         partial.write_text("half")
         print("busy", flush=True)
         time.sleep(60)

@@ -39,7 +39,7 @@ from roadseg.raster.images import open_elsewhere, open_raster
 from roadseg.raster.tiff import new_profile, open_new
 from roadseg.raster.windows import Window
 from roadseg.roads.labels.areas import Area
-from roadseg.system.files import whole
+from roadseg.system.files import atomic_write
 from roadseg.system.progress import Progress
 from roadseg.system.text import count, one_line, size_text
 from roadseg.system.web.answers import split_address
@@ -277,7 +277,7 @@ def copy_part(path: Path, source: rasterio.DatasetReader, window: Window, origin
     has_mask = source.mask_flag_enums[0] == [MaskFlags.per_dataset]
     rows = range(0, window.height, _STRIP_PX)
     with (
-        whole(path) as partial,
+        atomic_write(path) as partial,
         open_new(partial, profile) as target,
         Progress(f"fetch {path.name}", total=len(rows), unit="strips") as progress,
     ):

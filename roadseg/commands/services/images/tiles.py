@@ -21,7 +21,7 @@ from roadseg.errors import DataError
 from roadseg.raster.pixels import CACHE_BYTES
 from roadseg.raster.tiff import new_profile, open_new
 from roadseg.raster.windows import Window
-from roadseg.system.files import whole
+from roadseg.system.files import atomic_write
 from roadseg.system.hosts.parallel import ahead_in_order
 from roadseg.system.progress import Progress
 from roadseg.system.text import count
@@ -219,7 +219,7 @@ def write_image(path: Path, plan: TilePlan, reader: TileReader, origin: Origin) 
     profile = new_profile(plan.grid, count=_BANDS, dtype="uint8") | _PROFILE
     with (
         rasterio.Env(GDAL_CACHEMAX=max(CACHE_BYTES, held)),
-        whole(path) as partial,
+        atomic_write(path) as partial,
         open_new(partial, profile) as target,
         Progress("fetch images", total=len(places), unit="tiles") as progress,
     ):
