@@ -219,7 +219,6 @@ def check_config(values: Mapping[str, Any], path: Path, *, assigned: Sequence[st
 
     Args:
         values: of the file, with those that were assigned on the command line.
-        path: of the file.
         assigned: dotted keys that were assigned; faults of these are not blamed on the file.
 
     Raises:
@@ -320,7 +319,6 @@ def change_config(path: Path, assignments: Sequence[str]) -> None:
     But for reasons (`$why`) of settings that have changed, which no longer hold.
 
     Args:
-        path: of the file.
         assignments: changes such as "train.epochs=3", see `load_config`.
 
     Raises:
@@ -370,7 +368,6 @@ def with_relative_paths(config: Config, folder: Path, *, project: Path) -> Confi
     """Return a config whose paths into a project are relative, so that both can move together.
 
     Args:
-        config: with absolute paths.
         folder: where the file of the config is to lie.
         project: folder; paths that lead elsewhere stay absolute.
     """
@@ -500,7 +497,6 @@ def _known_keys(of_set: str, section: type[Section] = Config, prefix: str = "") 
 
     Args:
         of_set: name of the set whose keys are among them; empty for none.
-        section: of the config.
         prefix: its own key, with a dot after it.
     """
     keys = []

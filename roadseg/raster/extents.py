@@ -115,7 +115,6 @@ def part_of(grid: Grid, ground: shapely.Polygon | shapely.MultiPolygon) -> Scene
     """Return the part of a scene that lies on some ground; None if they share nothing.
 
     Args:
-        grid: of the scene.
         ground: in `grid.metric_crs`.
     """
     scene = shapely.box(0, 0, grid.width, grid.height)

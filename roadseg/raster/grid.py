@@ -266,7 +266,6 @@ def grid_of(
 
     Args:
         path: its name in errors, which may be an address.
-        source: the raster.
         crs: coordinate system to use if it does not name its own.
         gsd_m: ground size of its pixels if it has no geotransform, metres. Its grid then is in
             `LOCAL_CRS` with the origin at its lower left corner, whatever CRS it names.

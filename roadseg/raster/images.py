@@ -202,7 +202,6 @@ def open_elsewhere(
     Files beside it are not looked for.
 
     Args:
-        path: as GDAL names it.
         name: of the raster in an error.
         opener: of rasterio, that gives its bytes; None lets GDAL ask for them.
 
@@ -269,7 +268,6 @@ def read_facts(
     """Read where a scene lies and what its bands are, without its pixels.
 
     Args:
-        path: any raster GDAL reads.
         options: how it is read. Its `gsd_m` is the ground size of the pixels of the grid; a raster
             without georeference takes it as the size of its pixels, see `read_grid`.
         part: of the scene; None is all of it.
@@ -321,7 +319,6 @@ def read_grid(path: Path, *, crs: CRS | None = None, gsd_m: float | None = None)
     is in `LOCAL_CRS`, with pixels of that size and the origin at its own lower left corner.
 
     Args:
-        path: any raster GDAL reads.
         crs: coordinate system to use for a raster that does not name its own.
         gsd_m: ground size of the pixels of a raster that lies nowhere, metres.
 

@@ -75,7 +75,6 @@ def write_mosaic(path: Path, images: Sequence[Path], *, crs: CRS | None = None) 
     size and time of every image are part of what it says.
 
     Args:
-        path: file to write, *.vrt.
         images: with one CRS, pixel size, number of bands and type of pixels, and their corners
             on common pixels; their sizes may differ.
         crs: coordinate system of images that do not name their own.
@@ -297,7 +296,6 @@ def group_tiles(grids: Sequence[Grid], pairs: Ints, *, off_px: float) -> list[li
     """Group rasters that touch each other and can be tiles of one raster.
 
     Args:
-        grids: of the rasters.
         pairs: shape (k, 2), the rows of those that touch.
         off_px: how far their corners may lie off the pixels of the first of their group.
 

@@ -39,7 +39,6 @@ def read_window(facts: RasterFacts, window: Window) -> Read:
     """Read a window that lies inside a scene.
 
     Args:
-        facts: the scene.
         window: row, col, height and width in its grid.
 
     Returns:
@@ -110,9 +109,6 @@ class OpenScene:
         The pixels are those of the file, not resampled. As few blocks of it as needed are read,
         the last one always, so that a file cut short is noticed.
 
-        Args:
-            pixels: how many are wanted.
-
         Returns:
             Shape (band, n), n at most `pixels`; fewer where the scene holds less data.
 
@@ -171,8 +167,6 @@ def open_scene(
     """Open a scene of a dataset once for its facts, its sample and its valid pixels.
 
     Args:
-        path: any raster GDAL reads.
-        options: how it is read.
         part: of the scene; None is all of it.
 
     Raises:
@@ -240,7 +234,6 @@ def cache_bytes(source: rasterio.DatasetReader, rows: int) -> int:
 
     Args:
         source: the raster, of which windows are read side by side.
-        rows: that the windows are high.
     """
     needed = _block_bytes(source, rows)
     if isinstance(source, WarpedVRT):
@@ -266,7 +259,6 @@ def valid_pixels(
     GDAL takes only the second or fourth band for alpha; here any band that says so is.
 
     Args:
-        source: the raster.
         window: what to read of it; None is all.
         shape: rows and columns to thin it to, by averages; None leaves it as it is.
     """

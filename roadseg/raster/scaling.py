@@ -128,7 +128,6 @@ def stretch_to(scaling: Scaling, pixels: Array) -> Scaling:
     those of the dataset.
 
     Args:
-        scaling: of the dataset.
         pixels: of the image, shape (band, n), valid ones only; NaN is left out.
 
     Raises:
@@ -143,7 +142,6 @@ def filled_share(pixels: Array, scaling: Scaling) -> float:
 
     Args:
         pixels: shape (band, pixel), of a type that the scaling knows.
-        scaling: of the dataset.
 
     Returns:
         What lies between the 2nd and the 98th percentile, 0..1, as the mean over the bands.

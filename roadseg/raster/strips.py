@@ -112,7 +112,6 @@ class Strips:
 
         Args:
             names: descriptions of the bands.
-            tags: metadata of the raster.
 
         Raises:
             OSError: if it cannot be written.
@@ -227,10 +226,6 @@ def overview_factors(height: int, width: int) -> list[int]:
 
 def require_room(path: Path, needed: int) -> None:
     """Refuse to begin a file for which its disk clearly has too little room.
-
-    Args:
-        path: file to write.
-        needed: bytes, its drafts included.
 
     Raises:
         OutputError: if fewer are free.

@@ -54,8 +54,6 @@ def copy_as_cog(
     """Copy a raster as a Cloud Optimized GeoTIFF; a small one in memory, see `open_new`.
 
     Args:
-        source: raster to copy.
-        target: file to write.
         size: bytes of its pixels.
         options: of GDAL's driver COG, beside those that all have.
 

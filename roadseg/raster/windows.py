@@ -167,7 +167,6 @@ def blend_weights(starts: Sequence[int], *, window_px: int) -> Floats32:
 
     Args:
         starts: first pixel of each window, rising; together they cover the side.
-        window_px: length of a window.
 
     Returns:
         Shape (window, pixel of the window); the weights of each pixel of the scene add up to 1.

@@ -145,11 +145,7 @@ def plan_stage(
     Args:
         made_of: what it would be made from now; or the earlier stage that runs first.
         path: of the record that it leaves.
-        kind: dataclass of its summary.
         force: whether the stage runs whatever it was made from.
-        reads: what it reads.
-        writes: what it writes.
-        amount: of its work.
         memory_mb: an estimate; None: that of the earlier run.
     """
     after = Reason(f"after {made_of}") if isinstance(made_of, str) else made_of.reason()

@@ -74,8 +74,6 @@ def require_suffix(path: Path | None, *suffixes: str, option: str = "") -> None:
     """Refuse an output whose name does not end in one of some suffixes; None passes.
 
     Args:
-        path: of the output.
-        suffixes: in lower case.
         option: that named it, such as "--output".
 
     Raises:
@@ -90,7 +88,6 @@ def refuse_to_overwrite(path: Path | None, *inputs: Path | None, option: str = "
     """Refuse to write an output over one of the files that a command reads.
 
     Args:
-        path: of the output.
         inputs: files; None is no input.
         option: that named the output, such as "--output".
 
@@ -359,9 +356,7 @@ def moved_with(folder: Path, former: str, path: str) -> str:
     """Return where a file is to be found that a file in `folder` names, if both may have moved.
 
     Args:
-        folder: its present folder.
         former: where it lay when it named the file; empty if unknown.
-        path: absolute path that it named.
 
     Returns:
         The path in the folder as it lies now; or the one that is as far from it as before, if there

@@ -35,7 +35,6 @@ def lock(folder: Path, *, part: str | None = None, alone: bool = True) -> Iterat
     so.
 
     Args:
-        folder: the run folder.
         part: hold only a part of the work, such as `fold-0`, beside those of other parts.
         alone: not while any part is worked on; for what changes the data that it reads.
 

@@ -35,7 +35,6 @@ class Progress:
         Args:
             what: short, such as the name of a command.
             total: of all of it; an int is written without decimals.
-            unit: of the total, in the plural.
             done: what was done before, which does not count for the rate.
         """
         self.what, self.total, self.unit, self.done = what, total, unit, done

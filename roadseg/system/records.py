@@ -44,7 +44,6 @@ def parse_json(source: Path | str, *, largest: int = _LARGEST_BYTES) -> Any:  # 
 
     Args:
         source: a file in UTF-8, with or without a byte order mark, or the text itself.
-        largest: bytes that a file may have.
 
     Raises:
         ValueError: if it is no JSON, too deep or too large.
@@ -66,7 +65,6 @@ def key_of(settings: Mapping[str, Any], inputs: Mapping[str, str]) -> str:
     """Return a short digest of settings and inputs: equal keys mean equal outputs.
 
     Args:
-        settings: JSON values by name.
         inputs: what tells the contents of each input, by a name that stays when files move.
     """
     # Sorted keys make the digest independent of the order in which settings are declared.

@@ -63,7 +63,6 @@ def read_strict(path: Path, schema: type[T], *, advice: str) -> T:
     """Read a JSON file by its schema.
 
     Args:
-        path: of the file.
         schema: a dataclass, a model, or a type such as `dict[str, int]`.
         advice: what to do if it is another.
 
@@ -99,7 +98,6 @@ def first_faults(
     """Return the first faults in one line, and how many more there are.
 
     Args:
-        error: of a schema.
         describe: returns what one fault is, given as pydantic's dictionary.
         most: faults that are described one by one.
     """

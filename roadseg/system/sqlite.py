@@ -27,7 +27,6 @@ def check_views(path: Path, name: Path) -> None:
     each is run first, with a limit that the size of the file justifies. Recursive ones are refused.
 
     Args:
-        path: any file.
         name: of the file in an error.
 
     Raises:

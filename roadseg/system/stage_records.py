@@ -103,11 +103,8 @@ class StageRecord(Generic[Summary]):
         """Set what a stage would be made from.
 
         Args:
-            path: of the record.
-            kind: dataclass of its summary.
             settings: that decide about its outputs, without paths of files.
             inputs: fingerprints of files or keys of earlier stages, by name.
-            defaults: of settings.
         """
         self.path = path.absolute()
         self.settings: dict[str, Any] = _as_json(settings)
@@ -201,7 +198,6 @@ class StageRecord(Generic[Summary]):
         """Write that all outputs are there.
 
         Args:
-            summary: of the stage.
             outputs: files that it made, without which it has to run again. Those outside the
                 folder of the record are not watched.
         """
@@ -287,7 +283,6 @@ def read_summary(path: Path, kind: type[Summary]) -> Summary:
     """Return the summary of a finished stage, or a part of it.
 
     Args:
-        path: of the record.
         kind: dataclass of what is wanted; what else there is is left out.
 
     Raises:

@@ -35,14 +35,12 @@ def draw_scene(
     Pixel (row, col) shows the ground from x_m + col * gsd_m eastwards; row 0 is the north edge.
 
     Args:
-        streets: those of the whole city.
         x_m: west edge of the scene, local metres.
         y_m: south edge of the scene, local metres.
         size_px: rows and columns.
         gsd_m: ground size of a pixel, metres.
         seed: number that starts all random choices but those of the streets: houses, trees,
             colours, haze and noise.
-        world: what the city looks like.
 
     Returns:
         Red, green and blue, shape (3, size_px, size_px).

@@ -45,7 +45,6 @@ def draw_surface(
     """Pave and mark the streets; markings end before a junction.
 
     Args:
-        streets: those to pave.
         paved: the area that `paved_area` returns.
         dead_ends: positions (x, y) of turning circles, local metres.
         junctions: width in metres of the widest street by the junction's (x, y).

@@ -150,7 +150,6 @@ def scene_labels(
     """Cut the centrelines at the edge of a scene and describe them as SpaceNet does.
 
     Args:
-        streets: the city's streets.
         bounds: west, south, east and north of the scene, local metres.
         with_speed: whether `speed_mph` is one of the properties; else the speed follows from type,
             lanes and surface.

@@ -197,7 +197,6 @@ def of_config(
     """Return an option that sets a key of a section of the config for one command.
 
     Args:
-        section: of the config.
         words: how the option is written, such as "--device".
         metavar: what its value is called in the help.
         usual: the value that counts without a config; None for the default of the field.
@@ -224,10 +223,8 @@ def of_field(
 
     Args:
         room: folder of the package whose options these are.
-        kind: their class.
         words: how the option is written, and what its value is called in the help if the type of
             the field does not say that, such as "--scheduler ADDRESS".
-        callback: takes the value.
     """
     words, _, metavar = words.partition(" ")
     return click.option(
@@ -247,7 +244,6 @@ def section(parameter: str, room: str, kind: str, *options: str) -> Option:
     Args:
         parameter: of the command, which is an instance of the class.
         room: as for `of_field`.
-        kind: the same.
         options: the words of each.
     """
     names = [_name_of(words.partition(" ")[0]) for words in options]

@@ -31,10 +31,7 @@ def with_images(
     fused, all edges are seen in their only image, and only the days are added.
 
     Args:
-        graph: roads.
-        rasters: that they were traced on.
         scene: shape (m,), the row of the raster of each edge.
-        options: how the roads were traced.
 
     Raises:
         DataError: if the probabilities of an image are gone, or cannot be read.

@@ -145,7 +145,6 @@ class FusedPlaces:
         Args:
             images: all of them.
             number: of the part, from 1.
-            count: how many parts there are.
 
         Raises:
             DataError: if no two images show the same ground, or one has no georeference.

@@ -35,7 +35,6 @@ def find_shift(image: OpenImage, other: OpenImage, grid: Grid) -> tuple[float, f
     Args:
         image: probabilities on the pixels of the grid.
         other: those of the other image on the same pixels.
-        grid: of both.
 
     Returns:
         Rows down and columns right.

@@ -118,7 +118,6 @@ def run(
     Args:
         source: the map: any file of roads that `score` reads, but pixels.
         probabilities: a raster of `roadseg predict` or a mask, a VRT, or a folder of such.
-        options: thresholds and lengths.
         output: GeoPackage to write: layers stretches and ways, table summary.
         page: HTML page to write, with the ways to be looked at first.
 

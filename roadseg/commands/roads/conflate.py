@@ -137,7 +137,6 @@ def run(
         predicted: file of roads, of any kind that `score` reads but lines in pixels.
         into: the map: OpenStreetMap data as PBF or XML, or a file of lines.
         output: folder to write; one that `conflate` wrote is replaced.
-        options: which roads are added.
 
     Raises:
         DataError: a file cannot be read or used, or the places are not the same.

@@ -91,8 +91,6 @@ def run(
 
     Args:
         predicted: file of roads, of any kind that `score` reads but lines in pixels.
-        reference: alike.
-        limits: which roads are the same.
         output: GeoPackage to write: layers missing_in_reference (predicted roads, with the
             attributes of their edges) and missing_in_predicted, in metres.
 

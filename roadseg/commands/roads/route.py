@@ -135,7 +135,6 @@ def run(
         path: a graph that `roadseg graph` wrote, a run folder, or roads in any file of lines that
             `score` reads. Cars drive by its tags of OpenStreetMap (`traffic.read_traffic`).
         start: longitude and latitude, or x and y if the graph is in local metres.
-        goal: alike.
         options: what is least, and how far the places may be from the roads.
         output: file to write, GeoJSON or GeoPackage by its suffix: a graph of one edge.
 
@@ -163,7 +162,6 @@ def find_route(
     Args:
         graph: with travel times, unless the weight is "length".
         start: longitude and latitude, or x and y if the graph is in local metres.
-        goal: alike.
         options: what is least, and how far the places may be from the roads.
         name: of the graph, for errors.
 

@@ -128,11 +128,9 @@ def run(
     Args:
         reference: file or folder of the labels.
         predicted: file or folder to be scored.
-        options: distances.
         image: image, or folder of images, in whose pixels the lines of a WKT CSV are.
         gsd_m: metres of a pixel of a WKT CSV without image, or of a raster without georeference.
         table: CSV file to write, a row for each pair and one for all.
-        executor: of the work on pairs.
 
     Raises:
         DataError: a file cannot be read or used, or files do not belong together.

@@ -49,7 +49,6 @@ def run(
     What was fetched before comes from the cache, and an image that is there already stays.
 
     Args:
-        request: what to fetch, and how.
         dry_run: whether to plan only; the service is asked what it has, and for one tile.
         policy: towards the service; by default those of the request.
 

@@ -65,9 +65,6 @@ def measure_run(
     """Compare the roads of scenes with their labels, on chips held out.
 
     Args:
-        config: of the run.
-        workspace: of the run.
-        listed: its scenes and chips.
         chips_of: those held out, by the name of their scene.
         graphs: all roads of scenes, as `find_graph` returns them, by name.
 

@@ -484,7 +484,6 @@ def tell_of_changes(
     Args:
         stage: that is called alone.
         config: that the stages before it are compared with.
-        workspace: of the run.
         fold: that it is called with; None for the one that was predicted.
     """
     last = _BEGINS_AS.get(stage, stage)

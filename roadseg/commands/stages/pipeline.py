@@ -80,7 +80,6 @@ def run(
 
     Args:
         config: all settings.
-        workspace: run folder.
         fold: the fold to hold out; "each" trains a network for every fold, and maps and measures
             every chip with the network that has not seen it.
         force: do every stage again.

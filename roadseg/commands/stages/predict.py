@@ -156,7 +156,6 @@ def run_images(
     """Predict any images with checkpoint folders, whose probabilities are averaged.
 
     Args:
-        config: settings of the prediction.
         images: files, folders or globs.
         checkpoints: folders of networks that were trained in the same way; `starter` is that of
             roadseg.
@@ -211,7 +210,6 @@ def usual_checkpoints(workspace: Workspace, fold: Fold | FoldOrEach | None) -> l
     """Return the folders of the networks of a run for images from elsewhere.
 
     Args:
-        workspace: of the run.
         fold: whose network, "each" for those of every fold; None for that of all folds, or where
             that is not trained, of fold 0.
 

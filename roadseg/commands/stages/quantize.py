@@ -138,8 +138,6 @@ def run(
     Args:
         config: settings; those of predict say for which windows the engine is made, and how many
             at once, unless the chips have fewer.
-        workspace: the run folder.
-        fold: whose network.
         engine: "int8" or "openvino".
         force: whether to make it again even if nothing changed.
 

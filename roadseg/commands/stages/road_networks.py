@@ -52,7 +52,6 @@ def trace_network(
     data there counts. Where others touch, the ends of roads that meet at the border are joined.
 
     Args:
-        rasters: the scenes by name.
         read_scene: returns the graph of a single scene.
         options: how roads are traced, and how far apart scenes may be to be joined.
         executor: where the blocks of a raster are traced.
@@ -92,8 +91,6 @@ def with_origin(
     """Return the graph with the scene in which each edge was seen, and what predicted that scene.
 
     Args:
-        graph: roads.
-        names: of scenes.
         models: of each scene, its fold and epoch.
         scene: shape (m,), the row of the scene of each edge.
     """

@@ -45,7 +45,6 @@ def training_job(
     """Return what decides about the weights: the chips of both sides, and how to learn.
 
     Args:
-        config: of the run.
         workspace: with what `prepare` and `split` made.
         fold: that is held out; "all" holds none out.
         is_trained: whether the training that held a fold out is done, and holds for the config.

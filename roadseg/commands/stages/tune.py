@@ -128,7 +128,6 @@ def run(
 
     Args:
         config: settings; the first trial is its section graph.
-        workspace: of a run with predictions.
         write: config file to write; None for tuned.json in the run folder.
         force: search again though nothing has changed.
     """

@@ -170,7 +170,6 @@ def give_advice(
     """Yield what could be installed for more, and what it would be good for.
 
     Args:
-        machine: what the machine has.
         extras: optional parts of roadseg, and whether they are there.
         compiling: why networks cannot be compiled; empty if they can.
     """

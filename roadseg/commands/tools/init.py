@@ -44,9 +44,6 @@ def run(
 
     Args:
         images: files, folders or globs; empty: those in the working folder.
-        labels: likewise.
-        output: config file to write.
-        settings: those that are set are kept.
         cities: folders with images and labels, each a set; `NAME=FOLDER` names the set otherwise.
         force: whether a file that exists is replaced.
     """

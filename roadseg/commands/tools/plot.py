@@ -95,7 +95,6 @@ def run(
     Args:
         config: all settings.
         workspace: run folder whose graphs are there.
-        kinds: what to draw.
         scene: the only scene to draw; None draws those held out.
         output: folder, or the file of a single figure, .png, .pdf or .svg; None: plots/.
         paper: size of the figures; None: the default.
@@ -136,7 +135,6 @@ def run_files(
     Args:
         output: folder, or the file of a single figure, .png, .pdf or .svg.
         graph: predicted roads, as `roadseg graph` writes them or any file of lines.
-        labels: known roads, likewise.
         image: what lies under them; its first three bands are shown, or the first alone.
         kinds: what to draw; none draws all that these files allow.
         paper: size of the figures; None: the default.

@@ -109,7 +109,6 @@ def run(config: Config | None, folder: Path) -> RunStatus:
 
     Args:
         config: that its stages are compared with; None shows what their records say alone.
-        folder: of the run.
 
     Raises:
         MissingInputError: if there is no such folder.

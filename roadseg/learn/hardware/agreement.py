@@ -23,7 +23,6 @@ def require_same(parallel: Parallel, facts: Mapping[str, Any]) -> None:
 
     Args:
         parallel: the processes that train together.
-        facts: JSON values by name.
 
     Raises:
         ConfigError: in all processes, if a fact differs in one of them; it names the first one.
@@ -77,7 +76,6 @@ def copy_furthest(
 
     Args:
         parallel: the processes that train together, as `keeping_copies` returned them.
-        folder: of the training.
         saved: returns how far the training in the folder of this process has come.
         names: files of the folder to copy, the one last by which the others count.
 

@@ -66,10 +66,6 @@ class Parallel:
         every forward pass that follows an exchange of gradients. Which weights are frozen must be
         decided before. Measure and save with `unwrapped(network)`, because a forward pass of the
         wrapped one communicates.
-
-        Args:
-            network: on its device.
-            device: where the network is.
         """
         if self.size == 1:
             return network

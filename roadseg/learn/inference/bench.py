@@ -51,9 +51,6 @@ def training_rate(
     Args:
         options: model, batch, loss and optimizer.
         bands: of the windows, which are noise in memory.
-        bins: speed bins.
-        device: where the network runs.
-        steps: of a round.
         rounds: of each, in turns, after a step of each that is not counted.
     """
     images, masks = _noise(options.batch_size, bands, bins, options.window_px)
@@ -85,14 +82,7 @@ def inference_rate(
     """Compare tiled inference with the same engine over as many windows in memory.
 
     Args:
-        options: the model.
         bands: of the scene, which is noise in memory.
-        bins: speed bins.
-        window_px: side of the windows.
-        overlap_px: of neighbouring windows.
-        batch_size: windows at once.
-        device: where the network runs.
-        batches: of a round.
         rounds: of each, in turns, after one of each that is not counted.
     """
     model = _model(options, bands, bins, device).eval()

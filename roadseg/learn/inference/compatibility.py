@@ -30,10 +30,8 @@ def scene_to_predict(
     the training images did not need, and `imagery.bands` chooses other bands of the scene.
 
     Args:
-        image: the raster.
         trained: facts of the checkpoint, see `require_fit`; also bands, and resample_m and
             nodata, which may be None.
-        imagery: settings of the scene.
         gsd: what to do about pixels of another ground size, see `require_fit`.
 
     Raises:
@@ -63,7 +61,6 @@ def require_fit(
     """Refuse pixels of a size in which the network was not trained.
 
     Args:
-        scene: what it is.
         trained: facts of the checkpoint: gsd_m, the median ground size of the pixels of the
             training, metres, and gsd_range_m, the least and the largest, if it is there.
         gsd: pixels that are more than 20 % smaller or larger than those of the training are
@@ -100,8 +97,6 @@ def scaling_to_predict(
     """Return how the pixels of a scene become the bytes that a network takes.
 
     Args:
-        scene: how it is read.
-        scaling: of the training.
         unknown: pixels of a type that the training did not have are refused ("strict"), or
             stretched by what the scene holds ("auto").
 

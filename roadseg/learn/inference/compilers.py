@@ -45,7 +45,6 @@ def compile_now(
 
     Args:
         run: from uint8 windows to probabilities, not run before.
-        device: where it runs.
         window_shape: of the windows (window, band, row, col).
 
     Raises:

@@ -30,7 +30,6 @@ def describe_shift(pixels: NDArray[Any], scaling: Scaling) -> str:
 
     Args:
         pixels: shape (band, n), of a type that the scaling knows.
-        scaling: of the training.
 
     Returns:
         Such as "darker by 1.4 standard deviations"; empty if they resemble them.

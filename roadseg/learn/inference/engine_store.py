@@ -144,7 +144,6 @@ def misfit(facts: EngineFacts, folder: Path, *, window_px: int, batch_size: int)
     """Return why an engine must not be used; empty if it may.
 
     Args:
-        facts: of the engine.
         folder: of the checkpoint that it is to be used for.
         window_px: side of the windows that it is to be used for.
         batch_size: how many of them at once.

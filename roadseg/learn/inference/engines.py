@@ -91,7 +91,6 @@ def open_engine(
             many windows of those that are ready and were accurate enough.
         device: where eager and inductor run; the others are for a CPU.
         window_px: side of the windows, a multiple of 32.
-        batch_size: windows at once.
         windows: how many there are in all; for few of them nothing is compiled.
 
     Raises:
@@ -120,9 +119,7 @@ def open_prebuilt(
 
     Args:
         checkpoint: the network that it was made from.
-        folder: its folder.
         name: "openvino", "int8" or "onnx".
-        device: a CPU.
         window_shape: of the windows (window, band, row, col).
 
     Raises:

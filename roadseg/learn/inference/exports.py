@@ -63,7 +63,6 @@ def write_export(
         The largest difference of a probability from PyTorch's, on windows of noise and roads.
 
     Args:
-        checkpoint: the network, on the CPU.
         folder: to write, whole or not at all.
         form: "onnx", "openvino" or "torch" (a file of torch.export).
         window_px: side of the windows, a multiple of 32.
@@ -89,11 +88,9 @@ def build_engine(
     """Make a float32 engine of a checkpoint, for `open_engine`, and measure its speed.
 
     Args:
-        checkpoint: the network, on the CPU.
         folder: its folder, in which the engine goes to engines/<name>.
         name: "onnx" or "openvino".
         window_px: side of the windows, a multiple of 32.
-        batch_size: windows at once.
 
     Raises:
         ConfigError: if there is no such engine, or the network cannot work on such windows.

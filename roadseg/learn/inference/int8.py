@@ -70,7 +70,6 @@ def build(
 
     Args:
         network: from scaled uint8 windows to probabilities, on the CPU, in evaluation mode.
-        folder: where the file goes.
         window_shape: of the windows (window, band, row, col), fixed.
         calibration: batches of windows of this shape, like those to be predicted.
 
@@ -98,7 +97,6 @@ def load(network: nn.Module, folder: Path, *, window_shape: Shape) -> nn.Module:
 
     Args:
         network: the one that the scales are of, on the CPU, in evaluation mode.
-        folder: where their file is.
         window_shape: of the windows (window, band, row, col), as it was for `build`.
 
     Raises:

@@ -109,9 +109,6 @@ class PredictionJob:
         Args:
             checkpoints: folders of the networks, whose probabilities are averaged.
             folder: for the results.
-            imagery: how scenes are read.
-            predict: how they are predicted.
-            compute: where.
             tracing: from which probability on a pixel of a mask is road.
             imagery_of: how single scenes are read, by name, where that differs.
             set_of: the set of scenes of the run that trained the networks, by name.
@@ -430,12 +427,8 @@ def predict_memory_mb(
 
     Args:
         width: columns of the scene.
-        bands: that are read.
         band_bytes: of a pixel of a band, as the file has it.
         classes: probabilities of a pixel.
-        window_px: side of the windows.
-        overlap_px: of neighbouring windows.
-        batch_size: windows predicted at once.
         parameters: of the network, or of all that are averaged.
     """
     network_mb = parameters * _PARAMETER_BYTES / _MB

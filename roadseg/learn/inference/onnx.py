@@ -81,7 +81,6 @@ def open(  # noqa: A001 - onnx.open
     binding each thread to a core, which several processes would then share.
 
     Args:
-        folder: that holds model.onnx.
         expected: what it has to take and give, see `programs.signature_of`; None is anything.
 
     Raises:

@@ -72,8 +72,6 @@ def require_signature(path: Path, actual: str, wanted: str | None) -> None:
     """Refuse a file of a network with other inputs or outputs.
 
     Args:
-        path: of the file.
-        actual: what it takes and gives.
         wanted: what it should; None is anything.
 
     Raises:

@@ -62,12 +62,9 @@ def quantise(
     """Make an INT8 engine in the folder of a checkpoint. It has no facts yet: it is not ready.
 
     Args:
-        checkpoint: the network.
-        folder: its folder.
         chips: of its training, to calibrate on.
         name: "int8" or "openvino".
         window_px: side of the windows that the engine takes, a multiple of 32.
-        batch_size: windows at once.
         windows: windows to calibrate on, fewer if the chips have no more.
 
     Raises:
@@ -112,10 +109,7 @@ def calibration_windows(
 
     Args:
         chips: at least one.
-        window_px: side of the windows.
-        batch_size: windows of a batch.
         windows: how many to draw, fewer if the chips have no more.
-        seed: decides which ones.
 
     Returns:
         Batches, uint8 (window, band, row, col); the last one is filled up with the first windows.

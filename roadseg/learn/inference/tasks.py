@@ -190,11 +190,7 @@ def predict_scene(
     """Predict a scene in memory.
 
     Args:
-        image: the raster.
         folders: of the checkpoints, whose probabilities are averaged.
-        options: how they predict.
-        imagery: how the scene is read.
-        compute: where.
 
     Raises:
         CheckpointError: if a checkpoint cannot be read, or was trained on other pixels.
@@ -238,7 +234,6 @@ def predict_task(task: Task, *, add_km2: AddKm2 = lambda _: None) -> None:
     """Predict the rows of a task; write the raster if no other rows are missing.
 
     Args:
-        task: what to do.
         add_km2: called with the square kilometres of every part that is done.
 
     Raises:

@@ -103,7 +103,6 @@ def save_checkpoint(folder: Path, which: str, tensors: Tensors, facts: Mapping[s
         folder: folder of the checkpoint.
         which: "best" or "last".
         tensors: by name, the weights under "model."; copies on the CPU are written.
-        facts: JSON values.
 
     Raises:
         OutputError: if it cannot be written (a full disk).
@@ -176,7 +175,6 @@ def init_from(
         model: a new network; changed in place.
         spec: that it was built from.
         path: folder of a checkpoint (its best is taken), or a .safetensors file in one.
-        bins: that the model will learn.
         setting: that names the run, for errors.
 
     Raises:
@@ -198,7 +196,6 @@ def misfit(tensors: Tensors, wanted: Tensors) -> str:
     """Return why tensors cannot take the place of others, the first reason; empty if they can.
 
     Args:
-        tensors: by name, of a file.
         wanted: by name, as a network has them.
     """
     if odd := sorted(tensors.keys() ^ wanted.keys()):

@@ -85,7 +85,6 @@ def loss_of(sums: Tensor, *, weights: LossOptions) -> Tensor:
 
     Args:
         sums: of `loss_sums` with the same weights, or several of them added up.
-        weights: of the terms.
     """
     each = dict(zip(_sum_names(weights), sums.unbind(), strict=True))
     loss = sums.new_zeros(())

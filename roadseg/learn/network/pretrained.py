@@ -53,7 +53,6 @@ def build_pretrained(spec: NetworkSpec, encoder_weights: str | None) -> tuple[nn
     weights are drawn at random.
 
     Args:
-        spec: of the network.
         encoder_weights: "auto", a name, None, or a file or folder (see `names_file`,
             `load_encoder`).
 
@@ -92,7 +91,6 @@ def new_network(options: TrainOptions, *, bands: int, bins: SpeedBins) -> tuple[
         options: names of architecture and encoder, and the weights that they begin with: those
             of the run `init`, else `encoder_weights` ("drawn": those of the starter), else random
             ones.
-        bands: of its windows.
         bins: speed bins that it will learn; one more logit is any road.
 
     Raises:

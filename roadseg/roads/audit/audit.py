@@ -110,7 +110,6 @@ def audit_ways(ways: AuditedWays, rasters: Sequence[Raster], options: AuditOptio
     Args:
         ways: of the map, in any coordinate system.
         rasters: probabilities or masks with a georeference; where they overlap the first counts.
-        options: thresholds and lengths.
 
     Raises:
         DataError: no way touches a raster, or a raster cannot be read.
@@ -225,7 +224,6 @@ def _look(
     """Return what is seen at all stations, some ways that lie together at a time.
 
     Args:
-        cover: the rasters.
         stations: along all ways.
         skip: shape (k,), stations that may show another road.
         shift_m: x and y by which roads are expected beside all ways.

@@ -85,12 +85,6 @@ def probability_profiles(cover: Cover, stations: Stations) -> Bytes:
 def probability_square(cover: Cover, centre: Floats, *, side_m: float, side_px: int) -> Bytes:
     """Return the probability of any road in a square of ground, north up.
 
-    Args:
-        cover: the rasters.
-        centre: x and y of its middle.
-        side_m: of the square.
-        side_px: of the picture.
-
     Returns:
         Shape (side_px, side_px): 254 for certain, `NO_DATA` where no raster holds data.
 
@@ -114,7 +108,6 @@ def bin_probabilities(
 
     Args:
         cover: the rasters; those without speed bins are passed over.
-        stations: along the ways.
         offset_m: shape (k,), how far to the left of the way; NaN for stations that do not count.
 
     Yields:

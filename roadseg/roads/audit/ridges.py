@@ -72,7 +72,6 @@ def find_ridges(
 
     Args:
         profiles: shape (k, 2 * REACH_M + 1), see `probability_profiles`.
-        stations: of the ways.
         skip: shape (k,), stations that may show another road.
         expected_m: shape (k,), offset that is likeliest beforehand; 0 if the map fits the image.
         threshold: of the network, 0 to 1.

@@ -82,7 +82,6 @@ def near_junctions(lines: Lines, stations: Stations) -> Bools:
 
     Args:
         lines: of the ways, in metres.
-        stations: of these ways.
 
     Returns:
         Shape (k,).

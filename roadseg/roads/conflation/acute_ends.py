@@ -35,9 +35,7 @@ def draw_acute_ends(
     3. This line lies within 4 m of the end as it was, and of predicted roads.
 
     Args:
-        parts: the new roads.
         joints: where their nodes are joined to the map.
-        ways: of the map.
         predicted: all roads of the prediction, in the same metres.
 
     Returns:

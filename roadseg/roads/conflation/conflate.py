@@ -64,8 +64,6 @@ def find_new_roads(
     Args:
         predicted: roads in metres.
         ways: of the map, in the same metres.
-        obstacles: of the map.
-        options: distances and limits.
     """
     search = _Search(predicted, obstacles, options)
     roads = search.missing(ways)
@@ -168,7 +166,6 @@ def merged_graph(ways: MapWays, attributes: dict[str, NDArray[Any]], new: NewRoa
     """Return the graph of a map with the roads that are added to it.
 
     Args:
-        ways: of the map.
         attributes: columns of shape (w,) for these.
         new: the roads; columns that a map has not are left out.
     """
@@ -222,7 +219,6 @@ def _close_gaps(
         component: shape (j,), the part of each joined node.
         joined: shape (j,), rows of these nodes.
         joints: of all nodes.
-        ways: of the map.
         metres: shape (c,), length of each part.
     """
     closes = np.zeros(len(metres), dtype=bool)

@@ -37,8 +37,6 @@ def joined(ways: MapWays, added: NewRoads, more: NewRoads) -> NewRoads:
     """Return roads that are added to a map, and more of them, as roads of this map.
 
     Args:
-        ways: of the map.
-        added: roads.
         more: roads that are added to `grown(ways, added)`.
 
     Returns:
@@ -94,7 +92,6 @@ def _numbered(refs: Ints, count: int, added: int) -> Ints:
 
     Args:
         refs: to the grown map.
-        count: how many nodes the map has.
         added: how many new nodes the grown map has.
     """
     is_added = refs >= count

@@ -60,10 +60,7 @@ def find_joints(
        distance.
 
     Args:
-        parts: the new roads.
-        ways: of the map.
         tolerance_m: distance up to which roads are the same, metres.
-        max_gap_m: longest link.
 
     Source: the rules of `roads.tracing.linking` without a raster.
     """
@@ -108,9 +105,6 @@ def trim_ends(
 
     Args:
         lines: the new roads, drawn to their joints.
-        parts: the same.
-        joints: of their nodes.
-        ways: of the map.
         within_m: metres before an end within which roads are cut.
 
     Returns:
@@ -138,7 +132,6 @@ def meetings(lines: Lines, ways: MapWays, *, clear_m: float) -> tuple[Ints, Floa
     """Find the places at which new roads cross ways of a map, or pass dead ends of ways for cars.
 
     Args:
-        lines: new roads.
         ways: of the map; those on other levels are not crossed.
         clear_m: metres before the ends of a new road that are not looked at.
 

@@ -95,7 +95,6 @@ class MapWays:
         Args:
             way: shape (q,), rows of ways.
             along_m: shape (q,), distance of each place from the start of its way.
-            limit_m: how far to look.
 
         Returns:
             Metres, shape (q, q), infinite beyond the limit.
@@ -189,7 +188,6 @@ def place_nodes(ways: MapWays, way: Ints, along_m: Floats) -> tuple[Ints, Floats
     taken; places within 2 m of each other on one way share a new node.
 
     Args:
-        ways: of the map.
         way: shape (q,), rows of ways.
         along_m: shape (q,), distance of each place from the start of its way.
 

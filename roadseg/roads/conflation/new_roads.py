@@ -105,8 +105,6 @@ def with_nodes(drawn: DrawnParts, ways: MapWays, *, left_out_m: float) -> NewRoa
     is left out, and the road is parted there.
 
     Args:
-        drawn: the roads.
-        ways: of the map.
         left_out_m: metres of roads that are not among them.
     """
     added = drawn.reason == ""
@@ -149,8 +147,6 @@ def _without_doubles(
     Args:
         roads: the nodes of each.
         added: shape (m,), which are added; these come before those to check.
-        ways: of the map.
-        insertions: the new nodes in these.
 
     Returns:
         The row that each road had, and its nodes, of which there are at least two.
@@ -195,8 +191,6 @@ class _Nodes:
 
         Args:
             xy: shape (n, 2), positions of these nodes.
-            ways: of the map.
-            drawn: the new roads.
             joint: shape (m, 2), the node at each end of a road that is added and joined.
         """
         self._new: list[tuple[float, float]] = [(x, y) for x, y in xy.tolist()]

@@ -155,7 +155,6 @@ def read_drawn(
     a vertex.
 
     Args:
-        source: what to read.
         pixels: where the pixels of a WKT CSV lie.
         trace: makes a graph of a mask or of probabilities.
         every_column: keep all attributes of a file of lines, and not only those that say something

@@ -83,8 +83,6 @@ def write_graphs(
 
     Args:
         folder: where to; it is made if it is missing.
-        name: of the scene.
-        graph: its roads.
         formats: of `FORMATS`, and "csv" (SpaceNet).
         grid: where the pixels of the scene lie, which "csv" needs.
 
@@ -115,7 +113,6 @@ def write_graph(path: Path, graph: "RoadGraph", *, source: Path) -> None:
 
     Args:
         path: file or folder to write.
-        graph: roads.
         source: file or folder from which these were read, for errors.
 
     Raises:

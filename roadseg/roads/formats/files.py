@@ -52,8 +52,6 @@ def write_gpkg(
     travel_time and `width_m` as width. Table `layer_styles` tells QGIS how to show them.
 
     Args:
-        path: the file.
-        graph: roads.
         edge_style: renderer of the edges; None for that of their speeds.
 
     Raises:

@@ -103,14 +103,9 @@ def write_layer(
     """Write a layer with a driver of GDAL.
 
     Args:
-        path: the file.
-        table: of the layer.
-        driver: of GDAL.
         layer: its name; a Shapefile has that of its file.
         geometry_type: of its geometries; None takes that which they have, if any.
         append: whether the file has layers already.
-        dataset_options: of the file.
-        layer_options: of the layer.
 
     Raises:
         OSError: if it cannot be written.
@@ -139,7 +134,6 @@ def write_gpkg_layers(
     """Write the layers of a new GeoPackage, and check that they are whole.
 
     Args:
-        path: the file.
         layers: tables by name; some may be without geometry.
         geometry_types: of layers that do not hold lines.
 

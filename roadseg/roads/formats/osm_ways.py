@@ -23,8 +23,6 @@ def require_place(path: Path, graph: RoadGraph, name: str) -> None:
     """Refuse a graph without georeference, for a format whose coordinates are degrees.
 
     Args:
-        path: the file to write.
-        graph: its roads.
         name: of the format, such as "osm".
 
     Raises:
@@ -73,7 +71,6 @@ def classes(attributes: Mapping[str, Array], count: int) -> Objects:
 
     Args:
         attributes: of the roads, each of shape (count,).
-        count: how many roads there are.
     """
     nothing = np.full(count, np.nan)
     speed_kph = np.asarray(attributes.get("speed_kph", nothing), dtype=np.float64)

@@ -86,7 +86,6 @@ def osm_writer(
 
     Args:
         path: PBF or XML by its suffix.
-        header: of the file.
         make: osmium's class of the writer; None for the `SimpleWriter` of single objects.
 
     Raises:

@@ -52,7 +52,6 @@ class WktCsv:
         """Return the roads of an image as a graph, joined wherever lines share a vertex.
 
         Args:
-            image: an image id of the file.
             place: grid of the image, or the ground size of its pixels in metres; then the graph is
                 in a local CRS, with y up.
 
@@ -194,7 +193,6 @@ def write_submission(path: Path, scenes: Iterable[Scene]) -> None:
     Source: SpaceNet 5, columns ImageId, WKT_Pix, length_m and travel_time_s.
 
     Args:
-        path: the file.
         scenes: for each image its id, its roads with `travel_time_s`, and where its pixels lie.
 
     Raises:

@@ -13,7 +13,6 @@ def linked(pairs: Ints, *, nodes: int) -> Ints:
 
     Args:
         pairs: shape (m, 2), indices of nodes that belong together.
-        nodes: how many there are.
 
     Returns:
         Group of each node, shape (nodes,), from 0 in the order of the first node of each.

@@ -22,7 +22,6 @@ def touching(areas: Shapes, *, within_m: float) -> Ints:
 
     Args:
         areas: shape (n,), polygons in one metric CRS.
-        within_m: greatest distance.
     """
     left, right = shapely.STRtree(areas).query(areas, predicate="dwithin", distance=within_m)
     return np.asarray(np.column_stack([left, right])[left < right], dtype=np.int64)

@@ -204,7 +204,6 @@ def unique_edge_rows(graph: RoadGraph, order: Iterable[int]) -> Ints:
     """Return the rows of distinct edges: those drawn alike between the same nodes count once.
 
     Args:
-        graph: roads.
         order: rows of all edges; of edges drawn alike, either way, the first in it stays.
 
     Returns:

@@ -161,7 +161,6 @@ def read_roads(
     Args:
         path: a file that OGR reads, also in a .zip or .gz, a /vsi path, or GeoParquet. Of
             several layers with lines one called roads goes first, see `read_vectors`.
-        options: what its attributes mean.
         crs: coordinate system to use for a file that does not name a known one.
         every_column: read all attributes, and not only those that the scheme reads.
 

@@ -126,7 +126,6 @@ def read_attributes(
         columns: attributes by key, each of shape (features,), of any dtype; further keys do no
             harm. The text in `other_tags` counts as columns.
         features: number of features.
-        options: how they are read.
 
     Raises:
         ValueError: if the scheme is "attribute" and there is no such key.

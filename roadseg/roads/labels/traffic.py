@@ -135,10 +135,6 @@ def assumed_speeds(attributes: Mapping[str, Array], edges: int) -> Bools:
     """Return which edges have a speed that no file states and no pixel showed, shape (edges,).
 
     It is only usual on roads of their class, or anywhere.
-
-    Args:
-        attributes: of the edges.
-        edges: how many there are.
     """
     if SPEED_KNOWN in attributes:
         return np.asarray(attributes[SPEED_KNOWN] == 0)

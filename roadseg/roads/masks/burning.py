@@ -43,8 +43,6 @@ def road_areas(roads: Roads, grid: Grid, *, bins: SpeedBins) -> RoadAreas:
 
     Args:
         roads: in `grid.metric_crs`; lines become `width_m` wide, polygons stay as they are.
-        grid: of the scene.
-        bins: speed bins.
     """
     numbers = bins.bin_of(roads.speed_mph)
     # What is burnt last is seen, so that overlaps go to the faster road.
@@ -61,7 +59,6 @@ def areas_of(polygons: shapely.MultiPolygon, grid: Grid) -> RoadAreas:
 
     Args:
         polygons: in `grid.metric_crs`.
-        grid: of the scene.
     """
     shapes = reproject(shapely.get_parts(polygons), grid.metric_crs, grid.crs)
     return RoadAreas(shapes, np.ones(len(shapes), dtype=np.uint8))

@@ -41,7 +41,6 @@ def write_mask(
     """Write a mask of speed bins, block by block, as a GeoTIFF with a colour table.
 
     Args:
-        path: file to write.
         blocks: windows of the mask with their pixels, shape (row, col): 0 background, else the
             speed bin, 255 ignored; as is what no block covers. Blocks that are whole tiles of
             512 pixels, or the whole mask, are written once.

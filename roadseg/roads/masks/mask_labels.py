@@ -97,8 +97,6 @@ def open_mask_labels(
     background, as nothing else can be in such a file.
 
     Args:
-        path: the mask.
-        facts: the image.
         options: the speed bins wanted, the speed of each value that is road or of all roads, and
             the CRS of a mask that does not name its own.
         shift_m: metres east and north by which the mask is moved; what it no longer reaches is
@@ -225,7 +223,6 @@ def _read_values(
     Args:
         source: the mask as it is in the file.
         seen: the same on the grid of the window.
-        window: what to read.
     """
     pixels = seen.read(_bands(source), window=window.to_rasterio())
     if seen is source and source.nodata is not None:

@@ -258,7 +258,6 @@ def write_probability(
     goes on with the rows that `probability_strips` lists as missing.
 
     Args:
-        path: file to write.
         rows: what is missing of the raster, from left to right and top to bottom; probabilities
             are uint8 with 255 for certain, or 0..1.
         grid: where the pixels lie.
@@ -293,7 +292,6 @@ def unless_made(path: Path, key: str) -> Iterator[None]:
     The one that ends first removes the strips of both.
 
     Args:
-        path: of the raster.
         key: as that of `write_probability`.
 
     Raises:
@@ -355,7 +353,6 @@ def open_probability(
     0..255.
 
     Args:
-        path: the raster.
         crs: coordinate system to use for a raster that does not name its own.
         gsd_m: ground size of the pixels of a raster without georeference, metres; others keep
             their pixels.

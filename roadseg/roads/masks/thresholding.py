@@ -31,7 +31,6 @@ def write_road_mask(probability: Path, mask: Path, *, threshold: float, key: str
 
     Args:
         probability: raster that `write_probability` wrote.
-        mask: file to write.
         threshold: a pixel is road where its probability, 0 to 1, is at least this.
         key: digest of all that the mask is made from, for `read_raster_key`.
 

@@ -90,7 +90,6 @@ def align(reference: RoadGraph, predicted: RoadGraph, *, tolerance_m: float = 4.
        without a match do not count; correctness says how long they are.
 
     Args:
-        reference: graph of the labels.
         predicted: graph to be scored, in the same metric CRS.
         tolerance_m: greatest distance, that distance included; above 0.
 
@@ -141,7 +140,6 @@ def match(places: Samples, lines: Lines, *, tolerance_m: float) -> Matches:
     """Find the lines that show the same road as each place.
 
     Args:
-        places: samples of other lines.
         lines: LineStrings in the same metres.
         tolerance_m: greatest distance, that distance included.
 

@@ -85,7 +85,6 @@ def apls(
     theirs: samples of graphs that are alike err alike.
 
     Args:
-        reference: graph of the labels.
         predicted: graph to be scored, in the same metric CRS; None if there is none.
         weight: cost of a route: metres, or seconds from the column `travel_time_s` of the edges'
             attributes (zero or more). Spacing and snapping are in metres either way; the seconds
@@ -96,7 +95,6 @@ def apls(
             0.
         exact_points: control points of a graph up to which nothing is sampled.
         sampled_points: control points drawn in a larger graph, at least 2.
-        seed: of the draw.
 
     Raises:
         ValueError: the CRSs differ, a distance is not above 0, fewer than 2 points are to be

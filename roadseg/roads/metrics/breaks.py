@@ -70,7 +70,6 @@ def count_breaks(reference: RoadGraph, predicted: RoadGraph, *, tolerance_m: flo
     one of which only the dead end is missing: these lower completeness.
 
     Args:
-        reference: graph of the labels.
         predicted: graph to be scored, in the same metric CRS.
         tolerance_m: greatest distance between roads that are the same, above 0.
 

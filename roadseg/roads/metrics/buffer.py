@@ -63,7 +63,6 @@ def match_lines(
     counts twice. So nodes, order and splits of edges change nothing.
 
     Args:
-        reference: graph of the labels.
         predicted: graph to be scored, in the same metric CRS.
         tolerance_m: greatest distance, above 0.
 
@@ -125,7 +124,6 @@ def near_parts(
     Args:
         segments: shape (k, 2, 2), straight pieces with length.
         others: shape (n, 2, 2), alike.
-        reach: greatest distance.
 
     Yields:
         The segments looked at, and of each pair that may be near: the row among these, and where

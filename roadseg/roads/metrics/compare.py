@@ -142,10 +142,8 @@ def compare(reference: Side, predicted: Side | None, options: CompareOptions) ->
     radius of 150 m. For others it is 300 m, as in its source for cities.
 
     Args:
-        reference: the labels.
         predicted: what is scored, in the same metric CRS; None if there is none: all measures
             are 0.
-        options: distances.
 
     Raises:
         ValueError: the CRSs differ, a distance is not above 0, or a travel time is negative or not
@@ -190,9 +188,7 @@ def score_by(
 
     Args:
         goal: the figure: "apls" by length, "topo" (F1), "quality" or "breaks".
-        reference: graph of the labels.
         predicted: graph to be scored, in the same metric CRS.
-        options: distances.
     """
     if goal == "apls":
         sides, spacing_m = (reference, predicted), options.spacing_m

@@ -69,7 +69,6 @@ def match_junctions(
     it away to one further off; and it needs no table of all junctions.
 
     Args:
-        reference: graph of the labels.
         predicted: graph to be scored, in the same metric CRS.
         tolerance_m: greatest distance, that distance included; above 0.
 

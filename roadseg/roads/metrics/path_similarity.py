@@ -52,12 +52,10 @@ def mean_similarity(
 
     Args:
         source: graph of the control points.
-        target: the other graph.
         points: k control points in `source`.
         snapped: the same k points in `target`.
         is_snapped: shape (k,), which of them there are in `target`.
         sampled_points: from how many points routes start, 2 or more; None to start from all.
-        seed: of the sample.
 
     Source: W. G. Cochran, "Sampling Techniques", 3rd ed., 1977, sections 2.11 and 6.4.
     """

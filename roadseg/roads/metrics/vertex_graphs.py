@@ -38,7 +38,6 @@ def vertex_graphs(reference: RoadGraph, predicted: RoadGraph) -> tuple[VertexGra
     """Return both graphs where the source expects them, rounded to 1 mm.
 
     Args:
-        reference: graph of the labels.
         predicted: graph to be scored, in the same metric CRS.
 
     Raises:

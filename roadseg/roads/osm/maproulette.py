@@ -22,7 +22,6 @@ def write_challenge(path: Path, roads: NewRoads, tags: list[dict[str, str]]) -> 
     one feature, on a line that begins with the record separator (RFC 8142).
 
     Args:
-        path: the file.
         roads: those that are added, and those to check.
         tags: of each road; they become properties of its feature.
 

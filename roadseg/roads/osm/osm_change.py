@@ -110,7 +110,6 @@ def osm_change(osm_map: OsmMap, roads: NewRoads, tags: list[dict[str, str]]) -> 
     """Return new roads as objects of OpenStreetMap.
 
     Args:
-        osm_map: the map.
         roads: the new roads; their references to the map number its ids in rising order.
         tags: of each road.
 
@@ -191,7 +190,6 @@ def write_merged(path: Path, changes: Path, source: Path) -> None:
     """Write a map with changes applied as PBF; what is not changed is copied.
 
     Args:
-        path: the file to write.
         changes: that `write_changes` wrote for this map.
         source: the map, sorted by type and id.
 

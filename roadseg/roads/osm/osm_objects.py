@@ -226,7 +226,6 @@ def located_ways(
 
     Args:
         path: PBF or XML.
-        keys: of tags.
         index: where the positions of nodes are kept, as a file without a name; None for in memory.
 
     Raises:
@@ -354,7 +353,6 @@ def ids_up_to_positive(path: Path, kinds: Any) -> Iterator[Any]:  # noqa: ANN401
     PBF files are sorted, and negative ids come first; other files may have them in any order.
 
     Args:
-        path: the file.
         kinds: of objects, as osmium combines them.
 
     Raises:

@@ -62,7 +62,6 @@ def failure_of(
 
     Args:
         error: of urllib3.
-        url: that was asked.
         connect_s: seconds that were allowed for connecting.
         quiet_s: seconds without a byte that were allowed.
     """

@@ -61,9 +61,7 @@ def choose_layer(layers: dict[str, str], wanted: str | None, *, kind: str) -> st
     """Return the name of a layer; if none is wanted, the only one.
 
     Args:
-        layers: titles by name.
         wanted: name of one of them, or None.
-        kind: of service.
 
     Raises:
         ConfigError: if there is no such layer, or a choice of several; the error lists them.
@@ -88,7 +86,6 @@ def own_query(address: str, other: str, asked: Collection[str]) -> dict[str, str
     """Return the parameters of an address that another one of its host needs too, such as a key.
 
     Args:
-        address: that the user gave.
         other: address that the service names.
         asked: names of parameters that say what was asked for.
     """

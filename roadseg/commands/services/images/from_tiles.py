@@ -78,8 +78,6 @@ def fetch_tiles(fetch: Fetch, service: TileService, *names: str) -> FetchSummary
     """Fetch the tiles of a level as one image.
 
     Args:
-        fetch: that is under way.
-        service: with a level.
         names: parts of the name of the image.
 
     Raises:
@@ -169,7 +167,6 @@ def tile_address(template: str, zoom: int, row: int, col: int) -> str:
     Args:
         template: with {z} or {zoom}, {x}, {y} from the north or {-y} from the south, {q} for the
             quadkey, {s} or {switch:a,b,c} for hosts that share the work.
-        zoom: level.
         row: from the north.
         col: from the west.
     """

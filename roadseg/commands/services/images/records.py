@@ -137,8 +137,6 @@ def write_record(image: Path, origin: Origin, facts: dict[str, Any]) -> None:
     """Write the record beside an image.
 
     Args:
-        image: that was written.
-        origin: of the image.
         facts: of this fetch, such as how many tiles are missing.
     """
     facts = facts | {

@@ -37,7 +37,6 @@ def wmts_service(root: Element, address: str, fetch: Fetch) -> TileService:
     """Choose a layer and a level of a WMTS by its capabilities.
 
     Args:
-        root: of the capabilities.
         address: of the capabilities, whose other parameters, such as a key, tiles need too.
         fetch: says which layer, and the level or the size of pixels, see `choose_level`.
 
