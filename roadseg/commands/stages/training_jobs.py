@@ -25,7 +25,6 @@ from roadseg.raster.images import RasterFacts, read_facts
 from roadseg.raster.options import ImageryOptions
 from roadseg.raster.scaling import read_scaling
 from roadseg.roads.labels.traffic import DEFAULT
-from roadseg.system.fingerprints import fingerprints
 from roadseg.system.stage_records import read_stage_key, read_summary
 from roadseg.system.workspace import Fold, Workspace, require
 
@@ -67,16 +66,6 @@ def training_job(
     weight = sum(chip.weight for chip in job.training)
     options = as_long_as_folds(job.options, of_folds, trained, weight=weight)
     return replace(job, options=options, facts={**job.facts, **of_folds})
-
-
-def data_facts(job: TrainingJob, workspace: Workspace) -> dict[str, str]:
-    """Return what hosts without a shared disk must have the same: fingerprints, sizes of images."""
-    chips = [*job.training, *job.validation]
-    prepared = [workspace.chips, workspace.folds, workspace.scaling, *{chip.mask for chip in chips}]
-    digests = {path.name: digest for path, digest in fingerprints(prepared).items()}
-    images = sorted({chip.scene.path for chip in chips})
-    sizes = {f"{path.name} of bytes": f"{path.stat().st_size}" for path in images if path.is_file()}
-    return digests | sizes
 
 
 def _job_as_configured(config: Config, workspace: Workspace, fold: Fold) -> TrainingJob:

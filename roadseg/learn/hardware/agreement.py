@@ -1,21 +1,17 @@
-"""Agreement: processes that train together have the same data, settings and saved state."""
+"""Agreement: processes that train together have the same settings, and see one run folder."""
 
 import json
 import secrets
 import socket
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from roadseg.errors import ConfigError
 from roadseg.learn.hardware.distributed import Parallel
-from roadseg.system.files import atomic_write
 
 _SHOWN = 3  # Differences that an error names.
 _LONGEST = 60  # Characters of a value in an error.
-
-Saved = tuple[int, int, str]  # Epochs and steps of a training, and the digest of its state.
 
 
 def require_same(parallel: Parallel, facts: Mapping[str, Any]) -> None:
@@ -39,65 +35,31 @@ def require_same(parallel: Parallel, facts: Mapping[str, Any]) -> None:
             more = f" and {len(differing) - _SHOWN} more" if len(differing) > _SHOWN else ""
             raise ConfigError(
                 f"process {rank} of {parallel.size} on {other['host']} has "
-                f"{', '.join(differing[:_SHOWN])}{more}; all hosts need the same versions, config "
-                f"and prepared data as process 0 on {first['host']}"
+                f"{', '.join(differing[:_SHOWN])}{more}; all hosts need the same versions and "
+                f"config as process 0 on {first['host']}"
             )
 
 
-def keeping_copies(parallel: Parallel, folder: Path) -> Parallel:
-    """Let one process of each host write the run, if the hosts have separate disks.
+def require_shared(parallel: Parallel, folder: Path) -> None:
+    """Check that all hosts see one folder; all processes call this.
 
-    All processes call this.
-
-    Args:
-        parallel: the processes that train together.
-        folder: the run folder, which exists in all of them.
+    Raises:
+        ConfigError: in all processes, if one of them does not see what the first one writes.
     """
     if parallel.local_size == parallel.size:
-        return parallel
+        return
     (name, *_) = parallel.gather(f".shared-{secrets.token_hex(8)}")
     mark = folder / name
     if parallel.first:
         mark.touch()
     parallel.wait()
-    sees_first = mark.exists()
-    parallel.wait()
+    is_apart = parallel.any(not mark.exists())
     if parallel.first:
         mark.unlink(missing_ok=True)
-    return replace(parallel, has_copy=parallel.local_rank == 0 and not sees_first)
-
-
-def copy_furthest(
-    parallel: Parallel, folder: Path, saved: Callable[[], Saved], names: Sequence[str]
-) -> None:
-    """Give all hosts the state of the training that has come furthest on one of them.
-
-    All processes call this. Hosts differ if one of them was lost for a while, or is new.
-
-    Args:
-        parallel: the processes that train together, as `keeping_copies` returned them.
-        saved: returns how far the training in the folder of this process has come.
-        names: files of the folder to copy, the one last by which the others count.
-
-    Raises:
-        OutputError: if a file cannot be written.
-    """
-    if not parallel.any(parallel.has_copy):
-        return
-    states: list[Saved] = [tuple(json.loads(text)) for text in parallel.gather(json.dumps(saved()))]
-    furthest = max(states, key=lambda each: each[:2])
-    if all(each == furthest for each in states):
-        return
-    owner = states.index(furthest)
-    needed = parallel.keeps and states[parallel.rank] != furthest
-    for name in names:
-        path = folder / name
-        content = path.read_bytes() if parallel.rank == owner and path.exists() else b""
-        content = parallel.send(content, owner)
-        if needed and content:
-            with atomic_write(path) as partial:
-                partial.write_bytes(content)
-    parallel.wait()
+    if is_apart:
+        raise ConfigError(
+            f"{folder}: not all hosts see the same run folder; put it on a disk that they share"
+        )
 
 
 def _short(value: object) -> str:

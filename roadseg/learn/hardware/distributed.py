@@ -38,7 +38,6 @@ class Parallel:
         local_size: number of processes on this machine.
         control: group for what is not on the device: flags, waiting, sums of CPU tensors.
         patience: how long one waits for the others.
-        has_copy: whether this process keeps a copy of the run on a host's own disk.
     """
 
     rank: int = 0
@@ -47,17 +46,11 @@ class Parallel:
     local_size: int = 1
     control: "dist.ProcessGroup | None" = field(default=None, repr=False, compare=False)
     patience: timedelta = PATIENCE
-    has_copy: bool = False
 
     @property
     def first(self) -> bool:
         """Whether this process is the first, which logs and writes for all."""
         return self.rank == 0
-
-    @property
-    def keeps(self) -> bool:
-        """Whether this process writes the files of the run: the first, or one with a copy."""
-        return self.first or self.has_copy
 
     def wrap(self, network: nn.Module, *, device: Device) -> nn.Module:
         """Return the network with gradients that are averaged over the processes.
@@ -140,20 +133,10 @@ class Parallel:
 
     def gather(self, text: str) -> list[str]:
         """Return the texts of all processes, by rank."""
-        return [self.send(text.encode(), rank).decode() for rank in range(self.size)]
-
-    def send(self, content: bytes, owner: int) -> bytes:
-        """Return the bytes of the process of a rank; those of other processes are ignored."""
-        if self.size == 1:
-            return content
-        length = torch.tensor(len(content))
-        dist.broadcast(length, owner, group=self.control)
-        data = torch.zeros(int(length), dtype=torch.uint8)
-        if self.rank == owner and content:
-            data = torch.frombuffer(bytearray(content), dtype=torch.uint8)
-        if len(data):
-            dist.broadcast(data, owner, group=self.control)
-        return data.numpy().tobytes()
+        texts = [text] * self.size
+        if self.size > 1:
+            dist.all_gather_object(texts, text, group=self.control)
+        return texts
 
     def wait(self) -> None:
         """Wait until all processes are here; the device is not waited for."""

@@ -192,7 +192,7 @@ class Epochs:
 
     def _keep(self, row: Row, scores: Scores | None) -> None:
         """Save a finished epoch; `last` is written last, so that all else exists when it does."""
-        if not self.parallel.keeps:
+        if not self.parallel.first:
             return
         history, folder = self.progress.history, self.folder
         best = best_row(history)
@@ -218,7 +218,7 @@ class Epochs:
 
     def _save_last(self) -> None:
         """Write all that the next step needs."""
-        if not self.parallel.keeps:
+        if not self.parallel.first:
             return
         progress = self.progress
         tensors, values = self.trainer.state()

@@ -12,18 +12,12 @@ from roadseg.learn.network.checkpoint_facts import Facts
 from roadseg.learn.network.checkpoints import checkpoint_path, read_checkpoint_facts
 from roadseg.learn.options import TrainOptions
 from roadseg.system.files import atomic_write
-from roadseg.system.fingerprints import GONE, fingerprint
+from roadseg.system.fingerprints import GONE
 from roadseg.system.records import known_settings
 
 _log = logging.getLogger(__name__)
 _PLACES = {"init", "encoder_weights"}  # Settings that may name a file.
 _OF_TIME = {"minutes", "epochs", "patience"}  # Which may grow: `planned_before` compares them.
-
-# Files of a training that another host needs to go on; the last one says how far it has come.
-FILES = (
-    *("metrics.csv", "curves.png", "best.json", "best.safetensors"),
-    *("last.json", "last.safetensors"),
-)
 
 Row = dict[str, float]  # An epoch, as in metrics.csv.
 
@@ -65,18 +59,6 @@ def _changed(key: str, before: Any, now: Any) -> Iterator[str]:  # noqa: ANN401 
             yield from _changed(f"{key}.{name}", before.get(name), now.get(name))
     elif now not in (before, GONE):
         yield f"{key} {before} (now {now})"
-
-
-def saved_steps(folder: Path) -> tuple[int, int, str]:
-    """Return the epochs and the further steps of the training in a folder, and its digest.
-
-    A folder without a training has -1 epochs.
-    """
-    path = checkpoint_path(folder, "last")
-    if not path.exists():
-        return -1, 0, ""
-    facts = read_checkpoint_facts(folder, "last")
-    return len(facts["history"]), facts["step"], fingerprint(path)
 
 
 def best_row(history: list[Row]) -> Row:

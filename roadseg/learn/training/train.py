@@ -147,7 +147,7 @@ def train(
     parallel.wait()  # All processes have read it then.
 
     def begin() -> None:
-        if parallel.keeps:
+        if parallel.first:
             if anew:
                 shutil.rmtree(folder, ignore_errors=True)
             started()
@@ -156,7 +156,7 @@ def train(
 
     if last and has_ended(last["history"], options):
         begin()
-        if parallel.keeps:
+        if parallel.first:
             write_facts_beside(folder, "best")
         return list(last["history"])
     batches = TrainingBatches(

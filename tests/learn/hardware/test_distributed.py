@@ -119,14 +119,11 @@ def test_processes_with_other_facts_are_told_which(pair):
     assert "has torch 2.1 (in process 0 2.0); all hosts need the same versions" in message
 
 
-def test_a_host_with_a_disk_of_its_own_keeps_a_copy_and_gets_what_is_further(pair):
-    own = pair["agreement"]["own"]
-    assert own == {"keeps": [True, True], "last": ["further"] * 2, "left": [1, 1]}
-
-
-def test_hosts_with_a_shared_disk_leave_writing_to_the_first(pair):
-    shared = pair["agreement"]["shared"]
-    assert shared == {"keeps": [True, False], "last": ["further"] * 2, "left": [1, 1]}
+def test_hosts_have_to_see_one_run_folder(pair):
+    for number, (told, left) in enumerate(pair["agreement"]["own"]):
+        assert f"{number}: not all hosts see the same run folder; put it on a disk" in told
+        assert left == 0
+    assert pair["agreement"]["shared"] == [["", 0]] * 2
 
 
 def test_weights_that_are_not_used_do_not_stop_the_exchange(pair):
