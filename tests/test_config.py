@@ -139,6 +139,7 @@ def test_paths_start_at_the_folder_of_the_config(write, tmp_path):
     ("values", "message"),
     [
         ({"graph": {"neat": True}}, "graph.neat: no longer a setting; its value is always false"),
+        ({"quantize": {"windows": 8}}, 'quantize: no longer a setting; its value is always {"win'),
         ({"train": {"epoch": 3}}, "train.epoch: unknown key; did you mean train.epochs?"),
         ({"train": {"windowpx": 3}}, "train.windowpx: unknown key; did you mean train.window_px?"),
         ({"trian": {}}, "trian: unknown key; did you mean train?"),
@@ -588,5 +589,5 @@ def test_where_sets_are_folds_there_are_as_many(write):
 
 def test_a_config_may_name_a_retired_setting_with_its_value(tmp_path):
     path = tmp_path / "roadseg.json"
-    path.write_text('{"graph": {"neat": false, "close_m": 1}}')
+    path.write_text('{"graph": {"neat": false, "close_m": 1}, "quantize": {"windows": 64}}')
     assert load_config(path).graph.close_m == 1
