@@ -1,14 +1,21 @@
-"""Timetable: how many epochs of how many windows fit into the time that there is."""
+"""Timetable: how many epochs fit into the given time or are as good as those of the folds."""
 
 import math
+import statistics
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import ValidationError
 
 from roadseg.errors import CheckpointError, ConfigError
+from roadseg.learn.hardware.devices import Device
+from roadseg.learn.network.checkpoint_facts import Facts, threshold_of
 from roadseg.learn.network.checkpoints import checkpoint_path, read_checkpoint_facts
 from roadseg.learn.options import TrainOptions
-from roadseg.learn.training.rehearsal import KEEPING_S, START_S, Pace
+from roadseg.learn.training.rehearsal import KEEPING_S, START_S, Pace, guess_pace
+from roadseg.raster.grid import Grid
+from roadseg.raster.windows import cut_chips
 
 # Options that a timetable decides; they are stored with the training and stay fixed.
 PLANNED = ("epochs", "patience", "windows_per_chip", "validation_windows", "warmup_steps")
@@ -103,3 +110,163 @@ def planned_before(folder: Path, options: TrainOptions) -> TrainOptions:
         ) from error
     epochs = int(known.epochs * now / (before or now))
     return known.model_copy(update={"epochs": epochs, "patience": epochs})  # Rule 4.
+
+
+@dataclass(frozen=True)
+class Ground:
+    """The images of a training, as far as its time depends on them.
+
+    Attributes:
+        chips: number of chips to train on, each counted by its weight.
+        held_out: number of windows that cover those held out.
+    """
+
+    chips: float
+    held_out: int
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """The forecast of a training.
+
+    Attributes:
+        options: of the training, with what was planned for its time.
+        ground: its images.
+        pace: of this machine.
+        windows: of an epoch.
+        held_out: windows that are validated on.
+        epoch_s: seconds of an epoch with its validation.
+    """
+
+    options: TrainOptions
+    ground: Ground
+    pace: Pace
+    windows: int
+    held_out: int
+    epoch_s: float
+
+
+def count_ground(
+    scenes: Iterable[tuple[Grid, float]], *, chip_px: int, window_px: int, folds: int
+) -> Ground:
+    """Count the chips and windows that scenes will be cut into, if one fold of all is held out.
+
+    Args:
+        scenes: grid of each, and the weight of its chips.
+        chip_px: longest side of a chip.
+        window_px: side of the windows.
+        folds: number of folds.
+    """
+    weight = windows = 0.0
+    for grid, each in scenes:
+        chips = cut_chips(grid.height, grid.width, chip_px=chip_px)
+        weight += each * len(chips)
+        windows += sum(
+            math.ceil(chip.height / window_px) * math.ceil(chip.width / window_px) for chip in chips
+        )
+    return Ground(weight * (folds - 1) / folds, math.ceil(windows / folds))
+
+
+def forecast(
+    options: TrainOptions, ground: Ground, *, bands: int, bins: int, device: Device, workers: int
+) -> Forecast:
+    """Say how long a training takes, by steps on random pixels; plan it, if its time is limited.
+
+    Args:
+        options: of the training.
+        ground: its images.
+        bands: of the images.
+        bins: number of speed bins.
+        device: where the network runs.
+        workers: processes that read windows.
+
+    Raises:
+        ConfigError: if the network cannot be built, or there is no time for a step.
+    """
+    pace = guess_pace(options, bands=bands, bins=bins, device=device, workers=workers)
+    if options.minutes is not None:
+        options = fit_minutes(options, pace, weight=ground.chips, held_out=ground.held_out)
+    windows = round(options.windows_per_chip * ground.chips)
+    checked = min(options.validation_windows or ground.held_out, ground.held_out)
+    epoch_s = pace.epoch_seconds(windows, checked)
+    return Forecast(options, ground, pace, windows, checked, epoch_s)
+
+
+@dataclass(frozen=True)
+class FoldTraining:
+    """A training that held a fold out and is done.
+
+    Attributes:
+        folder: of its checkpoints.
+        weight: of its chips together; their number, if each counts once.
+    """
+
+    folder: Path
+    weight: float
+
+
+def facts_of_folds(trained: Mapping[int, FoldTraining]) -> Facts:
+    """Return the facts of the folds for the checkpoint of a training on all chips.
+
+    These are the folds with their scores, the mean of their best epochs, and the mean of their
+    thresholds, over all and for each set, if they were measured.
+
+    Raises:
+        CheckpointError: if a checkpoint cannot be read.
+    """
+    facts = {fold: read_checkpoint_facts(each.folder, "best") for fold, each in trained.items()}
+    every = list(facts.values())
+    sets = sorted(set().union(*(each.get("thresholds", {}) for each in every)))
+    of_sets = {
+        name: threshold_of([each for each in every if name in each.get("thresholds", {})], name)
+        for name in sets
+    }
+    threshold = threshold_of(every)
+    of_folds: Facts = {
+        "from_folds": {
+            "epochs": max(1, round(statistics.fmean(each["epoch"] for each in every))),
+            "scores": {str(fold): each["score"] for fold, each in facts.items()},
+        }
+    }
+    if threshold is not None:
+        of_folds |= {"threshold": threshold} | ({"thresholds": of_sets} if of_sets else {})
+    return of_folds
+
+
+def as_long_as_folds(
+    options: TrainOptions, of_folds: Facts, example: FoldTraining | None, *, weight: float
+) -> TrainOptions:
+    """Return the options of a training on all chips.
+
+    It has as many epochs as the folds needed on average until their best one, and the learning
+    rate is planned to their end. Where the time of a training is limited, it has as many steps as
+    were planned for a fold.
+
+    Args:
+        options: of the config.
+        of_folds: see `facts_of_folds`.
+        example: the training of a fold; None if that on all chips has begun, which keeps the
+            plan of a limited time itself.
+        weight: of all chips together.
+
+    Raises:
+        ConfigError: if the training of the fold was planned for another time.
+        CheckpointError: if its checkpoint cannot be read.
+    """
+    if options.minutes is None:
+        return options.model_copy(update={"epochs": of_folds["from_folds"]["epochs"]})
+    if example is None:
+        return options
+    planned = planned_before(example.folder, options)
+    share = example.weight / weight
+    return planned.model_copy(update={"windows_per_chip": planned.windows_per_chip * share})
+
+
+def facts_of_folds_before(folder: Path) -> Facts:
+    """Return the facts of the folds that the training in a folder began with.
+
+    Raises:
+        CheckpointError: if its checkpoint cannot be read.
+    """
+    facts = read_checkpoint_facts(folder, "last")
+    return {key: facts[key] for key in ("from_folds", "threshold", "thresholds") if key in facts}

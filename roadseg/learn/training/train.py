@@ -30,9 +30,8 @@ from roadseg.learn.training.epochs import LOSS, Epochs, Progress, seed_step
 from roadseg.learn.training.history import Row, has_ended, read_last
 from roadseg.learn.training.profiles import profiled
 from roadseg.learn.training.samples import Chip, HeldOutBatches, TrainingBatches
-from roadseg.learn.training.state import State
 from roadseg.learn.training.tensorboard import open_board, require_tensorboard
-from roadseg.learn.training.trainer import Trainer
+from roadseg.learn.training.trainer import State, Trainer
 from roadseg.raster.scaling import Scaling
 from roadseg.roads.speeds import SpeedBins
 from roadseg.system.files import remove_partial
