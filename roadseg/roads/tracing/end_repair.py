@@ -273,7 +273,7 @@ def _replace_branches(
 
 
 def _fork_headings(graph: RoadGraph, forks: Ints, branches: Ints, middle: Floats) -> Floats:
-    """Return the heading of the road at each fork; of a short one, to the middle of the branches."""
+    """Return the heading of the road at each fork; a short road has that of the branches."""
     is_branch = np.isin(np.arange(len(graph.lines)), branches)
     edge, side = np.nonzero(np.isin(graph.ends, forks) & ~is_branch[:, None])
     # Forks are sorted, and have one other edge each.

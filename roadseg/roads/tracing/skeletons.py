@@ -248,5 +248,5 @@ def _order_chains(pairs: Ints, chain: Ints, is_chain: Bools, first_px: Ints) -> 
     ones = np.ones(len(both_ways), dtype=np.int8)
     matrix = sparse.csr_array((ones, (both_ways[:, 0], both_ways[:, 1])), shape=(n + 1, n + 1))
     order = csgraph.breadth_first_order(matrix, n, directed=True, return_predecessors=False)
-    order = order[1:].astype(np.int64)
-    return order[np.argsort(chain[order], kind="stable")]
+    pixels = order[1:].astype(np.int64)
+    return pixels[np.argsort(chain[pixels], kind="stable")]
