@@ -1,4 +1,4 @@
-"""Timetable: how many epochs fit into the given time or are as good as those of the folds."""
+"""Timetable: how many epochs fit into the given time or worked best on folds; forecasts."""
 
 import math
 import statistics
@@ -21,7 +21,7 @@ from roadseg.raster.windows import cut_chips
 PLANNED = ("epochs", "patience", "windows_per_chip", "validation_windows", "warmup_steps")
 
 _MINUTE_S = 60.0
-_RESERVE = 0.03  # Share of the time that is left for what a rehearsal does not foresee.
+_RESERVE = 0.03  # Share of the time that is kept in reserve, as forecasts are not exact.
 _VALIDATION = 0.1  # Largest share of the time for validation.
 _FEWEST_EPOCHS, _MOST_EPOCHS = 4, 10
 _WARM_UP = 0.05  # Share of the steps over which the learning rate rises.
@@ -30,18 +30,18 @@ _WARM_UP = 0.05  # Share of the steps over which the learning rate rises.
 def fit_minutes(options: TrainOptions, pace: Pace, *, weight: float, held_out: int) -> TrainOptions:
     """Return options whose training ends after `options.minutes`, on a machine of this pace.
 
-    1. There are as many epochs as full validations, with their checkpoints, fit into a twentieth of
-       the time, and as have a step each, but at least 4 and at most 10: their number changes how
-       often there is news, and not what the network learns.
+    1. The number of epochs, 4 to 10, is that of full validations with checkpoints that fit into a
+       twentieth of the time, if there is time for a step in each. It decides how often the progress
+       is measured, not what the network learns.
     2. Validation takes at most a tenth of the time. If all held-out windows would take longer, an
        evenly spread sample is used.
     3. All other time goes into steps. The learning rate rises over a twentieth of them.
     4. The training never stops early, because the learning rate is planned to the end.
 
     Args:
-        options: with `minutes`.
-        pace: of this machine.
-        weight: of all training chips together; their number, if each counts once.
+        options: options of the training, with `minutes`.
+        pace: seconds per window on this machine.
+        weight: sum of the weights of all training chips.
         held_out: number of windows that cover the held-out chips.
 
     Raises:
@@ -82,14 +82,14 @@ def fit_minutes(options: TrainOptions, pace: Pace, *, weight: float, held_out: i
 
 
 def planned_before(folder: Path, options: TrainOptions) -> TrainOptions:
-    """Return options with the plan of the training in a folder.
+    """Return options with the plan of the training in a folder, to resume it.
 
-    If `options.minutes` are more than it was planned for, it gets as many more epochs of the same
-    steps, and the learning rate follows the schedule of the longer training from there on.
+    If `options.minutes` has grown, there are proportionally more epochs of as many steps, and the
+    learning rate follows the schedule of the longer training from then on.
 
     Raises:
-        ConfigError: if that was planned for more time, or without a limit.
-        CheckpointError: if the folder contains no such plan.
+        ConfigError: if the training was planned for more time, or without a limit.
+        CheckpointError: if the folder contains no plan.
     """
     facts, now = read_checkpoint_facts(folder, "last"), options.minutes
     before = facts.get("minutes")
@@ -114,11 +114,11 @@ def planned_before(folder: Path, options: TrainOptions) -> TrainOptions:
 
 @dataclass(frozen=True)
 class Ground:
-    """The images of a training, as far as its time depends on them.
+    """The size of a data set, on which the time of a training depends.
 
     Attributes:
-        chips: number of chips to train on, each counted by its weight.
-        held_out: number of windows that cover those held out.
+        chips: sum of the weights of the training chips.
+        held_out: number of windows that cover the held-out chips.
     """
 
     chips: float
@@ -130,11 +130,11 @@ class Forecast:
     """The forecast of a training.
 
     Attributes:
-        options: of the training, with what was planned for its time.
-        ground: its images.
-        pace: of this machine.
-        windows: of an epoch.
-        held_out: windows that are validated on.
+        options: options of the training, with the plan for its `minutes`.
+        ground: size of its data set.
+        pace: seconds per window on this machine.
+        windows: training windows of an epoch.
+        held_out: validation windows of an epoch.
         epoch_s: seconds of an epoch with its validation.
     """
 
@@ -149,10 +149,10 @@ class Forecast:
 def count_ground(
     scenes: Iterable[tuple[Grid, float]], *, chip_px: int, window_px: int, folds: int
 ) -> Ground:
-    """Count the chips and windows that scenes will be cut into, if one fold of all is held out.
+    """Count the chips and windows that scenes will be cut into, with one of `folds` held out.
 
     Args:
-        scenes: grid of each, and the weight of its chips.
+        scenes: grid of each scene, and the weight of its chips.
         chip_px: longest side of a chip.
         window_px: side of the windows.
         folds: number of folds.
@@ -170,14 +170,14 @@ def count_ground(
 def forecast(
     options: TrainOptions, ground: Ground, *, bands: int, bins: int, device: Device, workers: int
 ) -> Forecast:
-    """Say how long a training takes, by steps on random pixels; plan it, if its time is limited.
+    """Forecast a training by steps on random pixels; plan it if its time is limited.
 
     Args:
-        options: of the training.
-        ground: its images.
-        bands: of the images.
+        options: options of the training.
+        ground: size of the data set.
+        bands: number of bands.
         bins: number of speed bins.
-        device: where the network runs.
+        device: device of the network.
         workers: processes that read windows.
 
     Raises:
@@ -194,11 +194,11 @@ def forecast(
 
 @dataclass(frozen=True)
 class FoldTraining:
-    """A training that held a fold out and is done.
+    """A finished training that held out a fold.
 
     Attributes:
-        folder: of its checkpoints.
-        weight: of its chips together; their number, if each counts once.
+        folder: folder of its checkpoints.
+        weight: sum of the weights of its training chips.
     """
 
     folder: Path
@@ -206,9 +206,9 @@ class FoldTraining:
 
 
 def facts_of_folds(trained: Mapping[int, FoldTraining]) -> Facts:
-    """Return the facts of the folds for the checkpoint of a training on all chips.
+    """Return what the checkpoint of a training on all chips takes over from the folds.
 
-    These are the folds with their scores, the mean of their best epochs, and the mean of their
+    These are the scores of the folds, the mean of their best epochs, and the mean of their
     thresholds, over all and for each set, if they were measured.
 
     Raises:
@@ -217,44 +217,43 @@ def facts_of_folds(trained: Mapping[int, FoldTraining]) -> Facts:
     facts = {fold: read_checkpoint_facts(each.folder, "best") for fold, each in trained.items()}
     every = list(facts.values())
     sets = sorted(set().union(*(each.get("thresholds", {}) for each in every)))
-    of_sets = {
+    by_set = {
         name: threshold_of([each for each in every if name in each.get("thresholds", {})], name)
         for name in sets
     }
     threshold = threshold_of(every)
-    of_folds: Facts = {
+    shared: Facts = {
         "from_folds": {
             "epochs": max(1, round(statistics.fmean(each["epoch"] for each in every))),
             "scores": {str(fold): each["score"] for fold, each in facts.items()},
         }
     }
     if threshold is not None:
-        of_folds |= {"threshold": threshold} | ({"thresholds": of_sets} if of_sets else {})
-    return of_folds
+        shared |= {"threshold": threshold} | ({"thresholds": by_set} if by_set else {})
+    return shared
 
 
 def as_long_as_folds(
-    options: TrainOptions, of_folds: Facts, example: FoldTraining | None, *, weight: float
+    options: TrainOptions, fold_facts: Facts, example: FoldTraining | None, *, weight: float
 ) -> TrainOptions:
     """Return the options of a training on all chips.
 
-    It has as many epochs as the folds needed on average until their best one, and the learning
-    rate is planned to their end. Where the time of a training is limited, it has as many steps as
-    were planned for a fold.
+    It has as many epochs as the folds needed on average to their best one, over which the learning
+    rate is planned. If the time of a training is limited, it has the steps planned for a fold.
 
     Args:
-        options: of the config.
-        of_folds: see `facts_of_folds`.
-        example: the training of a fold; None if that on all chips has begun, which keeps the
-            plan of a limited time itself.
-        weight: of all chips together.
+        options: options of the config.
+        fold_facts: see `facts_of_folds`.
+        example: the training of a fold; None if the training on all chips has begun, which then
+            has its own plan of a limited time.
+        weight: sum of the weights of all chips.
 
     Raises:
         ConfigError: if the training of the fold was planned for another time.
         CheckpointError: if its checkpoint cannot be read.
     """
     if options.minutes is None:
-        return options.model_copy(update={"epochs": of_folds["from_folds"]["epochs"]})
+        return options.model_copy(update={"epochs": fold_facts["from_folds"]["epochs"]})
     if example is None:
         return options
     planned = planned_before(example.folder, options)
@@ -263,7 +262,7 @@ def as_long_as_folds(
 
 
 def facts_of_folds_before(folder: Path) -> Facts:
-    """Return the facts of the folds that the training in a folder began with.
+    """Read back `facts_of_folds` from a training on all chips that has begun.
 
     Raises:
         CheckpointError: if its checkpoint cannot be read.

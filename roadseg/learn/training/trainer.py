@@ -39,21 +39,21 @@ class Trainer:
         parallel: Parallel,
         state: State | None = None,
     ) -> None:
-        """Make a model ready for its first step, or for the next one of an earlier training.
+        """Prepare a model for its first step, or for the next one of an earlier training.
 
-        Where `options.ema` is set, the moving average of the weights is what is evaluated and
-        kept; it follows them at the steps after which all processes hold the same.
+        With `options.ema`, the moving average of the weights is validated and kept; it is updated
+        after steps at which all processes have the same weights.
 
         Args:
-            model: from normalised windows to logits, on the device.
-            options: of the optimizer, the loss and the exchange between processes.
+            model: network from normalised windows to logits, on the device.
+            options: options of the optimizer, the loss and the exchange between processes.
             scaling: mean and standard deviation of the bands.
-            device: where the network runs.
+            device: device of the network.
             parallel: the processes that train together.
             state: `Trainer.state` of the training to resume; None for a new training.
 
         Raises:
-            ConfigError: if these cannot be combined.
+            ConfigError: if options and device cannot be combined.
             CheckpointError: if the state does not fit the network or the options.
         """
         sharing = options.distributed
@@ -88,7 +88,7 @@ class Trainer:
         return self._model if self._average is None else self._average.module
 
     def set_rate(self, rate: float) -> None:
-        """Set the learning rate of all weights, which is kept with the state."""
+        """Set the learning rate of all weights; it is part of the state."""
         for group in self._optimizer.param_groups:
             group["lr"] = rate
 
@@ -96,8 +96,8 @@ class Trainer:
         """Take one step; return its loss, on the device.
 
         Args:
-            batches: of the step; the gradient followed is that of the mean of their losses.
-            number: of the step in the whole training, from 1.
+            batches: batches of the step; their mean loss is minimised.
+            number: number of the step in the whole training, from 1.
             rate: learning rate.
         """
         is_shared = self._averager.synchronous(number)
@@ -120,18 +120,18 @@ class Trainer:
 
     @torch.no_grad()
     def evaluate(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Return the logits of the model that is kept, float32, and the sums of its loss."""
+        """Return the logits of `model`, float32, and the sums of its loss."""
         logits, labels = self._forward(self._in_validation.eval(), batch)
         sums = loss_sums(logits, *labels, weights=self._options.loss)
         self._device.mark()
         return logits, sums
 
     def synchronize(self) -> None:
-        """Wait until the device has done all that it was given."""
+        """Wait until the device has finished its work."""
         self._device.synchronize()
 
     def replicas_agree(self, number: int) -> bool:
-        """Return whether all processes hold the same weights after a step."""
+        """Return whether all processes have the same weights after a step."""
         return self._averager.replicas_agree(number)
 
     def average_replicas(self) -> None:
@@ -142,7 +142,7 @@ class Trainer:
             self._parallel.average([*module.parameters(), *statistics(module)])
 
     def state(self) -> State:
-        """Return all that a trainer needs to resume as if it had never stopped."""
+        """Return all that a trainer needs to resume exactly."""
         content = self._optimizer.state_dict()
         tensors = named(MODEL, self._model.state_dict())
         numbers: dict[str, Any] = {}
