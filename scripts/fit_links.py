@@ -38,14 +38,14 @@ FIRST = LinkModel(2.0, {"length": -0.08, "log odds of the mean": 0.5})  # until 
 
 @dataclass(frozen=True)
 class Recorder(LinkModel):
-    """A model that keeps all links it is asked about."""
+    """A model that keeps the features of all links that it predicts."""
 
     seen: list[LinkFeatures] = field(default_factory=list)
 
-    def of_links(self, links: LinkFeatures) -> np.ndarray:
+    def predict(self, links: LinkFeatures) -> np.ndarray:
         """Keep the links, and say what the model says."""
         self.seen.append(links)
-        return super().of_links(links)
+        return super().predict(links)
 
 
 def are_true(lines: np.ndarray, truth: RoadGraph) -> np.ndarray:

@@ -1,12 +1,14 @@
-"""Shifts: how far road labels lie beside the roads of the image."""
+"""Shifts: how far road labels lie off the image, and by how much those of each scene are moved."""
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from roadseg.arrays import Bytes, Floats, Floats32
+from roadseg.dataset.chips import NO_SHIFT, LabelShift
 from roadseg.dataset.registration import (
     View,
     best_displacement,
@@ -14,19 +16,32 @@ from roadseg.dataset.registration import (
     score,
     view_of,
 )
+from roadseg.dataset.scenes import SceneTask, open_labels
+from roadseg.raster.grid import Grid
+from roadseg.raster.images import RasterFacts
+from roadseg.raster.pixels import open_scene, read_window
+from roadseg.raster.scaling import fit_scaling
+from roadseg.raster.windows import Window, cut_blocks, spread
+from roadseg.roads.masks.burning import road_pixels
+from roadseg.system.hosts.parallel import Executor, each
+from roadseg.system.progress import counted
 
-SURE = 0.7  # The confidence from which a shift means something.
+SURE = 0.7  # Confidence from which a shift is significant.
 WORTH_M = 2.0  # Metres; a longer shift is worth a warning.
+FAR_M = 10.0  # Metres; longest shift of a set of scenes that is searched.
+NEAR_M = 5.0  # Metres; longest further shift of a single scene that is searched.
+SCENES = 96  # Most scenes that the shift of a set is estimated from.
 
-_BLOCKS = 3  # Rows and columns of the blocks that scenes are drawn from.
-_DRAWS = 40  # Scenes that are drawn from the blocks.
-_AGREE_M = 1.5  # Metres; displacements that are no further apart agree.
-# The least score of a match; that of the best one on rough ground without roads is above 3.
-_LEAST = 2.0
-_RIM_M = 1.0  # Metres; a match so close to the limit may be the slope of one beyond it.
+_BLOCKS = 3  # Rows and columns of blocks into which a scene is cut for the bootstrap.
+_DRAWS = 40  # Bootstrap samples of the blocks.
+_AGREE_M = 1.5  # Metres; displacements at most this far apart agree.
+_MIN_SCORE = 2.0  # On rough ground without roads, the best score is still above 3.
+_RIM_M = 1.0  # Metres; a peak this close to the limit may belong to one beyond it.
 _COARSE_M = 2.5  # Metres; larger pixels do not show the sides of roads.
-# Roads run one way if a smaller share of their outlines lies across the rest.
-_ONE_WAY = 0.05
+_ONE_WAY = 0.05  # Roads run one way if less than this share of their outlines runs across.
+_WINDOW_PX = 1300  # Side of the windows that are compared.
+_DRAWN = 16  # Windows of a scene whose labels are drawn.
+_COMPARED = 3  # Those with the most road are compared with the image.
 
 Axis = tuple[float, float]
 
@@ -41,8 +56,8 @@ class Shift:
         confidence: 0 to 1, the share of resampled scenes that agree; below `SURE` the shift means
             nothing.
         along_deg: None, or, if all roads run one way, their direction in degrees, from the right
-            towards down, 0 up to 180. A shift along them cannot be seen then: `x_m` and `y_m`
-            are of the shift across them.
+            towards down, 0 up to 180. A shift along them cannot be seen then, so `x_m` and `y_m`
+            are only the part across them.
     """
 
     x_m: float
@@ -61,7 +76,7 @@ class Shift:
         return self.confidence >= SURE
 
 
-NOT_SEEN = Shift(0.0, 0.0, 0.0)
+NOT_MEASURED = Shift(0.0, 0.0, 0.0)
 
 
 def estimate_shift(
@@ -80,16 +95,16 @@ def estimate_shift(
     roads. A slight pull towards no shift decides between near equals, such as the street and a row
     of houses beside it.
 
-    The confidence is a bootstrap: the scene is cut into 3 x 3 blocks, 40 scenes are drawn from
-    them, and it is the share of those whose best displacement lies within 1.5 m. It is 0 where
-    fewer than three blocks hold road, where the best displacement lies at the limit, and where
-    pixels are larger than 2.5 m.
+    The confidence comes from a bootstrap: the scene is cut into 3 x 3 blocks, and 40 samples are
+    drawn from these with replacement. It is the share of the samples whose best displacement lies
+    within 1.5 m of that of the scene. It is 0 if fewer than three blocks have roads, if the best
+    displacement lies at the limit, or if pixels are larger than 2.5 m.
 
     Args:
         image: shape (band, row, col); the first three bands are looked at.
         mask: shape (row, col), 0 background, 255 not known, road otherwise.
         pixel_m: ground size of a pixel as (along a row, along a column), metres.
-        reach_m: largest shift that is looked for. Roads closer to the border are not looked at.
+        reach_m: largest shift that is searched. Roads closer than this to the border do not count.
 
     Raises:
         ValueError: if image and mask differ in shape.
@@ -97,19 +112,19 @@ def estimate_shift(
     if image.shape[1:] != mask.shape:
         raise ValueError(f"the image has {image.shape[1:]} pixels, but the mask {mask.shape}")
     if max(pixel_m) > _COARSE_M:
-        return NOT_SEEN
+        return NOT_MEASURED
     view = view_of(image, mask, pixel_m=pixel_m, reach_m=reach_m)
     blocks = list(correlate(view, blocks=_BLOCKS)) if view.stays_inside.any() else []
     if len(blocks) < _BLOCKS:
-        return NOT_SEEN
+        return NOT_MEASURED
     features, edges = (np.stack(kind) for kind in zip(*blocks, strict=True))
     across = _only_across(view)
-    # A bootstrap: how many scenes drawn from the blocks agree on the displacement?
+    # Bootstrap: how many samples of the blocks agree on the displacement?
     times = _draws(len(blocks))
     scores = score(*(np.einsum("db,b...->d...", times, kind) for kind in (features, edges)))
     displacement, *drawn = [best_displacement(each, view, across) for each in scores]
-    if scores[0].max() < _LEAST or math.hypot(*displacement) > reach_m - _RIM_M:
-        return NOT_SEEN
+    if scores[0].max() < _MIN_SCORE or math.hypot(*displacement) > reach_m - _RIM_M:
+        return NOT_MEASURED
     agreed = np.mean([math.dist(displacement, other) <= _AGREE_M for other in drawn])
     along = None if across is None else math.degrees(math.atan2(across[0], -across[1])) % 180
     return Shift(*displacement, confidence=float(agreed), along_deg=along)
@@ -124,15 +139,14 @@ def directions(x_m: float, y_m: float) -> str:
 def combine_shifts(shifts: Sequence[Shift]) -> Shift | None:
     """Combine the shifts of scenes into that of the data set: a median weighted by confidence.
 
-    It is the geometric median of the sure ones, the place with the least sum of distances, so
-    that a few scenes far off pull little. A shift across roads that run one way counts by its
-    distance across them. The confidence is the mean, weighted by itself; `along_deg` is set only
-    if the roads of all scenes run the same way.
+    It is the geometric median of the significant shifts, on which outliers have little influence.
+    Where roads run one way, only distances across them count. The confidence is the mean, weighted
+    by itself; `along_deg` is set only if the roads of all scenes run the same way.
 
     Returns:
-        The shift, or None if no scene is sure.
+        The shift, or None if that of no scene is significant.
 
-    Source: Weiszfeld (1937), the iteration.
+    Source: the iteration is that of Weiszfeld (1937).
     """
     sure = [shift for shift in shifts if shift.is_sure]
     if not sure:
@@ -157,7 +171,7 @@ def combine_shifts(shifts: Sequence[Shift]) -> Shift | None:
 
 
 def _draws(blocks: int) -> Floats32:
-    """Return how often each block is in the scene, then in each scene drawn from it."""
+    """Return how often each block is in the scene, then in each bootstrap sample of it."""
     rng = np.random.default_rng(0)
     drawn = rng.multinomial(blocks, np.full(blocks, 1 / blocks), size=_DRAWS)
     return np.concatenate([np.ones((1, blocks)), drawn]).astype(np.float32)
@@ -174,9 +188,101 @@ def _only_across(view: View) -> Axis | None:
 
 
 def _visible_axes(shift: Shift) -> Floats:
-    """Return the projection on the visible directions of a shift."""
+    """Return the projection onto the directions in which a shift was measured, shape (2, 2)."""
     if shift.along_deg is None:
         return np.eye(2)
     along = math.radians(shift.along_deg)
     across = np.array([-math.sin(along), math.cos(along)])
     return np.outer(across, across)
+
+
+def find_shifts(tasks: Sequence[SceneTask], *, executor: Executor) -> dict[str, LabelShift]:
+    """Find how far to move the labels of each scene, by the rule of `labels.shift`.
+
+    "set" is the median of the shifts of up to 96 scenes, each estimated on up to 3 windows; 0 if it
+    cannot be measured. "scene" adds the remaining shift of the scene, up to 5 m, times a weight
+    that rises from 0 at confidence `SURE` to 1 at confidence 1.
+
+    Args:
+        tasks: of the scenes, all with the same `label_options`.
+        executor: of the work on scenes.
+
+    Returns:
+        Metres east and north, by the name of the scene.
+    """
+    rule = tasks[0].label_options.shift
+    if rule == "none" or isinstance(rule, tuple):
+        given = NO_SHIFT if rule == "none" else rule
+        return {task.name: given for task in tasks}
+    combined = combine_shifts(_scene_shifts(spread(tasks, SCENES), FAR_M, executor))
+    set_shift = _moved_on(NO_SHIFT, combined) if combined else NO_SHIFT
+    if rule == "set":
+        return {task.name: set_shift for task in tasks}
+    moved = [replace(task, shift_m=set_shift) for task in tasks]
+    remaining = _scene_shifts(moved, NEAR_M, executor)
+    return {
+        task.name: _moved_on(set_shift, shrunk(shift))
+        for task, shift in zip(tasks, remaining, strict=True)
+    }
+
+
+def shrunk(shift: Shift) -> Shift:
+    """Scale a shift by its confidence: to zero up to `SURE`, and to all of it at 1."""
+    weight = max(0.0, (shift.confidence - SURE) / (1 - SURE))
+    return replace(shift, x_m=weight * shift.x_m, y_m=weight * shift.y_m)
+
+
+def _moved_on(start: LabelShift, further: Shift) -> LabelShift:
+    """Add a shift, rounded to a decimetre, so that tiny changes do not make new masks."""
+    return round(start[0] + further.x_m, 1), round(start[1] - further.y_m, 1)
+
+
+def _scene_shifts(tasks: Sequence[SceneTask], reach_m: float, executor: Executor) -> list[Shift]:
+    """Return the shift of each scene; `NOT_MEASURED` if it cannot be read, which fails later."""
+    shifts = [NOT_MEASURED] * len(tasks)
+    work = each(partial(scene_shift, reach_m=reach_m), tasks, executor=executor)
+    for outcome in counted(work, "shifts", total=len(tasks), unit="scenes"):
+        if outcome.result is not None:
+            shifts[outcome.index] = outcome.result
+    return shifts
+
+
+def scene_shift(task: SceneTask, *, reach_m: float) -> Shift:
+    """Estimate by how much the labels of a scene still lie off: x to the east, y to the south.
+
+    Args:
+        task: the scene, whose `shift_m` its labels have been moved by already.
+        reach_m: longest shift that is searched.
+
+    Raises:
+        DataError: if image or labels cannot be used.
+    """
+    with open_scene(task.image, task.imagery, part=task.part) as image:
+        facts = image.facts
+        with open_labels(task, image) as (draw, _):
+            blocks = cut_blocks(facts.grid.height, facts.grid.width, block_px=_WINDOW_PX)
+            drawn = [(window, draw(window)) for window in spread(blocks, _DRAWN)]
+    drawn.sort(key=lambda one: -int(road_pixels(one[1]).sum()))
+    shifts = [
+        _to_map(_window_shift(facts, window, mask, reach_m), facts.grid)
+        for window, mask in drawn[:_COMPARED]
+        if road_pixels(mask).any()
+    ]
+    return shifts[0] if len(shifts) == 1 else combine_shifts(shifts) or NOT_MEASURED
+
+
+def _window_shift(facts: RasterFacts, window: Window, mask: Bytes, reach_m: float) -> Shift:
+    bands, valid = read_window(facts, window)
+    scaled = fit_scaling([bands[:, valid]]).apply(bands)
+    pixels = np.where(valid, scaled, np.uint8(0))
+    return estimate_shift(pixels, mask, pixel_m=facts.grid.pixel_size_m, reach_m=reach_m)
+
+
+def _to_map(shift: Shift, grid: Grid) -> Shift:
+    """Return a shift along rows and columns as one to the east and to the south."""
+    east, north = grid.to_east_north(shift.x_m, shift.y_m)
+    along = shift.along_deg
+    if along is not None:
+        x, y = grid.to_east_north(math.cos(math.radians(along)), math.sin(math.radians(along)))
+        along = math.degrees(math.atan2(-y, x)) % 180
+    return replace(shift, x_m=east, y_m=-north, along_deg=along)

@@ -12,9 +12,8 @@ from pyproj import CRS
 from rasterio.errors import NotGeoreferencedWarning
 from scipy import ndimage
 
-from roadseg.dataset.label_shifts import FAR_M, find_shifts, shrunk
 from roadseg.dataset.scenes import SceneTask, prepare_scene
-from roadseg.dataset.shifts import SURE, Shift
+from roadseg.dataset.shifts import FAR_M, SURE, Shift, find_shifts, shrunk
 from roadseg.errors import DataError
 from roadseg.raster.options import ImageryOptions
 from roadseg.roads.masks.burning import IGNORE

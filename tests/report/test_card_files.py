@@ -7,8 +7,16 @@ import pytest
 from safetensors.numpy import save_file
 
 from roadseg.errors import OutputError
-from roadseg.report.card_files import add_evaluation, read_weights, write_card
-from roadseg.report.card_text import EVALUATION, IMAGES, LABELS, TRAINING, VALIDATION
+from roadseg.report.card_files import (
+    EVALUATION,
+    IMAGES,
+    LABELS,
+    TRAINING,
+    VALIDATION,
+    add_evaluation,
+    read_weights,
+    write_card,
+)
 from roadseg.report.stac_mlm import mlm_item
 
 FACTS = {

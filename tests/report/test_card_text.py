@@ -3,7 +3,7 @@ import re
 import numpy as np
 import pytest
 
-from roadseg.report.card_text import (
+from roadseg.report.card_files import (
     EVALUATION,
     IMAGES,
     LABELS,

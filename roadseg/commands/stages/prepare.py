@@ -13,7 +13,6 @@ import numpy as np
 from roadseg.commands.stages.made_from import Sources, made_of_sources, sources_of
 from roadseg.config import Config
 from roadseg.dataset.chips import SceneRecord, read_chips, write_chips
-from roadseg.dataset.label_shifts import find_shifts
 from roadseg.dataset.quality import (
     ExampleTask,
     PrepareSummary,
@@ -30,7 +29,7 @@ from roadseg.dataset.scenes import (
     prepare_scene,
 )
 from roadseg.dataset.sets import errors_by_set
-from roadseg.dataset.shifts import WORTH_M, combine_shifts
+from roadseg.dataset.shifts import WORTH_M, combine_shifts, find_shifts
 from roadseg.errors import DataError
 from roadseg.learn.options import ComputeOptions
 from roadseg.raster.images import read_facts

@@ -13,13 +13,13 @@ from roadseg.dataset.held_out import read_fold_chips
 from roadseg.errors import ConfigError, DataError, MissingInputError
 from roadseg.learn.hardware.devices import chosen_device
 from roadseg.learn.network.checkpoints import checkpoint_path
-from roadseg.learn.training.all_folds import (
+from roadseg.learn.training.samples import Chip
+from roadseg.learn.training.timetable import (
     FoldTraining,
     as_long_as_folds,
     facts_of_folds,
     facts_of_folds_before,
 )
-from roadseg.learn.training.samples import Chip
 from roadseg.learn.training.train import TrainingJob
 from roadseg.raster.images import RasterFacts, read_facts
 from roadseg.raster.options import ImageryOptions

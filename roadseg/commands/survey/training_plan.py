@@ -10,8 +10,7 @@ from roadseg.learn.network.checkpoints import read_checkpoint_facts
 from roadseg.learn.network.pretrained import AUTO, DRAWN
 from roadseg.learn.network.starter import starter_folder
 from roadseg.learn.options import TrainOptions
-from roadseg.learn.training.forecast import Forecast, count_ground, forecast
-from roadseg.learn.training.timetable import PLANNED
+from roadseg.learn.training.timetable import PLANNED, Forecast, count_ground, forecast
 from roadseg.raster.images import RasterFacts
 
 # Trainings of fewer steps start from the starter. On two cities it is better than the weights of

@@ -17,7 +17,7 @@ os.environ["NO_ALBUMENTATIONS_UPDATE"] = "1"  # Otherwise its import asks PyPI f
 import albumentations as A  # noqa: N812 - after the line above, under its usual name
 
 _TURNS = 8  # Rotations and flips of a square.
-_COLOURS = 3  # Bands that hue and saturation need.
+_RGB = 3  # Bands that changes of hue and saturation need.
 
 
 class Augmenter:
@@ -29,9 +29,9 @@ class Augmenter:
     """
 
     def __init__(self, bands: int, kinds: Collection[Kind] = KINDS) -> None:
-        """Build the chain of augmentations of some kinds for windows with a number of bands."""
+        """Build the chain of these kinds of augmentation, for windows with this many bands."""
         self._turns = _TURNS if "turns" in kinds else 1
-        colours = [A.HueSaturationValue(10, 30, 0, p=0.5)] if bands == _COLOURS else []
+        colours = [A.HueSaturationValue(10, 30, 0, p=0.5)] if bands == _RGB else []
         warp = _RotateAndScale(
             rotate=(-30, 30),
             scale=(0.85, 1.15),
@@ -51,8 +51,8 @@ class Augmenter:
             mask: shape (row, col).
             seed: from 0.
         """
-        # one generator for the whole chain: set_random_seed would give each change the same one,
-        # and with it the same first draw
+        # All changes share one generator; set_random_seed would seed each of them equally, so that
+        # their first random numbers were the same.
         generator = random.Random(seed)  # noqa: S311 - not a secret
         numbers = np.random.default_rng(seed)
         self._chain.set_random_state(numbers, generator)
@@ -69,7 +69,7 @@ def use_one_thread() -> None:
 
 
 def _turned(plane: NDArray[Any], turns: int) -> NDArray[Any]:
-    """Return one of the eight rotations and flips of a plane; several times as fast as numpy's."""
+    """Return one of the eight rotations and flips of a plane, several times faster than NumPy."""
     if turns & 1:
         plane = cv2.transpose(plane)
     return plane if turns < 2 else cv2.flip(plane, turns // 2 - 2)  # noqa: PLR2004

@@ -21,7 +21,7 @@ from roadseg.learn.network.checkpoints import named, save_checkpoint
 from roadseg.learn.options import TrainOptions
 from roadseg.learn.training.history import Row, best_row, has_ended, write_metrics
 from roadseg.learn.training.optimizers import learning_rate
-from roadseg.learn.training.profiles import Stepped
+from roadseg.learn.training.profiles import AfterStep
 from roadseg.learn.training.samples import HeldOutBatches, TrainingBatches
 from roadseg.learn.training.tensorboard import Board
 from roadseg.learn.training.trainer import Batch, Trainer
@@ -34,11 +34,11 @@ _log = logging.getLogger(__name__)
 _LOG_EVERY = 20  # Steps between readings of the loss, each of which waits for the device.
 _SECONDS_A_MINUTE = 60
 
-LOSS = "progress.loss"  # Tensor in `last`: sum of the losses of the epoch under way.
+LOSS = "progress.loss"  # Tensor in `last`: sum of the losses of the current epoch.
 
 
 class _AskedToStopError(Exception):
-    """This process or a partner was asked to stop; all stand between two steps."""
+    """This process or a partner was asked to stop; all are between two steps."""
 
 
 @dataclass
@@ -47,9 +47,9 @@ class Progress:
 
     Attributes:
         history: a row for each finished epoch.
-        loss: sum of the losses of the epoch under way, on the device.
-        step: its steps so far.
-        seconds: time that it took so far, before this process went on with it.
+        loss: sum of the losses of the current epoch, on the device.
+        step: finished steps of the current epoch.
+        seconds: time of these steps before this process resumed the training.
     """
 
     history: list[Row]
@@ -64,18 +64,19 @@ class Epochs:
 
     Attributes:
         trainer: the network in training.
-        batches: what it learns from.
+        batches: batches to train on.
         validation_batches: batches to validate on; None if nothing is held out.
-        folder: where the processes that write keep what comes of it.
-        options: of the training.
+        folder: folder of checkpoints and metrics.
+        options: options of the training.
         settings: facts to keep in checkpoints.
-        progress: how far it has come.
+        progress: finished epochs and steps.
         parallel: the processes that train together.
-        save_minutes: minutes between two writings of `last` inside an epoch.
-        board: receives scalars and images.
-        stop: whether a signal has come.
-        after_step: is called after every step.
-        after_epoch: is called by the processes that write with the rows of all epochs, after each.
+        save_minutes: minutes between two checkpoints `last` within an epoch.
+        board: TensorBoard for scalars and images.
+        stop: whether a signal to stop has come.
+        after_step: called after every step.
+        after_epoch: called after every epoch with the rows of all epochs, by the processes that
+            write files.
     """
 
     trainer: Trainer
@@ -89,20 +90,20 @@ class Epochs:
     save_minutes: float
     board: Board
     stop: Stop
-    after_step: Stepped = lambda: None
+    after_step: AfterStep = lambda: None
     after_epoch: Callable[[list[Row]], None] = lambda _: None
     _saved: float = field(default_factory=time.monotonic, init=False)
     _begun: float = field(default_factory=time.monotonic, init=False)
 
     def run(self) -> list[Row]:
-        """Train until the last epoch, or until asked to stop; then keep `last` and leave."""
+        """Train until the last epoch; if asked to stop, write `last` and exit."""
         history = self.progress.history
         begun = len(history)
         left = takewhile(lambda _: not has_ended(history, self.options), itertools.count(begun + 1))
         total = self.options.epochs
-        # A state written before the next step has to hold the rate of the step before.
+        # The optimizer's state includes the rate of the previous step, and may be saved first.
         self.trainer.set_rate(self._rate(max(begun * self.batches.steps + self.progress.step, 1)))
-        # Steps count as parts of an epoch, so that the first epoch says how long all will take.
+        # Steps count as parts of an epoch, so that the remaining time is known from the first one.
         done = begun + self.progress.step / self.batches.steps
         try:
             with ShownProgress("train", total=total, unit="epochs", done=done) as shown:
@@ -120,7 +121,7 @@ class Epochs:
         return history
 
     def _epoch(self, number: int, shown: ShownProgress) -> None:
-        """Finish the epoch under way, validate, and save the result."""
+        """Finish the current epoch, validate, and save the result."""
         progress, before = self.progress, self.progress.step
         self._begun = time.monotonic()
         self._steps(number, shown)
@@ -138,7 +139,7 @@ class Epochs:
             "windows_per_s": round(windows / trained_s, 3),
         }
         history = progress.history
-        # The columns of a training stay those of the version that began it.
+        # A resumed training keeps the columns of the version that began it.
         row = {name: row[name] for name in history[0]} if history else row
         history.append(row)
         progress.step, progress.seconds = 0, 0.0
@@ -159,12 +160,15 @@ class Epochs:
             shown.add(1 / total)
             self.after_step()
             if progress.step % _LOG_EVERY == 0:
-                self._log_loss(number)
+                mean = _finite(float(progress.loss)) / progress.step
+                scalars = {"step_loss": mean, "learning_rate": self._rate(number)}
+                self.board.scalars(number, scalars)
             if ended := progress.step == total:
                 self.trainer.average_replicas()  # The first process saves for all.
             if ended or self.trainer.replicas_agree(number):
                 self._heed_signals()
-                self._save_if_due()
+                if time.monotonic() - self._saved >= self.save_minutes * _SECONDS_A_MINUTE:
+                    self._save_last()
 
     def _validate(self, epoch: int, held_out: HeldOutBatches) -> Scores:
         shown = False
@@ -191,7 +195,7 @@ class Epochs:
         return scores
 
     def _keep(self, row: Row, scores: Scores | None) -> None:
-        """Save a finished epoch; `last` is written last, so that all else exists when it does."""
+        """Save a finished epoch; `last` comes last, so that it implies all other files."""
         if not self.parallel.first:
             return
         history, folder = self.progress.history, self.folder
@@ -217,7 +221,7 @@ class Epochs:
             )
 
     def _save_last(self) -> None:
-        """Write all that the next step needs."""
+        """Write `last`: all that the next step needs."""
         if not self.parallel.first:
             return
         progress = self.progress
@@ -230,17 +234,9 @@ class Epochs:
         save_checkpoint(self.folder, "last", tensors | {LOSS: progress.loss}, facts | values)
         self._saved = time.monotonic()
 
-    def _save_if_due(self) -> None:
-        if time.monotonic() - self._saved >= self.save_minutes * _SECONDS_A_MINUTE:
-            self._save_last()
-
     def _heed_signals(self) -> None:
         if self.parallel.any(self.stop.requested):
             raise _AskedToStopError
-
-    def _log_loss(self, number: int) -> None:
-        mean = _finite(float(self.progress.loss)) / self.progress.step
-        self.board.scalars(number, {"step_loss": mean, "learning_rate": self._rate(number)})
 
     def _rate(self, number: int) -> float:
         """Return the learning rate of a step, counted from 1 over the whole training."""
@@ -256,7 +252,7 @@ class Epochs:
 
 
 def _columns(scores: Scores | None) -> Row:
-    """Return the columns of the validation; none if nothing is held out."""
+    """Return the columns of the validation; an empty row if nothing is held out."""
     return {} if scores is None else scores.columns()
 
 

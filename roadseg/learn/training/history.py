@@ -16,26 +16,26 @@ from roadseg.system.fingerprints import GONE
 from roadseg.system.records import known_settings
 
 _log = logging.getLogger(__name__)
-_PLACES = {"init", "encoder_weights"}  # Settings that may name a file.
-_OF_TIME = {"minutes", "epochs", "patience"}  # Which may grow: `planned_before` compares them.
+_PATH_SETTINGS = {"init", "encoder_weights"}  # They may name a file, which may move.
+_TIME_SETTINGS = {"minutes", "epochs", "patience"}  # They may grow: `planned_before` checks them.
 
-Row = dict[str, float]  # An epoch, as in metrics.csv.
+Row = dict[str, float]  # Columns of an epoch in metrics.csv.
 
 
 def read_last(folder: Path, settings: Mapping[str, Any]) -> Facts | None:
-    """Return the facts of the training that a folder holds, None if it holds none.
+    """Return the facts of the training in a folder, to resume it; None without a training.
 
-    A training of some epochs whose best weights are missing counts as none. An option that its
-    version did not know makes no difference at its default.
+    A training whose best weights are missing starts from the beginning, so it counts as None. An
+    option that is newer than the training is unchanged if it has its default.
 
     Raises:
-        ConfigError: if that training had other settings; it says which.
+        ConfigError: if the training had other settings; the message names them.
     """
     path = checkpoint_path(folder, "last")
     if not path.exists():
         return None
     facts = read_checkpoint_facts(folder, "last")
-    free = _PLACES | (_OF_TIME if settings.get("minutes") else set())
+    free = _PATH_SETTINGS | (_TIME_SETTINGS if settings.get("minutes") else set())
     now = json.loads(json.dumps({k: v for k, v in settings.items() if k not in free}))
     defaults = TrainOptions.defaults()
     wanted = known_settings(now, facts, defaults | {"sharing": defaults["distributed"]})
@@ -53,7 +53,7 @@ def read_last(folder: Path, settings: Mapping[str, Any]) -> Facts | None:
 
 
 def _changed(key: str, before: Any, now: Any) -> Iterator[str]:  # noqa: ANN401 - any JSON value
-    """Yield the changed settings; of a setting with several values, those that changed."""
+    """Yield the changed settings, with dotted keys for parts of a setting."""
     if isinstance(before, dict) and isinstance(now, dict):
         for name in dict.fromkeys([*before, *now]):
             yield from _changed(f"{key}.{name}", before.get(name), now.get(name))
@@ -62,10 +62,7 @@ def _changed(key: str, before: Any, now: Any) -> Iterator[str]:  # noqa: ANN401 
 
 
 def best_row(history: list[Row]) -> Row:
-    """Return the epoch with the lowest validation loss, the first of equals.
-
-    Where nothing was held out it is the last one.
-    """
+    """Return the first epoch with the lowest validation loss; the last if nothing is held out."""
     if "val_loss" not in history[0]:
         return history[-1]
     return min(history, key=lambda row: row["val_loss"])

@@ -14,29 +14,29 @@ from roadseg.learn.hardware.distributed import Parallel, unwrapped
 
 _KEY = "train.distributed.hierarchy"
 _SMALLEST_GROUP = 2
-_STATISTICS = ("running_mean", "running_var")  # Names of batch norm's buffers.
+_STATISTICS = ("running_mean", "running_var")  # Buffers of batch norm.
 
 
 class HierarchicalAverager:
     """Decides at which steps processes exchange gradients or average weights, and averages.
 
-    During the warm-up gradients are averaged over all processes at every step. After it every
-    process steps on its own; at every multiple of a period, counted from the end of the warm-up,
-    the weights of a group of neighbouring ranks are replaced by their mean. A straggler then
-    holds up its group once a period, and all others once in the longest one. With a single
-    period this is local SGD. Without any, gradients are averaged at every step.
+    During the warm-up, gradients are averaged over all processes at every step. Then every process
+    steps on its own, and at every multiple of a period, counted from the end of the warm-up, the
+    weights of a group of neighbouring ranks are replaced by their mean. So a slow process delays
+    its group only once a period, and all others once in the longest period. With a single period
+    this is local SGD; without any, gradients are averaged at every step.
 
-    A period of 1 is no average of weights: its group shares every step, loss and gradients, and
-    so holds the same weights and the same state of the optimizer at all times. That is for the
-    processes of one machine, beside longer periods between machines.
+    Period 1 does not average weights: its group shares loss and gradients of every step, and so has
+    the same weights and the same state of the optimizer at all times. It is meant for the processes
+    of one machine, with longer periods between machines.
 
-    Steps count from 1. Frozen weights are left alone. Batch norm's statistics and the optimizer's
-    state are averaged with the weights of all processes, not with those of smaller groups; so what
-    one process saves after such a step is all that is needed to resume exactly.
+    Steps count from 1. Frozen weights stay unchanged. Batch norm's statistics and the optimizer's
+    state are averaged together with the weights of all processes, but not of smaller groups; so the
+    state that one process saves after such a step is enough to resume exactly.
 
     Source: Lin et al., Don't Use Large Mini-Batches, Use Local SGD, 2018 (post-local and
     hierarchical); averaged momentum: Yu et al., On the Linear Speedup Analysis of Communication
-    Efficient Momentum SGD, 2019. That a group near by averages gradients at every step is
+    Efficient Momentum SGD, 2019. Averaging gradients in a group at every step is
     post_local_gradient_allreduce of torch's post_localSGD_hook. Unlike torch's averagers, ours
     keeps weights channels_last.
     """
@@ -50,14 +50,15 @@ class HierarchicalAverager:
         warmup_steps: int,
         optimizer: Optimizer | None = None,
     ) -> None:
-        """Make the groups; all processes do so at the same time.
+        """Make the groups, in all processes at the same time.
 
         Args:
             parallel: the processes.
-            network: whose weights are averaged, wrapped or not.
-            hierarchy: period in steps -> number of processes in a group; empty for none.
-            warmup_steps: steps with averaged gradients before the first local one.
-            optimizer: whose momentum or moments are averaged with the weights of all processes.
+            network: network with the weights, wrapped or not.
+            hierarchy: period in steps -> number of processes in a group; may be empty.
+            warmup_steps: steps with averaged gradients before the first local step.
+            optimizer: optimizer with the momentum or moments, which are averaged with the weights
+                of all processes.
 
         Raises:
             ConfigError: as `check_hierarchy`.
@@ -70,7 +71,7 @@ class HierarchicalAverager:
         if hierarchy.get(1) == parallel.size:
             hierarchy = {}
         self._groups = {period: _group(parallel, hierarchy[period]) for period in sorted(hierarchy)}
-        self._near = self._groups.pop(1, None)
+        self._every_step_group = self._groups.pop(1, None)
 
     def synchronous(self, step: int) -> bool:
         """Return whether this step shares gradients and sums for the loss among all processes.
@@ -80,33 +81,39 @@ class HierarchicalAverager:
         return not self._groups or step <= self._warmup_steps
 
     def shared(self, sums: Tensor, step: int) -> Tensor:
-        """Return the sums that a loss is made of, over those who share the gradients of a step."""
+        """Add up the sums of the loss over the processes that share the gradients of a step."""
         if self.synchronous(step):
             return self._parallel.sum_with_gradient(sums)
         return (
-            sums if self._near is None else self._parallel.sum_with_gradient(sums, group=self._near)
+            sums
+            if self._every_step_group is None
+            else self._parallel.sum_with_gradient(sums, group=self._every_step_group)
         )
 
     def normalising(self, step: int) -> AbstractContextManager[object]:
-        """Return the context of a forward pass, in which those who share a step share batch norm.
+        """Return the context in which a forward pass of a shared step also shares batch norm.
 
-        Otherwise each process would normalise by its own windows, which are the fewer the more
-        processes there are, and the network would depend on their number.
+        Otherwise each process would normalise by its own windows, so that the network would depend
+        on the number of processes.
         """
         if self._parallel.size == 1:
             return nullcontext()
         if self.synchronous(step):
             return SharedBatchNorm(self._parallel)
-        return nullcontext() if self._near is None else SharedBatchNorm(self._parallel, self._near)
+        return (
+            nullcontext()
+            if self._every_step_group is None
+            else SharedBatchNorm(self._parallel, self._every_step_group)
+        )
 
     def average_gradients(self, step: int) -> None:
         """Average the gradients of a step within the group of period 1, unless all share them."""
-        if self._near is not None and not self.synchronous(step):
+        if self._every_step_group is not None and not self.synchronous(step):
             gradients = [weight.grad for weight in self._weights() if weight.grad is not None]
-            self._parallel.average(gradients, group=self._near)
+            self._parallel.average(gradients, group=self._every_step_group)
 
     def average(self, step: int) -> None:
-        """Average after the optimizer's step, in the largest group whose turn it is."""
+        """Average weights after the optimizer's step, in the largest group whose period ends."""
         turn = self._turn(step)
         if turn is None:
             return
@@ -116,14 +123,13 @@ class HierarchicalAverager:
             self._parallel.average(self._weights(), group=self._groups[turn])
 
     def replicas_agree(self, step: int) -> bool:
-        """Return whether all processes hold the same weights once this step is averaged."""
+        """Return whether all processes have the same weights after this step."""
         return self.synchronous(step) or self._turn(step) == max(self._groups)
 
     def average_all(self) -> None:
-        """Average everything that differs between processes, at any step.
+        """Average everything that differs between processes, before measuring and saving.
 
-        Belongs before measuring and saving, also without a hierarchy: batch norm's statistics
-        differ between processes even where gradients are shared.
+        Without a hierarchy, these are batch norm's statistics.
         """
         tensors = list(statistics(self._network))
         if self._groups:
@@ -151,12 +157,12 @@ def check_hierarchy(hierarchy: Mapping[int, int], *, size: int) -> None:
     """Check the periods and group sizes of hierarchical SGD.
 
     Args:
-        hierarchy: period in steps -> number of processes in a group; empty for none.
+        hierarchy: period in steps -> number of processes in a group; may be empty.
         size: number of all processes.
 
     Raises:
-        ConfigError: unless, from the shortest period to the longest, each group is made of whole
-            smaller ones and the last holds all processes.
+        ConfigError: unless groups grow with the period, each consists of whole smaller groups, and
+            the largest has all processes.
     """
     periods = sorted(hierarchy)
     sizes = [hierarchy[period] for period in periods]
@@ -180,7 +186,7 @@ def check_hierarchy(hierarchy: Mapping[int, int], *, size: int) -> None:
 
 
 def _group(parallel: Parallel, size: int) -> "dist.ProcessGroup | None":
-    """Return the group of neighbouring ranks, of a given size, of this process; None for all."""
+    """Return this process's group of `size` neighbouring ranks; None stands for all processes."""
     if size == parallel.size:
         return None
     mine, _ = dist.new_subgroups(size, timeout=parallel.patience)
@@ -188,7 +194,7 @@ def _group(parallel: Parallel, size: int) -> "dist.ProcessGroup | None":
 
 
 def _state(optimizer: Optimizer) -> Iterator[Tensor]:
-    """Yield the tensors that an optimizer keeps for each weight, without step counts."""
+    """Yield the tensors of the optimizer's state for each weight, without step counts."""
     for group in optimizer.param_groups:
         for weight in group["params"]:
             for value in optimizer.state.get(weight, {}).values():

@@ -14,6 +14,7 @@ from roadseg.learn.hardware.devices import Device
 from roadseg.learn.options import TrainOptions
 
 _BETAS, _EPS = (0.9, 0.999), 1e-8  # Torch's defaults; Gaudi's optimizers have others.
+_SETTLING = 10  # Updates over which the decay of `moving_average` rises.
 
 
 def build_optimizer(
@@ -22,13 +23,12 @@ def build_optimizer(
     """Build an Adam that updates all weights in few, fused operations.
 
     Build it after the model is on the device, and load its state before `Device.for_training`.
-    Gaudi's optimizers keep their state in another form than torch's: it can be loaded on an HPU
-    only.
+    The state of Gaudi's optimizers differs from that of torch's, and can be loaded on an HPU only.
 
     Args:
         parameters: weights to update, on the device.
         rate: first learning rate.
-        device: where the weights are.
+        device: device of the weights.
     """
     if device.name == "hpu":
         # Without weight decay, AdamW is Adam, of which Gaudi has no fused form.
@@ -45,11 +45,12 @@ def clip_gradients(
 ) -> None:
     """Shrink the gradients together so that their norm is at most `max_norm`.
 
-    With backend ipex give it `model.parameters()`: the optimizer's are copies without gradients.
+    With backend ipex, pass `model.parameters()`: those of the optimizer are copies without
+    gradients.
 
     Args:
         parameters: weights on the device, with gradients.
-        device: where they are.
+        device: device of the weights.
         max_norm: largest norm of all gradients together.
     """
     if device.name == "hpu":
@@ -67,17 +68,16 @@ def _hpu_clipper(max_norm: float) -> Any:  # noqa: ANN401 - no type of ours
 def learning_rate(step: int, options: TrainOptions, *, steps_per_epoch: int) -> float:
     """Return the learning rate of a step.
 
-    It rises in equal parts to the schedule's rate, which step `warmup_steps - 1` is the first to
-    have in full. "step" multiplies the peak by `lr_gamma` after each milestone. "cosine" falls
-    from the peak after the warm-up along half a cosine, and would be zero one step after the
-    last: no step is wasted at zero. It depends on `epochs`, so a training that is prolonged has
-    another rate at every step.
+    It rises linearly to the peak, which step `warmup_steps - 1` is the first to have. Schedule
+    "step" multiplies it by `lr_gamma` after each milestone. Schedule "cosine" falls from the peak
+    along half a cosine and would reach zero one step after the last. It depends on `epochs`, so a
+    longer training has other rates at all steps.
 
     Source: the cosine is that of Loshchilov and Hutter, SGDR, 2017, without restarts, the warm-up
     that of Goyal et al., Accurate, Large Minibatch SGD, 2017.
 
     Args:
-        step: steps taken before it in the whole training, so 0 is the first.
+        step: number of the step in the whole training, from 0.
         options: `schedule`, `learning_rate` (the peak), `warmup_steps` (0 begins at the peak),
             `lr_milestones` (epochs from 1, after which "step" lowers the rate), `lr_gamma` (by
             which factor) and `epochs`.
@@ -94,20 +94,17 @@ def learning_rate(step: int, options: TrainOptions, *, steps_per_epoch: int) -> 
     return peak * rising * (1 + math.cos(math.pi * done)) / 2
 
 
-_SETTLING = 10  # Updates over which the decay rises, see `moving_average`.
-
-
 def moving_average(model: nn.Module, decay: float) -> AveragedModel:
-    """Return a copy of a model that follows its weights, to be updated after every step.
+    """Return an exponential moving average of the weights of a model, to update after every step.
 
-    The decay rises from 0.1 to its value over the first updates, so that the first weights, which
-    know nothing, are soon forgotten; buffers such as those of batch norm are copied.
+    The decay rises from 0.1 to its value over the first updates, so that the untrained weights are
+    soon forgotten; buffers such as those of batch norm are copied.
 
     Source: the warm-up is that of TensorFlow's ExponentialMovingAverage (num_updates).
 
     Args:
-        model: on its device.
-        decay: of the average, a number below 1 near it.
+        model: the model, on its device.
+        decay: decay of the average, slightly below 1.
     """
 
     def blend(averaged: Tensor, current: Tensor, updates: Tensor | int) -> Tensor:

@@ -1,4 +1,4 @@
-"""Profiles: where the time of some training steps goes, as traces that a browser shows."""
+"""Profiles: traces of some training steps, which a browser shows."""
 
 import logging
 import os
@@ -15,27 +15,27 @@ from roadseg.system.files import atomic_write
 _log = logging.getLogger(__name__)
 _WARMUP = (1, 2)  # Steps that are skipped, and steps that are traced and discarded.
 _OPERATORS = 6  # Operators that the summary names.
-_SILENT = "99"  # Level above that of Kineto's errors, such as of no GPU to trace.
+_SILENT = "99"  # Log level that hides Kineto's errors, such as that there is no GPU.
 
-Stepped = Callable[[], None]
+AfterStep = Callable[[], None]
 
 
 @contextmanager
-def profiled(folder: Path, *, steps: int, device: Device, rank: int) -> Iterator[Stepped]:
-    """Write a trace of the first steps that are taken in the block, after a few to warm up.
+def profiled(folder: Path, *, steps: int, device: Device, rank: int) -> Iterator[AfterStep]:
+    """Write a trace of the first steps in the block, after a few to warm up.
 
-    The trace is `rank-<rank>.json.gz`, for chrome://tracing or ui.perfetto.dev, and one line of
-    the log says what took most time. Neither changes what is computed. A block that ends before
-    all steps are taken leaves a trace of those that were, or says that there was none.
+    The trace is `rank-<rank>.json.gz`, for chrome://tracing or ui.perfetto.dev; a line of the log
+    names the operators that took most time. Results do not change. If the block ends early, the
+    trace has fewer steps, or a warning says that there is none.
 
     Args:
-        folder: where the trace is written.
-        steps: that are traced; 0 for none.
-        device: where the network runs.
-        rank: of this process.
+        folder: folder of the trace.
+        steps: steps to trace; 0 writes no trace.
+        device: device of the network.
+        rank: rank of this process.
 
     Yields:
-        What to call after every step.
+        A function to call after every step.
 
     Raises:
         OutputError: if the trace cannot be written.
@@ -69,10 +69,10 @@ def profiled(folder: Path, *, steps: int, device: Device, rank: int) -> Iterator
 
 
 def summary_of(profiler: profile) -> str:
-    """Return a line with the operators that took most time themselves, in percent of all time.
+    """Return a line with the operators that took most time, without those they call, in percent.
 
-    Time on an accelerator counts where there is any, else that of the processor. What is named
-    ProfilerStep is neither: Python, and waiting for windows.
+    Time is that on an accelerator if there is one, else that on the CPU. ProfilerStep stands for
+    the time outside operators: Python, and waiting for windows.
     """
     events = profiler.key_averages()
     on_device = any(event.self_device_time_total for event in events)

@@ -1,4 +1,4 @@
-"""Rehearsal: the speed of a training on this machine, measured on some of its steps."""
+"""Rehearsal: measure the speed of a training on this machine by some of its steps."""
 
 import itertools
 import math
@@ -30,38 +30,38 @@ from roadseg.learn.training.train import TrainingJob, accelerators, new_trainer
 from roadseg.learn.training.trainer import Batch, Trainer
 from roadseg.raster.scaling import Scaling
 
-START_S = 3.0  # Seconds before the first step: weights, and processes that read.
-KEEPING_S = 1.5  # Seconds in which an epoch keeps its checkpoint, table and curves.
-_LARGEST_PX = 2**19  # Pixels of a batch: the time of a window hardly depends on more of them.
-_WARM, _WARM_S = 5, 3.0  # Batches before the clock starts, and seconds after which fewer do.
-_MEASURED, _MEASURED_S = 8, 6.0  # Batches that are timed, and seconds after which fewer do.
-_SHARE = 0.05  # Of the batches of a training, the share that is rehearsed at most, but for two.
+START_S = 3.0  # Seconds before the first step: loading weights, starting worker processes.
+KEEPING_S = 1.5  # Seconds for writing checkpoint, table and curves of an epoch.
+_LARGEST_PX = 2**19  # Pixels of a batch; in larger batches the time per window is about the same.
+_WARM, _WARM_S = 5, 3.0  # Most warm-up batches, and seconds after which fewer are enough.
+_MEASURED, _MEASURED_S = 8, 6.0  # Most timed batches, and seconds after which fewer are enough.
+_SHARE = 0.05  # Largest share of the batches of a training that is rehearsed, besides two batches.
 
 
 @dataclass(frozen=True)
 class Pace:
-    """Times of a training by all its processes together.
+    """Seconds per window of a training by all its processes together.
 
     Attributes:
-        window_s: seconds of a training step for each of its windows.
-        held_out_s: seconds of validation for each window.
+        window_s: seconds of a training step per window.
+        held_out_s: seconds of validation per window.
     """
 
     window_s: float
     held_out_s: float
 
     def epoch_seconds(self, windows: int, held_out: int) -> float:
-        """Return the seconds of an epoch of a number of windows, with validation and checkpoint."""
+        """Return the seconds of an epoch with its validation and checkpoint."""
         return windows * self.window_s + held_out * self.held_out_s + KEEPING_S
 
 
 def measure_pace(job: TrainingJob, *, parallel: Parallel, workers: int) -> Pace:
     """Take some steps of a training with its first weights, and validate some batches.
 
-    Its windows are read and augmented as in the training itself. Nothing that is random
-    elsewhere changes, and nothing is written. Large windows are measured in smaller batches. Where
-    its time is not limited, a twentieth of its steps is rehearsed at most, but for two.
-    Compilers are left out, so that a compiled training is faster than this.
+    Windows are read and augmented as in the training itself. Random states are restored, and
+    nothing is written. Large windows are measured in smaller batches. If the time of the training
+    is not limited, at most a twentieth of its steps is rehearsed, and two more. Compilers are not
+    used, so a compiled training is faster than this.
 
     Args:
         job: the training.
@@ -69,7 +69,7 @@ def measure_pace(job: TrainingJob, *, parallel: Parallel, workers: int) -> Pace:
         workers: processes that read windows.
 
     Raises:
-        ConfigError: if the network cannot be built, or takes no such batches.
+        ConfigError: if the network cannot be built, or does not accept such batches.
         CheckpointError, RoadsegError: if its first weights cannot be read or downloaded.
         DataError: if a chip cannot be read.
     """
@@ -94,8 +94,8 @@ def measure_pace(job: TrainingJob, *, parallel: Parallel, workers: int) -> Pace:
 
     with _rehearsing(build, job.options, scaling, device=job.device, parallel=parallel) as trainer:
         steps = job.options.epochs * len(windows) / options.batch_size
-        in_all = math.inf if job.options.minutes else steps
-        return _pace(trainer, epochs, checks, options, parallel, in_all=in_all)
+        total = math.inf if job.options.minutes else steps
+        return _pace(trainer, epochs, checks, options, parallel, total=total)
 
 
 def guess_pace(
@@ -104,14 +104,14 @@ def guess_pace(
     """Take some steps of a training on random pixels, before there are chips to train on.
 
     Args:
-        options: of the training.
-        bands: of the images.
+        options: options of the training.
+        bands: number of bands.
         bins: number of speed bins.
-        device: where the network runs.
+        device: device of the network.
         workers: processes that augment windows, as in the training itself.
 
     Raises:
-        ConfigError: if the network cannot be built, or takes no such batches.
+        ConfigError: if the network cannot be built, or does not accept such batches.
     """
     scaling = Scaling({}, (127.0,) * bands, (64.0,) * bands)
     small = _small(options, options.batch_size)
@@ -126,7 +126,7 @@ def guess_pace(
 
 
 def _small(options: TrainOptions, windows: int, *, processes: int = 1) -> TrainOptions:
-    """Return the options with batches of few pixels, of two windows at least if there are two."""
+    """Return the options with batches of few pixels, but of at least two windows if possible."""
     fitting = processes * max(2, _LARGEST_PX // options.window_px**2)
     size = max(1, min(options.batch_size, fitting, windows))
     return options.model_copy(update={"batch_size": size, "accumulate": 1})
@@ -141,7 +141,7 @@ def _rehearsing(
     device: Device,
     parallel: Parallel,
 ) -> Iterator[Trainer]:
-    """Yield a trainer of a new network, and restore torch's generators afterwards."""
+    """Yield a trainer of a new network, and restore torch's random generators afterwards."""
     device = replace(device, compiler=None)
     with torch.random.fork_rng(accelerators(device)):
         yield new_trainer(build(), options, scaling=scaling, device=device, parallel=parallel)
@@ -154,9 +154,9 @@ def _pace(
     options: TrainOptions,
     parallel: Parallel,
     *,
-    in_all: float = math.inf,
+    total: float = math.inf,
 ) -> Pace:
-    """Time steps of some epochs and batches of validations; the training has `in_all` steps."""
+    """Time steps of some epochs and batches of validations; the training has `total` steps."""
     numbers = itertools.count(1)
 
     def learn(batches: Sequence[Batch]) -> None:
@@ -167,9 +167,9 @@ def _pace(
         trainer.evaluate(batch)
         trainer.synchronize()
 
-    step_s = _seconds_of_one(learn, itertools.chain.from_iterable(epochs), parallel, in_all=in_all)
-    check_s = _seconds_of_one(check, itertools.chain.from_iterable(checks), parallel, in_all=in_all)
-    # All processes have to plan the same.
+    step_s = _seconds_of_one(learn, itertools.chain.from_iterable(epochs), parallel, total=total)
+    check_s = _seconds_of_one(check, itertools.chain.from_iterable(checks), parallel, total=total)
+    # The mean over all processes, which have to make the same plan.
     times = parallel.sum(torch.tensor([step_s, check_s], dtype=torch.float64)) / parallel.size
     window_s, held_out_s = (times / options.batch_size).tolist()
     return Pace(window_s, held_out_s)
@@ -180,17 +180,17 @@ def _seconds_of_one(
     batches: Iterable[Any],
     parallel: Parallel,
     *,
-    in_all: float = math.inf,
+    total: float = math.inf,
 ) -> float:
-    """Measure the seconds of the work on a batch, once warm and with no batches read ahead.
+    """Measure the seconds per batch, after a warm-up that also uses up the batches read ahead.
 
-    It takes the time of a share of `in_all` batches at most, but for one that warms up and one
-    that is timed.
+    It takes at most the time of a share of `total` batches, and two batches more: one warm-up batch
+    and one timed batch.
     """
     left = iter(batches)
     first_s = _work_for(0, work, itertools.islice(left, 1), parallel)
-    # Half of the share is for what warms up, half for what is timed.
-    most_s = _SHARE / 2 * in_all * first_s if math.isfinite(in_all) else math.inf
+    # Half of the share is for the warm-up, half for timed batches.
+    most_s = _SHARE / 2 * total * first_s if math.isfinite(total) else math.inf
     warm_s = min(_WARM_S, most_s) - first_s
     if parallel.any(warm_s > 0):
         _work_for(warm_s, work, itertools.islice(left, _WARM - 1), parallel)
@@ -200,9 +200,9 @@ def _seconds_of_one(
 def _work_for(
     seconds: float, work: Callable[[Any], None], batches: Iterable[Any], parallel: Parallel
 ) -> float:
-    """Process at least one batch until the time has passed; return the median time of a batch.
+    """Process batches until the time has passed, at least one; return their median time.
 
-    So what else the machine does for a moment does not count. Without any batch it is 0.
+    The median ignores short disturbances by other programs. Without batches it is 0.
     """
     spent_s: list[float] = []
     for batch in batches:

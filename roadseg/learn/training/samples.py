@@ -1,4 +1,4 @@
-"""Samples: windows of chips, random and augmented or a fixed cover, read ahead in batches."""
+"""Samples: batches of random augmented windows, and of windows that cover chips, read ahead."""
 
 import math
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -27,9 +27,9 @@ from roadseg.roads.masks.mask_files import read_mask
 from roadseg.roads.tracing.skeletons import skeletonise
 from roadseg.system.machine import check_workers
 
-_CELL_PX = 32  # Side of the squares of a chip that may or may not hold a road.
-_AHEAD = 4  # Batches that each process has ready.
-_GOLDEN = (math.sqrt(5) - 1) / 2
+_CELL_PX = 32  # Side of the cells of a chip, of which those with road are listed.
+_AHEAD = 4  # Batches that each worker process reads ahead.
+_GOLDEN = (math.sqrt(5) - 1) / 2  # Steps of this fraction are spread evenly over 0 to 1.
 
 
 @dataclass(frozen=True)
@@ -37,12 +37,12 @@ class Chip:
     """A window of a scene, with its mask.
 
     Attributes:
-        scene: the raster, its bands to use, and the grid that mask and window count in.
+        scene: the raster, its bands to use, and the grid of mask and window.
         mask: uint8 raster of the whole scene: 0 background, else the speed bin, 255 ignore.
         window: row, col, height and width of the chip in the scene.
-        scaling: how the bands become uint8.
-        set: name of the set that the scene belongs to; empty without sets.
-        weight: how often windows of it are drawn, beside those of other chips.
+        scaling: scaling of the bands to uint8.
+        set: name of the set of the scene; empty without sets.
+        weight: how often its windows are drawn, relative to other chips.
     """
 
     scene: RasterFacts
@@ -56,16 +56,16 @@ class Chip:
 class TrainingWindows(Dataset[tuple[Tensor, ...]]):
     """Random windows of chips, augmented: image uint8 (band, row, col), mask uint8 (row, col).
 
-    With `skeletons` a third plane says with 1 where the skeletons of the roads of the mask lie.
+    With `skeletons`, a third tensor has 1 on the skeletons of the roads of the mask.
 
-    Epoch e, counted from 1, has the indices e * len(self) onwards. A window depends on seed and
-    index alone, so that an epoch which was interrupted repeats exactly, in any process. Chips get
-    windows in proportion to their weights. With less than one window per chip, each epoch continues
-    where the previous one ended, in passes over all chips, each in its own order.
+    Epoch e, counted from 1, has the indices from e * len(self) on. A window depends only on seed
+    and index, so that an interrupted epoch repeats exactly, in any process. Chips get windows in
+    proportion to their weights. With less than one window per chip, each epoch continues where the
+    previous one ended, in passes over all chips, each in a random order.
 
-    Most of a scene is not road. So most windows are placed on one: on a square of 32 pixels of
-    the chip, each that holds a road as likely as the others, anywhere around it. Chips smaller
-    than a window are filled up with 0 and ignore.
+    As most pixels are not road, most windows contain one: a random cell of 32 x 32 pixels with
+    road, at a random position in the window. Chips smaller than a window are padded with 0 and
+    ignore.
     """
 
     def __init__(
@@ -79,24 +79,24 @@ class TrainingWindows(Dataset[tuple[Tensor, ...]]):
         augment: Collection[Kind] = KINDS,
         skeletons: bool = False,
     ) -> None:
-        """Get ready to draw windows.
+        """Prepare to draw windows.
 
         Args:
             chips: at least one; all have the same bands.
             window_px: side of the windows.
             windows_per_chip: windows drawn per epoch from each chip of weight 1.
-            seed: decides all that is random.
-            road_share: share of the windows that are placed on a road, 0..1; the others may
-                lie anywhere.
-            augment: kinds of changes, see `Augmenter`.
-            skeletons: whether skeletons are needed as well.
+            seed: seed of all random choices.
+            road_share: share of the windows that contain a random cell with road, 0 to 1; the
+                others may lie anywhere.
+            augment: kinds of augmentation, see `Augmenter`.
+            skeletons: whether to return skeletons as well.
         """
         self._chips = list(chips)
         self._window_px = window_px
         weights = np.array([chip.weight for chip in self._chips])
         self._total, self._ends = weights.sum(), weights.cumsum()
         self._windows: int = max(1, round(windows_per_chip * self._total))
-        # Windows in which all chips come in turn: an epoch, or of shorter ones a pass over several.
+        # Windows of a pass, which visits all chips: an epoch, or several if these are shorter.
         self._pass = self._windows if windows_per_chip >= 1 else max(1, round(self._total))
         # Whether each chip has a window in every pass.
         self._reaches_all = weights.min() * self._pass >= self._total
@@ -105,7 +105,7 @@ class TrainingWindows(Dataset[tuple[Tensor, ...]]):
         self._seed = seed
         self._skeletons = skeletons
         self._augment = Augmenter(len(self._chips[0].scene.bands), augment)
-        self._road_cells: dict[int, Ints] = {}  # by chip, as they are needed
+        self._road_cells: dict[int, Ints] = {}  # By chip, filled on demand.
 
     def __len__(self) -> int:
         """Return the number of windows of an epoch."""
@@ -121,16 +121,16 @@ class TrainingWindows(Dataset[tuple[Tensor, ...]]):
 
     def chip_of(self, index: int) -> int:
         """Return the number of the chip of a window."""
-        # Epochs are counted from 1; index 0 is that of a window before the first.
+        # Epochs count from 1, so the first pass starts at index `self._windows`.
         turn, place = divmod(index - self._windows, self._pass)
         if not self._in_order:
             place = int(_pass_order(self._seed, turn + 1, self._pass)[place])
-        # Chips whose share is less than one place have one in some turns only, and the others
-        # follow: the places move by the golden ratio, which spreads them evenly over all turns.
+        # Chips with less than one window per pass have one in some passes only: places move by the
+        # golden ratio from pass to pass, which spreads these windows evenly.
         moved = 0.5 if self._reaches_all else (0.5 + _GOLDEN * turn) % 1
         at = (place + moved) / self._pass * self._total
         number = int(np.searchsorted(self._ends, at, side="right"))
-        return min(number, len(self._chips) - 1)  # As sums of floats may end a little early.
+        return min(number, len(self._chips) - 1)  # Rounding may make the last sum too small.
 
     def _draw(self, number: int, rng: np.random.Generator) -> Window:
         row, col, height, width = self._chips[number].window
@@ -152,10 +152,10 @@ class TrainingWindows(Dataset[tuple[Tensor, ...]]):
 
 
 class RandomWindows(Dataset[tuple[Tensor, ...]]):
-    """Windows of random pixels, all of them road, augmented like those of a training."""
+    """Windows of random pixels, all of them road, augmented as in a training."""
 
     def __init__(self, options: TrainOptions, *, bands: int) -> None:
-        """Build them for images with a number of bands."""
+        """Prepare to draw windows with this many bands."""
         self._shape = bands, options.window_px, options.window_px
         self._skeletons = options.loss.needs_skeletons
         self._augment = Augmenter(bands, options.augment)
@@ -168,11 +168,11 @@ class RandomWindows(Dataset[tuple[Tensor, ...]]):
 
 
 class ValidationWindows(Dataset[tuple[Tensor, ...]]):
-    """Windows that cover each chip, unchanged, in a fixed order; each pixel counts once.
+    """Windows that cover each chip, without augmentation, in a fixed order; each pixel counts once.
 
-    The last windows end at the edge of the chip. What they share with the windows before is
-    ignored in their masks, and so is what lies beyond a chip smaller than a window. Index -1 is
-    an empty window, all of it ignored, which fills up the last batch.
+    The last windows end at the edge of the chip. Their overlap with previous windows is ignored in
+    the mask, and so is the padding of a chip smaller than a window. Index -1 is an empty window,
+    all of it ignored, which fills up the last batch.
     """
 
     def __init__(
@@ -188,8 +188,8 @@ class ValidationWindows(Dataset[tuple[Tensor, ...]]):
         Args:
             chips: at least one; all have the same bands.
             window_px: side of the windows.
-            skeletons: whether skeletons are needed as well, see `TrainingWindows`.
-            most: largest number of windows; of more, an evenly spread sample is taken.
+            skeletons: whether to return skeletons as well, see `TrainingWindows`.
+            most: largest number of windows; if there are more, they are sampled evenly.
         """
         self._window_px = window_px
         self._skeletons = skeletons
@@ -229,27 +229,27 @@ class ValidationWindows(Dataset[tuple[Tensor, ...]]):
 
 
 class EpochBatches(Sampler[list[int]]):
-    """The batches of one epoch of `TrainingWindows`, in an order that seed and epoch decide.
+    """The batches of one epoch of `TrainingWindows`, in a random order by seed and epoch.
 
-    Several processes that train together share every batch that one process would see, in parts
-    that differ by one window at most. Windows that do not fill a batch are left out.
+    Processes that train together split every batch into parts that differ by at most one window.
+    Windows that do not fill a batch are left out.
 
     Attributes:
-        epoch: which epoch to go through, from 1.
-        start_batch: first batch of it, from 0; those before have been seen already.
+        epoch: number of the epoch, from 1.
+        start_batch: first batch, from 0; a resumed epoch skips those before.
     """
 
     def __init__(
         self, windows: int, *, seed: int, batch_size: int, rank: int = 0, ranks: int = 1
     ) -> None:
-        """Shuffle a number of windows.
+        """Prepare to shuffle windows.
 
         Args:
-            windows: of an epoch, all processes together.
-            seed: decides the order.
-            batch_size: windows of a batch of all processes, at least one for each.
-            rank: number of this process, from 0.
-            ranks: processes that train together.
+            windows: windows of an epoch, all processes together.
+            seed: seed of the order.
+            batch_size: windows of a batch, all processes together; at least one for each.
+            rank: rank of this process, from 0.
+            ranks: number of processes.
         """
         self.epoch = 1
         self.start_batch = 0
@@ -263,7 +263,7 @@ class EpochBatches(Sampler[list[int]]):
         return max(self._windows // self._batch_size - self.start_batch, 0)
 
     def __iter__(self) -> Iterator[list[int]]:
-        """Go through the epoch from `start_batch` on."""
+        """Yield the indices of each batch from `start_batch` on."""
         order = np.random.default_rng([self._seed, self.epoch]).permutation(self._windows)
         indices = (self.epoch * self._windows + order).tolist()
         for number in range(self.start_batch, self.start_batch + len(self)):
@@ -273,10 +273,9 @@ class EpochBatches(Sampler[list[int]]):
 def validation_batches(
     windows: int, *, batch_size: int, rank: int = 0, ranks: int = 1
 ) -> list[list[int]]:
-    """Return the batches of `ValidationWindows` in their order, shared as in `EpochBatches`.
+    """Return the batches of `ValidationWindows` in order, split as in `EpochBatches`.
 
-    Each process gets equally many. What is missing at the end is filled up with -1, which stands
-    for an empty window.
+    All processes get equally many; the last batch is filled up with -1, the empty window.
     """
     number = math.ceil(windows / batch_size)
     indices = [*range(windows), *[-1] * (number * batch_size - windows)]
@@ -284,7 +283,7 @@ def validation_batches(
 
 
 def _share(indices: list[int], number: int, size: int, rank: int, ranks: int) -> list[int]:
-    """Return the share of a batch for a process, counted from 0; shares differ by one at most."""
+    """Return the part of batch `number` for a process; parts differ by at most one window."""
     first, last = (size * number + size * each // ranks for each in (rank, rank + 1))
     return indices[first:last]
 
@@ -313,7 +312,7 @@ class TrainingBatches:
         workers: int,
         pin_memory: bool,
     ) -> None:
-        """Get ready to draw windows of the chips.
+        """Prepare to read the batches of this process.
 
         Raises:
             ConfigError: if an epoch has too few windows for a step, or a batch has fewer windows
@@ -343,7 +342,7 @@ class TrainingBatches:
         self._loader = load_ahead(windows, self._order, workers, pin_memory=pin_memory)
 
     def epoch(self, number: int, *, after: int) -> Iterable[tuple[Sequence[Tensor], ...]]:
-        """Give the batches of each step of an epoch, counted from 1, after its first steps."""
+        """Yield the batches of each step of an epoch, counted from 1, without its first steps."""
         self._order.epoch, self._order.start_batch = number, after * self._accumulate
         return zip(*[iter(self._loader)] * self._accumulate, strict=False)
 
@@ -362,8 +361,8 @@ class HeldOutBatches:
     """The windows that cover the held-out chips, in batches of one size.
 
     Attributes:
-        sets: names of the sets of the chips; of chips without sets a single empty one.
-        set_numbers: of every batch, which of `sets` each window belongs to.
+        sets: names of the sets of the chips; a single empty name without sets.
+        set_numbers: for every batch, the index into `sets` of each window.
     """
 
     def __init__(
@@ -389,12 +388,12 @@ class HeldOutBatches:
         return len(self.set_numbers)
 
     def __iter__(self) -> Iterator[Any]:
-        """Give the batches in their order."""
+        """Yield the batches in order."""
         return iter(self._loader)
 
 
 def _read(chip: Chip, area: Window, window_px: int) -> tuple[Bytes, Bytes]:
-    """Read and scale a window, filled up to its size; where it has no data the mask ignores."""
+    """Read, scale and pad a window; pixels without data are ignored in the mask."""
     values, valid = read_window(chip.scene, area)
     try:
         image = chip.scaling.apply(values)
@@ -407,7 +406,7 @@ def _read(chip: Chip, area: Window, window_px: int) -> tuple[Bytes, Bytes]:
 
 
 def _fill(array: Bytes, window_px: int, value: int) -> Bytes:
-    """Fill the last two axes up to the size of a window, at their end."""
+    """Pad the last two axes at their end to the size of a window."""
     missing = [(0, 0)] * (array.ndim - 2) + [(0, window_px - n) for n in array.shape[-2:]]
     return np.pad(array, missing, constant_values=value) if np.any(missing) else array
 
@@ -419,14 +418,14 @@ def _tensors(image: Bytes, mask: Bytes, *, skeletons: bool) -> tuple[Tensor, ...
     return tuple(torch.from_numpy(plane) for plane in planes)
 
 
-@lru_cache(maxsize=4)  # The windows of one epoch come from two passes, or three.
+@lru_cache(maxsize=4)  # The windows of one epoch come from two or three passes.
 def _pass_order(seed: int, number: int, windows: int) -> Ints:
-    """Return the order of the windows in one of several passes."""
+    """Return the random order of the windows of a pass."""
     return np.random.default_rng([seed, number, windows]).permutation(windows)
 
 
 def _road_cells(mask: Bytes) -> Ints:
-    """Return row and col of the cells of a mask that hold a road, counted in cells."""
+    """Return row and col, counted in cells, of the cells of a mask that contain road."""
     rows, cols = (np.arange(0, length, _CELL_PX) for length in mask.shape)
     by_rows = np.logical_or.reduceat(road_pixels(mask), rows, axis=0)
     return np.argwhere(np.logical_or.reduceat(by_rows, cols, axis=1))
@@ -435,7 +434,7 @@ def _road_cells(mask: Bytes) -> Ints:
 def load_ahead(
     windows: Dataset[Any], order: Iterable[list[int]], workers: int, *, pin_memory: bool
 ) -> DataLoader[Any]:
-    """Return batches of windows in an order, which processes read ahead."""
+    """Return a loader of these batches, which worker processes read ahead."""
     check_workers(workers)
     return DataLoader(
         windows,

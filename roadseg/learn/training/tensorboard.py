@@ -15,21 +15,21 @@ from roadseg.roads.masks.burning import IGNORE, road_pixels
 if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter
 
-_WINDOWS = 4  # Windows of a picture, at most.
-_SIDE_PX = 256  # Longest side of a panel.
+_WINDOWS = 4  # Most windows of a picture.
+_SIDE_PX = 256  # Longest side of a panel; larger windows are thinned.
 _GAP_PX = 4
 _RGB = 3
 _ROAD, _UNKNOWN = (255, 60, 0), (128, 128, 128)
 
 
 class Board:
-    """Board for scalars and images of a training; does nothing without a writer.
+    """Scalars and images of a training for TensorBoard; without a writer it does nothing.
 
     It is closed at the end of a `with` block.
     """
 
     def __init__(self, writer: "SummaryWriter | None") -> None:
-        """Take the writer of a folder, or None."""
+        """Wrap a writer of event files, or None."""
         self._writer = writer
 
     def __enter__(self) -> Self:
@@ -50,17 +50,17 @@ class Board:
         self._writer.flush()
 
     def pictures(self, step: int, images: Tensor, references: Tensor, predictions: Tensor) -> None:
-        """Write one image of the first windows, at most four, one per row.
+        """Write one image of up to four windows, one per row.
 
-        The row shows the image, the labels over it (pixels that are ignored are grey), and the
-        predicted probability of road.
+        The row shows the image, the labels over it (ignored pixels are grey), and the predicted
+        probability of road.
 
         Args:
-            step: as in `scalars`.
+            step: number of the step.
             images: scaled bands, uint8 (window, band, row, col); the first three are shown, or
                 the first alone.
             references: masks, uint8 (window, row, col).
-            predictions: probability of any road, 0..1, (window, row, col).
+            predictions: probability of any road, 0 to 1, (window, row, col).
         """
         if self._writer is None:
             return
@@ -75,9 +75,9 @@ def open_board(folder: Path | None, *, first_step: int = 0) -> Board:
     """Return a board that writes event files for TensorBoard into a folder.
 
     Args:
-        folder: of the event files; None gives a board that writes nothing.
-        first_step: the step that comes next; what an earlier training showed of it and of later
-            ones is no longer shown.
+        folder: folder of the event files; None returns a board that writes nothing.
+        first_step: the next step; TensorBoard hides what an earlier run wrote for it and later
+            steps.
 
     Raises:
         ConfigError: if TensorBoard is not installed.
@@ -88,7 +88,7 @@ def open_board(folder: Path | None, *, first_step: int = 0) -> Board:
 
 
 def require_tensorboard() -> "type[SummaryWriter]":
-    """Return what writes event files.
+    """Return the class that writes event files.
 
     Raises:
         ConfigError: if TensorBoard is not installed.

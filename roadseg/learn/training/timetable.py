@@ -1,20 +1,27 @@
-"""Timetable: how many epochs of how many windows fit into the time that there is."""
+"""Timetable: how many epochs fit into the given time or worked best on folds; forecasts."""
 
 import math
+import statistics
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import ValidationError
 
 from roadseg.errors import CheckpointError, ConfigError
+from roadseg.learn.hardware.devices import Device
+from roadseg.learn.network.checkpoint_facts import Facts, threshold_of
 from roadseg.learn.network.checkpoints import checkpoint_path, read_checkpoint_facts
 from roadseg.learn.options import TrainOptions
-from roadseg.learn.training.rehearsal import KEEPING_S, START_S, Pace
+from roadseg.learn.training.rehearsal import KEEPING_S, START_S, Pace, guess_pace
+from roadseg.raster.grid import Grid
+from roadseg.raster.windows import cut_chips
 
 # Options that a timetable decides; they are stored with the training and stay fixed.
 PLANNED = ("epochs", "patience", "windows_per_chip", "validation_windows", "warmup_steps")
 
 _MINUTE_S = 60.0
-_RESERVE = 0.03  # Share of the time that is left for what a rehearsal does not foresee.
+_RESERVE = 0.03  # Share of the time that is kept in reserve, as forecasts are not exact.
 _VALIDATION = 0.1  # Largest share of the time for validation.
 _FEWEST_EPOCHS, _MOST_EPOCHS = 4, 10
 _WARM_UP = 0.05  # Share of the steps over which the learning rate rises.
@@ -23,18 +30,18 @@ _WARM_UP = 0.05  # Share of the steps over which the learning rate rises.
 def fit_minutes(options: TrainOptions, pace: Pace, *, weight: float, held_out: int) -> TrainOptions:
     """Return options whose training ends after `options.minutes`, on a machine of this pace.
 
-    1. There are as many epochs as full validations, with their checkpoints, fit into a twentieth of
-       the time, and as have a step each, but at least 4 and at most 10: their number changes how
-       often there is news, and not what the network learns.
+    1. The number of epochs, 4 to 10, is that of full validations with checkpoints that fit into a
+       twentieth of the time, if there is time for a step in each. It decides how often the progress
+       is measured, not what the network learns.
     2. Validation takes at most a tenth of the time. If all held-out windows would take longer, an
        evenly spread sample is used.
     3. All other time goes into steps. The learning rate rises over a twentieth of them.
     4. The training never stops early, because the learning rate is planned to the end.
 
     Args:
-        options: with `minutes`.
-        pace: of this machine.
-        weight: of all training chips together; their number, if each counts once.
+        options: options of the training, with `minutes`.
+        pace: seconds per window on this machine.
+        weight: sum of the weights of all training chips.
         held_out: number of windows that cover the held-out chips.
 
     Raises:
@@ -75,14 +82,14 @@ def fit_minutes(options: TrainOptions, pace: Pace, *, weight: float, held_out: i
 
 
 def planned_before(folder: Path, options: TrainOptions) -> TrainOptions:
-    """Return options with the plan of the training in a folder.
+    """Return options with the plan of the training in a folder, to resume it.
 
-    If `options.minutes` are more than it was planned for, it gets as many more epochs of the same
-    steps, and the learning rate follows the schedule of the longer training from there on.
+    If `options.minutes` has grown, there are proportionally more epochs of as many steps, and the
+    learning rate follows the schedule of the longer training from then on.
 
     Raises:
-        ConfigError: if that was planned for more time, or without a limit.
-        CheckpointError: if the folder contains no such plan.
+        ConfigError: if the training was planned for more time, or without a limit.
+        CheckpointError: if the folder contains no plan.
     """
     facts, now = read_checkpoint_facts(folder, "last"), options.minutes
     before = facts.get("minutes")
@@ -103,3 +110,162 @@ def planned_before(folder: Path, options: TrainOptions) -> TrainOptions:
         ) from error
     epochs = int(known.epochs * now / (before or now))
     return known.model_copy(update={"epochs": epochs, "patience": epochs})  # Rule 4.
+
+
+@dataclass(frozen=True)
+class Ground:
+    """The size of a data set, on which the time of a training depends.
+
+    Attributes:
+        chips: sum of the weights of the training chips.
+        held_out: number of windows that cover the held-out chips.
+    """
+
+    chips: float
+    held_out: int
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """The forecast of a training.
+
+    Attributes:
+        options: options of the training, with the plan for its `minutes`.
+        ground: size of its data set.
+        pace: seconds per window on this machine.
+        windows: training windows of an epoch.
+        held_out: validation windows of an epoch.
+        epoch_s: seconds of an epoch with its validation.
+    """
+
+    options: TrainOptions
+    ground: Ground
+    pace: Pace
+    windows: int
+    held_out: int
+    epoch_s: float
+
+
+def count_ground(
+    scenes: Iterable[tuple[Grid, float]], *, chip_px: int, window_px: int, folds: int
+) -> Ground:
+    """Count the chips and windows that scenes will be cut into, with one of `folds` held out.
+
+    Args:
+        scenes: grid of each scene, and the weight of its chips.
+        chip_px: longest side of a chip.
+        window_px: side of the windows.
+        folds: number of folds.
+    """
+    weight = windows = 0.0
+    for grid, each in scenes:
+        chips = cut_chips(grid.height, grid.width, chip_px=chip_px)
+        weight += each * len(chips)
+        windows += sum(
+            math.ceil(chip.height / window_px) * math.ceil(chip.width / window_px) for chip in chips
+        )
+    return Ground(weight * (folds - 1) / folds, math.ceil(windows / folds))
+
+
+def forecast(
+    options: TrainOptions, ground: Ground, *, bands: int, bins: int, device: Device, workers: int
+) -> Forecast:
+    """Forecast a training by steps on random pixels; plan it if its time is limited.
+
+    Args:
+        options: options of the training.
+        ground: size of the data set.
+        bands: number of bands.
+        bins: number of speed bins.
+        device: device of the network.
+        workers: processes that read windows.
+
+    Raises:
+        ConfigError: if the network cannot be built, or there is no time for a step.
+    """
+    pace = guess_pace(options, bands=bands, bins=bins, device=device, workers=workers)
+    if options.minutes is not None:
+        options = fit_minutes(options, pace, weight=ground.chips, held_out=ground.held_out)
+    windows = round(options.windows_per_chip * ground.chips)
+    checked = min(options.validation_windows or ground.held_out, ground.held_out)
+    epoch_s = pace.epoch_seconds(windows, checked)
+    return Forecast(options, ground, pace, windows, checked, epoch_s)
+
+
+@dataclass(frozen=True)
+class FoldTraining:
+    """A finished training that held out a fold.
+
+    Attributes:
+        folder: folder of its checkpoints.
+        weight: sum of the weights of its training chips.
+    """
+
+    folder: Path
+    weight: float
+
+
+def facts_of_folds(trained: Mapping[int, FoldTraining]) -> Facts:
+    """Return what the checkpoint of a training on all chips takes over from the folds.
+
+    These are the scores of the folds, the mean of their best epochs, and the mean of their
+    thresholds, over all and for each set, if they were measured.
+
+    Raises:
+        CheckpointError: if a checkpoint cannot be read.
+    """
+    facts = {fold: read_checkpoint_facts(each.folder, "best") for fold, each in trained.items()}
+    every = list(facts.values())
+    sets = sorted(set().union(*(each.get("thresholds", {}) for each in every)))
+    by_set = {
+        name: threshold_of([each for each in every if name in each.get("thresholds", {})], name)
+        for name in sets
+    }
+    threshold = threshold_of(every)
+    shared: Facts = {
+        "from_folds": {
+            "epochs": max(1, round(statistics.fmean(each["epoch"] for each in every))),
+            "scores": {str(fold): each["score"] for fold, each in facts.items()},
+        }
+    }
+    if threshold is not None:
+        shared |= {"threshold": threshold} | ({"thresholds": by_set} if by_set else {})
+    return shared
+
+
+def as_long_as_folds(
+    options: TrainOptions, fold_facts: Facts, example: FoldTraining | None, *, weight: float
+) -> TrainOptions:
+    """Return the options of a training on all chips.
+
+    It has as many epochs as the folds needed on average to their best one, over which the learning
+    rate is planned. If the time of a training is limited, it has the steps planned for a fold.
+
+    Args:
+        options: options of the config.
+        fold_facts: see `facts_of_folds`.
+        example: the training of a fold; None if the training on all chips has begun, which then
+            has its own plan of a limited time.
+        weight: sum of the weights of all chips.
+
+    Raises:
+        ConfigError: if the training of the fold was planned for another time.
+        CheckpointError: if its checkpoint cannot be read.
+    """
+    if options.minutes is None:
+        return options.model_copy(update={"epochs": fold_facts["from_folds"]["epochs"]})
+    if example is None:
+        return options
+    planned = planned_before(example.folder, options)
+    share = example.weight / weight
+    return planned.model_copy(update={"windows_per_chip": planned.windows_per_chip * share})
+
+
+def facts_of_folds_before(folder: Path) -> Facts:
+    """Read back `facts_of_folds` from a training on all chips that has begun.
+
+    Raises:
+        CheckpointError: if its checkpoint cannot be read.
+    """
+    facts = read_checkpoint_facts(folder, "last")
+    return {key: facts[key] for key in ("from_folds", "threshold", "thresholds") if key in facts}

@@ -1,4 +1,4 @@
-"""Training: from chips to checkpoints; it can be interrupted and resumed at any step."""
+"""Training: from chips to checkpoints; it can be interrupted and resumed at every step."""
 
 import hashlib
 import logging
@@ -30,29 +30,28 @@ from roadseg.learn.training.epochs import LOSS, Epochs, Progress, seed_step
 from roadseg.learn.training.history import Row, has_ended, read_last
 from roadseg.learn.training.profiles import profiled
 from roadseg.learn.training.samples import Chip, HeldOutBatches, TrainingBatches
-from roadseg.learn.training.state import State
 from roadseg.learn.training.tensorboard import open_board, require_tensorboard
-from roadseg.learn.training.trainer import Trainer
+from roadseg.learn.training.trainer import State, Trainer
 from roadseg.raster.scaling import Scaling
 from roadseg.roads.speeds import SpeedBins
 from roadseg.system.files import remove_partial
 
 _log = logging.getLogger(__name__)
 
-_MAY_CHANGE = ("epochs", "patience")  # Options that may change when a training resumes.
+_MAY_CHANGE = ("epochs", "patience")  # Options that may change when a training is resumed.
 
 
 @dataclass(frozen=True)
 class TrainingJob:
-    """Chips, options and facts that decide which weights a training ends with.
+    """Everything that determines the final weights of a training.
 
     Attributes:
         training: chips to train on.
-        validation: chips to measure on; none trains without measuring, to the last epoch.
-        options: of network, windows, loss and optimizer.
-        facts: JSON values to keep in the checkpoint beside those known here (bands, GSD, ...).
+        validation: held-out chips; without any, all epochs are trained without validation.
+        options: options of network, windows, loss and optimizer.
+        facts: JSON values to add to the checkpoint (bands, GSD, ...).
         bins: speed bins of the masks.
-        device: where the network runs.
+        device: device of the network.
     """
 
     training: Sequence[Chip]
@@ -64,7 +63,7 @@ class TrainingJob:
 
     @cached_property
     def settings(self) -> Facts:
-        """Settings that must stay the same for `train` to resume.
+        """Settings that must stay the same when `train` resumes.
 
         Raises:
             ConfigError: if the settings cannot be combined.
@@ -72,13 +71,14 @@ class TrainingJob:
         """
         options = self.options
         check_window(options.window_px)
+        set_weights = {chip.set: chip.weight for chip in self.training if chip.set}
         return {
             **self.facts,
             **fixed_options(options),
             **self._network_facts(),
             **{f"first_{name}": weights for name, weights in first_weights(options).items()},
             "sharing": options.distributed.model_dump(),
-            **_weights(self.training),
+            **({"set_weights": set_weights} if set_weights else {}),
             "training_chips": _digest(self.training),
             "validation_chips": _digest(self.validation),
             "precision": self.device.precision,
@@ -110,32 +110,33 @@ def train(
 ) -> list[Row]:
     """Train a network, or resume the training in `folder`.
 
-    `last.safetensors` holds all that the next step needs; it is written after every epoch, every
+    `last.safetensors` contains all that the next step needs; it is written after every epoch, every
     few minutes, and when the process is asked to stop (SIGINT, SIGTERM). Every finished epoch also
-    leaves `best.safetensors` (the epoch with the lowest validation loss), and `metrics.csv`.
-    Called again with the same job, it resumes after the last saved step, and on a CPU ends with the
-    same weights, bit for bit, as if it had never stopped. No random state can get lost: every
-    window with its augmentation, and every step, has its own generator, seeded by the seed and its
-    number.
+    updates `metrics.csv` and, if its validation loss is the lowest, `best.safetensors`. Called
+    again with the same job, `train` resumes after the last saved step. On a CPU the final weights
+    are the same, bit for bit, as without the interruption. There is no random state to restore:
+    every window with its augmentation, and every step, has its own generator, seeded by the seed
+    and its number.
 
     Args:
-        job: the data and the options; a training resumes only with the same job.
-        folder: where checkpoints and metrics are written, by the processes that keep them.
+        job: data and options; a training resumes only with the same job.
+        folder: folder of checkpoints and metrics.
         parallel: the processes that train together.
-        workers: processes that read and augment windows; 0 does it here.
-        save_minutes: minutes between two writings of `last` inside an epoch.
-        profile: steps of which each process writes a trace into `profile/`.
-        anew: whether to start from the beginning; what the folder contains is removed only once
-            everything is ready.
-        started: called then, or once the folder is known to contain this training or none.
-        after_epoch: called in the processes that write, with one row for each epoch so far.
+        workers: processes that read and augment windows; 0 does so in this process.
+        save_minutes: minutes between two checkpoints `last` within an epoch.
+        profile: number of steps that each process traces, into `profile/`.
+        anew: whether to start from the beginning; the folder is emptied once all inputs have been
+            checked.
+        started: called before the first file is written or removed, when nothing can be refused any
+            more.
+        after_epoch: called with the rows of all epochs so far, by the processes that write files.
 
     Returns:
         One row per epoch, as in metrics.csv.
 
     Raises:
         ConfigError: if the settings cannot be combined, or the folder contains a training with
-            others.
+            other settings.
         DataError: if a chip cannot be read, or no validation pixel has data.
         RoadsegError: if the loss is NaN or infinite.
     """
@@ -202,15 +203,15 @@ def train(
 
 
 def fixed_options(options: TrainOptions) -> dict[str, Any]:
-    """Return as JSON values the options that must stay the same when a training resumes.
+    """Return as JSON values the options that must stay the same when a training is resumed.
 
-    More epochs may be asked for later, unless the learning rate is planned to the end. Options
-    that do not decide which weights come out (`distributed`, `tensorboard`) are not among them.
+    `epochs` may grow unless the learning rate is planned to the end. Options that do not influence
+    the weights (`tensorboard`) or are compared elsewhere (`distributed`) are left out.
     """
     fields = options.model_dump(exclude={"distributed", "tensorboard"})
     fields["init"] = options.init and str(options.init)
     free: tuple[str, ...] = _MAY_CHANGE if options.schedule == "step" else ("patience",)
-    if options.minutes is not None:  # All that was planned for them stays.
+    if options.minutes is not None:  # The plan for the minutes stays.
         free = ()
     return {key: value for key, value in fields.items() if key not in free}
 
@@ -218,7 +219,7 @@ def fixed_options(options: TrainOptions) -> dict[str, Any]:
 def _trainer(
     job: TrainingJob, folder: Path, last: Facts | None, *, parallel: Parallel
 ) -> tuple[Trainer, str | None]:
-    """Return the network with its optimizer, as new or as the folder has them; and its origin."""
+    """Return a trainer, new or resumed from the folder, and the origin of its first weights."""
     options, bands = job.options, len(job.training[0].scaling.mean)
     seed_step(options.seed, 0, 0)
     origin: str | None
@@ -227,7 +228,7 @@ def _trainer(
         log_first_weights(options, origin)
     else:
         model = untrained_model(options, bands=bands, bins=job.bins.count)
-        origin = last.get("began_with")  # Which early trainings did not keep.
+        origin = last.get("began_with")  # Early versions did not store it.
     scaling = _shared_scaling(job.training)
     state = None if last is None else (read_tensors(folder, "last"), last)
     trainer = new_trainer(
@@ -245,21 +246,21 @@ def new_trainer(
     parallel: Parallel,
     state: State | None = None,
 ) -> Trainer:
-    """Move a model to the device and make it ready for its first step, or for its next one.
+    """Move a model to the device and prepare it for its first step, or for the next one.
 
-    From here on the process keeps freed memory, so that a rehearsal is as fast as the training.
+    From then on the process keeps freed memory, so that a rehearsal is as fast as the training.
 
     Args:
-        model: from normalised windows to logits.
-        options: of the training.
+        model: network from normalised windows to logits.
+        options: options of the training.
         scaling: mean and standard deviation of the bands.
-        device: where the network is to run.
+        device: device of the network.
         parallel: the processes that train together.
-        state: of the trainer to resume.
+        state: state of the training to resume; None for a new training.
 
     Raises:
-        ConfigError: if the network does not take such batches, or the options contradict.
-        CheckpointError: if the state is not one of such a trainer.
+        ConfigError: if the network does not accept such batches, or options cannot be combined.
+        CheckpointError: if the state does not fit the network or the options.
     """
     keep_freed_memory()
     bands, side = len(scaling.mean), options.window_px
@@ -271,7 +272,7 @@ def new_trainer(
 
 
 def _progress(folder: Path, last: Facts | None, device: Device) -> Progress:
-    """Return the progress of the training in the folder."""
+    """Return the progress of the training in the folder; a new one without `last`."""
     if last is None:
         return Progress([], torch.zeros((), device=device.type))
     history, step = last["history"], last["step"]
@@ -286,7 +287,7 @@ def _progress(folder: Path, last: Facts | None, device: Device) -> Progress:
 
 
 def accelerators(device: Device) -> list[int]:
-    """Return whose random generators a training must leave as they were."""
+    """Return the devices whose random generators have to be restored after a training."""
     return [torch.cuda.current_device()] if device.type == "cuda" else []
 
 
@@ -301,13 +302,7 @@ def _shared_scaling(chips: Sequence[Chip]) -> Scaling:
     return first.scaling
 
 
-def _weights(chips: Sequence[Chip]) -> Facts:
-    """Return as a fact how often chips of each set are drawn; nothing without sets."""
-    weights = {chip.set: chip.weight for chip in chips if chip.set}
-    return {"set_weights": weights} if weights else {}
-
-
 def _digest(chips: Sequence[Chip]) -> str:
-    """Return what tells one list of chips from another, wherever their folder lies."""
+    """Return a digest of a list of chips, which does not depend on where their folder is."""
     text = repr([(chip.scene.path.name, tuple(chip.window)) for chip in chips])
     return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,26 +1,33 @@
-"""Trainer: a network in training, with all that its next step depends on."""
+"""Trainer: a network in training; its state can be saved, and loaded to resume exactly."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.optim.swa_utils import AveragedModel
 
-from roadseg.errors import ConfigError
+from roadseg.errors import CheckpointError, ConfigError
 from roadseg.learn.hardware.devices import Device
 from roadseg.learn.hardware.distributed import Parallel
+from roadseg.learn.network.checkpoint_facts import MODEL
+from roadseg.learn.network.checkpoints import Tensors, is_sound, misfit, named
 from roadseg.learn.network.losses import ignore_likely_roads, loss_of, loss_sums
 from roadseg.learn.network.models import Normalise
 from roadseg.learn.options import TrainOptions
 from roadseg.learn.training.local_sgd import HierarchicalAverager, statistics
 from roadseg.learn.training.optimizers import build_optimizer, clip_gradients, moving_average
-from roadseg.learn.training.state import State, load_state, state_of
 from roadseg.raster.scaling import Scaling
+from roadseg.system.text import one_line
 
 Batch = Sequence[Tensor]  # Images, masks and, if the loss needs them, skeletons.
+State = tuple[dict[str, Tensor], dict[str, Any]]  # Tensors by name, and JSON values.
+
+_OPTIMIZER, _AVERAGE = "optimizer.", "average."  # Prefixes of the names of their tensors.
 
 
 class Trainer:
-    """A network that is trained step by step, and can be saved and taken up again between two."""
+    """A network in training, whose state can be saved and loaded between two steps."""
 
     def __init__(
         self,
@@ -32,22 +39,22 @@ class Trainer:
         parallel: Parallel,
         state: State | None = None,
     ) -> None:
-        """Make a model ready for its first step, or for the next one of an earlier training.
+        """Prepare a model for its first step, or for the next one of an earlier training.
 
-        Where `options.ema` is set, the moving average of the weights is what is evaluated and
-        kept; it follows them at the steps after which all processes hold the same.
+        With `options.ema`, the moving average of the weights is validated and kept; it is updated
+        after steps at which all processes have the same weights.
 
         Args:
-            model: from normalised windows to logits, on the device.
-            options: of the optimizer, the loss and the exchange between processes.
+            model: network from normalised windows to logits, on the device.
+            options: options of the optimizer, the loss and the exchange between processes.
             scaling: mean and standard deviation of the bands.
-            device: where the network runs.
+            device: device of the network.
             parallel: the processes that train together.
-            state: what `state` returned of the trainer to resume.
+            state: `Trainer.state` of the training to resume; None for a new training.
 
         Raises:
-            ConfigError: if these cannot be combined.
-            CheckpointError: if the state is not one of such a trainer.
+            ConfigError: if options and device cannot be combined.
+            CheckpointError: if the state does not fit the network or the options.
         """
         sharing = options.distributed
         if device.backend == "ipex" and (options.ema or sharing.hierarchy):
@@ -60,7 +67,7 @@ class Trainer:
         self._average = moving_average(model, options.ema) if options.ema else None
         optimizer = build_optimizer(model.parameters(), rate=options.learning_rate, device=device)
         if state is not None:
-            load_state(state, model, optimizer, self._average, self._scaler)
+            _load_state(state, model, optimizer, self._average, self._scaler)
         self._model, self._optimizer = device.for_training(model, optimizer)
         normalise = Normalise(scaling)
         network = device.to(nn.Sequential(normalise, self._model))
@@ -81,7 +88,7 @@ class Trainer:
         return self._model if self._average is None else self._average.module
 
     def set_rate(self, rate: float) -> None:
-        """Set the learning rate of all weights, which is kept with the state."""
+        """Set the learning rate of all weights; it is part of the state."""
         for group in self._optimizer.param_groups:
             group["lr"] = rate
 
@@ -89,8 +96,8 @@ class Trainer:
         """Take one step; return its loss, on the device.
 
         Args:
-            batches: of the step; the gradient followed is that of the mean of their losses.
-            number: of the step in the whole training, from 1.
+            batches: batches of the step; their mean loss is minimised.
+            number: number of the step in the whole training, from 1.
             rate: learning rate.
         """
         is_shared = self._averager.synchronous(number)
@@ -113,18 +120,18 @@ class Trainer:
 
     @torch.no_grad()
     def evaluate(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Return the logits of the model that is kept, float32, and the sums of its loss."""
+        """Return the logits of `model`, float32, and the sums of its loss."""
         logits, labels = self._forward(self._in_validation.eval(), batch)
         sums = loss_sums(logits, *labels, weights=self._options.loss)
         self._device.mark()
         return logits, sums
 
     def synchronize(self) -> None:
-        """Wait until the device has done all that it was given."""
+        """Wait until the device has finished its work."""
         self._device.synchronize()
 
     def replicas_agree(self, number: int) -> bool:
-        """Return whether all processes hold the same weights after a step."""
+        """Return whether all processes have the same weights after a step."""
         return self._averager.replicas_agree(number)
 
     def average_replicas(self) -> None:
@@ -135,8 +142,23 @@ class Trainer:
             self._parallel.average([*module.parameters(), *statistics(module)])
 
     def state(self) -> State:
-        """Return all that a trainer needs to resume as if it had never stopped."""
-        return state_of(self._model, self._optimizer, self._average, self._scaler)
+        """Return all that a trainer needs to resume exactly."""
+        content = self._optimizer.state_dict()
+        tensors = named(MODEL, self._model.state_dict())
+        numbers: dict[str, Any] = {}
+        for index, entries in content["state"].items():
+            for name, value in entries.items():
+                if isinstance(value, Tensor):
+                    tensors[f"{_OPTIMIZER}{index}.{name}"] = value
+                else:
+                    # The fused optimizers of Gaudi count steps in plain numbers.
+                    numbers[f"{index}.{name}"] = value
+        if self._average is not None:
+            tensors |= named(_AVERAGE, self._average.state_dict())
+        return tensors, {
+            "optimizer_state": {"groups": content["param_groups"], "values": numbers},
+            "scaler_state": self._scaler.state_dict(),
+        }
 
     def _loss(self, batch: Batch, number: int) -> Tensor:
         weights = self._options.loss
@@ -161,3 +183,86 @@ class Trainer:
         self._scaler.update()
         self._device.mark()
         self._optimizer.zero_grad(set_to_none=True)
+
+
+def _load_state(
+    state: State,
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    average: AveragedModel | None,
+    scaler: torch.amp.GradScaler,
+) -> None:
+    """Load the state of a trainer into its model, optimizer, moving average and scaler.
+
+    Raises:
+        CheckpointError: if it does not fit them.
+    """
+    tensors, values = state
+    _load_weights(_named_under(MODEL, tensors), model)
+    _load_optimizer(
+        _named_under(_OPTIMIZER, tensors), values["optimizer_state"]["values"], optimizer
+    )
+    if average is not None:
+        _load_weights(_named_under(_AVERAGE, tensors), average)
+    try:
+        scaler.load_state_dict(values["scaler_state"])
+    except (RuntimeError, LookupError) as error:
+        raise _unfit(f"scaler_state: {one_line(error):.200}") from error
+
+
+def _load_weights(tensors: Tensors, module: nn.Module) -> None:
+    if problem := misfit(tensors, module.state_dict()):
+        raise _unfit(problem)
+    module.load_state_dict(tensors)
+
+
+def _unfit(problem: str) -> CheckpointError:
+    return CheckpointError(
+        f"last.safetensors: its state does not fit this training ({problem}); restore it, or "
+        "retrain with --force"
+    )
+
+
+def _load_optimizer(
+    tensors: Tensors, values: Mapping[str, Any], optimizer: torch.optim.Optimizer
+) -> None:
+    """Load the state of an optimizer, in the memory layout of the weights it belongs to.
+
+    Its settings are those of the options, whatever the file says of them. A fused optimizer walks
+    through memory without a look at strides, so a moment in another layout than its weight would
+    go to the wrong places.
+    """
+    weights = [weight for group in optimizer.param_groups for weight in group["params"]]
+    state: dict[int, dict[str, Any]] = {}
+    for key, value in {**tensors, **values}.items():
+        index, _, name = key.partition(".")
+        if not (index.isdecimal() and int(index) < len(weights)):
+            raise _unfit(f"optimizer: expected entries of {len(weights)} weights, got {key!r:.60}")
+        weight, placed = weights[int(index)], value
+        if isinstance(value, Tensor):
+            _require_moment(key, value, weight)
+            like_weight = value.shape == weight.shape
+            placed = torch.empty_like(weight).copy_(value) if like_weight else value
+        state.setdefault(int(index), {})[name] = placed
+    if len({frozenset(entries) for entries in state.values()}) > 1:
+        raise _unfit("optimizer: expected entries of one kind for all weights")
+    groups = optimizer.state_dict()["param_groups"]
+    optimizer.load_state_dict({"state": state, "param_groups": groups})
+
+
+def _require_moment(key: str, moment: Tensor, weight: Tensor) -> None:
+    """Refuse a moment with another shape than its weight, unless it is one number, or with NaN."""
+    fits = moment.shape == weight.shape or moment.numel() == 1
+    if not (fits and moment.is_floating_point() and is_sound(moment)):
+        raise _unfit(
+            f"{_OPTIMIZER}{key:.60}: expected numbers in shape {tuple(weight.shape)}, got "
+            f"{moment.dtype} in {tuple(moment.shape)}"
+        )
+
+
+def _named_under(prefix: str, tensors: Tensors) -> dict[str, Tensor]:
+    return {
+        name.removeprefix(prefix): value
+        for name, value in tensors.items()
+        if name.startswith(prefix)
+    }

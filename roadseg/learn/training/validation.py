@@ -17,10 +17,10 @@ from roadseg.raster.windows import CERTAIN
 from roadseg.roads.masks.burning import BACKGROUND, IGNORE
 from roadseg.roads.metrics.pixels import LEVELS, Counts, Histogram
 
-IOU_OF = "val_iou_"  # The column of a set in the table of epochs begins so.
-THRESHOLD = "threshold"  # The column of the best one; those of sets have their name behind it.
-_EVEN = 0.5  # Probability from which on a pixel is more likely road than not.
-_ALMOST_NONE = 0.02  # Predicted pixels per pixel of the labels, below which a network is blind.
+IOU_OF = "val_iou_"  # Prefix of the column of a set in the table of epochs.
+THRESHOLD = "threshold"  # Column of the best threshold; the name of a set may follow.
+_EVEN = 0.5  # Probability from which a pixel counts as road in IoU and F1.
+_ALMOST_NONE = 0.02  # Predicted per labelled road pixels, below which a network finds no roads.
 
 
 @dataclass(frozen=True)
@@ -28,9 +28,9 @@ class Scores:
     """Scores of a network on the held-out windows.
 
     Attributes:
-        loss: over all valid pixels together.
-        pixels: valid ones by their probability of any road.
-        by_set: the pixels of each set by its name; empty without sets.
+        loss: loss over all valid pixels together.
+        pixels: histogram of valid pixels by their probability of any road.
+        by_set: histogram of each set by name; empty without sets.
     """
 
     loss: float
@@ -39,38 +39,38 @@ class Scores:
 
     @property
     def roads(self) -> Counts:
-        """Valid pixels of any road that are right, wrong and missed at probability 0.5."""
+        """True and false positives and false negatives of any road at probability 0.5."""
         return self.pixels.at(_EVEN)
 
     def columns(self) -> dict[str, float]:
-        """Return what goes into the table of epochs."""
+        """Return the columns of the table of epochs."""
         columns = {"val_loss": self.loss, "val_iou": self.roads.iou, "val_f1": self.roads.f1}
         columns |= {f"{IOU_OF}{name}": side.at(_EVEN).iou for name, side in self.by_set.items()}
         threshold = self.pixels.best_threshold
         columns |= {"val_best_iou": self.pixels.at(threshold).iou, THRESHOLD: threshold}
-        of_sets = {name: side.best_threshold for name, side in self.by_set.items()}
-        return columns | {f"{THRESHOLD}_{name}": best for name, best in of_sets.items()}
+        best = {name: side.best_threshold for name, side in self.by_set.items()}
+        return columns | {f"{THRESHOLD}_{name}": value for name, value in best.items()}
 
     @property
     def is_almost_blind(self) -> bool:
-        """Whether there are roads, but hardly any was predicted."""
+        """Whether there are labelled roads, but hardly any was predicted."""
         right = self.roads.true_positive
         predicted, reference = right + self.roads.false_positive, right + self.roads.false_negative
         return predicted < _ALMOST_NONE * reference
 
 
 def thresholds_in(columns: Mapping[str, float]) -> Facts:
-    """Return what a checkpoint says of the thresholds in a row of the table of epochs.
+    """Return the thresholds in a row of the table of epochs as facts of a checkpoint.
 
-    It is nothing where a training began before they were measured.
+    Trainings that began with a version that did not measure them have none.
     """
     if THRESHOLD not in columns:
         return {}
-    begins = f"{THRESHOLD}_"
-    of_sets = {
-        name.removeprefix(begins): best for name, best in columns.items() if name.startswith(begins)
+    prefix = f"{THRESHOLD}_"
+    by_set = {
+        name.removeprefix(prefix): best for name, best in columns.items() if name.startswith(prefix)
     }
-    return {"threshold": columns[THRESHOLD]} | ({"thresholds": of_sets} if of_sets else {})
+    return {"threshold": columns[THRESHOLD]} | ({"thresholds": by_set} if by_set else {})
 
 
 def validate(
@@ -83,16 +83,16 @@ def validate(
     sets: Sequence[str] = ("",),
     set_numbers: Iterable[Sequence[int]] = itertools.repeat((0,)),
 ) -> Scores:
-    """Measure the model that a trainer keeps over all valid pixels, of all processes together.
+    """Measure the model of a trainer on all valid pixels of all processes.
 
     Args:
-        trainer: whose model is measured.
+        trainer: the trainer.
         batches: all of one size; pixels of empty windows are ignored in the masks.
-        weights: of the terms of the loss.
+        weights: weights of the terms of the loss.
         parallel: processes that share the windows.
         after_batch: called with every batch and its logits.
-        sets: names of the sets of scenes, an empty one where there are none.
-        set_numbers: for every batch, which of them each of its windows belongs to.
+        sets: names of the sets of scenes; a single empty name without sets.
+        set_numbers: for every batch, the index into `sets` of each window.
 
     Raises:
         DataError: if no pixel is valid.
@@ -101,9 +101,9 @@ def validate(
     for batch, numbers in zip(batches, set_numbers, strict=False):
         logits, batch_sums = trainer.evaluate(batch)
         sums = sums.to(logits.device) + batch_sums
-        of_windows = count(logits, batch[1].to(logits.device))
-        of_set = torch.tensor(numbers, device=logits.device).expand(len(of_windows))
-        counts = counts.to(logits.device).index_add(0, of_set, of_windows)
+        window_counts = count(logits, batch[1].to(logits.device))
+        window_sets = torch.tensor(numbers, device=logits.device).expand(len(window_counts))
+        counts = counts.to(logits.device).index_add(0, window_sets, window_counts)
         after_batch(batch, logits)
     pixels = parallel.sum(counts).cpu().numpy()
     if not pixels.any():
@@ -113,7 +113,7 @@ def validate(
     by_set = {
         name: Histogram(*sides)
         for name, sides in zip(sets, pixels, strict=True)
-        if name and sides[1].any()  # A set without roads says nothing of a threshold.
+        if name and sides[1].any()  # A set without roads has no best threshold.
     }
     return Scores(loss, every, by_set)
 
@@ -122,8 +122,8 @@ def count(logits: Tensor, masks: Tensor) -> Tensor:
     """Count the valid pixels of each window by their probability of any road.
 
     Returns:
-        Shape (window, 2, 256): those without and those with road, by the byte that the
-        probability has in a raster.
+        Shape (window, 2, 256): pixels labelled as background and as road, by the probability as a
+        byte.
     """
     windows = torch.arange(len(masks), device=masks.device)[:, None, None]
     level = (logits[:, -1].float().sigmoid().nan_to_num() * CERTAIN).round().long()

@@ -1,4 +1,4 @@
-"""Blocks: the skeleton of a scene traced block by block, and the blocks joined at their seams."""
+"""Blocks: trace the skeleton of a scene block by block, and join the blocks at their seams."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -31,14 +31,12 @@ from roadseg.roads.tracing.skeletons import (
     trace_paths,
 )
 
-HALO_PX = 64  # Pixels around a block; thinning a road looks no further than about its width.
-_SMOOTH_PX = 3  # Neighbours on either side over which the pixel staircase is evened out.
-_FINE_PX = (
-    0.2  # Pixels by which a line may move at once, so that straight roads lose vertices early.
-)
-_STEP_PX = 1.5  # Neighbouring pixels are no further from each other, in pixels.
-_LINES_AT_ONCE = 2_000  # So many lines are smoothed together.
-_RAW = "raw"  # Column that is true for edges that touch a seam; they are smoothed once whole.
+HALO_PX = 64  # Pixels around a block; thinning depends on pixels up to about a road's width away.
+_SMOOTH_PX = 3  # Neighbours on either side of a point in the moving average along a path.
+_FINE_PX = 0.2  # Tolerance, in pixels, of the first simplification, which saves memory.
+_STEP_PX = 1.5  # Largest distance of neighbouring pixels, diagonal ones included.
+_LINES_AT_ONCE = 2_000  # Lines that are smoothed together, which limits memory.
+_RAW = "raw"  # Attribute of edges: whether they touch a seam, and are still to be smoothed.
 
 
 @dataclass(frozen=True)
@@ -47,10 +45,10 @@ class BlockPaths:
 
     Attributes:
         nodes: shape (n, 2), position of each node in pixels of the scene (row, col).
-        is_seam: shape (n,), whether the node is a pixel at the side of another block.
+        is_seam: shape (n,), whether the node is a pixel at the border of another block.
         ends: shape (m, 2), the rows of `nodes` at which each path starts and ends.
-        points: shape (k, 2), x and y in metres along all paths, one path after the other: pixel by
-            pixel where the path touches a seam, else smooth. As lines they take twice the room.
+        points: shape (k, 2), x and y in metres along all paths, one path after the other; pixel by
+            pixel where the path touches a seam, else smoothed. (LineStrings need twice the memory.)
         sizes: shape (m,), number of points of each path.
         block: the block.
     """
@@ -64,7 +62,7 @@ class BlockPaths:
 
 
 def widened(block: Window, *, height: int, width: int) -> Window:
-    """Return a block with the pixels around it that thinning needs, within its scene."""
+    """Return a block with `HALO_PX` pixels around it, as far as they lie in the scene."""
     row, col = max(block.row - HALO_PX, 0), max(block.col - HALO_PX, 0)
     stop_row = min(block.row + block.height + HALO_PX, height)
     stop_col = min(block.col + block.width + HALO_PX, width)
@@ -86,18 +84,18 @@ def trace_block(
         is_road: roads on the block `widened`, shape (row, col).
         block: part of the scene.
         grid: of the scene.
-        close_m: what parts roads by no more than this is closed.
+        close_m: cracks up to this wide between roads are closed.
         min_blob_m2: smaller patches of road are removed.
         min_hole_m2: smaller holes in roads are filled.
 
     Returns:
-        The paths, and some of the pixels of the block, see `coarse_mask.pack_block`.
+        The paths, and the part of the coarse mask (`coarse_mask.pack_block`).
     """
     around = widened(block, height=grid.height, width=grid.width)
     across, down = grid.pixel_size_m
     pixel_m2 = across * down
     reach_px = round(close_m / 2 / down), round(close_m / 2 / across)
-    # The mask is cleaned with the pixels around the block, so that seams leave no trace.
+    # The halo is cleaned too, so that the result does not depend on the seams.
     cleaned = clean_mask(
         close_cracks(is_road, reach_px=reach_px),
         min_blob_px=int(np.ceil(min_blob_m2 / pixel_m2)),
@@ -136,13 +134,13 @@ def join_blocks(
             yield part.block, coarse
 
     mask = join_coarse_blocks(coarse_blocks(), grid)
-    # Paths of a city are large, so that each block is let go as soon as it is in the graph.
+    # The paths of a city are large: each block is freed as soon as it is in the graph.
     in_turn = (paths.pop(0) for _ in range(len(paths)))
     return join_paths(in_turn, grid), mask
 
 
 def join_paths(parts: Iterable[BlockPaths], grid: Grid) -> RoadGraph:
-    """Join the paths of all blocks of a scene, see `join_blocks`."""
+    """Join the paths of all blocks of a scene to a graph, see `join_blocks`."""
     nodes, is_seam, block, ends, lines = _stack(parts)
     steps = _seam_pairs(nodes, is_seam, block)
     ends = np.concatenate([ends, steps])
@@ -150,13 +148,14 @@ def join_paths(parts: Iterable[BlockPaths], grid: Grid) -> RoadGraph:
     lines = np.concatenate([lines, lines_from(nodes[steps].reshape(-1, 2), np.full(len(steps), 2))])
     is_raw = np.asarray(is_seam[ends].any(axis=1))
     graph = RoadGraph(grid.metric_crs, nodes, ends, lines, {_RAW: is_raw})
-    # A junction that a seam cuts has its pixels on both sides; they become one node again.
-    whole = contract_edges(graph, _is_step(graph, grid))
+    # A junction that a seam cuts has nodes on both sides, joined by short edges, which go.
+    is_short = graph.length_m <= _STEP_PX * max(grid.pixel_size_m)
+    whole = contract_edges(graph, is_short & between_junctions(graph) & is_raw)
     return _smooth_seams(whole, grid)
 
 
 def _stack(parts: Iterable[BlockPaths]) -> tuple[Floats, Bools, Ints, Ints, Lines]:
-    """Stack blocks: places of all nodes, whether at seams, and their block; ends and lines."""
+    """Concatenate all blocks: of nodes the place, `is_seam` and the block; ends and lines."""
     columns: list[tuple[Any, ...]] = []
     before = 0
     for number, part in enumerate(parts):
@@ -164,8 +163,8 @@ def _stack(parts: Iterable[BlockPaths]) -> tuple[Floats, Bools, Ints, Ints, Line
         lines = lines_from(part.points, part.sizes)
         columns.append((part.nodes, part.is_seam, block, part.ends + before, lines))
         before += len(part.nodes)
-    nodes, is_seam, blocks, ends, made = map(np.concatenate, zip(*columns, strict=True))
-    return nodes, is_seam, blocks, ends, made
+    nodes, is_seam, blocks, ends, lines = map(np.concatenate, zip(*columns, strict=True))
+    return nodes, is_seam, blocks, ends, lines
 
 
 def _inner_sides(window: Window, grid: Grid) -> Sides:
@@ -178,9 +177,9 @@ def _inner_sides(window: Window, grid: Grid) -> Sides:
 
 
 def _is_seam(nodes: Floats, block: Window, sides: Sides) -> Bools:
-    """Return which nodes are pixels at a side beyond which the scene goes on.
+    """Return which nodes are border pixels at a side where the block has a neighbour.
 
-    Other nodes never lie there: they are the mean of pixels further in.
+    Other nodes never lie there, as they are means of pixels further inside.
     """
     row, col = nodes.T
     return np.asarray(
@@ -196,7 +195,7 @@ def _lines(paths: SkeletonPaths) -> Lines:
 
 
 def _straighten(lines: Lines, tolerance: float) -> Lines:
-    """Leave out vertices on straight pieces; a loop keeps all, or it could collapse."""
+    """Simplify lines, except for loops, which could collapse."""
     simple = shapely.simplify(lines, tolerance, preserve_topology=False)
     return np.where(shapely.is_closed(lines), lines, simple)
 
@@ -207,7 +206,7 @@ def _seam_pairs(nodes: Floats, is_seam: Bools, block: Ints) -> Ints:
     if len(seam) == 0:
         return np.empty((0, 2), dtype=np.int64)
     pixel = np.floor(nodes[seam]).astype(np.int64)
-    # Places are numbered row by row, with room so that no step leads from one row into the next.
+    # Pixels are numbered row by row, with a gap so that no step wraps into the next row.
     down = int(pixel[:, 1].max()) + 3
     place = pixel[:, 0] * down + pixel[:, 1]
     order = np.argsort(place)
@@ -232,14 +231,8 @@ def _seam_pairs(nodes: Floats, is_seam: Bools, block: Ints) -> Ints:
     return np.concatenate(pairs)
 
 
-def _is_step(graph: RoadGraph, grid: Grid) -> Bools:
-    """Return which edges only step from one pixel of a junction at a seam to the next."""
-    short = graph.length_m <= _STEP_PX * max(grid.pixel_size_m)
-    return np.asarray(short & between_junctions(graph) & graph.attributes[_RAW], dtype=bool)
-
-
 def _smooth_seams(graph: RoadGraph, grid: Grid) -> RoadGraph:
-    """Merge the chains at seams, and smooth the lines that were left as they were."""
+    """Merge the chains at seams, and smooth the lines that are still raw."""
     graph = merge_chains(graph)
     raw = np.flatnonzero(graph.attributes[_RAW])
     lines, tolerance_m = graph.lines.copy(), _FINE_PX * min(grid.pixel_size_m)

@@ -1,4 +1,4 @@
-"""CoarseMask: the roads of a scene in few pixels of one bit, for looks around the ends of roads."""
+"""CoarseMask: a scene's road mask at about 0.6 m, one bit a pixel, to look around road ends."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -11,20 +11,20 @@ from roadseg.raster.grid import Grid
 from roadseg.raster.windows import Window
 from roadseg.roads.graph.road_graph import in_parts
 
-_PIXEL_M = 0.6  # Metres; the greatest side of a pixel where the scene has smaller ones.
+_PIXEL_M = 0.6  # Metres; finer scenes are thinned to pixels of at most this size.
 _FIRST_BIT = np.uint8(128)
-# Eight places around a disc of radius 1, a little inside of it.
+# Eight points just inside the rim of a disc of radius 1, which are tried before the whole disc.
 _RIM = 0.9 * np.array([(np.sin(a), np.cos(a)) for a in np.arange(8) * np.pi / 4])
-_AT_ONCE = 2**18  # So many pixels are looked up together.
+_AT_ONCE = 2**18  # Pixels that are looked up together, which limits memory.
 
 
 @dataclass(frozen=True)
 class CoarseMask:
-    """Every n-th pixel of a mask of roads, kept as a bit.
+    """Every n-th pixel of a road mask, packed eight to a byte.
 
     Attributes:
-        grid: where these pixels lie.
-        bits: shape (row, an eighth of the columns).
+        grid: grid of the pixels that are kept.
+        bits: shape (row, ceil(columns / 8)).
     """
 
     grid: Grid
@@ -34,74 +34,67 @@ class CoarseMask:
         """Return which pixels are road.
 
         Args:
-            rows: of the pixels.
-            cols: likewise, of a shape that is broadcast against that of the rows.
-            outside: the answer for pixels outside of the scene.
+            rows: row numbers.
+            cols: column numbers, broadcast against `rows`.
+            outside: the answer for pixels outside the scene.
         """
         row, col = np.clip(rows, 0, self.grid.height - 1), np.clip(cols, 0, self.grid.width - 1)
         is_road = self.bits[row, col >> 3] << (col & 7).astype(np.uint8) & _FIRST_BIT != 0
         return np.where((rows == row) & (cols == col), is_road, outside)
 
+    def contains_points(self, places: Floats) -> Bools:
+        """Return which places, x and y in metres, are road; outside the scene all are."""
+        row, col = np.floor(self.grid.from_metric(places)).astype(np.int64).T
+        return self.is_road(row, col, outside=True)
 
-@dataclass(frozen=True)
-class RoadRaster:
-    """The raster of road, asked about places in metres."""
-
-    mask: CoarseMask
-
-    def hold(self, places: Floats) -> Bools:
-        """Return which places are road; those outside of the scene are."""
-        row, col = np.floor(self.mask.grid.from_metric(places)).astype(np.int64).T
-        return self.mask.is_road(row, col, outside=True)
-
-    def are_road(self, places: Floats, radius_m: Floats) -> Bools:
-        """Return which discs hold road only, as far as they lie in the scene."""
-        centres = self.mask.grid.from_metric(places)
+    def contains_discs(self, places: Floats, radius_m: Floats) -> Bools:
+        """Return which discs consist of road only, as far as they lie in the scene."""
+        centres = self.grid.from_metric(places)
         reach = radius_m[:, None] / self._pixel_m
         rims = np.floor(centres[:, None] + _RIM * reach[:, None]).astype(np.int64)
-        is_road = self.mask.is_road(rims[..., 0], rims[..., 1], outside=True)
+        is_road = self.is_road(rims[..., 0], rims[..., 1], outside=True)
         is_full: Bools = np.asarray(is_road.all(axis=1))
         rows = np.flatnonzero(is_full)
         size = np.ceil(reach[rows].max(axis=1)).astype(np.int64)
-        # Discs of like size are looked up together, so that little is looked up beyond them.
+        # Discs of similar size share one square of pixels, which is little larger than each.
         exponent = np.frexp(size)[1]
-        for alike in (rows[exponent == each] for each in np.unique(exponent)):
-            most = int(np.ceil(reach[alike].max()))
-            for some in in_parts(alike, max(_AT_ONCE // (2 * most + 1) ** 2, 1)):
-                is_full[some] = self._are_discs(centres[some], radius_m[some], most)
+        for similar in (rows[exponent == each] for each in np.unique(exponent)):
+            reach_px = int(np.ceil(reach[similar].max()))
+            for some in in_parts(similar, max(_AT_ONCE // (2 * reach_px + 1) ** 2, 1)):
+                is_full[some] = self._are_full(centres[some], radius_m[some], reach_px)
         return is_full
 
-    def _are_discs(self, centres: Floats, radius_m: Floats, most: int) -> Bools:
-        """Return that for discs that reach `most` pixels from their centres at most."""
-        row, col = np.floor(centres).T[..., None] + np.arange(-most, most + 1)
+    def _are_full(self, centres: Floats, radius_m: Floats, reach_px: int) -> Bools:
+        """Check every pixel of discs that reach at most `reach_px` from their centres."""
+        row, col = np.floor(centres).T[..., None] + np.arange(-reach_px, reach_px + 1)
         offsets = np.stack([row, col]) + 0.5 - centres.T[..., None]
         up, across = (offsets * self._pixel_m[:, None, None]) ** 2
         is_far = up[:, :, None] + across[:, None] > radius_m[:, None, None] ** 2
         rows, cols = row.astype(np.int64)[:, :, None], col.astype(np.int64)[:, None]
-        is_road = self.mask.is_road(rows, cols, outside=True)
+        is_road = self.is_road(rows, cols, outside=True)
         return np.asarray((is_road | is_far).all(axis=(1, 2)))
 
-    def length_m(self, places: Floats, headings: Floats, most_m: Floats) -> Floats:
-        """Return how far road goes on from places in a direction, up to a limit each."""
+    def road_ahead_m(self, places: Floats, headings: Floats, most_m: Floats) -> Floats:
+        """Return how many metres of road lie ahead of each place, up to its limit `most_m`."""
         step_m = min(self._pixel_m) / 2
         metres = np.arange(0, most_m.max(initial=0) + step_m, step_m)
-        start, ahead = (self.mask.grid.from_metric(at) for at in (places, places + headings))
+        start, ahead = (self.grid.from_metric(at) for at in (places, places + headings))
         steps = np.zeros(len(places), dtype=np.int64)
         at_once = max(_AT_ONCE // len(metres), 1)
         for some in in_parts(np.arange(len(places)), at_once):
             at = start[some, None] + metres[:, None] * (ahead - start)[some, None]
             row, col = np.floor(at).astype(np.int64).transpose(2, 0, 1)
-            goes_on = self.mask.is_road(row, col, outside=False)
+            goes_on = self.is_road(row, col, outside=False)
             steps[some] = (goes_on & (metres < most_m[some, None])).argmin(axis=1)
         return np.asarray(steps * step_m)
 
     @property
     def _pixel_m(self) -> Floats:
-        return np.array(self.mask.grid.pixel_size_m[::-1])
+        return np.array(self.grid.pixel_size_m[::-1])
 
 
 def pack_block(is_road: Bools, block: Window, grid: Grid) -> Bytes:
-    """Return the pixels of a block that the coarse mask of its scene holds, packed as there."""
+    """Thin the mask of a block to the pixels of the coarse mask, and pack them into bytes."""
     step = _step(grid)
     row, col = (_first(start, step) for start in block[:2])
     pixels = is_road[row - block.row :: step, col - block.col :: step]
@@ -109,7 +102,7 @@ def pack_block(is_road: Bools, block: Window, grid: Grid) -> Bytes:
 
 
 def join_coarse_blocks(parts: Iterable[tuple[Window, Bytes]], grid: Grid) -> CoarseMask:
-    """Join the packed pixels of all blocks of a scene to its coarse mask."""
+    """Join the packed blocks of a scene into its coarse mask."""
     step = _step(grid)
     height, width = (len(range(step // 2, side, step)) for side in (grid.height, grid.width))
     bits = np.zeros((height, -(-width // 8)), dtype=np.uint8)
@@ -125,5 +118,5 @@ def _step(grid: Grid) -> int:
 
 
 def _first(start: int, step: int) -> int:
-    """Return the first row or column from `start` on that the coarse mask holds."""
+    """Return the first row or column from `start` on that the coarse mask keeps."""
     return start + (step // 2 - start) % step

@@ -9,13 +9,13 @@ from roadseg.arrays import Bools, Floats, Ints, Lines
 from roadseg.roads.graph.directions import end_steps, unit
 from roadseg.roads.graph.road_graph import RoadGraph, lines_from
 
-BORDER_M = 2.0  # Metres; a dead end this close to the border of the scene goes on outside of it.
-# To the side of a road, a link is at most so long as these parts of the edge that it continues: of
-# one that goes on at its other end, and of one that ends there too, as what is left between gaps.
+BORDER_M = 2.0  # Metres; roads that end this close to the border of the scene go on outside.
+# Longest link to the side of a road, as a share of the length of the edge that it continues: if
+# that edge goes on at its other end, and if it ends there too, such as a piece between two gaps.
 SHARES = 0.75, 0.4
-_TURN_COST = 2.0  # A link counts as so much longer for turning; straight on it counts as it is.
-_CLEAR_M = 0.05  # Metres from its ends from which on a link touches no other road.
-_HEADING_M = 15.0  # Metres of road from which the heading of a dead end is taken.
+_TURN_COST = 2.0  # Weight of turning in the cost of a link, see `link_costs`.
+_CLEAR_M = 0.05  # Metres at both ends of a link that may touch the roads that it joins.
+_HEADING_M = 15.0  # Metres of road that give the heading of a dead end.
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class DeadEnds:
         edge: shape (k,), the row of the edge that ends; an edge may end twice.
         node: shape (k,), the row of its node.
         place: shape (k, 2), x and y of the node in metres.
-        heading: shape (k, 2), unit vector of the last 15 m of the edge.
+        heading: shape (k, 2), unit vector along the last 15 m of the edge, outwards.
     """
 
     edge: Ints
@@ -36,7 +36,7 @@ class DeadEnds:
 
 
 def find_dead_ends(graph: RoadGraph, border: shapely.Geometry | None, border_m: float) -> DeadEnds:
-    """Find the dead ends of a graph that are further than `border_m` from a border."""
+    """Find the dead ends of a graph; with a border, those further than `border_m` from it."""
     edges, sides = np.nonzero(graph.degree[graph.ends] == 1)
     nodes = graph.ends[edges, sides]
     places = graph.nodes[nodes]
@@ -54,22 +54,22 @@ def are_lone(graph: RoadGraph, edge: Ints) -> Bools:
 
 
 def headings(graph: RoadGraph, edge: Ints, at_start: Bools) -> Floats:
-    """Return unit vectors of the last 15 m of edges towards their start, or else their end."""
+    """Return unit vectors along the last 15 m of edges, towards their start or else their end."""
     return unit(end_steps(graph.lines[edge], at_start, over_m=_HEADING_M))
 
 
 def link_costs(metres: Floats, turn: Floats) -> Floats:
-    """Return the costs of links by length and the cosine of their turn; 60 degrees double them."""
+    """Return length * (1 + 2 * (1 - cosine of the turn)); a turn of 60 degrees doubles it."""
     return np.asarray(metres * (1 + _TURN_COST * (1 - turn)))
 
 
 def longest_links_m(graph: RoadGraph, edge: Ints, shares: tuple[float, float] = SHARES) -> Floats:
-    """Return how long links to the side of a road may be that continue these edges."""
+    """Return how long a link to the side of a road may be that continues each edge (`SHARES`)."""
     return np.where(are_lone(graph, edge), shares[1], shares[0]) * graph.length_m[edge]
 
 
 def are_clear(links: Lines, *trees: shapely.STRtree) -> Bools:
-    """Return which links meet none of the lines of these trees between their ends."""
+    """Return which links touch no line of these trees, except at their own ends."""
     xy, row = shapely.get_coordinates(links, return_index=True)
     clear_m = np.minimum(_CLEAR_M, shapely.length(links) / 2)
     for side, metres in (

@@ -1,4 +1,4 @@
-"""Edge confidence: how probable it is that each edge is a road, and the surest edges."""
+"""Edge confidence: the probability that each edge is a road; choose the most confident edges."""
 
 from dataclasses import replace
 from functools import cache
@@ -25,8 +25,10 @@ from roadseg.roads.logistic import (
 from roadseg.roads.tracing.dead_ends import BORDER_M, find_dead_ends
 from roadseg.roads.tracing.linking import CONFIDENCE, INFERRED
 
-_LEAST_M = 1.0  # Metres below which lengths and widths are not told apart.
-_ROUNDING = 1e-9  # Share by which a mean may be lower than it should be by rounding.
+_LEAST_M = (
+    1.0  # Metres; shorter lengths and widths count as this, so that their logarithm is finite.
+)
+_ROUNDING = 1e-9  # Relative tolerance of the mean confidence, for rounding errors.
 
 
 @cache
@@ -36,66 +38,62 @@ def general_edge_model() -> LogisticModel:
 
 
 def edge_terms(graph: RoadGraph, border: shapely.Geometry) -> Terms:
-    """Return what a model of edges goes by: columns of shape (edges,) by the names of its terms.
+    """Return the features of edges for `LogisticModel`: columns of shape (edges,) by name.
 
     Args:
         graph: roads as `trace.measure_edges` returns them.
-        border: dead ends here are none, as their roads go on outside of the scene.
+        border: of the scene; roads that end here go on outside and are no dead ends.
     """
     attributes = graph.attributes
     ends = find_dead_ends(graph, border, BORDER_M)
     width_m = np.nan_to_num(attributes["width_m"], nan=0.0)
+    start, end = graph.nodes[graph.ends].transpose(1, 0, 2)
+    chord_m = np.hypot(*(end - start).T)
     return {
         MEAN: log_odds(attributes["probability"]),
         LOWEST: log_odds(attributes["min_probability"]),
-        MET: log_odds(_probability_met(graph)),
+        MET: log_odds(_neighbour_probability(graph)),
         LENGTH: np.log(np.maximum(graph.length_m, _LEAST_M)),
         WIDTH: np.log(np.maximum(width_m, _LEAST_M)),
-        STRAIGHTNESS: _chord_m(graph) / np.maximum(graph.length_m, _LEAST_M),
+        STRAIGHTNESS: chord_m / np.maximum(graph.length_m, _LEAST_M),
         DEAD_ENDS: np.bincount(ends.edge, minlength=len(graph.lines)).astype(np.float64),
         IS_LINK: attributes[INFERRED].astype(np.float64),
     }
 
 
 def with_confidence(graph: RoadGraph, model: LogisticModel, border: shapely.Geometry) -> RoadGraph:
-    """Return the graph with the probability that each edge is a road as its `confidence`.
-
-    Args:
-        graph: roads as `trace.measure_edges` returns them.
-        model: says how probable it is, by the terms of `edge_terms`.
-        border: of the scene.
-    """
+    """Return a measured graph with the attribute `confidence`, predicted from `edge_terms`."""
     confidence = model.probability(edge_terms(graph, border))
     return replace(graph, attributes={**graph.attributes, CONFIDENCE: confidence})
 
 
 def surest(confidence: Floats, length_m: Floats, *, precision: float) -> Bools:
-    """Return the longest set of edges of whose length such a share is expected to be real.
+    """Choose the most confident edges, as many as have the wanted precision by length.
 
     Args:
-        confidence: shape (k,), how probable it is that each edge is real, 0 to 1.
+        confidence: shape (k,), probability that each edge is real, 0 to 1.
         length_m: shape (k,), metres.
-        precision: the share, 0 to 1; a set that just reaches it is good enough.
+        precision: expected share of the chosen length that is real, 0 to 1; reaching it is enough.
 
     Returns:
-        Shape (k,), whether each edge is among them: all down to some confidence.
+        Shape (k,), whether each edge is chosen.
     """
     order = np.argsort(-confidence, kind="stable")
     metres = np.cumsum(length_m[order])
     expected = np.cumsum((confidence * length_m)[order])
-    # The mean only falls as less sure edges join, so that those which reach it come first.
+    # Adding less confident edges only lowers the mean, so the edges that reach it come first.
     is_sure = np.zeros(len(confidence), dtype=bool)
     is_sure[order] = expected >= (precision - _ROUNDING) * metres
     return is_sure
 
 
 def keep_surest(graph: RoadGraph, *, precision: float) -> RoadGraph:
-    """Return the graph of its surest edges, see `surest`, without links that they leave loose."""
+    """Return the graph of its `surest` edges, without links that then have a loose end."""
     return _keep(graph, surest(graph.attributes[CONFIDENCE], graph.length_m, precision=precision))
 
 
 def keep_likely_links(graph: RoadGraph, *, min_confidence: float) -> RoadGraph:
-    """Return the graph without links that are less sure, and without those that they leave loose.
+    """Drop links below a confidence, and links that then have a loose end.
 
     Args:
         graph: edges with their confidence.
@@ -109,34 +107,25 @@ def keep_likely_links(graph: RoadGraph, *, min_confidence: float) -> RoadGraph:
 def _keep(graph: RoadGraph, chosen: Bools) -> RoadGraph:
     """Return the chosen edges, without links that no longer join anything at one end."""
     graph = take_edges(graph, chosen)
-    while (is_loose := _are_loose(graph)).any():
+    while True:
+        is_dead_end = (graph.degree == 1)[graph.ends].any(axis=1)
+        is_loose = (graph.attributes[INFERRED] == 1) & is_dead_end
+        if not is_loose.any():
+            return graph
         graph = take_edges(graph, ~is_loose)
-    return graph
 
 
-def _probability_met(graph: RoadGraph) -> Floats:
-    """Return the mean probability of the edges that begin where each edge ends, 0 without any."""
+def _neighbour_probability(graph: RoadGraph) -> Floats:
+    """Return the mean probability, by length, of the neighbours of each edge; 0 without any."""
     length_m = graph.length_m
-    metres = _of_those_met(graph, length_m)
-    road = _of_those_met(graph, length_m * graph.attributes["probability"])
+    metres = _sum_of_neighbours(graph, length_m)
+    road = _sum_of_neighbours(graph, length_m * graph.attributes["probability"])
     is_alone = metres < _LEAST_M
     return np.asarray(np.clip(np.where(is_alone, 0, road / np.where(is_alone, 1, metres)), 0, 1))
 
 
-def _of_those_met(graph: RoadGraph, values: Floats) -> Floats:
-    """Return for each edge the sum of the values of all others at both of its ends."""
+def _sum_of_neighbours(graph: RoadGraph, values: Floats) -> Floats:
+    """Sum for each edge the values of the other edges at both of its ends."""
     weights = np.repeat(values, 2)
     at_node = np.bincount(graph.ends.ravel(), weights=weights, minlength=len(graph.nodes))
     return np.asarray(at_node[graph.ends].sum(axis=1) - 2 * values)
-
-
-def _chord_m(graph: RoadGraph) -> Floats:
-    """Return how far the ends of each edge lie apart."""
-    start, end = graph.nodes[graph.ends].transpose(1, 0, 2)
-    return np.asarray(np.hypot(*(end - start).T))
-
-
-def _are_loose(graph: RoadGraph) -> Bools:
-    """Return which links no longer join anything at one of their ends."""
-    is_end = graph.degree == 1
-    return np.asarray((graph.attributes[INFERRED] == 1) & is_end[graph.ends].any(axis=1))

@@ -1,4 +1,4 @@
-"""EdgeStatistics: what a probability raster says along the edges of a road graph."""
+"""EdgeStatistics: probabilities and road widths along the edges of a graph, from a raster."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,21 +13,21 @@ from roadseg.raster.windows import CERTAIN
 from roadseg.roads.graph.directions import left_of, unit
 from roadseg.roads.graph.road_graph import RoadGraph, sample_points
 
-SPACING_M = 2.0  # Metres between the sample points of an edge, at most.
-_MOST_HALF_WIDTH_M = 25.0  # Metres; half the width of a road. What is wider is an open space.
-_POINTS_AT_ONCE = 200_000  # So many sample points are brought to pixels together.
-_STEPS_PER_PIXEL = 2  # The way to the side of a road is probed at so many places a pixel.
-_STEPS_AT_ONCE = 16  # So many of these places are probed together.
+SPACING_M = 2.0  # Largest distance between the sample points of an edge, metres.
+_MOST_HALF_WIDTH_M = 25.0  # Metres; half the width of the widest road, wider is an open space.
+_POINTS_AT_ONCE = 200_000  # Sample points that are converted to pixels together.
+_STEPS_PER_PIXEL = 2  # Places per pixel that are tested on the way to the side of a road.
+_STEPS_AT_ONCE = 16  # Places that are tested together.
 
 
 @dataclass(frozen=True)
 class SamplePoints:
-    """Points along edges at which pixels are looked up.
+    """Points along edges at which pixels are read.
 
     Attributes:
-        edge: shape (k,), rising, the row of the edge of each point.
+        edge: shape (k,), the row of the edge of each point, in ascending order.
         places: shape (k, 2), row and col in the scene.
-        sideways: shape (k, 2), rows and cols that lead one metre to the left of the edge.
+        sideways: shape (k, 2), step in rows and cols of one metre to the left of the edge.
     """
 
     edge: NDArray[np.integer]
@@ -36,14 +36,14 @@ class SamplePoints:
 
 
 class SamplePointGroups(Sequence[SamplePoints]):
-    """The sample points of a graph, by block: evenly along its edges, at most `SPACING_M` apart.
+    """The sample points of a graph, evenly along its edges at most `SPACING_M` apart, by block.
 
-    A group is made when it is asked for: there are millions of sample points in a city.
+    A city has millions of them, so each group is made only on access.
 
     Args:
         graph: roads in the metric CRS of the grid.
         grid: of the scene.
-        block_px: side of its blocks; those without a point make no group.
+        block_px: side of the blocks; blocks without sample points have no group.
     """
 
     def __init__(self, graph: RoadGraph, grid: Grid, *, block_px: int) -> None:
@@ -56,7 +56,7 @@ class SamplePointGroups(Sequence[SamplePoints]):
             block[some] = _blocks(grid, points[some], block_px)
         self._origin = points.min(axis=0, initial=np.inf)
         points -= self._origin
-        # Offsets from the corner of a city are exact to millimetres, in half the memory.
+        # Offsets from the corner of the graph are exact to millimetres in float32.
         self._offsets = points.astype(np.float32)
         del points
         order = np.argsort(block, kind="stable").astype(np.int32)
@@ -100,14 +100,14 @@ class SamplePointGroups(Sequence[SamplePoints]):
 
 @dataclass(frozen=True)
 class EdgeStatistics:
-    """Sums of what the raster shows at the sample points of each edge.
+    """Sums and minima of the raster at the sample points of each edge; 255 is certain.
 
     Attributes:
-        edge: shape (e,), rising, rows of the edges that have a sample point here.
-        points: shape (e,), how many sample points.
-        road: shape (e,), sum of the probability of any road, 255 for certain.
-        lowest: shape (e,), the lowest of them.
-        bins: shape (e, bins), sum of the probability of each speed bin, alike.
+        edge: shape (e,), rows of the edges with sample points here, in ascending order.
+        points: shape (e,), number of sample points.
+        road: shape (e,), sum of the probability of any road.
+        lowest: shape (e,), lowest probability of any road.
+        bins: shape (e, bins), sum of the probability of each speed bin.
         width_edge: shape (w,), row of the edge of each sample point that lies on road.
         width_m: shape (w,), width of the road across the edge there.
     """
@@ -136,9 +136,9 @@ class EdgeStatistics:
         return np.asarray(self.bins / self.points[:, None] / CERTAIN)
 
     def median_widths(self) -> Floats:
-        """Return the median width of each edge in metres, NaN where none is known.
+        """Return the median width of each edge in metres, NaN if it is not known.
 
-        The median passes over junctions, where the way to the side runs along another road.
+        The median ignores junctions, where the way to the side runs along another road.
         """
         order = np.lexsort((self.width_m, self.width_edge))
         first = np.searchsorted(self.width_edge[order], self.edge)
@@ -150,18 +150,17 @@ class EdgeStatistics:
 
 
 def margin_px(grid: Grid) -> int:
-    """Return how many pixels around its sample points `sample_edges` looks at."""
+    """Return how many pixels around the sample points `sample_edges` needs."""
     return int(np.ceil(_MOST_HALF_WIDTH_M / min(grid.pixel_size_m))) + 1
 
 
 def sample_edges(
     samples: SamplePoints, road: Bytes, bins: Bytes | None, *, origin: tuple[int, int], level: int
 ) -> EdgeStatistics:
-    """Look up pixels and widths at sample points, and add them up for each edge.
+    """Read pixels and road widths at sample points, and add them up for each edge.
 
-    The width of a road is how far one can go to both sides of the edge without leaving it. The
-    distance transform would do too, but it knows neither pixels that are not square, as those in
-    degrees, nor which way the road runs.
+    The width of a road is the distance across the edge, from side to side, without leaving road. A
+    distance transform would ignore the direction of the road, and needs square pixels.
 
     Args:
         samples: sample points that lie in the window, at least one.
@@ -173,7 +172,7 @@ def sample_edges(
     pixels = np.floor(samples.places - origin).astype(np.int64)
     rows, cols = np.clip(pixels, 0, np.array(road.shape) - 1).T
     values = road[rows, cols]
-    # Sample points of an edge follow each other, so that sums run from the first of one edge on.
+    # The sample points of an edge follow each other: reduceat sums from each first one on.
     first = np.flatnonzero(np.diff(samples.edge, prepend=-1))
     bin_sums = (
         []
@@ -196,7 +195,7 @@ def sample_edges(
 def add_up(parts: Sequence[EdgeStatistics], n_edges: int, n_bins: int) -> EdgeStatistics:
     """Add up the statistics of all groups of sample points, in the order of the edges.
 
-    Every edge has a sample point in one group or another, and every group the same number of bins.
+    Every edge has a sample point in some group, and all groups have the same number of bins.
     """
     n_bins = parts[0].bins.shape[1] if parts else n_bins
     points, road = np.zeros((2, n_edges), dtype=np.int64)
@@ -220,7 +219,7 @@ def _blocks(grid: Grid, points: Floats, block_px: int) -> Ints:
 
 
 def _widths(samples: SamplePoints, is_road: Bools, origin: tuple[int, int]) -> Floats32:
-    """Return the width of the road at sample points, 0 where there is none."""
+    """Return the width of the road at sample points, 0 if they are not on road."""
     start = samples.places - origin
     step_m = 1 / (_STEPS_PER_PIXEL * max(np.hypot(*samples.sideways.T).max(initial=0), 1e-9))
     most = int(_MOST_HALF_WIDTH_M / step_m)
@@ -231,8 +230,8 @@ def _widths(samples: SamplePoints, is_road: Bools, origin: tuple[int, int]) -> F
 
 
 def _free_steps(start: Floats, steps: Floats, is_road: Bools, *, most: int) -> Floats:
-    """Count the steps that can be gone on road, and half the one that leaves it."""
-    # With a frame around it a step out of the window leaves the road, too.
+    """Count the steps that stay on road, and half of the one that leaves it."""
+    # With a frame of background, a step out of the window leaves the road, too.
     framed = np.pad(is_road, 1)
     frame = np.array(framed.shape)[:, None, None] - 1
     taken = np.full(len(start), float(most))

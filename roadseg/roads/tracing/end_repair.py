@@ -1,4 +1,4 @@
-"""Dead-end repair: roads that end across their width, where skeletons fork and stop short."""
+"""Dead-end repair: undo the forks, bends and shortening of skeletons at the ends of roads."""
 
 from dataclasses import replace
 
@@ -10,29 +10,28 @@ from roadseg.roads.graph.cleaning import merge_chains
 from roadseg.roads.graph.directions import cross, places_inside, unit
 from roadseg.roads.graph.groups import group_means
 from roadseg.roads.graph.road_graph import RoadGraph, lead_to_nodes, lines_from, take_edges
-from roadseg.roads.tracing.coarse_mask import CoarseMask, RoadRaster
+from roadseg.roads.tracing.coarse_mask import CoarseMask
 from roadseg.roads.tracing.dead_ends import DeadEnds, are_lone, find_dead_ends, headings
 
 _BRANCH_M = 50.0  # Metres; longer dead ends are roads.
-_BRANCH_RADII = 1.6  # A branch is at most so many half widths long; to a corner it is 1.41.
+_BRANCH_RADII = 1.6  # Longest branch in half widths of its road; one into a right corner has 1.41.
 _SIDE_RADII = 1.2  # The same for a branch beside a road that goes on.
-# Half widths of road between a place on a branch and its tip: anywhere on it at most the first
-# figure, and near the tip at least the second, as the end of a road is wider there. Sharper corners
-# have larger figures.
+# Rule 2 of `straighten_ends`, for right and for sharper corners: distance to the tip in radii of
+# the largest disc of road, at most anywhere on a branch, and at least near its tip.
 _CORNER_RADII = (2.0, 1.1), (2.5, 1.6)
-# Parts of the way back from the tip at which both are looked at.
+# Shares of the way from the tip to the junction at which the two conditions are tested.
 _CORNER_PARTS, _SHARP_PARTS = (1.0, 0.7, 0.4), (0.4, 0.25)
 _TIPS_M = tuple(
     2.5 * 1.2**n for n in range(17)
 )  # Metres; lengths of tips that are tried, up to 46.
-_TIP_MARGIN = 1.25  # A tip is taken longer by this factor, as lines are smooth.
-_BEND_M = 1.5  # Metres; a tip that lies less beside the line of the road is left alone.
-_BASE_M = 15.0  # Metres of road that show this line.
-_STRAIGHT_M = 0.5  # Metres; the middle of a straight road lies no further beside its line.
-_LEAST_BASE_M = 5.0  # Metres; a shorter road says little.
-_NEAR_M = 6.0  # Metres from the border at which ragged edges of a mask touch it.
-_NARROW_M = 8.0  # Metres; roads up to twice as wide are straightened near the border as well.
-_PATCH = 1.5  # A lone piece at most so many times as long as wide has no direction.
+_TIP_MARGIN = 1.25  # Factor by which a tip is taken longer, as smoothing has spread the bend.
+_BEND_M = 1.5  # Metres; a tip closer to the line of its road is no bend.
+_BASE_M = 15.0  # Metres of road before the tip that give this line.
+_STRAIGHT_M = 0.5  # Metres; the middle of a straight road is at most this far from its line.
+_LEAST_BASE_M = 5.0  # Metres; a shorter road gives no reliable line.
+_NEAR_M = 6.0  # Metres from the border up to which ragged edges of a mask touch it.
+_NARROW_M = 8.0  # Metres; half the width of the widest road that is repaired near the border.
+_PATCH = 1.5  # Ratio of length to width up to which a lone piece has no direction.
 _JUNCTION = 3  # Edges that meet at a junction, at least.
 
 
@@ -43,46 +42,44 @@ def straighten_ends(
     border: shapely.Geometry,
     border_m: float,
 ) -> RoadGraph:
-    """Draw roads straight to their ends instead of into the corners, and leave out side branches.
+    """Lead roads straight to their ends instead of into the corners, and remove side branches.
 
-    The skeleton of a road that ends across its width forks, half that width before the end, into
-    branches to both corners.
+    The skeleton of a road with a blunt end forks, half the width before the end, into branches to
+    both corners.
 
-    1. A dead end at a junction, of up to 50 m, is a branch into a corner if road surrounds the
-       junction as far as 1 / 1.6 of its length.
-    2. It is one as well if the road narrows steadily to the tip: everywhere on it road reaches as
-       far as 1 / 2 of the way to the tip, but near the tip not as far as 1 / 1.1 of it; or as far
-       as 1 / 2.5 but not 1 / 1.6, which are sharper corners.
-    3. Near the border branches stay, unless they meet one that ends elsewhere.
-    4. Where just one other edge meets branches into corners, these become one edge that goes
-       straight on, as far ahead as they reached.
-    5. Beside a road that goes on, branches into corners by rule 2 go, and other dead ends of up to
-       1.2 half widths.
-    6. An end that bends off a straight road within its last 1.6 half widths is put back onto the
-       line of the road, as far ahead as it was.
+    1. A dead end at a junction, up to 50 m long, is a branch into a corner if the disc around the
+       junction with a radius of its length / 1.6 is all road.
+    2. It is also one if the road narrows steadily to the tip: everywhere on it the disc of road has
+       at least a radius of 1 / 2 of the distance to the tip, but near the tip less than 1 / 1.1 of
+       it; or, for sharper corners, at least 1 / 2.5 but less than 1 / 1.6.
+    3. Near the border branches stay, unless they share their junction with one that ends elsewhere.
+    4. Where only one other edge meets the branches, they become one edge that goes straight on, as
+       far ahead as they reached.
+    5. Beside a road that goes on, branches by rule 2 are removed, and other dead ends of up to 1.2
+       half widths.
+    6. An end that bends off a straight road within its last 1.6 half widths is moved back onto the
+       line of the road, as far ahead as before.
 
-    Rules 1 to 5 are applied again until no branch is left, and rule 6 at last.
+    Rules 1 to 5 are repeated until no branch is left; rule 6 comes last.
 
     Do this before spurs are pruned, which would leave one of two branches.
 
     Args:
         graph: roads in metres as traced, without attributes.
         mask: what is road; the CRS of the graph is the metric CRS of its grid.
-        border: a geometry, such as the outline of the scene, near which ends stay as they are, but
-            for branches that meet one which ends elsewhere.
-        border_m: up to this distance.
+        border: a geometry, such as the outline of the scene, near which ends stay (rule 3).
+        border_m: distance up to which an end is near the border.
 
     Returns:
         The graph with chains merged.
 
-    Source: that a skeleton branch inside the largest disc around its root shows no part of the
-    shape is common in pruning (X. Bai, L. J. Latecki, W.-Y. Liu, PAMI 29(3), 2007).
+    Source: a skeleton branch inside the largest disc around its root is not significant for the
+    shape, as is common in pruning (X. Bai, L. J. Latecki, W.-Y. Liu, PAMI 29(3), 2007).
     """
-    pixels = RoadRaster(mask)
     # Rules 1 to 5: branches go until none is left.
-    graph = _without_branches(graph, pixels, border=border, border_m=border_m)
+    graph = _without_branches(graph, mask, border=border, border_m=border_m)
     # Rule 6: ends that bend.
-    return _unbend_ends(graph, find_dead_ends(graph, border, border_m), pixels)
+    return _unbend_ends(graph, find_dead_ends(graph, border, border_m), mask)
 
 
 def straighten_forks(graph: RoadGraph, *, mask: CoarseMask, border: shapely.Geometry) -> RoadGraph:
@@ -104,7 +101,7 @@ def straighten_forks(graph: RoadGraph, *, mask: CoarseMask, border: shapely.Geom
     """
     return _without_branches(
         graph,
-        RoadRaster(mask),
+        mask,
         border=border,
         border_m=_NEAR_M,
         at_border=True,
@@ -119,23 +116,22 @@ def draw_out_ends(
     border: shapely.Geometry,
     border_m: float,
 ) -> RoadGraph:
-    """Lead dead ends straight on to where the road ends, which thinning has cut short.
+    """Extend dead ends straight to the end of the road, which thinning has shortened.
 
-    An end moves by half the width of its road at most. Lone pieces up to about 1.5 times as long as
-    wide go: their skeleton may run across the road. Do this once ends are straight, before
-    spurs are pruned: gaps that are linked later are then as long as they are in the mask.
+    An end moves by at most half the width of its road. Lone pieces up to about 1.5 times as long as
+    wide are removed, as their skeleton may run across the road. Do this once ends are straight, and
+    before spurs are pruned, so that gaps are as long as in the mask when they are linked.
 
     Args:
         graph: roads in metres, without attributes.
         mask: what is road; the CRS of the graph is the metric CRS of its grid.
         border: a geometry, such as the outline of the scene, near which ends stay as they are.
-        border_m: up to this distance.
+        border_m: distance up to which that holds.
     """
-    pixels = RoadRaster(mask)
     ends = find_dead_ends(graph, border, border_m)
     at_start = graph.ends[ends.edge, 0] == ends.node
-    half_m = _tip_lengths(graph.lines[ends.edge], at_start, pixels) / _BRANCH_RADII
-    reach_m = pixels.length_m(ends.place, ends.heading, half_m)
+    half_m = _tip_lengths(graph.lines[ends.edge], at_start, mask) / _BRANCH_RADII
+    reach_m = mask.road_ahead_m(ends.place, ends.heading, half_m)
     nodes = graph.nodes.copy()
     nodes[ends.node] += reach_m[:, None] * ends.heading
     drawn = replace(graph, nodes=nodes)
@@ -148,16 +144,16 @@ def draw_out_ends(
 
 def _without_branches(
     graph: RoadGraph,
-    pixels: RoadRaster,
+    mask: CoarseMask,
     *,
     border: shapely.Geometry,
     border_m: float,
     at_border: bool = False,
     within_m: float = np.inf,
 ) -> RoadGraph:
-    """Leave out branches, where the road is not wider than twice `within_m`.
+    """Apply rules 1 to 5 of `straighten_ends` to roads up to twice `within_m` wide.
 
-    Rules 3 and 5 spare dead ends near the border; or, `at_border`, rule 5 all others.
+    Rules 3 and 5 spare dead ends near the border; with `at_border`, rule 5 spares all others.
     """
     graph = merge_chains(graph)
     while True:
@@ -167,10 +163,10 @@ def _without_branches(
         root = _roots(graph, ends)
         is_short = (graph.length_m[ends.edge] <= _BRANCH_M) & (graph.degree[root] >= _JUNCTION)
         if np.isfinite(within_m):
-            is_short &= ~pixels.are_road(graph.nodes[root], np.full(len(root), within_m))
+            is_short &= ~mask.contains_discs(graph.nodes[root], np.full(len(root), within_m))
         short = np.flatnonzero(is_short)
         branches, others = _find_branches(
-            graph, ends, short, pixels, goes_alone=alone, goes_beside=beside
+            graph, ends, short, mask, goes_alone=alone, goes_beside=beside
         )
         if len(branches) == 0:
             return graph
@@ -178,7 +174,7 @@ def _without_branches(
 
 
 def _roots(graph: RoadGraph, ends: DeadEnds) -> Ints:
-    """Return the node at which the edge of each dead end starts."""
+    """Return the node at the other end of the edge of each dead end."""
     return np.asarray(graph.ends[ends.edge].sum(axis=1) - ends.node)
 
 
@@ -186,28 +182,28 @@ def _find_branches(
     graph: RoadGraph,
     ends: DeadEnds,
     short: Ints,
-    pixels: RoadRaster,
+    mask: CoarseMask,
     *,
     goes_alone: Bools,
     goes_beside: Bools,
 ) -> tuple[Ints, Ints]:
-    """Return which dead ends are branches, and how many other edges each node has.
+    """Return the dead ends that are branches, and how many other edges each node has.
 
     Args:
         graph: roads in metres.
         ends: their dead ends.
-        short: rows of those that may be branches: they are short, and at a junction.
-        pixels: what is road.
-        goes_alone: whether each dead end lets the branches of its junction go (rule 3).
-        goes_beside: whether each may go beside a road that goes on (rule 5).
+        short: rows of the candidates: those that are short and at a junction.
+        mask: what is road.
+        goes_alone: whether each dead end is away from the border, as rule 3 asks of one branch.
+        goes_beside: whether each may be removed beside a road that goes on (rule 5).
     """
     root = _roots(graph, ends)
     # Rules 1 and 2: branches lie in the disc of road around their junction, or run into a corner.
     branches, beside = (
-        short[_are_surrounded(graph, ends, short, pixels, part=1.0, radii=radii)]
+        short[_are_surrounded(graph, ends, short, mask, part=1.0, radii=radii)]
         for radii in (_BRANCH_RADII, _SIDE_RADII)
     )
-    corners = _run_into_corners(graph, ends, short, pixels)
+    corners = _run_into_corners(graph, ends, short, mask)
     branches, beside = np.union1d(branches, corners), np.union1d(beside, corners)
     # Rule 3: one of the branches of a junction at least ends away from the border.
     branches = branches[np.isin(root, root[branches[goes_alone[branches]]])[branches]]
@@ -218,15 +214,15 @@ def _find_branches(
     return branches, graph.degree - np.bincount(root[branches], minlength=len(graph.nodes))
 
 
-def _run_into_corners(graph: RoadGraph, ends: DeadEnds, short: Ints, pixels: RoadRaster) -> Ints:
-    """Return those of some dead ends along which road narrows to a corner."""
+def _run_into_corners(graph: RoadGraph, ends: DeadEnds, short: Ints, mask: CoarseMask) -> Ints:
+    """Return the rows of dead ends along which the road narrows to a corner (rule 2)."""
     corners = []
     for radii, sharp_radii in _CORNER_RADII:
         rows = short
         for part in _CORNER_PARTS:
-            rows = rows[_are_surrounded(graph, ends, rows, pixels, part=part, radii=radii)]
+            rows = rows[_are_surrounded(graph, ends, rows, mask, part=part, radii=radii)]
         for part in _SHARP_PARTS:
-            rows = rows[~_are_surrounded(graph, ends, rows, pixels, part=part, radii=sharp_radii)]
+            rows = rows[~_are_surrounded(graph, ends, rows, mask, part=part, radii=sharp_radii)]
         corners.append(rows)
     return np.unique(np.concatenate(corners))
 
@@ -235,25 +231,26 @@ def _are_surrounded(
     graph: RoadGraph,
     ends: DeadEnds,
     rows: Ints,
-    pixels: RoadRaster,
+    mask: CoarseMask,
     *,
     part: float,
     radii: float,
 ) -> Bools:
-    """Return where road surrounds a place at this part of the way from the tip to the root.
+    """Return whether a disc around a place on each dead end is all road.
 
-    It has to do so as far as the tip is away, divided by `radii`.
+    The place is at this part of the way from the tip to the root; the radius of the disc is its
+    distance to the tip divided by `radii`.
     """
     edge = ends.edge[rows]
     back_m = part * graph.length_m[edge]
     places = places_inside(graph.lines[edge], back_m, graph.ends[edge, 0] == ends.node[rows])
-    return pixels.are_road(places, back_m / radii)
+    return mask.contains_discs(places, back_m / radii)
 
 
 def _replace_branches(
     graph: RoadGraph, ends: DeadEnds, branches: Ints, root: Ints, others: Ints
 ) -> RoadGraph:
-    """Leave out branches, and go on straight from the nodes where one other edge is left."""
+    """Remove branches, and extend the road straight on where one other edge is left (rule 4)."""
     is_fork = others[root] == 1
     forks, fork = np.unique(root[is_fork], return_inverse=True)
     steps = ends.place[branches[is_fork]] - graph.nodes[root[is_fork]]
@@ -276,7 +273,7 @@ def _replace_branches(
 
 
 def _fork_headings(graph: RoadGraph, forks: Ints, branches: Ints, middle: Floats) -> Floats:
-    """Return where roads head at their forks; to the middle of the branches if they are short."""
+    """Return the heading of the road at each fork; a short road has that of the branches."""
     is_branch = np.isin(np.arange(len(graph.lines)), branches)
     edge, side = np.nonzero(np.isin(graph.ends, forks) & ~is_branch[:, None])
     # Forks are sorted, and have one other edge each.
@@ -286,13 +283,13 @@ def _fork_headings(graph: RoadGraph, forks: Ints, branches: Ints, middle: Floats
     return np.where(is_long[:, None], headings(graph, edge, side == 0), middle)
 
 
-def _unbend_ends(graph: RoadGraph, ends: DeadEnds, pixels: RoadRaster) -> RoadGraph:
-    """Move ends that bend into a corner onto the line of the road before, by rule 6."""
+def _unbend_ends(graph: RoadGraph, ends: DeadEnds, mask: CoarseMask) -> RoadGraph:
+    """Move ends that bend into a corner back onto the line of their road (rule 6)."""
     lines, length = graph.lines[ends.edge], graph.length_m[ends.edge]
     at_start = graph.ends[ends.edge, 0] == ends.node
-    half_m = _tip_lengths(lines, at_start, pixels) / _BRANCH_RADII
+    half_m = _tip_lengths(lines, at_start, mask) / _BRANCH_RADII
     tip_m = _TIP_MARGIN * _BRANCH_RADII * half_m
-    # Of an edge that ends twice, both tips are no part of the line.
+    # If both ends of an edge are dead ends, neither tip belongs to its line.
     both = np.bincount(ends.edge, minlength=len(graph.lines))[ends.edge]
     base_m = np.minimum(length - both * tip_m, _BASE_M)
     foot, middle, far = (
@@ -311,20 +308,20 @@ def _unbend_ends(graph: RoadGraph, ends: DeadEnds, pixels: RoadRaster) -> RoadGr
     return redraw_tips(replace(graph, nodes=nodes), np.unique(ends.edge[is_bent]), tips)
 
 
-def _tip_lengths(lines: Lines, at_start: Bools, pixels: RoadRaster) -> Floats:
-    """Return the length of the tip of each road: 1.6 times half the width that it has there."""
+def _tip_lengths(lines: Lines, at_start: Bools, mask: CoarseMask) -> Floats:
+    """Return the length of the tip of each road: 1.6 times half of its width there."""
     tip_m = np.zeros(len(lines))
     rows = np.arange(len(lines))
     for metres in _TIPS_M:
         back_m = np.minimum(metres, shapely.length(lines[rows]) / 2)
         places = places_inside(lines[rows], back_m, at_start[rows])
-        rows = rows[pixels.are_road(places, np.full(len(rows), metres / _BRANCH_RADII))]
+        rows = rows[mask.contains_discs(places, np.full(len(rows), metres / _BRANCH_RADII))]
         tip_m[rows] = metres
     return tip_m
 
 
 def redraw_tips(graph: RoadGraph, rows: Ints, tips: Floats) -> RoadGraph:
-    """Lead tips of so many metres, shape (m, 2), of some edges straight to where the nodes are."""
+    """Replace the first and last `tips` metres, shape (m, 2), of edges by lines to their nodes."""
     xy, line = shapely.get_coordinates(graph.lines[rows], return_index=True)
     steps = np.hypot(*np.diff(xy, axis=0, prepend=0.0).T)
     is_first = np.diff(line, prepend=-1) > 0

@@ -1,4 +1,4 @@
-"""Junctions: put where the lines of their roads meet, which thinning has bent there."""
+"""Junctions: move them to where the lines of their roads meet, which thinning has bent."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -10,58 +10,56 @@ import shapely
 from roadseg.arrays import Bools, Columns, Floats, Ints
 from roadseg.roads.graph.directions import left_of, places_inside, unit
 from roadseg.roads.graph.road_graph import RoadGraph, unique_pairs, with_vertices
-from roadseg.roads.tracing.coarse_mask import CoarseMask, RoadRaster
+from roadseg.roads.tracing.coarse_mask import CoarseMask
 from roadseg.roads.tracing.end_repair import redraw_tips
 
 _JUNCTION = 3  # Edges that meet at a junction, at least.
 _RADII_M = tuple(1.2**n for n in range(18))  # Metres; discs of road that are tried, up to 22.
-_REACH_RADII = 1.2  # Thinning bends a road up to so many radii from the middle of a junction.
-_REACH_M = 1.0  # Metres by which smoothing carries this on.
-_BASE_M = 8.0  # Metres of road beyond that show its line.
-_LEAST_BASE_M = 3.0  # Metres; less road says little.
-_SAMPLES = 8  # Places at which the line of a road is read.
-_THROUGH_DEG = 50.0  # Degrees; roads that turn by more at a junction do not go through.
-_STRAIGHT_M = 0.25  # Metres by which a straight road lies beside its line.
-_THROUGH_M = 0.5  # Metres by which a road that goes through lies beside its smooth line.
-_HOLD = 0.005  # How much a junction holds on to its place, against 1 for every road.
+_REACH_RADII = 1.2  # Radii of the disc at a junction up to which thinning bends its roads.
+_REACH_M = 1.0  # Metres by which smoothing extends the bend.
+_BASE_M = 8.0  # Metres of road beyond the bend that give its line.
+_LEAST_BASE_M = 3.0  # Metres; less road gives no reliable line.
+_SAMPLES = 8  # Points that sample the line of a road.
+_THROUGH_DEG = 50.0  # Degrees; two roads that turn by more at a junction do not go through.
+_STRAIGHT_M = 0.25  # Metres; largest root mean square distance of a straight road from its line.
+_THROUGH_M = 0.5  # Metres; the same of a road that goes through, from its parabola.
+_HOLD = 0.005  # Weight of the present place of a junction in least squares; a road has 1.
 _MOST_M = 4.0  # Metres by which a junction moves at most.
-_MOST_RADIUS_M = 8.0  # Metres; where more road surrounds a junction, its place is a guess.
-_ROUNDS = 3  # Times that the place where roads meet is looked for.
-_ON_ROAD_M = 1.0  # Metres between the places at which a new line has to lie on road.
+_MOST_RADIUS_M = 8.0  # Metres; in more road around a junction its place would be a guess.
+_ROUNDS = 3  # Iterations of the search for the place where roads meet.
+_ON_ROAD_M = 1.0  # Metres between the points of a new line that have to lie on road.
 
 
 def place_junctions(graph: RoadGraph, *, mask: CoarseMask) -> RoadGraph:
-    """Put junctions where the lines of their roads meet, and lead the roads straight there.
+    """Move junctions to where the lines of their roads meet, and lead the roads straight there.
 
-    The skeleton is drawn into the mouth of a road that branches off. It lies in the middle of its
-    road again at about 1.2 radii of the largest disc of road around the junction, and 1 m further
-    where it has been smoothed.
+    Thinning bends the skeleton towards a road that branches off. It is in the middle of its road
+    again at about 1.2 radii of the largest disc of road around the junction, and 1 m further after
+    smoothing.
 
-    1. The line of each road is read from the 8 m beyond that reach; roads of which less than 3 m
-       are left say nothing, and those that bend there nothing on their own.
+    1. The line of each road is fitted to the 8 m beyond this bend. Roads with less than 3 m left do
+       not count, and roads that are not straight there count only in rule 2.
     2. Two roads that turn by up to 50 degrees into each other go through: their line is one
        parabola through both, if they lie within 0.5 m of it (root mean square).
-    3. The junction goes to the place that is nearest to all of these lines, by least squares; and
-       the reach of the roads that it moves towards grows by as much.
+    3. The junction moves to the place nearest to all of these lines, by least squares; the bend of
+       the roads that it moves towards grows by as much.
     4. A junction stays where it is if it would move by more than 4 m, if its disc has a radius of
        more than 8 m or reaches the border of the scene, beyond which nothing is known, or if a new
        line would leave the road.
 
-    A crossing that thinning has drawn as two junctions gets both of them at one place; merge them
-    afterwards.
+    If thinning has made two junctions of a crossing, both move to one place; merge them afterwards.
 
     Args:
         graph: roads in metres, without attributes.
         mask: what is road; the CRS of the graph is the metric CRS of its grid.
 
-    Source: that roads are read away from their junctions and led to where they meet follows
+    Source: fitting roads away from their junctions and extending them to where they meet follows
     Y.-Y. Chiang and C. A. Knoblock, "A general approach for extracting road vector data from raster
     maps", IJDAR 16(1), 2013; through roads and the discs are ours.
     """
-    pixels = RoadRaster(mask)
     nodes = np.flatnonzero(graph.degree >= _JUNCTION)
     radius_m = np.zeros(len(graph.nodes))
-    radius_m[nodes] = _radii(graph.nodes[nodes], pixels)
+    radius_m[nodes] = _radii(graph.nodes[nodes], mask)
     arms = _arms_of(graph)
     if len(arms.edge) == 0:
         return graph
@@ -75,7 +73,7 @@ def place_junctions(graph: RoadGraph, *, mask: CoarseMask) -> RoadGraph:
     moves &= np.hypot(*(places - graph.nodes).T) <= _MOST_M
     border = mask.grid.footprint_m.exterior
     moves &= shapely.distance(shapely.points(graph.nodes), border) > radius_m
-    moves[arms.node[~_lie_on_road(graph, arms, tips_m, places, pixels)]] = False
+    moves[arms.node[~_lie_on_road(graph, arms, tips_m, places, mask)]] = False
     return _moved(graph, arms, np.where(moves[arms.node], tips_m, 0), places, moves)
 
 
@@ -94,7 +92,7 @@ class _Arms(Columns):
     node: Ints
 
     def places(self, graph: RoadGraph, metres: Floats) -> Floats:
-        """Return the places at so many metres along the arms, shape (k, 2)."""
+        """Return the places at these distances along the arms, shape (k, 2)."""
         return places_inside(graph.lines[self.edge], metres, self.side == 0)
 
 
@@ -105,12 +103,12 @@ def _arms_of(graph: RoadGraph) -> _Arms:
     return _Arms(edge, side, graph.ends[edge, side])
 
 
-def _radii(places: Floats, pixels: RoadRaster) -> Floats:
-    """Return the radius of the largest disc of road around each place in metres, 0 for none."""
+def _radii(places: Floats, mask: CoarseMask) -> Floats:
+    """Return the radius of the largest disc of road around each place, metres; 0 without road."""
     radius_m = np.zeros(len(places))
     rows = np.arange(len(places))
     for metres in _RADII_M:
-        rows = rows[pixels.are_road(places[rows], np.full(len(rows), metres))]
+        rows = rows[mask.contains_discs(places[rows], np.full(len(rows), metres))]
         radius_m[rows] = metres
     return radius_m
 
@@ -123,7 +121,7 @@ def _tips(graph: RoadGraph, arms: _Arms, radius_m: Floats, places: Floats) -> Fl
     step = places[arms.node] - graph.nodes[arms.node]
     towards = np.sum(ahead * step, axis=1) / np.maximum(np.hypot(*ahead.T), 1e-9)
     tips_m = tips_m + np.maximum(towards, 0)
-    # Of roads beside each other between the same junctions, some of the line has to be kept.
+    # Parallel edges and loops keep a third of their line, or they could become the same.
     _, couple = unique_pairs(np.sort(graph.ends, axis=1))
     is_alone = (np.bincount(couple)[couple] == 1) & (graph.ends[:, 0] != graph.ends[:, 1])
     return np.asarray(np.where(is_alone[arms.edge], tips_m, np.minimum(tips_m, length / 3)))
@@ -135,7 +133,7 @@ def _meeting_places(graph: RoadGraph, arms: _Arms, tips_m: Floats, places: Float
     far_m[arms.edge, arms.side] = tips_m
     length = graph.length_m[arms.edge]
     base_m = np.minimum(length - tips_m - far_m[arms.edge, 1 - arms.side], _BASE_M)
-    # Rule 1: points along the base of each arm, and which of them say something on their own.
+    # Rule 1: points along the base of each arm, and which arms are straight enough on their own.
     is_enough = base_m >= _LEAST_BASE_M
     steps = np.linspace(0, 1, _SAMPLES)
     points = np.stack(
@@ -158,7 +156,7 @@ def _meeting_places(graph: RoadGraph, arms: _Arms, tips_m: Floats, places: Float
 
 
 class _Lines:
-    """Sums from which the place nearest to all lines of each junction follows."""
+    """Normal equations of the place nearest to all lines of each junction."""
 
     def __init__(self, nodes: int, places: Floats) -> None:
         self._matrix = np.zeros((nodes, 2, 2))
@@ -170,11 +168,11 @@ class _Lines:
         normal = left_of(along)
         square = weight * normal[:, :, None] * normal[:, None]
         np.add.at(self._matrix, node, square)
-        # Places are taken from where the junction is, as coordinates are large.
+        # Coordinates are large, so they count from the junction.
         np.add.at(self._right, node, np.einsum("kxy,ky->kx", square, at - self._places[node]))
 
     def meet(self, anchors: Floats) -> Floats:
-        """Return the place that is nearest to all lines, and a little to where it was."""
+        """Return the place nearest to all lines; a small weight holds it at the anchor."""
         matrix = self._matrix + _HOLD * np.eye(2)
         right = self._right + _HOLD * (anchors - self._places)
         return np.asarray(self._places + np.linalg.solve(matrix, right[..., None])[..., 0])
@@ -202,7 +200,7 @@ def _through_pairs(arms: _Arms, heading: Floats, is_enough: Bools) -> Iterator[t
 
 @dataclass(frozen=True)
 class _Parabolas:
-    """Parabolas: origins, unit vectors of the axis along, half lengths, and three coefficients."""
+    """Parabolas v(u), u along the axis in half lengths: constant, slope and bend are `terms`."""
 
     origin: Floats
     axis: Floats
@@ -210,7 +208,7 @@ class _Parabolas:
     terms: Floats
 
     def at(self, places: Floats) -> tuple[Floats, Floats]:
-        """Return the places on the parabolas beside others, and the directions there."""
+        """Return the points of the parabolas next to places, and the directions there."""
         normal = left_of(self.axis)
         u = np.sum((places - self.origin) * self.axis, axis=1) / self.half_m
         constant, slope, bend = self.terms.T
@@ -240,7 +238,7 @@ def _parabolas(left: Floats, right: Floats) -> tuple[_Parabolas, Bools]:
 
 
 def _lie_on_road(
-    graph: RoadGraph, arms: _Arms, tips_m: Floats, places: Floats, pixels: RoadRaster
+    graph: RoadGraph, arms: _Arms, tips_m: Floats, places: Floats, mask: CoarseMask
 ) -> Bools:
     """Return which arms stay on road when they are led straight to their junctions."""
     feet = arms.places(graph, np.minimum(tips_m, graph.length_m[arms.edge]))
@@ -250,14 +248,14 @@ def _lie_on_road(
     most = int(np.ceil(metres.max(initial=0) / _ON_ROAD_M)) + 1
     parts = np.linspace(0, 1, min(most, 64))
     along = feet[:, None] + parts[None, :, None] * step[:, None]
-    is_road = pixels.hold(along.reshape(-1, 2)).reshape(len(feet), -1)
+    is_road = mask.contains_points(along.reshape(-1, 2)).reshape(len(feet), -1)
     return np.asarray(is_road.all(axis=1))
 
 
 def _moved(
     graph: RoadGraph, arms: _Arms, tips_m: Floats, places: Floats, moves: Bools
 ) -> RoadGraph:
-    """Move junctions, and lead their arms straight to them over so many metres."""
+    """Move junctions, and replace the tips of their arms by straight lines to them."""
     cut = (tips_m > 0) & (tips_m < graph.length_m[arms.edge])
     cut_arms = arms.take(cut)
     lines = with_vertices(graph.lines, cut_arms.edge, cut_arms.places(graph, tips_m[cut]))

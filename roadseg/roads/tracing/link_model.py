@@ -1,4 +1,4 @@
-"""LinkModel: how probable it is that a link across a gap is a road, by what lies along its way."""
+"""LinkModel: the probability that a link across a gap is a road, from features along its way."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -8,26 +8,26 @@ import numpy as np
 from roadseg.arrays import Bools, Floats, Lines
 from roadseg.roads.logistic import LogisticModel, log_odds, read_packaged
 
-_LEAST_M = 0.1  # Metres below which lengths are not told apart.
+_LEAST_M = 0.1  # Metres; shorter lengths count as this, so that their logarithm is finite.
 
 
 @dataclass(frozen=True)
 class LinkFeatures:
-    """What is known of links that may be, one row for each.
+    """Features of candidate links, one row for each.
 
     Attributes:
         line: shape (k,), LineStrings in metres.
         length_m: shape (k,), along the line.
         straight_m: shape (k,), from end to end.
-        turn: shape (k,), angle in radians between the dead end and its link.
+        turn: shape (k,), angle in radians between the heading of the dead end and the link.
         turn_facing: shape (k,), the same at the other dead end; 0 at the side of a road.
-        is_facing: shape (k,), whether it joins two dead ends.
+        is_facing: shape (k,), whether the link joins two dead ends.
         own_m: shape (k,), length of the edge that it continues.
         is_lone: shape (k,), whether that edge has two dead ends.
         mean: shape (k,), mean probability of road along the line, 0 to 1.
-        quarter: shape (k,), probability that a quarter of the line does not reach.
-        lowest_5m: shape (k,), lowest mean over 5 m of it.
-        lowest: shape (k,), lowest of all.
+        quarter: shape (k,), lower quartile of that probability.
+        lowest_5m: shape (k,), lowest mean over 5 m of the line.
+        lowest: shape (k,), lowest probability.
     """
 
     line: Lines
@@ -63,15 +63,15 @@ class LinkFeatures:
 
 
 class LinkModel(LogisticModel):
-    """A logistic regression on what is known of links."""
+    """A logistic regression on `LinkFeatures`."""
 
-    def of_links(self, links: LinkFeatures) -> Floats:
-        """Return how probable it is that each link is a road, shape (k,), 0 to 1."""
+    def predict(self, links: LinkFeatures) -> Floats:
+        """Return the probability that each link is a road, shape (k,), 0 to 1."""
         return self.probability(links.columns())
 
 
 @cache
-def general_model() -> LinkModel:
+def general_link_model() -> LinkModel:
     """Return the model that comes with the package; `scripts/fit_links.py` fits it."""
     model = read_packaged("link_model.json")
     return LinkModel(model.intercept, model.coefficients)

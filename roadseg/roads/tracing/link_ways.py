@@ -1,4 +1,4 @@
-"""LinkWays: the ways of links through a raster of probabilities, and what lies along them."""
+"""Ways of links: paths of least cost through a probability raster, and probabilities on them."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -13,14 +13,13 @@ from roadseg.raster.grid import Grid
 from roadseg.raster.windows import CERTAIN, Window
 from roadseg.roads.graph.road_graph import DECIMALS, RoadGraph, lines_from, ranges
 
-_STEP_COST = 0.1  # Cost of a metre where road is certain; where none is seen it is 1 more.
+_STEP_COST = 0.1  # Cost of a metre of certain road; without road it is 1.1.
 _MARGIN_M = 3.0  # Metres by which a way may leave the box around its ends.
-_WORTH = 0.9  # A way costs less than this part of the straight line, or the straight line is taken.
-_STRETCH_M = 5.0  # Metres of a way that are looked at together.
-_TOLERANCE_PX = 1.5  # Pixels by which a way may lie off the line that is drawn of it.
-_CELL_PX = 512  # Windows that start in one cell of this many pixels are read together.
-_LOOKS, _LOOK_PX = 50, 32  # So many places are looked at, and so many pixels to each side.
-
+_WORTH = 0.9  # Cost of a way relative to the straight line, from which on that is preferred.
+_STRETCH_M = 5.0  # Metres of a way in the moving average whose minimum is a feature.
+_TOLERANCE_PX = 1.5  # Pixels by which simplifying a way may move it.
+_CELL_PX = 512  # Side of the cells; windows that start in the same cell are read together.
+_LOOKS, _LOOK_PX = 50, 32  # Windows that tell masks from probabilities, and half their side.
 _SPACING_M = 1.0  # Metres between the places along roads at which links may land.
 
 ReadRoad = Callable[[Window], Bytes]
@@ -34,11 +33,11 @@ class TracedLinks:
         lines: shape (k,), LineStrings in metres from each start to its goal.
         cost_m: shape (k,), metres weighted by 1.1 less the probability of road.
         probability: shape (k,), mean probability of road along each line, 0 to 1.
-        quarter: shape (k,), probability that a quarter of the line does not reach.
+        quarter: shape (k,), lower quartile of that probability.
         lowest_5m: shape (k,), lowest mean over 5 m of the line.
         lowest: shape (k,), lowest probability.
         is_informed: shape (k,), whether the raster around has values other than 0 and 1; a mask
-            tells nothing about where the road goes on.
+            does not show roads in a gap.
     """
 
     lines: Lines
@@ -51,7 +50,7 @@ class TracedLinks:
 
     @classmethod
     def straight(cls, lines: Lines) -> "TracedLinks":
-        """Return lines as ways of which no raster tells anything: as if road were certain."""
+        """Return straight ways without a raster, as if road were certain along them."""
         certain = np.ones(len(lines))
         none = np.zeros(len(lines), dtype=bool)
         return cls(lines, shapely.length(lines), certain, certain, certain, certain, none)
@@ -66,7 +65,7 @@ class _Way:
 
 
 class _Profile(NamedTuple):
-    """The probability along a way: its mean, lower quarter, lowest mean over 5 m, and lowest."""
+    """Probability along a way: mean, lower quartile, lowest mean over 5 m, and minimum."""
 
     mean: float
     quarter: float
@@ -74,9 +73,9 @@ class _Profile(NamedTuple):
     lowest: float
 
     @classmethod
-    def of(cls, along: Bytes, pixel_m: float) -> "_Profile":
-        """Sum up the bytes of probability along a way."""
-        share = along / CERTAIN
+    def along(cls, road: Bytes, pixel_m: float) -> "_Profile":
+        """Compute them from the bytes of probability along a way."""
+        share = road / CERTAIN
         over = min(max(round(_STRETCH_M / pixel_m), 1), len(share))
         sums = np.cumsum(np.concatenate([[0.0], share]))
         means = (sums[over:] - sums[:-over]) / over
@@ -87,21 +86,21 @@ class _Profile(NamedTuple):
 def places_along(
     graph: RoadGraph, tree: shapely.STRtree, places: Floats, reach_m: float
 ) -> tuple[Floats, Ints, Floats]:
-    """Spread places 1 m apart along the edges near to some others, nodes included.
+    """Spread landings along the edges near some places, at most 1 m apart, nodes included.
 
     Args:
         graph: roads in metres.
         tree: of its lines.
         places: shape (n, 2), x and y.
-        reach_m: edges no further than this from one of them count.
+        reach_m: edges up to this distance from one of them count.
 
     Returns:
-        Of each place x and y to the millimetre, the row of its edge, and metres from its start.
+        Of each landing x and y to the millimetre, the row of its edge, and metres from the start.
     """
     near = np.unique(tree.query(shapely.points(places), predicate="dwithin", distance=reach_m)[1])
     xy, line = shapely.get_coordinates(graph.lines[near], return_index=True)
     steps = np.hypot(*np.diff(xy, axis=0, prepend=0.0).T)
-    # All lines are laid on one axis, 1 m apart, so that one interpolation serves them all.
+    # All lines are put on one axis, 1 m apart, so that one interpolation suffices for all.
     travelled = np.cumsum(np.where(np.diff(line, prepend=-1) > 0, 1.0, steps))
     first = travelled[np.searchsorted(line, np.arange(len(near)))]
     length = graph.length_m[near]
@@ -114,21 +113,20 @@ def places_along(
 
 
 def trace_links(starts: Floats, goals: Floats, *, grid: Grid, read_road: ReadRoad) -> TracedLinks:
-    """Find the way from each start to its goal on which the raster shows most road.
+    """Find the way of least cost through the raster from each start to its goal.
 
-    It is the way of least cost over 1 less the probability, plus 0.1, times metres; or the straight
-    line if that costs at most a ninth more, or if the raster around holds nothing but 0 and 1.
+    The cost of a metre is 1.1 less the probability of road. The straight line is preferred if it
+    costs at most a ninth more, or if the raster around has no values but 0 and 1.
 
     Args:
-        starts: shape (k, 2), x and y in metres; from equal starts all ways are found at once.
-        goals: shape (k, 2), likewise.
-        grid: where the pixels of the raster lie.
+        starts: shape (k, 2), x and y in metres; ways with the same start share a search.
+        goals: shape (k, 2), x and y in metres.
+        grid: grid of the raster.
         read_road: reads a window of it: probability of any road, 255 for certain. Windows lie
-            inside the raster, are little larger than the links, and those of one neighbourhood are
-            read at once.
+            inside the raster and are little larger than the links; neighbouring ones are joined.
 
-    Source: minimum cost paths as in skimage.graph.MCP_Geometric; that roads are linked by paths of
-    least cost over the probability is in MaGRoad (WildRoad). The costs and their figures are ours.
+    Source: minimum cost paths by skimage.graph.MCP_Geometric; MaGRoad (WildRoad) links roads by
+    paths of least cost over the probability as well. The costs are ours.
     """
     places = np.floor(grid.from_metric(np.concatenate([starts, goals]))).astype(np.int64)
     shape = np.array([grid.height, grid.width])
@@ -162,11 +160,11 @@ def trace_links(starts: Floats, goals: Floats, *, grid: Grid, read_road: ReadRoa
 
 
 def are_two_valued(places: Floats, *, grid: Grid, read_road: ReadRoad) -> bool:
-    """Return whether a raster holds nothing but 0 and 1 around places: it is a mask there.
+    """Return whether a raster has no values but 0 and 1 around places, so that it is a mask.
 
     Args:
-        places: shape (k, 2), x and y in metres; some of them are looked at, spread over all.
-        grid: where the pixels of the raster lie.
+        places: shape (k, 2), x and y in metres; an evenly spread sample of them is read.
+        grid: grid of the raster.
         read_road: reads a window of it.
     """
     if len(places) == 0:
@@ -185,15 +183,15 @@ def are_two_valued(places: Floats, *, grid: Grid, read_road: ReadRoad) -> bool:
 def _neighbourhoods(
     low: Ints, high: Ints, start: Ints
 ) -> Iterator[tuple[tuple[int, int], Ints, Ints]]:
-    """Group windows that are read at once: those that start in the same cell of 512 pixels.
+    """Group the windows that start in the same cell of 512 pixels, which are read together.
 
     Args:
         low: shape (k, 2), first row and col of each window.
         high: shape (k, 2), the row and col after its last.
-        start: shape (k,), a number by which those of one cell are sorted.
+        start: shape (k,), number of the start of the link, by which a group is sorted.
 
     Yields:
-        First pixel and stop of a window around several, and the rows of these.
+        First pixel and stop of the window around a group, and the rows of its windows.
     """
     cell = low // _CELL_PX
     order = np.lexsort([start, cell[:, 1], cell[:, 0]])
@@ -204,7 +202,7 @@ def _neighbourhoods(
 
 
 def _boxes(pixels: Ints, start: Ints, margin: Ints, shape: Ints) -> tuple[Ints, Ints]:
-    """Return the window of each link, alike for those of one start: first row and col, and stop."""
+    """Return first pixel and stop of the window of each link; links from one start share it."""
     low, high = pixels.min(axis=0), pixels.max(axis=0)
     if len(start) == 0:
         return low, high
@@ -216,7 +214,7 @@ def _boxes(pixels: Ints, start: Ints, margin: Ints, shape: Ints) -> tuple[Ints, 
 
 
 def _ways(road: Bytes, start: Ints, goals: Ints, pixel_m: tuple[float, float]) -> list[_Way]:
-    """Find the ways from one pixel of a window to others."""
+    """Find the ways from one pixel of a window to several others."""
     is_informed = bool(((road > 0) & (road < CERTAIN)).any())
     straight = [
         _straight_way(road, start, goal, pixel_m, is_informed=is_informed) for goal in goals
@@ -241,18 +239,18 @@ def _straight_way(
     step = goal - start
     along = np.linspace(0, 1, int(np.abs(step).max()) + 1)[:, None]
     rows, cols = np.rint(start + along * step).astype(np.int64).T
-    profile = _Profile.of(road[rows, cols], max(pixel_m))
+    profile = _Profile.along(road[rows, cols], max(pixel_m))
     cost_m = float(np.hypot(*(step * pixel_m))) * (1 + _STEP_COST - profile.mean)
     return _Way(np.stack([start, goal]), cost_m, profile, is_informed)
 
 
 def _winding_way(road: Bytes, pixels: Ints, cost_m: float, pixel_m: tuple[float, float]) -> _Way:
-    profile = _Profile.of(road[tuple(pixels.T)], max(pixel_m))
+    profile = _Profile.along(road[tuple(pixels.T)], max(pixel_m))
     return _Way(pixels, cost_m, profile, is_informed=True)
 
 
 def _draw_ways(ways: list[_Way], low: Ints, starts: Floats, goals: Floats, grid: Grid) -> Lines:
-    """Draw ways in metres, from start to goal exactly."""
+    """Convert ways to simplified lines in metres, exactly from start to goal."""
     sizes = np.array([len(way.pixels) for way in ways], dtype=np.int64)
     pixels = np.concatenate([np.zeros((0, 2), dtype=np.int64), *(way.pixels for way in ways)])
     xy = grid.to_metric(pixels + np.repeat(low, sizes, axis=0) + 0.5)

@@ -1,8 +1,7 @@
 """Linking: continue the dead ends of a road graph across gaps to the road ahead.
 
-From top to bottom: the rules, and the order in which links are chosen; the links that may be; links
-and roads as one graph. Their ways through the raster are in `link_ways`, how probable each is in
-`link_model`.
+From top to bottom: the rules and the choice of links, the candidates, and the graph with the links.
+The ways of links through the raster are in `link_ways`, their probability is in `link_model`.
 """
 
 from dataclasses import dataclass, replace
@@ -40,35 +39,32 @@ from roadseg.roads.tracing.link_ways import ReadRoad, TracedLinks, places_along,
 
 INFERRED, CONFIDENCE = "inferred", "confidence"
 
-_WIDE_SHARES = 1.5, 1.0  # `SHARES` where a model judges what lies within.
-_TARGETS = {
-    False: 2,
-    True: 5,
-}  # Links of a dead end that are laid through the raster; with a model.
-_FACING_COST = 0.5  # A link between two dead ends that face each other counts as half as long.
-_DETOUR = 1.5  # Places that a road of up to so many gaps joins need no link.
-_ALONGSIDE = np.cos(np.radians(30))  # Roads at this angle or less run alongside each other.
-_LANE_CHANGE = np.cos(np.radians(12))  # A link between such roads turns by no more than this.
-_NEARBY_M = 5.0  # Metres from a landing within which other dead ends have a say.
-_ENDS_AT_ONCE = 2_000  # The places around so many dead ends are in memory together.
+_WIDE_SHARES = 1.5, 1.0  # `SHARES` with a model, which rejects wrong links itself.
+_TARGETS, _TARGETS_WITH_MODEL = 2, 5  # Cheapest candidates of a dead end whose ways are traced.
+_FACING_COST = 0.5  # Factor of the cost of a link between two dead ends.
+_DETOUR = 1.5  # Longest road, in lengths of the link, that makes the link unnecessary (rule 3).
+_ALONGSIDE = np.cos(np.radians(30))  # Roads within this angle run alongside each other (rule 5).
+_LANE_CHANGE = np.cos(np.radians(12))  # Largest turn of a link between such roads.
+_NEARBY_M = 5.0  # Metres from a landing to other dead ends whose turn counts as well (rule 6).
+_ENDS_AT_ONCE = 2_000  # Dead ends whose landings are in memory together.
 _BOTH = 2  # Ends of an edge.
-_LEAVING_M = 5.0  # Metres of a link from which its own heading is taken.
-_WINDING = 1.5  # A link through the raster is up to so many times as long as the longest gap.
+_LEAVING_M = 5.0  # Metres of a way that give its heading at either end.
+_WINDING = 1.5  # Longest way through the raster, in longest gaps (rule 8).
 
 
 @dataclass(frozen=True)
 class _Gaps:
-    """Roads, their dead ends, and what links between these may be.
+    """Roads with their dead ends, and the limits of links between these.
 
     Attributes:
         graph: roads in metres.
         ends: their dead ends, as rows of this graph.
         max_gap_m: greatest distance between the ends of a link.
-        least_cos: cosine of the greatest angle by which it turns off the heading of a dead end.
-        grid: where the pixels of the raster lie; None for straight links.
+        least_cos: cosine of the greatest angle between a link and the heading of a dead end.
+        grid: grid of the raster; None for straight links.
         read_road: reads a window of the raster.
-        model: how probable links are by what lies along them; None for length and heading alone.
-            Without a raster it judges nothing, and only the limits are as wide as with it.
+        model: predicts the probability of links; None for costs of length and heading alone. It
+            needs a raster; without one, it only widens the limits.
         min_probability: less probable links are dropped.
     """
 
@@ -93,20 +89,20 @@ class _Gaps:
 
     @property
     def shares(self) -> tuple[float, float]:
-        """Greatest length of links to the side of a road (`longest_links_m`); wide with a model."""
+        """Longest links to the side of a road (`longest_links_m`); wider with a model."""
         return _WIDE_SHARES if self.model else SHARES
 
     def cheapest(self, links: "_Links") -> "_Links":
-        """Keep the few cheapest links of each dead end, which are then laid through the raster."""
+        """Keep the few cheapest links of each dead end, whose ways are then traced."""
         order = np.lexsort([links.cost, links.end])
         end = links.end[order]
-        count = _TARGETS[self.model is not None]
+        count = _TARGETS if self.model is None else _TARGETS_WITH_MODEL
         return links.take(order[np.arange(len(end)) - np.searchsorted(end, end) < count])
 
 
 @dataclass(frozen=True)
 class _Links(Columns):
-    """Links that may be: from a dead end to a place on an edge, which may be a dead end too.
+    """Candidate links: from a dead end to a place on an edge, which may be a dead end too.
 
     Attributes:
         end: shape (k,), row of the dead end.
@@ -146,57 +142,56 @@ def link_gaps(
 ) -> RoadGraph:
     """Link dead ends to the road ahead of them, be it another dead end or the side of a road.
 
-    A link keeps to these rules:
+    Rules of a link:
 
-    1. Its ends are no further apart than `max_gap_m`.
-    2. It turns off the headings of the dead ends that it joins by no more than `max_turn_deg`.
+    1. Its ends are at most `max_gap_m` apart.
+    2. It turns by at most `max_turn_deg` from the heading of each dead end that it joins.
     3. No road of up to 1.5 times its length joins its ends already.
-    4. To the side of a road it is at most three quarters as long as the edge that it continues,
-       as a short edge tells little about where it heads, and 0.4 times as long if that edge ends
-       at its other end too, as what is left between two gaps; with a model 1.5 and 1 times as
-       long. Turning by 60 degrees counts as twice the length.
-    5. To a road alongside, within 30 degrees of the same direction, it turns by 12 degrees at
-       most, as where roads merge.
-    6. Within 5 m of another dead end it also keeps to the greatest turn there.
+    4. To the side of a road it is at most 0.75 times as long as the edge that it continues, as the
+       heading of a short edge is uncertain; 0.4 times if that edge has two dead ends, such as a
+       piece between two gaps. With a model these are 1.5 and 1 times. A turn of 60 degrees counts
+       as twice the length.
+    5. To a road that runs alongside, within 30 degrees, it turns by at most 12 degrees, as where
+       roads merge.
+    6. If it lands within 5 m of another dead end, rule 2 holds there as well.
     7. To the side of a road it meets no other road on its way. Between dead ends it may cross
-       roads, and joins them.
-    8. With a raster it follows the least cost over 1 less the probability of road
-       (`trace_links`), and is at most 1.5 times as long as `max_gap_m`. Without a raster it is
-       straight. A model says how probable it is by what lies along it, and `min_probability` is
-       the least.
-    9. A dead end is linked once, the most probable links first; without a model the cheapest,
-       those between dead ends that face each other at half their cost. First come these, unless
-       the side of a road is better for one of them; then those to the side of a road or of a link.
-    10. A lone piece of road shorter than `max_gap_m` is linked at both its ends or not at all,
-        and to another dead end at one of them: it is a rest between two gaps, or it is no road.
+       roads, and is joined with them.
+    8. With a raster it follows the way of least cost (`trace_links`), which is at most 1.5 times
+       as long as `max_gap_m`. Without a raster it is straight. With a model its probability is at
+       least `min_probability`.
+    9. A dead end is linked once: the most probable links first or, without a model, the cheapest,
+       where a second dead end halves the cost. Links between dead ends come first, unless the side
+       of a road is better for either of them; then links to the side of a road or of a link.
+    10. A lone piece of road shorter than `max_gap_m` is linked at both ends or not at all, and at
+        one of them to another dead end: it is a remainder between two gaps, or no road.
 
     Args:
         graph: roads in metres, without attributes, crossing each other at nodes only.
         max_gap_m: greatest distance between both ends of a link, which are ends of centrelines.
             0 links nothing.
-        max_turn_deg: greatest angle between the heading of a dead end and its link, at the side
-            of a road there is none.
+        max_turn_deg: greatest angle between a link and the heading of its dead end; at the side of
+            a road any angle is possible.
         min_probability: least probability of a link, 0 to 1; only with a model.
-        grid: where the pixels of the raster lie, with the CRS of the graph as its metric CRS.
+        grid: grid of the raster, with the CRS of the graph as its metric CRS.
         read_road: reads a window of the raster: probability of any road, 255
             for certain; None for straight links.
-        model: tells how probable links are by what the raster shows along them; None for rasters
-            of 0 and 1, which show nothing in a gap.
-        border: dead ends here go on outside and are not linked, such as the edge of the scene.
+        model: predicts the probability of links from the raster along them; None for masks of 0
+            and 1, which show nothing in a gap.
+        border: such as the edge of the scene; roads that end here go on outside and get no link.
         border_m: distance from `border` up to which that holds.
 
     Returns:
         The roads and links with the attributes `inferred`, 1 for links and else 0, and
-        `confidence`, which is NaN for roads. Of a link it is what the model says; without one the
-        mean probability along it where the raster has values other than 0 and 1 around it, and
-        elsewhere the mean cosine of its turns times a factor that falls from 1 to a half as its
-        length grows to `max_gap_m`. Roads and links merge with their like only.
+        `confidence`, which is NaN for roads. Of links it is the probability by the model; without
+        a model the mean probability along the link if the raster around has values other than 0
+        and 1, else the mean cosine of its turns, times a factor that falls from 1 to 0.5 as its
+        length grows to `max_gap_m`. Roads do not merge with links.
 
     Raises:
         ValueError: if the graph has attributes, or there is `read_road` without `grid`.
 
-    Source: SpaceNet 5's winners link ends to ends, and ends to the sides of roads, by distance
-    and heading (CRESI, ikibardin); the costs and their figures are ours.
+    Source: the winners of SpaceNet 5 link ends to ends, and ends to the sides of roads, by distance
+    and heading (CRESI, ikibardin); the rules and costs are ours.
     """
     if graph.attributes:
         raise ValueError(f"gaps are linked before edges get attributes: {sorted(graph.attributes)}")
@@ -204,7 +199,7 @@ def link_gaps(
         raise ValueError("read_road needs the grid of its pixels")
     ends = find_dead_ends(graph, border, border_m)
     if max_gap_m <= 0 or len(ends.edge) == 0:
-        return _as_roads(graph)
+        return _without_links(graph)
     least_cos = float(np.cos(np.radians(max_turn_deg)))
     gaps = _Gaps(graph, ends, max_gap_m, least_cos, grid, read_road, model, min_probability)
     # Rule 9: dead ends that face each other come first.
@@ -220,15 +215,14 @@ def link_gaps(
 
 
 def _choose_facing(gaps: _Gaps) -> _Links:
-    """Choose links between dead ends, the cheapest first, unless a side of a road is cheaper."""
+    """Choose links between dead ends, cheapest first, unless the side of a road is cheaper."""
     facing = _facing_links(gaps)
     if len(facing.end) == 0:
         return facing
     sides = _side_links(gaps, np.unique([facing.end, facing.facing]))
-    likely = gaps.cheapest(_Links.joined([facing, sides]))
-    links = _lay_links(likely, gaps)
+    links = _with_ways(gaps.cheapest(_Links.joined([facing, sides])), gaps)
     order = np.argsort(links.cost, kind="stable")
-    # The first link of a dead end settles it, to another dead end or to the side of a road.
+    # The first link of a dead end excludes its others, also if it goes to the side of a road.
     members = np.column_stack([links.end, np.where(links.is_facing, links.facing, links.end)])
     first = links.take(order[greedy_matching(members[order])])
     return first.take(first.is_facing)
@@ -236,37 +230,40 @@ def _choose_facing(gaps: _Gaps) -> _Links:
 
 def _choose_sides(gaps: _Gaps, rest: Ints) -> _Links:
     """Choose for each of these dead ends the cheapest link to the side of a road."""
-    likely = gaps.cheapest(_side_links(gaps, rest))
-    links = _lay_links(likely, gaps)
+    links = _with_ways(gaps.cheapest(_side_links(gaps, rest)), gaps)
     links = links.take(np.lexsort([links.cost, links.end]))
     links = links.take(np.unique(links.end, return_index=True)[1])
     own, other = gaps.ends.edge[links.end].tolist(), links.edge.tolist()
     cost = dict(zip(zip(own, other, strict=True), links.cost.tolist(), strict=True))
     back = [cost.get(pair, np.inf) for pair in zip(other, own, strict=True)]
-    # Of two links, one from either road to the side of the other, the cheaper one is enough.
+    # If two roads each have a link to the side of the other, the cheaper link is enough.
     return links.take(links.cost <= back)
 
 
-def _lay_links(links: _Links, gaps: _Gaps) -> _Links:
-    """Lay links through the raster, set their cost and confidence, and drop those off limits."""
+def _with_ways(links: _Links, gaps: _Gaps) -> _Links:
+    """Trace links through the raster, set cost and confidence, and drop those against the rules."""
     ends, max_gap_m = gaps.ends, gaps.max_gap_m
-    ways = _trace_all(links, gaps)
+    if gaps.grid is None or gaps.read_road is None:
+        ways = TracedLinks.straight(links.line)
+    else:
+        starts = ends.place[links.end]
+        ways = trace_links(starts, links.landing, grid=gaps.grid, read_road=gaps.read_road)
     first, last = (
         -end_steps(ways.lines, np.full(len(ways.lines), at_start), over_m=_LEAVING_M)
         for at_start in (True, False)
     )
     forth, back = cosine(first, ends.heading[links.end]), cosine(last, ends.heading[links.facing])
     back = np.where(links.is_facing, back, forth)
-    laid = _judge(links, ways, gaps, turns=(forth, back))
-    # Rule 8: the way winds little. Rules 2 and 7 hold for it, too.
+    links = _with_costs(links, ways, gaps, turns=(forth, back))
+    # Rule 8: the way is not too long. Rules 2 and 7 hold for it as well.
     fits = shapely.length(ways.lines) <= _WINDING * max_gap_m
     fits &= np.minimum(forth, back) >= gaps.least_cos
     if gaps.model and gaps.read_road:
-        fits &= laid.confidence >= gaps.min_probability
-    return laid.take(fits & (links.is_facing | are_clear(laid.line, gaps.tree)))
+        fits &= links.confidence >= gaps.min_probability
+    return links.take(fits & (links.is_facing | are_clear(links.line, gaps.tree)))
 
 
-def _judge(
+def _with_costs(
     links: _Links,
     ways: TracedLinks,
     gaps: _Gaps,
@@ -276,13 +273,13 @@ def _judge(
     """Set the line, cost and confidence of links: by the model, or by length and heading.
 
     Args:
-        links: that may be.
-        ways: theirs through the raster.
-        gaps: which they close.
-        turns: cosine of the angle at the dead end, and at that at the other end.
+        links: candidates.
+        ways: their ways through the raster.
+        gaps: the gaps, with the model.
+        turns: cosines of the turns at the dead end, and at the other end.
     """
     if gaps.model and gaps.read_road:
-        probability = gaps.model.of_links(_features(links, ways, gaps, turns))
+        probability = gaps.model.predict(_features(links, ways, gaps, turns))
         return replace(links, line=ways.lines, cost=1 - probability, confidence=probability)
     turn = (turns[0] + turns[1]) / 2
     length = shapely.length(ways.lines)
@@ -298,7 +295,7 @@ def _judge(
 def _features(
     links: _Links, ways: TracedLinks, gaps: _Gaps, turns: tuple[Floats, Floats]
 ) -> LinkFeatures:
-    """Return what is known of links."""
+    """Return the features of links for the model."""
     graph, ends = gaps.graph, gaps.ends
     own = ends.edge[links.end]
     angle, facing_angle = (np.arccos(np.clip(turn, -1, 1)) for turn in turns)
@@ -318,26 +315,15 @@ def _features(
     )
 
 
-def _trace_all(links: _Links, gaps: _Gaps) -> TracedLinks:
-    """Trace links through the raster; without one they stay straight, as if road were certain."""
-    if gaps.grid is None or gaps.read_road is None:
-        return TracedLinks.straight(links.line)
-    places = gaps.ends.place[links.end], links.landing
-    return trace_links(*places, grid=gaps.grid, read_road=gaps.read_road)
-
-
 def _link_cost(metres: Floats, turn: Floats, *, is_facing: Bools | bool) -> Floats:
-    """Return the cost of links by their length, and the mean cosine by which they turn.
-
-    A link between dead ends that face each other counts as half as long.
-    """
+    """Return the cost by length and mean cosine of the turns; facing dead ends halve it."""
     return link_costs(metres, turn) * np.where(is_facing, _FACING_COST, 1)
 
 
 def _facing_links(gaps: _Gaps) -> _Links:
-    """List the links between dead ends ahead of each other, by rules 1 to 3 of `link_gaps`."""
+    """List the candidates between facing dead ends, by rules 1 to 3 of `link_gaps`."""
     ends = gaps.ends
-    # Rule 1: the ends of a link are no further apart than the longest gap.
+    # Rule 1: distance.
     pairs = KDTree(ends.place).query_pairs(gaps.max_gap_m, output_type="ndarray")
     left, right = pairs.T.astype(np.int64)
     steps = ends.place[right] - ends.place[left]
@@ -345,64 +331,61 @@ def _facing_links(gaps: _Gaps) -> _Links:
     forth, back = cosine(steps, ends.heading[left]), cosine(-steps, ends.heading[right])
     cost = _link_cost(gap, (forth + back) / 2, is_facing=True)
     links = _straight(ends, left, right, ends.edge[right], landing=ends.place[right], cost=cost)
-    # Rule 2: it turns off the headings of both by no more than the greatest turn.
+    # Rule 2: turns at both ends.
     ahead = np.minimum(forth, back) >= gaps.least_cos
-    # Rule 3: no road of up to 1.5 times its length joins them already.
+    # Rule 3: no short road joins them already.
     is_apart = gaps.distances.metres(left, ends.node[right]) > _DETOUR * gap
     return links.take(ahead & is_apart)
 
 
 def _side_links(gaps: _Gaps, chosen: Ints) -> _Links:
-    """List the best link of the chosen dead ends to the side of each edge ahead of them.
-
-    Rules 1 to 7 of `link_gaps` hold; the best link to an edge is the one of least cost.
-    """
+    """List the cheapest link of the chosen dead ends to each edge ahead, by rules 1 to 7."""
     parts = in_parts(chosen, _ENDS_AT_ONCE)
     return _Links.joined([_part_of_side_links(gaps, part, chosen) for part in parts])
 
 
 def _part_of_side_links(gaps: _Gaps, part: Ints, chosen: Ints) -> _Links:
-    """List those of a part of the chosen dead ends."""
+    """List the links of a part of the chosen dead ends, see `_side_links`."""
     graph, ends, distances = gaps.graph, gaps.ends, gaps.distances
     places, edge, along = places_along(graph, gaps.tree, ends.place[part], gaps.max_gap_m)
-    # Rule 1: the ends of a link are no further apart than the longest gap.
+    # Rule 1: distance.
     near = KDTree(ends.place[part]).sparse_distance_matrix(
         KDTree(places), gaps.max_gap_m, output_type="ndarray"
     )
     end, landing, gap = part[near["i"]], near["j"], near["v"]
-    # Rule 2: it turns off the heading of its dead end by no more than the greatest turn.
+    # Rule 2: turn at the dead end.
     turn = cosine(places[landing] - ends.place[end], ends.heading[end])
     ahead = (turn >= gaps.least_cos) & (gap > 0)
     end, landing, gap, turn = end[ahead], landing[ahead], gap[ahead], turn[ahead]
     target, metres = edge[landing], along[landing]
-    # Rule 3: no road of up to 1.5 times its length joins them already.
+    # Rule 3: no short road joins them already.
     by_start = distances.metres(end, graph.ends[target, 0]) + metres
     by_stop = distances.metres(end, graph.ends[target, 1]) + graph.length_m[target] - metres
     fits = np.minimum(by_start, by_stop) > _DETOUR * gap
-    # Rule 4: it is short beside the edge that it continues, the more so for a lone edge.
+    # Rule 4: length relative to the edge that it continues.
     cost = _link_cost(gap, turn, is_facing=False)
     own = ends.edge[end]
     fits &= cost <= np.minimum(gaps.max_gap_m, longest_links_m(graph, own, gaps.shares))
-    # Rules 5 and 6: it changes no lanes, and fits the dead ends beside its landing.
+    # Rules 5 and 6: no change of lanes; turns at other dead ends near the landing.
     fits &= ~_is_beside(places, edge, landing, ends.heading[end], turn)
     fits &= ~_is_behind(places[landing], end, ends, chosen, gaps.least_cos)
-    # Of the links of a dead end to one edge only the cheapest is looked at further.
+    # Only the cheapest link of a dead end to each edge is kept.
     rows = np.flatnonzero(fits)
     order = rows[np.argsort(cost[rows], kind="stable")]
     key = end[order] * len(graph.lines) + target[order]
     best = order[np.unique(key, return_index=True)[1]]
     end, none, target = end[best], np.full(len(best), -1), target[best]
     links = _straight(ends, end, none, target, landing=places[landing[best]], cost=cost[best])
-    # Rule 7: it meets no other road on its way.
+    # Rule 7: no other road in between.
     return links.take(are_clear(links.line, gaps.tree))
 
 
 def _is_beside(places: Floats, edge: Ints, landing: Ints, heading: Floats, turn: Floats) -> Bools:
-    """Return which landings lie on a road that runs alongside, so that a link changes lanes."""
+    """Return which landings are on a road alongside, so that a link changes lanes (rule 5)."""
     last = len(edge) - 1
     after = np.minimum(landing + 1, last)
-    # Row 0 wraps to -1, the last row: of the same edge only if no other edge is near, and then it
-    # is compared with the far end of that edge.
+    # Row 0 wraps to the last row, which has the same edge only if no other edge is near; then the
+    # direction is that to the far end of this edge.
     before = landing - (edge[landing - 1] == edge[landing])
     after = np.where(edge[after] == edge[landing], after, landing)
     along = np.abs(cosine(places[after] - places[before], heading))
@@ -410,7 +393,7 @@ def _is_beside(places: Floats, edge: Ints, landing: Ints, heading: Floats, turn:
 
 
 def _is_behind(landing: Floats, end: Ints, ends: DeadEnds, chosen: Ints, least_cos: float) -> Bools:
-    """Return which landings lie at another chosen dead end that would have to turn back."""
+    """Return which landings are near another dead end that would turn too far (rule 6)."""
     away, near = KDTree(ends.place[chosen]).query(landing, 2, distance_upper_bound=_NEARBY_M)
     other = np.append(chosen, -1)[near]
     turns = [cosine(ends.place[end] - ends.place[k], ends.heading[k]) for k in other.T]
@@ -426,28 +409,24 @@ def _straight(
 
 
 def _with_pairs(graph: RoadGraph, ends: DeadEnds, pairs: _Links) -> RoadGraph:
-    """Return the graph with links between dead ends; where they cross roads is no node."""
+    """Return the graph with links between dead ends, without nodes where they cross roads."""
     nodes = np.column_stack([ends.node[pairs.end], ends.node[pairs.facing]])
     lines = np.concatenate([graph.lines, pairs.line])
     return RoadGraph(graph.crs, graph.nodes, np.concatenate([graph.ends, nodes]), lines)
 
 
 def _without_strays(links: _Links, graph: RoadGraph, ends: DeadEnds, max_gap_m: float) -> _Links:
-    """Leave out the links of lone short pieces of road that are not linked at both ends.
-
-    One of these links has to face another dead end: a patch between two roads is no road. Links
-    that land on one left out go too.
-    """
+    """Drop the links of lone short pieces of road against rule 10, and links that land on them."""
     roads = len(graph.lines)
     is_lone = np.bincount(ends.edge, minlength=roads) == _BOTH
     is_lone &= graph.length_m < max_gap_m
     while True:
         facing = np.concatenate([links.end[links.is_facing], links.facing[links.is_facing]])
         linked = np.concatenate([facing, links.end[~links.is_facing]])
-        # A stray is linked at one end, or by no link that faces another dead end.
+        # A stray is not linked at both ends, or at neither to another dead end.
         is_stray = is_lone & (np.bincount(ends.edge[linked], minlength=roads) < _BOTH)
         is_stray |= is_lone & (np.bincount(ends.edge[facing], minlength=roads) == 0)
-        # A link goes that starts on a stray, lands on one, or lands on a link that goes.
+        # Drop links that start on a stray, land on one, or land on a link that is dropped.
         on_stray = np.append(is_stray, np.zeros(len(links.end), dtype=bool))[links.edge]
         wrong = on_stray | is_stray[ends.edge[links.end]]
         wrong |= np.append(is_stray, wrong)[links.edge]
@@ -458,7 +437,7 @@ def _without_strays(links: _Links, graph: RoadGraph, ends: DeadEnds, max_gap_m: 
 
 
 def _join_links(graph: RoadGraph, links: _Links) -> RoadGraph:
-    """Make one graph of roads and links, joined where they meet; most roads stay as they are."""
+    """Make one graph of roads and links with nodes where they meet; most roads stay unchanged."""
     lines = np.concatenate([graph.lines, links.line])
     is_link = np.arange(len(lines)) >= len(graph.lines)
     changes = is_link | is_off_grid(lines)
@@ -477,7 +456,7 @@ def _join_links(graph: RoadGraph, links: _Links) -> RoadGraph:
     return node_lines(graph, lines, attributes, changes)
 
 
-def _as_roads(graph: RoadGraph) -> RoadGraph:
-    """Return the graph with the attributes of roads that are no links."""
+def _without_links(graph: RoadGraph) -> RoadGraph:
+    """Add the attributes of a graph that has no links."""
     none, unknown = np.zeros(len(graph.lines), dtype=np.uint8), np.full(len(graph.lines), np.nan)
     return replace(graph, attributes={INFERRED: none, CONFIDENCE: unknown})

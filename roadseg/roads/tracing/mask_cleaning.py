@@ -1,4 +1,4 @@
-"""Mask cleaning: cracks closed, small blobs removed, small holes filled."""
+"""Mask cleaning: close cracks, remove small blobs, fill small holes."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -13,7 +13,7 @@ Outlines = Sequence[Array]
 
 
 class Sides(NamedTuple):
-    """The sides of a window beyond which its scene goes on."""
+    """The sides of a window at which its scene goes on, so that it is no border of the scene."""
 
     top: bool = False
     right: bool = False
@@ -34,49 +34,50 @@ def clean_mask(
         min_blob_px: blobs of fewer pixels go, blobs of just as many stay (8 neighbours).
         min_hole_px: holes of fewer pixels are filled, holes of just as many stay
             (4 neighbours). Background that touches the border of the mask is no hole.
-        goes_on: blobs that touch such a side stay, as they may be larger than they seem.
+        goes_on: sides at which the scene goes on; blobs that touch them stay.
 
-    Source: pixels are counted from outlines by Pick's theorem (G. Pick, 1899), which takes a
-    quarter of the time that numbering all pixels does.
+    Source: pixels are counted from outlines by Pick's theorem (G. Pick, 1899), which is four times
+    as fast as connected components.
     """
     roads = np.array(mask, dtype=bool, order="C")
     if not roads.any():
         return roads
-    # Outlines of blobs and of their holes, each with the one that it lies in as its parent.
+    # Outlines of blobs and of their holes; the parent of each is the outline directly around it.
     pixels = roads.view(np.uint8)
     outlines, tree = cv2.findContours(pixels, cv2.RETR_TREE, cv2.CHAIN_APPROX_NONE)
     parent = tree[0, :, 3].astype(np.int64)
     is_hole = _is_hole(parent)
     inside = _pixels_inside(outlines, is_hole)
-    # A blob has the pixels inside of its outline less those of its holes.
-    goes = ~is_hole & (inside - _of_children(inside, parent, is_hole) < min_blob_px)
-    for row in np.flatnonzero(goes).tolist() if any(goes_on) else ():
-        goes[row] = not _touches(outlines[row], roads.shape, goes_on)
-    # Holes of a blob that is gone are background, and blobs in them lie in the hole around it.
-    opened, stays = is_hole & _parent_is(goes, parent), ~is_hole & ~goes
-    parent = _without(parent, opened)
-    left = inside - _of_children(inside, parent, stays)
+    # A blob has the pixels inside its outline less those of its holes.
+    removed = ~is_hole & (inside - _sum_of_children(inside, parent, is_hole) < min_blob_px)
+    for row in np.flatnonzero(removed).tolist() if any(goes_on) else ():
+        removed[row] = not _touches(outlines[row], roads.shape, goes_on)
+    # The holes of a removed blob merge with the hole around it, which then has their blobs.
+    opened, kept = is_hole & _parent_is(removed, parent), ~is_hole & ~removed
+    while (orphaned := _parent_is(opened, parent)).any():
+        parent = np.where(orphaned, parent[parent[parent]], parent)
+    left = inside - _sum_of_children(inside, parent, kept)
     filled = is_hole & ~opened & (left < min_hole_px)
-    # An even number of outlines around a pixel leaves it as it is.
-    _paint(pixels, outlines, goes | opened, 0)
-    _paint(pixels, outlines, filled | (stays & _parent_is(filled, parent)), 1)
+    # Filling is by the even-odd rule, so that a blob inside a filled hole is drawn with it.
+    _paint(pixels, outlines, removed | opened, 0)
+    _paint(pixels, outlines, filled | (kept & _parent_is(filled, parent)), 1)
     return roads
 
 
 def close_cracks(mask: NDArray[np.generic], *, reach_px: tuple[int, int]) -> Bools:
-    """Close what parts roads by no more than twice `reach_px`, and as narrow notches.
+    """Close cracks and notches that are up to twice `reach_px` wide (morphological closing).
 
     Nothing is added at the border of the mask.
 
     Args:
         mask: shape (row, col); zero is background.
-        reach_px: rows and columns by which roads grow, and shrink again.
+        reach_px: rows and columns by which roads are dilated, then eroded.
     """
     roads = np.ascontiguousarray(mask, dtype=bool)
     rows, cols = reach_px
     if max(rows, cols) == 0 or roads.size == 0:
         return roads
-    # A flat ellipse would be a dot.
+    # OpenCV makes an ellipse of no width a single pixel, so a flat kernel is a rectangle.
     shape = cv2.MORPH_ELLIPSE if min(reach_px) else cv2.MORPH_RECT
     kernel = cv2.getStructuringElement(shape, (2 * cols + 1, 2 * rows + 1))
     grown = cv2.dilate(roads.view(np.uint8), kernel)
@@ -85,7 +86,7 @@ def close_cracks(mask: NDArray[np.generic], *, reach_px: tuple[int, int]) -> Boo
 
 
 def _is_hole(parent: Ints) -> Bools:
-    """Return which outlines are holes: those directly in a blob, which lie in holes in turn."""
+    """Return which outlines are holes: those with an odd number of outlines around them."""
     is_hole = np.zeros(len(parent), dtype=bool)
     row = np.flatnonzero(parent >= 0)
     ancestor = parent[row]
@@ -97,27 +98,20 @@ def _is_hole(parent: Ints) -> Bools:
 
 
 def _pixels_inside(outlines: Outlines, is_hole: Bools) -> Ints:
-    """Count the pixels inside of outlines, with those on it for blobs, without for holes."""
+    """Count the pixels inside outlines; those on the outline count for blobs, not for holes."""
     area = np.array([cv2.contourArea(outline) for outline in outlines])
     steps = np.array([len(outline) if len(outline) > 1 else 0 for outline in outlines])
     return np.rint(area + np.where(is_hole, -steps, steps) / 2 + 1).astype(np.int64)
 
 
-def _of_children(inside: Ints, parent: Ints, chosen: Bools) -> Ints:
-    """Return for each outline how many pixels lie in the chosen ones directly in it."""
+def _sum_of_children(inside: Ints, parent: Ints, chosen: Bools) -> Ints:
+    """Sum for each outline the pixels inside its children, of those that are chosen."""
     rows = chosen & (parent >= 0)
     return np.bincount(parent[rows], inside[rows], minlength=len(parent)).astype(np.int64)
 
 
 def _parent_is(chosen: Bools, parent: Ints) -> Bools:
     return np.asarray((parent >= 0) & chosen[parent])
-
-
-def _without(parent: Ints, opened: Bools) -> Ints:
-    """Return the parents once blobs are gone: what lay in their holes lies in the hole around."""
-    while (lost := _parent_is(opened, parent)).any():
-        parent = np.where(lost, parent[parent[parent]], parent)
-    return parent
 
 
 def _touches(outline: Array, shape: tuple[int, ...], sides: Sides) -> bool:
@@ -131,7 +125,7 @@ def _touches(outline: Array, shape: tuple[int, ...], sides: Sides) -> bool:
 
 
 def _paint(pixels: Bytes, outlines: Outlines, chosen: Bools, value: int) -> None:
-    """Set the pixels that lie in an odd number of the chosen outlines, and those on them."""
+    """Set the pixels on the chosen outlines and inside an odd number of them."""
     rows = np.flatnonzero(chosen).tolist()
     if rows:
         cv2.fillPoly(pixels, [outlines[row] for row in rows], [value])

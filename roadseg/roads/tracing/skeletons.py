@@ -12,9 +12,9 @@ from roadseg.roads.graph.groups import group_means, linked
 from roadseg.roads.tracing.mask_cleaning import NO_SIDES, Sides
 from roadseg.roads.tracing.thinning import thin
 
-_PAD_PX = 32  # Pixels of padding; roads up to twice as wide keep reaching the border.
-_RAGGED_PX = 2  # Pixels from the border at which the whole width of a road is seen.
-_WHOLE = 0.9  # A road that crosses the border has at least this part of its width there.
+_PAD_PX = 32  # Pixels of padding, so that roads up to twice as wide still reach the border.
+_RAGGED_PX = 2  # Pixels from the border at which a ragged edge of the mask has its whole width.
+_WHOLE = 0.9  # Share of that width which a road that crosses the border has there at least.
 _THROUGH = 2  # Neighbours of a pixel inside a chain.
 
 
@@ -42,15 +42,16 @@ class SkeletonPaths:
 
 
 def skeletonise(mask: NDArray[np.generic]) -> Bools:
-    """Thin a mask to lines one pixel wide, roads that leave the scene reaching its border.
+    """Thin a mask to lines one pixel wide; roads that leave the scene reach its border.
 
-    Thinning pulls the end of a line back by half the width of the road. So roads that cross the
-    border are first continued outside it: those up to 64 px wide there that, a quarter of that
-    width from one of their sides, go on inwards for at least half of it and one pixel. Others run
-    along the border; continuing them too would draw their skeleton out of the scene. Roads that
-    touch the border with less than 9/10 of the width that they have 2 px further in, by more than
-    one pixel, end before it but for a ragged edge; continuing this would draw their skeleton to
-    one of their sides.
+    Thinning shortens a line by half the width of its road, so roads that cross the border are first
+    continued outside. A road crosses the border if
+
+    1. it is up to 64 px wide there,
+    2. it goes on inwards for half of its width and one pixel, along the line a quarter of the width
+       from either side; others run along the border, which would draw their skeleton out,
+    3. it has at least 9/10 of the width that it has 2 px further in, less one pixel; others end
+       before the border but for a ragged edge, which would draw their skeleton to one side.
     """
     roads = np.asarray(mask, dtype=bool)
     padded = np.pad(roads, _PAD_PX)
@@ -102,7 +103,7 @@ def trace_paths(skeleton: NDArray[np.generic], *, goes_on: Sides = NO_SIDES) -> 
 
 
 def smooth_paths(paths: SkeletonPaths, *, reach_px: int) -> SkeletonPaths:
-    """Take the pixel staircase out of paths; their ends stay where they are.
+    """Smooth the pixel staircase of paths by a moving average; their ends stay in place.
 
     Every point moves to the mean of itself and its `reach_px` neighbours on either side, fewer
     and equally many near an end. The staircase makes a chain up to 8 % longer than its road.
@@ -125,11 +126,12 @@ def _crosses_border(roads: Bools) -> Bools:
     """Return which pixels of the first row belong to roads that leave the scene across it."""
     first, stop = _runs(roads[0])
     width = stop - first
-    # A road that leaves the scene goes on inwards from one of its quarters, for half its width.
+    # Rules 1 and 2 of `skeletonise`: the width, and how far the road goes on inwards.
     quarter_points = np.stack([first + width // 4, stop - 1 - width // 4])
     inwards = roads[: _PAD_PX + 1, quarter_points]
     depth = np.logical_and.accumulate(inwards, axis=0).sum(axis=0).max(axis=0)
     crosses = (width <= 2 * _PAD_PX) & (2 * depth >= width + 2)
+    # Rule 3: the width a little further in.
     crosses &= width + 1 >= _WHOLE * _widths_beside(roads[: _RAGGED_PX + 1][-1], first, stop)
     turns = np.zeros(roads.shape[1] + 1, dtype=np.int64)
     turns[first] += crosses
@@ -144,7 +146,7 @@ def _runs(row: Bools) -> tuple[Ints, Ints]:
 
 
 def _widths_beside(row: Bools, first: Ints, stop: Ints) -> Ints:
-    """Return the width of the widest run of a row in each span of pixels, 0 if there is none."""
+    """Return the width of the widest run of a row in each span of pixels; 0 without a run."""
     starts, stops = _runs(row)
     widths = np.zeros(len(row) + 1, dtype=np.int64)
     widths[:-1][row] = np.repeat(stops - starts, stops - starts)
@@ -189,11 +191,6 @@ def _on_sides(positions: Ints, shape: tuple[int, ...], sides: Sides) -> Bools:
     )
 
 
-def _matrix(pairs: Ints, n: int) -> sparse.csr_array:
-    ones = np.ones(len(pairs), dtype=np.int8)
-    return sparse.csr_array((ones, (pairs[:, 0], pairs[:, 1])), shape=(n, n))
-
-
 def _ring_starts(chain: Ints, is_chain: Bools, pairs: Ints) -> Ints:
     """Return the first pixel of every chain that is closed: as many pairs as pixels."""
     inner = pairs[is_chain[pairs].all(axis=1)]
@@ -204,10 +201,10 @@ def _ring_starts(chain: Ints, is_chain: Bools, pairs: Ints) -> Ints:
 
 
 def _join_paths(pairs: Ints, chain: Ints, is_chain: Bools, node: Ints) -> tuple[Ints, Ints, Ints]:
-    """Join chains and nodes to paths: their end nodes, and their pixels, node i being ~i.
+    """Join chains and nodes to paths: end nodes, pixels (node i is ~i), and offsets.
 
-    A loop also passes the pixels of its node that it touches, or it could be a line that goes
-    out and comes back upon itself.
+    A loop includes the pixels of its node that it touches; otherwise it could go out and come back
+    on the same line.
     """
     first_px, last_px = _links(pairs, chain, is_chain)
     pixels = _order_chains(pairs, chain, is_chain, first_px[:, 0])
@@ -241,14 +238,15 @@ def _links(pairs: Ints, chain: Ints, is_chain: Bools) -> tuple[Ints, Ints]:
 def _order_chains(pairs: Ints, chain: Ints, is_chain: Bools, first_px: Ints) -> Ints:
     """List chain pixels chain by chain, each from its first pixel on.
 
-    One breadth-first search from an extra vertex before all first pixels meets the pixels of
-    every chain in order; a stable sort then brings the chains apart.
+    A breadth-first search from an extra vertex that is linked to all first pixels visits the pixels
+    of every chain in order; a stable sort then separates the chains.
     """
     n = len(chain)
     inner = pairs[is_chain[pairs].all(axis=1)]
     starts = np.column_stack([np.full(len(first_px), n), first_px])
     both_ways = np.concatenate([inner, inner[:, ::-1], starts])
-    order = csgraph.breadth_first_order(
-        _matrix(both_ways, n + 1), n, directed=True, return_predecessors=False
-    )[1:].astype(np.int64)
-    return order[np.argsort(chain[order], kind="stable")]
+    ones = np.ones(len(both_ways), dtype=np.int8)
+    matrix = sparse.csr_array((ones, (both_ways[:, 0], both_ways[:, 1])), shape=(n + 1, n + 1))
+    order = csgraph.breadth_first_order(matrix, n, directed=True, return_predecessors=False)
+    pixels = order[1:].astype(np.int64)
+    return pixels[np.argsort(chain[pixels], kind="stable")]

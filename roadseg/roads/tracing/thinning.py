@@ -1,4 +1,4 @@
-"""Thinning: a mask worn down to lines one pixel wide, 64 pixels at a time."""
+"""Thinning: reduce a mask to lines one pixel wide, 64 pixels at a time."""
 
 from functools import cache
 
@@ -12,30 +12,30 @@ Words = NDArray[np.uint64]
 
 _BITS = 64
 _ONE, _LAST = np.uint64(1), np.uint64(_BITS - 1)
-_AT_ONCE = 8192  # Words; with all that is known of so many they fit a cache.
-_HALF_TURN = 4  # A half turn goes past so many of the eight neighbours.
-# Numbers of neighbourhoods where scikit-image departs from the rules: those whose pixel stays in
-# either turn, and those whose pixel goes.
+_AT_ONCE = 8192  # Words that are processed together, so that intermediate results fit a cache.
+_HALF_TURN = 4  # Positions by which the eight neighbours move in a half turn.
+# Neighbourhoods for which scikit-image departs from the rules, for each of the two passes: those
+# whose pixel stays, and those whose pixel is removed.
 _STAYS = (24, 48, 56, 96, 129, 192, 224), (3, 24, 48, 56, 96, 192, 224)
 _GOES = (10, 11, 40, 130, 134, 160, 161, 194, 198), (10, 11, 40, 130, 134, 160, 161, 198)
-_ORDER = 4, 1, 7, 0, 2, 3, 5, 6  # The last neighbour is asked for first, so that 35 questions do.
-_NO, _YES = 0, 1  # Answers, besides the numbers of further questions.
+_ORDER = 4, 1, 7, 0, 2, 3, 5, 6  # Order of neighbours, last first, with the fewest tests: 35.
+_NO, _YES = 0, 1  # Leaves of the decision diagram; tests count from 2.
 
 
 def thin(mask: NDArray[np.generic]) -> Bools:
     """Return the skeleton of a mask, pixel by pixel that of `skimage.morphology.skeletonize`.
 
-    Pixels at the border of what is left go, in turn those towards the south-east and those towards
-    the north-west, until none may go. In the first of these turns a pixel goes if
+    Two passes alternate until nothing changes: one removes border pixels to the south-east, the
+    other those to the north-west. The first pass removes a pixel if
 
-    1. it has two to six neighbours, so that it is neither an end of a line nor inside of an area,
-    2. these are all in one row around it, so that nothing is parted without it,
-    3. one of its neighbours to the east, to the south, or both to the north and the west is
-       background, so that the skeleton ends up in the middle,
+    1. it has two to six neighbours, so that it is neither an end of a line nor inside an area,
+    2. its neighbours are contiguous around it, so that removing it disconnects nothing,
+    3. its neighbour to the east, to the south, or those to the north and the west are background,
+       so that the skeleton ends up in the middle,
 
-    but for some neighbourhoods that scikit-image decides otherwise. The second turn is the first
-    with the mask upside down. Only words of 64 pixels beside which something has changed are looked
-    at again, so that the time grows with the area of a mask and not with its width.
+    except for some neighbourhoods that scikit-image decides otherwise. The second pass is the first
+    with the mask turned by 180 degrees. Only words of 64 pixels next to a change are tested again,
+    so that the time grows with the area of a mask and not with the width of its roads.
 
     Args:
         mask: shape (row, col).
@@ -44,22 +44,22 @@ def thin(mask: NDArray[np.generic]) -> Bools:
     patterns", CACM 27(3), 1984, with the corrections of scikit-image 0.26.
     """
     words, across = _packed(np.asarray(mask, dtype=bool))
-    # Words whose pixels may have to go, for each of both turns.
+    # Words that still have to be tested, for each of the two passes (`phase` 0 and 1).
     waiting = np.tile(words != 0, (2, 1))
-    turn = 0
+    phase = 0
     while waiting.any():
-        places = np.flatnonzero(waiting[turn])
-        waiting[turn, places] = False
+        places = np.flatnonzero(waiting[phase])
+        waiting[phase, places] = False
         parts = range(0, len(places), _AT_ONCE)
-        removed = [_leaving(words, places[i : i + _AT_ONCE], across, turn=turn) for i in parts]
+        removed = [_removable(words, places[i : i + _AT_ONCE], across, phase=phase) for i in parts]
         if removed:
             waiting |= _remove(words, places, np.concatenate(removed), across)
-        turn = 1 - turn
+        phase = 1 - phase
     return _unpacked(words, across, np.shape(mask))
 
 
 def _packed(mask: Bools) -> tuple[Words, int]:
-    """Pack pixels into words, empty ones all around; return these, and how many make a row."""
+    """Pack pixels into words with a frame of empty words; return these, and the words of a row."""
     height, width = mask.shape
     across = -(-width // _BITS) + 2
     padded = np.zeros((height + 2, across * _BITS), dtype=bool)
@@ -73,7 +73,7 @@ def _unpacked(words: Words, across: int, shape: tuple[int, ...]) -> Bools:
 
 
 def _remove(words: Words, places: Places, removed: Words, across: int) -> Bools:
-    """Take pixels away; return the words around in which pixels may have to go next."""
+    """Remove pixels; return which words have to be tested again, as something changed nearby."""
     words[places] ^= removed
     beside = np.zeros(len(words), dtype=bool)
     beside[places[removed != 0]] = True
@@ -86,17 +86,17 @@ def _remove(words: Words, places: Places, removed: Words, across: int) -> Bools:
     return touched
 
 
-def _leaving(words: Words, places: Places, across: int, *, turn: int) -> Words:
-    """Find the pixels that go in one turn; the second is the first with the mask upside down."""
+def _removable(words: Words, places: Places, across: int, *, phase: int) -> Words:
+    """Return the pixels of words that a pass removes."""
     (nw, n, ne), (w, _, e), (sw, s, se) = (
         _row(words, places + step) for step in (-across, 0, across)
     )
     around = [nw, n, ne, e, se, s, sw, w]
-    if turn:
+    if phase:
         around = around[_HALF_TURN:] + around[:_HALF_TURN]
-    # All 64 pixels of a word are asked at once: the answers are the bits of a word.
+    # The decision diagram is evaluated for all 64 pixels of a word at once, bit by bit.
     answers: list[Words] = [np.zeros_like(w), ~np.zeros_like(w)]
-    for neighbour, no, yes in _questions(turn):
+    for neighbour, no, yes in _decision_diagram(phase):
         has = around[neighbour]
         if no == _NO:
             answer = has if yes == _YES else has & answers[yes]
@@ -109,7 +109,7 @@ def _leaving(words: Words, places: Places, across: int, *, turn: int) -> Words:
 
 
 def _row(words: Words, places: Places) -> tuple[Words, Words, Words]:
-    """Return what lies to the left of pixels, at them and to the right of them."""
+    """Return for each pixel of words its left neighbour, itself and its right neighbour."""
     here = words[places]
     return (
         here >> _ONE | words[places - 1] << _LAST,
@@ -119,17 +119,17 @@ def _row(words: Words, places: Places) -> tuple[Words, Words, Words]:
 
 
 @cache
-def _questions(turn: int) -> list[tuple[int, int, int]]:
-    """Return the questions that tell whether a pixel goes, the last of which comes first.
+def _decision_diagram(phase: int) -> list[tuple[int, int, int]]:
+    """Return a binary decision diagram that says whether a pass removes a pixel; the root is last.
 
-    A question is a neighbour that a pixel may have, and where the answer stands if it has not, and
-    if it has: `_NO`, `_YES`, or 2 for the first of these questions, and so on.
-
-    The number of a neighbourhood has a bit for each neighbour, clockwise from the north-west.
+    Each test is a neighbour, and the next node if that is background, and if it is set: `_NO`,
+    `_YES`, or i + 2 for test i. A neighbourhood is a number with a bit for each neighbour,
+    clockwise from the north-west.
     """
     numbers = [sum((i >> k & 1) << bit for k, bit in enumerate(_ORDER)) for i in range(256)]
-    goes = {number for number in numbers if _goes(number)} - {*_STAYS[turn]} | {*_GOES[turn]}
-    questions: list[tuple[int, int, int]] = []
+    removed = {number for number in numbers if _is_removed(number)}
+    removed = removed - {*_STAYS[phase]} | {*_GOES[phase]}
+    tests: list[tuple[int, int, int]] = []
     known: dict[tuple[bool, ...], int] = {}
 
     def ask(answers: tuple[bool, ...]) -> int:
@@ -139,22 +139,22 @@ def _questions(turn: int) -> list[tuple[int, int, int]]:
             half = len(answers) // 2
             no, yes = ask(answers[:half]), ask(answers[half:])
             if no != yes:
-                questions.append((_ORDER[half.bit_length() - 1], no, yes))
-            known[answers] = no if no == yes else len(questions) + _YES
+                tests.append((_ORDER[half.bit_length() - 1], no, yes))
+            known[answers] = no if no == yes else len(tests) + _YES
         return known[answers]
 
-    ask(tuple(number in goes for number in numbers))
-    return questions
+    ask(tuple(number in removed for number in numbers))
+    return tests
 
 
-def _goes(number: int) -> bool:
-    """Return whether the rules of `thin` take a pixel away, by the number of its neighbourhood."""
+def _is_removed(number: int) -> bool:
+    """Return whether the rules of `thin` remove a pixel with this neighbourhood."""
     has = [bool(number >> bit & 1) for bit in range(8)]
     _, n, _, e, _, s, _, w = has
     # Rule 1: it has two to six neighbours.
     is_at_border = 2 <= sum(has) <= 6  # noqa: PLR2004
-    # Rule 2: they form a single row.
-    rows = sum(not has[bit - 1] and has[bit] for bit in range(8))
+    # Rule 2: they are contiguous.
+    runs = sum(not has[bit - 1] and has[bit] for bit in range(8))
     # Rule 3: there is background to the east, to the south, or to the north and the west.
     is_towards_south_east = not (e and s and (n or w))
-    return is_at_border and rows == 1 and is_towards_south_east
+    return is_at_border and runs == 1 and is_towards_south_east

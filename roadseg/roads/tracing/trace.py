@@ -49,7 +49,7 @@ from roadseg.roads.tracing.end_repair import (
     straighten_forks,
 )
 from roadseg.roads.tracing.junctions import place_junctions
-from roadseg.roads.tracing.link_model import LinkModel, general_model
+from roadseg.roads.tracing.link_model import LinkModel, general_link_model
 from roadseg.roads.tracing.link_ways import ReadRoad, are_two_valued
 from roadseg.roads.tracing.linking import CONFIDENCE, INFERRED, link_gaps
 
@@ -87,17 +87,17 @@ class PixelSource(Protocol):
         """Return whether any pixel of a window may be road."""
 
     def opened(self) -> AbstractContextManager["PixelSource"]:
-        """Return the same, open for many reads; other processes open it themselves."""
+        """Open the source for many reads; a copy in another process is opened there."""
 
     def read_road(self, window: Window) -> Bytes:
         """Return the probability of any road, shape (row, col), 255 for certain."""
 
     def read_all(self, window: Window) -> tuple[Bytes, Bytes | None]:
-        """Return that, and the probability of each speed bin, shape (bin, row, col), if known."""
+        """Return `read_road`, and the probability of each speed bin, (bin, row, col), if known."""
 
 
 class Run(Protocol):
-    """Do work for every item and return the results in the order of the items, as `map` does."""
+    """`map`, or a parallel form of it that returns the results in the order of the items."""
 
     def __call__(
         self, work: Callable[[Item], Result], items: Sequence[Item], /
@@ -121,10 +121,10 @@ def find_graph(
     `highway`, the class of road that has such a speed, and `travel_time_s`.
 
     Args:
-        pixels: the scene; pickled where blocks are the work of other processes.
+        pixels: the scene; it is pickled if `run` uses other processes.
         options: how roads are traced, linked and measured.
-        run: does the work for all blocks; `map` does it here.
-        link_model: tells how probable links across gaps are; None for `general_model`.
+        run: applies a function to all blocks; `map` does so in this process.
+        link_model: predicts the probability of links; None for `general_link_model`.
     """
     with pixels.opened() as source:
         graph = find_lines(source, options, run=run, link_model=link_model)
@@ -138,7 +138,7 @@ def find_lines(
     run: Run = map,
     link_model: LinkModel | None = None,
 ) -> RoadGraph:
-    """Find the lines of the roads of an open scene, not yet measured, see `find_graph`."""
+    """Find the roads of an open scene without the attributes that `measure_edges` adds."""
     grid = pixels.grid
     blocks = cut_blocks(grid.height, grid.width, block_px=options.block_px)
     blocks = [block for block in blocks if pixels.touches(block)] or blocks[:1]
@@ -172,19 +172,19 @@ def postprocess(
 ) -> RoadGraph:
     """Prune traced roads, link them across gaps and simplify them.
 
-    Edges of the network have the attributes `inferred` and `confidence`.
+    The edges have the attributes `inferred` and `confidence`.
 
     Args:
         graph: roads as traced, in the metric CRS of the scene, without attributes.
         pixels: the scene.
         options: how they are pruned, linked and simplified.
         mask: what is road in the scene.
-        link_model: tells how probable links are, unless the scene is a mask of 0 and 1; None for
-            `general_model`.
+        link_model: predicts the probability of links, unless the scene is a mask of 0 and 1; None
+            for `general_link_model`.
     """
     ends = graph.nodes[graph.degree == 1]
     is_mask = are_two_valued(ends, grid=pixels.grid, read_road=pixels.read_road)
-    model = None if is_mask else link_model or general_model()
+    model = None if is_mask else link_model or general_link_model()
     scene = _Scene(pixels, pixels.border_m, options, mask, model)
     graph = scene.prune_and_link(merge_chains(graph))
     graph = drop_components(graph, min_component_m=options.min_component_m)
@@ -193,7 +193,7 @@ def postprocess(
 
 @dataclass(frozen=True)
 class _Scene:
-    """A raster, and what is done to the roads traced on it."""
+    """The scene and the options that all steps of `postprocess` share."""
 
     pixels: PixelSource
     border: shapely.Geometry
@@ -202,17 +202,17 @@ class _Scene:
     link_model: LinkModel | None
 
     def prune_and_link(self, graph: RoadGraph) -> RoadGraph:
-        """Prune roads and link them; links start in the middle of the end of their road.
+        """Prune roads, repair the ends at which links start, place junctions, and link.
 
-        Thinning ends a road half its width early and bends it into a corner, so gaps are looked
-        for between ends that are repaired: straight and drawn out.
+        Thinning ends a road half its width early and bends it into a corner, so links need repaired
+        ends: straight, and extended to the end of the road.
         """
         border, graph = self.border, self._reach_outline(graph)
         graph = straighten_forks(graph, mask=self.mask, border=border)
         if self._max_gap_m > 0:
             # Straight links, which need no pixels, show at which dead ends links start at all.
             repaired = self._prune(self._repair_ends(graph, border))
-            # All other dead ends count as border, so that they stay as thinning made them.
+            # All other dead ends count as border, so that they are not repaired.
             border = self._border_and_far_ends(graph, _tips(self._link(repaired, border)))
             graph = self._repair_ends(graph, border)
         graph = place_junctions(self._prune(graph), mask=self.mask)
@@ -220,9 +220,9 @@ class _Scene:
         return self._link(graph, border, read_road=self.pixels.read_road)
 
     def _reach_outline(self, graph: RoadGraph) -> RoadGraph:
-        """Lead roads that the outline of an area cuts straight on to it.
+        """Extend roads that the outline of an area cuts straight to it.
 
-        At the edge of a raster thinning does so itself, as if roads went on there.
+        At the edge of the raster, `skeletonise` does so.
         """
         edge = self.pixels.grid.footprint_m.exterior
         if shapely.equals(self.border, edge):
@@ -263,9 +263,9 @@ class _Scene:
         )
 
     def _border_and_far_ends(self, graph: RoadGraph, tips: Floats) -> shapely.Geometry:
-        """Return the border together with the dead ends that are far from all tips of links.
+        """Return the border and the dead ends far from both ends of all links.
 
-        Those of short lone pieces are left out: patches go, also where no link starts.
+        The dead ends of short lone pieces are left out, so that patches are removed everywhere.
         """
         is_end = graph.degree == 1
         is_lone = is_end[graph.ends].all(axis=1) & (graph.length_m < self._max_gap_m)
@@ -277,7 +277,7 @@ class _Scene:
 
 
 def _tips(graph: RoadGraph) -> Floats:
-    """Return where links start and end."""
+    """Return the places where links start and end."""
     is_link = graph.attributes[INFERRED] == 1
     return np.asarray(graph.nodes[np.unique(graph.ends[is_link])])
 
@@ -285,7 +285,7 @@ def _tips(graph: RoadGraph) -> Floats:
 def measure_edges(
     graph: RoadGraph, pixels: PixelSource, options: TraceOptions, *, run: Run = map
 ) -> RoadGraph:
-    """Return the graph with what the pixels along its edges say, see `find_graph`."""
+    """Add the attributes that are read from the pixels along the edges, see `find_graph`."""
     block_px = min(options.block_px, _MOST_BLOCK_PX)
     groups = SamplePointGroups(graph, pixels.grid, block_px=block_px)
     level = options.level_for(pixels.threshold)
@@ -307,21 +307,19 @@ def measure_edges(
 
 
 def rate_edges(graph: RoadGraph, pixels: PixelSource, options: TraceOptions) -> RoadGraph:
-    """Return the graph with the `confidence` of its edges, and of these those that are sure enough.
+    """Add the `confidence` of edges, and drop edges that are not confident enough.
 
-    It is the probability that an edge is a road: by the model that was calibrated for the network,
-    or by `general_edge_model` where the raster names none. A mask of 0 and 1 says nothing of that:
-    there the confidence of roads is the mean of the mask along them, that of links the figure of
-    `link_gaps`, and all edges stay.
+    The confidence is the probability that an edge is a road, by the model that was calibrated for
+    the network, or else by `general_edge_model`. On a mask of 0 and 1, the confidence of roads is
+    the mean of the mask along them, that of links comes from `link_gaps`, and all edges stay.
 
-    A model that was calibrated also decides about links: it knows how often links of this network
-    were roads, while the model that made them knows drawn streets only.
+    A calibrated model also rejects links below `min_link_probability`: it was fitted to links of
+    this network, while the link model was fitted to drawn streets.
 
     Args:
-        graph: measured edges, all of them.
+        graph: all measured edges.
         pixels: the scene that they were traced on.
-        options: how sure each link has to be, and how precise the edges that stay are to be
-            together.
+        options: `min_link_probability`, and `precision` of the edges that are kept.
     """
     if pixels.edge_model is None and is_of_mask(graph):
         confidence = graph.attributes[CONFIDENCE]
@@ -336,16 +334,16 @@ def rate_edges(graph: RoadGraph, pixels: PixelSource, options: TraceOptions) -> 
 
 
 def is_of_mask(graph: RoadGraph) -> bool:
-    """Return whether the lowest probabilities along measured edges are all 0 or 1."""
+    """Return whether measured edges are from a mask: their lowest probabilities are all 0 or 1."""
     lowest = graph.attributes["min_probability"]
     return bool(np.isin(lowest, (0, 1)).all())
 
 
 def window_of(item: Window | SamplePoints, grid: Grid) -> Window:
-    """Return the pixels of a scene that the work on an item of `find_graph` reads.
+    """Return the window of a scene that has to be read for a block or for sample points.
 
     Args:
-        item: a block of the scene, or sample points in one.
+        item: a block of the scene, or sample points in one block.
         grid: of the scene.
     """
     if isinstance(item, Window):
@@ -359,11 +357,11 @@ def window_of(item: Window | SamplePoints, grid: Grid) -> Window:
 
 
 def read_group(pixels: PixelSource, level: int, samples: SamplePoints) -> EdgeStatistics:
-    """Read the pixels around sample points that lie in one block of a scene, and sum them up.
+    """Read the pixels around the sample points of one block, and sum them up for each edge.
 
     Args:
         pixels: the scene.
-        level: the lowest byte of probability that is road.
+        level: lowest byte of probability that counts as road.
         samples: at least one.
     """
     window = window_of(samples, pixels.grid)
@@ -372,7 +370,7 @@ def read_group(pixels: PixelSource, level: int, samples: SamplePoints) -> EdgeSt
 
 
 def _speeds(statistics: EdgeStatistics, bins: SpeedBins | None) -> Floats:
-    """Return the speed of each edge in km/h, NaN where the bins show none."""
+    """Return the speed of each edge in km/h, NaN without speed bins."""
     if bins is None:
         return np.full(len(statistics.edge), np.nan)
     kph = np.array(bins.speeds_mph) * KPH_PER_MPH

@@ -1,4 +1,4 @@
-"""Tuning: which settings to try, and whether the best of them is better by more than chance."""
+"""Tuning: search the best settings, and tell whether they are significantly better."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -11,13 +11,13 @@ from roadseg.arrays import Floats
 
 Settings = dict[str, float]
 
-_TWO_SIDED = 1.96  # Standard errors to either side of a mean hold 95 % of a normal distribution.
-_FEWEST = 2  # Fewer values have no spread.
+_TWO_SIDED = 1.96  # Standard errors on either side of the mean, for a confidence of 95 %.
+_FEWEST = 2  # Values that a standard error needs.
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """A setting that is searched, from `low` to `high` in steps that tell apart."""
+    """A setting that is searched, from `low` to `high`, rounded to multiples of `step`."""
 
     name: str
     low: float
@@ -25,12 +25,12 @@ class Parameter:
     step: float
 
     def at(self, share: float) -> float:
-        """Return the value at a share of the range, 0 to 1; what is beyond becomes its end."""
+        """Return the value at a share of the range, clipped to 0 to 1."""
         value = self.low + min(max(share, 0.0), 1.0) * (self.high - self.low)
         return round(round(value / self.step) * self.step, 6)
 
     def share(self, value: float) -> float:
-        """Return where in the range a value lies; see `at`."""
+        """Return the share of the range at which a value lies, the inverse of `at`."""
         return (value - self.low) / (self.high - self.low)
 
 
@@ -44,18 +44,18 @@ PARAMETERS = (
 )
 _THRESHOLD, *_OTHERS = PARAMETERS
 _THRESHOLDS = 9  # Thresholds of the first sweep, 0.1 apart.
-_STEP = 0.25  # Share of a range; the length of the first moves around the best settings.
-_FINER = 0.25  # Share of such a move for the threshold, which has been swept by then.
+_STEP = 0.25  # Share of a range; length of the first moves around the best settings.
+_FINER = 0.25  # Factor of these moves for the threshold, which the sweep has narrowed down.
 _LEAST_STEP = 0.01  # Share of a range; shorter moves change nothing.
 
 
 @dataclass(frozen=True)
 class Trial:
-    """Settings that were tried, and what came of them.
+    """Settings that were tried, with their scores.
 
     Attributes:
         settings: value of each of `PARAMETERS` by name.
-        scores: of each area, 0 to 1; NaN where there are no roads on either side.
+        scores: score of each area, 0 to 1; NaN without roads in labels and prediction.
     """
 
     settings: Settings
@@ -63,7 +63,7 @@ class Trial:
 
     @property
     def score(self) -> float:
-        """The mean over the areas with roads; 1 if there are none."""
+        """Mean over the areas with roads; 1 if no area has roads."""
         known = self.scores[~np.isnan(self.scores)]
         return float(known.mean()) if len(known) else 1.0
 
@@ -74,16 +74,20 @@ Score = Callable[[Sequence[Settings]], Sequence[Floats]]
 def search(score: Score, start: Settings, *, trials: int) -> list[Trial]:
     """Search the settings with the highest mean score.
 
-    Tries, in rounds whose trials do not depend on each other: `start` and evenly spread
-    thresholds; thresholds halfway to the neighbours of the best; then for half of what is left,
-    all other settings at once, spread evenly over their ranges (a scrambled Halton sequence);
-    then single settings, up and down from the best so far, in steps that halve. What was tried
-    before is not tried again.
+    The trials come in rounds, within which they are independent:
+
+    1. `start`, and evenly spread thresholds
+    2. thresholds halfway between the best and its neighbours
+    3. for half of the remaining trials, all other settings at once, spread over their ranges by a
+       scrambled Halton sequence
+    4. single settings, up and down from the best so far, in steps that halve
+
+    No settings are tried twice.
 
     Args:
-        score: returns the scores of each of the settings given, one for each area.
-        start: what is tried first; it may lie outside the ranges.
-        trials: how many settings are tried, at most; 1 or more.
+        score: returns the scores of each of some settings, one for each area.
+        start: first settings; they may lie outside the ranges.
+        trials: most settings to try, at least 1.
 
     Returns:
         All trials, in their order.
@@ -98,14 +102,14 @@ def search(score: Score, start: Settings, *, trials: int) -> list[Trial]:
         if new := new[: trials - len(tried)]:
             tried.extend(Trial(s, scores) for s, scores in zip(new, score(new), strict=True))
 
-    # The threshold matters most: it is swept, and then halfway to the neighbours of the best.
+    # Rounds 1 and 2: the threshold, which matters most.
     count = min(_THRESHOLDS, (trials - 1) // 3)
     sweep = [_THRESHOLD.at(share) for share in np.linspace(0, 1, count).tolist()]
     attempt([start, *({**start, "threshold": value} for value in sweep)])
     attempt(_halfway(best_of(tried).settings, count))
-    # Half of what is left is spread over all other settings.
+    # Round 3: all other settings.
     attempt(_spread(best_of(tried).settings, (trials - len(tried)) // 2))
-    # The rest moves single settings around the best, in steps that halve.
+    # Round 4: single settings around the best.
     step = _STEP
     while len(tried) < trials and step > _LEAST_STEP:
         attempt(_moves(best_of(tried).settings, step))
@@ -119,12 +123,12 @@ def best_of(tried: Sequence[Trial]) -> Trial:
 
 
 def gain(before: Trial, after: Trial) -> tuple[float, float]:
-    """Return by how much the mean score grows, and the margin of that.
+    """Return by how much the mean score grows, and the margin of error.
 
     Returns:
-        The mean difference over the areas that have roads in either trial (an area without any
-        scores 1), and half the width of its 95 % confidence interval, from how the differences
-        of areas vary; infinite for fewer than two areas.
+        The mean difference over the areas that have roads in either trial (an area without roads
+        scores 1), and half the width of its 95 % confidence interval from the variance between
+        areas; infinite for fewer than two areas.
     """
     has_roads = ~(np.isnan(before.scores) & np.isnan(after.scores))
     change = (np.nan_to_num(after.scores, nan=1) - np.nan_to_num(before.scores, nan=1))[has_roads]
@@ -148,7 +152,7 @@ def _spread(best: Settings, count: int) -> list[Settings]:
 
 
 def _moves(best: Settings, step: float) -> list[Settings]:
-    """Return the best settings with each of them lower and higher by a share of its range."""
+    """Return the best settings with each parameter lower and higher by a share of its range."""
     moves = []
     for parameter in PARAMETERS:
         share = parameter.share(best[parameter.name])

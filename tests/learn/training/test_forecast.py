@@ -5,9 +5,9 @@ from pyproj import CRS
 from rasterio import Affine
 
 from roadseg.learn.options import TrainOptions
-from roadseg.learn.training import forecast as module
-from roadseg.learn.training.forecast import Ground, count_ground, forecast
+from roadseg.learn.training import timetable as module
 from roadseg.learn.training.rehearsal import KEEPING_S, Pace
+from roadseg.learn.training.timetable import Ground, count_ground, forecast
 from roadseg.raster.grid import Grid
 
 

@@ -120,5 +120,5 @@ def test_a_twentieth_of_a_short_training_is_rehearsed(monkeypatch, in_all, rehea
     clock = itertools.count()  # Batches take 1 s each.
     monkeypatch.setattr(rehearsal.time, "perf_counter", lambda: next(clock))
     done = []
-    rehearsal._seconds_of_one(done.append, range(99), Parallel(), in_all=in_all)  # noqa: SLF001
+    rehearsal._seconds_of_one(done.append, range(99), Parallel(), total=in_all)  # noqa: SLF001
     assert len(done) == rehearsed

@@ -5,7 +5,7 @@ from affine import Affine
 
 from roadseg.raster.grid import LOCAL_CRS, Grid
 from roadseg.roads.graph.road_graph import graph_from_lines
-from roadseg.roads.tracing.link_model import general_model
+from roadseg.roads.tracing.link_model import general_link_model
 from roadseg.roads.tracing.linking import link_gaps
 
 GRID = Grid(LOCAL_CRS, Affine(1, 0, 0, 0, -1, 60), 60, 120)  # x 0 to 120, y 0 to 60
@@ -205,16 +205,18 @@ def test_a_link_goes_where_the_raster_shows_road():
 
 def test_a_link_has_the_probability_that_the_model_says_and_needs_enough():
     road = drawn([(10, 30), (110, 30)])
-    found = through(road, *FACING, model=general_model())
+    found = through(road, *FACING, model=general_link_model())
     said = found.attributes["confidence"][2]
-    assert len(links(through(road, *FACING, model=general_model(), min_probability=said))) == 1
-    more = through(road, *FACING, model=general_model(), min_probability=said + 1e-6)
+    assert len(links(through(road, *FACING, model=general_link_model(), min_probability=said))) == 1
+    more = through(road, *FACING, model=general_link_model(), min_probability=said + 1e-6)
     assert len(links(more)) == 0
 
 
 def test_a_link_along_a_visible_road_is_more_probable_than_one_across_open_ground():
     along, across = (
-        through(drawn(*shown, value=150), *FACING, model=general_model()).attributes["confidence"]
+        through(drawn(*shown, value=150), *FACING, model=general_link_model()).attributes[
+            "confidence"
+        ]
         for shown in ([[(10, 30), (110, 30)]], FACING)
     )
     assert 0 < across[2] < along[2] < 1
