@@ -84,7 +84,7 @@ def conflated(tmp_path):
     """A side street added to a street."""
     run(
         write_roads(tmp_path / "new.gpkg", SIDE),
-        write_map(tmp_path / "map.osm.pbf", STREET),
+        write_map(tmp_path / "map.osm.pbf", STREET, tags={0: {"name:de": "Alt"}}),
         output=tmp_path / "out",
     )
     return tmp_path / "out"
