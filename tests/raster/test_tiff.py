@@ -48,8 +48,10 @@ def test_what_is_cut_off_is_missing(write_raster, lost):
 
 
 @pytest.mark.parametrize("share", [0.999, 0.5, 0.01])
-def test_a_file_cut_anywhere_lacks_something(path, share):
+def test_a_file_cut_anywhere_lacks_something_and_was_not_written(path, share):
     assert missing_bytes(cut(path, int(path.stat().st_size * share))) > 0
+    with pytest.raises(OSError, match="only part"):
+        require_written(path)
 
 
 def test_a_header_alone_lacks_its_directory(tmp_path):

@@ -84,7 +84,7 @@ def conflated(tmp_path):
     """A side street added to a street."""
     run(
         write_roads(tmp_path / "new.gpkg", SIDE),
-        write_map(tmp_path / "map.osm.pbf", STREET),
+        write_map(tmp_path / "map.osm.pbf", STREET, tags={0: {"name:de": "Alt"}}),
         output=tmp_path / "out",
     )
     return tmp_path / "out"
@@ -136,6 +136,13 @@ def test_the_review_is_never_uploaded_and_shows_the_old_way(conflated):
     assert (old.get("version"), old.get("action")) == ("3", "modify")
     nodes = {node.get("id") for node in root.iter("node")}
     assert {nd.get("ref") for nd in root.iter("nd")} <= nodes
+
+
+def test_the_review_shows_old_nodes_and_the_tags_of_old_ways_as_they_are(conflated):
+    before, after = objects(conflated.parent / "map.osm.pbf"), objects(conflated / "review.osm")
+    nodes = {what: each for what, each in before.items() if what[0] == "n"}
+    assert {what: after[what] for what in nodes} == nodes
+    assert after[("w", 10)][:2] == before[("w", 10)][:2]
 
 
 def test_the_network_is_joined(conflated):

@@ -110,7 +110,9 @@ def test_parts_come_from_left_to_right_and_top_to_bottom(surroundings):
 
 
 @pytest.mark.parametrize("overlap_px", [0, 8, 16, 25])
-@pytest.mark.parametrize("rows", [range(40), range(40, 41), range(39, 107), range(107, 150)])
+@pytest.mark.parametrize(
+    "rows", [range(40), range(40, 41), range(30, 60), range(39, 107), range(107, 150)]
+)
 def test_rows_do_not_depend_on_the_rows_asked_for(surroundings, rows, overlap_px):
     scene, valid = scene_of(150, 90), np.random.default_rng(2).random((150, 90)) > 0.3
     valid[60:110, 20:80] = False

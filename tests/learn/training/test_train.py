@@ -406,12 +406,14 @@ def test_what_is_kept_while_validating_after_resuming_says_the_rate_of_the_last_
 ):
     options = {"epochs": 2, "lr_milestones": (1,), "save_minutes": 0.0}
     straight = run(tmp_path / "straight", **options)
-    for name in ("first", "second"):  # killed before the last validation, and before it again
-        monkeypatch.undo()
-        at_call(monkeypatch, epochs, "validate", 2 if name == "first" else 1, die)
-        with pytest.raises(StoppedError):
-            run(tmp_path / "killed", **options)
-    groups = read_checkpoint_facts(tmp_path / "killed", "last")["optimizer_state"]["groups"]
+    at_call(monkeypatch, epochs, "validate", 2, die)
+    with pytest.raises(StoppedError):
+        run(tmp_path / "stopped", **options)
+    monkeypatch.undo()
+    at_call(monkeypatch, Trainer, "evaluate", 1, lambda: os.kill(os.getpid(), signal.SIGTERM))
+    with pytest.raises(SystemExit):
+        run(tmp_path / "stopped", **options)
+    groups = read_checkpoint_facts(tmp_path / "stopped", "last")["optimizer_state"]["groups"]
     assert {group["lr"] for group in groups} == {straight[-1]["learning_rate"]}
 
 

@@ -145,6 +145,12 @@ def test_a_dead_end_is_linked_to_the_way_ahead(end, joined):
     assert new.is_linked.any() == joined
 
 
+@pytest.mark.parametrize(("length", "joined"), [(51, True), (49, False)])
+def test_a_lone_road_is_linked_over_two_fifths_of_its_length(length, joined):
+    new = new_roads(graph([(100, 20), (100, 20 + length)]), ways_of(STREET))
+    assert new.is_linked.any() == joined
+
+
 def test_a_dead_end_is_not_linked_to_a_way_beside_it():
     roads = [(60, 20), (100, 20)], [(60, 20), (60, 90)]
     assert not new_roads(graph(*roads), ways_of([(0, 0), (200, 0)])).is_linked.any()

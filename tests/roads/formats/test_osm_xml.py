@@ -6,7 +6,7 @@ from xml.etree import ElementTree as ET
 import numpy as np
 import pytest
 import shapely
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from pyproj import CRS
 
@@ -221,6 +221,7 @@ def test_our_own_reader_reads_every_way(tmp_path, graph):
     assert len(found.geometries) == len(graph.lines)
 
 
+@example('a "quote" & <tag>')
 @given(
     st.text(
         st.characters(codec="utf-8", exclude_categories=["Cc"], exclude_characters="\ufffe\uffff")

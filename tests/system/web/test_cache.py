@@ -1,5 +1,12 @@
 """The cache keeps answers under names that tell nothing."""
 
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from roadseg.errors import OutputError
 from roadseg.system.web.cache import Cache, usual_cache
 
 
@@ -21,6 +28,16 @@ def test_what_is_forgotten_is_gone(tmp_path):
     cache.forget("tile a")
     cache.forget("tile b")
     assert cache.take("tile a") is None
+
+
+def test_what_cannot_be_kept_leaves_nothing_behind(tmp_path, monkeypatch):
+    def fail(_path, _target):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "replace", fail)
+    with pytest.raises(OutputError, match="No space left"):
+        Cache(tmp_path).keep("tile a", b"body")
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
 def test_the_usual_folder_is_that_of_the_user(monkeypatch, tmp_path):

@@ -4,6 +4,7 @@ import socket
 import threading
 import time
 from contextlib import suppress
+from types import SimpleNamespace
 
 import pytest
 
@@ -188,6 +189,13 @@ def test_a_redirect_elsewhere_is_refused_unless_it_is_allowed(client, world):
     with Client(world.address, ["X-Key: abcdef"], allowed) as free:
         assert free.get(f"{world.address}/old", body) == b"fine"
     assert [headers.get("X-Key") for headers in world.headers[-2:]] == ["abcdef", None]
+
+
+def test_a_redirect_from_an_encrypted_address_to_another_one_is_refused(client, monkeypatch):
+    plain = {"location": "http://example.org/fine"}
+    answer = SimpleNamespace(status=302, headers=plain, close=lambda: None)
+    monkeypatch.setattr(Client, "_open", lambda *_: answer)
+    assert "which is not encrypted" in refused(client, "https://example.org/old")
 
 
 def test_redirects_in_a_circle_are_told(client, world):
