@@ -1,4 +1,4 @@
-"""Calibration: how often edges of a network are real, fitted on ground that it has not learned."""
+"""Calibration: the probability that edges are real, fitted on held-out ground."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -32,22 +32,22 @@ from roadseg.system.text import count
 from roadseg.system.units import road_text
 
 NAME, WEIGHTS = "confidence.json", "best.safetensors"  # Files in the folder of a checkpoint.
-TRUE_M = 4.0  # Metres from a labelled road up to which a predicted one is real.
-PRECISIONS = (0.8, 0.9, 0.95, 0.99)  # For which it is measured what is kept of the edges.
+TRUE_M = 4.0  # Metres from a labelled road up to which a predicted road is real.
+PRECISIONS = (0.8, 0.9, 0.95, 0.99)  # Precisions for which the kept edges are measured.
 
-_STRENGTH = 30.0  # Edges that a model fitted before is worth, see `fit_near`.
-_PARTS = 20  # Parts of the places, at most, each of which is left out once.
-_EDGE = "edge"  # Attribute of clipped edges: the row of the whole one.
+_STRENGTH = 30.0  # Weight of the prior model, in edges; see `fit_near`.
+_PARTS = 20  # Most parts of the places in the cross-validation.
+_EDGE = "edge"  # Attribute of clipped edges: row of the whole edge.
 
 
 @dataclass(frozen=True)
 class ChipEdges:
-    """Edges, or the parts of edges, on a chip held out, and how much of each is real.
+    """Edges, or parts of edges, on a held-out chip, and how much of each is real.
 
     Attributes:
-        terms: columns of shape (k,) by name, see `edge_terms`; those of the whole edge.
+        terms: features of the whole edges, columns of shape (k,) by name, see `edge_terms`.
         length_m: shape (k,), metres on the chip.
-        share: shape (k,), how much of that is real, 0 to 1.
+        share: shape (k,), share of this length that is real, 0 to 1.
     """
 
     terms: Terms
@@ -57,13 +57,13 @@ class ChipEdges:
 
 @dataclass(frozen=True)
 class MeasuredEdges:
-    """The edges of all chips held out.
+    """The edges of all held-out chips.
 
     Attributes:
-        edges: one after the other, as of a single chip.
-        chip: shape (k,), row of the chip of each.
-        place: shape (chips,), number of the ground that each chip shows.
-        sets: the set of each chip; empty text for none.
+        edges: edges of all chips, one chip after the other.
+        chip: shape (k,), row of the chip of each edge.
+        place: shape (chips,), number of the place that each chip shows.
+        sets: name of the set of each chip; empty without sets.
     """
 
     edges: ChipEdges
@@ -87,10 +87,10 @@ class MeasuredEdges:
 
     @property
     def weight(self) -> Floats:
-        """How many edges each counts for, by its length; images of one place count as one.
+        """Weights of the edges by length, divided by the number of images of their place.
 
-        Edges that are alike long count for one each; where a few are long and many short, all
-        together count for fewer (Kish's effective sample size).
+        They add up to Kish's effective sample size: edges of equal length count as one each; a few
+        long and many short edges together count as fewer.
         """
         length_m = self.edges.length_m
         squares = (length_m**2).sum()
@@ -99,7 +99,7 @@ class MeasuredEdges:
         return np.asarray(each / images)
 
     def take(self, chosen: Bools) -> "MeasuredEdges":
-        """Return some of the edges, by a boolean for each."""
+        """Return the chosen edges."""
         terms = {name: column[chosen] for name, column in self.edges.terms.items()}
         edges = ChipEdges(terms, self.edges.length_m[chosen], self.edges.share[chosen])
         return replace(self, edges=edges, chip=self.chip[chosen])
@@ -114,16 +114,16 @@ class Models:
     """Models of the probability that edges are real.
 
     Attributes:
-        of_all: fitted on all edges.
-        by_set: fitted on those of each set.
+        overall: model of all edges.
+        by_set: model of the edges of each set.
     """
 
-    of_all: LogisticModel
+    overall: LogisticModel
     by_set: Mapping[str, LogisticModel]
 
     def confidence(self, edges: MeasuredEdges) -> Floats:
-        """Return how probable it is that each edge is real, shape (k,)."""
-        confidence = self.of_all.probability(edges.edges.terms)
+        """Return the probability that each edge is real, shape (k,), by the model of its set."""
+        confidence = self.overall.probability(edges.edges.terms)
         for name, model in self.by_set.items():
             is_own = edges.of_set(name)
             confidence[is_own] = model.probability(edges.take(is_own).edges.terms)
@@ -134,18 +134,18 @@ class Models:
 class Calibration:
     """The confidence of the edges of a network, and how good it is; `confidence.json`.
 
-    What is measured was not fitted on: confidences of edges at one place are from a fit on others.
+    Measurements are cross-validated: edges at a place are predicted by models of other places.
 
     Attributes:
         weights: fingerprint of the weights of the network.
-        chips: number of chips held out.
+        chips: number of held-out chips.
         places: number of places that they show.
         km: length of the edges there.
-        model: how probable it is that edges are real.
-        by_set: the same for each set of scenes; empty without sets.
-        reliability: what was measured; None where all chips show one place.
-        reliability_by_set: the same for each set.
-        kept: what the surest edges are by the precision that is asked for, as text.
+        model: model of the probability that edges are real.
+        by_set: model of each set of scenes; empty without sets.
+        reliability: measured reliability; None if all chips show one place.
+        reliability_by_set: reliability for each set.
+        kept: the surest edges for each precision, by the precision as text.
     """
 
     __pydantic_config__ = TOLERANT
@@ -161,7 +161,7 @@ class Calibration:
     kept: Mapping[str, Kept] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        """Return in words the basis of the model and its error."""
+        """Return a sentence on the data of the model and its error."""
         chips = count(self.chips, "held-out chip")
         based = f"confidence calibrated on {road_text(self.km)} of roads on {chips}"
         if self.reliability is None:
@@ -169,14 +169,14 @@ class Calibration:
         return f"{based} (expected error {self.reliability.error:.3f})"
 
     def of_set(self, name: str) -> LogisticModel:
-        """Return the model of a set; for unknown sets and for None, the one of all."""
+        """Return the model of a set; of all edges for an unknown set."""
         return self.by_set.get(name, self.model)
 
 
 def places_of(chips: Sequence[ChipRecord]) -> Ints:
-    """Number the places of chips, shape (chips,); chips that show the same ground share a number.
+    """Number the places of chips, shape (chips,): overlapping chips show the same place.
 
-    Chips of a scene without georeference are one place.
+    All chips of a scene without georeference count as one place.
     """
     zones = np.array([chip.zone for chip in chips], dtype=np.int64)
     placed = np.flatnonzero(zones != NO_ZONE)
@@ -225,18 +225,18 @@ def _measure_chip(inside: RoadGraph, terms: Terms, labels: Lines) -> ChipEdges:
 
 
 def fit_models(measured: MeasuredEdges) -> Models:
-    """Fit a model to all edges, near the general one, and one to each set, near that of all."""
-    of_all = _fit(measured, general_edge_model())
+    """Fit a model of all edges with the general model as prior, then of each set with that one."""
+    overall = _fit(measured, general_edge_model())
     names = sorted({name for name in measured.sets if name})
-    of_sets = {name: _fit(measured.take(measured.of_set(name)), of_all) for name in names}
-    return Models(of_all, of_sets)
+    of_sets = {name: _fit(measured.take(measured.of_set(name)), overall) for name in names}
+    return Models(overall, of_sets)
 
 
 def cross_fit(measured: MeasuredEdges) -> Floats | None:
-    """Return the confidence of each edge by models fitted at other places; None if there are none.
+    """Return the confidence of each edge by models of other places; None with a single place.
 
-    Places are dealt into parts, 20 at most, and each part is left out once; a set has its places
-    in as many parts as there are.
+    Places are divided into up to 20 parts, over which each set is spread; each part is left out
+    once.
     """
     place_set = dict(zip(measured.place.tolist(), measured.sets, strict=True))
     places = sorted(place_set, key=lambda place: (place_set[place], place))
@@ -253,11 +253,11 @@ def cross_fit(measured: MeasuredEdges) -> Floats | None:
 
 
 def calibrate(measured: MeasuredEdges, *, precision: float | None = None) -> Calibration:
-    """Fit the confidence of edges, and measure it at places that were left out.
+    """Fit models of the confidence of edges, and measure them by cross-validation.
 
     Args:
-        measured: edges on chips held out.
-        precision: for which it is measured what is kept, beside `PRECISIONS`.
+        measured: edges on held-out chips.
+        precision: a further precision for which the kept edges are measured; None for none.
     """
     precisions = (*PRECISIONS, *([] if precision is None else [precision]))
     models, confidence = fit_models(measured), cross_fit(measured)
@@ -267,7 +267,7 @@ def calibrate(measured: MeasuredEdges, *, precision: float | None = None) -> Cal
         chips=len(measured.place),
         places=len(np.unique(measured.place)),
         km=float(length_m.sum()) / 1000,
-        model=models.of_all,
+        model=models.overall,
         by_set=models.by_set,
     )
     if confidence is None:
@@ -284,7 +284,7 @@ def calibrate(measured: MeasuredEdges, *, precision: float | None = None) -> Cal
 
 
 def write_calibration(folder: Path, calibration: Calibration) -> Path:
-    """Write the confidence of edges into the folder of a checkpoint, for its weights alone.
+    """Write a calibration into the folder of a checkpoint, with the fingerprint of its weights.
 
     Raises:
         OutputError: if it cannot be written.
@@ -295,10 +295,10 @@ def write_calibration(folder: Path, calibration: Calibration) -> Path:
 
 
 def read_calibration(folder: Path) -> Calibration | None:
-    """Read the confidence of edges of a checkpoint; None if there is none for its weights.
+    """Read the calibration of a checkpoint; None if there is none for its present weights.
 
     Raises:
-        DataError: if the file is none that `write_calibration` wrote.
+        DataError: if `write_calibration` did not write the file.
     """
     path = folder / NAME
     if not path.is_file():
@@ -319,7 +319,7 @@ def _reliability(measured: MeasuredEdges, confidence: Floats, chosen: Bools) -> 
 
 
 def _kept(measured: MeasuredEdges, confidence: Floats, precision: float) -> Kept:
-    """Return the shares that remain when the surest edges of each chip are chosen."""
+    """Measure what remains if the surest edges of each chip are kept for a precision."""
     edges, is_kept = measured.edges, np.zeros(len(confidence), dtype=bool)
     # The edges of a chip follow each other.
     for rows in np.split(np.arange(len(is_kept)), np.flatnonzero(np.diff(measured.chip)) + 1):

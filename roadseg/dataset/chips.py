@@ -29,19 +29,19 @@ NO_ZONE = 0  # The zone of a scene without georeference.
 
 SetName = Annotated[str, Field(pattern=r"\A(\w[\w-]{0,63})?\z")]
 
-_ZONES = {NO_ZONE, *range(32601, 32662), *range(32701, 32762)}  # Those of UTM, and UPS last.
+_ZONES = {NO_ZONE, *range(32601, 32662), *range(32701, 32762)}  # EPSG numbers of UTM and UPS.
 _MOST_PX = 2**31  # Pixels of a side.
 _FARTHEST_M = 1e9  # Metres from the origin of a CRS.
 
 
-def _is_somewhere(window: Window) -> Window:
+def _valid_window(window: Window) -> Window:
     row, col, height, width = window
     if min(row, col) < 0 or min(height, width) < 1 or max(window) > _MOST_PX:
         raise ValueError(f"expected row, col, height and width in pixels, got {tuple(window)}")
     return window
 
 
-def _is_zone(zone: int) -> int:
+def _valid_zone(zone: int) -> int:
     if zone not in _ZONES:
         raise ValueError(f"expected an EPSG number of UTM or UPS, or {NO_ZONE}, got {zone}")
     return zone
@@ -65,9 +65,9 @@ class SceneRecord:
         gsd_m: ground size of a pixel along a row and along a column, metres.
         set: name of the set of imagery.sets that it belongs to; empty where a run has no sets.
         shift_m: metres east and north by which its labels were moved.
-        area: vector files with the polygons in which its labels are complete; none: everywhere.
-        window: pixels of the image that the scene is; None is all of them. Windows of chips count
-            in it, as do the rasters of the scene.
+        area: vector files with polygons in which its labels are complete; empty for everywhere.
+        window: part of the image that is the scene; None for all of it. Windows of chips and the
+            rasters of the scene are relative to it.
     """
 
     __pydantic_config__ = STRICT
@@ -79,7 +79,7 @@ class SceneRecord:
     set: SetName = ""
     shift_m: LabelShift = NO_SHIFT
     area: tuple[FilePath, ...] = ()
-    window: Annotated[Window, AfterValidator(_is_somewhere)] | None = None
+    window: Annotated[Window, AfterValidator(_valid_window)] | None = None
 
     @property
     def part(self) -> ScenePart | None:
@@ -96,8 +96,8 @@ class ChipRecord:
         scene: the scene's name.
         window: row, col, height, width in pixels of the scene.
         corners_m: x and y of its four corners in the metric CRS `zone`, in order around it.
-        zone: EPSG number of that CRS; `NO_ZONE` if the scene has no place on the ground, and
-            metres count from the scene's own corner.
+        zone: EPSG number of that CRS; `NO_ZONE` for a scene without georeference, whose metres
+            count from its own corner.
         road_share: share of its pixels that are road.
         valid_share: share of its pixels that have data.
     """
@@ -106,9 +106,9 @@ class ChipRecord:
 
     name: str
     scene: str
-    window: Annotated[Window, AfterValidator(_is_somewhere)]
+    window: Annotated[Window, AfterValidator(_valid_window)]
     corners_m: tuple[XY, XY, XY, XY]
-    zone: Annotated[int, AfterValidator(_is_zone)]
+    zone: Annotated[int, AfterValidator(_valid_zone)]
     road_share: Share
     valid_share: Share
 

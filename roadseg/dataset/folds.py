@@ -1,4 +1,4 @@
-"""Assign chips to folds so that chips of one group are never on both sides of a split."""
+"""Folds: assign chips to folds so that a group of chips is never on both sides of a split."""
 
 import re
 from collections.abc import Collection, Hashable, Mapping, Sequence
@@ -18,8 +18,8 @@ def ground_blocks(centres_m: Floats, places: Sequence[Hashable], *, block_m: flo
 
     Args:
         centres_m: shape (n, 2), x and y of chip centres, metres.
-        places: what the metres of each chip count from: the EPSG number of its metric CRS, or
-            the name of its scene if that has no place on the ground.
+        places: origin of the metres of each chip: the EPSG number of its metric CRS, or the name of
+            its scene without georeference.
         block_m: side of a block, metres; a centre on an edge belongs to the higher block.
 
     Returns:
@@ -33,9 +33,9 @@ def name_groups(names: Sequence[str], pattern: str) -> list[str]:
     """Return the part of each name by which it is grouped.
 
     Args:
-        names: of the scene of each chip.
-        pattern: regular expression that is searched in the name; what its first group matches
-            counts, or the whole match if it has no group.
+        names: name of the scene of each chip.
+        pattern: regular expression to search in the name; its first group is the result, or the
+            whole match if it has no group.
 
     Raises:
         ValueError: if the pattern does not match a name.
@@ -59,9 +59,9 @@ def join_groups(groups: Sequence[Hashable], pairs: Pairs) -> list[Hashable]:
         pairs: shape (m, 2), indices of chips that must stay together.
 
     Returns:
-        The group of each chip; joined ones go by the first of their names.
+        The group of each chip; joined groups have the first of their names.
     """
-    names, group_of_chip = _number(groups)
+    names, group_of_chip = _indexed(groups)
     joined = linked(group_of_chip[pairs], nodes=len(names))
     _, first = np.unique(joined, return_index=True)
     return [names[first[joined[group]]] for group in group_of_chip]
@@ -72,18 +72,17 @@ def assign_folds(
 ) -> Ints:
     """Divide the chips into folds; those of one group share a fold.
 
-    Groups are taken from large to small, equal ones in an order that the seed decides, and each
-    goes to the fold that has the fewest chips so far. With sets, those of the set with most groups
-    come first, and each goes to the fold with the fewest chips of its set, and among such folds to
-    that with the fewest chips: so every fold gets its share of every set.
+    Groups are assigned from large to small, equal ones in random order, each to the fold that has
+    the fewest chips so far. With sets, the set with most groups comes first, and each group goes to
+    the fold with the fewest chips of its set, then with the fewest chips: so every fold gets its
+    share of every set.
 
     Args:
-        groups: the group of each chip, such as its ground block; chips that are alone in their
-            group are assigned one by one.
-        sets: the name of the set of each chip; none are one set. A group with chips of several
-            sets counts as one of that which has the most of them.
+        groups: the group of each chip, such as its ground block.
+        sets: the name of the set of each chip; empty if all are one set. A group with chips of
+            several sets belongs to the set with most of them.
         folds: number of folds, at least 2; 5 makes an 80:20 split.
-        seed: decides between equal choices.
+        seed: seed of the order of equal groups.
 
     Returns:
         Fold of each chip, shape (n,), values in 0..folds-1; every fold has a chip.
@@ -91,13 +90,13 @@ def assign_folds(
     Raises:
         ValueError: if there are fewer groups than folds, so that a fold would be empty.
     """
-    names, group_of_chip = _number(groups)
+    names, group_of_chip = _indexed(groups)
     if len(names) < folds:
         raise ValueError(
             f"{count(len(groups), 'chip')} in {count(len(names), 'group')} cannot fill "
             f"{folds} folds"
         )
-    set_names, set_of_chip = _number(sets or [""] * len(groups))
+    set_names, set_of_chip = _indexed(sets or [""] * len(groups))
     sizes = np.zeros((len(names), len(set_names)), dtype=np.int64)  # Chips of each set.
     np.add.at(sizes, (group_of_chip, set_of_chip), 1)
     set_of = sizes.argmax(axis=1)
@@ -116,7 +115,7 @@ def assign_folds(
 def folds_by_name(
     chips: Sequence[str], scenes: Sequence[str], given: Mapping[str, int], *, folds: int
 ) -> Ints:
-    """Return the fold of each chip that is given for its name, or else for its scene's.
+    """Return the fold that is given for each chip, by its own name or else that of its scene.
 
     Args:
         chips: name of each chip.
@@ -128,8 +127,8 @@ def folds_by_name(
         Fold of each chip, shape (n,), values in 0..folds-1; every fold has a chip.
 
     Raises:
-        ValueError: if a name is neither a chip's nor a scene's, if a fold is none of
-            0..folds-1, if a chip has no fold, or if a fold has no chip.
+        ValueError: if a name is neither a chip nor a scene, a fold is not in 0..folds-1, a chip has
+            no fold, or a fold has no chip.
     """
     known = {*chips, *scenes}
     _refuse("is neither a chip nor a scene", [n for n in given if n not in known], given)
@@ -143,8 +142,8 @@ def folds_by_name(
     return np.array(of_chip, dtype=np.int64)
 
 
-def _number(groups: Sequence[Hashable]) -> tuple[list[Hashable], Ints]:
-    """Return the groups in an order that does not depend on the chips', and each chip's index."""
+def _indexed(groups: Sequence[Hashable]) -> tuple[list[Hashable], Ints]:
+    """Return the distinct groups, sorted, and the index of each chip's group among them."""
     names = sorted(set(groups), key=str)
     number = {name: index for index, name in enumerate(names)}
     return names, np.array([number[group] for group in groups], dtype=np.int64)

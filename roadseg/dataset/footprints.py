@@ -23,15 +23,14 @@ def overlapping_pairs(
 ) -> Pairs:
     """Find footprints that show the same ground.
 
-    Those of one zone are compared in its metres, those of different zones in degrees. Tiles
-    whose edges touch, or overlap by rounding, share too little to be found. The time grows with
-    the number of footprints and of pairs found.
+    Footprints of one zone are compared in its metres, those of different zones in degrees. Tiles
+    whose edges only touch do not overlap. The time grows with the number of footprints and pairs.
 
     Args:
         corners_m: shape (n, 4, 2), x and y of the corners in order around each footprint, in
             the metric CRS of its zone.
         zones: EPSG number of each footprint's metric CRS.
-        share: two overlap if they share more than this of the smaller one's area.
+        share: footprints overlap if they share more than this of the area of the smaller one.
 
     Returns:
         Shape (m, 2), the smaller index first, sorted.
@@ -74,9 +73,9 @@ def corners_degrees(corners_m: Corners, zones: Sequence[int] | Ints) -> Corners:
 
 
 def unbroken(degrees: Corners) -> Corners:
-    """Shift longitudes by whole circles so that no neighbours lie on two sides of a seam.
+    """Shift longitudes by multiples of 360 degrees so that neighbours are not separated at 180.
 
-    The seam is put where the longest stretch without a footprint is.
+    The new seam is in the middle of the longest stretch without a footprint.
 
     Args:
         degrees: shape (n, 4, 2), longitude and latitude.
@@ -108,8 +107,8 @@ def areas_apart(degrees: Corners, *, gap_km: float) -> Ints:
 
     Args:
         degrees: shape (n, 4, 2), longitude and latitude.
-        gap_km: footprints whose middles are nearer than this are in one area, in steps; those
-            of two areas are further apart.
+        gap_km: footprints whose middles are nearer than this to each other belong to one area, and
+            so do chains of them.
 
     Returns:
         Area of each footprint, shape (n,), numbered from 0 by the first footprint of each.
@@ -124,10 +123,10 @@ def areas_apart(degrees: Corners, *, gap_km: float) -> Ints:
 
 
 def _candidates(corners: Corners, share: float) -> Pairs:
-    """Return candidate pairs, with all that share more than `share` of the smaller footprint.
+    """Return candidate pairs, which include all that share more than `share` of the smaller one.
 
-    A footprint that is shrunk by that share of its area and still lies outside of another one
-    shares no more than that with it. So tiles that only touch are left out at once.
+    A footprint shrunk by this share of its area is tested instead, which excludes tiles that only
+    touch.
     """
     middle = corners.mean(axis=1, keepdims=True)
     inner = _polygons(middle + (corners - middle) * np.sqrt(1 - share))

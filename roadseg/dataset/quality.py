@@ -1,4 +1,4 @@
-"""The quality report of prepare: figures of all scenes, and examples with labels over images."""
+"""Quality of labels in prepare: statistics of all scenes, and examples with labels over images."""
 
 import math
 from collections import Counter
@@ -26,8 +26,8 @@ from roadseg.roads.speeds import shown_name
 from roadseg.system.text import count, counted
 from roadseg.system.units import road_text
 
-EXAMPLES = 12  # Scenes that are shown on the sheets, and measured for a shift.
-_EXAMPLE_PX = 1300  # Pixels of a scene that are shown at most, each way.
+EXAMPLES = 12  # Scenes on the sheets, whose shift is measured as well.
+_EXAMPLE_PX = 1300  # Largest side of the part of a scene that is shown.
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Example:
         mask: shape (row, col), 0 background, else the speed bin, 255 not known.
         pixel_m: ground size of a pixel as (along a row, along a column).
         caption: lines of text below the name; three are shown, two if there is a shift.
-        shift: how far the labels are off; None if that was not asked for.
+        shift: how far the labels are off; None if not measured.
     """
 
     name: str
@@ -85,7 +85,7 @@ class SetFigures:
     shift_m: list[float] | None = None
 
     def __str__(self) -> str:
-        """Return them in words."""
+        """Return the figures as text."""
         chips = f"{count(self.scenes, 'scene')} in {count(self.chips, 'chip')}"
         off = f"; labels shifted by {math.hypot(*self.shift_m):.1f} m" if self.shift_m else ""
         return f"{chips}; roads: {_road_text(self.road_km, self.road_share)}{off}"
@@ -117,9 +117,9 @@ class PrepareSummary:
         shifts_m: the same for each example in which it can be measured.
         failed: scenes that were skipped, and why.
         sheets: sheets of labels over images.
-        moved: by which rule labels were moved before that: none, given, set or scene.
-        moved_m: metres east and north, the median over the scenes.
-        moved_range_m: least and largest length of such a move, metres.
+        moved: rule by which labels were moved before: none, given, set or scene.
+        moved_m: metres east and north by which they were moved, the median over the scenes.
+        moved_range_m: shortest and longest of these moves, metres.
         sets: figures of each set by name; empty where a run has no sets.
         outside: images that lie outside of the area to work in, left out.
     """
@@ -153,9 +153,9 @@ class PrepareSummary:
     @property
     def shifts_by_key(self) -> dict[str, list[float]]:
         """The shift of the labels of each set, or of all, by the config key that corrects it."""
-        known = {f"imagery.sets.{name}.labels.shift": of.shift_m for name, of in self.sets.items()}
-        known = known or {"labels.shift": self.shift_m}
-        return {key: shift_m for key, shift_m in known.items() if shift_m}
+        shifts = {f"imagery.sets.{k}.labels.shift": v.shift_m for k, v in self.sets.items()}
+        shifts = shifts or {"labels.shift": self.shift_m}
+        return {key: shift_m for key, shift_m in shifts.items() if shift_m}
 
     def __str__(self) -> str:
         """Return it as a table."""
@@ -170,7 +170,7 @@ class PrepareSummary:
             "speeds": counted(self.roads_by_speed_source, "from "),
             "moved": self._moved_text(),
             "shift": ""
-            if any(of.shift_m for of in self.sets.values())
+            if any(figures.shift_m for figures in self.sets.values())
             else shift_text(self.shift_m),
             "sheets": str(Path(self.sheets[0]).parent) if self.sheets else "",
             "outside": self.outside and f"{count(self.outside, 'image')} outside of the area",
@@ -237,7 +237,7 @@ def choose_examples(scenes: Sequence[SceneSummary]) -> list[ChipRecord]:
 
 
 def make_example(task: ExampleTask) -> Example:
-    """Read a chip with its mask, and estimate how far they are apart.
+    """Read a chip with its mask, and estimate the shift of its labels.
 
     Raises:
         DataError: if the image cannot be read.
@@ -264,7 +264,7 @@ def _road_share(mask: Bytes) -> float:
 
 
 def _around(chip: Window, height: int, width: int) -> Window:
-    """Return the part of a scene to show, which is larger than a small chip."""
+    """Return a part of a scene of up to 1300 px around a chip."""
     rows, cols = min(height, _EXAMPLE_PX), min(width, _EXAMPLE_PX)
     row = chip.row + (chip.height - rows) // 2
     col = chip.col + (chip.width - cols) // 2
@@ -291,7 +291,7 @@ def summarise(
         set_of: name of the set of each scene by name, empty where there are no sets.
     """
     bins = options.bins
-    # What several scenes say of one label file counts once.
+    # A label file that several scenes share counts once.
     files = {labels[scene.name]: scene for scene in scenes}
     pixels, valid, road_share = _pixels(scenes)
     share = {b: pixels[str(b)] / max(valid, 1) for b in range(1, bins.count + 1)}
@@ -338,7 +338,7 @@ def _moved(scenes: Sequence[SceneSummary], rule: ShiftRule) -> dict[str, Any]:
 
 
 def _on_map(east_m: float, north_m: float) -> str:
-    """Return a shift in words: `4.1 m east, 2.0 m south`."""
+    """Return a shift as text: `4.1 m east, 2.0 m south`."""
     east = f"{abs(east_m):.1f} m {'east' if east_m >= 0 else 'west'}"
     return f"{east}, {abs(north_m):.1f} m {'north' if north_m >= 0 else 'south'}"
 

@@ -1,4 +1,4 @@
-"""Reference graphs: the labelled roads of a scene, and how far predictions agree with them."""
+"""Reference graphs: the labelled roads of a scene, and agreement of predictions with them."""
 
 import math
 from collections.abc import Iterable
@@ -34,13 +34,13 @@ Area = shapely.Polygon | shapely.MultiPolygon
 
 @dataclass(frozen=True)
 class Reference:
-    """The labelled roads of a scene, and where a prediction is measured by them.
+    """The labelled roads of a scene, and the area in which predictions are measured.
 
     Attributes:
         roads: see `reference_graph`.
         grid: of the scene.
-        complete: where the labels are complete, in the area to work in and in `grid.metric_crs`;
-            None is everywhere.
+        complete: area in which labels are complete, within the area to work in, in
+            `grid.metric_crs`; None for everywhere.
     """
 
     roads: RoadGraph
@@ -87,18 +87,18 @@ def reference_graph(
 ) -> RoadGraph:
     """Return the labelled roads of a scene as a graph with travel times.
 
-    Labels that are areas have no centreline: their mask is traced, as predictions are.
+    Label polygons have no centreline, so their mask is traced as predictions are.
 
     Args:
-        scene: whose label file is read, and moved as its mask was.
-        mask: mask of the scene that was made of it.
-        grid: of the scene.
-        labels: how they are read.
-        imagery: how the scene is read.
-        tracing: how a mask is traced.
+        scene: scene whose label file is read, and shifted as for its mask.
+        mask: mask of its labels.
+        grid: grid of the scene.
+        labels: options of labels.
+        imagery: options of the image.
+        tracing: options of tracing a mask.
 
     Raises:
-        MissingInputError: if its label file is gone.
+        MissingInputError: if the label file does not exist any more.
     """
     if not (is_virtual(scene.labels) or scene.labels.exists()):
         raise MissingInputError(
@@ -114,7 +114,7 @@ def reference_graph(
 
 
 def count_roads(mask: Bytes, road: Bytes, *, threshold: float) -> Counts:
-    """Count the pixels on which labels and prediction agree that there is a road.
+    """Count true and false positives and negatives of road pixels.
 
     Args:
         mask: of the labels, shape (row, col): 0 background, 255 ignored, else road.
@@ -125,10 +125,9 @@ def count_roads(mask: Bytes, road: Bytes, *, threshold: float) -> Counts:
 
 
 def mean_apls(scores: Iterable[float]) -> float:
-    """Return the mean over areas; 1 if there are none.
+    """Return the mean over areas; 1 without areas.
 
-    Give only those of areas with roads on either side: others are rightly empty, and would flatter
-    it.
+    Pass only areas with roads in labels or prediction: empty ones would raise the mean.
     """
     routed = list(scores)
     return math.fsum(routed) / len(routed) if routed else 1.0

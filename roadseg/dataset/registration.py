@@ -1,4 +1,4 @@
-"""Registration: score every small displacement of a mask of roads by what the image shows there."""
+"""Registration: score every small displacement of a road mask against the image."""
 
 import math
 from collections.abc import Iterator
@@ -15,22 +15,22 @@ from roadseg.roads.masks.burning import IGNORE, road_pixels
 
 Lags = NDArray[np.floating]  # The last two axes are displacements by rows and by columns.
 
-_WORK_M = 1.1  # Metres; about the ground size of the pixels that are compared.
+_WORK_M = 1.1  # Metres; approximate size of the pixels that are compared.
 _WORK_PX = 512  # Side of the part of a scene that is compared, in such pixels.
-_CELLS = 16  # The side of that part is divided into so many cells to find it.
+_CELLS = 16  # Cells per side of this part in the search for the part with most road.
 _BANDS = 3
-# Metres by which roads may be wider than the mask, on each side.
-_WIDER_M = (0.0, 1.5, 3.0, 5.0, 8.0, 12.0)
-_RING_M = 5.0  # Metres; the width of the roadside.
+_WIDER_M = (0.0, 1.5, 3.0, 5.0, 8.0, 12.0)  # Metres on each side by which roads are widened.
+_RING_M = 5.0  # Metres; width of the roadside.
 _TEXTURE_M = (3.0, 7.0)  # Metres; sides of the squares whose variance is a feature.
-_NOISE = 10.0  # The variance of bytes that is no texture.
-_FLAT = 0.01  # A deviation of bytes, and of all made of them, that is as good as none.
-_EDGE_M = 0.8  # Metres; the blur of image edges, and of the outlines of roads.
-# Metres; the blur of the distance to the mask, whose slope points across the road.
-_NORMAL_M = 1.5
-_CALM_M = 8.0  # Metres; side of the squares in which all edges are made equally strong.
-_EDGE_POWER = 0.5  # It is below 1, so that a roof counts little more than a kerb.
-_PULL = 0.5  # It is taken off the score at the limit of the reach, less of it nearer by.
+_NOISE = 10.0  # Variance of bytes that is noise, not texture.
+_EPSILON = 0.01  # Added to standard deviations, so that flat images cause no division by zero.
+_EDGE_M = 0.8  # Metres; standard deviation of the blur of image edges and road outlines.
+_NORMAL_M = 1.5  # Metres; that of the distance to the mask, whose gradient points across the road.
+_CALM_M = 8.0  # Metres; side of the squares in which the strength of edges is normalised.
+_EDGE_POWER = 0.5  # Exponent of the strength of edges: a roof counts little more than a kerb.
+_PULL = (
+    0.5  # Subtracted from the score at the largest displacement, less with its square nearer by.
+)
 
 
 @dataclass(frozen=True)
@@ -38,10 +38,10 @@ class View:
     """A scene and its mask at the pixel size at which they are compared.
 
     Attributes:
-        bands: shape (band, row, col); the mean of the band where nothing is known.
+        bands: shape (band, row, col); unknown pixels have the mean of the band.
         away_m: shape (row, col), distance from the outline of the mask, negative inside.
-        known: shape (row, col), true where there is an image and a label.
-        stays_inside: shape (row, col), known pixels that no displacement moves out of the image.
+        known: shape (row, col), whether the pixel has data and a label.
+        stays_inside: shape (row, col), known pixels that every displacement keeps in the image.
         pixel_m: ground size of a pixel as (along a row, along a column).
         reach_m: largest displacement.
     """
@@ -67,7 +67,7 @@ class View:
         return x, y
 
 
-def view_of(
+def make_view(
     image: Bytes,
     mask: Bytes,
     *,
@@ -80,9 +80,8 @@ def view_of(
         image: shape (band, row, col).
         mask: shape (row, col).
         pixel_m: ground size of a pixel as (along a row, along a column).
-        reach_m: largest displacement that will be asked for.
+        reach_m: largest displacement that will be scored.
     """
-    # Of a large scene, the part with the most road is compared, in pixels of about a metre.
     thin = max(1, round(_WORK_M / pixel_m[1])), max(1, round(_WORK_M / pixel_m[0]))
     row, col, rows, cols = densest_window(mask, (_WORK_PX * thin[0], _WORK_PX * thin[1]))
     mask = mask[row : row + rows, col : col + cols]
@@ -92,7 +91,7 @@ def view_of(
         band[~known] = band[known].mean() if known.any() else 0
     size_m = pixel_m[0] * thin[1], pixel_m[1] * thin[0]
     road = _thin(road_pixels(mask), thin) > 0.5  # noqa: PLR2004 - half
-    view = View(bands, _away(road, size_m), known, known.copy(), size_m, reach_m)
+    view = View(bands, _signed_distance(road, size_m), known, known.copy(), size_m, reach_m)
     margin_row, margin_col = view.reach_px
     # Pixels that a displacement could move out of the image do not count.
     view.stays_inside[:margin_row] = view.stays_inside[-margin_row:] = False
@@ -101,7 +100,7 @@ def view_of(
 
 
 def densest_window(mask: Bytes, side_px: tuple[int, int]) -> Window:
-    """Return the window of a mask with the most road, to about a sixteenth of its side.
+    """Return the window of a mask with the most road, located to about 1/16 of its side.
 
     Args:
         mask: shape (row, col), 0 background, 255 not known, road otherwise.
@@ -125,11 +124,11 @@ def correlate(view: View, *, blocks: int) -> Iterator[tuple[Lags, Lags]]:
     """Compare image and displaced mask in each of blocks x blocks parts with road.
 
     Yields:
-        For each width of the roads and each displacement, how the features differ between road
-        and roadside, shape (width, feature, rows, cols), and how well image edges run along the
-        outlines, shape (width, rows, cols). Sums over blocks are those of the scene.
+        For each width of the roads and each displacement, the difference of the features between
+        road and roadside, shape (width, feature, rows, cols), and the agreement of image edges with
+        the outlines, shape (width, rows, cols). The sums over all blocks are those of the scene.
     """
-    shown, templates = _shown(view), _templates(view)
+    shown, templates = _image_evidence(view), _templates(view)
     height, width = view.stays_inside.shape
     rows, cols = view.reach_px
     padded = np.pad(shown, ((0, 0), (rows, rows), (cols, cols)))
@@ -162,8 +161,8 @@ def best_displacement(
 
     Args:
         scores: shape (width, rows, cols).
-        view: what they were found in.
-        across: if given, a unit vector: only displacements along it count.
+        view: view that was scored.
+        across: a unit vector to which displacements are limited; None for all displacements.
     """
     rows, cols = view.reach_px
     x = np.arange(-cols, cols + 1) * view.pixel_m[0]
@@ -175,7 +174,7 @@ def best_displacement(
         pulled = pulled - ((across[0] * y - across[1] * x) / max(view.pixel_m)) ** 2
     _, row, col = np.unravel_index(np.argmax(np.where(far <= 1, pulled, -np.inf)), pulled.shape)
     width = int(np.argmax(pulled[:, row, col]))
-    # Between the pixels, the highest place is that of a parabola through its neighbours.
+    # The maximum of a parabola through the neighbours is more exact than the pixel.
     step_x, step_y = summit(pulled[width, row - 1 : row + 2, col - 1 : col + 2])
     right = float(x[col]) + step_x * view.pixel_m[0]
     down = float(y[row, 0]) + step_y * view.pixel_m[1]
@@ -198,16 +197,16 @@ def _thin(pixels: NDArray[np.uint8 | np.bool_], step: tuple[int, int]) -> Floats
     return total
 
 
-def _away(road: Bools, pixel_m: tuple[float, float]) -> Floats32:
+def _signed_distance(road: Bools, pixel_m: tuple[float, float]) -> Floats32:
     spacing = pixel_m[::-1]
     outside = ndimage.distance_transform_edt(~road, sampling=spacing)
     inside = ndimage.distance_transform_edt(road, sampling=spacing)
-    half = max(pixel_m) / 2  # Distances are to the middle of the next pixel.
+    half = max(pixel_m) / 2  # The transform measures to the middle of the next pixel.
     return np.where(road, half - inside, outside - half).astype(np.float32)
 
 
-def _shown(view: View) -> Floats32:
-    """Return what the image shows: uncorrelated features, then edges by twice their direction."""
+def _image_evidence(view: View) -> Floats32:
+    """Return uncorrelated features, then edges as vectors of twice their angle (`_edges`)."""
     squares = view.bands**2
     texture = [
         (_box(squares, view.pixel_m, side) - _box(view.bands, view.pixel_m, side) ** 2)
@@ -218,8 +217,8 @@ def _shown(view: View) -> Floats32:
     features = np.stack([*view.bands, *np.log(np.stack(texture) + _NOISE)])
     features -= features[:, view.known].mean(axis=1)[:, np.newaxis, np.newaxis]
     features *= view.known
-    features /= features.std(axis=(1, 2), keepdims=True) + _FLAT
-    # The features are made uncorrelated, so that each says something of its own.
+    features /= features.std(axis=(1, 2), keepdims=True) + _EPSILON
+    # Whitening: correlated features would count several times.
     covariance = np.einsum("krc,lrc->kl", features, features) / features[0].size
     apart = np.linalg.inv(np.linalg.cholesky(covariance + 1e-3 * np.eye(len(features))))
     features = np.einsum("kl,lrc->krc", apart.astype(np.float32), features)
@@ -232,17 +231,17 @@ def _edges(view: View) -> NDArray[np.complex64]:
     smooth = _blur(view.bands, view.pixel_m, _EDGE_M)
     x, y = (np.gradient(smooth, view.pixel_m[i], axis=2 - i) for i in (0, 1))
     doubled = ((x + 1j * y) ** 2).sum(axis=0)
-    # Strong edges count little more than weak ones, and all parts of the image alike.
+    # Strong edges count little more than weak ones, and all parts of the image equally.
     strength = np.abs(doubled)
     doubled *= np.where(strength > 0, strength, 1) ** (_EDGE_POWER / 2 - 1)
     around = np.sqrt(_box(np.abs(doubled) ** 2, view.pixel_m, _CALM_M).clip(0))
     settled = ndimage.binary_erosion(view.known, iterations=2, border_value=1)
-    edges: NDArray[np.complex64] = doubled / (around + 0.1 * around.mean() + _FLAT) * settled
+    edges: NDArray[np.complex64] = doubled / (around + 0.1 * around.mean() + _EPSILON) * settled
     return edges
 
 
 def _templates(view: View) -> Floats32:
-    """Return the sought pattern: road less roadside for each width, then outlines, as `_shown`."""
+    """Return templates for `_image_evidence`: road less roadside for each width, then outlines."""
     pixel = max(view.pixel_m)
     x, y = view.normal
     doubled = (x + 1j * y) ** 2
@@ -278,7 +277,7 @@ def _inverse(
 
 
 def summit(square: Lags) -> tuple[float, float]:
-    """Return the highest place of the parabola through 3 x 3 values, x and y from the middle."""
+    """Return the maximum of the parabola through 3 x 3 values, x and y from the middle."""
     if square.shape != (3, 3):
         return 0.0, 0.0
     slope = np.array([square[1, 2] - square[1, 0], square[2, 1] - square[0, 1]]) / 2
@@ -294,7 +293,7 @@ def summit(square: Lags) -> tuple[float, float]:
 
 def _standard(values: Lags) -> Lags:
     centred = values - values.mean(axis=(-3, -2, -1), keepdims=True)
-    return np.asarray(centred / (centred.std(axis=(-3, -2, -1), keepdims=True) + _FLAT))
+    return np.asarray(centred / (centred.std(axis=(-3, -2, -1), keepdims=True) + _EPSILON))
 
 
 def _unit(values: NDArray[np.inexact]) -> NDArray[np.inexact]:

@@ -27,15 +27,14 @@ def parts_of_scenes(
     *,
     within: str | None,
 ) -> dict[str, ScenePart | None]:
-    """Return the scenes that an area touches, each with the part in it; None is all of the scene.
+    """Return the scenes that an area touches, each with its part in the area; None for all of it.
 
-    Of an image only the header is read. One that cannot be read stays as a whole: whoever works on
-    it says why.
+    Only headers are read. An image that cannot be read is kept, so that a later step reports it.
 
     Args:
-        images: by the name of the scene.
-        imagery_of: how each is read.
-        within: `imagery.area`; None is everywhere.
+        images: image of each scene by name.
+        imagery_of: options of each image by name.
+        within: `imagery.area`; None for everywhere.
 
     Raises:
         ConfigError: if the area is neither a box nor a file.
@@ -55,7 +54,7 @@ def parts_of_scenes(
         if (part := part_in(grid, area, path)) is not None:
             parts[name] = None if part.shows_all(grid) else part
     if not parts:
-        raise _touches_none(area, len(images), grids)
+        raise _outside_error(area, len(images), grids)
     if outside := len(images) - len(parts):
         _log.info(
             "%d of %s outside the area %s are left out",
@@ -102,7 +101,7 @@ def cut_to_area(
         facts: of the whole scene.
         within: `imagery.area`; None is everywhere.
         part: of the scene; None is all of it.
-        is_prepared: whether its mask shows this part, so that other rasters have to as well.
+        is_prepared: whether a mask of this part exists, so that the area is only an extent in it.
 
     Raises:
         ConfigError: if the area is neither a box nor a file.
@@ -113,7 +112,7 @@ def cut_to_area(
         return shown
     touched = part_in(shown.grid, area, facts.path)
     if touched is None:
-        raise _touches_none(area, 1, [shown.grid])
+        raise _outside_error(area, 1, [shown.grid])
     if touched.shows_all(shown.grid):
         return shown
     if not is_prepared:
@@ -123,7 +122,7 @@ def cut_to_area(
 
 
 def extent_on(grid: Grid, within: str | None, *, path: Path) -> Extent | None:
-    """Return the pixels of a raster that are in the area to work in; None is all, it may be none.
+    """Return the pixels of a raster in the area to work in, possibly empty; None for all pixels.
 
     Raises:
         ConfigError: if the area is neither a box nor a file.
@@ -150,7 +149,7 @@ def part_in(grid: Grid, area: Area, path: Path) -> ScenePart | None:
     return part_of(grid, area.on(grid))
 
 
-def _touches_none(area: Area, images: int, grids: list[Grid]) -> DataError:
+def _outside_error(area: Area, images: int, grids: list[Grid]) -> DataError:
     outlines = np.array([grid.footprint_in(DEGREES) for grid in grids], dtype=object)
     return DataError(
         f"imagery.area: {area.text} touches none of {count(images, 'image')}; it covers "

@@ -47,13 +47,13 @@ _Length = Annotated[float, Field(ge=0, le=1e9)]
 
 @dataclass(frozen=True)
 class SceneTask:
-    """The work on one scene: its inputs and the folders of its results.
+    """The work on one scene: its inputs, options and output files.
 
     Attributes:
         name: what its outputs are called.
         image: the raster.
         labels: its label file.
-        fingerprints: of both, and of each file of `area`.
+        fingerprints: fingerprints of image, labels and each file of `area`.
         shared: whether other scenes have the same label file.
         mask: raster to write.
         record: JSON file to write beside it.
@@ -61,9 +61,9 @@ class SceneTask:
         label_options: settings of the labels.
         sample_px: how many pixels to sample for the scaling.
         shift_m: metres east and north by which the labels are moved.
-        area: vector files with the polygons in which labels are complete; none: everywhere.
-        part: the part of the scene that is in the area to work in; None is all of it.
-        force: whether to make it again even if nothing changed.
+        area: vector files with polygons in which labels are complete; empty for everywhere.
+        part: the part of the scene in the area to work in; None for all of it.
+        force: whether to prepare it again even if nothing changed.
     """
 
     name: str
@@ -84,7 +84,7 @@ class SceneTask:
 
 @dataclass(frozen=True)
 class SceneSummary:
-    """The summary of a scene: what was read of it and made of it; kept as JSON beside its mask.
+    """The summary of a prepared scene, stored as JSON beside its mask.
 
     Attributes:
         name: of the scene.
@@ -100,7 +100,7 @@ class SceneSummary:
         repaired: labels whose broken polygons were repaired.
         roads: roads in the label file.
         touching: indices of those that touch the scene.
-        missed: why no road touches it, if so.
+        missed: reason why no road touches the scene; None if a road does.
         shift_m: metres east and north by which the labels were moved.
         is_outside: whether no polygon of `labels.area` touches it.
         road_km: length of the lines inside the scene by speed bin, as text.
@@ -131,7 +131,7 @@ class SceneSummary:
 
 @dataclass(frozen=True)
 class _Record:
-    """The JSON file beside a mask: a key of all that the scene was made from, and its summary."""
+    """The JSON file beside a mask: a digest of all inputs of the scene, and its summary."""
 
     __pydantic_config__ = STRICT
 
@@ -148,7 +148,7 @@ class PreparedScene:
 
 
 def prepare_scene(task: SceneTask) -> PreparedScene:
-    """Write the mask and the record of a scene, unless they exist.
+    """Write the mask and the record of a scene, unless they exist and are up to date.
 
     Raises:
         DataError: if image or labels cannot be used.
@@ -177,7 +177,7 @@ def read_labels(path: Path, options: LabelOptions, *, content: str) -> LabelFile
     Args:
         path: of the file.
         options: how it is read.
-        content: what changes when the file does, such as its fingerprint.
+        content: a fingerprint of the file, so that a changed file is read again.
 
     Raises:
         DataError: if it cannot be used.
@@ -188,7 +188,7 @@ def read_labels(path: Path, options: LabelOptions, *, content: str) -> LabelFile
 def complete_area(
     paths: Sequence[Path], grid: Grid, options: LabelOptions
 ) -> shapely.MultiPolygon | None:
-    """Return where the labels of a scene are complete, in its metric CRS; None: everywhere.
+    """Return where the labels of a scene are complete, in its metric CRS; None for everywhere.
 
     Args:
         paths: vector files with polygons.
@@ -225,7 +225,7 @@ def write_scene_summary(path: Path, summary: SceneSummary, *, key: str) -> None:
     Args:
         path: of the record.
         summary: of the scene.
-        key: digest of all that it was made from.
+        key: digest of all inputs.
     """
     write_json(path, {"key": key, "found": asdict(summary)})
 
@@ -235,10 +235,10 @@ def read_scene_summary(path: Path, *, key: str | None = None) -> SceneSummary | 
 
     Args:
         path: of the record.
-        key: digest of what the scene has to be made from; None: any.
+        key: expected digest of all inputs; None for any.
 
     Returns:
-        None if there is no record, or it is of another key or of a version with other fields.
+        None without a record, or if it has another key or the fields of another version.
 
     Raises:
         DataError: if the file is not what `write_scene_summary` writes.
@@ -288,8 +288,8 @@ def open_labels(task: SceneTask, image: OpenScene) -> Iterator[tuple[Draw, Scene
     """Open the labels of a scene, moved, to draw the mask of any window of it.
 
     Yields:
-        A function from a window to its mask, in which what has no data in the image is ignored; and
-        the summary of the scene as far as the labels say it.
+        A function from a window to its mask, in which pixels without data in the image are ignored;
+        and the summary of the scene, as far as it depends on labels.
 
     Raises:
         DataError: if the labels cannot be used.
@@ -328,7 +328,7 @@ def open_labels(task: SceneTask, image: OpenScene) -> Iterator[tuple[Draw, Scene
     else:
         shown = ground_of(facts.grid, facts.extent)
         ground = shown if area is None else area & shown
-        roads, summary = _lay_labels(task, facts, summary, ground)
+        roads, summary = _roads_of_scene(task, facts, summary, ground)
         areas = road_areas(roads, facts.grid, bins=task.label_options.bins)
         yield partial(on_image, lambda window: burn_roads(areas, facts.grid.crop(*window))), summary
 
@@ -341,12 +341,12 @@ def _draw_blocks(name: str, image: OpenScene, draw: Draw) -> Blocks:
         yield window, draw(window)
 
 
-def _lay_labels(
+def _roads_of_scene(
     task: SceneTask, facts: RasterFacts, summary: SceneSummary, ground: shapely.Geometry
 ) -> tuple[Roads, SceneSummary]:
     """Return the roads that touch a scene, in its metric CRS, and its summary with the labels.
 
-    Only what lies on the ground that is given counts for lengths.
+    Lengths are those on `ground`.
 
     Raises:
         DataError: if the label file cannot be used; or none of its roads touches the scene, and
@@ -379,7 +379,7 @@ def _lay_labels(
 
 
 class _Tally:
-    """Counts the pixels of each chip and of the scene while the blocks of its mask pass by."""
+    """Counts the pixels of each chip and of the scene while its mask is written block by block."""
 
     def __init__(self, grid: Grid, *, chip_px: int, bins: int) -> None:
         self._grid = grid

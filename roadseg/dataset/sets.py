@@ -1,4 +1,4 @@
-"""Sets of scenes: the whole options of each, and its images and labels with the names of scenes."""
+"""Sets of scenes: the complete options of each, and its images and labels by scene."""
 
 import re
 from collections import Counter
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _OF_A_SET = re.compile(
     r"(?<![\w.])(?:imagery\.(bands|crs|gsd_m|nodata)|(labels\.(?!roads|bin_|licence)\w+))\b"
 )
-_OWN = ("bands", "crs", "gsd_m", "nodata")  # A set that has none takes those of the run.
+_OWN = ("bands", "crs", "gsd_m", "nodata")  # Options that a set may inherit from imagery.
 
 
 @dataclass(frozen=True)
@@ -32,9 +32,9 @@ class SceneSet:
 
     Attributes:
         name: of the set; empty where a run has no sets.
-        key: of the config in which it stands, with a dot after it; empty without sets.
-        imagery: how its scenes are read.
-        labels: how its labels are read.
+        key: its key in the config, with a trailing dot; empty without sets.
+        imagery: options of its images.
+        labels: options of its labels.
         weight: how often each of its chips is drawn in training, relative to other sets.
     """
 
@@ -50,14 +50,14 @@ class Source:
     """The files of a scene.
 
     Attributes:
-        of: the set that it belongs to.
+        set: the set that it belongs to.
         image: the raster.
         labels: its label file.
-        area: files with the polygons in which its labels are complete; none: everywhere.
-        part: the part of it that is in the area to work in; None is all of it.
+        area: vector files with polygons in which its labels are complete; empty for everywhere.
+        part: the part of it in the area to work in; None for all of it.
     """
 
-    of: SceneSet
+    set: SceneSet
     image: Path
     labels: Path
     area: tuple[Path, ...] = ()
@@ -79,7 +79,7 @@ def scene_sets(imagery: RunImageryOptions, labels: LabelOptions) -> list[SceneSe
 
 
 def without_sets(imagery: ImageryOptions) -> ImageryOptions:
-    """Return how scenes are read, without sets."""
+    """Return the options without sets."""
     fields = {name: getattr(imagery, name) for name in ImageryOptions.model_fields}
     return ImageryOptions.model_construct(imagery.model_fields_set - {"sets"}, **fields)
 
@@ -100,16 +100,18 @@ def find_sources(scenes: Sequence[ScenesOfSet], *, within: str | None = None) ->
     """
     parts = _parts(scenes, within)
     sources: dict[str, Source] = {}
-    for of, every in scenes:
+    for scene_set, every in scenes:
         images = {name: path for name, path in every.items() if name in parts}
         if not images:
             continue
-        roads = of.labels.roads
-        labels = find_labels(roads, images, setting=f"{of.key}roads" if of.key else "labels.roads")
-        with errors_by_set(of.key):
-            area = find_areas(of.labels.area)
+        roads = scene_set.labels.roads
+        labels = find_labels(roads, images, setting=f"{scene_set.key or 'labels.'}roads")
+        with errors_by_set(scene_set.key):
+            area = find_areas(scene_set.labels.area)
         for name, image in images.items():
-            taken = sources.setdefault(name, Source(of, image, labels[name], area, parts[name]))
+            taken = sources.setdefault(
+                name, Source(scene_set, image, labels[name], area, parts[name])
+            )
             if taken.image != image:
                 raise DataError(
                     f"{taken.image} and {image} would have the same name; rename one of them"
@@ -124,7 +126,7 @@ def _parts(scenes: Sequence[ScenesOfSet], within: str | None) -> Mapping[str, "S
         return dict.fromkeys(images)
     from roadseg.dataset.scene_parts import parts_of_scenes
 
-    imagery = {name: of.imagery for of, each in scenes for name in each}
+    imagery = {name: scene_set.imagery for scene_set, each in scenes for name in each}
     return parts_of_scenes(images, imagery, within=within)
 
 
@@ -139,21 +141,22 @@ def find_scenes(sets: Iterable[SceneSet]) -> list[ScenesOfSet]:
         DataError: if a pattern finds nothing.
     """
     images_of_sets = [
-        (of, find_images(of.imagery.images, setting=f"{of.key or 'imagery.'}images")) for of in sets
+        (each, find_images(each.imagery.images, setting=f"{each.key or 'imagery.'}images"))
+        for each in sets
     ]
     times = Counter(name for _, images in images_of_sets for name in images)
     return [
-        (of, {scene_name(name, of.name, times): path for name, path in images.items()})
-        for of, images in images_of_sets
+        (each, {scene_name(name, each.name, times): path for name, path in images.items()})
+        for each, images in images_of_sets
     ]
 
 
 @contextmanager
 def errors_by_set(key: str) -> Iterator[None]:
-    """Let errors inside name options of images and labels by their keys in a set.
+    """Rewrite the keys of options in error messages to those of a set.
 
     Args:
-        key: of the set, see `SceneSet`; with an empty one errors stay as they are.
+        key: key of the set, see `SceneSet`; errors stay unchanged if it is empty.
     """
     try:
         yield
@@ -164,15 +167,15 @@ def errors_by_set(key: str) -> Iterator[None]:
         raise type(error)(message) from error
 
 
-def scene_name(name: str, of: str, times: Mapping[str, int]) -> str:
-    """Return the name of a scene in a run: its name, after that of its set if others share it.
+def scene_name(name: str, set_name: str, times: Mapping[str, int]) -> str:
+    """Return the name of a scene in a run: prefixed by its set if several sets have this name.
 
     Args:
-        name: in its set.
-        of: name of the set.
+        name: name in its set.
+        set_name: name of the set; empty without sets.
         times: how often each name occurs in all sets.
     """
-    return f"{of}_{name}" if times[name] > 1 else name
+    return f"{set_name}_{name}" if times[name] > 1 else name
 
 
 def _with_inherited(

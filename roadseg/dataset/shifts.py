@@ -13,8 +13,8 @@ from roadseg.dataset.registration import (
     View,
     best_displacement,
     correlate,
+    make_view,
     score,
-    view_of,
 )
 from roadseg.dataset.scenes import SceneTask, open_labels
 from roadseg.raster.grid import Grid
@@ -113,7 +113,7 @@ def estimate_shift(
         raise ValueError(f"the image has {image.shape[1:]} pixels, but the mask {mask.shape}")
     if max(pixel_m) > _COARSE_M:
         return NOT_MEASURED
-    view = view_of(image, mask, pixel_m=pixel_m, reach_m=reach_m)
+    view = make_view(image, mask, pixel_m=pixel_m, reach_m=reach_m)
     blocks = list(correlate(view, blocks=_BLOCKS)) if view.stays_inside.any() else []
     if len(blocks) < _BLOCKS:
         return NOT_MEASURED

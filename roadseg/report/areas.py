@@ -1,4 +1,4 @@
-"""Areas of a report's map: the ground that it shows, in metres, and the way to degrees."""
+"""Areas of a report's map in metres, and polynomials that convert them to degrees."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,10 +15,10 @@ from roadseg.raster.grid import DEGREES, Grid, transformer
 
 Box = tuple[float, float, float, float]  # West, south, east and north.
 
-_GAP_KM = 20.0  # Kilometres; areas this far apart have a map each.
-_DEGREE = 5  # Polynomials of this degree are a micrometre off over 100 km.
+_GAP_KM = 20.0  # Kilometres; areas at least this far apart have separate maps.
+_DEGREE = 5  # Degree of the polynomials, whose error over 100 km is a micrometre.
 _POINTS = 12  # Points in each direction to which the polynomials are fitted.
-_MARGIN_M = 2000.0  # Metres around the scenes where the cursor may be.
+_MARGIN_M = 2000.0  # Metres around the scenes that the polynomials have to cover for the cursor.
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Area:
 
     @property
     def km2(self) -> float:
-        """Area that the scenes show; where they overlap, it counts once."""
+        """Area of all scenes; overlaps count once."""
         return float(shapely.union_all(self.outlines).area) / 1e6
 
 
@@ -126,7 +126,7 @@ def fit(source: Floats, target: Floats) -> dict[str, Any]:
 
 
 def terms() -> list[tuple[int, int]]:
-    """Return the exponents of the terms of a polynomial: by the first, then by the second."""
+    """Return the exponents (i, j) of the terms of a polynomial, sorted by i, then j."""
     return [(i, j) for i in range(_DEGREE + 1) for j in range(_DEGREE + 1 - i)]
 
 

@@ -1,4 +1,4 @@
-"""The page of an audit: one HTML file with what to look at first in a map, without any script."""
+"""The page of an audit: one HTML file with the worst ways of a map, without scripts."""
 
 import base64
 import io
@@ -17,15 +17,15 @@ from roadseg.roads.audit.tables import STATUS_COLOURS, AuditTables, WorstWay, sh
 from roadseg.roads.colours import as_hex
 from roadseg.system.units import road_text, short_text
 
-_MOST_WAYS = 100  # Ways that are drawn.
-_SIDE_PX = 200  # Of the picture of a way.
-_SIDES_M = (120.0, 1000.0)  # Least and largest side of the ground that a picture shows.
-_AROUND = 1.3  # Of the extent of what is shown.
-_MAP_PX = 1000  # Width of the map of all ways.
-_FINE_PX = 1.5  # Lines of that map are simplified by so much.
+_MOST_WAYS = 100  # Most ways with a card.
+_SIDE_PX = 200  # Side of the picture of a way.
+_SIDES_M = (120.0, 1000.0)  # Smallest and largest ground that a picture shows, side in metres.
+_AROUND = 1.3  # Side of a picture, relative to the extent of the worst stretch.
+_MAP_PX = 1000  # Longer side of the map of all ways.
+_FINE_PX = 1.5  # Tolerance of the simplification of lines on that map.
 _MAP = "https://www.openstreetmap.org/?mlat={lat}&mlon={lon}#map=19/{lat}/{lon}"
 _CLASSES = tuple(status.replace(" ", "-") for status in STATUSES)
-_UPWARDS = (NO_DATA, CONFIRMED, SHIFTED, NOT_SEEN)  # What is doubtful is drawn over the rest.
+_UPWARDS = (NO_DATA, CONFIRMED, SHIFTED, NOT_SEEN)  # Order of drawing: doubtful ways on top.
 _NONE = "-"
 
 
@@ -164,7 +164,7 @@ def _card(rank: int, way: WorstWay, picture: str) -> str:
 
 
 def _picture(tables: AuditTables, cover: Cover, tree: shapely.STRtree, way: int) -> str:
-    """Return a drawing of the worst part of a way and all around it, over the probabilities."""
+    """Draw the worst stretch of a way and its surroundings over the probabilities."""
     audit = tables.audit
     low_x, low_y, high_x, high_y = shapely.bounds(audit.lines[tables.worst_stretch(way)])
     side_m = float(np.clip(_AROUND * max(high_x - low_x, high_y - low_y), *_SIDES_M))
@@ -191,7 +191,7 @@ def _inside(line: shapely.LineString, square: shapely.Polygon) -> list[shapely.L
 
 
 def _uri(pixels: Bytes) -> str:
-    """Return probabilities as an address with the picture in it; grounds without data are dark."""
+    """Return probabilities as a `data:` address of a PNG; pixels without data are black."""
     shown = np.where(pixels == NO_PIXEL, 0, 40 + pixels // 3).astype(np.uint8)
     file = io.BytesIO()
     Image.fromarray(shown).save(file, "png", optimize=True)

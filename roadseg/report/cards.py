@@ -1,4 +1,4 @@
-"""Model cards: what a checkpoint is, from the records of its run."""
+"""The model card of a checkpoint, from the records of its run."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -20,7 +20,7 @@ from roadseg.roads.labels.origins import Origin, credits_of, read_origins
 from roadseg.system.text import first
 from roadseg.system.workspace import Fold, Workspace
 
-_LOOKED_AT = 100  # Images; those of one source say the same.
+_LOOKED_AT = 100  # Images whose copyright is read; images of one source have the same.
 _NAMES = 5  # Names of files that a card lists; the others are counted.
 
 
@@ -30,10 +30,10 @@ def write_model_card(config: Config, workspace: Workspace, *, fold: Fold, epochs
     The card of a network trained on all folds has the figures of the single folds.
 
     Args:
-        config: all settings.
+        config: config of the run.
         workspace: run folder.
-        fold: held out; "all" if none is.
-        epochs: that were trained.
+        fold: held-out fold; "all" without one.
+        epochs: number of trained epochs.
 
     Raises:
         OutputError: if it cannot be written.
@@ -86,7 +86,7 @@ def write_model_card(config: Config, workspace: Workspace, *, fold: Fold, epochs
 
 
 def _copyrights(scenes: Sequence[SceneRecord]) -> str | None:
-    """Return what images say of their owners and licences; None if they say nothing."""
+    """Return the copyright tags of the first images; None if they have none."""
     some = [scene.image for scene in scenes[:_LOOKED_AT] if scene.image.is_file()]
     return first(list(dict.fromkeys(filter(None, copyrights(some)))), 3) or None
 
@@ -97,13 +97,13 @@ def _scores(columns: Mapping[str, float]) -> dict[str, float]:
 
 def _scores_of_folds(facts: Mapping[str, Any]) -> dict[str, Any]:
     """Return the scores of the folds for the card of a training on all chips."""
-    if (of_folds := facts.get("from_folds")) is None:
+    if (fold_facts := facts.get("from_folds")) is None:
         return {}
-    return {"folds": {fold: _scores(columns) for fold, columns in of_folds["scores"].items()}}
+    return {"folds": {fold: _scores(columns) for fold, columns in fold_facts["scores"].items()}}
 
 
 def _scene_records(workspace: Workspace, scenes: Sequence[SceneRecord]) -> dict[str, SceneSummary]:
-    """Return what prepare found in each scene, as far as it is on record."""
+    """Return the summaries of scenes that prepare has stored."""
     paths = {scene.name: workspace.scene_record(scene.name) for scene in scenes}
     summaries = {name: read_scene_summary(path) for name, path in paths.items()}
     return {name: summary for name, summary in summaries.items() if summary is not None}
@@ -127,8 +127,7 @@ def _degrees(chips: Sequence[ChipRecord]) -> Corners:
 
 
 def _area_km2(chips: Sequence[ChipRecord]) -> float:
-    """Return the ground under chips; what several show counts once, where they have a place."""
-    # Without a place it is not known whether chips overlap, so each counts in full.
+    """Return the area of chips; overlaps count once, except without georeference."""
     zones = {chip.zone for chip in chips} - {NO_ZONE}
     areas = [shapely.Polygon(chip.corners_m).area for chip in chips if chip.zone == NO_ZONE]
     for zone in zones:
@@ -138,9 +137,9 @@ def _area_km2(chips: Sequence[ChipRecord]) -> float:
 
 
 def _road_km(chips: Sequence[ChipRecord], records: Mapping[str, SceneSummary]) -> float | None:
-    """Return the labelled road on chips, a part of that of its scene by their pixels of road.
+    """Return the length of labelled road on chips, in proportion to their road pixels in the scene.
 
-    None if it is not known of some scene, as raster labels have no lines.
+    None if a scene has no length, as raster labels have no lines.
     """
     total = 0.0
     for chip in chips:

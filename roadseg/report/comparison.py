@@ -1,4 +1,4 @@
-"""A comparison of runs: settings that differ, metrics side by side, and what makes them unlike."""
+"""Comparison of runs: settings that differ, metrics side by side, and why they may not compare."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -41,15 +41,15 @@ _METRICS = (  # Stage, key of its summary, title, and digits after the point.
     ("train", "val_iou", "IoU in training", 3),
     ("train", "best_epoch", "best epoch", 0),
 )
-# Metrics of a chip by which those that changed most are found.
-_OF_CHIP = ("iou", "apls_length")
-# Settings of prepare that say what the labels are, by how their names begin.
-_OF_LABELS = "labels."
+# Metrics by which chips are sorted, the largest change first.
+_CHIP_METRICS = ("iou", "apls_length")
+# Prefix of the settings of prepare for labels.
+_LABEL_PREFIX = "labels."
 
 
 @dataclass(frozen=True)
 class Row:
-    """A figure of each run, in their order; None where one has none."""
+    """A figure of every run, None if not known."""
 
     title: str
     values: Numbers
@@ -57,7 +57,7 @@ class Row:
 
     @property
     def changes(self) -> Numbers:
-        """The change of each run from the first; None where one of the two is not known."""
+        """The change of each run from the first; None if either figure is not known."""
         base = self.values[0]
         return tuple(
             None if base is None or value is None else value - base for value in self.values
@@ -66,7 +66,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Setting:
-    """A setting that is not the same in all runs, with the value of each as it stands in JSON."""
+    """A setting that differs between runs, with its JSON value in each."""
 
     name: str
     values: tuple[Any, ...]
@@ -74,15 +74,15 @@ class Setting:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What tells several runs apart.
+    """The differences between runs.
 
     Attributes:
-        names: of the runs, short and all different.
-        warnings: why figures cannot be compared; empty if nothing speaks against it.
-        settings: that differ.
-        metrics: of all chips.
-        seconds: of each stage.
-        chips: metrics of each chip that some run held out, those that changed most first.
+        names: short, distinct names of the runs.
+        warnings: reasons why figures cannot be compared.
+        settings: settings that differ.
+        metrics: metrics over all chips.
+        seconds: duration of each stage.
+        chips: metrics of each chip that some run held out, the largest changes first.
     """
 
     names: list[str]
@@ -119,7 +119,7 @@ def compare_runs(runs: Sequence[RunFacts]) -> Comparison:
 
 
 def short_names(folders: Sequence[Path]) -> list[str]:
-    """Return as many last parts of the paths of folders as tell them apart."""
+    """Return the shortest ends of the paths of folders that are distinct."""
     parts = [folder.resolve().parts for folder in folders]
     for many in range(1, max(map(len, parts)) + 1):
         names = ["/".join(each[-many:]) for each in parts]
@@ -153,15 +153,15 @@ def _changes_of_chips(
     rows = {
         chip: {
             name: Row(name, tuple(chips.get(chip, {}).get(name) for chips in runs))
-            for name in _OF_CHIP
+            for name in _CHIP_METRICS
         }
         for chip in every
     }
-    return dict(sorted(rows.items(), key=lambda item: (-_largest(item[1]), item[0])))
+    return dict(sorted(rows.items(), key=lambda item: (-_largest_change(item[1]), item[0])))
 
 
-def _largest(rows: Mapping[str, Row]) -> float:
-    """Return the largest change of any metric; -1 for a chip that cannot be compared."""
+def _largest_change(rows: Mapping[str, Row]) -> float:
+    """Return the largest change of any metric; -1 if the chip cannot be compared."""
     changes = (abs(by) for row in rows.values() for by in row.changes[1:] if by is not None)
     return max(changes, default=-1.0)
 
@@ -171,7 +171,7 @@ def _settings(runs: Sequence[RunFacts]) -> Iterator[Setting]:
     flat = [_all_settings(run) for run in runs]
     for name in dict.fromkeys(name for settings in flat for name in settings):
         values = tuple(settings.get(name) for settings in flat)
-        # What differs only because a run has not come so far is no setting that differs.
+        # A stage that a run has not reached does not count as a difference.
         known = [v for settings, v in zip(flat, values, strict=True) if name in settings]
         if any(value != known[0] for value in known):
             yield Setting(name, values)
@@ -195,7 +195,7 @@ def _warnings(
     runs: Sequence[RunFacts],
     chips: Sequence[Mapping[str, Mapping[str, float | None]]],
 ) -> Iterator[str]:
-    """Yield why the figures of runs are not those of one task."""
+    """Yield the reasons why the figures of the runs cannot be compared."""
     measured = [run for run in runs if run.value("evaluate", "iou") is not None]
     without = [name for name, run in zip(names, runs, strict=True) if run not in measured]
     if without:
@@ -205,18 +205,18 @@ def _warnings(
     elif len({frozenset(each) for each in chips if each}) > 1:
         yield "the runs hold out different chips, so their figures cannot be compared"
     for what, begins in (("labels", ("labels of", "area")), ("images", ("image of",))):
-        if scenes := _unlike(runs, begins):
+        if scenes := _differing_inputs(runs, begins):
             names_of_scenes = first([name.partition(" of ")[2] for name in scenes], 3)
             yield f"the {what} differ ({names_of_scenes}), so figures cannot be compared"
-    for of, prefix in (("labels are read", _OF_LABELS), ("metrics are measured", "evaluate.")):
+    for what, prefix in (("labels are read", _LABEL_PREFIX), ("metrics are measured", "evaluate.")):
         keys = [s.name for s in _settings(runs) if s.name.startswith(prefix)]
         keys = [key for key in keys if key != "evaluate.pictures"]
         if keys:
-            yield f"the {of} differently ({first(keys, 3)}), so figures cannot be compared"
+            yield f"the {what} differently ({first(keys, 3)}), so figures cannot be compared"
 
 
-def _unlike(runs: Sequence[RunFacts], begins: tuple[str, ...]) -> list[str]:
-    """Return the inputs of prepare, by how their names begin, of which runs hold others."""
+def _differing_inputs(runs: Sequence[RunFacts], begins: tuple[str, ...]) -> list[str]:
+    """Return the inputs of prepare with these prefixes whose contents differ between runs."""
     contents = [
         {key: mark for key, mark in record.inputs.items() if key.startswith(begins)}
         for run in runs

@@ -9,12 +9,12 @@ from roadseg.report.comparison import Comparison, Row, Setting
 from roadseg.report.page import escaped, page_file, scriptless_page
 from roadseg.system.text import time_text
 
-_COLOURS = 4  # Classes of lines that the style has.
-# Pixels of a curve, and of what its axes take.
+_COLOURS = 4  # Classes `run-0` to `run-3` in the style sheet.
+# Pixels; size of a chart of curves, and the margins for its axes.
 _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 520, 230, 44, 12, 14, 34
 _CURVES = (("val_loss", "Loss on held-out chips"), ("val_iou", "IoU of held-out pixels"))
-_NONE = "-"  # Stands for what a run does not have.
-_LONGEST = 60  # Characters of a setting that a cell shows.
+_NONE = "-"  # Shown for values that a run does not have.
+_LONGEST = 60  # Longest text of a setting; longer ones are shortened.
 
 
 def build_comparison_page(
@@ -25,9 +25,9 @@ def build_comparison_page(
     """Return a page that needs no other file, may load none, and runs nothing.
 
     Args:
-        compared: what it shows.
+        compared: the comparison.
         curves: the training of each run, as `read_training` returns it.
-        pictures: images of scenes, one of each run as a `data:` address, None where it has none.
+        pictures: for each scene, a picture of every run as a `data:` address, or None.
     """
     style = f"\n{page_file('report.css')}\n{page_file('compare.css')}\n"
     title = " and ".join(compared.names)
@@ -78,7 +78,7 @@ def _section(title: str, content: str) -> str:
 
 
 def _table(label: str, titles: Sequence[str], rows: Iterable[str], kind: str = "") -> str:
-    """Return a table that the keyboard can scroll; empty if it has no rows."""
+    """Return a table that can be scrolled with the keyboard; empty without rows."""
     head = "".join(f'<th scope="col">{escaped(title)}</th>' for title in titles)
     body = "".join(rows)
     if not body:
@@ -126,7 +126,7 @@ def _cell(row: Row, at: int) -> str:
     value, change = row.values[at], change_text(row.changes[at], row.digits)
     shown = _NONE if value is None else f"{value:.{row.digits}f}"
     kind = "" if not change else "less" if change.startswith("-") else "more"
-    # The column of changes is as wide where there is none, so that values stand below each other.
+    # An empty change keeps its width, so that values are aligned.
     return f'<td>{shown}<small class="{kind}">{change}</small></td>' if at else f"<td>{shown}</td>"
 
 
@@ -153,7 +153,7 @@ def _curves(names: Sequence[str], curves: Sequence[Mapping[str, Any] | None]) ->
 def _curve(
     title: str, key: str, names: Sequence[str], curves: Sequence[Mapping[str, Any] | None]
 ) -> str:
-    """Return a drawing with a line for each run; empty if none has these values."""
+    """Return a chart with a line for each run; empty if no run has these values."""
     lines = [_points(curve, key) for curve in curves]
     every = [point for line in lines for point in line]
     if not every:
@@ -218,12 +218,12 @@ def _scene(scene: str, names: Sequence[str], uris: Sequence[str | None]) -> str:
         for name, uri in zip(names, uris, strict=True)
         if uri
     )
-    # The style prints only scenes that are marked as drawn.
+    # The style sheet prints only scenes with the attribute `data-drawn`.
     shown = f'<h3>{escaped(scene)}</h3><div class="runs">{figures}</div>'
     return f'<div class="scene" data-drawn>{shown}</div>'
 
 
 def scene_of(chip: str, scenes: Iterable[Path]) -> Path | None:
-    """Return the image of the scene of a chip: the longest name with which the chip's begins."""
+    """Return the picture of the scene of a chip: the one with the longest matching prefix."""
     fitting = (path for path in scenes if chip == path.stem or chip.startswith(f"{path.stem}_r"))
     return max(fitting, key=lambda path: len(path.stem), default=None)

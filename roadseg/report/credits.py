@@ -1,28 +1,28 @@
-"""Credits of a report: who is to be named for the images and the labels of a run."""
+"""Credits of a report: copyright and licences of the images and labels of a run."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from roadseg.config import Config
 from roadseg.raster.images import open_raster
-from roadseg.report.scenes import Shown
+from roadseg.report.scenes import ReportScenes
 from roadseg.roads.labels.origins import credits_of, read_origins
 from roadseg.system.stage_records import Record
 from roadseg.system.text import first
 
 _COPYRIGHT = "TIFFTAG_COPYRIGHT"  # Where a GeoTIFF names its owner.
-_OF_SCHEME = {"osm": "© OpenStreetMap contributors"}
+_SCHEME_SOURCES = {"osm": "© OpenStreetMap contributors"}
 
 
-def credit_lines(config: Config, shown: Shown, prepare: Record | None) -> list[str]:
-    """Return a line for the images and one for the labels; none where nothing is known.
+def credit_lines(config: Config, shown: ReportScenes, prepare: Record | None) -> list[str]:
+    """Return a line for the images and one for the labels, each only if something is known.
 
-    They name the copyright that the images carry, the project that labels of a scheme come from,
-    whom the records beside labels name that were fetched, and the licences in the config.
+    They name the copyright tags of images, the project behind the scheme of labels, the origins
+    that are recorded beside fetched labels, and the licences in the config.
 
     Args:
-        config: of the run.
-        shown: the scenes.
+        config: config of the run.
+        shown: its scenes.
         prepare: record of prepare, which counts the label files of each scheme.
 
     Raises:
@@ -32,23 +32,19 @@ def credit_lines(config: Config, shown: Shown, prepare: Record | None) -> list[s
     schemes = (prepare.summary or {}).get("schemes", {}) if prepare else {}
     origins = read_origins(shown.labels)
     fetched = [*credits_of(origins), *(origin.licence for origin in origins)]
-    sources = [_OF_SCHEME[scheme] for scheme in schemes if scheme in _OF_SCHEME]
-    # A record names the same project, and the day of its data.
+    sources = [_SCHEME_SOURCES[scheme] for scheme in schemes if scheme in _SCHEME_SOURCES]
+    # The record of fetched labels names the same project with the day of its data.
     sources = [each for each in sources if not any(text.startswith(each) for text in fetched)]
-    sets = config.sets
     names = {
-        "Images": [*copyrights(images), *(of.imagery.licence for of in sets)],
-        "Labels": [*fetched, *sources, *(of.labels.licence for of in sets)],
+        "Images": [*copyrights(images), *(each.imagery.licence for each in config.sets)],
+        "Labels": [*fetched, *sources, *(each.labels.licence for each in config.sets)],
     }
-    return [f"{what}: {first(known, 3)}" for what, each in names.items() if (known := _known(each))]
-
-
-def _known(names: Iterable[str | None]) -> Sequence[str]:
-    return list(dict.fromkeys(name for name in names if name))
+    distinct = {what: list(dict.fromkeys(filter(None, each))) for what, each in names.items()}
+    return [f"{what}: {first(each, 3)}" for what, each in distinct.items() if each]
 
 
 def copyrights(images: Iterable[Path]) -> Iterator[str]:
-    """Yield the copyright that each image carries, such as one that was fetched; empty for none.
+    """Yield the copyright tag of each image; empty if it has none.
 
     Raises:
         DataError: if an image cannot be opened.

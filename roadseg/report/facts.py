@@ -20,20 +20,20 @@ _CHECKPOINT = (
 
 
 def read_records(paths: Iterable[Path]) -> dict[str, Record]:
-    """Return the records of stages that reached their end, by stage; others are left out.
+    """Return the records of finished stages by stage.
 
     Raises:
-        DataError: if a file is no record.
+        DataError: if a file is not a record.
     """
     records = {path.stem: read_record(path) for path in paths}
     return {name: record for name, record in records.items() if record and record.is_done}
 
 
 def read_scores(path: Path) -> dict[str, Any] | None:
-    """Return the table of metrics of chips: its columns, and a row each; None if there is none.
+    """Return columns and rows of the table of metrics of chips; None if it does not exist.
 
     Raises:
-        DataError: if it is no such table.
+        DataError: if the file is not such a table.
     """
     if not path.is_file():
         return None
@@ -46,8 +46,8 @@ def read_training(folder: Path) -> dict[str, Any] | None:
     """Return the curves of a checkpoint folder and its facts; None if no epoch is finished.
 
     Raises:
-        DataError: if there is another table in the place of its curves.
-        CheckpointError: if the checkpoint is not what training writes.
+        DataError: if metrics.csv is not a table of epochs.
+        CheckpointError: if the checkpoint is invalid.
     """
     curves, weights = folder / "metrics.csv", folder / "best.safetensors"
     if not (curves.is_file() and weights.is_file()):
@@ -76,10 +76,10 @@ def quality_facts(record: Record | None) -> dict[str, Any] | None:
 
 
 def with_short_paths(value: Any, project: Path) -> Any:  # noqa: ANN401 - any JSON value
-    """Return JSON values that name no folder of the disk above a project.
+    """Shorten paths in JSON values, so that they do not reveal folders outside the project.
 
-    Paths in the project are relative to it; of others, such as at the start of a message, the last
-    two parts remain.
+    Paths in the project become relative to it; other paths, also at the start of a message, keep
+    their last two parts.
     """
     if isinstance(value, dict):
         return {name: with_short_paths(part, project) for name, part in value.items()}
@@ -97,10 +97,10 @@ def _short_path(text: str, project: Path) -> str:
 
 
 def _read_table(path: Path, first: str, advice: str) -> tuple[list[str], list[list[str]]]:
-    """Return the columns of a table of metrics, of which the first is known, and its rows.
+    """Return columns and rows of a CSV table whose first column has the name `first`.
 
     Raises:
-        DataError: if it is no such table.
+        DataError: if it has another first column, or rows of other lengths.
     """
     with path.open(encoding="utf-8", errors="replace", newline="") as file:
         header, *rows = list(csv.reader(file)) or [[]]

@@ -1,4 +1,4 @@
-"""The page of a report: one HTML file of a template, its style, its scripts and its data."""
+"""HTML pages without other files: the report's, from template, style, scripts and data."""
 
 import base64
 import hashlib
@@ -11,12 +11,12 @@ from typing import Any
 from roadseg.roads.colours import FALSE, FOUND, MISSED, as_hex
 from roadseg.system.files import atomic_write
 
-# Scripts in an order in which each stands after those that it needs.
+# Scripts, each after those that it needs.
 _SCRIPTS = (
     "elements units lines routing colours filter viewport drawing legend marks swipe tip trip map "
     "display downloads menus tools hands search address panel scenes curves tables print report"
 )
-# Colours of roads against known ones, by the names that the page shows.
+# Colours of found, missed and false roads, by the names on the page.
 _PALETTE = json.dumps({"found": as_hex(FOUND), "missed": as_hex(MISSED), "false": as_hex(FALSE)})
 _POLICY = (
     "default-src 'none'; img-src data:; style-src '{style}'; script-src '{script}'; "
@@ -28,14 +28,14 @@ _SCRIPTLESS_POLICY = (
 
 
 def build_page(title: str, shown: dict[str, Any]) -> str:
-    """Return a page that needs no other file and may load none.
+    """Return the page of a report, which needs no other file and may load none.
 
-    Its Content-Security-Policy allows the one script and the one style that it has, by their
-    digests, and images that are part of it.
+    Its Content-Security-Policy allows its one script and one style by their digests, and embedded
+    images.
 
     Args:
-        title: of the page.
-        shown: all that it shows, as JSON. Texts of it become text, whatever is in them.
+        title: title of the page.
+        shown: JSON data of the page; its scripts show strings as text, never as HTML.
     """
     style = f"\n{page_file('report.css')}\n"
     scripts = [page_file(f"{name}.js") for name in _SCRIPTS.split()]
@@ -82,7 +82,7 @@ def escaped(value: object) -> str:
 
 
 def as_data(value: dict[str, Any]) -> str:
-    """Return JSON that can stand in a script element: nothing in it ends that, or begins another.
+    """Return JSON for a script element, with characters escaped that could end the element.
 
     Raises:
         ValueError: if a number is not finite.

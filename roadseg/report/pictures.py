@@ -27,17 +27,17 @@ from roadseg.raster.windows import CERTAIN
 from roadseg.report.plots.figures import probability_colours, rgb
 from roadseg.roads.masks.probabilities import ProbabilityFile
 
-_QUALITY = 74  # Quality of WebP, of 100.
-_LEAST_PX = 48  # Pixels; pictures with shorter sides show nothing.
+_QUALITY = 74  # Quality of WebP, 0 to 100.
+_LEAST_PX = 48  # Pixels; smaller pictures are left out.
 _TRIES = 6  # Sizes that are tried until a picture is small enough.
-_LEVELS = 16  # Levels of probability, which 4 bits hold.
+_LEVELS = 16  # Levels of probability, for PNG with 4 bits.
 _MASK_COLOUR = (0, 209, 224)
 _PERCENTILES = (2.0, 98.0)
 
 
 @dataclass(frozen=True)
-class Flat:
-    """Pixels whose rows run from west to east on a map.
+class MapImage:
+    """An image whose rows run from west to east on a map.
 
     Attributes:
         pixels: shape (band, row, col); the last band is 255 where there is data.
@@ -48,13 +48,13 @@ class Flat:
     bounds: tuple[float, float, float, float]
 
 
-def read_photo(facts: RasterFacts, scaling: Scaling | None, crs: CRS, *, side_px: int) -> Flat:
+def read_photo(facts: RasterFacts, scaling: Scaling | None, crs: CRS, *, side_px: int) -> MapImage:
     """Read the first three bands of a scene, or its first, for a map.
 
     Args:
         facts: the scene.
-        scaling: of the bands to bytes; None, and pixels that it does not know, are stretched by
-            what is seen.
+        scaling: scaling of the bands to bytes; without one for this type of pixels, they are
+            stretched between percentiles.
         crs: metric CRS of the map.
         side_px: most rows and columns.
 
@@ -62,11 +62,11 @@ def read_photo(facts: RasterFacts, scaling: Scaling | None, crs: CRS, *, side_px
         DataError: if it cannot be read.
     """
     pixels, valid = read_preview(facts, side=side_px)
-    shown = rgb(_as_bytes(pixels, valid, scaling))
+    shown = rgb(_to_bytes(pixels, valid, scaling))
     return _warp_to_map(np.concatenate([shown, _opaque(valid)]), facts.grid, crs)
 
 
-def read_road(file: ProbabilityFile, crs: CRS, *, side_px: int) -> Flat:
+def read_road(file: ProbabilityFile, crs: CRS, *, side_px: int) -> MapImage:
     """Read the probability of any road for a map, 255 for certain.
 
     Args:
@@ -90,7 +90,7 @@ def read_road(file: ProbabilityFile, crs: CRS, *, side_px: int) -> Flat:
     return _warp_to_map(np.concatenate([road, _opaque(valid)]), file.grid, crs)
 
 
-def photo_uri(flat: Flat, *, most_bytes: int) -> str | None:
+def photo_uri(flat: MapImage, *, most_bytes: int) -> str | None:
     """Return a picture as a `data:` address of WebP; None if it would be too small to be seen."""
     is_whole = bool((flat.pixels[-1] == CERTAIN).all())
     bands = flat.pixels[:-1] if is_whole else flat.pixels
@@ -102,14 +102,14 @@ def photo_uri(flat: Flat, *, most_bytes: int) -> str | None:
     return _encode_small(picture, encode, "image/webp", most_bytes)
 
 
-def probability_uri(flat: Flat, *, most_bytes: int) -> str | None:
+def probability_uri(flat: MapImage, *, most_bytes: int) -> str | None:
     """Return probabilities as a `data:` address of PNG; pixels without road are transparent.
 
     They have sixteen levels. None if the picture would be too small to be seen.
     """
     road = _where_valid(flat)
     colours = probability_colours(_LEVELS).ravel().tobytes()
-    # The root makes also faint probabilities visible, and the image shows through the strongest.
+    # The square root makes low probabilities visible; 235 lets the image show through high ones.
     alpha = bytes(round(235 * math.sqrt(level / (_LEVELS - 1))) for level in range(_LEVELS))
 
     def encode(shown: Image.Image) -> bytes:
@@ -119,7 +119,7 @@ def probability_uri(flat: Flat, *, most_bytes: int) -> str | None:
     return _encode_small(Image.fromarray(road), encode, "image/png", most_bytes)
 
 
-def mask_uri(flat: Flat, *, threshold: float, most_bytes: int) -> str | None:
+def mask_uri(flat: MapImage, *, threshold: float, most_bytes: int) -> str | None:
     """Return which pixels are road as a `data:` address of PNG; None if it would be too small."""
     colours, alpha = bytes((0, 0, 0, *_MASK_COLOUR)), bytes((0, 170))
 
@@ -138,7 +138,7 @@ def sheet_uri(path: Path, *, side_px: int, most_bytes: int) -> str | None:
     try:
         with Image.open(path) as file:
             picture = file.convert("RGB")
-    except (OSError, SyntaxError) as error:  # Of a damaged PNG Pillow says that it is bad syntax.
+    except (OSError, SyntaxError) as error:  # Pillow raises SyntaxError for a damaged PNG.
         raise DataError(f"{path}: not a readable picture; delete it, or make it again") from error
     picture.thumbnail((side_px, side_px))
 
@@ -148,7 +148,7 @@ def sheet_uri(path: Path, *, side_px: int, most_bytes: int) -> str | None:
     return _encode_small(picture, encode, "image/webp", most_bytes)
 
 
-def _as_bytes(pixels: NDArray[Any], valid: Bools, scaling: Scaling | None) -> Bytes:
+def _to_bytes(pixels: NDArray[Any], valid: Bools, scaling: Scaling | None) -> Bytes:
     if scaling is not None and len(scaling.ranges.get(pixels.dtype.name, ())) == len(pixels):
         return scaling.apply(pixels)
     if pixels.dtype == np.uint8:
@@ -163,22 +163,22 @@ def _opaque(valid: Bools) -> Bytes:
     return np.where(valid, np.uint8(CERTAIN), np.uint8(0))[np.newaxis]
 
 
-def _where_valid(flat: Flat) -> Bytes:
+def _where_valid(flat: MapImage) -> Bytes:
     road, valid = flat.pixels
     return np.where(valid > 0, road, np.uint8(0))
 
 
-def _warp_to_map(pixels: Bytes, grid: Grid, crs: CRS) -> Flat:
-    """Warp thinned pixels of a scene to a map, unless they lie in its axes already."""
+def _warp_to_map(pixels: Bytes, grid: Grid, crs: CRS) -> MapImage:
+    """Warp thinned pixels of a scene to a map, unless their axes agree already."""
     height, width = pixels.shape[1:]
     transform = grid.with_shape(height, width).transform
     is_flat = transform.b == transform.d == 0 and transform.a > 0 > transform.e
     # Rows that run from west to east need no warping, which would blur them.
     if is_flat and (grid.crs == crs or grid.is_local):
-        return Flat(pixels, _bounds(height, width, transform))
-    target, rows, columns = _target(grid, crs, pixels=height * width)
+        return MapImage(pixels, _bounds(height, width, transform))
+    target, rows, columns = _map_grid(grid, crs, pixels=height * width)
     flat = np.zeros((len(pixels), rows, columns), dtype=np.uint8)
-    # The last band says where there is data; a mean of that would be neither.
+    # The last band is a mask of data, which must not be interpolated.
     colours, validity = slice(None, -1), slice(-1, None)
     for bands, resampling in ((colours, Resampling.bilinear), (validity, Resampling.nearest)):
         reproject(
@@ -190,11 +190,11 @@ def _warp_to_map(pixels: Bytes, grid: Grid, crs: CRS) -> Flat:
             dst_crs=rasterio.crs.CRS.from_wkt(crs.to_wkt()),
             resampling=resampling,
         )
-    return Flat(flat, _bounds(rows, columns, target))
+    return MapImage(flat, _bounds(rows, columns, target))
 
 
-def _target(grid: Grid, crs: CRS, *, pixels: int) -> tuple[Affine, int, int]:
-    """Return transform, rows and columns of a map around a scene, its pixels as many on it."""
+def _map_grid(grid: Grid, crs: CRS, *, pixels: int) -> tuple[Affine, int, int]:
+    """Return transform, rows and columns of a map around a scene, with as many pixels on it."""
     moved = grid.footprint_in(crs)
     west, south, east, north = moved.bounds
     size_m = math.sqrt(moved.area / pixels)
@@ -210,15 +210,15 @@ def _bounds(height: int, width: int, transform: Affine) -> tuple[float, float, f
 def _encode_small(
     picture: Image.Image, encode: Callable[[Image.Image], bytes], kind: str, most_bytes: int
 ) -> str | None:
-    """Encode a picture, smaller and smaller until its address is short enough."""
-    # Base64 makes four characters of three bytes; the address begins with some more.
+    """Encode a picture, reduced until its `data:` address has at most `most_bytes`."""
+    # Base64 encodes three bytes as four characters, after a prefix of less than 64.
     most = max(most_bytes - 64, 0) * 3 // 4
     shown = picture
     for _ in range(_TRIES):
         encoded = encode(shown)
         if len(encoded) <= most:
             return f"data:{kind};base64,{base64.b64encode(encoded).decode()}"
-        # Bytes grow about with the area; 0.95 leaves some room, so that few sizes are tried.
+        # The size in bytes is about proportional to the area; 0.95 is a margin against more tries.
         by = min(0.8, 0.95 * math.sqrt(most / len(encoded)))
         size = (round(shown.width * by), round(shown.height * by))
         if max(size) < _LEAST_PX:

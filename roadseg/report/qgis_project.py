@@ -1,4 +1,4 @@
-"""QGIS project: all layers of a run in one file, in groups, named and styled."""
+"""QGIS project: all layers of a run, in groups and with styles."""
 
 import itertools
 import os
@@ -14,7 +14,7 @@ from pyproj import CRS
 
 from roadseg.raster.images import RasterFacts, read_grid
 from roadseg.raster.scaling import Scaling
-from roadseg.report.scenes import Shown, ShownScene
+from roadseg.report.scenes import ReportScene, ReportScenes
 from roadseg.roads.formats.gpkg_styles import edge_renderer, node_renderer
 from roadseg.roads.masks.raster_styles import (
     QGIS_VERSION,
@@ -50,18 +50,17 @@ class _Layer:
 
 @dataclass(frozen=True)
 class _Group:
-    """Layers under one name, all of them shown at first or none."""
+    """A group of layers, which are all visible at first or all hidden."""
 
     name: str
     layers: Sequence[_Layer]
     is_shown: bool = True
 
 
-def write_project(path: Path, workspace: Workspace, shown: Shown) -> None:
-    """Write a project of roads, probabilities, masks and images of all scenes that have a place.
+def write_project(path: Path, workspace: Workspace, shown: ReportScenes) -> None:
+    """Write a project of roads, probabilities, masks and images of all scenes with georeference.
 
-    Files beside the run folder, and in it, are named relative to the project, so that all of them
-    can move together.
+    Paths in the run folder and beside it are relative, so that everything can be moved together.
 
     Source: the projects that QGIS saves.
 
@@ -96,9 +95,9 @@ def write_project(path: Path, workspace: Workspace, shown: Shown) -> None:
 
 
 def _add_layers(root: ET.Element, groups: Sequence[_Group]) -> None:
-    """Add the layers of all groups, and the tree that shows them."""
+    """Add the layers of all groups, and the layer tree."""
     tree, layers = ET.SubElement(root, "layer-tree-group"), ET.SubElement(root, "projectlayers")
-    # QGIS replaces names of up to 10 characters, and then no longer finds the layer in the tree.
+    # QGIS replaces ids of up to 10 characters, and then does not find the layer in the tree.
     names = (f"roadseg_layer_{number}" for number in itertools.count(1))
     for group in groups:
         state = _CHECKED if group.is_shown else _UNCHECKED
@@ -111,9 +110,9 @@ def _add_layers(root: ET.Element, groups: Sequence[_Group]) -> None:
 
 
 def _groups(
-    scenes: Sequence[ShownScene], workspace: Workspace, shown: Shown, folder: Path
+    scenes: Sequence[ReportScene], workspace: Workspace, shown: ReportScenes, folder: Path
 ) -> Iterator[_Group]:
-    """Yield the groups of layers, what covers others first."""
+    """Yield the groups of layers from top to bottom."""
 
     def near(file: Path) -> str:
         if not file.is_relative_to(folder.parent):
@@ -186,7 +185,7 @@ def _image_renderer(image: RasterFacts, scaling: Scaling | None) -> ET.Element:
 
 
 def _layer(layer: _Layer, name: str) -> ET.Element:
-    """Return a layer as projects describe it."""
+    """Return a layer as an element of the project."""
     kind = "vector" if layer.geometry else "raster"
     element = ET.Element("maplayer", type=kind)
     if layer.geometry:
@@ -205,7 +204,7 @@ def _layer(layer: _Layer, name: str) -> ET.Element:
 
 
 def _crs(crs: CRS) -> ET.Element:
-    """Return a coordinate system, by its text and by the number of its authority if it has one."""
+    """Return a CRS as WKT, with the number of its authority if it has one."""
     element = ET.Element("spatialrefsys")
     ET.SubElement(element, "wkt").text = crs.to_wkt()
     if authority := crs.to_authority():
@@ -213,14 +212,14 @@ def _crs(crs: CRS) -> ET.Element:
     return element
 
 
-def _first_area(shown: Shown, scenes: Sequence[ShownScene]) -> set[str]:
-    """Return the names of the scenes on the map where the first of some scenes is."""
+def _first_area(shown: ReportScenes, scenes: Sequence[ReportScene]) -> set[str]:
+    """Return the names of the scenes on the same map as the first scene."""
     areas = ({shown.scenes[row].name for row in area.scenes} for area in shown.areas)
     return next(names for names in areas if scenes[0].name in names)
 
 
-def _add_view(root: ET.Element, scenes: Sequence[ShownScene]) -> None:
-    """Add the part of the earth that is seen at first: all scenes."""
+def _add_view(root: ET.Element, scenes: Sequence[ReportScene]) -> None:
+    """Add the initial extent of the map: all scenes."""
     crs = scenes[0].grid.metric_crs
     outlines = [scene.grid.footprint_in(crs) for scene in scenes]
     canvas = ET.SubElement(root, "mapcanvas", name="theMapCanvas")

@@ -1,4 +1,4 @@
-"""Roads of a report: graphs as short columns of whole numbers, for a page that draws them."""
+"""Roads of a report: graphs as compact columns of JSON for the page."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +13,7 @@ from roadseg.roads.graph.travel import add_travel
 from roadseg.roads.metrics.differences import missing_roads
 
 _SHORTEST_M = 5.0  # Metres; shorter roads are not shown as missed or false.
-_DECIMALS = {"length_m": 4, TRAVEL_TIME: 5}  # Other attributes have 3 decimals.
+_DECIMALS = {"length_m": 4, TRAVEL_TIME: 5}  # Decimals of attributes; others have 3.
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,8 @@ def encode_graph(
 
     Args:
         graph: roads in metres.
-        origin: x and y from which coordinates count.
-        precision: of the lines.
+        origin: x and y of the origin of coordinates.
+        precision: precision of the lines.
     """
     if TRAVEL_TIME not in graph.attributes and "speed_kph" in graph.attributes:
         graph = add_travel(graph, graph.attributes["speed_kph"])
@@ -51,14 +51,14 @@ def encode_graph(
 
 
 def encode_lines(lines: Lines, origin: tuple[float, float], precision: Precision) -> dict[str, Any]:
-    """Return lines as differences in whole steps from each vertex to the next, across lines too.
+    """Return lines in integer steps, each vertex relative to the previous one, also across lines.
 
     Arguments are those of `encode_graph`.
     """
     if precision.tolerance_m:
         lines = shapely.simplify(lines, precision.tolerance_m, preserve_topology=False)
     xy, line = shapely.get_coordinates(lines, return_index=True)
-    # Differences are small numbers with few digits, and whole steps do not add up errors.
+    # Differences have few digits, and errors of integers do not add up.
     steps = np.rint((xy - origin) / precision.step_m).astype(np.int64)
     return {
         "step": precision.step_m,
@@ -70,12 +70,12 @@ def encode_lines(lines: Lines, origin: tuple[float, float], precision: Precision
 def missed_and_false(
     reference: RoadGraph, predicted: RoadGraph, *, tolerance_m: float
 ) -> tuple[RoadGraph, RoadGraph]:
-    """Return the labelled roads that were not found, and the roads found that are not labelled.
+    """Return missed roads (labelled, not predicted) and false roads (predicted, not labelled).
 
     Args:
-        reference: roads of the labels in metres.
-        predicted: roads found, in the same CRS.
-        tolerance_m: how far apart a road may lie in both.
+        reference: labelled roads in metres.
+        predicted: predicted roads, in the same CRS.
+        tolerance_m: largest distance between a labelled and a predicted road.
     """
     missed, false = (
         missing_roads(roads, others, tolerance_m=tolerance_m, min_length_m=_SHORTEST_M)
@@ -85,7 +85,7 @@ def missed_and_false(
 
 
 def _encode(name: str, column: NDArray[Any]) -> dict[str, Any]:
-    """Return numbers rounded, None where there is none; texts as numbers of a list of texts."""
+    """Return rounded numbers, None for NaN; texts as a list of distinct texts and their codes."""
     if column.dtype.kind in "fiub":
         values = np.round(column.astype(np.float64), _DECIMALS.get(name, 3)).tolist()
         return {"values": [None if v != v else _whole_if_exact(v) for v in values]}  # noqa: PLR0124 - NaN

@@ -1,4 +1,4 @@
-"""Facts of a run for commands that look at several: records, figures, sizes; no heavy imports."""
+"""Facts of runs for commands on several runs: records, figures, sizes; without heavy imports."""
 
 import os
 import stat
@@ -13,19 +13,21 @@ from roadseg.system.stage_records import Record, read_record
 from roadseg.system.text import count
 from roadseg.system.workspace import STAGES, Fold, Workspace
 
-_OWN = tuple(stage for stage in STAGES if stage != "train")  # A checkpoint alone has that one.
+_RUN_STAGES = tuple(
+    stage for stage in STAGES if stage != "train"
+)  # A checkpoint alone has that one.
 _MB = 1e6  # Bytes of a megabyte.
 
 
 @dataclass(frozen=True)
 class RunFacts:
-    """What the records of a run say.
+    """The records of a run.
 
     Attributes:
-        folder: of the run.
-        records: of its stages by name, done or not; "train" is that of `fold`.
-        trainings: the record of each training by what it held out.
-        fold: of the network that predicted; else the first that was trained, else 0.
+        folder: run folder.
+        records: records of stages by name, finished or not; "train" is that of `fold`.
+        trainings: record of each training by its held-out fold.
+        fold: fold of the network that predicted; else the first that was trained, else 0.
     """
 
     folder: Path
@@ -40,12 +42,12 @@ class RunFacts:
         return predict is not None and predict.settings.get("fold") == "each"
 
     def value(self, stage: str, name: str) -> Any:  # noqa: ANN401 - any JSON value
-        """Return a value of the summary of a stage, None if it has none."""
+        """Return a value of the summary of a stage, or None."""
         record = self.records.get(stage)
         return (record.summary or {}).get(name) if record else None
 
     def number(self, stage: str, name: str) -> float | None:
-        """Return a number of the summary of a stage, None if it has none."""
+        """Return a number of the summary of a stage, or None."""
         value = self.value(stage, name)
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         return float(value) if is_number else None
@@ -64,7 +66,7 @@ def read_run(folder: Path) -> RunFacts:
             "another folder"
         )
     workspace = Workspace(folder)
-    every = {stage: read_record(workspace.record(stage)) for stage in _OWN}
+    every = {stage: read_record(workspace.record(stage)) for stage in _RUN_STAGES}
     records = {stage: record for stage, record in every.items() if record}
     trainings = {
         fold: record
@@ -83,7 +85,7 @@ def read_run(folder: Path) -> RunFacts:
 
 
 def _folds(workspace: Workspace) -> list[Fold]:
-    """Return the folds that the trainings of a run held out, by the names of their folders."""
+    """Return the held-out folds of the trainings of a run, from the names of their folders."""
     folder = workspace.checkpoint("all").parent
     names = (path.name.removeprefix("fold-") for path in folder.glob("fold-*"))
     numbers = sorted(int(name) for name in names if name.isascii() and name.isdecimal())
@@ -106,7 +108,7 @@ def find_runs(folder: Path) -> Iterator[Path]:
 
 def _is_run(folder: Path, files: list[str]) -> bool:
     """Return whether a folder holds a record; other files may have such names as well."""
-    for stage in {f"{stage}.json" for stage in _OWN} & set(files):
+    for stage in {f"{stage}.json" for stage in _RUN_STAGES} & set(files):
         try:
             if read_record(folder / stage):
                 return True
@@ -116,19 +118,14 @@ def _is_run(folder: Path, files: list[str]) -> bool:
 
 
 def megabytes_in(folder: Path) -> float:
-    """Return how much the files in a folder hold; links are not followed."""
+    """Return the size of all files in a folder; links are not followed."""
     return (
         sum(_bytes(Path(root, name)) for root, _, files in os.walk(folder) for name in files) / _MB
     )
 
 
 def megabytes_of(path: Path, record: Record) -> float:
-    """Return how much a record and the outputs that it names hold.
-
-    Args:
-        path: of the record.
-        record: what it says.
-    """
+    """Return the size of the file of a record and of the outputs that it names."""
     paths = [path, *(path.parent / name for name in record.outputs)]
     return sum(map(_bytes, paths)) / _MB
 
@@ -147,13 +144,13 @@ def ended(path: Path) -> str:
 
 
 def seconds_of(record: Record) -> float:
-    """Return how long a stage took; a training that was interrupted, all parts of it together."""
+    """Return the duration of a stage; of an interrupted training, of all its parts together."""
     seconds = (record.summary or {}).get("seconds")
     return float(seconds) if isinstance(seconds, int | float) else record.seconds
 
 
 def main_figure(stage: str, record: Record) -> str:
-    """Return the main figures of a stage in a few words; empty if its summary has others."""
+    """Return the main figures of a stage as text; empty if its summary lacks them."""
     try:
         return _FIGURES[stage](record.summary or {})
     except (KeyError, TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""Scenes of a run as its report shows them: what there is of each, its roads, its pictures."""
+"""Scenes of a run for its report: the files that exist of each, its roads and pictures."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -21,7 +21,7 @@ from roadseg.raster.options import ImageryOptions
 from roadseg.raster.scaling import Scaling, read_scaling
 from roadseg.report.areas import Area, describe_area, map_areas, relative
 from roadseg.report.pictures import (
-    Flat,
+    MapImage,
     mask_uri,
     photo_uri,
     probability_uri,
@@ -42,26 +42,26 @@ from roadseg.system.stage_records import read_summary
 from roadseg.system.units import chosen_units
 from roadseg.system.workspace import NETWORK, Workspace
 
-_PIXELS = 24_000_000  # Pixels of all images together, at most.
-_SIDE_PX = (256, 4096)  # Pixels; the least and the largest side of one image.
-_PHOTO, _PROBABILITY = 0.7, 0.8  # Shares: of the room of a scene, and of what the photo leaves.
-_NEAR_M = 10.0  # Metres; a scene whose roads are nearer to a network belongs to it.
-_SNAP_M = 500.0  # Metres to the nearest road, at most, as in `roadseg route`.
+_PIXELS = 24_000_000  # Most pixels of all images together.
+_SIDE_PX = (256, 4096)  # Pixels; smallest and largest side of one image.
+_PHOTO, _PROBABILITY = 0.7, 0.8  # Share of the bytes of a scene, and of those the photo leaves.
+_NEAR_M = 10.0  # Metres; scenes with roads this close to a network belong to it.
+_SNAP_M = 500.0  # Metres; largest distance to the nearest road, as in `roadseg route`.
 _TOLERANCE_M = CompareOptions().tolerance_m
 
 
 @dataclass(frozen=True)
-class ShownScene:
+class ReportScene:
     """A scene as the report shows it.
 
     Attributes:
-        name: of the scene.
-        grid: its location; of a scene without any raster, that of its roads.
-        image: None if it cannot be read.
-        probability: None if there is none.
-        graph: None if there is none.
-        reference: roads of the labels on it, in the CRS of the graph; None if there are none.
-        complete: where these labels are complete, in `grid.metric_crs`; None is everywhere.
+        name: name of the scene.
+        grid: grid of its raster; without a raster, a grid around its roads.
+        image: image; None if it cannot be read.
+        probability: predicted raster, or None.
+        graph: predicted roads, or None.
+        reference: labelled roads on it in the CRS of the graph, or None.
+        complete: where labels are complete, in `grid.metric_crs`; None for everywhere.
     """
 
     name: str
@@ -74,22 +74,22 @@ class ShownScene:
 
 
 @dataclass(frozen=True)
-class Shown:
+class ReportScenes:
     """The scenes of a run as its report shows them.
 
     Attributes:
-        scenes: in the order of their names.
+        scenes: scenes in the order of their names.
         areas: maps on which they are shown.
-        networks: roads of the scenes that touch, by the number of the area they are in.
+        networks: joined roads of touching scenes by the number of their area.
         joined: names of the scenes in `networks`.
-        scaling: of the images to bytes; None if it is not known.
-        bins: of the speeds.
+        scaling: scaling of the images to bytes; None if not known.
+        bins: speed bins.
         scene_of: name of the scene of each chip.
-        left_out: what cannot be shown, and why.
-        labels: files with the labels of the scenes, as prepare has read them.
+        left_out: messages about what cannot be shown.
+        labels: label files that prepare has read.
     """
 
-    scenes: list[ShownScene]
+    scenes: list[ReportScene]
     areas: list[Area]
     networks: dict[int, RoadGraph]
     joined: frozenset[str]
@@ -100,7 +100,7 @@ class Shown:
     labels: tuple[Path, ...] = ()
 
 
-def read_scenes(config: Config, workspace: Workspace, names: Sequence[str]) -> Shown:
+def read_scenes(config: Config, workspace: Workspace, names: Sequence[str]) -> ReportScenes:
     """Read the scenes of a run; what cannot be read is listed and left out."""
     left_out: list[str] = []
     chips = _chips(workspace, left_out)
@@ -110,8 +110,8 @@ def read_scenes(config: Config, workspace: Workspace, names: Sequence[str]) -> S
     scenes = []
     for name in counted(names, "report: roads", total=len(names), unit="scenes"):
         try:
-            image, of = images.get(name, (None, ""))
-            own = config.of_set(of)
+            image, set_name = images.get(name, (None, ""))
+            own = config.of_set(set_name)
             scene = _read_scene(own, workspace, name, image, left_out)
             scenes.append(_with_reference(own, workspace, scene, listed.get(name), left_out))
         except RoadsegError as error:
@@ -121,7 +121,7 @@ def read_scenes(config: Config, workspace: Workspace, names: Sequence[str]) -> S
     areas = map_areas([scene.grid for scene in scenes])
     networks, joined = _networks(workspace, scenes, areas)
     scaling = read_scaling(workspace.scaling) if workspace.scaling.exists() else None
-    return Shown(
+    return ReportScenes(
         scenes=scenes,
         areas=areas,
         networks=networks,
@@ -134,7 +134,7 @@ def read_scenes(config: Config, workspace: Workspace, names: Sequence[str]) -> S
     )
 
 
-def describe_map(config: Config, shown: Shown, precision: Precision) -> dict[str, Any]:
+def describe_map(config: Config, shown: ReportScenes, precision: Precision) -> dict[str, Any]:
     """Return areas, graphs and scenes as JSON values for the page, without pictures.
 
     Args:
@@ -174,16 +174,16 @@ def describe_map(config: Config, shown: Shown, precision: Precision) -> dict[str
 
 
 def encode_pictures(
-    config: Config, shown: Shown, row: int, *, most_bytes: int
+    config: Config, shown: ReportScenes, row: int, *, most_bytes: int
 ) -> dict[str, dict[str, Any]]:
-    """Return the images of a scene with their bounds, as large as there is room for."""
+    """Return the pictures of a scene with their bounds, as large as `most_bytes` allows."""
     scene = shown.scenes[row]
     area = next(area for area in shown.areas if row in area.scenes)
     side = int(np.sqrt(_PIXELS / len(shown.scenes)))
     side = min(max(side, _SIDE_PX[0]), _SIDE_PX[1])
     layers: dict[str, dict[str, Any]] = {}
 
-    def add(name: str, flat: Flat, picture: str | None) -> int:
+    def add(name: str, flat: MapImage, picture: str | None) -> int:
         if picture:
             bounds = relative(flat.bounds, area.origin)
             layers[name] = {"picture": picture, "box": bounds}
@@ -206,8 +206,8 @@ def encode_pictures(
     return layers
 
 
-def _thresholds_text(config: Config, shown: Shown) -> str:
-    """Return from which probability on masks show road: a number, or two of several scenes."""
+def _thresholds_text(config: Config, shown: ReportScenes) -> str:
+    """Return the threshold of the masks as text, or the range over scenes."""
     rasters = (scene.probability for scene in shown.scenes if scene.probability)
     thresholds = sorted({config.graph.threshold_for(raster.threshold) for raster in rasters})
     return " to ".join(
@@ -228,9 +228,11 @@ def _chips(workspace: Workspace, left_out: list[str]) -> ChipList | None:
 def _images(config: Config, left_out: list[str]) -> dict[str, tuple[Path, str]]:
     """Find the images that the config names, each with the name of its set."""
     try:
-        images_of_sets = find_scenes([of for of in config.sets if of.imagery.images])
+        images_of_sets = find_scenes([each for each in config.sets if each.imagery.images])
         return {
-            name: (path, of.name) for of, images in images_of_sets for name, path in images.items()
+            name: (path, scene_set.name)
+            for scene_set, images in images_of_sets
+            for name, path in images.items()
         }
     except RoadsegError as error:
         left_out.append(str(error))
@@ -239,7 +241,7 @@ def _images(config: Config, left_out: list[str]) -> dict[str, tuple[Path, str]]:
 
 def _read_scene(
     config: Config, workspace: Workspace, name: str, image: Path | None, left_out: list[str]
-) -> ShownScene:
+) -> ReportScene:
     facts, probability = None, None
     if image is not None:
         try:
@@ -256,12 +258,11 @@ def _read_scene(
         facts = facts and _where_predicted(facts, grid)
     else:
         grid = facts.grid if facts else _ground_of(graph, name)
-    return ShownScene(name, grid, facts, probability, graph, reference=None)
+    return ReportScene(name, grid, facts, probability, graph, reference=None)
 
 
 def _photo_facts(image: Path, options: ImageryOptions) -> RasterFacts:
-    """Read what an image is with its own pixels, unless they have a size from the config only."""
-    # The size in the config is for images without a place; others are shown with their own pixels.
+    """Read an image in its own pixel size; `gsd_m` applies only without georeference."""
     facts = read_facts(image, options)
     if options.gsd_m is None or facts.grid.is_local:
         return facts
@@ -269,7 +270,7 @@ def _photo_facts(image: Path, options: ImageryOptions) -> RasterFacts:
 
 
 def _where_predicted(facts: RasterFacts, grid: Grid) -> RasterFacts:
-    """Return the facts of the part of an image that its predicted raster shows."""
+    """Crop an image to the ground of its predicted raster."""
     if facts.grid.is_local:
         return facts
     shown = grid.footprint_in(facts.grid.metric_crs)
@@ -280,7 +281,7 @@ def _where_predicted(facts: RasterFacts, grid: Grid) -> RasterFacts:
 
 
 def _ground_of(graph: RoadGraph | None, name: str) -> Grid:
-    """Return a grid of metres around the roads of a scene that nothing else is known of."""
+    """Return a grid with pixels of 1 m around the roads of a scene without a raster."""
     if graph is None or len(graph.lines) == 0:
         raise DataError(f"{name}: has no roads and no raster, so its location is unknown")
     west, south, east, north = shapely.total_bounds(graph.lines)
@@ -291,10 +292,10 @@ def _ground_of(graph: RoadGraph | None, name: str) -> Grid:
 def _with_reference(
     config: Config,
     workspace: Workspace,
-    scene: ShownScene,
+    scene: ReportScene,
     listed: SceneRecord | None,
     left_out: list[str],
-) -> ShownScene:
+) -> ReportScene:
     mask = workspace.mask(scene.name)
     if listed is None or not mask.exists():
         return scene
@@ -322,9 +323,9 @@ class _Joined:
 
 
 def _networks(
-    workspace: Workspace, scenes: Sequence[ShownScene], areas: Sequence[Area]
+    workspace: Workspace, scenes: Sequence[ReportScene], areas: Sequence[Area]
 ) -> tuple[dict[int, RoadGraph], frozenset[str]]:
-    """Read the network of the scenes that touch, taken apart where they are on several maps."""
+    """Read the network of touching scenes, split by map, and the names of these scenes."""
     record, path = workspace.record("graph"), workspace.graph(NETWORK)
     if not path.exists():
         return {}, frozenset()
@@ -340,7 +341,7 @@ def _networks(
     inside = {number: names for number, names in inside.items() if names}
     if len(inside) == 1:
         return dict.fromkeys(inside, graph), joined
-    # The ground of the network is on several maps; the scene of an edge says on which.
+    # The network is on several maps; the source scene of an edge tells on which.
     source = graph.attributes.get("source", np.full(len(graph.lines), ""))
     parts = {
         number: take_edges(graph, np.isin(source, list(names))) for number, names in inside.items()
@@ -348,8 +349,8 @@ def _networks(
     return parts, joined
 
 
-def _scenes_along(network: RoadGraph, scenes: Sequence[ShownScene]) -> list[str]:
-    """Return the names of the scenes whose roads are those of a network."""
+def _scenes_along(network: RoadGraph, scenes: Sequence[ReportScene]) -> list[str]:
+    """Return the names of the scenes whose roads are near a network."""
     tree, names = shapely.STRtree(network.lines), []
     for scene in scenes:
         if scene.graph is not None and not scene.grid.is_local:
@@ -360,7 +361,7 @@ def _scenes_along(network: RoadGraph, scenes: Sequence[ShownScene]) -> list[str]
     return names
 
 
-def _encode_graphs(shown: Shown, precision: Precision) -> list[dict[str, Any]]:
+def _encode_graphs(shown: ReportScenes, precision: Precision) -> list[dict[str, Any]]:
     """Return the network and the graphs of all other scenes."""
     graphs: list[dict[str, Any]] = []
     for number, area in enumerate(shown.areas):
@@ -377,10 +378,10 @@ def _encode_graphs(shown: Shown, precision: Precision) -> list[dict[str, Any]]:
     return graphs
 
 
-def _encode_errors(scene: ShownScene, area: Area, precision: Precision) -> dict[str, Any]:
-    """Return the roads of the labels, and missed and false roads where the labels are complete.
+def _encode_errors(scene: ReportScene, area: Area, precision: Precision) -> dict[str, Any]:
+    """Return labelled roads, and missed and false roads where labels are complete.
 
-    The labels there are "measured", if they are not all of them.
+    If that is not everywhere, the labelled roads there are "measured".
     """
     if scene.reference is None:
         return {}
@@ -391,7 +392,7 @@ def _encode_errors(scene: ShownScene, area: Area, precision: Precision) -> dict[
         missed, false = missed_and_false(reference, predicted, tolerance_m=_TOLERANCE_M)
         errors = {"missed": missed, "false": false}
     if scene.complete is not None:
-        # What lies across the border is compared whole, and cut only then.
+        # Roads across the border are compared as a whole and clipped afterwards.
         border = np.array([scene.complete], dtype=object)
         (complete,) = reproject(border, scene.grid.metric_crs, area.crs)
         whole = {"measured": reference, **errors}
@@ -403,6 +404,6 @@ def _encode_errors(scene: ShownScene, area: Area, precision: Precision) -> dict[
 
 
 def _in_crs_of(area: Area, graph: RoadGraph) -> RoadGraph:
-    """Return a graph in the CRS of a map, with its lengths as they were."""
+    """Reproject a graph to the CRS of a map, with its original lengths as an attribute."""
     lengths = {"length_m": graph.length_m, **graph.attributes}
     return in_crs(replace(graph, attributes=lengths), area.crs)

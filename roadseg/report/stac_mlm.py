@@ -17,7 +17,7 @@ MLM = "https://stac-extensions.github.io/mlm/v1.6.0/schema.json"
 FILE = "https://stac-extensions.github.io/file/v2.1.0/schema.json"
 CARD_JSON, CARD_TEXT = "model_card.json", "model_card.md"
 
-_GAP_KM = 50.0  # Kilometres without chips, after which another outline begins.
+_GAP_KM = 50.0  # Kilometres; chips at least this far apart have separate outlines.
 _DECIMALS = 6  # Decimals of degrees, about 0.1 m.
 _SEMANTIC_VERSION = re.compile(r"(0|[1-9]\d*)(\.(0|[1-9]\d*)){2}([-+][0-9A-Za-z.-]+)?")
 _NO_NAME_CHARACTER = re.compile(r"[^A-Za-z0-9_-]+")
@@ -41,7 +41,7 @@ class Weights:
         size: bytes.
         sha256: of its bytes, as hexadecimal digits.
         parameters: numbers that training sets.
-        written: when, as RFC 3339 says it.
+        written: date and time in the format of RFC 3339.
     """
 
     name: str
@@ -62,12 +62,12 @@ def mlm_item(
     """Describe a trained network as a STAC item.
 
     Args:
-        facts: what a checkpoint says of itself.
+        facts: facts of the checkpoint.
         weights: its file.
         degrees: shape (n, 4, 2), longitude and latitude of the corners of the chips that it was
             trained on; n is 0 if they have no georeference.
-        settings: of the training.
-        properties: to add, whose names begin with `roadseg:`.
+        settings: settings of the training.
+        properties: further properties, whose names begin with `roadseg:`.
 
     Source: STAC 1.1.0; MLM extension 1.6.0 (github.com/stac-extensions/mlm); file extension 2.1.0.
     """
@@ -112,7 +112,7 @@ def mlm_item(
 
 
 def band_names(facts: Mapping[str, Any]) -> list[str]:
-    """Return a name for each band that a network reads, in their order; all are different."""
+    """Return distinct names of the bands that a network reads, in their order."""
     given = facts.get("band_names") or [""] * len(facts["bands"])
     names = [name or f"band {band}" for name, band in zip(given, facts["bands"], strict=True)]
     doubled = len(set(names)) < len(names)
@@ -141,8 +141,8 @@ def _version(facts: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _start(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the weights that the training started from; of a path its last part."""
-    # Earlier checkpoints only say which weights were asked for, not where they came from.
+    """Return the weights that the training started from; of a path only the last part."""
+    # Earlier checkpoints only store which weights were requested, not where they came from.
     source = facts.get("init") or facts.get("began_with", facts.get("encoder_weights"))
     source = None if source == "none" else source
     name = str(source).replace("\\", "/").rstrip("/").rpartition("/")[2] if source else None
@@ -218,7 +218,7 @@ def _place(degrees: Corners) -> dict[str, Any]:
     """Return the outline of chips on earth and the box around them."""
     if len(degrees) == 0:
         return {"geometry": None}
-    # Longitudes that run on beyond 180 keep chips on both sides of the date line together.
+    # Longitudes beyond 180 keep chips on both sides of the date line together.
     whole = unbroken(degrees)
     whole[..., 0] -= 360 * np.floor((whole[..., 0].min() + 180) / 360)
     areas = areas_apart(whole, gap_km=_GAP_KM)
@@ -236,7 +236,7 @@ def _place(degrees: Corners) -> dict[str, Any]:
 
 
 def _on_map(area: shapely.Geometry) -> Iterator[shapely.Polygon]:
-    """Yield the polygons of an area, cut at longitude 180 and moved back from beyond it."""
+    """Yield the polygons of an area, split at longitude 180 and with longitudes of at most 180."""
     for turn in (0.0, -360.0):
         moved = affinity.translate(area, turn)
         inside = shapely.intersection(moved, shapely.box(-180, -90, 180, 90))

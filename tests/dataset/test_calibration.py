@@ -128,7 +128,7 @@ def test_a_set_with_fewer_real_roads_has_a_model_of_its_own():
     models = fit_models(drawn(places=20, sets=("a", "b")))
     terms = {name: np.zeros(1) for name in EDGE_TERMS}
     a, b = (models.by_set[name].probability(terms)[0] for name in "ab")
-    assert b < models.of_all.probability(terms)[0] < a
+    assert b < models.overall.probability(terms)[0] < a
 
 
 def test_the_surest_edges_are_as_precise_as_asked_for_where_that_is_known():

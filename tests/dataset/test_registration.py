@@ -5,8 +5,8 @@ from roadseg.dataset.registration import (
     best_displacement,
     correlate,
     densest_window,
+    make_view,
     score,
-    view_of,
 )
 from roadseg.raster.windows import Window
 from roadseg.roads.masks.burning import IGNORE
@@ -17,7 +17,7 @@ NOISE = np.random.default_rng(0).integers(0, 256, (2, *CROSS.shape)).astype(np.u
 
 
 def view(mask=CROSS, pixel_m=(1.0, 1.0), reach_m=6.0):
-    return view_of(NOISE, mask, pixel_m=pixel_m, reach_m=reach_m)
+    return make_view(NOISE, mask, pixel_m=pixel_m, reach_m=reach_m)
 
 
 def total(of, blocks):
@@ -76,7 +76,7 @@ def test_blocks_without_roads_are_left_out():
 
 def test_a_mask_is_found_on_its_own_picture():
     picture = np.stack([CROSS * 50, 255 - CROSS * 50])
-    of = view_of(picture, np.roll(CROSS, (-2, 3), (0, 1)), pixel_m=(1.0, 1.0), reach_m=6.0)
+    of = make_view(picture, np.roll(CROSS, (-2, 3), (0, 1)), pixel_m=(1.0, 1.0), reach_m=6.0)
     assert best_displacement(score(*total(of, 2)), of, None) == pytest.approx((-3, 2), abs=0.3)
 
 

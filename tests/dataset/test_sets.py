@@ -27,7 +27,7 @@ def sets(tmp_path):
 def test_scenes_of_one_name_in_two_sets_have_the_name_of_the_set_before(sets):
     found = find_sources(find_scenes(sets(a=["s1", "s2"], b=["s2", "s3"])))
     assert list(found) == ["s1", "a_s2", "b_s2", "s3"]
-    assert {source.of.name for name, source in found.items() if "2" in name} == {"a", "b"}
+    assert {source.set.name for name, source in found.items() if "2" in name} == {"a", "b"}
 
 
 def test_labels_are_those_of_the_set_of_a_scene(sets):

@@ -8,7 +8,7 @@ import rasterio
 from roadseg.config import load_config
 from roadseg.raster.images import read_facts
 from roadseg.report.credits import credit_lines
-from roadseg.report.scenes import Shown, ShownScene
+from roadseg.report.scenes import ReportScene, ReportScenes
 from roadseg.roads.labels.origins import Origin, write_origin
 from roadseg.roads.speeds import DEFAULT_BINS
 from roadseg.system.stage_records import Record
@@ -17,8 +17,8 @@ from roadseg.system.stage_records import Record
 def shown(*images):
     """Return what a report shows of images alone."""
     facts = [read_facts(path) for path in images]
-    scenes = [ShownScene(f.path.stem, f.grid, f, None, None, None) for f in facts]
-    return Shown(scenes, [], {}, frozenset(), None, DEFAULT_BINS, {})
+    scenes = [ReportScene(f.path.stem, f.grid, f, None, None, None) for f in facts]
+    return ReportScenes(scenes, [], {}, frozenset(), None, DEFAULT_BINS, {})
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from pyproj import CRS
 from roadseg.errors import DataError
 from roadseg.raster.images import read_facts
 from roadseg.report.pictures import (
-    Flat,
+    MapImage,
     mask_uri,
     photo_uri,
     probability_uri,
@@ -92,7 +92,7 @@ def test_every_road_of_a_mask_is_certain(tmp_path, value, shown):
 
 def test_probabilities_are_clear_where_there_is_no_road():
     road = np.tile(np.arange(256, dtype=np.uint8), (64, 1))
-    flat = Flat(np.stack([road, np.full_like(road, 255)]), BOX)
+    flat = MapImage(np.stack([road, np.full_like(road, 255)]), BOX)
     alpha = np.asarray(picture(probability_uri(flat, most_bytes=10**6)).convert("RGBA"))[0, :, 3]
     assert (alpha[0], alpha[-1]) == (0, 235)
     assert np.all(np.diff(alpha.astype(int)) >= 0)
@@ -102,19 +102,19 @@ def test_probabilities_are_clear_where_there_is_no_road():
 def test_the_mask_begins_at_the_threshold(value, alpha):
     pixels = np.full((2, 64, 64), 255, np.uint8)
     pixels[0] = value
-    found = picture(mask_uri(Flat(pixels, BOX), threshold=0.4, most_bytes=10**6))
+    found = picture(mask_uri(MapImage(pixels, BOX), threshold=0.4, most_bytes=10**6))
     assert set(np.asarray(found.convert("RGBA"))[..., 3].ravel().tolist()) == {alpha}
 
 
 def test_pixels_without_data_are_clear():
     pixels = np.full((4, 64, 64), 255, np.uint8)
     pixels[3, :32] = 0
-    shown = np.asarray(picture(photo_uri(Flat(pixels, BOX), most_bytes=10**6)))
+    shown = np.asarray(picture(photo_uri(MapImage(pixels, BOX), most_bytes=10**6)))
     assert (shown[0, 0, 3], shown[63, 0, 3]) == (0, 255)
 
 
 def test_a_picture_shrinks_until_it_fits_or_is_left_out():
-    flat = Flat(np.concatenate([noise(3, 256), np.full((1, 256, 256), 255, np.uint8)]), BOX)
+    flat = MapImage(np.concatenate([noise(3, 256), np.full((1, 256, 256), 255, np.uint8)]), BOX)
     assert len(photo_uri(flat, most_bytes=10_000)) <= 10_000
     assert photo_uri(flat, most_bytes=300) is None
 

@@ -20,7 +20,7 @@ from roadseg.raster.images import read_facts
 from roadseg.raster.scaling import Scaling
 from roadseg.report.areas import map_areas
 from roadseg.report.qgis_project import write_project
-from roadseg.report.scenes import Shown, ShownScene
+from roadseg.report.scenes import ReportScene, ReportScenes
 from roadseg.roads.formats.files import write_gpkg
 from roadseg.roads.graph.road_graph import graph_from_lines
 from roadseg.roads.masks.mask_files import write_mask
@@ -73,11 +73,11 @@ def project(tmp_path, image):
         target.write(np.zeros((8, 40, 60), dtype=np.uint8))
 
     def write(**changes):
-        scene = ShownScene("a & b", GRID, image, open_probability(raster), ROADS, None)
+        scene = ReportScene("a & b", GRID, image, open_probability(raster), ROADS, None)
         scene = replace(scene, **changes)
         scaling = Scaling({"uint16": ((100, 1100),) * 3}, (90.0,) * 3, (40.0,) * 3)
         areas = map_areas([GRID])
-        shown = Shown([scene], areas, {}, frozenset(), scaling, DEFAULT_BINS, {})
+        shown = ReportScenes([scene], areas, {}, frozenset(), scaling, DEFAULT_BINS, {})
         write_project(workspace.qgis_project, workspace, shown)
         with zipfile.ZipFile(workspace.qgis_project) as archive:
             (member,) = archive.infolist()

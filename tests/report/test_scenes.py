@@ -38,7 +38,7 @@ def roads(*rows_m):
     ],
 )
 def test_errors_are_shown_where_labels_are_complete(monkeypatch, complete, missed, false, measured):
-    scene = scenes.ShownScene(
+    scene = scenes.ReportScene(
         "a", GRID, None, None, roads(80, 150), roads(20, 50, 80, 180), complete
     )
     monkeypatch.setattr(scenes, "encode_lines", lambda lines, *_: len(lines))
@@ -48,7 +48,7 @@ def test_errors_are_shown_where_labels_are_complete(monkeypatch, complete, misse
 
 
 def test_a_road_beside_the_border_of_what_is_complete_is_found_by_its_label_beyond_it(monkeypatch):
-    scene = scenes.ShownScene("a", GRID, None, None, roads(99), roads(101), NORTH)
+    scene = scenes.ReportScene("a", GRID, None, None, roads(99), roads(101), NORTH)
     monkeypatch.setattr(scenes, "encode_lines", lambda lines, *_: len(lines))
     (area,) = map_areas([GRID])
     shown = scenes._encode_errors(scene, area, Precision(1, 0))  # noqa: SLF001

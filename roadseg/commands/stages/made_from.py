@@ -161,7 +161,7 @@ def sources_of(config: Config, workspace: Workspace) -> Sources:
                 f"run: {workspace.root} contains {path.name}, which is not an output of roadseg; "
                 "use another folder (`run` in the config, or --run)"
             )
-    sets = {name: source.of for name, source in found.items()}
+    sets = {name: source.set for name, source in found.items()}
     outside = sum(len(each) for _, each in scenes) - len(found)
     return Sources(images, labels, sets, areas, parts, fingerprints(paths), outside)
 

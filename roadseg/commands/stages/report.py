@@ -25,7 +25,7 @@ from roadseg.report.page import as_data, build_page, write_page
 from roadseg.report.pictures import sheet_uri
 from roadseg.report.qgis_project import write_project
 from roadseg.report.roads import Precision
-from roadseg.report.scenes import Shown, describe_map, encode_pictures, read_scenes
+from roadseg.report.scenes import ReportScenes, describe_map, encode_pictures, read_scenes
 from roadseg.system.dry_runs import Plan, Workload, files, plan_stage
 from roadseg.system.progress import counted
 from roadseg.system.records import versions
@@ -118,7 +118,7 @@ def _record(
     )
 
 
-def _page(config: Config, workspace: Workspace, shown: Shown) -> dict[str, Any]:
+def _page(config: Config, workspace: Workspace, shown: ReportScenes) -> dict[str, Any]:
     """Return the data of the page; images fill the room that facts and roads leave."""
     page = _facts(config, workspace, shown)
     # Roads get the room first, then sheets of examples, then images of the scenes.
@@ -137,7 +137,7 @@ def _page(config: Config, workspace: Workspace, shown: Shown) -> dict[str, Any]:
     return page
 
 
-def _map_that_fits(config: Config, shown: Shown, most: int) -> dict[str, Any]:
+def _map_that_fits(config: Config, shown: ReportScenes, most: int) -> dict[str, Any]:
     """Return areas, graphs and scenes without images, drawn as finely as there is room."""
     size = 0
     for precision in _PRECISIONS:
@@ -155,7 +155,7 @@ def _map_that_fits(config: Config, shown: Shown, most: int) -> dict[str, Any]:
     )
 
 
-def _facts(config: Config, workspace: Workspace, shown: Shown) -> dict[str, Any]:
+def _facts(config: Config, workspace: Workspace, shown: ReportScenes) -> dict[str, Any]:
     """Return what records, tables and the config say of the run."""
     records = read_records(workspace.record(stage) for stage in STAGES[:-1])
     training = [

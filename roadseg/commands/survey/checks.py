@@ -9,18 +9,18 @@ from roadseg.roads.formats.by_suffix import check_formats
 from roadseg.system.files import with_home
 from roadseg.system.workspace import Fold, FoldOrEach
 
-_BY_FILE = "file"  # The method of splits whose number of folds only their file knows.
+_BY_FILE = "file"  # Method of the split that takes folds, and their number, from a file.
 
 
 def check_settings(config: Config, *, fold: Fold | FoldOrEach = 0) -> None:
-    """Refuse a fold that there is not, and formats that cannot be written here.
+    """Check that the fold exists and that the formats of graphs can be written here.
 
     Raises:
-        ConfigError: if so.
+        ConfigError: if not.
     """
     check_formats(config.graph.formats)
-    is_dealt_here = config.split.method != _BY_FILE
-    if isinstance(fold, int) and is_dealt_here and fold >= config.folds:
+    is_number_known = config.split.method != _BY_FILE
+    if isinstance(fold, int) and is_number_known and fold >= config.folds:
         raise ConfigError(
             f"--fold {fold} does not exist; choose 0 to {config.folds - 1} (split.folds)"
         )
@@ -36,10 +36,10 @@ def check_scenes(config: Config) -> int:
 
 
 def check_training(config: Config) -> None:
-    """Refuse a training whose files are missing, or whose network is not installed here.
+    """Check that the files that a training needs exist, and that its network is known.
 
     Raises:
-        ConfigError: that names the file, or similar names of networks.
+        ConfigError: if not; the message names the file, or similar names of networks.
     """
     for key, path in _files(config).items():
         if not path.exists():

@@ -1,4 +1,4 @@
-"""Sets for init: cities with images and labels of their own, surveyed apart, in one config."""
+"""Cities: folders with images and labels of their own, each a set of one config."""
 
 import logging
 import math
@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
-from roadseg.commands.survey.contents import ImageSurvey, LabelSurvey, require_alike
+from roadseg.commands.survey.contents import ImageSurvey, LabelSurvey, require_same_bands
 from roadseg.commands.survey.discovery import discover_images, discover_labels, inner_folders
 from roadseg.config import Config
 from roadseg.dataset.options import SET_NAMES, is_set_name
@@ -23,12 +23,12 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class City:
-    """Images and labels that are a set of their own.
+    """Images and labels of a set.
 
     Attributes:
-        name: of the set; empty if it is the only one.
-        images: files, folders or globs.
-        labels: likewise.
+        name: name of the set; empty for a single city.
+        images: files, folders or globs of images.
+        labels: files, folders or globs of labels.
     """
 
     name: str
@@ -38,7 +38,7 @@ class City:
 
 @dataclass(frozen=True)
 class SurveyedCity:
-    """A city, what its images and labels hold, and the settings with which they were read."""
+    """A city with the survey of its images and labels, and the settings that were used."""
 
     city: City
     images: ImageSurvey
@@ -47,10 +47,10 @@ class SurveyedCity:
 
 
 def given_cities(texts: Iterable[str]) -> list[City]:
-    """Return the cities that `FOLDER` or `NAME=FOLDER` name.
+    """Return the cities that texts such as `FOLDER` or `NAME=FOLDER` name.
 
     Raises:
-        ConfigError: if a folder is none, has no images or labels, or two have one name.
+        ConfigError: if a folder does not exist or lacks images or labels, or a name occurs twice.
     """
     cities: dict[str, City] = {}
     for text in texts:
@@ -68,7 +68,7 @@ def given_cities(texts: Iterable[str]) -> list[City]:
 
 
 def found_cities(folder: Path) -> list[City]:
-    """Return the folders in a folder that each hold images and labels; a single one has no name."""
+    """Return the folders in a folder that have images and labels; a single one gets no name."""
     cities: list[City] = []
     for inner in inner_folders(folder):
         try:
@@ -86,46 +86,46 @@ def settings_of(settings: Config, cities: Sequence[City]) -> list[Config]:
     """Return the settings with which each city is read.
 
     Raises:
-        ConfigError: if settings are given for a set that is none of the cities.
+        ConfigError: if settings are given for a set that is not among the cities.
     """
     names = [city.name for city in cities]
-    if unknown := sorted({of.name for of in settings.sets} - {"", *names}):
+    given = {each.name for each in settings.sets}
+    if unknown := sorted(given - {"", *names}):
         known = f"found {', '.join(names)}" if names[0] else "no sets were found; use --city"
         raise ConfigError(f"--set imagery.sets.{unknown[0]}: no such set; {known}")
-    given = {of.name for of in settings.sets}
     return [settings.of_set(name) if name in given else settings for name in names]
 
 
 def balanced_weights(chips: Mapping[str, int]) -> dict[str, float]:
-    """Return weights by which small sets are not drowned, and large ones still count for more.
+    """Return weights of sets that fall with the square root of their number of chips.
 
-    They fall with the square root of the number of chips, so that a set of four times as many is
-    drawn twice as often in all; the largest set has 1. Two digits are kept.
+    So a set with four times as many chips is drawn twice as often in all. The largest set has
+    weight 1; weights have two significant digits.
 
     Args:
-        chips: of each set by name, at least one.
+        chips: number of chips of each set by name, at least one.
     """
     most = max(chips.values())
     return {name: float(f"{math.sqrt(most / number):.2g}") for name, number in chips.items()}
 
 
 def join_surveys(cities: Sequence[SurveyedCity]) -> tuple[ImageSurvey, LabelSurvey]:
-    """Return what the images and labels of all cities hold, by the names of scenes in one run.
+    """Join the surveys of all cities, with the names that scenes have in a common run.
 
     Raises:
         DataError: if the numbers of bands differ.
     """
     if len(cities) == 1:
         return cities[0].images, cities[0].labels
-    require_alike(facts for each in cities for facts in each.images.scenes.values())
+    require_same_bands(facts for each in cities for facts in each.images.scenes.values())
     images, labels = [each.images for each in cities], [each.labels for each in cities]
     times = Counter(name for each in images for name in each.scenes)
 
     def named(values: Sequence[Mapping[str, Value]]) -> dict[str, Value]:
         return {
             scene_name(name, each.city.name, times): value
-            for each, of_city in zip(cities, values, strict=True)
-            for name, value in of_city.items()
+            for each, city_values in zip(cities, values, strict=True)
+            for name, value in city_values.items()
         }
 
     return ImageSurvey(
@@ -144,5 +144,5 @@ def join_surveys(cities: Sequence[SurveyedCity]) -> tuple[ImageSurvey, LabelSurv
 
 
 def _name_of(folder: Path) -> str:
-    """Return the name of a folder as one of a set."""
+    """Turn the name of a folder into a valid name of a set."""
     return re.sub(r"[^\w-]+", "_", folder.absolute().name).strip("_-")[:64] or "city"

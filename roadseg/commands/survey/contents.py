@@ -1,4 +1,4 @@
-"""Survey: what images and road labels hold, before anything is made of them."""
+"""Contents of images and road labels: a survey of headers, samples of pixels, and label files."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -30,14 +30,14 @@ from roadseg.roads.masks.mask_labels import (
 from roadseg.roads.options import LabelOptions
 from roadseg.system.progress import counted
 
-_MANY_FILES = 200  # Up to this many label files are all read.
-_FEW = 50  # Label files that are read where there are more.
-_PIXELS_OF = 30  # Scenes whose corners are read.
-_KIND_OF = 12  # Images of one kind whose pixels are read to see whether they are masks.
+_READ_ALL_FILES = 200  # Number of label files up to which all are read.
+_SAMPLE_FILES = 50  # Label files that are read if there are more.
+_SAMPLE_SCENES = 30  # Scenes whose corners are read.
+_SAMPLE_PER_KIND = 12  # Images of each kind that are tested for being masks.
 _CORNER_PX = 256  # Longest side of a corner that is read.
-_AROUND = 0.5  # Share of a black area that lies outside the image, if it is a collar.
-_BRIGHT = 0.25  # Pixels beside a collar are at least this share as bright as the image.
-_BESIDE_PX = 2  # Pixels beside a collar that are looked at.
+_OUTSIDE_SHARE = 0.5  # Least share of a black collar outside the convex hull of the image.
+_MIN_BRIGHTNESS = 0.25  # Least brightness of pixels next to a collar, relative to the image.
+_BESIDE_PX = 2  # Width of the strip next to a collar whose brightness is measured.
 
 
 @dataclass(frozen=True)
@@ -46,9 +46,9 @@ class ImageSurvey:
 
     Attributes:
         scenes: facts of each image by the name of its scene.
-        masks: files among them that are masks of roads, left out.
+        masks: road masks among the files, which are left out.
         unusable: images that cannot be used, and why.
-        collars: share of black collar in the corners of each scene that has any there.
+        collars: share of black collar in the corners, of scenes that have one.
         looked_at: number of scenes whose corners were read.
     """
 
@@ -64,11 +64,11 @@ class LabelSurvey:
     """Contents of the label files of the images.
 
     Attributes:
-        matches: label file of each scene, by name.
+        matches: label file of each scene by name.
         files: the vector files that were read.
-        read: how many files were read, vector or raster.
-        mask_values: number of raster masks with each value, of those that were read.
-        bare: scenes without roads, of those that were checked.
+        read: number of files that were read, vector or raster.
+        mask_values: number of raster masks with each value, among those that were read.
+        bare: scenes without roads, among those that were checked.
     """
 
     matches: dict[str, Path]
@@ -85,12 +85,12 @@ def survey_images(
 
     Args:
         patterns: files, folders or globs.
-        options: how the images are to be read.
-        skip: whether images that cannot be used are left out.
+        options: options of the images.
+        skip: whether to leave out images that cannot be used.
 
     Raises:
-        DataError: if there are none, one cannot be used, all are masks, their numbers of bands
-            differ, or none lies in the area to work in.
+        DataError: if there are no images, one cannot be used, all are masks, their numbers of bands
+            differ, or none is in the area to work in.
     """
     facts, unusable = _read_headers(image_paths(patterns), options)
     if unusable and (not skip or not facts):
@@ -105,8 +105,8 @@ def survey_images(
     named = name_images([path for path in facts if path not in masks])
     parts = parts_of_scenes(named, dict.fromkeys(named, options), within=options.area)
     scenes = {name: facts[named[name]].cut(part) for name, part in parts.items()}
-    require_alike(scenes.values())
-    looked_at = spread(list(scenes), _PIXELS_OF)
+    require_same_bands(scenes.values())
+    looked_at = spread(list(scenes), _SAMPLE_SCENES)
     collars = {name: collar_share(*_corners(scenes[name])) for name in looked_at}
     return ImageSurvey(
         scenes=scenes,
@@ -124,20 +124,20 @@ def survey_labels(
     *,
     skip: bool = False,
 ) -> LabelSurvey:
-    """Find the label file of every scene, and read them, or of very many some.
+    """Find the label file of every scene, and read all of them or, if there are many, a sample.
 
     Args:
         patterns: files, folders or globs.
         scenes: facts of each scene's image, by name.
-        options: how the labels are to be read.
-        skip: whether a scene that its own labels do not touch is left for prepare to skip.
+        options: options of the labels.
+        skip: whether to accept a scene without roads in its own label file, which prepare skips.
 
     Raises:
-        DataError: if a scene has no label file, a file cannot be used, or roads lie elsewhere.
+        DataError: if a scene has no label file, a file cannot be used, or roads are elsewhere.
     """
     matches = find_labels(patterns, {name: facts.path for name, facts in scenes.items()})
     paths = sorted(set(matches.values()))
-    chosen = paths if len(paths) <= _MANY_FILES else spread(paths, _FEW)
+    chosen = paths if len(paths) <= _READ_ALL_FILES else spread(paths, _SAMPLE_FILES)
     # Vector files are read as a whole; of raster masks a corner is read to see whether it fits.
     masks = [path for path in chosen if is_mask_file(path)]
     crs = crs_setting(options.crs, "labels.crs")
@@ -168,12 +168,12 @@ def usable_widths(
     """Read the widths that the lines of label files have in an attribute.
 
     Returns:
-        Share of the lines that have one, and the widths, metres.
+        Share of the lines that have a width, and these widths, metres.
     """
     if not any(key in file.keys for file in files.values()):
         return 0.0, np.empty(0)
     crs = crs_setting(options.crs, "labels.crs")
-    # A line without the attribute gets twice the buffer as its width: infinite, so not known.
+    # A line without the attribute gets twice the buffer as its width; infinity marks these.
     by_key = {"width": "attribute", "width_key": key, "buffer_m": np.inf}
     options = options.model_copy(update=by_key)
     read = (read_roads(path, options=options, crs=crs).roads.lines_only() for path in files)
@@ -182,11 +182,11 @@ def usable_widths(
     return float(known.mean()) if len(widths_m) else 0.0, widths_m[known]
 
 
-def require_alike(scenes: Iterable[RasterFacts]) -> None:
-    """Refuse scenes whose numbers of bands differ; types of pixels may.
+def require_same_bands(scenes: Iterable[RasterFacts]) -> None:
+    """Check that all scenes have the same number of bands; types of pixels may differ.
 
     Raises:
-        DataError: if they do.
+        DataError: if not.
     """
     kinds: dict[int, RasterFacts] = {}
     for facts in scenes:
@@ -216,9 +216,9 @@ def _read_headers(
 
 
 def _masks_among(scenes: Sequence[RasterFacts]) -> tuple[Path, ...]:
-    """Return the masks that lie among the images.
+    """Return the road masks among the images.
 
-    All files of a kind are read only if one of a few examples looks like a mask.
+    All files of a kind (suffix, bands and type) are tested only if one of a sample is a mask.
     """
     kinds: dict[tuple[str, int, str], list[Path]] = {}
     for facts in scenes:
@@ -226,15 +226,15 @@ def _masks_among(scenes: Sequence[RasterFacts]) -> tuple[Path, ...]:
         kinds.setdefault(kind, []).append(facts.path)
     suspects = [
         path
-        for alike in kinds.values()
-        if any(looks_like_mask(path) for path in spread(alike, _KIND_OF))
-        for path in alike
+        for paths in kinds.values()
+        if any(looks_like_mask(path) for path in spread(paths, _SAMPLE_PER_KIND))
+        for path in paths
     ]
     return tuple(path for path in suspects if looks_like_mask(path))
 
 
 def _corners(facts: RasterFacts) -> tuple[Array, Bools]:
-    """Return bands and valid pixels of a scene's four corners, moved together as one image."""
+    """Return bands and valid pixels of the four corners of a scene, put together as one image."""
     height, width = facts.grid.height, facts.grid.width
     rows, cols = min(_CORNER_PX, height // 2), min(_CORNER_PX, width // 2)
     read = [
@@ -258,49 +258,49 @@ def _bare_scenes(
         DataError: if a scene has no location, or the labels lie outside all images.
     """
     read = [name for name in scenes if matches[name] in files]
-    looked_at = spread(read, _MANY_FILES)
+    looked_at = spread(read, _READ_ALL_FILES)
     served = Counter(matches.values())
     bare = []
     for name in looked_at:
         facts, path = scenes[name], matches[name]
-        if _touches(facts, path, files[path]):
+        if _has_roads(facts, path, files[path]):
             continue
         bare.append(name)
         # A scene may lack roads, but not if a label file of its own has roads that lie elsewhere.
         if served[path] == 1 and not skip and len(files[path].roads.shapes):
             raise DataError(apart_text(facts, path, files[path].roads))
     if bare and len(bare) == len(looked_at):
-        _require_touch({name: scenes[name] for name in read}, matches, files)
+        _require_roads({name: scenes[name] for name in read}, matches, files)
     return tuple(bare)
 
 
-def _require_touch(
+def _require_roads(
     scenes: Mapping[str, RasterFacts],
     matches: Mapping[str, Path],
     files: Mapping[Path, LabelFile],
 ) -> None:
-    """Refuse labels of which none lies on any scene."""
+    """Raise DataError if no label file has roads on its scene."""
     filled = [name for name in scenes if len(files[matches[name]].roads.shapes)]
     if not filled:
         raise DataError(f"labels.roads: none of the {len(files)} label files read contains a road")
-    if not any(_touches(scenes[name], matches[name], files[matches[name]]) for name in filled):
+    if not any(_has_roads(scenes[name], matches[name], files[matches[name]]) for name in filled):
         path = matches[filled[0]]
         raise DataError(apart_text(scenes[filled[0]], path, files[path].roads))
 
 
-def _touches(facts: RasterFacts, path: Path, file: LabelFile) -> bool:
+def _has_roads(facts: RasterFacts, path: Path, file: LabelFile) -> bool:
     return len(lay_over(facts, path, file.roads)[1]) > 0
 
 
 def collar_share(bands: Array, valid: Bools) -> float:
-    """Return the share of a scene that is a nodata collar: areas of 0 in every band around it.
+    """Return the share of a black collar: areas around the image that are 0 in every band.
 
-    A collar lies mostly outside the convex hull of all that is not 0, and ends where the image
-    begins, at pixels as bright as others. So shadows, dark water and dark images have none.
+    A collar is mostly outside the convex hull of all other pixels, and the pixels next to it are
+    not dark. So shadows, dark water and dark images are no collars.
 
     Args:
         bands: shape (band, row, col).
-        valid: shape (row, col), false where a pixel is known to have no data.
+        valid: shape (row, col), false for pixels that are declared to have no data.
 
     Returns:
         From 0 to 1; 1 if all valid pixels are 0.
@@ -311,12 +311,12 @@ def collar_share(bands: Array, valid: Bools) -> float:
     outside = _outside_hull(empty)
     areas, _ = ndimage.label(empty)
     collar = empty & np.isin(areas, np.unique(areas[outside]))
-    is_around = outside.any() and outside.sum() >= _AROUND * collar.sum()
+    is_around = outside.any() and outside.sum() >= _OUTSIDE_SHARE * collar.sum()
     return float(collar.mean()) if is_around and _ends_bright(bands, collar, valid) else 0.0
 
 
 def _outside_hull(empty: Bools) -> Bools:
-    """Return the empty pixels outside the convex hull of all others."""
+    """Return the empty pixels outside the convex hull of all other pixels."""
     rows = np.flatnonzero(~empty.all(axis=1))
     first = (~empty[rows]).argmax(axis=1)
     last = empty.shape[1] - (~empty[rows, ::-1]).argmax(axis=1)
@@ -332,4 +332,4 @@ def _ends_bright(bands: Array, collar: Bools, valid: Bools) -> bool:
     beside = ndimage.binary_dilation(collar, iterations=_BESIDE_PX) & ~collar & valid
     shown = valid & ~collar
     brightest = bands.max(axis=0)
-    return bool(np.median(brightest[beside]) >= _BRIGHT * np.median(brightest[shown]))
+    return bool(np.median(brightest[beside]) >= _MIN_BRIGHTNESS * np.median(brightest[shown]))

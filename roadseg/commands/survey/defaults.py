@@ -1,4 +1,4 @@
-"""Defaults: the settings that fit what a survey of images and labels found."""
+"""Defaults: settings that fit the survey of images and labels."""
 
 import re
 from collections.abc import Hashable, Mapping, Sequence
@@ -24,14 +24,14 @@ from roadseg.system.text import count
 Settings = dict[str, Any]
 
 _CHIP_SIDES_PX = (1300, 650, 325, 163)
-_SMALL_SIDES_PX = (96, 64)  # These are tried only where the folds cannot be filled otherwise.
+_SMALL_SIDES_PX = (96, 64)  # These are tried only if the folds cannot be filled otherwise.
 _BLOCK_SIDES_M = (500.0, 250.0, 100.0, 50.0, 25.0)
 _CHIPS_PER_FOLD = 2  # Groups of chips that each fold should have at least.
-_ONE_PLACE = 0.5  # Images that share more than this of the smaller one's ground show one place.
-_COLLAR = 0.005  # Share of a scene's corners; a larger black collar makes 0 the nodata value.
+_SAME_PLACE_SHARE = 0.5  # Overlap, as a share of the smaller image, from which both show one place.
+_COLLAR = 0.005  # Share of the corners from which a black collar makes 0 the nodata value.
 _WIDTH_KEYS = ("width_m", "width")
-_WIDTHS = 0.9  # Share of the lines that must have a width for it to be used.
-_OWN_SPEEDS = {"speed_key": "speed_kph", "speed_unit": "km/h"}  # As graphs of roadseg have them.
+_WIDTH_SHARE = 0.9  # Share of the lines that must have a width for it to be used.
+_OWN_SPEEDS = {"speed_key": "speed_kph", "speed_unit": "km/h"}  # Attribute of roadseg's graphs.
 # How the summary names each method of the split.
 _SPLIT_BY = {
     "blocks": "by ground blocks",
@@ -44,7 +44,7 @@ _SPLIT_BY = {
 
 @dataclass(frozen=True)
 class Default:
-    """Settings of a section, and the words with which the summary describes them."""
+    """Settings of a section, and their description in the summary."""
 
     settings: Settings
     text: str
@@ -52,12 +52,12 @@ class Default:
 
 @dataclass(frozen=True)
 class Cut:
-    """Sizes by which scenes are cut into chips.
+    """Sizes of chips and ground blocks.
 
     Attributes:
         chip_px: longest side of a chip.
-        chips: how many there are.
-        block_m: side of the blocks of ground whose chips share a fold.
+        chips: number of chips.
+        block_m: side of the ground blocks whose chips share a fold.
     """
 
     chip_px: int
@@ -70,12 +70,12 @@ class Defaults:
     """All settings that fit the images and labels.
 
     Attributes:
-        settings: by section and key.
-        cut: how scenes are cut into chips.
+        settings: settings by section and key.
+        cut: sizes of chips and ground blocks.
         places: number of places that the images show.
-        nodata: which pixels have no data, in words.
-        widths: where the widths of roads come from, in words.
-        split: what shares a fold, in words.
+        nodata: text on which pixels have no data.
+        widths: text on where the widths of roads come from.
+        split: text on which chips share a fold.
     """
 
     settings: dict[str, Settings]
@@ -87,9 +87,9 @@ class Defaults:
 
     @property
     def reasons(self) -> dict[str, str]:
-        """Why settings were chosen, by their dotted keys."""
+        """The reason for each chosen setting, by its dotted key."""
         speeds = "attribute of the speed in the labels, as roadseg writes it"
-        of_keys = {
+        by_key = {
             "imagery.chip_px": f"the largest chips that fill all folds: {self.cut.chips} of them",
             "imagery.nodata": self.nodata,
             "labels.scheme": "what the attributes of all label files mean, by their keys",
@@ -100,18 +100,18 @@ class Defaults:
             "train.window_px": "no larger than a chip, and a multiple of 32, which encoders need",
         }
         chosen = {f"{section}.{key}" for section, keys in self.settings.items() for key in keys}
-        return {key: why for key, why in of_keys.items() if key in chosen}
+        return {key: why for key, why in by_key.items() if key in chosen}
 
 
 @dataclass(frozen=True)
 class Reading:
-    """Settings with which images and labels are read, as far as they are chosen.
+    """Chosen settings for reading images and labels.
 
     Attributes:
-        imagery: by key.
-        labels: by key.
-        nodata: which pixels have no data, in words.
-        widths: where the widths of roads come from, in words.
+        imagery: settings of imagery by key.
+        labels: settings of labels by key.
+        nodata: text on which pixels have no data.
+        widths: text on where the widths of roads come from.
     """
 
     imagery: Settings
@@ -121,27 +121,27 @@ class Reading:
 
 
 def choose_reading(images: ImageSurvey, labels: LabelSurvey, settings: Config) -> Reading:
-    """Choose how images and labels of one kind are read; what `settings` give stays as it is."""
+    """Choose how the images and labels of a city are read; settings that are given stay."""
     nodata, widths = choose_nodata(images, settings), choose_widths(labels, settings)
-    of_labels = choose_scheme(labels) | widths.settings
+    label_settings = choose_scheme(labels) | widths.settings
     return Reading(
-        _unset(nodata.settings, settings.imagery),
-        _unset(of_labels, settings.labels),
+        _without_given(nodata.settings, settings.imagery),
+        _without_given(label_settings, settings.labels),
         nodata.text,
         widths.text,
     )
 
 
 def shared_reading(readings: Mapping[str, Reading]) -> Reading:
-    """Return the choices that all sets share, and in words those of each set."""
+    """Return the choices that all sets have in common, with a text on each set."""
     first, *others = readings.values()
 
-    def alike(chosen: Settings, of_others: Sequence[Settings]) -> Settings:
+    def common(chosen: Settings, other_settings: Sequence[Settings]) -> Settings:
         missing = object()
         return {
             key: value
             for key, value in chosen.items()
-            if all(each.get(key, missing) == value for each in of_others)
+            if all(each.get(key, missing) == value for each in other_settings)
         }
 
     def in_words(texts: Mapping[str, str]) -> str:
@@ -150,28 +150,28 @@ def shared_reading(readings: Mapping[str, Reading]) -> Reading:
         return "; ".join(f"{name}: {text}" for name, text in texts.items())
 
     return Reading(
-        alike(first.imagery, [each.imagery for each in others]),
-        alike(first.labels, [each.labels for each in others]),
+        common(first.imagery, [each.imagery for each in others]),
+        common(first.labels, [each.labels for each in others]),
         in_words({name: each.nodata for name, each in readings.items()}),
         in_words({name: each.widths for name, each in readings.items()}),
     )
 
 
-def _unset(chosen: Settings, section: Section) -> Settings:
-    """Return what of the chosen settings is left at its default."""
+def _without_given(chosen: Settings, section: Section) -> Settings:
+    """Return the chosen settings that are not given in the section already."""
     return {key: value for key, value in chosen.items() if key not in section.model_fields_set}
 
 
 def choose_defaults(
     images: ImageSurvey, labels: LabelSurvey, settings: Config, *, reading: Reading
 ) -> Defaults:
-    """Choose settings for images and labels; what `settings` give stays as it is.
+    """Choose settings for images and labels; settings that are given stay.
 
     Args:
-        images: of the run.
-        labels: of the run.
-        settings: that are given.
-        reading: how all images and labels are read.
+        images: survey of all images.
+        labels: survey of all labels.
+        settings: settings that are given.
+        reading: choices for reading images and labels.
 
     Raises:
         DataError: if the images cannot fill the folds.
@@ -180,7 +180,7 @@ def choose_defaults(
     split = choose_split(images, labels, settings)
     method = split.settings.get("method", settings.split.method)
     cut = choose_cut(images.scenes, settings, method=method)
-    # The encoders halve a window five times, so that its side is a multiple of 32 pixels.
+    # Encoders halve a window five times, so its side has to be a multiple of 32 pixels.
     window_px = min(settings.train.window_px, cut.chip_px // 32 * 32)
     chosen: dict[str, Settings] = {
         "imagery": {"chip_px": cut.chip_px} | reading.imagery,
@@ -189,14 +189,15 @@ def choose_defaults(
         "train": {"window_px": window_px},
     }
     fitting = {
-        section: _unset(changes, getattr(settings, section)) for section, changes in chosen.items()
+        section: _without_given(changes, getattr(settings, section))
+        for section, changes in chosen.items()
     }
     places = count_places(images.scenes, labels)
     return Defaults(fitting, cut, places, reading.nodata, reading.widths, split.text)
 
 
 def choose_nodata(images: ImageSurvey, settings: Config) -> Default:
-    """Choose the nodata value: 0 where an image has a black collar."""
+    """Choose the nodata value: 0 if an image has a black collar."""
     if settings.imagery.nodata is not None:
         return Default({}, f"{settings.imagery.nodata:g} in every band")
     collars = {name: share for name, share in images.collars.items() if share > _COLLAR}
@@ -215,7 +216,7 @@ def choose_nodata(images: ImageSurvey, settings: Config) -> Default:
 
 
 def choose_scheme(labels: LabelSurvey) -> Settings:
-    """Choose the scheme that all label files with features share, else auto."""
+    """Choose the scheme if all label files with features have the same one, else auto."""
     names = {file.scheme for file in labels.files.values() if file.features}
     if len(names) != 1:
         return {"scheme": "auto"}
@@ -224,14 +225,14 @@ def choose_scheme(labels: LabelSurvey) -> Settings:
 
 
 def choose_widths(labels: LabelSurvey, settings: Config) -> Default:
-    """Choose an attribute that holds the widths of nearly all lines, else one width for all."""
+    """Choose an attribute with the widths of nearly all lines, else one width for all."""
     options = settings.labels
     same = f"{2 * options.buffer_m:g} m for all roads (2 x labels.buffer_m)"
     if "width" in options.model_fields_set:
         return Default({}, same if options.width == "constant" else f"by {options.width}")
     for key in _WIDTH_KEYS:
         share, widths = usable_widths(labels.files, options, key=key)
-        if share >= _WIDTHS:
+        if share >= _WIDTH_SHARE:
             have, median = f"{share:.0%} of the lines have", f"{np.median(widths):.1f} m"
             chosen = {"width": "attribute", "width_key": key}
             return Default(chosen, f"from {key}, which {have}; median {median}")
@@ -244,8 +245,8 @@ def choose_widths(labels: LabelSurvey, settings: Config) -> Default:
 def choose_split(images: ImageSurvey, labels: LabelSurvey, settings: Config) -> Default:
     """Choose which chips share a fold: those of a ground block, or of similar names.
 
-    Images that overlap share a fold by blocks. Images without georeference that share a label
-    file do not, so that they are grouped by a part of their names.
+    Blocks keep overlapping images in one fold. Images without georeference that share a label file
+    show the same place too, so they are grouped by a part of their names.
     """
     if "method" in settings.split.model_fields_set:
         return Default({}, _SPLIT_BY[settings.split.method])
@@ -268,8 +269,8 @@ def choose_cut(scenes: Mapping[str, RasterFacts], settings: Config, *, method: s
 
     Args:
         scenes: facts of each scene's image, by name.
-        settings: a size that they give is kept.
-        method: of the split; only blocks depend on sizes on the ground.
+        settings: settings that are given; their sizes are kept.
+        method: method of the split; only "blocks" depends on these sizes.
 
     Raises:
         DataError: if no size fills the folds.
@@ -282,7 +283,7 @@ def choose_cut(scenes: Mapping[str, RasterFacts], settings: Config, *, method: s
     if method != "blocks":
         return Cut(sides[0], len(_cut(scenes, sides[0]).places), blocks[0])
     groups = 0
-    # Fill every fold with several groups, or else, if necessary of smaller chips, with one.
+    # Fill every fold with several groups; if that fails, with one, if necessary of smaller chips.
     for enough, tried in ((_CHIPS_PER_FOLD * split.folds, sides), (split.folds, smaller)):
         for chip_px in tried:
             chips = _cut(scenes, chip_px)
@@ -303,11 +304,11 @@ def count_chips(scenes: Mapping[str, RasterFacts], *, chip_px: int) -> int:
 
 
 def count_places(scenes: Mapping[str, RasterFacts], labels: LabelSurvey) -> int:
-    """Count the places that images show: those that lie on one ground show one."""
+    """Count the places that images show; images that overlap by half show the same place."""
     shared = _shared_labels(scenes, labels)
     whole = _cut(scenes)
     joined = join_groups(
-        [shared.get(name, name) for name in whole.scenes], whole.overlapping(_ONE_PLACE)
+        [shared.get(name, name) for name in whole.scenes], whole.overlapping(_SAME_PLACE_SHARE)
     )
     return len(set(joined))
 
@@ -333,24 +334,24 @@ class _Chips:
 
     @property
     def places(self) -> list[Hashable]:
-        """The origin of each chip's metres: its CRS, or its scene without georeference."""
+        """Origin of the metres of each chip: its zone, or its scene without georeference."""
         zones = zip(self.zones.tolist(), self.scenes, strict=True)
         return [scene if zone == NO_ZONE else zone for zone, scene in zones]
 
     def overlapping(self, share: float) -> Pairs:
-        """Return the pairs of chips that share more than this of the smaller one's ground."""
+        """Return the pairs of chips that overlap by more than this share of the smaller chip."""
         placed = np.flatnonzero(self.zones != NO_ZONE)
         zones = self.zones[placed].tolist()
         return placed[overlapping_pairs(self.corners_m[placed], zones, share=share)]
 
     def groups(self, block_m: float) -> int:
-        """Return the number of groups of chips by ground blocks."""
+        """Count the groups of chips that share a ground block or overlap."""
         blocks = ground_blocks(self.corners_m.mean(axis=1), self.places, block_m=block_m)
         return len(set(join_groups(blocks, self.overlaps)))
 
 
 def _cut(scenes: Mapping[str, RasterFacts], chip_px: int | None = None) -> _Chips:
-    """Cut scenes into chips; whole if no size is given."""
+    """Cut scenes into chips; without a size each scene is one chip."""
     corners, zones, names = [np.empty((0, 4, 2))], list[int](), list[str]()
     for name, facts in scenes.items():
         grid = facts.grid
@@ -364,7 +365,7 @@ def _cut(scenes: Mapping[str, RasterFacts], chip_px: int | None = None) -> _Chip
 
 
 def _shared_labels(scenes: Mapping[str, RasterFacts], labels: LabelSurvey) -> dict[str, str]:
-    """Return the label of each scene without georeference, if several of them share one."""
+    """Return the label file of each scene without georeference, if some of them share one."""
     local = {name: str(labels.matches[name]) for name, f in scenes.items() if f.grid.is_local}
     files = set(local.values())
     return local if 1 < len(files) < len(local) else {}

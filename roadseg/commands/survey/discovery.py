@@ -1,4 +1,4 @@
-"""Discovery: where images and road labels lie in a folder, if it is clear enough."""
+"""Discovery: find images and road labels in a folder, unless this is ambiguous."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,28 +9,27 @@ from roadseg.roads.masks.mask_labels import looks_like_mask
 from roadseg.system.files import LINE_SUFFIXES, MASK_SUFFIXES
 from roadseg.system.text import count
 
-# A file that ends with .json is more often a config than roads.
 _IMAGES = (*IMAGE_SUFFIXES, *MASK_SUFFIXES)
-# Where several folders hold the same kind of files, one of these names decides.
-_USUAL = ("images", "PS-RGB", "roads", "geojson_roads_speed", "labels", "masks")
-_OF_A_RUN = "chips.json"  # A folder that holds this file is a run folder.
+# If several folders have the same kind of files, the first of these names is chosen.
+_USUAL_NAMES = ("images", "PS-RGB", "roads", "geojson_roads_speed", "labels", "masks")
+_RUN_MARKER = "chips.json"  # A folder with this file is a run folder.
 
 
 def discover_images(folder: Path) -> str:
-    """Return the folder or file below `folder` that holds images.
+    """Return the folder that has images: `folder` or one in it.
 
     Raises:
-        ConfigError: if there is none, or it is not clear which.
+        ConfigError: if there is none, or if it is ambiguous.
     """
     rasters, _ = _rasters(folder)
     return _only(rasters, folder, what="images", option="--images")
 
 
 def discover_labels(folder: Path) -> str:
-    """Return the folder or file below `folder` that holds roads: lines, or else raster masks.
+    """Return the file or folder in `folder` that has roads: vector files, or else raster masks.
 
     Raises:
-        ConfigError: if there is none, or it is not clear which.
+        ConfigError: if there is none, or if it is ambiguous.
     """
     lines = [
         place for place in _folders(folder) if place != folder and _files(place, LINE_SUFFIXES)
@@ -40,9 +39,9 @@ def discover_labels(folder: Path) -> str:
 
 
 def inner_folders(folder: Path) -> list[Path]:
-    """Return the folders in a folder that belong to no run."""
+    """Return the folders in a folder, except for run folders and hidden ones."""
     inner = (path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
-    return sorted(path for path in inner if not (path / _OF_A_RUN).exists())
+    return sorted(path for path in inner if not (path / _RUN_MARKER).exists())
 
 
 def _rasters(folder: Path) -> tuple[list[Path], list[Path]]:
@@ -53,7 +52,7 @@ def _rasters(folder: Path) -> tuple[list[Path], list[Path]]:
 
 
 def _folders(folder: Path) -> list[Path]:
-    """Return the folder and those in it that belong to no run."""
+    """Return the folder and its `inner_folders`."""
     return [folder, *inner_folders(folder)]
 
 
@@ -70,12 +69,12 @@ def _is_mask(path: Path) -> bool:
 
 
 def _only(places: Sequence[Path], folder: Path, *, what: str, option: str) -> str:
-    """Return the only place, or of several the first whose name is usual.
+    """Return the only place, or the first with a usual name.
 
     Raises:
-        ConfigError: if there is none, or several of which none has a usual name.
+        ConfigError: if there is no place, or several places without a usual name.
     """
-    usual = [place for name in _USUAL for place in places if place.name == name]
+    usual = [place for name in _USUAL_NAMES for place in places if place.name == name]
     if len(places) == 1 or usual:
         return str((usual or places)[0])
     if not places:

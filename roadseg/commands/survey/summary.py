@@ -35,8 +35,8 @@ class SetFindings:
         chips: cut from them.
         weight: how often each is drawn in training, relative to other sets.
         gsd_m: mean ground size of the pixels of the first.
-        images: folders, files or globs.
-        labels: likewise.
+        images: files, folders or globs of images.
+        labels: files, folders or globs of labels.
     """
 
     scenes: int
@@ -47,7 +47,7 @@ class SetFindings:
     labels: list[str]
 
     def __str__(self) -> str:
-        """Return them in a line."""
+        """Return the findings as a line."""
         return (
             f"{count(self.scenes, 'image')}, pixels of {self.gsd_m:.2f} m, "
             f"{count(self.chips, 'chip')}, weight {self.weight:g}; images: {_few(self.images)}; "
@@ -134,6 +134,7 @@ class InitSummary(Summary):
     def __str__(self) -> str:
         """Return a table with a row for each subject."""
         config = "" if self.config == FILE_NAME else f" --config {self.config}"
+        dry_run = "" if self.training else " (--dry-run shows how long it takes)"
         rows = {
             "images": self._images(),
             **{f"set {name}": str(findings) for name, findings in self.sets.items()},
@@ -141,12 +142,12 @@ class InitSummary(Summary):
             "unusable": _few([f"{image}: {why}" for image, why in self.unusable.items()]),
             "no data": self.nodata,
             **(self._line_rows() if self.label_crs else {}),
-            "masks": self._values(),
+            "masks": self._mask_text(),
             "matches": self._matches(),
             "split": self._split(),
             "weights": self.weights,
             **self.training,
-            "wrote": f"{self.config}; next: roadseg run{config}{self._time()}",
+            "wrote": f"{self.config}; next: roadseg run{config}{dry_run}",
         }
         width = max(8, *map(len, rows))
         return "\n".join(f"{name:<{width}}  {text}" for name, text in rows.items() if text)
@@ -183,7 +184,7 @@ class InitSummary(Summary):
         }
 
     def _unused_speed(self) -> str:
-        """Return how to use an attribute that looks like a speed, if no road has one so far."""
+        """Suggest an attribute that looks like a speed, if no road has a speed so far."""
         key = next(filter(_SPEED.search, self.label_keys), None)
         if key is None or set(self.speed_sources) != {"default"}:
             return ""
@@ -192,17 +193,13 @@ class InitSummary(Summary):
         return f"; to use {key}: {_as_options(settings)} (or {other})"
 
     def _unused_width(self) -> str:
-        """Return how to use an attribute that looks like a width, if all roads have the same."""
+        """Suggest an attribute that looks like a width, if all roads have the same width."""
         key = next(filter(_WIDTH.search, self.label_keys), None)
         if key is None or "labels.buffer_m" not in self.widths:
             return ""
         return f"; to use {key}: {_as_options({'width': 'attribute', 'width_key': key})}"
 
-    def _time(self) -> str:
-        """Return how to learn the time that a training takes, if that was not planned."""
-        return "" if self.training else " (--dry-run shows how long it takes)"
-
-    def _values(self) -> str:
+    def _mask_text(self) -> str:
         if not self.mask_values:
             return ""
         masks = count(self.label_files, "raster mask")
@@ -210,7 +207,7 @@ class InitSummary(Summary):
         if self.mask_speeds_mph:
             return f"{text}; speeds from labels.mask_speeds_mph"
         text += f"; speed of all roads: {self._by_default()}"
-        # Few values are probably classes of roads, so that each may have a speed of its own.
+        # A few values are probably classes of roads with speeds of their own.
         roads = [value for value in self.mask_values if value != "0"]
         if not 1 < len(roads) <= _CLASSES:
             return text
@@ -239,7 +236,7 @@ class InitSummary(Summary):
 
 
 def _as_options(settings: Mapping[str, str]) -> str:
-    """Return settings of the section labels as they are written on the command line."""
+    """Return settings of the section labels as options of the command line."""
     return " ".join(f"--set {shlex.quote(f'labels.{k}={v}')}" for k, v in settings.items())
 
 
@@ -346,6 +343,6 @@ def _crs_name(crs: CRS) -> str:
 
 
 def _few(names: Sequence[str], shown: int = 3) -> str:
-    """Return the first names, and how many there are if some are left out."""
+    """Return the first names, and the number of all if some are left out."""
     more = f", {len(names)} in all" if len(names) > shown else ""
     return ", ".join(names[:shown]) + more

@@ -1,4 +1,4 @@
-"""Training plan: how long a training will take, and what fits into the minutes that it may."""
+"""Training plan: the duration of a training, or a plan for the given minutes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,8 +13,8 @@ from roadseg.learn.options import TrainOptions
 from roadseg.learn.training.timetable import PLANNED, Forecast, count_ground, forecast
 from roadseg.raster.images import RasterFacts
 
-# Trainings of fewer steps start from the starter. On two cities it is better than the weights of
-# ImageNet by more than three seeds differ at 133 and 400 steps, and as good at 1,281 steps.
+# Shorter trainings start from the starter network. On two cities it was better than ImageNet
+# weights at 133 and 400 steps, by more than the range over three seeds, and as good at 1,281 steps.
 _SHORT_STEPS = 800
 
 
@@ -23,8 +23,8 @@ class TrainingPlan:
     """The plan of a training.
 
     Attributes:
-        settings: of the section train.
-        rows: of the table that init prints: what was planned, and why.
+        settings: settings of the section train.
+        rows: rows of the table that init prints: the plan and its reasons.
     """
 
     settings: Settings
@@ -32,7 +32,7 @@ class TrainingPlan:
 
     @property
     def reasons(self) -> dict[str, str]:
-        """Why settings were chosen, by their keys."""
+        """The reason for each setting by key."""
         own = {
             "epochs": f"fits into train.minutes: {self.rows['training']}",
             "encoder_weights": self.rows.get("starts from", ""),
@@ -98,7 +98,7 @@ def plan_training(scenes: Sequence[tuple[RasterFacts, float]], config: Config) -
 
 
 def _starter_fits(options: TrainOptions, *, bands: int) -> bool:
-    """Return whether first weights are left open, and the starter is such a network."""
+    """Return whether no first weights are chosen, and the starter has the same architecture."""
     if options.init is not None or options.encoder_weights != AUTO:
         return False
     facts = read_checkpoint_facts(starter_folder(), "best")

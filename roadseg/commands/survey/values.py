@@ -1,4 +1,4 @@
-"""Config for init: a survey of cities, and the values of the config that fit them."""
+"""Values of a config for init, from a survey of cities."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -36,15 +36,15 @@ from roadseg.system.files import is_virtual
 
 @dataclass(frozen=True)
 class Survey:
-    """The images and labels, their contents, and the settings that fit them.
+    """The survey of all cities, and the settings that fit them.
 
     Attributes:
-        cities: sets of their own, or a single one without a name.
-        readings: how each of them is read, by name.
-        images: what the images of all hold.
-        labels: what the labels of all hold.
+        cities: cities that become sets, or a single one without a name.
+        readings: choices for reading each city, by name.
+        images: survey of the images of all cities.
+        labels: survey of the labels of all cities.
         defaults: settings that fit them.
-        chips: of each city by name.
+        chips: number of chips of each city by name.
     """
 
     cities: Sequence[SurveyedCity]
@@ -55,7 +55,7 @@ class Survey:
     chips: Mapping[str, int]
 
     def values(self, settings: Config, folder: Path) -> dict[str, Any]:
-        """Return the values of a config in a folder; its paths start there if they can."""
+        """Return the values of a config in a folder; paths are relative to it, see `path_from`."""
         values = settings.model_dump(mode="json") | {"run": _run_folder(settings, folder)}
         values["imagery"]["area"] = area_from(settings.imagery.area, folder)
         for section, chosen in self.defaults.settings.items():
@@ -83,7 +83,7 @@ class Survey:
         *,
         weight: float,
     ) -> dict[str, Any]:
-        """Return the values of a set: what is given for it, and what is not that of all."""
+        """Return the values of a set: those given for it, and those that differ from the run."""
         name, reading = surveyed.city.name, self.readings[surveyed.city.name]
         own = settings.imagery.sets.get(name)
         given = own.model_dump(mode="json", exclude_unset=True) if own else {}
@@ -115,7 +115,7 @@ def survey_cities(cities: Sequence[City], settings: Config) -> Survey:
 
 
 def _survey_city(city: City, settings: Config) -> SurveyedCity:
-    """Survey images and labels of one kind."""
+    """Survey the images and labels of a city."""
     given = settings if city.name else Config()  # Paths of a set may be set as well.
     city = City(
         city.name,
@@ -130,7 +130,7 @@ def _survey_city(city: City, settings: Config) -> SurveyedCity:
 
 
 def _paths(surveyed: SurveyedCity, folder: Path) -> tuple[list[str], list[str]]:
-    """Return images and labels as a config in a folder names them."""
+    """Return the paths of images and labels for a config in a folder."""
     images = _image_patterns(surveyed.city.images, surveyed.images)
     return (
         [path_from(path, folder) for path in images],
@@ -151,11 +151,11 @@ def _run_folder(settings: Config, folder: Path) -> str:
 
 
 def _image_patterns(images: list[str], survey: ImageSurvey) -> list[str]:
-    """Return the images without the masks among them: as globs if these fit, else as files."""
+    """Return the images except for masks: as globs if these match exactly, else as files."""
     if not survey.masks:
         return images
     kept = [*(facts.path for facts in survey.scenes.values()), *survey.unusable]
-    # Globs are short, and they take images that are added later; files name no image too many.
+    # Globs are shorter and match images that are added later.
     globs = sorted({f"{path.parent}/*{path.suffix}" for path in kept})
     is_on_disk = not any(is_virtual(path) for path in kept)
     if is_on_disk and len(globs) < len(kept) and set(image_paths(globs)) == set(kept):
@@ -164,17 +164,17 @@ def _image_patterns(images: list[str], survey: ImageSurvey) -> list[str]:
 
 
 def area_from(text: str | None, folder: Path) -> str | None:
-    """Return an area to work in as a config in a folder has it: a box, or the path of its file."""
+    """Return an area to work in for a config in a folder: a box, or the path of its file."""
     if text is None or "://" in text or box_numbers(text) is not None:
         return text
     return path_from(text, folder)
 
 
 def path_from(path: str, folder: Path) -> str:
-    """Return an absolute path as a config in a folder has it.
+    """Return an absolute path for a config in a folder.
 
-    It is relative if it lies below the folder, or below the working folder as the config does:
-    they are likely to be moved together.
+    It becomes relative if it is below the folder, or if both are below the working folder, as they
+    are then likely to be moved together.
     """
     here = Path.cwd()
     project = here if folder.is_relative_to(here) else folder

@@ -1,4 +1,4 @@
-"""Charts: curves of trainings, trials of a search, reliability, kilometres of road by speed."""
+"""Charts: training curves, trials of a search, reliability, kilometres of road by speed."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -36,8 +36,8 @@ _RELIABILITY_PX = (700, 850)
 _SET_COLOURS = (BLUE, ORANGE, GREEN, PURPLE)
 _MOST_SETS = len(_SET_COLOURS) - 1  # Sets with a line of their own.
 _HEIGHT = 0.42  # Height of a chart, in its widths.
-_FILLINGS = ((AMBER, "////"), (BLUE, None))  # Colour and hatch of each network; the last is plain.
-_ROOM = 0.8  # Share of the place of a bin that its bars take.
+_FILLINGS = ((AMBER, "////"), (BLUE, None))  # Colour and hatch of each network, the last plain.
+_ROOM = 0.8  # Width of the bars of a speed bin together, in units of the axis.
 
 
 def write_curves(path: Path, history: Sequence[Mapping[str, float]], *, best_epoch: int) -> None:
@@ -125,12 +125,11 @@ def write_tuning_plot(
 
     Args:
         path: file to write.
-        tried: settings of each trial, at least one, those that were given first; with a key for
-            each parameter.
-        scores: of each trial.
-        goal: what these are.
+        tried: settings of each trial, with a key for each parameter; the first are those given.
+        scores: score of each trial.
+        goal: name of the score.
         parameters: settings that were searched.
-        is_better: whether the best trial is better than the first by more than chance.
+        is_better: whether the best trial is significantly better than the first.
 
     Raises:
         OutputError: if the file cannot be written.
@@ -180,8 +179,8 @@ def write_reliability(path: Path, measured: Mapping[str, Reliability]) -> None:
 
     Args:
         path: file to write.
-        measured: that of all edges under an empty name, and of up to three sets under theirs; of
-            more sets none is drawn.
+        measured: reliability of all edges under an empty name, and of sets by name; sets are only
+            drawn if there are at most three.
 
     Raises:
         OutputError: if the file cannot be written.
@@ -206,7 +205,7 @@ def write_reliability(path: Path, measured: Mapping[str, Reliability]) -> None:
 
 
 def _add_line(axis: Any, measured: Reliability, colour: str, name: str) -> None:  # noqa: ANN401
-    """Draw the share that is real in each range of confidence, with larger dots for more road."""
+    """Draw the share that is real in each bin of confidence, with larger dots for more road."""
     confidence = [each.confidence for each in measured.bins]
     share = [each.share for each in measured.bins]
     size = [20 + 180 * each.km / max(measured.km, 1e-9) for each in measured.bins]
@@ -222,8 +221,8 @@ def draw_speeds(
 
     Args:
         path: file to write, .png, .pdf or .svg.
-        graphs: one network or two by name, with `speed_kph`.
-        title: what they are of.
+        graphs: one or two networks by name, with `speed_kph`.
+        title: title of the chart.
         bins: the speed bins.
         paper: size of the figure.
 

@@ -32,8 +32,8 @@ def draw_comparison(
 ) -> None:
     """Write a PNG of three panels: labels, probability of road, predicted roads.
 
-    The scene is named above them, after the file. Roads have one colour for each speed bin of the
-    probability, or of the default bins where it knows none.
+    The title is the stem of the file. Roads have the colours of the speed bins of the probability,
+    or of the default bins.
 
     Args:
         path: file to write.
@@ -66,7 +66,7 @@ def draw_comparison(
 
 
 def _speed_colours(bins: SpeedBins) -> tuple[ListedColormap, BoundaryNorm]:
-    """Return a colour for each number of a speed bin."""
+    """Return the colours of the numbers of speed bins."""
     limits = np.arange(bins.count + 1) + 0.5
     colours = ListedColormap(np.array(bin_colours(bins)) / 255)
     return colours, BoundaryNorm(limits, bins.count)

@@ -15,7 +15,7 @@ from PIL import ImageFont
 from roadseg.arrays import Bytes
 from roadseg.system.files import atomic_write
 
-TALLEST = 1.25  # Height of a figure at most, in widths of the paper.
+TALLEST = 1.25  # Largest height of a figure, in widths of the paper.
 TEXT_PT, SMALL_PT = 8, 7
 INK, PAPER = "#1A1A1A", "white"
 
@@ -43,7 +43,7 @@ class Paper:
 
     @property
     def pixels(self) -> int:
-        """Longest side in dots: no more pixels of an image are of use."""
+        """Longest side in dots, the most pixels that an image needs."""
         return round(self.width_in * self.dpi * TALLEST)
 
 
@@ -61,7 +61,7 @@ def screen_figure(width_px: float, height_px: float) -> Figure:
 
 
 def save_figure(figure: Figure, path: Path) -> None:
-    """Write a figure in the format of the suffix; its text stays text, and it bears no date.
+    """Write a figure in the format of the suffix, with text as text and without a date.
 
     Args:
         figure: what to write.
@@ -80,7 +80,7 @@ def font(size_px: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
     return ImageFont.load_default(size_px)
 
 
-# Source: Okabe and Ito (2008), colours that all colour-blind people tell apart.
+# Source: Okabe and Ito (2008), colours that are distinct to colour-blind people too.
 BLUE, GREEN = "#0072B2", "#009E73"
 AMBER, ORANGE, PURPLE = "#E69F00", "#D55E00", "#CC79A7"
 GREY = "#8C8C8C"

@@ -1,4 +1,4 @@
-"""Map of the folds: the footprints of all chips, coloured by fold, as a picture."""
+"""Map of the folds: a picture of the footprints of all chips, coloured by fold."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -23,23 +23,23 @@ from roadseg.roads.colours import Rgb, fold_colour
 from roadseg.system.files import atomic_write
 from roadseg.system.units import road_unit, to_road_unit
 
-_ROOM_PX = (1260, 1100)  # Pixels; width and height of the room for panels.
+_ROOM_PX = (1260, 1100)  # Pixels; width and height for all panels together.
 _LEGEND_PX, _ROW_PX = 320, 36
 _TITLE_PX = 330  # Pixels for the title of a narrower panel.
 _TOP_PX, _LEFT_PX, _BOTTOM_PX, _EDGE_PX = 60, 85, 60, 25  # Pixels around the ground of a panel.
 _FINER = 2  # Panels are drawn this many times larger, then reduced, for smooth edges.
-_LEAST_PX = 8  # Pixels; side of the smallest square.
-# Pixels; a chip with this side has an outline, and one with the second the number of its fold.
+_LEAST_PX = 8  # Pixels; smaller chips are drawn as squares of this side.
+# Pixels; sides of a chip from which it has an outline, and the number of its fold.
 _OUTLINED_PX, _NUMBERED_PX = 7, 26
 _TICKS = 6
-_GAP_KM = 50.0  # Kilometres without chips, after which another panel begins.
+_GAP_KM = 50.0  # Kilometres; chips at least this far apart have separate panels.
 _PANELS = 9  # More areas than this are drawn as one.
 _INK, _GROUND, _WHITE = (40, 40, 40), (232, 232, 232), (255, 255, 255)
 
 
 @dataclass(frozen=True)
 class _Panel:
-    """Chips drawn on one piece of ground: which, and their corners in km east and north."""
+    """Chips in one panel: their indices, and their corners in km east and north."""
 
     title: str
     chips: Ints
@@ -66,10 +66,10 @@ class _Frame:
 
 
 def draw_folds(path: Path, chips: Sequence[ChipRecord], folds: Ints) -> None:
-    """Write a PNG: every chip on its ground in the colour of its fold, and what each fold holds.
+    """Write a PNG: a map of all chips in the colours of their folds, and statistics of the folds.
 
-    North is up. Areas that lie far apart have a panel each. Scenes without georeference lie side
-    by side in a panel of their own. Chips too small to be seen are drawn larger.
+    North is up. Areas far apart have separate panels. Scenes without georeference are side by side
+    in a panel of their own. Very small chips are drawn larger.
 
     Args:
         path: file to write.
@@ -111,7 +111,7 @@ def _panels(chips: Sequence[ChipRecord]) -> Iterator[_Panel]:
 
 
 def _place(degrees: Corners) -> str:
-    """Return the place of the middle: `36.12° N, 115.17° W`."""
+    """Return the coordinates of the middle as text: `36.12° N, 115.17° W`."""
     lon, lat = degrees.reshape(-1, 2).mean(axis=0)
     lon = (lon + 180) % 360 - 180
     return f"{abs(lat):.2f}° {'S' if lat < 0 else 'N'}, {abs(lon):.2f}° {'W' if lon < 0 else 'E'}"
@@ -130,7 +130,7 @@ def _in_rows(corners_m: Corners, scenes: list[str]) -> Corners:
 
 
 def _frames(panels: Sequence[_Panel]) -> Iterator[_Frame]:
-    """Yield the frames of panels in rows and columns, each as large as there is room for it."""
+    """Yield the frames of panels in rows and columns, each as large as its cell allows."""
     columns = math.ceil(math.sqrt(len(panels)))
     width, height = _ROOM_PX[0] // columns, _ROOM_PX[1] // math.ceil(len(panels) / columns)
     room = np.array([width - _LEFT_PX - _EDGE_PX, height - _TOP_PX - _BOTTOM_PX])
@@ -161,7 +161,7 @@ def _draw_panel(canvas: Image.Image, panel: _Panel, frame: _Frame, folds: Ints) 
 
 
 def _draw_chips(pen: ImageDraw.ImageDraw, corners: Corners, folds: Ints) -> None:
-    """Draw squares below the chips that are too small to be seen, then the chips."""
+    """Draw squares for very small chips, then all chips."""
     middles, sides = corners.mean(axis=1), np.ptp(corners, axis=1).max(axis=1)
     colours = [fold_colour(fold) for fold in folds.tolist()]
     reach = _LEAST_PX * _FINER / 2
@@ -201,7 +201,7 @@ def _draw_axes(pen: ImageDraw.ImageDraw, frame: _Frame) -> None:
 
 
 def _tick_step(length: float) -> float:
-    """Return the least of 1, 2, 5 times a power of ten that divides a length into few parts."""
+    """Return the smallest step of 1, 2 or 5 times a power of ten with at most `_TICKS` steps."""
     power = 10.0 ** math.floor(math.log10(length / _TICKS))
     return next(power * digit for digit in (1, 2, 5, 10) if length / (power * digit) <= _TICKS)
 

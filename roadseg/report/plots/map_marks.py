@@ -12,11 +12,11 @@ from roadseg.raster.grid import DEGREES, Grid, transformer
 from roadseg.report.plots.figures import INK, PAPER, SMALL_PT
 from roadseg.system.units import map_unit
 
-_BAR = 0.25  # Longest scale bar, in widths of the map.
+_BAR = 0.25  # Longest scale bar, relative to the width of the map.
 _BAR_IN, _MARGIN_IN, _ARROW_IN = 0.045, 0.1, 0.26
 # Corners of an arrow that points up; its length is 1.
 _ARROW = np.array([(0, 0.5), (-0.3, -0.5), (0, -0.26), (0.3, -0.5)])
-_LETTER = 0.78  # The N stands so far before the middle of the arrow, in its lengths.
+_LETTER = 0.78  # Distance of the N from the middle of the arrow, in lengths of the arrow.
 
 
 def add_marks(panel: Axes, grid: Grid) -> None:
@@ -85,9 +85,9 @@ def _write(panel: Axes, place_in: tuple[float, float] | Floats, text: str) -> No
     )
 
 
-_STEP_DEG = 1e-4  # Degrees of latitude, about 11 m; a step that shows where north is.
+_STEP_DEG = 1e-4  # Degrees of latitude, about 11 m; the step that gives the direction of north.
 _ROUND = (1, 2, 5)
-_DIGITS = 6  # So that a bar made of feet is a whole number of them again.
+_DIGITS = 6  # Decimals to which the length of a bar is rounded in its unit.
 
 
 def scale_bar_m(most_m: float) -> float:
@@ -121,7 +121,7 @@ def north_of(grid: Grid) -> tuple[float, float]:
         ValueError: if the raster has no georeference.
     """
     lon, lat = grid.centre_degrees
-    # Next to the pole the step goes south, and its direction is turned around below.
+    # Near the pole the step goes south, and its direction is reversed below.
     step = -_STEP_DEG if lat + _STEP_DEG > 90 else _STEP_DEG  # noqa: PLR2004 - the pole
     x, y = transformer(DEGREES, grid.crs).transform([lon, lon], [lat, lat + step])
     rows, cols = grid.to_pixel(np.column_stack([x, y])).T

@@ -44,21 +44,21 @@ _ROAD_M, _ROAD_PT = 6.0, (0.8, 2.2)
 _PT_PER_IN = 72
 _PALE = (0.45, 138.0)  # Factor of the brightness of a greyed image, and the value added to it.
 _DASHES = (0, (1.6, 1.0))
-_VEIL = 0.6  # Opacity of the white over ground that was trained on.
+_VEIL = 0.6  # Opacity of the white over training ground.
 _RIM = withStroke(linewidth=2.6, foreground=INK)
 _ALL = slice(None)
 
 
 @dataclass(frozen=True)
 class Ground:
-    """The scene under the roads of a map.
+    """The scene below the roads of a map.
 
     Attributes:
-        name: of the scene.
-        grid: of the scene, in its full resolution.
-        image: of the scene, thinned or not, shape (row, col, 3); None if there is none.
-        held_out: the held-out part, x and y in columns and rows of the grid; None if that is all,
-            or not known.
+        name: name of the scene.
+        grid: grid of the scene, in full resolution.
+        image: image of the scene, thinned or not, shape (row, col, 3), or None.
+        held_out: held-out part, x and y in columns and rows of the grid; None if that is the whole
+            scene, or not known.
     """
 
     name: str
@@ -79,12 +79,12 @@ class Ground:
 
 @dataclass(frozen=True)
 class Errors:
-    """Roads of one place, sorted by which side has them.
+    """Predicted roads of a place compared with labels.
 
     Attributes:
-        predicted: all that is predicted.
-        missed: what of the labels is not predicted.
-        false: what of the prediction is not in the labels.
+        predicted: all predicted roads.
+        missed: labelled roads that are not predicted.
+        false: predicted roads that are not labelled.
         tolerance_m: distance up to which roads are the same.
     """
 
@@ -278,11 +278,11 @@ def _add_lines(
 
 
 def _pale_training(panel: Axes, ground: Ground) -> None:
-    """Make the training ground pale in a scene that was not held out as a whole."""
+    """Pale the training ground of a scene that was not held out as a whole."""
     if ground.held_out is None:
         return
     scene = shapely.box(0, 0, ground.grid.width, ground.grid.height)
-    # In a path, holes run the other way around than outlines; only then they stay open.
+    # In a path, holes have to run in the opposite direction to outlines, or they are filled.
     trained = shapely.orient_polygons(shapely.difference(scene, ground.held_out))
     rings = [shapely.get_coordinates(ring) for ring in shapely.get_rings(trained)]
     area = MapPath.make_compound_path(*map(MapPath, rings))
@@ -301,7 +301,7 @@ def _add_marks(panel: Axes, ground: Ground) -> None:
 
 
 def _speed_key(graph: RoadGraph, bins: SpeedBins) -> list[Line2D]:
-    """Return a line of the key for each speed bin that there is."""
+    """Return an entry of the key for each speed bin of the graph."""
     colours = np.array(bin_colours(bins)) / 255
     return [
         _rimmed_line((*colours[number - 1].tolist(),), bins.shown_names[number - 1])
@@ -327,7 +327,7 @@ def _km(graph: RoadGraph, part: Bools | slice = _ALL) -> str:
 
 
 def _inferred(graph: RoadGraph) -> Bools:
-    """Return which edges were inferred; none of a graph that does not say so."""
+    """Return which edges are inferred; without this attribute, no edge is."""
     return np.asarray(graph.attributes.get("inferred", np.zeros(len(graph.lines))), dtype=np.bool_)
 
 

@@ -16,7 +16,7 @@ from roadseg.roads.masks.burning import IGNORE, road_pixels
 _SOFT = 2  # Outlines are drawn this many times larger, then reduced, for smooth lines.
 _STRENGTH = 0.5  # Opacity of the colour of a road over the image.
 _HATCH_PX = 8
-_BAR = 0.3  # Longest scale bar, in widths of the picture.
+_BAR = 0.3  # Longest scale bar, relative to the width of the picture.
 _WHITE, _BLACK, _DARK, _PALE = (255, 255, 255), (0, 0, 0), (70, 70, 70), (150, 150, 150)
 
 
@@ -81,7 +81,7 @@ def draw_outlines(
     picture = Image.fromarray(part).resize(size, Image.Resampling.BICUBIC)
     road = road_pixels(mask).astype(np.uint8) * np.uint8(255)
     for colour, (right_m, down_m) in moves_m:
-        # The whole mask moves, so that roads from outside of the window come in.
+        # The whole mask is moved, so that roads from outside the window come in.
         by = (down_m / pixel_m[1], right_m / pixel_m[0])
         moved = ndimage.shift(road, by, order=1) if any(by) else road
         there = Image.fromarray(moved[row : row + height, col : col + width])

@@ -30,16 +30,15 @@ _LABELS, _MOVED = (255, 225, 0), (0, 230, 255)
 
 
 def write_sheets(folder: Path, examples: Sequence[Example], *, bins: SpeedBins) -> list[Path]:
-    """Write `sheet_01.png` and so on: of each example the whole, and its busiest part enlarged.
+    """Write `sheet_01.png` and so on: each example, and its part with most road enlarged.
 
-    The whole shows the labels in colours of speed, and what is not known hatched. The enlarged
-    part is shown as it is, and with the outlines of the labels; where these are surely off by
-    more than 2 m, also with their outlines after the estimated move. Sheets of before that are
-    no longer wanted are removed.
+    The example has labels in colours of speed, and hatched unknown pixels. The enlarged part is
+    shown plain, and with the outlines of the labels; if these are significantly off by more than
+    2 m, also with outlines moved by the estimated shift. Obsolete sheets are removed.
 
     Args:
-        folder: where to write; made if it does not exist.
-        examples: in the order in which they are shown.
+        folder: folder of the sheets; made if it does not exist.
+        examples: examples in their order.
         bins: speed bins of the masks.
 
     Returns:
@@ -105,7 +104,7 @@ def _draw_example(
 
 
 def _busiest(example: Example) -> Window:
-    """Return the part around the ground with most road, which is most often a junction."""
+    """Return the part around the most road, which is often a junction."""
     shape = example.mask.shape
     side_px = [_CLOSE_M / size_m for size_m in reversed(example.pixel_m)]
     core = densest_window(example.mask, (round(side_px[0] / 2) or 1, round(side_px[1] / 2) or 1))

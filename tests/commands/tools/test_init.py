@@ -14,7 +14,7 @@ from roadseg.commands.survey.cities import balanced_weights
 from roadseg.commands.tools import init
 from roadseg.config import Config, config_schema, load_config
 from roadseg.errors import ConfigError, DataError
-from roadseg.learn.training import forecast
+from roadseg.learn.training import timetable
 from roadseg.learn.training.rehearsal import Pace
 from roadseg.system.workspace import Workspace
 
@@ -347,8 +347,8 @@ class TestLabels:
         assert "city_1.geojson: 1 crossing and 0 touching ends without" in caplog.text
 
     def test_of_many_label_files_some_are_read(self, city, monkeypatch):
-        monkeypatch.setattr(contents, "_MANY_FILES", 4)
-        monkeypatch.setattr(contents, "_FEW", 3)
+        monkeypatch.setattr(contents, "_READ_ALL_FILES", 4)
+        monkeypatch.setattr(contents, "_SAMPLE_FILES", 3)
         summary = look(city)
         assert (summary.label_files, summary.label_files_read, summary.labels) == (5, 3, 6)
         assert "6 roads in 3 of 5 files" in str(summary)
@@ -694,7 +694,7 @@ SLOW, QUICK = Pace(0.2, 0.01), Pace(0.001, 0.0001)  # seconds of a window
     ],
 )
 def test_short_plans_start_from_the_starter(city, monkeypatch, pace, settings, start):
-    monkeypatch.setattr(forecast, "guess_pace", lambda *_, **__: pace)
+    monkeypatch.setattr(timetable, "guess_pace", lambda *_, **__: pace)
     summary = look(city, "train.minutes=4", "split.folds=2", *settings)
     assert written(city)["train"]["encoder_weights"] == start
     assert ("starts from" in summary.training) is (start == "drawn")
@@ -707,7 +707,7 @@ def test_without_minutes_nothing_is_planned(city):
 
 
 def test_too_few_minutes_write_nothing(city, monkeypatch):
-    monkeypatch.setattr(forecast, "guess_pace", lambda *_, **__: Pace(1.0, 0.1))
+    monkeypatch.setattr(timetable, "guess_pace", lambda *_, **__: Pace(1.0, 0.1))
     with pytest.raises(ConfigError, match=r"train.minutes: 0.1 min are too few"):
         look(city, *TINY, "train.minutes=0.1", "train.batch_size=4096")
     assert not (city / "found.json").exists()
@@ -715,7 +715,7 @@ def test_too_few_minutes_write_nothing(city, monkeypatch):
 
 @pytest.mark.usefixtures("cities")
 def test_sets_are_planned_by_their_weights(monkeypatch):
-    monkeypatch.setattr(forecast, "guess_pace", lambda *_, **__: Pace(0.01, 0.001))
+    monkeypatch.setattr(timetable, "guess_pace", lambda *_, **__: Pace(0.01, 0.001))
     look_here(*TINY, "train.minutes=2", "imagery.sets.small_town.weight=1")
     even = written(Path())["train"]["windows_per_chip"]
     look_here(*TINY, "train.minutes=2", "imagery.sets.small_town.weight=10")
