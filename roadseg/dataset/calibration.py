@@ -256,7 +256,6 @@ def calibrate(measured: MeasuredEdges, *, precision: float | None = None) -> Cal
     """Fit models of the confidence of edges, and measure them by cross-validation.
 
     Args:
-        measured: edges on held-out chips.
         precision: a further precision for which the kept edges are measured; None for none.
     """
     precisions = (*PRECISIONS, *([] if precision is None else [precision]))

@@ -101,7 +101,6 @@ def write_fold_layer(path: Path, chips: Sequence[ChipRecord], folds: Ints) -> No
     tells QGIS to colour the chips by their fold.
 
     Args:
-        path: file to write.
         chips: all chips.
         folds: fold of each chip.
 

@@ -283,11 +283,8 @@ def summarise(
     """Add up the figures of all scenes.
 
     Args:
-        scenes: those that were prepared.
         labels: label file of each scene by name.
-        options: of the labels.
         failed: why each of the other scenes was skipped.
-        quality: of their labels.
         set_of: name of the set of each scene by name, empty where there are no sets.
     """
     bins = options.bins

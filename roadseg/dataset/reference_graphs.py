@@ -91,11 +91,6 @@ def reference_graph(
 
     Args:
         scene: scene whose label file is read, and shifted as for its mask.
-        mask: mask of its labels.
-        grid: grid of the scene.
-        labels: options of labels.
-        imagery: options of the image.
-        tracing: options of tracing a mask.
 
     Raises:
         MissingInputError: if the label file does not exist any more.

@@ -161,7 +161,6 @@ def best_displacement(
 
     Args:
         scores: shape (width, rows, cols).
-        view: view that was scored.
         across: a unit vector to which displacements are limited; None for all displacements.
     """
     rows, cols = view.reach_px

@@ -79,7 +79,6 @@ def images_in_area(images: Iterable[str], imagery: ImageryOptions) -> tuple[dict
 
     Args:
         images: files, folders or globs, as for `find_images`.
-        imagery: how they are read.
 
     Raises:
         ConfigError, DataError: see `find_images` and `parts_of_scenes`.
@@ -98,7 +97,6 @@ def cut_to_area(
     """Return the facts of the part of a scene that is in the area to work in.
 
     Args:
-        facts: of the whole scene.
         within: `imagery.area`; None is everywhere.
         part: of the scene; None is all of it.
         is_prepared: whether a mask of this part exists, so that the area is only an extent in it.

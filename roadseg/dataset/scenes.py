@@ -175,8 +175,6 @@ def read_labels(path: Path, options: LabelOptions, *, content: str) -> LabelFile
     """Read a vector file of labels, once for successive scenes that share it.
 
     Args:
-        path: of the file.
-        options: how it is read.
         content: a fingerprint of the file, so that a changed file is read again.
 
     Raises:
@@ -192,8 +190,6 @@ def complete_area(
 
     Args:
         paths: vector files with polygons.
-        grid: of the scene.
-        options: how label files are read.
 
     Raises:
         DataError: if a file cannot be used, or the scene has no place on the ground.
@@ -223,8 +219,6 @@ def write_scene_summary(path: Path, summary: SceneSummary, *, key: str) -> None:
     """Write the record of a scene.
 
     Args:
-        path: of the record.
-        summary: of the scene.
         key: digest of all inputs.
     """
     write_json(path, {"key": key, "found": asdict(summary)})
@@ -234,7 +228,6 @@ def read_scene_summary(path: Path, *, key: str | None = None) -> SceneSummary | 
     """Read the record of a scene.
 
     Args:
-        path: of the record.
         key: expected digest of all inputs; None for any.
 
     Returns:

@@ -171,7 +171,6 @@ def scene_name(name: str, set_name: str, times: Mapping[str, int]) -> str:
     """Return the name of a scene in a run: prefixed by its set if several sets have this name.
 
     Args:
-        name: name in its set.
         set_name: name of the set; empty without sets.
         times: how often each name occurs in all sets.
     """

@@ -205,7 +205,6 @@ def find_shifts(tasks: Sequence[SceneTask], *, executor: Executor) -> dict[str, 
 
     Args:
         tasks: of the scenes, all with the same `label_options`.
-        executor: of the work on scenes.
 
     Returns:
         Metres east and north, by the name of the scene.

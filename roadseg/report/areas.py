@@ -57,9 +57,6 @@ def map_areas(grids: Sequence[Grid]) -> list[Area]:
 
     Each scene without georeference has its own map.
 
-    Args:
-        grids: of the scenes.
-
     Returns:
         The areas; their CRS is the metric one of their first scene.
     """

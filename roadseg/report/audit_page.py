@@ -33,9 +33,7 @@ def build_audit_page(tables: AuditTables, rasters: Sequence[Raster], *, title: s
     """Return a page that needs no other file, may load none, and runs nothing.
 
     Args:
-        tables: what it shows.
         rasters: the probabilities, which pictures of single ways show in grey.
-        title: name of the map.
 
     Raises:
         DataError: if a raster cannot be read.

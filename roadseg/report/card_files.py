@@ -86,8 +86,6 @@ def add_evaluation(folder: Path, metrics: Mapping[str, Any], *, predicted: Path)
 
     Args:
         folder: of the checkpoint.
-        metrics: JSON values by name.
-        predicted: record of the predictions.
 
     Raises:
         OutputError: if it cannot be written.

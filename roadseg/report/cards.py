@@ -30,8 +30,6 @@ def write_model_card(config: Config, workspace: Workspace, *, fold: Fold, epochs
     The card of a network trained on all folds has the figures of the single folds.
 
     Args:
-        config: config of the run.
-        workspace: run folder.
         fold: held-out fold; "all" without one.
         epochs: number of trained epochs.
 

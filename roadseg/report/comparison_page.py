@@ -25,7 +25,6 @@ def build_comparison_page(
     """Return a page that needs no other file, may load none, and runs nothing.
 
     Args:
-        compared: the comparison.
         curves: the training of each run, as `read_training` returns it.
         pictures: for each scene, a picture of every run as a `data:` address, or None.
     """

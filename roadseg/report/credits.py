@@ -21,8 +21,6 @@ def credit_lines(config: Config, shown: ReportScenes, prepare: Record | None) ->
     that are recorded beside fetched labels, and the licences in the config.
 
     Args:
-        config: config of the run.
-        shown: its scenes.
         prepare: record of prepare, which counts the label files of each scheme.
 
     Raises:

@@ -34,7 +34,6 @@ def build_page(title: str, shown: dict[str, Any]) -> str:
     images.
 
     Args:
-        title: title of the page.
         shown: JSON data of the page; its scripts show strings as text, never as HTML.
     """
     style = f"\n{page_file('report.css')}\n"
@@ -57,13 +56,7 @@ def build_page(title: str, shown: dict[str, Any]) -> str:
 
 
 def scriptless_page(title: str, style: str, body: str) -> str:
-    """Return a page that needs no other file, may load none, and runs nothing.
-
-    Args:
-        title: of the page, as text.
-        style: its style sheet.
-        body: what it shows, as HTML.
-    """
+    """Return a page that needs no other file, may load none, and runs nothing."""
     policy = _SCRIPTLESS_POLICY.format(csp_digest(style))
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'

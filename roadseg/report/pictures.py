@@ -52,7 +52,6 @@ def read_photo(facts: RasterFacts, scaling: Scaling | None, crs: CRS, *, side_px
     """Read the first three bands of a scene, or its first, for a map.
 
     Args:
-        facts: the scene.
         scaling: scaling of the bands to bytes; without one for this type of pixels, they are
             stretched between percentiles.
         crs: metric CRS of the map.

@@ -64,11 +64,6 @@ def write_project(path: Path, workspace: Workspace, shown: ReportScenes) -> None
 
     Source: the projects that QGIS saves.
 
-    Args:
-        path: of the project, .qgz.
-        workspace: of the run.
-        shown: the scenes of the run.
-
     Raises:
         OutputError: if it cannot be written.
     """

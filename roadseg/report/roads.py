@@ -37,7 +37,6 @@ def encode_graph(
     Args:
         graph: roads in metres.
         origin: x and y of the origin of coordinates.
-        precision: precision of the lines.
     """
     if TRAVEL_TIME not in graph.attributes and "speed_kph" in graph.attributes:
         graph = add_travel(graph, graph.attributes["speed_kph"])

@@ -138,8 +138,6 @@ def describe_map(config: Config, shown: ReportScenes, precision: Precision) -> d
     """Return areas, graphs and scenes as JSON values for the page, without pictures.
 
     Args:
-        config: of the run.
-        shown: the scenes.
         precision: of all lines.
     """
     graphs = _encode_graphs(shown, precision)

@@ -63,10 +63,8 @@ def mlm_item(
 
     Args:
         facts: facts of the checkpoint.
-        weights: its file.
         degrees: shape (n, 4, 2), longitude and latitude of the corners of the chips that it was
             trained on; n is 0 if they have no georeference.
-        settings: settings of the training.
         properties: further properties, whose names begin with `roadseg:`.
 
     Source: STAC 1.1.0; MLM extension 1.6.0 (github.com/stac-extensions/mlm); file extension 2.1.0.

@@ -85,7 +85,6 @@ def survey_images(
 
     Args:
         patterns: files, folders or globs.
-        options: options of the images.
         skip: whether to leave out images that cannot be used.
 
     Raises:
@@ -129,7 +128,6 @@ def survey_labels(
     Args:
         patterns: files, folders or globs.
         scenes: facts of each scene's image, by name.
-        options: options of the labels.
         skip: whether to accept a scene without roads in its own label file, which prepare skips.
 
     Raises:

@@ -170,7 +170,6 @@ def choose_defaults(
     Args:
         images: survey of all images.
         labels: survey of all labels.
-        settings: settings that are given.
         reading: choices for reading images and labels.
 
     Raises:

@@ -251,9 +251,6 @@ def summarise(
     """Return what was found and chosen.
 
     Args:
-        output: the config file.
-        survey: of images and labels.
-        values: of the config.
         weights: encoder of the network, and the weights that it starts with.
         training: the plan of the training, by row.
     """

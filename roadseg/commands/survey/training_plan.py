@@ -48,7 +48,6 @@ def forecast_training(
     Args:
         scenes: facts of each scene's image, and the weight of its chips.
         config: all settings.
-        device: where the network runs.
 
     Raises:
         ConfigError: if the network cannot be built, or there is no time for a step.

@@ -53,7 +53,6 @@ class HierarchicalAverager:
         """Make the groups, in all processes at the same time.
 
         Args:
-            parallel: the processes.
             network: network with the weights, wrapped or not.
             hierarchy: period in steps -> number of processes in a group; may be empty.
             warmup_steps: steps with averaged gradients before the first local step.

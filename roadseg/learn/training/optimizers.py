@@ -27,8 +27,6 @@ def build_optimizer(
 
     Args:
         parameters: weights to update, on the device.
-        rate: first learning rate.
-        device: device of the weights.
     """
     if device.name == "hpu":
         # Without weight decay, AdamW is Adam, of which Gaudi has no fused form.
@@ -50,7 +48,6 @@ def clip_gradients(
 
     Args:
         parameters: weights on the device, with gradients.
-        device: device of the weights.
         max_norm: largest norm of all gradients together.
     """
     if device.name == "hpu":
@@ -103,7 +100,6 @@ def moving_average(model: nn.Module, decay: float) -> AveragedModel:
     Source: the warm-up is that of TensorFlow's ExponentialMovingAverage (num_updates).
 
     Args:
-        model: the model, on its device.
         decay: decay of the average, slightly below 1.
     """
 

@@ -29,10 +29,7 @@ def profiled(folder: Path, *, steps: int, device: Device, rank: int) -> Iterator
     trace has fewer steps, or a warning says that there is none.
 
     Args:
-        folder: folder of the trace.
         steps: steps to trace; 0 writes no trace.
-        device: device of the network.
-        rank: rank of this process.
 
     Yields:
         A function to call after every step.

@@ -64,9 +64,7 @@ def measure_pace(job: TrainingJob, *, parallel: Parallel, workers: int) -> Pace:
     used, so a compiled training is faster than this.
 
     Args:
-        job: the training.
         parallel: the processes that train together; all of them call this.
-        workers: processes that read windows.
 
     Raises:
         ConfigError: if the network cannot be built, or does not accept such batches.
@@ -104,10 +102,8 @@ def guess_pace(
     """Take some steps of a training on random pixels, before there are chips to train on.
 
     Args:
-        options: options of the training.
         bands: number of bands.
         bins: number of speed bins.
-        device: device of the network.
         workers: processes that augment windows, as in the training itself.
 
     Raises:

@@ -83,7 +83,6 @@ class TrainingWindows(Dataset[tuple[Tensor, ...]]):
 
         Args:
             chips: at least one; all have the same bands.
-            window_px: side of the windows.
             windows_per_chip: windows drawn per epoch from each chip of weight 1.
             seed: seed of all random choices.
             road_share: share of the windows that contain a random cell with road, 0 to 1; the
@@ -187,7 +186,6 @@ class ValidationWindows(Dataset[tuple[Tensor, ...]]):
 
         Args:
             chips: at least one; all have the same bands.
-            window_px: side of the windows.
             skeletons: whether to return skeletons as well, see `TrainingWindows`.
             most: largest number of windows; if there are more, they are sampled evenly.
         """

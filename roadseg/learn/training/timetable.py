@@ -153,8 +153,6 @@ def count_ground(
 
     Args:
         scenes: grid of each scene, and the weight of its chips.
-        chip_px: longest side of a chip.
-        window_px: side of the windows.
         folds: number of folds.
     """
     weight = windows = 0.0
@@ -173,12 +171,8 @@ def forecast(
     """Forecast a training by steps on random pixels; plan it if its time is limited.
 
     Args:
-        options: options of the training.
-        ground: size of the data set.
         bands: number of bands.
         bins: number of speed bins.
-        device: device of the network.
-        workers: processes that read windows.
 
     Raises:
         ConfigError: if the network cannot be built, or there is no time for a step.
@@ -242,7 +236,6 @@ def as_long_as_folds(
     rate is planned. If the time of a training is limited, it has the steps planned for a fold.
 
     Args:
-        options: options of the config.
         fold_facts: see `facts_of_folds`.
         example: the training of a fold; None if the training on all chips has begun, which then
             has its own plan of a limited time.

@@ -252,9 +252,7 @@ def new_trainer(
 
     Args:
         model: network from normalised windows to logits.
-        options: options of the training.
         scaling: mean and standard deviation of the bands.
-        device: device of the network.
         parallel: the processes that train together.
         state: state of the training to resume; None for a new training.
 

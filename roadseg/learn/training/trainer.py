@@ -48,7 +48,6 @@ class Trainer:
             model: network from normalised windows to logits, on the device.
             options: options of the optimizer, the loss and the exchange between processes.
             scaling: mean and standard deviation of the bands.
-            device: device of the network.
             parallel: the processes that train together.
             state: `Trainer.state` of the training to resume; None for a new training.
 
@@ -98,7 +97,6 @@ class Trainer:
         Args:
             batches: batches of the step; their mean loss is minimised.
             number: number of the step in the whole training, from 1.
-            rate: learning rate.
         """
         is_shared = self._averager.synchronous(number)
         self._in_training.train()

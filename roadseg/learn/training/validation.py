@@ -86,7 +86,6 @@ def validate(
     """Measure the model of a trainer on all valid pixels of all processes.
 
     Args:
-        trainer: the trainer.
         batches: all of one size; pixels of empty windows are ignored in the masks.
         weights: weights of the terms of the loss.
         parallel: processes that share the windows.

@@ -46,7 +46,6 @@ def write_curves(path: Path, history: Sequence[Mapping[str, float]], *, best_epo
     Where nothing was held out, the lines of validation are left out.
 
     Args:
-        path: file to write.
         history: one row an epoch, at least one, with the keys epoch, train_loss and
             learning_rate, and, where chips were held out, val_loss, val_iou and val_f1.
         best_epoch: the epoch to mark, one of the history.
@@ -124,11 +123,8 @@ def write_tuning_plot(
     """Write a PNG with a panel for each setting: its value and the score of every trial.
 
     Args:
-        path: file to write.
         tried: settings of each trial, with a key for each parameter; the first are those given.
         scores: score of each trial.
-        goal: name of the score.
-        parameters: settings that were searched.
         is_better: whether the best trial is significantly better than the first.
 
     Raises:
@@ -178,7 +174,6 @@ def write_reliability(path: Path, measured: Mapping[str, Reliability]) -> None:
     """Write a PNG: the share of road that is real by confidence above, kilometres of road below.
 
     Args:
-        path: file to write.
         measured: reliability of all edges under an empty name, and of sets by name; sets are only
             drawn if there are at most three.
 
@@ -222,9 +217,6 @@ def draw_speeds(
     Args:
         path: file to write, .png, .pdf or .svg.
         graphs: one or two networks by name, with `speed_kph`.
-        title: title of the chart.
-        bins: the speed bins.
-        paper: size of the figure.
 
     Raises:
         OutputError: if the file cannot be written.

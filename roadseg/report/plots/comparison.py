@@ -36,10 +36,8 @@ def draw_comparison(
     or of the default bins.
 
     Args:
-        path: file to write.
         image: the scene or a thinned copy, shape (band, row, col); its first three bands are
             shown, or the first alone.
-        probability: of the scene.
         reference: roads of the labels in the metric CRS of the scene, with `speed_kph`.
         predicted: roads of the prediction, in the same way.
     """

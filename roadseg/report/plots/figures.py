@@ -64,7 +64,6 @@ def save_figure(figure: Figure, path: Path) -> None:
     """Write a figure in the format of the suffix, with text as text and without a date.
 
     Args:
-        figure: what to write.
         path: file that ends in one of `SUFFIXES`.
 
     Raises:

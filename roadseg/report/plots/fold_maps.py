@@ -72,7 +72,6 @@ def draw_folds(path: Path, chips: Sequence[ChipRecord], folds: Ints) -> None:
     in a panel of their own. Very small chips are drawn larger.
 
     Args:
-        path: file to write.
         chips: all chips, at least one.
         folds: fold of each chip.
 

@@ -101,10 +101,8 @@ def draw_scene(
 
     Args:
         path: file to write, .png, .pdf or .svg.
-        ground: the scene.
         labels: in the metric CRS of the scene, with `speed_kph`; None if there are none.
         bins: speeds that have one colour.
-        paper: size of the picture.
 
     Raises:
         OutputError: if the file cannot be written.
@@ -128,10 +126,8 @@ def draw_graph(
 
     Args:
         path: file to write, .png, .pdf or .svg.
-        ground: the scene.
         graph: in its metric CRS, with `speed_kph`, and `inferred` where that is known.
         bins: speeds that have one colour.
-        paper: size of the picture.
 
     Raises:
         OutputError: if the file cannot be written.
@@ -154,9 +150,7 @@ def draw_errors(path: Path, ground: Ground, errors: Errors, *, paper: Paper) -> 
 
     Args:
         path: file to write, .png, .pdf or .svg.
-        ground: the scene.
         errors: in its metric CRS.
-        paper: size of the picture.
 
     Raises:
         OutputError: if the file cannot be written.

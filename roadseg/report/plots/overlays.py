@@ -35,9 +35,6 @@ def draw_labels(
         image: shape (band, row, col); the first three bands are shown, or the first alone.
         mask: shape (row, col), 0 background, else a speed bin, 255 not known.
         pixel_m: ground size of a pixel as (along a row, along a column).
-        side_px: longer side of the picture.
-        colours: of the speed bins.
-        frame: part to draw a frame around.
     """
     shown = _pixels(image)
     palette = np.zeros((IGNORE + 1, 3), dtype=np.float32)
@@ -71,8 +68,6 @@ def draw_outlines(
         image: shape (band, row, col); the first three bands are shown, or the first alone.
         mask: shape (row, col), 0 background, 255 not known, road otherwise.
         pixel_m: ground size of a pixel as (along a row, along a column).
-        side_px: longer side of the picture.
-        window: the part.
         moves_m: colours of outlines, and how far right and down their roads are moved.
     """
     row, col, height, width = window

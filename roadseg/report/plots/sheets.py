@@ -39,7 +39,6 @@ def write_sheets(folder: Path, examples: Sequence[Example], *, bins: SpeedBins) 
     Args:
         folder: folder of the sheets; made if it does not exist.
         examples: examples in their order.
-        bins: speed bins of the masks.
 
     Returns:
         The files written; none if there are no examples.

@@ -82,8 +82,6 @@ def trace_block(
 
     Args:
         is_road: roads on the block `widened`, shape (row, col).
-        block: part of the scene.
-        grid: of the scene.
         close_m: cracks up to this wide between roads are closed.
         min_blob_m2: smaller patches of road are removed.
         min_hole_m2: smaller holes in roads are filled.

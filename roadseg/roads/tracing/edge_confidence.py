@@ -96,7 +96,6 @@ def keep_likely_links(graph: RoadGraph, *, min_confidence: float) -> RoadGraph:
     """Drop links below a confidence, and links that then have a loose end.
 
     Args:
-        graph: edges with their confidence.
         min_confidence: 0 to 1; a link that just reaches it stays.
     """
     is_unlikely = graph.attributes[CONFIDENCE] < min_confidence

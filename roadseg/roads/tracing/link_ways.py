@@ -90,7 +90,6 @@ def places_along(
 
     Args:
         graph: roads in metres.
-        tree: of its lines.
         places: shape (n, 2), x and y.
         reach_m: edges up to this distance from one of them count.
 
@@ -121,7 +120,6 @@ def trace_links(starts: Floats, goals: Floats, *, grid: Grid, read_road: ReadRoa
     Args:
         starts: shape (k, 2), x and y in metres; ways with the same start share a search.
         goals: shape (k, 2), x and y in metres.
-        grid: grid of the raster.
         read_road: reads a window of it: probability of any road, 255 for certain. Windows lie
             inside the raster and are little larger than the links; neighbouring ones are joined.
 
@@ -164,8 +162,6 @@ def are_two_valued(places: Floats, *, grid: Grid, read_road: ReadRoad) -> bool:
 
     Args:
         places: shape (k, 2), x and y in metres; an evenly spread sample of them is read.
-        grid: grid of the raster.
-        read_road: reads a window of it.
     """
     if len(places) == 0:
         return True

@@ -273,9 +273,7 @@ def _with_costs(
     """Set the line, cost and confidence of links: by the model, or by length and heading.
 
     Args:
-        links: candidates.
         ways: their ways through the raster.
-        gaps: the gaps, with the model.
         turns: cosines of the turns at the dead end, and at the other end.
     """
     if gaps.model and gaps.read_road:

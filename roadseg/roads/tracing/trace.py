@@ -176,9 +176,7 @@ def postprocess(
 
     Args:
         graph: roads as traced, in the metric CRS of the scene, without attributes.
-        pixels: the scene.
         options: how they are pruned, linked and simplified.
-        mask: what is road in the scene.
         link_model: predicts the probability of links, unless the scene is a mask of 0 and 1; None
             for `general_link_model`.
     """
@@ -344,7 +342,6 @@ def window_of(item: Window | SamplePoints, grid: Grid) -> Window:
 
     Args:
         item: a block of the scene, or sample points in one block.
-        grid: of the scene.
     """
     if isinstance(item, Window):
         return widened(item, height=grid.height, width=grid.width)
@@ -360,7 +357,6 @@ def read_group(pixels: PixelSource, level: int, samples: SamplePoints) -> EdgeSt
     """Read the pixels around the sample points of one block, and sum them up for each edge.
 
     Args:
-        pixels: the scene.
         level: lowest byte of probability that counts as road.
         samples: at least one.
     """
