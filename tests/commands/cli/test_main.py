@@ -18,7 +18,9 @@ import roadseg
 from roadseg.commands import stages, tools
 from roadseg.commands.cli.command import json_text
 from roadseg.commands.cli.main import main
+from roadseg.commands.cli.process import handle_signals
 from roadseg.errors import DataError
+from roadseg.learn.hardware.interrupts import SIGNALS
 
 HEAVY = ("torch", "rasterio", "geopandas", "numpy", "pydantic", "matplotlib")
 
@@ -77,6 +79,7 @@ def test_help_loads_no_heavy_library():
     walk = f"""
 import sys
 from roadseg.commands.cli.main import main
+from roadseg.commands.cli.process import handle_signals
 for words in {[[], *commands()]!r}:
     main([*words, "--help"], standalone_mode=False)
 sys.exit(" ".join(sorted({heavy!r} & set(sys.modules))))
@@ -449,6 +452,19 @@ def test_a_signal_ends_a_command_and_leaves_no_half_file(busy, tmp_path, sent, e
     assert [path.name for path in tmp_path.iterdir()] == ["roadseg.json"]
 
 
+def test_a_command_ends_by_sigterm_even_where_its_parent_ignores_signals():
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+    try:
+        for number in SIGNALS:
+            signal.signal(number, signal.SIG_IGN)
+        handle_signals()
+        ignored = [number for number in SIGNALS if signal.getsignal(number) is signal.SIG_IGN]
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    assert ignored == [signal.SIGINT, signal.SIGHUP]
+
+
 IMPORTED = """
 import time
 
@@ -561,6 +577,7 @@ def test_a_reader_that_has_gone_away_is_no_fault(breaks, call):
 def test_a_fault_in_another_process_is_reported_with_its_traceback(city):
     code = f"""
 from roadseg.commands.cli.main import main
+from roadseg.commands.cli.process import handle_signals
 from roadseg.commands.stages import prepare
 def spoiled(*_): raise KeyError("in a worker")
 prepare.prepare_scene = spoiled

@@ -141,6 +141,15 @@ def test_fp32_computes_in_fp32(cpu):
         assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype is torch.float32
 
 
+@pytest.mark.parametrize("kind", ["cpu", "cuda"])
+@pytest.mark.parametrize(("dtype", "mixed"), [(None, False), (torch.bfloat16, True)])
+def test_fp32_is_not_mixed_with_another_precision(monkeypatch, kind, dtype, mixed):
+    asked = {}
+    monkeypatch.setattr(torch, "autocast", lambda _, **options: asked.update(options))
+    Device(kind, kind, dtype).autocast()
+    assert asked["enabled"] is mixed
+
+
 @pytest.mark.parametrize(
     ("precision", "scales"), [("fp32", False), ("bf16", False), ("fp16", True)]
 )

@@ -276,6 +276,7 @@ ENDINGS = {signal.SIGTERM: SystemExit, signal.SIGINT: KeyboardInterrupt}
         ((signal.SIGINT, "step"), AVERAGED),
         ((signal.SIGINT, "evaluate"), PIECES),
         ((signal.SIGTERM, "step"), {"loss": LossOptions(bootstrap=0.5)}),
+        ((signal.SIGTERM, "step"), {"architecture": "fpn"}),  # Its decoder has dropout.
         ((signal.SIGTERM, "evaluate"), AVERAGED),
         ((signal.SIGINT, "evaluate"), PLAIN),
     ],

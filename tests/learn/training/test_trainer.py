@@ -130,9 +130,14 @@ def test_batches_of_a_step_add_up_to_the_mean_of_their_gradients(cpu, monkeypatc
 
 
 def test_half_precision_scales_the_loss_and_keeps_the_scale(cpu):
-    trainer = build(replace(cpu, amp_dtype=torch.float16))
+    half = replace(cpu, amp_dtype=torch.float16)
+    trainer = build(half)
     take(trainer, 1)
-    assert trainer.state()[1]["scaler_state"]["scale"] > 1
+    tensors, values = trainer.state()
+    assert values["scaler_state"]["scale"] > 1
+    changed = values["scaler_state"] | {"scale": 8.0}
+    resumed = build(half, state=(tensors, values | {"scaler_state": changed}))
+    assert resumed.state()[1]["scaler_state"] == changed
 
 
 def test_the_moving_average_is_what_is_evaluated(cpu):

@@ -71,6 +71,11 @@ def test_a_link_does_not_turn_back(turn_deg, expected):
     assert len(links(found)) == expected
 
 
+def test_an_end_that_looks_away_is_no_partner():
+    found = linked([(44, 25), (37, 26), (24, 31)], [(21, 27), (14, 39), (18, 32)], max_gap_m=20)
+    assert shapely.to_wkt(links(found), rounding_precision=1) == ["LINESTRING (24 31, 18 32.2)"]
+
+
 @pytest.mark.parametrize(("max_turn_deg", "expected"), [(41, 1), (39, 0)])
 def test_the_greatest_turn_can_be_set(max_turn_deg, expected):
     ahead = np.array([np.cos(np.radians(40)), np.sin(np.radians(40))])

@@ -13,13 +13,13 @@ from roadseg.roads.tracing.trace import postprocess
 OPTIONS = TraceOptions(min_spur_m=0, min_component_m=0)
 
 
-def network(road, options=OPTIONS):
-    """Trace and postprocess a mask with pixels of 1 m."""
+def network(road, options=OPTIONS, *, sure=255):
+    """Trace and postprocess a mask with pixels of 1 m, whose roads have a probability in bytes."""
     grid = Grid(CRS.from_epsg(32611), Affine(1, 0, 500000, 0, -1, 4000000), *road.shape)
     whole = Window(0, 0, *road.shape)
     traced = trace_block(road, whole, grid, close_m=0, min_blob_m2=0, min_hole_m2=0)
     graph, mask = join_blocks([traced], grid)
-    return postprocess(graph, Probability(grid, np.uint8(255) * road), options, mask=mask)
+    return postprocess(graph, Probability(grid, np.uint8(sure) * road), options, mask=mask)
 
 
 def street(gap=0):
@@ -56,6 +56,13 @@ def test_every_edge_says_whether_it_is_a_link(max_gap_m, links):
     )
     assert graph.attributes["inferred"].sum() == links
     assert np.isnan(graph.attributes["confidence"]).sum() == len(graph.lines) - links
+
+
+@pytest.mark.parametrize(("least", "links"), [(0, 1), (1, 0)])
+def test_less_probable_links_are_left_out(least, links):
+    options = OPTIONS.model_copy(update={"min_link_probability": least})
+    graph = network(street(gap=10), options, sure=200)
+    assert graph.attributes["inferred"].sum() == links
 
 
 def test_pieces_shorter_than_the_limit_go():

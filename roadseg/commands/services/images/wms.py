@@ -82,7 +82,7 @@ def _crs(layer: Element, parents: dict[Element, Element], name: str) -> tuple[CR
     known: dict[str, CRS] = {}
     for code in dict.fromkeys(names):
         try:
-            known[code] = CRS.from_user_input(code)
+            known[code] = CRS.from_user_input(code.replace("CRS:84", "OGC:CRS84"))
         except CRSError:
             continue
     for code, crs in known.items():

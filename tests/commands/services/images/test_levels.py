@@ -9,6 +9,7 @@ from pyproj import CRS
 
 from roadseg.commands.services.images.fetching import Fetch, ImageRequest
 from roadseg.commands.services.images.levels import (
+    Level,
     choose_level,
     drawn_level,
     plan_tiles,
@@ -55,6 +56,11 @@ def test_the_image_is_cut_to_the_box_to_a_pixel():
     assert 0 <= east - right < plan.level.pixel
     assert 0 <= bottom - south < plan.level.pixel
     assert 0 <= north - top < plan.level.pixel
+
+
+def test_no_pixel_is_added_where_the_box_ends_between_two():
+    level = Level("", DEGREES, 0, 8, 0.5, (2, 2), (8, 8))
+    assert plan_tiles(level, read_area("1,1,3,3")).window == (10, 2, 4, 4)
 
 
 def test_tiles_that_the_area_does_not_touch_are_left_out():

@@ -72,14 +72,22 @@ def test_a_wms_draws_no_more_at_once_than_it_allows(served, fetch):
     assert "width=400&height=400" in served.asked[-1]
 
 
-def test_a_wms_that_knows_only_degrees_is_asked_north_first(served, fetch, maps):
+@pytest.mark.parametrize(
+    ("code", "low", "high"),
+    [
+        ("EPSG:4326", (49.3, 8.6), (49.5, 8.8)),
+        ("CRS:84", (8.6, 49.3), (8.8, 49.5)),
+        ("EPSG:3035", (2_920_000, 4_220_000), (2_940_000, 4_240_000)),
+    ],
+)
+def test_a_wms_is_asked_in_the_order_of_the_axes(served, fetch, maps, code, low, high):  # noqa: PLR0917 - fixtures
     text = maps.wms_capabilities(served.address).replace(b"<CRS>EPSG:3857</CRS>", b"")
-    served.put("/ows", text, XML)
+    served.put("/ows", text.replace(b"EPSG:4326", code.encode()), XML)
     (image,) = fetch("/ows", gsd_m=1, dry_run=True).images
-    assert image.crs == "EPSG:4326"
-    south, west, north, east = map(float, served.asked[-1].split("bbox=")[1].split(","))
-    assert 49.3 < south < north < 49.5
-    assert 8.6 < west < east < 8.8
+    assert image.crs in (code, "OGC:CRS84")
+    box = [float(number) for number in served.asked[-1].split("bbox=")[1].split(",")]
+    assert [*low] < box[:2] < box[2:] < [*high]
+    assert low[1] < box[1] < box[3] < high[1]
 
 
 def test_a_wms_needs_the_size_of_pixels(fetch):
