@@ -29,6 +29,7 @@ from roadseg.config import load_config
 from roadseg.raster.grid import LOCAL_CRS
 from roadseg.roads.graph.road_graph import graph_from_lines
 from roadseg.roads.graph.travel import add_travel
+from roadseg.system.files import whole
 from roadseg.system.hosts import parallel
 from roadseg.system.workspace import Workspace
 
@@ -155,6 +156,26 @@ def shapes_followed_once():
         yield
 
 
+@pytest.fixture(scope="session")
+def curves_drawn_once():
+    """Draw curves of the same columns once, which takes longer than the epoch that they show."""
+    from roadseg.commands.stages import train
+
+    drawn, write_curves = {}, train.write_curves
+
+    def write(path, history, *, best_epoch):
+        columns = tuple(history[0])
+        if columns not in drawn:
+            write_curves(path, history, best_epoch=best_epoch)
+            drawn[columns] = path.read_bytes()
+        with whole(path) as partial:
+            partial.write_bytes(drawn[columns])
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(train, "write_curves", write)
+        yield
+
+
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory):
     """Write a tiny network that has learned nothing; return its folder."""
@@ -231,6 +252,14 @@ def _handlers_of_signals():
     yield
     for number, handler in before.items():
         signal.signal(number, handler)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _no_waiting_for_disks():
+    """Leave it to the system when files reach the disk; tests do not switch the power off."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda _: None)
+        yield
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -357,7 +386,7 @@ def local():
 
 
 @pytest.fixture(scope="session")
-def finished_city(once, write_city, tmp_path_factory, shapes_followed_once):  # noqa: ARG001
+def finished_city(once, write_city, tmp_path_factory, shapes_followed_once, curves_drawn_once):  # noqa: ARG001
     """Run all stages on a tiny city once; tests copy it before they change anything."""
     from roadseg.commands.stages import pipeline
 
