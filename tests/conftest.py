@@ -157,11 +157,15 @@ def shapes_followed_once():
 
 
 @pytest.fixture(scope="session")
-def curves_drawn_once():
-    """Draw curves of the same columns once, which takes longer than the epoch that they show."""
-    from roadseg.commands.stages import train
+def fewer_drawn():
+    """Draw curves of the same columns once, and one example on each sheet.
 
-    drawn, write_curves = {}, train.write_curves
+    They take longer than the epoch and the masks that they show.
+    """
+    from roadseg.commands.stages import train
+    from roadseg.report.plots import sheets
+
+    drawn, write_curves, draw_sheet = {}, train.write_curves, sheets._draw_sheet  # noqa: SLF001
 
     def write(path, history, *, best_epoch):
         columns = tuple(history[0])
@@ -173,6 +177,7 @@ def curves_drawn_once():
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(train, "write_curves", write)
+        patch.setattr(sheets, "_draw_sheet", lambda shown, bins: draw_sheet(shown[:1], bins))
         yield
 
 
@@ -386,7 +391,7 @@ def local():
 
 
 @pytest.fixture(scope="session")
-def finished_city(once, write_city, tmp_path_factory, shapes_followed_once, curves_drawn_once):  # noqa: ARG001
+def finished_city(once, write_city, tmp_path_factory, shapes_followed_once, fewer_drawn):  # noqa: ARG001
     """Run all stages on a tiny city once; tests copy it before they change anything."""
     from roadseg.commands.stages import pipeline
 
