@@ -162,7 +162,7 @@ def fewer_drawn():
 
     They take longer than the epoch and the masks that they show.
     """
-    from roadseg.commands.stages import train
+    from roadseg.commands.stages import prepare, train
     from roadseg.report.plots import sheets
 
     drawn, write_curves, draw_sheet = {}, train.write_curves, sheets._draw_sheet  # noqa: SLF001
@@ -175,9 +175,14 @@ def fewer_drawn():
         with whole(path) as partial:
             partial.write_bytes(drawn[columns])
 
+    def write_sheets(folder, examples, *, bins):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sheets, "_draw_sheet", lambda shown, bins: draw_sheet(shown[:1], bins))
+            return sheets.write_sheets(folder, examples, bins=bins)
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(train, "write_curves", write)
-        patch.setattr(sheets, "_draw_sheet", lambda shown, bins: draw_sheet(shown[:1], bins))
+        patch.setattr(prepare, "write_sheets", write_sheets)
         yield
 
 
