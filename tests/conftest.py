@@ -29,6 +29,7 @@ from roadseg.config import load_config
 from roadseg.raster.grid import LOCAL_CRS
 from roadseg.roads.graph.road_graph import graph_from_lines
 from roadseg.roads.graph.travel import add_travel
+from roadseg.system.files import whole
 from roadseg.system.hosts import parallel
 from roadseg.system.workspace import Workspace
 
@@ -155,6 +156,36 @@ def shapes_followed_once():
         yield
 
 
+@pytest.fixture(scope="session")
+def fewer_drawn():
+    """Draw curves of the same columns once, and one example on each sheet.
+
+    They take longer than the epoch and the masks that they show.
+    """
+    from roadseg.commands.stages import prepare, train
+    from roadseg.report.plots import sheets
+
+    drawn, write_curves, draw_sheet = {}, train.write_curves, sheets._draw_sheet  # noqa: SLF001
+
+    def write(path, history, *, best_epoch):
+        columns = tuple(history[0])
+        if columns not in drawn:
+            write_curves(path, history, best_epoch=best_epoch)
+            drawn[columns] = path.read_bytes()
+        with whole(path) as partial:
+            partial.write_bytes(drawn[columns])
+
+    def write_sheets(folder, examples, *, bins):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sheets, "_draw_sheet", lambda shown, bins: draw_sheet(shown[:1], bins))
+            return sheets.write_sheets(folder, examples, bins=bins)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(train, "write_curves", write)
+        patch.setattr(prepare, "write_sheets", write_sheets)
+        yield
+
+
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory):
     """Write a tiny network that has learned nothing; return its folder."""
@@ -231,6 +262,14 @@ def _handlers_of_signals():
     yield
     for number, handler in before.items():
         signal.signal(number, handler)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _no_waiting_for_disks():
+    """Leave it to the system when files reach the disk; tests do not switch the power off."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda _: None)
+        yield
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -357,7 +396,7 @@ def local():
 
 
 @pytest.fixture(scope="session")
-def finished_city(once, write_city, tmp_path_factory, shapes_followed_once):  # noqa: ARG001
+def finished_city(once, write_city, tmp_path_factory, shapes_followed_once, fewer_drawn):  # noqa: ARG001
     """Run all stages on a tiny city once; tests copy it before they change anything."""
     from roadseg.commands.stages import pipeline
 

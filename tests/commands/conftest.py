@@ -51,8 +51,8 @@ class Command:
 
 
 @pytest.fixture(autouse=True, scope="session")
-def _quick(shapes_followed_once):
-    """Let no shapes of networks be followed twice."""
+def _quick(shapes_followed_once, fewer_drawn):
+    """Let no shapes of networks be followed twice, and fewer pictures be drawn."""
 
 
 @pytest.fixture

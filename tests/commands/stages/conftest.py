@@ -4,7 +4,7 @@ import pytest
 from matplotlib.figure import Figure
 
 
-@pytest.fixture(autouse=True, scope="package")
+@pytest.fixture(autouse=True, scope="module")
 def savefig():
     """Let figures be written in few pixels, in a part of the time; give what writes all."""
     fine = Figure.savefig

@@ -9,6 +9,7 @@ import pytest
 import rasterio
 from affine import Affine
 from click.testing import CliRunner
+from PIL import Image
 
 from roadseg.commands.cli.main import main
 from roadseg.commands.stages import graph, report
@@ -145,6 +146,8 @@ def test_an_empty_folder_is_refused(finished):
 
 def test_pictures_are_made_smaller_until_the_page_fits(finished):
     config, workspace = finished
+    noise = np.random.default_rng(0).integers(0, 256, (500, 500, 3), dtype=np.uint8)
+    Image.fromarray(noise).save(workspace.quality / "sheet_01.png")
     report.run(config, workspace, force=True)
     whole = workspace.report.stat().st_size
     least = round((whole * 0.8) / 1e6, 3)
