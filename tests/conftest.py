@@ -29,7 +29,7 @@ from roadseg.config import load_config
 from roadseg.raster.grid import LOCAL_CRS
 from roadseg.roads.graph.road_graph import graph_from_lines
 from roadseg.roads.graph.travel import add_travel
-from roadseg.system.files import whole
+from roadseg.system.files import atomic_write
 from roadseg.system.hosts import parallel
 from roadseg.system.workspace import Workspace
 
@@ -172,7 +172,7 @@ def fewer_drawn():
         if columns not in drawn:
             write_curves(path, history, best_epoch=best_epoch)
             drawn[columns] = path.read_bytes()
-        with whole(path) as partial:
+        with atomic_write(path) as partial:
             partial.write_bytes(drawn[columns])
 
     def write_sheets(folder, examples, *, bins):

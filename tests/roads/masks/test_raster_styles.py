@@ -24,7 +24,7 @@ def test_a_style_lies_beside_its_raster_under_the_same_name(tmp_path):
 
 def test_a_lost_style_that_cannot_be_written_stays_lost(tmp_path, monkeypatch):
     (tmp_path / "city.tif").touch()
-    monkeypatch.setattr(raster_styles, "whole", Mock(side_effect=OutputError("read-only")))
+    monkeypatch.setattr(raster_styles, "atomic_write", Mock(side_effect=OutputError("read-only")))
     raster_styles.restore_styles([tmp_path / "city.tif"], mask_renderer(TWO))
     assert not (tmp_path / "city.qml").exists()
 
