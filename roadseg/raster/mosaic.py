@@ -71,8 +71,7 @@ def write_mosaic(path: Path, images: Sequence[Path], *, crs: CRS | None = None) 
     """Write adjoining images as one scene: a VRT on the pixels of the first.
 
     Where they overlap, the last one with data is seen; where there is none, there is no data.
-    Only headers are read. A VRT that is there already and says the same stays as it is, and the
-    size and time of every image are part of what it says.
+    Only headers are read. A VRT that is there already and says the same stays as it is.
 
     Args:
         images: with one CRS, pixel size, number of bands and type of pixels, and their corners
