@@ -70,7 +70,7 @@ def train(device, model, optimizer, numbers):
             logits = model(device.to(seen))
         loss = nn.functional.binary_cross_entropy_with_logits(logits.float(), road)
         loss.backward()
-        clip_gradients(model.parameters(), 1.0, device=device)
+        clip_gradients(model.parameters(), max_norm=1.0, device=device)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
         losses.append(loss.item())
