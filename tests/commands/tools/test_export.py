@@ -74,7 +74,8 @@ def test_a_folder_that_is_there_is_replaced_only_by_force(checkpoint, tmp_path):
 
 
 def test_an_empty_folder_is_filled(checkpoint, tmp_path):
-    assert export(checkpoint, tmp_path).megabytes > 1
+    written = export(checkpoint, tmp_path).megabytes
+    assert written == sum(path.stat().st_size for path in tmp_path.iterdir()) / 1e6 > 1
 
 
 @pytest.mark.parametrize("force", [False, True])

@@ -21,4 +21,4 @@ def test_processes_that_share_a_batch_learn_what_one_does_with_all_of_it(curves,
 
 def test_the_curves_are_those_of_a_network_that_learns(curves):
     losses = [row[1] for row in curves["1"][1]]
-    assert losses[0] - losses[1] > 1e-4  # ten times what may differ
+    assert losses[0] - losses[1] > 1e-3
