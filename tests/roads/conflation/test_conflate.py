@@ -42,6 +42,12 @@ def drawn(new):
     return [np.round(shapely.get_coordinates(line), 1).tolist() for line in new.lines]
 
 
+def test_a_road_that_a_map_draws_twice_is_as_long_as_if_it_did_so_once():
+    ways = ways_of([(0, 0), (10, 0), (90, 0), (100, 0)], [(0, 0), (10, 0), (90, 0), (100, 0)])
+    apart = ways.distances(np.array([0, 0]), np.array([5.0, 95.0]), limit_m=200)
+    assert apart[0, 1] == pytest.approx(90)
+
+
 def test_a_side_street_ends_on_the_way_of_the_map():
     new = new_roads(graph([(0, 2), (100, 2), (200, 2)], [(100, 2), (100, 90)]), ways_of(STREET))
     assert drawn(new) == [[[100, 0], [100, 90]]]
