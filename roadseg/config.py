@@ -224,41 +224,50 @@ def check_config(values: Mapping[str, Any], path: Path, *, assigned: Sequence[st
     Raises:
         ConfigError: with a sentence for each wrong key or value.
     """
-    known = _without_retired(values, Config, path)
+
+    def where(*keys: str) -> str:
+        is_own = all(any(f"{key}.".startswith(f"{own}.") for own in assigned) for key in keys)
+        return "--set" if is_own else str(path)
+
+    known = _without_retired(values, Config, where)
     try:
         return Config.model_validate_json(json.dumps(known))
     except ValidationError as error:
         wrong = [".".join(map(str, fault["loc"])) for fault in error.errors(include_url=False)]
-        is_assigned = all(any(f"{key}.".startswith(f"{own}.") for own in assigned) for key in wrong)
-        where = "--set" if is_assigned else path
-        raise ConfigError(f"{where}: {first_faults(error, _explain, most=_MOST_FAULTS)}") from error
+        faults = first_faults(error, _explain, most=_MOST_FAULTS)
+        raise ConfigError(f"{where(*wrong)}: {faults}") from error
 
 
 def _without_retired(
-    values: Mapping[str, Any], section: type[Section], path: Path, prefix: str = ""
+    values: Mapping[str, Any], section: type[Section], where: Callable[[str], str], prefix: str = ""
 ) -> dict[str, Any]:
     """Return the values of a section without those of retired settings, see `Section`.
 
     Raises:
-        ConfigError: if one of these has another value than the one that is fixed now.
+        ConfigError: if one of these has another value than the one that is fixed now; it says
+            `where` its dotted key stands.
     """
     kept = {}
     for name, value in values.items():
+        key, field = f"{prefix}{name}", section.model_fields.get(name)
         if name in section.retired:
-            fixed = section.retired[name]
-            given = fixed | value if isinstance(fixed, dict) and isinstance(value, dict) else value
-            if given != fixed:
-                raise ConfigError(
-                    f"{path}: {prefix}{name}: no longer a setting; its value is always "
-                    f"{json.dumps(fixed)}, so remove it"
-                )
-            continue
-        field = section.model_fields.get(name)
-        if field and _is_section(field.annotation) and isinstance(value, dict):
-            kept[name] = _without_retired(value, field.annotation, path, f"{prefix}{name}.")
+            _require_fixed(key, value, section.retired[name], where)
+        elif field and _is_section(field.annotation) and isinstance(value, dict):
+            kept[name] = _without_retired(value, field.annotation, where, f"{key}.")
         else:
             kept[name] = value
     return kept
+
+
+def _require_fixed(key: str, value: object, fixed: object, where: Callable[[str], str]) -> None:
+    if isinstance(fixed, dict) and isinstance(value, dict) and value.keys() <= fixed.keys():
+        for name in value:
+            _require_fixed(f"{key}.{name}", value[name], fixed[name], where)
+    elif value != fixed:
+        raise ConfigError(
+            f"{where(key)}: {key}: no longer a setting; its value is always "
+            f"{json.dumps(fixed)}, so remove it"
+        )
 
 
 def _assign(values: dict[str, Any], assignment: str) -> str:

@@ -139,7 +139,11 @@ def test_paths_start_at_the_folder_of_the_config(write, tmp_path):
     ("values", "message"),
     [
         ({"graph": {"neat": True}}, "graph.neat: no longer a setting; its value is always false"),
-        ({"quantize": {"windows": 8}}, 'quantize: no longer a setting; its value is always {"win'),
+        (
+            {"quantize": {"windows": 8}},
+            "quantize.windows: no longer a setting; its value is always 64, so remove it",
+        ),
+        ({"quantize": {"window": 64}}, 'quantize: no longer a setting; its value is always {"win'),
         ({"train": {"epoch": 3}}, "train.epoch: unknown key; did you mean train.epochs?"),
         ({"train": {"windowpx": 3}}, "train.windowpx: unknown key; did you mean train.window_px?"),
         ({"trian": {}}, "trian: unknown key; did you mean train?"),
@@ -342,6 +346,20 @@ def test_a_wrong_value_is_blamed_on_where_it_stands(write, values, assignments, 
     with pytest.raises(ConfigError) as caught:
         load_config(path, assignments)
     assert str(caught.value).startswith(f"{path if where == 'file' else where}: train.")
+
+
+@pytest.mark.parametrize(
+    ("values", "assignments", "where"),
+    [
+        ({}, ["quantize.windows=8"], "--set"),
+        ({"quantize": {"windows": 8}}, ["train.optimizer=adam"], "file"),
+    ],
+)
+def test_a_retired_setting_is_blamed_on_where_it_stands(write, values, assignments, where):
+    path = write(values)
+    with pytest.raises(ConfigError) as caught:
+        load_config(path, assignments)
+    assert str(caught.value).startswith(f"{path if where == 'file' else where}: quantize.windows: ")
 
 
 @pytest.mark.parametrize(
