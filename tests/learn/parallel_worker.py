@@ -196,11 +196,13 @@ def unshared(together, folder, *, name):
     mine = folder / name
     mine.mkdir(parents=True, exist_ok=True)
     together.wait()
+    told = ""
     try:
         require_shared(replace(together, local_rank=0, local_size=1), mine)
     except ConfigError as error:
-        return [str(error), len([*mine.iterdir()])]
-    return ["", len([*mine.iterdir()])]
+        told = str(error)
+    together.wait()  # The first process removes its mark after the others have seen it.
+    return [told, len([*mine.iterdir()])]
 
 
 def agreement(together, folder):
