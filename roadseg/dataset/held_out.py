@@ -1,10 +1,11 @@
 """Chips that a fold holds out: of all chips, and of the scenes that were predicted."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from roadseg.dataset.chips import ChipList, ChipRecord
+from roadseg.dataset.distances import nearest_m
 from roadseg.dataset.fold_files import read_folds
 from roadseg.raster.windows import Window
 from roadseg.system.stage_records import read_summary
@@ -41,24 +42,53 @@ class FoldChips:
     Attributes:
         training: those that the network of the fold is trained on.
         held_out: those of the fold itself.
+        buffer: the others, which are nearer to those held out than `split.buffer_m`.
         last_fold: largest number of a fold.
     """
 
     training: list[ChipRecord]
     held_out: list[ChipRecord]
+    buffer: list[ChipRecord]
     last_fold: int
 
 
+def part_chips(
+    chips: Sequence[ChipRecord], folds: Mapping[str, int], fold: Fold, *, buffer_m: float
+) -> FoldChips:
+    """Divide chips by a fold, in their order; fold "all" holds none out.
+
+    Args:
+        folds: fold of each chip by its name.
+        buffer_m: chips nearer than this to one that is held out are not trained on, metres.
+    """
+    held_out = [chip for chip in chips if folds[chip.name] == fold]
+    others = [chip for chip in chips if folds[chip.name] != fold]
+    is_near = [False] * len(others)
+    if buffer_m > 0:
+        is_near = (nearest_m(others, held_out) < buffer_m).tolist()
+    sides: dict[bool, list[ChipRecord]] = {True: [], False: []}
+    for chip, near in zip(others, is_near, strict=True):
+        sides[near].append(chip)
+    return FoldChips(sides[False], held_out, sides[True], max(folds.values(), default=0))
+
+
+@dataclass(frozen=True)
+class _Buffer:
+    """The part of the summary of split that says which chips are not trained on."""
+
+    buffer_m: float = 0.0
+
+
 def read_fold_chips(workspace: Workspace, chips: Sequence[ChipRecord], fold: Fold) -> FoldChips:
-    """Divide the chips of a run by a fold, in their order; fold "all" holds none out.
+    """Divide the chips of a run by a fold as `part_chips` does.
 
     Raises:
+        MissingInputError: if split has not reached its end.
         DataError: if the folds of the run are not of these chips.
     """
     folds = read_folds(workspace.folds, chips)
-    training = [chip for chip in chips if folds[chip.name] != fold]
-    held_out = [chip for chip in chips if folds[chip.name] == fold]
-    return FoldChips(training, held_out, max(folds.values(), default=0))
+    split = read_summary(require(workspace.record("split"), made_by="split"), _Buffer)
+    return part_chips(chips, folds, fold, buffer_m=split.buffer_m)
 
 
 def held_out_chips(

@@ -134,6 +134,13 @@ class SplitOptions(Section):
     block_m: float = setting(
         500.0, "metres", "Side of a ground block, a square whose chips share a fold.", ge=1, le=1e7
     )
+    buffer_m: float = setting(
+        0.0,
+        "metres",
+        "Chips nearer than this to a held-out chip are not trained on while it is held out.",
+        ge=0,
+        le=1e7,
+    )
     group: Text | None = setting(
         None,
         "regular expression",

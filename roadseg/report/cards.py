@@ -41,7 +41,8 @@ def write_model_card(config: Config, workspace: Workspace, *, fold: Fold, epochs
     if not path.is_file():
         return
     facts, listed = read_checkpoint_facts(folder, "best"), read_chips(workspace.chips)
-    training = read_fold_chips(workspace, listed.chips, fold).training
+    parted = read_fold_chips(workspace, listed.chips, fold)
+    training = parted.training
     records = _scene_records(workspace, listed.scenes)
     origins = read_origins(scene.labels for scene in listed.scenes)
     properties = {
@@ -55,7 +56,7 @@ def write_model_card(config: Config, workspace: Workspace, *, fold: Fold, epochs
             "command": f"roadseg train --fold {fold}",
         },
         VALIDATION: {
-            "chips": len(listed.chips) - len(training),
+            "chips": len(parted.held_out),
             **_scores(facts["score"]),
             **_scores_of_folds(facts),
         },

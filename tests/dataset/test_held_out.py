@@ -1,11 +1,14 @@
+from dataclasses import dataclass, replace
+
 import pytest
 
 from roadseg.dataset.chips import ChipList, ChipRecord
 from roadseg.dataset.fold_files import write_folds
-from roadseg.dataset.held_out import Predicted, held_out_chips, read_fold_chips
+from roadseg.dataset.held_out import Predicted, held_out_chips, part_chips, read_fold_chips
 from roadseg.errors import DataError
 from roadseg.raster.windows import Window
 from roadseg.roads.speeds import DEFAULT_BINS
+from roadseg.system.stage_records import StageRecord
 from roadseg.system.workspace import Workspace
 
 CORNERS = ((0.0, 0.0), (9.0, 0.0), (9.0, 9.0), (0.0, 9.0))
@@ -16,10 +19,17 @@ CHIPS = tuple(
 FOLDS = {"a_0": 0, "a_1": 1, "b_0": 2, "b_1": 1}
 
 
+@dataclass(frozen=True)
+class Split:
+    buffer_m: float
+
+
 @pytest.fixture
 def workspace(tmp_path):
-    write_folds(Workspace(tmp_path).folds, FOLDS)
-    return Workspace(tmp_path)
+    workspace = Workspace(tmp_path)
+    write_folds(workspace.folds, FOLDS)
+    StageRecord(workspace.record("split"), Split, settings={}, inputs={}).finish(Split(0.0), [])
+    return workspace
 
 
 def names(chips):
@@ -34,6 +44,28 @@ def test_a_fold_parts_the_chips_into_what_it_is_trained_on_and_what_it_holds_out
 
 def test_a_fold_that_is_not_there_holds_nothing_out(workspace):
     assert read_fold_chips(workspace, CHIPS, 3).held_out == []
+
+
+def row(count):
+    """Return chips of 100 m side by side."""
+    lefts = [66e4 + 100 * i for i in range(count)]
+    corners = [((x, 0.0), (x + 100, 0.0), (x + 100, -100.0), (x, -100.0)) for x in lefts]
+    return [replace(CHIPS[0], name=f"c{i}", corners_m=of) for i, of in enumerate(corners)]
+
+
+@pytest.mark.parametrize(("buffer_m", "left_out"), [(0.0, 0), (100.0, 1), (100.1, 2), (900.0, 4)])
+def test_chips_nearer_than_the_buffer_are_not_trained_on(buffer_m, left_out):
+    chips = row(5)
+    parted = part_chips(chips, {c.name: int(c.name == "c0") for c in chips}, 1, buffer_m=buffer_m)
+    assert names(parted.held_out) == ["c0"]
+    assert names(parted.buffer) == [f"c{i}" for i in range(1, 1 + left_out)]
+    assert names(parted.training) == [f"c{i}" for i in range(1 + left_out, 5)]
+
+
+def test_a_training_on_all_folds_has_no_buffer():
+    chips = row(3)
+    parted = part_chips(chips, {c.name: i for i, c in enumerate(chips)}, "all", buffer_m=900)
+    assert parted.training == chips
 
 
 def test_folds_of_other_chips_are_refused(workspace):

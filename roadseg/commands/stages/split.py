@@ -1,7 +1,7 @@
 """split: divide chips into folds. Reads chips.json, writes folds.json, folds.gpkg, folds.png."""
 
 import re
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -25,6 +25,7 @@ from roadseg.dataset.folds import (
     name_groups,
 )
 from roadseg.dataset.footprints import Pairs, overlapping_pairs
+from roadseg.dataset.held_out import part_chips
 from roadseg.dataset.options import SplitOptions
 from roadseg.errors import ConfigError, DataError
 from roadseg.report.plots.fold_maps import draw_folds
@@ -32,6 +33,7 @@ from roadseg.system.dry_runs import Plan, Workload, files, plan_stage
 from roadseg.system.machine import alarm
 from roadseg.system.stage_records import StageRecord, read_summary
 from roadseg.system.text import Summary, count
+from roadseg.system.units import distance_text
 from roadseg.system.workspace import Workspace, require
 
 _LONGEST_S = 10  # Seconds of CPU time for the pattern of groups in all names.
@@ -70,6 +72,8 @@ class SplitSummary(Summary):
         groups_by_fold: what split.group found in the names of the scenes of each fold, or the
             sets that are folds; empty with other methods, and if there are many.
         chips_of_sets: how many chips of each set each fold has; empty without sets.
+        buffer_m: distance from held-out chips within which no other is trained on.
+        buffer_by_fold: how many chips that leaves out when each fold is held out; empty without.
     """
 
     chips: int
@@ -79,6 +83,8 @@ class SplitSummary(Summary):
     road_by_fold: list[float]
     groups_by_fold: list[list[str]] = field(default_factory=list)
     chips_of_sets: dict[str, list[int]] = field(default_factory=dict)
+    buffer_m: float = 0.0
+    buffer_by_fold: list[int] = field(default_factory=list)
 
     def __str__(self) -> str:
         """Return it in a sentence."""
@@ -88,11 +94,13 @@ class SplitSummary(Summary):
             return (
                 f"{count(self.chips, 'chip')} {how}; {len(sizes)} folds of {min(sizes)} to "
                 f"{max(sizes)} chips, with {min(shares):.1%} to {max(shares):.1%} road pixels"
+                f"{self._buffer_text()}"
             )
         return (
             f"{count(self.chips, 'chip')} {how}; chips per fold: {_numbers(sizes)}"
             f"{self._sets_text()}; road pixels per fold: "
             f"{', '.join(f'{share:.1%}' for share in shares)}{self._groups_text()}"
+            f"{self._buffer_text()}"
         )
 
     def _sets_text(self) -> str:
@@ -103,6 +111,14 @@ class SplitSummary(Summary):
     def _groups_text(self) -> str:
         folds = (f"{fold} {' and '.join(names)}" for fold, names in enumerate(self.groups_by_fold))
         return f"; folds: {', '.join(folds)}" if self.groups_by_fold else ""
+
+    def _buffer_text(self) -> str:
+        lost = self.buffer_by_fold
+        if not lost:
+            return ""
+        each = _numbers(lost) if len(lost) <= _LISTED else f"{min(lost)} to {max(lost)}"
+        near = distance_text(self.buffer_m)
+        return f"; chips not trained on, nearer than {near} to the held-out ones, per fold: {each}"
 
 
 @dataclass(frozen=True)
@@ -131,8 +147,9 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> SplitSu
     else:
         folds, groups = _folds_of_groups(options, workspace.chips, chips, sets, overlaps)
     _refuse_overlaps(options, workspace.chips, chips, folds, overlaps)
-    record.begin()
     named = {chip.name: int(fold) for chip, fold in zip(chips, folds, strict=True)}
+    buffer_by_fold = _buffer_by_fold(options, workspace.chips, chips, named)
+    record.begin()
     write_folds(workspace.folds, named)
     write_fold_layer(workspace.fold_layer, chips, folds)
     draw_folds(workspace.fold_map, chips, folds)
@@ -150,6 +167,8 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> SplitSu
             for of in config.sets
             if of.name in sets and of.name
         },
+        buffer_m=options.buffer_m,
+        buffer_by_fold=buffer_by_fold,
     )
     record.finish(summary, [workspace.folds, workspace.fold_layer, workspace.fold_map])
     return summary
@@ -275,6 +294,23 @@ def _refuse_overlaps(
         raise DataError(
             f"{source}: {_overlap_text(chips, apart)}, but are in different folds; {instead}"
         )
+
+
+def _buffer_by_fold(
+    options: SplitOptions, source: Path, chips: Sequence[ChipRecord], folds: Mapping[str, int]
+) -> list[int]:
+    """Return how many chips around each fold are not trained on; refuse a fold without others."""
+    lost: list[int] = []
+    for fold in range(max(folds.values()) + 1) if options.buffer_m > 0 else ():
+        parted = part_chips(chips, folds, fold, buffer_m=options.buffer_m)
+        if not parted.training:
+            raise DataError(
+                f"{source}: all {count(len(parted.buffer), 'chip')} outside of fold {fold} are "
+                f"nearer than split.buffer_m ({options.buffer_m:g} m) to its chips, so none are "
+                "left for training; lower split.buffer_m, or change the split"
+            )
+        lost.append(len(parted.buffer))
+    return lost
 
 
 def _overlap_text(chips: Sequence[ChipRecord], pairs: Pairs) -> str:

@@ -9,6 +9,7 @@ from PIL import Image
 from roadseg.commands.stages import split
 from roadseg.config import load_config
 from roadseg.dataset.chips import NO_ZONE, ChipRecord, SceneRecord, write_chips
+from roadseg.dataset.held_out import read_fold_chips
 from roadseg.errors import ConfigError, DataError, MissingInputError
 from roadseg.raster.windows import Window
 from roadseg.roads.speeds import DEFAULT_BINS
@@ -173,6 +174,24 @@ def test_the_summary_tells_chips_and_road_of_each_fold(prepared):
 def test_the_summary_of_many_folds_is_short(prepared):
     told = str(split.run(*prepared(apart(21), "split.folds=20", "split.method=random")))
     assert told == ("21 chips at random; 20 folds of 1 to 2 chips, with 10.0% to 10.0% road pixels")
+
+
+def test_chips_around_a_fold_are_counted_and_not_trained_on(prepared):
+    chips = [chip("s", 660_000.0 + 100 * i, 4e6, name=f"s_r0_c{i}") for i in range(10)]
+    config, workspace = prepared(chips, "split.folds=2")
+    split.run(config, workspace)
+    assert len(read_fold_chips(workspace, chips, 0).training) == 5
+    config, workspace = prepared(chips, "split.folds=2", "split.buffer_m=250")
+    told = str(split.run(config, workspace))
+    assert len(read_fold_chips(workspace, chips, 0).training) == 2
+    assert told.endswith(
+        "; chips not trained on, nearer than 250 m to the held-out ones, per fold: 3, 3"
+    )
+
+
+def test_a_buffer_that_leaves_nothing_to_train_on_is_refused(prepared):
+    with pytest.raises(DataError, match=r"all 8 chips outside of fold 0 are nearer than split\.bu"):
+        split.run(*prepared(apart(), "split.buffer_m=9000"))
 
 
 def test_too_few_blocks_are_refused_with_the_settings_to_change(prepared):
