@@ -8,7 +8,7 @@ from pyproj import CRS
 
 from roadseg.arrays import Floats, Shapes
 from roadseg.dataset.chips import NO_ZONE, ChipRecord
-from roadseg.dataset.footprints import corners_degrees
+from roadseg.dataset.footprints import Pairs, corners_degrees
 from roadseg.raster.grid import DEGREES, transformer
 
 Ground = int | str  # EPSG number of a metric CRS, or the name of a scene without georeference.
@@ -37,6 +37,23 @@ def nearest_m(chips: Sequence[ChipRecord], others: Sequence[ChipRecord]) -> Floa
         (found, _), metres = tree.query_nearest(own, all_matches=False, return_distance=True)
         nearest[here[found]] = metres
     return nearest
+
+
+def near_pairs(chips: Sequence[ChipRecord], *, within_m: float) -> Pairs:
+    """Find the pairs of chips up to a distance from each other, as `nearest_m` measures it.
+
+    Returns:
+        Indices, shape (m, 2), in no order; a pair may come twice.
+    """
+    pairs = [np.empty((0, 2), dtype=np.int64)]
+    grounds = np.array([ground_of(chip) for chip in chips], dtype=object)
+    for ground in dict.fromkeys(grounds):
+        here = np.flatnonzero(grounds == ground)
+        tree = shapely.STRtree(_footprints(chips, ground))
+        first, second = tree.query(tree.geometries[here], "dwithin", within_m)
+        pairs.append(np.column_stack([here[first], second]))
+    found = np.concatenate(pairs)
+    return np.asarray(found[found[:, 0] < found[:, 1]])
 
 
 def _footprints(chips: Sequence[ChipRecord], ground: Ground) -> Shapes:

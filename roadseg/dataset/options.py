@@ -124,15 +124,21 @@ class SplitOptions(Section):
     folds: int = setting(
         5, "folds", "Number of folds; 5 holds out 20 % of the chips.", ge=2, le=10_000
     )
-    method: Literal["blocks", "random", "groups", "sets", "file"] = setting(
+    method: Literal["blocks", "places", "random", "groups", "sets", "file"] = setting(
         "blocks",
         "-",
-        "Which chips share a fold. blocks: those in one ground block; random: none; groups: "
+        "Which chips share a fold. blocks: those in one ground block; places: those no further "
+        "than `block_m` from each other, and chains of them; random: none; groups: "
         "those of scenes whose names agree in `group`; sets: those of one set of imagery.sets "
         "(one fold per set); file: as `file` lists them.",
     )
     block_m: float = setting(
-        500.0, "metres", "Side of a ground block, a square whose chips share a fold.", ge=1, le=1e7
+        500.0,
+        "metres",
+        "Side of a ground block, a square whose chips share a fold; between places, the least "
+        "distance.",
+        ge=1,
+        le=1e7,
     )
     buffer_m: float = setting(
         0.0,

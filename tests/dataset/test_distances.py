@@ -3,7 +3,7 @@ import pytest
 from pyproj import CRS
 
 from roadseg.dataset.chips import NO_ZONE, ChipRecord
-from roadseg.dataset.distances import nearest_m
+from roadseg.dataset.distances import near_pairs, nearest_m
 from roadseg.raster.grid import DEGREES, transformer
 from roadseg.raster.windows import Window
 
@@ -34,6 +34,13 @@ def test_chips_on_both_sides_of_the_edge_of_a_zone_are_near(lat):
     metres = nearest_m(chips, [at(-114 + 0.02, lat, east), at(-117 + 180, -lat, 32639)])
     expected = 0.03 * 111_320 * np.cos(np.deg2rad(lat)) - SIDE_M
     np.testing.assert_allclose(metres, expected, rtol=0.01)
+
+
+def test_pairs_up_to_a_distance_are_near_also_across_the_edge_of_a_zone():
+    chips = [at(-114.001, 33, 32611), at(-113.999, 33, 32612), at(-113.99, 33, 32612)]
+    assert np.unique(near_pairs(chips, within_m=200), axis=0).tolist() == [[0, 1]]
+    side_by_side = [chip(5e5), chip(5e5 + 150), chip(5e5 + 301)]
+    assert near_pairs(side_by_side, within_m=50).tolist() == [[0, 1]]
 
 
 def test_a_scene_without_georeference_is_measured_within_itself_only():

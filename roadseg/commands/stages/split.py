@@ -11,6 +11,7 @@ from roadseg.arrays import Ints
 from roadseg.commands.stages.made_from import fold_file, set_names, split_from
 from roadseg.config import Config
 from roadseg.dataset.chips import NO_ZONE, ChipRecord, read_chips
+from roadseg.dataset.distances import ground_of, near_pairs
 from roadseg.dataset.fold_files import (
     read_fold_file,
     road_by_fold,
@@ -41,6 +42,7 @@ _CHIP_PLACE = re.compile(r"_r\d+_c\d+$")  # What a chip's name has beyond its sc
 _LISTED = 10  # Folds or groups that are named one by one, at most.
 _HOW = {
     "blocks": "in {} ground blocks",
+    "places": "in {} places",
     "random": "at random",
     "groups": "in {} groups of scenes",
     "sets": "in {} sets, one per fold (split.folds is ignored)",
@@ -48,6 +50,8 @@ _HOW = {
 }
 _ADVICE = {
     "blocks": "lower split.block_m ({block_m:g} m), imagery.chip_px or split.folds",
+    "places": "lower split.block_m ({block_m:g} m) or split.folds, or keep the distance with "
+    "split.method blocks and split.buffer_m",
     "random": "lower imagery.chip_px or split.folds",
     "groups": "change split.group to form more groups, or lower split.folds",
 }
@@ -247,9 +251,12 @@ def _groups(options: SplitOptions, chips: Sequence[ChipRecord]) -> Sequence[Hash
                 f"split.group: {options.group!r} is still searching after {_LONGEST_S} s; avoid "
                 "nested repetitions such as (a+)+"
             ) from error
+    if options.method == "places":
+        alone = [chip.scene if chip.zone == NO_ZONE else chip.name for chip in chips]
+        return join_groups(alone, near_pairs(chips, within_m=options.block_m))
     return ground_blocks(
         np.array([np.mean(chip.corners_m, axis=0) for chip in chips]),
-        [chip.scene if chip.zone == NO_ZONE else chip.zone for chip in chips],
+        [ground_of(chip) for chip in chips],
         block_m=options.block_m,
     )
 

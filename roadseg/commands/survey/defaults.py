@@ -35,6 +35,7 @@ _OWN_SPEEDS = {"speed_key": "speed_kph", "speed_unit": "km/h"}  # Attribute of r
 # How the summary names each method of the split.
 _SPLIT_BY = {
     "blocks": "by ground blocks",
+    "places": "by places",
     "random": "at random",
     "groups": "by scene names (split.group)",
     "sets": "by sets",

@@ -89,6 +89,30 @@ def test_scenes_without_georeference_are_places_of_their_own(prepared):
     assert split.run(config, workspace).chips_by_fold == [1] * 5
 
 
+def test_chips_up_to_the_distance_are_one_place_and_so_are_chains_of_them(prepared):
+    lefts = [0, 600, 1200, 1801, 3000]  # Gaps of 500, 500, 501 and 1,099 m.
+    chips = [chip(f"s{i}", 660_000.0 + left, 4e6) for i, left in enumerate(lefts)]
+    config, workspace = prepared(chips, "split.method=places", "split.folds=3")
+    assert str(split.run(config, workspace)).startswith("5 chips in 3 places; chips per fold: 3,")
+    folds = list(folds_of(workspace).values())
+    assert folds[0] == folds[1] == folds[2]
+    assert len({folds[2], folds[3], folds[4]}) == 3
+
+
+def test_a_scene_without_georeference_is_a_place(prepared):
+    far = [chip("a", 9e4 * i, 0.0, zone=NO_ZONE, name=f"a_r0_c{i}") for i in range(2)]
+    chips = [*far, chip("b", 0.0, 0.0, zone=NO_ZONE)]
+    config, workspace = prepared(chips, "split.method=places", "split.folds=2")
+    assert split.run(config, workspace).groups == 2
+    assert folds_of(workspace)["a_r0_c0"] == folds_of(workspace)["a_r0_c1"]
+
+
+def test_too_few_places_are_refused_with_the_settings_to_change(prepared):
+    told = r"10 chips in 1 group cannot fill 5 folds; lower split\.block_m .* and split\.buffer_m$"
+    with pytest.raises(DataError, match=told):
+        split.run(*prepared(apart(), "split.method=places", "split.block_m=900"))
+
+
 def test_random_folds_ignore_the_blocks(prepared):
     chips = [chip("s", 660_000.0 + 100 * i, 4e6, name=f"s_r0_c{i}") for i in range(5)]
     config, workspace = prepared(chips, "split.block_m=5000", "split.method=random")
