@@ -1,10 +1,11 @@
-"""Chips that a fold holds out: of all chips, and of the scenes that were predicted."""
+"""Chips that a fold holds out, of all or of predicted scenes, and those it is trained on."""
 
+import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from roadseg.dataset.chips import ChipList, ChipRecord
+from roadseg.dataset.chips import NO_ZONE, ChipList, ChipRecord
 from roadseg.dataset.distances import nearest_m
 from roadseg.dataset.fold_files import read_folds
 from roadseg.raster.windows import Window
@@ -89,6 +90,29 @@ def read_fold_chips(workspace: Workspace, chips: Sequence[ChipRecord], fold: Fol
     folds = read_folds(workspace.folds, chips)
     split = read_summary(require(workspace.record("split"), made_by="split"), _Buffer)
     return part_chips(chips, folds, fold, buffer_m=split.buffer_m)
+
+
+def metres_from_training(
+    workspace: Workspace, chips: Sequence[ChipRecord], folds: Iterable[int]
+) -> dict[str, float]:
+    """Return how far the held-out chips of folds are from what their networks were trained on.
+
+    Returns:
+        Metres to the nearest chip of the training, by the name of a chip; chips without
+        georeference, or without such a neighbour, are left out.
+
+    Raises:
+        MissingInputError: if split has not reached its end.
+        DataError: if the folds of the run are not of these chips.
+    """
+    metres: dict[str, float] = {}
+    for fold in folds:
+        parted = read_fold_chips(workspace, chips, fold)
+        placed = [chip for chip in parted.held_out if chip.zone != NO_ZONE]
+        nearest = nearest_m(placed, parted.training).tolist()
+        near = {chip.name: far for chip, far in zip(placed, nearest, strict=True)}
+        metres |= {name: far for name, far in near.items() if math.isfinite(far)}
+    return metres
 
 
 def held_out_chips(

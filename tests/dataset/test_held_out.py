@@ -2,9 +2,15 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from roadseg.dataset.chips import ChipList, ChipRecord
+from roadseg.dataset.chips import NO_ZONE, ChipList, ChipRecord
 from roadseg.dataset.fold_files import write_folds
-from roadseg.dataset.held_out import Predicted, held_out_chips, part_chips, read_fold_chips
+from roadseg.dataset.held_out import (
+    Predicted,
+    held_out_chips,
+    metres_from_training,
+    part_chips,
+    read_fold_chips,
+)
 from roadseg.errors import DataError
 from roadseg.raster.windows import Window
 from roadseg.roads.speeds import DEFAULT_BINS
@@ -26,9 +32,14 @@ class Split:
 
 @pytest.fixture
 def workspace(tmp_path):
-    workspace = Workspace(tmp_path)
-    write_folds(workspace.folds, FOLDS)
-    StageRecord(workspace.record("split"), Split, settings={}, inputs={}).finish(Split(0.0), [])
+    return split_into(FOLDS, Workspace(tmp_path))
+
+
+def split_into(folds, workspace, *, buffer_m=0.0):
+    """Leave folds as split does."""
+    write_folds(workspace.folds, folds)
+    record = StageRecord(workspace.record("split"), Split, settings={}, inputs={})
+    record.finish(Split(buffer_m), [])
     return workspace
 
 
@@ -66,6 +77,20 @@ def test_a_training_on_all_folds_has_no_buffer():
     chips = row(3)
     parted = part_chips(chips, {c.name: i for i, c in enumerate(chips)}, "all", buffer_m=900)
     assert parted.training == chips
+
+
+def test_held_out_chips_are_as_far_from_the_training_ground_as_the_buffer_leaves_it(tmp_path):
+    chips = row(6)
+    folds = {chip.name: int(number >= 4) for number, chip in enumerate(chips)}
+    workspace = split_into(folds, Workspace(tmp_path))
+    assert metres_from_training(workspace, chips, [1]) == {"c4": 0, "c5": 100}
+    split_into(folds, workspace, buffer_m=150)
+    assert metres_from_training(workspace, chips, [1]) == {"c4": 200, "c5": 300}
+
+
+def test_chips_without_georeference_are_at_no_distance(workspace):
+    chips = [replace(chip, zone=NO_ZONE) for chip in CHIPS]
+    assert metres_from_training(workspace, chips, [0, 1, 2]) == {}
 
 
 def test_folds_of_other_chips_are_refused(workspace):

@@ -1,7 +1,9 @@
 """evaluate: measure what was held out. Reads probabilities/, graphs/, labels; writes metrics."""
 
 import csv
-from collections.abc import Sequence
+import itertools
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -13,7 +15,11 @@ from roadseg.config import Config
 from roadseg.dataset.calibration import Calibration
 from roadseg.dataset.chips import ChipRecord, SceneRecord, read_chips
 from roadseg.dataset.fold_files import read_folds
-from roadseg.dataset.held_out import held_out_chips, read_predicted
+from roadseg.dataset.held_out import (
+    held_out_chips,
+    metres_from_training,
+    read_predicted,
+)
 from roadseg.dataset.reference_graphs import (
     Reference,
     count_roads,
@@ -55,6 +61,10 @@ _OF_A_SET = (  # Metrics of a set that the summary names.
     *("iou", "f1", "apls_length", "correctness", "completeness", "quality"),
     *("breaks_per_km", "junction_f1", "calibration_error"),
 )
+# Classes of distance from the training ground, each from a limit to just below the next; and the
+# metrics that each has.
+_DISTANCES_M = (0, 100, 250, 500, 1000, math.inf)
+_AT_A_DISTANCE = ("chips", "reference_km", "iou", "apls_length", "quality")
 _SPREAD = (  # Metrics whose spread over folds is told.
     *("iou", "precision", "recall", "f1", "apls_length", "apls_time"),
     *("pooled_apls_length", "pooled_apls_time", "correctness", "completeness", "quality"),
@@ -97,6 +107,10 @@ class EvaluateSummary(Summary):
     on pixels were road; None if scenes had several, as those of sets may. `by_set` has the same
     for the chips of each set; it is empty where a run has no sets.
 
+    `by_distance` has a few of them by how far a chip is from the nearest one that its network was
+    trained on: `from_m` up to, but not including, `to_m` (None: any further), from footprint to
+    footprint. Chips without georeference are left out.
+
     Figures of breaks, connectivity, junctions and lines are None in the summaries of earlier
     versions, and where nothing was found that they could be measured on.
 
@@ -133,6 +147,7 @@ class EvaluateSummary(Summary):
     topo_f1: float | None
     by_set: dict[str, Figures] = field(default_factory=dict)
     by_fold: dict[str, Figures] = field(default_factory=dict)
+    by_distance: list[Figures] = field(default_factory=list)
     spread: dict[str, Spread] = field(default_factory=dict)
     set_of_fold: dict[str, str] = field(default_factory=dict)
     calibration_error: float | None = None
@@ -163,6 +178,8 @@ class EvaluateSummary(Summary):
         rows |= {self._fold_title(fold): _in_short(of) for fold, of in self.by_fold.items()}
         if not self.set_of_fold:  # Else the folds are the sets.
             rows |= {f"of {name}": _in_short(metrics) for name, metrics in self.by_set.items()}
+        if len(self.by_distance) > 1:
+            rows |= {_class_title(of): _class_text(of) for of in self.by_distance}
         width = max(17, *map(len, rows))
         return "\n".join(f"{name:<{width}} {value}" for name, value in rows.items())
 
@@ -185,14 +202,30 @@ class EvaluateSummary(Summary):
 
 def _in_short(metrics: Figures) -> str:
     """Return the metrics of a set in one line."""
-    shown = ", ".join(
-        f"{_titled(title).removeprefix('pixel ')} {_in_units(name)[0] * value:.3f}"
-        for title, name in _TITLES.items()
-        if name in _OF_A_SET and (value := metrics.get(name)) is not None
-    )
     threshold = metrics["threshold"]
     at = "" if threshold is None else f", threshold {threshold:g}"
-    return f"{count(int(metrics['chips'] or 0), 'chip')}{at}: {shown}"
+    return f"{count(int(metrics['chips'] or 0), 'chip')}{at}: {_named(metrics, _OF_A_SET)}"
+
+
+def _named(metrics: Figures, names: Sequence[str]) -> str:
+    return ", ".join(
+        f"{_titled(title).removeprefix('pixel ')} {_in_units(name)[0] * value:.3f}"
+        for title, name in _TITLES.items()
+        if name in names and (value := metrics.get(name)) is not None
+    )
+
+
+def _class_title(metrics: Figures) -> str:
+    """Return which distances from the training ground a class has."""
+    low, high = (f"{to_short_unit(metrics[key] or 0):,.0f}" for key in ("from_m", "to_m"))
+    limits = f"over {low}" if metrics["to_m"] is None else f"{low} to {high}"
+    return f"{limits} {short_unit()} away"
+
+
+def _class_text(metrics: Figures) -> str:
+    """Return the metrics at a distance in one line."""
+    chips, km = int(metrics["chips"] or 0), road_text(metrics["reference_km"] or 0)
+    return f"{count(chips, 'chip')}, {km}: {_named(metrics, _AT_A_DISTANCE)}"
 
 
 def _titled(title: str) -> str:
@@ -287,6 +320,8 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> Evaluat
     scores = [score for of_scene in of_scenes for score in of_scene]
     calibration = read_summary(workspace.record("graph"), _Calibrated).calibration
     summary = _with_reliability(_summary(config, scores, fold=predicted.fold), calibration)
+    metres = metres_from_training(workspace, listed.chips, {score.fold for score in scores})
+    summary = replace(summary, by_distance=_by_distance(scores, metres))
     _write_table(workspace, scores)
     drawn = [*map(workspace.picture, list(chips_of)[: config.evaluate.pictures])]
     if summary.reliability:
@@ -469,11 +504,27 @@ def _by(scores: Sequence[tuple[str, ChipScore]], names: Sequence[str]) -> dict[s
     """Return the metrics of the chips of each name, without names that have none."""
     groups = {name: [score for of, score in scores if of == name] for name in names}
     pooled = {name: asdict(_pool(group, fold=0)) for name, group in groups.items() if group}
-    of_all = ("fold", "by_set", "by_fold", "spread", "set_of_fold", *_OF_EDGES)
+    of_all = ("fold", "by_set", "by_fold", "by_distance", "spread", "set_of_fold", *_OF_EDGES)
     return {
         name: {key: value for key, value in metrics.items() if key not in of_all}
         for name, metrics in pooled.items()
     }
+
+
+def _by_distance(scores: Sequence[ChipScore], metres: Mapping[str, float]) -> list[Figures]:
+    """Return some metrics for each class of distance that has chips.
+
+    Args:
+        metres: distance of each chip from the training ground, by its name; others do not count.
+    """
+    classes: list[Figures] = []
+    for low, high in itertools.pairwise(_DISTANCES_M):
+        here = [score for score in scores if low <= metres.get(score.chip, -1) < high]
+        if here:
+            pooled = asdict(_pool(here, fold=0))
+            limits = {"from_m": low, "to_m": None if math.isinf(high) else high}
+            classes.append(limits | {name: pooled[name] for name in _AT_A_DISTANCE})
+    return classes
 
 
 def _pool(scores: Sequence[ChipScore], *, fold: FoldOrEach) -> EvaluateSummary:

@@ -92,6 +92,7 @@ function showRest(shown, map) {
   const sets = Object.entries(found.by_set ?? {});
   if (Object.keys(found.by_fold ?? {}).length) byId("metrics").append(foldsTable(found));
   if (sets.length) byId("metrics").append(setsTable(sets));
+  if (found.by_distance?.length > 1) byId("metrics").append(distancesTable(found.by_distance));
   if (scores) map.table = new ScoreTable(byId("metrics"), scores, map);
   else missing("metrics", "No metrics in this run", "roadseg evaluate");
   if (map.has("image") || map.has("reference")) map.sides = new SideBySide(map, scores);

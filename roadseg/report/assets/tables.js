@@ -181,7 +181,15 @@ function foldsTable({ by_fold: byFold, spread, set_of_fold: setOf }) {
   return setsTable([...folds, ["mean ± standard deviation", means]], "fold");
 }
 
-// A table with a row for each set of scenes, or fold, given as pairs of its name and its figures.
+// A table with a row for each class of distance from the training ground.
+function distancesTable(classes) {
+  const whole = (metres) => inShortUnit(metres).toFixed(0);
+  const limits = (from, to) => (to === null ? `over ${whole(from)}` : `${whole(from)} to ${whole(to)}`);
+  const rows = classes.map(({ from_m: from, to_m: to, ...figures }) => [`${limits(from, to)} ${shortUnit()}`, figures]);
+  return setsTable(rows, "distance from the training ground");
+}
+
+// A table with a row for each set of scenes, fold or distance, given as pairs of its name and its figures.
 function setsTable(sets, of = "set") {
   const columns = Object.keys(sets[0][1]).filter((name) => !name.startsWith("pooled_") && ![...LEFT_OUT, "breaks"].includes(name));
   const figure = (name, value) => (typeof value === "number" ? metricText(name, value) : asText(value));

@@ -262,6 +262,30 @@ def test_what_could_not_be_measured_is_a_dash():
     assert "breaks per km     -" in lines
 
 
+def test_figures_are_given_by_distance_from_the_training_ground():
+    found, missed = chip(labelled=True, found=True), chip(labelled=True, found=False)
+    scores = [
+        replace(of, chip=name) for of, name in zip([found] * 3 + [missed] * 2, "abcde", strict=True)
+    ]
+    metres = {"a": 0.0, "b": 99.9, "d": 100.0, "e": 1000.0}
+    classes = evaluate._by_distance(scores, metres)  # noqa: SLF001
+    assert [(of["from_m"], of["to_m"], of["chips"]) for of in classes] == [
+        *((0, 100, 2), (100, 250, 1)),
+        (1000, None, 1),
+    ]
+    assert [of["apls_length"] for of in classes] == [1, 0, 0]
+    lines = str(replace(pooled(*scores), by_distance=classes)).splitlines()
+    assert lines[-3].startswith("0 to 100 m away   2 chips, 0.20 km: IoU")
+    assert lines[-1].startswith("over 1,000 m away 1 chip, 0.10 km: IoU")
+    assert "away" not in str(replace(pooled(found), by_distance=classes[:1]))
+
+
+def test_chips_beside_the_training_ground_are_of_the_nearest_class(finished):
+    config, workspace = finished
+    summary = evaluate.run(config, workspace, force=True)
+    assert [of["chips"] for of in summary.by_distance] == [summary.chips]
+
+
 def test_figures_are_shown_in_the_units_of_the_reader():
     summary = replace(
         pooled(chip(labelled=True, found=True)), breaks_per_km=1.0, line_distance_m=1.0

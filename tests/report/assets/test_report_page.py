@@ -292,6 +292,16 @@ def test_folds_have_breaks_per_km_and_their_spread(browser, shown_run, tmp_path)
     assert means[2] == "1.50 ± 0.25"
 
 
+@pytest.mark.parametrize(("units", "far"), [("metric", "over 1000 m"), ("miles", "over 3281 ft")])
+def test_metrics_are_a_table_by_distance(browser, shown_run, tmp_path, units, far):
+    near = {"from_m": 0, "to_m": 100, "chips": 3, "reference_km": 1.609344, "iou": 0.8}
+    classes = [near, near | {"from_m": 1000, "to_m": None, "iou": 0.5}]
+    found = {"summaries": {"evaluate": {"by_distance": classes}}, "scores": None}
+    head, _, last = tables(browser, shown_run.report, tmp_path, {"units": units, **found})
+    assert head[0] == "Distance from the training ground"
+    assert (last[0], last[-1]) == (far, "0.500")
+
+
 def test_a_map_by_the_starter_warns_and_says_nothing_of_training(browser, shown_run, tmp_path):
     run = Workspace(tmp_path / "map")
     shutil.copytree(shown_run.probabilities, run.probabilities)
