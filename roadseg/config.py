@@ -437,7 +437,10 @@ def _with_paths(config: Config, change: Callable[[str], str]) -> Config:
             "roads": tuple(map(change, config.labels.roads)),
             "area": tuple(map(change, config.labels.area)),
         },
-        "split": {"file": change_path(config.split.file)},
+        "split": {
+            "file": change_path(config.split.file),
+            "target": tuple(map(change, config.split.target)),
+        },
         "train": {
             "init": change_path(config.train.init),
             "encoder_weights": change_weights(config.train.encoder_weights),

@@ -156,7 +156,7 @@ def test_paths_start_at_the_folder_of_the_config(write, tmp_path):
         ({"labels": {"roads": [1]}}, "labels.roads.0: expected a valid string, got 1"),
         (
             {"split": {"method": "x"}},
-            "split.method: expected 'blocks', 'random', 'groups', 'sets' or 'file', got 'x'",
+            "split.method: expected 'blocks', 'places', 'knndm', 'random', 'groups', 'sets' or 'f",
         ),
         ({"imagery": {"bands": []}}, "imagery.bands: expected at least 1 item, got 0: []"),
         ({"run": 3}, "run: Input is not a valid path"),
@@ -260,6 +260,7 @@ def test_a_value_outside_of_its_limits_is_refused(write, key, outside, inside):
             "split.group: the method groups needs a regular expression",
         ),
         ("split", {"method": "file"}, "split.file: the method file needs a path"),
+        ("split", {"method": "knndm"}, "split.target: the method knndm needs the images that"),
         ("split", {"group": "("}, "split.group: expected a regular expression (missing )"),
     ],
 )

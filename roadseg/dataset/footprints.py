@@ -102,6 +102,13 @@ def local_km(degrees: Corners) -> Corners:
     return np.asarray((degrees - middle) * per_degree)
 
 
+def globe_km(degrees: Floats) -> Floats:
+    """Return places on the globe from its centre, shape (n, 3), for longitudes and latitudes."""
+    lon, lat = np.deg2rad(degrees).T
+    around = [np.cos(lat) * np.cos(lon), np.cos(lat) * np.sin(lon), np.sin(lat)]
+    return np.asarray(np.column_stack(around) * _EARTH_KM)
+
+
 def areas_apart(degrees: Corners, *, gap_km: float) -> Ints:
     """Number the areas that lie far apart from each other.
 
@@ -113,9 +120,8 @@ def areas_apart(degrees: Corners, *, gap_km: float) -> Ints:
     Returns:
         Area of each footprint, shape (n,), numbered from 0 by the first footprint of each.
     """
-    lon, lat = np.deg2rad(degrees.mean(axis=1)).T
-    globe = np.column_stack([np.cos(lat) * np.cos(lon), np.cos(lat) * np.sin(lon), np.sin(lat)])
-    cells, of_chip = np.unique(np.floor(globe * _EARTH_KM / gap_km), axis=0, return_inverse=True)
+    cells = np.floor(globe_km(degrees.mean(axis=1)) / gap_km)
+    cells, of_chip = np.unique(cells, axis=0, return_inverse=True)
     links = cKDTree(cells).query_pairs(1, p=np.inf, output_type="ndarray")
     area = linked(links, nodes=len(cells))[of_chip.reshape(-1)]
     _, first, number = np.unique(area, return_index=True, return_inverse=True)

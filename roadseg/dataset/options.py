@@ -124,11 +124,12 @@ class SplitOptions(Section):
     folds: int = setting(
         5, "folds", "Number of folds; 5 holds out 20 % of the chips.", ge=2, le=10_000
     )
-    method: Literal["blocks", "places", "random", "groups", "sets", "file"] = setting(
+    method: Literal["blocks", "places", "knndm", "random", "groups", "sets", "file"] = setting(
         "blocks",
         "-",
         "Which chips share a fold. blocks: those in one ground block; places: those no further "
-        "than `block_m` from each other, and chains of them; random: none; groups: "
+        "than `block_m` from each other, and chains of them; knndm: so that the distances to the "
+        "training ground are those of the images in `target`; random: none; groups: "
         "those of scenes whose names agree in `group`; sets: those of one set of imagery.sets "
         "(one fold per set); file: as `file` lists them.",
     )
@@ -154,6 +155,13 @@ class SplitOptions(Section):
         "form a group.",
         max_length=1000,
     )
+    target: tuple[Text, ...] = setting(
+        (),
+        "paths",
+        "Images that are to be mapped, in the form of imagery.images, which need no labels.",
+        max_length=1_000_000,
+        fail_fast=True,
+    )
     file: Path | None = setting(
         None,
         "path",
@@ -168,6 +176,8 @@ class SplitOptions(Section):
     def _method_has_its_setting(self) -> "SplitOptions":
         if self.method == "groups" and self.group is None:
             raise ValueError("group: the method groups needs a regular expression here")
+        if self.method == "knndm" and not self.target:
+            raise ValueError("target: the method knndm needs the images that are to be mapped here")
         if self.method == "file" and self.file is None:
             raise ValueError("file: the method file needs a path here")
         return self

@@ -19,6 +19,7 @@ from roadseg.dataset.sets import SceneSet, find_scenes, find_sources
 from roadseg.errors import ConfigError, DataError, MissingInputError, RoadsegError
 from roadseg.learn.options import PredictOptions, TrainOptions
 from roadseg.raster.options import ImageryOptions
+from roadseg.raster.sources import find_images
 from roadseg.roads.options import CompareOptions, EvaluateOptions, GraphOptions, LabelOptions
 from roadseg.system.files import is_virtual
 from roadseg.system.fingerprints import GONE, fingerprint, fingerprints
@@ -60,7 +61,7 @@ _NOT_SHOWN: dict[str, Any] = {
         "sets": {"__all__": {"images": True, "roads": True, "labels": {"area"}}},
     },
     "labels": {"roads", "area"},
-    "split": {"file"},
+    "split": {"file", "target"},
     "train": {"init", "encoder_weights"},
 }
 
@@ -215,10 +216,19 @@ def split_from(config: Config, workspace: Workspace) -> MadeFrom:
     of_sets = {"sets": set_names(config)} if config.split.method == "sets" else {}
     of_file = {"split.file": fingerprint(fold_file(config))} if _has_fold_file(config) else {}
     return {
-        "settings": config.split.model_dump(mode="json", exclude={"file"}) | of_sets,
+        "settings": config.split.model_dump(mode="json", exclude={"file", "target"}) | of_sets,
         "defaults": SplitOptions.defaults(),
-        "inputs": {"what prepare made": read_stage_key(prepared), **of_file},
+        "inputs": {"what prepare made": read_stage_key(prepared), **of_file, **_of_target(config)},
     }
+
+
+def _of_target(config: Config) -> dict[str, str]:
+    """Return the fingerprints of images whose distance decides about folds, by their names."""
+    if config.split.method != "knndm":
+        return {}
+    images = find_images(config.split.target, setting="split.target")
+    fingerprint_of = fingerprints(images.values())
+    return {f"image {name} to be mapped": fingerprint_of[path] for name, path in images.items()}
 
 
 def _has_fold_file(config: Config) -> bool:

@@ -11,7 +11,7 @@ from roadseg.arrays import Ints
 from roadseg.commands.stages.made_from import fold_file, set_names, split_from
 from roadseg.config import Config
 from roadseg.dataset.chips import NO_ZONE, ChipRecord, read_chips
-from roadseg.dataset.distances import ground_of, near_pairs
+from roadseg.dataset.distances import ground_of, near_pairs, nearest_m
 from roadseg.dataset.fold_files import (
     read_fold_file,
     road_by_fold,
@@ -27,8 +27,12 @@ from roadseg.dataset.folds import (
 )
 from roadseg.dataset.footprints import Pairs, overlapping_pairs
 from roadseg.dataset.held_out import part_chips
+from roadseg.dataset.knndm import Matched, matched_folds
 from roadseg.dataset.options import SplitOptions
 from roadseg.errors import ConfigError, DataError
+from roadseg.raster.images import read_facts
+from roadseg.raster.sources import find_images
+from roadseg.raster.windows import cut_chips
 from roadseg.report.plots.fold_maps import draw_folds
 from roadseg.system.dry_runs import Plan, Workload, files, plan_stage
 from roadseg.system.machine import alarm
@@ -43,6 +47,7 @@ _LISTED = 10  # Folds or groups that are named one by one, at most.
 _HOW = {
     "blocks": "in {} ground blocks",
     "places": "in {} places",
+    "knndm": "in {} clusters",
     "random": "at random",
     "groups": "in {} groups of scenes",
     "sets": "in {} sets, one per fold (split.folds is ignored)",
@@ -55,6 +60,7 @@ _ADVICE = {
     "random": "lower imagery.chip_px or split.folds",
     "groups": "change split.group to form more groups, or lower split.folds",
 }
+_TO_MATCH = "lower split.folds, imagery.chip_px or split.buffer_m, or set split.method to blocks"
 _INSTEAD = {
     "random": "set split.method to blocks, which keeps them together",
     "groups": "change split.group to put them in one group, or set split.method to blocks",
@@ -76,6 +82,8 @@ class SplitSummary(Summary):
         groups_by_fold: what split.group found in the names of the scenes of each fold, or the
             sets that are folds; empty with other methods, and if there are many.
         chips_of_sets: how many chips of each set each fold has; empty without sets.
+        mismatch_m: by how many metres distances from held-out chips to the training ground differ
+            from those of the images in split.target, on average; None with other methods.
         buffer_m: distance from held-out chips within which no other is trained on.
         buffer_by_fold: how many chips that leaves out when each fold is held out; empty without.
     """
@@ -87,12 +95,13 @@ class SplitSummary(Summary):
     road_by_fold: list[float]
     groups_by_fold: list[list[str]] = field(default_factory=list)
     chips_of_sets: dict[str, list[int]] = field(default_factory=dict)
+    mismatch_m: float | None = None
     buffer_m: float = 0.0
     buffer_by_fold: list[int] = field(default_factory=list)
 
     def __str__(self) -> str:
         """Return it in a sentence."""
-        how = _HOW[self.method].format(self.groups)
+        how = _HOW[self.method].format(self.groups) + self._mismatch_text()
         sizes, shares = self.chips_by_fold, self.road_by_fold
         if len(sizes) > _LISTED:
             return (
@@ -115,6 +124,12 @@ class SplitSummary(Summary):
     def _groups_text(self) -> str:
         folds = (f"{fold} {' and '.join(names)}" for fold, names in enumerate(self.groups_by_fold))
         return f"; folds: {', '.join(folds)}" if self.groups_by_fold else ""
+
+    def _mismatch_text(self) -> str:
+        if self.mismatch_m is None:
+            return ""
+        off = distance_text(self.mismatch_m)
+        return f", as far from the training ground as split.target, within {off} on average"
 
     def _buffer_text(self) -> str:
         lost = self.buffer_by_fold
@@ -142,7 +157,11 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> SplitSu
     chips, overlaps = listed.chips, _overlaps(listed.chips)
     set_of = listed.set_of
     sets = [set_of[chip.scene] for chip in chips]
-    if options.method == "file":
+    mismatch_m = None
+    if options.method == "knndm":
+        matched = _matched(config, workspace.chips, chips, sets, overlaps)
+        folds, groups, mismatch_m = matched.folds, matched.clusters, matched.mismatch_m
+    elif options.method == "file":
         failed = read_summary(workspace.record("prepare"), _Prepared).failed
         folds, groups = _folds_of_file(config, chips, failed), options.folds
     elif options.method == "sets":
@@ -171,6 +190,7 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> SplitSu
             for of in config.sets
             if of.name in sets and of.name
         },
+        mismatch_m=mismatch_m,
         buffer_m=options.buffer_m,
         buffer_by_fold=buffer_by_fold,
     )
@@ -230,6 +250,47 @@ def _folds_of_groups(
             joined = f"{_overlap_text(chips, overlaps)}, which joins their blocks"
             advice = f"{joined}: remove images of the same ground, or {advice}"
         raise DataError(f"{source}: {error}; {advice}") from error
+
+
+def _matched(
+    config: Config,
+    source: Path,
+    chips: Sequence[ChipRecord],
+    sets: Sequence[str],
+    overlaps: Pairs,
+) -> Matched:
+    """Return the folds whose distances match those of the images to be mapped."""
+    options, target = config.split, _target_chips(config)
+    nowhere = next((chip.name for chip in (*chips, *target) if chip.zone == NO_ZONE), None)
+    if nowhere is not None:
+        raise DataError(
+            f"{nowhere} has no georeference, which split.method knndm needs for distances; give "
+            "it one, or set split.method to groups or random"
+        )
+    try:
+        return matched_folds(
+            chips,
+            nearest_m(target, chips),
+            sets,
+            together=overlaps,
+            folds=options.folds,
+            seed=options.seed,
+            buffer_m=options.buffer_m,
+        )
+    except ValueError as error:
+        raise DataError(f"{source}: {error}; {_TO_MATCH}") from error
+
+
+def _target_chips(config: Config) -> list[ChipRecord]:
+    """Return the chips into which the images to be mapped would be cut."""
+    imagery = config.imagery.model_copy(update={"bands": None})
+    chips: list[ChipRecord] = []
+    for name, path in find_images(config.split.target, setting="split.target").items():
+        grid = read_facts(path, imagery).grid
+        for window in cut_chips(grid.height, grid.width, chip_px=imagery.chip_px):
+            corners_m = grid.crop(*window).corners_m
+            chips.append(ChipRecord(name, name, window, corners_m, grid.metric_epsg, 0.0, 1.0))
+    return chips
 
 
 def _numbers(numbers: Sequence[int]) -> str:

@@ -36,6 +36,7 @@ _OWN_SPEEDS = {"speed_key": "speed_kph", "speed_unit": "km/h"}  # Attribute of r
 _SPLIT_BY = {
     "blocks": "by ground blocks",
     "places": "by places",
+    "knndm": "by the distance to split.target",
     "random": "at random",
     "groups": "by scene names (split.group)",
     "sets": "by sets",

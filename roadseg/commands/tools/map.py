@@ -116,7 +116,7 @@ class MapSummary(Summary):
         return (
             f"on {count(metrics.chips, 'held-out chip')}: correctness {metrics.correctness:.2f}, "
             f"completeness {metrics.completeness:.2f}, APLS {metrics.apls_length:.2f}, IoU "
-            f"{metrics.iou:.2f}; its network was trained on others"
+            f"{metrics.iou:.2f}; its network was trained on other chips"
         )
 
 

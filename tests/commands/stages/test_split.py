@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pyogrio
 import pytest
+from affine import Affine
 from PIL import Image
 
 from roadseg.commands.stages import split
@@ -111,6 +112,53 @@ def test_too_few_places_are_refused_with_the_settings_to_change(prepared):
     told = r"10 chips in 1 group cannot fill 5 folds; lower split\.block_m .* and split\.buffer_m$"
     with pytest.raises(DataError, match=told):
         split.run(*prepared(apart(), "split.method=places", "split.block_m=900"))
+
+
+@pytest.fixture
+def towns(prepared):
+    """Give the function that leaves chips of four towns, 1 km apart, and settings for kNNDM."""
+    chips = [
+        chip(f"t{town}", 660_000.0 + 1200 * town + SIDE_M * i, 4e6, name=f"t{town}_r0_c{i}")
+        for town in range(4)
+        for i in range(3)
+    ]
+    return lambda *settings: prepared(
+        chips, "split.method=knndm", "split.folds=4", "split.target=map/*.tif", *settings
+    )
+
+
+def at(x, pixel_m=2.5):
+    """Return the place of the pixels of an image of 40 x 40, one chip of 100 m."""
+    return Affine(pixel_m, 0, x, 0, -pixel_m, 4e6)
+
+
+def test_folds_are_as_far_from_their_training_ground_as_images_to_be_mapped(towns, write_raster):
+    write_raster(name="map/east.tif", transform=at(664_900.0))  # 1 km beyond the last town.
+    told = str(split.run(*towns()))
+    assert told.startswith(
+        "12 chips in 4 clusters, as far from the training ground as split.target, within 67 m on "
+        "average; chips per fold: 3, 3, 3, 3;"
+    )
+
+
+def test_other_images_to_be_mapped_change_the_folds(towns, write_raster):
+    write_raster(name="map/east.tif", transform=at(664_900.0))
+    apart = split.run(*towns())
+    write_raster(name="map/east.tif", transform=at(663_900.0))
+    near = split.run(*towns())
+    assert near.groups > apart.groups
+    assert near.mismatch_m < 30
+
+
+def test_images_to_be_mapped_need_a_georeference_for_a_distance(towns, write_raster):
+    write_raster(name="map/nowhere.tif", crs=None, transform=Affine.identity())
+    with pytest.raises(DataError, match=r"^nowhere has no georeference, which split\.method knndm"):
+        split.run(*towns("imagery.gsd_m=1"))
+
+
+def test_images_to_be_mapped_that_are_not_there_are_refused_by_their_key(towns):
+    with pytest.raises(DataError, match=r"split\.target"):
+        split.run(*towns())
 
 
 def test_random_folds_ignore_the_blocks(prepared):
