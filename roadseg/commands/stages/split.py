@@ -129,7 +129,7 @@ class SplitSummary(Summary):
         if self.mismatch_m is None:
             return ""
         off = distance_text(self.mismatch_m)
-        return f", as far from the training ground as split.target, within {off} on average"
+        return f", whose distances to training chips differ from those of split.target by {off}"
 
     def _buffer_text(self) -> str:
         lost = self.buffer_by_fold

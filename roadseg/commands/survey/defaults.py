@@ -246,11 +246,13 @@ def choose_widths(labels: LabelSurvey, settings: Config) -> Default:
 def choose_split(images: ImageSurvey, labels: LabelSurvey, settings: Config) -> Default:
     """Choose which chips share a fold: those of a ground block, or of similar names.
 
-    Blocks keep overlapping images in one fold. Images without georeference that share a label file
+    If images to be mapped are named, their distance decides. Blocks keep overlapping images in one fold. Images without georeference that share a label file
     show the same place too, so they are grouped by a part of their names.
     """
     if "method" in settings.split.model_fields_set:
         return Default({}, _SPLIT_BY[settings.split.method])
+    if settings.split.target:
+        return Default({"method": "knndm"}, _SPLIT_BY["knndm"])
     several = _shared_labels(images.scenes, labels)
     if not several:
         return Default({"method": "blocks"}, _SPLIT_BY["blocks"])
@@ -271,7 +273,7 @@ def choose_cut(scenes: Mapping[str, RasterFacts], settings: Config, *, method: s
     Args:
         scenes: facts of each scene's image, by name.
         settings: settings that are given; their sizes are kept.
-        method: method of the split; only "blocks" depends on these sizes.
+        method: method of the split; only "blocks" and "knndm" depend on these sizes.
 
     Raises:
         DataError: if no size fills the folds.
@@ -281,7 +283,7 @@ def choose_cut(scenes: Mapping[str, RasterFacts], settings: Config, *, method: s
     sides = (imagery.chip_px,) if is_given else _CHIP_SIDES_PX
     smaller = sides if is_given else (*sides, *_SMALL_SIDES_PX)
     blocks = (split.block_m,) if "block_m" in split.model_fields_set else _BLOCK_SIDES_M
-    if method != "blocks":
+    if method not in ("blocks", "knndm"):
         return Cut(sides[0], len(_cut(scenes, sides[0]).places), blocks[0])
     groups = 0
     # Fill every fold with several groups; if that fails, with one, if necessary of smaller chips.

@@ -136,8 +136,8 @@ def test_folds_are_as_far_from_their_training_ground_as_images_to_be_mapped(town
     write_raster(name="map/east.tif", transform=at(664_900.0))  # 1 km beyond the last town.
     told = str(split.run(*towns()))
     assert told.startswith(
-        "12 chips in 4 clusters, as far from the training ground as split.target, within 67 m on "
-        "average; chips per fold: 3, 3, 3, 3;"
+        "12 chips in 4 clusters, whose distances to training chips differ from those of "
+        "split.target by 67 m; chips per fold: 3, 3, 3, 3;"
     )
 
 

@@ -445,6 +445,12 @@ class TestSplit:
         assert (summary.scenes, summary.places, summary.split) == (10, 5, "by ground blocks")
         assert "images of one place share a fold" in str(summary)
 
+    def test_named_images_to_be_mapped_decide_by_their_distance(self, city):
+        summary = look(city, f"split.target={city / 'images'}")
+        assert summary.split == "by the distance to split.target"
+        config = load_config(city / "found.json")
+        assert (config.split.method, config.imagery.chip_px) == ("knndm", 1300)
+
     def test_images_without_georeference_are_grouped_by_their_names(self, plain):
         for number in range(1, 11):
             source = plain / "images" / f"{number}.png"
