@@ -246,8 +246,9 @@ def choose_widths(labels: LabelSurvey, settings: Config) -> Default:
 def choose_split(images: ImageSurvey, labels: LabelSurvey, settings: Config) -> Default:
     """Choose which chips share a fold: those of a ground block, or of similar names.
 
-    If images to be mapped are named, their distance decides. Blocks keep overlapping images in one fold. Images without georeference that share a label file
-    show the same place too, so they are grouped by a part of their names.
+    The distance of images to be mapped decides if they are named. Blocks keep overlapping images in
+    one fold. Images without georeference that share a label file show the same place too, so they
+    are grouped by a part of their names.
     """
     if "method" in settings.split.model_fields_set:
         return Default({}, _SPLIT_BY[settings.split.method])
