@@ -1,0 +1,357 @@
+#!/usr/bin/env python
+"""Train on some places and measure on others, with ground left out between them.
+
+Each task trains networks as `roadseg init --minutes` plans them, and measures them at the run's
+own thresholds on ground that is away from the training. Tasks come in pairs: settings are chosen on
+one and reported on the other, which trains and tests on other ground.
+
+    python scripts/bench_places.py DATA OUT --task cities:choose --seeds 3 --minutes 5
+    python scripts/bench_places.py DATA OUT --task cities:choose --seeds 3 --minutes 5 \
+        --name strong --set train.encoder_weights=drawn
+
+DATA has the folders san_diego, tianjin, nyc and open. What is finished in OUT is not repeated, and
+all figures found there are printed as one table.
+
+cities:choose   San Diego's two eastern columns and Tianjin without its north; measured on San
+                Diego's western column and on Tianjin's north
+cities:report   San Diego's two western columns and Tianjin without its south; measured on San
+                Diego's eastern column and on Tianjin's south
+nyc:choose      the half of New York's images with high numbers; measured on low ones
+nyc:report      the other way round
+other:choose    New York; measured on San Diego
+other:report    San Diego and Tianjin; measured on New York
+open:choose     part A of Dubai; measured on its part B
+open:report     part A of Massachusetts; measured on its part B
+
+Left out in between are a column of San Diego (256 m), five places of Tianjin (some km), and 40
+images of New York, whose order on the ground is not known.
+"""
+
+import argparse
+import json
+import resource
+import statistics
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+import roadseg
+from roadseg.arrays import Bytes, Floats
+from roadseg.dataset.calibration import measure_chips, read_calibration
+from roadseg.learn.network.checkpoints import read_checkpoint_facts
+from roadseg.raster.extents import border_of
+from roadseg.roads.masks.probabilities import Probability
+from roadseg.roads.metrics.compare import Measures, pool
+from roadseg.roads.metrics.pixels import Counts
+from roadseg.roads.metrics.reliability import measure_reliability
+from roadseg.roads.tracing.edge_confidence import edge_terms
+from roadseg.system.files import atomic_write
+
+NYC_GSD_M, OPEN_GSD_M = 0.9, 1.0
+GSD_M = {"nyc": NYC_GSD_M, "dubai": OPEN_GSD_M}  # Of images without georeference.
+IGNORED = 255
+CERTAIN = 255
+
+Stems = Mapping[str, Sequence[str]]  # Names of images without suffix, by city.
+
+
+@dataclass(frozen=True)
+class Task:
+    """Images to train on and images to measure on."""
+
+    training: Stems
+    testing: Stems
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What was measured on one city of a task, with one seed; CPU time is that of the training."""
+
+    iou: float
+    best_iou: float
+    threshold: float
+    best_threshold: float
+    apls: float
+    quality: float
+    ece: float
+    cpu_s: float
+
+
+def folder_of(data: Path, city: str) -> Path:
+    """Return the folder with the images and masks of a city."""
+    return data / "open" / city if (data / "open" / city).is_dir() else data / city
+
+
+def stems(data: Path, city: str) -> list[str]:
+    """Return the names of all images of a city."""
+    return sorted(path.stem for path in (folder_of(data, city) / "images").iterdir())
+
+
+def san_diego(data: Path, columns: Sequence[int]) -> list[str]:
+    """Return the tiles in some columns, numbered from the west."""
+    every = stems(data, "san_diego")
+    west = min(int(name.split("-")[0]) for name in every)
+    return [name for name in every if int(name.split("-")[0]) - west in columns]
+
+
+def tianjin(data: Path, kept: slice) -> list[str]:
+    """Return the images of some places, counted from the north."""
+    every = stems(data, "tianjin")
+    row_of = {name.split("-18")[0]: name.split("-")[1] for name in every}
+    places = sorted(row_of, key=lambda place: (row_of[place], place))
+    chosen = set(places[kept])
+    return [name for name in every if name.split("-18")[0] in chosen]
+
+
+def nyc(data: Path, kept: slice) -> list[str]:
+    """Return some images in the order of their numbers."""
+    return sorted(stems(data, "nyc"), key=int)[kept]
+
+
+def open_part(data: Path, city: str, part: str) -> list[str]:
+    """Return the images of a part of an open set."""
+    return (data / "open" / city / f"part_{part}.txt").read_text().split()
+
+
+TASKS: Mapping[str, Callable[[Path], Task]] = {
+    "cities:choose": lambda data: Task(
+        {"san_diego": san_diego(data, (2, 3)), "tianjin": tianjin(data, slice(20, None))},
+        {"san_diego": san_diego(data, (0,)), "tianjin": tianjin(data, slice(15))},
+    ),
+    "cities:report": lambda data: Task(
+        {"san_diego": san_diego(data, (0, 1)), "tianjin": tianjin(data, slice(-20))},
+        {"san_diego": san_diego(data, (3,)), "tianjin": tianjin(data, slice(-15, None))},
+    ),
+    "nyc:choose": lambda data: Task(
+        {"nyc": nyc(data, slice(130, None))}, {"nyc": nyc(data, slice(90))}
+    ),
+    "nyc:report": lambda data: Task(
+        {"nyc": nyc(data, slice(130))}, {"nyc": nyc(data, slice(-90, None))}
+    ),
+    "other:choose": lambda data: Task(
+        {"nyc": stems(data, "nyc")}, {"san_diego": stems(data, "san_diego")}
+    ),
+    "other:report": lambda data: Task(
+        {"san_diego": stems(data, "san_diego"), "tianjin": stems(data, "tianjin")},
+        {"nyc": stems(data, "nyc")},
+    ),
+    "open:choose": lambda data: Task(
+        {"dubai": open_part(data, "dubai", "A")}, {"dubai": open_part(data, "dubai", "B")}
+    ),
+    "open:report": lambda data: Task(
+        {"massachusetts": open_part(data, "massachusetts", "A")},
+        {"massachusetts": open_part(data, "massachusetts", "B")},
+    ),
+}
+
+
+def mask_of(data: Path, city: str, stem: str) -> Path:
+    """Return the mask of an image; images of one place in Tianjin share it."""
+    masks = folder_of(data, city) / "masks"
+    place = stem.rsplit("_", 1)[0] if city == "tianjin" else stem
+    return next(masks.glob(f"{place}.*"))
+
+
+def image_of(data: Path, city: str, stem: str) -> Path:
+    """Return an image."""
+    return next((folder_of(data, city) / "images").glob(f"{stem}.*"))
+
+
+def read_road(data: Path, city: str, stem: str) -> Bytes:
+    """Return the mask of an image: 1 is road, and 255 has no label."""
+    mask = np.asarray(Image.open(mask_of(data, city, stem)))
+    return np.where(mask == IGNORED, IGNORED, mask > 0).astype(np.uint8)
+
+
+def link_cities(data: Path, folder: Path, training: Stems) -> list[Path]:
+    """Make a folder for each city with links to its images and masks; return the folders."""
+    for city, names in training.items():
+        for name in names:
+            for kind, path in (
+                ("images", image_of(data, city, name)),
+                ("masks", mask_of(data, city, name)),
+            ):
+                link = folder / city / kind / path.name
+                link.parent.mkdir(parents=True, exist_ok=True)
+                if not link.exists():
+                    link.symlink_to(path.absolute())
+    return [folder / city for city in training]
+
+
+def train(folder: Path, cities: Sequence[Path], settings: Mapping[str, object]) -> Path:
+    """Train as `init` plans it, and calibrate the confidence on the fold held out."""
+    overrides = {"run": str(folder / "run"), **settings}
+    if cities[0].name in GSD_M:
+        overrides["imagery.gsd_m"] = GSD_M[cities[0].name]
+    if len(cities) == 1:
+        config = roadseg.init(cities[0] / "images", cities[0] / "masks", overrides=overrides)
+    else:
+        config = roadseg.init(cities=cities, overrides=overrides)
+    roadseg.prepare(config)
+    roadseg.train(config, fold=0)
+    roadseg.predict_scenes(config)
+    roadseg.trace_scenes(config)
+    return folder / "run" / "checkpoints" / "fold-0"
+
+
+def predict(data: Path, city: str, stem: str, checkpoint: Path) -> Probability:
+    """Predict an image as an image of its city, if the network has learned others of this."""
+    options = {"gsd_m": GSD_M[city]} if city in GSD_M else {}
+    found = roadseg.predict(image_of(data, city, stem), checkpoint, gsd="auto", **options)
+    own = read_checkpoint_facts(checkpoint, "best").get("thresholds", {}).get(city)
+    model = read_calibration(checkpoint)
+    return replace(
+        found,
+        threshold=found.threshold if own is None else own,
+        edge_model=None if model is None else model.of_set(city),
+    )
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One image: sorted pixels by label, its roads against the labels, and the edges found."""
+
+    histogram: Floats
+    roads: Measures
+    has_roads: bool
+    confidence: Floats
+    share: Floats
+    length_m: Floats
+
+
+def measure(data: Path, city: str, stem: str, predicted: Probability) -> Measured:
+    """Compare a prediction with the labels."""
+    truth = read_road(data, city, stem)
+    known = truth != IGNORED
+    histogram = np.array(
+        [np.bincount(predicted.road[known & (truth == label)], minlength=256) for label in (0, 1)]
+    )
+    reference = roadseg.trace(replace(predicted, road=np.uint8(CERTAIN) * (truth == 1), **PLAIN))
+    graph = roadseg.trace(replace(predicted, road=np.where(known, predicted.road, 0)))
+    scores = roadseg.score(reference, graph)
+    roads = graph.roads
+    terms = edge_terms(roads, border_of(predicted.grid, None))
+    area = predicted.grid.footprint_in(roads.crs)
+    (edges,) = measure_chips(roads, terms, reference.roads, [area])
+    model = predicted.edge_model
+    sure = roads.attributes["confidence"] if model is None else model.probability(edges.terms)
+    length = scores.measures
+    return Measured(
+        histogram,
+        length,
+        length.reference.road_km + length.predicted.road_km > 0,
+        np.asarray(sure),
+        edges.share,
+        edges.length_m,
+    )
+
+
+PLAIN = {"bins": None, "speed_bins": None, "threshold": None, "edge_model": None}
+
+
+def iou_at(histogram: Floats, threshold: float) -> float:
+    """Return the IoU of pixels from a threshold on."""
+    level = int(np.ceil(threshold * CERTAIN))
+    (_, false), (missed, found) = ((side[:level].sum(), side[level:].sum()) for side in histogram)
+    return Counts(int(found), int(false), int(missed)).iou
+
+
+def figures(measured: Sequence[Measured], threshold: float, cpu_s: float) -> Figures:
+    """Pool what was measured on the images of a city."""
+    histogram = np.sum([each.histogram for each in measured], axis=0)
+    levels = [level / 100 for level in range(5, 96)]
+    best = max(levels, key=lambda level: iou_at(histogram, level))
+    confidence, share, length_m = (
+        np.concatenate([getattr(each, name) for each in measured])
+        for name in ("confidence", "share", "length_m")
+    )
+    return Figures(
+        iou=iou_at(histogram, threshold),
+        best_iou=iou_at(histogram, best),
+        threshold=threshold,
+        best_threshold=best,
+        apls=statistics.fmean(each.roads.length.score for each in measured if each.has_roads),
+        quality=pool([each.roads for each in measured]).buffer.quality,
+        ece=measure_reliability(confidence, share, length_m).error,
+        cpu_s=cpu_s,
+    )
+
+
+def run(data: Path, folder: Path, task: Task, settings: Mapping[str, object]) -> None:
+    """Train and measure once, unless that is done."""
+    result = folder / "figures.json"
+    if result.exists():
+        return
+    cpu_s = spent_s()
+    if settings.get("checkpoint") == "starter":
+        checkpoint = Path(roadseg.__file__).parent / "starter"
+    else:
+        checkpoint = train(folder, link_cities(data, folder, task.training), settings)
+    cpu_s = spent_s() - cpu_s
+    found: dict[str, Figures] = {}
+    histograms: dict[str, Floats] = {}
+    for city, names in task.testing.items():
+        predicted = [predict(data, city, name, checkpoint) for name in names]
+        measured = [
+            measure(data, city, name, each) for name, each in zip(names, predicted, strict=True)
+        ]
+        histograms[city] = np.sum([each.histogram for each in measured], axis=0)
+        found[city] = figures(measured, predicted[0].threshold or 0.5, cpu_s)
+    np.savez(folder / "histograms.npz", **histograms)
+    with atomic_write(result) as partial:
+        partial.write_text(json.dumps({city: asdict(each) for city, each in found.items()}))
+
+
+def spent_s() -> float:
+    """Return the CPU seconds of this process and of those that it has waited for."""
+    used = [resource.getrusage(of) for of in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(each.ru_utime + each.ru_stime for each in used)
+
+
+def table(out: Path) -> str:
+    """Return the mean and the standard deviation over seeds of all figures in a folder."""
+    found: dict[tuple[str, str, str], list[dict[str, float]]] = defaultdict(list)
+    for path in sorted(out.glob("*/*/seed-*/figures.json")):
+        for city, each in json.loads(path.read_text()).items():
+            found[path.parts[-3], city, path.parts[-4]].append(each)
+    names = list(Figures.__dataclass_fields__)
+    lines = [f"{'task':15}{'city':14}{'name':18}seeds " + "".join(f"{n:>18}" for n in names)]
+    for (task, city, name), each in sorted(found.items()):
+        cells = []
+        for key in names:
+            values = [one[key] for one in each]
+            spread = statistics.stdev(values) if len(values) > 1 else 0.0
+            cells.append(f"{statistics.fmean(values):>10.3f} +-{spread:5.3f}")
+        lines.append(f"{task:15}{city:14}{name:18}{len(each):5} {''.join(cells)}")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Read the options, run and print."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("data", type=Path)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--task", action="append", default=[], choices=list(TASKS))
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--minutes", type=float, help="of each training")
+    parser.add_argument("--name", default="defaults", help="of the settings, in the table")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
+    given = parser.parse_args()
+    settings = dict(setting.split("=", 1) for setting in given.set)
+    for seed in range(given.seeds):
+        for name in given.task:
+            folder = given.out.absolute() / given.name / name / f"seed-{seed}"
+            limit = {} if given.minutes is None else {"train.minutes": given.minutes}
+            own = {**settings, **limit, "train.seed": seed}
+            run(given.data.absolute(), folder, TASKS[name](given.data.absolute()), own)
+    print(table(given.out))
+
+
+if __name__ == "__main__":
+    main()
