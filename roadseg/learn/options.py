@@ -113,10 +113,11 @@ class TrainOptions(Section):
     encoder_weights: Text | None = setting(
         "auto",
         "name or path",
-        'First weights of the encoder. "imagenet": from an installed package, the cache, or a '
-        'download; "auto": the same, or random weights with a warning; "drawn": the whole '
-        "starter network of roadseg, trained on synthetic cities; a file of torchvision, timm or "
-        "roadseg; null: random, which needs several times as many epochs.",
+        'First weights. "starter": the whole network that comes with roadseg; "imagenet": of the '
+        'encoder, from an installed package, the cache, or a download; "auto": the starter if the '
+        "network has its architecture, encoder, decoder and bands, else imagenet, else random "
+        "ones with a warning; a file of torchvision, timm or roadseg: of the encoder; null: "
+        "random, which needs several times as many epochs.",
     )
     init: Path | None = setting(
         None,

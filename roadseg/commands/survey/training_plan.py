@@ -6,16 +6,8 @@ from dataclasses import dataclass
 from roadseg.commands.survey.defaults import Settings
 from roadseg.config import Config
 from roadseg.learn.hardware.devices import Device, chosen_device
-from roadseg.learn.network.checkpoints import read_checkpoint_facts
-from roadseg.learn.network.pretrained import AUTO, DRAWN
-from roadseg.learn.network.starter import starter_folder
-from roadseg.learn.options import TrainOptions
 from roadseg.learn.training.timetable import PLANNED, Forecast, count_ground, forecast
 from roadseg.raster.images import RasterFacts
-
-# Shorter trainings start from the starter network. On two cities it was better than ImageNet
-# weights at 133 and 400 steps, by more than the range over three seeds, and as good at 1,281 steps.
-_SHORT_STEPS = 800
 
 
 @dataclass(frozen=True)
@@ -33,11 +25,8 @@ class TrainingPlan:
     @property
     def reasons(self) -> dict[str, str]:
         """The reason for each setting by key."""
-        own = {
-            "epochs": f"fits into train.minutes: {self.rows['training']}",
-            "encoder_weights": self.rows.get("starts from", ""),
-        }
-        return {key: own.get(key) or "see train.epochs" for key in self.settings}
+        epochs = f"fits into train.minutes: {self.rows['training']}"
+        return {key: epochs if key == "epochs" else "see train.epochs" for key in self.settings}
 
 
 def forecast_training(
@@ -85,26 +74,7 @@ def plan_training(scenes: Sequence[tuple[RasterFacts, float]], config: Config) -
     settings: Settings = {key: getattr(forecast.options, key) for key in PLANNED}
     where = f"{device.name} in {device.precision}"
     rows = {"training": _pace_text(forecast, where), "": _ground_text(forecast, config)}
-    steps, bands = forecast.options.epochs * _steps(forecast), len(scenes[0][0].bands)
-    if steps < _SHORT_STEPS and _starter_fits(config.train, bands=bands):
-        settings["encoder_weights"] = DRAWN
-        rows["starts from"] = (
-            "the starter network, trained on synthetic cities: in trainings of fewer than "
-            f"{_SHORT_STEPS} steps (this one has {steps}), it finds roads better than ImageNet "
-            "weights"
-        )
     return TrainingPlan(settings, rows)
-
-
-def _starter_fits(options: TrainOptions, *, bands: int) -> bool:
-    """Return whether no first weights are chosen, and the starter has the same architecture."""
-    if options.init is not None or options.encoder_weights != AUTO:
-        return False
-    facts = read_checkpoint_facts(starter_folder(), "best")
-    starter = (facts["architecture"], facts["encoder"], facts["decoder_channels"])
-    channels = options.decoder_channels and list(options.decoder_channels)
-    wanted = (options.architecture, options.encoder, channels)
-    return wanted == starter and facts["in_channels"] == bands
 
 
 def _steps(forecast: Forecast) -> int:

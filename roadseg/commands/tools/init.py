@@ -19,6 +19,7 @@ from roadseg.config import (
     with_absolute_paths,
 )
 from roadseg.errors import ConfigError
+from roadseg.learn.network.starter import is_like_starter
 from roadseg.learn.network.weight_packages import PACKAGES
 from roadseg.learn.options import TrainOptions
 from roadseg.system.records import write_json
@@ -63,8 +64,8 @@ def run(
     notes = {SCHEMA: f"./{SCHEMA_NAME}", **({WHY: given} if given else {})}
     write_json(folder / SCHEMA_NAME, config_schema())
     write_json(output, notes | {"run": values["run"], **chosen})
-    start = values["train"].get("encoder_weights", settings.train.encoder_weights)
-    weights = _weights(settings.train.model_copy(update={"encoder_weights": start}))
+    bands = len(next(iter(survey.cities[0].images.scenes.values())).bands)
+    weights = _weights(settings.train, bands=bands)
     return summarise(output, survey, values, weights=weights, training=rows)
 
 
@@ -157,10 +158,12 @@ def _cities(images: Iterable[str], labels: Iterable[str], cities: Iterable[str])
     return [city]
 
 
-def _weights(options: TrainOptions) -> str:
+def _weights(options: TrainOptions, *, bands: int) -> str:
     """Return which encoder a training will have, and with which weights it starts."""
     if options.init is not None:
         return f"{options.encoder}, from {options.init}"
+    if options.encoder_weights == "auto" and is_like_starter(options, bands=bands):
+        return f"{options.encoder}, from the starter"
     if options.encoder_weights not in ("auto", "imagenet"):
         return f"{options.encoder}, {options.encoder_weights or 'random'}"
     package = PACKAGES.get(options.encoder)

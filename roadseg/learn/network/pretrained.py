@@ -17,7 +17,8 @@ from torch import Tensor, nn
 from roadseg.errors import CheckpointError, RoadsegError
 from roadseg.learn.network.checkpoints import Tensors, checkpoint_path, init_from, is_sound
 from roadseg.learn.network.models import NetworkSpec, build_model
-from roadseg.learn.network.starter import starter_folder
+from roadseg.learn.network.starter import NAME as STARTER
+from roadseg.learn.network.starter import is_like_starter, starter_folder
 from roadseg.learn.network.weight_packages import PACKAGES
 from roadseg.learn.options import TrainOptions
 from roadseg.roads.speeds import SpeedBins
@@ -35,9 +36,9 @@ _COUNTER = "num_batches_tracked"  # A counter of batch norm, which old files lac
 _HEADS = ("fc", "head", "classifier")  # Heads of networks that classify images.
 _SHOWN = 3  # Names in an error, at most.
 _IMAGENET, _AT_RANDOM = "imagenet", "none"
+_STARTER = "the starter of roadseg"
 
-AUTO = "auto"  # ImageNet weights from wherever they are, else random ones.
-DRAWN = "drawn"  # The weights of the whole starter network, trained on synthetic cities.
+AUTO = "auto"  # The starter if the network has its form, else ImageNet weights, else random ones.
 
 
 def names_file(encoder_weights: str) -> bool:
@@ -49,8 +50,8 @@ def build_pretrained(spec: NetworkSpec, encoder_weights: str | None) -> tuple[nn
     """Build a network as `build_model` does, with encoder weights of a file, a package or the hub.
 
     "imagenet" is taken from an installed package (`weight_packages`), else from the cache of the
-    Hugging Face hub, else downloaded. "auto" is the same, but where none of these is to be had the
-    weights are drawn at random.
+    Hugging Face hub, else downloaded. "auto" is the same, but random weights where none of these
+    is to be had.
 
     Args:
         encoder_weights: "auto", a name, None, or a file or folder (see `names_file`,
@@ -89,8 +90,8 @@ def new_network(options: TrainOptions, *, bands: int, bins: SpeedBins) -> tuple[
 
     Args:
         options: names of architecture and encoder, and the weights that they begin with: those
-            of the run `init`, else `encoder_weights` ("drawn": those of the starter), else random
-            ones.
+            of the run `init`, else `encoder_weights`, else random ones. "starter" is the whole
+            starter network, and so is "auto" if the network has its form.
         bins: speed bins that it will learn; one more logit is any road.
 
     Raises:
@@ -99,9 +100,10 @@ def new_network(options: TrainOptions, *, bands: int, bins: SpeedBins) -> tuple[
     spec = NetworkSpec.for_training(options, bands=bands, bins=bins.count)
     if options.init is not None:
         run, setting, origin = options.init, "train.init", str(options.init)
-    elif options.encoder_weights == DRAWN:
-        run, setting = starter_folder(), "train.encoder_weights"
-        origin = "the starter of roadseg"
+    elif options.encoder_weights == STARTER or (
+        options.encoder_weights == AUTO and is_like_starter(options, bands=bands)
+    ):
+        run, setting, origin = starter_folder(), "train.encoder_weights", _STARTER
     else:
         return build_pretrained(spec, options.encoder_weights)
     model = build_model(spec)
@@ -116,13 +118,13 @@ def check_weights(options: TrainOptions) -> None:
         RoadsegError: if so.
     """
     name = options.encoder_weights
-    if options.init is None and name not in (None, AUTO, DRAWN) and not names_file(name):
+    if options.init is None and name not in (None, AUTO, STARTER) and not names_file(name):
         build_pretrained(NetworkSpec.for_training(options, bands=_RGB, bins=1), name)
 
 
 def log_first_weights(options: TrainOptions, origin: str) -> None:
     """Log where the first weights of a training come from, as `new_network` returned it."""
-    if options.init is not None or options.encoder_weights == DRAWN:
+    if options.init is not None or origin.startswith(_STARTER):
         _log.info("starting from %s", origin)
     elif origin != _AT_RANDOM:
         _log.info("first weights of encoder %s: %s", options.encoder, origin)
@@ -142,8 +144,8 @@ def first_weights(options: TrainOptions) -> dict[str, str]:
     """
     weights = options.encoder_weights
     is_file = weights is not None and names_file(weights)
-    if weights == DRAWN:
-        weights = f"{DRAWN} {fingerprint(checkpoint_path(starter_folder(), 'best'))}"
+    if weights == STARTER:
+        weights = f"{STARTER} {fingerprint(checkpoint_path(starter_folder(), 'best'))}"
     return {
         "init": fingerprint(checkpoint_path(options.init, "best")) if options.init else "none",
         "encoder_weights": fingerprint(with_home(weights)) if weights and is_file else str(weights),

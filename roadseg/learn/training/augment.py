@@ -31,15 +31,27 @@ class Augmenter:
     def __init__(self, bands: int, kinds: Collection[Kind] = KINDS) -> None:
         """Build the chain of these kinds of augmentation, for windows with this many bands."""
         self._turns = _TURNS if "turns" in kinds else 1
-        colours = [A.HueSaturationValue(10, 30, 0, p=0.5)] if bands == _RGB else []
+        colours = []
+        if bands == _RGB:
+            colours = [
+                A.HueSaturationValue(15, 45, 0, p=0.5),
+                A.RGBShift(20, 20, 20, p=0.3),
+                A.ImageCompression(quality_range=(40, 95), p=0.2),
+            ]
         warp = _RotateAndScale(
             rotate=(-30, 30),
-            scale=(0.85, 1.15),
+            scale=(0.7, 1.4),
             keep_ratio=True,
             border_mode=cv2.BORDER_REFLECT_101,
             p=0.75,
         )
-        light = [A.RandomBrightnessContrast(0.2, 0.2, p=0.5), A.RandomGamma((80, 125), p=0.3)]
+        light = [
+            A.RandomBrightnessContrast(0.35, 0.35, p=0.6),
+            A.RandomGamma((65, 150), p=0.4),
+            A.RandomToneCurve(0.2, p=0.2),
+            A.GaussianBlur((3, 3), (0.3, 1.2), p=0.2),
+            A.GaussNoise((0.01, 0.05), p=0.2),
+        ]
         chain = [warp] * ("warp" in kinds) + (light + colours) * ("colour" in kinds)
         self._chain = A.Compose(chain)
 

@@ -123,7 +123,7 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path):
         run(None, tmp_path / "nowhere")
 
 
-@pytest.mark.parametrize("weights", ["auto", "imagenet", None, "drawn"])
+@pytest.mark.parametrize("weights", ["auto", "imagenet", None, "starter"])
 def test_first_weights_known_without_torch_are_those_of_the_training(finished, weights):
     config, workspace = finished
     changed = config.model_copy(update={"train": TrainOptions(encoder_weights=weights)})

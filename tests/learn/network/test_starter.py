@@ -14,7 +14,7 @@ from roadseg.learn.options import TrainOptions
 from roadseg.roads.speeds import DEFAULT_BINS, SpeedBins
 
 MOST_BYTES = 15_000_000
-DRAWN = TrainOptions(encoder_weights="drawn")
+STARTER = TrainOptions(encoder_weights="starter")
 
 
 def test_it_is_in_the_package_and_small():
@@ -50,25 +50,42 @@ def test_its_name_stands_for_its_folder_even_where_a_folder_is_called_so(tmp_pat
     assert checkpoint_folder(tmp_path / NAME) == tmp_path / NAME
 
 
-def test_a_training_can_start_from_all_of_it():
-    model, origin = new_network(DRAWN, bands=3, bins=DEFAULT_BINS)
+@pytest.mark.parametrize("options", [STARTER, TrainOptions()])
+def test_a_training_starts_from_all_of_it_by_default(options):
+    model, origin = new_network(options, bands=3, bins=DEFAULT_BINS)
     kept = read_tensors(starter_folder(), "best", MODEL)
     assert origin.startswith("the starter of roadseg: loaded ")
     assert all(torch.equal(value, kept[name]) for name, value in model.state_dict().items())
 
 
+@pytest.mark.parametrize(
+    ("changed", "bands"),
+    [
+        ({"encoder": "resnet18"}, 3),
+        ({"decoder_channels": None}, 3),
+        ({"architecture": "fpn"}, 3),
+        ({}, 4),
+        ({"encoder_weights": None}, 3),
+    ],
+)
+def test_a_network_of_another_form_does_not_start_from_it(changed, bands):
+    options = TrainOptions(**({"encoder_weights": "auto"} | changed))
+    _, origin = new_network(options, bands=bands, bins=DEFAULT_BINS)
+    assert "starter" not in origin
+
+
 def test_with_other_speed_bins_any_road_is_kept():
     bins = SpeedBins((50.0,), "km/h")
-    model, origin = new_network(DRAWN, bands=3, bins=bins)
+    model, origin = new_network(STARTER, bands=3, bins=bins)
     kept = read_tensors(starter_folder(), "best", MODEL)["segmentation_head.0.bias"]
     assert "only the channel of any road" in origin
     assert model.segmentation_head[0].bias[-1] == kept[-1]
 
 
 def test_what_a_training_starts_from_is_known_by_what_the_file_holds():
-    known = first_weights(DRAWN)["encoder_weights"]
-    assert known.startswith("drawn ")
-    assert len(known) > len("drawn ")
+    known = first_weights(STARTER)["encoder_weights"]
+    assert known.startswith("starter ")
+    assert len(known) > len("starter ")
 
 
 def test_a_run_folder_in_the_place_of_a_checkpoint_is_answered_with_the_checkpoint(tmp_path):
