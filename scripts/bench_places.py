@@ -306,6 +306,14 @@ def run(data: Path, folder: Path, task: Task, settings: Mapping[str, object]) ->
         partial.write_text(json.dumps({city: asdict(each) for city, each in found.items()}))
 
 
+def parsed(value: str) -> object:
+    """Return a value in JSON, or else a text."""
+    try:
+        return json.loads(value)
+    except ValueError:
+        return value
+
+
 def spent_s() -> float:
     """Return the CPU seconds of this process and of those that it has waited for."""
     used = [resource.getrusage(of) for of in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
@@ -343,7 +351,7 @@ def main() -> None:
     parser.add_argument("--name", default="defaults", help="of the settings, in the table")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
     given = parser.parse_args()
-    settings = dict(setting.split("=", 1) for setting in given.set)
+    settings = {key: parsed(value) for key, _, value in (each.partition("=") for each in given.set)}
     for seed in range(given.seeds):
         for name in given.task:
             folder = given.out.absolute() / given.name / name / f"seed-{seed}"
