@@ -154,8 +154,8 @@ def map_images(
     At the end, the command reports how far you can trust the map. With --labels, such as the roads
     of OpenStreetMap, it trains a network on these images, and measures it on a held-out fifth of
     the ground. With --checkpoint, an existing network maps the images. With neither, it uses the
-    starter, a small network that comes with roadseg and was trained on synthetic cities only. Run
-    the same command to resume an interrupted map.
+    starter, a small network that comes with roadseg and was trained on other places. Run the same
+    command to resume an interrupted map.
 
     \b
     Examples:

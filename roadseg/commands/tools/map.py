@@ -39,9 +39,9 @@ DOUBTFUL = 0.6  # Confidence below which an edge is doubtful.
 _RGB = 3  # Bands of the starter.
 _M2 = 1_000_000  # Square metres of a square kilometre.
 _OF_THE_STARTER = (
-    "mapped with the starter network, which was trained on synthetic cities only: expect missed "
-    "and false roads, and no speeds; if there are many false ones, try --set imagery.gsd_m=1; with "
-    "--labels, a network is trained for these images (both need another --output)"
+    "mapped with the starter network, which was trained on other places: expect missed and false "
+    "roads, and no speeds; with --labels, a network is trained for these images (this needs "
+    "another --output)"
 )
 _USUAL = FetchOptions()
 _log = logging.getLogger(__name__)

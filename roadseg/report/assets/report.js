@@ -54,7 +54,7 @@ const isLabelled = ({ config }) =>
 // Warn of the network that comes with roadseg.
 function showStarter({ map }) {
   if (!map.graphs.some(({ columns }) => columns.model?.texts?.includes("starter"))) return;
-  byId("map-title").after(note("Mapped with the starter, a network that was trained on synthetic cities only: "
+  byId("map-title").after(note("Mapped with the starter, a network that was trained on other places: "
     + "expect missed and false roads, and no speeds."));
 }
 
