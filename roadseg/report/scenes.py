@@ -37,6 +37,7 @@ from roadseg.roads.graph.road_graph import RoadGraph, take_edges
 from roadseg.roads.masks.probabilities import ProbabilityFile, open_probability
 from roadseg.roads.options import CompareOptions
 from roadseg.roads.speeds import DEFAULT_BINS, KPH_PER_MPH, SpeedBins
+from roadseg.roads.tracing.edge_confidence import mean_confidence
 from roadseg.system.progress import counted
 from roadseg.system.stage_records import read_summary
 from roadseg.system.units import chosen_units
@@ -151,6 +152,7 @@ def describe_map(config: Config, shown: ReportScenes, precision: Precision) -> d
                 "area": number,
                 "graph": graph_of.get(scene.name),
                 "box": relative(shapely.bounds(outline), area.origin),
+                "confidence": scene.graph and mean_confidence(scene.graph),
                 **_encode_errors(scene, area, precision),
             }
     return {

@@ -36,17 +36,20 @@ from roadseg.roads.graph.cleaning import part_lengths
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.logistic import LogisticModel
 from roadseg.roads.masks.probabilities import ProbabilityFile, open_probability
+from roadseg.roads.tracing.edge_confidence import mean_confidence
 from roadseg.roads.tracing.trace import find_graph, rate_edges
 from roadseg.system.dry_runs import Plan, Workload, files, plan_stage
 from roadseg.system.hosts.parallel import HERE, Executor, each, in_order
 from roadseg.system.hosts.schedulers import Outcome
 from roadseg.system.progress import counted
 from roadseg.system.stage_records import StageRecord
-from roadseg.system.text import Summary, count
+from roadseg.system.text import Summary, count, first
 from roadseg.system.units import road_text
 from roadseg.system.workspace import NETWORK, SUBMISSION, Workspace, require
 
 _BLOCK_PX = 4096
+DOUBTFUL = 0.6  # Confidence below which roads are doubtful.
+_SHOWN = 3  # Doubtful scenes that the warning names.
 _MANY = 2  # From so many scenes on a cluster traces whole scenes beside each other.
 _MISSED = 0.02  # Share by which a precision may be missed without a word.
 _log = logging.getLogger(__name__)
@@ -76,6 +79,7 @@ class GraphSummary(Summary):
         found_km: length of all roads of the scenes, kept or not.
         emptied: scenes with roads of which none is kept.
         calibration: how often edges are real on chips held out; None if that is not known.
+        confidence: mean along the roads of each scene that has some, by name.
         failed: why scenes were skipped, by name.
         outside: images that lie outside of the area to work in, left out.
     """
@@ -96,6 +100,7 @@ class GraphSummary(Summary):
     found_km: float = 0.0
     emptied: int = 0
     calibration: Calibration | None = None
+    confidence: dict[str, float] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
     outside: int = 0
 
@@ -158,7 +163,10 @@ class SceneToTrace:
 
 @dataclass(frozen=True)
 class Traced:
-    """The road graph of a scene in figures; `found_m` is the length of all roads, kept or not."""
+    """The road graph of a scene in figures; `found_m` is the length of all roads, kept or not.
+
+    `confidence` is the mean along the roads; None if there is no road.
+    """
 
     nodes: int
     edges: int
@@ -167,6 +175,7 @@ class Traced:
     largest_m: float
     length_m: float
     found_m: float
+    confidence: float | None
 
 
 def _parts(parts: int, largest_km: float, km: float) -> str:
@@ -192,6 +201,7 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> GraphSu
     calibration_files = keep_calibration(workspace, predicted, calibration)
     summary = replace(_trace_all(scenes, folder, config), calibration=calibration)
     _warn_of_precision(summary)
+    _warn_of_doubt(summary)
     written = [*summary.scenes, *([NETWORK] if summary.joined else [])]
     graphs = [folder / f"{name}.{suffix}" for name in written for suffix in config.graph.formats]
     submission = folder / f"{SUBMISSION}.csv"
@@ -239,6 +249,7 @@ def run_images(config: Config, images: Iterable[str], *, output: Path) -> GraphS
     scenes = [SceneToTrace(name, path) for name, path in paths.items()]
     summary = replace(_trace_all(scenes, output, config), outside=outside)
     _warn_of_precision(summary)
+    _warn_of_doubt(summary)
     traced = [scene for scene in scenes if scene.name in summary.scenes]
     rasters = [] if summary.precision is None else [scene.open(config) for scene in traced]
     if any(raster.edge_model is None and not raster.is_mask for raster in rasters):
@@ -299,6 +310,7 @@ def trace_scene(
         largest_m=float(metres.max(initial=0)),
         length_m=float(graph.length_m.sum()),
         found_m=float(roads.length_m.sum()),
+        confidence=mean_confidence(graph),
     )
 
 
@@ -353,6 +365,17 @@ def _warn_of_precision(summary: GraphSummary) -> None:
         )
 
 
+def _warn_of_doubt(summary: GraphSummary) -> None:
+    """Log which scenes have the least sure roads, where these are doubtful."""
+    ranked = sorted(summary.confidence.items(), key=lambda scene: scene[1])
+    if doubtful := [f"{name} ({mean:.2f})" for name, mean in ranked if mean < DOUBTFUL]:
+        _log.warning(
+            "%d of %s are doubtful (mean confidence of the roads below %g): %s; check the roads "
+            "there, or train with labels of such images",
+            *(len(doubtful), count(len(ranked), "scene"), DOUBTFUL, first(doubtful, _SHOWN)),
+        )
+
+
 def _trace_all(scenes: list[SceneToTrace], folder: Path, config: Config) -> GraphSummary:
     """Trace all scenes, and write their graphs and their network."""
     check_formats(config.graph.formats)
@@ -392,6 +415,11 @@ def _trace_all(scenes: list[SceneToTrace], folder: Path, config: Config) -> Grap
         precision=config.graph.precision,
         found_km=_km(math.fsum(graph.found_m for graph in graphs)),
         emptied=sum(graph.length_m == 0 < graph.found_m for graph in graphs),
+        confidence={
+            name: graph.confidence
+            for name, graph in traced.items()
+            if graph.confidence is not None
+        },
         failed=failed,
     )
 

@@ -16,7 +16,7 @@ from roadseg.commands.services.images.fetching import FetchOptions
 from roadseg.commands.services.map_sources import MapSources, fetch_sources
 from roadseg.commands.stages import graph, pipeline, predict, report
 from roadseg.commands.stages.evaluate import EvaluateSummary
-from roadseg.commands.stages.graph import GraphSummary
+from roadseg.commands.stages.graph import DOUBTFUL, GraphSummary
 from roadseg.commands.survey.values import area_from, path_from
 from roadseg.commands.tools import init
 from roadseg.config import FILE_NAME, Config, load_config
@@ -35,7 +35,6 @@ from roadseg.system.units import area_text, road_text
 from roadseg.system.workspace import Workspace
 
 LEAST_DENSITY = 0.5  # Kilometres of road in a square kilometre, of which even villages have more.
-DOUBTFUL = 0.6  # Confidence below which an edge is doubtful.
 _RGB = 3  # Bands of the starter.
 _M2 = 1_000_000  # Square metres of a square kilometre.
 _OF_THE_STARTER = (

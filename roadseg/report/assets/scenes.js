@@ -16,9 +16,8 @@ class SideBySide {
   }
 
   worstFirst() {
-    const rows = this.map.scenes.map((_, row) => row);
-    const worth = (row) => this.scores?.of(this.map.scenes[row].name)?.worth ?? Infinity;
-    return rows.sort((a, b) => worth(a) - worth(b));
+    const worths = this.map.scenes.map((scene) => (this.scores ? this.scores.of(scene.name)?.worth : scene.confidence) ?? Infinity);
+    return [...worths.keys()].sort((a, b) => worths[a] - worths[b]);
   }
 
   intro() {
@@ -40,11 +39,12 @@ class SideBySide {
 
   card(row) {
     const scene = this.map.scenes[row];
-    const score = this.scores?.of(scene.name);
+    const sure = scene.confidence === null ? "" : `confidence ${scene.confidence.toFixed(2)}`;
+    const said = [this.scores?.of(scene.name)?.said, sure].filter(Boolean).join(" · ");
     const open = () => this.map.open(row);
     const card = make("article", { class: "scene", id: `scene-${row}` },
       make("header", {}, make("h3", {}, scene.name),
-        make("span", { class: "muted small" }, score ? score.said : ""),
+        make("span", { class: "muted small" }, said),
         make("button", { type: "button", onclick: open }, "Show on the map")),
       make("div", { class: "sides" }, ...this.sides(scene).map(([name, drawn]) => this.side(scene, name, drawn))));
     this.seen.observe(card);

@@ -37,6 +37,13 @@ def general_edge_model() -> LogisticModel:
     return read_packaged("edge_model.json")
 
 
+def mean_confidence(graph: RoadGraph) -> float | None:
+    """Return the mean confidence of edges by their length; None if there are none, or it lacks."""
+    if CONFIDENCE not in graph.attributes or not graph.length_m.sum():
+        return None
+    return float(np.average(graph.attributes[CONFIDENCE], weights=graph.length_m))
+
+
 def edge_terms(graph: RoadGraph, border: shapely.Geometry) -> Terms:
     """Return the features of edges for `LogisticModel`: columns of shape (edges,) by name.
 

@@ -235,3 +235,16 @@ def test_edges_say_what_the_raster_says_of_them(tmp_path):
     assert found["speed_known"].tolist() == [0] * 4
     assert set(found["highway"]) == {"road"}
     assert set(found["source"]) == {"a"}
+
+
+def test_scenes_whose_roads_are_doubtful_are_named(tmp_path, caplog):
+    nowhere_near = UTM @ Affine.translation(0, 4000)
+    sure = write(tmp_path / "sure.tif", cross() * np.uint8(255))
+    unsure = write(tmp_path / "unsure.tif", cross() * np.uint8(103), transform=nowhere_near)
+    empty = write(tmp_path / "empty.tif", cross() * np.uint8(20), transform=nowhere_near)
+    rasters = [str(path) for path in (sure, unsure, empty)]
+    summary = graph.run_images(Config(), rasters, output=tmp_path)
+    assert summary.confidence.keys() == {"sure", "unsure"}
+    named = f"1 of 2 scenes are doubtful (mean confidence of the roads below 0.6): unsure ({summary.confidence['unsure']:.2f});"
+    (message,) = [record.getMessage() for record in caplog.records if "doubtful" in record.msg]
+    assert message.startswith(named)

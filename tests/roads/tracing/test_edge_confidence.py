@@ -3,7 +3,7 @@ import pytest
 import shapely
 from pyproj import CRS
 
-from roadseg.roads.graph.road_graph import graph_from_lines
+from roadseg.roads.graph.road_graph import graph_from_lines, take_edges
 from roadseg.roads.logistic import (
     DEAD_ENDS,
     EDGE_TERMS,
@@ -22,6 +22,7 @@ from roadseg.roads.tracing.edge_confidence import (
     general_edge_model,
     keep_likely_links,
     keep_surest,
+    mean_confidence,
     surest,
     with_confidence,
 )
@@ -98,6 +99,18 @@ def test_links_are_told_from_roads():
 def test_confidence_is_what_the_model_says():
     graph = with_confidence(drawn(WEST, EAST), LogisticModel(0.0, {LENGTH: 1.0}), BORDER)
     assert graph.attributes["confidence"] == pytest.approx([100 / 101, 60 / 61])
+
+
+def test_long_roads_count_more_in_the_mean_confidence():
+    graph = drawn([(0, 0), (90, 0)], [(0, 50), (10, 50)], confidence=[0.9, 0.4])
+    assert mean_confidence(graph) == pytest.approx(0.85)
+
+
+def test_without_roads_or_without_their_confidence_there_is_no_mean():
+    roads = drawn(WEST, EAST)
+    assert mean_confidence(graph_from_lines(roads.lines, roads.crs)) is None
+    none = take_edges(drawn(WEST, EAST, confidence=[0.9, 0.4]), np.zeros(2, dtype=bool))
+    assert mean_confidence(none) is None
 
 
 @pytest.mark.parametrize(("precision", "kept"), [(0.8, 2), (0.801, 1), (0.9, 1), (0.901, 0)])
