@@ -416,9 +416,7 @@ def _trace_all(scenes: list[SceneToTrace], folder: Path, config: Config) -> Grap
         found_km=_km(math.fsum(graph.found_m for graph in graphs)),
         emptied=sum(graph.length_m == 0 < graph.found_m for graph in graphs),
         confidence={
-            name: graph.confidence
-            for name, graph in traced.items()
-            if graph.confidence is not None
+            name: graph.confidence for name, graph in traced.items() if graph.confidence is not None
         },
         failed=failed,
     )

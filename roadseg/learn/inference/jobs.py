@@ -15,7 +15,6 @@ from roadseg.dataset.scene_parts import cut_to_area
 from roadseg.errors import DataError, RoadsegError
 from roadseg.learn.hardware.devices import chosen_device
 from roadseg.learn.inference.compatibility import scaling_to_predict, scene_to_predict
-from roadseg.learn.inference.domain_shift import warn_of_shift
 from roadseg.learn.inference.engine_store import PACKAGES, read_engine_facts, unusable
 from roadseg.learn.inference.sliding_window import (
     count_touching,
@@ -142,8 +141,6 @@ class PredictionJob:
             if force:
                 scene.strips.remove()
             require_room(scene.path, scene.strips.needed_bytes)
-        if not self._imagery_of:  # The network of a run was trained on its scenes.
-            warn_of_shift((scene.facts, scene.scaling) for scene in waiting)
         self._predict(waiting, windows=list(map(self._windows, scenes)))
         done = [scene for scene in scenes if scene.name not in self.failed]
         for scene in done:

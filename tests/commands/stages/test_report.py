@@ -91,7 +91,9 @@ def test_graphs_or_probabilities_alone_are_shown(finished, kept, has_graphs, lay
     report.run(load_config(None), workspace)
     shown = data_of(workspace)
     assert bool(shown["map"]["graphs"]) == has_graphs
-    assert set(shown["map"]["scenes"][0]["layers"]) == layers
+    (scene, *_) = shown["map"]["scenes"]
+    assert set(scene["layers"]) == layers
+    assert (scene["confidence"] or 0) > 0.5 if has_graphs else scene["confidence"] is None
     assert shown["scores"] is shown["quality"]["facts"] is None
 
 
