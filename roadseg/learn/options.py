@@ -145,7 +145,7 @@ class TrainOptions(Section):
         KINDS,
         "-",
         "Random changes of the windows. turns: right angles and flips; warp: rotation and "
-        "scale; colour: brightness and hue.",
+        "scale; colour: brightness, hue, blur and noise.",
         max_length=100,
         fail_fast=True,
     )

@@ -23,9 +23,10 @@ _RGB = 3  # Bands that changes of hue and saturation need.
 class Augmenter:
     """Random changes of a window and its mask; built once, for any number of bands.
 
-    "turns": all eight rotations and flips. "warp": rotation by up to 30 degrees with scale 0.85 to
-    1.15, where the image is mirrored at its border and the mask ignores what it cannot know.
-    "colour": brightness, contrast and gamma; hue and saturation if there are three bands.
+    "turns": all eight rotations and flips. "warp": rotation by up to 30 degrees with scale 0.7 to
+    1.4, where the image is mirrored at its border and the mask ignores what it cannot know.
+    "colour": brightness, contrast, gamma and tone curve, a little blur and noise; hue, saturation,
+    shifts of single bands and JPEG if there are three bands.
     """
 
     def __init__(self, bands: int, kinds: Collection[Kind] = KINDS) -> None:

@@ -86,7 +86,7 @@ def test_masks_hold_only_old_values_and_ignore_what_they_cannot_know():
 
 
 def test_an_image_is_mirrored_where_its_mask_is_unknown():
-    augment = Augmenter(1)
+    augment = Augmenter(1, ["turns", "warp"])
     white = np.full((1, 32, 32), 100, dtype=np.uint8), np.zeros((32, 32), dtype=np.uint8)
     for seed in range(30):
         image, mask = augment(*white, seed=seed)
