@@ -156,7 +156,7 @@ def roadseg(config, options, device):
         workers=options.workers,
         pin_memory=device.pin_memory,
     )
-    steps = enumerate(batches.epoch(1, after=0), start=1)
+    steps = enumerate(batches.after(0), start=1)
     total = torch.zeros((), device=device.type)
 
     def step():

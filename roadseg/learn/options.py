@@ -14,6 +14,7 @@ Kind = Literal["turns", "warp", "colour"]  # Kinds of augmentation.
 
 KINDS: tuple[Kind, ...] = ("turns", "warp", "colour")
 
+_MINUTE_S = 60.0
 _Channels = Annotated[int, Field(ge=1, le=4096)]
 _Count = Annotated[int, Field(ge=0, le=10**9)]
 
@@ -166,9 +167,9 @@ class TrainOptions(Section):
     minutes: float | None = setting(
         None,
         "minutes",
-        "Time limit for training one fold. A rehearsal at the start sets epochs, patience, "
-        "windows_per_chip, validation_windows and warmup_steps, and overrides the config. null: "
-        "no limit.",
+        "Time limit for training one fold, by the clock: a busy machine takes fewer steps. A "
+        "rehearsal at the start sets epochs, patience, windows_per_chip, validation_windows and "
+        "warmup_steps, and overrides the config. null: no limit.",
         ge=0.1,
         le=1e6,
     )
@@ -227,6 +228,11 @@ class TrainOptions(Section):
         le=LARGEST_SEED,
     )
     distributed: DistributedOptions = DistributedOptions()
+
+    @property
+    def limit_s(self) -> float | None:
+        """The time limit in seconds; None without one."""
+        return None if self.minutes is None else self.minutes * _MINUTE_S
 
 
 class PredictOptions(Section):

@@ -83,6 +83,7 @@ def sums_and_flags(together):
         "counts": together.sum(torch.tensor([together.rank + 1, 10])).tolist(),
         "sum_wants_gradient": together.sum(value).requires_grad,
         "any": [together.any(flag) for flag in (together.rank == 1, False)],
+        "largest": together.largest(together.rank, -together.rank),
         "average": [float(lying.sum()), float(numbers)],
         "channels_last": lying.is_contiguous(memory_format=torch.channels_last),
     }
@@ -342,7 +343,9 @@ def stopped(device):
     return error_of(partial(time.sleep, 4), device, patience=timedelta(seconds=3))
 
 
-def whole_training(device, chips, folder, *, interruption=None, save_minutes=5.0, **changes):
+def whole_training(
+    device, chips, folder, *, interruption=None, save_minutes=5.0, tick=time.monotonic, **changes
+):
     """Train on two chips for two epochs of three steps each, validate on a third."""
     small = {"encoder": "tu-test_resnet", "encoder_weights": None, "window_px": 32}
     small |= {"decoder_channels": (32, 16, 16, 8, 8)}
@@ -357,7 +360,8 @@ def whole_training(device, chips, folder, *, interruption=None, save_minutes=5.0
     with parallel(device) as together:
         if interruption:
             interrupt(together, *interruption)
-        train(job, folder, parallel=together, workers=0, save_minutes=save_minutes)
+        kept = {"workers": 0, "save_minutes": save_minutes, "tick": tick}
+        train(job, folder, parallel=together, **kept)
 
 
 def interrupt(together, owner, name, call, how):
@@ -375,6 +379,7 @@ def interrupt(together, owner, name, call, how):
     setattr(owner, name, counted)
 
 
+AVERAGING = {"distributed": DistributedOptions(hierarchy={2: 2}, warmup_steps=1), "ema": 0.9}
 STOPS = {
     "stopped within an epoch": (Trainer, "step", 2, "stopped"),
     "stopped by the last step of an epoch": (Trainer, "step", 3, "stopped"),
@@ -406,6 +411,31 @@ def resumed(folder, way, stops, **changes):
         assert ends == ([-signal.SIGKILL] * 2 if "killed" in name else [143, 143])
         assert run(again, 2)[0] == [0, 0]
         found[f"{way}, {name}"] = differences(folder / way, folder / f"{way} {name}")
+    return found
+
+
+def with_limit(device, folder, **changes):
+    """Train by a clock that is slower in the second process; write the rates of all steps."""
+    rank, rates, step = int(os.environ["RANK"]), [], Trainer.step
+
+    def watched(self, batches, *, number, rate):
+        rates.append(rate)
+        return step(self, batches, number=number, rate=rate)
+
+    Trainer.step = watched
+    tick = itertools.count(0.0, [1.0, 0.75][rank]).__next__
+    whole_training(device, folder=folder, minutes=0.3, epochs=4, tick=tick, **changes)
+    (folder / f"rates-{rank}.json").write_text(json.dumps(rates))
+
+
+def limited(folder):
+    """Give rates and facts of trainings by two processes whose time is limited."""
+    chips, found = write_chips(folder, chip_px=64), {}
+    for way, changes in {"gradients": {}, "weights": AVERAGING}.items():
+        within = folder / way
+        assert run(partial(with_limit, chips=chips, folder=within, **changes), 2)[0] == [0, 0]
+        rates = [json.loads((within / f"rates-{rank}.json").read_text()) for rank in (0, 1)]
+        found[way] = {"rates": rates, "facts": (within / "last.json").read_text()}
     return found
 
 
@@ -480,13 +510,11 @@ def everything(name, folder):
         return run(quartet, 4)
     if name == "counts":
         return [0], counts(folder)
+    if name == "limited":
+        return [0], limited(folder)
     if name == "resumed":
-        averaging = {
-            "distributed": DistributedOptions(hierarchy={2: 2}, warmup_steps=1),
-            "ema": 0.9,
-        }
         found = resumed(folder, "gradients", STOPS)
-        return [0], found | resumed(folder, "weights", [*STOPS][1:2], **averaging)
+        return [0], found | resumed(folder, "weights", [*STOPS][1:2], **AVERAGING)
     ends, found = run(partial(pair, model=new_model(), folder=folder), 2)
     errors = {program.__name__: run(program, 2)[1] for program in (failing, stopped)}
     return ends, found | {"errors": errors}

@@ -2,7 +2,6 @@
 
 import logging
 import os
-import statistics
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -23,13 +22,13 @@ from roadseg.learn.hardware.distributed import Parallel, parallel
 from roadseg.learn.hardware.hosts import HOSTS
 from roadseg.learn.network.checkpoints import checkpoint_path
 from roadseg.learn.options import TrainOptions
-from roadseg.learn.training.history import Row, best_row, read_last
-from roadseg.learn.training.rehearsal import START_S, measure_pace
+from roadseg.learn.training.history import Row, best_row, read_last, seconds_of
+from roadseg.learn.training.rehearsal import measure_pace
 from roadseg.learn.training.samples import (
     held_out_windows,
     training_windows,
 )
-from roadseg.learn.training.timetable import fit_minutes, planned_before
+from roadseg.learn.training.timetable import fit_minutes, planned_before, training_seconds
 from roadseg.learn.training.train import TrainingJob, train
 from roadseg.learn.training.validation import IOU_OF, THRESHOLD
 from roadseg.raster.images import read_facts
@@ -173,14 +172,19 @@ def _rehearsed(job: TrainingJob, processes: Parallel, *, workers: int) -> Traini
     """Log before the start how long it will take; plan it, where its time is limited."""
     job, epoch_s = _rehearse(job, processes, workers=workers)
     if processes.first:
-        epochs = job.options.epochs
+        options = job.options
         logger.info(
             "training will take %s: %s%d epochs of %s",
-            about_time(START_S + epochs * epoch_s),
-            "" if job.options.minutes else "at most ",
-            *(epochs, about_time(epoch_s)),
+            about_time(training_seconds(options, epoch_s)),
+            "" if options.minutes else "at most ",
+            *(options.epochs, _epoch_text(options, epoch_s)),
         )
     return job
+
+
+def _epoch_text(options: TrainOptions, epoch_s: float) -> str:
+    """Return how long an epoch takes, with its share of a limited time."""
+    return about_time(epoch_s if options.limit_s is None else options.limit_s / options.epochs)
 
 
 def _rehearse(job: TrainingJob, processes: Parallel, *, workers: int) -> tuple[TrainingJob, float]:
@@ -255,7 +259,7 @@ def plan(
         job = replace(job, options=planned_before(folder, job.options))
     last = None if force else read_last(folder, job.settings)
     if last is not None and last["history"]:
-        return _going_on(planned, last["history"], job.options.epochs)
+        return _going_on(planned, last["history"], job.options)
     return planned if planned.seconds is not None else _with_rehearsal(planned, job, config)
 
 
@@ -287,18 +291,21 @@ def _with_forecast(plan: Plan, config: Config) -> Plan:
 
 
 def _with_epochs(plan: Plan, options: TrainOptions, epoch_s: float, how: str) -> Plan:
-    based_on = f"{how}, {options.epochs} epochs of {about_time(epoch_s)}"
-    return replace(plan, seconds=START_S + epoch_s * options.epochs, based_on=based_on)
+    based_on = f"{how}, {options.epochs} epochs of {_epoch_text(options, epoch_s)}"
+    return replace(plan, seconds=training_seconds(options, epoch_s), based_on=based_on)
 
 
-def _going_on(plan: Plan, history: list[Row], epochs: int) -> Plan:
+def _going_on(plan: Plan, history: list[Row], options: TrainOptions) -> Plan:
     """Return the plan with what is left of a training, by the epochs that are done."""
-    done = f"{len(history)} of {epochs} epochs are done"
-    each_s = statistics.fmean(row["seconds"] for row in history)
+    done = f"{len(history)} of {options.epochs} epochs are done"
+    each_s, limit_s = seconds_of(history) / len(history), options.limit_s
+    left_s = each_s * (options.epochs - len(history))
+    if limit_s is not None:
+        left_s = limit_s - seconds_of(history)
     return replace(
         plan,
         why=f"{plan.why}; {done}",
-        seconds=each_s * max(epochs - len(history), 0),
+        seconds=max(left_s, 0.0),
         based_on=f"{done}, at {each_s:.1f} s each",
     )
 
@@ -350,7 +357,7 @@ def _summary(
         val_loss=best.get("val_loss"),
         val_iou=best.get("val_iou"),
         val_f1=best.get("val_f1"),
-        seconds=sum(row["seconds"] for row in history),
+        seconds=seconds_of(history),
         checkpoint=str(folder),
         val_iou_by_set={name: iou for name in sets if (iou := best.get(IOU_OF + name)) is not None},
         val_best_iou=best.get("val_best_iou"),

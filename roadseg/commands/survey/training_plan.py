@@ -86,9 +86,10 @@ def _pace_text(forecast: Forecast, where: str) -> str:
     options = forecast.options
     step = options.batch_size * options.accumulate
     return (
-        f"{options.minutes:g} min on {where}: {options.epochs} epochs of {_steps(forecast)} steps "
-        f"of {step} windows of {options.window_px} px, {step * forecast.pace.window_s:.1f} s per "
-        "step (estimate; measured again at the start)"
+        f"{options.minutes:g} min on {where}: {options.epochs} epochs of about {_steps(forecast)} "
+        f"steps of {step} windows of {options.window_px} px, "
+        f"{step * forecast.pace.window_s:.1f} s per step (a busy machine takes fewer steps, not "
+        "more time)"
     )
 
 

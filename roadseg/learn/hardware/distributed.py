@@ -125,11 +125,15 @@ class Parallel:
 
     def any(self, flag: bool) -> bool:  # noqa: FBT001 - like the builtin
         """Return whether the flag is set in any process; the device is not waited for."""
+        return bool(self.largest(flag)[0])
+
+    def largest(self, *numbers: float) -> list[float]:
+        """Return each number of the process that has the largest; the device is not waited for."""
         if self.size == 1:
-            return flag
-        flags = torch.tensor(int(flag))
-        dist.all_reduce(flags, op=dist.ReduceOp.MAX, group=self.control)
-        return bool(flags)
+            return list(numbers)
+        largest = torch.tensor(numbers, dtype=torch.float64)
+        dist.all_reduce(largest, op=dist.ReduceOp.MAX, group=self.control)
+        return largest.tolist()
 
     def gather(self, text: str) -> list[str]:
         """Return the texts of all processes, by rank."""

@@ -29,6 +29,7 @@ _ADVICE = "restore the file that `roadseg train` wrote, or retrain"
 _Name = Annotated[str, Field(pattern=r"\A[A-Za-z0-9][A-Za-z0-9_.-]{0,99}\z")]
 _Text = Annotated[str, Field(max_length=1000)]
 _Version = Annotated[str, Field(pattern=r"\A[ -~]{1,100}\z")]  # It is written into tags of rasters.
+_Seconds = Annotated[float, Field(ge=0, le=1e12)]
 _Measured = Annotated[float, Field(allow_inf_nan=True)]
 _Channels = Annotated[
     tuple[Annotated[int, Field(ge=1, le=4096)], ...], Field(min_length=5, max_length=5)
@@ -137,7 +138,7 @@ class _Row(BaseModel):
 
     epoch: Count
     train_loss: _Measured
-    seconds: Annotated[float, Field(ge=0, le=1e12)]
+    seconds: _Seconds
 
 
 class _OptimizerState(BaseModel):
@@ -150,8 +151,11 @@ class _Last(_Known):
     """Further facts that a training needs to resume."""
 
     history: tuple[_Row, ...]
+    steps_before: Count | None = None  # Missing in early checkpoints.
     step: Count
-    seconds: Annotated[float, Field(ge=0, le=1e12)]
+    seconds: _Seconds
+    check_s: _Seconds = 0.0  # Missing in early checkpoints, as is step_s.
+    step_s: _Seconds = 0.0
     optimizer_state: _OptimizerState
     scaler_state: dict[str, _Measured]
 

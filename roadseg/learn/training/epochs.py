@@ -3,10 +3,9 @@
 import itertools
 import logging
 import math
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import takewhile
+from itertools import islice, takewhile
 from pathlib import Path
 
 import numpy as np
@@ -19,12 +18,13 @@ from roadseg.learn.hardware.interrupts import Stop
 from roadseg.learn.network.checkpoint_facts import MODEL, Facts
 from roadseg.learn.network.checkpoints import named, save_checkpoint
 from roadseg.learn.options import TrainOptions
-from roadseg.learn.training.history import Row, best_row, has_ended, write_metrics
+from roadseg.learn.training.history import Row, best_row, has_ended, seconds_of, write_metrics
 from roadseg.learn.training.optimizers import learning_rate
 from roadseg.learn.training.profiles import AfterStep
 from roadseg.learn.training.samples import HeldOutBatches, TrainingBatches
 from roadseg.learn.training.tensorboard import Board
 from roadseg.learn.training.trainer import Batch, Trainer
+from roadseg.learn.training.training_clock import TrainingClock
 from roadseg.learn.training.validation import Scores, thresholds_in, validate
 from roadseg.system.progress import Progress as ShownProgress
 from roadseg.system.progress import counted
@@ -32,9 +32,10 @@ from roadseg.system.records import versions
 
 _log = logging.getLogger(__name__)
 _LOG_EVERY = 20  # Steps between readings of the loss, each of which waits for the device.
-_SECONDS_A_MINUTE = 60
 
 LOSS = "progress.loss"  # Tensor in `last`: sum of the losses of the current epoch.
+
+_Step = Sequence[Batch]
 
 
 class _AskedToStopError(Exception):
@@ -48,14 +49,19 @@ class Progress:
     Attributes:
         history: a row for each finished epoch.
         loss: sum of the losses of the current epoch, on the device.
+        before: steps of the finished epochs.
         step: finished steps of the current epoch.
-        seconds: time of these steps before this process resumed the training.
     """
 
     history: list[Row]
     loss: Tensor
+    before: int = 0
     step: int = 0
-    seconds: float = 0.0
+
+    @property
+    def taken(self) -> int:
+        """Finished steps of the whole training."""
+        return self.before + self.step
 
 
 @dataclass
@@ -70,6 +76,7 @@ class Epochs:
         options: options of the training.
         settings: facts to keep in checkpoints.
         progress: finished epochs and steps.
+        clock: the time of the training, which may be limited.
         parallel: the processes that train together.
         save_minutes: minutes between two checkpoints `last` within an epoch.
         board: TensorBoard for scalars and images.
@@ -86,30 +93,28 @@ class Epochs:
     options: TrainOptions
     settings: Facts
     progress: Progress
+    clock: TrainingClock
     parallel: Parallel
     save_minutes: float
     board: Board
     stop: Stop
     after_step: AfterStep = lambda: None
     after_epoch: Callable[[list[Row]], None] = lambda _: None
-    _saved: float = field(default_factory=time.monotonic, init=False)
-    _begun: float = field(default_factory=time.monotonic, init=False)
+    _saved_s: float = field(init=False)
 
     def run(self) -> list[Row]:
         """Train until the last epoch; if asked to stop, write `last` and exit."""
-        history = self.progress.history
-        begun = len(history)
-        left = takewhile(lambda _: not has_ended(history, self.options), itertools.count(begun + 1))
-        total = self.options.epochs
+        history, total = self.progress.history, self.options.epochs
+        numbers = itertools.count(len(history) + 1)
+        left = takewhile(lambda _: not has_ended(history, self.options), numbers)
+        self._saved_s = self.clock.now_s
         # The optimizer's state includes the rate of the previous step, and may be saved first.
-        self.trainer.set_rate(self._rate(max(begun * self.batches.steps + self.progress.step, 1)))
-        # Steps count as parts of an epoch, so that the remaining time is known from the first one.
-        done = begun + self.progress.step / self.batches.steps
+        self.trainer.set_rate(self._rate(max(self.progress.taken, 1)))
+        steps = self.batches.after(self.progress.taken)
         try:
-            with ShownProgress("train", total=total, unit="epochs", done=done) as shown:
+            with ShownProgress("train", total=total, unit="epochs", done=self._done()) as shown:
                 for number in left:
-                    self._epoch(number, shown)
-                    shown.done = number
+                    self._epoch(number, steps, shown)
         except _AskedToStopError:
             self._save_last()
             _log.info("stopped in epoch %d, step %d", len(history) + 1, self.progress.step)
@@ -120,66 +125,85 @@ class Epochs:
             raise
         return history
 
-    def _epoch(self, number: int, shown: ShownProgress) -> None:
+    def _epoch(self, number: int, steps: Iterator[_Step], shown: ShownProgress) -> None:
         """Finish the current epoch, validate, and save the result."""
-        progress, before = self.progress, self.progress.step
-        self._begun = time.monotonic()
-        self._steps(number, shown)
-        trained_s = time.monotonic() - self._begun
+        progress, before, clock = self.progress, self.progress.step, self.clock
+        begun_s = clock.now_s
+        self._steps(number, steps, shown)
+        rate, stepped_s = self._rate(progress.taken), clock.now_s
+        trained_s = stepped_s - begun_s
         losses = float(self.parallel.sum(progress.loss)) / self.parallel.size
         held_out = self.validation_batches
-        scores = None if held_out is None else self._validate(number, held_out)
+        scores = None if held_out is None else self._validate(held_out)
+        clock.read()
         windows = (progress.step - before) * self.batches.windows_per_step
         row = {
             "epoch": number,
             "train_loss": _finite(losses) / progress.step,
             **_columns(scores),
-            "learning_rate": self._rate(number * self.batches.steps),
-            "seconds": round(self._seconds(), 3),
-            "windows_per_s": round(windows / trained_s, 3),
+            "learning_rate": rate,
+            "seconds": round(clock.now_s - seconds_of(progress.history), 3),
+            "windows_per_s": round(windows / trained_s, 3) if trained_s else 0.0,
         }
         history = progress.history
         # A resumed training keeps the columns of the version that began it.
         row = {name: row[name] for name in history[0]} if history else row
         history.append(row)
-        progress.step, progress.seconds = 0, 0.0
+        progress.before, progress.step = progress.taken, 0
         progress.loss.zero_()
         self._keep(row, scores)
-        self.parallel.wait()
+        clock.read()  # All processes wait for the first one here.
+        clock.check_s = clock.now_s - stepped_s
+        shown.reach(self._done())
 
-    def _steps(self, epoch: int, shown: ShownProgress) -> None:
-        """Take the remaining steps of an epoch."""
-        progress = self.progress
-        steps = self.batches.epoch(epoch, after=progress.step)
-        total, name = self.batches.steps, f"epoch {epoch}"
-        for batches in counted(steps, name, total=total, unit="steps", done=progress.step):
-            number = (epoch - 1) * self.batches.steps + progress.step + 1
+    def _steps(self, epoch: int, steps: Iterator[_Step], shown: ShownProgress) -> None:
+        """Take the remaining steps of an epoch: all, or as many as its time allows."""
+        progress, clock = self.progress, self.clock
+        if clock.used is None:
+            total, done = self.batches.steps, progress.step
+            steps = islice(steps, total - done)
+            steps = counted(steps, f"epoch {epoch}", total=total, unit="steps", done=done)
+        elif progress.step and clock.epoch_is_over:  # What was resumed has no time for more.
+            self.trainer.average_replicas()
+            return
+        for batches in steps:
+            number = progress.taken + 1
             seed_step(self.options.seed, number, self.parallel.rank)
             progress.loss += self.trainer.step(batches, number=number, rate=self._rate(number))
             progress.step += 1
-            shown.add(1 / total)
+            shown.reach(self._done())
             self.after_step()
             if progress.step % _LOG_EVERY == 0:
                 mean = _finite(float(progress.loss)) / progress.step
                 scalars = {"step_loss": mean, "learning_rate": self._rate(number)}
                 self.board.scalars(number, scalars)
-            if ended := progress.step == total:
-                self.trainer.average_replicas()  # The first process saves for all.
-            if ended or self.trainer.replicas_agree(number):
-                self._heed_signals()
-                if time.monotonic() - self._saved >= self.save_minutes * _SECONDS_A_MINUTE:
-                    self._save_last()
+            if self._ends_epoch(number):
+                return
 
-    def _validate(self, epoch: int, held_out: HeldOutBatches) -> Scores:
+    def _ends_epoch(self, number: int) -> bool:
+        """Heed clock and signals after a step; return whether it was the last of its epoch."""
+        ended = self.clock.used is None and self.progress.step == self.batches.steps
+        if not (ended or self.trainer.replicas_agree(number)):
+            return False
+        is_asked_to_stop = self.clock.read(stop=self.stop.requested)
+        if ended := ended or self.clock.epoch_is_over:
+            self.trainer.average_replicas()  # The first process saves for all.
+        if is_asked_to_stop:
+            raise _AskedToStopError
+        if self.clock.now_s - self._saved_s >= self.save_minutes * 60:
+            self._save_last()
+        return ended
+
+    def _validate(self, held_out: HeldOutBatches) -> Scores:
         shown = False
 
         def after_batch(batch: Batch, logits: Tensor) -> None:
             nonlocal shown
-            self._heed_signals()
+            if self.parallel.any(self.stop.requested):
+                raise _AskedToStopError
             if not shown:
                 images, masks, *_ = batch
-                step = epoch * self.batches.steps
-                self.board.pictures(step, images, masks, logits[:, -1].sigmoid())
+                self.board.pictures(self.progress.taken, images, masks, logits[:, -1].sigmoid())
                 shown = True
 
         scores = validate(
@@ -206,7 +230,7 @@ class Epochs:
             weights = named(MODEL, self.trainer.model.state_dict())
             save_checkpoint(folder, "best", weights, self._facts() | {"score": _columns(scores)})
         self._save_last()
-        self.board.scalars(len(history) * self.batches.steps, row)
+        self.board.scalars(self.progress.taken, row)
         _log.info(
             "epoch %d of %d: training loss %.4f, %s%.1f windows/s",
             *(len(history), self.options.epochs, row["train_loss"], _in_words(scores)),
@@ -228,27 +252,34 @@ class Epochs:
         tensors, values = self.trainer.state()
         facts = self._facts() | {
             "history": progress.history,
+            "steps_before": progress.before,
             "step": progress.step,
-            "seconds": self._seconds() if progress.step else 0.0,
+            **self.clock.state(),
         }
         save_checkpoint(self.folder, "last", tensors | {LOSS: progress.loss}, facts | values)
-        self._saved = time.monotonic()
-
-    def _heed_signals(self) -> None:
-        if self.parallel.any(self.stop.requested):
-            raise _AskedToStopError
+        self._saved_s = self.clock.now_s
 
     def _rate(self, number: int) -> float:
-        """Return the learning rate of a step, counted from 1 over the whole training."""
-        return learning_rate(number - 1, self.options, steps_per_epoch=self.batches.steps)
+        """Return the learning rate of a step, counted from 1 over the whole training.
+
+        If the time is limited, it is that of the step to which the share of the time would lead,
+        if all epochs had as many steps as planned.
+        """
+        steps, used = self.batches.steps, self.clock.used
+        step = number - 1 if used is None else used * self.options.epochs * steps
+        return learning_rate(step, self.options, steps_per_epoch=steps)
+
+    def _done(self) -> float:
+        """Return how many epochs are done, with steps or time as parts of an epoch."""
+        finished, used = len(self.progress.history), self.clock.used
+        if used is None:
+            return finished + self.progress.step / self.batches.steps
+        return max(finished, used * self.options.epochs)
 
     def _facts(self) -> Facts:
         history = self.progress.history
         thresholds = thresholds_in(history[-1]) if history else {}
         return {**self.settings, "epoch": len(history), **thresholds, "versions": versions()}
-
-    def _seconds(self) -> float:
-        return self.progress.seconds + time.monotonic() - self._begun
 
 
 def _columns(scores: Scores | None) -> Row:

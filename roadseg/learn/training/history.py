@@ -68,10 +68,20 @@ def best_row(history: list[Row]) -> Row:
     return min(history, key=lambda row: row["val_loss"])
 
 
+def seconds_of(history: list[Row]) -> float:
+    """Return the seconds of all epochs together."""
+    return sum(row["seconds"] for row in history)
+
+
 def has_ended(history: list[Row], options: TrainOptions) -> bool:
-    """Return whether all epochs are done, or `patience` of them have passed since the best."""
+    """Return whether a training has ended.
+
+    All epochs are done, `patience` of them have passed since the best, or its time is used up.
+    """
     if not history:
         return False
+    if options.limit_s is not None and seconds_of(history) >= options.limit_s:
+        return True
     passed = len(history) - best_row(history)["epoch"]
     return len(history) >= options.epochs or passed >= options.patience
 

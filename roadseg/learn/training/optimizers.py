@@ -62,7 +62,7 @@ def _hpu_clipper(max_norm: float) -> Any:  # noqa: ANN401 - no type of ours
     return import_module("habana_frameworks.torch.hpex.normalization").FusedClipNorm([], max_norm)
 
 
-def learning_rate(step: int, options: TrainOptions, *, steps_per_epoch: int) -> float:
+def learning_rate(step: float, options: TrainOptions, *, steps_per_epoch: int) -> float:
     """Return the learning rate of a step.
 
     It rises linearly to the peak, which step `warmup_steps - 1` is the first to have. Schedule
@@ -74,7 +74,7 @@ def learning_rate(step: int, options: TrainOptions, *, steps_per_epoch: int) -> 
     that of Goyal et al., Accurate, Large Minibatch SGD, 2017.
 
     Args:
-        step: number of the step in the whole training, from 0.
+        step: number of the step in the whole training, from 0; between two steps if the time tells.
         options: `schedule`, `learning_rate` (the peak), `warmup_steps` (0 begins at the peak),
             `lr_milestones` (epochs from 1, after which "step" lowers the rate), `lr_gamma` (by
             which factor) and `epochs`.

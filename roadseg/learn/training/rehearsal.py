@@ -85,7 +85,6 @@ def measure_pace(job: TrainingJob, *, parallel: Parallel, workers: int) -> Pace:
             )
         )
     scaling = job.training[0].scaling
-    epochs = (batches.epoch(number, after=0) for number in itertools.count(1))
 
     def build() -> nn.Module:
         return new_network(job.options, bands=len(scaling.mean), bins=job.bins)[0]
@@ -93,7 +92,7 @@ def measure_pace(job: TrainingJob, *, parallel: Parallel, workers: int) -> Pace:
     with _rehearsing(build, job.options, scaling, device=job.device, parallel=parallel) as trainer:
         steps = job.options.epochs * len(windows) / options.batch_size
         total = math.inf if job.options.minutes else steps
-        return _pace(trainer, epochs, checks, options, parallel, total=total)
+        return _pace(trainer, batches.after(0), checks, options, parallel, total=total)
 
 
 def guess_pace(
@@ -117,7 +116,7 @@ def guess_pace(
     first = default_collate([windows[number] for number in numbers])
     alone, build = Parallel(), partial(untrained_model, options, bands=bands, bins=bins)
     with _rehearsing(build, options, scaling, device=device, parallel=alone) as trainer:
-        steps, checks = [([batch] for batch in batches)], itertools.repeat([first])
+        steps, checks = ([batch] for batch in batches), itertools.repeat([first])
         return _pace(trainer, steps, checks, small, alone)
 
 
@@ -145,14 +144,14 @@ def _rehearsing(
 
 def _pace(
     trainer: Trainer,
-    epochs: Iterable[Iterable[Sequence[Batch]]],
+    steps: Iterable[Sequence[Batch]],
     checks: Iterable[Iterable[Batch]],
     options: TrainOptions,
     parallel: Parallel,
     *,
     total: float = math.inf,
 ) -> Pace:
-    """Time steps of some epochs and batches of validations; the training has `total` steps."""
+    """Time some steps and batches of validations; the training has `total` steps."""
     numbers = itertools.count(1)
 
     def learn(batches: Sequence[Batch]) -> None:
@@ -163,7 +162,7 @@ def _pace(
         trainer.evaluate(batch)
         trainer.synchronize()
 
-    step_s = _seconds_of_one(learn, itertools.chain.from_iterable(epochs), parallel, total=total)
+    step_s = _seconds_of_one(learn, steps, parallel, total=total)
     check_s = _seconds_of_one(check, itertools.chain.from_iterable(checks), parallel, total=total)
     # The mean over all processes, which have to make the same plan.
     times = parallel.sum(torch.tensor([step_s, check_s], dtype=torch.float64)) / parallel.size

@@ -1,5 +1,6 @@
 """Samples: batches of random augmented windows, and of windows that cover chips, read ahead."""
 
+import itertools
 import math
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -339,10 +340,13 @@ class TrainingBatches:
             )
         self._loader = load_ahead(windows, self._order, workers, pin_memory=pin_memory)
 
-    def epoch(self, number: int, *, after: int) -> Iterable[tuple[Sequence[Tensor], ...]]:
-        """Yield the batches of each step of an epoch, counted from 1, without its first steps."""
-        self._order.epoch, self._order.start_batch = number, after * self._accumulate
-        return zip(*[iter(self._loader)] * self._accumulate, strict=False)
+    def after(self, step: int) -> Iterator[tuple[Sequence[Tensor], ...]]:
+        """Yield the batches of each step after the first ones, epoch after epoch without end."""
+        epochs, done = divmod(step, self.steps)
+        for number in itertools.count(epochs + 1):
+            self._order.epoch, self._order.start_batch = number, done * self._accumulate
+            yield from zip(*[iter(self._loader)] * self._accumulate, strict=False)
+            done = 0
 
 
 def held_out_windows(chips: Sequence[Chip], options: TrainOptions) -> ValidationWindows:

@@ -1,4 +1,4 @@
-"""Timetable: how many epochs fit into the given time or worked best on folds; forecasts."""
+"""Timetable: how many epochs share the given time or worked best on folds; forecasts."""
 
 import math
 import statistics
@@ -21,21 +21,23 @@ from roadseg.raster.windows import cut_chips
 PLANNED = ("epochs", "patience", "windows_per_chip", "validation_windows", "warmup_steps")
 
 _MINUTE_S = 60.0
-_RESERVE = 0.03  # Share of the time that is kept in reserve, as forecasts are not exact.
 _VALIDATION = 0.1  # Largest share of the time for validation.
 _FEWEST_EPOCHS, _MOST_EPOCHS = 4, 10
-_WARM_UP = 0.05  # Share of the steps over which the learning rate rises.
+_WARM_UP = 0.05  # Share of the time over which the learning rate rises.
 
 
 def fit_minutes(options: TrainOptions, pace: Pace, *, weight: float, held_out: int) -> TrainOptions:
-    """Return options whose training ends after `options.minutes`, on a machine of this pace.
+    """Return options that divide `options.minutes` into epochs, on a machine of this pace.
+
+    The clock ends the epochs, so that the training keeps its time if the machine is slower or
+    faster. It has then fewer or more steps, whose learning rate follows the time.
 
     1. The number of epochs, 4 to 10, is that of full validations with checkpoints that fit into a
        twentieth of the time, if there is time for a step in each. It decides how often the progress
        is measured, not what the network learns.
     2. Validation takes at most a tenth of the time. If all held-out windows would take longer, an
        evenly spread sample is used.
-    3. All other time goes into steps. The learning rate rises over a twentieth of them.
+    3. All other time goes into steps. The learning rate rises over a twentieth of the time.
     4. The training never stops early, because the learning rate is planned to the end.
 
     Args:
@@ -48,8 +50,7 @@ def fit_minutes(options: TrainOptions, pace: Pace, *, weight: float, held_out: i
         ConfigError: if there is no time for a step in each epoch.
     """
     # Rule 1: how many epochs.
-    minutes = options.minutes or 0.0
-    time_s = minutes * _MINUTE_S * (1 - _RESERVE) - START_S
+    time_s = (options.limit_s or 0.0) - START_S
     step = options.batch_size * options.accumulate
     least_s = KEEPING_S + pace.held_out_s + step * pace.window_s
     fitting = min(
@@ -64,11 +65,11 @@ def fit_minutes(options: TrainOptions, pace: Pace, *, weight: float, held_out: i
     steps = int(left_s / (step * pace.window_s))
     if steps < 1:
         enough_s = START_S + epochs * least_s / (1 - _VALIDATION)
-        enough = math.ceil(enough_s / _MINUTE_S / (1 - _RESERVE))
+        enough = math.ceil(enough_s / _MINUTE_S)
         raise ConfigError(
-            f"train.minutes: {minutes:g} min are too few for {epochs} epochs with one step of "
-            f"{step} windows each, which takes {step * pace.window_s:.1f} s on this machine; allow "
-            f"{enough} min or more, or lower train.batch_size or train.window_px"
+            f"train.minutes: {options.minutes:g} min are too few for {epochs} epochs with one step "
+            f"of {step} windows each, which takes {step * pace.window_s:.1f} s on this machine; "
+            f"allow {enough} min or more, or lower train.batch_size or train.window_px"
         )
     return options.model_copy(
         update={
@@ -84,8 +85,8 @@ def fit_minutes(options: TrainOptions, pace: Pace, *, weight: float, held_out: i
 def planned_before(folder: Path, options: TrainOptions) -> TrainOptions:
     """Return options with the plan of the training in a folder, to resume it.
 
-    If `options.minutes` has grown, there are proportionally more epochs of as many steps, and the
-    learning rate follows the schedule of the longer training from then on.
+    If `options.minutes` has grown, there are proportionally more epochs, and the learning rate
+    follows the schedule of the longer training from then on.
 
     Raises:
         ConfigError: if the training was planned for more time, or without a limit.
@@ -135,7 +136,7 @@ class Forecast:
         pace: seconds per window on this machine.
         windows: training windows of an epoch.
         held_out: validation windows of an epoch.
-        epoch_s: seconds of an epoch with its validation.
+        epoch_s: seconds of an epoch with its validation, at this pace.
     """
 
     options: TrainOptions
@@ -163,6 +164,15 @@ def count_ground(
             math.ceil(chip.height / window_px) * math.ceil(chip.width / window_px) for chip in chips
         )
     return Ground(weight * (folds - 1) / folds, math.ceil(windows / folds))
+
+
+def training_seconds(options: TrainOptions, epoch_s: float) -> float:
+    """Return how long a training takes: its time limit, or else at most all its epochs.
+
+    Args:
+        epoch_s: seconds of an epoch with its validation.
+    """
+    return START_S + options.epochs * epoch_s if options.limit_s is None else options.limit_s
 
 
 def forecast(
@@ -233,7 +243,8 @@ def as_long_as_folds(
     """Return the options of a training on all chips.
 
     It has as many epochs as the folds needed on average to their best one, over which the learning
-    rate is planned. If the time of a training is limited, it has the steps planned for a fold.
+    rate is planned. If the time of a training is limited, it has the epochs and steps planned for a
+    fold, and so the same time.
 
     Args:
         fold_facts: see `facts_of_folds`.

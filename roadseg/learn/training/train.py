@@ -3,6 +3,7 @@
 import hashlib
 import logging
 import shutil
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -32,6 +33,7 @@ from roadseg.learn.training.profiles import profiled
 from roadseg.learn.training.samples import Chip, HeldOutBatches, TrainingBatches
 from roadseg.learn.training.tensorboard import open_board, require_tensorboard
 from roadseg.learn.training.trainer import State, Trainer
+from roadseg.learn.training.training_clock import TrainingClock
 from roadseg.raster.scaling import Scaling
 from roadseg.roads.speeds import SpeedBins
 from roadseg.system.files import remove_partial
@@ -107,6 +109,7 @@ def train(
     anew: bool = False,
     started: Callable[[], None] = lambda: None,
     after_epoch: Callable[[list[Row]], None] = lambda _: None,
+    tick: Callable[[], float] = time.monotonic,
 ) -> list[Row]:
     """Train a network, or resume the training in `folder`.
 
@@ -117,6 +120,9 @@ def train(
     are the same, bit for bit, as without the interruption. There is no random state to restore:
     every window with its augmentation, and every step, has its own generator, seeded by the seed
     and its number.
+
+    With `options.minutes`, the clock ends every epoch, and the learning rate follows the time; it
+    is that of all sessions together. So the weights depend on how fast the machine was.
 
     Args:
         job: data and options; a training resumes only with the same job.
@@ -130,6 +136,7 @@ def train(
         started: called before the first file is written or removed, when nothing can be refused any
             more.
         after_epoch: called with the rows of all epochs so far, by the processes that write files.
+        tick: seconds of a clock that never goes back.
 
     Returns:
         One row per epoch, as in metrics.csv.
@@ -172,14 +179,13 @@ def train(
             workers=workers,
             pin_memory=device.pin_memory,
         )
-    progress = _progress(folder, last, device)
-    next_step = len(progress.history) * batches.steps + progress.step + 1
+    progress = _progress(folder, last, device, steps=batches.steps)
     with torch.random.fork_rng(accelerators(device)):
         trainer, origin = _trainer(job, folder, last, parallel=parallel)
         begin()
         board_folder = folder / "tensorboard" if options.tensorboard and parallel.first else None
         with (
-            open_board(board_folder, first_step=next_step) as board,
+            open_board(board_folder, first_step=progress.taken + 1) as board,
             profiled(
                 folder / "profile", steps=profile, device=device, rank=parallel.rank
             ) as after_step,
@@ -193,6 +199,7 @@ def train(
                 options=options,
                 settings=settings | ({"began_with": origin} if origin else {}),
                 progress=progress,
+                clock=_clock(options, progress, last, parallel=parallel, tick=tick),
                 parallel=parallel,
                 save_minutes=save_minutes,
                 board=board,
@@ -269,8 +276,12 @@ def new_trainer(
     return Trainer(model, options, scaling=scaling, device=device, parallel=parallel, state=state)
 
 
-def _progress(folder: Path, last: Facts | None, device: Device) -> Progress:
-    """Return the progress of the training in the folder; a new one without `last`."""
+def _progress(folder: Path, last: Facts | None, device: Device, *, steps: int) -> Progress:
+    """Return the progress of the training in the folder; a new one without `last`.
+
+    Args:
+        steps: of each epoch that an early version finished.
+    """
     if last is None:
         return Progress([], torch.zeros((), device=device.type))
     history, step = last["history"], last["step"]
@@ -281,7 +292,30 @@ def _progress(folder: Path, last: Facts | None, device: Device) -> Progress:
             f"{folder / 'last.safetensors'}: {LOSS}: expected a number; restore the file, or "
             "retrain with --force"
         )
-    return Progress(list(history), loss.to(device.type), step, last["seconds"])
+    before = last.get("steps_before")  # Early versions did not store it.
+    before = len(history) * steps if before is None else before
+    return Progress(list(history), loss.to(device.type), before, step)
+
+
+def _clock(
+    options: TrainOptions,
+    progress: Progress,
+    last: Facts | None,
+    *,
+    parallel: Parallel,
+    tick: Callable[[], float],
+) -> TrainingClock:
+    """Return the clock of a training, which goes on from `last`."""
+    before = last or {}
+    return TrainingClock(
+        options,
+        progress.history,
+        parallel,
+        since_s=before.get("seconds", 0.0),
+        check_s=before.get("check_s", 0.0),
+        step_s=before.get("step_s", 0.0),
+        tick=tick,
+    )
 
 
 def accelerators(device: Device) -> list[int]:

@@ -17,6 +17,11 @@ from roadseg.system.records import key_of
 from roadseg.system.workspace import Workspace
 
 
+def _stop_after_two(_folder, history):
+    if len(history) == 2:
+        raise KeyboardInterrupt
+
+
 def changed(config, **settings):
     return config.model_copy(update={"train": config.train.model_copy(update=settings)})
 
@@ -92,8 +97,9 @@ def test_a_training_with_a_limit_of_time_is_planned_and_goes_on_with_its_plan(fi
     with caplog.at_level("INFO"):
         summary = train.run(limited, workspace, fold=0, force=True)
     assert 4 <= summary.epochs <= 10
+    assert 0.9 * 12 < summary.seconds <= 12
     (told,) = (text for text in caplog.messages if text.startswith("training will take "))
-    assert f"{summary.epochs} epochs of about" in told
+    assert told == f"training will take about 12 s: {summary.epochs} epochs of about 3 s"
     last = read_checkpoint_facts(workspace.checkpoint(0), "last")
     assert (last["minutes"], last["epochs"]) == (0.2, summary.epochs)
     workspace.train_record(0).unlink()
@@ -103,7 +109,20 @@ def test_a_training_with_a_limit_of_time_is_planned_and_goes_on_with_its_plan(fi
 def test_what_a_limited_training_takes_does_not_follow_from_the_epochs_of_an_earlier_one(finished):
     config, workspace = finished
     planned = train.plan(changed(config, minutes=1, epochs=500), workspace, fold=0, force=True)
-    assert 0.85 * 60 < planned.seconds <= 60
+    assert planned.seconds == 60
+
+
+@pytest.mark.usefixtures("steady_pace")
+def test_a_limited_training_that_goes_on_has_the_rest_of_its_time(finished, monkeypatch):
+    config, workspace = finished
+    limited = changed(config, minutes=0.2)
+    monkeypatch.setattr(train, "_draw_curves", _stop_after_two)
+    with pytest.raises(KeyboardInterrupt):
+        train.run(limited, workspace, fold=0, force=True)
+    rows = read_checkpoint_facts(workspace.checkpoint(0), "last")["history"]
+    planned = train.plan(limited, workspace, fold=0)
+    assert planned.seconds == pytest.approx(12 - sum(row["seconds"] for row in rows))
+    assert "1 of 4 epochs are done" in planned.why
 
 
 @pytest.mark.usefixtures("steady_pace")

@@ -84,13 +84,14 @@ def test_it_is_not_repeated_and_keeps_its_length_whatever_folds_follow(everythin
 
 
 @pytest.mark.usefixtures("steady_pace")
-def test_a_limited_time_gives_as_many_steps_as_to_a_fold(finished):
+def test_a_limited_time_is_that_of_a_fold(finished):
     config, workspace = finished
     limited = changed(config, minutes=0.2)
     fold = train.run(limited, workspace, fold=0, force=True)
     whole = train.run(limited, workspace, fold="all")
     of_fold, of_all = (read_checkpoint_facts(workspace.checkpoint(n), "last") for n in (0, "all"))
     assert whole.epochs == fold.epochs
+    assert 0.9 * 12 < whole.seconds <= 12
     assert of_all["windows_per_chip"] == pytest.approx(of_fold["windows_per_chip"] * 4 / 5)
     workspace.train_record("all").unlink()
     assert train.run(limited, workspace, fold="all").epochs == whole.epochs

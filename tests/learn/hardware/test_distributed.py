@@ -97,6 +97,10 @@ def test_a_flag_of_one_process_is_seen_by_all(pair):
     assert [seen["any"] for seen in pair["basics"]] == [[True, False]] * 2
 
 
+def test_each_number_is_that_of_the_process_with_the_largest(pair):
+    assert [seen["largest"] for seen in pair["basics"]] == [[1, 0]] * 2
+
+
 def test_averages_keep_type_and_memory_format(pair):
     """Process 0 has zeros, process 1 0 + 1 + ... + 23 = 276."""
     assert [seen["average"] for seen in pair["basics"]] == [[138, 0.5]] * 2

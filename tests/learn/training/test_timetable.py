@@ -48,7 +48,7 @@ def test_validation_takes_at_most_a_tenth(minutes, held_out):
 
 def test_only_what_does_not_fit_is_left_out_of_the_validation():
     assert fit(held_out=160)[0].validation_windows is None
-    assert fit(held_out=50_000)[0].validation_windows == 695
+    assert fit(held_out=50_000)[0].validation_windows == 717
 
 
 def test_nothing_ends_early_and_the_rate_rises_over_a_twentieth():

@@ -23,6 +23,7 @@ from roadseg.learn.network.checkpoints import (
 from roadseg.learn.options import LossOptions, TrainOptions
 from roadseg.learn.training import epochs
 from roadseg.learn.training import train as training
+from roadseg.learn.training.samples import TrainingWindows
 from roadseg.learn.training.train import TrainingJob, fixed_options, train
 from roadseg.learn.training.trainer import Trainer
 from roadseg.learn.training.validation import Scores
@@ -293,6 +294,122 @@ def test_a_training_asked_to_stop_keeps_its_last_step(run, straight, tmp_path, m
     assert read_checkpoint_facts(tmp_path / "stopped", "last")["step"] > 0
     run(tmp_path / "stopped", **changes)
     assert same_checkpoints(straight, tmp_path / "stopped")
+
+
+class Watch:
+    """A clock on which a step takes some seconds, and so does a batch of the validation."""
+
+    def __init__(self, step_s, check_s=0.5):
+        self.now_s, self.step_s, self.check_s = 0.0, step_s, check_s
+
+    def __call__(self):
+        return self.now_s
+
+
+@pytest.fixture
+def run_by(run, monkeypatch):
+    """Give a function that trains for 30 s of a watch, planned for 4 epochs of 3 steps."""
+    watches, step, evaluate = [], Trainer.step, Trainer.evaluate
+
+    def timed_step(*args, **options):
+        watches[-1].now_s += watches[-1].step_s
+        return step(*args, **options)
+
+    def timed_evaluate(*args):
+        watches[-1].now_s += watches[-1].check_s
+        return evaluate(*args)
+
+    monkeypatch.setattr(Trainer, "step", timed_step)
+    monkeypatch.setattr(Trainer, "evaluate", timed_evaluate)
+    limited = {"minutes": 0.5, "epochs": 4, "schedule": "cosine", "windows_per_chip": 3}
+
+    def run_by(watch, folder, **changes):
+        watches.append(watch)
+        return run(folder, tick=watch, **limited | changes)
+
+    return run_by
+
+
+def seconds(history):
+    return sum(row["seconds"] for row in history)
+
+
+def steps_of(folder):
+    return read_checkpoint_facts(folder, "last")["steps_before"]
+
+
+def test_a_machine_that_becomes_slow_takes_fewer_steps_in_the_same_time(
+    run_by, tmp_path, monkeypatch
+):
+    watch = Watch(step_s=2.0)
+    at_call(monkeypatch, Trainer, "step", 5, lambda: setattr(watch, "step_s", 4.0))
+    history = run_by(watch, tmp_path)
+    assert len(history) == 4
+    assert 25 < seconds(history) <= 30
+    assert 5 < steps_of(tmp_path) < 12
+    rates = [row["learning_rate"] for row in history]
+    assert rates == sorted(rates, reverse=True)
+    assert rates[-1] < 0.1 * RECIPE.learning_rate
+
+
+def test_the_rate_is_that_of_the_time(run_by, tmp_path):
+    history = run_by(Watch(step_s=1.25, check_s=0.0), tmp_path, warmup_steps=3)
+    # The warm-up takes 3 of 12 planned steps, and so a quarter of the time.
+    assert history[0]["learning_rate"] == pytest.approx(RECIPE.learning_rate)
+    share = (seconds(history[:2]) - 7.5) / 22.5
+    expected = RECIPE.learning_rate * (1 + math.cos(math.pi * share)) / 2
+    assert history[1]["learning_rate"] == pytest.approx(expected)
+
+
+def test_a_machine_that_is_faster_takes_more_steps_on_other_windows(run_by, tmp_path, monkeypatch):
+    drawn, draw = [], TrainingWindows.__getitem__
+
+    def watched(windows, index):
+        drawn.append(index)
+        return draw(windows, index)
+
+    monkeypatch.setattr(TrainingWindows, "__getitem__", watched)
+    history = run_by(Watch(step_s=1.0), tmp_path)
+    assert 25 < seconds(history) <= 30
+    assert steps_of(tmp_path) == len(drawn) / 2 > 24
+    assert len(set(drawn)) == len(drawn)
+    assert set(range(6, 6 + 6 * (len(drawn) // 6))) <= set(drawn)
+
+
+@pytest.mark.parametrize("place", ["step", "evaluate"])
+def test_a_limited_training_that_was_stopped_keeps_its_time_and_rates(
+    run_by, tmp_path, monkeypatch, place
+):
+    straight = run_by(Watch(step_s=2.0), tmp_path / "straight")
+    at_call(monkeypatch, Trainer, place, 3, lambda: os.kill(os.getpid(), signal.SIGTERM))
+    with pytest.raises(SystemExit):
+        run_by(Watch(step_s=2.0), tmp_path / "stopped")
+    history = run_by(Watch(step_s=2.0), tmp_path / "stopped")
+    assert 25 < seconds(history) <= 30
+    if place == "step":  # What a validation that was broken off took is not repeated.
+        assert [row["seconds"] for row in history] == [row["seconds"] for row in straight]
+        assert same_checkpoints(tmp_path / "straight", tmp_path / "stopped")
+
+
+def test_a_training_whose_time_was_lost_ends_with_its_epoch_and_stays_ended(run_by, tmp_path):
+    watch = Watch(step_s=2.0)
+
+    def wait(history):
+        watch.now_s += 100.0 * (len(history) == 1)
+
+    assert len(run_by(watch, tmp_path, after_epoch=wait)) == 2
+    assert len(run_by(Watch(step_s=2.0), tmp_path)) == 2
+
+
+def test_a_limited_training_of_an_early_version_goes_on(run_by, tmp_path, monkeypatch):
+    at_call(monkeypatch, Trainer, "evaluate", 2, die)
+    with pytest.raises(StoppedError):
+        run_by(Watch(step_s=2.0), tmp_path)
+    facts = read_checkpoint_facts(tmp_path, "last")
+    for name in ("steps_before", "check_s", "step_s"):
+        del facts[name]
+    save_checkpoint(tmp_path, "last", weights(tmp_path), facts)
+    assert 25 < seconds(run_by(Watch(step_s=2.0), tmp_path)) <= 30
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
