@@ -106,7 +106,7 @@ class Epochs:
         """Train until the last epoch; if asked to stop, write `last` and exit."""
         history, total = self.progress.history, self.options.epochs
         numbers = itertools.count(len(history) + 1)
-        left = takewhile(lambda _: not has_ended(history, self.options), numbers)
+        left = takewhile(lambda _: not self._has_ended(), numbers)
         self._saved_s = self.clock.now_s
         # The optimizer's state includes the rate of the previous step, and may be saved first.
         self.trainer.set_rate(self._rate(max(self.progress.taken, 1)))
@@ -124,6 +124,12 @@ class Epochs:
                 self.stop.leave()
             raise
         return history
+
+    def _has_ended(self) -> bool:
+        """Return whether no epoch follows; the first one, and one that has begun, are finished."""
+        progress = self.progress
+        is_between = bool(progress.history) and not progress.step
+        return has_ended(progress.history, self.options) or (is_between and self.clock.is_over)
 
     def _epoch(self, number: int, steps: Iterator[_Step], shown: ShownProgress) -> None:
         """Finish the current epoch, validate, and save the result."""

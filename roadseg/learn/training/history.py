@@ -74,14 +74,9 @@ def seconds_of(history: list[Row]) -> float:
 
 
 def has_ended(history: list[Row], options: TrainOptions) -> bool:
-    """Return whether a training has ended.
-
-    All epochs are done, `patience` of them have passed since the best, or its time is used up.
-    """
+    """Return whether all epochs are done, or `patience` of them have passed since the best."""
     if not history:
         return False
-    if options.limit_s is not None and seconds_of(history) >= options.limit_s:
-        return True
     passed = len(history) - best_row(history)["epoch"]
     return len(history) >= options.epochs or passed >= options.patience
 

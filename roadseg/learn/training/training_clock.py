@@ -9,6 +9,8 @@ from roadseg.learn.network.checkpoint_facts import Facts
 from roadseg.learn.options import TrainOptions
 from roadseg.learn.training.history import Row, seconds_of
 
+_CHECKS = 0.25  # Largest share of the time left for validation and its files.
+
 
 @dataclass
 class TrainingClock:
@@ -64,11 +66,20 @@ class TrainingClock:
         """Whether another step would exceed the time of the epoch; never without a limit.
 
         The epochs that are left share the time that is left, and each needs time for its
-        validation. So a training that was slow for a while has fewer steps, but as many epochs.
+        validation. So a training that was slow for a while has fewer steps, but as many epochs,
+        unless validation would take more than a quarter of that time.
         """
         if self.options.limit_s is None:
             return False
         begun_s = seconds_of(self.history)
-        epochs_left = max(1, self.options.epochs - len(self.history))
-        share_s = (self.options.limit_s - begun_s) / epochs_left
+        left_s, epochs = self.options.limit_s - begun_s, self.options.epochs - len(self.history)
+        if self.check_s:
+            epochs = min(epochs, int(_CHECKS * left_s / self.check_s))
+        share_s = left_s / max(1, epochs)
         return self.now_s + self.step_s > begun_s + share_s - self.check_s
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the time left is too short to validate once more; never without a limit."""
+        limit_s = self.options.limit_s
+        return limit_s is not None and self.now_s + self.check_s >= limit_s

@@ -38,13 +38,6 @@ def test_patience_counts_from_the_best_epoch():
     assert ended((1, 2, 0, 2, 2), 9, 2)
 
 
-@pytest.mark.parametrize(("seconds", "has_to_end"), [(29.9, False), (30.0, True)])
-def test_a_training_ends_when_its_time_is_used_up(seconds, has_to_end):
-    rows = [row | {"seconds": seconds} for row in epochs(2, 1)]
-    assert has_ended(rows, TrainOptions(epochs=4, patience=4, minutes=1)) is has_to_end
-    assert not has_ended(rows, TrainOptions(epochs=4, patience=4))
-
-
 def test_metrics_are_one_line_an_epoch(tmp_path):
     write_metrics(tmp_path / "metrics.csv", epochs(0.5, 0.25))
     lines = (tmp_path / "metrics.csv").read_text().splitlines()

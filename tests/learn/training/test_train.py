@@ -397,8 +397,12 @@ def test_a_training_whose_time_was_lost_ends_with_its_epoch_and_stays_ended(run_
     def wait(history):
         watch.now_s += 100.0 * (len(history) == 1)
 
-    assert len(run_by(watch, tmp_path, after_epoch=wait)) == 2
-    assert len(run_by(Watch(step_s=2.0), tmp_path)) == 2
+    assert len(run_by(watch, tmp_path, after_epoch=wait)) == 1
+    assert len(run_by(Watch(step_s=2.0), tmp_path)) == 1
+
+
+def test_a_training_whose_first_epoch_took_all_its_time_has_one(run_by, tmp_path):
+    assert len(run_by(Watch(step_s=31.0), tmp_path)) == 1
 
 
 def test_a_limited_training_of_an_early_version_goes_on(run_by, tmp_path, monkeypatch):

@@ -71,6 +71,7 @@ def test_the_signal_of_a_process_is_told_with_the_time():
         ((30.0,), 0.0, 40.0),  # an epoch that took twice its time shortens the others
         ((6.0,), 3.0, 21.0),
         ((15.0, 15.0, 15.0), 3.0, 57.0),
+        ((24.0,), 4.0, 38.0),  # for three epochs of 12 s, validation would take too long
     ],
 )
 def test_epochs_that_are_left_share_the_time_and_another_step_has_to_fit(rows, check_s, end_s):
@@ -80,6 +81,12 @@ def test_epochs_that_are_left_share_the_time_and_another_step_has_to_fit(rows, c
     assert not clock.epoch_is_over
     read_after(clock, watch, 0.75)
     assert clock.epoch_is_over
+
+
+@pytest.mark.parametrize(("now_s", "is_over"), [(56.9, False), (57.0, True)])
+def test_the_time_is_over_when_there_is_none_to_validate(now_s, is_over):
+    assert started(since_s=now_s, check_s=3.0)[0].is_over is is_over
+    assert not started(since_s=now_s, check_s=3.0, minutes=None)[0].is_over
 
 
 @pytest.fixture(scope="module")
@@ -94,5 +101,5 @@ def test_processes_with_other_clocks_end_their_epochs_together_at_the_same_rates
     assert one == other
     assert len(set(one)) > 4
     facts = json.loads(limited[way]["facts"])
-    assert len(facts["history"]) == facts["epochs"] == 4
+    assert len(facts["history"]) >= 2
     assert 12 < sum(row["seconds"] for row in facts["history"]) <= 18
