@@ -174,9 +174,8 @@ def _rehearsed(job: TrainingJob, processes: Parallel, *, workers: int) -> Traini
     if processes.first:
         options = job.options
         logger.info(
-            "training will take %s: %s%d epochs of %s",
+            "training will take %s: at most %d epochs of %s",
             about_time(training_seconds(options, epoch_s)),
-            "" if options.minutes else "at most ",
             *(options.epochs, _epoch_text(options, epoch_s)),
         )
     return job
