@@ -151,9 +151,7 @@ def test_without_labels_and_network_the_starter_maps_and_says_what_it_is(tmp_pat
         settings=["graph.formats=gpkg"],
         say=silent,
     )
-    assert (
-        "mapped with the starter network, which was trained on other places" in caplog.text
-    )
+    assert "mapped with the starter network, which was trained on other places" in caplog.text
     scores = roadseg.score(
         tmp_path / "roads/place_1001.geojson", tmp_path / "map/graphs/place_1001.gpkg"
     )
