@@ -38,6 +38,7 @@ CONFIG: dict[str, Any] = {
     "labels": {"roads": ["roads"]},
     "split": {"folds": 5, "block_m": 100.0},
     "train": {
+        "encoder_weights": "imagenet",  # The starter has learned from cities drawn in this way.
         "window_px": 192,
         "windows_per_chip": 12,
         "batch_size": 4,
