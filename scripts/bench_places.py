@@ -9,6 +9,8 @@ one and reported on the other, which trains and tests on other ground.
     python scripts/bench_places.py DATA OUT --task cities:choose --seeds 3 --minutes 5 \
         --name strong --set train.encoder_weights=drawn
 
+With --set checkpoint=starter, nothing is trained, and the starter is measured.
+
 DATA has the folders san_diego, tianjin, nyc and open. What is finished in OUT is not repeated, and
 all figures found there are printed as one table.
 
