@@ -289,6 +289,7 @@ def run(data: Path, folder: Path, task: Task, settings: Mapping[str, object]) ->
     if result.exists():
         return
     cpu_s = spent_s()
+    folder.mkdir(parents=True, exist_ok=True)
     if settings.get("checkpoint") == "starter":
         checkpoint = Path(roadseg.__file__).parent / "starter"
     else:
