@@ -30,7 +30,9 @@ images of New York, whose order on the ground is not known.
 """
 
 import argparse
+import functools
 import json
+import operator
 import resource
 import statistics
 from collections import defaultdict
@@ -48,7 +50,7 @@ from roadseg.learn.network.checkpoints import read_checkpoint_facts
 from roadseg.raster.extents import border_of
 from roadseg.roads.masks.probabilities import Probability
 from roadseg.roads.metrics.compare import Measures, pool
-from roadseg.roads.metrics.pixels import Counts
+from roadseg.roads.metrics.pixels import Histogram
 from roadseg.roads.metrics.reliability import measure_reliability
 from roadseg.roads.tracing.edge_confidence import edge_terms
 from roadseg.system.files import atomic_write
@@ -56,6 +58,7 @@ from roadseg.system.files import atomic_write
 NYC_GSD_M, OPEN_GSD_M = 0.9, 1.0
 GSD_M = {"nyc": NYC_GSD_M, "dubai": OPEN_GSD_M}  # Of images without georeference.
 IGNORED = 255
+NEAREST = Image.Resampling.NEAREST
 CERTAIN = 255
 
 Stems = Mapping[str, Sequence[str]]  # Names of images without suffix, by city.
@@ -163,9 +166,9 @@ def image_of(data: Path, city: str, stem: str) -> Path:
     return next((folder_of(data, city) / "images").glob(f"{stem}.*"))
 
 
-def read_road(data: Path, city: str, stem: str) -> Bytes:
-    """Return the mask of an image: 1 is road, and 255 has no label."""
-    mask = np.asarray(Image.open(mask_of(data, city, stem)))
+def read_road(data: Path, city: str, stem: str, shape: tuple[int, int]) -> Bytes:
+    """Return the mask of an image in the pixels of its prediction: 1 is road, 255 has no label."""
+    mask = np.asarray(Image.open(mask_of(data, city, stem)).resize(shape[::-1], NEAREST))
     return np.where(mask == IGNORED, IGNORED, mask > 0).astype(np.uint8)
 
 
@@ -215,9 +218,9 @@ def predict(data: Path, city: str, stem: str, checkpoint: Path) -> Probability:
 
 @dataclass(frozen=True)
 class Measured:
-    """One image: sorted pixels by label, its roads against the labels, and the edges found."""
+    """One image: its pixels by probability, its roads against the labels, and the edges found."""
 
-    histogram: Floats
+    histogram: Histogram
     roads: Measures
     has_roads: bool
     confidence: Floats
@@ -227,10 +230,10 @@ class Measured:
 
 def measure(data: Path, city: str, stem: str, predicted: Probability) -> Measured:
     """Compare a prediction with the labels."""
-    truth = read_road(data, city, stem)
+    truth = read_road(data, city, stem, predicted.road.shape)
     known = truth != IGNORED
-    histogram = np.array(
-        [np.bincount(predicted.road[known & (truth == label)], minlength=256) for label in (0, 1)]
+    histogram = Histogram(
+        *(np.bincount(predicted.road[known & (truth == label)], minlength=256) for label in (0, 1))
     )
     reference = roadseg.trace(replace(predicted, road=np.uint8(CERTAIN) * (truth == 1), **PLAIN))
     graph = roadseg.trace(replace(predicted, road=np.where(known, predicted.road, 0)))
@@ -255,25 +258,17 @@ def measure(data: Path, city: str, stem: str, predicted: Probability) -> Measure
 PLAIN = {"bins": None, "speed_bins": None, "threshold": None, "edge_model": None}
 
 
-def iou_at(histogram: Floats, threshold: float) -> float:
-    """Return the IoU of pixels from a threshold on."""
-    level = int(np.ceil(threshold * CERTAIN))
-    (_, false), (missed, found) = ((side[:level].sum(), side[level:].sum()) for side in histogram)
-    return Counts(int(found), int(false), int(missed)).iou
-
-
 def figures(measured: Sequence[Measured], threshold: float, cpu_s: float) -> Figures:
     """Pool what was measured on the images of a city."""
-    histogram = np.sum([each.histogram for each in measured], axis=0)
-    levels = [level / 100 for level in range(5, 96)]
-    best = max(levels, key=lambda level: iou_at(histogram, level))
+    pixels = functools.reduce(operator.add, [each.histogram for each in measured])
+    best = pixels.best_threshold
     confidence, share, length_m = (
         np.concatenate([getattr(each, name) for each in measured])
         for name in ("confidence", "share", "length_m")
     )
     return Figures(
-        iou=iou_at(histogram, threshold),
-        best_iou=iou_at(histogram, best),
+        iou=pixels.at(threshold).iou,
+        best_iou=pixels.at(best).iou,
         threshold=threshold,
         best_threshold=best,
         apls=statistics.fmean(each.roads.length.score for each in measured if each.has_roads),
@@ -296,15 +291,12 @@ def run(data: Path, folder: Path, task: Task, settings: Mapping[str, object]) ->
         checkpoint = train(folder, link_cities(data, folder, task.training), settings)
     cpu_s = spent_s() - cpu_s
     found: dict[str, Figures] = {}
-    histograms: dict[str, Floats] = {}
     for city, names in task.testing.items():
         predicted = [predict(data, city, name, checkpoint) for name in names]
         measured = [
             measure(data, city, name, each) for name, each in zip(names, predicted, strict=True)
         ]
-        histograms[city] = np.sum([each.histogram for each in measured], axis=0)
         found[city] = figures(measured, predicted[0].threshold or 0.5, cpu_s)
-    np.savez(folder / "histograms.npz", **histograms)
     with atomic_write(result) as partial:
         partial.write_text(json.dumps({city: asdict(each) for city, each in found.items()}))
 

@@ -14,7 +14,7 @@ Kind = Literal["turns", "warp", "colour", "strong"]  # Kinds of augmentation.
 
 KINDS: tuple[Kind, ...] = ("turns", "warp", "colour")
 
-_MINUTE_S = 60.0
+MINUTE_S = 60.0
 _Channels = Annotated[int, Field(ge=1, le=4096)]
 _Count = Annotated[int, Field(ge=0, le=10**9)]
 
@@ -232,7 +232,7 @@ class TrainOptions(Section):
     @property
     def limit_s(self) -> float | None:
         """The time limit in seconds; None without one."""
-        return None if self.minutes is None else self.minutes * _MINUTE_S
+        return None if self.minutes is None else self.minutes * MINUTE_S
 
 
 class PredictOptions(Section):

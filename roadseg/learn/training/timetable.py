@@ -12,7 +12,7 @@ from roadseg.errors import CheckpointError, ConfigError
 from roadseg.learn.hardware.devices import Device
 from roadseg.learn.network.checkpoint_facts import Facts, threshold_of
 from roadseg.learn.network.checkpoints import checkpoint_path, read_checkpoint_facts
-from roadseg.learn.options import TrainOptions
+from roadseg.learn.options import MINUTE_S, TrainOptions
 from roadseg.learn.training.rehearsal import KEEPING_S, START_S, Pace, guess_pace
 from roadseg.raster.grid import Grid
 from roadseg.raster.windows import cut_chips
@@ -20,7 +20,6 @@ from roadseg.raster.windows import cut_chips
 # Options that a timetable decides; they are stored with the training and stay fixed.
 PLANNED = ("epochs", "patience", "windows_per_chip", "validation_windows", "warmup_steps")
 
-_MINUTE_S = 60.0
 _VALIDATION = 0.1  # Largest share of the time for validation.
 _FEWEST_EPOCHS, _MOST_EPOCHS = 4, 10
 _WARM_UP = 0.05  # Share of the time over which the learning rate rises.
@@ -65,7 +64,7 @@ def fit_minutes(options: TrainOptions, pace: Pace, *, weight: float, held_out: i
     steps = int(left_s / (step * pace.window_s))
     if steps < 1:
         enough_s = START_S + epochs * least_s / (1 - _VALIDATION)
-        enough = math.ceil(enough_s / _MINUTE_S)
+        enough = math.ceil(enough_s / MINUTE_S)
         raise ConfigError(
             f"train.minutes: {options.minutes:g} min are too few for {epochs} epochs with one step "
             f"of {step} windows each, which takes {step * pace.window_s:.1f} s on this machine; "
