@@ -5,12 +5,14 @@ from collections.abc import Collection, Hashable, Mapping, Sequence
 
 import numpy as np
 
-from roadseg.arrays import Floats, Ints
+from roadseg.arrays import Bools, Floats, Ints
 from roadseg.dataset.footprints import Pairs
 from roadseg.roads.graph.groups import linked
 from roadseg.system.text import count
 
 Block = tuple[Hashable, int, int]
+
+_FEWEST_SHARES = 3  # A set in fewer parts is not held out, as too little would be left to learn.
 
 
 def ground_blocks(centres_m: Floats, places: Sequence[Hashable], *, block_m: float) -> list[Block]:
@@ -75,7 +77,8 @@ def assign_folds(
     Groups are assigned from large to small, equal ones in random order, each to the fold that has
     the fewest chips so far. With sets, the set with most groups comes first, and each group goes to
     the fold with the fewest chips of its set, then with the fewest chips: so every fold gets its
-    share of every set.
+    share of every set. Of a set with fewer groups than folds, but at least three, fold 0 gets the
+    smallest share, so that a training that holds out fold 0 is measured on every such set.
 
     Args:
         groups: the group of each chip, such as its ground block.
@@ -109,6 +112,8 @@ def assign_folds(
         fold = np.lexsort((filled.sum(axis=1), filled[:, set_of[group]]))[0]
         fold_of_group[group] = fold
         filled[fold] += sizes[group]
+    for number in range(len(set_names)):
+        _fill_first_fold(fold_of_group, set_of == number, sizes.sum(axis=1), folds)
     return fold_of_group[group_of_chip]
 
 
@@ -140,6 +145,21 @@ def folds_by_name(
     if empty:
         raise ValueError(f"there are {folds} folds, but fold {empty[0]} has no chip")
     return np.array(of_chip, dtype=np.int64)
+
+
+def _fill_first_fold(fold_of_group: Ints, is_own: Bools, sizes: Ints, folds: int) -> None:
+    """Exchange the share of a set in fold 0 with its smallest, unless that leaves a fold empty."""
+    shares, others = (
+        np.bincount(fold_of_group[of], weights=sizes[of], minlength=folds)
+        for of in (is_own, ~is_own)
+    )
+    givers = np.flatnonzero((shares > 0) & (shares[0] + others > 0))
+    if len(givers) == 0 or not _FEWEST_SHARES <= np.count_nonzero(shares) < folds:
+        return
+    giver = givers[shares[givers].argmin()]
+    given, first = (is_own & (fold_of_group == fold) for fold in (giver, 0))
+    fold_of_group[first] = giver
+    fold_of_group[given] = 0
 
 
 def _indexed(groups: Sequence[Hashable]) -> tuple[list[Hashable], Ints]:

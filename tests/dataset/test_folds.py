@@ -163,6 +163,23 @@ def test_no_fold_is_empty_though_every_set_has_too_few_groups():
     assert np.bincount(assign_folds(range(6), sets, folds=5, seed=0), minlength=5).min() == 1
 
 
+def test_the_first_fold_has_the_smallest_share_of_a_set_with_few_groups():
+    sets = ["many"] * 40 + ["few"] * 9
+    groups = [*range(40), *"xxxxyyyzz"]
+    for seed in range(5):
+        folds = assign_folds(groups, sets, folds=5, seed=seed)
+        few = by_set(folds, sets, "few")
+        assert few[0] == 2
+        assert sorted(few) == [0, 0, 2, 3, 4]
+
+
+def test_a_set_with_two_groups_is_not_moved_to_the_first_fold():
+    sets = ["many"] * 41 + ["few"] * 2
+    folds = assign_folds(range(43), sets, folds=5, seed=0)
+    assert by_set(folds, sets, "many")[0] == 9
+    assert by_set(folds, sets, "few")[0] == 0
+
+
 def test_a_group_of_two_sets_counts_for_both():
     sets = ["a", "b", "b", "a", "b"]
     folds = assign_folds(["ab", "ab", "ab", "a", "b"], sets, folds=2, seed=0)
