@@ -15,7 +15,9 @@ Each has images/, masks/*.png (1: road, 0: background, 255: no label) and part_A
 learn from. 1. A first network learns from the synthetic places alone, from ImageNet weights.
 2. It goes on with the open images as well, at 1 m and enlarged to 0.5 m.
 3. The weights of both are averaged. On ground of neither, the mean finds roads better than each of
-   the two (M. Wortsman et al., Robust fine-tuning of zero-shot models, CVPR 2022).
+   the two (M. Wortsman et al., Robust fine-tuning of zero-shot models, CVPR 2022). Its statistics
+   of batch normalisation are computed anew, on windows of the second training (P. Izmailov
+   et al., Averaging weights leads to wider optima, UAI 2018).
 
 FOLDER takes the images and the runs; a second call goes on where the first one ended. The weights
 are kept as 16-bit floats, which halves their size. Pixels finer than GSD_M hide fewer false roads
@@ -32,18 +34,25 @@ import rasterio
 import torch
 from PIL import Image
 from starter_places import write_places
+from torch.optim.swa_utils import update_bn
+from torch.utils.data import DataLoader
 
 from roadseg.api.runs import load_config
 from roadseg.commands.stages import pipeline, train
+from roadseg.commands.stages.training_jobs import training_job
+from roadseg.config import Config
 from roadseg.learn.network.checkpoint_facts import STORED_AS
 from roadseg.learn.network.checkpoints import (
     MODEL,
+    load_checkpoint,
     named,
-    read_checkpoint_facts,
     read_tensors,
     save_checkpoint,
 )
+from roadseg.learn.network.models import Normalise
 from roadseg.learn.network.starter import starter_folder
+from roadseg.learn.training.samples import EpochBatches, training_windows
+from roadseg.raster.scaling import Scaling
 from roadseg.system.files import atomic_write
 from roadseg.system.progress import counted
 from roadseg.system.workspace import Workspace
@@ -91,18 +100,22 @@ def main() -> None:
     write_places(folder / "drawn", range(given.places))
     drawn = _set(folder / "drawn", "roads", weight=2.0)
     first = {"imagery.images": drawn["images"], "labels.roads": drawn["roads"], **DRAWN}
-    first_network = _train(folder / "run_drawn", first, device=given.device)
+    first_network = _train(_config(folder / "run_drawn", first, device=given.device))
     sets = {"drawn": drawn | {"labels": {"width": "attribute", "width_key": "width_m"}}}
     for name, (place, times, weight) in ENLARGED.items():
         _enlarge(given.open / place, folder / name, name, times=times)
         sets[name] = _set(folder / name, "masks", weight=weight) | {"gsd_m": OPEN_GSD_M / times}
     second = {"imagery.sets": sets, "train.init": str(first_network), **ALL}
-    _keep(first_network, _train(folder / "run", second, device=given.device))
+    config = _config(folder / "run", second, device=given.device)
+    _keep(first_network, _train(config), config)
 
 
-def _train(run: Path, settings: Mapping[str, object], *, device: str) -> Path:
+def _config(run: Path, settings: Mapping[str, object], *, device: str) -> Config:
+    return load_config(None, {"run": str(run), "compute.device": device, **settings})
+
+
+def _train(config: Config) -> Path:
     """Train fold 0; return the folder of its network."""
-    config = load_config(None, {"run": str(run), "compute.device": device, **settings})
     workspace = Workspace(config.run)
     print(pipeline.prepare(config, workspace))
     print(train.run(config, workspace, fold=0))
@@ -142,14 +155,28 @@ def _enlarge(source: Path, target: Path, suffix: str, *, times: int) -> None:
             image.resize(size, Image.Resampling.BICUBIC).save(partial, "PNG")
 
 
-def _keep(first: Path, second: Path) -> None:
-    """Write the mean of the weights of two networks into the package, with the second's facts."""
+def _keep(first: Path, second: Path, config: Config) -> None:
+    """Write the mean of two networks into the package, with the second's facts.
+
+    Args:
+        config: that of the second network, on whose training windows the statistics are computed.
+    """
     before, after = (read_tensors(folder, "best", MODEL) for folder in (first, second))
+    checkpoint = load_checkpoint(second)
+    network = checkpoint.model
+    network.load_state_dict(
+        {
+            name: (before[name] + tensor) / 2 if tensor.is_floating_point() else tensor
+            for name, tensor in after.items()
+        }
+    )
+    scaling = Scaling(**checkpoint.facts["scaling"])
+    update_bn(_windows(config), torch.nn.Sequential(Normalise(scaling), network))
     halves = {
-        name: ((before[name] + tensor) / 2).half() if tensor.dtype == torch.float32 else tensor
-        for name, tensor in after.items()
+        name: tensor.half() if tensor.is_floating_point() else tensor
+        for name, tensor in network.state_dict().items()
     }
-    facts = read_checkpoint_facts(second, "best") | {STORED_AS: "float16", "threshold": THRESHOLD}
+    facts = checkpoint.facts | {STORED_AS: "float16", "threshold": THRESHOLD}
     facts |= {"init": None, "encoder_weights": "imagenet"}
     facts |= {"gsd_m": GSD_M[0], "gsd_range_m": list(GSD_M)}
     for of_second in ("thresholds", "began_with", "first_init", "first_encoder_weights"):
@@ -157,6 +184,17 @@ def _keep(first: Path, second: Path) -> None:
     save_checkpoint(starter_folder(), "best", named(MODEL, halves), facts)
     size = (starter_folder() / "best.safetensors").stat().st_size / 1e6
     print(f"{starter_folder()}: {size:.1f} MB")
+
+
+def _windows(config: Config) -> DataLoader[tuple[torch.Tensor, ...]]:
+    """Return the windows of an epoch without augmentation, in batches."""
+    job = training_job(config, Workspace(config.run), 0, is_trained=lambda _: True)
+    plain = job.options.model_copy(update={"augment": ()})
+    windows = training_windows(job.training, plain)
+    return DataLoader(
+        windows,
+        batch_sampler=EpochBatches(len(windows), seed=plain.seed, batch_size=plain.batch_size),
+    )
 
 
 if __name__ == "__main__":
