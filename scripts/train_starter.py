@@ -79,10 +79,10 @@ ALL = {
     "labels.scheme": "constant",
     "split.method": "random",
     "split.folds": 12,
-    "train.augment": ["turns", "warp", "colour", "strong"],
     "train.epochs": 2,
     "train.windows_per_chip": 2.95,
     "train.learning_rate": 5e-4,
+    "train.seed": 2,
 }
 
 

@@ -10,7 +10,7 @@ from roadseg.options import LARGEST_SEED, Section, Text, setting
 from roadseg.system.hosts.parallel import Executor
 from roadseg.system.units import Units
 
-Kind = Literal["turns", "warp", "colour", "strong"]  # Kinds of augmentation.
+Kind = Literal["turns", "warp", "colour"]  # Kinds of augmentation.
 
 KINDS: tuple[Kind, ...] = ("turns", "warp", "colour")
 
@@ -146,7 +146,7 @@ class TrainOptions(Section):
         KINDS,
         "-",
         "Random changes of the windows. turns: right angles and flips; warp: rotation and "
-        "scale; colour: brightness and hue; strong: more of both, for long trainings.",
+        "scale; colour: brightness and hue.",
         max_length=100,
         fail_fast=True,
     )

@@ -25,24 +25,22 @@ class Augmenter:
 
     "turns": all eight rotations and flips. "warp": rotation by up to 30 degrees with scale 0.85 to
     1.15, where the image is mirrored at its border and the mask ignores what it cannot know.
-    "colour": brightness, contrast and gamma; hue and saturation if there are three bands. "strong"
-    widens both (scale 0.7 to 1.4), and adds to "colour" a tone curve, a little blur and noise, and
-    shifts of single bands and JPEG if there are three.
+    "colour": brightness, contrast and gamma; hue and saturation if there are three bands.
     """
 
     def __init__(self, bands: int, kinds: Collection[Kind] = KINDS) -> None:
         """Build the chain of these kinds of augmentation, for windows with this many bands."""
         self._turns = _TURNS if "turns" in kinds else 1
-        is_strong, is_rgb = "strong" in kinds, bands == _RGB
+        colours = [A.HueSaturationValue(10, 30, 0, p=0.5)] if bands == _RGB else []
         warp = _RotateAndScale(
             rotate=(-30, 30),
-            scale=(0.7, 1.4) if is_strong else (0.85, 1.15),
+            scale=(0.85, 1.15),
             keep_ratio=True,
             border_mode=cv2.BORDER_REFLECT_101,
             p=0.75,
         )
-        colours = _strong_colours(is_rgb=is_rgb) if is_strong else _colours(is_rgb=is_rgb)
-        chain = [warp] * ("warp" in kinds) + colours * ("colour" in kinds)
+        light = [A.RandomBrightnessContrast(0.2, 0.2, p=0.5), A.RandomGamma((80, 125), p=0.3)]
+        chain = [warp] * ("warp" in kinds) + (light + colours) * ("colour" in kinds)
         self._chain = A.Compose(chain)
 
     def __call__(self, image: Bytes, mask: Bytes, *, seed: int) -> tuple[Bytes, Bytes]:
@@ -75,27 +73,6 @@ def _turned(plane: NDArray[Any], turns: int) -> NDArray[Any]:
     if turns & 1:
         plane = cv2.transpose(plane)
     return plane if turns < 2 else cv2.flip(plane, turns // 2 - 2)  # noqa: PLR2004
-
-
-def _colours(*, is_rgb: bool) -> list[Any]:
-    light = [A.RandomBrightnessContrast(0.2, 0.2, p=0.5), A.RandomGamma((80, 125), p=0.3)]
-    return light + [A.HueSaturationValue(10, 30, 0, p=0.5)] * is_rgb
-
-
-def _strong_colours(*, is_rgb: bool) -> list[Any]:
-    any_bands = [
-        A.RandomBrightnessContrast(0.35, 0.35, p=0.6),
-        A.RandomGamma((65, 150), p=0.4),
-        A.RandomToneCurve(0.2, p=0.2),
-        A.GaussianBlur((3, 3), (0.3, 1.2), p=0.2),
-        A.GaussNoise((0.01, 0.05), p=0.2),
-    ]
-    of_rgb = [
-        A.HueSaturationValue(15, 45, 0, p=0.5),
-        A.RGBShift(20, 20, 20, p=0.3),
-        A.ImageCompression(quality_range=(40, 95), p=0.2),
-    ]
-    return any_bands + of_rgb * is_rgb
 
 
 class _RotateAndScale(A.Affine):  # type: ignore[misc] # albumentations is untyped

@@ -41,13 +41,7 @@ def test_other_seeds_make_other_changes():
 
 @pytest.mark.parametrize(
     ("kinds", "images"),
-    [
-        ((), {1}),
-        (("strong",), {1}),
-        (("turns",), {2, 8}),
-        (("warp",), {3, 40}),
-        (("colour",), {3, 40}),
-    ],
+    [((), {1}), (("turns",), {2, 8}), (("warp",), {3, 40}), (("colour",), {3, 40})],
 )
 def test_only_the_kinds_asked_for_change_a_window(kinds, images):
     augment = Augmenter(1, kinds)
@@ -56,29 +50,10 @@ def test_only_the_kinds_asked_for_change_a_window(kinds, images):
     assert min(images) <= len(found) <= max(images)
 
 
-@pytest.mark.parametrize("kinds", [["colour"], ["colour", "strong"]])
-def test_colours_leave_the_mask_alone(kinds):
-    augment = Augmenter(3, kinds)
+def test_colours_leave_the_mask_alone():
+    augment = Augmenter(3, ["colour"])
     image, mask = marked_window(3)
     assert all(np.array_equal(augment(image, mask, seed=seed)[1], mask) for seed in range(20))
-
-
-@pytest.mark.parametrize("bands", [1, 3, 8])
-def test_strong_changes_differ_more_from_the_window(bands):
-    def differ(*kinds):
-        augment = Augmenter(bands, kinds)
-        image, mask = np.full((bands, 32, 32), 100, dtype=np.uint8), marked_window(1)[1]
-        changed = [augment(image, mask, seed=seed) for seed in range(60)]
-        return (
-            np.mean([np.abs(i.astype(int) - 100).mean() for i, _ in changed]),
-            np.ptp([np.count_nonzero(m == 5) for _, m in changed]),
-        )
-
-    (colour, size), (strong_colour, strong_size) = (
-        differ("warp", "colour", *more) for more in ((), ("strong",))
-    )
-    assert strong_colour > 1.3 * colour
-    assert strong_size > 1.3 * size
 
 
 def test_the_inputs_stay_unchanged():
