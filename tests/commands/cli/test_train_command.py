@@ -18,7 +18,7 @@ from roadseg.system.workspace import Workspace
 SETTINGS = {
     "split.folds": 2,
     "train.window_px": 32,
-    "train.windows_per_chip": 12,
+    "train.windows_per_chip": 8,
     "compute.save_minutes": 0,
 }
 ASSIGNMENTS = [f"{key}={value}" for key, value in SETTINGS.items()]
