@@ -221,8 +221,12 @@ def agreement(together, folder):
 
 
 def pair(device, model, folder):
+    """Give what two processes see, who have met before, as for an earlier fold."""
+    with parallel(device) as together:
+        before = gathered(together.rank, together)
     with parallel(device) as together:
         return {
+            "before": before,
             "agreement": agreement(together, folder),
             "basics": gathered(sums_and_flags(together), together),
             "training": shared_training(together, device, model),
@@ -346,7 +350,15 @@ def stopped(device):
 
 
 def whole_training(
-    device, chips, folder, *, interruption=None, save_minutes=5.0, tick=time.monotonic, **changes
+    device,
+    chips,
+    folder,
+    *,
+    interruption=None,
+    save_minutes=5.0,
+    tick=time.monotonic,
+    profile=0,
+    **changes,
 ):
     """Train on two chips for two epochs of three steps each, validate on a third."""
     small = {"encoder": "tu-test_resnet", "encoder_weights": None, "window_px": 32}
@@ -363,7 +375,7 @@ def whole_training(
         if interruption:
             interrupt(together, *interruption)
         kept = {"workers": 0, "save_minutes": save_minutes, "tick": tick}
-        train(job, folder, parallel=together, **kept)
+        train(job, folder, parallel=together, profile=profile, **kept)
 
 
 def interrupt(together, owner, name, call, how):
@@ -434,9 +446,11 @@ def limited(folder):
     chips, found = write_chips(folder, chip_px=64), {}
     for way, changes in {"gradients": {}, "weights": AVERAGING}.items():
         within = folder / way
-        assert run(partial(with_limit, chips=chips, folder=within, **changes), 2)[0] == [0, 0]
+        profiled = partial(with_limit, chips=chips, folder=within, profile=way == "weights")
+        assert run(partial(profiled, **changes), 2)[0] == [0, 0]
         rates = [json.loads((within / f"rates-{rank}.json").read_text()) for rank in (0, 1)]
         found[way] = {"rates": rates, "facts": (within / "last.json").read_text()}
+        found[way]["traces"] = sorted(path.name for path in within.glob("profile/*"))
     return found
 
 
