@@ -11,6 +11,7 @@ import socket
 import warnings
 from contextlib import contextmanager
 from importlib.util import module_from_spec, spec_from_file_location
+from multiprocessing import forkserver
 from pathlib import Path
 
 import numpy as np
@@ -68,9 +69,12 @@ CITY = {
     "predict": {"window_px": 64, "overlap_px": 16},
     "compute": {"workers": 0},
 }
+STAGES = ("evaluate", "graph", "predict", "prepare", "report", "split", "train", "tune")
 LOADED = [  # by the process from which others are forked
     *("segmentation_models_pytorch", "roadseg.config", "roadseg.commands.cli.main"),
-    *("roadseg.learn.training.augment", "roadseg.commands.stages.pipeline"),
+    *("roadseg.learn.training.augment", "networkx", "PIL.Image", "pyarrow"),
+    *(f"roadseg.commands.stages.{name}" for name in ("pipeline", *STAGES)),
+    *("distributed.cli.dask_scheduler", "distributed.cli.dask_worker"),
 ]
 
 
@@ -157,6 +161,24 @@ def shapes_followed_once():
 
 
 @pytest.fixture(scope="session")
+def rehearsed_once():
+    """Rehearse trainings of the same options once, which takes a third of a tiny one."""
+    from roadseg.commands.stages import train
+
+    found, measure_pace = {}, train.measure_pace
+
+    def measure(job, **how):
+        key = job.options.model_dump_json(), len(job.training), len(job.validation), *how.items()
+        if key not in found:
+            found[key] = measure_pace(job, **how)
+        return found[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(train, "measure_pace", measure)
+        yield
+
+
+@pytest.fixture(scope="session")
 def fewer_drawn():
     """Draw curves of the same columns once, and one example on each sheet.
 
@@ -218,17 +240,22 @@ def facts():
 
 
 @pytest.fixture(scope="session")
-def dask():
+def dask(forks):  # noqa: ARG001 - the workers are forked from it
     """Start a Dask cluster of two processes; give it."""
     distributed = pytest.importorskip("distributed")
-    with distributed.LocalCluster(
-        n_workers=2,
-        threads_per_worker=1,
-        processes=True,
-        dashboard_address="127.0.0.1:0",  # any free port
-        silence_logs=50,
-        env={"PYTHONPATH": str(TESTS)},
-    ) as cluster:
+    from dask import config
+
+    forkserver.ensure_running()  # else Dask would say what it loads
+    with (
+        config.set({"distributed.worker.multiprocessing-method": "forkserver"}),
+        distributed.LocalCluster(
+            n_workers=2,
+            threads_per_worker=1,
+            processes=True,
+            dashboard_address="127.0.0.1:0",  # any free port
+            silence_logs=50,
+        ) as cluster,
+    ):
         yield cluster
 
 
@@ -396,7 +423,12 @@ def local():
 
 
 @pytest.fixture(scope="session")
-def finished_city(once, write_city, tmp_path_factory, shapes_followed_once, fewer_drawn):  # noqa: ARG001
+def quick_trainings(shapes_followed_once, rehearsed_once, fewer_drawn):
+    """Let trainings take no longer than what they show."""
+
+
+@pytest.fixture(scope="session")
+def finished_city(once, write_city, tmp_path_factory, quick_trainings):  # noqa: ARG001
     """Run all stages on a tiny city once; tests copy it before they change anything."""
     from roadseg.commands.stages import pipeline
 

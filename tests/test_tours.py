@@ -183,6 +183,7 @@ def draw_place(_):
         ("starter", draw_place),
     ],
 )
+@pytest.mark.usefixtures("quick_trainings")
 def test_a_tour_says_what_is_shown(name, draw, tmp_path, monkeypatch, make_scene):
     tour = tours(TEXT_OF_ALL).get(name)
     assert tour, f"{' and '.join(DOCUMENTS)} have no console block below <!-- tour: {name} -->"

@@ -33,14 +33,19 @@ def written(path, chips):
     return pyogrio.read_dataframe(path, layer="chips")
 
 
-def test_a_csv_gives_the_fold_of_each_name(tmp_path):
-    (tmp_path / "f.csv").write_text("name,fold\na,0\nb_r0_c0,3\n")
-    assert read_fold_file(tmp_path / "f.csv") == {"a": 0, "b_r0_c0": 3}
-
-
-def test_a_list_of_cresi_with_files_and_numbered_rows_is_read(tmp_path):
-    (tmp_path / "f.csv").write_text("\ufeff,fold,name\r\n0,1,PS-RGB_chip1.2.tif\r\n1,0,b.TIFF\r\n")
-    assert read_fold_file(tmp_path / "f.csv") == {"PS-RGB_chip1.2": 1, "b": 0}
+@pytest.mark.parametrize(
+    ("text", "folds"),
+    [
+        ("name,fold\na,0\nb_r0_c0,3\n", {"a": 0, "b_r0_c0": 3}),
+        (  # a list of CRESI, with files and numbered rows
+            "\ufeff,fold,name\r\n0,1,PS-RGB_chip1.2.tif\r\n1,0,b.TIFF\r\n",
+            {"PS-RGB_chip1.2": 1, "b": 0},
+        ),
+    ],
+)
+def test_a_csv_gives_the_fold_of_each_name(tmp_path, text, folds):
+    (tmp_path / "f.csv").write_text(text)
+    assert read_fold_file(tmp_path / "f.csv") == folds
 
 
 @given(st.dictionaries(NAMES, st.integers(0, 9), min_size=1))

@@ -92,10 +92,10 @@ def test_footprints_overlap_across_the_date_line():
     assert found(corners, [32701, 32760, 32730]) == [[0, 1]]
 
 
-def test_a_hundred_thousand_adjoining_tiles_take_seconds():
+def test_fifty_thousand_adjoining_tiles_take_seconds():
     begun = time.process_time()
-    assert found(grid_of_tiles(316)) == []
-    assert time.process_time() - begun < 20
+    assert found(grid_of_tiles(224)) == []
+    assert time.process_time() - begun < 10
 
 
 def test_nothing_overlaps_where_there_is_nothing():

@@ -38,6 +38,7 @@ from roadseg.learn.network.losses import loss_of, loss_sums
 from roadseg.learn.network.models import NetworkSpec, build_model
 from roadseg.learn.options import DistributedOptions, LossOptions, TrainOptions
 from roadseg.learn.training import epochs, trainer
+from roadseg.learn.training import train as training
 from roadseg.learn.training.local_sgd import HierarchicalAverager, statistics
 from roadseg.learn.training.train import TrainingJob, train
 from roadseg.learn.training.trainer import Trainer
@@ -48,6 +49,7 @@ WEIGHTS = LossOptions()
 HIERARCHY, WARMUP_STEPS, LOCAL_STEPS = {2: 2, 4: 4}, 2, 7
 NEAR = {1: 2, 4: 4}
 torch.set_num_threads(1)
+training.check_batch = lambda *_, **__: None  # which takes longer than a step
 
 
 def gathered(mine, parallel):
@@ -219,8 +221,12 @@ def agreement(together, folder):
 
 
 def pair(device, model, folder):
+    """Give what two processes see, who have met before, as for an earlier fold."""
+    with parallel(device) as together:
+        before = gathered(together.rank, together)
     with parallel(device) as together:
         return {
+            "before": before,
             "agreement": agreement(together, folder),
             "basics": gathered(sums_and_flags(together), together),
             "training": shared_training(together, device, model),
@@ -344,7 +350,15 @@ def stopped(device):
 
 
 def whole_training(
-    device, chips, folder, *, interruption=None, save_minutes=5.0, tick=time.monotonic, **changes
+    device,
+    chips,
+    folder,
+    *,
+    interruption=None,
+    save_minutes=5.0,
+    tick=time.monotonic,
+    profile=0,
+    **changes,
 ):
     """Train on two chips for two epochs of three steps each, validate on a third."""
     small = {"encoder": "tu-test_resnet", "encoder_weights": None, "window_px": 32}
@@ -361,7 +375,7 @@ def whole_training(
         if interruption:
             interrupt(together, *interruption)
         kept = {"workers": 0, "save_minutes": save_minutes, "tick": tick}
-        train(job, folder, parallel=together, **kept)
+        train(job, folder, parallel=together, profile=profile, **kept)
 
 
 def interrupt(together, owner, name, call, how):
@@ -380,13 +394,13 @@ def interrupt(together, owner, name, call, how):
 
 
 AVERAGING = {"distributed": DistributedOptions(hierarchy={2: 2}, warmup_steps=1), "ema": 0.9}
-STOPS = {
-    "stopped within an epoch": (Trainer, "step", 2, "stopped"),
-    "stopped by the last step of an epoch": (Trainer, "step", 3, "stopped"),
-    "stopped while validating": (Trainer, "evaluate", 1, "stopped"),
-    "killed after the last step of an epoch": (epochs, "validate", 1, "killed"),
-    "killed after an epoch": (Trainer, "step", 4, "killed"),
-}
+STOPS = [  # one after the other, of two epochs of three steps
+    (Trainer, "step", 2, "stopped"),  # within an epoch
+    (Trainer, "step", 1, "stopped"),  # by its last step
+    (Trainer, "evaluate", 1, "stopped"),
+    (Trainer, "step", 1, "killed"),  # after an epoch
+    (epochs, "validate", 1, "killed"),  # after the last step of one
+]
 
 
 def differences(one, other):
@@ -399,19 +413,18 @@ def differences(one, other):
     return found
 
 
-def resumed(folder, way, stops, **changes):
-    """Give what differs between trainings that were interrupted and one that was not."""
-    found, chips = {}, write_chips(folder, chip_px=64)
-    straight = partial(whole_training, chips=chips, **changes)
-    assert run(partial(straight, folder=folder / way), 2)[0] == [0, 0]
-    for name in stops:
-        again = partial(straight, folder=folder / f"{way} {name}")
-        kept_often = {"save_minutes": 0.0} if "killed" in name else {}
-        ends, _ = run(partial(again, interruption=STOPS[name], **kept_often), 2)
-        assert ends == ([-signal.SIGKILL] * 2 if "killed" in name else [143, 143])
-        assert run(again, 2)[0] == [0, 0]
-        found[f"{way}, {name}"] = differences(folder / way, folder / f"{way} {name}")
-    return found
+def resumed(folder, way, stops, changes):
+    """Give what differs between a training with interruptions and one that was left alone."""
+    training = partial(whole_training, chips=write_chips(folder, chip_px=64), **changes)
+    assert run(partial(training, folder=folder / way), 2)[0] == [0, 0]
+    again = partial(training, folder=folder / f"{way} again")
+    for stop in stops:
+        is_killed = "killed" in stop
+        kept_often = {"save_minutes": 0.0} if is_killed else {}
+        ends, _ = run(partial(again, interruption=stop, **kept_often), 2)
+        assert ends == ([-signal.SIGKILL] * 2 if is_killed else [143, 143]), stop
+    assert run(again, 2)[0] == [0, 0]
+    return differences(folder / way, folder / f"{way} again")
 
 
 def with_limit(device, folder, **changes):
@@ -433,9 +446,11 @@ def limited(folder):
     chips, found = write_chips(folder, chip_px=64), {}
     for way, changes in {"gradients": {}, "weights": AVERAGING}.items():
         within = folder / way
-        assert run(partial(with_limit, chips=chips, folder=within, **changes), 2)[0] == [0, 0]
+        profiled = partial(with_limit, chips=chips, folder=within, profile=way == "weights")
+        assert run(partial(profiled, **changes), 2)[0] == [0, 0]
         rates = [json.loads((within / f"rates-{rank}.json").read_text()) for rank in (0, 1)]
         found[way] = {"rates": rates, "facts": (within / "last.json").read_text()}
+        found[way]["traces"] = sorted(path.name for path in within.glob("profile/*"))
     return found
 
 
@@ -453,7 +468,7 @@ def build_sgd(weights, *, rate, device):  # noqa: ARG001 - as `build_optimizer` 
 
 
 def counts(folder):
-    """Give the curves of trainings by one, two and three processes, and by three and then two."""
+    """Give the curves of trainings by one and three processes, and by three and then two."""
     together = partial(whole_training, chips=write_chips(folder, chip_px=64))
     # A batch of five is shared as 5, 2 + 3, and 1 + 2 + 2. Larger steps, and those of Adam,
     # multiply what is rounded: weights moved by 6e-8 change the losses by 1e-4 then.
@@ -462,13 +477,13 @@ def counts(folder):
     together = partial(together, warmup_steps=0, learning_rate=0.01)
     # A wider decoder learns more in so few steps than may differ between the curves.
     together = partial(together, decoder_channels=(128, 64, 32, 16, 16))
-    for size in (1, 2, 3):
+    for size in (1, 3):
         assert run(partial(together, folder=folder / str(size)), size)[0] == [0] * size
     lost = partial(together, folder=folder / "3 and 2")
-    kept = partial(lost, interruption=STOPS["killed after an epoch"], save_minutes=0.0)
+    kept = partial(lost, interruption=(Trainer, "step", 4, "killed"), save_minutes=0.0)
     assert run(kept, 3)[0] == [-signal.SIGKILL] * 3
     assert run(lost, 2)[0] == [0, 0]
-    return {name: curves(folder / name) for name in ("1", "2", "3", "3 and 2")}
+    return {name: curves(folder / name) for name in ("1", "3", "3 and 2")}
 
 
 def run(program, size):
@@ -513,8 +528,8 @@ def everything(name, folder):
     if name == "limited":
         return [0], limited(folder)
     if name == "resumed":
-        found = resumed(folder, "gradients", STOPS)
-        return [0], found | resumed(folder, "weights", [*STOPS][1:2], **AVERAGING)
+        ways = {"gradients": (STOPS, {}), "weights": ([(Trainer, "step", 3, "stopped")], AVERAGING)}
+        return [0], {way: resumed(folder, way, *how) for way, how in ways.items()}
     ends, found = run(partial(pair, model=new_model(), folder=folder), 2)
     errors = {program.__name__: run(program, 2)[1] for program in (failing, stopped)}
     return ends, found | {"errors": errors}

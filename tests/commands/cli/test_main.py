@@ -336,13 +336,6 @@ def test_a_wrong_set_names_the_key(fails, assignment, message):
     assert message in fails("prepare", "--set", assignment, exit_code=2)
 
 
-def test_init_keeps_an_existing_config(fails, city):
-    before = city.read_text()
-    message = fails("init", "--images", "images", "--labels", "roads", exit_code=2)
-    assert "roadseg.json already exists; use --force to overwrite it" in message
-    assert city.read_text() == before
-
-
 @pytest.mark.usefixtures("city")
 @pytest.mark.parametrize(
     ("command", "missing", "earlier"),

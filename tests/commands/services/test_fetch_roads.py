@@ -2,8 +2,6 @@
 
 import json
 import signal
-import subprocess
-import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -404,16 +402,15 @@ def test_a_source_that_is_none_is_told(tmp_path, source):
         fetch(tmp_path / "roads.gpkg", source)
 
 
-def test_a_process_that_is_killed_leaves_no_file(tmp_path, overpass):
+def test_a_process_that_is_terminated_leaves_no_file(tmp_path, overpass, start_command):
     overpass.always = lambda _: time.sleep(5)
-    words = ["fetch", "roads", "--area", CENTRE, "--output", str(tmp_path / "roads.gpkg")]
-    command = [sys.executable, "-m", "roadseg", *words, "--server", overpass.address]
-    with subprocess.Popen(command, stderr=subprocess.PIPE) as process:
-        while not overpass.questions:
-            time.sleep(0.02)
-        process.send_signal(signal.SIGTERM)
-        _, said = process.communicate(timeout=20)
-    assert process.returncode == 143, said
+    words = ["fetch", "roads", "--area", CENTRE, "--output", tmp_path / "roads.gpkg"]
+    command = start_command([*words, "--server", overpass.address], tmp_path)
+    while not overpass.questions:
+        time.sleep(0.02)
+    command.send(signal.SIGTERM)
+    code, _, said = command.end()
+    assert code == 143, said
     assert list(tmp_path.iterdir()) == []
 
 

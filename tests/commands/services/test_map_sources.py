@@ -20,15 +20,10 @@ from roadseg.raster.options import ImageryOptions
 AREA = "8.6030,49.4040,8.6070,49.4065"  # Around a crossing of the Overpass server.
 ZOOM_17 = FetchOptions(zoom=17)
 TINY = (
-    *("train.encoder=tu-test_resnet", "train.encoder_weights=null", "train.decoder_channels=null"),
-    *(
-        "train.epochs=1",
-        "train.windows_per_chip=1",
-        "train.batch_size=2",
-        "train.window_px=64",
-        "predict.window_px=128",
-    ),
-    *("predict.overlap_px=32", "split.block_m=60", "imagery.chip_px=128"),
+    *("train.encoder=tu-test_resnet", "train.encoder_weights=null", "train.epochs=1"),
+    *("train.decoder_channels=[32,16,16,8,8]", "train.windows_per_chip=1", "train.batch_size=2"),
+    *("train.window_px=64", "predict.window_px=128", "predict.overlap_px=32"),
+    *("split.block_m=60", "imagery.chip_px=128"),
 )
 
 

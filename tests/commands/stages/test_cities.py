@@ -78,9 +78,8 @@ def ready(tmp_path):
 
 
 @pytest.mark.usefixtures("cities")
-@pytest.mark.parametrize("gsd", ["null", "1.0"])
-def test_two_unlike_cities_go_through_all_stages_and_one_is_held_out(ready, gsd):
-    config, workspace = ready("spacenet_cities.json", f"imagery.gsd_m={gsd}")
+def test_two_unlike_cities_go_through_all_stages_and_one_is_held_out(ready):
+    config, workspace = ready("spacenet_cities.json", "imagery.gsd_m=1.0")
     pipeline.run(config, workspace, fold=1, say=lambda *_: None)
     folds = json.loads(workspace.folds.read_text())
     assert {name: fold for name, fold in folds.items() if (fold == 1) != (MUMBAI in name)} == {}

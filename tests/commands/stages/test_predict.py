@@ -60,28 +60,19 @@ def pixels_of(path):
         return source.read()
 
 
-def test_a_probability_raster_has_a_band_for_each_bin_and_one_for_roads(finished):
-    config, workspace = finished
-    (name,) = predict.run(config, workspace, fold=0).scenes
-    with rasterio.open(workspace.probability(name)) as raster:
-        assert raster.descriptions == DEFAULT_BINS.band_names
-        assert (raster.dtypes[0], raster.shape) == ("uint8", (64, 64))
-
-
-def test_a_probability_raster_lies_exactly_on_its_scene_and_is_a_cog(finished, finished_city):
+def test_a_probability_raster_is_a_cog_on_its_scene_with_bands_of_bins_and_of_roads(
+    finished, finished_city
+):
     config, workspace = finished
     (name,) = predict.run(config, workspace, fold=0).scenes
     with (
         rasterio.open(workspace.probability(name)) as raster,
         rasterio.open(finished_city / f"images/{name}.tif") as image,
     ):
+        assert raster.descriptions == DEFAULT_BINS.band_names
+        assert (raster.dtypes[0], raster.shape) == ("uint8", (64, 64))
         assert (raster.transform, raster.crs) == (image.transform, image.crs)
         assert raster.tags(ns="IMAGE_STRUCTURE")["LAYOUT"] == "COG"
-
-
-def test_a_probability_raster_says_which_speeds_its_bands_stand_for(finished):
-    config, workspace = finished
-    (name,) = predict.run(config, workspace, fold=0).scenes
     assert read_probability(workspace.probability(name)).speed_bins == DEFAULT_BINS
 
 

@@ -330,14 +330,16 @@ def test_a_picture_that_cannot_be_made_is_told(city, monkeypatch, caplog):
     assert "could not draw city_0: block 7 cannot be read" in caplog.text
 
 
-def test_an_unknown_crs_setting_is_named(city):
-    with pytest.raises(ConfigError, match=r"imagery\.crs: expected a CRS"):
-        run(city, "imagery.crs=EPSG:1")
-
-
-def test_an_empty_list_of_images_is_a_config_error(city):
-    with pytest.raises(ConfigError, match=r"imagery\.images is empty"):
-        run(city, "imagery.images=[]")
+@pytest.mark.parametrize(
+    ("assignment", "told"),
+    [
+        ("imagery.crs=EPSG:1", r"imagery\.crs: expected a CRS"),
+        ("imagery.images=[]", r"imagery\.images is empty"),
+    ],
+)
+def test_a_setting_that_cannot_be_is_named(city, assignment, told):
+    with pytest.raises(ConfigError, match=told):
+        run(city, assignment)
 
 
 def test_a_read_only_run_folder_is_named(city, monkeypatch):

@@ -22,21 +22,9 @@ from roadseg.learn.network.checkpoints import (
     read_checkpoint_facts,
     save_checkpoint,
 )
-from roadseg.learn.network.models import NetworkSpec, build_model
 from roadseg.system.workspace import Workspace
 
 ACCURATE = {"mask_iou": 0.99, "f1": 0.8, "exact_f1": 0.8, "apls": 0.7, "exact_apls": 0.7}
-
-
-@pytest.fixture
-def trained(finished):
-    """Put a network of few layers in the place of the trained one."""
-    folder = finished[1].checkpoint(0)
-    facts = load_checkpoint(folder).facts | {"encoder": "tu-test_resnet"}
-    model = build_model(NetworkSpec.from_facts(facts))
-    weights = {f"model.{name}": value for name, value in model.state_dict().items()}
-    save_checkpoint(folder, "best", weights, facts)
-    return finished
 
 
 @pytest.fixture
@@ -66,88 +54,88 @@ def facts_of(workspace):
     return read_engine_facts(workspace.checkpoint(0), "int8")
 
 
-def run(trained, **options):
-    return quantize.run(*trained, fold=0, engine="int8", **options)
+def run(finished, **options):
+    return quantize.run(*finished, fold=0, engine="int8", **options)
 
 
-def test_an_accurate_engine_is_ready(trained, quantised_as):
+def test_an_accurate_engine_is_ready(finished, quantised_as):
     quantised_as(lambda probabilities: probabilities)
-    summary, facts = run(trained), facts_of(trained[1])
+    summary, facts = run(finished), facts_of(finished[1])
     assert (summary.mask_iou, summary.f1, summary.apls) == (1, summary.exact_f1, summary.exact_apls)
     assert (facts.gate["passed"], facts.speedup, facts.opening_s) == (True, 2.0, 1.0)
 
 
-def test_facts_hold_the_figures_and_the_limits(trained, quantised_as):
+def test_facts_hold_the_figures_and_the_limits(finished, quantised_as):
     quantised_as(lambda probabilities: probabilities)
-    summary, facts = run(trained), facts_of(trained[1])
+    summary, facts = run(finished), facts_of(finished[1])
     assert facts.gate["limits"] == quantize.LIMITS
     assert facts.gate["mask_iou"] == summary.mask_iou
     assert (facts.window_px, facts.batch_size) == (64, 1)  # a chip is one window
 
 
-def test_an_inaccurate_engine_is_refused_and_not_ready(trained, quantised_as):
+def test_an_inaccurate_engine_is_refused_and_not_ready(finished, quantised_as):
     quantised_as(lambda probabilities: 1 - probabilities)
     with pytest.raises(RoadsegError, match=r"int8 is refused: mask IoU 0\.\d+, expected at least"):
-        run(trained)
-    assert facts_of(trained[1]).gate["passed"] is False
+        run(finished)
+    assert facts_of(finished[1]).gate["passed"] is False
 
 
-def test_a_refused_engine_is_made_anew_by_the_same_command(trained, quantised_as):
+def test_a_refused_engine_is_made_anew_by_the_same_command(finished, quantised_as):
     quantised_as(lambda probabilities: 1 - probabilities)
     with pytest.raises(RoadsegError):
-        run(trained)
+        run(finished)
     quantised_as(lambda probabilities: probabilities)
-    run(trained)
-    assert facts_of(trained[1]).gate["passed"] is True
+    run(finished)
+    assert facts_of(finished[1]).gate["passed"] is True
 
 
-def test_only_training_chips_calibrate(trained, quantised_as):
+def test_only_training_chips_calibrate(finished, quantised_as):
     calls = quantised_as(lambda probabilities: probabilities)
-    run(trained)
-    folds = json.loads(trained[1].folds.read_text())
+    run(finished)
+    folds = json.loads(finished[1].folds.read_text())
     assert {name: folds[name] == 0 for name in calls[0]} == dict.fromkeys(calls[0], False)
     assert len(calls[0]) == 4
 
 
-def test_an_engine_that_is_there_is_kept_until_it_is_forced(trained, quantised_as):
+def test_an_engine_that_is_there_is_kept_until_it_is_forced(finished, quantised_as):
     calls = quantised_as(lambda probabilities: probabilities)
-    first = run(trained)
-    assert (run(trained), len(calls)) == (first, 1)
-    run(trained, force=True)
+    first = run(finished)
+    assert (run(finished), len(calls)) == (first, 1)
+    run(finished, force=True)
     assert len(calls) == 2
 
 
-def test_another_batch_size_makes_it_anew(trained, quantised_as):
+def test_another_batch_size_makes_it_anew(finished, quantised_as):
     calls = quantised_as(lambda probabilities: probabilities)
-    run(trained)
-    config, workspace = trained
+    run(finished)
+    config, workspace = finished
     predict = config.predict.model_copy(update={"batch_size": 1})
     run((config.model_copy(update={"predict": predict}), workspace))
     assert len(calls) == 2
 
 
-def test_an_engine_whose_facts_are_gone_is_made_anew(trained, quantised_as):
+def test_an_engine_whose_facts_are_gone_is_made_anew(finished, quantised_as):
     calls = quantised_as(lambda probabilities: probabilities)
-    run(trained)
-    shutil.rmtree(engine_folder(trained[1].checkpoint(0), "int8"))
-    run(trained)
+    run(finished)
+    shutil.rmtree(engine_folder(finished[1].checkpoint(0), "int8"))
+    run(finished)
     assert len(calls) == 2
 
 
-def test_other_weights_make_it_anew(trained, quantised_as):
+def test_other_weights_make_it_anew(finished, quantised_as):
     calls = quantised_as(lambda probabilities: probabilities)
-    run(trained)
-    folder = trained[1].checkpoint(0)
+    run(finished)
+    folder = finished[1].checkpoint(0)
     tensors = load_file(folder / "best.safetensors")
     tensors[min(tensors)] *= 0.5
     save_checkpoint(folder, "best", tensors, read_checkpoint_facts(folder, "best"))
-    run(trained)
+    run(finished)
     assert len(calls) == 2
 
 
-def test_the_summary_is_a_table(trained, quantised_as):
+def test_the_summary_is_a_table(finished, quantised_as):
     quantised_as(lambda probabilities: probabilities)
-    lines = str(run(trained)).splitlines()
+    lines = str(run(finished)).splitlines()
     assert lines[0].split() == ["fold", "0", "int8", "float32"]
     assert lines[1].split() == ["mask", "IoU", "1.0000", "1"]
     assert lines[4].split(maxsplit=3) == ["windows/s", "4.00", "2.00", "(eager in bf16)"]
@@ -178,8 +166,8 @@ def test_a_network_that_became_better_passes():
     assert misses(f1=0.9, apls=0.9) == []
 
 
-def test_calibration_windows_come_from_all_chips_unchanged(trained):
-    config, workspace = trained
+def test_calibration_windows_come_from_all_chips_unchanged(finished):
+    config, workspace = finished
     checkpoint = load_checkpoint(workspace.checkpoint(0))
     chips = quantize.Chips(config, workspace, checkpoint)
     opened = [chips.open(chip) for chip in chips.listed.chips]
@@ -197,11 +185,11 @@ def test_quantize_before_train_names_train_and_its_fold(city):
 
 
 @pytest.mark.skipif(int8.available() is not None, reason="there is no package torchao")
-def test_int8_without_a_compiler_says_so_before_the_work(trained, monkeypatch):
+def test_int8_without_a_compiler_says_so_before_the_work(finished, monkeypatch):
     monkeypatch.setenv("CXX", "no-such-compiler")
     with pytest.raises(DeviceError, match=r"no compiler found \(no-such-compiler\)"):
-        run(trained)
-    assert facts_of(trained[1]) is None
+        run(finished)
+    assert facts_of(finished[1]) is None
 
 
 @pytest.mark.slow
@@ -209,9 +197,9 @@ def test_int8_without_a_compiler_says_so_before_the_work(trained, monkeypatch):
 @pytest.mark.skipif(
     bool(compilers.lacks_compiler(pick_device("cpu", "fp32"))), reason="there is no compiler"
 )
-def test_int8_is_made_opened_and_judged(trained, monkeypatch):
+def test_int8_is_made_opened_and_judged(finished, monkeypatch):
     monkeypatch.setattr(quantize, "_WINDOWS", 2)
     monkeypatch.setitem(quantize.LIMITS, "min_mask_iou", 0.0)
-    summary = run(trained)
+    summary = run(finished)
     assert summary.windows_per_s > 0
     assert 0 < summary.mask_iou <= 1

@@ -31,6 +31,7 @@ def test_a_checkpoint_says_all_that_prediction_needs(finished):
     facts = json.loads((workspace.checkpoint(0) / "best.json").read_text())
     wanted = {"bands": [1, 2, 3], "gsd_m": 1.0, "resample_m": None, "nodata": None}
     wanted |= {"bin_edges": [10, 20, 30, 40, 50, 60], "bin_unit": "mph", "classes": 8}
+    wanted |= {"labels_have_speeds": True}
     assert {key: facts[key] for key in wanted} == wanted | {"gsd_m": pytest.approx(1, abs=0.01)}
     assert {"architecture", "encoder", "scaling", "epoch"} <= facts.keys()
 
@@ -274,6 +275,5 @@ def test_a_checkpoint_says_whether_its_labels_had_speeds(finished, sources, shar
     record = json.loads(path.read_text())
     record["summary"] |= {"roads_by_speed_source": sources, "pixel_share_by_speed_bin": shares}
     path.write_text(json.dumps(record))
-    train.run(config, workspace, fold=1)
-    facts = read_checkpoint_facts(workspace.checkpoint(1), "best")
-    assert facts["labels_have_speeds"] == have_speeds
+    job = train._job(config, workspace, 1, anew=False)  # noqa: SLF001 - its facts are kept
+    assert job.facts["labels_have_speeds"] == have_speeds

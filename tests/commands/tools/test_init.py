@@ -133,9 +133,10 @@ def test_init_says_which_label_belongs_to_which_image(city):
 
 
 def test_an_existing_config_is_kept_without_force(city):
-    look(city)
-    with pytest.raises(ConfigError, match=r"found\.json already exists; use --force"):
+    (city / "found.json").write_text("kept")
+    with pytest.raises(ConfigError, match=r"found\.json already exists; use --force to overwrite"):
         look(city)
+    assert (city / "found.json").read_text() == "kept"
     assert look(city, force=True).scenes == 5
 
 

@@ -72,10 +72,18 @@ def test_auto_takes_fp16_on_a_gpu_without_bf16(monkeypatch):
     assert pick_device().precision == "fp16"
 
 
-@pytest.mark.usefixtures("without_gpu")
-def test_a_gpu_that_is_not_there_is_an_error():
-    with pytest.raises(DeviceError, match=r"^device cuda: torch .* finds no CUDA device or driver"):
-        pick_device("cuda")
+@pytest.mark.parametrize(
+    ("machine", "name", "told"),
+    [
+        ("without_gpu", "cuda", r"^device cuda: torch .* finds no CUDA device or driver"),
+        ("with_gpu", "rocm", "not built for ROCm but for CUDA"),
+        ("without_gpu", "hpu", r"the package habana_frameworks is missing.*Gaudi"),
+    ],
+)
+def test_a_device_that_is_not_there_is_an_error_that_names_it(request, machine, name, told):
+    request.getfixturevalue(machine)
+    with pytest.raises(DeviceError, match=told):
+        pick_device(name)
 
 
 @pytest.mark.usefixtures("with_gpu")
@@ -83,12 +91,6 @@ def test_bf16_on_a_gpu_without_it_is_an_error(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda **_: False)
     with pytest.raises(DeviceError, match="choose auto or fp32"):
         pick_device("cuda", "bf16")
-
-
-@pytest.mark.usefixtures("with_gpu")
-def test_rocm_on_a_torch_for_cuda_is_an_error_that_names_it():
-    with pytest.raises(DeviceError, match="not built for ROCm but for CUDA"):
-        pick_device("rocm")
 
 
 @pytest.mark.usefixtures("with_gpu")
@@ -105,11 +107,6 @@ def test_xpu_that_is_not_there_says_whether_torch_or_the_driver_lacks(monkeypatc
     monkeypatch.setattr(torch.xpu, "_is_compiled", lambda: compiled)
     monkeypatch.setattr(torch.xpu, "is_available", lambda: False)
     assert words in missing("xpu")
-
-
-def test_hpu_without_its_package_is_an_error_that_names_it():
-    with pytest.raises(DeviceError, match=r"the package habana_frameworks is missing.*Gaudi"):
-        pick_device("hpu")
 
 
 @pytest.mark.parametrize(("built", "words"), [(False, "only macOS has"), (True, "finds no GPU")])

@@ -78,6 +78,10 @@ def test_two_processes_hold_the_same_weights(pair):
     assert pair["training"]["replicas"] == 0
 
 
+def test_processes_meet_again_for_the_next_training(pair):
+    assert pair["before"] == [0, 1]
+
+
 def test_each_process_knows_its_place(pair):
     assert [seen["place"] for seen in pair["basics"]] == [[0, 2, 0, 2], [1, 2, 1, 2]]
     assert [seen["first"] for seen in pair["basics"]] == [True, False]

@@ -4,6 +4,7 @@ import socket
 import subprocess
 import sys
 
+import pytest
 from torch.distributed import TCPStore
 
 # A launcher with the handler of torchrun, which gets a signal as it ends, or earlier.
@@ -13,48 +14,71 @@ from torch.distributed.elastic.multiprocessing.api import _terminate_process_han
 signal.signal(signal.SIGTERM, _terminate_process_handler)
 {}
 """
+SILENT = """
+import os, sys
+os.dup2(os.open(said, os.O_WRONLY | os.O_CREAT), 1)
+os.dup2(1, 2)
+sys.argv, sys.path = ["silence", *words], [folder, *sys.path]
+from roadseg.learn.hardware import silence
+silence._WAITS_S = 1
+silence.run(module)
+"""
 
 
-def silent(tmp_path, line):
-    """Run a launcher with a line; return its exit code and what it said."""
+@pytest.fixture
+def silent(forks, tmp_path):
+    """Give a function that runs a module silently; it returns its exit code and what it said."""
+
+    def run(module, *words):
+        said = tmp_path / "said"
+        names = {"folder": str(tmp_path), "said": str(said), "module": module, "words": words}
+        process = forks.Process(target=exec, args=(SILENT, names))
+        process.start()
+        process.join(60)
+        return process.exitcode, said.read_text()
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        ("os.kill(os.getpid(), 15)", 143),
+        ("raise subprocess.CalledProcessError(3, [])", 1),
+    ],
+)
+def test_a_launcher_that_a_signal_ends_or_whose_process_failed_says_nothing(
+    silent, tmp_path, line, code
+):
     (tmp_path / "launcher.py").write_text(LAUNCHER.format(line))
-    words = [sys.executable, "-m", "roadseg.learn.hardware.silence", "launcher"]
-    ended = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
-    return ended.returncode, ended.stdout + ended.stderr
-
-
-def test_a_launcher_that_a_signal_ends_says_nothing(tmp_path):
-    assert silent(tmp_path, "os.kill(os.getpid(), 15)") == (143, "")
+    assert silent("launcher") == (code, "")
 
 
 def test_a_launcher_that_a_signal_ends_while_it_ends_says_nothing(tmp_path):
-    assert silent(tmp_path, "atexit.register(os.kill, os.getpid(), 15)") == (-15, "")
-
-
-def test_a_launcher_whose_process_failed_ends_with_1(tmp_path):
-    assert silent(tmp_path, "raise subprocess.CalledProcessError(3, [])") == (1, "")
-
-
-def guest(tmp_path, meeting):
-    """Start a launcher of a host that meets others elsewhere; return its exit code and words."""
-    code = (
-        "from roadseg.learn.hardware import silence; silence._WAITS_S = 1; silence.run('nothing')"
+    (tmp_path / "launcher.py").write_text(
+        LAUNCHER.format("atexit.register(os.kill, os.getpid(), 15)")
     )
-    given = ["--nnodes", "2", "--rdzv-endpoint", meeting, "--rdzv-conf", "a=1,is_host=False"]
-    words = [sys.executable, "-c", code, *given]
+    words = [sys.executable, "-m", "roadseg.learn.hardware.silence", "launcher"]
     ended = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
-    return ended.returncode, ended.stderr
+    assert (ended.returncode, ended.stdout + ended.stderr) == (-15, "")
 
 
-def test_what_is_no_training_and_never_answers_is_told(tmp_path):
+@pytest.fixture
+def guest(silent):
+    """Give a function that starts a launcher of a host that meets others elsewhere."""
+    given = ["--nnodes", "2", "--rdzv-conf", "a=1,is_host=False", "--rdzv-endpoint"]
+    return lambda meeting: silent("nothing", *given, meeting)
+
+
+def test_what_is_no_training_and_never_answers_is_told(guest):
     with socket.create_server(("127.0.0.1", 0)) as server:
         meeting = "{}:{}".format(*server.getsockname())
-        code, said = guest(tmp_path, meeting)
+        code, said = guest(meeting)
     assert (code, said.count("\n")) == (75, 1)
     assert said.startswith(f"Error: --rendezvous {meeting}: no training waits there")
 
 
-def test_where_a_training_waits_the_launcher_begins(tmp_path):
+def test_where_a_training_waits_the_launcher_begins(guest):
     store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
-    code, said = guest(tmp_path, f"127.0.0.1:{store.port}")
+    code, said = guest(f"127.0.0.1:{store.port}")
     assert (code, "No module named no" in said) == (1, True)

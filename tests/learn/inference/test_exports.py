@@ -1,6 +1,7 @@
 """Exports: what is written is the network, and says how to use it; otherwise nothing is."""
 
 import json
+import shutil
 from dataclasses import asdict
 from importlib.util import find_spec
 
@@ -53,6 +54,10 @@ class Fixed(nn.Module):
 
 @pytest.fixture
 def checkpoint():
+    return convolution()
+
+
+def convolution():
     torch.manual_seed(0)
     return checkpoint_of(nn.Conv2d(2, 3, 3, padding=1))
 
@@ -155,55 +160,66 @@ def test_windows_that_networks_cannot_halve_are_refused(checkpoint, tmp_path):
         export(checkpoint, tmp_path / "out", window_px=48)
 
 
-@pytest.mark.parametrize("name", ENGINES)
-def test_an_engine_is_opened_by_name_and_computes_what_eager_does(checkpoint, tmp_path, name):
-    save_checkpoint(tmp_path, "best", named(MODEL, checkpoint.model.state_dict()), {})
-    build_engine(checkpoint, tmp_path, name=name, window_px=32, batch_size=2)
-    shared = {"window_px": 32, "batch_size": 2, "windows": 1, "device": pick_device("cpu", "fp32")}
+SIZE = {"window_px": 32, "batch_size": 2}
+
+
+@pytest.fixture(scope="module", params=ENGINES)
+def built(request, tmp_path_factory):
+    """Build an engine; give its name, the checkpoint, its folder and the facts of the engine."""
+    folder, checkpoint = tmp_path_factory.mktemp("built"), convolution()
+    save_checkpoint(folder, "best", named(MODEL, checkpoint.model.state_dict()), {})
+    facts = build_engine(checkpoint, folder, name=request.param, **SIZE)
+    return request.param, checkpoint, folder, facts
+
+
+@pytest.fixture
+def open_in(built):
+    """Give a function that opens an engine of the checkpoint in a folder."""
+
+    def open_(folder, name=built[0], **changes):
+        options = SIZE | {"windows": 1, "device": pick_device("cpu", "fp32")} | changes
+        return open_engine(built[1], folder, name=name, **options)
+
+    return open_
+
+
+@pytest.fixture
+def copied(built, tmp_path):
+    """Return a copy of the folder of the engine, and that of its files."""
+    folder = shutil.copytree(built[2], tmp_path / "copied")
+    return folder, folder / "engines" / built[0]
+
+
+def test_an_engine_is_opened_by_name_and_computes_what_eager_does(built, open_in):
     windows = torch.randint(0, 256, (2, 2, 32, 32), dtype=torch.uint8)
-    made, eager = (
-        open_engine(checkpoint, tmp_path, name=each, **shared).run(windows)
-        for each in (name, "eager")
-    )
+    made, eager = (open_in(built[2], name).run(windows) for name in (built[0], "eager"))
     torch.testing.assert_close(made, eager, atol=1e-5, rtol=0)
 
 
-@pytest.mark.parametrize("name", ENGINES)
-def test_the_facts_of_an_engine_say_that_it_is_accurate_and_how_fast(checkpoint, tmp_path, name):
-    save_checkpoint(tmp_path, "best", named(MODEL, checkpoint.model.state_dict()), {})
-    facts = build_engine(checkpoint, tmp_path, name=name, window_px=32, batch_size=2)
+def test_the_facts_of_an_engine_say_that_it_is_accurate_and_how_fast(built):
+    name, _, folder, facts = built
     assert facts.gate["passed"]
     assert facts.gate["max_difference"] < facts.gate["limit"] == 1e-3
     assert facts.windows_per_s > 0
-    assert json.loads((tmp_path / "engines" / name / "facts.json").read_text()) == asdict(facts)
+    assert json.loads((folder / "engines" / name / "facts.json").read_text()) == asdict(facts)
 
 
-@pytest.mark.parametrize("name", ENGINES)
-def test_an_engine_of_another_file_is_refused_before_it_runs(
-    checkpoint, tmp_path, name, monkeypatch
-):
-    save_checkpoint(tmp_path, "best", named(MODEL, checkpoint.model.state_dict()), {})
-    build_engine(checkpoint, tmp_path, name=name, window_px=32, batch_size=2)
-    last = FILES[name][-1]
-    (tmp_path / "engines" / name / last).write_bytes(b"a loop without end")
-    monkeypatch.setattr(f"roadseg.learn.inference.{name}.open", None)
-    options = {"window_px": 32, "batch_size": 2, "windows": 1}
+def test_an_engine_of_another_file_is_refused_before_it_runs(built, copied, open_in, monkeypatch):
+    last = FILES[built[0]][-1]
+    (copied[1] / last).write_bytes(b"a loop without end")
+    monkeypatch.setattr(f"roadseg.learn.inference.{built[0]}.open", None)
     with pytest.raises(CheckpointError, match=f"{last} was modified after it was made; run `roads"):
-        open_engine(checkpoint, tmp_path, name=name, device=pick_device("cpu", "fp32"), **options)
+        open_in(copied[0])
 
 
-@pytest.mark.parametrize("name", ENGINES)
-def test_an_engine_for_other_windows_than_its_facts_say_is_refused(checkpoint, tmp_path, name):
-    save_checkpoint(tmp_path, "best", named(MODEL, checkpoint.model.state_dict()), {})
-    build_engine(checkpoint, tmp_path, name=name, window_px=32, batch_size=2)
-    facts = tmp_path / "engines" / name / "facts.json"
+def test_an_engine_for_other_windows_than_its_facts_say_is_refused(copied, open_in):
+    facts = copied[1] / "facts.json"
     facts.write_text(json.dumps(json.loads(facts.read_text()) | {"batch_size": 4}))
-    options = {"window_px": 32, "batch_size": 4, "windows": 1}
     told = r"takes and gives windows uint8 \[2, 2, 32, 32\] -> .*, expected windows uint8 \[4, 2,"
     with pytest.raises(CheckpointError, match=told):
-        open_engine(checkpoint, tmp_path, name=name, device=pick_device("cpu", "fp32"), **options)
+        open_in(copied[0], batch_size=4)
 
 
 def test_there_is_no_engine_of_the_torch_format(checkpoint, tmp_path):
     with pytest.raises(ConfigError, match="engine: expected one of onnx, openvino, got 'torch'"):
-        build_engine(checkpoint, tmp_path, name="torch", window_px=32, batch_size=2)
+        build_engine(checkpoint, tmp_path, name="torch", **SIZE)

@@ -44,11 +44,11 @@ def test_weights_may_lie_in_memory_in_any_way(tmp_path):
     assert network[1].weight.is_contiguous(memory_format=torch.channels_last)
 
 
-@pytest.mark.parametrize("count", [1, 2, 5])
-def test_a_program_for_any_number_of_windows_takes_so_many(network, tmp_path, count):
+def test_a_program_for_any_number_of_windows_takes_so_many(network, tmp_path):
     programs.build(network, tmp_path, window_shape=(None, 2, 8, 8))
-    found = programs.open(tmp_path)(windows(count))
-    torch.testing.assert_close(found, network(windows(count)))
+    run = programs.open(tmp_path)
+    for count in (1, 2, 5):
+        torch.testing.assert_close(run(windows(count)), network(windows(count)))
 
 
 def test_a_network_for_two_windows_cannot_be_given_any_number():

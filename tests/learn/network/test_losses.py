@@ -240,11 +240,8 @@ def forgiven(masks, any_road, *, above):
     return ignore_likely_roads(mask_of(*masks), logits, above=above)[0, 0].tolist()
 
 
-def test_background_on_which_the_network_is_sure_of_a_road_is_ignored():
+def test_only_background_on_which_the_network_is_sure_of_a_road_is_ignored():
     assert forgiven([0, 0, 0], [0.1, 0.69, 0.71], above=0.7) == [0, 0, 255]
-
-
-def test_labelled_roads_are_learnt_however_sure_the_network_is():
     assert forgiven([1, 2, 255], [0.99, 0.01, 0.99], above=0.7) == [1, 2, 255]
 
 

@@ -323,7 +323,7 @@ def moved(roads, shift):
     return graph(*map(shapely.get_coordinates, shapely.get_parts(lines)))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(streets(6), streets(6), shifts)
 def test_ways_of_any_map_change_but_for_nodes_on_them(mapped, predicted, shift):
     ways = ways_of(*mapped)
@@ -334,7 +334,7 @@ def test_ways_of_any_map_change_but_for_nodes_on_them(mapped, predicted, shift):
         assert before.hausdorff_distance(after) < 1e-6
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(streets(5), streets(5), shifts)
 def test_new_roads_stay_within_reach_of_the_prediction(mapped, predicted, shift):
     roads = moved(predicted, shift)
@@ -342,7 +342,7 @@ def test_new_roads_stay_within_reach_of_the_prediction(mapped, predicted, shift)
     assert shapely.within(new.lines, shapely.union_all(roads.lines).buffer(9)).all()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(streets(5), streets(5), shifts)
 @example([[(111, 82), (0, 0), (74, 82)]], [[(37, 0), (74, 82)]], (0.0, 1.0))
 @example([[(0, 0), (0, 287)]], [[(0, 287), (74, 328)], [(37, 0), (37, 287)]], (0.0, 0.0))

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 import shapely
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyproj import CRS
 
@@ -88,7 +88,6 @@ corners = st.tuples(st.integers(0, 4), st.integers(0, 4))
 walks = st.lists(st.lists(corners, min_size=2, max_size=8), min_size=1, max_size=6)
 
 
-@settings(deadline=None)
 @given(walks)
 def test_merging_keeps_every_metre_and_leaves_no_node_of_two_edges(lines):
     graph = graph_of(*lines)
@@ -99,7 +98,6 @@ def test_merging_keeps_every_metre_and_leaves_no_node_of_two_edges(lines):
     assert all(len(row) == 1 for row in rows)
 
 
-@settings(deadline=None)
 @given(walks)
 def test_merged_edges_start_and_end_exactly_at_their_nodes(lines):
     merged = merge_chains(graph_of(*lines))
@@ -107,7 +105,6 @@ def test_merged_edges_start_and_end_exactly_at_their_nodes(lines):
     assert merged.nodes[merged.ends].tolist() == ends
 
 
-@settings(deadline=None)
 @given(walks)
 def test_merging_twice_changes_nothing_more(lines):
     once = merge_chains(graph_of(*lines))
@@ -159,7 +156,6 @@ def test_a_spur_on_a_ring_goes_and_the_ring_stays():
     assert (pruned.length_m.tolist(), pruned.ends.tolist()) == ([12], [[0, 0]])
 
 
-@settings(deadline=None)
 @given(walks, st.floats(0, 6))
 def test_no_spur_below_the_limit_is_left(lines, limit):
     pruned = prune_spurs(graph_of(*lines), min_spur_m=limit)

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 import shapely
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyproj import CRS
 
@@ -101,7 +101,6 @@ places = st.tuples(st.floats(-5, 15), st.floats(-5, 15))
 walks = st.lists(st.lists(places, min_size=2, max_size=8), min_size=1, max_size=4)
 
 
-@settings(deadline=None)
 @given(walks)
 def test_a_graph_cut_along_a_line_keeps_every_metre(lines):
     graph = graph_of(*lines)
@@ -110,7 +109,6 @@ def test_a_graph_cut_along_a_line_keeps_every_metre(lines):
     assert total == pytest.approx(graph.length_m.sum(), abs=1e-4)
 
 
-@settings(deadline=None)
 @given(walks)
 def test_clipped_edges_lie_inside_and_end_at_their_nodes(lines):
     clipped = clip_graph(graph_of(*lines), SQUARE)

@@ -3,7 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import shapely
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyproj import CRS
 
@@ -136,7 +136,6 @@ corners = st.tuples(st.integers(0, 4), st.integers(0, 4))
 walks = st.lists(st.lists(corners, min_size=2, max_size=8), min_size=1, max_size=6)
 
 
-@settings(deadline=None)
 @given(walks)
 def test_the_union_of_the_edges_is_the_union_of_the_lines(lines):
     graph = graph_of(*lines)
@@ -145,7 +144,6 @@ def test_the_union_of_the_edges_is_the_union_of_the_lines(lines):
     assert ends_fit(graph)
 
 
-@settings(deadline=None)
 @given(walks)
 def test_no_inner_vertex_of_an_edge_lies_on_another_or_is_a_node(lines):
     graph = graph_of(*lines)

@@ -143,7 +143,7 @@ def test_a_street_that_is_driven_backwards_is_one_way_along_the_way():
 
 
 @given(st.integers(0, 2**32 - 1))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_one_way_streets_are_driven_as_networkx_drives_them(seed):
     rng = np.random.default_rng(seed)
     pairs = [(x, y, a, b) for x in range(4) for y in range(4) for a, b in ((1, 0), (0, 1))]

@@ -50,17 +50,9 @@ def test_a_number_without_unit_is_in_the_unit_of_the_caller():
     assert maxspeed_mph("50 km/h", unit="mph") == pytest.approx(50 / KPH_PER_MPH)
 
 
-def test_walk_is_7_km_per_hour():
-    assert kph("walk") == pytest.approx(7)
-
-
-def test_none_is_the_130_km_per_hour_that_germany_advises():
-    assert kph("none") == pytest.approx(130)
-
-
-@pytest.mark.parametrize("value", [None, math.nan, np.nan, "", " ", "None", "nan", "<NA>"])
-def test_a_null_states_no_speed(value):
-    assert maxspeed_mph(value) is None
+@pytest.mark.parametrize(("word", "limit"), [("walk", 7), ("none", 130)])  # as Germany advises
+def test_some_words_are_speeds(word, limit):
+    assert kph(word) == pytest.approx(limit)
 
 
 @pytest.mark.parametrize(
@@ -120,19 +112,13 @@ def test_a_zone_of_a_country_with_miles_is_in_mph(code):
     assert maxspeed_mph(code) == pytest.approx(20)
 
 
-@pytest.mark.parametrize("code", ["BE:rural", "US:CA:urban", "US:urban", "XX:urban", "DE:school"])
-def test_a_code_whose_limit_is_not_known_is_no_guess(code):
-    assert maxspeed_mph(code) is None
-
-
-@pytest.mark.parametrize("code", ["DE:274", "DE:274-70", "DE:sign:274-70", "DE:zone"])
-def test_the_number_of_a_traffic_sign_is_no_speed(code):
-    assert maxspeed_mph(code) is None
-
-
 @pytest.mark.parametrize(
     "value",
     [
+        *("BE:rural", "US:CA:urban", "US:urban", "XX:urban", "DE:school"),  # not known
+        *("DE:274", "DE:274-70", "DE:sign:274-70", "DE:zone"),  # of traffic signs
+        *(0, "0", "0 mph", "0.0", -5, "-5", False, True),
+        *(None, math.nan, np.nan, "", " ", "None", "nan", "<NA>"),
         "signals",
         "variable",
         "sign",
@@ -147,11 +133,6 @@ def test_the_number_of_a_traffic_sign_is_no_speed(code):
     ],
 )
 def test_what_is_no_speed_states_none(value):
-    assert maxspeed_mph(value) is None
-
-
-@pytest.mark.parametrize("value", [0, "0", "0 mph", "0.0", -5, "-5", False, True])
-def test_a_speed_of_0_or_less_states_none(value):
     assert maxspeed_mph(value) is None
 
 

@@ -112,6 +112,7 @@ def test_an_unknown_road_type_has_the_default_speed(road_type):
 @pytest.mark.parametrize("key", ["lane_number", "lane_numbe", "lanes"])
 def test_lanes_count_under_each_spelling(key):
     assert one("spacenet", road_type="1", **{key: "3"})[0] == 65
+    assert lanes(**{key: "3"}) == 3
 
 
 @pytest.mark.parametrize(("paved", "mph"), [("1", 35), ("2", 26.25), (2.0, 26.25), ("3", 35)])
@@ -262,14 +263,16 @@ def test_classes_to_exclude_can_be_chosen():
     assert reason("osm", {"highway": "motorway_link"}, exclude=("motorway",)) == "not for cars"
 
 
-@pytest.mark.parametrize("tunnel", ["yes", "building_passage", 1, "1", "T", True])
-def test_a_tunnel_is_left_out(tunnel):
-    assert reason("osm", {"highway": "primary", "tunnel": tunnel}) == "tunnel"
-
-
-@pytest.mark.parametrize("tunnel", [None, "", "no", 0, "0", 0.0, "F", False, "culvert"])
-def test_a_road_that_is_in_no_tunnel_is_kept(tunnel):
-    assert reason("osm", {"highway": "primary", "tunnel": tunnel}) == ""
+@pytest.mark.parametrize(
+    ("tunnels", "told"),
+    [
+        (["yes", "building_passage", 1, "1", "T", True], "tunnel"),
+        ([None, "", "no", 0, "0", 0.0, "F", False, "culvert"], ""),
+    ],
+)
+def test_a_tunnel_is_left_out(tunnels, told):
+    for tunnel in tunnels:
+        assert reason("osm", {"highway": "primary", "tunnel": tunnel}) == told, tunnel
 
 
 def test_tunnels_can_be_kept():
@@ -435,24 +438,21 @@ def test_all_ways_of_rhein_neckar_have_a_speed(real_data, tmp_path):
     assert (np.isfinite(found.mph) & (found.mph > 0)).all()
 
 
-@pytest.mark.parametrize("key", ["lane_number", "lane_numbe", "lanes"])
-def test_lanes_are_stated_under_each_spelling(key):
-    assert lanes(**{key: "3"}) == 3
-
-
 def test_one_spelling_fills_the_gaps_of_another():
     columns = {"lane_number": ["3", None], "lane_numbe": ["4", "2"]}
     assert read("auto", 2, columns=columns, width="lanes", lane_m=1).width_m.tolist() == [3, 2]
 
 
-@pytest.mark.parametrize("oneway", ["yes", "1", 1, "true", True, "-1", 1.0])
-def test_a_one_way_road_has_one_lane(oneway):
-    assert lanes(highway="residential", oneway=oneway) == 1
-
-
-@pytest.mark.parametrize("oneway", ["no", "0", 0, None, "reversible", "f", "t"])
-def test_a_road_that_is_not_one_way_has_two_lanes(oneway):
-    assert lanes(highway="residential", oneway=oneway) == 2
+@pytest.mark.parametrize(
+    ("values", "count"),
+    [
+        (["yes", "1", 1, "true", True, "-1", 1.0], 1),
+        (["no", "0", 0, None, "reversible", "f", "t"], 2),
+    ],
+)
+def test_a_one_way_road_has_one_lane(values, count):
+    for oneway in values:
+        assert lanes(highway="residential", oneway=oneway) == count, oneway
 
 
 @pytest.mark.parametrize(("oneway", "count"), [("F", 1), ("T", 1), ("B", 2)])

@@ -24,13 +24,11 @@ def test_a_null_is_an_empty_text(value):
     assert text(value) == ""
 
 
-@pytest.mark.parametrize(("value", "expected"), [(5.0, "5"), (2.5, "2.5"), (7, "7"), (" a ", "a")])
+@pytest.mark.parametrize(
+    ("value", "expected"), [(5.0, "5"), (2.5, "2.5"), (7, "7"), (" a ", "a"), ("none", "none")]
+)
 def test_a_text_is_short(value, expected):
     assert text(value) == expected
-
-
-def test_none_in_small_letters_is_no_null():
-    assert text("none") == "none"
 
 
 @pytest.mark.parametrize(
@@ -68,20 +66,18 @@ def test_no_features_have_empty_columns():
     assert tags.numbers("lanes", number).shape == tags.words("lanes").shape == (0,)
 
 
-def test_keys_are_taken_out_of_other_tags():
-    assert packed('"oneway"=>"yes","lanes"=>"3"', None, '"lanes"=>"2"') == ["3", "", "2"]
-
-
-def test_other_tags_may_be_json():
-    assert packed('{"oneway":"yes","lanes":"3"}', '{"lanes": "2"}') == ["3", "2"]
-
-
-def test_a_quoted_tag_within_a_value_is_no_tag():
-    assert packed(r'"note"=>"a \"lanes\"=>\"9\", b"', r'"note"=>"c:\\","lanes"=>"2"') == ["", "2"]
-
-
-def test_a_longer_key_is_another_key():
-    assert packed('"lanes:forward"=>"1","bus:lanes"=>"2"') == [""]
+@pytest.mark.parametrize(
+    ("tags", "lanes"),
+    [
+        (('"oneway"=>"yes","lanes"=>"3"', None, '"lanes"=>"2"'), ["3", "", "2"]),
+        (('{"oneway":"yes","lanes":"3"}', '{"lanes": "2"}'), ["3", "2"]),
+        # quoted within a value
+        ((r'"note"=>"a \"lanes\"=>\"9\", b"', r'"note"=>"c:\\","lanes"=>"2"'), ["", "2"]),
+        (('"lanes:forward"=>"1","bus:lanes"=>"2"',), [""]),  # longer keys
+    ],
+)
+def test_keys_are_taken_out_of_other_tags(tags, lanes):
+    assert packed(*tags) == lanes
 
 
 def test_escaped_quotes_are_unescaped():

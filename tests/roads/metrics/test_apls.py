@@ -339,7 +339,7 @@ weights = st.sampled_from(["length_m", "travel_time_s"])
 
 
 @given(street_grids(), street_grids(), weights)
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 def test_swapping_the_graphs_swaps_the_directions(reference, predicted, weight):
     there, back = (
         apls(reference, predicted, weight=weight),
@@ -350,7 +350,7 @@ def test_swapping_the_graphs_swaps_the_directions(reference, predicted, weight):
 
 
 @given(street_grids(), street_grids(), weights, st.randoms(use_true_random=False))
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 def test_the_order_of_nodes_and_the_way_an_edge_is_drawn_change_nothing(
     reference, predicted, weight, random
 ):
@@ -385,7 +385,7 @@ def split(graph, row, fraction):
     weights,
     st.lists(st.tuples(st.integers(0), st.floats(0.1, 0.9))),
 )
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 def test_nodes_in_the_middle_of_a_road_change_nothing(reference, predicted, weight, cuts):
     predicted = shifted(predicted, (1.3, -0.7))
     in_pieces = predicted
@@ -396,7 +396,7 @@ def test_nodes_in_the_middle_of_a_road_change_nothing(reference, predicted, weig
 
 
 @given(street_grids(), st.sampled_from([4326, 3857]))
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 def test_the_crs_that_the_roads_came_in_changes_nothing(grid, epsg):
     reference, predicted = shifted(grid, (660000, 4000000)), shifted(TOWN, (660001, 4000002))
     there = Transformer.from_crs(UTM, epsg, always_xy=True)

@@ -84,7 +84,7 @@ ROUNDED = {"line_distance_m": 1e-9, "line_direction_deg": 1e-4}
 @given(st.lists(st.tuples(drawings, st.floats(5, 120)), min_size=1, max_size=9))
 @example([(road, 40.0) for road in [*BESIDE, [(0, 0), (90, 90)]]])
 @example([([(180, 45), (180, 0), (180, 90)], 40.0)])
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 def test_roads_score_exactly_1_against_themselves_however_they_are_drawn(roads):
     lines = np.array([shapely.LineString(road) for road, _ in roads], dtype=object)
     seconds = shapely.length(lines) / np.array([kph / 3.6 for _, kph in roads])

@@ -95,7 +95,7 @@ def test_an_empty_scene_has_no_edges():
     assert len(traced(np.zeros((90, 90), dtype=bool), block_px=40).lines) == 0
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(arrays.arrays(bool, st.tuples(st.integers(5, 48), st.integers(5, 48))), st.integers(8, 30))
 def test_blocks_connect_what_the_whole_connects(mask, block_px):
     mask = ndimage.binary_dilation(mask & (np.random.default_rng(0).random(mask.shape) < 0.2))

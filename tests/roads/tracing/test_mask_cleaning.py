@@ -58,7 +58,7 @@ def by_numbering(mask, min_blob_px, min_hole_px):
     return mask | small[labels]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(masks, st.integers(0, 12), st.integers(0, 12))
 def test_pixels_are_counted_as_by_numbering_them(mask, min_blob_px, min_hole_px):
     cleaned = clean_mask(mask, min_blob_px=min_blob_px, min_hole_px=min_hole_px)

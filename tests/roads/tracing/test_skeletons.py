@@ -92,7 +92,6 @@ def test_a_road_of_any_depth_at_the_border_leaves_a_skeleton(width):
         assert skeletonise(mask).any()
 
 
-@settings(deadline=None)
 @given(masks)
 def test_thinning_keeps_the_parts_of_a_mask_inside_the_scene(mask):
     inside = np.pad(mask, 1)
@@ -102,7 +101,7 @@ def test_thinning_keeps_the_parts_of_a_mask_inside_the_scene(mask):
     assert len(np.unique(labels[skeleton])) == ndimage.label(skeleton, EIGHT)[1] == parts
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(masks, st.booleans())
 def test_every_skeleton_pixel_is_in_one_path_or_one_node(mask, thin):
     skeleton = skeletonise(mask) if thin else mask
@@ -111,7 +110,6 @@ def test_every_skeleton_pixel_is_in_one_path_or_one_node(mask, thin):
     assert sorted(seen) == list(map(tuple, np.argwhere(skeleton).tolist()))
 
 
-@settings(deadline=None)
 @given(masks)
 def test_paths_connect_what_the_skeleton_connects(mask):
     paths = trace_paths(mask)
@@ -122,7 +120,6 @@ def test_paths_connect_what_the_skeleton_connects(mask):
     assert len(set(parts.tolist())) == ndimage.label(mask, EIGHT)[1]
 
 
-@settings(deadline=None)
 @given(masks)
 def test_paths_are_chains_of_neighbours_that_start_and_end_at_their_nodes(mask):
     paths = trace_paths(skeletonise(mask))

@@ -18,12 +18,14 @@ from roadseg.system.hosts.parallel import Executor, each
 
 pytest.importorskip("distributed")
 PATIENCE_S = 30.0  # of a test with a process that is to start
-ASIDE = {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *filter(None, sys.path)])}
-PROGRAM = """
-import sys
-{before}
-from distributed.cli import {module}
-{module}.main()
+PROGRAM = f"""
+import os, sys
+os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+os.dup2(1, 2)
+sys.path.insert(0, {str(Path(__file__).parent)!r})
+exec(before)
+from distributed.cli import dask_scheduler, dask_worker
+{{"scheduler": dask_scheduler, "worker": dask_worker}}[module].main([*words, "--no-dashboard"])
 """
 OTHER_VERSIONS = """
 from distributed import versions
@@ -64,21 +66,20 @@ def work_on(address, items=(2,), *, work=square, timeout_s=2.0):
 
 
 @pytest.fixture
-def start():
+def start(forks):
     """Give a function that starts a part of a cluster; end all of them afterwards."""
     started = []
 
     def run(module, *words, before=""):
-        program = PROGRAM.format(module=module, before=before)
-        words = [sys.executable, "-c", program, *words, "--no-dashboard"]
-        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        started.append(subprocess.Popen(words, env=os.environ | ASIDE, **quiet))
+        names = {"module": module, "words": words, "before": before}
+        started.append(forks.Process(target=exec, args=(PROGRAM, names)))
+        started[-1].start()
         return started[-1]
 
     yield run
     for process in started:
         process.kill()
-        process.wait()
+        process.join()
 
 
 @pytest.fixture
@@ -90,7 +91,7 @@ def free_port():
 @pytest.fixture
 def scheduler(start, free_port):
     """Start a scheduler without workers; give its process and address."""
-    process = start("dask_scheduler", "--host", "127.0.0.1", "--port", str(free_port))
+    process = start("scheduler", "--host", "127.0.0.1", "--port", str(free_port))
     wait_until(lambda: is_open(free_port))
     return process, f"tcp://127.0.0.1:{free_port}"
 
@@ -103,9 +104,7 @@ def is_open(port):
 @pytest.fixture
 def start_worker(start, scheduler):
     """Give a function that starts a worker of the scheduler."""
-    return lambda **given: start(
-        "dask_worker", scheduler[1], "--nthreads", "1", "--no-nanny", **given
-    )
+    return lambda **given: start("worker", scheduler[1], "--nthreads", "1", "--no-nanny", **given)
 
 
 @contextmanager
@@ -199,7 +198,7 @@ def test_a_worker_is_no_scheduler(scheduler, start):
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     place = ["--host", "127.0.0.1", "--worker-port", str(port)]
-    start("dask_worker", scheduler[1], "--no-nanny", *place)
+    start("worker", scheduler[1], "--no-nanny", *place)
     wait_until(lambda: is_open(port))
     with pytest.raises(RoadsegError, match="no Dask scheduler answers there"):
         work_on(f"tcp://127.0.0.1:{port}")
@@ -237,7 +236,7 @@ def test_a_scheduler_that_ends_or_halts_midway_is_told(scheduler, start_worker, 
 
     def stop():
         wait_until(lambda: next(tmp_path.iterdir(), None))
-        scheduler[0].send_signal(number)
+        os.kill(scheduler[0].pid, number)
 
     threading.Thread(target=stop).start()
     with pytest.raises(RoadsegError, match=r"no longer answers.*same command to resume"):

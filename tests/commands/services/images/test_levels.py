@@ -29,14 +29,11 @@ def asked(**options):
     return Fetch(request, HEIDELBERG, client=None, cache=None, dry_run=True)
 
 
-def test_the_world_is_one_tile_at_zoom_0():
-    plan = plan_tiles(xyz_level(0), read_area("-180,-85,180,85"))
-    assert list(plan.places()) == [(0, 0)]
-
-
-def test_a_quarter_of_the_world_is_one_tile_at_zoom_1():
-    plan = plan_tiles(xyz_level(1), read_area("1,1,179,85"))
-    assert list(plan.places()) == [(0, 1)]
+@pytest.mark.parametrize(
+    ("zoom", "area", "tile"), [(0, "-180,-85,180,85", (0, 0)), (1, "1,1,179,85", (0, 1))]
+)
+def test_the_world_is_one_tile_at_zoom_0_and_a_quarter_of_it_at_zoom_1(zoom, area, tile):
+    assert list(plan_tiles(xyz_level(zoom), read_area(area)).places()) == [tile]
 
 
 def test_the_poles_are_cut_off():
@@ -68,11 +65,6 @@ def test_tiles_that_the_area_does_not_touch_are_left_out():
     plan = plan_tiles(xyz_level(14), Area("t", DEGREES, np.array([triangle], dtype=object)))
     rows, cols = plan.box
     assert 0.4 < len(list(plan.places())) / (len(rows) * len(cols)) < 0.7
-
-
-def test_too_many_tiles_are_refused_before_they_are_counted():
-    with pytest.raises(ConfigError, match="more than 5,000,000"):
-        plan_tiles(xyz_level(18), read_area("0,40,20,55"))
 
 
 @pytest.mark.parametrize(("gsd_m", "name"), [(1.56, "16"), (1.5, "16"), (1.4, "17"), (0.001, "22")])
@@ -107,9 +99,16 @@ def test_tiles_of_areas_side_by_side_are_the_same():
     assert set(plans[0].places()) & set(plans[1].places())
 
 
-def test_an_image_that_is_too_wide_for_strips_is_refused():
-    with pytest.raises(ConfigError, match=r"is 524,288 pixels wide, more than .* 250,000 pixels"):
-        plan_tiles(xyz_level(11), read_area("-180,10,180,10.01"))
+@pytest.mark.parametrize(
+    ("zoom", "area", "told"),
+    [
+        (18, "0,40,20,55", "more than 5,000,000"),
+        (11, "-180,10,180,10.01", r"is 524,288 pixels wide, more than .* 250,000 pixels"),
+    ],
+)
+def test_too_many_tiles_and_an_image_too_wide_for_strips_are_refused(zoom, area, told):
+    with pytest.raises(ConfigError, match=told):
+        plan_tiles(xyz_level(zoom), read_area(area))
 
 
 @pytest.mark.parametrize(
