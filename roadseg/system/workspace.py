@@ -8,6 +8,7 @@ from roadseg.errors import DataError, MissingInputError
 
 Fold = int | Literal["all"]  # That a network held out; "all" is one trained on all of them.
 FoldOrEach = int | Literal["each"]  # In a prediction: one fold, or each by the network of its own.
+AnyFold = Fold | FoldOrEach
 NETWORK, SUBMISSION = "network", "submission"  # Names of the graphs of all scenes.
 
 # The stages of a run in their order; each leaves a record under its name.

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from roadseg.arrays import Bytes
-from roadseg.commands.stages.made_from import compare_options, evaluate_from
+from roadseg.commands.stages.made_from import compare_options, stage_record
 from roadseg.config import Config
 from roadseg.dataset.calibration import Calibration
 from roadseg.dataset.chips import ChipRecord, SceneRecord, read_chips
@@ -46,11 +46,11 @@ from roadseg.roads.metrics.compare import Measures, Side, compare, pool
 from roadseg.roads.metrics.pixels import Counts
 from roadseg.roads.metrics.pooling import Spread, spread_of
 from roadseg.roads.metrics.reliability import Kept, Reliability
-from roadseg.system.dry_runs import Plan, Workload, files, plan_stage
+from roadseg.system.dry_runs import Plan, files, plan_stage
 from roadseg.system.files import atomic_write
 from roadseg.system.hosts.parallel import in_order
 from roadseg.system.progress import counted
-from roadseg.system.stage_records import StageRecord, read_summary
+from roadseg.system.stage_records import read_summary
 from roadseg.system.text import Summary, count
 from roadseg.system.units import per_road_unit, road_text, road_unit, short_unit, to_short_unit
 from roadseg.system.workspace import FoldOrEach, Workspace, require
@@ -294,7 +294,7 @@ class SceneToScore:
 
 def run(config: Config, workspace: Workspace, *, force: bool = False) -> EvaluateSummary:
     """Compare masks and graphs with the labels, chip by chip, on what was held out."""
-    record = _record(config, workspace)
+    record = stage_record("evaluate", config, workspace, EvaluateSummary)
     predicted = read_predicted(workspace)
     if not force and (done := record.summary()):
         _update_card(workspace, done)
@@ -346,24 +346,16 @@ def score_scene(config: Config, workspace: Workspace, task: SceneToScore) -> lis
 
 def plan(config: Config, workspace: Workspace, *, after: str = "", force: bool = False) -> Plan:
     """Return what `run` would do, if need be after an earlier stage."""
-    record = after or _record(config, workspace)
     return plan_stage(
-        record,
+        after or stage_record("evaluate", config, workspace, EvaluateSummary),
         workspace.record("evaluate"),
-        EvaluateSummary,
         force=force,
         reads=[
             files("probabilities", workspace.probabilities.glob("*.tif")),
             files("graphs", workspace.graphs.glob("*.gpkg")),
         ],
         writes=[workspace.evaluation, workspace.pictures, workspace.reliability],
-        amount=Workload(None, lambda done: done.chips, "chips"),
-    )
-
-
-def _record(config: Config, workspace: Workspace) -> StageRecord[EvaluateSummary]:
-    return StageRecord(
-        workspace.record("evaluate"), EvaluateSummary, **evaluate_from(config, workspace)
+        unit="chips",
     )
 
 

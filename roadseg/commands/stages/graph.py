@@ -15,7 +15,7 @@ import numpy as np
 
 from roadseg.commands.fusion.edge_images import with_images
 from roadseg.commands.stages.edge_calibration import calibrate_run, keep_calibration
-from roadseg.commands.stages.made_from import graph_from
+from roadseg.commands.stages.made_from import stage_record
 from roadseg.commands.stages.road_networks import (
     RoadNetwork,
     trace_network,
@@ -38,11 +38,10 @@ from roadseg.roads.logistic import LogisticModel
 from roadseg.roads.masks.probabilities import ProbabilityFile, open_probability
 from roadseg.roads.tracing.edge_confidence import mean_confidence
 from roadseg.roads.tracing.trace import find_graph, rate_edges
-from roadseg.system.dry_runs import Plan, Workload, files, plan_stage
+from roadseg.system.dry_runs import Plan, files, plan_stage
 from roadseg.system.hosts.parallel import HERE, Executor, each, in_order
 from roadseg.system.hosts.schedulers import Outcome
 from roadseg.system.progress import counted
-from roadseg.system.stage_records import StageRecord
 from roadseg.system.text import Summary, count, first
 from roadseg.system.units import road_text
 from roadseg.system.workspace import NETWORK, SUBMISSION, Workspace, require
@@ -186,7 +185,7 @@ def _parts(parts: int, largest_km: float, km: float) -> str:
 
 def run(config: Config, workspace: Workspace, *, force: bool = False) -> GraphSummary:
     """Find the road graph of every predicted scene of the run."""
-    record = _record(config, workspace)
+    record = stage_record("graph", config, workspace, GraphSummary)
     if not force and (done := record.summary()):
         return done
     predicted = read_predicted(workspace)
@@ -214,16 +213,16 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> GraphSu
 def plan(config: Config, workspace: Workspace, *, after: str = "", force: bool = False) -> Plan:
     """Return what `run` would do, if need be after an earlier stage."""
     check_formats(config.graph.formats)
-    record = after or _record(config, workspace)
+    record = after or stage_record("graph", config, workspace, GraphSummary)
     names = [] if after else read_predicted(workspace).scenes
     return plan_stage(
         record,
         workspace.record("graph"),
-        GraphSummary,
         force=force,
         reads=[files("probabilities", map(workspace.probability, names))],
         writes=[workspace.graphs],
-        amount=Workload(len(names) or None, lambda done: len(done.scenes), "scenes"),
+        unit="scenes",
+        now=len(names) or None,
     )
 
 
@@ -237,10 +236,6 @@ def plan_images(config: Config, images: Iterable[str], *, output: Path) -> Plan:
             SceneToTrace(name, path).open(config)
     reads, writes = [files("images", paths.values())], [str(output / name) for name in paths]
     return Plan("graph", runs=True, why="images are given", reads=reads, writes=writes)
-
-
-def _record(config: Config, workspace: Workspace) -> StageRecord[GraphSummary]:
-    return StageRecord(workspace.record("graph"), GraphSummary, **graph_from(config, workspace))
 
 
 def run_images(config: Config, images: Iterable[str], *, output: Path) -> GraphSummary:

@@ -1,13 +1,13 @@
 """Made from: settings and inputs that each stage's outputs depend on, found with few imports.
 
-A stage compares them with its record. Dry runs and `roadseg status` do that for all stages without
-loading what the stages need to work, such as torch.
+A stage begins with its `stage_record`, which compares them with those of its last run. Dry runs and
+`roadseg status` do that for all stages without loading what they need to work, such as torch.
 """
 
 import itertools
 import json
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -26,6 +26,7 @@ from roadseg.system.fingerprints import GONE, fingerprint, fingerprints
 from roadseg.system.stage_records import (
     Reason,
     StageRecord,
+    Summary,
     read_record,
     read_stage_key,
     read_summary,
@@ -34,8 +35,8 @@ from roadseg.system.workspace import (
     NETWORK,
     STAGES,
     SUBMISSION,
+    AnyFold,
     Fold,
-    FoldOrEach,
     Workspace,
     require,
 )
@@ -210,8 +211,11 @@ def _settings_of(imagery: ImageryOptions, labels: LabelOptions) -> dict[str, Any
     }
 
 
-def split_from(config: Config, workspace: Workspace) -> MadeFrom:
-    """Return what split makes folds from."""
+def _prepare(config: Config, workspace: Workspace, _fold: AnyFold) -> MadeFrom:
+    return made_of_sources(config, sources_of(config, workspace))
+
+
+def _split(config: Config, workspace: Workspace, _fold: AnyFold) -> MadeFrom:
     prepared = require(workspace.record("prepare"), made_by="prepare")
     of_sets = {"sets": set_names(config)} if config.split.method == "sets" else {}
     of_file = {"split.file": fingerprint(fold_file(config))} if _has_fold_file(config) else {}
@@ -266,15 +270,10 @@ def fold_file(config: Config) -> Path:
     return config.split.file
 
 
-def train_from(config: Config, workspace: Workspace, fold: Fold) -> MadeFrom:
-    """Return what the training of a fold learns from.
-
-    Raises:
-        DataError: if images would be read in another way than when their masks were made.
-    """
+def _train(config: Config, workspace: Workspace, fold: AnyFold) -> MadeFrom:
     split = require(workspace.record("split"), made_by="split")
     _require_read_as_prepared(config, workspace)
-    earlier = read_record(workspace.train_record(fold))
+    earlier = read_record(record_path("train", workspace, fold))
     first = {
         # Weights that a training began with may go: what they were is then taken from its record.
         name: earlier.inputs.get(name, weights) if earlier and weights == GONE else weights
@@ -341,14 +340,7 @@ def fold_numbers(workspace: Workspace) -> range:
     return range(len(split.chips_by_fold))
 
 
-def predict_from(config: Config, workspace: Workspace, fold: Fold | FoldOrEach) -> MadeFrom:
-    """Return what the scenes of the run are predicted from.
-
-    Raises:
-        ConfigError: if no fold was held out.
-        MissingInputError: if a network that is needed is not trained.
-        DataError: if one of several was trained with an earlier split.
-    """
+def _predict(config: Config, workspace: Workspace, fold: AnyFold) -> MadeFrom:
     if fold == "all":
         raise ConfigError(
             "--fold all: this network was trained on all chips of the run, so it cannot be "
@@ -386,8 +378,7 @@ def _held_out(workspace: Workspace, fold: int) -> str:
     return key
 
 
-def graph_from(config: Config, workspace: Workspace) -> MadeFrom:
-    """Return what graphs are traced from."""
+def _graph(config: Config, workspace: Workspace, _fold: AnyFold) -> MadeFrom:
     predicted = require(workspace.record("predict"), made_by="predict")
     _require_read_as_prepared(config, workspace)
     return {
@@ -397,8 +388,7 @@ def graph_from(config: Config, workspace: Workspace) -> MadeFrom:
     }
 
 
-def evaluate_from(config: Config, workspace: Workspace) -> MadeFrom:
-    """Return what metrics are measured from."""
+def _evaluate(config: Config, workspace: Workspace, _fold: AnyFold) -> MadeFrom:
     graphs = require(workspace.record("graph"), made_by="graph")
     _require_read_as_prepared(config, workspace)
     return {
@@ -413,11 +403,11 @@ def compare_options(config: Config) -> CompareOptions:
     return CompareOptions(spacing_m=config.evaluate.spacing_m, snap_m=config.evaluate.snap_m)
 
 
-def report_from(config: Config, workspace: Workspace, names: Sequence[str]) -> MadeFrom:
-    """Return what the report shows, given the scenes in it."""
+def _report(config: Config, workspace: Workspace, _fold: AnyFold) -> MadeFrom:
+    workspace = as_it_is(workspace)
     shown = {
         str(path.relative_to(workspace.root)): content
-        for path, content in fingerprints(_shown(workspace, names)).items()
+        for path, content in fingerprints(_shown(workspace)).items()
     }
     return {
         "settings": config.model_dump(mode="json", exclude=_NOT_SHOWN)
@@ -446,8 +436,9 @@ def scene_names(workspace: Workspace) -> list[str]:
     return names
 
 
-def _shown(workspace: Workspace, names: Iterable[str]) -> list[Path]:
+def _shown(workspace: Workspace) -> list[Path]:
     """Return the files of the run that the page shows and that are there."""
+    names = scene_names(workspace)
     records = [workspace.record(stage) for stage in STAGES[:-1]]  # Not its own.
     tables = [workspace.evaluation, workspace.chips, workspace.scaling, workspace.graph(NETWORK)]
     scenes = [place(name) for name in names for place in (workspace.graph, workspace.probability)]
@@ -465,29 +456,38 @@ def checkpoint_folders(workspace: Workspace) -> list[Path]:
     return [*sorted(last.parent.glob("fold-*")), *([last] if last.is_dir() else [])]
 
 
-def _prepare_now(config: Config, workspace: Workspace, _fold: Fold | FoldOrEach) -> MadeFrom:
-    return made_of_sources(config, sources_of(config, workspace))
-
-
-def _report_now(config: Config, workspace: Workspace, _fold: Fold | FoldOrEach) -> MadeFrom:
-    workspace = as_it_is(workspace)
-    return report_from(config, workspace, scene_names(workspace))
-
-
-_STAGES: dict[str, Callable[[Config, Workspace, Fold | FoldOrEach], MadeFrom]] = {
-    "prepare": _prepare_now,
-    "split": lambda config, workspace, _: split_from(config, workspace),
-    # A training holds out one fold, never each of them.
-    "train": lambda config, workspace, fold: train_from(config, workspace, cast("Fold", fold)),
-    "predict": predict_from,
-    "graph": lambda config, workspace, _: graph_from(config, workspace),
-    "evaluate": lambda config, workspace, _: evaluate_from(config, workspace),
-    "report": _report_now,
+_STAGES: dict[str, Callable[[Config, Workspace, AnyFold], MadeFrom]] = {
+    "prepare": _prepare,
+    "split": _split,
+    "train": _train,
+    "predict": _predict,
+    "graph": _graph,
+    "evaluate": _evaluate,
+    "report": _report,
 }
 
 
+def stage_record(
+    stage: str, config: Config, workspace: Workspace, kind: type[Summary], fold: AnyFold = 0
+) -> StageRecord[Summary]:
+    """Return the record of a stage with what it would be made from now.
+
+    Args:
+        kind: its summary, or a part of it.
+        fold: of a training or prediction; others have none.
+
+    Raises:
+        ConfigError: if a setting cannot be used, or no fold is held out.
+        MissingInputError: if a stage before has not run.
+        DataError: if images would be read in another way than when their masks were made, or one
+            of several networks was trained with an earlier split.
+    """
+    made = _STAGES[stage](config, workspace, fold)
+    return StageRecord(record_path(stage, workspace, fold), kind, **made)
+
+
 def tell_of_changes(
-    stage: str, config: Config, workspace: Workspace, fold: Fold | FoldOrEach | None = None
+    stage: str, config: Config, workspace: Workspace, fold: AnyFold | None = None
 ) -> None:
     """Log the first stage of a run whose outputs a later one uses although they are out of date.
 
@@ -505,8 +505,8 @@ def tell_of_changes(
         for earlier in itertools.takewhile(lambda name: name != last, _STAGES):
             is_each = earlier == "train" and fold == "each"
             for one in fold_numbers(workspace) if is_each else [fold]:
-                record = read_record(path := record_path(earlier, workspace, one))
-                made = StageRecord(path, _Outcome, **_STAGES[earlier](config, workspace, one))
+                record = read_record(record_path(earlier, workspace, one))
+                made = stage_record(earlier, config, workspace, _Outcome, one)
                 if record and (change := made.change(record)):
                     _log.info(
                         "%s uses what %s made with other settings or inputs (%s); `roadseg run` "
@@ -516,25 +516,19 @@ def tell_of_changes(
                     return
 
 
-def is_known(stage: str) -> bool:
-    """Return whether `reason_to_run` knows a stage; any other one has to be asked itself."""
-    return stage in _STAGES
-
-
-def record_path(stage: str, workspace: Workspace, fold: Fold | FoldOrEach) -> Path:
+def record_path(stage: str, workspace: Workspace, fold: AnyFold) -> Path:
     """Return the path of the record of a stage, in a training that of a fold."""
-    if stage == "train":
-        return workspace.train_record(cast("Fold", fold))
-    return workspace.record(stage)
+    # A training holds out one fold, never each of them.
+    is_training = stage == "train"
+    return workspace.train_record(cast("Fold", fold)) if is_training else workspace.record(stage)
 
 
 def reason_to_run(
-    stage: str, config: Config, workspace: Workspace, *, fold: Fold | FoldOrEach
+    stage: str, config: Config, workspace: Workspace, *, fold: AnyFold
 ) -> Reason | None:
     """Return why a stage would run if no earlier one did, None if it would not.
 
     Raises:
         RoadsegError: if what it is made from cannot be found.
     """
-    path = record_path(stage, workspace, fold)
-    return StageRecord(path, _Outcome, **_STAGES[stage](config, workspace, fold)).reason()
+    return stage_record(stage, config, workspace, _Outcome, fold).reason()

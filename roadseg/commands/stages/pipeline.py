@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
 
-from roadseg.commands.stages.made_from import fold_numbers, is_known, reason_to_run
+from roadseg.commands.stages.made_from import fold_numbers, reason_to_run
 from roadseg.commands.survey.checks import check_settings, check_training
 from roadseg.config import Config
 from roadseg.system.dry_runs import Plan, Plans, up_to_date
@@ -139,8 +139,6 @@ def is_renewed(stage: str, earlier: Plan | Reason) -> bool:
 
 def _holds(stage: str, config: Config, workspace: Workspace, fold: FoldOrEach) -> bool:
     """Return whether what a stage made is up to date, as far as its record alone can tell."""
-    if not is_known(stage):
-        return False
     folds = fold_numbers(workspace) if _is_each(stage, fold) else [fold]
     return all(reason_to_run(stage, config, workspace, fold=one) is None for one in folds)
 

@@ -38,7 +38,7 @@ from roadseg.report.plots.sheets import write_sheets
 from roadseg.roads.masks.mask_labels import warn_of_masks
 from roadseg.roads.masks.raster_styles import mask_renderer, restore_styles
 from roadseg.roads.options import LabelOptions
-from roadseg.system.dry_runs import Plan, Workload, files, plan_stage
+from roadseg.system.dry_runs import Plan, files, plan_stage
 from roadseg.system.hosts.parallel import Executor, each
 from roadseg.system.progress import counted
 from roadseg.system.stage_records import StageRecord
@@ -110,11 +110,11 @@ def plan(config: Config, workspace: Workspace, *, force: bool = False) -> Plan:
     dry_run = plan_stage(
         _record(config, workspace, sources),
         workspace.record("prepare"),
-        PrepareSummary,
         force=force,
         reads=[files("images", images), files("labels", sources.labelled)],
         writes=[workspace.masks, workspace.chips, workspace.scaling, workspace.quality],
-        amount=Workload(len(images), lambda done: done.scenes, "scenes"),
+        unit="scenes",
+        now=len(images),
     )
     if dry_run.runs and config.compute.on_error == "stop":
         scenes = sources.images.items()

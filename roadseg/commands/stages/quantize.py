@@ -49,7 +49,7 @@ from roadseg.roads.masks.probabilities import Probability
 from roadseg.roads.metrics.compare import score_by
 from roadseg.roads.metrics.pixels import Counts, count_pixels
 from roadseg.roads.tracing.trace import find_graph
-from roadseg.system.dry_runs import Plan, Workload, files, plan_stage
+from roadseg.system.dry_runs import Plan, files, plan_stage
 from roadseg.system.progress import counted
 from roadseg.system.stage_records import StageRecord, read_stage_key
 from roadseg.system.text import Summary, count
@@ -194,11 +194,11 @@ def plan(
     stage_plan = plan_stage(
         record,
         record.path,
-        QuantizeSummary,
         force=force or not is_ready,
         reads=[files("checkpoint", [checkpoint_path(folder, "best")])],
         writes=[engine_folder(folder, engine)],
-        amount=Workload(len(held_out), lambda done: done.chips, "chips"),
+        unit="chips",
+        now=len(held_out),
     )
     if force or is_ready:
         return stage_plan

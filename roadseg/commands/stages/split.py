@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from roadseg.arrays import Ints
-from roadseg.commands.stages.made_from import fold_file, set_names, split_from
+from roadseg.commands.stages.made_from import fold_file, set_names, stage_record
 from roadseg.config import Config
 from roadseg.dataset.chips import NO_ZONE, ChipRecord, read_chips
 from roadseg.dataset.distances import ground_of, near_pairs, nearest_m
@@ -34,9 +34,9 @@ from roadseg.raster.images import read_facts
 from roadseg.raster.sources import find_images
 from roadseg.raster.windows import cut_chips
 from roadseg.report.plots.fold_maps import draw_folds
-from roadseg.system.dry_runs import Plan, Workload, files, plan_stage
+from roadseg.system.dry_runs import Plan, files, plan_stage
 from roadseg.system.machine import alarm
-from roadseg.system.stage_records import StageRecord, read_summary
+from roadseg.system.stage_records import read_summary
 from roadseg.system.text import Summary, count
 from roadseg.system.units import distance_text
 from roadseg.system.workspace import Workspace, require
@@ -150,7 +150,7 @@ class _Prepared:
 def run(config: Config, workspace: Workspace, *, force: bool = False) -> SplitSummary:
     """Deal every chip of the run into a fold."""
     options = config.split
-    record = _record(config, workspace)
+    record = stage_record("split", config, workspace, SplitSummary)
     if not force and (done := record.summary()):
         return done
     listed = read_chips(require(workspace.chips, made_by="prepare"))
@@ -201,18 +201,13 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> SplitSu
 def plan(config: Config, workspace: Workspace, *, after: str = "", force: bool = False) -> Plan:
     """Return what `run` would do, if necessary after an earlier stage."""
     return plan_stage(
-        after or _record(config, workspace),
+        after or stage_record("split", config, workspace, SplitSummary),
         workspace.record("split"),
-        SplitSummary,
         force=force,
         reads=[files("chips.json", [workspace.chips])],
         writes=[workspace.folds, workspace.fold_layer, workspace.fold_map],
-        amount=Workload(None, lambda done: done.chips, "chips"),
+        unit="chips",
     )
-
-
-def _record(config: Config, workspace: Workspace) -> StageRecord[SplitSummary]:
-    return StageRecord(workspace.record("split"), SplitSummary, **split_from(config, workspace))
 
 
 def _overlaps(chips: Sequence[ChipRecord]) -> Pairs:

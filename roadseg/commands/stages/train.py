@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 
-from roadseg.commands.stages.made_from import fold_numbers, train_from
+from roadseg.commands.stages.made_from import fold_numbers, reason_to_run, stage_record
 from roadseg.commands.stages.training_jobs import training_job
 from roadseg.commands.survey.training_plan import forecast_training
 from roadseg.config import Config
@@ -35,13 +35,9 @@ from roadseg.raster.images import read_facts
 from roadseg.report.cards import write_model_card
 from roadseg.report.facts import read_training
 from roadseg.report.plots.charts import write_curves
-from roadseg.system.dry_runs import Plan, Workload, files, plan_stage
+from roadseg.system.dry_runs import Plan, files, plan_stage
 from roadseg.system.records import versions
-from roadseg.system.stage_records import (
-    StageRecord,
-    lost_outputs,
-    read_record,
-)
+from roadseg.system.stage_records import lost_outputs, read_record
 from roadseg.system.text import Summary, about_time, count
 from roadseg.system.workspace import Fold, Workspace
 
@@ -107,7 +103,7 @@ def run(
     process writes a trace of as many steps as are to be profiled, and the first one calls
     `has_done` after each epoch with the share of all epochs that is done.
     """
-    record = _record(config, workspace, fold)
+    record = stage_record("train", config, workspace, TrainSummary, fold)
     if not force and (done := record.summary()):
         if profile:
             logger.warning(
@@ -229,17 +225,14 @@ def plan(
     A training whose time nothing on record tells takes as long as another one that is `like` it,
     or else as a rehearsal finds.
     """
-    record = after or _record(config, workspace, fold)
     planned = plan_stage(
-        record,
+        after or stage_record("train", config, workspace, TrainSummary, fold),
         workspace.train_record(fold),
-        TrainSummary,
         force=force,
         reads=[files("masks", workspace.masks.glob("*.tif"))],
         writes=[workspace.checkpoint(fold)],
-        amount=Workload(
-            None if fold == "all" else config.train.epochs, lambda done: done.epochs, "epochs"
-        ),
+        unit="epochs",
+        now=None if fold == "all" else config.train.epochs,
     )
     if config.train.minutes is not None and fold != "all":
         planned = replace(planned, seconds=None)  # As an earlier training had other epochs.
@@ -332,15 +325,9 @@ def _refuse_changed_weights(path: Path) -> None:
 
 def _job(config: Config, workspace: Workspace, fold: Fold, *, anew: bool) -> TrainingJob:
     def is_trained(fold: int) -> bool:
-        return _record(config, workspace, fold).reason() is None
+        return reason_to_run("train", config, workspace, fold=fold) is None
 
     return training_job(config, workspace, fold, is_trained=is_trained, anew=anew)
-
-
-def _record(config: Config, workspace: Workspace, fold: Fold) -> StageRecord[TrainSummary]:
-    return StageRecord(
-        workspace.train_record(fold), TrainSummary, **train_from(config, workspace, fold)
-    )
 
 
 def _summary(

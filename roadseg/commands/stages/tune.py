@@ -38,7 +38,7 @@ from roadseg.roads.tracing.tuning import (
     gain,
     search,
 )
-from roadseg.system.dry_runs import Plan, Workload, files, plan_stage
+from roadseg.system.dry_runs import Plan, files, plan_stage
 from roadseg.system.hosts.parallel import in_order
 from roadseg.system.progress import Progress, counted
 from roadseg.system.records import write_json
@@ -151,11 +151,12 @@ def plan(
     return plan_stage(
         _record(config, workspace),
         workspace.record("tune"),
-        TuneSummary,
         force=force,
         reads=[files("probabilities", workspace.probabilities.glob("*.tif"))],
         writes=[workspace.tuning_plot, write or workspace.tuned_config],
-        amount=Workload(config.tune.trials, lambda done: len(done.tried), "trials"),
+        unit="trials",
+        counted="tried",
+        now=config.tune.trials,
     )
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
-from roadseg.commands.stages.made_from import is_known, reason_to_run, record_path
+from roadseg.commands.stages.made_from import reason_to_run, record_path
 from roadseg.commands.stages.pipeline import is_renewed
 from roadseg.config import Config
 from roadseg.errors import RoadsegError
@@ -187,7 +187,7 @@ class _StageReader:
         earlier = [name for name, reason in self._again if is_renewed(stage, reason)]
         if earlier:
             return Reason(f"after {earlier[-1]}")
-        if self._config is None or not is_known(stage):
+        if self._config is None:
             return None
         return reason_to_run(stage, self._config, self._workspace, fold=fold)
 
