@@ -31,12 +31,8 @@ class Plan:
     """The dry run of a stage: the work that it would do.
 
     Attributes:
-        stage: its name.
         runs: whether it would do anything.
-        why: the reason.
         renews: whether what it makes may differ from what was there, so that later stages run too.
-        reads: files.
-        writes: files and folders.
         seconds: that it will take; None if unknown.
         memory_mb: that the largest process will take; None if unknown.
         based_on: where these two come from.

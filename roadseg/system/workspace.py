@@ -32,7 +32,6 @@ class Workspace:
     Names of scenes that lead out of the folder are refused with a DataError.
 
     Attributes:
-        root: the folder.
         is_flat: whether graphs and probabilities lie in it as `--output` of graph and predict
             leaves them, without folders of their own.
     """

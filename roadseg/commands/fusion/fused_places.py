@@ -86,10 +86,7 @@ class FusedPlaces:
     largest image (see `group_images`).
 
     Attributes:
-        job: predicts the images.
-        folder: for the results.
         write_mask: writes the mask of a place if it is wanted.
-        executor: of the work on places.
         is_part: whether the images are a part of all, in which there may be nothing to fuse.
         failed: images that were skipped, and why.
         images_of: the images of each place, when they are fused.
@@ -143,7 +140,6 @@ class FusedPlaces:
         cannot be predicted.
 
         Args:
-            images: all of them.
             number: of the part, from 1.
 
         Raises:

@@ -47,15 +47,11 @@ class AuditSummary(Summary):
         ways: ways that touch a raster.
         outside: ways that touch none, which were left out.
         left_out: features that are no roads for cars, by reason.
-        statuses: kilometres of each status.
         shift_east_m: by how much the whole map has to be moved to the east; None if nothing is
             seen.
         shift_north_m: the same to the north.
         min_shift_m: distance from which on a way counts as shifted.
         threshold: probability from which on the network says road: its lowest and highest value.
-        worst: the ways to be looked at first.
-        output: GeoPackage that was written.
-        page: page that was written.
     """
 
     roads: str

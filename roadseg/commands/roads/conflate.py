@@ -68,8 +68,6 @@ class ConflateSummary(Summary):
         check_km: roads that have to be checked before they are added.
         check: how many these are, by reason.
         left_out_km: roads that are too short or too doubtful.
-        output: folder that was written.
-        files: names of the files in it.
     """
 
     predicted: str
@@ -118,8 +116,7 @@ class Conflated:
     """What is added to a map.
 
     Attributes:
-        roads: the new roads.
-        tags: of each.
+        tags: of each new road.
         merged: the map with those that are added, with travel times.
     """
 

@@ -32,10 +32,8 @@ class SideSummary(Summary):
     """Roads of one side.
 
     Attributes:
-        path: where it was read.
-        road_km: all its roads.
-        common_km: those that the other side has as well.
-        only_km: those that the other side lacks.
+        common_km: roads that the other side has as well.
+        only_km: roads that it lacks.
         pieces: how many these are.
     """
 
@@ -51,11 +49,8 @@ class DiffSummary(Summary):
     """Differences of two networks in figures.
 
     Attributes:
-        predicted: of the prediction.
-        reference: of the reference.
         tolerance_m: distance up to which roads are the same.
         min_length_m: connected pieces shorter than this are left out.
-        output: file that was written.
     """
 
     predicted: SideSummary

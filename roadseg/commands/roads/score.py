@@ -126,8 +126,6 @@ def run(
     """Compare every place of the reference with what was predicted there.
 
     Args:
-        reference: file or folder of the labels.
-        predicted: file or folder to be scored.
         image: image, or folder of images, in whose pixels the lines of a WKT CSV are.
         gsd_m: metres of a pixel of a WKT CSV without image, or of a raster without georeference.
         table: CSV file to write, a row for each pair and one for all.

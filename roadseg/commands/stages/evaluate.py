@@ -256,12 +256,8 @@ class ChipScore:
     """Metrics of one chip: of its pixels from a threshold on, and of the roads in it.
 
     Attributes:
-        chip: its name.
         set: that its scene belongs to; empty for none.
-        fold: that it is in.
         threshold: probability from which on a pixel is road.
-        pixels: counts of road pixels.
-        roads: measures of the graphs.
     """
 
     chip: str
@@ -282,9 +278,7 @@ class SceneToScore:
     """A scene whose chips are held out.
 
     Attributes:
-        record: the scene.
-        chips: of it, each with its fold.
-        is_drawn: whether a picture of it is wanted.
+        chips: of the scene, each with its fold.
     """
 
     record: SceneRecord

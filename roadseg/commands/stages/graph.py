@@ -66,7 +66,6 @@ class GraphSummary(Summary):
         edges: number in the graphs of all scenes.
         inferred: number of those across gaps.
         road_km: length of all roads.
-        folder: where the graphs are.
         parts: connected parts of the graphs of all scenes.
         largest_km: roads of the largest of them.
         joined: names of scenes that touch, in one network.
@@ -137,7 +136,6 @@ class SceneToTrace:
     """A raster whose roads are wanted.
 
     Attributes:
-        name: of the scene.
         path: of its probabilities or its mask.
         set: name of the set that it belongs to; empty for none.
         edge_model: how probable it is that edges are roads; None for what the raster says.

@@ -38,8 +38,6 @@ class OutOfFold:
 
     Attributes:
         job_of: returns the job of the network of a fold, into a folder.
-        workspace: of the run.
-        folder: for the results.
         folds: the fold of every chip of a scene, by its window.
         chip_px: largest side of the chips of a scene.
         failed: scenes that were skipped, and why.

@@ -79,10 +79,8 @@ def run(
     """Run all stages in order; a stage for which nothing changed returns its earlier summary.
 
     Args:
-        config: all settings.
         fold: the fold to hold out; "each" trains a network for every fold, and maps and measures
             every chip with the network that has not seen it.
-        force: do every stage again.
         say: called with the name and the summary of every stage but the last two when it is done.
     """
     check_settings(config, fold=fold)

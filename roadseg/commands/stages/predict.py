@@ -48,7 +48,6 @@ class PredictSummary(Summary):
             None if probabilities of several networks are averaged.
         scenes: names of those that are predicted; with fusion, of the places.
         megapixels: of these.
-        folder: where their rasters are.
         failed: why scenes were skipped, by name.
         images_of: the images that each scene was fused from; empty without fusion.
         outside: images that lie outside of the area to work in, left out.
@@ -156,13 +155,10 @@ def run_images(
     """Predict any images with checkpoint folders, whose probabilities are averaged.
 
     Args:
-        images: files, folders or globs.
         checkpoints: folders of networks that were trained in the same way; `starter` is that of
             roadseg.
-        output: folder for the results.
         mosaic: name of the one scene that all images are adjoining tiles of; None if they are
             scenes of their own.
-        force: whether to predict again what is there.
         shard: number of a part, from 1, and number of parts, of which each has every N-th scene.
 
     Raises:

@@ -139,7 +139,6 @@ def run(
         config: settings; those of predict say for which windows the engine is made, and how many
             at once, unless the chips have fewer.
         engine: "int8" or "openvino".
-        force: whether to make it again even if nothing changed.
 
     Raises:
         RoadsegError: if it misses one of the `LIMITS`. It is not ready then.

@@ -44,9 +44,6 @@ class ReportSummary(Summary):
     """Contents of the page, and its file.
 
     Attributes:
-        path: the HTML file.
-        scenes: number of scenes that are shown.
-        megabytes: size of the file.
         left_out: what could not be shown, and why.
     """
 

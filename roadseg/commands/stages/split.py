@@ -74,10 +74,8 @@ class SplitSummary(Summary):
     """The summary of split.
 
     Attributes:
-        chips: how many there are.
         groups: sets of chips that were kept together.
         method: how they were assigned to folds.
-        chips_by_fold: how many chips each fold has.
         road_by_fold: share of road among the valid pixels of each fold.
         groups_by_fold: what split.group found in the names of the scenes of each fold, or the
             sets that are folds; empty with other methods, and if there are many.

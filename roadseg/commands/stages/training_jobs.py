@@ -205,7 +205,6 @@ def _read_as(imagery: Sequence[ImageryOptions], scenes: Sequence[RasterFacts]) -
 
     Args:
         imagery: options with which each scene was read.
-        scenes: the facts of each.
     """
     sizes, nodata = ({getattr(each, key) for each in imagery} for key in ("gsd_m", "nodata"))
     # Where a set names its bands, those count; others take the bands that stand here.

@@ -63,12 +63,10 @@ class TuneSummary(Summary):
         chips: how many these are.
         goal: what the settings were chosen by, `tune.goal`.
         before: mean score of the chips with the settings given, by this goal.
-        after: score of the best trial.
         margin: how far the gain may be off by chance (95 %); None for a single chip.
         is_better: whether the gain is larger than that; if not, the settings stay.
         settings: the best ones, or else those given; thresholds as numbers.
         config: file with all settings of the run and these values.
-        plot: chart of all trials.
         tried: settings of each trial and its score, by the name of the goal.
     """
 
@@ -107,7 +105,6 @@ class HeldOut:
     """A scene with held-out chips.
 
     Attributes:
-        probability: its raster.
         threshold: probability from which on it has roads with the settings given.
         gsd_m: ground size of its pixels, where the raster has no place on the ground.
         areas: each chip on the ground, in the metric CRS of the scene.
@@ -129,7 +126,6 @@ def run(
     Args:
         config: settings; the first trial is its section graph.
         write: config file to write; None for tuned.json in the run folder.
-        force: search again though nothing has changed.
     """
     predicted, record = read_predicted(workspace), _record(config, workspace)
     target = write or workspace.tuned_config

@@ -127,7 +127,6 @@ def survey_labels(
 
     Args:
         patterns: files, folders or globs.
-        scenes: facts of each scene's image, by name.
         skip: whether to accept a scene without roads in its own label file, which prepare skips.
 
     Raises:

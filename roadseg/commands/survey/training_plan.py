@@ -15,7 +15,6 @@ class TrainingPlan:
     """The plan of a training.
 
     Attributes:
-        settings: settings of the section train.
         rows: rows of the table that init prints: the plan and its reasons.
     """
 
@@ -36,7 +35,6 @@ def forecast_training(
 
     Args:
         scenes: facts of each scene's image, and the weight of its chips.
-        config: all settings.
 
     Raises:
         ConfigError: if the network cannot be built, or there is no time for a step.
@@ -64,7 +62,6 @@ def plan_training(scenes: Sequence[tuple[RasterFacts, float]], config: Config) -
 
     Args:
         scenes: facts of each scene's image, and the weight of its chips.
-        config: all other settings.
 
     Raises:
         ConfigError: if there is no time for a step in each epoch.

@@ -41,9 +41,6 @@ class Survey:
     Attributes:
         cities: cities that become sets, or a single one without a name.
         readings: choices for reading each city, by name.
-        images: survey of the images of all cities.
-        labels: survey of the labels of all cities.
-        defaults: settings that fit them.
         chips: number of chips of each city by name.
     """
 

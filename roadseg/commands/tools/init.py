@@ -46,7 +46,6 @@ def run(
     Args:
         images: files, folders or globs; empty: those in the working folder.
         cities: folders with images and labels, each a set; `NAME=FOLDER` names the set otherwise.
-        force: whether a file that exists is replaced.
     """
     check_output(output, force=force)
     survey = survey_cities(_cities(images, labels, cities), settings)

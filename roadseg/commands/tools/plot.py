@@ -93,11 +93,9 @@ def run(
     """Draw the scenes with held-out chips, as many as `evaluate.pictures` says, or one of any.
 
     Args:
-        config: all settings.
         workspace: run folder whose graphs are there.
         scene: the only scene to draw; None draws those held out.
         output: folder, or the file of a single figure, .png, .pdf or .svg; None: plots/.
-        paper: size of the figures; None: the default.
 
     Raises:
         ConfigError: there is no such scene, it is a map without labels, or one file for several
@@ -137,7 +135,6 @@ def run_files(
         graph: predicted roads, as `roadseg graph` writes them or any file of lines.
         image: what lies under them; its first three bands are shown, or the first alone.
         kinds: what to draw; none draws all that these files allow.
-        paper: size of the figures; None: the default.
 
     Raises:
         ConfigError: a kind needs a file that is not given, one file for several figures, or it

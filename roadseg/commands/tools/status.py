@@ -35,9 +35,7 @@ class StageStatus:
             incomplete, or unknown.
         why: it is not done, in the words of the dry run; empty if it is.
         ended: local time at which its record was written; None if it has not ended.
-        seconds: that it took.
         figure: what came out, in a few words.
-        megabytes: of its outputs.
     """
 
     stage: str
@@ -54,10 +52,8 @@ class RunStatus(Summary):
     """Where a run stands.
 
     Attributes:
-        run: its folder.
         in_use: the processes that work in it.
         compared: whether its stages were compared with a config.
-        stages: in their order.
         megabytes: of all files in the folder.
         fold: held out; "each" in a cross-validation.
     """

@@ -62,7 +62,6 @@ def each(
         work: a function of a module, so that another process finds it.
         items: pickled where the work is done elsewhere; the workers of a scheduler see the files
             that they name under the same paths.
-        executor: where it is done.
         begin: called first in each of several processes on this machine, with its number and
             how many there are; a function of a module, too.
 
@@ -90,11 +89,8 @@ def in_order(
     """Do the work for every item and return the results in the order of the items.
 
     Args:
-        work: as in `each`.
-        items: as in `each`.
         what: name of the work in the progress line.
         unit: of the items, in the progress.
-        executor: where the work is done.
 
     Raises:
         RoadsegError: what the work raised for one of the items, or what `each` raises.
@@ -211,7 +207,6 @@ def ahead_in_order(
     server.
 
     Args:
-        work: for one item.
         items: any number; they are taken as there is room.
         ahead: items that are under way or finished before their turn, at most.
 

@@ -77,9 +77,6 @@ def _service(template: str, level: Level) -> TileService:
 def fetch_tiles(fetch: Fetch, service: TileService, *names: str) -> FetchSummary:
     """Fetch the tiles of a level as one image.
 
-    Args:
-        names: parts of the name of the image.
-
     Raises:
         ConfigError: if it is more than the limit.
         DataError: if a tile cannot be fetched, or all are missing.

@@ -72,10 +72,7 @@ class RemoteRaster:
 
     Attributes:
         address: https, s3, gs or az, with places for keys; or the path of a file.
-        name: of the image that is made of it.
-        service: kind of service that named it.
         layer: asset of a STAC item; empty for none.
-        credit: what the service says of it.
     """
 
     address: str
