@@ -14,7 +14,7 @@ from typing import TypeVar, cast
 import numpy as np
 
 from roadseg.commands.fusion.edge_images import with_images
-from roadseg.commands.stages.edge_calibration import calibrate_run, keep_calibration
+from roadseg.commands.stages.edge_calibration import keep_calibration, measure_run
 from roadseg.commands.stages.made_from import stage_record
 from roadseg.commands.stages.road_networks import (
     RoadNetwork,
@@ -22,11 +22,11 @@ from roadseg.commands.stages.road_networks import (
     with_origin,
 )
 from roadseg.config import Config
-from roadseg.dataset.calibration import Calibration
+from roadseg.dataset.calibration import Calibration, calibrate
 from roadseg.dataset.chips import read_chips
 from roadseg.dataset.held_out import held_out_chips, read_predicted
 from roadseg.dataset.scene_parts import extent_on, images_in_area
-from roadseg.errors import DataError
+from roadseg.errors import DataError, RoadsegError
 from roadseg.raster.grid import crs_setting
 from roadseg.raster.windows import CERTAIN, cut_blocks
 from roadseg.roads.formats.by_suffix import check_formats, write_graphs
@@ -328,7 +328,12 @@ def _calibrated(
         elif config.compute.on_error == "stop":
             raise outcome.error
     in_turn = {scene.name: graphs[scene.name] for scene in held_out if scene.name in graphs}
-    calibration = calibrate_run(config, workspace, listed, chips_of, in_turn)
+    try:
+        measured = measure_run(config, workspace, listed, chips_of, in_turn)
+    except RoadsegError as error:
+        _log.warning("confidence is not calibrated, because labels cannot be read: %s", error)
+        measured = None
+    calibration = calibrate(measured, precision=config.graph.precision) if measured else None
     return [
         replace(
             scene,

@@ -35,13 +35,11 @@ from roadseg.raster.sources import find_images
 from roadseg.raster.windows import cut_chips
 from roadseg.report.plots.fold_maps import draw_folds
 from roadseg.system.dry_runs import Plan, files, plan_stage
-from roadseg.system.machine import alarm
 from roadseg.system.stage_records import read_summary
 from roadseg.system.text import Summary, count
 from roadseg.system.units import distance_text
 from roadseg.system.workspace import Workspace, require
 
-_LONGEST_S = 10  # Seconds of CPU time for the pattern of groups in all names.
 _CHIP_PLACE = re.compile(r"_r\d+_c\d+$")  # What a chip's name has beyond its scene's.
 _LISTED = 10  # Folds or groups that are named one by one, at most.
 _HOW = {
@@ -296,15 +294,9 @@ def _groups(options: SplitOptions, chips: Sequence[ChipRecord]) -> Sequence[Hash
         return [chip.name for chip in chips]
     if options.method == "groups":
         try:
-            with alarm(_LONGEST_S):
-                return name_groups([chip.scene for chip in chips], options.group or "")
+            return name_groups([chip.scene for chip in chips], options.group or "")
         except ValueError as error:
             raise ConfigError(f"split.group: {error}") from error
-        except TimeoutError as error:
-            raise ConfigError(
-                f"split.group: {options.group!r} is still searching after {_LONGEST_S} s; avoid "
-                "nested repetitions such as (a+)+"
-            ) from error
     if options.method == "places":
         alone = [chip.scene if chip.zone == NO_ZONE else chip.name for chip in chips]
         return join_groups(alone, near_pairs(chips, within_m=options.block_m))
