@@ -3,7 +3,7 @@
 import logging
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
@@ -127,15 +127,6 @@ class FetchSummary(Summary):
             rows.append(f"  credit: {each.credit or 'the service states none; look up its terms'}")
         received = f"; {size_text(self.received_mb)} received" if self.received_mb else ""
         return "\n".join([*rows, f"{count(len(self.images), 'image')}: {self.expected}{received}"])
-
-
-def joined_summary(summaries: Sequence[FetchSummary]) -> FetchSummary:
-    """Return the summaries of parts of a fetch as one; each part received after the one before."""
-    return FetchSummary(
-        [image for each in summaries for image in each.images],
-        "; ".join(each.expected for each in summaries),
-        summaries[-1].received_mb,
-    )
 
 
 @dataclass(frozen=True)
