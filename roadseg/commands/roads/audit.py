@@ -76,7 +76,7 @@ class AuditSummary(Summary):
                 each.status,
                 f"{to_road_unit(each.km):.2f}",
                 f"{each.share:.1%}",
-                _metres(each.median_offset_m),
+                "-" if each.median_offset_m is None else short_text(each.median_offset_m),
                 str(each.stretches),
             ]
             for each in self.statuses
@@ -192,10 +192,6 @@ def summarise(
 def _or_none(value: float) -> float | None:
     """Return a value, None in the place of NaN."""
     return float(value) if np.isfinite(value) else None
-
-
-def _metres(value: float | None) -> str:
-    return "-" if value is None else short_text(value)
 
 
 def _worst_table(worst: Sequence[WorstWay]) -> str:

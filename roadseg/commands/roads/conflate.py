@@ -7,7 +7,6 @@ import numpy as np
 import shapely
 from pyproj import CRS
 
-from roadseg.arrays import Bools
 from roadseg.errors import ConfigError, DataError
 from roadseg.raster.grid import DEGREES, is_local, reproject
 from roadseg.roads.colours import FALSE, Rgb
@@ -222,9 +221,11 @@ def conflate(predicted: DrawnRoads, into: MapRoads, options: ConflateOptions) ->
     ways = _ways(into, here.drawn)
     new = find_new_roads(there.graph, ways, _obstacles(into.osm, crs), options)
     highways = classes(new.attributes, len(new.lines))
-    guessed = _are_guessed(new)
+    inferred = new.attributes.get("inferred", np.zeros(len(new.lines)))
+    is_guessed = new.is_linked | (inferred == 1)  # Has a part that no image shows.
     tags = [
-        _tags(new, row, str(highways[row]), is_guessed=guessed[row]) for row in range(len(guessed))
+        _tags(new, row, str(highway), is_guessed=is_guessed[row])
+        for row, highway in enumerate(highways)
     ]
     columns = {"highway": highways, "added": np.ones(len(highways), dtype=np.uint8)}
     new = replace(new, attributes={**new.attributes, **columns})
@@ -334,9 +335,3 @@ def _text_of(new: NewRoads, name: str, row: int) -> str:
     """Return the text of an attribute; "" if there is none."""
     value = new.attributes[name][row] if name in new.attributes else None
     return value if isinstance(value, str) else ""
-
-
-def _are_guessed(new: NewRoads) -> Bools:
-    """Return which roads have a part that no image shows."""
-    inferred = new.attributes.get("inferred", np.zeros(len(new.lines)))
-    return np.asarray(new.is_linked | (inferred == 1))

@@ -136,7 +136,8 @@ def run(request: RoadRequest) -> FetchRoadsSummary:
     """
     _check(request)
     area = read_area(request.area)
-    km2 = _km2(area)
+    # Geodesics around half of the earth and more would take the shorter way.
+    km2 = float(reproject(np.array([area.degrees]), DEGREES, _EQUAL_AREA)[0].area) / 1e6
     if km2 > request.limit_km2:
         raise ConfigError(
             f"--area {request.area}: has {km2:,.0f} km2, more than --limit-km2 "
@@ -168,11 +169,6 @@ def run(request: RoadRequest) -> FetchRoadsSummary:
         attribution=fetched.origin.attribution,
         date=fetched.origin.date,
     )
-
-
-def _km2(area: Area) -> float:
-    # Geodesics around half of the earth and more would take the shorter way.
-    return float(reproject(np.array([area.degrees]), DEGREES, _EQUAL_AREA)[0].area) / 1e6
 
 
 def _check(request: RoadRequest) -> None:

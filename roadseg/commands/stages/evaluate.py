@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from roadseg.arrays import Bytes
@@ -28,7 +27,6 @@ from roadseg.dataset.reference_graphs import (
 )
 from roadseg.dataset.scene_parts import extent_on
 from roadseg.errors import DataError
-from roadseg.raster.extents import Extent
 from roadseg.raster.images import read_facts
 from roadseg.raster.pixels import read_preview
 from roadseg.raster.scaling import read_scaling
@@ -363,18 +361,20 @@ class _Scene:
 
 
 def _read_scene(config: Config, workspace: Workspace, scene: SceneRecord) -> _Scene:
-    mask = require(workspace.mask(scene.name), made_by="prepare")
+    mask_file = require(workspace.mask(scene.name), made_by="prepare")
     path = require(workspace.probability(scene.name), made_by="predict")
     probability = read_probability(path, gsd_m=config.imagery.gsd_m)
     extent = extent_on(probability.grid, config.imagery.area, path=path)
-    probability = replace(probability, extent=extent)
+    probability, mask = replace(probability, extent=extent), read_mask(mask_file)
+    if extent is not None:
+        mask[~extent.inside(Window(0, 0, *mask.shape))] = IGNORE
     return _Scene(
         set=scene.set,
-        mask=_mask_inside(mask, extent),
+        mask=mask,
         probability=probability,
         reference=read_reference(
             scene,
-            mask,
+            mask_file,
             probability.grid,
             labels=config.labels,
             imagery=config.imagery,
@@ -382,14 +382,6 @@ def _read_scene(config: Config, workspace: Workspace, scene: SceneRecord) -> _Sc
         ),
         predicted=read_gpkg(require(workspace.graph(scene.name), made_by="graph")),
     )
-
-
-def _mask_inside(path: Path, extent: Extent | None) -> Bytes:
-    """Read the mask of a scene, in which what lies outside of the area is ignored."""
-    mask = read_mask(path)
-    if extent is not None:
-        mask[~extent.inside(Window(0, 0, *mask.shape))] = IGNORE
-    return mask
 
 
 def _score_chip(config: Config, scene: _Scene, chip: ChipRecord, *, fold: int) -> ChipScore:

@@ -218,7 +218,9 @@ def _prepare(config: Config, workspace: Workspace, _fold: AnyFold) -> MadeFrom:
 def _split(config: Config, workspace: Workspace, _fold: AnyFold) -> MadeFrom:
     prepared = require(workspace.record("prepare"), made_by="prepare")
     of_sets = {"sets": set_names(config)} if config.split.method == "sets" else {}
-    of_file = {"split.file": fingerprint(fold_file(config))} if _has_fold_file(config) else {}
+    of_file: dict[str, str] = {}
+    if config.split.method == "file":
+        of_file = {"split.file": fingerprint(fold_file(config))}
     return {
         "settings": config.split.model_dump(mode="json", exclude={"file", "target"}) | of_sets,
         "defaults": SplitOptions.defaults(),
@@ -233,15 +235,6 @@ def _of_target(config: Config) -> dict[str, str]:
     images = find_images(config.split.target, setting="split.target")
     fingerprint_of = fingerprints(images.values())
     return {f"image {name} to be mapped": fingerprint_of[path] for name, path in images.items()}
-
-
-def _has_fold_file(config: Config) -> bool:
-    if config.split.method != "file":
-        return False
-    path = fold_file(config)
-    if not path.is_file():
-        raise DataError(f"split.file: {path} is not an existing file")
-    return True
 
 
 def set_names(config: Config) -> list[str]:
@@ -264,10 +257,14 @@ def fold_file(config: Config) -> Path:
 
     Raises:
         ConfigError: if none is named.
+        DataError: if there is no such file.
     """
-    if config.split.file is None:
+    path = config.split.file
+    if path is None:
         raise ConfigError("split.file is not set, but split.method file needs it")
-    return config.split.file
+    if not path.is_file():
+        raise DataError(f"split.file: {path} is not an existing file")
+    return path
 
 
 def _train(config: Config, workspace: Workspace, fold: AnyFold) -> MadeFrom:

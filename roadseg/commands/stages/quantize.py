@@ -174,7 +174,9 @@ def run(
         eager_precision=quantised.eager,
         opening_s=quantised.opening_s,
     )
-    record.finish(summary, _written(record.path))
+    # The files of an engine lie beside its record.
+    beside = sorted(path for path in record.path.parent.iterdir() if path.is_file())
+    record.finish(summary, [path for path in beside if path != record.path])
     return summary
 
 
@@ -202,11 +204,6 @@ def plan(
     if force or is_ready:
         return stage_plan
     return replace(stage_plan, why=f"engine {engine} is not ready")
-
-
-def _written(record: Path) -> list[Path]:
-    """Return the files of an engine, which lie beside its record."""
-    return sorted(path for path in record.parent.iterdir() if path.is_file() and path != record)
 
 
 def _record(

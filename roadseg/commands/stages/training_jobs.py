@@ -75,6 +75,7 @@ def _job_as_configured(config: Config, workspace: Workspace, fold: Fold) -> Trai
     scaling = read_scaling(workspace.scaling)
     imagery = config.imagery_of(listed.set_of)
     scenes = {scene.name: _facts_of(scene, imagery[scene.name]) for scene in listed.scenes}
+    names = {facts.names for facts in scenes.values()}
     sizes_m = [sum(scene.gsd_m) / 2 for scene in listed.scenes]
     set_of, weights = listed.set_of, _scene_weights(config, listed)
     training, validation = (
@@ -99,7 +100,7 @@ def _job_as_configured(config: Config, workspace: Workspace, fold: Fold) -> Trai
             **_read_as(list(imagery.values()), list(scenes.values())),
             "gsd_m": statistics.median(sizes_m),
             "gsd_range_m": [min(sizes_m), max(sizes_m)],
-            "band_names": _band_names(list(scenes.values())),
+            "band_names": names.pop() if len(names) == 1 else (),
             "fold": fold,
             "labels_have_speeds": _have_speeds(workspace),
             "prepared_data": read_stage_key(workspace.record("split")),
@@ -215,9 +216,3 @@ def _read_as(imagery: Sequence[ImageryOptions], scenes: Sequence[RasterFacts]) -
         "resample_m": sizes.pop() if len(sizes) == 1 else None,
         "nodata": nodata.pop() if len(nodata) == 1 else None,
     }
-
-
-def _band_names(scenes: list[RasterFacts]) -> tuple[str, ...]:
-    """Return the descriptions of the bands if all scenes have the same, else none."""
-    names = {scene.names for scene in scenes}
-    return names.pop() if len(names) == 1 else ()

@@ -193,7 +193,9 @@ def score_scene(config: Config, trials: Sequence[Settings], scene: HeldOut) -> F
     Returns:
         Scores from 0 to 1, shape (trial, chip); NaN where there are no roads on either side.
     """
-    pixels = _read_road(scene)
+    raster = open_probability(scene.probability, gsd_m=scene.gsd_m)
+    window = Window(0, 0, raster.grid.height, raster.grid.width)
+    pixels = Probability(raster.grid, raster.read_road(window))  # Without the speed bins.
     comparing = compare_options(config)
     scores = np.full((len(trials), len(scene.areas)), np.nan)
     traced: dict[float, tuple[RoadGraph, CoarseMask]] = {}
@@ -265,13 +267,6 @@ def _held_out_chips(
             f"run `roadseg predict --fold {predicted.fold}` again"
         )
     return [(listed.scene(name), chips[name]) for name in chips]
-
-
-def _read_road(scene: HeldOut) -> Probability:
-    """Read the probability of any road of a whole scene, without the speed bins."""
-    raster = open_probability(scene.probability, gsd_m=scene.gsd_m)
-    window = Window(0, 0, raster.grid.height, raster.grid.width)
-    return Probability(raster.grid, raster.read_road(window))
 
 
 def _trace(pixels: Probability, options: TraceOptions) -> tuple[RoadGraph, CoarseMask]:

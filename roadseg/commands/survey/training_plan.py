@@ -74,17 +74,12 @@ def plan_training(scenes: Sequence[tuple[RasterFacts, float]], config: Config) -
     return TrainingPlan(settings, rows)
 
 
-def _steps(forecast: Forecast) -> int:
-    """Return the optimizer steps of an epoch."""
-    return int(forecast.windows // (forecast.options.batch_size * forecast.options.accumulate))
-
-
 def _pace_text(forecast: Forecast, where: str) -> str:
     options = forecast.options
     step = options.batch_size * options.accumulate
     return (
-        f"{options.minutes:g} min on {where}: {options.epochs} epochs of about {_steps(forecast)} "
-        f"steps of {step} windows of {options.window_px} px, "
+        f"{options.minutes:g} min on {where}: {options.epochs} epochs of about "
+        f"{int(forecast.windows // step)} steps of {step} windows of {options.window_px} px, "
         f"{step * forecast.pace.window_s:.1f} s per step (a busy machine takes fewer steps, not "
         "more time)"
     )

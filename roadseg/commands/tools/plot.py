@@ -299,19 +299,14 @@ def _draw(scene: _Scene, kind: Kind, path: Path, paper: Paper) -> Path:
     elif kind == "graph" and predicted:
         draw_graph(path, ground, predicted, bins=bins, paper=paper)
     elif kind == "errors" and predicted and labels:
-        draw_errors(path, ground, _errors(labels, predicted), paper=paper)
+        tolerance_m = CompareOptions().tolerance_m
+        alike = {"tolerance_m": tolerance_m, "min_length_m": 0.0}
+        missed = missing_roads(labels, predicted, **alike)
+        false = missing_roads(predicted, labels, **alike)
+        errors = Errors(predicted, missed=missed, false=false, tolerance_m=tolerance_m)
+        draw_errors(path, ground, errors, paper=paper)
     else:
         sides = {"labels": labels, "predicted": predicted}
         known = {name: graph for name, graph in sides.items() if graph}
         draw_speeds(path, known, title=ground.name, bins=bins, paper=paper)
     return path
-
-
-def _errors(labels: RoadGraph, predicted: RoadGraph) -> Errors:
-    tolerance_m = CompareOptions().tolerance_m
-    return Errors(
-        predicted=predicted,
-        missed=missing_roads(labels, predicted, tolerance_m=tolerance_m, min_length_m=0.0),
-        false=missing_roads(predicted, labels, tolerance_m=tolerance_m, min_length_m=0.0),
-        tolerance_m=tolerance_m,
-    )

@@ -152,7 +152,7 @@ def open_remote(
             else:
                 local = _local(raster.address)
                 with open_raster(local) as source:
-                    yield source, _size(local)
+                    yield source, local.stat().st_size if local.is_file() else None
         except (RasterioIOError, DataError, _UnreadError) as error:
             if file is not None and file.failure:
                 raise file.failure from error
@@ -172,11 +172,6 @@ def _local(address: str) -> Path:
             f"{', '.join(_BUCKETS)} or file"
         )
     return Path(url2pathname(parts.path) if parts.scheme else address)
-
-
-def _size(path: Path) -> int | None:
-    """Return the bytes of a file; None for what is none, such as a part of another one."""
-    return path.stat().st_size if path.is_file() else None
 
 
 def _innermost(error: BaseException) -> BaseException:
