@@ -32,12 +32,7 @@ from roadseg.roads.labels.highways import highway_class
 from roadseg.roads.labels.traffic import SPEED_KNOWN
 from roadseg.roads.options import NO_ROADS, ConflateOptions
 from roadseg.roads.osm.maproulette import write_challenge
-from roadseg.roads.osm.osm_change import (
-    osm_change,
-    write_changes,
-    write_merged,
-    write_review,
-)
+from roadseg.roads.osm.osm_change import osm_change, write_changes, write_merged, write_review
 from roadseg.roads.osm.osm_map import OsmMap, read_osm_map
 from roadseg.roads.osm.osm_objects import OSM_SUFFIXES, Box
 from roadseg.system.files import atomic_write_folder

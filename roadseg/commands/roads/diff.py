@@ -4,11 +4,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from roadseg.roads.colours import FALSE, MISSED
-from roadseg.roads.formats.any_roads import (
-    DrawnRoads,
-    place_sides,
-    read_one_place,
-)
+from roadseg.roads.formats.any_roads import DrawnRoads, place_sides, read_one_place
 from roadseg.roads.formats.gpkg_styles import STYLE_LAYER, layer_styles, line_renderer
 from roadseg.roads.formats.layers import write_gpkg_layers
 from roadseg.roads.formats.tables import edge_table

@@ -24,12 +24,7 @@ from roadseg.roads.formats.pairing import RoadSource, find_sources, match_source
 from roadseg.roads.metrics.apls import Apls
 from roadseg.roads.metrics.compare import TOPO_KM, Measures, compare, pool
 from roadseg.roads.metrics.junctions import TOLERANCE_M
-from roadseg.roads.metrics.pixels import (
-    CentrelineCounts,
-    Counts,
-    count_centrelines,
-    count_pixels,
-)
+from roadseg.roads.metrics.pixels import CentrelineCounts, Counts, count_centrelines, count_pixels
 from roadseg.roads.options import CompareOptions, TraceOptions
 from roadseg.roads.speeds import KPH_PER_MPH
 from roadseg.system.files import atomic_write, refuse_to_overwrite

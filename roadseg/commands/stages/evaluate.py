@@ -14,17 +14,8 @@ from roadseg.config import Config
 from roadseg.dataset.calibration import Calibration
 from roadseg.dataset.chips import ChipRecord, SceneRecord, read_chips
 from roadseg.dataset.fold_files import read_folds
-from roadseg.dataset.held_out import (
-    held_out_chips,
-    metres_from_training,
-    read_predicted,
-)
-from roadseg.dataset.reference_graphs import (
-    Reference,
-    count_roads,
-    mean_apls,
-    read_reference,
-)
+from roadseg.dataset.held_out import held_out_chips, metres_from_training, read_predicted
+from roadseg.dataset.reference_graphs import Reference, count_roads, mean_apls, read_reference
 from roadseg.dataset.scene_parts import extent_on
 from roadseg.errors import DataError
 from roadseg.raster.images import read_facts

@@ -16,11 +16,7 @@ import numpy as np
 from roadseg.commands.fusion.edge_images import with_images
 from roadseg.commands.stages.edge_calibration import keep_calibration, measure_run
 from roadseg.commands.stages.made_from import stage_record
-from roadseg.commands.stages.road_networks import (
-    RoadNetwork,
-    trace_network,
-    with_origin,
-)
+from roadseg.commands.stages.road_networks import RoadNetwork, trace_network, with_origin
 from roadseg.config import Config
 from roadseg.dataset.calibration import Calibration, calibrate
 from roadseg.dataset.chips import read_chips

@@ -31,15 +31,7 @@ from roadseg.system.stage_records import (
     read_stage_key,
     read_summary,
 )
-from roadseg.system.workspace import (
-    NETWORK,
-    STAGES,
-    SUBMISSION,
-    AnyFold,
-    Fold,
-    Workspace,
-    require,
-)
+from roadseg.system.workspace import NETWORK, STAGES, SUBMISSION, AnyFold, Fold, Workspace, require
 
 if TYPE_CHECKING:
     from roadseg.raster.extents import ScenePart

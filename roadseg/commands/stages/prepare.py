@@ -22,12 +22,7 @@ from roadseg.dataset.quality import (
     shift_text,
     summarise,
 )
-from roadseg.dataset.scenes import (
-    PreparedScene,
-    SceneSummary,
-    SceneTask,
-    prepare_scene,
-)
+from roadseg.dataset.scenes import PreparedScene, SceneSummary, SceneTask, prepare_scene
 from roadseg.dataset.sets import errors_by_set
 from roadseg.dataset.shifts import WORTH_M, combine_shifts, find_shifts
 from roadseg.errors import DataError

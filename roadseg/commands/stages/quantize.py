@@ -15,12 +15,7 @@ from roadseg.commands.stages.made_from import compare_options
 from roadseg.config import Config
 from roadseg.dataset.chips import ChipList, ChipRecord, read_chips
 from roadseg.dataset.held_out import FoldChips, read_fold_chips
-from roadseg.dataset.reference_graphs import (
-    Area,
-    count_roads,
-    mean_apls,
-    read_reference,
-)
+from roadseg.dataset.reference_graphs import Area, count_roads, mean_apls, read_reference
 from roadseg.errors import RoadsegError
 from roadseg.learn.inference.engine_store import (
     engine_folder,
@@ -32,11 +27,7 @@ from roadseg.learn.inference.engines import Engine
 from roadseg.learn.inference.quantisation import Quantised, quantise
 from roadseg.learn.inference.sliding_window import count_windows, predict_parts, whole_of
 from roadseg.learn.network.checkpoint_facts import threshold_of
-from roadseg.learn.network.checkpoints import (
-    Checkpoint,
-    checkpoint_path,
-    load_checkpoint,
-)
+from roadseg.learn.network.checkpoints import Checkpoint, checkpoint_path, load_checkpoint
 from roadseg.learn.training.samples import Chip
 from roadseg.raster.images import read_facts
 from roadseg.raster.pixels import read_window

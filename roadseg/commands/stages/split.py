@@ -12,12 +12,7 @@ from roadseg.commands.stages.made_from import fold_file, set_names, stage_record
 from roadseg.config import Config
 from roadseg.dataset.chips import NO_ZONE, ChipRecord, read_chips
 from roadseg.dataset.distances import ground_of, near_pairs, nearest_m
-from roadseg.dataset.fold_files import (
-    read_fold_file,
-    road_by_fold,
-    write_fold_layer,
-    write_folds,
-)
+from roadseg.dataset.fold_files import read_fold_file, road_by_fold, write_fold_layer, write_folds
 from roadseg.dataset.folds import (
     assign_folds,
     folds_by_name,

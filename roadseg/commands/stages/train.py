@@ -24,10 +24,7 @@ from roadseg.learn.network.checkpoints import checkpoint_path
 from roadseg.learn.options import TrainOptions
 from roadseg.learn.training.history import Row, best_row, read_last, seconds_of
 from roadseg.learn.training.rehearsal import measure_pace
-from roadseg.learn.training.samples import (
-    held_out_windows,
-    training_windows,
-)
+from roadseg.learn.training.samples import held_out_windows, training_windows
 from roadseg.learn.training.timetable import fit_minutes, planned_before, training_seconds
 from roadseg.learn.training.train import TrainingJob, train
 from roadseg.learn.training.validation import IOU_OF, THRESHOLD

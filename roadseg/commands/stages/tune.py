@@ -30,14 +30,7 @@ from roadseg.roads.options import Goal, TraceOptions
 from roadseg.roads.tracing.blocks import join_blocks
 from roadseg.roads.tracing.coarse_mask import CoarseMask
 from roadseg.roads.tracing.trace import find_paths, postprocess
-from roadseg.roads.tracing.tuning import (
-    PARAMETERS,
-    Settings,
-    Trial,
-    best_of,
-    gain,
-    search,
-)
+from roadseg.roads.tracing.tuning import PARAMETERS, Settings, Trial, best_of, gain, search
 from roadseg.system.dry_runs import Plan, files, plan_stage
 from roadseg.system.hosts.parallel import in_order
 from roadseg.system.progress import Progress, counted

@@ -13,12 +13,7 @@ from roadseg.commands.survey.cities import (
     join_surveys,
     settings_of,
 )
-from roadseg.commands.survey.contents import (
-    ImageSurvey,
-    LabelSurvey,
-    survey_images,
-    survey_labels,
-)
+from roadseg.commands.survey.contents import ImageSurvey, LabelSurvey, survey_images, survey_labels
 from roadseg.commands.survey.defaults import (
     Defaults,
     Reading,

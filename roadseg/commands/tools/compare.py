@@ -6,12 +6,7 @@ from pathlib import Path
 
 from roadseg.errors import ConfigError
 from roadseg.report.comparison import Comparison, Row, compare_runs
-from roadseg.report.comparison_page import (
-    build_comparison_page,
-    change_text,
-    scene_of,
-    value_text,
-)
+from roadseg.report.comparison_page import build_comparison_page, change_text, scene_of, value_text
 from roadseg.report.facts import read_training
 from roadseg.report.page import write_page
 from roadseg.report.pictures import sheet_uri

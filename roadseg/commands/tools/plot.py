@@ -25,13 +25,7 @@ from roadseg.raster.pixels import read_preview
 from roadseg.raster.scaling import Scaling, fit_scaling, read_scaling
 from roadseg.report.plots.charts import draw_speeds
 from roadseg.report.plots.figures import SUFFIXES, Paper, rgb
-from roadseg.report.plots.maps import (
-    Errors,
-    Ground,
-    draw_errors,
-    draw_graph,
-    draw_scene,
-)
+from roadseg.report.plots.maps import Errors, Ground, draw_errors, draw_graph, draw_scene
 from roadseg.roads.formats.any_roads import DrawnRoads, common_crs, place_roads, read_one_place
 from roadseg.roads.formats.files import read_gpkg
 from roadseg.roads.graph.clipping import clip_graph
