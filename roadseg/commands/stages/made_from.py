@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict, cast
+from typing import Any, TypedDict, cast
 
 from roadseg.config import Config
 from roadseg.dataset.options import SplitOptions
-from roadseg.dataset.sets import SceneSet, find_scenes, find_sources
+from roadseg.dataset.sets import Source, find_scenes, find_sources
 from roadseg.errors import ConfigError, DataError, MissingInputError, RoadsegError
 from roadseg.learn.options import PredictOptions, TrainOptions
 from roadseg.raster.options import ImageryOptions
@@ -32,9 +32,6 @@ from roadseg.system.stage_records import (
     read_summary,
 )
 from roadseg.system.workspace import NETWORK, STAGES, SUBMISSION, AnyFold, Fold, Workspace, require
-
-if TYPE_CHECKING:
-    from roadseg.raster.extents import ScenePart
 
 _log = logging.getLogger(__name__)
 
@@ -89,38 +86,30 @@ class Sources:
     """The files that the scenes are made from.
 
     Attributes:
-        images: the image of each scene by name.
-        labels: its label file.
-        sets: the set that it belongs to.
-        areas: files with the polygons in which its labels are complete; none: everywhere.
-        parts: the part of it that is in the area to work in; None is all of it.
+        scenes: the files of each scene in the area to work in, by its name.
         fingerprints: of each file.
         outside: number of images outside of this area, which are no scenes.
     """
 
-    images: Mapping[str, Path]
-    labels: Mapping[str, Path]
-    sets: Mapping[str, SceneSet]
-    areas: Mapping[str, tuple[Path, ...]]
-    parts: Mapping[str, "ScenePart | None"]
+    scenes: Mapping[str, Source]
     fingerprints: Mapping[Path, str]
     outside: int = 0
 
     @property
-    def set_of(self) -> dict[str, str]:
-        """The name of the set of each scene."""
-        return {scene: of.name for scene, of in self.sets.items()}
+    def images(self) -> list[Path]:
+        """The image of each scene."""
+        return [source.image for source in self.scenes.values()]
 
     @property
     def labelled(self) -> set[Path]:
         """All files with labels, and with the polygons in which they are complete."""
-        return {*self.labels.values(), *(path for area in self.areas.values() for path in area)}
+        return {path for source in self.scenes.values() for path in (source.labels, *source.area)}
 
     def area_fingerprints(self, scene: str) -> dict[str, str]:
         """Return the fingerprint of each file of the area of a scene."""
         return {
             f"area {number}": self.fingerprints[path]
-            for number, path in enumerate(self.areas[scene])
+            for number, path in enumerate(self.scenes[scene].area)
         }
 
 
@@ -137,15 +126,9 @@ def sources_of(config: Config, workspace: Workspace) -> Sources:
             crs_setting(of.imagery.crs, f"{of.key or 'imagery.'}crs")
     scenes = find_scenes(config.sets)
     found = find_sources(scenes, within=config.imagery.area)
-    parts = {name: source.part for name, source in found.items()}
-    images = {name: source.image for name, source in found.items()}
-    labels = {name: source.labels for name, source in found.items()}
-    areas = {name: source.area for name, source in found.items()}
-    paths = [
-        *images.values(),
-        *labels.values(),
-        *{path for area in areas.values() for path in area},
-    ]
+    paths = [source.image for source in found.values()]
+    paths += [source.labels for source in found.values()]
+    paths += {path for source in found.values() for path in source.area}
     run = workspace.root.resolve()
     # Links are followed once for each folder: there may be many files.
     first_in = {path.parent: path for path in reversed(paths) if not is_virtual(path)}
@@ -155,9 +138,8 @@ def sources_of(config: Config, workspace: Workspace) -> Sources:
                 f"run: {workspace.root} contains {path.name}, which is not an output of roadseg; "
                 "use another folder (`run` in the config, or --run)"
             )
-    sets = {name: source.set for name, source in found.items()}
     outside = sum(len(each) for _, each in scenes) - len(found)
-    return Sources(images, labels, sets, areas, parts, fingerprints(paths), outside)
+    return Sources(found, fingerprints(paths), outside)
 
 
 def area_from(config: Config) -> dict[str, str]:
@@ -171,19 +153,19 @@ def area_from(config: Config) -> dict[str, str]:
 
 def made_of_sources(config: Config, sources: Sources) -> MadeFrom:
     """Return what prepare makes masks and chips from."""
-    fingerprint_of = sources.fingerprints
+    content, scenes = sources.fingerprints, sources.scenes.items()
     defaults = {"imagery": ImageryOptions.defaults(), "labels": LabelOptions.defaults()}
     return {
         "settings": _settings(config),
         "defaults": defaults | {f"set {of.name}": defaults for of in config.sets},
         "inputs": {
             **area_from(config),
-            **{f"image of {name}": fingerprint_of[path] for name, path in sources.images.items()},
-            **{f"set of {name}": of.name for name, of in sources.sets.items() if of.name},
-            **{f"labels of {name}": fingerprint_of[path] for name, path in sources.labels.items()},
+            **{f"image of {name}": content[source.image] for name, source in scenes},
+            **{f"set of {name}": source.set.name for name, source in scenes if source.set.name},
+            **{f"labels of {name}": content[source.labels] for name, source in scenes},
             **{
                 f"{key} of {name}": fingerprint
-                for name in sources.areas
+                for name in sources.scenes
                 for key, fingerprint in sources.area_fingerprints(name).items()
             },
         },
