@@ -71,11 +71,6 @@ class Place:
     scene: SceneToPredict
     images: tuple[SceneToPredict, ...]
 
-    @property
-    def is_there(self) -> bool:
-        """Whether its raster is there already."""
-        return read_raster_key(self.scene.path) == self.scene.key
-
 
 @dataclass
 class FusedPlaces:
@@ -123,7 +118,7 @@ class FusedPlaces:
         predicted = self.job.run({name: images[name] for name in described}, force=force)
         self.failed = self.job.failed
         places = self._places(predicted)
-        waiting = [place for place in places if force or not place.is_there]
+        waiting = [place for place in places if force or not place.scene.is_there]
         work = each(fuse_place, waiting, executor=self.executor)
         for outcome in counted(work, "fuse", total=len(waiting), unit="places"):
             if outcome.error is not None:
@@ -163,7 +158,7 @@ class FusedPlaces:
         described = self.job.describe(images)
         places = self._places(described)
         need = self.job.need({scene.name: images[scene.name] for scene in described}, force=force)
-        writes = [place.scene.path for place in places if force or not place.is_there]
+        writes = [place.scene.path for place in places if force or not place.scene.is_there]
         return replace(need, writes=[*need.writes, *writes])
 
     def _places(self, scenes: Iterable[SceneToPredict]) -> list[Place]:

@@ -23,7 +23,6 @@ from roadseg.raster.mosaic import mosaic_text, write_mosaic
 from roadseg.raster.options import ImageryOptions
 from roadseg.raster.sources import image_paths
 from roadseg.roads.masks.fusion import IMAGES, image_path
-from roadseg.roads.masks.mask_files import read_raster_key
 from roadseg.roads.masks.raster_styles import (
     mask_renderer,
     probability_renderer,
@@ -130,7 +129,7 @@ def _is_there(job: AnyJob, scenes: dict[str, Path]) -> bool:
         described = job.describe(scenes)
     except RoadsegError:
         return False
-    return not job.failed and all(read_raster_key(scene.path) == scene.key for scene in described)
+    return not job.failed and all(scene.is_there for scene in described)
 
 
 def _outputs(config: Config, job: AnyJob, summary: PredictSummary) -> list[Path]:

@@ -141,7 +141,8 @@ def run(
             if fold == "all":
                 _take_over_confidence(workspace)
             write_model_card(config, workspace, fold=fold, epochs=len(history))
-            record.finish(summary, _weights(folder))
+            best = checkpoint_path(folder, "best")
+            record.finish(summary, [best, best.with_suffix(".json")])
     return summary
 
 
@@ -249,13 +250,10 @@ def plan(
     last = None if force else read_last(folder, job.settings)
     if last is not None and last["history"]:
         return _going_on(planned, last["history"], job.options)
-    return planned if planned.seconds is not None else _with_rehearsal(planned, job, config)
-
-
-def _with_rehearsal(plan: Plan, job: TrainingJob, config: Config) -> Plan:
-    """Return the plan with the time that all epochs take, by a rehearsal."""
+    if planned.seconds is not None:
+        return planned
     job, epoch_s = _rehearse(job, Parallel(), workers=config.compute.workers)
-    return _with_epochs(plan, job.options, epoch_s, "estimated by a rehearsal")
+    return _with_epochs(planned, job.options, epoch_s, "estimated by a rehearsal")
 
 
 def _with_forecast(plan: Plan, config: Config) -> Plan:
@@ -297,12 +295,6 @@ def _going_on(plan: Plan, history: list[Row], options: TrainOptions) -> Plan:
         seconds=max(left_s, 0.0),
         based_on=f"{done}, at {each_s:.1f} s each",
     )
-
-
-def _weights(folder: Path) -> list[Path]:
-    """Return the files of a checkpoint with which it predicts."""
-    path = checkpoint_path(folder, "best")
-    return [path, path.with_suffix(".json")]
 
 
 def _refuse_changed_weights(path: Path) -> None:

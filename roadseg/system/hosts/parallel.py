@@ -72,9 +72,9 @@ def each(
             else is a bug and is raised.
     """
     if executor.scheduler and items:
-        return _on_dask(work, items, executor)
+        return _on_dask(partial(_in_units, chosen_units(), work), items, executor)
     if (workers := min(executor.workers, len(items))) > 1:
-        return _in_processes(work, items, workers, begin)
+        return _in_processes(partial(_in_units, chosen_units(), work), items, workers, begin)
     return (outcome_of(work, index, item) for index, item in enumerate(items))
 
 
@@ -114,7 +114,6 @@ def _in_processes(
     work: Work[Item, Result], items: Sequence[Item], workers: int, begin: Begin | None
 ) -> Iterator[Outcome[Result]]:
     check_workers(workers)
-    work = partial(_in_units, chosen_units(), work)
     left, broken = dict(enumerate(items)), 0  # Items by number, and pools broken in a row.
     while left and broken < _BROKEN_POOLS:
         broken += 1
@@ -179,9 +178,8 @@ def _end_with_parent() -> None:
 def _on_dask(
     work: Work[Item, Result], items: Sequence[Item], executor: Executor
 ) -> Iterator[Outcome[Result]]:
-    work = partial(_in_units, chosen_units(), work)
-    scheduler, timeout_s = executor.scheduler or "", executor.scheduler_timeout_s
-    with cluster_of(scheduler, timeout_s=timeout_s) as cluster:
+    timeout_s = executor.scheduler_timeout_s
+    with cluster_of(executor.scheduler or "", timeout_s=timeout_s) as cluster:
         yield from cluster.outcomes(work, items)
 
 
