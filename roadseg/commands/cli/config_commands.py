@@ -52,11 +52,13 @@ def check(config_path: Path | None, assignments: tuple[str, ...]) -> object:
     Example: roadseg config check --config roadseg.json
     """
     from roadseg.commands.survey import checks
+    from roadseg.dataset.sets import find_scenes, find_sources
 
     loaded = load(config_path, assignments)
     checks.check_settings(loaded)
     checks.check_training(loaded)
-    return _Checked(usable=True, scenes=checks.check_scenes(loaded))
+    scenes = find_sources(find_scenes(loaded.sets), within=loaded.imagery.area)
+    return _Checked(usable=True, scenes=len(scenes))
 
 
 @config.command("show")

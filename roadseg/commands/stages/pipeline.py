@@ -141,11 +141,6 @@ def _holds(stage: str, config: Config, workspace: Workspace, fold: FoldOrEach) -
     return all(reason_to_run(stage, config, workspace, fold=one) is None for one in folds)
 
 
-def plan_prepare(config: Config, workspace: Workspace, *, force: bool = False) -> Plans:
-    """Return the dry run of `prepare`: what it would do."""
-    return plan(config, workspace, force=force, stages=STAGES[:2])
-
-
 def _is_each(stage: str, fold: FoldOrEach) -> bool:
     """Return whether a stage trains a network for each fold."""
     return stage == "train" and fold == "each"

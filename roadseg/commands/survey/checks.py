@@ -3,7 +3,6 @@
 from pathlib import Path
 
 from roadseg.config import Config
-from roadseg.dataset.sets import find_scenes, find_sources
 from roadseg.errors import ConfigError
 from roadseg.roads.formats.by_suffix import check_formats
 from roadseg.system.files import with_home
@@ -24,15 +23,6 @@ def check_settings(config: Config, *, fold: Fold | FoldOrEach = 0) -> None:
         raise ConfigError(
             f"--fold {fold} does not exist; choose 0 to {config.folds - 1} (split.folds)"
         )
-
-
-def check_scenes(config: Config) -> int:
-    """Return the number of scenes in the area to work in, each with an image and labels.
-
-    Raises:
-        ConfigError, DataError: if there are none, or one has no labels.
-    """
-    return len(find_sources(find_scenes(config.sets), within=config.imagery.area))
 
 
 def check_training(config: Config) -> None:
