@@ -277,7 +277,6 @@ def _place(_ctx: click.Context, _param: click.Parameter, value: str) -> tuple[fl
 
 
 def _end(option: str, name: str, meaning: str) -> Option:
-    """Return the option of an end of the route."""
     return click.option(
         option, name, metavar="LON,LAT", required=True, callback=_place, help=meaning
     )

@@ -310,7 +310,6 @@ def _obstacles(osm: OsmMap | None, crs: CRS) -> Obstacles:
 
 
 def _tags(new: NewRoads, row: int, highway: str, *, is_guessed: bool) -> dict[str, str]:
-    """Return the tags of a new road."""
     scene = _text_of(new, "source", row) or None
     notes = [str(new.reason[row])] if new.reason[row] else []
     if is_guessed:

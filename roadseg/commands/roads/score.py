@@ -222,7 +222,6 @@ def _road(raster: "Probability") -> Bools:
 
 
 def _pool(pairs: Sequence[_Pair]) -> _Pair:
-    """Pool the measures of all pairs."""
     pixels = [pair.pixels for pair in pairs if pair.pixels is not None]
     centrelines = [pair.centrelines for pair in pairs if pair.centrelines is not None]
     return _Pair(

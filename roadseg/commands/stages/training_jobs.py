@@ -69,7 +69,6 @@ def training_job(
 
 
 def _job_as_configured(config: Config, workspace: Workspace, fold: Fold) -> TrainingJob:
-    """Return it with the options of the config."""
     listed = read_chips(require(workspace.chips, made_by="prepare"))
     sides = _read_sides(workspace, listed.chips, fold)
     scaling = read_scaling(workspace.scaling)

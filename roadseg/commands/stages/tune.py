@@ -270,7 +270,6 @@ def _trace(pixels: Probability, options: TraceOptions) -> tuple[RoadGraph, Coars
 
 
 def _with_graph(config: Config, settings: Settings) -> Config:
-    """Return the config with these settings of the graph."""
     return config.model_copy(update={"graph": config.graph.model_copy(update=settings)})
 
 

@@ -52,7 +52,6 @@ def _rasters(folder: Path) -> tuple[list[Path], list[Path]]:
 
 
 def _folders(folder: Path) -> list[Path]:
-    """Return the folder and its `inner_folders`."""
     return [folder, *inner_folders(folder)]
 
 

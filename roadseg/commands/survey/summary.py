@@ -320,7 +320,6 @@ def _pixel_m(facts: RasterFacts) -> float:
 
 
 def _schemes(values: Mapping[str, Any]) -> str:
-    """Return the schemes of all labels."""
     one = values["labels"]["scheme"]
     sets = values["imagery"].get("sets", {}).values()
     found = dict.fromkeys(own.get("labels", {}).get("scheme", one) for own in sets)

@@ -114,7 +114,6 @@ def _search(address: str) -> str:
 
 
 def _in_box(address: str, area: Area) -> str:
-    """Return an address with the box of an area."""
     # Over the date line a box goes from its west to an east with a smaller longitude.
     sides = [each.degrees.bounds for each in area.sides()]
     west, _, _, _ = sides[0]
