@@ -51,12 +51,12 @@ def check(config_path: Path | None, assignments: tuple[str, ...]) -> object:
     \b
     Example: roadseg config check --config roadseg.json
     """
-    from roadseg.commands.survey import checks
+    from roadseg.commands.stages import pipeline
     from roadseg.dataset.sets import find_scenes, find_sources
 
     loaded = load(config_path, assignments)
-    checks.check_settings(loaded)
-    checks.check_training(loaded)
+    pipeline.check_settings(loaded)
+    pipeline.check_training(loaded)
     scenes = find_sources(find_scenes(loaded.sets), within=loaded.imagery.area)
     return _Checked(usable=True, scenes=len(scenes))
 
