@@ -16,14 +16,7 @@ from roadseg.roads.options import ShiftMetres
 from roadseg.roads.speeds import SpeedBins
 from roadseg.system.files import moved_with
 from roadseg.system.records import write_json
-from roadseg.system.schemas import (
-    STRICT,
-    FileName,
-    FilePath,
-    Metres,
-    Share,
-    read_strict,
-)
+from roadseg.system.schemas import STRICT, FileName, FilePath, Metres, Share, read_strict
 
 NO_ZONE = 0  # The zone of a scene without georeference.
 

@@ -23,13 +23,7 @@ from roadseg.raster.options import ImageryOptions
 from roadseg.raster.pixels import OpenScene, open_scene
 from roadseg.raster.windows import Window, cut_blocks, cut_chips, shared_window
 from roadseg.roads.labels.areas import Area, area_on, read_areas
-from roadseg.roads.labels.roads import (
-    LabelFile,
-    Roads,
-    apart_text,
-    lay_over,
-    read_roads,
-)
+from roadseg.roads.labels.roads import LabelFile, Roads, apart_text, lay_over, read_roads
 from roadseg.roads.masks.burning import BACKGROUND, IGNORE, areas_of, burn_roads, road_areas
 from roadseg.roads.masks.mask_files import read_raster_key, write_mask
 from roadseg.roads.masks.mask_labels import is_mask_file, open_mask_labels
