@@ -18,7 +18,12 @@ from roadseg.roads.graph.groups import linked
 from roadseg.roads.graph.road_graph import RoadGraph, take_edges
 from roadseg.roads.logistic import EdgeModel, LogisticModel, Terms, fit_near
 from roadseg.roads.metrics.buffer import lengths_near
-from roadseg.roads.metrics.reliability import Kept, Reliability, measure_kept, measure_reliability
+from roadseg.roads.metrics.reliability import (
+    Kept,
+    Reliability,
+    measure_kept,
+    measure_reliability,
+)
 from roadseg.roads.tracing.edge_confidence import general_edge_model, surest
 from roadseg.system.fingerprints import fingerprint
 from roadseg.system.records import write_json

@@ -65,10 +65,6 @@ def draw_folds(path: Path, chips: Sequence[ChipRecord], folds: Ints) -> None:
     North is up. Areas far apart have separate panels. Scenes without georeference are side by side
     in a panel of their own. Very small chips are drawn larger.
 
-    Args:
-        chips: all chips, at least one.
-        folds: fold of each chip.
-
     Raises:
         OutputError: if the file cannot be written.
     """
