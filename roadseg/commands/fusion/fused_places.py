@@ -26,7 +26,7 @@ from roadseg.system.hosts.parallel import Executor, each
 from roadseg.system.progress import counted
 from roadseg.system.records import key_of
 from roadseg.system.text import count
-from roadseg.system.workspace import Fold, FoldOrEach
+from roadseg.system.workspace import AnyFold
 
 _BLOCK_PX = 1024  # Side of the blocks that are fused at once.
 _METHOD = 1  # It rises when the same images would be fused differently.
@@ -46,7 +46,7 @@ class ImageJob(Protocol):
         """The folders of the networks."""
 
     @property
-    def fold(self) -> Fold | FoldOrEach | None:
+    def fold(self) -> AnyFold | None:
         """What was held out."""
 
     def describe(self, images: Images) -> list[SceneToPredict]:
@@ -101,7 +101,7 @@ class FusedPlaces:
         return self.job.folders
 
     @property
-    def fold(self) -> Fold | FoldOrEach | None:
+    def fold(self) -> AnyFold | None:
         """What was held out."""
         return self.job.fold
 

@@ -20,7 +20,7 @@ from roadseg.report.run_facts import (
 from roadseg.system.locks import holders
 from roadseg.system.stage_records import Reason, Record
 from roadseg.system.text import Summary, one_line, size_text, table, time_text
-from roadseg.system.workspace import STAGES, Fold, FoldOrEach, Workspace
+from roadseg.system.workspace import STAGES, AnyFold, Fold, Workspace
 
 DONE, NOT_RUN, CHANGED = "done", "not run", "changed"
 
@@ -63,7 +63,7 @@ class RunStatus(Summary):
     compared: bool
     stages: list[StageStatus]
     megabytes: float
-    fold: Fold | FoldOrEach = 0
+    fold: AnyFold = 0
 
     def __str__(self) -> str:
         """Return a line for each stage, and one that says what to do."""
@@ -112,7 +112,7 @@ def run(config: Config | None, folder: Path) -> RunStatus:
     """
     facts, in_use = read_run(folder), holders(folder)
     reader = _StageReader(config, facts, in_use=bool(in_use))
-    held_out: Fold | FoldOrEach = "each" if facts.is_cross_validation else facts.fold
+    held_out: AnyFold = "each" if facts.is_cross_validation else facts.fold
     stages = []
     for name in STAGES:
         stages.append(reader.at(name, facts.fold if name == "train" else held_out))
@@ -131,7 +131,7 @@ class _StageReader:
         self._workspace = Workspace(facts.folder)
         self._again: list[tuple[str, Reason]] = []  # Stages that run again, and why.
 
-    def at(self, stage: str, fold: Fold | FoldOrEach) -> StageStatus:
+    def at(self, stage: str, fold: AnyFold) -> StageStatus:
         """Return where a stage stands."""
         facts = self._facts
         is_first = stage != "train" or fold == facts.fold
@@ -158,9 +158,7 @@ class _StageReader:
             megabytes_in(path.parent) if stage == "train" else megabytes_of(path, record),
         )
 
-    def _state(
-        self, stage: str, fold: Fold | FoldOrEach, record: Record, *, named: str
-    ) -> tuple[str, str]:
+    def _state(self, stage: str, fold: AnyFold, record: Record, *, named: str) -> tuple[str, str]:
         """Return the state of a stage that has a record, and why it is not done.
 
         What later stages need is named, so that they tell after what they run again.
@@ -177,7 +175,7 @@ class _StageReader:
             self._again.append((named, reason))
         return _state_of(record, reason), reason.text
 
-    def _reason(self, stage: str, fold: Fold | FoldOrEach, record: Record) -> Reason | None:
+    def _reason(self, stage: str, fold: AnyFold, record: Record) -> Reason | None:
         if not record.is_done:
             return Reason("the last run was interrupted")
         earlier = [name for name, reason in self._again if is_renewed(stage, reason)]
