@@ -105,11 +105,7 @@ class Workspace:
 
 
 def _inside(scene: str) -> str:
-    """Return the name of a scene, unless it leads out of its folder.
-
-    Raises:
-        DataError: if so; the file that names it was not written by roadseg.
-    """
+    """Return the name of a scene, unless it leads out of its folder."""
     if "/" in scene or "\0" in scene:
         raise DataError(
             f"{scene!r:.100} is not a valid scene name, because it points outside the run "

@@ -162,11 +162,7 @@ class FusedPlaces:
         return replace(need, writes=[*need.writes, *writes])
 
     def _places(self, scenes: Iterable[SceneToPredict]) -> list[Place]:
-        """Group images into places.
-
-        Raises:
-            DataError: if no two images show the same ground, or one has no georeference.
-        """
+        """Group images into places."""
         by_name = {scene.name: scene for scene in scenes}
         for scene in by_name.values():
             if scene.facts.grid.is_local:

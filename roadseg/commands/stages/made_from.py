@@ -260,11 +260,7 @@ def _train(config: Config, workspace: Workspace, fold: AnyFold) -> MadeFrom:
 
 
 def _require_read_as_prepared(config: Config, workspace: Workspace) -> None:
-    """Refuse options by which images would be read in another way than for their masks.
-
-    Raises:
-        DataError: naming the first of them.
-    """
+    """Refuse options by which images would be read in another way than for their masks."""
     path = workspace.record("prepare")
     prepared = read_record(path)
     before, now = _read_by(prepared.settings if prepared else {}), _read_by(_settings(config))
@@ -334,11 +330,7 @@ def _predict(config: Config, workspace: Workspace, fold: AnyFold) -> MadeFrom:
 
 
 def _held_out(workspace: Workspace, fold: int) -> str:
-    """Return the key of the training of a fold, which has not seen the chips that are in it now.
-
-    Raises:
-        DataError: if it may have.
-    """
+    """Return the key of the training of a fold, which has not seen the chips that are in it now."""
     path = require(workspace.train_record(fold), made_by="train --fold each")
     key, record = read_stage_key(path), read_record(path)
     if record is None or record.inputs.get(_OF_SPLIT) != read_stage_key(workspace.record("split")):

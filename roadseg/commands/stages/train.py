@@ -298,11 +298,7 @@ def _going_on(plan: Plan, history: list[Row], options: TrainOptions) -> Plan:
 
 
 def _refuse_changed_weights(path: Path) -> None:
-    """Refuse to train over weights that somebody has changed since their training ended.
-
-    Raises:
-        CheckpointError: if so.
-    """
+    """Refuse to train over weights that somebody has changed since their training ended."""
     record = read_record(path)
     best = checkpoint_path(path.parent, "best")
     if record and best.exists() and best.name in lost_outputs(path, record):

@@ -126,11 +126,7 @@ def _have_speeds(workspace: Workspace) -> bool:
 
 
 def _facts_of(scene: SceneRecord, options: ImageryOptions) -> RasterFacts:
-    """Return the facts of a scene, whose pixels still have to be those of its mask.
-
-    Raises:
-        DataError: if the config, or the image, gives pixels of another size now.
-    """
+    """Return the facts of a scene, whose pixels still have to be those of its mask."""
     facts = read_facts(scene.image, options, part=scene.part)
     now_m, then_m = sum(facts.grid.pixel_size_m) / 2, sum(scene.gsd_m) / 2
     if not math.isclose(now_m, then_m, rel_tol=_SAME_SIZE):
@@ -173,11 +169,7 @@ def _read_sides(
 def _trained_folds(
     config: Config, workspace: Workspace, is_trained: Callable[[int], bool]
 ) -> dict[int, FoldTraining]:
-    """Return the trainings that held a fold out, are done, and hold for this config.
-
-    Raises:
-        MissingInputError: if there is none.
-    """
+    """Return the trainings that held a fold out, are done, and hold for this config."""
     listed = read_chips(require(workspace.chips, made_by="prepare"))
     weights, trained = _scene_weights(config, listed), {}
     last_fold = read_fold_chips(workspace, listed.chips, "all").last_fold

@@ -249,11 +249,7 @@ def _bare_scenes(
     *,
     skip: bool,
 ) -> tuple[str, ...]:
-    """Return the scenes without roads, of those whose label files were read.
-
-    Raises:
-        DataError: if a scene has no location, or the labels lie outside all images.
-    """
+    """Return the scenes without roads, of those whose label files were read."""
     read = [name for name in scenes if matches[name] in files]
     looked_at = spread(read, _READ_ALL_FILES)
     served = Counter(matches.values())

@@ -124,11 +124,7 @@ def _plan_training(survey: Survey, config: Config) -> "TrainingPlan":
 
 
 def _cities(images: Iterable[str], labels: Iterable[str], cities: Iterable[str]) -> list[City]:
-    """Return the images and labels that are given, or are found in the working folder.
-
-    Raises:
-        ConfigError: if it is not clear which they are.
-    """
+    """Return the images and labels that are given, or are found in the working folder."""
     images, labels, cities = list(images), list(labels), list(cities)
     if cities and (images or labels):
         raise ConfigError(

@@ -190,11 +190,7 @@ class Cluster:
             future.release()
 
     def _check(self) -> None:
-        """Check that the cluster is still able to work, or was so not long ago.
-
-        Raises:
-            RoadsegError: if not.
-        """
+        """Check that the cluster is still able to work, or was so not long ago."""
         try:
             is_able = self._can_work()
         except RoadsegError:

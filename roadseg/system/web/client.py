@@ -283,11 +283,7 @@ class Client:
         )
 
     def _redirect(self, start: SplitResult, url: str, location: str) -> str:
-        """Return where a redirect leads.
-
-        Raises:
-            Failure: if that is on a host that is not allowed.
-        """
+        """Return where a redirect leads."""
         try:
             to = join_address(url, location)
             parts = split_address(to)

@@ -192,12 +192,7 @@ def _hint(scheme: str) -> str:
 
 
 def _plan(fetch: Fetch, raster: RemoteRaster) -> _Plan | None:
-    """Plan which part of a raster to copy; None if the area does not touch it.
-
-    Raises:
-        DataError: if the raster lies nowhere.
-        ConfigError: if its bands are of different types.
-    """
+    """Plan which part of a raster to copy; None if the area does not touch it."""
     shown = without_keys(raster.address)
     with open_remote(raster, fetch.client, fetch.cache) as (source, size):
         if len(set(source.dtypes)) > 1:

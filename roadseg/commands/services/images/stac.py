@@ -145,11 +145,7 @@ def _of_page(address: str, page: Json) -> Iterator[tuple[str, Json]]:
 
 
 def _next(address: str, page: Json) -> str | None:
-    """Return the address of the next page.
-
-    Raises:
-        DataError: if it can only be asked for by POST.
-    """
+    """Return the address of the next page."""
     link = _link(page, "next")
     if link is None:
         return None
