@@ -50,7 +50,7 @@ STAGE = {
 from dataclasses import dataclass
 
 from roadseg.dataset.chips import read_chips
-from roadseg.system.dry_runs import Workload, files, plan_stage
+from roadseg.system.dry_runs import files, plan_stage
 from roadseg.system.files import atomic_write
 from roadseg.system.stage_records import StageRecord, read_stage_key
 from roadseg.system.workspace import require
@@ -82,11 +82,10 @@ def plan(config, workspace, *, after="", force=False):
     return plan_stage(
         after or _record(config, workspace),
         workspace.record("count"),
-        CountSummary,
         force=force,
         reads=[files("chips", [workspace.chips])],
         writes=[workspace.count],
-        amount=Workload(None, lambda done: done.scenes, "scenes"),
+        unit="scenes",
     )
 
 

@@ -156,11 +156,7 @@ def diff(
         options: `tolerance_m`, the distance up to which roads count as the same; `min_length_m`:
             shorter pieces are left out.
     """
-    from roadseg.commands.roads.diff import (
-        IN_PREDICTED,
-        IN_REFERENCE,
-        find_missing,
-    )
+    from roadseg.commands.roads.diff import IN_PREDICTED, IN_REFERENCE, find_missing
 
     limits = options_of(DiffOptions, options)
     _, missing = find_missing(drawn_roads(predicted), drawn_roads(reference), limits)

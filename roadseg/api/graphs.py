@@ -36,11 +36,7 @@ from roadseg.roads.graph.joining import in_crs
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.labels.traffic import ONE_WAY
 from roadseg.roads.masks.burning import IGNORE
-from roadseg.roads.masks.probabilities import (
-    Probability,
-    ProbabilityFile,
-    open_probability,
-)
+from roadseg.roads.masks.probabilities import Probability, ProbabilityFile, open_probability
 from roadseg.roads.options import RouteOptions, TraceOptions
 
 if TYPE_CHECKING:

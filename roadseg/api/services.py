@@ -106,10 +106,7 @@ def fetch_roads(
         DataError: if the area or the source cannot be read, or there is no road in the area.
         OutputError: if the file cannot be written.
     """
-    from roadseg.commands.services.fetch_roads import (
-        RoadRequest,
-        run,
-    )
+    from roadseg.commands.services.fetch_roads import RoadRequest, run
 
     request = RoadRequest(
         area=area_words(area),

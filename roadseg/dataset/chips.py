@@ -16,14 +16,7 @@ from roadseg.roads.options import ShiftMetres
 from roadseg.roads.speeds import SpeedBins
 from roadseg.system.files import moved_with
 from roadseg.system.records import write_json
-from roadseg.system.schemas import (
-    STRICT,
-    FileName,
-    FilePath,
-    Metres,
-    Share,
-    read_strict,
-)
+from roadseg.system.schemas import STRICT, FileName, FilePath, Metres, Share, read_strict
 
 NO_ZONE = 0  # The zone of a scene without georeference.
 
@@ -59,8 +52,6 @@ class SceneRecord:
     """A source image with its labels.
 
     Attributes:
-        name: what its outputs are called.
-        image: the raster.
         labels: the vector file or raster mask with its roads.
         gsd_m: ground size of a pixel along a row and along a column, metres.
         set: name of the set of imagery.sets that it belongs to; empty where a run has no sets.
@@ -93,7 +84,6 @@ class ChipRecord:
 
     Attributes:
         name: the scene's name and, where it was cut, the chip's row and column of pixels.
-        scene: the scene's name.
         window: row, col, height, width in pixels of the scene.
         corners_m: x and y of its four corners in the metric CRS `zone`, in order around it.
         zone: EPSG number of that CRS; `NO_ZONE` for a scene without georeference, whose metres
@@ -118,9 +108,6 @@ class ChipList:
     """All scenes and chips of a run, and the speed bins of their masks.
 
     Attributes:
-        scenes: source images.
-        chips: cut from them.
-        bins: speed bins of their masks.
         folder: where the list lay when it was written; empty once it is read.
     """
 

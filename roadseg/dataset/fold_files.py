@@ -38,10 +38,6 @@ def write_folds(path: Path, folds: Mapping[str, int]) -> None:
 def read_folds(path: Path, chips: Sequence[ChipRecord]) -> dict[str, int]:
     """Read the fold of every chip by its name.
 
-    Args:
-        path: of what `write_folds` wrote.
-        chips: all of the run.
-
     Raises:
         DataError: if it is something else, or of other chips.
     """
@@ -100,10 +96,6 @@ def write_fold_layer(path: Path, chips: Sequence[ChipRecord], folds: Ints) -> No
     geometry; if there are only such, the layer is a table without geometry. Table `layer_styles`
     tells QGIS to colour the chips by their fold.
 
-    Args:
-        chips: all chips.
-        folds: fold of each chip.
-
     Raises:
         OutputError: if the file cannot be written.
     """
@@ -126,7 +118,6 @@ def road_by_fold(chips: Sequence[ChipRecord], folds: Ints) -> Floats:
     """Return the share of road among the valid pixels of each fold, shape (folds,).
 
     Args:
-        chips: all chips.
         folds: fold of each chip; every fold has a chip.
     """
     pixels = np.array([chip.window.height * chip.window.width for chip in chips])

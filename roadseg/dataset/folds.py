@@ -35,7 +35,6 @@ def name_groups(names: Sequence[str], pattern: str) -> list[str]:
     """Return the part of each name by which it is grouped.
 
     Args:
-        names: name of the scene of each chip.
         pattern: regular expression to search in the name; its first group is the result, or the
             whole match if it has no group.
 
@@ -57,7 +56,6 @@ def join_groups(groups: Sequence[Hashable], pairs: Pairs) -> list[Hashable]:
     """Join the groups that have chips in common pairs.
 
     Args:
-        groups: the group of each chip.
         pairs: shape (m, 2), indices of chips that must stay together.
 
     Returns:
@@ -121,12 +119,6 @@ def folds_by_name(
     chips: Sequence[str], scenes: Sequence[str], given: Mapping[str, int], *, folds: int
 ) -> Ints:
     """Return the fold that is given for each chip, by its own name or else that of its scene.
-
-    Args:
-        chips: name of each chip.
-        scenes: name of each chip's scene.
-        given: fold of chips and scenes by name.
-        folds: number of folds.
 
     Returns:
         Fold of each chip, shape (n,), values in 0..folds-1; every fold has a chip.

@@ -59,7 +59,6 @@ def part_chips(
     """Divide chips by a fold, in their order; fold "all" holds none out.
 
     Args:
-        folds: fold of each chip by its name.
         buffer_m: chips nearer than this to one that is held out are not trained on, metres.
     """
     held_out = [chip for chip in chips if folds[chip.name] == fold]

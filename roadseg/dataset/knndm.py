@@ -25,8 +25,7 @@ class Matched:
     """Folds, and how well they match.
 
     Attributes:
-        folds: fold of each chip.
-        clusters: number of clusters that were merged into them.
+        clusters: number of clusters that were merged into folds.
         mismatch_m: Wasserstein distance between both distributions: by how many metres distances of
             the same rank differ, on average.
     """

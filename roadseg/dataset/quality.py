@@ -35,7 +35,6 @@ class Example:
     """A scene or a part of one, with its labels.
 
     Attributes:
-        name: of the scene or chip.
         image: shape (band, row, col); the first three bands are shown, or the first alone.
         mask: shape (row, col), 0 background, else the speed bin, 255 not known.
         pixel_m: ground size of a pixel as (along a row, along a column).
@@ -58,7 +57,6 @@ class Quality:
     Attributes:
         shift: how far the labels of all examples are off.
         shifts: how far those of each are off, by name.
-        sheets: the sheets that were drawn.
     """
 
     shift: Shift | None
@@ -71,8 +69,6 @@ class SetFigures:
     """Figures of a set of scenes.
 
     Attributes:
-        scenes: prepared.
-        chips: cut from them.
         road_km: length of the lines inside the scenes.
         road_share: share of the pixels with data that are road.
         shift_m: as in `PrepareSummary`, of this set alone.
@@ -98,7 +94,6 @@ class PrepareSummary:
     Attributes:
         scenes: scenes prepared.
         chips: cut from them, except those without data.
-        bands: number of bands used.
         dtypes: types of the pixels.
         gsd_m: mean ground size of a pixel.
         nodata_share: share of the pixels that have no data.
@@ -116,7 +111,6 @@ class PrepareSummary:
             cannot be measured.
         shifts_m: the same for each example in which it can be measured.
         failed: scenes that were skipped, and why.
-        sheets: sheets of labels over images.
         moved: rule by which labels were moved before: none, given, set or scene.
         moved_m: metres east and north by which they were moved, the median over the scenes.
         moved_range_m: shortest and longest of these moves, metres.
@@ -283,7 +277,6 @@ def summarise(
     """Add up the figures of all scenes.
 
     Args:
-        labels: label file of each scene by name.
         failed: why each of the other scenes was skipped.
         set_of: name of the set of each scene by name, empty where there are no sets.
     """

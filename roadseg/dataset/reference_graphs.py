@@ -38,7 +38,6 @@ class Reference:
 
     Attributes:
         roads: see `reference_graph`.
-        grid: of the scene.
         complete: area in which labels are complete, within the area to work in, in
             `grid.metric_crs`; None for everywhere.
     """

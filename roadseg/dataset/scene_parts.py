@@ -32,8 +32,6 @@ def parts_of_scenes(
     Only headers are read. An image that cannot be read is kept, so that a later step reports it.
 
     Args:
-        images: image of each scene by name.
-        imagery_of: options of each image by name.
         within: `imagery.area`; None for everywhere.
 
     Raises:

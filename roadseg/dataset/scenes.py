@@ -23,13 +23,7 @@ from roadseg.raster.options import ImageryOptions
 from roadseg.raster.pixels import OpenScene, open_scene
 from roadseg.raster.windows import Window, cut_blocks, cut_chips, shared_window
 from roadseg.roads.labels.areas import Area, area_on, read_areas
-from roadseg.roads.labels.roads import (
-    LabelFile,
-    Roads,
-    apart_text,
-    lay_over,
-    read_roads,
-)
+from roadseg.roads.labels.roads import LabelFile, Roads, apart_text, lay_over, read_roads
 from roadseg.roads.masks.burning import BACKGROUND, IGNORE, areas_of, burn_roads, road_areas
 from roadseg.roads.masks.mask_files import read_raster_key, write_mask
 from roadseg.roads.masks.mask_labels import is_mask_file, open_mask_labels
@@ -50,15 +44,10 @@ class SceneTask:
     """The work on one scene: its inputs, options and output files.
 
     Attributes:
-        name: what its outputs are called.
-        image: the raster.
-        labels: its label file.
         fingerprints: fingerprints of image, labels and each file of `area`.
         shared: whether other scenes have the same label file.
         mask: raster to write.
         record: JSON file to write beside it.
-        imagery: settings of the image.
-        label_options: settings of the labels.
         sample_px: how many pixels to sample for the scaling.
         shift_m: metres east and north by which the labels are moved.
         area: vector files with polygons in which labels are complete; empty for everywhere.
@@ -87,7 +76,6 @@ class SceneSummary:
     """The summary of a prepared scene, stored as JSON beside its mask.
 
     Attributes:
-        name: of the scene.
         bands: numbers of the bands used.
         dtype: type of the pixels.
         gsd_m: ground size of a pixel along a row and along a column, metres.

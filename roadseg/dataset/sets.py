@@ -33,8 +33,6 @@ class SceneSet:
     Attributes:
         name: of the set; empty where a run has no sets.
         key: its key in the config, with a trailing dot; empty without sets.
-        imagery: options of its images.
-        labels: options of its labels.
         weight: how often each of its chips is drawn in training, relative to other sets.
     """
 
@@ -50,9 +48,6 @@ class Source:
     """The files of a scene.
 
     Attributes:
-        set: the set that it belongs to.
-        image: the raster.
-        labels: its label file.
         area: vector files with polygons in which its labels are complete; empty for everywhere.
         part: the part of it in the area to work in; None for all of it.
     """

@@ -9,13 +9,7 @@ import numpy as np
 
 from roadseg.arrays import Bytes, Floats, Floats32
 from roadseg.dataset.chips import NO_SHIFT, LabelShift
-from roadseg.dataset.registration import (
-    View,
-    best_displacement,
-    correlate,
-    make_view,
-    score,
-)
+from roadseg.dataset.registration import View, best_displacement, correlate, make_view, score
 from roadseg.dataset.scenes import SceneTask, open_labels
 from roadseg.raster.grid import Grid
 from roadseg.raster.images import RasterFacts

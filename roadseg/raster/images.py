@@ -44,7 +44,6 @@ class RasterFacts:
     """The facts of a raster: what it says about itself, and how to read it.
 
     Attributes:
-        path: where it is.
         grid: where its pixels lie; windows count in it.
         bands: numbers of the bands that hold the image, from 1.
         dtype: type of the pixels, as numpy names it.

@@ -47,8 +47,6 @@ class _Tile:
         grid: where its pixels lie.
         dtypes: type of the pixels of each band.
         nodata: value of each band that means no data, as text, so that nan equals itself.
-        colours: meaning of each band.
-        names: description of each band.
         block: rows and columns of its blocks.
         is_masked: whether it has a mask beside its bands.
     """

@@ -43,7 +43,6 @@ class Strips:
     Attributes:
         folder: hidden folder beside the raster, named by its file and its key.
         grid: where the pixels of the raster lie.
-        bands: of the raster.
     """
 
     folder: Path
@@ -109,9 +108,6 @@ class Strips:
         """Yield a draft of the raster, an uncompressed GeoTIFF with overviews.
 
         It has a mask if a pixel has no data.
-
-        Args:
-            names: descriptions of the bands.
 
         Raises:
             OSError: if it cannot be written.

@@ -44,11 +44,9 @@ class Rows(NamedTuple):
     """Finished rows of a scene, or the part of them that is finished.
 
     Attributes:
-        start: first row.
         values: probabilities of the pixels, shape (class, rows, cols): float32 0..1, or uint8
             with 255 for certain; 0 where nothing is known.
         known: shape (rows, cols), true where the scene has data.
-        col: first column.
     """
 
     start: int
@@ -99,8 +97,6 @@ def mirrored(bands: Bytes, valid: Bools, *, height: int, width: int) -> tuple[By
     Args:
         bands: shape (band, row, col), the upper left part.
         valid: shape (row, col), which of its pixels have data.
-        height: rows of the whole window.
-        width: columns of it.
     """
     rows, cols = valid.shape
     if (rows, cols) == (height, width):
@@ -222,8 +218,6 @@ def spread_windows(
     that is the one which a file cut short lacks.
 
     Args:
-        height: rows of the scene.
-        width: columns of the scene.
         block: rows and columns of the blocks of its file.
         pixels: number of pixels wanted.
         places: number of windows at least, where the scene has as many; each has its share of

@@ -45,11 +45,7 @@ _STATISTICS = ("running_mean", "running_var", "num_batches_tracked")
 
 
 def read_weights(path: Path) -> Weights:
-    """Return the size, digest, parameters and date of a file of weights.
-
-    Args:
-        path: safetensors file of a checkpoint.
-    """
+    """Return the size, digest, parameters and date of a file of weights."""
     status = path.stat()
     written = datetime.fromtimestamp(int(status.st_mtime), UTC)
     return Weights(
@@ -83,9 +79,6 @@ def add_evaluation(folder: Path, metrics: Mapping[str, Any], *, predicted: Path)
 
     Nothing is written where there is no card, or the weights are newer than the predictions that
     were measured.
-
-    Args:
-        folder: of the checkpoint.
 
     Raises:
         OutputError: if it cannot be written.

@@ -36,8 +36,6 @@ class _Layer:
     Attributes:
         name: that QGIS shows.
         source: file, and after a bar the layer in it.
-        crs: of the file.
-        renderer: how it is shown.
         geometry: "Line" or "Point" of vectors; empty for rasters.
     """
 

@@ -24,7 +24,6 @@ class RunFacts:
     """The records of a run.
 
     Attributes:
-        folder: run folder.
         records: records of stages by name, finished or not; "train" is that of `fold`.
         trainings: record of each training by its held-out fold.
         fold: fold of the network that predicted; else the first that was trained, else 0.

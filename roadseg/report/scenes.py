@@ -56,7 +56,6 @@ class ReportScene:
     """A scene as the report shows it.
 
     Attributes:
-        name: name of the scene.
         grid: grid of its raster; without a raster, a grid around its roads.
         image: image; None if it cannot be read.
         probability: predicted raster, or None.
@@ -79,13 +78,9 @@ class ReportScenes:
     """The scenes of a run as its report shows them.
 
     Attributes:
-        scenes: scenes in the order of their names.
-        areas: maps on which they are shown.
         networks: joined roads of touching scenes by the number of their area.
         joined: names of the scenes in `networks`.
         scaling: scaling of the images to bytes; None if not known.
-        bins: speed bins.
-        scene_of: name of the scene of each chip.
         left_out: messages about what cannot be shown.
         labels: label files that prepare has read.
     """

@@ -62,7 +62,6 @@ def mlm_item(
     """Describe a trained network as a STAC item.
 
     Args:
-        facts: facts of the checkpoint.
         degrees: shape (n, 4, 2), longitude and latitude of the corners of the chips that it was
             trained on; n is 0 if they have no georeference.
         properties: further properties, whose names begin with `roadseg:`.

@@ -1,20 +1,11 @@
 """Dry runs: what a stage would read, write and take, without running it."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic
 
-from roadseg.errors import DataError
 from roadseg.system.files import is_virtual
-from roadseg.system.stage_records import (
-    Reason,
-    Record,
-    StageRecord,
-    Summary,
-    read_record,
-    read_summary,
-)
+from roadseg.system.stage_records import Reason, Record, StageRecord, Summary, read_record
 from roadseg.system.text import about_memory, about_time, count
 
 _UNKNOWN = "unknown: no earlier run"
@@ -40,12 +31,8 @@ class Plan:
     """The dry run of a stage: the work that it would do.
 
     Attributes:
-        stage: its name.
         runs: whether it would do anything.
-        why: the reason.
         renews: whether what it makes may differ from what was there, so that later stages run too.
-        reads: files.
-        writes: files and folders.
         seconds: that it will take; None if unknown.
         memory_mb: that the largest process will take; None if unknown.
         based_on: where these two come from.
@@ -97,21 +84,6 @@ class Plans:
         return "\n".join([*map(str, self.stages), end])
 
 
-@dataclass(frozen=True)
-class Workload(Generic[Summary]):
-    """Size of a stage's work, now and in its previous run.
-
-    Attributes:
-        now: None if unknown before an earlier stage has run.
-        before: of the summary of an earlier run.
-        unit: of both, in the plural.
-    """
-
-    now: float | None
-    before: Callable[[Summary], float]
-    unit: str
-
-
 def files(name: str, paths: Iterable[Path]) -> Files:
     """Count files and their bytes; those that are not there are left out."""
     sizes = [0 if is_virtual(p) else p.stat().st_size for p in paths if is_virtual(p) or p.exists()]
@@ -132,12 +104,13 @@ def up_to_date(stage: str) -> Plan:
 def plan_stage(
     made_of: StageRecord[Summary] | str,
     path: Path,
-    kind: type[Summary],
     *,
     force: bool = False,
     reads: Sequence[Files],
     writes: Sequence[Path],
-    amount: Workload[Summary],
+    unit: str,
+    counted: str = "",
+    now: float | None = None,
     memory_mb: float | None = None,
 ) -> Plan:
     """Return what a stage would do.
@@ -146,6 +119,9 @@ def plan_stage(
         made_of: what it would be made from now; or the earlier stage that runs first.
         path: of the record that it leaves.
         force: whether the stage runs whatever it was made from.
+        unit: of its work, in the plural.
+        counted: key of their number, or list, in its summary; empty if that is the unit.
+        now: how many these are; None if unknown before an earlier stage has run.
         memory_mb: an estimate; None: that of the earlier run.
     """
     after = Reason(f"after {made_of}") if isinstance(made_of, str) else made_of.reason()
@@ -153,7 +129,7 @@ def plan_stage(
     if reason is None:
         return up_to_date(path.stem)
     earlier = read_record(path)
-    seconds, basis = _seconds(path, earlier, kind, amount)
+    seconds, basis = _seconds(earlier, counted or unit, unit, now)
     if memory_mb is not None:
         basis = f"memory estimated; {basis}"
     elif earlier and earlier.peak_mb:
@@ -172,23 +148,21 @@ def plan_stage(
 
 
 def _seconds(
-    path: Path, earlier: Record | None, kind: type[Summary], amount: Workload[Summary]
+    earlier: Record | None, counted: str, unit: str, now: float | None
 ) -> tuple[float | None, str]:
     """Return the time of the earlier run, scaled to the amount of now, and a sentence about it."""
-    if earlier is None or not earlier.is_done:
-        return None, _UNKNOWN
-    try:
-        summary = read_summary(path, kind)
-    except DataError:
+    summary = earlier.summary if earlier and earlier.is_done else None
+    done = (summary or {}).get(counted)
+    before = len(done) if isinstance(done, list) else done
+    if earlier is None or summary is None or not isinstance(before, int | float):
         return None, _UNKNOWN
     # A training that was interrupted has the time of all its parts in its summary.
-    took_s = float(getattr(summary, "seconds", earlier.seconds))
-    before = amount.before(summary)
-    unit = amount.unit.removesuffix("s") if before == 1 else amount.unit
-    took = f"the last run took {took_s:.1f} s for {_amount(before)} {unit}"
-    if amount.now is None or not before:
+    took_s = float(summary.get("seconds", earlier.seconds))
+    named = unit.removesuffix("s") if before == 1 else unit
+    took = f"the last run took {took_s:.1f} s for {_amount(before)} {named}"
+    if now is None or not before:
         return took_s, took
-    return took_s * amount.now / before, f"{took}, now {_amount(amount.now)}"
+    return took_s * now / before, f"{took}, now {_amount(now)}"
 
 
 def _amount(value: float) -> str:

@@ -9,7 +9,7 @@ import shutil
 import socket
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
@@ -112,17 +112,9 @@ def atomic_write(path: Path) -> Iterator[Path]:
         OutputError: if the file cannot be written (a full disk, a read-only folder).
     """
     partial = partial_path(path)
-    try:
-        with _output_errors(path):
-            _make(path.parent)
-            remove_partial_once(path.parent)
-            _remove(partial)
-            yield partial
-            rename_into_place(partial, path)
-            _log.debug("wrote %s", path)
-    finally:
-        with suppress(OSError):
-            _remove(partial)
+    with _in_place_of(path, *(partial.with_name(f"{partial.name}{end}") for end in _SQLITE_ENDS)):
+        yield partial
+        rename_into_place(partial, path)
 
 
 @contextmanager
@@ -135,22 +127,13 @@ def atomic_write_folder(folder: Path) -> Iterator[Path]:
         OutputError: if it cannot be written (a full disk, a read-only folder).
     """
     partial, former = partial_path(folder), partial_path(folder, "former-")
-    try:
-        with _output_errors(folder):
-            _make(folder.parent)
-            remove_partial_once(folder.parent)
-            for stale in (partial, former):
-                shutil.rmtree(stale, ignore_errors=True)
-            partial.mkdir()
-            yield partial
-            for written in partial.rglob("*"):
-                _open_to_others(written)
-                _sync(written)
-            _put_folder(partial, folder, former)
-            _log.debug("wrote %s", folder)
-    finally:
-        for stale in (partial, former):
-            shutil.rmtree(stale, ignore_errors=True)
+    with _in_place_of(folder, partial, former):
+        partial.mkdir()
+        yield partial
+        for written in partial.rglob("*"):
+            _open_to_others(written)
+            _sync(written)
+        _put_folder(partial, folder, former)
 
 
 @contextmanager
@@ -169,23 +152,31 @@ def atomic_write_parts(path: Path, *ends: str) -> Iterator[Path]:
         OutputError: if they cannot be written (a full disk, a read-only folder).
     """
     folder = partial_path(path, "parts-")
+    with _in_place_of(path, folder):
+        folder.mkdir()
+        yield folder / path.name
+        path.unlink(missing_ok=True)
+        for end in ends:
+            part = path.with_suffix(end)
+            part.unlink(missing_ok=True)
+            if (folder / part.name).exists():
+                rename_into_place(folder / part.name, part)
+        rename_into_place(folder / path.name, path)
+
+
+@contextmanager
+def _in_place_of(path: Path, *partial: Path) -> Iterator[None]:
+    """Make room for partial files and folders of a path, and remove what is left of them after."""
     try:
         with _output_errors(path):
             _make(path.parent)
             remove_partial_once(path.parent)
-            shutil.rmtree(folder, ignore_errors=True)
-            folder.mkdir()
-            yield folder / path.name
-            path.unlink(missing_ok=True)
-            for end in ends:
-                part = path.with_suffix(end)
-                part.unlink(missing_ok=True)
-                if (folder / part.name).exists():
-                    rename_into_place(folder / part.name, part)
-            rename_into_place(folder / path.name, path)
+            _remove(partial)
+            yield
             _log.debug("wrote %s", path)
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        with suppress(OSError):
+            _remove(partial)
 
 
 def rename_into_place(partial: Path, path: Path) -> None:
@@ -312,9 +303,12 @@ def _make(folder: Path) -> None:
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR)) from error
 
 
-def _remove(partial: Path) -> None:
-    for end in _SQLITE_ENDS:
-        partial.with_name(f"{partial.name}{end}").unlink(missing_ok=True)
+def _remove(partial: Iterable[Path]) -> None:
+    for path in partial:
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
 
 
 def _open_to_others(path: Path) -> None:

@@ -5,15 +5,11 @@ import os
 import platform
 import re
 import shutil
-import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
 
 from roadseg.errors import ConfigError
 
@@ -256,29 +252,3 @@ def _unbound(root: Path, nodes: Mapping[int, tuple[int, ...]]) -> str:
     tried = subprocess.run(words, capture_output=True, text=True, check=False)  # noqa: S603 - ours
     output = tried.stderr.strip().splitlines() or [f"it exits with code {tried.returncode}"]
     return f"numactl does not work on this machine: {output[-1]}" if tried.returncode else ""
-
-
-@contextmanager
-def alarm(seconds: float) -> Iterator[None]:
-    """Raise TimeoutError if a block of Python takes more CPU time than a number of seconds.
-
-    Only the main thread can do this; elsewhere, and where there are no such timers, the block
-    takes what it takes.
-    """
-    if threading.current_thread() is not threading.main_thread() or not hasattr(
-        signal, "setitimer"
-    ):
-        yield
-        return
-    # The virtual timer counts CPU time, so a slow disk or a busy machine does not ring.
-    before = signal.signal(signal.SIGVTALRM, _ring)
-    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-        signal.signal(signal.SIGVTALRM, before)
-
-
-def _ring(*_: object) -> NoReturn:
-    raise TimeoutError

@@ -38,17 +38,13 @@ class Record(BaseModel):
     """A record as stored in its file.
 
     Attributes:
-        stage: name of the stage.
         state: "started" before the first output, "done" after the last.
         key: digest of settings and inputs.
         folder: where the record lay when it was written.
-        settings: of the stage.
         inputs: fingerprint of each input, by a name that stays when files move.
         outputs: fingerprint of each file that the stage made, by its path from the folder.
-        versions: of Python and of libraries.
         seconds: since the stage began; of one that was done in parts, those of all together.
         peak_mb: largest memory of its process.
-        summary: of a stage that is done.
     """
 
     model_config = TOLERANT
@@ -76,7 +72,6 @@ class Reason:
     """Reason why a stage has to run.
 
     Attributes:
-        text: in a few words.
         renews: whether what it makes may differ from what was there, so that later stages have to
             run as well.
     """

@@ -8,6 +8,7 @@ from roadseg.errors import DataError, MissingInputError
 
 Fold = int | Literal["all"]  # That a network held out; "all" is one trained on all of them.
 FoldOrEach = int | Literal["each"]  # In a prediction: one fold, or each by the network of its own.
+AnyFold = Fold | FoldOrEach
 NETWORK, SUBMISSION = "network", "submission"  # Names of the graphs of all scenes.
 
 # The stages of a run in their order; each leaves a record under its name.
@@ -31,7 +32,6 @@ class Workspace:
     Names of scenes that lead out of the folder are refused with a DataError.
 
     Attributes:
-        root: the folder.
         is_flat: whether graphs and probabilities lie in it as `--output` of graph and predict
             leaves them, without folders of their own.
     """
@@ -105,11 +105,7 @@ class Workspace:
 
 
 def _inside(scene: str) -> str:
-    """Return the name of a scene, unless it leads out of its folder.
-
-    Raises:
-        DataError: if so; the file that names it was not written by roadseg.
-    """
+    """Return the name of a scene, unless it leads out of its folder."""
     if "/" in scene or "\0" in scene:
         raise DataError(
             f"{scene!r:.100} is not a valid scene name, because it points outside the run "

@@ -48,8 +48,6 @@ def draw_surface(
         paved: the area that `paved_area` returns.
         dead_ends: positions (x, y) of turning circles, local metres.
         junctions: width in metres of the widest street by the junction's (x, y).
-        rng: random generator that chooses colours and how much paint has faded.
-        world: colours of pavement, paint and roadsides.
     """
     surfaces = {
         ARTERIAL: world.fresh_asphalt,

@@ -305,11 +305,8 @@ def draw_trees(
 
     Args:
         streets: trees line all but the arterials.
-        area: polygon in which trees are planted.
         blocks: parks get more trees than homes, shops fewer.
         taken: pavement and buildings; no trunk stands there, crowns may reach over.
-        rng: random generator that chooses places, sizes and shades.
-        world: what trees look like, and how many there are.
     """
     candidates = np.concatenate(
         [_street_trees(streets, rng, world), _yard_trees(area, blocks, rng, world)]

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from roadseg.commands.cli.command import PARTLY, announce, load, require_images, show
+from roadseg.commands.cli.command import announce, load, require_images, show, shown
 from roadseg.commands.cli.fetch import OF_IMAGES, take_fetch_options
 from roadseg.commands.cli.options import (
     AREA,
@@ -60,7 +60,7 @@ _LABELS = click.option(
     help="Config file to write.",
 )
 @click.option("--force", is_flag=True, help="Overwrite an existing config file.")
-@together(*OF_IMAGES, SET, JSON)
+@together(*OF_IMAGES, SET, shown)
 def init(
     images: tuple[str, ...],
     labels: tuple[str, ...],
@@ -69,9 +69,8 @@ def init(
     assignments: tuple[str, ...],
     *,
     force: bool,
-    as_json: bool,
     **values: Any,  # noqa: ANN401 - what is set in the config, and how to fetch
-) -> None:
+) -> object:
     """Inspect images and road labels, and write a config for them.
 
     Without --images or --labels, roadseg looks for them in this folder and its subfolders. If
@@ -101,10 +100,9 @@ def init(
         is_begun=False,
         say=announce,
     )
-    summary = init.run(
+    return init.run(
         sources.images, sources.labels, output, settings=settings, cities=cities, force=force
     )
-    show(summary, as_json=as_json)
 
 
 @click.command("map")
@@ -133,7 +131,7 @@ def init(
     show_default=True,
     help="Folder for all outputs: config, graphs, report and others.",
 )
-@together(AREA, *OF_IMAGES, FORCE, SET, JSON, *PREDICTING_ANY, WORKERS, ON_ERROR, *DEVICES)
+@together(AREA, *OF_IMAGES, FORCE, SET, shown, *PREDICTING_ANY, WORKERS, ON_ERROR, *DEVICES)
 def map_images(
     images: tuple[str, ...],
     labels: tuple[str, ...],
@@ -143,9 +141,8 @@ def map_images(
     *,
     minutes: float,
     force: bool,
-    as_json: bool,
     **values: Any,  # noqa: ANN401 - how to fetch and predict, and where to compute
-) -> None:
+) -> object:
     """Map the roads of IMAGES in one command.
 
     IMAGES are files, folders, globs or addresses of rasters. With --area, they may also be services
@@ -173,7 +170,7 @@ def map_images(
     require_images(images)
     from roadseg.commands.tools import map as mapping
 
-    summary = mapping.run(
+    return mapping.run(
         images,
         output,
         labels=labels,
@@ -183,9 +180,6 @@ def map_images(
         force=force,
         say=announce,
     )
-    show(summary, as_json=as_json)
-    if summary.failed:
-        click.get_current_context().exit(PARTLY)
 
 
 @click.command()
@@ -205,16 +199,15 @@ def map_images(
     show_default=True,
     help="Rounds of roadseg and of the minimal loop.",
 )
-@together(*DEVICES, *LAUNCHING, CONFIG, SET, JSON)
+@together(*DEVICES, *LAUNCHING, CONFIG, SET, shown)
 def bench(
     config_path: Path | None,
     assignments: tuple[str, ...],
     *,
-    as_json: bool,
     steps: int,
     rounds: int,
     **values: Any,  # noqa: ANN401 - how to start, and where to compute
-) -> None:
+) -> object:
     """Measure training and inference on this machine.
 
     Measures the windows per second of roadseg and of a minimal PyTorch loop with the same network,
@@ -229,7 +222,7 @@ def bench(
     config = load(config_path, assignments, required=False)
     from roadseg.commands.tools import bench
 
-    show(bench.run(config, steps=steps, rounds=rounds), as_json=as_json)
+    return bench.run(config, steps=steps, rounds=rounds)
 
 
 @click.command()
@@ -249,8 +242,8 @@ def doctor(*, as_json: bool) -> None:
 
 
 @click.command()
-@JSON
-def models(*, as_json: bool) -> None:
+@shown
+def models() -> object:
     """List encoders with pretrained weights, installed or installable.
 
     \b
@@ -258,13 +251,13 @@ def models(*, as_json: bool) -> None:
     """
     from roadseg.commands.tools import models
 
-    show(models.run(), as_json=as_json)
+    return models.run()
 
 
 @click.command()
 @click.argument("folder", type=FOLDER, default="roadseg-demo")
-@JSON
-def demo(folder: Path, *, as_json: bool) -> None:
+@shown
+def demo(folder: Path) -> object:
     """Draw a synthetic city, train on it, and map the held-out part.
 
     \b
@@ -272,4 +265,4 @@ def demo(folder: Path, *, as_json: bool) -> None:
     """
     from roadseg.commands.tools import demo
 
-    show(demo.run_stages(folder, say=announce), as_json=as_json)
+    return demo.run_stages(folder, say=announce)

@@ -54,9 +54,8 @@ def stage_command(
             run_folder: Path | None,
             *,
             dry_run: bool,
-            as_json: bool,
             **values: Any,  # noqa: ANN401 - the options of this command
-        ) -> None:
+        ) -> object:
             from roadseg.system.workspace import Workspace
 
             # If the command is to be restarted, this call starts it and does not return.
@@ -77,15 +76,26 @@ def stage_command(
                     from roadseg.commands.stages.made_from import tell_of_changes
 
                     tell_of_changes(function.__name__, config, workspace, values.get("fold"))
-                summary = function(config, workspace, dry_run=dry_run, **values)
-            show(summary, as_json=as_json)
-            if not dry_run and getattr(summary, "failed", None):
-                click.get_current_context().exit(PARTLY)
+                return function(config, workspace, dry_run=dry_run, **values)
 
-        shared = (CONFIG, SET, RUN, FORCE, DRY_RUN, JSON)
+        shared = (CONFIG, SET, RUN, FORCE, DRY_RUN, shown)
         return click.command()(together(*options, *shared)(command))
 
     return decorate
+
+
+def shown(function: Command) -> Command:
+    """Print the summary that a command returns, with --json as JSON; skipped scenes are told."""
+
+    @JSON
+    @functools.wraps(function)
+    def command(*, as_json: bool, **values: Any) -> None:  # noqa: ANN401 - of the command
+        summary = function(**values)
+        show(summary, as_json=as_json)
+        if getattr(summary, "failed", None):
+            click.get_current_context().exit(PARTLY)
+
+    return command
 
 
 def _lock(

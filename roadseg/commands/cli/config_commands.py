@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from roadseg.commands.cli.command import load, show
+from roadseg.commands.cli.command import load, shown
 from roadseg.commands.cli.group import OrderedGroup
 from roadseg.commands.cli.options import CONFIG, FILE, JSON, SET
 from roadseg.system.text import count
@@ -42,8 +42,8 @@ class _Checked:
 @config.command()
 @CONFIG
 @SET
-@JSON
-def check(config_path: Path | None, assignments: tuple[str, ...], *, as_json: bool) -> None:
+@shown
+def check(config_path: Path | None, assignments: tuple[str, ...]) -> object:
     """Check the config without running anything.
 
     The images, labels and other files that it names must exist, and the network must be known.
@@ -51,12 +51,14 @@ def check(config_path: Path | None, assignments: tuple[str, ...], *, as_json: bo
     \b
     Example: roadseg config check --config roadseg.json
     """
-    from roadseg.commands.survey import checks
+    from roadseg.commands.stages import pipeline
+    from roadseg.dataset.sets import find_scenes, find_sources
 
     loaded = load(config_path, assignments)
-    checks.check_settings(loaded)
-    checks.check_training(loaded)
-    show(_Checked(usable=True, scenes=checks.check_scenes(loaded)), as_json=as_json)
+    pipeline.check_settings(loaded)
+    pipeline.check_training(loaded)
+    scenes = find_sources(find_scenes(loaded.sets), within=loaded.imagery.area)
+    return _Checked(usable=True, scenes=len(scenes))
 
 
 @config.command("show")
@@ -113,9 +115,9 @@ def get(config_path: Path | None, key: str, *, as_json: bool) -> None:
 
 @config.command("set")
 @CONFIG
-@JSON
+@shown
 @click.argument("assignments", nargs=-1, required=True, metavar="KEY=VALUE...")
-def set_values(config_path: Path | None, assignments: tuple[str, ...], *, as_json: bool) -> None:
+def set_values(config_path: Path | None, assignments: tuple[str, ...]) -> object:
     """Change settings in the config file.
 
     Write values as for --set. An invalid config is not written.
@@ -127,7 +129,7 @@ def set_values(config_path: Path | None, assignments: tuple[str, ...], *, as_jso
 
     path = find_config(config_path)
     change_config(path, assignments)
-    show(_Changed(str(path), list(assignments)), as_json=as_json)
+    return _Changed(str(path), list(assignments))
 
 
 @dataclass(frozen=True)

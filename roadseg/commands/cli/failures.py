@@ -125,9 +125,7 @@ def write_report(
     """Write what is known of an error into the first folder that takes it.
 
     Args:
-        error: the exception that ended the command.
         words: the command line, after the program.
-        config: the config file that was used, if there was one.
         folders: where it may go; the folder for temporary files is the last resort.
 
     Returns:

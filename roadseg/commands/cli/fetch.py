@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from roadseg.commands.cli.command import show
+from roadseg.commands.cli.command import shown
 from roadseg.commands.cli.group import OrderedGroup
-from roadseg.commands.cli.options import FILE, FOLDER, JSON, together
+from roadseg.commands.cli.options import FILE, FOLDER, together
 
 if TYPE_CHECKING:
     from roadseg.commands.services.images.fetching import FetchOptions
@@ -106,13 +106,12 @@ def fetch() -> None:
 @click.option("--name", metavar="NAME", help="Name of the GeoTIFF, without suffix.")
 @together(CACHE, RATE, *OF_IMAGES)
 @click.option("--dry-run", is_flag=True, help="Show what would be fetched, and how much it is.")
-@JSON
+@shown
 def images(
     *,
     dry_run: bool,
-    as_json: bool,
     **request: Any,  # noqa: ANN401 - what to fetch, and how
-) -> None:
+) -> object:
     """Fetch images of an area from SOURCE as GeoTIFFs.
 
     SOURCE is a template of tiles with {z}, {x} and {y} (or {-y}, {q}); the address of a WMTS or
@@ -130,7 +129,7 @@ def images(
     from roadseg.commands.services import fetch_images
     from roadseg.commands.services.images.fetching import ImageRequest
 
-    show(fetch_images.run(ImageRequest(**request), dry_run=dry_run), as_json=as_json)
+    return fetch_images.run(ImageRequest(**request), dry_run=dry_run)
 
 
 @fetch.command()
@@ -165,8 +164,8 @@ def images(
 @HEADERS
 @HOSTS
 @click.option("--force", is_flag=True, help="Replace a file that exists.")
-@JSON
-def roads(*, as_json: bool, **request: Any) -> None:  # noqa: ANN401 - what to fetch, and how
+@shown
+def roads(**request: Any) -> object:  # noqa: ANN401 - what to fetch, and how
     """Fetch the roads of an area as road labels.
 
     Roads come from an Overpass server, from a release of Overture, or from an extract of
@@ -183,7 +182,7 @@ def roads(*, as_json: bool, **request: Any) -> None:  # noqa: ANN401 - what to f
     """
     from roadseg.commands.services import fetch_roads
 
-    show(fetch_roads.run(fetch_roads.RoadRequest(**request)), as_json=as_json)
+    return fetch_roads.run(fetch_roads.RoadRequest(**request))
 
 
 def take_fetch_options(values: dict[str, Any]) -> "FetchOptions":

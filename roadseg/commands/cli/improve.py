@@ -5,12 +5,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from roadseg.commands.cli.command import load, show, stage_command
+from roadseg.commands.cli.command import load, shown, stage_command
 from roadseg.commands.cli.options import (
     CONFIG,
     FOLD,
     FOLDER,
-    JSON,
     LAUNCHING,
     SCHEDULER,
     SET,
@@ -75,7 +74,7 @@ def quantize(
     help="Fixed number of windows per batch. [default: any number]",
 )
 @click.option("--force", is_flag=True, help="Replace an existing export.")
-@together(CONFIG, SET, JSON)
+@together(CONFIG, SET, shown)
 def export(
     config_path: Path | None,
     assignments: tuple[str, ...],
@@ -85,8 +84,7 @@ def export(
     output: Path | None,
     batch_size: int | None,
     force: bool,
-    as_json: bool,
-) -> None:
+) -> object:
     """Write the network of a CHECKPOINT for other programs.
 
     The windows of the network have predict.window_px pixels (see the config). Without --output, the
@@ -118,7 +116,7 @@ def export(
             batch_size=batch_size or predict.batch_size,
             force=force,
         )
-    show(summary, as_json=as_json)
+    return summary
 
 
 @stage_command(

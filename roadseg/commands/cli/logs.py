@@ -150,11 +150,7 @@ class _LogFile(logging.FileHandler):
 
 
 def _refuse_other_file(path: Path) -> None:
-    """Refuse to add logs to a file that holds something else.
-
-    Raises:
-        OutputError: if it does.
-    """
+    """Refuse to add logs to a file that holds something else."""
     if path.is_file() and path.stat().st_size:
         with path.open("rb") as file:
             if not _LOG_LINE.match(file.read(_DATE_BYTES)):

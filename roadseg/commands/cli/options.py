@@ -58,7 +58,6 @@ class FieldOption(click.Option):
             key: of the config, which counts where the option is not given; "" for none.
             metavar: what its value is called in the help; None leaves that to its type.
             usual: the value that counts without a config; None for the default of the field.
-            others: of `click.Option`.
         """
         # Click asks for type and help while it builds an option. The field is not read then, so
         # that no library is loaded before it is known which command runs.
@@ -200,7 +199,6 @@ def of_config(
         words: how the option is written, such as "--device".
         metavar: what its value is called in the help.
         usual: the value that counts without a config; None for the default of the field.
-        callback: changes the value that is given.
     """
     name = _name_of(words.split("/", maxsplit=1)[0])
     return click.option(
@@ -243,8 +241,6 @@ def section(parameter: str, room: str, kind: str, *options: str) -> Option:
 
     Args:
         parameter: of the command, which is an instance of the class.
-        room: as for `of_field`.
-        options: the words of each.
     """
     names = [_name_of(words.partition(" ")[0]) for words in options]
 

@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from roadseg.commands.cli.command import load, show
+from roadseg.commands.cli.command import load, shown
 from roadseg.commands.cli.options import (
     CONFIG,
     FILE,
     FOLDER,
-    JSON,
     RUN,
     SET,
     Option,
@@ -74,7 +73,7 @@ UNITS = of_field("learn", "ComputeOptions", "--units", callback=_units)
 )
 @section("compute", "learn", "ComputeOptions", "--workers", "--scheduler ADDRESS")
 @UNITS
-@JSON
+@shown
 def score(
     reference: Path,
     predicted: Path,
@@ -82,10 +81,9 @@ def score(
     image: Path | None,
     gsd_m: float | None,
     table: Path | None,
-    as_json: bool,
     options: "CompareOptions",
     compute: "ComputeOptions",
-) -> None:
+) -> object:
     """Compare PREDICTED roads with a REFERENCE (APLS, TOPO and more).
 
     Each side is a file, or a folder of files that are matched by name: lines in any OGR format,
@@ -101,7 +99,7 @@ def score(
     """
     from roadseg.commands.roads import score
 
-    summary = score.run(
+    return score.run(
         reference,
         predicted,
         options=options,
@@ -110,7 +108,6 @@ def score(
         table=table,
         executor=compute.executor,
     )
-    show(summary, as_json=as_json)
 
 
 @click.command()
@@ -122,7 +119,7 @@ def score(
     "--node", is_flag=True, help="Also join roads that cross or touch without a common vertex."
 )
 @UNITS
-@JSON
+@shown
 def convert(
     source: Path,
     target: Path,
@@ -130,8 +127,7 @@ def convert(
     image: Path | None,
     gsd_m: float | None,
     node: bool,
-    as_json: bool,
-) -> None:
+) -> object:
     """Convert roads from SOURCE into the format of TARGET.
 
     SOURCE is any file with roads that `roadseg score` reads. The suffix of TARGET chooses the
@@ -146,8 +142,7 @@ def convert(
     """
     from roadseg.commands.roads import convert
 
-    summary = convert.run(source, target, image=image, gsd_m=gsd_m, node=node)
-    show(summary, as_json=as_json)
+    return convert.run(source, target, image=image, gsd_m=gsd_m, node=node)
 
 
 @click.command()
@@ -156,15 +151,14 @@ def convert(
 @section("limits", "roads", "DiffOptions", "--tolerance-m", "--min-length-m")
 @output_file("GeoPackage to write, with one layer for the roads missing on each side.")
 @UNITS
-@JSON
+@shown
 def diff(
     predicted: Path,
     *,
     reference: Path,
     output: Path | None,
-    as_json: bool,
     limits: "DiffOptions",
-) -> None:
+) -> object:
     """Find the roads that are missing in PREDICTED or in the reference.
 
     Each side is a file in a format of `roadseg score`. The layer missing_in_reference contains
@@ -178,7 +172,7 @@ def diff(
     """
     from roadseg.commands.roads import diff
 
-    show(diff.run(predicted, reference, limits=limits, output=output), as_json=as_json)
+    return diff.run(predicted, reference, limits=limits, output=output)
 
 
 @click.command()
@@ -195,15 +189,14 @@ def diff(
     *("--tolerance-m", "--min-length-m", "--max-gap-m", "--min-confidence"),
 )
 @UNITS
-@JSON
+@shown
 def conflate(
     predicted: Path,
     *,
     into: Path,
     output: Path,
-    as_json: bool,
     options: "ConflateOptions",
-) -> None:
+) -> object:
     """Add the PREDICTED roads that a map lacks, and connect them.
 
     PREDICTED is a file in a format of `roadseg score`. MAP is OpenStreetMap data as PBF or XML (it
@@ -227,8 +220,7 @@ def conflate(
     """
     from roadseg.commands.roads import conflate
 
-    summary = conflate.run(predicted, into, output=output, options=options)
-    show(summary, as_json=as_json)
+    return conflate.run(predicted, into, output=output, options=options)
 
 
 @click.command()
@@ -247,16 +239,15 @@ def conflate(
 @output_file("GeoPackage to write, with layers stretches and ways, and a table summary.")
 @output_file("HTML page to write, with the ways to look at first.", "--page")
 @UNITS
-@JSON
+@shown
 def audit(
     roads: Path,
     *,
     probabilities: Path,
     output: Path | None,
     page: Path | None,
-    as_json: bool,
     options: "AuditOptions",
-) -> None:
+) -> object:
     """Check the ROADS of a map against road probabilities of an image.
 
     ROADS is a file with lines in a format of `roadseg score`. Each way for cars is cut into
@@ -270,8 +261,7 @@ def audit(
     """
     from roadseg.commands.roads import audit
 
-    summary = audit.run(roads, probabilities, options=options, output=output, page=page)
-    show(summary, as_json=as_json)
+    return audit.run(roads, probabilities, options=options, output=output, page=page)
 
 
 def _place(_ctx: click.Context, _param: click.Parameter, value: str) -> tuple[float, float]:
@@ -287,7 +277,6 @@ def _place(_ctx: click.Context, _param: click.Parameter, value: str) -> tuple[fl
 
 
 def _end(option: str, name: str, meaning: str) -> Option:
-    """Return the option of an end of the route."""
     return click.option(
         option, name, metavar="LON,LAT", required=True, callback=_place, help=meaning
     )
@@ -300,16 +289,15 @@ def _end(option: str, name: str, meaning: str) -> Option:
 @section("options", "roads", "RouteOptions", "--weight", "--snap-m")
 @output_file("File to write, .geojson or .gpkg, with the route as one line.")
 @UNITS
-@JSON
+@shown
 def route(
     graph: Path,
     *,
     start: tuple[float, float],
     goal: tuple[float, float],
     output: Path | None,
-    as_json: bool,
     options: "RouteOptions",
-) -> None:
+) -> object:
     """Find the fastest route in a GRAPH.
 
     GRAPH is a GeoPackage or GraphML of `roadseg graph`, a run folder, or any other file with road
@@ -323,7 +311,7 @@ def route(
     """
     from roadseg.commands.roads import route
 
-    show(route.run(graph, start, goal, options=options, output=output), as_json=as_json)
+    return route.run(graph, start, goal, options=options, output=output)
 
 
 _KINDS = ("scene", "graph", "errors", "speeds")
@@ -362,7 +350,7 @@ def _file(name: str, meaning: str) -> Option:
     show_default=True,
     help="Dots per inch.",
 )
-@together(CONFIG, SET, RUN, JSON)
+@together(CONFIG, SET, RUN, shown)
 def plot(
     kinds: "tuple[Kind, ...]",
     *,
@@ -376,8 +364,7 @@ def plot(
     config_path: Path | None,
     assignments: tuple[str, ...],
     run_folder: Path | None,
-    as_json: bool,
-) -> None:
+) -> object:
     """Draw figures for print, of held-out scenes or any files.
 
     \b
@@ -412,4 +399,4 @@ def plot(
         summary = plot.run(
             config, workspace, kinds=kinds or plot.KINDS, scene=scene, output=output, paper=paper
         )
-    show(summary, as_json=as_json)
+    return summary

@@ -4,20 +4,18 @@ from pathlib import Path
 
 import click
 
-from roadseg.commands.cli.command import load, show
+from roadseg.commands.cli.command import load, shown
 from roadseg.commands.cli.failures import keep_run
-from roadseg.commands.cli.options import CONFIG, FOLDER, JSON, RUN, SET, output_file, together
+from roadseg.commands.cli.options import CONFIG, FOLDER, RUN, SET, output_file, together
 
 
 @click.command()
-@together(CONFIG, SET, RUN, JSON)
+@together(CONFIG, SET, RUN, shown)
 def status(
     config_path: Path | None,
     assignments: tuple[str, ...],
     run_folder: Path | None,
-    *,
-    as_json: bool,
-) -> None:
+) -> object:
     """Show which stages of a run are done, changed, running or missing.
 
     A stage is changed if `roadseg run` would run it again, because its settings, its inputs or an
@@ -37,13 +35,13 @@ def status(
         config = load(config_path, assignments)
     folder = run_folder or (config.run if config else Path())
     keep_run(folder)
-    show(status.run(config, folder), as_json=as_json)
+    return status.run(config, folder)
 
 
 @click.command()
 @click.argument("folder", type=FOLDER, default=".")
-@JSON
-def runs(folder: Path, *, as_json: bool) -> None:
+@shown
+def runs(folder: Path) -> object:
     """List the runs in a FOLDER, with images, network, metrics and size.
 
     Links and hidden folders are ignored.
@@ -53,14 +51,14 @@ def runs(folder: Path, *, as_json: bool) -> None:
     """
     from roadseg.commands.tools import runs
 
-    show(runs.run(folder), as_json=as_json)
+    return runs.run(folder)
 
 
 @click.command()
 @click.argument("folders", metavar="RUN RUN...", type=FOLDER, nargs=-1, required=True)
 @output_file("HTML page to write, with curves, chips and images.")
-@JSON
-def compare(folders: tuple[Path, ...], *, output: Path | None, as_json: bool) -> None:
+@shown
+def compare(folders: tuple[Path, ...], *, output: Path | None) -> object:
     """Compare the settings, metrics and times of runs.
 
     Changes are relative to the first RUN. A warning appears if folds, held-out chips or labels
@@ -73,21 +71,20 @@ def compare(folders: tuple[Path, ...], *, output: Path | None, as_json: bool) ->
     """
     from roadseg.commands.tools import compare
 
-    show(compare.run(folders, output=output), as_json=as_json)
+    return compare.run(folders, output=output)
 
 
 @click.command()
 @together(CONFIG, SET, RUN)
 @click.option("--yes", is_flag=True, help="Remove the files (default: only list them).")
-@JSON
+@shown
 def clean(
     config_path: Path | None,
     assignments: tuple[str, ...],
     run_folder: Path | None,
     *,
     yes: bool,
-    as_json: bool,
-) -> None:
+) -> object:
     """List or remove files of a run that are not results.
 
     These are states kept to train more epochs, profiles of training steps, and partial files of
@@ -102,4 +99,4 @@ def clean(
 
     folder = run_folder or load(config_path, assignments).run
     keep_run(folder)
-    show(clean.run(folder, remove=yes), as_json=as_json)
+    return clean.run(folder, remove=yes)

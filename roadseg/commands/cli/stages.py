@@ -41,8 +41,9 @@ def prepare(config: "Config", workspace: "Workspace", *, dry_run: bool, force: b
     """
     from roadseg.commands.stages import pipeline
 
-    prepare = pipeline.plan_prepare if dry_run else pipeline.prepare
-    return prepare(config, workspace, force=force)
+    if dry_run:
+        return pipeline.plan(config, workspace, force=force, stages=["prepare", "split"])
+    return pipeline.prepare(config, workspace, force=force)
 
 
 @stage_command()

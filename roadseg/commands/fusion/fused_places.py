@@ -26,7 +26,7 @@ from roadseg.system.hosts.parallel import Executor, each
 from roadseg.system.progress import counted
 from roadseg.system.records import key_of
 from roadseg.system.text import count
-from roadseg.system.workspace import Fold, FoldOrEach
+from roadseg.system.workspace import AnyFold
 
 _BLOCK_PX = 1024  # Side of the blocks that are fused at once.
 _METHOD = 1  # It rises when the same images would be fused differently.
@@ -46,7 +46,7 @@ class ImageJob(Protocol):
         """The folders of the networks."""
 
     @property
-    def fold(self) -> Fold | FoldOrEach | None:
+    def fold(self) -> AnyFold | None:
         """What was held out."""
 
     def describe(self, images: Images) -> list[SceneToPredict]:
@@ -71,11 +71,6 @@ class Place:
     scene: SceneToPredict
     images: tuple[SceneToPredict, ...]
 
-    @property
-    def is_there(self) -> bool:
-        """Whether its raster is there already."""
-        return read_raster_key(self.scene.path) == self.scene.key
-
 
 @dataclass
 class FusedPlaces:
@@ -86,10 +81,7 @@ class FusedPlaces:
     largest image (see `group_images`).
 
     Attributes:
-        job: predicts the images.
-        folder: for the results.
         write_mask: writes the mask of a place if it is wanted.
-        executor: of the work on places.
         is_part: whether the images are a part of all, in which there may be nothing to fuse.
         failed: images that were skipped, and why.
         images_of: the images of each place, when they are fused.
@@ -109,7 +101,7 @@ class FusedPlaces:
         return self.job.folders
 
     @property
-    def fold(self) -> Fold | FoldOrEach | None:
+    def fold(self) -> AnyFold | None:
         """What was held out."""
         return self.job.fold
 
@@ -126,7 +118,7 @@ class FusedPlaces:
         predicted = self.job.run({name: images[name] for name in described}, force=force)
         self.failed = self.job.failed
         places = self._places(predicted)
-        waiting = [place for place in places if force or not place.is_there]
+        waiting = [place for place in places if force or not place.scene.is_there]
         work = each(fuse_place, waiting, executor=self.executor)
         for outcome in counted(work, "fuse", total=len(waiting), unit="places"):
             if outcome.error is not None:
@@ -143,7 +135,6 @@ class FusedPlaces:
         cannot be predicted.
 
         Args:
-            images: all of them.
             number: of the part, from 1.
 
         Raises:
@@ -167,15 +158,11 @@ class FusedPlaces:
         described = self.job.describe(images)
         places = self._places(described)
         need = self.job.need({scene.name: images[scene.name] for scene in described}, force=force)
-        writes = [place.scene.path for place in places if force or not place.is_there]
+        writes = [place.scene.path for place in places if force or not place.scene.is_there]
         return replace(need, writes=[*need.writes, *writes])
 
     def _places(self, scenes: Iterable[SceneToPredict]) -> list[Place]:
-        """Group images into places.
-
-        Raises:
-            DataError: if no two images show the same ground, or one has no georeference.
-        """
+        """Group images into places."""
         by_name = {scene.name: scene for scene in scenes}
         for scene in by_name.values():
             if scene.facts.grid.is_local:

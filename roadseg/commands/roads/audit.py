@@ -47,15 +47,11 @@ class AuditSummary(Summary):
         ways: ways that touch a raster.
         outside: ways that touch none, which were left out.
         left_out: features that are no roads for cars, by reason.
-        statuses: kilometres of each status.
         shift_east_m: by how much the whole map has to be moved to the east; None if nothing is
             seen.
         shift_north_m: the same to the north.
         min_shift_m: distance from which on a way counts as shifted.
         threshold: probability from which on the network says road: its lowest and highest value.
-        worst: the ways to be looked at first.
-        output: GeoPackage that was written.
-        page: page that was written.
     """
 
     roads: str
@@ -80,7 +76,7 @@ class AuditSummary(Summary):
                 each.status,
                 f"{to_road_unit(each.km):.2f}",
                 f"{each.share:.1%}",
-                _metres(each.median_offset_m),
+                "-" if each.median_offset_m is None else short_text(each.median_offset_m),
                 str(each.stretches),
             ]
             for each in self.statuses
@@ -196,10 +192,6 @@ def summarise(
 def _or_none(value: float) -> float | None:
     """Return a value, None in the place of NaN."""
     return float(value) if np.isfinite(value) else None
-
-
-def _metres(value: float | None) -> str:
-    return "-" if value is None else short_text(value)
 
 
 def _worst_table(worst: Sequence[WorstWay]) -> str:

@@ -7,7 +7,6 @@ import numpy as np
 import shapely
 from pyproj import CRS
 
-from roadseg.arrays import Bools
 from roadseg.errors import ConfigError, DataError
 from roadseg.raster.grid import DEGREES, is_local, reproject
 from roadseg.roads.colours import FALSE, Rgb
@@ -33,12 +32,7 @@ from roadseg.roads.labels.highways import highway_class
 from roadseg.roads.labels.traffic import SPEED_KNOWN
 from roadseg.roads.options import NO_ROADS, ConflateOptions
 from roadseg.roads.osm.maproulette import write_challenge
-from roadseg.roads.osm.osm_change import (
-    osm_change,
-    write_changes,
-    write_merged,
-    write_review,
-)
+from roadseg.roads.osm.osm_change import osm_change, write_changes, write_merged, write_review
 from roadseg.roads.osm.osm_map import OsmMap, read_osm_map
 from roadseg.roads.osm.osm_objects import OSM_SUFFIXES, Box
 from roadseg.system.files import atomic_write_folder
@@ -68,8 +62,6 @@ class ConflateSummary(Summary):
         check_km: roads that have to be checked before they are added.
         check: how many these are, by reason.
         left_out_km: roads that are too short or too doubtful.
-        output: folder that was written.
-        files: names of the files in it.
     """
 
     predicted: str
@@ -118,8 +110,7 @@ class Conflated:
     """What is added to a map.
 
     Attributes:
-        roads: the new roads.
-        tags: of each.
+        tags: of each new road.
         merged: the map with those that are added, with travel times.
     """
 
@@ -225,9 +216,11 @@ def conflate(predicted: DrawnRoads, into: MapRoads, options: ConflateOptions) ->
     ways = _ways(into, here.drawn)
     new = find_new_roads(there.graph, ways, _obstacles(into.osm, crs), options)
     highways = classes(new.attributes, len(new.lines))
-    guessed = _are_guessed(new)
+    inferred = new.attributes.get("inferred", np.zeros(len(new.lines)))
+    is_guessed = new.is_linked | (inferred == 1)  # Has a part that no image shows.
     tags = [
-        _tags(new, row, str(highways[row]), is_guessed=guessed[row]) for row in range(len(guessed))
+        _tags(new, row, str(highway), is_guessed=is_guessed[row])
+        for row, highway in enumerate(highways)
     ]
     columns = {"highway": highways, "added": np.ones(len(highways), dtype=np.uint8)}
     new = replace(new, attributes={**new.attributes, **columns})
@@ -317,7 +310,6 @@ def _obstacles(osm: OsmMap | None, crs: CRS) -> Obstacles:
 
 
 def _tags(new: NewRoads, row: int, highway: str, *, is_guessed: bool) -> dict[str, str]:
-    """Return the tags of a new road."""
     scene = _text_of(new, "source", row) or None
     notes = [str(new.reason[row])] if new.reason[row] else []
     if is_guessed:
@@ -337,9 +329,3 @@ def _text_of(new: NewRoads, name: str, row: int) -> str:
     """Return the text of an attribute; "" if there is none."""
     value = new.attributes[name][row] if name in new.attributes else None
     return value if isinstance(value, str) else ""
-
-
-def _are_guessed(new: NewRoads) -> Bools:
-    """Return which roads have a part that no image shows."""
-    inferred = new.attributes.get("inferred", np.zeros(len(new.lines)))
-    return np.asarray(new.is_linked | (inferred == 1))

@@ -28,11 +28,6 @@ class ConvertSummary(Summary):
     """A converted network in figures.
 
     Attributes:
-        source: file that was read.
-        output: file that was written.
-        road_km: length of all roads.
-        nodes: number.
-        edges: number.
         attributes: names of what is known of the edges, as the graph has them.
         assumed_share: share of the length whose speed the source does not state: it is that
             of the class of road, or else the default.
@@ -75,7 +70,6 @@ def run(
     Args:
         source: file of roads of one place, of any kind that `score` reads.
         target: file or folder to write, in the format of its suffix; one of the kind is replaced.
-        image: image for the pixel coordinates of a CSV.
         gsd_m: pixel size in metres, for a CSV without image or a raster without georeference.
         node: whether roads are also joined where they cross or touch without a common vertex, see
             `find_unjoined`.

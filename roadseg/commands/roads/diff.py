@@ -4,11 +4,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from roadseg.roads.colours import FALSE, MISSED
-from roadseg.roads.formats.any_roads import (
-    DrawnRoads,
-    place_sides,
-    read_one_place,
-)
+from roadseg.roads.formats.any_roads import DrawnRoads, place_sides, read_one_place
 from roadseg.roads.formats.gpkg_styles import STYLE_LAYER, layer_styles, line_renderer
 from roadseg.roads.formats.layers import write_gpkg_layers
 from roadseg.roads.formats.tables import edge_table
@@ -32,10 +28,8 @@ class SideSummary(Summary):
     """Roads of one side.
 
     Attributes:
-        path: where it was read.
-        road_km: all its roads.
-        common_km: those that the other side has as well.
-        only_km: those that the other side lacks.
+        common_km: roads that the other side has as well.
+        only_km: roads that it lacks.
         pieces: how many these are.
     """
 
@@ -51,11 +45,8 @@ class DiffSummary(Summary):
     """Differences of two networks in figures.
 
     Attributes:
-        predicted: of the prediction.
-        reference: of the reference.
         tolerance_m: distance up to which roads are the same.
         min_length_m: connected pieces shorter than this are left out.
-        output: file that was written.
     """
 
     predicted: SideSummary

@@ -62,7 +62,6 @@ class Stretch:
         name: of the street, or its number; empty if not known.
         highway: class of the road; empty if not known.
         speed_kph: None if not known.
-        length_m: of all its edges.
         seconds: to drive it; None if not known.
     """
 
@@ -80,7 +79,6 @@ class RouteSummary(Summary):
     Attributes:
         weight: what is least, "time" or "length".
         seconds: to drive all of it; None if the edges have no travel times.
-        length_m: of all of it.
         edges: how many are driven, those at both ends in part.
         inferred_share: of the length, what was linked across gaps; None if the graph does not say.
         assumed_share: of the length, where no speed is stated: it is that of the class of road, or
@@ -88,7 +86,6 @@ class RouteSummary(Summary):
         from_road_m: distance of the start from the road.
         to_road_m: distance of the destination from the road.
         sections: in the order in which they are driven.
-        output: file that was written.
     """
 
     weight: str
@@ -135,7 +132,6 @@ def run(
         path: a graph that `roadseg graph` wrote, a run folder, or roads in any file of lines that
             `score` reads. Cars drive by its tags of OpenStreetMap (`traffic.read_traffic`).
         start: longitude and latitude, or x and y if the graph is in local metres.
-        options: what is least, and how far the places may be from the roads.
         output: file to write, GeoJSON or GeoPackage by its suffix: a graph of one edge.
 
     Raises:
@@ -162,7 +158,6 @@ def find_route(
     Args:
         graph: with travel times, unless the weight is "length".
         start: longitude and latitude, or x and y if the graph is in local metres.
-        options: what is least, and how far the places may be from the roads.
         name: of the graph, for errors.
 
     Returns:

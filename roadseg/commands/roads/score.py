@@ -22,14 +22,9 @@ from roadseg.roads.formats.any_roads import (
 )
 from roadseg.roads.formats.pairing import RoadSource, find_sources, match_sources
 from roadseg.roads.metrics.apls import Apls
-from roadseg.roads.metrics.compare import TOPO_KM, Measures, SideFacts, compare, pool
-from roadseg.roads.metrics.junctions import TOLERANCE_M, JunctionMatch
-from roadseg.roads.metrics.pixels import (
-    CentrelineCounts,
-    Counts,
-    count_centrelines,
-    count_pixels,
-)
+from roadseg.roads.metrics.compare import TOPO_KM, Measures, compare, pool
+from roadseg.roads.metrics.junctions import TOLERANCE_M
+from roadseg.roads.metrics.pixels import CentrelineCounts, Counts, count_centrelines, count_pixels
 from roadseg.roads.options import CompareOptions, TraceOptions
 from roadseg.roads.speeds import KPH_PER_MPH
 from roadseg.system.files import atomic_write, refuse_to_overwrite
@@ -126,8 +121,6 @@ def run(
     """Compare every place of the reference with what was predicted there.
 
     Args:
-        reference: file or folder of the labels.
-        predicted: file or folder to be scored.
         image: image, or folder of images, in whose pixels the lines of a WKT CSV are.
         gsd_m: metres of a pixel of a WKT CSV without image, or of a raster without georeference.
         table: CSV file to write, a row for each pair and one for all.
@@ -229,7 +222,6 @@ def _road(raster: "Probability") -> Bools:
 
 
 def _pool(pairs: Sequence[_Pair]) -> _Pair:
-    """Pool the measures of all pairs."""
     pixels = [pair.pixels for pair in pairs if pair.pixels is not None]
     centrelines = [pair.centrelines for pair in pairs if pair.centrelines is not None]
     return _Pair(
@@ -248,57 +240,51 @@ def _record(pair: _Pair, options: CompareOptions) -> Record:
             "length": _routes(roads.length),
             "time": _routes(roads.time),
         },
-        "topo": _topo(roads),
+        "topo": roads.topo
+        and {
+            "protocol": "sat2graph",
+            "radius_m": roads.topo_radius_m,
+            **asdict(roads.topo),
+            "f1": roads.topo.f1,
+        },
         "buffer": {
             "tolerance_m": options.tolerance_m,
-            "correctness": roads.buffer.correctness,
-            "completeness": roads.buffer.completeness,
-            "quality": roads.buffer.quality,
+            **_facts(roads.buffer, "correctness", "completeness", "quality"),
         },
         "breaks": asdict(roads.breaks) | {"per_km": roads.breaks.per_km},
         "connectivity": roads.connectivity,
-        "junctions": _junctions(roads.junctions),
+        "junctions": {
+            "tolerance_m": TOLERANCE_M,
+            **_facts(roads.junctions, "precision", "recall", "f1", "offset_m"),
+            **_facts(roads.junctions, "reference", "predicted"),
+            "matched": len(roads.junctions.offsets_m),
+        },
         "alignment": {
             "matched_km": roads.alignment.matched_m / 1000,
-            "distance_m": roads.alignment.distance_m,
-            "direction_deg": roads.alignment.direction_deg,
+            **_facts(roads.alignment, "distance_m", "direction_deg"),
         },
-        "pixels": _pixels(pair),
-        "reference": _side(roads.reference),
-        "predicted": _side(roads.predicted),
+        "pixels": pair.pixels
+        and pair.centrelines
+        and {
+            **_facts(pair.pixels, "iou", "precision", "recall", "f1"),
+            "cldice": pair.centrelines.cldice,
+        },
+        "reference": asdict(roads.reference) | _facts(roads.reference, "largest_share"),
+        "predicted": asdict(roads.predicted) | _facts(roads.predicted, "largest_share"),
     }
 
 
-def _junctions(match: JunctionMatch) -> Record:
-    names = ("precision", "recall", "f1", "offset_m", "reference", "predicted")
-    record: Record = {name: getattr(match, name) for name in names}
-    return {"tolerance_m": TOLERANCE_M, **record, "matched": len(match.offsets_m)}
-
-
-def _side(facts: SideFacts) -> Record:
-    return asdict(facts) | {"largest_share": facts.largest_share}
+def _facts(measures: object, *names: str) -> Record:
+    return {name: getattr(measures, name) for name in names}
 
 
 def _routes(score: Apls) -> Record:
-    names = ("score", "reference_to_predicted", "predicted_to_reference")
-    record: Record = {name: getattr(score, name) for name in names}
-    counts = ("reference_points", "predicted_points", "reference_sources", "predicted_sources")
-    record["interval"] = list(score.interval) if score.score_margin else None
-    return record | {name: getattr(score, name) for name in counts}
-
-
-def _topo(roads: Measures) -> Record | None:
-    if roads.topo is None:
-        return None
-    facts = {"protocol": "sat2graph", "radius_m": roads.topo_radius_m}
-    return facts | asdict(roads.topo) | {"f1": roads.topo.f1}
-
-
-def _pixels(pair: _Pair) -> Record | None:
-    if pair.pixels is None or pair.centrelines is None:
-        return None
-    names = ("iou", "precision", "recall", "f1")
-    return {n: getattr(pair.pixels, n) for n in names} | {"cldice": pair.centrelines.cldice}
+    return {
+        **_facts(score, "score", "reference_to_predicted", "predicted_to_reference"),
+        "interval": list(score.interval) if score.score_margin else None,
+        **_facts(score, "reference_points", "predicted_points"),
+        **_facts(score, "reference_sources", "predicted_sources"),
+    }
 
 
 def _write_table(path: Path, records: Sequence[Record]) -> None:

@@ -1,5 +1,6 @@
 """fetch images: images of an area from a service. Writes GeoTIFFs, and a record beside each."""
 
+from functools import partial
 from pathlib import Path
 
 from roadseg.commands.services.images.capabilities import (
@@ -8,18 +9,8 @@ from roadseg.commands.services.images.capabilities import (
     query_of,
     read_xml,
 )
-from roadseg.commands.services.images.fetching import (
-    Fetch,
-    FetchSummary,
-    ImageRequest,
-    joined_summary,
-)
-from roadseg.commands.services.images.from_tiles import (
-    fetch_template,
-    fetch_tiles,
-    is_template,
-    names_of,
-)
+from roadseg.commands.services.images.fetching import Fetch, FetchSummary, ImageRequest
+from roadseg.commands.services.images.from_tiles import fetch_tiles, is_template, template_service
 from roadseg.commands.services.images.rasters import RemoteRaster, fetch_rasters, is_raster
 from roadseg.commands.services.images.records import slug
 from roadseg.commands.services.images.stac import PREFIX, read_json_answer, stac_rasters
@@ -102,7 +93,7 @@ def _fetch(fetch: Fetch) -> FetchSummary:
     request = fetch.request
     address = with_keys(request.source)
     if is_template(request.source):
-        return fetch_template(fetch)
+        return fetch_tiles(fetch, request.source, template_service)
     if request.source.startswith(PREFIX) or split_address(address).path.lower().endswith(
         _JSON_SUFFIXES
     ):
@@ -135,10 +126,7 @@ def _fetch_service(fetch: Fetch) -> FetchSummary:
         choose = wms_service
     else:
         raise DataError(f"{without_keys(address)}: found XML <{root.tag}>, expected {_KINDS}")
-    sides = [(side, choose(root, address, side)) for side in fetch.sides()]
-    return joined_summary(
-        [fetch_tiles(s, service, *names_of(address, service)) for s, service in sides]
-    )
+    return fetch_tiles(fetch, address, partial(choose, root, address))
 
 
 def _read_service(answer: Answer) -> Element | None:

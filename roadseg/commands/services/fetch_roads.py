@@ -65,10 +65,8 @@ class RoadRequest:
             Overture's segments.
         server: address of an Overpass server; None for the public one.
         release: of Overture; None for the newest.
-        limit_km2: largest area.
         headers: for the Overpass server, such as `X-Key: {env:MY_KEY}`.
         hosts: to which it may redirect.
-        force: replace a file that exists.
     """
 
     area: str
@@ -88,12 +86,7 @@ class FetchRoadsSummary(Summary):
 
     Attributes:
         source: address or path that the roads came from, without keys.
-        output: file that was written.
-        area_km2: size of the area.
         roads: number of ways or segments with a `highway`.
-        road_km: their whole length.
-        licence: of the roads.
-        attribution: who is to be named.
         date: of the data, None if it is not known.
     """
 
@@ -124,7 +117,6 @@ class _Fetched:
     Attributes:
         lines: in degrees, roads only.
         columns: attributes of these by name.
-        origin: where they came from.
         objects: all objects for a file of OpenStreetMap data, None if they have no ids.
     """
 
@@ -144,7 +136,8 @@ def run(request: RoadRequest) -> FetchRoadsSummary:
     """
     _check(request)
     area = read_area(request.area)
-    km2 = _km2(area)
+    # Geodesics around half of the earth and more would take the shorter way.
+    km2 = float(reproject(np.array([area.degrees]), DEGREES, _EQUAL_AREA)[0].area) / 1e6
     if km2 > request.limit_km2:
         raise ConfigError(
             f"--area {request.area}: has {km2:,.0f} km2, more than --limit-km2 "
@@ -176,11 +169,6 @@ def run(request: RoadRequest) -> FetchRoadsSummary:
         attribution=fetched.origin.attribution,
         date=fetched.origin.date,
     )
-
-
-def _km2(area: Area) -> float:
-    # Geodesics around half of the earth and more would take the shorter way.
-    return float(reproject(np.array([area.degrees]), DEGREES, _EQUAL_AREA)[0].area) / 1e6
 
 
 def _check(request: RoadRequest) -> None:

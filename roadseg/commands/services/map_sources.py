@@ -52,9 +52,7 @@ def fetch_sources(
 
     Args:
         given: images and labels; some may be addresses of services, "overpass" or "overture".
-        folder: for what is fetched.
         imagery: settings of the map, with the area to fetch.
-        options: for services of images.
         is_begun: whether the map was begun with what was fetched.
         say: called with "fetch" and a summary of what was fetched.
 

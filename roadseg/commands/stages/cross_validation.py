@@ -22,7 +22,6 @@ class CrossValidationSummary(Summary):
         folds: the training that held out each fold, in order.
         val_iou: IoU of the held-out pixels, over the folds; None if none could be measured.
         val_f1: F1, likewise.
-        seconds: of all trainings together.
     """
 
     folds: list[TrainSummary]

@@ -1,6 +1,5 @@
 """Edge calibration: how often edges are real on chips held out. No stage, serves graph."""
 
-import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -11,7 +10,6 @@ from roadseg.dataset.calibration import (
     Calibration,
     ChipEdges,
     MeasuredEdges,
-    calibrate,
     measure_chips,
     places_of,
     write_calibration,
@@ -20,39 +18,11 @@ from roadseg.dataset.chips import ChipList, ChipRecord, SceneRecord
 from roadseg.dataset.held_out import Predicted
 from roadseg.dataset.reference_graphs import read_reference
 from roadseg.dataset.scene_parts import extent_on
-from roadseg.errors import RoadsegError
 from roadseg.raster.extents import border_of
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.masks.probabilities import open_probability
 from roadseg.roads.tracing.edge_confidence import edge_terms
 from roadseg.system.workspace import Workspace, require
-
-_log = logging.getLogger(__name__)
-
-
-def calibrate_run(
-    config: Config,
-    workspace: Workspace,
-    listed: ChipList,
-    chips_of: Mapping[str, Sequence[ChipRecord]],
-    graphs: Mapping[str, RoadGraph],
-) -> Calibration | None:
-    """Find how often edges are real on chips held out.
-
-    Args are those of `measure_run`.
-
-    Returns:
-        What was found; None if there is no edge there, or labels cannot be read, of which a warning
-        is logged.
-    """
-    try:
-        measured = measure_run(config, workspace, listed, chips_of, graphs)
-    except RoadsegError as error:
-        _log.warning("confidence is not calibrated, because labels cannot be read: %s", error)
-        return None
-    if measured is None:
-        return None
-    return calibrate(measured, precision=config.graph.precision)
 
 
 def measure_run(

@@ -6,29 +6,18 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from roadseg.arrays import Bytes
-from roadseg.commands.stages.made_from import compare_options, evaluate_from
+from roadseg.commands.stages.made_from import compare_options, stage_record
 from roadseg.config import Config
 from roadseg.dataset.calibration import Calibration
 from roadseg.dataset.chips import ChipRecord, SceneRecord, read_chips
 from roadseg.dataset.fold_files import read_folds
-from roadseg.dataset.held_out import (
-    held_out_chips,
-    metres_from_training,
-    read_predicted,
-)
-from roadseg.dataset.reference_graphs import (
-    Reference,
-    count_roads,
-    mean_apls,
-    read_reference,
-)
+from roadseg.dataset.held_out import held_out_chips, metres_from_training, read_predicted
+from roadseg.dataset.reference_graphs import Reference, count_roads, mean_apls, read_reference
 from roadseg.dataset.scene_parts import extent_on
 from roadseg.errors import DataError
-from roadseg.raster.extents import Extent
 from roadseg.raster.images import read_facts
 from roadseg.raster.pixels import read_preview
 from roadseg.raster.scaling import read_scaling
@@ -46,11 +35,11 @@ from roadseg.roads.metrics.compare import Measures, Side, compare, pool
 from roadseg.roads.metrics.pixels import Counts
 from roadseg.roads.metrics.pooling import Spread, spread_of
 from roadseg.roads.metrics.reliability import Kept, Reliability
-from roadseg.system.dry_runs import Plan, Workload, files, plan_stage
+from roadseg.system.dry_runs import Plan, files, plan_stage
 from roadseg.system.files import atomic_write
 from roadseg.system.hosts.parallel import in_order
 from roadseg.system.progress import counted
-from roadseg.system.stage_records import StageRecord, read_summary
+from roadseg.system.stage_records import read_summary
 from roadseg.system.text import Summary, count
 from roadseg.system.units import per_road_unit, road_text, road_unit, short_unit, to_short_unit
 from roadseg.system.workspace import FoldOrEach, Workspace, require
@@ -256,12 +245,8 @@ class ChipScore:
     """Metrics of one chip: of its pixels from a threshold on, and of the roads in it.
 
     Attributes:
-        chip: its name.
         set: that its scene belongs to; empty for none.
-        fold: that it is in.
         threshold: probability from which on a pixel is road.
-        pixels: counts of road pixels.
-        roads: measures of the graphs.
     """
 
     chip: str
@@ -282,9 +267,7 @@ class SceneToScore:
     """A scene whose chips are held out.
 
     Attributes:
-        record: the scene.
-        chips: of it, each with its fold.
-        is_drawn: whether a picture of it is wanted.
+        chips: of the scene, each with its fold.
     """
 
     record: SceneRecord
@@ -294,7 +277,7 @@ class SceneToScore:
 
 def run(config: Config, workspace: Workspace, *, force: bool = False) -> EvaluateSummary:
     """Compare masks and graphs with the labels, chip by chip, on what was held out."""
-    record = _record(config, workspace)
+    record = stage_record("evaluate", config, workspace, EvaluateSummary)
     predicted = read_predicted(workspace)
     if not force and (done := record.summary()):
         _update_card(workspace, done)
@@ -346,24 +329,16 @@ def score_scene(config: Config, workspace: Workspace, task: SceneToScore) -> lis
 
 def plan(config: Config, workspace: Workspace, *, after: str = "", force: bool = False) -> Plan:
     """Return what `run` would do, if need be after an earlier stage."""
-    record = after or _record(config, workspace)
     return plan_stage(
-        record,
+        after or stage_record("evaluate", config, workspace, EvaluateSummary),
         workspace.record("evaluate"),
-        EvaluateSummary,
         force=force,
         reads=[
             files("probabilities", workspace.probabilities.glob("*.tif")),
             files("graphs", workspace.graphs.glob("*.gpkg")),
         ],
         writes=[workspace.evaluation, workspace.pictures, workspace.reliability],
-        amount=Workload(None, lambda done: done.chips, "chips"),
-    )
-
-
-def _record(config: Config, workspace: Workspace) -> StageRecord[EvaluateSummary]:
-    return StageRecord(
-        workspace.record("evaluate"), EvaluateSummary, **evaluate_from(config, workspace)
+        unit="chips",
     )
 
 
@@ -377,18 +352,20 @@ class _Scene:
 
 
 def _read_scene(config: Config, workspace: Workspace, scene: SceneRecord) -> _Scene:
-    mask = require(workspace.mask(scene.name), made_by="prepare")
+    mask_file = require(workspace.mask(scene.name), made_by="prepare")
     path = require(workspace.probability(scene.name), made_by="predict")
     probability = read_probability(path, gsd_m=config.imagery.gsd_m)
     extent = extent_on(probability.grid, config.imagery.area, path=path)
-    probability = replace(probability, extent=extent)
+    probability, mask = replace(probability, extent=extent), read_mask(mask_file)
+    if extent is not None:
+        mask[~extent.inside(Window(0, 0, *mask.shape))] = IGNORE
     return _Scene(
         set=scene.set,
-        mask=_mask_inside(mask, extent),
+        mask=mask,
         probability=probability,
         reference=read_reference(
             scene,
-            mask,
+            mask_file,
             probability.grid,
             labels=config.labels,
             imagery=config.imagery,
@@ -396,14 +373,6 @@ def _read_scene(config: Config, workspace: Workspace, scene: SceneRecord) -> _Sc
         ),
         predicted=read_gpkg(require(workspace.graph(scene.name), made_by="graph")),
     )
-
-
-def _mask_inside(path: Path, extent: Extent | None) -> Bytes:
-    """Read the mask of a scene, in which what lies outside of the area is ignored."""
-    mask = read_mask(path)
-    if extent is not None:
-        mask[~extent.inside(Window(0, 0, *mask.shape))] = IGNORE
-    return mask
 
 
 def _score_chip(config: Config, scene: _Scene, chip: ChipRecord, *, fold: int) -> ChipScore:

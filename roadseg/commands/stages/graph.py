@@ -14,19 +14,15 @@ from typing import TypeVar, cast
 import numpy as np
 
 from roadseg.commands.fusion.edge_images import with_images
-from roadseg.commands.stages.edge_calibration import calibrate_run, keep_calibration
-from roadseg.commands.stages.made_from import graph_from
-from roadseg.commands.stages.road_networks import (
-    RoadNetwork,
-    trace_network,
-    with_origin,
-)
+from roadseg.commands.stages.edge_calibration import keep_calibration, measure_run
+from roadseg.commands.stages.made_from import stage_record
+from roadseg.commands.stages.road_networks import RoadNetwork, trace_network, with_origin
 from roadseg.config import Config
-from roadseg.dataset.calibration import Calibration
+from roadseg.dataset.calibration import Calibration, calibrate
 from roadseg.dataset.chips import read_chips
 from roadseg.dataset.held_out import held_out_chips, read_predicted
 from roadseg.dataset.scene_parts import extent_on, images_in_area
-from roadseg.errors import DataError
+from roadseg.errors import DataError, RoadsegError
 from roadseg.raster.grid import crs_setting
 from roadseg.raster.windows import CERTAIN, cut_blocks
 from roadseg.roads.formats.by_suffix import check_formats, write_graphs
@@ -38,11 +34,10 @@ from roadseg.roads.logistic import LogisticModel
 from roadseg.roads.masks.probabilities import ProbabilityFile, open_probability
 from roadseg.roads.tracing.edge_confidence import mean_confidence
 from roadseg.roads.tracing.trace import find_graph, rate_edges
-from roadseg.system.dry_runs import Plan, Workload, files, plan_stage
+from roadseg.system.dry_runs import Plan, files, plan_stage
 from roadseg.system.hosts.parallel import HERE, Executor, each, in_order
 from roadseg.system.hosts.schedulers import Outcome
 from roadseg.system.progress import counted
-from roadseg.system.stage_records import StageRecord
 from roadseg.system.text import Summary, count, first
 from roadseg.system.units import road_text
 from roadseg.system.workspace import NETWORK, SUBMISSION, Workspace, require
@@ -67,7 +62,6 @@ class GraphSummary(Summary):
         edges: number in the graphs of all scenes.
         inferred: number of those across gaps.
         road_km: length of all roads.
-        folder: where the graphs are.
         parts: connected parts of the graphs of all scenes.
         largest_km: roads of the largest of them.
         joined: names of scenes that touch, in one network.
@@ -138,7 +132,6 @@ class SceneToTrace:
     """A raster whose roads are wanted.
 
     Attributes:
-        name: of the scene.
         path: of its probabilities or its mask.
         set: name of the set that it belongs to; empty for none.
         edge_model: how probable it is that edges are roads; None for what the raster says.
@@ -186,7 +179,7 @@ def _parts(parts: int, largest_km: float, km: float) -> str:
 
 def run(config: Config, workspace: Workspace, *, force: bool = False) -> GraphSummary:
     """Find the road graph of every predicted scene of the run."""
-    record = _record(config, workspace)
+    record = stage_record("graph", config, workspace, GraphSummary)
     if not force and (done := record.summary()):
         return done
     predicted = read_predicted(workspace)
@@ -214,16 +207,16 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> GraphSu
 def plan(config: Config, workspace: Workspace, *, after: str = "", force: bool = False) -> Plan:
     """Return what `run` would do, if need be after an earlier stage."""
     check_formats(config.graph.formats)
-    record = after or _record(config, workspace)
+    record = after or stage_record("graph", config, workspace, GraphSummary)
     names = [] if after else read_predicted(workspace).scenes
     return plan_stage(
         record,
         workspace.record("graph"),
-        GraphSummary,
         force=force,
         reads=[files("probabilities", map(workspace.probability, names))],
         writes=[workspace.graphs],
-        amount=Workload(len(names) or None, lambda done: len(done.scenes), "scenes"),
+        unit="scenes",
+        now=len(names) or None,
     )
 
 
@@ -237,10 +230,6 @@ def plan_images(config: Config, images: Iterable[str], *, output: Path) -> Plan:
             SceneToTrace(name, path).open(config)
     reads, writes = [files("images", paths.values())], [str(output / name) for name in paths]
     return Plan("graph", runs=True, why="images are given", reads=reads, writes=writes)
-
-
-def _record(config: Config, workspace: Workspace) -> StageRecord[GraphSummary]:
-    return StageRecord(workspace.record("graph"), GraphSummary, **graph_from(config, workspace))
 
 
 def run_images(config: Config, images: Iterable[str], *, output: Path) -> GraphSummary:
@@ -335,7 +324,12 @@ def _calibrated(
         elif config.compute.on_error == "stop":
             raise outcome.error
     in_turn = {scene.name: graphs[scene.name] for scene in held_out if scene.name in graphs}
-    calibration = calibrate_run(config, workspace, listed, chips_of, in_turn)
+    try:
+        measured = measure_run(config, workspace, listed, chips_of, in_turn)
+    except RoadsegError as error:
+        _log.warning("confidence is not calibrated, because labels cannot be read: %s", error)
+        measured = None
+    calibration = calibrate(measured, precision=config.graph.precision) if measured else None
     return [
         replace(
             scene,

@@ -1,21 +1,21 @@
 """Made from: settings and inputs that each stage's outputs depend on, found with few imports.
 
-A stage compares them with its record. Dry runs and `roadseg status` do that for all stages without
-loading what the stages need to work, such as torch.
+A stage begins with its `stage_record`, which compares them with those of its last run. Dry runs and
+`roadseg status` do that for all stages without loading what they need to work, such as torch.
 """
 
 import itertools
 import json
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict, cast
+from typing import Any, TypedDict, cast
 
 from roadseg.config import Config
 from roadseg.dataset.options import SplitOptions
-from roadseg.dataset.sets import SceneSet, find_scenes, find_sources
+from roadseg.dataset.sets import Source, find_scenes, find_sources
 from roadseg.errors import ConfigError, DataError, MissingInputError, RoadsegError
 from roadseg.learn.options import PredictOptions, TrainOptions
 from roadseg.raster.options import ImageryOptions
@@ -26,22 +26,12 @@ from roadseg.system.fingerprints import GONE, fingerprint, fingerprints
 from roadseg.system.stage_records import (
     Reason,
     StageRecord,
+    Summary,
     read_record,
     read_stage_key,
     read_summary,
 )
-from roadseg.system.workspace import (
-    NETWORK,
-    STAGES,
-    SUBMISSION,
-    Fold,
-    FoldOrEach,
-    Workspace,
-    require,
-)
-
-if TYPE_CHECKING:
-    from roadseg.raster.extents import ScenePart
+from roadseg.system.workspace import NETWORK, STAGES, SUBMISSION, AnyFold, Fold, Workspace, require
 
 _log = logging.getLogger(__name__)
 
@@ -96,38 +86,30 @@ class Sources:
     """The files that the scenes are made from.
 
     Attributes:
-        images: the image of each scene by name.
-        labels: its label file.
-        sets: the set that it belongs to.
-        areas: files with the polygons in which its labels are complete; none: everywhere.
-        parts: the part of it that is in the area to work in; None is all of it.
+        scenes: the files of each scene in the area to work in, by its name.
         fingerprints: of each file.
         outside: number of images outside of this area, which are no scenes.
     """
 
-    images: Mapping[str, Path]
-    labels: Mapping[str, Path]
-    sets: Mapping[str, SceneSet]
-    areas: Mapping[str, tuple[Path, ...]]
-    parts: Mapping[str, "ScenePart | None"]
+    scenes: Mapping[str, Source]
     fingerprints: Mapping[Path, str]
     outside: int = 0
 
     @property
-    def set_of(self) -> dict[str, str]:
-        """The name of the set of each scene."""
-        return {scene: of.name for scene, of in self.sets.items()}
+    def images(self) -> list[Path]:
+        """The image of each scene."""
+        return [source.image for source in self.scenes.values()]
 
     @property
     def labelled(self) -> set[Path]:
         """All files with labels, and with the polygons in which they are complete."""
-        return {*self.labels.values(), *(path for area in self.areas.values() for path in area)}
+        return {path for source in self.scenes.values() for path in (source.labels, *source.area)}
 
     def area_fingerprints(self, scene: str) -> dict[str, str]:
         """Return the fingerprint of each file of the area of a scene."""
         return {
             f"area {number}": self.fingerprints[path]
-            for number, path in enumerate(self.areas[scene])
+            for number, path in enumerate(self.scenes[scene].area)
         }
 
 
@@ -144,15 +126,9 @@ def sources_of(config: Config, workspace: Workspace) -> Sources:
             crs_setting(of.imagery.crs, f"{of.key or 'imagery.'}crs")
     scenes = find_scenes(config.sets)
     found = find_sources(scenes, within=config.imagery.area)
-    parts = {name: source.part for name, source in found.items()}
-    images = {name: source.image for name, source in found.items()}
-    labels = {name: source.labels for name, source in found.items()}
-    areas = {name: source.area for name, source in found.items()}
-    paths = [
-        *images.values(),
-        *labels.values(),
-        *{path for area in areas.values() for path in area},
-    ]
+    paths = [source.image for source in found.values()]
+    paths += [source.labels for source in found.values()]
+    paths += {path for source in found.values() for path in source.area}
     run = workspace.root.resolve()
     # Links are followed once for each folder: there may be many files.
     first_in = {path.parent: path for path in reversed(paths) if not is_virtual(path)}
@@ -162,9 +138,8 @@ def sources_of(config: Config, workspace: Workspace) -> Sources:
                 f"run: {workspace.root} contains {path.name}, which is not an output of roadseg; "
                 "use another folder (`run` in the config, or --run)"
             )
-    sets = {name: source.set for name, source in found.items()}
     outside = sum(len(each) for _, each in scenes) - len(found)
-    return Sources(images, labels, sets, areas, parts, fingerprints(paths), outside)
+    return Sources(found, fingerprints(paths), outside)
 
 
 def area_from(config: Config) -> dict[str, str]:
@@ -178,19 +153,19 @@ def area_from(config: Config) -> dict[str, str]:
 
 def made_of_sources(config: Config, sources: Sources) -> MadeFrom:
     """Return what prepare makes masks and chips from."""
-    fingerprint_of = sources.fingerprints
+    content, scenes = sources.fingerprints, sources.scenes.items()
     defaults = {"imagery": ImageryOptions.defaults(), "labels": LabelOptions.defaults()}
     return {
         "settings": _settings(config),
         "defaults": defaults | {f"set {of.name}": defaults for of in config.sets},
         "inputs": {
             **area_from(config),
-            **{f"image of {name}": fingerprint_of[path] for name, path in sources.images.items()},
-            **{f"set of {name}": of.name for name, of in sources.sets.items() if of.name},
-            **{f"labels of {name}": fingerprint_of[path] for name, path in sources.labels.items()},
+            **{f"image of {name}": content[source.image] for name, source in scenes},
+            **{f"set of {name}": source.set.name for name, source in scenes if source.set.name},
+            **{f"labels of {name}": content[source.labels] for name, source in scenes},
             **{
                 f"{key} of {name}": fingerprint
-                for name in sources.areas
+                for name in sources.scenes
                 for key, fingerprint in sources.area_fingerprints(name).items()
             },
         },
@@ -210,11 +185,16 @@ def _settings_of(imagery: ImageryOptions, labels: LabelOptions) -> dict[str, Any
     }
 
 
-def split_from(config: Config, workspace: Workspace) -> MadeFrom:
-    """Return what split makes folds from."""
+def _prepare(config: Config, workspace: Workspace, _fold: AnyFold) -> MadeFrom:
+    return made_of_sources(config, sources_of(config, workspace))
+
+
+def _split(config: Config, workspace: Workspace, _fold: AnyFold) -> MadeFrom:
     prepared = require(workspace.record("prepare"), made_by="prepare")
     of_sets = {"sets": set_names(config)} if config.split.method == "sets" else {}
-    of_file = {"split.file": fingerprint(fold_file(config))} if _has_fold_file(config) else {}
+    of_file: dict[str, str] = {}
+    if config.split.method == "file":
+        of_file = {"split.file": fingerprint(fold_file(config))}
     return {
         "settings": config.split.model_dump(mode="json", exclude={"file", "target"}) | of_sets,
         "defaults": SplitOptions.defaults(),
@@ -229,15 +209,6 @@ def _of_target(config: Config) -> dict[str, str]:
     images = find_images(config.split.target, setting="split.target")
     fingerprint_of = fingerprints(images.values())
     return {f"image {name} to be mapped": fingerprint_of[path] for name, path in images.items()}
-
-
-def _has_fold_file(config: Config) -> bool:
-    if config.split.method != "file":
-        return False
-    path = fold_file(config)
-    if not path.is_file():
-        raise DataError(f"split.file: {path} is not an existing file")
-    return True
 
 
 def set_names(config: Config) -> list[str]:
@@ -260,21 +231,20 @@ def fold_file(config: Config) -> Path:
 
     Raises:
         ConfigError: if none is named.
+        DataError: if there is no such file.
     """
-    if config.split.file is None:
+    path = config.split.file
+    if path is None:
         raise ConfigError("split.file is not set, but split.method file needs it")
-    return config.split.file
+    if not path.is_file():
+        raise DataError(f"split.file: {path} is not an existing file")
+    return path
 
 
-def train_from(config: Config, workspace: Workspace, fold: Fold) -> MadeFrom:
-    """Return what the training of a fold learns from.
-
-    Raises:
-        DataError: if images would be read in another way than when their masks were made.
-    """
+def _train(config: Config, workspace: Workspace, fold: AnyFold) -> MadeFrom:
     split = require(workspace.record("split"), made_by="split")
     _require_read_as_prepared(config, workspace)
-    earlier = read_record(workspace.train_record(fold))
+    earlier = read_record(record_path("train", workspace, fold))
     first = {
         # Weights that a training began with may go: what they were is then taken from its record.
         name: earlier.inputs.get(name, weights) if earlier and weights == GONE else weights
@@ -290,11 +260,7 @@ def train_from(config: Config, workspace: Workspace, fold: Fold) -> MadeFrom:
 
 
 def _require_read_as_prepared(config: Config, workspace: Workspace) -> None:
-    """Refuse options by which images would be read in another way than for their masks.
-
-    Raises:
-        DataError: naming the first of them.
-    """
+    """Refuse options by which images would be read in another way than for their masks."""
     path = workspace.record("prepare")
     prepared = read_record(path)
     before, now = _read_by(prepared.settings if prepared else {}), _read_by(_settings(config))
@@ -341,14 +307,7 @@ def fold_numbers(workspace: Workspace) -> range:
     return range(len(split.chips_by_fold))
 
 
-def predict_from(config: Config, workspace: Workspace, fold: Fold | FoldOrEach) -> MadeFrom:
-    """Return what the scenes of the run are predicted from.
-
-    Raises:
-        ConfigError: if no fold was held out.
-        MissingInputError: if a network that is needed is not trained.
-        DataError: if one of several was trained with an earlier split.
-    """
+def _predict(config: Config, workspace: Workspace, fold: AnyFold) -> MadeFrom:
     if fold == "all":
         raise ConfigError(
             "--fold all: this network was trained on all chips of the run, so it cannot be "
@@ -371,11 +330,7 @@ def predict_from(config: Config, workspace: Workspace, fold: Fold | FoldOrEach) 
 
 
 def _held_out(workspace: Workspace, fold: int) -> str:
-    """Return the key of the training of a fold, which has not seen the chips that are in it now.
-
-    Raises:
-        DataError: if it may have.
-    """
+    """Return the key of the training of a fold, which has not seen the chips that are in it now."""
     path = require(workspace.train_record(fold), made_by="train --fold each")
     key, record = read_stage_key(path), read_record(path)
     if record is None or record.inputs.get(_OF_SPLIT) != read_stage_key(workspace.record("split")):
@@ -386,8 +341,7 @@ def _held_out(workspace: Workspace, fold: int) -> str:
     return key
 
 
-def graph_from(config: Config, workspace: Workspace) -> MadeFrom:
-    """Return what graphs are traced from."""
+def _graph(config: Config, workspace: Workspace, _fold: AnyFold) -> MadeFrom:
     predicted = require(workspace.record("predict"), made_by="predict")
     _require_read_as_prepared(config, workspace)
     return {
@@ -397,8 +351,7 @@ def graph_from(config: Config, workspace: Workspace) -> MadeFrom:
     }
 
 
-def evaluate_from(config: Config, workspace: Workspace) -> MadeFrom:
-    """Return what metrics are measured from."""
+def _evaluate(config: Config, workspace: Workspace, _fold: AnyFold) -> MadeFrom:
     graphs = require(workspace.record("graph"), made_by="graph")
     _require_read_as_prepared(config, workspace)
     return {
@@ -413,11 +366,11 @@ def compare_options(config: Config) -> CompareOptions:
     return CompareOptions(spacing_m=config.evaluate.spacing_m, snap_m=config.evaluate.snap_m)
 
 
-def report_from(config: Config, workspace: Workspace, names: Sequence[str]) -> MadeFrom:
-    """Return what the report shows, given the scenes in it."""
+def _report(config: Config, workspace: Workspace, _fold: AnyFold) -> MadeFrom:
+    workspace = as_it_is(workspace)
     shown = {
         str(path.relative_to(workspace.root)): content
-        for path, content in fingerprints(_shown(workspace, names)).items()
+        for path, content in fingerprints(_shown(workspace)).items()
     }
     return {
         "settings": config.model_dump(mode="json", exclude=_NOT_SHOWN)
@@ -446,8 +399,9 @@ def scene_names(workspace: Workspace) -> list[str]:
     return names
 
 
-def _shown(workspace: Workspace, names: Iterable[str]) -> list[Path]:
+def _shown(workspace: Workspace) -> list[Path]:
     """Return the files of the run that the page shows and that are there."""
+    names = scene_names(workspace)
     records = [workspace.record(stage) for stage in STAGES[:-1]]  # Not its own.
     tables = [workspace.evaluation, workspace.chips, workspace.scaling, workspace.graph(NETWORK)]
     scenes = [place(name) for name in names for place in (workspace.graph, workspace.probability)]
@@ -465,29 +419,38 @@ def checkpoint_folders(workspace: Workspace) -> list[Path]:
     return [*sorted(last.parent.glob("fold-*")), *([last] if last.is_dir() else [])]
 
 
-def _prepare_now(config: Config, workspace: Workspace, _fold: Fold | FoldOrEach) -> MadeFrom:
-    return made_of_sources(config, sources_of(config, workspace))
-
-
-def _report_now(config: Config, workspace: Workspace, _fold: Fold | FoldOrEach) -> MadeFrom:
-    workspace = as_it_is(workspace)
-    return report_from(config, workspace, scene_names(workspace))
-
-
-_STAGES: dict[str, Callable[[Config, Workspace, Fold | FoldOrEach], MadeFrom]] = {
-    "prepare": _prepare_now,
-    "split": lambda config, workspace, _: split_from(config, workspace),
-    # A training holds out one fold, never each of them.
-    "train": lambda config, workspace, fold: train_from(config, workspace, cast("Fold", fold)),
-    "predict": predict_from,
-    "graph": lambda config, workspace, _: graph_from(config, workspace),
-    "evaluate": lambda config, workspace, _: evaluate_from(config, workspace),
-    "report": _report_now,
+_STAGES: dict[str, Callable[[Config, Workspace, AnyFold], MadeFrom]] = {
+    "prepare": _prepare,
+    "split": _split,
+    "train": _train,
+    "predict": _predict,
+    "graph": _graph,
+    "evaluate": _evaluate,
+    "report": _report,
 }
 
 
+def stage_record(
+    stage: str, config: Config, workspace: Workspace, kind: type[Summary], fold: AnyFold = 0
+) -> StageRecord[Summary]:
+    """Return the record of a stage with what it would be made from now.
+
+    Args:
+        kind: its summary, or a part of it.
+        fold: of a training or prediction; others have none.
+
+    Raises:
+        ConfigError: if a setting cannot be used, or no fold is held out.
+        MissingInputError: if a stage before has not run.
+        DataError: if images would be read in another way than when their masks were made, or one
+            of several networks was trained with an earlier split.
+    """
+    made = _STAGES[stage](config, workspace, fold)
+    return StageRecord(record_path(stage, workspace, fold), kind, **made)
+
+
 def tell_of_changes(
-    stage: str, config: Config, workspace: Workspace, fold: Fold | FoldOrEach | None = None
+    stage: str, config: Config, workspace: Workspace, fold: AnyFold | None = None
 ) -> None:
     """Log the first stage of a run whose outputs a later one uses although they are out of date.
 
@@ -505,8 +468,8 @@ def tell_of_changes(
         for earlier in itertools.takewhile(lambda name: name != last, _STAGES):
             is_each = earlier == "train" and fold == "each"
             for one in fold_numbers(workspace) if is_each else [fold]:
-                record = read_record(path := record_path(earlier, workspace, one))
-                made = StageRecord(path, _Outcome, **_STAGES[earlier](config, workspace, one))
+                record = read_record(record_path(earlier, workspace, one))
+                made = stage_record(earlier, config, workspace, _Outcome, one)
                 if record and (change := made.change(record)):
                     _log.info(
                         "%s uses what %s made with other settings or inputs (%s); `roadseg run` "
@@ -516,25 +479,19 @@ def tell_of_changes(
                     return
 
 
-def is_known(stage: str) -> bool:
-    """Return whether `reason_to_run` knows a stage; any other one has to be asked itself."""
-    return stage in _STAGES
-
-
-def record_path(stage: str, workspace: Workspace, fold: Fold | FoldOrEach) -> Path:
+def record_path(stage: str, workspace: Workspace, fold: AnyFold) -> Path:
     """Return the path of the record of a stage, in a training that of a fold."""
-    if stage == "train":
-        return workspace.train_record(cast("Fold", fold))
-    return workspace.record(stage)
+    # A training holds out one fold, never each of them.
+    is_training = stage == "train"
+    return workspace.train_record(cast("Fold", fold)) if is_training else workspace.record(stage)
 
 
 def reason_to_run(
-    stage: str, config: Config, workspace: Workspace, *, fold: Fold | FoldOrEach
+    stage: str, config: Config, workspace: Workspace, *, fold: AnyFold
 ) -> Reason | None:
     """Return why a stage would run if no earlier one did, None if it would not.
 
     Raises:
         RoadsegError: if what it is made from cannot be found.
     """
-    path = record_path(stage, workspace, fold)
-    return StageRecord(path, _Outcome, **_STAGES[stage](config, workspace, fold)).reason()
+    return stage_record(stage, config, workspace, _Outcome, fold).reason()

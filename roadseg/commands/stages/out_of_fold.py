@@ -15,7 +15,6 @@ from roadseg.errors import DataError
 from roadseg.learn.inference.jobs import Need, PredictionJob
 from roadseg.learn.inference.tasks import SceneToPredict
 from roadseg.raster.windows import Rows, Window, cut_chips
-from roadseg.roads.masks.mask_files import read_raster_key
 from roadseg.roads.masks.probabilities import ProbabilityFile
 from roadseg.system.dry_runs import Files
 from roadseg.system.records import key_of
@@ -38,8 +37,6 @@ class OutOfFold:
 
     Attributes:
         job_of: returns the job of the network of a fold, into a folder.
-        workspace: of the run.
-        folder: for the results.
         folds: the fold of every chip of a scene, by its window.
         chip_px: largest side of the chips of a scene.
         failed: scenes that were skipped, and why.
@@ -89,7 +86,7 @@ class OutOfFold:
         needs = [jobs[fold].need(own, force=force) for fold, own in one.items()]
         parts = self._parts(several)
         whole = {name: self._whole(of) for name, of in parts.items()}
-        waiting = [name for name, scene in whole.items() if force or not _is_there(scene)]
+        waiting = [name for name, scene in whole.items() if force or not scene.is_there]
         for fold, own in self._by_fold({name: several[name] for name in waiting}).items():
             needs.append(self._part_job(fold).need(own, force=force))
         return Need(
@@ -151,7 +148,7 @@ class OutOfFold:
         """Predict scenes with chips of several folds; return those that are there now."""
         parts = self._parts(images)
         whole = {name: self._whole(of) for name, of in parts.items()}
-        waiting = {name for name, scene in whole.items() if force or not _is_there(scene)}
+        waiting = {name for name, scene in whole.items() if force or not scene.is_there}
         for fold, own in self._by_fold(
             {name: images[name] for name in images if name in waiting}
         ).items():
@@ -225,10 +222,6 @@ def _joined(reads: Sequence[Files]) -> list[Files]:
         )
         for name in dict.fromkeys(each.name for each in reads)
     ]
-
-
-def _is_there(scene: SceneToPredict) -> bool:
-    return read_raster_key(scene.path) == scene.key
 
 
 def _tags(parts: Parts) -> Iterator[tuple[str, str]]:

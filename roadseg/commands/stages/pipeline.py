@@ -1,15 +1,18 @@
-"""The order of the stages: each one alone, and all of a config."""
+"""The order of the stages: each one alone, and all of a config, which is checked before."""
 
 import importlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from roadseg.commands.stages.made_from import fold_numbers, is_known, reason_to_run
-from roadseg.commands.survey.checks import check_settings, check_training
+from roadseg.commands.stages.made_from import fold_numbers, reason_to_run
 from roadseg.config import Config
+from roadseg.errors import ConfigError
+from roadseg.roads.formats.by_suffix import check_formats
 from roadseg.system.dry_runs import Plan, Plans, up_to_date
+from roadseg.system.files import with_home
 from roadseg.system.stage_records import Reason
 from roadseg.system.text import Summary
 from roadseg.system.workspace import STAGES, FoldOrEach, Workspace
@@ -67,6 +70,45 @@ class RunSummary(Summary):
         )
 
 
+def check_settings(config: Config, *, fold: FoldOrEach = 0) -> None:
+    """Check that the fold exists and that the formats of graphs can be written here.
+
+    Raises:
+        ConfigError: if not.
+    """
+    check_formats(config.graph.formats)
+    # A file of folds says itself how many there are.
+    if fold != "each" and config.split.method != "file" and fold >= config.folds:
+        raise ConfigError(
+            f"--fold {fold} does not exist; choose 0 to {config.folds - 1} (split.folds)"
+        )
+
+
+def check_training(config: Config) -> None:
+    """Check that the files that a training needs exist, and that its network is known.
+
+    Raises:
+        ConfigError: if not; the message names the file, or similar names of networks.
+    """
+    for key, path in _files(config).items():
+        if not path.exists():
+            raise ConfigError(f"{key}: {path} does not exist")
+    from roadseg.learn.network.models import check_names
+
+    check_names(config.train.architecture, config.train.encoder)
+
+
+def _files(config: Config) -> dict[str, Path]:
+    """Return the files that settings of the training and the split name."""
+    weights = config.train.encoder_weights
+    named = {"train.init": config.train.init}
+    if config.split.method == "file":
+        named["split.file"] = config.split.file
+    if weights and "/" in weights:
+        named["train.encoder_weights"] = with_home(weights)
+    return {key: path for key, path in named.items() if path is not None}
+
+
 def prepare(config: Config, workspace: Workspace, *, force: bool = False) -> PrepareAndSplitSummary:
     """Make masks and chips, and divide these into folds."""
     stages = [_stage(name) for name in STAGES[:2]]
@@ -79,10 +121,8 @@ def run(
     """Run all stages in order; a stage for which nothing changed returns its earlier summary.
 
     Args:
-        config: all settings.
         fold: the fold to hold out; "each" trains a network for every fold, and maps and measures
             every chip with the network that has not seen it.
-        force: do every stage again.
         say: called with the name and the summary of every stage but the last two when it is done.
     """
     check_settings(config, fold=fold)
@@ -139,15 +179,8 @@ def is_renewed(stage: str, earlier: Plan | Reason) -> bool:
 
 def _holds(stage: str, config: Config, workspace: Workspace, fold: FoldOrEach) -> bool:
     """Return whether what a stage made is up to date, as far as its record alone can tell."""
-    if not is_known(stage):
-        return False
     folds = fold_numbers(workspace) if _is_each(stage, fold) else [fold]
     return all(reason_to_run(stage, config, workspace, fold=one) is None for one in folds)
-
-
-def plan_prepare(config: Config, workspace: Workspace, *, force: bool = False) -> Plans:
-    """Return the dry run of `prepare`: what it would do."""
-    return plan(config, workspace, force=force, stages=STAGES[:2])
 
 
 def _is_each(stage: str, fold: FoldOrEach) -> bool:

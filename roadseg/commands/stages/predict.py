@@ -1,14 +1,14 @@
 """predict: road probabilities of scenes. Reads checkpoints, writes probabilities/<scene>.tif."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
 from pyproj import CRS
 
 from roadseg.commands.fusion.fused_places import FusedPlaces
-from roadseg.commands.stages.made_from import fold_numbers, predict_from
+from roadseg.commands.stages.made_from import fold_numbers, stage_record
 from roadseg.commands.stages.out_of_fold import OutOfFold
 from roadseg.config import Config
 from roadseg.dataset.chips import ChipList, ChipRecord, read_chips
@@ -23,15 +23,14 @@ from roadseg.raster.mosaic import mosaic_text, write_mosaic
 from roadseg.raster.options import ImageryOptions
 from roadseg.raster.sources import image_paths
 from roadseg.roads.masks.fusion import IMAGES, image_path
-from roadseg.roads.masks.mask_files import read_raster_key
 from roadseg.roads.masks.raster_styles import (
     mask_renderer,
     probability_renderer,
     restore_styles,
 )
-from roadseg.system.dry_runs import Plan, Workload, files, plan_stage
+from roadseg.system.dry_runs import Plan, files, plan_stage
 from roadseg.system.locks import exclusive
-from roadseg.system.stage_records import StageRecord, read_record
+from roadseg.system.stage_records import read_record
 from roadseg.system.text import Summary, count
 from roadseg.system.workspace import Fold, FoldOrEach, Workspace
 
@@ -48,7 +47,6 @@ class PredictSummary(Summary):
             None if probabilities of several networks are averaged.
         scenes: names of those that are predicted; with fusion, of the places.
         megapixels: of these.
-        folder: where their rasters are.
         failed: why scenes were skipped, by name.
         images_of: the images that each scene was fused from; empty without fusion.
         outside: images that lie outside of the area to work in, left out.
@@ -91,7 +89,7 @@ def run(
     A shard is a part of the work. The last one to end finds the rasters of all, and finishes the
     record as the command without shards does.
     """
-    record = _record(config, workspace, fold)
+    record = stage_record("predict", config, workspace, PredictSummary, fold)
     if not force and (done := record.summary()):
         _restore_styles(workspace, done)
         return done
@@ -131,7 +129,7 @@ def _is_there(job: AnyJob, scenes: dict[str, Path]) -> bool:
         described = job.describe(scenes)
     except RoadsegError:
         return False
-    return not job.failed and all(read_raster_key(scene.path) == scene.key for scene in described)
+    return not job.failed and all(scene.is_there for scene in described)
 
 
 def _outputs(config: Config, job: AnyJob, summary: PredictSummary) -> list[Path]:
@@ -156,13 +154,10 @@ def run_images(
     """Predict any images with checkpoint folders, whose probabilities are averaged.
 
     Args:
-        images: files, folders or globs.
         checkpoints: folders of networks that were trained in the same way; `starter` is that of
             roadseg.
-        output: folder for the results.
         mosaic: name of the one scene that all images are adjoining tiles of; None if they are
             scenes of their own.
-        force: whether to predict again what is there.
         shard: number of a part, from 1, and number of parts, of which each has every N-th scene.
 
     Raises:
@@ -200,7 +195,7 @@ def _summary(
 def usual_fold(config: Config, workspace: Workspace) -> FoldOrEach:
     """Return how scenes of a run are predicted: "each" if every fold is trained, else fold 0."""
     try:
-        predict_from(config, workspace, "each")
+        stage_record("predict", config, workspace, PredictSummary, "each")
     except (DataError, MissingInputError):
         return 0
     return "each"
@@ -250,24 +245,21 @@ def plan(
     shard: tuple[int, int] | None = None,
 ) -> Plan:
     """Return what `run` would do, if necessary after an earlier stage."""
-    path = workspace.record("predict")
-    planned = partial(plan_stage, after or _record(config, workspace, fold), path, PredictSummary)
-    amount = Workload[PredictSummary](None, lambda done: done.megapixels, "megapixels")
+    record = after or stage_record("predict", config, workspace, PredictSummary, fold)
+    planned = partial(
+        plan_stage, record, workspace.record("predict"), force=force, unit="megapixels"
+    )
     networks: Iterable[Fold] = [fold] if fold != "each" else _folds(config, workspace, after)
     weights = [weights_of(workspace.checkpoint(number)) for number in networks]
     reads, writes = [files("checkpoints", weights)], [workspace.probabilities]
-    stage_plan = planned(force=force, reads=reads, writes=writes, amount=amount)
+    stage_plan = planned(reads=reads, writes=writes)
     if after or not stage_plan.runs or not all(path.exists() for path in weights):
         return stage_plan
     job = _job_of_run(config, workspace, fold)
     touched, _ = _scenes_of(config, workspace, fold)
     need = job.need(_part(job, touched, shard), force=force)
     return planned(
-        force=force,
-        reads=need.reads,
-        writes=need.writes,
-        amount=replace(amount, now=need.megapixels),
-        memory_mb=need.memory_mb,
+        reads=need.reads, writes=need.writes, now=need.megapixels, memory_mb=need.memory_mb
     )
 
 
@@ -314,14 +306,6 @@ def _crs(config: Config) -> CRS | None:
 def _folds(config: Config, workspace: Workspace, after: str) -> range:
     """Return the numbers of the folds, present or planned."""
     return range(config.folds) if after else fold_numbers(workspace)
-
-
-def _record(
-    config: Config, workspace: Workspace, fold: Fold | FoldOrEach
-) -> StageRecord[PredictSummary]:
-    return StageRecord(
-        workspace.record("predict"), PredictSummary, **predict_from(config, workspace, fold)
-    )
 
 
 def _scenes_of(

@@ -3,7 +3,6 @@
 import logging
 import math
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,12 +21,7 @@ from roadseg.dataset.quality import (
     shift_text,
     summarise,
 )
-from roadseg.dataset.scenes import (
-    PreparedScene,
-    SceneSummary,
-    SceneTask,
-    prepare_scene,
-)
+from roadseg.dataset.scenes import PreparedScene, SceneSummary, SceneTask, prepare_scene
 from roadseg.dataset.sets import errors_by_set
 from roadseg.dataset.shifts import WORTH_M, combine_shifts, find_shifts
 from roadseg.errors import DataError
@@ -38,7 +32,7 @@ from roadseg.report.plots.sheets import write_sheets
 from roadseg.roads.masks.mask_labels import warn_of_masks
 from roadseg.roads.masks.raster_styles import mask_renderer, restore_styles
 from roadseg.roads.options import LabelOptions
-from roadseg.system.dry_runs import Plan, Workload, files, plan_stage
+from roadseg.system.dry_runs import Plan, files, plan_stage
 from roadseg.system.hosts.parallel import Executor, each
 from roadseg.system.progress import counted
 from roadseg.system.stage_records import StageRecord
@@ -62,12 +56,11 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> Prepare
     if not force and (done := record.summary()):
         _name_again(workspace, sources, done, record)
         bins = read_chips(workspace.chips).bins
-        restore_styles(map(workspace.mask, sources.images), mask_renderer(bins))
+        restore_styles(map(workspace.mask, sources.scenes), mask_renderer(bins))
         return done
     record.begin()
     tasks = _with_shifts(_tasks(workspace, sources, force=force), sources, config.compute)
-    keys = {name: of.key for name, of in sources.sets.items()}
-    prepared, failed = _prepare_all(tasks, config.compute, keys)
+    prepared, failed = _prepare_all(tasks, config.compute, sources)
     scenes = [scene.summary for scene in prepared]
     _require_equal_bands(scenes, sources)
     _require_area(scenes, sources)
@@ -79,11 +72,11 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> Prepare
     quality = _look_at_examples(config, workspace, sources, scenes, scaling)
     summary = summarise(
         scenes,
-        sources.labels,
+        {name: source.labels for name, source in sources.scenes.items()},
         options=_shared_labels(config),
         failed=failed,
         quality=quality,
-        set_of=sources.set_of,
+        set_of={name: source.set.name for name, source in sources.scenes.items()},
     )
     summary = replace(summary, outside=sources.outside)
     for key, shift_m in summary.shifts_by_key.items():
@@ -106,21 +99,21 @@ def _shared_labels(config: Config) -> LabelOptions:
 def plan(config: Config, workspace: Workspace, *, force: bool = False) -> Plan:
     """Return what `run` would do; of the images only the headers are read."""
     sources = sources_of(config, workspace)
-    images = sources.images.values()
+    images = sources.images
     dry_run = plan_stage(
         _record(config, workspace, sources),
         workspace.record("prepare"),
-        PrepareSummary,
         force=force,
         reads=[files("images", images), files("labels", sources.labelled)],
         writes=[workspace.masks, workspace.chips, workspace.scaling, workspace.quality],
-        amount=Workload(len(images), lambda done: done.scenes, "scenes"),
+        unit="scenes",
+        now=len(images),
     )
     if dry_run.runs and config.compute.on_error == "stop":
-        scenes = sources.images.items()
-        for name, image in counted(scenes, "check", total=len(images), unit="images"):
-            with errors_by_set(sources.sets[name].key):
-                read_facts(image, sources.sets[name].imagery, part=sources.parts[name])
+        scenes = sources.scenes.values()
+        for scene in counted(scenes, "check", total=len(scenes), unit="images"):
+            with errors_by_set(scene.set.key):
+                read_facts(scene.image, scene.set.imagery, part=scene.part)
     return dry_run
 
 
@@ -141,9 +134,9 @@ def _name_again(
     scenes = [
         replace(
             scene,
-            image=sources.images[scene.name],
-            labels=sources.labels[scene.name],
-            area=sources.areas[scene.name],
+            image=sources.scenes[scene.name].image,
+            labels=sources.scenes[scene.name].labels,
+            area=sources.scenes[scene.name].area,
         )
         for scene in listed.scenes
     ]
@@ -153,36 +146,37 @@ def _name_again(
 
 
 def _outputs(workspace: Workspace, summary: PrepareSummary, sources: Sources) -> list[Path]:
-    names = [name for name in sources.images if name not in summary.failed]
+    names = [name for name in sources.scenes if name not in summary.failed]
     masks = [place(name) for name in names for place in (workspace.mask, workspace.scene_record)]
     return [workspace.chips, workspace.scaling, *masks, *map(Path, summary.sheets)]
 
 
 def _tasks(workspace: Workspace, sources: Sources, *, force: bool) -> list[SceneTask]:
     """Return a task for each scene, those with one label file one after the other."""
-    images, labels = sources.images, sources.labels
-    served = Counter(labels.values())
+    served = Counter(source.labels for source in sources.scenes.values())
     return [
         SceneTask(
             name=name,
-            image=image.absolute(),
-            labels=labels[name].absolute(),
+            image=source.image.absolute(),
+            labels=source.labels.absolute(),
             fingerprints={
-                "image": sources.fingerprints[image],
-                "labels": sources.fingerprints[labels[name]],
+                "image": sources.fingerprints[source.image],
+                "labels": sources.fingerprints[source.labels],
                 **sources.area_fingerprints(name),
             },
-            shared=served[labels[name]] > 1,
+            shared=served[source.labels] > 1,
             mask=workspace.mask(name),
             record=workspace.scene_record(name),
-            imagery=sources.sets[name].imagery,
-            label_options=sources.sets[name].labels,
-            area=tuple(path.absolute() for path in sources.areas[name]),
-            part=sources.parts[name],
-            sample_px=max(_SAMPLE_OF_A_SCENE_PX, _SAMPLE_PX // len(images)),
+            imagery=source.set.imagery,
+            label_options=source.set.labels,
+            area=tuple(path.absolute() for path in source.area),
+            part=source.part,
+            sample_px=max(_SAMPLE_OF_A_SCENE_PX, _SAMPLE_PX // len(sources.scenes)),
             force=force,
         )
-        for name, image in sorted(images.items(), key=lambda item: (labels[item[0]], item[0]))
+        for name, source in sorted(
+            sources.scenes.items(), key=lambda item: (item[1].labels, item[0])
+        )
     ]
 
 
@@ -192,7 +186,7 @@ def _with_shifts(
     """Return the tasks with the shifts of their labels, which are found for each set apart."""
     sets: dict[str, list[SceneTask]] = {}
     for task in tasks:
-        sets.setdefault(sources.sets[task.name].name, []).append(task)
+        sets.setdefault(sources.scenes[task.name].set.name, []).append(task)
     shifts = {
         name: shift
         for alike in sets.values()
@@ -202,7 +196,7 @@ def _with_shifts(
 
 
 def _prepare_all(
-    tasks: list[SceneTask], compute: ComputeOptions, keys: Mapping[str, str]
+    tasks: list[SceneTask], compute: ComputeOptions, sources: Sources
 ) -> tuple[list[PreparedScene], dict[str, str]]:
     """Prepare all scenes; those that cannot be used stop the rest, or are skipped with a reason.
 
@@ -213,7 +207,7 @@ def _prepare_all(
     for outcome in counted(work, "prepare", total=len(tasks), unit="scenes"):
         if outcome.error is not None:
             if compute.on_error == "stop":
-                with errors_by_set(keys[tasks[outcome.index].name]):
+                with errors_by_set(sources.scenes[tasks[outcome.index].name].set.key):
                     raise outcome.error
             logger.warning("skipped %s: %s", tasks[outcome.index].name, outcome.error)
         outcomes.append(outcome)
@@ -228,13 +222,13 @@ def _prepare_all(
 
 
 def _require_equal_bands(scenes: list[SceneSummary], sources: Sources) -> None:
-    model, images = scenes[0], sources.images
+    model = scenes[0]
     for scene in scenes:
         if len(scene.bands) != len(model.bands):
+            odd, usual = (sources.scenes[each.name].image for each in (scene, model))
             raise DataError(
-                f"{images[scene.name]}: {len(scene.bands)} bands, but {images[model.name]} has "
-                f"{len(model.bands)}; choose bands with imagery.bands, or list only images with "
-                "the same bands"
+                f"{odd}: {len(scene.bands)} bands, but {usual} has {len(model.bands)}; choose "
+                "bands with imagery.bands, or list only images with the same bands"
             )
 
 
@@ -242,7 +236,7 @@ def _require_area(scenes: list[SceneSummary], sources: Sources) -> None:
     """Refuse polygons of a set of which none touches any of its scenes."""
     for key, alike in _by_set(scenes, sources).items():
         if all(scene.is_outside for scene in alike):
-            files = ", ".join(map(str, sources.areas[alike[0].name][:3]))
+            files = ", ".join(map(str, sources.scenes[alike[0].name].area[:3]))
             raise DataError(
                 f"{key}area: no polygon of {files} touches any of the {len(alike)} scenes; check "
                 "the CRS of both, or leave labels.area empty if the labels are complete "
@@ -253,12 +247,12 @@ def _require_area(scenes: list[SceneSummary], sources: Sources) -> None:
 def _require_roads(scenes: list[SceneSummary], sources: Sources) -> None:
     """Refuse labels of a set of which none lies on any of its scenes; warn of odd masks."""
     masks = (s.name for s in scenes if s.scheme == "mask")
-    asked = (name for name in masks if sources.sets[name].labels.mask_speeds_mph is None)
-    warn_of_masks(sorted({sources.labels[name] for name in asked}))
+    asked = (name for name in masks if sources.scenes[name].set.labels.mask_speeds_mph is None)
+    warn_of_masks(sorted({sources.scenes[name].labels for name in asked}))
     for key, alike in _by_set(scenes, sources).items():
         if not any(chip.road_share for scene in alike for chip in scene.chips):
             missed = (scene.missed for scene in alike if scene.missed)
-            files = {sources.labels[scene.name] for scene in alike}
+            files = {sources.scenes[scene.name].labels for scene in alike}
             what = f"none of the {len(files)} label files of {len(alike)} scenes contains a road"
             raise DataError(next(missed, f"{key}roads: {what}"))
     bare = [s.name for s in scenes if not any(chip.road_share for chip in s.chips)]
@@ -273,7 +267,7 @@ def _by_set(scenes: list[SceneSummary], sources: Sources) -> dict[str, list[Scen
     """Return the scenes by the key of the labels of their set."""
     sets: dict[str, list[SceneSummary]] = {}
     for scene in scenes:
-        sets.setdefault(sources.sets[scene.name].key or "labels.", []).append(scene)
+        sets.setdefault(sources.scenes[scene.name].set.key or "labels.", []).append(scene)
     return sets
 
 
@@ -289,7 +283,7 @@ def _warn_of_dull(scenes: list[PreparedScene], sources: Sources, scaling: Scalin
     """Warn of folders whose pixels, among others of their type, fill little of the scaling."""
     folders: dict[tuple[str, Path], list[PreparedScene]] = {}
     for scene in scenes:
-        kind = (scene.sample.dtype.name, sources.images[scene.summary.name].parent)
+        kind = (scene.sample.dtype.name, sources.scenes[scene.summary.name].image.parent)
         folders.setdefault(kind, []).append(scene)
     times = Counter(dtype for dtype, _ in folders)
     for (dtype, folder), alike in folders.items():
@@ -308,20 +302,21 @@ def _warn_of_dull(scenes: list[PreparedScene], sources: Sources, scaling: Scalin
 def _write_chips(
     config: Config, workspace: Workspace, sources: Sources, scenes: list[SceneSummary]
 ) -> None:
-    images, labels = sources.images, sources.labels
-    records = [
-        SceneRecord(
-            s.name,
-            images[s.name],
-            labels[s.name],
-            s.gsd_m,
-            sources.sets[s.name].name,
-            s.shift_m,
-            sources.areas[s.name],
-            part.window if (part := sources.parts[s.name]) else None,
+    records = []
+    for scene in scenes:
+        source = sources.scenes[scene.name]
+        records.append(
+            SceneRecord(
+                scene.name,
+                source.image,
+                source.labels,
+                scene.gsd_m,
+                source.set.name,
+                scene.shift_m,
+                source.area,
+                source.part.window if source.part else None,
+            )
         )
-        for s in scenes
-    ]
     chips = [chip for scene in scenes for chip in scene.chips]
     write_chips(workspace.chips, records, chips, config.labels.bins)
 
@@ -334,17 +329,11 @@ def _look_at_examples(
     scaling: Scaling,
 ) -> Quality:
     """Draw examples of the labels over the images, and estimate how far they are apart."""
-    tasks = [
-        ExampleTask(
-            chip,
-            sources.images[chip.scene],
-            workspace.mask(chip.scene),
-            sources.sets[chip.scene].imagery,
-            scaling,
-            sources.parts[chip.scene],
-        )
-        for chip in choose_examples(scenes)
-    ]
+    tasks = []
+    for chip in choose_examples(scenes):
+        source = sources.scenes[chip.scene]
+        mask, imagery = workspace.mask(chip.scene), source.set.imagery
+        tasks.append(ExampleTask(chip, source.image, mask, imagery, scaling, source.part))
     work = each(make_example, tasks, executor=Executor(config.compute.workers))
     shown = counted(work, "examples", total=len(tasks), unit="chips")
     ended = sorted(shown, key=lambda outcome: outcome.index)

@@ -15,12 +15,7 @@ from roadseg.commands.stages.made_from import compare_options
 from roadseg.config import Config
 from roadseg.dataset.chips import ChipList, ChipRecord, read_chips
 from roadseg.dataset.held_out import FoldChips, read_fold_chips
-from roadseg.dataset.reference_graphs import (
-    Area,
-    count_roads,
-    mean_apls,
-    read_reference,
-)
+from roadseg.dataset.reference_graphs import Area, count_roads, mean_apls, read_reference
 from roadseg.errors import RoadsegError
 from roadseg.learn.inference.engine_store import (
     engine_folder,
@@ -32,11 +27,7 @@ from roadseg.learn.inference.engines import Engine
 from roadseg.learn.inference.quantisation import Quantised, quantise
 from roadseg.learn.inference.sliding_window import count_windows, predict_parts, whole_of
 from roadseg.learn.network.checkpoint_facts import threshold_of
-from roadseg.learn.network.checkpoints import (
-    Checkpoint,
-    checkpoint_path,
-    load_checkpoint,
-)
+from roadseg.learn.network.checkpoints import Checkpoint, checkpoint_path, load_checkpoint
 from roadseg.learn.training.samples import Chip
 from roadseg.raster.images import read_facts
 from roadseg.raster.pixels import read_window
@@ -49,7 +40,7 @@ from roadseg.roads.masks.probabilities import Probability
 from roadseg.roads.metrics.compare import score_by
 from roadseg.roads.metrics.pixels import Counts, count_pixels
 from roadseg.roads.tracing.trace import find_graph
-from roadseg.system.dry_runs import Plan, Workload, files, plan_stage
+from roadseg.system.dry_runs import Plan, files, plan_stage
 from roadseg.system.progress import counted
 from roadseg.system.stage_records import StageRecord, read_stage_key
 from roadseg.system.text import Summary, count
@@ -139,7 +130,6 @@ def run(
         config: settings; those of predict say for which windows the engine is made, and how many
             at once, unless the chips have fewer.
         engine: "int8" or "openvino".
-        force: whether to make it again even if nothing changed.
 
     Raises:
         RoadsegError: if it misses one of the `LIMITS`. It is not ready then.
@@ -175,7 +165,9 @@ def run(
         eager_precision=quantised.eager,
         opening_s=quantised.opening_s,
     )
-    record.finish(summary, _written(record.path))
+    # The files of an engine lie beside its record.
+    beside = sorted(path for path in record.path.parent.iterdir() if path.is_file())
+    record.finish(summary, [path for path in beside if path != record.path])
     return summary
 
 
@@ -194,20 +186,15 @@ def plan(
     stage_plan = plan_stage(
         record,
         record.path,
-        QuantizeSummary,
         force=force or not is_ready,
         reads=[files("checkpoint", [checkpoint_path(folder, "best")])],
         writes=[engine_folder(folder, engine)],
-        amount=Workload(len(held_out), lambda done: done.chips, "chips"),
+        unit="chips",
+        now=len(held_out),
     )
     if force or is_ready:
         return stage_plan
     return replace(stage_plan, why=f"engine {engine} is not ready")
-
-
-def _written(record: Path) -> list[Path]:
-    """Return the files of an engine, which lie beside its record."""
-    return sorted(path for path in record.parent.iterdir() if path.is_file() and path != record)
 
 
 def _record(

@@ -1,15 +1,14 @@
 """report: a run to look at. Reads all that the other stages left; writes a page, a QGIS project."""
 
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from roadseg.commands.stages.made_from import (
     as_it_is,
     checkpoint_folders,
-    report_from,
     scene_names,
+    stage_record,
 )
 from roadseg.config import Config
 from roadseg.errors import ConfigError
@@ -26,10 +25,9 @@ from roadseg.report.pictures import sheet_uri
 from roadseg.report.qgis_project import write_project
 from roadseg.report.roads import Precision
 from roadseg.report.scenes import ReportScenes, describe_map, encode_pictures, read_scenes
-from roadseg.system.dry_runs import Plan, Workload, files, plan_stage
+from roadseg.system.dry_runs import Plan, files, plan_stage
 from roadseg.system.progress import counted
 from roadseg.system.records import versions
-from roadseg.system.stage_records import StageRecord
 from roadseg.system.text import Summary, count
 from roadseg.system.workspace import STAGES, Workspace
 
@@ -46,9 +44,6 @@ class ReportSummary(Summary):
     """Contents of the page, and its file.
 
     Attributes:
-        path: the HTML file.
-        scenes: number of scenes that are shown.
-        megabytes: size of the file.
         left_out: what could not be shown, and why.
     """
 
@@ -78,7 +73,7 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> ReportS
     """
     workspace = as_it_is(workspace)
     names = scene_names(workspace)
-    record = _record(config, workspace, names)
+    record = stage_record("report", config, workspace, ReportSummary)
     if not force and (done := record.summary()):
         return done
     record.begin()
@@ -97,24 +92,15 @@ def plan(config: Config, workspace: Workspace, *, after: str = "", force: bool =
     """Return the dry run of `run`, if necessary after an earlier stage."""
     workspace = as_it_is(workspace)
     return plan_stage(
-        after or _record(config, workspace, scene_names(workspace)),
+        after or stage_record("report", config, workspace, ReportSummary),
         workspace.record("report"),
-        ReportSummary,
         force=force,
         reads=[
             files("probabilities", workspace.probabilities.glob("*.tif")),
             files("graphs", workspace.graphs.glob("*.gpkg")),
         ],
         writes=[workspace.report, workspace.qgis_project],
-        amount=Workload(None, lambda done: done.scenes, "scenes"),
-    )
-
-
-def _record(
-    config: Config, workspace: Workspace, names: Sequence[str]
-) -> StageRecord[ReportSummary]:
-    return StageRecord(
-        workspace.record("report"), ReportSummary, **report_from(config, workspace, names)
+        unit="scenes",
     )
 
 

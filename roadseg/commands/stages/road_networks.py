@@ -30,7 +30,6 @@ class RoadNetwork:
     """The roads of scenes that touch each other.
 
     Attributes:
-        scenes: names of these scenes.
         graph: of all of them; those that touch no other of them are further connected parts.
     """
 
@@ -52,9 +51,7 @@ def trace_network(
     data there counts. Where others touch, the ends of roads that meet at the border are joined.
 
     Args:
-        read_scene: returns the graph of a single scene.
         options: how roads are traced, and how far apart scenes may be to be joined.
-        executor: where the blocks of a raster are traced.
 
     Raises:
         DataError: a raster cannot be read; it is named.

@@ -8,16 +8,11 @@ from pathlib import Path
 import numpy as np
 
 from roadseg.arrays import Ints
-from roadseg.commands.stages.made_from import fold_file, set_names, split_from
+from roadseg.commands.stages.made_from import fold_file, set_names, stage_record
 from roadseg.config import Config
 from roadseg.dataset.chips import NO_ZONE, ChipRecord, read_chips
 from roadseg.dataset.distances import ground_of, near_pairs, nearest_m
-from roadseg.dataset.fold_files import (
-    read_fold_file,
-    road_by_fold,
-    write_fold_layer,
-    write_folds,
-)
+from roadseg.dataset.fold_files import read_fold_file, road_by_fold, write_fold_layer, write_folds
 from roadseg.dataset.folds import (
     assign_folds,
     folds_by_name,
@@ -34,14 +29,12 @@ from roadseg.raster.images import read_facts
 from roadseg.raster.sources import find_images
 from roadseg.raster.windows import cut_chips
 from roadseg.report.plots.fold_maps import draw_folds
-from roadseg.system.dry_runs import Plan, Workload, files, plan_stage
-from roadseg.system.machine import alarm
-from roadseg.system.stage_records import StageRecord, read_summary
+from roadseg.system.dry_runs import Plan, files, plan_stage
+from roadseg.system.stage_records import read_summary
 from roadseg.system.text import Summary, count
 from roadseg.system.units import distance_text
 from roadseg.system.workspace import Workspace, require
 
-_LONGEST_S = 10  # Seconds of CPU time for the pattern of groups in all names.
 _CHIP_PLACE = re.compile(r"_r\d+_c\d+$")  # What a chip's name has beyond its scene's.
 _LISTED = 10  # Folds or groups that are named one by one, at most.
 _HOW = {
@@ -74,10 +67,8 @@ class SplitSummary(Summary):
     """The summary of split.
 
     Attributes:
-        chips: how many there are.
         groups: sets of chips that were kept together.
         method: how they were assigned to folds.
-        chips_by_fold: how many chips each fold has.
         road_by_fold: share of road among the valid pixels of each fold.
         groups_by_fold: what split.group found in the names of the scenes of each fold, or the
             sets that are folds; empty with other methods, and if there are many.
@@ -150,7 +141,7 @@ class _Prepared:
 def run(config: Config, workspace: Workspace, *, force: bool = False) -> SplitSummary:
     """Deal every chip of the run into a fold."""
     options = config.split
-    record = _record(config, workspace)
+    record = stage_record("split", config, workspace, SplitSummary)
     if not force and (done := record.summary()):
         return done
     listed = read_chips(require(workspace.chips, made_by="prepare"))
@@ -201,18 +192,13 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> SplitSu
 def plan(config: Config, workspace: Workspace, *, after: str = "", force: bool = False) -> Plan:
     """Return what `run` would do, if necessary after an earlier stage."""
     return plan_stage(
-        after or _record(config, workspace),
+        after or stage_record("split", config, workspace, SplitSummary),
         workspace.record("split"),
-        SplitSummary,
         force=force,
         reads=[files("chips.json", [workspace.chips])],
         writes=[workspace.folds, workspace.fold_layer, workspace.fold_map],
-        amount=Workload(None, lambda done: done.chips, "chips"),
+        unit="chips",
     )
-
-
-def _record(config: Config, workspace: Workspace) -> StageRecord[SplitSummary]:
-    return StageRecord(workspace.record("split"), SplitSummary, **split_from(config, workspace))
 
 
 def _overlaps(chips: Sequence[ChipRecord]) -> Pairs:
@@ -303,15 +289,9 @@ def _groups(options: SplitOptions, chips: Sequence[ChipRecord]) -> Sequence[Hash
         return [chip.name for chip in chips]
     if options.method == "groups":
         try:
-            with alarm(_LONGEST_S):
-                return name_groups([chip.scene for chip in chips], options.group or "")
+            return name_groups([chip.scene for chip in chips], options.group or "")
         except ValueError as error:
             raise ConfigError(f"split.group: {error}") from error
-        except TimeoutError as error:
-            raise ConfigError(
-                f"split.group: {options.group!r} is still searching after {_LONGEST_S} s; avoid "
-                "nested repetitions such as (a+)+"
-            ) from error
     if options.method == "places":
         alone = [chip.scene if chip.zone == NO_ZONE else chip.name for chip in chips]
         return join_groups(alone, near_pairs(chips, within_m=options.block_m))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 
-from roadseg.commands.stages.made_from import fold_numbers, train_from
+from roadseg.commands.stages.made_from import fold_numbers, reason_to_run, stage_record
 from roadseg.commands.stages.training_jobs import training_job
 from roadseg.commands.survey.training_plan import forecast_training
 from roadseg.config import Config
@@ -24,10 +24,7 @@ from roadseg.learn.network.checkpoints import checkpoint_path
 from roadseg.learn.options import TrainOptions
 from roadseg.learn.training.history import Row, best_row, read_last, seconds_of
 from roadseg.learn.training.rehearsal import measure_pace
-from roadseg.learn.training.samples import (
-    held_out_windows,
-    training_windows,
-)
+from roadseg.learn.training.samples import held_out_windows, training_windows
 from roadseg.learn.training.timetable import fit_minutes, planned_before, training_seconds
 from roadseg.learn.training.train import TrainingJob, train
 from roadseg.learn.training.validation import IOU_OF, THRESHOLD
@@ -35,13 +32,9 @@ from roadseg.raster.images import read_facts
 from roadseg.report.cards import write_model_card
 from roadseg.report.facts import read_training
 from roadseg.report.plots.charts import write_curves
-from roadseg.system.dry_runs import Plan, Workload, files, plan_stage
+from roadseg.system.dry_runs import Plan, files, plan_stage
 from roadseg.system.records import versions
-from roadseg.system.stage_records import (
-    StageRecord,
-    lost_outputs,
-    read_record,
-)
+from roadseg.system.stage_records import lost_outputs, read_record
 from roadseg.system.text import Summary, about_time, count
 from roadseg.system.workspace import Fold, Workspace
 
@@ -107,7 +100,7 @@ def run(
     process writes a trace of as many steps as are to be profiled, and the first one calls
     `has_done` after each epoch with the share of all epochs that is done.
     """
-    record = _record(config, workspace, fold)
+    record = stage_record("train", config, workspace, TrainSummary, fold)
     if not force and (done := record.summary()):
         if profile:
             logger.warning(
@@ -148,7 +141,8 @@ def run(
             if fold == "all":
                 _take_over_confidence(workspace)
             write_model_card(config, workspace, fold=fold, epochs=len(history))
-            record.finish(summary, _weights(folder))
+            best = checkpoint_path(folder, "best")
+            record.finish(summary, [best, best.with_suffix(".json")])
     return summary
 
 
@@ -229,17 +223,14 @@ def plan(
     A training whose time nothing on record tells takes as long as another one that is `like` it,
     or else as a rehearsal finds.
     """
-    record = after or _record(config, workspace, fold)
     planned = plan_stage(
-        record,
+        after or stage_record("train", config, workspace, TrainSummary, fold),
         workspace.train_record(fold),
-        TrainSummary,
         force=force,
         reads=[files("masks", workspace.masks.glob("*.tif"))],
         writes=[workspace.checkpoint(fold)],
-        amount=Workload(
-            None if fold == "all" else config.train.epochs, lambda done: done.epochs, "epochs"
-        ),
+        unit="epochs",
+        now=None if fold == "all" else config.train.epochs,
     )
     if config.train.minutes is not None and fold != "all":
         planned = replace(planned, seconds=None)  # As an earlier training had other epochs.
@@ -259,13 +250,10 @@ def plan(
     last = None if force else read_last(folder, job.settings)
     if last is not None and last["history"]:
         return _going_on(planned, last["history"], job.options)
-    return planned if planned.seconds is not None else _with_rehearsal(planned, job, config)
-
-
-def _with_rehearsal(plan: Plan, job: TrainingJob, config: Config) -> Plan:
-    """Return the plan with the time that all epochs take, by a rehearsal."""
+    if planned.seconds is not None:
+        return planned
     job, epoch_s = _rehearse(job, Parallel(), workers=config.compute.workers)
-    return _with_epochs(plan, job.options, epoch_s, "estimated by a rehearsal")
+    return _with_epochs(planned, job.options, epoch_s, "estimated by a rehearsal")
 
 
 def _with_forecast(plan: Plan, config: Config) -> Plan:
@@ -309,18 +297,8 @@ def _going_on(plan: Plan, history: list[Row], options: TrainOptions) -> Plan:
     )
 
 
-def _weights(folder: Path) -> list[Path]:
-    """Return the files of a checkpoint with which it predicts."""
-    path = checkpoint_path(folder, "best")
-    return [path, path.with_suffix(".json")]
-
-
 def _refuse_changed_weights(path: Path) -> None:
-    """Refuse to train over weights that somebody has changed since their training ended.
-
-    Raises:
-        CheckpointError: if so.
-    """
+    """Refuse to train over weights that somebody has changed since their training ended."""
     record = read_record(path)
     best = checkpoint_path(path.parent, "best")
     if record and best.exists() and best.name in lost_outputs(path, record):
@@ -332,15 +310,9 @@ def _refuse_changed_weights(path: Path) -> None:
 
 def _job(config: Config, workspace: Workspace, fold: Fold, *, anew: bool) -> TrainingJob:
     def is_trained(fold: int) -> bool:
-        return _record(config, workspace, fold).reason() is None
+        return reason_to_run("train", config, workspace, fold=fold) is None
 
     return training_job(config, workspace, fold, is_trained=is_trained, anew=anew)
-
-
-def _record(config: Config, workspace: Workspace, fold: Fold) -> StageRecord[TrainSummary]:
-    return StageRecord(
-        workspace.train_record(fold), TrainSummary, **train_from(config, workspace, fold)
-    )
 
 
 def _summary(

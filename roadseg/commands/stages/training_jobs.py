@@ -69,12 +69,12 @@ def training_job(
 
 
 def _job_as_configured(config: Config, workspace: Workspace, fold: Fold) -> TrainingJob:
-    """Return it with the options of the config."""
     listed = read_chips(require(workspace.chips, made_by="prepare"))
     sides = _read_sides(workspace, listed.chips, fold)
     scaling = read_scaling(workspace.scaling)
     imagery = config.imagery_of(listed.set_of)
     scenes = {scene.name: _facts_of(scene, imagery[scene.name]) for scene in listed.scenes}
+    names = {facts.names for facts in scenes.values()}
     sizes_m = [sum(scene.gsd_m) / 2 for scene in listed.scenes]
     set_of, weights = listed.set_of, _scene_weights(config, listed)
     training, validation = (
@@ -99,7 +99,7 @@ def _job_as_configured(config: Config, workspace: Workspace, fold: Fold) -> Trai
             **_read_as(list(imagery.values()), list(scenes.values())),
             "gsd_m": statistics.median(sizes_m),
             "gsd_range_m": [min(sizes_m), max(sizes_m)],
-            "band_names": _band_names(list(scenes.values())),
+            "band_names": names.pop() if len(names) == 1 else (),
             "fold": fold,
             "labels_have_speeds": _have_speeds(workspace),
             "prepared_data": read_stage_key(workspace.record("split")),
@@ -126,11 +126,7 @@ def _have_speeds(workspace: Workspace) -> bool:
 
 
 def _facts_of(scene: SceneRecord, options: ImageryOptions) -> RasterFacts:
-    """Return the facts of a scene, whose pixels still have to be those of its mask.
-
-    Raises:
-        DataError: if the config, or the image, gives pixels of another size now.
-    """
+    """Return the facts of a scene, whose pixels still have to be those of its mask."""
     facts = read_facts(scene.image, options, part=scene.part)
     now_m, then_m = sum(facts.grid.pixel_size_m) / 2, sum(scene.gsd_m) / 2
     if not math.isclose(now_m, then_m, rel_tol=_SAME_SIZE):
@@ -173,11 +169,7 @@ def _read_sides(
 def _trained_folds(
     config: Config, workspace: Workspace, is_trained: Callable[[int], bool]
 ) -> dict[int, FoldTraining]:
-    """Return the trainings that held a fold out, are done, and hold for this config.
-
-    Raises:
-        MissingInputError: if there is none.
-    """
+    """Return the trainings that held a fold out, are done, and hold for this config."""
     listed = read_chips(require(workspace.chips, made_by="prepare"))
     weights, trained = _scene_weights(config, listed), {}
     last_fold = read_fold_chips(workspace, listed.chips, "all").last_fold
@@ -205,7 +197,6 @@ def _read_as(imagery: Sequence[ImageryOptions], scenes: Sequence[RasterFacts]) -
 
     Args:
         imagery: options with which each scene was read.
-        scenes: the facts of each.
     """
     sizes, nodata = ({getattr(each, key) for each in imagery} for key in ("gsd_m", "nodata"))
     # Where a set names its bands, those count; others take the bands that stand here.
@@ -216,9 +207,3 @@ def _read_as(imagery: Sequence[ImageryOptions], scenes: Sequence[RasterFacts]) -
         "resample_m": sizes.pop() if len(sizes) == 1 else None,
         "nodata": nodata.pop() if len(nodata) == 1 else None,
     }
-
-
-def _band_names(scenes: list[RasterFacts]) -> tuple[str, ...]:
-    """Return the descriptions of the bands if all scenes have the same, else none."""
-    names = {scene.names for scene in scenes}
-    return names.pop() if len(names) == 1 else ()

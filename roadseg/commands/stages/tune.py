@@ -30,15 +30,8 @@ from roadseg.roads.options import Goal, TraceOptions
 from roadseg.roads.tracing.blocks import join_blocks
 from roadseg.roads.tracing.coarse_mask import CoarseMask
 from roadseg.roads.tracing.trace import find_paths, postprocess
-from roadseg.roads.tracing.tuning import (
-    PARAMETERS,
-    Settings,
-    Trial,
-    best_of,
-    gain,
-    search,
-)
-from roadseg.system.dry_runs import Plan, Workload, files, plan_stage
+from roadseg.roads.tracing.tuning import PARAMETERS, Settings, Trial, best_of, gain, search
+from roadseg.system.dry_runs import Plan, files, plan_stage
 from roadseg.system.hosts.parallel import in_order
 from roadseg.system.progress import Progress, counted
 from roadseg.system.records import write_json
@@ -63,12 +56,10 @@ class TuneSummary(Summary):
         chips: how many these are.
         goal: what the settings were chosen by, `tune.goal`.
         before: mean score of the chips with the settings given, by this goal.
-        after: score of the best trial.
         margin: how far the gain may be off by chance (95 %); None for a single chip.
         is_better: whether the gain is larger than that; if not, the settings stay.
         settings: the best ones, or else those given; thresholds as numbers.
         config: file with all settings of the run and these values.
-        plot: chart of all trials.
         tried: settings of each trial and its score, by the name of the goal.
     """
 
@@ -107,7 +98,6 @@ class HeldOut:
     """A scene with held-out chips.
 
     Attributes:
-        probability: its raster.
         threshold: probability from which on it has roads with the settings given.
         gsd_m: ground size of its pixels, where the raster has no place on the ground.
         areas: each chip on the ground, in the metric CRS of the scene.
@@ -129,7 +119,6 @@ def run(
     Args:
         config: settings; the first trial is its section graph.
         write: config file to write; None for tuned.json in the run folder.
-        force: search again though nothing has changed.
     """
     predicted, record = read_predicted(workspace), _record(config, workspace)
     target = write or workspace.tuned_config
@@ -151,11 +140,12 @@ def plan(
     return plan_stage(
         _record(config, workspace),
         workspace.record("tune"),
-        TuneSummary,
         force=force,
         reads=[files("probabilities", workspace.probabilities.glob("*.tif"))],
         writes=[workspace.tuning_plot, write or workspace.tuned_config],
-        amount=Workload(config.tune.trials, lambda done: len(done.tried), "trials"),
+        unit="trials",
+        counted="tried",
+        now=config.tune.trials,
     )
 
 
@@ -196,7 +186,9 @@ def score_scene(config: Config, trials: Sequence[Settings], scene: HeldOut) -> F
     Returns:
         Scores from 0 to 1, shape (trial, chip); NaN where there are no roads on either side.
     """
-    pixels = _read_road(scene)
+    raster = open_probability(scene.probability, gsd_m=scene.gsd_m)
+    window = Window(0, 0, raster.grid.height, raster.grid.width)
+    pixels = Probability(raster.grid, raster.read_road(window))  # Without the speed bins.
     comparing = compare_options(config)
     scores = np.full((len(trials), len(scene.areas)), np.nan)
     traced: dict[float, tuple[RoadGraph, CoarseMask]] = {}
@@ -270,13 +262,6 @@ def _held_out_chips(
     return [(listed.scene(name), chips[name]) for name in chips]
 
 
-def _read_road(scene: HeldOut) -> Probability:
-    """Read the probability of any road of a whole scene, without the speed bins."""
-    raster = open_probability(scene.probability, gsd_m=scene.gsd_m)
-    window = Window(0, 0, raster.grid.height, raster.grid.width)
-    return Probability(raster.grid, raster.read_road(window))
-
-
 def _trace(pixels: Probability, options: TraceOptions) -> tuple[RoadGraph, CoarseMask]:
     """Trace the roads of a scene, without anything that comes after."""
     grid = pixels.grid
@@ -285,7 +270,6 @@ def _trace(pixels: Probability, options: TraceOptions) -> tuple[RoadGraph, Coars
 
 
 def _with_graph(config: Config, settings: Settings) -> Config:
-    """Return the config with these settings of the graph."""
     return config.model_copy(update={"graph": config.graph.model_copy(update=settings)})
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from roadseg.commands.survey.contents import ImageSurvey, LabelSurvey, require_same_bands
+from roadseg.commands.survey.defaults import Reading
 from roadseg.commands.survey.discovery import discover_images, discover_labels, inner_folders
 from roadseg.config import Config
 from roadseg.dataset.options import SET_NAMES, is_set_name
@@ -38,12 +39,12 @@ class City:
 
 @dataclass(frozen=True)
 class SurveyedCity:
-    """A city with the survey of its images and labels, and the settings that were used."""
+    """A city with the survey of its images and labels, and how they are best read."""
 
     city: City
     images: ImageSurvey
     labels: LabelSurvey
-    settings: Config
+    reading: Reading
 
 
 def given_cities(texts: Iterable[str]) -> list[City]:

@@ -127,7 +127,6 @@ def survey_labels(
 
     Args:
         patterns: files, folders or globs.
-        scenes: facts of each scene's image, by name.
         skip: whether to accept a scene without roads in its own label file, which prepare skips.
 
     Raises:
@@ -250,11 +249,7 @@ def _bare_scenes(
     *,
     skip: bool,
 ) -> tuple[str, ...]:
-    """Return the scenes without roads, of those whose label files were read.
-
-    Raises:
-        DataError: if a scene has no location, or the labels lie outside all images.
-    """
+    """Return the scenes without roads, of those whose label files were read."""
     read = [name for name in scenes if matches[name] in files]
     looked_at = spread(read, _READ_ALL_FILES)
     served = Counter(matches.values())

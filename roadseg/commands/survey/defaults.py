@@ -58,7 +58,6 @@ class Cut:
 
     Attributes:
         chip_px: longest side of a chip.
-        chips: number of chips.
         block_m: side of the ground blocks whose chips share a fold.
     """
 
@@ -72,8 +71,6 @@ class Defaults:
     """All settings that fit the images and labels.
 
     Attributes:
-        settings: settings by section and key.
-        cut: sizes of chips and ground blocks.
         places: number of places that the images show.
         nodata: text on which pixels have no data.
         widths: text on where the widths of roads come from.
@@ -110,8 +107,6 @@ class Reading:
     """Chosen settings for reading images and labels.
 
     Attributes:
-        imagery: settings of imagery by key.
-        labels: settings of labels by key.
         nodata: text on which pixels have no data.
         widths: text on where the widths of roads come from.
     """
@@ -168,11 +163,6 @@ def choose_defaults(
     images: ImageSurvey, labels: LabelSurvey, settings: Config, *, reading: Reading
 ) -> Defaults:
     """Choose settings for images and labels; settings that are given stay.
-
-    Args:
-        images: survey of all images.
-        labels: survey of all labels.
-        reading: choices for reading images and labels.
 
     Raises:
         DataError: if the images cannot fill the folds.
@@ -272,7 +262,6 @@ def choose_cut(scenes: Mapping[str, RasterFacts], settings: Config, *, method: s
     """Choose the largest chips, then the largest blocks, that still fill the folds.
 
     Args:
-        scenes: facts of each scene's image, by name.
         settings: settings that are given; their sizes are kept.
         method: method of the split; only "blocks" and "knndm" depend on these sizes.
 
@@ -324,7 +313,6 @@ class _Chips:
     Attributes:
         corners_m: shape (n, 4, 2).
         zones: EPSG number of each chip's metric CRS, 0 without georeference.
-        scenes: name of each chip's scene.
     """
 
     corners_m: Floats

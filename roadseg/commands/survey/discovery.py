@@ -52,7 +52,6 @@ def _rasters(folder: Path) -> tuple[list[Path], list[Path]]:
 
 
 def _folders(folder: Path) -> list[Path]:
-    """Return the folder and its `inner_folders`."""
     return [folder, *inner_folders(folder)]
 
 
@@ -69,11 +68,7 @@ def _is_mask(path: Path) -> bool:
 
 
 def _only(places: Sequence[Path], folder: Path, *, what: str, option: str) -> str:
-    """Return the only place, or the first with a usual name.
-
-    Raises:
-        ConfigError: if there is no place, or several places without a usual name.
-    """
+    """Return the only place, or the first with a usual name."""
     usual = [place for name in _USUAL_NAMES for place in places if place.name == name]
     if len(places) == 1 or usual:
         return str((usual or places)[0])

@@ -31,12 +31,9 @@ class SetFindings:
     """Findings of a set of scenes.
 
     Attributes:
-        scenes: number of its images.
-        chips: cut from them.
+        chips: cut from its images.
         weight: how often each is drawn in training, relative to other sets.
         gsd_m: mean ground size of the pixels of the first.
-        images: files, folders or globs of images.
-        labels: files, folders or globs of labels.
     """
 
     scenes: int
@@ -60,7 +57,6 @@ class InitSummary(Summary):
     """Findings in images and labels, and the config file that was written.
 
     Attributes:
-        config: the file.
         scenes: number of images, without masks.
         kinds: number of images by bands and type of pixels.
         size_px: rows and columns of the first.
@@ -324,7 +320,6 @@ def _pixel_m(facts: RasterFacts) -> float:
 
 
 def _schemes(values: Mapping[str, Any]) -> str:
-    """Return the schemes of all labels."""
     one = values["labels"]["scheme"]
     sets = values["imagery"].get("sets", {}).values()
     found = dict.fromkeys(own.get("labels", {}).get("scheme", one) for own in sets)

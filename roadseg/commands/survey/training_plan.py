@@ -15,7 +15,6 @@ class TrainingPlan:
     """The plan of a training.
 
     Attributes:
-        settings: settings of the section train.
         rows: rows of the table that init prints: the plan and its reasons.
     """
 
@@ -36,7 +35,6 @@ def forecast_training(
 
     Args:
         scenes: facts of each scene's image, and the weight of its chips.
-        config: all settings.
 
     Raises:
         ConfigError: if the network cannot be built, or there is no time for a step.
@@ -64,7 +62,6 @@ def plan_training(scenes: Sequence[tuple[RasterFacts, float]], config: Config) -
 
     Args:
         scenes: facts of each scene's image, and the weight of its chips.
-        config: all other settings.
 
     Raises:
         ConfigError: if there is no time for a step in each epoch.
@@ -77,17 +74,12 @@ def plan_training(scenes: Sequence[tuple[RasterFacts, float]], config: Config) -
     return TrainingPlan(settings, rows)
 
 
-def _steps(forecast: Forecast) -> int:
-    """Return the optimizer steps of an epoch."""
-    return int(forecast.windows // (forecast.options.batch_size * forecast.options.accumulate))
-
-
 def _pace_text(forecast: Forecast, where: str) -> str:
     options = forecast.options
     step = options.batch_size * options.accumulate
     return (
-        f"{options.minutes:g} min on {where}: {options.epochs} epochs of about {_steps(forecast)} "
-        f"steps of {step} windows of {options.window_px} px, "
+        f"{options.minutes:g} min on {where}: {options.epochs} epochs of about "
+        f"{int(forecast.windows // step)} steps of {step} windows of {options.window_px} px, "
         f"{step * forecast.pace.window_s:.1f} s per step (a busy machine takes fewer steps, not "
         "more time)"
     )

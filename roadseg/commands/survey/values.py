@@ -13,15 +13,9 @@ from roadseg.commands.survey.cities import (
     join_surveys,
     settings_of,
 )
-from roadseg.commands.survey.contents import (
-    ImageSurvey,
-    LabelSurvey,
-    survey_images,
-    survey_labels,
-)
+from roadseg.commands.survey.contents import ImageSurvey, LabelSurvey, survey_images, survey_labels
 from roadseg.commands.survey.defaults import (
     Defaults,
-    Reading,
     choose_defaults,
     choose_reading,
     count_chips,
@@ -40,15 +34,10 @@ class Survey:
 
     Attributes:
         cities: cities that become sets, or a single one without a name.
-        readings: choices for reading each city, by name.
-        images: survey of the images of all cities.
-        labels: survey of the labels of all cities.
-        defaults: settings that fit them.
         chips: number of chips of each city by name.
     """
 
     cities: Sequence[SurveyedCity]
-    readings: Mapping[str, Reading]
     images: ImageSurvey
     labels: LabelSurvey
     defaults: Defaults
@@ -84,7 +73,7 @@ class Survey:
         weight: float,
     ) -> dict[str, Any]:
         """Return the values of a set: those given for it, and those that differ from the run."""
-        name, reading = surveyed.city.name, self.readings[surveyed.city.name]
+        name, reading = surveyed.city.name, surveyed.reading
         own = settings.imagery.sets.get(name)
         given = own.model_dump(mode="json", exclude_unset=True) if own else {}
         given = {key: value for key, value in given.items() if key not in ("images", "roads")}
@@ -103,15 +92,13 @@ def survey_cities(cities: Sequence[City], settings: Config) -> Survey:
     pairs = zip(cities, settings_of(settings, cities), strict=True)
     surveyed = [_survey_city(city, own) for city, own in pairs]
     images, labels = join_surveys(surveyed)
-    readings = {
-        each.city.name: choose_reading(each.images, each.labels, each.settings) for each in surveyed
-    }
-    defaults = choose_defaults(images, labels, settings, reading=shared_reading(readings))
+    reading = shared_reading({each.city.name: each.reading for each in surveyed})
+    defaults = choose_defaults(images, labels, settings, reading=reading)
     chips = {
         each.city.name: count_chips(each.images.scenes, chip_px=defaults.cut.chip_px)
         for each in surveyed
     }
-    return Survey(surveyed, readings, images, labels, defaults, chips)
+    return Survey(surveyed, images, labels, defaults, chips)
 
 
 def _survey_city(city: City, settings: Config) -> SurveyedCity:
@@ -126,7 +113,7 @@ def _survey_city(city: City, settings: Config) -> SurveyedCity:
     with errors_by_set(city.name and f"imagery.sets.{city.name}."):
         images = survey_images(city.images, settings.imagery, skip=skip)
         labels = survey_labels(city.labels, images.scenes, settings.labels, skip=skip)
-    return SurveyedCity(city, images, labels, settings)
+    return SurveyedCity(city, images, labels, choose_reading(images, labels, settings))
 
 
 def _paths(surveyed: SurveyedCity, folder: Path) -> tuple[list[str], list[str]]:

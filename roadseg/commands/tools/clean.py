@@ -41,7 +41,6 @@ class CleanSummary(Summary):
     """What was removed, or would be.
 
     Attributes:
-        run: folder.
         removed: whether it was.
         in_use: the processes that work in the run.
         items: files and folders.

@@ -6,12 +6,7 @@ from pathlib import Path
 
 from roadseg.errors import ConfigError
 from roadseg.report.comparison import Comparison, Row, compare_runs
-from roadseg.report.comparison_page import (
-    build_comparison_page,
-    change_text,
-    scene_of,
-    value_text,
-)
+from roadseg.report.comparison_page import build_comparison_page, change_text, scene_of, value_text
 from roadseg.report.facts import read_training
 from roadseg.report.page import write_page
 from roadseg.report.pictures import sheet_uri
@@ -33,8 +28,14 @@ class CompareSummary(Summary):
 
     def __str__(self) -> str:
         """Return settings that differ, metrics with their changes, and times, as tables."""
-        parts = [*map(_table, _tables(self.comparison))]
-        if warnings := self.comparison.warnings:
+        compared = self.comparison
+        rows_of = {
+            "setting": [[each.name, *map(value_text, each.values)] for each in compared.settings],
+            "metric": [[row.title, *_cells(row)] for row in compared.metrics],
+            "time": [[row.title, *map(_time, row.values)] for row in compared.seconds],
+        }
+        parts = [_table(title, compared.names, rows) for title, rows in rows_of.items()]
+        if warnings := compared.warnings:
             parts.insert(0, "\n".join(f"WARNING: {warning}" for warning in warnings))
         return "\n\n".join([*parts, *([f"page  {self.page}"] if self.page else [])])
 
@@ -81,17 +82,7 @@ def _pictures(runs: Sequence[RunFacts], compared: Comparison) -> dict[str, list[
     return shown
 
 
-def _tables(compared: Comparison) -> list[tuple[str, list[str], list[list[str]]]]:
-    """Return what each table is about, the names of the runs, and its rows."""
-    settings = [[each.name, *map(value_text, each.values)] for each in compared.settings]
-    metrics = [[row.title, *_cells(row)] for row in compared.metrics]
-    times = [[row.title, *map(_time, row.values)] for row in compared.seconds]
-    rows_of = {"setting": settings, "metric": metrics, "time": times}
-    return [(title, compared.names, rows) for title, rows in rows_of.items()]
-
-
-def _table(of: tuple[str, list[str], list[list[str]]]) -> str:
-    title, names, rows = of
+def _table(title: str, names: list[str], rows: list[list[str]]) -> str:
     if not rows:
         return f"no {title} differs" if title == "setting" else f"no {title} found"
     right = () if title == "setting" else range(1, len(names) + 1)

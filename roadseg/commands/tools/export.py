@@ -8,13 +8,7 @@ from pathlib import Path
 
 from roadseg.errors import ConfigError
 from roadseg.learn.inference.engine_store import engine_folder
-from roadseg.learn.inference.exports import (
-    FACTS,
-    FILES,
-    MAX_DIFFERENCE,
-    build_engine,
-    write_export,
-)
+from roadseg.learn.inference.exports import FACTS, FILES, MAX_DIFFERENCE, build_engine, write_export
 from roadseg.learn.network.checkpoints import load_checkpoint
 from roadseg.system.text import Summary, count
 

@@ -46,7 +46,6 @@ def run(
     Args:
         images: files, folders or globs; empty: those in the working folder.
         cities: folders with images and labels, each a set; `NAME=FOLDER` names the set otherwise.
-        force: whether a file that exists is replaced.
     """
     check_output(output, force=force)
     survey = survey_cities(_cities(images, labels, cities), settings)
@@ -125,11 +124,7 @@ def _plan_training(survey: Survey, config: Config) -> "TrainingPlan":
 
 
 def _cities(images: Iterable[str], labels: Iterable[str], cities: Iterable[str]) -> list[City]:
-    """Return the images and labels that are given, or are found in the working folder.
-
-    Raises:
-        ConfigError: if it is not clear which they are.
-    """
+    """Return the images and labels that are given, or are found in the working folder."""
     images, labels, cities = list(images), list(labels), list(cities)
     if cities and (images or labels):
         raise ConfigError(

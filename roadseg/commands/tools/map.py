@@ -52,9 +52,7 @@ class MapSummary(Summary):
 
     Attributes:
         config: the config file, for every other command.
-        scenes: number of images that are mapped.
         km2: ground that they show.
-        graphs: figures of the road graphs, and their folder.
         confidence: mean over the length of all roads; None if no road was found.
         doubtful: share of the length of roads whose confidence is below `DOUBTFUL`.
         inferred: share of the length across gaps.
@@ -137,13 +135,11 @@ def run(
 
     Args:
         images: files, folders or globs, or addresses of services.
-        output: folder for the config and everything else.
         labels: known roads of these images, to train on; files, folders or globs, or "overpass" or
             "overture".
         checkpoints: folders of networks, instead of labels; without either the starter maps them.
         settings: changes of the config such as "train.minutes=20".
         service: how to fetch from a service of images.
-        force: do everything again.
         say: called with the name and the summary of every step when it is done.
 
     Raises:

@@ -37,11 +37,6 @@ class EncoderWeights:
     megabytes: int
     licence: str
 
-    @property
-    def is_usable(self) -> bool:
-        """Whether they are on this machine and whole."""
-        return self.state == "installed"
-
 
 @dataclass(frozen=True)
 class ModelsSummary(Summary):

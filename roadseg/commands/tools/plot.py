@@ -25,13 +25,7 @@ from roadseg.raster.pixels import read_preview
 from roadseg.raster.scaling import Scaling, fit_scaling, read_scaling
 from roadseg.report.plots.charts import draw_speeds
 from roadseg.report.plots.figures import SUFFIXES, Paper, rgb
-from roadseg.report.plots.maps import (
-    Errors,
-    Ground,
-    draw_errors,
-    draw_graph,
-    draw_scene,
-)
+from roadseg.report.plots.maps import Errors, Ground, draw_errors, draw_graph, draw_scene
 from roadseg.roads.formats.any_roads import DrawnRoads, common_crs, place_roads, read_one_place
 from roadseg.roads.formats.files import read_gpkg
 from roadseg.roads.graph.clipping import clip_graph
@@ -93,11 +87,9 @@ def run(
     """Draw the scenes with held-out chips, as many as `evaluate.pictures` says, or one of any.
 
     Args:
-        config: all settings.
         workspace: run folder whose graphs are there.
         scene: the only scene to draw; None draws those held out.
         output: folder, or the file of a single figure, .png, .pdf or .svg; None: plots/.
-        paper: size of the figures; None: the default.
 
     Raises:
         ConfigError: there is no such scene, it is a map without labels, or one file for several
@@ -137,7 +129,6 @@ def run_files(
         graph: predicted roads, as `roadseg graph` writes them or any file of lines.
         image: what lies under them; its first three bands are shown, or the first alone.
         kinds: what to draw; none draws all that these files allow.
-        paper: size of the figures; None: the default.
 
     Raises:
         ConfigError: a kind needs a file that is not given, one file for several figures, or it
@@ -302,19 +293,14 @@ def _draw(scene: _Scene, kind: Kind, path: Path, paper: Paper) -> Path:
     elif kind == "graph" and predicted:
         draw_graph(path, ground, predicted, bins=bins, paper=paper)
     elif kind == "errors" and predicted and labels:
-        draw_errors(path, ground, _errors(labels, predicted), paper=paper)
+        tolerance_m = CompareOptions().tolerance_m
+        alike = {"tolerance_m": tolerance_m, "min_length_m": 0.0}
+        missed = missing_roads(labels, predicted, **alike)
+        false = missing_roads(predicted, labels, **alike)
+        errors = Errors(predicted, missed=missed, false=false, tolerance_m=tolerance_m)
+        draw_errors(path, ground, errors, paper=paper)
     else:
         sides = {"labels": labels, "predicted": predicted}
         known = {name: graph for name, graph in sides.items() if graph}
         draw_speeds(path, known, title=ground.name, bins=bins, paper=paper)
     return path
-
-
-def _errors(labels: RoadGraph, predicted: RoadGraph) -> Errors:
-    tolerance_m = CompareOptions().tolerance_m
-    return Errors(
-        predicted=predicted,
-        missed=missing_roads(labels, predicted, tolerance_m=tolerance_m, min_length_m=0.0),
-        false=missing_roads(predicted, labels, tolerance_m=tolerance_m, min_length_m=0.0),
-        tolerance_m=tolerance_m,
-    )

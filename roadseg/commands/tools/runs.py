@@ -17,14 +17,9 @@ class RunLine:
     Attributes:
         run: its folder, as seen from the folder that was looked through.
         date: local time of its latest record.
-        images: number of its scenes.
-        network: architecture.
-        encoder: of the network.
         folds: what its trainings held out.
         iou: of the held-out pixels.
         apls: by length, on the held-out chips.
-        road_km: of its graphs.
-        megabytes: of all files.
         problem: why it could not be read; empty if it could.
     """
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
-from roadseg.commands.stages.made_from import is_known, reason_to_run, record_path
+from roadseg.commands.stages.made_from import reason_to_run, record_path
 from roadseg.commands.stages.pipeline import is_renewed
 from roadseg.config import Config
 from roadseg.errors import RoadsegError
@@ -20,7 +20,7 @@ from roadseg.report.run_facts import (
 from roadseg.system.locks import holders
 from roadseg.system.stage_records import Reason, Record
 from roadseg.system.text import Summary, one_line, size_text, table, time_text
-from roadseg.system.workspace import STAGES, Fold, FoldOrEach, Workspace
+from roadseg.system.workspace import STAGES, AnyFold, Fold, Workspace
 
 DONE, NOT_RUN, CHANGED = "done", "not run", "changed"
 
@@ -35,9 +35,7 @@ class StageStatus:
             incomplete, or unknown.
         why: it is not done, in the words of the dry run; empty if it is.
         ended: local time at which its record was written; None if it has not ended.
-        seconds: that it took.
         figure: what came out, in a few words.
-        megabytes: of its outputs.
     """
 
     stage: str
@@ -54,10 +52,8 @@ class RunStatus(Summary):
     """Where a run stands.
 
     Attributes:
-        run: its folder.
         in_use: the processes that work in it.
         compared: whether its stages were compared with a config.
-        stages: in their order.
         megabytes: of all files in the folder.
         fold: held out; "each" in a cross-validation.
     """
@@ -67,7 +63,7 @@ class RunStatus(Summary):
     compared: bool
     stages: list[StageStatus]
     megabytes: float
-    fold: Fold | FoldOrEach = 0
+    fold: AnyFold = 0
 
     def __str__(self) -> str:
         """Return a line for each stage, and one that says what to do."""
@@ -116,7 +112,7 @@ def run(config: Config | None, folder: Path) -> RunStatus:
     """
     facts, in_use = read_run(folder), holders(folder)
     reader = _StageReader(config, facts, in_use=bool(in_use))
-    held_out: Fold | FoldOrEach = "each" if facts.is_cross_validation else facts.fold
+    held_out: AnyFold = "each" if facts.is_cross_validation else facts.fold
     stages = []
     for name in STAGES:
         stages.append(reader.at(name, facts.fold if name == "train" else held_out))
@@ -135,7 +131,7 @@ class _StageReader:
         self._workspace = Workspace(facts.folder)
         self._again: list[tuple[str, Reason]] = []  # Stages that run again, and why.
 
-    def at(self, stage: str, fold: Fold | FoldOrEach) -> StageStatus:
+    def at(self, stage: str, fold: AnyFold) -> StageStatus:
         """Return where a stage stands."""
         facts = self._facts
         is_first = stage != "train" or fold == facts.fold
@@ -162,9 +158,7 @@ class _StageReader:
             megabytes_in(path.parent) if stage == "train" else megabytes_of(path, record),
         )
 
-    def _state(
-        self, stage: str, fold: Fold | FoldOrEach, record: Record, *, named: str
-    ) -> tuple[str, str]:
+    def _state(self, stage: str, fold: AnyFold, record: Record, *, named: str) -> tuple[str, str]:
         """Return the state of a stage that has a record, and why it is not done.
 
         What later stages need is named, so that they tell after what they run again.
@@ -181,13 +175,13 @@ class _StageReader:
             self._again.append((named, reason))
         return _state_of(record, reason), reason.text
 
-    def _reason(self, stage: str, fold: Fold | FoldOrEach, record: Record) -> Reason | None:
+    def _reason(self, stage: str, fold: AnyFold, record: Record) -> Reason | None:
         if not record.is_done:
             return Reason("the last run was interrupted")
         earlier = [name for name, reason in self._again if is_renewed(stage, reason)]
         if earlier:
             return Reason(f"after {earlier[-1]}")
-        if self._config is None or not is_known(stage):
+        if self._config is None:
             return None
         return reason_to_run(stage, self._config, self._workspace, fold=fold)
 

@@ -178,7 +178,7 @@ class PredictionJob:
     ) -> tuple[list[SceneToPredict], list[SceneToPredict]]:
         """Return the scenes that the networks can predict, and those of them that are missing."""
         scenes = self.describe(images)
-        return scenes, [s for s in scenes if force or read_raster_key(s.path) != s.key]
+        return scenes, [scene for scene in scenes if force or not scene.is_there]
 
     def _is_here(self, pieces: int) -> bool:
         """Return whether this process itself does a number of tasks."""

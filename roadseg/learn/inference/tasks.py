@@ -30,6 +30,7 @@ from roadseg.raster.scaling import Scaling
 from roadseg.raster.strips import Strips
 from roadseg.raster.windows import Rows, Window, fitting_batch, mirrored
 from roadseg.roads.logistic import LogisticModel, mean_model
+from roadseg.roads.masks.mask_files import read_raster_key
 from roadseg.roads.masks.probabilities import (
     Probability,
     network_tags,
@@ -91,6 +92,11 @@ class SceneToPredict:
     threshold: float | None
     edge_model: LogisticModel | None
     tags: tuple[tuple[str, str], ...]
+
+    @property
+    def is_there(self) -> bool:
+        """Whether its raster is there already."""
+        return read_raster_key(self.path) == self.key
 
     @property
     def strips(self) -> Strips:

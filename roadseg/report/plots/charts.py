@@ -124,7 +124,6 @@ def write_tuning_plot(
 
     Args:
         tried: settings of each trial, with a key for each parameter; the first are those given.
-        scores: score of each trial.
         is_better: whether the best trial is significantly better than the first.
 
     Raises:

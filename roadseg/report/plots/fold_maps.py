@@ -11,13 +11,7 @@ from PIL import Image, ImageDraw
 from roadseg.arrays import Ints
 from roadseg.dataset.chips import NO_ZONE, ChipRecord
 from roadseg.dataset.fold_files import road_by_fold
-from roadseg.dataset.footprints import (
-    Corners,
-    areas_apart,
-    corners_degrees,
-    local_km,
-    unbroken,
-)
+from roadseg.dataset.footprints import Corners, areas_apart, corners_degrees, local_km, unbroken
 from roadseg.report.plots.figures import font
 from roadseg.roads.colours import Rgb, fold_colour
 from roadseg.system.files import atomic_write
@@ -70,10 +64,6 @@ def draw_folds(path: Path, chips: Sequence[ChipRecord], folds: Ints) -> None:
 
     North is up. Areas far apart have separate panels. Scenes without georeference are side by side
     in a panel of their own. Very small chips are drawn larger.
-
-    Args:
-        chips: all chips, at least one.
-        folds: fold of each chip.
 
     Raises:
         OutputError: if the file cannot be written.

@@ -54,7 +54,6 @@ class Ground:
     """The scene below the roads of a map.
 
     Attributes:
-        name: name of the scene.
         grid: grid of the scene, in full resolution.
         image: image of the scene, thinned or not, shape (row, col, 3), or None.
         held_out: held-out part, x and y in columns and rows of the grid; None if that is the whole
@@ -82,7 +81,6 @@ class Errors:
     """Predicted roads of a place compared with labels.
 
     Attributes:
-        predicted: all predicted roads.
         missed: labelled roads that are not predicted.
         false: predicted roads that are not labelled.
         tolerance_m: distance up to which roads are the same.
@@ -100,9 +98,7 @@ def draw_scene(
     """Draw a scene twice: plain, and with its labels coloured by speed.
 
     Args:
-        path: file to write, .png, .pdf or .svg.
         labels: in the metric CRS of the scene, with `speed_kph`; None if there are none.
-        bins: speeds that have one colour.
 
     Raises:
         OutputError: if the file cannot be written.
@@ -125,9 +121,7 @@ def draw_graph(
     """Draw a graph over the greyed scene, coloured by speed; inferred edges are dashed.
 
     Args:
-        path: file to write, .png, .pdf or .svg.
         graph: in its metric CRS, with `speed_kph`, and `inferred` where that is known.
-        bins: speeds that have one colour.
 
     Raises:
         OutputError: if the file cannot be written.
@@ -149,7 +143,6 @@ def draw_errors(path: Path, ground: Ground, errors: Errors, *, paper: Paper) -> 
     """Draw found, missed and false roads over the greyed scene.
 
     Args:
-        path: file to write, .png, .pdf or .svg.
         errors: in its metric CRS.
 
     Raises:

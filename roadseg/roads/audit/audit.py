@@ -20,13 +20,7 @@ from roadseg.roads.audit.stations import (
     spread_stations,
     ways_across,
 )
-from roadseg.roads.audit.stretches import (
-    NOT_SEEN,
-    SHIFTED,
-    Stretches,
-    cut_stretches,
-    with_statuses,
-)
+from roadseg.roads.audit.stretches import NOT_SEEN, SHIFTED, Stretches, cut_stretches, with_statuses
 from roadseg.roads.audit.ways import AuditedWays
 from roadseg.roads.graph.road_graph import cut_lines
 from roadseg.roads.graph.travel import vote_speeds

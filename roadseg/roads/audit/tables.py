@@ -48,7 +48,6 @@ class WorstWay:
         id: what the map calls it.
         name: "" for none.
         highway: its class, "" for none.
-        length_m: of the way.
         shifted_m: of its parts beside the road of the image.
         not_seen_m: of its parts that are not seen.
         offset_m: how far to its left the road lies beside its worst part; None if it is not seen.

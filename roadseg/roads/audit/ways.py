@@ -38,7 +38,6 @@ class AuditedWays:
 
     Attributes:
         source: where they were read, for messages.
-        crs: coordinate system of the lines.
         lines: shape (m,), LineStrings.
         columns: all attributes of the map by key, each of shape (m,).
         ids: shape (m,), texts: what the map calls each way; its number in the file if nothing.

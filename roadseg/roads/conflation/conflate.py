@@ -9,12 +9,7 @@ from numpy.typing import NDArray
 from roadseg.arrays import Bools, Floats, Ints
 from roadseg.roads.conflation.acute_ends import draw_acute_ends
 from roadseg.roads.conflation.grown_map import grown, joined, with_insertions
-from roadseg.roads.conflation.hidden_parts import (
-    DETOUR,
-    INFERRED,
-    SHORTEST_M,
-    find_hidden_parts,
-)
+from roadseg.roads.conflation.hidden_parts import DETOUR, INFERRED, SHORTEST_M, find_hidden_parts
 from roadseg.roads.conflation.joining import (
     Joints,
     draw_to_joints,

@@ -71,7 +71,6 @@ class DrawnRoads:
     """Roads as a file has them.
 
     Attributes:
-        source: where they were read.
         graph: in the CRS of the file; one edge a line and no two joined, unless `is_joined`. Its
             attributes `speed_kph` and `travel_time_s` are NaN where the file does not tell them;
             others say what its tags do of traffic (`Traffic.attributes`); a GeoPackage of ours
@@ -411,10 +410,7 @@ def _read_gpkg(source: RoadSource) -> DrawnRoads | None:
 def _trace(source: RoadSource, pixels: PixelPlacement, trace: Trace) -> DrawnRoads:
     from roadseg.raster.images import open_raster
     from roadseg.raster.pixels import valid_pixels
-    from roadseg.roads.masks.mask_labels import (
-        looks_like_mask,
-        warn_of_masks,
-    )
+    from roadseg.roads.masks.mask_labels import looks_like_mask, warn_of_masks
     from roadseg.roads.masks.probabilities import read_probability
 
     raster = read_probability(source.path, gsd_m=pixels.gsd_m)

@@ -112,7 +112,6 @@ def write_graph(path: Path, graph: "RoadGraph", *, source: Path) -> None:
     """Write a graph in the format of the suffix of its file.
 
     Args:
-        path: file or folder to write.
         source: file or folder from which these were read, for errors.
 
     Raises:

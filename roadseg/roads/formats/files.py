@@ -22,12 +22,7 @@ from roadseg.roads.formats.layers import (
     write_layer,
     write_parquet,
 )
-from roadseg.roads.formats.tables import (
-    EDGE_COLUMNS,
-    attributes_of,
-    edge_table,
-    node_table,
-)
+from roadseg.roads.formats.tables import EDGE_COLUMNS, attributes_of, edge_table, node_table
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.system.files import atomic_write
 from roadseg.system.sqlite import check_views

@@ -21,12 +21,7 @@ from roadseg.roads.formats.gpkg_styles import STYLE_LAYER
 from roadseg.roads.formats.tables import edge_table
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.labels.tags import SHAPEFILE_NAMES
-from roadseg.system.files import (
-    SHAPEFILE_PARTS,
-    atomic_write,
-    atomic_write_parts,
-    write_error,
-)
+from roadseg.system.files import SHAPEFILE_PARTS, atomic_write, atomic_write_parts, write_error
 
 LABEL_DRIVERS = {".gpkg": "GPKG", ".geojson": "GeoJSON", ".fgb": "FlatGeobuf"}
 _GPKG_VERSION = "1.2"  # GDAL before 3.7 warns of later ones, which have nothing that we need.

@@ -29,7 +29,6 @@ class RoadSource:
     """A file, or an image in a table, with the roads of one place.
 
     Attributes:
-        path: the file.
         table: its lines if it is a WKT CSV, else None.
         image: the image id in that table.
     """

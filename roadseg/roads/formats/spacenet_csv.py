@@ -41,7 +41,6 @@ class WktCsv:
     """The images of a file.
 
     Attributes:
-        path: where it was read from.
         images: roads by image id, in the order of the file; an image may have none.
     """
 

@@ -7,12 +7,7 @@ import shapely
 from scipy.spatial import cKDTree
 
 from roadseg.arrays import Bools, Floats, Ints
-from roadseg.roads.graph.road_graph import (
-    DECIMALS,
-    RoadGraph,
-    graph_from_lines,
-    with_vertices,
-)
+from roadseg.roads.graph.road_graph import DECIMALS, RoadGraph, graph_from_lines, with_vertices
 from roadseg.system.text import count
 
 _TOUCH_M = 0.05  # Metres between a road and the end of another that leads to it.

@@ -116,8 +116,6 @@ class _Drives(NamedTuple):
     Attributes:
         pair: first node times the number of nodes, plus last node; rising.
         cost: of the edge.
-        edge: its row.
-        nodes: number of nodes.
     """
 
     pair: Ints

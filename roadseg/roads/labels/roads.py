@@ -132,9 +132,7 @@ class LabelFile:
 
     Attributes:
         roads: its lines and polygons, in its own CRS.
-        features: number of features found.
         dropped: number of features, or of pieces of them, left out, by reason.
-        keys: names of the attributes found.
         scheme: what the attributes mean; never "auto".
         repaired: number of polygons that were invalid and made valid.
         columns: attributes of the roads by name, each of shape (roads,), if all were asked for.

@@ -125,7 +125,6 @@ def read_attributes(
     Args:
         columns: attributes by key, each of shape (features,), of any dtype; further keys do no
             harm. The text in `other_tags` counts as columns.
-        features: number of features.
 
     Raises:
         ValueError: if the scheme is "attribute" and there is no such key.

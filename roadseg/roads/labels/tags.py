@@ -39,7 +39,6 @@ class Tags:
 
     Attributes:
         columns: the values by key, each a list of `features` texts as `str` writes them.
-        features: number of features.
     """
 
     columns: Mapping[str, list[str]]
@@ -88,7 +87,6 @@ def read_tags(columns: Mapping[str, Array], features: int, keys: Iterable[str]) 
 
     Args:
         columns: the attributes of all features, each of shape (features,), of any dtype.
-        features: number of features.
         keys: those that are needed; a column of the same name wins over `other_tags`.
     """
     wanted = list(dict.fromkeys(keys))

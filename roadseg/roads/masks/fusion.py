@@ -34,7 +34,6 @@ class FusedImage:
     """An image that a raster of probabilities was fused from.
 
     Attributes:
-        path: probabilities of the image alone.
         shift_px: rows down and columns right, in pixels of the fused raster, by which the image
             shows the ground beside the place where the fused raster has it.
     """
@@ -79,7 +78,6 @@ class OpenImage:
     """The probabilities of an image on the pixels of another grid, open for many windows.
 
     Attributes:
-        source: the raster.
         bands: numbers of its bands; the last one is any road.
     """
 

@@ -139,7 +139,6 @@ class ProbabilityFile:
     """A probability raster or a mask, read by window; see `open_probability`.
 
     Attributes:
-        path: the raster.
         grid: where its pixels lie.
         speed_bins: which speeds its bins stand for; None if not known.
         is_mask: whether every value but 0 is road, of the speed bin of that number if known.
@@ -290,9 +289,6 @@ def unless_made(path: Path, key: str) -> Iterator[None]:
     """Pass over errors of writing if another process makes the same raster meanwhile.
 
     The one that ends first removes the strips of both.
-
-    Args:
-        key: as that of `write_probability`.
 
     Raises:
         OutputError: as the block, if nobody has made the raster.

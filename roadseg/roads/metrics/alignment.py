@@ -65,7 +65,6 @@ class Matches(Columns):
 
     Attributes:
         sample: its row.
-        line: the row of the line.
         along_m: metres from the start of this line to its nearest place.
         distance_m: of this place from the sample.
         turned_deg: angle between both lines there, whichever way they are drawn, 0 to 45.

@@ -33,8 +33,6 @@ class Breaks(Pooled):
     """Interruptions of the roads of the reference; add those of all pairs to pool.
 
     Attributes:
-        count: how many there are.
-        reference_km: length of the reference.
         found_km: length of the parts of it along which the prediction has a road.
     """
 

@@ -24,9 +24,7 @@ class BufferMatch(Pooled):
     source refuses an empty reference.
 
     Attributes:
-        predicted: all that is predicted.
         predicted_near: what of it lies within the tolerance of the reference.
-        reference: all of the reference.
         reference_near: what of it lies within the tolerance of the prediction.
     """
 

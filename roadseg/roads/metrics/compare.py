@@ -49,9 +49,7 @@ class SideFacts(Pooled):
     """Roads of one side in figures.
 
     Attributes:
-        road_km: length of all roads.
-        components: connected parts.
-        assumed_speed_km: length of those whose speed was assumed.
+        assumed_speed_km: length of roads whose speed was assumed.
         largest_km: length of the largest connected part; of several places, of that of each.
     """
 
@@ -79,8 +77,6 @@ class Measures:
         breaks: interruptions of the roads of the reference.
         junctions: those found, and how far they lie off.
         alignment: distance and direction of predicted lines and the reference.
-        reference: roads of the reference in figures.
-        predicted: the same of the prediction.
     """
 
     length: Apls

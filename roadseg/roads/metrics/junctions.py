@@ -23,8 +23,6 @@ class JunctionMatch(Pooled):
     A share of nothing (0 / 0) is 1 when there is no junction on either side, and 0 otherwise.
 
     Attributes:
-        reference: how many the reference has.
-        predicted: how many the prediction has.
         offsets_m: distance between both of each matched pair.
     """
 

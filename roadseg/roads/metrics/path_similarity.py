@@ -22,7 +22,6 @@ class Similarity:
     Attributes:
         score: from 0 (none is there) to 1 (all cost the same); None if there is no route.
         margin: half the width of the 95 % confidence interval of the score; 0 if exact.
-        points: control points.
         sources: how many of them routes were started from; all if exact.
     """
 

@@ -35,7 +35,6 @@ class Spread:
     """Mean and spread of a metric.
 
     Attributes:
-        mean: of its values.
         std: sample standard deviation (divided by their number less one); None of a single value.
     """
 

@@ -16,7 +16,6 @@ class Bin:
     Attributes:
         confidence: mean over their length, 0 to 1.
         share: of their length that is real, 0 to 1.
-        km: their length.
     """
 
     confidence: float

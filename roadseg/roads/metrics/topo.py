@@ -17,11 +17,7 @@ from roadseg.arrays import Floats, Ints
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.metrics.marbles import METRE, Marble, Network, Place, apart
 from roadseg.roads.metrics.pooling import harmonic_mean
-from roadseg.roads.metrics.vertex_graphs import (
-    METRES_PER_DEGREE,
-    VertexGraph,
-    vertex_graphs,
-)
+from roadseg.roads.metrics.vertex_graphs import METRES_PER_DEGREE, VertexGraph, vertex_graphs
 
 _START_SPACING = 50 * METRE  # Degrees between starts.
 _SNAP = 10 * METRE  # Degrees from a start to its segment, and from a marble to its hole, at most.
@@ -49,8 +45,6 @@ class Topo:
             starts that count.
         coverage: starts that count, of all.
         recall: `matched_recall` times `coverage`; the source's overall recall.
-        starts: number of starts in the reference.
-        counted: number of starts that count.
     """
 
     precision: float
@@ -345,7 +339,6 @@ def count_matched(own: Ints, other: Ints, start: Ints, starts: int) -> Ints:
         own: shape (pairs,), points that fit.
         other: the points that they fit, of the same start.
         start: of each of the points in `own`.
-        starts: number of starts.
     """
     # In the order of both, the first choices along a straight road are nearly the largest matching.
     order = np.lexsort((other, own))

@@ -48,7 +48,6 @@ def read_extract(
     so that memory does not grow with the file but only with the ways of the area.
 
     Args:
-        path: PBF or XML.
         area: in degrees.
         keys: ways with one of these keys are read.
         scratch: folder for the temporary file.

@@ -65,7 +65,6 @@ class OsmMap:
     """The roads of a part of an OpenStreetMap file.
 
     Attributes:
-        path: the file.
         ways: roads and paths of any kind.
         obstacles: railways, runways, waterways and buildings.
         extent: box around the first nodes of all roads of the file; None if there are none.
@@ -88,7 +87,6 @@ def read_osm_map(path: Path, box: Box) -> OsmMap:
     areas are none. Obstacles that lie in tunnels or culverts are none.
 
     Args:
-        path: PBF or XML.
         box: only ways whose own box meets this one are kept.
 
     Raises:

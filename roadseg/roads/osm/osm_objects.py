@@ -60,7 +60,6 @@ class OsmObjects:
         way_version: shape (w,), 0 where it is not known.
         sizes: shape (w,), number of nodes of each way.
         refs: shape (k,), ids of the nodes of all ways, one way after the other.
-        way_tags: of each way.
         node_id: shape (n,), rising.
         node_version: shape (n,), 0 where it is not known.
         places: shape (n, 2), longitude and latitude in units of 1e-7 degrees.
@@ -225,7 +224,6 @@ def located_ways(
     Ways of which nodes are missing are left out, with a warning.
 
     Args:
-        path: PBF or XML.
         index: where the positions of nodes are kept, as a file without a name; None for in memory.
 
     Raises:
@@ -305,7 +303,6 @@ def objects_in(path: Path, kinds: Any) -> Any:  # noqa: ANN401 - osmium has no t
     """Return the objects of a file, without those that are marked as deleted.
 
     Args:
-        path: PBF or XML.
         kinds: of objects, as osmium combines them.
     """
     objects = osmium().FileProcessor(osm_file(path), kinds)

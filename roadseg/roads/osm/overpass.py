@@ -41,7 +41,6 @@ class OverpassArea:
 
     Attributes:
         client: with the patience to wait for answers, see `TIMEOUT_S`.
-        server: address of the interpreter.
         area: in degrees.
         keys: ways with one of these keys are asked for.
         dates: of the data, as the answers state them.
@@ -115,7 +114,6 @@ class OverpassAnswer:
     """A whole answer.
 
     Attributes:
-        objects: the ways and their nodes.
         date: of the data, None if the server does not state it.
     """
 

@@ -10,26 +10,11 @@ import shapely
 from roadseg.arrays import Bools, Bytes, Floats, Ints, Lines
 from roadseg.raster.grid import Grid
 from roadseg.raster.windows import Window
-from roadseg.roads.graph.cleaning import (
-    between_junctions,
-    contract_edges,
-    merge_chains,
-)
-from roadseg.roads.graph.road_graph import (
-    DECIMALS,
-    RoadGraph,
-    in_parts,
-    lines_from,
-    take_edges,
-)
+from roadseg.roads.graph.cleaning import between_junctions, contract_edges, merge_chains
+from roadseg.roads.graph.road_graph import DECIMALS, RoadGraph, in_parts, lines_from, take_edges
 from roadseg.roads.tracing.coarse_mask import CoarseMask, join_coarse_blocks, pack_block
 from roadseg.roads.tracing.mask_cleaning import Sides, clean_mask, close_cracks
-from roadseg.roads.tracing.skeletons import (
-    SkeletonPaths,
-    skeletonise,
-    smooth_paths,
-    trace_paths,
-)
+from roadseg.roads.tracing.skeletons import SkeletonPaths, skeletonise, smooth_paths, trace_paths
 
 HALO_PX = 64  # Pixels around a block; thinning depends on pixels up to about a road's width away.
 _SMOOTH_PX = 3  # Neighbours on either side of a point in the moving average along a path.
@@ -50,7 +35,6 @@ class BlockPaths:
         points: shape (k, 2), x and y in metres along all paths, one path after the other; pixel by
             pixel where the path touches a seam, else smoothed. (LineStrings need twice the memory.)
         sizes: shape (m,), number of points of each path.
-        block: the block.
     """
 
     nodes: Floats

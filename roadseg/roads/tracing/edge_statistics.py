@@ -42,7 +42,6 @@ class SamplePointGroups(Sequence[SamplePoints]):
 
     Args:
         graph: roads in the metric CRS of the grid.
-        grid: of the scene.
         block_px: side of the blocks; blocks without sample points have no group.
     """
 

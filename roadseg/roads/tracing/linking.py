@@ -273,7 +273,6 @@ def _with_costs(
     """Set the line, cost and confidence of links: by the model, or by length and heading.
 
     Args:
-        ways: their ways through the raster.
         turns: cosines of the turns at the dead end, and at the other end.
     """
     if gaps.model and gaps.read_road:

@@ -43,11 +43,7 @@ from roadseg.roads.tracing.edge_statistics import (
     margin_px,
     sample_edges,
 )
-from roadseg.roads.tracing.end_repair import (
-    draw_out_ends,
-    straighten_ends,
-    straighten_forks,
-)
+from roadseg.roads.tracing.end_repair import draw_out_ends, straighten_ends, straighten_forks
 from roadseg.roads.tracing.junctions import place_junctions
 from roadseg.roads.tracing.link_model import LinkModel, general_link_model
 from roadseg.roads.tracing.link_ways import ReadRoad, are_two_valued
@@ -315,7 +311,6 @@ def rate_edges(graph: RoadGraph, pixels: PixelSource, options: TraceOptions) -> 
     this network, while the link model was fitted to drawn streets.
 
     Args:
-        graph: all measured edges.
         pixels: the scene that they were traced on.
         options: `min_link_probability`, and `precision` of the edges that are kept.
     """

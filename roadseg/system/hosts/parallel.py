@@ -62,7 +62,6 @@ def each(
         work: a function of a module, so that another process finds it.
         items: pickled where the work is done elsewhere; the workers of a scheduler see the files
             that they name under the same paths.
-        executor: where it is done.
         begin: called first in each of several processes on this machine, with its number and
             how many there are; a function of a module, too.
 
@@ -73,9 +72,9 @@ def each(
             else is a bug and is raised.
     """
     if executor.scheduler and items:
-        return _on_dask(work, items, executor)
+        return _on_dask(partial(_in_units, chosen_units(), work), items, executor)
     if (workers := min(executor.workers, len(items))) > 1:
-        return _in_processes(work, items, workers, begin)
+        return _in_processes(partial(_in_units, chosen_units(), work), items, workers, begin)
     return (outcome_of(work, index, item) for index, item in enumerate(items))
 
 
@@ -90,11 +89,8 @@ def in_order(
     """Do the work for every item and return the results in the order of the items.
 
     Args:
-        work: as in `each`.
-        items: as in `each`.
         what: name of the work in the progress line.
         unit: of the items, in the progress.
-        executor: where the work is done.
 
     Raises:
         RoadsegError: what the work raised for one of the items, or what `each` raises.
@@ -118,7 +114,6 @@ def _in_processes(
     work: Work[Item, Result], items: Sequence[Item], workers: int, begin: Begin | None
 ) -> Iterator[Outcome[Result]]:
     check_workers(workers)
-    work = partial(_in_units, chosen_units(), work)
     left, broken = dict(enumerate(items)), 0  # Items by number, and pools broken in a row.
     while left and broken < _BROKEN_POOLS:
         broken += 1
@@ -183,9 +178,8 @@ def _end_with_parent() -> None:
 def _on_dask(
     work: Work[Item, Result], items: Sequence[Item], executor: Executor
 ) -> Iterator[Outcome[Result]]:
-    work = partial(_in_units, chosen_units(), work)
-    scheduler, timeout_s = executor.scheduler or "", executor.scheduler_timeout_s
-    with cluster_of(scheduler, timeout_s=timeout_s) as cluster:
+    timeout_s = executor.scheduler_timeout_s
+    with cluster_of(executor.scheduler or "", timeout_s=timeout_s) as cluster:
         yield from cluster.outcomes(work, items)
 
 
@@ -211,7 +205,6 @@ def ahead_in_order(
     server.
 
     Args:
-        work: for one item.
         items: any number; they are taken as there is room.
         ahead: items that are under way or finished before their turn, at most.
 

@@ -117,7 +117,13 @@ class Cluster:
             ConfigError: if the address is none.
             RoadsegError: if no scheduler answers, or has no worker that can do our work.
         """
-        self._check_address()
+        try:
+            self._dask.comm.get_address_host_port(self._address)
+        except (ValueError, ImportError) as error:
+            raise ConfigError(
+                f"--scheduler {self._address}: expected an address such as tcp://host:8786 "
+                f"({one_line(error):.200})"
+            ) from error
         try:
             if not (is_able := self._can_work()):
                 _log.info("--scheduler %s: waiting for workers", self._address)
@@ -132,7 +138,13 @@ class Cluster:
             raise
         except Exception as error:
             # An address without a scheduler may fail anywhere in Dask, with any error.
-            raise self._no_scheduler(error) from error
+            reason = f"{one_line(error) or type(error).__name__:.200}"
+            if isinstance(error, TimeoutError) and self._left_s <= 0:
+                reason = f"no answer within {self._timeout_s:g} s, compute.scheduler_timeout_s"
+            raise RoadsegError(
+                f"--scheduler {self._address}: no Dask scheduler answers there ({reason}); start "
+                "one with `dask scheduler`, or use another address"
+            ) from error
 
     def outcomes(
         self, work: Work[Item, Result], items: Sequence[Item]
@@ -190,11 +202,7 @@ class Cluster:
             future.release()
 
     def _check(self) -> None:
-        """Check that the cluster is still able to work, or was so not long ago.
-
-        Raises:
-            RoadsegError: if not.
-        """
+        """Check that the cluster is still able to work, or was so not long ago."""
         try:
             is_able = self._can_work()
         except RoadsegError:
@@ -260,15 +268,6 @@ class Cluster:
                     workers[name]["versions"] = _versions(versions)
         return workers
 
-    def _check_address(self) -> None:
-        try:
-            self._dask.comm.get_address_host_port(self._address)
-        except (ValueError, ImportError) as error:
-            raise ConfigError(
-                f"--scheduler {self._address}: expected an address such as tcp://host:8786 "
-                f"({one_line(error):.200})"
-            ) from error
-
     def _check_versions(self, workers: dict[str, Any]) -> None:
         for name, worker in workers.items():
             if (theirs := worker.get("versions")) is None:
@@ -291,16 +290,6 @@ class Cluster:
                 f"{self._timeout_s:g} s (compute.scheduler_timeout_s); start workers with "
                 f"`dask worker`; {_GOES_ON}"
             )
-
-    def _no_scheduler(self, error: Exception) -> RoadsegError:
-        """Return the error of an address at which something else listens, or nothing."""
-        reason = f"{one_line(error) or type(error).__name__:.200}"
-        if isinstance(error, TimeoutError) and self._left_s <= 0:
-            reason = f"no answer within {self._timeout_s:g} s, compute.scheduler_timeout_s"
-        return RoadsegError(
-            f"--scheduler {self._address}: no Dask scheduler answers there ({reason}); start one "
-            "with `dask scheduler`, or use another address"
-        )
 
     def _lost(self) -> RoadsegError:
         return RoadsegError(

@@ -77,7 +77,6 @@ class Client:
         home: address, template or another source, as the user gives it: headers of `extra`, and
             keys in the place of its `{env:NAME}`, are sent to its host, and to no other.
         extra: headers such as `X-Key: {env:MY_KEY}`.
-        policy: towards the servers.
         most_bytes: that may be received in all; None for no limit.
         received: bytes of bodies that have come so far.
     """
@@ -284,11 +283,7 @@ class Client:
         )
 
     def _redirect(self, start: SplitResult, url: str, location: str) -> str:
-        """Return where a redirect leads.
-
-        Raises:
-            Failure: if that is on a host that is not allowed.
-        """
+        """Return where a redirect leads."""
         try:
             to = join_address(url, location)
             parts = split_address(to)

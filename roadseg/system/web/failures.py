@@ -61,7 +61,6 @@ def failure_of(
     """Return what an error of a connection means.
 
     Args:
-        error: of urllib3.
         connect_s: seconds that were allowed for connecting.
         quiet_s: seconds without a byte that were allowed.
     """

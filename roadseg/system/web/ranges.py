@@ -23,9 +23,6 @@ class RemoteFile:
     """A file on a server, whose parts are fetched when they are read, and kept in the cache.
 
     Attributes:
-        address: of the file, with places for keys.
-        client: that asks for parts.
-        cache: that keeps them.
         failure: the error that ended reading inside of a library that does not pass errors on.
     """
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from roadseg.system.dry_runs import Workload, plan_stage
+from roadseg.system.dry_runs import plan_stage
 from roadseg.system.stage_records import StageRecord
 from roadseg.system.workspace import STAGES
 
@@ -204,8 +204,7 @@ def test_most_stages_and_finished_runs_are_planned_without_torch(finished_city):
 def test_an_interrupted_stage_runs_again(tmp_path):
     record = StageRecord(tmp_path / "graph.json", Done, settings={}, inputs={})
     record.begin()
-    amount = Workload(1, lambda done: done.trials, "scenes")
-    found = plan_stage(record, record.path, Done, reads=[], writes=[], amount=amount)
+    found = plan_stage(record, record.path, reads=[], writes=[], unit="scenes", now=1)
     assert (found.runs, found.why, found.seconds) == (True, "the last run was interrupted", None)
 
 
@@ -213,8 +212,7 @@ def test_time_is_scaled_by_the_amount_of_work(tmp_path):
     record = StageRecord(tmp_path / "tune.json", Done, settings={"trials": 10}, inputs={})
     record.finish(Done(seconds=30.0, trials=10), [])
     now = StageRecord(record.path, Done, settings={"trials": 40}, inputs={})
-    amount = Workload(40, lambda done: done.trials, "trials")
-    found = plan_stage(now, now.path, Done, reads=[], writes=[], amount=amount)
+    found = plan_stage(now, now.path, reads=[], writes=[], unit="trials", now=40)
     assert (found.why, found.seconds) == ("changed: trials 10 -> 40", 120.0)
 
 

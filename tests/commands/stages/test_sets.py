@@ -262,8 +262,11 @@ def test_a_scene_that_changes_its_set_makes_prepare_run_again(sets):
     sources = prepare.sources_of(config, workspace)
     first, second = config.sets
     swapped = {first.name: second, second.name: first}
-    moved = {name: swapped[of.name] for name, of in sources.sets.items()}
-    record = prepare._record(config, workspace, replace(sources, sets=moved))  # noqa: SLF001
+    moved = {
+        name: replace(source, set=swapped[source.set.name])
+        for name, source in sources.scenes.items()
+    }
+    record = prepare._record(config, workspace, replace(sources, scenes=moved))  # noqa: SLF001
     assert "set of " in record.reason().text
 
 

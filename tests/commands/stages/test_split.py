@@ -339,11 +339,3 @@ def test_split_before_prepare_names_prepare(tmp_path):
     config = load_config(tmp_path / "roadseg.json")
     with pytest.raises(MissingInputError, match=r"prepare\.json does not exist; run `roadseg prep"):
         split.run(config, Workspace(config.run))
-
-
-def test_a_pattern_of_groups_that_searches_for_ever_is_refused(prepared, monkeypatch):
-    monkeypatch.setattr("roadseg.commands.stages.split._LONGEST_S", 0.1)
-    chips = [chip("a" * 60 + str(i), 660_000.0 + 1000 * i, 4e6) for i in range(6)]
-    options = ["split.method=groups", "split.group=(a+)+b"]
-    with pytest.raises(ConfigError, match=r"still searching after 0\.1 s; avoid nested"):
-        split.run(*prepared(chips, *options))

@@ -10,7 +10,7 @@ from roadseg.commands.tools import models
 
 def test_the_default_encoder_is_installed_with_roadseg():
     summary = models.run()
-    usable = [each.encoder for each in summary.packages if each.is_usable]
+    usable = [each.encoder for each in summary.packages if each.state == "installed"]
     assert summary.default in usable
     assert f"{summary.default}  19 MB, Apache-2.0: installed, the default" in str(summary)
 

@@ -10,8 +10,9 @@ from click.testing import CliRunner
 
 from roadseg.commands.cli.main import main
 from roadseg.commands.stages import evaluate, graph, predict
-from roadseg.commands.stages.made_from import tell_of_changes
+from roadseg.commands.stages.made_from import stage_record, tell_of_changes
 from roadseg.commands.stages.pipeline import plan
+from roadseg.commands.stages.train import TrainSummary
 from roadseg.commands.tools.status import run
 from roadseg.config import load_config
 from roadseg.errors import DataError, MissingInputError
@@ -127,9 +128,7 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path):
 def test_first_weights_known_without_torch_are_those_of_the_training(finished, weights):
     config, workspace = finished
     changed = config.model_copy(update={"train": TrainOptions(encoder_weights=weights)})
-    from roadseg.commands.stages.made_from import train_from
-
-    made = train_from(changed, workspace, 0)["inputs"]
+    made = stage_record("train", changed, workspace, TrainSummary).inputs
     assert made.items() >= first_weights(changed.train).items()
 
 

@@ -60,9 +60,6 @@ def terms_of(service: Element | None, *attributions: str) -> Credit:
 def choose_layer(layers: dict[str, str], wanted: str | None, *, kind: str) -> str:
     """Return the name of a layer; if none is wanted, the only one.
 
-    Args:
-        wanted: name of one of them, or None.
-
     Raises:
         ConfigError: if there is no such layer, or a choice of several; the error lists them.
     """

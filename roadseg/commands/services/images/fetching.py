@@ -3,7 +3,7 @@
 import logging
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
@@ -54,7 +54,6 @@ class ImageRequest(FetchOptions):
     Attributes:
         source: address or template, with places for keys.
         area: vector file or box, see `read_area`.
-        output: folder for the images.
         name: of the image, without suffix.
         cache: folder for what was fetched; None for that of the user.
         rate: requests per second, at most.
@@ -73,12 +72,8 @@ class FetchedImage:
     """An image that was fetched, or would be.
 
     Attributes:
-        image: its file.
         state: FETCHED, THERE, or WANTED if nothing was fetched.
-        height: rows.
-        width: columns.
         gsd_m: size of its pixels on the ground in its middle, metres.
-        crs: its coordinate system.
         credit: attribution and licence that the service states.
         remarks: what should be looked at.
     """
@@ -114,7 +109,6 @@ class FetchSummary(Summary):
     """The images of an area.
 
     Attributes:
-        images: one or several.
         expected: how much was to be fetched, in words.
         received_mb: megabytes that came; 0 from buckets, which GDAL reads.
     """
@@ -135,25 +129,11 @@ class FetchSummary(Summary):
         return "\n".join([*rows, f"{count(len(self.images), 'image')}: {self.expected}{received}"])
 
 
-def joined_summary(summaries: Sequence[FetchSummary]) -> FetchSummary:
-    """Return the summaries of parts of a fetch as one; each part received after the one before."""
-    return FetchSummary(
-        [image for each in summaries for image in each.images],
-        "; ".join(each.expected for each in summaries),
-        summaries[-1].received_mb,
-    )
-
-
 @dataclass(frozen=True)
 class Fetch:
     """A fetch that is under way.
 
     Attributes:
-        request: what to fetch.
-        area: that was read.
-        client: that asks the service.
-        cache: of what was fetched before.
-        dry_run: whether to plan only.
         side: "west" or "east" of the date line, if the area is the part of one there.
     """
 

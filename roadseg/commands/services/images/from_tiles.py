@@ -1,6 +1,7 @@
 """Fetch the tiles of a service as one image."""
 
 import re
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from itertools import chain, islice
 
@@ -11,7 +12,6 @@ from roadseg.commands.services.images.fetching import (
     Fetch,
     FetchedImage,
     FetchSummary,
-    joined_summary,
 )
 from roadseg.commands.services.images.levels import (
     Level,
@@ -40,31 +40,29 @@ _TRIED = 5  # Tiles that are tried for one that tells the size of all.
 _LOOKED_UP = 200_000  # Tiles; of more it is not looked up which are in the cache.
 
 
-def fetch_template(fetch: Fetch) -> FetchSummary:
-    """Fetch the tiles of a template, on each side of the date line if the area crosses it."""
-    check_template(fetch.request.source)
-    return joined_summary([_fetch_template(side) for side in fetch.sides()])
+def template_service(fetch: Fetch) -> TileService:
+    """Choose a zoom of the tiles of a template; tiles of 512 pixels show the same ground finer.
 
-
-def _fetch_template(fetch: Fetch) -> FetchSummary:
+    Raises:
+        ConfigError: if the template lacks a place, or the size of pixels has to be chosen.
+        DataError: if its tiles have another size.
+    """
     template = fetch.request.source
+    check_template(template)
     levels = [xyz_level(zoom) for zoom in range(_FINEST_ZOOM + 1)]
     level = choose_level(levels, fetch)
     service = _service(template, level)
-    # Tiles of 512 pixels or more show the same ground finer.
     plan = plan_tiles(level, fetch.area)
     sample = _sample(plan, TileReader(service, fetch.client, fetch.cache, any_size=True))
     rows, cols = level.tile_px if sample is None else sample.pixels.shape[:2]
-    if (rows, cols) != level.tile_px:
-        if rows != cols or rows % 128:
-            raise DataError(
-                f"{without_keys(service.address(*plan.middle()))}: found a tile of {rows} x {cols} "
-                "pixels, expected 256 x 256 or 512 x 512"
-            )
-        finer = [with_tile_px(each, rows) for each in levels]
-        level = choose_level(finer, fetch)
-        service = _service(template, level)
-    return fetch_tiles(fetch, service, host_of(template), f"z{level.name}")
+    if (rows, cols) == level.tile_px:
+        return service
+    if rows != cols or rows % 128:
+        raise DataError(
+            f"{without_keys(service.address(*plan.middle()))}: found a tile of {rows} x {cols} "
+            "pixels, expected 256 x 256 or 512 x 512"
+        )
+    return _service(template, choose_level([with_tile_px(each, rows) for each in levels], fetch))
 
 
 def _service(template: str, level: Level) -> TileService:
@@ -74,33 +72,43 @@ def _service(template: str, level: Level) -> TileService:
     return TileService("XYZ tiles", "", level, address)
 
 
-def fetch_tiles(fetch: Fetch, service: TileService, *names: str) -> FetchSummary:
-    """Fetch the tiles of a level as one image.
+def fetch_tiles(fetch: Fetch, address: str, choose: Callable[[Fetch], TileService]) -> FetchSummary:
+    """Fetch tiles as one image, or as one on each side of the date line.
 
     Args:
-        names: parts of the name of the image.
+        address: of the service, which the image is named by.
+        choose: returns the level of a layer that is fetched, for an area on one side.
 
     Raises:
         ConfigError: if it is more than the limit.
         DataError: if a tile cannot be fetched, or all are missing.
         OutputError: if the image cannot be written, or another one has its name.
     """
-    plan = plan_tiles(service.level, fetch.area)
-    origin = fetch.origin(
-        service.kind, service.credit, layer=service.layer, level=service.level.name
+    sides = [(side, choose(side)) for side in fetch.sides()]
+    fetched = [_fetch_side(side, address, service) for side, service in sides]
+    return FetchSummary(
+        [image for image, _ in fetched],
+        "; ".join(expected for _, expected in fetched),
+        fetch.client.received / 1e6,
     )
-    path = fetch.path(*names)
-    reader, expected = TileReader(service, fetch.client, fetch.cache), "nothing to fetch"
+
+
+def _fetch_side(fetch: Fetch, address: str, service: TileService) -> tuple[FetchedImage, str]:
+    """Fetch the tiles of a level as one image; return it, and how much was to be fetched."""
+    plan, level = plan_tiles(service.level, fetch.area), service.level.name
+    origin = fetch.origin(service.kind, service.credit, layer=service.layer, level=level)
+    size = f"z{level}" if level.isdecimal() else level.replace(" ", "")
+    path = fetch.path(host_of(address), service.layer, size, day_of(service.credit))
+    reader = TileReader(service, fetch.client, fetch.cache)
     image = FetchedImage.on(plan.grid, path, THERE, service.credit)
-    if not is_fetched(path, origin):
-        image = replace(image, state=WANTED)
-        expected = _require_within_limit(fetch, plan, reader)
-        if not fetch.dry_run:
-            write_image(path, plan, reader, origin)
-            facts = {"gsd_m": image.gsd_m, "tiles": asdict(reader.counts)}
-            write_record(path, origin, facts)
-            image = replace(image, state=FETCHED, remarks=list(remarks(reader.counts)))
-    return FetchSummary([image], expected, fetch.client.received / 1e6)
+    if is_fetched(path, origin):
+        return image, "nothing to fetch"
+    expected = _require_within_limit(fetch, plan, reader)
+    if fetch.dry_run:
+        return replace(image, state=WANTED), expected
+    write_image(path, plan, reader, origin)
+    write_record(path, origin, {"gsd_m": image.gsd_m, "tiles": asdict(reader.counts)})
+    return replace(image, state=FETCHED, remarks=list(remarks(reader.counts))), expected
 
 
 def _require_within_limit(fetch: Fetch, plan: TilePlan, reader: TileReader) -> str:
@@ -121,13 +129,6 @@ def _sample(plan: TilePlan, reader: TileReader) -> Tile | None:
     """Return a tile of the area; if it is missing, one of some others."""
     tried = chain([plan.middle()], islice(plan.places(), _TRIED - 1))
     return next((found for place in tried if (found := reader.find(place)) is not None), None)
-
-
-def names_of(address: str, service: TileService) -> tuple[str, ...]:
-    """Return the parts of the name of an image of a WMTS or WMS: with its day, if it is known."""
-    level = service.level.name
-    size = f"z{level}" if level.isdecimal() else level.replace(" ", "")
-    return host_of(address), service.layer, size, day_of(service.credit)
 
 
 _PLACE = re.compile(r"\{(-?[A-Za-z]\w*)(?::([^{}]*))?\}")

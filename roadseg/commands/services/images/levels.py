@@ -37,7 +37,6 @@ class Level:
 
     Attributes:
         name: of the level at the service: its zoom, or the identifier of its matrix.
-        crs: coordinate system.
         left: x of the left side of the first column.
         top: y of the upper side of the first row.
         pixel: width and height of a pixel in units of the CRS.
@@ -93,7 +92,6 @@ class TilePlan:
     """The tiles of a level that an area needs.
 
     Attributes:
-        level: of the tiles.
         shape: the area in the CRS of the level.
         window: the box around it, in pixels from the origin of the level.
     """

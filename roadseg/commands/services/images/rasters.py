@@ -72,10 +72,7 @@ class RemoteRaster:
 
     Attributes:
         address: https, s3, gs or az, with places for keys; or the path of a file.
-        name: of the image that is made of it.
-        service: kind of service that named it.
         layer: asset of a STAC item; empty for none.
-        credit: what the service says of it.
     """
 
     address: str
@@ -155,7 +152,7 @@ def open_remote(
             else:
                 local = _local(raster.address)
                 with open_raster(local) as source:
-                    yield source, _size(local)
+                    yield source, local.stat().st_size if local.is_file() else None
         except (RasterioIOError, DataError, _UnreadError) as error:
             if file is not None and file.failure:
                 raise file.failure from error
@@ -177,11 +174,6 @@ def _local(address: str) -> Path:
     return Path(url2pathname(parts.path) if parts.scheme else address)
 
 
-def _size(path: Path) -> int | None:
-    """Return the bytes of a file; None for what is none, such as a part of another one."""
-    return path.stat().st_size if path.is_file() else None
-
-
 def _innermost(error: BaseException) -> BaseException:
     """Return the first of the errors that followed from each other."""
     return error if error.__cause__ is None else _innermost(error.__cause__)
@@ -200,12 +192,7 @@ def _hint(scheme: str) -> str:
 
 
 def _plan(fetch: Fetch, raster: RemoteRaster) -> _Plan | None:
-    """Plan which part of a raster to copy; None if the area does not touch it.
-
-    Raises:
-        DataError: if the raster lies nowhere.
-        ConfigError: if its bands are of different types.
-    """
+    """Plan which part of a raster to copy; None if the area does not touch it."""
     shown = without_keys(raster.address)
     with open_remote(raster, fetch.client, fetch.cache) as (source, size):
         if len(set(source.dtypes)) > 1:

@@ -52,7 +52,6 @@ class Origin:
         area: the name of its file, or its bounds.
         bounds: of the area in degrees: west, south, east, north.
         ground: a digest of the polygons of the area.
-        credit: what the service says.
     """
 
     source: str

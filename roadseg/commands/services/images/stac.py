@@ -114,7 +114,6 @@ def _search(address: str) -> str:
 
 
 def _in_box(address: str, area: Area) -> str:
-    """Return an address with the box of an area."""
     # Over the date line a box goes from its west to an east with a smaller longitude.
     sides = [each.degrees.bounds for each in area.sides()]
     west, _, _, _ = sides[0]
@@ -146,11 +145,7 @@ def _of_page(address: str, page: Json) -> Iterator[tuple[str, Json]]:
 
 
 def _next(address: str, page: Json) -> str | None:
-    """Return the address of the next page.
-
-    Raises:
-        DataError: if it can only be asked for by POST.
-    """
+    """Return the address of the next page."""
     link = _link(page, "next")
     if link is None:
         return None

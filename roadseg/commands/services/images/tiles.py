@@ -52,9 +52,7 @@ class TileService:
     Attributes:
         kind: such as "XYZ tiles".
         layer: empty if there is only one.
-        level: of the tiles.
         address: of the tile at a row and column, with places for keys.
-        credit: what the service says of its images.
     """
 
     kind: str
@@ -89,7 +87,6 @@ class Tile:
 
     Attributes:
         pixels: shape (row, col, 4).
-        body: its file.
         is_cached: whether it was fetched before.
     """
 

@@ -87,11 +87,7 @@ def _levels(matrices: Element) -> Iterator[Level]:
 
 
 def _level(matrix: Element, crs: CRS, *, is_swapped: bool) -> Level:
-    """Return the level of a matrix of tiles.
-
-    Raises:
-        DataError: if the matrix lacks a number, or has one that cannot be.
-    """
+    """Return the level of a matrix of tiles."""
     name = text_of(matrix, "Identifier")
     unit_m = _METRES_PER_DEGREE if crs.is_geographic else crs.axis_info[0].unit_conversion_factor
     corner = text_of(matrix, "TopLeftCorner").replace(",", " ").split()
