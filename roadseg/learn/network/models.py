@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from roadseg.errors import ConfigError, RoadsegError, first_line
 from roadseg.learn.network import lite_unet
-from roadseg.learn.options import TrainOptions
+from roadseg.learn.options import WINDOW_MULTIPLE, TrainOptions
 from roadseg.raster.scaling import Scaling
 
 _PRIOR = 0.05  # Probability of road that a new network gives, near the share of roads.
@@ -26,7 +26,6 @@ _PRIOR_LOGIT = math.log(_PRIOR / (1 - _PRIOR))
 _PATIENCE_S = 5  # Seconds that the hub has to answer.
 _LISTED = 100  # Names in an error, at most.
 WITH_CHANNELS = ("unet", "unetplusplus", "manet")  # Architectures with `decoder_channels`.
-WINDOW_MULTIPLE = 32  # Sides of windows are multiples of it: encoders halve them five times.
 _TIMM = "tu-"  # Names of timm's encoders begin with it.
 _UNBUILDABLE = (  # Errors of libraries for parts that cannot be combined.
     *(ValueError, LookupError, NotImplementedError, RuntimeError, TypeError),
