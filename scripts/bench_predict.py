@@ -185,7 +185,7 @@ def task_of(engine, image, checkpoint, options):
     predict = PredictOptions(engine=engine, batch_size=batch_size, **sides)
     compute = ComputeOptions(device=options.device, precision=options.precision)
     windows = count_windows(*size, **sides)
-    trained = Networks((checkpoint,), (), predict, compute, batch_size, windows)
+    trained = Networks((checkpoint,), (), predict, compute, options.window_px, batch_size, windows)
     scaling, bins = Scaling.from_json(known["scaling"]), speed_bins_of(known)
     path = image.with_name("out.tif")
     scene = SceneToPredict("scene", facts, scaling, path, "key", bins, None, None, ())

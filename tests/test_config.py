@@ -193,7 +193,7 @@ LIMITS = [
     ("train.learning_rate", 0, 1e-9),
     ("train.lr_gamma", 1.01, 1),
     ("predict.window_px", 32, 256),
-    ("predict.overlap_px", 257, 256),
+    ("predict.overlap_px", 513, 512),
     ("graph.threshold", 0, 0.01),
     ("graph.threshold", 1, 0.99),
     ("graph.min_spur_m", -0.1, 0),

@@ -139,7 +139,7 @@ def export(
         checkpoint: its folder.
         output: folder to write.
         format: ONNX, OpenVINO IR, or a program of torch.export.
-        window_px: side of its windows; None: the default of `predict`.
+        window_px: side of its windows; None: 1024, the largest that `predict` chooses.
         batch_size: windows per batch; None: any number.
         force: replace an existing export.
 
@@ -155,7 +155,7 @@ def export(
             Path(checkpoint),
             Path(output),
             format=format,
-            window_px=window_px or PredictOptions().window_px,
+            window_px=window_px or PredictOptions().largest_px,
             batch_size=batch_size,
             force=force,
         )

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import shapely
@@ -12,7 +12,6 @@ from pydantic import Field
 from roadseg.arrays import Bools, Floats, Ints, Lines
 from roadseg.dataset.chips import NO_ZONE, ChipRecord
 from roadseg.dataset.footprints import overlapping_pairs
-from roadseg.dataset.reference_graphs import Area
 from roadseg.roads.graph.clipping import clip_graph
 from roadseg.roads.graph.groups import linked
 from roadseg.roads.graph.road_graph import RoadGraph, take_edges
@@ -24,12 +23,14 @@ from roadseg.roads.metrics.reliability import (
     measure_kept,
     measure_reliability,
 )
-from roadseg.roads.tracing.edge_confidence import general_edge_model, surest
 from roadseg.system.fingerprints import fingerprint
 from roadseg.system.records import write_json
 from roadseg.system.schemas import TOLERANT, Count, read_strict
 from roadseg.system.text import count
 from roadseg.system.units import road_text
+
+if TYPE_CHECKING:
+    from roadseg.dataset.reference_graphs import Area
 
 NAME, WEIGHTS = "confidence.json", "best.safetensors"  # Files in the folder of a checkpoint.
 TRUE_M = 4.0  # Metres from a labelled road up to which a predicted road is real.
@@ -189,7 +190,7 @@ def places_of(chips: Sequence[ChipRecord]) -> Ints:
 
 
 def measure_chips(
-    graph: RoadGraph, terms: Terms, reference: RoadGraph, areas: Sequence[Area]
+    graph: RoadGraph, terms: Terms, reference: RoadGraph, areas: "Sequence[Area]"
 ) -> list[ChipEdges]:
     """Return the edges on each chip of a scene, and how much of each is real.
 
@@ -226,6 +227,8 @@ def _measure_chip(inside: RoadGraph, terms: Terms, labels: Lines) -> ChipEdges:
 
 def fit_models(measured: MeasuredEdges) -> Models:
     """Fit a model of all edges with the general model as prior, then of each set with that one."""
+    from roadseg.roads.tracing.edge_confidence import general_edge_model
+
     overall = _fit(measured, general_edge_model())
     names = sorted({name for name in measured.sets if name})
     of_sets = {name: _fit(measured.take(measured.of_set(name)), overall) for name in names}
@@ -319,6 +322,8 @@ def _reliability(measured: MeasuredEdges, confidence: Floats, chosen: Bools) -> 
 
 def _kept(measured: MeasuredEdges, confidence: Floats, precision: float) -> Kept:
     """Measure what remains if the surest edges of each chip are kept for a precision."""
+    from roadseg.roads.tracing.edge_confidence import surest
+
     edges, is_kept = measured.edges, np.zeros(len(confidence), dtype=bool)
     # The edges of a chip follow each other.
     for rows in np.split(np.arange(len(is_kept)), np.flatnonzero(np.diff(measured.chip)) + 1):

@@ -5,11 +5,9 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import geopandas as gpd
 import numpy as np
-import pandas as pd
 import shapely
 from pyproj import CRS
 
@@ -20,11 +18,13 @@ from roadseg.errors import DataError
 from roadseg.raster.grid import DEGREES
 from roadseg.raster.sources import IMAGE_SUFFIXES
 from roadseg.roads.colours import fold_colour
-from roadseg.roads.formats.gpkg_styles import STYLE_LAYER, category_renderer, layer_styles
-from roadseg.roads.formats.layers import write_gpkg_layers
 from roadseg.system.files import atomic_write
 from roadseg.system.records import write_json
 from roadseg.system.schemas import Count, read_strict
+
+if TYPE_CHECKING:
+    import geopandas as gpd
+    import pandas as pd
 
 _COLUMNS = {"name", "fold"}
 _Entry = tuple[str, Any, Any]  # Its place in the file, a name, and a fold.
@@ -99,6 +99,11 @@ def write_fold_layer(path: Path, chips: Sequence[ChipRecord], folds: Ints) -> No
     Raises:
         OutputError: if the file cannot be written.
     """
+    import pandas as pd
+
+    from roadseg.roads.formats.gpkg_styles import STYLE_LAYER, category_renderer, layer_styles
+    from roadseg.roads.formats.layers import write_gpkg_layers
+
     columns = ("name", "scene", "road_share", "valid_share")
     table = pd.DataFrame({c: [getattr(chip, c) for chip in chips] for c in columns})
     table.insert(2, "fold", folds)
@@ -126,8 +131,10 @@ def road_by_fold(chips: Sequence[ChipRecord], folds: Ints) -> Floats:
 
 
 def _on_the_ground(
-    table: pd.DataFrame, chips: Sequence[ChipRecord], zones: Ints
-) -> gpd.GeoDataFrame:
+    table: "pd.DataFrame", chips: Sequence[ChipRecord], zones: Ints
+) -> "gpd.GeoDataFrame":
+    import geopandas as gpd
+
     placed = zones != NO_ZONE
     corners = np.array([chip.corners_m for chip in chips])[placed]
     crs = CRS.from_epsg(int(zones[placed][0]))

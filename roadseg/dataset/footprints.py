@@ -5,7 +5,6 @@ from collections.abc import Sequence
 import numpy as np
 import shapely
 from pyproj import CRS
-from scipy.spatial import cKDTree
 
 from roadseg.arrays import Floats, Ints, Shapes
 from roadseg.raster.grid import DEGREES, transformer
@@ -120,6 +119,8 @@ def areas_apart(degrees: Corners, *, gap_km: float) -> Ints:
     Returns:
         Area of each footprint, shape (n,), numbered from 0 by the first footprint of each.
     """
+    from scipy.spatial import cKDTree
+
     cells = np.floor(globe_km(degrees.mean(axis=1)) / gap_km)
     cells, of_chip = np.unique(cells, axis=0, return_inverse=True)
     links = cKDTree(cells).query_pairs(1, p=np.inf, output_type="ndarray")

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from roadseg.options import LARGEST_SEED, Section, Text, setting
+from roadseg.raster.windows import fitting_window
 from roadseg.system.hosts.parallel import Executor
 from roadseg.system.units import Units
 
@@ -15,6 +16,8 @@ Kind = Literal["turns", "warp", "colour"]  # Kinds of augmentation.
 KINDS: tuple[Kind, ...] = ("turns", "warp", "colour")
 
 MINUTE_S = 60.0
+WINDOW_MULTIPLE = 32  # Sides of windows are multiples of it: encoders halve them five times.
+_LARGEST_PX = 1024  # Side of the largest windows that are chosen for a scene.
 _Channels = Annotated[int, Field(ge=1, le=4096)]
 _Count = Annotated[int, Field(ge=0, le=10**9)]
 
@@ -241,16 +244,23 @@ class PredictOptions(Section):
     scenes: Literal["validation", "all"] = setting(
         "validation", "-", "Scenes of the run to predict: those with held-out chips, or all."
     )
-    window_px: int = setting(
-        512, "pixels", "Side of the windows; a multiple of 32.", ge=64, multiple_of=32, le=16_384
+    window_px: int | None = setting(
+        None,
+        "pixels",
+        "Side of the windows; a multiple of 32. null: for each scene the side at which they "
+        "cover it with the fewest pixels, at most 1024.",
+        ge=64,
+        multiple_of=32,
+        le=16_384,
     )
     overlap_px: int = setting(
-        128, "pixels", "Overlap of neighbouring windows, which are blended.", ge=0, le=8192
+        64, "pixels", "Overlap of neighbouring windows, which are blended.", ge=0, le=8192
     )
     batch_size: int = setting(
         4,
         "windows",
-        "Largest number of windows per batch; small scenes use fewer.",
+        "Largest number of windows per batch; small scenes use fewer, and so do large windows "
+        "where window_px is null.",
         ge=1,
         le=65_536,
     )
@@ -291,11 +301,32 @@ class PredictOptions(Section):
 
     @model_validator(mode="after")
     def _overlap_fits(self) -> "PredictOptions":
-        if self.overlap_px > self.window_px // 2:
+        if self.overlap_px > self.largest_px // 2:
             raise ValueError(
-                f"overlap_px: expected at most half of window_px ({self.window_px // 2})"
+                f"overlap_px: expected at most half of window_px ({self.largest_px // 2})"
             )
         return self
+
+    @property
+    def largest_px(self) -> int:
+        """Side of the largest windows."""
+        return self.window_px or _LARGEST_PX
+
+    def window_for(self, height: int, width: int) -> int:
+        """Return the side of the windows for a scene of so many rows and columns."""
+        return self.window_px or fitting_window(
+            height,
+            width,
+            overlap_px=self.overlap_px,
+            multiple=WINDOW_MULTIPLE,
+            most=_LARGEST_PX,
+        )
+
+    def most_at_once(self, window_px: int) -> int:
+        """Return the largest batch of windows: where their side is free, as many as fill one."""
+        if self.window_px is not None:
+            return self.batch_size
+        return max(1, min(self.batch_size, (_LARGEST_PX // window_px) ** 2))
 
 
 class ComputeOptions(Section):

@@ -121,19 +121,48 @@ def shared_window(first: Window, second: Window) -> Window:
     return Window(row, col, height, width)
 
 
-def spread_starts(length: int, *, window_px: int, overlap_px: int) -> list[int]:
+def spread_starts(length: int, *, window_px: int, overlap_px: int, multiple: int = 1) -> list[int]:
     """Return where windows along one side of a scene start: evenly, from edge to edge.
 
-    There are as many as in `cover`, but all overlap equally, by `overlap_px` or a little more: no
-    pixel is predicted more often than another, and no two windows share nearly all they show.
+    All overlap about equally, by `overlap_px` or a little more: no pixel is predicted more often
+    than another, and no two windows share nearly all they show.
+
+    Args:
+        multiple: number of which all are multiples, so that the last window may reach beyond the
+            scene; at most `window_px - overlap_px`.
 
     Raises:
         ValueError: as for `cover`.
     """
     _check(length, window_px, overlap_px)
-    last = max(length - window_px, 0)
-    gaps = math.ceil(last / (window_px - overlap_px))
-    return [0, *(number * last // gaps for number in range(1, gaps + 1))]
+    last = math.ceil(max(length - window_px, 0) / multiple)
+    gaps = math.ceil(last / ((window_px - overlap_px) // multiple))
+    return [0, *(number * last // gaps * multiple for number in range(1, gaps + 1))]
+
+
+def fitting_window(height: int, width: int, *, overlap_px: int, multiple: int, most: int) -> int:
+    """Return the side of the windows that cover a scene with the fewest pixels in all.
+
+    A scene that is smaller than the largest window is covered by one, which is little larger.
+
+    Args:
+        height: rows of the scene.
+        width: columns of the scene.
+        overlap_px: overlap of neighbouring windows, at least; sides are at least twice as long,
+            and longer by `multiple`.
+        multiple: number of which sides and starts are multiples.
+        most: the largest side, taken where others are not better.
+    """
+
+    def pixels(side: int) -> int:
+        down, across = (
+            spread_starts(length, window_px=side, overlap_px=overlap_px, multiple=multiple)
+            for length in (height, width)
+        )
+        return len(down) * len(across) * side**2
+
+    least = math.ceil(max(2 * overlap_px, overlap_px + multiple) / multiple) * multiple
+    return min(range(most, least - 1, -multiple), key=pixels)
 
 
 def fitting_batch(windows: Iterable[int], *, most: int) -> int:

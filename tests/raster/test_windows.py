@@ -1,5 +1,7 @@
 """Covering a scene with windows, and what each window counts in the blend."""
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -10,6 +12,7 @@ from roadseg.raster.windows import (
     blend_weights,
     cover,
     fitting_batch,
+    fitting_window,
     spread_starts,
 )
 
@@ -81,6 +84,14 @@ def test_spread_windows_are_as_many_as_needed_and_equally_far_apart(side):
     assert np.ptp(np.diff(starts)) <= 1 if len(starts) > 1 else True
 
 
+@given(st.integers(1, 9000), st.sampled_from([64, 96, 512]), st.integers(0, 32))
+def test_windows_at_multiples_reach_little_beyond_the_scene(length, window_px, overlap_px):
+    starts = spread_starts(length, window_px=window_px, overlap_px=overlap_px, multiple=32)
+    assert not any(start % 32 for start in starts)
+    assert 0 <= starts[-1] + window_px - max(length, window_px) < 32
+    assert all(0 < gap <= window_px - overlap_px for gap in np.diff(starts))
+
+
 @given(sides())
 def test_the_weights_of_every_pixel_are_positive_and_add_up_to_one(side):
     length, window_px, overlap_px = side
@@ -128,3 +139,36 @@ def test_no_batch_holds_more_than_wanted_or_than_a_scene_has(windows, most):
     size = fitting_batch(windows, most=most)
     assert 1 <= size <= most
     assert not windows or size <= max(windows)
+
+
+@pytest.mark.parametrize(
+    ("height", "width", "side"),
+    [
+        (512, 512, 512),
+        (513, 512, 544),
+        (600, 600, 608),
+        (1024, 1024, 1024),
+        (1300, 1300, 704),
+        (2000, 500, 512),
+        (60, 50, 128),
+    ],
+)
+def test_a_window_fits_the_scene(height, width, side):
+    assert fitting_window(height, width, overlap_px=64, multiple=32, most=1024) == side
+
+
+@pytest.mark.parametrize(
+    ("overlap_px", "side"), [(0, 32), (1, 64), (32, 64), (33, 96), (512, 1024)]
+)
+def test_the_smallest_window_is_twice_the_overlap(overlap_px, side):
+    assert fitting_window(1, 1, overlap_px=overlap_px, multiple=32, most=1024) == side
+
+
+@given(st.integers(1, 9000), st.integers(1, 9000))
+def test_no_other_window_computes_fewer_pixels(height, width):
+    def pixels(side):
+        options = {"window_px": side, "overlap_px": 64, "multiple": 32}
+        return math.prod(len(spread_starts(n, **options)) for n in (height, width)) * side**2
+
+    side = fitting_window(height, width, overlap_px=64, multiple=32, most=1024)
+    assert pixels(side) == min(map(pixels, range(128, 1025, 32)))

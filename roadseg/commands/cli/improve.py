@@ -87,9 +87,9 @@ def export(
 ) -> object:
     """Write the network of a CHECKPOINT for other programs.
 
-    The windows of the network have predict.window_px pixels (see the config). Without --output, the
-    export becomes an engine of the checkpoint for `roadseg predict --engine`, with batches of
-    predict.batch_size windows.
+    The windows of the network have predict.window_px pixels (see the config), 1024 if it is null.
+    Without --output, the export becomes an engine of the checkpoint for `roadseg predict --engine`,
+    with batches of predict.batch_size windows, of one if predict.window_px is null.
 
     \b
     Examples:
@@ -104,7 +104,7 @@ def export(
             checkpoint,
             output,
             format=kind,
-            window_px=predict.window_px,
+            window_px=predict.largest_px,
             batch_size=batch_size,
             force=force,
         )
@@ -112,8 +112,8 @@ def export(
         summary = export.run_engine(
             checkpoint,
             format=kind,
-            window_px=predict.window_px,
-            batch_size=batch_size or predict.batch_size,
+            window_px=predict.largest_px,
+            batch_size=batch_size or predict.most_at_once(predict.largest_px),
             force=force,
         )
     return summary

@@ -11,7 +11,6 @@ from typing import Protocol
 import numpy as np
 import shapely
 
-from roadseg.commands.fusion.image_shifts import about_the_middle, find_shift
 from roadseg.dataset.footprints import overlapping_pairs
 from roadseg.errors import DataError
 from roadseg.learn.inference.jobs import Need
@@ -238,6 +237,8 @@ def fuse_place(place: Place) -> None:
 
 def _aligned(place: Place) -> list[FusedImage]:
     """Return the images of a place with their shifts about the middle of all."""
+    from roadseg.commands.fusion.image_shifts import about_the_middle, find_shift
+
     grid = place.scene.facts.grid
     alone = [FusedImage(image.path) for image in place.images]
     shifts = [(0.0, 0.0)]

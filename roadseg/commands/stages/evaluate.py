@@ -24,7 +24,6 @@ from roadseg.raster.scaling import read_scaling
 from roadseg.raster.windows import Window
 from roadseg.report.card_files import add_evaluation
 from roadseg.report.plots.charts import write_reliability
-from roadseg.report.plots.comparison import draw_comparison
 from roadseg.roads.formats.files import read_gpkg
 from roadseg.roads.graph.clipping import clip_graph
 from roadseg.roads.graph.road_graph import RoadGraph
@@ -406,6 +405,8 @@ def _update_card(workspace: Workspace, metrics: EvaluateSummary) -> None:
 
 def _draw(config: Config, workspace: Workspace, record: SceneRecord, scene: _Scene) -> None:
     """Draw the labels, probabilities and graph of a scene side by side."""
+    from roadseg.report.plots.comparison import draw_comparison
+
     facts = read_facts(record.image, config.imagery, part=record.part)
     pixels, _ = read_preview(facts, side=_PICTURE_PX)
     image = read_scaling(workspace.scaling).apply(pixels)

@@ -5,6 +5,7 @@ Reads chips.json, folds.json and a checkpoint; writes checkpoints/fold-<k>/engin
 
 import functools
 import itertools
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -135,7 +136,7 @@ def run(
         RoadsegError: if it misses one of the `LIMITS`. It is not ready then.
     """
     folder, record = workspace.checkpoint(fold), _record(config, workspace, fold, engine)
-    window_px, batch_size = config.predict.window_px, _batch_size(config, workspace)
+    window_px, batch_size = _windows(config, workspace)
     is_ready = _is_ready(folder, engine, window_px=window_px, batch_size=batch_size)
     if not force and is_ready and (done := record.summary()):
         return done
@@ -176,12 +177,8 @@ def plan(
 ) -> Plan:
     """Return what `run` would do."""
     folder, record = workspace.checkpoint(fold), _record(config, workspace, fold, engine)
-    is_ready = _is_ready(
-        folder,
-        engine,
-        window_px=config.predict.window_px,
-        batch_size=_batch_size(config, workspace),
-    )
+    window_px, batch_size = _windows(config, workspace)
+    is_ready = _is_ready(folder, engine, window_px=window_px, batch_size=batch_size)
     held_out = Chips(config, workspace, load_checkpoint(folder)).of_fold(fold).held_out
     stage_plan = plan_stage(
         record,
@@ -217,20 +214,16 @@ def _is_ready(folder: Path, engine: str, *, window_px: int, batch_size: int) -> 
     )
 
 
-def _batch_size(config: Config, workspace: Workspace) -> int:
-    """Return how many windows at once fit the chips."""
+def _windows(config: Config, workspace: Workspace) -> tuple[int, int]:
+    """Return the side of the windows that fit most chips, and how many of them at once."""
     options = config.predict
     chips = read_chips(require(workspace.chips, made_by="prepare")).chips
+    sizes = [(chip.window.height, chip.window.width) for chip in chips]
+    ((window_px, _),) = Counter(options.window_for(*size) for size in sizes).most_common(1)
     windows = (
-        count_windows(
-            chip.window.height,
-            chip.window.width,
-            window_px=options.window_px,
-            overlap_px=options.overlap_px,
-        )
-        for chip in chips
+        count_windows(*size, window_px=window_px, overlap_px=options.overlap_px) for size in sizes
     )
-    return fitting_batch(windows, most=options.batch_size)
+    return window_px, fitting_batch(windows, most=options.most_at_once(window_px))
 
 
 def _settings(config: Config) -> dict[str, Any]:

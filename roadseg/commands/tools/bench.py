@@ -42,20 +42,21 @@ def run(config: Config, *, steps: int, rounds: int) -> BenchSummary:
     device, options = chosen_device(config.compute), config.train
     keep_freed_memory()
     predict, bins = config.predict, config.labels.bins.count
+    window_px, batch_size = predict.largest_px, predict.most_at_once(predict.largest_px)
     bands = len(config.imagery.bands or range(_RGB))
     return BenchSummary(
         device=device.reason,
         network=f"{options.architecture} with {options.encoder}, {bands} bands; batches of "
         f"{options.batch_size} x {options.window_px} px in training, "
-        f"{predict.batch_size} x {predict.window_px} px in inference",
+        f"{batch_size} x {window_px} px in inference",
         training=training_rate(
             options, bands=bands, bins=bins, device=device, steps=steps, rounds=rounds
         ),
         inference=inference_rate(
             options,
-            window_px=predict.window_px,
+            window_px=window_px,
             overlap_px=predict.overlap_px,
-            batch_size=predict.batch_size,
+            batch_size=batch_size,
             batches=_BATCHES,
             bands=bands,
             bins=bins,

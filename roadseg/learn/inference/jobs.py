@@ -2,10 +2,10 @@
 
 import itertools
 import logging
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +56,7 @@ logger = logging.getLogger(__name__)
 
 _STRIPS_OF_A_TASK = 2  # Each task predicts some rows of windows above it once more.
 _TURNS = 8  # Rotations and flips of a window.
-_REHEARSED = 400  # Windows from which on it pays to measure the time of one first.
+_REHEARSED = 1e8  # Pixels in windows from which on it pays to measure the time of a window first.
 _WEIGHT_BYTES = 4
 _MB = 1e6
 # Measured with PyTorch 2.15 on an x86 CPU (AVX2), eager, fp32: the largest resident memory of
@@ -141,7 +141,7 @@ class PredictionJob:
             if force:
                 scene.strips.remove()
             require_room(scene.path, scene.strips.needed_bytes)
-        self._predict(waiting, windows=list(map(self._windows, scenes)))
+        self._predict(waiting, self._networks(scenes))
         done = [scene for scene in scenes if scene.name not in self.failed]
         for scene in done:
             self.write_mask(scene)
@@ -158,7 +158,7 @@ class PredictionJob:
         if waiting and self._is_here(len(waiting)):
             chosen_device(self._compute)
         pixels = sum(scene.facts.pixels for scene in waiting)
-        batch_size = self._batch_size(list(map(self._windows, scenes)))
+        networks = self._networks(scenes)
         return Need(
             reads=[
                 files("images", [images[scene.name] for scene in waiting]),
@@ -166,7 +166,10 @@ class PredictionJob:
             ],
             writes=[scene.path for scene in waiting],
             megapixels=pixels / 1e6,
-            memory_mb=max((self._memory_mb(scene, batch_size) for scene in waiting), default=None),
+            memory_mb=max(
+                (self._memory_mb(scene, networks[self._window_px(scene)]) for scene in waiting),
+                default=None,
+            ),
         )
 
     def describe(self, images: dict[str, Path]) -> list[SceneToPredict]:
@@ -233,13 +236,14 @@ class PredictionJob:
             tags = _tags(image, self.folders, trained)
             yield SceneToPredict(name, facts, scaling, path, key, bins, threshold, edges, tags)
 
-    def _predict(self, scenes: Sequence[SceneToPredict], *, windows: Sequence[int]) -> None:
+    def _predict(self, scenes: Iterable[SceneToPredict], networks: Mapping[int, Networks]) -> None:
         """Predict scenes here, in processes, or on a cluster; finish each once its strips exist."""
         compute = self._compute
+        # Scenes with windows of one size follow each other, so that networks stay open.
+        scenes = sorted(scenes, key=self._window_px)
         pieces = list(_pieces(scenes, shared=compute.scheduler is not None or compute.workers > 1))
         here = self._is_here(len(pieces))
-        trained = self._trained(windows)
-        tasks = [Task(*piece, trained) for piece in pieces]
+        tasks = [Task(*piece, networks[self._window_px(piece[0])]) for piece in pieces]
         if tasks:
             self._announce(tasks, here=here)
         left = Counter(task.scene.name for task in tasks)
@@ -254,70 +258,96 @@ class PredictionJob:
                 self._end(task, outcome, is_last=not left[task.scene.name])
         opened.cache_clear()
 
-    def _trained(self, windows: Sequence[int]) -> Networks:
+    def _networks(self, scenes: Iterable[SceneToPredict]) -> dict[int, Networks]:
+        """Return the networks for the windows of each size that scenes have."""
+        windows = defaultdict[int, list[int]](list)
+        for scene in scenes:
+            windows[self._window_px(scene)].append(self._windows(scene))
+        return {side: self._trained(side, counts) for side, counts in windows.items()}
+
+    def _trained(self, window_px: int, windows: Sequence[int]) -> Networks:
         return Networks(
             folders=self.folders,
             stamps=tuple(stamp(weights_of(folder)) for folder in self.folders),
             options=self._options,
             compute=self._compute,
-            batch_size=self._batch_size(windows),
+            window_px=window_px,
+            batch_size=self._batch_size(window_px, windows),
             windows=sum(windows) * (_TURNS if self._options.tta else 1),
         )
 
-    def _batch_size(self, windows: Sequence[int]) -> int:
+    @cached_property
+    def _prebuilt(self) -> set[tuple[int, int]]:
+        """Sides of windows, and how many at once, of engines that were made and can be used."""
+        name = self._options.engine
+        return {
+            (facts.window_px, facts.batch_size)
+            for folder in self.folders
+            for each in ((name,) if name != "auto" else PACKAGES)
+            if (facts := read_engine_facts(folder, each)) and not unusable(facts, folder)
+        }
+
+    def _window_px(self, scene: SceneToPredict) -> int:
+        """Return the side of the windows of a scene.
+
+        Where it is free, it is that of the engines that were made beforehand, if there are any.
+        """
+        sides = {side for side, _ in self._prebuilt}
+        if self._options.window_px is None and len(sides) == 1:
+            return sides.pop()
+        return self._options.window_for(scene.facts.whole.height, scene.facts.whole.width)
+
+    def _batch_size(self, window_px: int, windows: Sequence[int]) -> int:
         """Return how many windows are predicted at once: fewer than configured for small scenes.
 
         Engines that were made beforehand, and can be used, take as many as they were made for.
         """
-        options = self._options
-        sizes = {
-            facts.batch_size
-            for folder in self.folders
-            for name in ((options.engine,) if options.engine != "auto" else PACKAGES)
-            if (facts := read_engine_facts(folder, name)) and not unusable(facts, folder)
-        }
+        sizes = {size for _, size in self._prebuilt}
+        most = self._options.most_at_once(window_px)
         if not sizes:
-            return fitting_batch(windows, most=options.batch_size)
-        return sizes.pop() if len(sizes) == 1 else options.batch_size
+            return fitting_batch(windows, most=most)
+        return sizes.pop() if len(sizes) == 1 else most
 
     def _windows(self, scene: SceneToPredict) -> int:
-        options = self._options
-        return count_touching(
-            scene.facts, window_px=options.window_px, overlap_px=options.overlap_px
-        )
+        overlap_px = self._options.overlap_px
+        return count_touching(scene.facts, window_px=self._window_px(scene), overlap_px=overlap_px)
 
     def _announce(self, tasks: Sequence[Task], *, here: bool) -> None:
         """Log the work, its memory and, on this machine, its time before the start."""
-        trained, scenes = tasks[0].trained, {task.scene.name: task.scene for task in tasks}
+        networks = {task.scene.name: task.trained for task in tasks}
+        scenes = {task.scene.name: task.scene for task in tasks}
         pixels = [scene.facts.pixels * _missing(scene) for scene in scenes.values()]
         sizes = [scene.pixel_km2 for scene in scenes.values()]
         megapixels, km2 = sum(pixels) / 1e6, float(np.dot(pixels, sizes))
-        needed = (self._memory_mb(scene, trained.batch_size) for scene in scenes.values())
+        needed = (self._memory_mb(scene, networks[name]) for name, scene in scenes.items())
         memory = about_memory(max(needed))
         parts = [
             f"{count(len(scenes), 'scene')}, {megapixels:.1f} megapixels, {km2:.3f} km2",
             memory if here else f"{memory} in each process",
         ]
         if here and megapixels:
-            engine = opened(trained)
+            engine = opened(tasks[0].trained)
             parts.append(engine.reason)
-            windows = sum(self._windows(scene) * _missing(scene) for scene in scenes.values())
-            if windows >= _REHEARSED:
+            computed = sum(
+                self._windows(scene) * _missing(scene) * networks[name].window_px ** 2
+                for name, scene in scenes.items()
+            )
+            if computed >= _REHEARSED:
                 seconds = seconds_per_window(engine, bands=len(tasks[0].scene.facts.bands))
-                parts.append(about_time(seconds * windows))
+                parts.append(about_time(seconds * computed / engine.window_px**2))
         logger.info("to predict: %s", "; ".join(parts))
 
-    def _memory_mb(self, scene: SceneToPredict, batch_size: int) -> float:
-        facts, options = scene.facts, self._options
+    def _memory_mb(self, scene: SceneToPredict, trained: Networks) -> float:
+        facts = scene.facts
         weights = sum(weights_of(folder).stat().st_size for folder in self.folders)
         return predict_memory_mb(
             width=facts.grid.width,
             bands=len(facts.bands),
             band_bytes=np.dtype(facts.dtype).itemsize,
             classes=len(scene.bins.band_names),
-            window_px=options.window_px,
-            overlap_px=options.overlap_px,
-            batch_size=batch_size,
+            window_px=trained.window_px,
+            overlap_px=self._options.overlap_px,
+            batch_size=trained.batch_size,
             parameters=weights // _WEIGHT_BYTES,
         )
 

@@ -16,6 +16,7 @@ from roadseg.arrays import Bools, Bytes
 from roadseg.errors import RoadsegError
 from roadseg.learn.hardware.launchers import bind, shares_of_cores
 from roadseg.learn.inference.engines import Engine
+from roadseg.learn.options import WINDOW_MULTIPLE
 from roadseg.raster.images import RasterFacts
 from roadseg.raster.windows import (
     CERTAIN,
@@ -148,6 +149,17 @@ def share_cores(number: int, processes: int) -> None:
     bind(shares_of_cores(read_machine(), processes)[number])
 
 
+def _starts(length: int, window_px: int, overlap_px: int) -> list[int]:
+    """Return where windows along one side of a scene start.
+
+    Networks halve the image five times. Windows at multiples of 32 pixels are halved alike, so
+    that two of them agree where they overlap.
+    """
+    is_halved = window_px - overlap_px >= WINDOW_MULTIPLE
+    multiple = WINDOW_MULTIPLE if is_halved else 1
+    return spread_starts(length, window_px=window_px, overlap_px=overlap_px, multiple=multiple)
+
+
 class _Side:
     """The windows along one side of a scene that contain wanted pixels."""
 
@@ -155,7 +167,7 @@ class _Side:
         self, length: int, window_px: int, overlap_px: int, wanted: range | None = None
     ) -> None:
         self.wanted = wanted or range(length)
-        starts = spread_starts(length, window_px=window_px, overlap_px=overlap_px)
+        starts = _starts(length, window_px, overlap_px)
         ends = [*starts[1:], length]
         numbers = [
             number

@@ -53,15 +53,17 @@ class Networks:
         stamps: what says that they have not changed.
         options: how they predict.
         compute: where.
+        window_px: side of the windows.
         batch_size: windows at once.
-        windows: of all scenes, done or not, so that every process and a command that goes on
-            choose the same engine.
+        windows: of all scenes with such windows, done or not, so that every process and a command
+            that goes on choose the same engine.
     """
 
     folders: tuple[Path, ...]
     stamps: tuple[str, ...]
     options: PredictOptions
     compute: ComputeOptions
+    window_px: int
     batch_size: int
     windows: int
 
@@ -176,7 +178,7 @@ def opened(trained: Networks) -> Engine:
             folder,
             name=options.engine,
             device=device,
-            window_px=options.window_px,
+            window_px=trained.window_px,
             batch_size=trained.batch_size,
             windows=trained.windows,
         )
@@ -208,19 +210,21 @@ def predict_scene(
     facts = scene_to_predict(image, trained[0], imagery=imagery, gsd=options.gsd)
     facts = cut_to_area(facts, imagery.area)
     scaling = scaling_to_predict(facts, scaling, unknown=options.scaling)
-    windows = count_touching(facts, window_px=options.window_px, overlap_px=options.overlap_px)
+    window_px = options.window_for(facts.whole.height, facts.whole.width)
+    windows = count_touching(facts, window_px=window_px, overlap_px=options.overlap_px)
     engine = opened(
         Networks(
             folders=folders,
             stamps=tuple(stamp(weights_of(folder)) for folder in folders),
             options=options,
             compute=compute,
-            batch_size=fitting_batch([windows], most=options.batch_size),
+            window_px=window_px,
+            batch_size=fitting_batch([windows], most=options.most_at_once(window_px)),
             windows=windows,
         )
     )
     classes, grid = len(bins.band_names), facts.grid
-    with SceneReader(facts, rows=options.window_px) as source:
+    with SceneReader(facts, rows=window_px) as source:
         parts = _predict(
             engine, source, facts, scaling, bands=classes, overlap_px=options.overlap_px
         )
@@ -246,8 +250,8 @@ def predict_task(task: Task, *, add_km2: AddKm2 = lambda _: None) -> None:
         DataError: if the scene cannot be read.
         OutputError: if the raster cannot be written.
     """
-    scene, options = task.scene, task.trained.options
-    with SceneReader(scene.facts, rows=options.window_px) as source:
+    scene = task.scene
+    with SceneReader(scene.facts, rows=task.trained.window_px) as source:
         parts = itertools.chain.from_iterable(
             _parts(task, source, rows, add_km2) for rows in task.rows
         )

@@ -24,9 +24,9 @@ from roadseg.learn.network.checkpoint_facts import (
 from roadseg.learn.network.models import (
     WITH_CHANNELS,
     NetworkSpec,
-    build_model,
     knows_encoder,
     last_layer,
+    model_to_fill,
 )
 from roadseg.raster.scaling import Scaling
 from roadseg.roads.speeds import SpeedBins
@@ -145,7 +145,9 @@ def load_checkpoint(folder: Path) -> Checkpoint:
     model = _build(path, facts)
     weights = read_tensors(folder, "best")
     _check_fits(path, weights, named(MODEL, model.state_dict()))
-    model.load_state_dict({name.removeprefix(MODEL): value for name, value in weights.items()})
+    # Copies, because what lies somewhere in a file makes kernels round differently.
+    values = {name.removeprefix(MODEL): value.clone() for name, value in weights.items()}
+    model.load_state_dict(values, assign=True)
     return Checkpoint(model.eval(), facts)
 
 
@@ -239,14 +241,14 @@ def read_tensors(folder: Path, which: str, prefix: str = "") -> dict[str, Tensor
 
 
 def _build(path: Path, facts: Facts) -> nn.Module:
-    """Build the network that facts speak of, new."""
+    """Build the network that facts speak of; its weights are still to be assigned."""
     if not knows_encoder(facts["encoder"]):
         raise CheckpointError(
             f"{path}: encoder {facts['encoder']!r} is not installed; restore the file that "
             "`roadseg train` wrote, or install the version of timm that contains this encoder"
         )
     try:
-        return build_model(NetworkSpec.from_facts(facts))
+        return model_to_fill(NetworkSpec.from_facts(facts))
     except ConfigError as error:
         raise CheckpointError(
             f"{path}: its network cannot be built ({error}); restore the file that `roadseg "

@@ -12,15 +12,13 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Self, cast
 
-import segmentation_models_pytorch as smp
-import timm
 import torch
-from huggingface_hub import constants
 from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from roadseg.errors import ConfigError, RoadsegError, first_line
-from roadseg.learn.options import TrainOptions
+from roadseg.learn.network import lite_unet
+from roadseg.learn.options import WINDOW_MULTIPLE, TrainOptions
 from roadseg.raster.scaling import Scaling
 
 _PRIOR = 0.05  # Probability of road that a new network gives, near the share of roads.
@@ -28,8 +26,6 @@ _PRIOR_LOGIT = math.log(_PRIOR / (1 - _PRIOR))
 _PATIENCE_S = 5  # Seconds that the hub has to answer.
 _LISTED = 100  # Names in an error, at most.
 WITH_CHANNELS = ("unet", "unetplusplus", "manet")  # Architectures with `decoder_channels`.
-WINDOW_MULTIPLE = 32  # Sides of windows are multiples of it: encoders halve them five times.
-_ENCODERS = smp.encoders.encoders
 _TIMM = "tu-"  # Names of timm's encoders begin with it.
 _UNBUILDABLE = (  # Errors of libraries for parts that cannot be combined.
     *(ValueError, LookupError, NotImplementedError, RuntimeError, TypeError),
@@ -101,6 +97,8 @@ def build_model(spec: NetworkSpec, encoder_weights: str | None = None) -> nn.Mod
         ConfigError: if a name is unknown, or the parts cannot be combined.
         RoadsegError: if the pretrained weights are not available.
     """
+    import segmentation_models_pytorch as smp
+
     architecture, encoder = spec.architecture, spec.encoder
     check_names(architecture, encoder)
     # Timm has one set of weights for each name.
@@ -129,6 +127,20 @@ def build_model(spec: NetworkSpec, encoder_weights: str | None = None) -> nn.Mod
     return model
 
 
+def model_to_fill(spec: NetworkSpec) -> nn.Module:
+    """Build a network whose weights are assigned next: the default one quickly, without values.
+
+    Raises:
+        ConfigError: see `build_model`.
+    """
+    channels = spec.decoder_channels or ()
+    if (spec.architecture, spec.encoder) == ("unet", lite_unet.ENCODER) and (
+        len(channels) == lite_unet.LEVELS
+    ):
+        return lite_unet.LiteUnet(spec.in_channels, spec.classes, channels)
+    return build_model(spec)
+
+
 def untrained_model(options: TrainOptions, *, bands: int, bins: int) -> nn.Module:
     """Return the network of a training with random weights, for some bands and speed bins."""
     return build_model(NetworkSpec.for_training(options, bands=bands, bins=bins))
@@ -140,9 +152,11 @@ def check_names(architecture: str, encoder: str) -> None:
     Raises:
         ConfigError: that names similar ones.
     """
+    import segmentation_models_pytorch as smp
+
     _check_name("architecture", architecture.lower(), list(smp.MODEL_ARCHITECTURES_MAPPING))
     if not knows_encoder(encoder):
-        known = _timm_encoders() if encoder.startswith(_TIMM) else list(_ENCODERS)
+        known = _timm_encoders() if encoder.startswith(_TIMM) else list(smp.encoders.encoders)
         _check_name("encoder", encoder, known)
 
 
@@ -152,8 +166,14 @@ def knows_encoder(name: str) -> bool:
     Others are refused before a library sees them: timm would take `tu-hf-hub:...` for a download
     and `tu-local-dir:...` for a folder to read.
     """
+    if name == lite_unet.ENCODER:
+        return True
     if not name.startswith(_TIMM):
-        return name in _ENCODERS
+        import segmentation_models_pytorch as smp
+
+        return name in smp.encoders.encoders
+    import timm
+
     plain = name.removeprefix(_TIMM)
     # models that go by an older name are not listed; what follows a dot is a set of weights
     return name in _timm_encoders() or ("." not in plain and timm.is_model(plain))
@@ -185,6 +205,8 @@ def check_batch(model: nn.Module, *, in_channels: int, window_px: int, batch_siz
         ConfigError: if it does not: some encoders take windows of one size only, some decoders
             large ones only, and batch norm cannot train on a single value.
     """
+    if isinstance(model, lite_unet.LiteUnet):
+        return  # It takes windows of all sizes.
     trial = copy.deepcopy(model).to("meta")
     try:
         with torch.no_grad():
@@ -223,6 +245,8 @@ def _hub() -> Iterator[None]:
 
     Its library would try for half a minute, with a dozen messages.
     """
+    from huggingface_hub import constants
+
     is_offline = constants.HF_HUB_OFFLINE
     constants.HF_HUB_OFFLINE = is_offline or not _answers(constants.ENDPOINT)
     try:
@@ -249,6 +273,8 @@ def _answers(address: str) -> bool:
 @functools.cache
 def _timm_encoders() -> list[str]:
     """Return the names of timm's models, and with them of each set of weights."""
+    import timm
+
     plain, with_weights = timm.list_models(), timm.list_models(include_tags=True)
     return [f"{_TIMM}{name}" for name in dict.fromkeys([*plain, *with_weights])]
 

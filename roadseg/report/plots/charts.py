@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from matplotlib.ticker import MaxNLocator
 
 from roadseg.arrays import Floats
 from roadseg.report.plots.figures import (
@@ -53,6 +52,8 @@ def write_curves(path: Path, history: Sequence[Mapping[str, float]], *, best_epo
     Raises:
         OutputError: if the file cannot be written.
     """
+    from matplotlib.ticker import MaxNLocator
+
     figure = screen_figure(*_CURVES_PX)
     losses, scores = figure.subplots(2, 1, sharex=True)
     _add_lines(

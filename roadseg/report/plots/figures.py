@@ -3,17 +3,18 @@
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
 import numpy as np
 from matplotlib import colormaps
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 from PIL import ImageFont
 
 from roadseg.arrays import Bytes
 from roadseg.system.files import atomic_write
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 TALLEST = 1.25  # Largest height of a figure, in widths of the paper.
 TEXT_PT, SMALL_PT = 8, 7
@@ -47,20 +48,23 @@ class Paper:
         return round(self.width_in * self.dpi * TALLEST)
 
 
-def new_figure(paper: Paper, height_in: float) -> Figure:
+def new_figure(paper: Paper, height_in: float) -> "Figure":
     """Return an empty figure of the width of the paper."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=(paper.width_in, height_in), dpi=paper.dpi)
     FigureCanvasAgg(figure)
     return figure
 
 
-def screen_figure(width_px: float, height_px: float) -> Figure:
+def screen_figure(width_px: float, height_px: float) -> "Figure":
     """Return an empty figure of a number of pixels."""
     paper = Paper(width_px / _SCREEN_DPI, _SCREEN_DPI)
     return new_figure(paper, height_px / _SCREEN_DPI)
 
 
-def save_figure(figure: Figure, path: Path) -> None:
+def save_figure(figure: "Figure", path: Path) -> None:
     """Write a figure in the format of the suffix, with text as text and without a date.
 
     Args:

@@ -6,11 +6,9 @@ from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import ParseError
 
-import networkx as nx
 import numpy as np
 import pandas as pd
 import shapely
-from networkx.exception import NetworkXError
 from pyproj import CRS
 from pyproj.exceptions import CRSError
 from shapely.errors import ShapelyError
@@ -95,9 +93,11 @@ def graph_of_network(network: Network, name: str) -> RoadGraph:
 
 
 def _read(path: Path) -> Network:
+    import networkx as nx
+
     try:
         return nx.read_graphml(path, force_multigraph=True)
-    except (OSError, ParseError, NetworkXError, LookupError, ValueError) as error:
+    except (OSError, ParseError, nx.NetworkXError, LookupError, ValueError) as error:
         reason = one_line(error)
         raise DataError(
             f"{path}: cannot be read as GraphML ({type(error).__name__}: {reason:.200}); check "

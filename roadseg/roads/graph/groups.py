@@ -2,8 +2,6 @@
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from roadseg.arrays import Array, Bools, Floats, Ints
 
@@ -17,6 +15,9 @@ def linked(pairs: Ints, *, nodes: int) -> Ints:
     Returns:
         Group of each node, shape (nodes,), from 0 in the order of the first node of each.
     """
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
     links = coo_array((np.ones(len(pairs), dtype=np.int8), tuple(pairs.T)), shape=(nodes, nodes))
     return np.asarray(connected_components(links, directed=False)[1], dtype=np.int64)
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 import shapely
 from numpy.typing import NDArray
 from pyproj import CRS
@@ -204,6 +203,8 @@ def read_roads(
 
 def _every_column(file: "VectorFile", owner: Indices) -> dict[str, Array]:
     """Return all attributes of roads that have values; frequent packed tags are columns."""
+    import pandas as pd
+
     packed = file.columns.get(PACKED)
     tags = {} if packed is None else unpack_frequent(packed)
     # Of a map, GDAL makes up the order in which roads are drawn.

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import qmc
 
 from roadseg.arrays import Floats
 
@@ -145,6 +144,8 @@ def _halfway(best: Settings, count: int) -> list[Settings]:
 
 
 def _spread(best: Settings, count: int) -> list[Settings]:
+    from scipy.stats import qmc
+
     shares = qmc.Halton(len(_OTHERS), seed=0).random(max(count, 0)).tolist()
     names = [parameter.name for parameter in _OTHERS]
     points = [[p.at(share) for p, share in zip(_OTHERS, row, strict=True)] for row in shares]

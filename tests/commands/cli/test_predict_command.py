@@ -228,6 +228,17 @@ def test_a_terminated_prediction_goes_on_and_ends_as_one_left_alone(
     assert np.array_equal(*ends)
 
 
+def test_each_scene_has_windows_that_fit_it(succeeds, tmp_path):
+    sizes = {"small": (60, 50), "wide": (100, 150)}
+    images = [draw(tmp_path / f"{name}.tif", *size) for name, size in sizes.items()]
+    free, together = "predict.window_px=null", tmp_path / "together"
+    succeeds(*images, "--set", free, output=together)
+    for image, window_px in zip(images, (64, 160), strict=True):
+        alone = tmp_path / image.stem
+        succeeds(image, "--set", f"predict.window_px={window_px}", output=alone)
+        assert np.array_equal(pixels_of(together / image.name), pixels_of(alone / image.name))
+
+
 def test_adjoining_tiles_are_predicted_as_one_scene(succeeds, make_scene, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     east, north = 660000.0, 4000000.0

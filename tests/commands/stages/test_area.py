@@ -122,7 +122,7 @@ def test_only_windows_that_touch_the_area_are_read(scene, checkpoint, draw, tmp_
     monkeypatch.setattr(reading, "read_part", note)
     ring = DISC - DISC.buffer(-2)
     predicted([scene], checkpoint, tmp_path / "out", draw("a.gpkg", ring))
-    starts = spread_starts(SIDE, window_px=WINDOW, overlap_px=OVERLAP)
+    starts = spread_starts(SIDE, window_px=WINDOW, overlap_px=OVERLAP, multiple=32)
     squares = [
         shapely.box(EAST + col, NORTH - row - WINDOW, EAST + col + WINDOW, NORTH - row)
         for row in starts

@@ -239,7 +239,7 @@ def test_facts_that_no_network_has_are_refused(saved, facts, told):
 @pytest.mark.parametrize("encoder", ["tu-hf-hub:evil/model", "tu-local-dir:/etc", "tu-evil"])
 def test_a_checkpoint_makes_no_library_look_for_an_encoder(saved, monkeypatch, encoder):
     rewrite(saved[0] / "best.safetensors", encoder=encoder)
-    monkeypatch.setattr(checkpoints, "build_model", None)
+    monkeypatch.setattr(checkpoints, "model_to_fill", None)
     with pytest.raises(CheckpointError, match="encoder"):
         load_checkpoint(saved[0])
 

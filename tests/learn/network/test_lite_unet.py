@@ -1,0 +1,76 @@
+"""The default network is that of the libraries, without importing them."""
+
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from roadseg.learn.network.lite_unet import ENCODER, LiteUnet
+from roadseg.learn.network.models import NetworkSpec, build_model, model_to_fill
+
+SPEC = NetworkSpec(encoder=ENCODER, in_channels=2, classes=3, decoder_channels=(12, 10, 8, 6, 4))
+# What takes long to import, and a map of images with the starter does not need.
+UNNEEDED = (
+    *("timm", "torchvision", "segmentation_models_pytorch", "torch._dynamo", "sympy"),
+    *("networkx", "scipy.stats", "scipy.fft", "matplotlib.figure"),
+)
+
+
+@pytest.fixture(scope="module")
+def both():
+    """Give the network that the libraries build, and ours with its values."""
+    model = build_model(SPEC).eval()
+    ours = model_to_fill(SPEC).eval()
+    ours.load_state_dict(model.state_dict(), assign=True)
+    return model, ours
+
+
+def test_its_values_have_the_names_of_the_libraries_in_their_order(both):
+    model, ours = both
+    assert isinstance(ours, LiteUnet)
+    assert list(ours.state_dict()) == list(model.state_dict())
+
+
+@pytest.mark.parametrize("shape", [(1, 2, 64, 96), (2, 2, 32, 32)])
+def test_it_computes_the_same_logits_bit_for_bit(both, shape):
+    model, ours = both
+    images = torch.randn(shape, generator=torch.Generator().manual_seed(0))
+    with torch.inference_mode():
+        assert torch.equal(ours(images), model(images))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"encoder": "tu-test_resnet"},
+        {"architecture": "fpn"},
+        {"decoder_channels": None},
+    ],
+)
+def test_other_networks_are_built_by_the_libraries(changes):
+    spec = NetworkSpec(**{**vars(SPEC), **changes})
+    assert not isinstance(model_to_fill(spec), LiteUnet)
+
+
+def test_mapping_with_the_starter_imports_no_other_networks_nor_charts():
+    code = f"""
+import sys
+import roadseg.commands.tools.map
+from roadseg.learn.network.checkpoints import load_checkpoint
+from roadseg.learn.network.starter import starter_folder
+load_checkpoint(starter_folder())
+sys.exit(" ".join(sorted({set(UNNEEDED)!r} & set(sys.modules))))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stderr.strip() == ""
+
+
+def test_predicting_imports_no_tables():
+    code = """
+import sys
+import roadseg.commands.stages.predict
+sys.exit(" ".join(sorted({"pandas", "geopandas", "pyogrio", "scipy", "cv2"} & set(sys.modules))))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stderr.strip() == ""
