@@ -74,7 +74,6 @@ LOADED = [  # by the process from which others are forked
     *("segmentation_models_pytorch", "roadseg.config", "roadseg.commands.cli.main"),
     *("roadseg.learn.training.augment", "networkx", "PIL.Image", "pyarrow"),
     *(f"roadseg.commands.stages.{name}" for name in ("pipeline", *STAGES)),
-    *("distributed.cli.dask_scheduler", "distributed.cli.dask_worker"),
 ]
 
 

@@ -36,7 +36,7 @@ from roadseg.learn.inference.engines import open_engine
 from roadseg.learn.inference.sliding_window import predict_parts, whole_of
 from roadseg.learn.network import checkpoints
 from roadseg.learn.network.checkpoints import load_checkpoint
-from roadseg.learn.network.models import build_model
+from roadseg.learn.network.models import model_to_fill
 from roadseg.raster.scaling import read_scaling
 from roadseg.system.workspace import Workspace
 
@@ -120,10 +120,10 @@ def _one_thread():
 @pytest.fixture(scope="module", autouse=True)
 def _built_once():
     """Build each network once, and follow no shapes, as both take most of the time."""
-    built = functools.cache(build_model)
+    built = functools.cache(model_to_fill)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(checkpoints, "build_model", lambda spec: copy.deepcopy(built(spec)))
+        patch.setattr(checkpoints, "model_to_fill", lambda spec: copy.deepcopy(built(spec)))
         patch.setattr(engines, "check_batch", lambda *_, **__: None)
         yield
 

@@ -52,7 +52,7 @@ def test_a_single_image_is_as_without_fusion(images, checkpoint, tmp_path):
 
 
 def test_a_fused_raster_is_the_mean_of_the_log_odds(images, checkpoint, tmp_path, monkeypatch):
-    monkeypatch.setattr("roadseg.commands.fusion.fused_places.find_shift", lambda *_: (0.0, 0.0))
+    monkeypatch.setattr("roadseg.commands.fusion.image_shifts.find_shift", lambda *_: (0.0, 0.0))
     run_images(images, checkpoint, tmp_path, FUSED)
     alone = [read_probability(image_path(tmp_path, name)) for name in (SPRING, SUMMER)]
     fused, _ = fuse((np.stack([*one.bins, one.road]), np.ones((64, 64), bool)) for one in alone)
