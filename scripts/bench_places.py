@@ -187,11 +187,17 @@ def link_cities(data: Path, folder: Path, training: Stems) -> list[Path]:
     return [folder / city for city in training]
 
 
-def train(folder: Path, cities: Sequence[Path], settings: Mapping[str, object]) -> Path:
-    """Train as `init` plans it, and calibrate the confidence on the fold held out."""
+def train(
+    folder: Path, cities: Sequence[Path], settings: Mapping[str, object], *, gsd_m: float | None
+) -> Path:
+    """Train as `init` plans it, and calibrate the confidence on the fold held out.
+
+    Args:
+        gsd_m: size of the pixels to train at, metres; None for that of the images.
+    """
     overrides = {"run": str(folder / "run"), **settings}
-    if cities[0].name in GSD_M:
-        overrides["imagery.gsd_m"] = GSD_M[cities[0].name]
+    if gsd_m is not None:
+        overrides["imagery.gsd_m"] = gsd_m
     if len(cities) == 1:
         config = roadseg.init(cities[0] / "images", cities[0] / "masks", overrides=overrides)
     else:
@@ -288,7 +294,10 @@ def run(data: Path, folder: Path, task: Task, settings: Mapping[str, object]) ->
     if settings.get("checkpoint") == "starter":
         checkpoint = Path(roadseg.__file__).parent / "starter"
     else:
-        checkpoint = train(folder, link_cities(data, folder, task.training), settings)
+        cities = link_cities(data, folder, task.training)
+        # Images without georeference can be mapped at their own pixel size only.
+        sizes = [GSD_M[city] for city in (*task.training, *task.testing) if city in GSD_M]
+        checkpoint = train(folder, cities, settings, gsd_m=min(sizes, default=None))
     cpu_s = spent_s() - cpu_s
     found: dict[str, Figures] = {}
     for city, names in task.testing.items():

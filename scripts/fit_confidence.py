@@ -34,13 +34,13 @@ import numpy as np
 from roadseg.commands.stages.edge_calibration import measure_run
 from roadseg.commands.stages.graph import SceneToTrace, find_roads
 from roadseg.config import load_config
-from roadseg.dataset import calibration
 from roadseg.dataset.calibration import Calibration, MeasuredEdges, cross_fit, write_calibration
 from roadseg.dataset.chips import ChipRecord, read_chips
 from roadseg.dataset.held_out import held_out_chips, read_predicted
 from roadseg.learn.network.starter import starter_folder
 from roadseg.roads.logistic import LogisticModel, fit_near
 from roadseg.roads.metrics.reliability import measure_reliability
+from roadseg.roads.tracing import edge_confidence
 from roadseg.system.workspace import Workspace
 
 MODEL = Path(__file__).parent.parent / "roadseg" / "roads" / "tracing" / "edge_model.json"
@@ -124,7 +124,7 @@ def calibration_of(sets: dict[str, MeasuredEdges]) -> Calibration:
 def report(name: str, measured: MeasuredEdges, others: LogisticModel) -> None:
     """Print how far confidences of a set are off by the model of other sets, and fitted near it."""
     edges = measured.edges
-    with patch.object(calibration, "general_edge_model", lambda: others):
+    with patch.object(edge_confidence, "general_edge_model", lambda: others):
         fitted = cross_fit(measured)
     said = {"as it is": others.probability(edges.terms), "fitted near it": fitted}
     errors = [
