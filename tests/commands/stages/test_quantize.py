@@ -199,7 +199,8 @@ def test_int8_without_a_compiler_says_so_before_the_work(finished, monkeypatch):
 )
 def test_int8_is_made_opened_and_judged(finished, monkeypatch):
     monkeypatch.setattr(quantize, "_WINDOWS", 2)
-    monkeypatch.setitem(quantize.LIMITS, "min_mask_iou", 0.0)
+    for limit, anything in (("min_mask_iou", 0.0), ("max_f1_loss", 1.0), ("max_apls_loss", 1.0)):
+        monkeypatch.setitem(quantize.LIMITS, limit, anything)
     summary = run(finished)
     assert summary.windows_per_s > 0
     assert 0 < summary.mask_iou <= 1
