@@ -7,7 +7,7 @@ one and reported on the other, which trains and tests on other ground.
 
     python scripts/bench_places.py DATA OUT --task cities:choose --seeds 3 --minutes 5
     python scripts/bench_places.py DATA OUT --task cities:choose --seeds 3 --minutes 5 \
-        --name strong --set train.encoder_weights=drawn
+        --name imagenet --set train.encoder_weights=imagenet
 
 With --set checkpoint=starter, nothing is trained, and the starter is measured.
 

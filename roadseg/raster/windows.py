@@ -1,5 +1,6 @@
 """Windows: cut a scene into chips, cover it with overlapping windows, weigh them for a blend."""
 
+import functools
 import itertools
 import math
 from collections import Counter
@@ -140,6 +141,7 @@ def spread_starts(length: int, *, window_px: int, overlap_px: int, multiple: int
     return [0, *(number * last // gaps * multiple for number in range(1, gaps + 1))]
 
 
+@functools.cache  # Scenes and chips have few sizes, and each is asked for several times.
 def fitting_window(height: int, width: int, *, overlap_px: int, multiple: int, most: int) -> int:
     """Return the side of the windows that cover a scene with the fewest pixels in all.
 
