@@ -1,10 +1,10 @@
 #!/usr/bin/env python
 """Measure the way from an image to a road graph, network beside network.
 
-    scripts/bench_map.py --image city.tif --checkpoint A B [--engine eager int8] [--size 4096]
+    scripts/bench_map.py --image city.tif --checkpoint A B [--engine eager openvino] [--size 4096]
 
 The scene is IMAGE, mirrored to --size. Every checkpoint maps it with every engine of --engine, in
-turns; INT8 engines have to have been made by `roadseg quantize`. `roadseg predict` and `roadseg
+turns; openvino is INT8 if `roadseg quantize` was run. `roadseg predict` and `roadseg
 graph` are each a process of its own with all that it takes to start. Prints medians of the rounds:
 seconds of both, megapixels a second, square kilometres an hour, times the first way, largest
 memory, and watt-hours for a square kilometre where the machine counts the energy of its

@@ -1,7 +1,7 @@
 #!/usr/bin/env python
 """Measure prediction from file to file against the bare network, and its memory.
 
-    scripts/bench_predict.py --image city.tif [--checkpoint FOLDER] [--engine eager inductor int8]
+    scripts/bench_predict.py --image city.tif [--checkpoint FOLDER] [--engine eager openvino]
     scripts/bench_predict.py --image city.tif --memory [--sizes 4000 12000 24000]
 
 The scene is IMAGE, mirrored to --size. Each engine predicts it in rounds, in turns with as many
@@ -30,7 +30,6 @@ import numpy as np
 import rasterio
 import torch
 
-from roadseg.learn.inference.engine_store import read_engine_facts
 from roadseg.learn.inference.sliding_window import count_windows
 from roadseg.learn.inference.tasks import (
     Networks,
@@ -46,7 +45,7 @@ from roadseg.learn.options import ComputeOptions, PredictOptions
 from roadseg.raster.images import read_facts
 from roadseg.raster.scaling import Scaling
 from roadseg.raster.tiff import new_profile, open_new
-from roadseg.raster.windows import Window, cut_blocks
+from roadseg.raster.windows import Window, cut_blocks, fitting_batch
 from roadseg.roads.speeds import DEFAULT_BINS
 
 BLOCK_PX = 2048
@@ -77,9 +76,9 @@ def parse():
     parser.add_argument("--encoder", default="resnet34", help="of a new network")
     parser.add_argument("--engine", nargs="+", default=["eager"])
     parser.add_argument("--size", type=int, default=2048, help="side of the scene, pixels")
-    parser.add_argument("--window-px", type=int, default=512)
-    parser.add_argument("--overlap-px", type=int, default=128)
-    parser.add_argument("--batch-size", type=int, default=4, help="else that of a made engine")
+    parser.add_argument("--window-px", type=int, help="else those that fit the scene")
+    parser.add_argument("--overlap-px", type=int, default=PredictOptions().overlap_px)
+    parser.add_argument("--batch-size", type=int, default=PredictOptions().batch_size)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--device", default="auto")
     parser.add_argument("--precision", default="auto")
@@ -149,7 +148,7 @@ def measure(engine, image, checkpoint, options):
     work = task_of(engine, image, checkpoint, options)
     network = opened(work.trained)
     print(network.reason, flush=True)
-    windows = first_windows(work, options)
+    windows = first_windows(work)
 
     def roadseg():
         work.scene.path.unlink(missing_ok=True)
@@ -179,23 +178,27 @@ def task_of(engine, image, checkpoint, options):
     facts = read_facts(image)
     known = read_checkpoint_facts(checkpoint, "best")
     size = (facts.grid.height, facts.grid.width)
-    sides = {"window_px": options.window_px, "overlap_px": options.overlap_px}
-    made = read_engine_facts(checkpoint, engine)
-    batch_size = made.batch_size if made else options.batch_size
-    predict = PredictOptions(engine=engine, batch_size=batch_size, **sides)
+    predict = PredictOptions(
+        engine=engine,
+        window_px=options.window_px,
+        overlap_px=options.overlap_px,
+        batch_size=options.batch_size,
+    )
+    side = predict.window_for(*size)
     compute = ComputeOptions(device=options.device, precision=options.precision)
-    windows = count_windows(*size, **sides)
-    trained = Networks((checkpoint,), (), predict, compute, options.window_px, batch_size, windows)
+    windows = count_windows(*size, window_px=side, overlap_px=options.overlap_px)
+    batch_size = fitting_batch([windows], most=predict.most_at_once(side))
+    trained = Networks((checkpoint,), (), predict, compute, side, batch_size, windows)
     scaling, bins = Scaling.from_json(known["scaling"]), speed_bins_of(known)
     path = image.with_name("out.tif")
     scene = SceneToPredict("scene", facts, scaling, path, "key", bins, None, None, ())
     return Task(scene, (range(size[0]),), is_all=True, trained=trained)
 
 
-def first_windows(work, options):
+def first_windows(work):
     """Read a batch of windows of the scene into memory."""
     with rasterio.open(work.scene.facts.path) as source:
-        sides = (options.window_px, options.window_px)
+        sides = (work.trained.window_px, work.trained.window_px)
         window = source.read(window=Window(0, 0, *sides).to_rasterio())
     scaled = work.scene.scaling.apply(window)
     return torch.from_numpy(np.stack([scaled] * work.trained.batch_size))
@@ -229,7 +232,7 @@ def report_memory(folder, checkpoint, size, options):
     words = [
         *(sys.executable, "-m", "roadseg", "-q", "predict", "--engine", options.engine[0]),
         *("--checkpoint", checkpoint, "--output", folder / "out", image),
-        *("--set", f"predict.window_px={options.window_px}"),
+        *("--set", f"predict.window_px={json.dumps(options.window_px)}"),
         *("--set", f"predict.overlap_px={options.overlap_px}"),
         *("--set", f"predict.batch_size={options.batch_size}"),
     ]

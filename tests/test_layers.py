@@ -40,7 +40,7 @@ RANK = {room: rank for rank, rooms in enumerate(FLOORS) for room in rooms}
 STAGES = {f"commands.stages.{name}" for name in (*workspace.STAGES, "tune", "quantize")}
 IN_ORDER = ("commands.stages.pipeline", "commands.stages.cross_validation")  # run stages
 MOST_IN_A_ROOM = 16
-LEARNING = "torch segmentation_models_pytorch timm albumentations torchao openvino nncf onnx"
+LEARNING = "torch segmentation_models_pytorch timm albumentations openvino nncf onnx"
 ONLY_IN = {
     **dict.fromkeys((*LEARNING.split(), "onnxruntime"), ("learn",)),
     "matplotlib": ("report.plots",),

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 CONSTRAINTS = (ROOT / "scripts/constraints.txt").read_text()
 PINNED = dict(re.findall(r"^([\w.-]+)==(\S+)$", CONSTRAINTS, re.MULTILINE))
-TESTED = ["dask", "parquet", "tensorboard", "int8", "onnx", "openvino", "docs", "dev"]
+TESTED = ["dask", "parquet", "tensorboard", "onnx", "openvino", "docs", "dev"]
 DOCKERFILES = [ROOT / "scripts/docker" / f"Dockerfile.{kind}" for kind in ("cpu", "cuda")]
 
 

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from roadseg import config as configs
 from roadseg.api.files import AnyPath
@@ -180,7 +180,6 @@ def quantize(
     *,
     overrides: Overrides = None,
     fold: int = 0,
-    engine: Literal["int8", "openvino"] = "int8",
     force: bool = False,
 ) -> "QuantizeSummary":
     """Quantise the network of a fold to INT8 and measure the loss, like `roadseg quantize`.
@@ -189,7 +188,6 @@ def quantize(
         config: see `run`.
         overrides: see `run`.
         fold: the fold whose network to use.
-        engine: PyTorch's Inductor, or OpenVINO.
         force: make it again even if nothing has changed.
 
     Raises:
@@ -198,7 +196,7 @@ def quantize(
     from roadseg.commands.stages import quantize as stage
 
     with _run_folder(config, overrides, alone=False) as (loaded, workspace):
-        return stage.run(loaded, workspace, fold=fold, engine=engine, force=force)
+        return stage.run(loaded, workspace, fold=fold, force=force)
 
 
 @contextmanager

@@ -264,7 +264,7 @@ class PredictOptions(Section):
         ge=1,
         le=65_536,
     )
-    engine: Literal["auto", "eager", "inductor", "int8", "openvino", "onnx"] = setting(
+    engine: Literal["auto", "eager", "inductor", "openvino"] = setting(
         "auto",
         "-",
         "Software that runs the network; auto: the fastest one that is available and of verified "

@@ -31,8 +31,8 @@ from roadseg.errors import RoadsegError
 from roadseg.learn.hardware.devices import pick_device
 from roadseg.learn.inference import engines
 from roadseg.learn.inference.compatibility import scene_to_predict
-from roadseg.learn.inference.engine_store import FILES, engine_folder, write_facts
 from roadseg.learn.inference.engines import open_engine
+from roadseg.learn.inference.int8 import FILES, int8_folder, write_int8_facts
 from roadseg.learn.inference.sliding_window import predict_parts, whole_of
 from roadseg.learn.network import checkpoints
 from roadseg.learn.network.checkpoints import load_checkpoint
@@ -279,49 +279,50 @@ def test_tensors_of_a_checkpoint(trained, judge, dice):
 
 @pytest.fixture(scope="module")
 def made(trained, tmp_path_factory):
-    """Give a checkpoint folder with an engine, of which the files alone matter here, its facts."""
-    folder = tmp_path_factory.mktemp("engines")
+    """Give a checkpoint folder with a quantised network, of which the files alone matter here."""
+    folder = tmp_path_factory.mktemp("quantised")
     shutil.copy(trained[1], folder)
-    engine_folder(folder, "onnx").mkdir(parents=True)
-    (engine_folder(folder, "onnx") / "model.onnx").write_bytes(b"a network")
-    size, gate = {"window_px": 64, "batch_size": 2}, {"passed": True, "limit": 1e-3}
-    write_facts(folder, "onnx", **size, gate=gate, windows_per_s=4.0, eager_windows_per_s=2.0)
-    path = engine_folder(folder, "onnx") / "facts.json"
+    int8_folder(folder).mkdir(parents=True)
+    for name in FILES:
+        (int8_folder(folder) / name).write_bytes(b"a network")
+    rates = {"windows_per_s": 4.0, "eager_windows_per_s": 2.0, "opening_s": 0.0}
+    write_int8_facts(folder, window_px=64, gate={"passed": True}, **rates)
+    path = int8_folder(folder) / "facts.json"
     return folder, path, json.loads(path.read_text())
 
 
 @pytest.fixture
 def open_by(made, monkeypatch):
     """Give a function that opens an engine by its name or "auto", and says what was opened."""
-    monkeypatch.setattr("roadseg.learn.inference.onnx.available", lambda: None)
-    monkeypatch.setattr(engines, "open_prebuilt", lambda *_, **how: how["window_shape"])
+    monkeypatch.setattr("roadseg.learn.inference.openvino.available", lambda: None)
+    monkeypatch.setattr(engines, "open_int8", lambda *_: "INT8")
     checkpoint = load_checkpoint(made[0])
     options = {"device": pick_device("cpu", "fp32"), "window_px": 64, "batch_size": 2, "windows": 1}
 
     def open_(name):
         engine = open_engine(checkpoint, made[0], name=name, **options)
-        return engine.name, engine.run if engine.name == "onnx" else None
+        return engine.name, engine.run if engine.name == "openvino" else None
 
     return open_
 
 
 @fuzz(100)
 @given(dice=st.randoms(use_true_random=True))
-def test_facts_of_an_engine(made, open_by, judge, dice):
+def test_facts_of_a_quantised_network(made, open_by, judge, dice):
     _, path, facts = made
     path.write_text(json.dumps(edits(dice, facts)))
-    wanted = "onnx", (2, 3, 64, 64)
-    judge("engine", lambda: open_by("onnx"), wanted)
+    wanted = "openvino", "INT8"
+    judge("engine", lambda: open_by("openvino"), wanted)
     judge("engine auto", lambda: open_by("auto"), wanted, lambda: open_by("auto")[0] == "eager")
     path.write_text(json.dumps(facts))
 
 
 @fuzz(20)
 @given(content=st.binary(max_size=20))
-def test_files_of_an_engine(made, open_by, judge, content):
-    path = engine_folder(made[0], "onnx") / FILES["onnx"][0]
+def test_files_of_a_quantised_network(made, open_by, judge, content):
+    path = int8_folder(made[0]) / FILES[0]
     path.write_bytes(content)
-    judge("engine file", lambda: open_by("onnx"), None)
+    judge("engine file", lambda: open_by("openvino"), None)
     path.write_bytes(b"a network")
 
 

@@ -26,34 +26,25 @@ if TYPE_CHECKING:
 
 @stage_command(
     FOLD,
-    click.option(
-        "--engine",
-        "kind",
-        type=click.Choice(["int8", "openvino"]),
-        default="int8",
-        show_default=True,
-        help="Engine to create: int8 for PyTorch's Inductor, or openvino (roadseg[openvino]).",
-    ),
     *LAUNCHING,
 )
 def quantize(
-    config: "Config", workspace: "Workspace", *, dry_run: bool, force: bool, fold: int, kind: str
+    config: "Config", workspace: "Workspace", *, dry_run: bool, force: bool, fold: int
 ) -> object:
     """Quantise a network to INT8, and measure the loss of accuracy.
 
-    Makes an engine of the network of a fold, calibrates it on windows of the training chips, and
-    measures it on the held-out chips. The engine is refused if it loses more accuracy than
-    `quantize` in the config allows.
+    Calibrates the network of a fold on windows of the training chips, and measures it on the
+    held-out chips. If it loses too much accuracy, it is refused; otherwise `roadseg predict` uses
+    it from then on. Needs OpenVINO (roadseg[openvino]).
 
     \b
-    Examples:
+    Example:
       roadseg quantize --fold 0
-      roadseg quantize --fold 0 --engine openvino
     """
     from roadseg.commands.stages import quantize
 
     quantize_fold = quantize.plan if dry_run else quantize.run
-    return quantize_fold(config, workspace, fold=fold, engine=kind, force=force)
+    return quantize_fold(config, workspace, fold=fold, force=force)
 
 
 @click.command()
@@ -66,7 +57,7 @@ def quantize(
     show_default=True,
     help="ONNX, OpenVINO IR, or a program of torch.export.",
 )
-@click.option("--output", type=FOLDER, help="Folder for the export.")
+@click.option("--output", type=FOLDER, required=True, help="Folder for the export.")
 @click.option(
     "--batch-size",
     type=click.IntRange(min=1),
@@ -81,42 +72,28 @@ def export(
     checkpoint: Path,
     *,
     kind: str,
-    output: Path | None,
+    output: Path,
     batch_size: int | None,
     force: bool,
 ) -> object:
     """Write the network of a CHECKPOINT for other programs.
 
     The windows of the network have predict.window_px pixels (see the config), 1024 if it is null.
-    Without --output, the export becomes an engine of the checkpoint for `roadseg predict --engine`,
-    with batches of predict.batch_size windows, of one if predict.window_px is null.
 
     \b
-    Examples:
+    Example:
       roadseg export run/checkpoints/fold-0 --output city-onnx
-      roadseg export run/checkpoints/fold-0 --format openvino
     """
     from roadseg.commands.tools import export
 
-    predict = load(config_path, assignments, required=False).predict
-    if output is not None:
-        summary = export.run(
-            checkpoint,
-            output,
-            format=kind,
-            window_px=predict.largest_px,
-            batch_size=batch_size,
-            force=force,
-        )
-    else:
-        summary = export.run_engine(
-            checkpoint,
-            format=kind,
-            window_px=predict.largest_px,
-            batch_size=batch_size or predict.most_at_once(predict.largest_px),
-            force=force,
-        )
-    return summary
+    return export.run(
+        checkpoint,
+        output,
+        format=kind,
+        window_px=load(config_path, assignments, required=False).predict.largest_px,
+        batch_size=batch_size,
+        force=force,
+    )
 
 
 @stage_command(

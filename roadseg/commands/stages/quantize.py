@@ -1,6 +1,6 @@
-"""quantize: a checkpoint as an INT8 engine, if it stays accurate.
+"""quantize: the network of a checkpoint in INT8, if it stays accurate.
 
-Reads chips.json, folds.json and a checkpoint; writes checkpoints/fold-<k>/engines/<engine>/.
+Reads chips.json, folds.json and a checkpoint; writes checkpoints/fold-<k>/int8/.
 """
 
 import functools
@@ -18,13 +18,8 @@ from roadseg.dataset.chips import ChipList, ChipRecord, read_chips
 from roadseg.dataset.held_out import FoldChips, read_fold_chips
 from roadseg.dataset.reference_graphs import Area, count_roads, mean_apls, read_reference
 from roadseg.errors import RoadsegError
-from roadseg.learn.inference.engine_store import (
-    engine_folder,
-    misfit,
-    read_engine_facts,
-    write_facts,
-)
 from roadseg.learn.inference.engines import Engine
+from roadseg.learn.inference.int8 import int8_folder, read_int8_facts, unusable, write_int8_facts
 from roadseg.learn.inference.quantisation import Quantised, quantise
 from roadseg.learn.inference.sliding_window import count_windows, predict_parts, whole_of
 from roadseg.learn.network.checkpoint_facts import threshold_of
@@ -47,9 +42,9 @@ from roadseg.system.stage_records import StageRecord, read_stage_key
 from roadseg.system.text import Summary, count
 from roadseg.system.workspace import Workspace, require
 
-_WINDOWS = 64  # Windows of training chips on which an engine is calibrated.
+_WINDOWS = 64  # Windows of training chips on which a network is calibrated.
 # The least IoU between the masks of the quantised network and of the exact one, and the largest
-# losses on the held-out chips, with which an engine is used.
+# losses on the held-out chips, with which it is used.
 LIMITS = {"min_mask_iou": 0.97, "max_f1_loss": 0.005, "max_apls_loss": 0.02}
 
 
@@ -87,10 +82,9 @@ class Accuracy:
 
 @dataclass(frozen=True)
 class QuantizeSummary(Summary):
-    """An INT8 engine, how accurate and how fast it is; see `Accuracy`."""
+    """An INT8 network, how accurate and how fast it is; see `Accuracy`."""
 
     fold: int
-    engine: str
     folder: str
     chips: int
     mask_iou: float
@@ -114,7 +108,7 @@ class QuantizeSummary(Summary):
         speeds = f"{self.windows_per_s:10.2f} {self.eager_windows_per_s:10.2f}"
         return "\n".join(
             [
-                f"{f'fold {self.fold}':<12} {self.engine:>10} {'float32':>10}",
+                f"{f'fold {self.fold}':<12} {'INT8':>10} {'float32':>10}",
                 *(f"{name:<12} {quantised:>10} {exact:>10}" for name, quantised, exact in rows),
                 f"{'windows/s':<12} {speeds} (eager in {self.eager_precision})",
                 f"{held_out}; takes {self.opening_s:.0f} s to open; {self.folder}",
@@ -122,33 +116,24 @@ class QuantizeSummary(Summary):
         )
 
 
-def run(
-    config: Config, workspace: Workspace, *, fold: int, engine: str, force: bool = False
-) -> QuantizeSummary:
+def run(config: Config, workspace: Workspace, *, fold: int, force: bool = False) -> QuantizeSummary:
     """Quantise the network of a fold, calibrated on its training chips, judged on the others.
-
-    Args:
-        config: settings; those of predict say for which windows the engine is made, and how many
-            at once, unless the chips have fewer.
-        engine: "int8" or "openvino".
 
     Raises:
         RoadsegError: if it misses one of the `LIMITS`. It is not ready then.
     """
-    folder, record = workspace.checkpoint(fold), _record(config, workspace, fold, engine)
-    window_px, batch_size = _windows(config, workspace)
-    is_ready = _is_ready(folder, engine, window_px=window_px, batch_size=batch_size)
-    if not force and is_ready and (done := record.summary()):
+    folder, record = workspace.checkpoint(fold), _record(config, workspace, fold)
+    if not force and _is_ready(folder) and (done := record.summary()):
         return done
     chips = Chips(config, workspace, load_checkpoint(folder))
     parted = chips.of_fold(fold)
     training, held_out = parted.training, parted.held_out
+    window_px, batch_size = _windows(config, workspace)
     record.begin()
     quantised = quantise(
         chips.checkpoint,
         folder,
         [chips.open(chip) for chip in training],
-        name=engine,
         window_px=window_px,
         batch_size=batch_size,
         windows=_WINDOWS,
@@ -157,8 +142,7 @@ def run(
     _write(folder, quantised, accuracy)
     summary = QuantizeSummary(
         fold=fold,
-        engine=engine,
-        folder=str(engine_folder(folder, engine)),
+        folder=str(int8_folder(folder)),
         chips=len(held_out),
         **asdict(accuracy),
         windows_per_s=quantised.rate.roadseg,
@@ -166,52 +150,45 @@ def run(
         eager_precision=quantised.eager,
         opening_s=quantised.opening_s,
     )
-    # The files of an engine lie beside its record.
+    # The files of the network lie beside its record.
     beside = sorted(path for path in record.path.parent.iterdir() if path.is_file())
     record.finish(summary, [path for path in beside if path != record.path])
     return summary
 
 
-def plan(
-    config: Config, workspace: Workspace, *, fold: int, engine: str, force: bool = False
-) -> Plan:
+def plan(config: Config, workspace: Workspace, *, fold: int, force: bool = False) -> Plan:
     """Return what `run` would do."""
-    folder, record = workspace.checkpoint(fold), _record(config, workspace, fold, engine)
-    window_px, batch_size = _windows(config, workspace)
-    is_ready = _is_ready(folder, engine, window_px=window_px, batch_size=batch_size)
+    folder, record = workspace.checkpoint(fold), _record(config, workspace, fold)
+    is_ready = _is_ready(folder)
     held_out = Chips(config, workspace, load_checkpoint(folder)).of_fold(fold).held_out
     stage_plan = plan_stage(
         record,
         record.path,
         force=force or not is_ready,
         reads=[files("checkpoint", [checkpoint_path(folder, "best")])],
-        writes=[engine_folder(folder, engine)],
+        writes=[int8_folder(folder)],
         unit="chips",
         now=len(held_out),
     )
     if force or is_ready:
         return stage_plan
-    return replace(stage_plan, why=f"engine {engine} is not ready")
+    return replace(stage_plan, why="the INT8 network is not ready")
 
 
-def _record(
-    config: Config, workspace: Workspace, fold: int, engine: str
-) -> StageRecord[QuantizeSummary]:
+def _record(config: Config, workspace: Workspace, fold: int) -> StageRecord[QuantizeSummary]:
     trained = read_stage_key(require(workspace.train_record(fold), made_by=f"train --fold {fold}"))
     return StageRecord(
-        engine_folder(workspace.checkpoint(fold), engine) / "quantize.json",
+        int8_folder(workspace.checkpoint(fold)) / "quantize.json",
         QuantizeSummary,
-        settings=_settings(config) | {"fold": fold, "engine": engine},
+        settings=_settings(config) | {"fold": fold},
         defaults=_settings(Config()) | Config.retired,
         inputs={"what train made": trained},
     )
 
 
-def _is_ready(folder: Path, engine: str, *, window_px: int, batch_size: int) -> bool:
-    facts = read_engine_facts(folder, engine)
-    return facts is not None and not misfit(
-        facts, folder, window_px=window_px, batch_size=batch_size
-    )
+def _is_ready(folder: Path) -> bool:
+    facts = read_int8_facts(folder)
+    return facts is not None and not unusable(facts, folder)
 
 
 def _windows(config: Config, workspace: Workspace) -> tuple[int, int]:
@@ -237,14 +214,11 @@ def _settings(config: Config) -> dict[str, Any]:
 
 
 def _write(folder: Path, quantised: Quantised, accuracy: Accuracy) -> None:
-    """Write the facts of the engine, and refuse it if it is not accurate."""
-    misses, engine = accuracy.misses(), quantised.engine
-    name = engine.name
-    write_facts(
+    """Write the facts of the network, and refuse it if it is not accurate."""
+    misses = accuracy.misses()
+    write_int8_facts(
         folder,
-        name,
-        window_px=engine.window_px,
-        batch_size=engine.batch_size,
+        window_px=quantised.engine.window_px,
         gate={"passed": not misses, **asdict(accuracy), "limits": LIMITS},
         windows_per_s=quantised.rate.roadseg,
         eager_windows_per_s=quantised.rate.bare,
@@ -252,8 +226,7 @@ def _write(folder: Path, quantised: Quantised, accuracy: Accuracy) -> None:
     )
     if misses:
         raise RoadsegError(
-            f"engine {name} is refused: {'; '.join(misses)}; use the other engine, or predict "
-            "without one"
+            f"the INT8 network is refused: {'; '.join(misses)}; predict goes on without it"
         )
 
 

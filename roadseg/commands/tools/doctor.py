@@ -33,9 +33,8 @@ _EXTRAS = {
     "osm": ("osmium", "files of OpenStreetMap"),
     "tensorboard": ("tensorboard", "curves and images of a training"),
     "notebooks": ("folium", "notebooks with maps"),
-    "int8": ("torchao", "the engine int8"),
-    "onnx": ("onnxruntime", "the engine onnx, and export to ONNX"),
-    "openvino": ("openvino", "the engine openvino, and export to OpenVINO"),
+    "onnx": ("onnxruntime", "export to ONNX"),
+    "openvino": ("openvino", "faster prediction on CPUs, INT8, and export to OpenVINO"),
 }
 _DATA_VARIABLES = ("PROJ_LIB", "PROJ_DATA", "GDAL_DATA")
 _EPSG = 32633  # UTM zone 33; any code will do that PROJ has to look up in its data.

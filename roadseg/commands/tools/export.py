@@ -1,14 +1,10 @@
-"""export: a checkpoint for other programs, or as an engine of predict.
-
-Reads a checkpoint; writes a folder for other programs, or <checkpoint>/engines/<name>.
-"""
+"""export: the network of a checkpoint as a folder for other programs."""
 
 from dataclasses import dataclass
 from pathlib import Path
 
 from roadseg.errors import ConfigError
-from roadseg.learn.inference.engine_store import engine_folder
-from roadseg.learn.inference.exports import FACTS, FILES, MAX_DIFFERENCE, build_engine, write_export
+from roadseg.learn.inference.exports import FACTS, FILES, MAX_DIFFERENCE, write_export
 from roadseg.learn.network.checkpoints import load_checkpoint
 from roadseg.system.text import Summary, count
 
@@ -28,9 +24,6 @@ class ExportSummary(Summary):
         batch_size: how many it takes at once; None for any number.
         max_difference: largest difference of a probability from PyTorch's.
         megabytes: of all files.
-        windows_per_s: speed here, of an engine.
-        eager_windows_per_s: that of PyTorch, measured in turns with it, in the precision that the
-            CPU is fast at.
     """
 
     checkpoint: str
@@ -40,8 +33,6 @@ class ExportSummary(Summary):
     batch_size: int | None
     max_difference: float
     megabytes: float
-    windows_per_s: float | None = None
-    eager_windows_per_s: float | None = None
 
     def __str__(self) -> str:
         """Lay it out as a table."""
@@ -55,8 +46,6 @@ class ExportSummary(Summary):
             "difference": f"probabilities differ from PyTorch by {self.max_difference:.1g} "
             f"(limit {MAX_DIFFERENCE:g})",
         }
-        if self.windows_per_s and self.eager_windows_per_s:
-            rows["windows/s"] = f"{self.windows_per_s:.2f}, PyTorch {self.eager_windows_per_s:.2f}"
         return "\n".join(f"{name:<11} {text}" for name, text in rows.items())
 
 
@@ -86,38 +75,6 @@ def run(
         batch_size=batch_size,
         max_difference=difference,
         megabytes=_megabytes(output),
-    )
-
-
-def run_engine(
-    checkpoint: Path,
-    *,
-    format: str,  # noqa: A002 - as on the command line
-    window_px: int,
-    batch_size: int,
-    force: bool = False,
-) -> ExportSummary:
-    """Make a float32 engine for predict in the folder of a checkpoint, and measure it."""
-    folder = engine_folder(checkpoint, format)
-    if folder.exists() and not force:
-        raise ConfigError(f"{folder} exists; use --force to make the engine again")
-    facts = build_engine(
-        load_checkpoint(checkpoint),
-        checkpoint,
-        name=format,
-        window_px=window_px,
-        batch_size=batch_size,
-    )
-    return ExportSummary(
-        checkpoint=str(checkpoint),
-        folder=str(folder),
-        format=facts.engine,
-        window_px=facts.window_px,
-        batch_size=facts.batch_size,
-        max_difference=facts.gate["max_difference"],
-        megabytes=_megabytes(folder),
-        windows_per_s=facts.windows_per_s,
-        eager_windows_per_s=facts.eager_windows_per_s,
     )
 
 

@@ -8,31 +8,23 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from roadseg.errors import CheckpointError, ConfigError, DeviceError
+from roadseg.errors import CheckpointError, ConfigError, DeviceError, RoadsegError
 from roadseg.learn.hardware.devices import Device
-from roadseg.learn.inference import int8, onnx, openvino
+from roadseg.learn.inference import openvino
 from roadseg.learn.inference.compilers import compile_now, compiler_of, lacks_compiler
-from roadseg.learn.inference.engine_store import (
-    PACKAGES,
-    EngineFacts,
-    engine_folder,
-    making_command,
-    misfit,
-    read_engine_facts,
-)
-from roadseg.learn.inference.programs import Network, signature_of
+from roadseg.learn.inference.int8 import MAKING, int8_folder, read_int8_facts, unusable
+from roadseg.learn.inference.programs import MAX_DIFFERENCE, Network, Shape, largest_difference
 from roadseg.learn.network.checkpoints import Checkpoint
 from roadseg.learn.network.models import Normalise, check_batch, check_window
 from roadseg.raster.scaling import Scaling
 from roadseg.system.text import count
 
-Shape = tuple[int, int, int, int]  # Of a batch: window, band, row, col.
-
+ENGINES = ("eager", "inductor", "openvino")
 # Windows of 512 pixels for each thread from which compiling first is the shorter way: a
 # ResNet34-UNet took 13.8 s of one core, and then 0.77 s instead of 0.95 s a window.
 _COMPILING_PAYS = 80
+_CONVERTING_PAYS = 30  # The default network: 8 s for OpenVINO, then 0.17 s instead of 0.45 s.
 _USUAL_PX = 512
-_MODULES = {"openvino": openvino, "int8": int8, "onnx": onnx}
 
 
 @dataclass(frozen=True)
@@ -40,7 +32,7 @@ class Engine:
     """A network, ready to run.
 
     Attributes:
-        name: "eager", "inductor", "int8", "openvino" or "onnx".
+        name: "eager", "inductor" or "openvino".
         reason: what was picked and why, one line.
         batch_size: windows that it takes at once; never fewer or more.
         window_px: their side.
@@ -86,18 +78,19 @@ def open_engine(
 
     Args:
         checkpoint: the network; it may be moved to the device.
-        folder: its folder, in which engines that were made beforehand lie.
-        name: "eager", "inductor", "int8", "openvino" or "onnx"; "auto" takes the fastest for so
-            many windows of those that are ready and were accurate enough.
-        device: where eager and inductor run; the others are for a CPU.
+        folder: its folder, in which its quantised form lies.
+        name: "eager" or "inductor"; "openvino" for the quantised network, or the same in float32
+            if that was not made; "auto" takes the fastest for so many windows of those that are
+            ready and accurate enough.
+        device: where eager and inductor run; OpenVINO is for a CPU.
         window_px: side of the windows, a multiple of 32.
         windows: how many there are in all; for few of them nothing is compiled.
 
     Raises:
         ConfigError: if the networks cannot work on windows of this size, or the engine cannot
             work on this device.
-        CheckpointError: if the engine was not made, not from this checkpoint, for windows of
-            another size, or is not accurate enough.
+        CheckpointError: if the quantised network was not made from this checkpoint, or is not
+            accurate enough.
         DeviceError: if the machine lacks what the engine needs.
     """
     check_window(window_px)
@@ -105,35 +98,26 @@ def open_engine(
     check_batch(
         checkpoint.model.eval(), in_channels=shape[1], window_px=window_px, batch_size=batch_size
     )
-    chosen, why = name, "requested"
+    device = device.in_inference
     if name == "auto":
-        chosen, why = _fastest(folder, device, shape, windows)
-    run = _open(checkpoint, folder, chosen, device.in_inference, shape)
-    return Engine(chosen, f"engine {chosen} ({why})", batch_size, window_px, run)
+        return _fastest(checkpoint, folder, device, shape, windows)
+    if name == "openvino":
+        return _by_openvino(checkpoint, folder, device, shape)
+    if name not in ENGINES:
+        known = ", ".join(("auto", *ENGINES))
+        raise ConfigError(f"engine: expected one of {known}, got {name!r}")
+    return _by_torch(name, "requested", checkpoint, device, shape)
 
 
-def open_prebuilt(
-    checkpoint: Checkpoint, folder: Path, name: str, *, device: Device, window_shape: Shape
-) -> Network:
-    """Open a prebuilt engine without checking its facts; see `open_engine`.
-
-    Args:
-        checkpoint: the network that it was made from.
-        name: "openvino", "int8" or "onnx".
-        window_shape: of the windows (window, band, row, col).
+def open_int8(checkpoint: Checkpoint, folder: Path, window_shape: Shape) -> Network:
+    """Open the quantised network of a checkpoint folder, without checking its facts.
 
     Raises:
         CheckpointError: if its files are missing or damaged.
-        DeviceError: if the machine lacks what it needs.
+        RoadsegError: if OpenVINO is missing.
     """
-    where = engine_folder(folder, name)
-    if name != "int8":
-        expected = signature_of(window_shape, len(checkpoint.bins.band_names))
-        opened: Network = _MODULES[name].open(where, expected=expected)
-        return opened
-    exact = replace(device.in_inference, amp_dtype=None, compiler=compiler_of(device))
-    network = exact.to(ProbabilityNetwork(checkpoint.model, checkpoint.scaling)).eval()
-    return _running(int8.load(network, where, window_shape=window_shape), exact, window_shape)
+    classes = len(checkpoint.bins.band_names)
+    return openvino.open(int8_folder(folder), window_shape=window_shape, classes=classes)
 
 
 def ensemble(engines: Sequence[Engine]) -> Engine:
@@ -189,96 +173,77 @@ def _turn(windows: Tensor, turns: int, *, flip: bool, back: bool = False) -> Ten
     return (windows.flip(3) if flip else windows).rot90(turns, (2, 3))
 
 
-def _fastest(folder: Path, device: Device, shape: Shape, windows: int) -> tuple[str, str]:
-    """Return the engine that finishes a number of windows first, and the reason."""
+def _fastest(
+    checkpoint: Checkpoint, folder: Path, device: Device, shape: Shape, windows: int
+) -> Engine:
+    """Return the engine that finishes a number of windows first, of those that are exact enough."""
     if device.compiler is not None:
-        return "inductor", "compile is on"
+        return _by_torch("inductor", "compile is on", checkpoint, device, shape)
     if (device.type, device.backend) != ("cpu", "native"):
-        return "eager", f"always used on {device.name} with backend {device.backend}"
-    ready, notes = _ready(folder, device, shape, windows)
-    if ready:
-        best = _best(ready)
-        speed = f"{best.speedup:.1f} times as fast as eager, " if best.speedup else ""
-        return best.engine, f"{speed}accuracy verified when it was made"
-    name, why = _without_artefacts(device, shape, windows)
-    return name, "; ".join([why, *notes])
-
-
-def _without_artefacts(device: Device, shape: Shape, windows: int) -> tuple[str, str]:
-    pixels = (_USUAL_PX / shape[-1]) ** 2
-    needed = math.ceil(_COMPILING_PAYS * torch.get_num_threads() * pixels)
-    if windows < needed:
-        return "eager", f"not compiled: {count(windows, 'window')}, worth it from {needed}"
-    if problem := lacks_compiler(device):
-        return "eager", problem
-    return "inductor", f"compiled: {count(windows, 'window')}, worth it from {needed}"
-
-
-def _ready(
-    folder: Path, device: Device, shape: Shape, windows: int
-) -> tuple[list[EngineFacts], list[str]]:
-    """Return the prebuilt engines that can be used, and why others cannot."""
-    ready, notes = [], []
-    for name in PACKAGES:
-        facts = read_engine_facts(folder, name)
-        if facts is None:
-            continue
-        problem = _misfit(facts, folder, shape) or _missing(name, device)
-        if not problem and not facts.pays(windows):
-            problem = f"not worth opening for {windows} windows"
-        if problem:
-            notes.append(f"not {name}: {problem}")
+        why = f"always used on {device.name} with backend {device.backend}"
+        return _by_torch("eager", why, checkpoint, device, shape)
+    why, problem = _why_int8(folder, windows, shape[-1])
+    if why:
+        return _engine("openvino", why, shape, open_int8(checkpoint, folder, shape))
+    notes = [problem] if problem else []
+    pixels = (_USUAL_PX / shape[-1]) ** 2 * torch.get_num_threads()
+    needed = math.ceil(_CONVERTING_PAYS * pixels)
+    if device.amp_dtype is None and windows >= needed and not openvino.available():
+        why = f"float32, converted: {count(windows, 'window')}, worth it from {needed}"
+        try:
+            run = _in_float32(checkpoint, shape)
+        except RoadsegError as error:
+            notes.append(str(error))
         else:
-            ready.append(facts)
-    return ready, notes
+            return _engine("openvino", "; ".join([why, *notes]), shape, run)
+    needed = math.ceil(_COMPILING_PAYS * pixels)
+    name, why = "inductor", f"compiled: {count(windows, 'window')}, worth it from {needed}"
+    if windows < needed:
+        name, why = "eager", f"not {why}"
+    elif problem := lacks_compiler(device):
+        name, why = "eager", problem
+    return _by_torch(name, "; ".join([why, *notes]), checkpoint, device, shape)
 
 
-def _best(ready: Sequence[EngineFacts]) -> EngineFacts:
-    """Return the fastest as measured on this kind of CPU, else the usually fastest."""
-    measured = [facts for facts in ready if facts.speedup is not None]
-    return max(measured, key=lambda facts: facts.speedup or 0, default=ready[0])
+def _why_int8(folder: Path, windows: int, window_px: int) -> tuple[str, str]:
+    """Return why the quantised network of a folder is the fastest, or why it is not used."""
+    facts = read_int8_facts(folder)
+    if facts is None:
+        return "", ""
+    problem = openvino.available() or unusable(facts, folder)
+    if not problem and not facts.pays(windows, window_px):
+        problem = f"not worth opening for {count(windows, 'window')}"
+    if problem:
+        return "", f"not INT8: {problem}"
+    speed = f"{facts.speedup:.1f} times as fast as eager, " if facts.speedup else ""
+    return f"INT8, {speed}accuracy verified when it was made", ""
 
 
-def _misfit(facts: EngineFacts, folder: Path, shape: Shape) -> str:
-    return misfit(facts, folder, window_px=shape[-1], batch_size=shape[0])
-
-
-def _missing(name: str, device: Device) -> str:
-    """Return what a prebuilt engine lacks on this machine; empty if nothing."""
-    problem: str | None = _MODULES[name].available()
-    return problem or (lacks_compiler(device) if name == "int8" else "")
-
-
-def _open(checkpoint: Checkpoint, folder: Path, name: str, device: Device, shape: Shape) -> Network:
-    if name in ("eager", "inductor"):
-        compiler = compiler_of(device) if name == "inductor" else None
-        return _open_torch(checkpoint, replace(device, compiler=compiler), shape)
-    if name not in PACKAGES:
-        known = ", ".join(("auto", "eager", "inductor", *PACKAGES))
-        raise ConfigError(f"engine: expected one of {known}, got {name!r}")
+def _by_openvino(checkpoint: Checkpoint, folder: Path, device: Device, shape: Shape) -> Engine:
+    """Open the quantised network, or the one in float32 if there is none."""
     if device.type != "cpu":
         raise ConfigError(
-            f"engine {name} is for device cpu, not {device.name}; choose engine eager"
+            f"engine openvino is for device cpu, not {device.name}; choose engine eager"
         )
-    if problem := _missing(name, device):
-        raise DeviceError(f"engine {name}: {problem}")
-    facts = read_engine_facts(folder, name)
-    if problem := _misfit(facts, folder, shape) if facts else "not made yet":
+    if problem := openvino.available():
+        raise DeviceError(f"engine openvino: {problem}")
+    facts = read_int8_facts(folder)
+    if facts is None:
+        run = _in_float32(checkpoint, shape)
+        return _engine("openvino", f"requested; float32, as `{MAKING}` was not run", shape, run)
+    if problem := unusable(facts, folder):
         raise CheckpointError(
-            f"engine {name}: {engine_folder(folder, name)}: {problem}; run "
-            f"`{making_command(folder, name)}`, or choose engine auto"
+            f"engine openvino: {int8_folder(folder)}: {problem}; run `{MAKING}` again, or choose "
+            "engine auto"
         )
-    return open_prebuilt(checkpoint, folder, name, device=device, window_shape=shape)
+    return _engine("openvino", "requested; INT8", shape, open_int8(checkpoint, folder, shape))
 
 
-def _open_torch(checkpoint: Checkpoint, device: Device, shape: Shape) -> Network:
+def _by_torch(name: str, why: str, checkpoint: Checkpoint, device: Device, shape: Shape) -> Engine:
+    """Open a network on a device, compiled if the name is "inductor"."""
+    device = replace(device, compiler=compiler_of(device) if name == "inductor" else None)
     fast = device.for_inference(device.to(checkpoint.model).eval())
     network = device.to(ProbabilityNetwork(fast, checkpoint.scaling)).eval()
-    return _running(network, device, shape)
-
-
-def _running(network: nn.Module, device: Device, shape: Shape) -> Network:
-    """Return a function that runs a network on a device, compiled if the device compiles."""
     device.compile(network)
 
     @torch.inference_mode()
@@ -290,4 +255,25 @@ def _running(network: nn.Module, device: Device, shape: Shape) -> Network:
 
     if device.compiler is not None:
         compile_now(run, device, shape)
+    return _engine(name, why, shape, run)
+
+
+def _engine(name: str, why: str, shape: Shape, run: Network) -> Engine:
+    batch_size, _, window_px, _ = shape
+    return Engine(name, f"engine {name} ({why})", batch_size, window_px, run)
+
+
+def _in_float32(checkpoint: Checkpoint, shape: Shape) -> Network:
+    """Convert a network for OpenVINO, and compare it with PyTorch's once.
+
+    Raises:
+        RoadsegError: if it cannot be converted, or computes something else.
+    """
+    network = ProbabilityNetwork(checkpoint.model, checkpoint.scaling).eval()
+    run = openvino.convert(network, window_shape=shape)
+    if not (difference := largest_difference(network, run, shape)) <= MAX_DIFFERENCE:
+        raise RoadsegError(
+            f"OpenVINO's probabilities differ from PyTorch's by {difference:.2g}, expected at most "
+            f"{MAX_DIFFERENCE:g}; choose engine eager"
+        )
     return run

@@ -1,209 +1,188 @@
-"""INT8: a network quantised after training by torchao's PT2E, which Inductor compiles.
+"""INT8: the quantised form of a network, its facts, and whether it may be used."""
 
-Only the scales of the activations are kept in a file. Weights come from the checkpoint, whose
-network is traced and quantised again when it is opened, so that nothing is ever unpickled;
-`torch.export.load` would unpickle what a file tells it to.
-"""
-
-import logging
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from importlib import import_module
-from importlib.util import find_spec
+import functools
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from types import ModuleType
 from typing import Annotated, Any
 
-import torch
-from pydantic import Field
-from torch import Tensor, nn
+from pydantic import AfterValidator, Field
 
-from roadseg.errors import CheckpointError, DeviceError, RoadsegError, first_line
+from roadseg.errors import CheckpointError, DataError
 from roadseg.learn.hardware import cpu
-from roadseg.system.records import write_json
-from roadseg.system.schemas import STRICT, read_strict
+from roadseg.learn.network.checkpoints import checkpoint_path
+from roadseg.system.fingerprints import file_sha256
+from roadseg.system.machine import read_machine
+from roadseg.system.records import installed_version, read_json, versions, write_json
+from roadseg.system.schemas import TOLERANT, Digest, check
 
-_FILE = "activations.json"
-_INSTALL = 'the package torchao is not installed; run `pip install "roadseg[int8]"`'
-_PT2E = "torchao.quantization.pt2e"
-_REMARKS = "torch.utils._pytree"  # Logger with remarks on torchao's code.
+MAKING = "roadseg quantize"
+FILES = ("model.bin", "model.xml")  # They decide what it computes.
+_PACKAGE = "openvino"  # So does its version.
+_FOLDER = "int8"
+_FACTS = "facts.json"
+_MOST_PX = 2**14
 
-Shape = tuple[int, int, int, int]
+
+def _has_verdict(gate: Mapping[str, Any]) -> Mapping[str, Any]:
+    if type(gate.get("passed")) is not bool:
+        raise ValueError(f"expected passed, true or false, got {gate!r:.60}")
+    return gate
+
+
+_Gate = Annotated[Mapping[str, Any], AfterValidator(_has_verdict)]
+_Rate = Annotated[float, Field(gt=0, le=1e9)]  # Windows per second.
 
 
 @dataclass(frozen=True)
-class _Scale:
-    """Scale of an activation, and the byte that stands for 0."""
+class Int8Facts:
+    """Facts of a quantised network; `facts.json` beside its files.
 
-    __pydantic_config__ = STRICT
+    Attributes:
+        checkpoint: digest of the checkpoint that it was made from.
+        files: digests of its own files, by their names.
+        window_px: side of the windows with which it was measured; it takes others too.
+        cpu: on which its speed was measured.
+        versions: of the packages that it was made with.
+        gate: "passed", and the figures and limits by which it did or did not.
+        windows_per_s: its speed.
+        eager_windows_per_s: that of the eager engine, measured in turns with it, in the precision
+            that the CPU is fast at.
+        opening_s: seconds that it took to open.
+    """
 
-    scale: Annotated[float, Field(gt=0, le=1e30)]
-    zero_point: Annotated[int, Field(ge=-128, le=255)]
+    __pydantic_config__ = TOLERANT
+
+    checkpoint: Digest
+    files: Mapping[str, Digest]
+    window_px: Annotated[int, Field(ge=32, le=_MOST_PX, multiple_of=32)]
+    cpu: str
+    versions: Mapping[str, str | None]
+    gate: _Gate
+    windows_per_s: _Rate
+    eager_windows_per_s: _Rate
+    opening_s: Annotated[float, Field(ge=0, le=1e9)]
+
+    @property
+    def speedup(self) -> float | None:
+        """Speed as a multiple of that of eager; None if that was not measured on this CPU."""
+        return self.windows_per_s / self.eager_windows_per_s if self.cpu == _cpu() else None
+
+    def pays(self, windows: int, window_px: int) -> bool:
+        """Return whether it opens and predicts a number of windows in less time than eager."""
+        if self.speedup is None:
+            return True
+        measured = windows * (window_px / self.window_px) ** 2
+        eager_s = measured / self.eager_windows_per_s
+        return self.opening_s + measured / self.windows_per_s < eager_s
 
 
-@dataclass(frozen=True)
-class _Activations:
-    """Contents of the file of scales, see `build`."""
-
-    __pydantic_config__ = STRICT
-
-    seven_bits: bool
-    window_shape: Shape
-    activations: dict[str, _Scale]
+def int8_folder(folder: Path) -> Path:
+    """Return the folder of the quantised network in a checkpoint folder."""
+    return folder / _FOLDER
 
 
-def available() -> str | None:
-    """Return None if torchao is installed, else how to install it."""
-    return None if find_spec("torchao") else _INSTALL
+def write_int8_facts(
+    folder: Path,
+    *,
+    window_px: int,
+    gate: Mapping[str, Any],
+    windows_per_s: float,
+    eager_windows_per_s: float,
+    opening_s: float,
+) -> Int8Facts:
+    """Write the facts of a network that has just been quantised in a checkpoint folder.
 
-
-def build(
-    network: nn.Module, folder: Path, *, window_shape: Shape, calibration: Sequence[Tensor]
-) -> None:
-    """Find the scales of a network's activations, and write them.
-
-    Activations are bytes with one scale per tensor, weights signed bytes with one per channel. On
-    CPUs without VNNI, where sums of products of whole bytes overflow, the scales are doubled:
-    activations like those of the calibration then keep to 7 bits.
-    Source: PyTorch 2 Export post-training quantisation with the X86 Inductor quantizer.
-
-    Args:
-        network: from scaled uint8 windows to probabilities, on the CPU, in evaluation mode.
-        window_shape: of the windows (window, band, row, col), fixed.
-        calibration: batches of windows of this shape, like those to be predicted.
+    They are written last: without them it counts as not there. See `Int8Facts`.
 
     Raises:
-        DeviceError: if torchao is missing.
-        RoadsegError: if the network cannot be quantised.
-        OutputError: if the file cannot be written.
+        OutputError: if they cannot be written.
     """
-    seven_bits = not cpu.features()["avx512_vnni"]
-    prepared = _prepare(network, window_shape)
-    with torch.no_grad():
-        for windows in calibration:
-            prepared(windows.contiguous(memory_format=torch.channels_last))
-    scales = {
-        name: _scale(observer, seven_bits=seven_bits) for name, observer in _observers(prepared)
-    }
-    record = {"seven_bits": seven_bits, "window_shape": window_shape, "activations": scales}
-    write_json(folder / _FILE, record)
+    facts = Int8Facts(
+        checkpoint=_digest(folder),
+        files=_digests(folder),
+        window_px=window_px,
+        cpu=_cpu(),
+        versions=versions() | {_PACKAGE: installed_version(_PACKAGE)},
+        gate=gate,
+        windows_per_s=windows_per_s,
+        eager_windows_per_s=eager_windows_per_s,
+        opening_s=opening_s,
+    )
+    write_json(int8_folder(folder) / _FACTS, asdict(facts))
+    return facts
 
 
-def load(network: nn.Module, folder: Path, *, window_shape: Shape) -> nn.Module:
-    """Quantise a network by the scales that `build` has written.
+def remove_int8_facts(folder: Path) -> None:
+    """Remove the facts, which makes it count as missing, before its files change."""
+    (int8_folder(folder) / _FACTS).unlink(missing_ok=True)
 
-    What is returned is exact but slow until it is compiled.
 
-    Args:
-        network: the one that the scales are of, on the CPU, in evaluation mode.
-        window_shape: of the windows (window, band, row, col), as it was for `build`.
+def unusable(facts: Int8Facts, folder: Path) -> str:
+    """Return why a quantised network must not be used; empty if it may.
+
+    Its files are the ones that were made, to the last bit: what else they might compute, or that
+    they never end, is not found out by running them.
+    """
+    if facts.checkpoint != _digest(folder):
+        return "made from another checkpoint"
+    if changed := sorted(facts.files.items() - _digests(folder).items()):
+        return f"{changed[0][0]} was modified after it was made"
+    if not facts.gate["passed"]:
+        return "not accurate enough when it was made"
+    made_with, now = facts.versions.get(_PACKAGE), installed_version(_PACKAGE)
+    return "" if made_with == now else f"made with {_PACKAGE} {made_with}, not {now}"
+
+
+def read_int8_facts(folder: Path) -> Int8Facts | None:
+    """Read the facts of the quantised network of a checkpoint folder; None if it was not made.
 
     Raises:
-        CheckpointError: if the scales are missing, damaged, or of another network.
-        DeviceError: if torchao is missing, or the CPU lacks VNNI that the scales count on.
-        RoadsegError: if the network cannot be quantised.
+        CheckpointError: if they are not what `write_int8_facts` writes.
     """
-    path = folder / _FILE
+    path = int8_folder(folder) / _FACTS
     if not path.is_file():
-        raise CheckpointError(f"{path} does not exist; run `roadseg quantize --force`")
-    scales = read_strict(path, _Activations, advice="run `roadseg quantize --force`")
-    if scales.window_shape != tuple(window_shape):
-        raise CheckpointError(
-            f"{path}: made for windows {scales.window_shape}, not for {tuple(window_shape)}; run "
-            "`roadseg quantize --force`"
-        )
-    if not scales.seven_bits and not cpu.features()["avx512_vnni"]:
-        raise DeviceError(
-            f"{path}: made on a CPU with VNNI, which this CPU lacks; run `roadseg quantize --force`"
-        )
-    prepared = _prepare(network, window_shape)
-    _fix(prepared, scales.activations, path)
-    with torch.no_grad():
-        prepared(_example(window_shape))  # It shows the weights to their observers.
-        quantised: nn.Module = _load("quantize_pt2e").convert_pt2e(prepared)
-    return quantised
-
-
-def _prepare(network: nn.Module, window_shape: Shape) -> nn.Module:
-    """Follow a network, and put observers where values are going to be quantised."""
-    x86 = _load("quantizer.x86_inductor_quantizer")
-    settings = x86.get_default_x86_inductor_quantization_config()
-    quantizer = x86.X86InductorQuantizer().set_global(settings)
+        return None
     try:
-        with torch.no_grad():
-            example = (_example(window_shape),)
-            # Without strict, a ReLU that is used twice, as in ResNets, cannot be quantised.
-            program = torch.export.export(network, example, strict=True).module()
-            prepared: nn.Module = _load("quantize_pt2e").prepare_pt2e(program, quantizer)
-    except (RuntimeError, ValueError, TypeError) as error:
-        raise RoadsegError(
-            f"this network cannot be quantised to int8: {first_line(error)}; choose engine openvino"
+        facts = check(read_json(path), Int8Facts)
+    except ValueError as error:
+        reason = error.__cause__ if isinstance(error, DataError) else error
+        raise CheckpointError(
+            f"{path}: does not describe a quantised network ({reason}); run `{MAKING}` again"
         ) from error
-    return prepared
-
-
-def _observers(prepared: nn.Module) -> Iterator[tuple[str, Any]]:
-    """Yield the observers of activations by name; one that is used twice has two names."""
-    histograms = _load("observer").HistogramObserver
-    for name, module in prepared.named_modules(remove_duplicate=False):
-        if isinstance(module, histograms):
-            yield name, module
-
-
-def _scale(observer: Any, *, seven_bits: bool) -> dict[str, float]:  # noqa: ANN401 - no types
-    """Return the scale of an activation, and the byte that stands for 0.
-
-    torchao's own way to 7 bits, a quantizer of reduced range, is one that Inductor does not know
-    as INT8: it would compute in float32.
-    """
-    scale, zero_point = (value.item() for value in observer.calculate_qparams())
-    if seven_bits:
-        scale, zero_point = 2 * scale, (zero_point + 1) // 2
-    return {"scale": scale, "zero_point": zero_point}
-
-
-def _fix(prepared: nn.Module, scales: Mapping[str, _Scale], path: Path) -> None:
-    """Replace the observers of activations by known scales."""
-    observers = dict(_observers(prepared))
-    if set(observers) != set(scales):
+    if (files := sorted(facts.files)) != sorted(FILES):
         raise CheckpointError(
-            f"{path}: contains scales of {len(scales)} activations, but the network has "
-            f"{len(observers)}; run `roadseg quantize --force`"
+            f"{path}: describes files {files!r:.100}, expected {', '.join(FILES)}; run `{MAKING}` "
+            "again"
         )
-    fixed = _load("observer").FixedQParamsObserver
-    for name, old in observers.items():
-        new = fixed(
-            scale=scales[name].scale,
-            zero_point=scales[name].zero_point,
-            dtype=old.dtype,
-            qscheme=old.qscheme,
-            quant_min=old.quant_min,
-            quant_max=old.quant_max,
-        )
-        prepared.set_submodule(name, new)
+    return facts
 
 
-def _example(window_shape: Shape) -> Tensor:
-    zeros = torch.zeros(window_shape, dtype=torch.uint8)
-    return zeros.contiguous(memory_format=torch.channels_last)
+def _digest(folder: Path) -> str:
+    """Return the digest of the weights in a checkpoint folder."""
+    path = checkpoint_path(folder, "best")
+    facts = path.stat()
+    return _digest_of(path, facts.st_mtime_ns, facts.st_size)
 
 
-def _load(module: str) -> ModuleType:
-    try:
-        with _quiet():
-            return import_module(f"{_PT2E}.{module}")
-    except ImportError as error:
-        raise DeviceError(f"engine int8: {_INSTALL} ({error})") from error
+def _digests(folder: Path) -> dict[str, str]:
+    """Return the digests of its files that exist."""
+    paths = [int8_folder(folder) / file for file in FILES]
+    states = {path: path.stat() for path in paths if path.is_file()}
+    return {
+        path.name: _digest_of(path, state.st_mtime_ns, state.st_size)
+        for path, state in states.items()
+    }
 
 
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Suppress remarks of torch on torchao's code."""
-    logger = logging.getLogger(_REMARKS)
-    level = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)
+@functools.lru_cache
+def _digest_of(path: Path, _changed: int, _size: int) -> str:
+    """Return the digest of a file, reading it again only after it has changed."""
+    return file_sha256(path)
+
+
+@functools.cache
+def _cpu() -> str:
+    """Return the model of the CPU and the instruction sets that it has."""
+    fast = [name for name, has_it in cpu.features().items() if has_it]
+    return f"{read_machine().model} ({', '.join(fast)})"

@@ -5,7 +5,7 @@ import logging
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,6 @@ from roadseg.dataset.scene_parts import cut_to_area
 from roadseg.errors import DataError, RoadsegError
 from roadseg.learn.hardware.devices import chosen_device
 from roadseg.learn.inference.compatibility import scaling_to_predict, scene_to_predict
-from roadseg.learn.inference.engine_store import PACKAGES, read_engine_facts, unusable
 from roadseg.learn.inference.sliding_window import (
     count_touching,
     seconds_per_window,
@@ -272,41 +271,12 @@ class PredictionJob:
             options=self._options,
             compute=self._compute,
             window_px=window_px,
-            batch_size=self._batch_size(window_px, windows),
+            batch_size=fitting_batch(windows, most=self._options.most_at_once(window_px)),
             windows=sum(windows) * (_TURNS if self._options.tta else 1),
         )
 
-    @cached_property
-    def _prebuilt(self) -> set[tuple[int, int]]:
-        """Sides of windows, and how many at once, of engines that were made and can be used."""
-        name = self._options.engine
-        return {
-            (facts.window_px, facts.batch_size)
-            for folder in self.folders
-            for each in ((name,) if name != "auto" else PACKAGES)
-            if (facts := read_engine_facts(folder, each)) and not unusable(facts, folder)
-        }
-
     def _window_px(self, scene: SceneToPredict) -> int:
-        """Return the side of the windows of a scene.
-
-        Where it is free, it is that of the engines that were made beforehand, if there are any.
-        """
-        sides = {side for side, _ in self._prebuilt}
-        if self._options.window_px is None and len(sides) == 1:
-            return sides.pop()
         return self._options.window_for(scene.facts.whole.height, scene.facts.whole.width)
-
-    def _batch_size(self, window_px: int, windows: Sequence[int]) -> int:
-        """Return how many windows are predicted at once: fewer than configured for small scenes.
-
-        Engines that were made beforehand, and can be used, take as many as they were made for.
-        """
-        sizes = {size for _, size in self._prebuilt}
-        most = self._options.most_at_once(window_px)
-        if not sizes:
-            return fitting_batch(windows, most=most)
-        return sizes.pop() if len(sizes) == 1 else most
 
     def _windows(self, scene: SceneToPredict) -> int:
         overlap_px = self._options.overlap_px

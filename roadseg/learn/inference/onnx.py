@@ -1,7 +1,6 @@
 """ONNX: a network as a file that many programs run, written by PyTorch, run by ONNX Runtime."""
 
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 
@@ -9,19 +8,10 @@ import torch
 from torch import Tensor, nn
 
 from roadseg.errors import CheckpointError, RoadsegError, first_line
-from roadseg.learn.inference.programs import (
-    INPUT,
-    OUTPUT,
-    Network,
-    WindowShape,
-    require_signature,
-    signature,
-    trace,
-)
+from roadseg.learn.inference.programs import INPUT, OUTPUT, Network, WindowShape, trace
 
 _FILE = "model.onnx"
 _INSTALL = "run `pip install 'roadseg[onnx]'`"
-_TYPES = {"tensor(uint8)": "uint8", "tensor(float)": "float32"}
 _ERRORS = (
     "InvalidProtobuf",
     "InvalidGraph",
@@ -31,15 +21,6 @@ _ERRORS = (
     "NoModel",
 )
 _ERRORS_ONLY = 3  # Severity of errors in ONNX Runtime's log.
-
-
-def available() -> str | None:
-    """Return None if ONNX Runtime is installed, else how to install it."""
-    return (
-        None
-        if find_spec("onnxruntime")
-        else f"the package onnxruntime is not installed; {_INSTALL}"
-    )
 
 
 def build(network: nn.Module, folder: Path, *, window_shape: WindowShape) -> None:
@@ -72,19 +53,14 @@ def build(network: nn.Module, folder: Path, *, window_shape: WindowShape) -> Non
     model.save(folder / _FILE, external_data=False)  # type: ignore[union-attr]
 
 
-def open(  # noqa: A001 - onnx.open
-    folder: Path, *, expected: str | None = None
-) -> Network:
+def open(folder: Path) -> Network:  # noqa: A001 - onnx.open
     """Open what `build` has written, to be run by ONNX Runtime on the CPU.
 
     It computes with as many threads as PyTorch. That a number is given keeps ONNX Runtime from
     binding each thread to a core, which several processes would then share.
 
-    Args:
-        expected: what it has to take and give, see `programs.signature_of`; None is anything.
-
     Raises:
-        CheckpointError: if the file is missing, damaged, or takes or gives something else.
+        CheckpointError: if the file is missing or damaged.
         RoadsegError: if ONNX Runtime is missing.
     """
     runtime = _load("onnxruntime")
@@ -100,9 +76,6 @@ def open(  # noqa: A001 - onnx.open
         raise CheckpointError(
             f"{path}: damaged, or not a model that ONNX Runtime can run; export it again"
         ) from error
-    tensors = [*session.get_inputs(), *session.get_outputs()]
-    signatures = [(each.name, _TYPES.get(each.type, each.type), each.shape) for each in tensors]
-    require_signature(path, signature(*signatures), expected)
 
     def run(windows: Tensor) -> Tensor:
         (probabilities,) = session.run([OUTPUT], {INPUT: windows.numpy()})

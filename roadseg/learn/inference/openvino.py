@@ -11,6 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -19,9 +20,11 @@ from roadseg.learn.inference.programs import (
     INPUT,
     OUTPUT,
     Network,
+    Shape,
     WindowShape,
     require_signature,
     signature,
+    signature_of,
     trace,
 )
 from roadseg.system.files import write_error
@@ -60,15 +63,7 @@ def build(
         OSError: if the files cannot be written (a full disk).
     """
     openvino = _load_openvino()
-    program = trace(network, window_shape=window_shape)
-    try:
-        model = openvino.convert_model(program)
-    except (RuntimeError, openvino.frontend.OpConversionFailure) as error:
-        reason = str(error).strip().splitlines()[-1].removeprefix("-- ")
-        raise RoadsegError(
-            f"this network cannot be written for OpenVINO: {reason}; choose another format"
-        ) from error
-    _name(model, window_shape)
+    model = _converted(openvino, network, window_shape)
     if calibration is not None:
         model = _quantised(model, calibration)
     path = folder / _GRAPH
@@ -81,41 +76,73 @@ def build(
 
 
 def open(  # noqa: A001 - openvino.open
-    folder: Path, *, expected: str | None = None
+    folder: Path, *, window_shape: Shape | None = None, classes: int = 0
 ) -> Network:
     """Open what `build` has written, compiled for the CPU.
 
-    What is not INT8 is computed in float32, on every CPU. As many threads as PyTorch has compute;
-    they are not bound to cores, which several processes would then share.
-
     Args:
         folder: that holds model.xml and model.bin.
-        expected: what they have to take and give, see `programs.signature_of`; None is anything.
+        window_shape: of the windows to take, of any side that the network can work on; None for
+            those that it was built for.
+        classes: probabilities that it then has to give for each pixel.
 
     Raises:
         CheckpointError: if a file is missing, damaged, or takes or gives something else.
         RoadsegError: if OpenVINO is missing.
     """
     openvino = _load_openvino()
+    for name in (_GRAPH, _WEIGHTS):
+        if not (folder / name).is_file():
+            raise CheckpointError(f"{folder / name} does not exist; export or quantize again")
+    try:
+        model = openvino.Core().read_model(folder / _GRAPH)
+        if window_shape is not None:
+            model.reshape([*window_shape])
+            expected = signature_of(window_shape, classes)
+            require_signature(folder / _GRAPH, _signature(model), expected)
+        return _compiled(openvino, model)
+    except RuntimeError as error:
+        raise CheckpointError(
+            f"{folder / _GRAPH}: damaged, or not a model that OpenVINO can run; export or "
+            "quantize again"
+        ) from error
+
+
+def convert(network: nn.Module, *, window_shape: Shape) -> Network:
+    """Convert a network in memory, in float32, and compile it for the CPU; see `build`."""
+    openvino = _load_openvino()
+    return _compiled(openvino, _converted(openvino, network, window_shape))
+
+
+def _converted(openvino: ModuleType, network: nn.Module, window_shape: WindowShape) -> Any:  # noqa: ANN401 - openvino.Model
+    """Convert a network to a model that takes windows of other sides too, if the network does."""
+    program = trace(network, window_shape=window_shape)
+    try:
+        model = openvino.convert_model(program)
+    except (RuntimeError, openvino.frontend.OpConversionFailure) as error:
+        reason = str(error).strip().splitlines()[-1].removeprefix("-- ")
+        raise RoadsegError(
+            f"this network cannot be converted for OpenVINO: {reason}; choose another format or "
+            "engine"
+        ) from error
+    _name(model, window_shape)
+    _scale_instead_of_resizing(openvino, model)
+    return model
+
+
+def _compiled(openvino: ModuleType, model: Any) -> Network:  # noqa: ANN401 - openvino.Model
+    """Compile a model for the CPU.
+
+    What is not INT8 is computed in float32, on every CPU. As many threads as PyTorch has compute;
+    they are not bound to cores, which several processes would then share.
+    """
     options = {
         "INFERENCE_PRECISION_HINT": "f32",
         "PERFORMANCE_HINT": "LATENCY",
         "INFERENCE_NUM_THREADS": torch.get_num_threads(),
         "ENABLE_CPU_PINNING": False,
     }
-    for name in (_GRAPH, _WEIGHTS):
-        if not (folder / name).is_file():
-            raise CheckpointError(f"{folder / name} does not exist; export or quantize again")
-    try:
-        read = openvino.Core().read_model(folder / _GRAPH)
-        require_signature(folder / _GRAPH, _signature(read), expected)
-        model = _channels_last(openvino, read)
-        compiled = openvino.Core().compile_model(model, "CPU", options)
-    except RuntimeError as error:
-        raise CheckpointError(
-            f"{folder / _GRAPH}: damaged, or not a model that OpenVINO can run; export or "
-            "quantize again"
-        ) from error
+    compiled = openvino.Core().compile_model(_channels_last(openvino, model), "CPU", options)
 
     def run(windows: Tensor) -> Tensor:
         return torch.from_numpy(compiled(windows.numpy())[OUTPUT]).permute(0, 3, 1, 2)
@@ -155,6 +182,32 @@ def _name(model: Any, window_shape: WindowShape) -> None:  # noqa: ANN401 - open
     model.outputs[0].tensor.set_names({OUTPUT})
     count, *sides = window_shape
     model.reshape([-1 if count is None else count, *sides])
+
+
+def _scale_instead_of_resizing(openvino: ModuleType, model: Any) -> None:  # noqa: ANN401
+    """Let layers that enlarge or reduce an image do so by a factor, not to a size.
+
+    The traced sizes hold for windows of one side only; by factors, the model takes others too.
+    """
+    layers = [each for each in model.get_ops() if each.get_type_name() == "Interpolate"]
+    for layer in layers:
+        settings = dict(layer.get_attributes())
+        if settings.pop("shape_calculation_mode") != "sizes":
+            continue
+        pixels, _, axes = layer.input_values()
+        before, after = pixels.get_partial_shape(), layer.output(0).get_partial_shape()
+        factors = [
+            after[axis].get_length() / before[axis].get_length()
+            for axis in axes.get_node().get_data()
+        ]
+        scaled = openvino.opset11.interpolate(
+            pixels,
+            np.asarray(factors, dtype=np.float32),
+            shape_calculation_mode="scales",
+            axes=axes,
+            **settings,
+        )
+        openvino.utils.replace_node(layer, scaled)
 
 
 def _quantised(model: Any, calibration: Sequence[Tensor]) -> Any:  # noqa: ANN401 - openvino.Model

@@ -5,10 +5,12 @@ Other formats are made from it; saved, it is a format of its own, for PyTorch wi
 
 import copy
 import io
+import itertools
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram
@@ -19,14 +21,17 @@ from roadseg.system.text import one_line
 # From scaled uint8 windows (window, band, row, col) on the CPU to probabilities 0..1, float32
 # (window, class, row, col), on any device.
 Network = Callable[[Tensor], Tensor]
-# The shape of such windows; None where any number of them can be given at once.
-WindowShape = tuple[int | None, int, int, int]
+Shape = tuple[int, int, int, int]  # Of such windows.
+WindowShape = tuple[int | None, int, int, int]  # None where it can be any number of windows.
 
+MAX_DIFFERENCE = 1e-3  # Largest difference of a probability from PyTorch's.
 INPUT = "windows"  # Name of the input, for other programs.
 OUTPUT = "probabilities"  # Name of the output.
 
 _FILE = "model.pt2"
 _TYPES = "uint8", "float32"  # Types of windows and probabilities.
+_VALUES = 256  # Values that a byte can have.
+_ROAD_PX = 8
 _SEVERAL = 2  # Windows of an example; torch.export takes 1 to mean always 1.
 
 
@@ -81,6 +86,39 @@ def require_signature(path: Path, actual: str, wanted: str | None) -> None:
         raise CheckpointError(
             f"{path}: takes and gives {actual:.200}, expected {wanted}; make it again"
         )
+
+
+@torch.inference_mode()
+def largest_difference(network: nn.Module, model: Network, *shapes: Shape) -> float:
+    """Return the largest difference of probabilities to a network's, on windows of noise and roads.
+
+    Args:
+        shapes: of the windows, in turns of noise and of roads.
+
+    Returns:
+        NaN if any probability is NaN.
+    """
+    batches = [
+        draw(shape) for draw, shape in zip(itertools.cycle((_noise, _roads)), shapes, strict=False)
+    ]
+    differences = [(model(windows) - network(windows)).abs().max() for windows in batches]
+    return float(torch.stack(differences).max())
+
+
+def _noise(shape: tuple[int, ...]) -> Tensor:
+    """Return windows of noise that contains every value."""
+    return torch.from_numpy(np.random.default_rng(0).integers(0, _VALUES, shape, np.uint8))
+
+
+def _roads(shape: tuple[int, ...]) -> Tensor:
+    """Return windows of bright roads on dark ground, at another place in each window."""
+    rng, (rows, cols) = np.random.default_rng(1), np.indices(shape[-2:])
+    ground = rng.normal(80, 15, shape)
+    for window, shift in zip(ground, rng.integers(0, shape[-1], shape[0]), strict=True):
+        across = (rows + 2 * cols + shift) % shape[-1] < _ROAD_PX
+        along = (3 * rows - cols + shift) % shape[-1] < _ROAD_PX
+        window[:, across | along] += 90
+    return torch.from_numpy(ground.clip(0, _VALUES - 1).astype(np.uint8))
 
 
 def build(network: nn.Module, folder: Path, *, window_shape: WindowShape) -> None:

@@ -1,4 +1,4 @@
-"""Quantisation: an INT8 engine of a checkpoint's network, calibrated on windows of chips."""
+"""Quantisation: the INT8 form of a checkpoint's network, calibrated on windows of chips."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -12,17 +12,11 @@ from torch import Tensor
 
 from roadseg.errors import OutputError
 from roadseg.learn.hardware.devices import pick_device
-from roadseg.learn.inference import int8, openvino
+from roadseg.learn.inference import openvino
 from roadseg.learn.inference.bench import Rate, rates
-from roadseg.learn.inference.compilers import compiler_of
-from roadseg.learn.inference.engine_store import engine_folder, remove_facts
-from roadseg.learn.inference.engines import (
-    Engine,
-    ProbabilityNetwork,
-    open_engine,
-    open_prebuilt,
-)
-from roadseg.learn.inference.programs import Network
+from roadseg.learn.inference.engines import Engine, ProbabilityNetwork, open_engine, open_int8
+from roadseg.learn.inference.int8 import int8_folder, remove_int8_facts
+from roadseg.learn.inference.programs import Network, Shape
 from roadseg.learn.network.checkpoints import Checkpoint
 from roadseg.learn.training.samples import Chip, ValidationWindows
 
@@ -32,13 +26,13 @@ _ROUNDS = 5  # Rounds in which speeds are measured.
 
 @dataclass(frozen=True)
 class Quantised:
-    """An INT8 engine that was just made, to compare with the float32 network.
+    """An INT8 network that was just made, to compare with the float32 network.
 
     Attributes:
         engine: INT8.
         exact: float32, eager, on the CPU as well.
-        opening_s: seconds that it took to open the INT8 engine.
-        rate: windows per second: "roadseg" of the INT8 engine, in turns with "bare", eager.
+        opening_s: seconds that it took to open the INT8 network.
+        rate: windows per second: "roadseg" of the INT8 network, in turns with "bare", eager.
         eager: how eager computed there: "fp32", or "bf16" on a CPU that is fast at it.
     """
 
@@ -54,24 +48,21 @@ def quantise(
     folder: Path,
     chips: Sequence[Chip],
     *,
-    name: str,
     window_px: int,
     batch_size: int,
     windows: int,
 ) -> Quantised:
-    """Make an INT8 engine in the folder of a checkpoint. It has no facts yet: it is not ready.
+    """Quantise a network in the folder of its checkpoint. It has no facts yet: it is not ready.
 
     Args:
         chips: of its training, to calibrate on.
-        name: "int8" or "openvino".
-        window_px: side of the windows that the engine takes, a multiple of 32.
+        window_px: side of the windows with which it is calibrated and measured, a multiple of 32.
         windows: windows to calibrate on, fewer if the chips have no more.
 
     Raises:
         ConfigError: if the network cannot work on such windows.
-        DeviceError: if a package or the compiler is missing.
-        RoadsegError: if the network cannot be quantised.
-        OutputError: if the engine cannot be written.
+        RoadsegError: if a package is missing, or the network cannot be quantised.
+        OutputError: if the files cannot be written.
     """
     cpu = pick_device("cpu", "fp32")
     open_eager = partial(
@@ -84,17 +75,15 @@ def quantise(
         windows=1,
     )
     exact = open_eager(device=cpu)
-    if name == "int8":
-        compiler_of(cpu)  # If there is no compiler, it stops here, before the work.
     calibration = calibration_windows(
         chips, window_px=window_px, batch_size=batch_size, windows=windows, seed=_SEED
     )
     shape = (batch_size, len(checkpoint.scaling.mean), window_px, window_px)
-    _build(checkpoint, folder, name, shape, calibration)
+    _build(checkpoint, folder, shape, calibration)
     begun = time.perf_counter()
-    run = open_prebuilt(checkpoint, folder, name, device=cpu, window_shape=shape)
+    run = open_int8(checkpoint, folder, shape)
     opening_s = time.perf_counter() - begun
-    engine = Engine(name, f"engine {name} (just made)", batch_size, window_px, run)
+    engine = Engine("openvino", "engine openvino (INT8, just made)", batch_size, window_px, run)
     fast = pick_device("cpu", "auto")
     eager = open_eager(device=fast)
     turns = {"roadseg": _once(run, calibration[0]), "bare": _once(eager.run, calibration[0])}
@@ -121,19 +110,14 @@ def calibration_windows(
 
 
 def _build(
-    checkpoint: Checkpoint,
-    folder: Path,
-    name: str,
-    window_shape: tuple[int, int, int, int],
-    calibration: Sequence[Tensor],
+    checkpoint: Checkpoint, folder: Path, window_shape: Shape, calibration: Sequence[Tensor]
 ) -> None:
     network = ProbabilityNetwork(checkpoint.model, checkpoint.scaling).eval()
-    where = engine_folder(folder, name)
-    build = int8.build if name == "int8" else openvino.build
+    where = int8_folder(folder)
     try:
-        remove_facts(folder, name)
+        remove_int8_facts(folder)
         where.mkdir(parents=True, exist_ok=True)
-        build(network, where, window_shape=window_shape, calibration=calibration)
+        openvino.build(network, where, window_shape=window_shape, calibration=calibration)
     except OutputError:
         raise
     except OSError as error:

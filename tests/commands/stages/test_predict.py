@@ -19,7 +19,7 @@ from safetensors.torch import load_file, save_file
 from roadseg.commands.stages import predict
 from roadseg.config import load_config
 from roadseg.errors import CheckpointError, DataError, MissingInputError, OutputError
-from roadseg.learn.inference import engine_store, jobs, tasks
+from roadseg.learn.inference import jobs, tasks
 from roadseg.learn.inference.sliding_window import share_cores
 from roadseg.raster import strips
 from roadseg.raster.grid import Grid
@@ -255,18 +255,6 @@ def test_a_batch_holds_no_more_windows_than_scenes_have(
     for name in ("a.tif", "b.tif"):
         found = [pixels_of(tmp_path / size / name) for size in ("4", "1")]
         assert np.array_equal(*found)
-
-
-def test_batches_are_those_that_an_engine_was_made_for(finished, make_scene, tmp_path, batches):
-    folder, slow = finished[1].checkpoint(0), {"windows_per_s": 1.0, "eager_windows_per_s": 2.0}
-    (folder / "engines" / "onnx").mkdir(parents=True)
-    (folder / "engines" / "onnx" / "model.onnx").write_bytes(b"made")
-    size, passed = {"window_px": 64, "batch_size": 3}, {"passed": True}
-    engine_store.write_facts(folder, "onnx", **size, gate=passed, **slow)
-    image, _ = make_scene(tmp_path, "a")
-    for engine in ("auto", "eager"):
-        predict_images(finished, [image], tmp_path / engine, predicting={"engine": engine})
-    assert batches == [3, 1]
 
 
 def test_a_scene_of_which_only_the_end_is_missing_needs_no_network(predict_tall, monkeypatch):

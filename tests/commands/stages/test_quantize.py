@@ -1,21 +1,17 @@
 import json
 import shutil
+from importlib.util import find_spec
 
 import pytest
 from safetensors.torch import load_file
 
 from roadseg.commands.stages import quantize
 from roadseg.config import load_config
-from roadseg.errors import DeviceError, MissingInputError, RoadsegError
+from roadseg.errors import MissingInputError, RoadsegError
 from roadseg.learn.hardware.devices import pick_device
-from roadseg.learn.inference import compilers, int8
 from roadseg.learn.inference.bench import Rate
-from roadseg.learn.inference.engine_store import (
-    FILES,
-    engine_folder,
-    read_engine_facts,
-)
 from roadseg.learn.inference.engines import Engine, open_engine
+from roadseg.learn.inference.int8 import FILES, int8_folder, read_int8_facts
 from roadseg.learn.inference.quantisation import Quantised, calibration_windows
 from roadseg.learn.network.checkpoints import (
     load_checkpoint,
@@ -33,15 +29,15 @@ def quantised_as(monkeypatch):
     calls = []
 
     def stand_in(change):
-        def quantise(checkpoint, folder, chips, *, name, **options):
+        def quantise(checkpoint, folder, chips, **options):
             calls.append([chip.scene.path.stem for chip in chips])
             size = {key: options[key] for key in ("window_px", "batch_size")}
             cpu = pick_device("cpu", "fp32")
             exact = open_engine(checkpoint, folder, name="eager", device=cpu, **size, windows=1)
-            engine_folder(folder, name).mkdir(parents=True, exist_ok=True)
-            for file in FILES[name]:
-                (engine_folder(folder, name) / file).write_text("an engine")
-            engine = Engine(name, "", **size, run=lambda windows: change(exact.run(windows)))
+            int8_folder(folder).mkdir(parents=True, exist_ok=True)
+            for file in FILES:
+                (int8_folder(folder) / file).write_text("a network")
+            engine = Engine("openvino", "", **size, run=lambda windows: change(exact.run(windows)))
             return Quantised(engine, exact, opening_s=1.0, rate=Rate(4.0, 2.0, 2.0), eager="bf16")
 
         monkeypatch.setattr(quantize, "quantise", quantise)
@@ -51,14 +47,14 @@ def quantised_as(monkeypatch):
 
 
 def facts_of(workspace):
-    return read_engine_facts(workspace.checkpoint(0), "int8")
+    return read_int8_facts(workspace.checkpoint(0))
 
 
 def run(finished, **options):
-    return quantize.run(*finished, fold=0, engine="int8", **options)
+    return quantize.run(*finished, fold=0, **options)
 
 
-def test_an_accurate_engine_is_ready(finished, quantised_as):
+def test_an_accurate_network_is_ready(finished, quantised_as):
     quantised_as(lambda probabilities: probabilities)
     summary, facts = run(finished), facts_of(finished[1])
     assert (summary.mask_iou, summary.f1, summary.apls) == (1, summary.exact_f1, summary.exact_apls)
@@ -70,17 +66,19 @@ def test_facts_hold_the_figures_and_the_limits(finished, quantised_as):
     summary, facts = run(finished), facts_of(finished[1])
     assert facts.gate["limits"] == quantize.LIMITS
     assert facts.gate["mask_iou"] == summary.mask_iou
-    assert (facts.window_px, facts.batch_size) == (64, 1)  # a chip is one window
+    assert facts.window_px == 64  # a chip is one window
 
 
-def test_an_inaccurate_engine_is_refused_and_not_ready(finished, quantised_as):
+def test_an_inaccurate_network_is_refused_and_not_ready(finished, quantised_as):
     quantised_as(lambda probabilities: 1 - probabilities)
-    with pytest.raises(RoadsegError, match=r"int8 is refused: mask IoU 0\.\d+, expected at least"):
+    with pytest.raises(
+        RoadsegError, match=r"INT8 network is refused: mask IoU 0\.\d+, expected at least"
+    ):
         run(finished)
     assert facts_of(finished[1]).gate["passed"] is False
 
 
-def test_a_refused_engine_is_made_anew_by_the_same_command(finished, quantised_as):
+def test_a_refused_network_is_made_anew_by_the_same_command(finished, quantised_as):
     quantised_as(lambda probabilities: 1 - probabilities)
     with pytest.raises(RoadsegError):
         run(finished)
@@ -97,7 +95,7 @@ def test_only_training_chips_calibrate(finished, quantised_as):
     assert len(calls[0]) == 4
 
 
-def test_an_engine_that_is_there_is_kept_until_it_is_forced(finished, quantised_as):
+def test_a_network_that_is_there_is_kept_until_it_is_forced(finished, quantised_as):
     calls = quantised_as(lambda probabilities: probabilities)
     first = run(finished)
     assert (run(finished), len(calls)) == (first, 1)
@@ -114,10 +112,10 @@ def test_another_batch_size_makes_it_anew(finished, quantised_as):
     assert len(calls) == 2
 
 
-def test_an_engine_whose_facts_are_gone_is_made_anew(finished, quantised_as):
+def test_a_network_whose_facts_are_gone_is_made_anew(finished, quantised_as):
     calls = quantised_as(lambda probabilities: probabilities)
     run(finished)
-    shutil.rmtree(engine_folder(finished[1].checkpoint(0), "int8"))
+    shutil.rmtree(int8_folder(finished[1].checkpoint(0)))
     run(finished)
     assert len(calls) == 2
 
@@ -136,7 +134,7 @@ def test_other_weights_make_it_anew(finished, quantised_as):
 def test_the_summary_is_a_table(finished, quantised_as):
     quantised_as(lambda probabilities: probabilities)
     lines = str(run(finished)).splitlines()
-    assert lines[0].split() == ["fold", "0", "int8", "float32"]
+    assert lines[0].split() == ["fold", "0", "INT8", "float32"]
     assert lines[1].split() == ["mask", "IoU", "1.0000", "1"]
     assert lines[4].split(maxsplit=3) == ["windows/s", "4.00", "2.00", "(eager in bf16)"]
 
@@ -181,22 +179,11 @@ def test_calibration_windows_come_from_all_chips_unchanged(finished):
 def test_quantize_before_train_names_train_and_its_fold(city):
     config = load_config(city)
     with pytest.raises(MissingInputError, match=r"run `roadseg train --fold 3` first"):
-        quantize.run(config, Workspace(config.run), fold=3, engine="int8")
-
-
-@pytest.mark.skipif(int8.available() is not None, reason="there is no package torchao")
-def test_int8_without_a_compiler_says_so_before_the_work(finished, monkeypatch):
-    monkeypatch.setenv("CXX", "no-such-compiler")
-    with pytest.raises(DeviceError, match=r"no compiler found \(no-such-compiler\)"):
-        run(finished)
-    assert facts_of(finished[1]) is None
+        quantize.run(config, Workspace(config.run), fold=3)
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(int8.available() is not None, reason="there is no package torchao")
-@pytest.mark.skipif(
-    bool(compilers.lacks_compiler(pick_device("cpu", "fp32"))), reason="there is no compiler"
-)
+@pytest.mark.skipif(not all(map(find_spec, ("openvino", "nncf"))), reason="needs roadseg[openvino]")
 def test_int8_is_made_opened_and_judged(finished, monkeypatch):
     monkeypatch.setattr(quantize, "_WINDOWS", 2)
     for limit, anything in (("min_mask_iou", 0.0), ("max_f1_loss", 1.0), ("max_apls_loss", 1.0)):

@@ -1,11 +1,11 @@
-"""export: a checkpoint folder becomes a folder for other programs, or an engine."""
+"""export: a checkpoint folder becomes a folder for other programs."""
 
 from importlib.util import find_spec
 
 import pytest
 import torch
 
-from roadseg.commands.tools.export import run, run_engine
+from roadseg.commands.tools.export import run
 from roadseg.errors import CheckpointError, ConfigError
 from roadseg.learn.network.checkpoints import MODEL, named, save_checkpoint
 from roadseg.learn.network.models import NetworkSpec, build_model
@@ -53,16 +53,6 @@ def test_a_unet_computes_the_same_in_every_format(checkpoint, tmp_path, name):
     summary = export(checkpoint, tmp_path / "out", format=name, batch_size=None)
     assert summary.max_difference < 1e-4
     assert "64 px, any batch size" in str(summary)
-
-
-@OPENVINO
-def test_an_engine_is_made_once(checkpoint):
-    options = {"format": "openvino", "window_px": 64, "batch_size": 1}
-    summary = run_engine(checkpoint, **options)
-    assert summary.folder == str(checkpoint / "engines" / "openvino")
-    assert "windows/s" in str(summary)
-    with pytest.raises(ConfigError, match="openvino exists; use --force to make the engine again"):
-        run_engine(checkpoint, **options)
 
 
 def test_a_folder_that_is_there_is_replaced_only_by_force(checkpoint, tmp_path):

@@ -55,7 +55,7 @@ def test_no_file_names_a_place_of_this_machine(folder):
 
 
 def test_a_part_that_the_format_lacks_is_named(engine, tmp_path):
-    told = r"cannot be written (as ONNX|for OpenVINO): .*bessel"
+    told = r"cannot be (written as ONNX|converted for OpenVINO): .*bessel"
     with pytest.raises(RoadsegError, match=told) as error:
         engine.build(Bessel(), tmp_path, window_shape=(1, 2, 8, 8))
     assert "\n" not in str(error.value)

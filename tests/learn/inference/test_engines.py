@@ -8,15 +8,15 @@ import pytest
 import torch
 from torch import nn
 
-from roadseg.errors import CheckpointError, ConfigError, DeviceError
-from roadseg.learn.inference import engine_store, engines
-from roadseg.learn.inference.engine_store import (
-    engine_folder,
-    read_engine_facts,
-    remove_facts,
-    write_facts,
-)
+from roadseg.errors import CheckpointError, ConfigError, DeviceError, RoadsegError
+from roadseg.learn.inference import engines, int8, openvino
 from roadseg.learn.inference.engines import Engine, ensemble, open_engine, with_tta
+from roadseg.learn.inference.int8 import (
+    int8_folder,
+    read_int8_facts,
+    remove_int8_facts,
+    write_int8_facts,
+)
 from roadseg.learn.network.checkpoints import Checkpoint
 from roadseg.raster.scaling import Scaling
 
@@ -64,27 +64,34 @@ def open_here(folder, cpu):
 
 
 @pytest.fixture
-def choice(monkeypatch, open_here):
-    """Give a function that says which engine is taken and why, without opening it."""
-    for name in engine_store.PACKAGES:
-        monkeypatch.setattr(f"roadseg.learn.inference.{name}.available", lambda: None)
+def choice(monkeypatch, open_here, cpu):
+    """Give a function that says which engine is taken and why, without opening it.
+
+    The device computes in bfloat16, unless another is given.
+    """
+    monkeypatch.setattr(openvino, "available", lambda: None)
     monkeypatch.setattr(engines, "lacks_compiler", lambda _: "")
-    monkeypatch.setattr(engines, "_open", lambda *_: None)
+    for name in ("open_int8", "_in_float32", "compiler_of", "compile_now"):
+        monkeypatch.setattr(engines, name, lambda *_: None)
 
     def choose(name="auto", **changes):
-        engine = open_here(name, **changes)
+        device = replace(cpu, amp_dtype=torch.bfloat16)
+        engine = open_here(name, **{"device": device} | changes)
         return engine.name, engine.reason
 
     return choose
 
 
-def make(folder, name, **changes):
-    """Leave the facts of an engine that was made and judged."""
-    facts = {"window_px": 64, "batch_size": 2, "gate": PASSED} | changes
-    engine_folder(folder, name).mkdir(parents=True, exist_ok=True)
-    for file in engine_store.FILES[name]:
-        (engine_folder(folder, name) / file).write_bytes(b"made")
-    return write_facts(folder, name, **facts)
+SPEED = {"windows_per_s": 5.0, "eager_windows_per_s": 2.0, "opening_s": 1.0}
+
+
+def make(folder, **changes):
+    """Leave the facts of a network that was quantised and judged."""
+    facts = {"window_px": 64, "gate": PASSED} | SPEED | changes
+    int8_folder(folder).mkdir(parents=True, exist_ok=True)
+    for file in int8.FILES:
+        (int8_folder(folder) / file).write_bytes(b"made")
+    return write_int8_facts(folder, **facts)
 
 
 def test_eager_gives_the_probabilities_of_normalised_windows(open_here):
@@ -138,9 +145,9 @@ def test_a_window_the_networks_cannot_halve_is_refused(open_here):
         open_here("eager", window_px=48)
 
 
-def test_engines_made_beforehand_are_for_cpus(open_here, cpu):
-    with pytest.raises(ConfigError, match="engine onnx is for device cpu, not cuda"):
-        open_here("onnx", device=replace(cpu, name="cuda", type="cuda"))
+def test_openvino_is_for_cpus(open_here, cpu):
+    with pytest.raises(ConfigError, match="engine openvino is for device cpu, not cuda"):
+        open_here("openvino", device=replace(cpu, name="cuda", type="cuda"))
 
 
 def constant(value):
@@ -224,153 +231,135 @@ def test_auto_is_inductor_where_compile_is_on(choice, cpu):
     assert choice(device=device, windows=1) == ("inductor", "engine inductor (compile is on)")
 
 
+@pytest.mark.parametrize(("windows", "name"), [(29, "eager"), (30, "openvino")])
+def test_in_float32_auto_converts_for_many_windows(choice, cpu, windows, name):
+    found, reason = choice(device=cpu, windows=windows, window_px=512)
+    assert found == name
+    assert f"{windows} windows, worth it from {30 if name == 'openvino' else 80}" in reason
+
+
+def test_what_openvino_cannot_convert_is_compiled(choice, cpu, monkeypatch):
+    def refuse(*_):
+        raise RoadsegError("this network cannot be converted")
+
+    monkeypatch.setattr(engines, "_in_float32", refuse)
+    found, reason = choice(device=cpu, windows=80, window_px=512)
+    assert (found, "this network cannot be converted" in reason) == ("inductor", True)
+
+
+def test_without_openvino_nothing_is_converted(choice, cpu, monkeypatch):
+    monkeypatch.setattr(openvino, "available", lambda: "not installed")
+    assert choice(device=cpu, windows=80, window_px=512)[0] == "inductor"
+
+
 @pytest.mark.parametrize(
     "changes", [{"name": "cuda", "type": "cuda"}, {"backend": "ipex"}], ids=["cuda", "ipex"]
 )
-def test_auto_is_eager_where_the_others_do_not_run(choice, cpu, folder, changes):
-    make(folder, "openvino")
+def test_auto_is_eager_where_the_others_do_not_run(choice, cpu, folder, changes, monkeypatch):
+    make(folder)
+    monkeypatch.setattr(engines, "_by_torch", lambda name, why, *_: Engine(name, why, 2, 64, None))
     assert choice(device=replace(cpu, **changes))[0] == "eager"
 
 
-@pytest.mark.parametrize("name", ["int8", "openvino", "onnx"])
-def test_auto_takes_an_engine_that_is_ready(choice, folder, name):
-    make(folder, name)
-    assert choice()[0] == name
+def test_auto_takes_the_quantised_network_that_is_ready(choice, folder):
+    make(folder)
+    assert choice() == (
+        "openvino",
+        "engine openvino (INT8, 2.5 times as fast as eager, accuracy verified when it was made)",
+    )
 
 
-@pytest.mark.parametrize("name", ["eager", "inductor", "int8", "openvino", "onnx"])
+@pytest.mark.parametrize("name", ["eager", "inductor"])
 def test_an_engine_that_is_named_is_taken(choice, name):
     assert choice(name) == (name, f"engine {name} (requested)")
 
 
-def test_auto_takes_the_engine_that_was_fastest_here(choice, folder):
-    make(folder, "openvino", windows_per_s=3.0, eager_windows_per_s=2.0)
-    make(folder, "int8", windows_per_s=5.0, eager_windows_per_s=2.0)
-    found, reason = choice()
-    assert (found, "2.5 times as fast as eager" in reason) == ("int8", True)
+def test_openvino_is_float32_before_and_int8_after_quantisation(choice, folder):
+    before = choice("openvino")
+    make(folder)
+    assert before[1] == "engine openvino (requested; float32, as `roadseg quantize` was not run)"
+    assert choice("openvino")[1] == "engine openvino (requested; INT8)"
 
 
 def test_speeds_of_another_cpu_do_not_count(folder, monkeypatch):
-    monkeypatch.setattr(engine_store, "_cpu", lambda: "elsewhere")
-    make(folder, "openvino", windows_per_s=1.0, eager_windows_per_s=2.0)
-    make(folder, "int8", windows_per_s=5.0, eager_windows_per_s=2.0)
+    monkeypatch.setattr(int8, "_cpu", lambda: "elsewhere")
+    make(folder, windows_per_s=1.0)
     monkeypatch.undo()
-    assert read_engine_facts(folder, "openvino").speedup is None
-    assert read_engine_facts(folder, "int8").pays(1)
-
-
-def test_on_another_cpu_auto_keeps_to_the_usual_order(choice, folder, monkeypatch):
-    make(folder, "int8", windows_per_s=5.0, eager_windows_per_s=2.0)
-    make(folder, "openvino", windows_per_s=3.0, eager_windows_per_s=2.0)
-    monkeypatch.setattr(engine_store, "_cpu", lambda: "elsewhere")
-    assert choice()[0] == "openvino"
+    facts = read_int8_facts(folder)
+    assert facts.speedup is None
+    assert facts.pays(1, 64)
 
 
 UNFIT = {
-    "windows of another size": ({"window_px": 128}, "made for batches of 2 windows of 128 px"),
-    "batches of another size": ({"batch_size": 4}, "made for batches of 4 windows of 64 px"),
     "inaccurate": ({"gate": {"passed": False}}, "not accurate enough when it was made"),
-    "slower than eager": (
-        {"windows_per_s": 1.9, "eager_windows_per_s": 2.0},
-        "not worth opening for 1000000 windows",
-    ),
+    "slower than eager": ({"windows_per_s": 1.9}, "not worth opening for 1000000 windows"),
 }
 
 
 @pytest.mark.parametrize(("changes", "why"), UNFIT.values(), ids=UNFIT)
 def test_auto_leaves_out_what_does_not_fit_and_says_why(choice, folder, changes, why):
-    make(folder, "openvino", **changes)
+    make(folder, **changes)
     name, reason = choice()
-    assert (name, f"not openvino: {why}" in reason) == ("inductor", True)
+    assert (name, f"not INT8: {why}" in reason) == ("inductor", True)
 
 
 def test_auto_leaves_out_what_was_made_from_other_weights(choice, folder):
-    make(folder, "int8")
+    make(folder)
     (folder / "best.safetensors").write_bytes(b"trained on")
     name, reason = choice()
-    assert (name, "not int8: made from another checkpoint" in reason) == ("inductor", True)
+    assert (name, "not INT8: made from another checkpoint" in reason) == ("inductor", True)
 
 
-def test_auto_leaves_out_what_needs_a_package_that_is_missing(choice, folder, monkeypatch):
-    make(folder, "onnx")
-    monkeypatch.setattr(
-        "roadseg.learn.inference.onnx.available", lambda: "pip install 'roadseg[onnx]'"
-    )
+def test_auto_leaves_out_int8_without_openvino(choice, folder, monkeypatch):
+    make(folder)
+    monkeypatch.setattr(openvino, "available", lambda: "pip install 'roadseg[openvino]'")
     name, reason = choice()
-    assert (name, "pip install 'roadseg[onnx]'" in reason) == ("inductor", True)
-
-
-def test_auto_leaves_out_int8_without_a_compiler(choice, folder, monkeypatch):
-    make(folder, "int8")
-    monkeypatch.setattr(engines, "lacks_compiler", lambda _: "there is no compiler g++")
-    assert choice()[0] == "eager"
+    assert (name, "pip install 'roadseg[openvino]'" in reason) == ("inductor", True)
 
 
 def test_auto_leaves_out_what_other_versions_would_compute_differently(choice, folder, monkeypatch):
-    make(folder, "int8")
-    monkeypatch.setattr(engine_store, "installed_version", lambda _: "99.0")
+    make(folder)
+    monkeypatch.setattr(int8, "installed_version", lambda _: "99.0")
     name, reason = choice()
     assert (name, "not 99.0" in reason) == ("inductor", True)
 
 
 @pytest.mark.parametrize(("windows", "pays"), [(40, False), (41, True)])
 def test_opening_has_to_be_won_back(folder, windows, pays):
-    facts = make(folder, "int8", windows_per_s=4.0, eager_windows_per_s=2.0, opening_s=10.0)
-    assert facts.pays(windows) is pays
+    facts = make(folder, windows_per_s=4.0, eager_windows_per_s=2.0, opening_s=10.0)
+    assert facts.pays(windows, 64) is pays
 
 
-@pytest.mark.parametrize(
-    ("name", "command"),
-    [
-        ("int8", "roadseg quantize --engine int8"),
-        ("openvino", "roadseg quantize --engine openvino"),
-        ("onnx", r"roadseg export \S+ --format onnx"),
-    ],
-)
-def test_an_engine_that_was_not_made_names_the_command(open_here, monkeypatch, name, command):
-    monkeypatch.setattr(f"roadseg.learn.inference.{name}.available", lambda: None)
-    monkeypatch.setattr(engines, "lacks_compiler", lambda _: "")
-    with pytest.raises(CheckpointError, match=f"engine {name}: .*not made yet; run `{command}`"):
-        open_here(name)
+def test_a_window_of_twice_the_side_counts_four_times(folder):
+    facts = make(folder, windows_per_s=4.0, eager_windows_per_s=2.0, opening_s=10.0)
+    assert [facts.pays(windows, 128) for windows in (10, 11)] == [False, True]
 
 
-def test_an_inaccurate_engine_is_refused_by_its_name_too(open_here, folder, monkeypatch):
-    monkeypatch.setattr("roadseg.learn.inference.openvino.available", lambda: None)
-    make(folder, "openvino", gate={"passed": False})
+def test_an_inaccurate_network_is_refused_by_its_name_too(choice, folder):
+    make(folder, gate={"passed": False})
     with pytest.raises(CheckpointError, match="not accurate enough when it was made; run `roadseg"):
+        choice("openvino")
+
+
+def test_openvino_without_its_package_says_how_to_get_it(open_here, monkeypatch):
+    monkeypatch.setattr(openvino, "available", lambda: "pip install 'roadseg[openvino]'")
+    with pytest.raises(DeviceError, match=r"engine openvino: pip install 'roadseg\[openvino\]'"):
         open_here("openvino")
 
 
-def test_an_engine_without_its_package_says_how_to_get_it(open_here, monkeypatch):
-    monkeypatch.setattr(
-        "roadseg.learn.inference.onnx.available", lambda: "pip install 'roadseg[onnx]'"
-    )
-    with pytest.raises(DeviceError, match=r"engine onnx: pip install 'roadseg\[onnx\]'"):
-        open_here("onnx")
+def test_facts_come_back_as_they_were_written(folder):
+    assert make(folder) == read_int8_facts(folder)
 
 
-@pytest.mark.parametrize("name", ["int8", "onnx"])
-def test_facts_come_back_as_they_were_written(folder, name):
-    written = make(folder, name, windows_per_s=2.0, opening_s=1.5)
-    assert read_engine_facts(folder, name) == written
-
-
-def test_an_engine_without_facts_is_not_there(folder):
-    make(folder, "onnx")
-    remove_facts(folder, "onnx")
-    assert read_engine_facts(folder, "onnx") is None
-
-
-def test_facts_of_another_kind_are_refused(folder):
-    engine_folder(folder, "onnx").mkdir(parents=True)
-    (engine_folder(folder, "onnx") / "facts.json").write_text(json.dumps({"engine": "onnx"}))
-    with pytest.raises(CheckpointError, match=r"facts\.json: does not describe an engine"):
-        read_engine_facts(folder, "onnx")
+def test_a_network_without_facts_is_not_there(folder):
+    make(folder)
+    remove_int8_facts(folder)
+    assert read_int8_facts(folder) is None
 
 
 def spoil(folder, **changes):
-    make(folder, "onnx")
-    path = engine_folder(folder, "onnx") / "facts.json"
+    make(folder)
+    path = int8_folder(folder) / "facts.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
 
 
@@ -378,47 +367,37 @@ LIES = {
     "a gate that is a list": ({"gate": []}, r"gate: expected a valid dictionary|gate: expected an"),
     "a gate without a verdict": ({"gate": {}}, "gate: expected passed, true or false, got {}"),
     "no versions": ({"versions": None}, "versions: "),
-    "no windows at once": ({"batch_size": 0}, "batch_size: expected greater than or equal to 1"),
-    "too many windows": ({"batch_size": 10**9}, "batch_size: expected less than or equal to 65536"),
     "a side that is no multiple": (
         {"window_px": 48},
         "window_px: expected a multiple of 32, got 48",
     ),
     "a rate of text": ({"windows_per_s": "x"}, "windows_per_s: expected a valid number, got 'x'"),
-    "another engine": ({"engine": "eager"}, "describes engine 'eager' and files"),
-    "a name that leads elsewhere": (
-        {"engine": "../../x"},
-        r"describes engine '\.\./\.\./x'",
-    ),
-    "a file elsewhere": (
-        {"files": {"../x": "0" * 64}},
-        r"and files \['\.\./x'\], expected onnx and",
-    ),
-    "no files": ({"files": {}}, r"and files \[\], expected onnx and"),
-    "a digest that is none": ({"files": {"model.onnx": "0"}}, "files.model.onnx: "),
+    "a file elsewhere": ({"files": {"../x": "0" * 64}}, r"files \['\.\./x'\], expected model.bin,"),
+    "no files": ({"files": {}}, r"files \[\], expected model.bin,"),
+    "a digest that is none": ({"files": {"model.bin": "0"}}, "files.model.bin: "),
 }
 
 
 @pytest.mark.parametrize(("changes", "told"), LIES.values(), ids=LIES)
-def test_facts_that_no_engine_has_are_refused(folder, changes, told):
+def test_facts_that_no_network_has_are_refused(folder, changes, told):
     spoil(folder, **changes)
-    with pytest.raises(CheckpointError, match=rf"facts\.json: .*{told}.*export .* again$") as error:
-        read_engine_facts(folder, "onnx")
+    with pytest.raises(
+        CheckpointError, match=rf"facts\.json: .*{told}.*quantize.* again$"
+    ) as error:
+        read_int8_facts(folder)
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("name", ["int8", "openvino", "onnx"])
-def test_auto_leaves_out_an_engine_whose_files_are_others(choice, folder, name):
-    make(folder, name)
-    file = engine_store.FILES[name][0]
-    (engine_folder(folder, name) / file).write_bytes(b"evil")
-    assert f"not {name}: {file} was modified after it was made" in choice()[1]
+def test_auto_leaves_out_a_network_whose_files_are_others(choice, folder):
+    make(folder)
+    (int8_folder(folder) / "model.xml").write_bytes(b"evil")
+    assert "not INT8: model.xml was modified after it was made" in choice()[1]
 
 
-def test_auto_leaves_out_an_engine_without_its_file(choice, folder):
-    make(folder, "onnx")
-    (engine_folder(folder, "onnx") / "model.onnx").unlink()
-    assert "not onnx: model.onnx was modified after it was made" in choice()[1]
+def test_auto_leaves_out_a_network_without_its_file(choice, folder):
+    make(folder)
+    (int8_folder(folder) / "model.bin").unlink()
+    assert "not INT8: model.bin was modified after it was made" in choice()[1]
 
 
 def test_the_scaling_of_the_checkpoint_is_what_windows_are_normalised_by():

@@ -1,7 +1,6 @@
 """Exports: what is written is the network, and says how to use it; otherwise nothing is."""
 
 import json
-import shutil
 from dataclasses import asdict
 from importlib.util import find_spec
 
@@ -9,13 +8,10 @@ import pytest
 import torch
 from torch import nn
 
-from roadseg.errors import CheckpointError, ConfigError, OutputError, RoadsegError
-from roadseg.learn.hardware.devices import pick_device
+from roadseg.errors import ConfigError, OutputError, RoadsegError
 from roadseg.learn.inference import exports, programs
-from roadseg.learn.inference.engine_store import FILES
-from roadseg.learn.inference.engines import open_engine
-from roadseg.learn.inference.exports import build_engine, write_export
-from roadseg.learn.network.checkpoints import MODEL, Checkpoint, named, save_checkpoint
+from roadseg.learn.inference.exports import write_export
+from roadseg.learn.network.checkpoints import Checkpoint
 from roadseg.raster.scaling import Scaling
 
 SCALING = Scaling({"uint16": ((0.0, 900.0), (50.0, 800.0))}, (100.0, 90.0), (50.0, 40.0))
@@ -158,68 +154,3 @@ def test_an_unknown_format_is_refused(checkpoint, tmp_path):
 def test_windows_that_networks_cannot_halve_are_refused(checkpoint, tmp_path):
     with pytest.raises(ConfigError, match="multiple of 32, got 48"):
         export(checkpoint, tmp_path / "out", window_px=48)
-
-
-SIZE = {"window_px": 32, "batch_size": 2}
-
-
-@pytest.fixture(scope="module", params=ENGINES)
-def built(request, tmp_path_factory):
-    """Build an engine; give its name, the checkpoint, its folder and the facts of the engine."""
-    folder, checkpoint = tmp_path_factory.mktemp("built"), convolution()
-    save_checkpoint(folder, "best", named(MODEL, checkpoint.model.state_dict()), {})
-    facts = build_engine(checkpoint, folder, name=request.param, **SIZE)
-    return request.param, checkpoint, folder, facts
-
-
-@pytest.fixture
-def open_in(built):
-    """Give a function that opens an engine of the checkpoint in a folder."""
-
-    def open_(folder, name=built[0], **changes):
-        options = SIZE | {"windows": 1, "device": pick_device("cpu", "fp32")} | changes
-        return open_engine(built[1], folder, name=name, **options)
-
-    return open_
-
-
-@pytest.fixture
-def copied(built, tmp_path):
-    """Return a copy of the folder of the engine, and that of its files."""
-    folder = shutil.copytree(built[2], tmp_path / "copied")
-    return folder, folder / "engines" / built[0]
-
-
-def test_an_engine_is_opened_by_name_and_computes_what_eager_does(built, open_in):
-    windows = torch.randint(0, 256, (2, 2, 32, 32), dtype=torch.uint8)
-    made, eager = (open_in(built[2], name).run(windows) for name in (built[0], "eager"))
-    torch.testing.assert_close(made, eager, atol=1e-5, rtol=0)
-
-
-def test_the_facts_of_an_engine_say_that_it_is_accurate_and_how_fast(built):
-    name, _, folder, facts = built
-    assert facts.gate["passed"]
-    assert facts.gate["max_difference"] < facts.gate["limit"] == 1e-3
-    assert facts.windows_per_s > 0
-    assert json.loads((folder / "engines" / name / "facts.json").read_text()) == asdict(facts)
-
-
-def test_an_engine_of_another_file_is_refused_before_it_runs(built, copied, open_in, monkeypatch):
-    last = FILES[built[0]][-1]
-    (copied[1] / last).write_bytes(b"a loop without end")
-    monkeypatch.setattr(f"roadseg.learn.inference.{built[0]}.open", None)
-    with pytest.raises(CheckpointError, match=f"{last} was modified after it was made; run `roads"):
-        open_in(copied[0])
-
-
-def test_an_engine_for_other_windows_than_its_facts_say_is_refused(copied, open_in):
-    facts = copied[1] / "facts.json"
-    facts.write_text(json.dumps(json.loads(facts.read_text()) | {"batch_size": 4}))
-    told = r"takes and gives windows uint8 \[2, 2, 32, 32\] -> .*, expected windows uint8 \[4, 2,"
-    with pytest.raises(CheckpointError, match=told):
-        open_in(copied[0], batch_size=4)
-
-
-def test_there_is_no_engine_of_the_torch_format(checkpoint, tmp_path):
-    with pytest.raises(ConfigError, match="engine: expected one of onnx, openvino, got 'torch'"):
-        build_engine(checkpoint, tmp_path, name="torch", **SIZE)

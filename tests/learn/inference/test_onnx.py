@@ -48,9 +48,3 @@ def test_a_missing_package_is_named_with_how_to_install_it(small_network, tmp_pa
     monkeypatch.setitem(sys.modules, "onnxscript", None)
     with pytest.raises(RoadsegError, match=r"package onnxscript .*pip install 'roadseg\[onnx\]'"):
         onnx.build(small_network, tmp_path, window_shape=(1, 2, 8, 8))
-
-
-def test_it_is_available_with_onnx_runtime_only(monkeypatch):
-    assert onnx.available() is None
-    monkeypatch.setitem(sys.modules, "onnxruntime", None)
-    assert "the package onnxruntime is not installed; run `pip install" in onnx.available()

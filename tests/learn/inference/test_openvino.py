@@ -5,9 +5,13 @@ import sys
 from importlib.util import find_spec
 
 import pytest
+import torch
+from torch import nn
 
 from roadseg.errors import CheckpointError, RoadsegError
 from roadseg.learn.inference import openvino
+from roadseg.learn.network.models import Normalise
+from roadseg.raster.scaling import Scaling
 
 pytestmark = pytest.mark.skipif(
     not all(map(find_spec, ("openvino", "nncf"))), reason="needs roadseg[openvino]"
@@ -27,6 +31,42 @@ def quantised(small_network, small_windows, tmp_path_factory):
     calibration = [small_windows(2), small_windows(2) // 3]
     openvino.build(small_network, folder, window_shape=(2, 2, 8, 8), calibration=calibration)
     return folder
+
+
+@pytest.fixture(scope="module")
+def hourglass():
+    """Give a network that halves its windows twice, and doubles them twice, in two ways."""
+    torch.manual_seed(0)
+    return nn.Sequential(
+        Normalise(Scaling({}, mean=(100.0, 90.0), std=(50.0, 40.0))),
+        nn.Conv2d(2, 8, 3, stride=2, padding=1),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.UpsamplingNearest2d(scale_factor=2),
+        nn.Conv2d(8, 3, 1),
+        nn.Upsample(scale_factor=2, mode="bilinear"),
+        nn.Sigmoid(),
+    ).eval()
+
+
+@pytest.mark.parametrize("shape", [(2, 2, 8, 8), (2, 2, 24, 24), (1, 2, 16, 16)])
+def test_windows_may_have_another_side_than_those_it_was_built_for(hourglass, tmp_path, shape):
+    openvino.build(hourglass, tmp_path, window_shape=(2, 2, 8, 8))
+    windows = torch.randint(0, 256, shape, dtype=torch.uint8)
+    found = openvino.open(tmp_path, window_shape=shape, classes=3)(windows)
+    torch.testing.assert_close(found, hourglass(windows), atol=1e-5, rtol=0)
+
+
+def test_a_network_of_other_classes_is_refused(folder):
+    told = r"takes and gives windows uint8 \[2, 2, 8, 8\] -> .*, expected .* \[2, 4, 8, 8\]"
+    with pytest.raises(CheckpointError, match=told):
+        openvino.open(folder, window_shape=(2, 2, 8, 8), classes=4)
+
+
+def test_a_network_is_converted_without_files(small_network, small_windows):
+    run = openvino.convert(small_network, window_shape=(2, 2, 8, 8))
+    found, wanted = run(small_windows(2)), small_network(small_windows(2))
+    torch.testing.assert_close(found, wanted, atol=1e-5, rtol=0)
 
 
 def test_int8_differs_but_little(small_network, small_windows, quantised):
