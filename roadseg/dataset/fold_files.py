@@ -23,6 +23,8 @@ from roadseg.system.records import write_json
 from roadseg.system.schemas import Count, read_strict
 
 if TYPE_CHECKING:
+    from xml.etree import ElementTree as ET
+
     import geopandas as gpd
     import pandas as pd
 
@@ -89,34 +91,46 @@ def read_fold_file(path: Path) -> dict[str, int]:
 
 
 def write_fold_layer(path: Path, chips: Sequence[ChipRecord], folds: Ints) -> None:
-    """Write the footprint of every chip as GeoPackage, layer `chips`.
+    """Write the footprint of every chip as GeoPackage, layer `chips`; see `fold_table`.
 
-    Columns: name, scene, fold, road_share, valid_share. The CRS is the metric one of the scenes
-    if all lie in one zone, else EPSG:4326. A chip of a scene without georeference has no
-    geometry; if there are only such, the layer is a table without geometry. Table `layer_styles`
+    If no scene has a georeference, the layer is a table without geometry. Table `layer_styles`
     tells QGIS to colour the chips by their fold.
 
     Raises:
         OutputError: if the file cannot be written.
     """
-    import pandas as pd
-
-    from roadseg.roads.formats.gpkg_styles import STYLE_LAYER, category_renderer, layer_styles
+    from roadseg.roads.formats.gpkg_styles import STYLE_LAYER, layer_styles
     from roadseg.roads.formats.layers import write_gpkg_layers
+
+    table = fold_table(chips, folds)
+    layers = {"chips": table}
+    if "geometry" in table:
+        layers[STYLE_LAYER] = layer_styles({"chips": fold_renderer(folds)})
+    with atomic_write(path) as partial:
+        write_gpkg_layers(partial, layers, geometry_types={"chips": "Polygon"})
+
+
+def fold_table(chips: Sequence[ChipRecord], folds: Ints) -> "pd.DataFrame":
+    """Return the footprint of every chip, and name, scene, fold, road_share and valid_share.
+
+    The CRS is the metric one of the scenes if all lie in one zone, else EPSG:4326. A chip of a
+    scene without georeference has no geometry; if there are only such, no chip has.
+    """
+    import pandas as pd
 
     columns = ("name", "scene", "road_share", "valid_share")
     table = pd.DataFrame({c: [getattr(chip, c) for chip in chips] for c in columns})
     table.insert(2, "fold", folds)
     zones = np.array([chip.zone for chip in chips], dtype=np.int64)
-    if np.any(zones != NO_ZONE):
-        table = _on_the_ground(table, chips, zones)
-    layers = {"chips": table}
-    if "geometry" in table:
-        colours = {fold: fold_colour(fold) for fold in np.unique(folds).tolist()}
-        renderer = category_renderer("fold", colours, are_areas=True)
-        layers[STYLE_LAYER] = layer_styles({"chips": renderer})
-    with atomic_write(path) as partial:
-        write_gpkg_layers(partial, layers, geometry_types={"chips": "Polygon"})
+    return _on_the_ground(table, chips, zones) if np.any(zones != NO_ZONE) else table
+
+
+def fold_renderer(folds: Ints) -> "ET.Element":
+    """Return QGIS's renderer of chips by their fold."""
+    from roadseg.roads.formats.gpkg_styles import category_renderer
+
+    colours = {fold: fold_colour(fold) for fold in np.unique(folds).tolist()}
+    return category_renderer("fold", colours, are_areas=True)
 
 
 def road_by_fold(chips: Sequence[ChipRecord], folds: Ints) -> Floats:

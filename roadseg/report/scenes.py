@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import shapely
 from affine import Affine
+from pyproj import CRS
 
 from roadseg.config import Config
-from roadseg.dataset.chips import ChipList, SceneRecord, read_chips
+from roadseg.dataset.chips import ChipList, ChipRecord, SceneRecord, read_chips
 from roadseg.dataset.reference_graphs import read_reference
 from roadseg.dataset.sets import find_scenes
 from roadseg.errors import DataError, RoadsegError
@@ -91,7 +92,7 @@ class ReportScenes:
     joined: frozenset[str]
     scaling: Scaling | None
     bins: SpeedBins
-    scene_of: dict[str, str]
+    chips: tuple[ChipRecord, ...]
     left_out: list[str] = field(default_factory=list)
     labels: tuple[Path, ...] = ()
 
@@ -124,7 +125,7 @@ def read_scenes(config: Config, workspace: Workspace, names: Sequence[str]) -> R
         joined=joined,
         scaling=scaling,
         bins=chips.bins if chips else DEFAULT_BINS,
-        scene_of={chip.name: chip.scene for chip in chips.chips} if chips else {},
+        chips=chips.chips if chips else (),
         left_out=left_out,
         labels=tuple(dict.fromkeys(scene.labels for scene in listed.values())),
     )
@@ -374,28 +375,35 @@ def _encode_graphs(shown: ReportScenes, precision: Precision) -> list[dict[str, 
 
 
 def _encode_errors(scene: ReportScene, area: Area, precision: Precision) -> dict[str, Any]:
-    """Return labelled roads, and missed and false roads where labels are complete.
+    roads = compared_roads(scene, area.crs)
+    return {
+        name: encode_lines(graph.lines, area.origin, precision) for name, graph in roads.items()
+    }
+
+
+def compared_roads(scene: ReportScene, crs: CRS) -> dict[str, RoadGraph]:
+    """Return labelled roads ("reference"), and "missed" and "false" ones where labels are complete.
 
     If that is not everywhere, the labelled roads there are "measured".
+
+    Args:
+        crs: metric, of what is returned.
     """
     if scene.reference is None:
         return {}
-    reference = _in_crs_of(area, scene.reference)
+    reference = in_crs(scene.reference, crs)
     errors = {}
     if scene.graph is not None:
-        predicted = _in_crs_of(area, scene.graph)
+        predicted = in_crs(scene.graph, crs)
         missed, false = missed_and_false(reference, predicted, tolerance_m=_TOLERANCE_M)
         errors = {"missed": missed, "false": false}
     if scene.complete is not None:
         # Roads across the border are compared as a whole and clipped afterwards.
         border = np.array([scene.complete], dtype=object)
-        (complete,) = reproject(border, scene.grid.metric_crs, area.crs)
+        (complete,) = reproject(border, scene.grid.metric_crs, crs)
         whole = {"measured": reference, **errors}
         errors = {name: clip_graph(graph, complete) for name, graph in whole.items()}
-    roads = {"reference": reference, **errors}
-    return {
-        name: encode_lines(graph.lines, area.origin, precision) for name, graph in roads.items()
-    }
+    return {"reference": reference, **errors}
 
 
 def _in_crs_of(area: Area, graph: RoadGraph) -> RoadGraph:

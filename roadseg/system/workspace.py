@@ -53,6 +53,7 @@ class Workspace:
     pictures = _In("pictures")  # Pictures of evaluated scenes: evaluate -> the user.
     report = _In("report.html")  # Page that shows the run: report -> the user.
     qgis_project = _In("roadseg.qgz")  # All layers of the run: report -> the user.
+    package = _In("roadseg.gpkg")  # All vectors of the run in one file: report -> the user.
     tuning_plot = _In("tune.png")  # Chart of the trials: tune -> the user.
     tuned_config = _In("tuned.json")  # The graph settings found: tune -> the user.
     plots = _In("plots")  # Figures for print: plot -> the user.

@@ -237,7 +237,8 @@ def evaluate(config: "Config", workspace: "Workspace", *, dry_run: bool, force: 
 def report(config: "Config", workspace: "Workspace", *, dry_run: bool, force: bool) -> object:
     """Show a run on one page for the browser: map, metrics, errors.
 
-    The page is one file that works offline. Missing parts are left out.
+    The page is one file that works offline. Missing parts are left out. Beside it are a QGIS
+    project with all layers, and a GeoPackage with all roads, errors and chips.
 
     \b
     Examples:

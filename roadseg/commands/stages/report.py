@@ -1,4 +1,7 @@
-"""report: a run to look at. Reads all that the other stages left; writes a page, a QGIS project."""
+"""report: a run to look at. Reads all that the other stages left.
+
+Writes a page, a QGIS project, and a GeoPackage with all vectors.
+"""
 
 import time
 from dataclasses import dataclass, field
@@ -11,7 +14,8 @@ from roadseg.commands.stages.made_from import (
     stage_record,
 )
 from roadseg.config import Config
-from roadseg.errors import ConfigError
+from roadseg.dataset.fold_files import read_folds
+from roadseg.errors import ConfigError, DataError
 from roadseg.report.credits import credit_lines
 from roadseg.report.facts import (
     quality_facts,
@@ -20,6 +24,7 @@ from roadseg.report.facts import (
     read_training,
     with_short_paths,
 )
+from roadseg.report.package import write_package
 from roadseg.report.page import as_data, build_page, write_page
 from roadseg.report.pictures import sheet_uri
 from roadseg.report.qgis_project import write_project
@@ -78,13 +83,17 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> ReportS
         return done
     record.begin()
     shown = read_scenes(config, workspace, names)
+    folds = _folds(workspace, shown)
     page = _page(config, workspace, shown)
     size = write_page(workspace.report, build_page(f"{page['title']} · roadseg", page))
     write_project(workspace.qgis_project, workspace, shown)
+    outputs = [workspace.report, workspace.qgis_project]
+    if write_package(workspace.package, shown, folds=folds, scores=page["scores"]):
+        outputs.append(workspace.package)
     summary = ReportSummary(
         str(workspace.report), len(names), round(size / _BYTES, 2), shown.left_out
     )
-    record.finish(summary, [workspace.report, workspace.qgis_project])
+    record.finish(summary, outputs)
     return summary
 
 
@@ -99,9 +108,20 @@ def plan(config: Config, workspace: Workspace, *, after: str = "", force: bool =
             files("probabilities", workspace.probabilities.glob("*.tif")),
             files("graphs", workspace.graphs.glob("*.gpkg")),
         ],
-        writes=[workspace.report, workspace.qgis_project],
+        writes=[workspace.report, workspace.qgis_project, workspace.package],
         unit="scenes",
     )
+
+
+def _folds(workspace: Workspace, shown: ReportScenes) -> dict[str, int] | None:
+    """Return the fold of every chip by its name; None if they are not known."""
+    if not (shown.chips and workspace.folds.exists()):
+        return None
+    try:
+        return read_folds(workspace.folds, shown.chips)
+    except DataError as error:
+        shown.left_out.append(str(error))
+        return None
 
 
 def _page(config: Config, workspace: Workspace, shown: ReportScenes) -> dict[str, Any]:
@@ -164,7 +184,7 @@ def _facts(config: Config, workspace: Workspace, shown: ReportScenes) -> dict[st
         "credits": credit_lines(config, shown, records.get("prepare")),
         "km2": sum(area.km2 for area in shown.areas),
         "scores": read_scores(workspace.evaluation),
-        "scene_of": shown.scene_of,
+        "scene_of": {chip.name: chip.scene for chip in shown.chips},
         "training": training,
         "quality": {"facts": quality_facts(records.get("prepare"))},
         "config": config.model_dump(mode="json"),

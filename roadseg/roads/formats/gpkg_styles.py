@@ -100,6 +100,11 @@ def category_renderer(
     return _categories(column, "string" if is_text else "long", symbols)
 
 
+def area_renderer(colour: Rgb) -> ET.Element:
+    """Return the renderer of areas of one colour, through which the map below is seen."""
+    return _renderer("singleSymbol", [_area(colour)])
+
+
 def node_renderer() -> ET.Element:
     """Return the renderer of nodes, see `style_table`."""
     return _renderer("singleSymbol", [_marker("circle", _DARK, size_mm=0.8)])
