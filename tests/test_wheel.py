@@ -11,7 +11,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[1]
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+PYPROJECT = (ROOT / "pyproject.toml").read_text()
+PROJECT = tomllib.loads(PYPROJECT)["project"]
 CONSTRAINTS = (ROOT / "scripts/constraints.txt").read_text()
 PINNED = dict(re.findall(r"^([\w.-]+)==(\S+)$", CONSTRAINTS, re.MULTILINE))
 TESTED = ["dask", "parquet", "tensorboard", "onnx", "openvino", "docs", "dev"]
@@ -48,6 +49,13 @@ def test_the_wheel_says_what_it_is(wheel):
     assert (facts["License-Expression"], facts["Requires-Python"]) == ("Apache-2.0", ">=3.11")
     assert facts.get_payload().startswith("# roadseg")
     assert wheel.read(f"{info}/licenses/LICENSE") == (ROOT / "LICENSE").read_bytes()
+
+
+def test_the_versions_of_python_that_are_tested_are_those_that_are_named():
+    workflow = (ROOT / ".github/workflows/tests.yml").read_text()
+    (tested,) = re.findall(r"python: \[(.*)\]", workflow)
+    named = re.findall(r'"Programming Language :: Python :: (3\.\d+)"', PYPROJECT)
+    assert re.findall(r"[\d.]+", tested) == named
 
 
 def test_the_wheel_brings_the_command(wheel):
