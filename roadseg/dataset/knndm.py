@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.cluster.vq import kmeans2
-from scipy.stats import wasserstein_distance
 
 from roadseg.arrays import Floats, Ints
 from roadseg.dataset.chips import ChipRecord
@@ -69,6 +68,8 @@ def matched_folds(
         ValueError: if no try fills all folds, none of them with more than half of the chips, and
             leaves chips to train on.
     """
+    from scipy.stats import wasserstein_distance
+
     best: Matched | None = None
     largest = max(_LARGEST_SHARE, _MORE_THAN_EVEN / folds) * len(chips)
     for clusters in _clusterings(chips, folds=folds, seed=seed):

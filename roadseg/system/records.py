@@ -6,6 +6,7 @@ import platform
 import stat
 from codecs import BOM_UTF8
 from collections.abc import Mapping
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -106,6 +107,7 @@ def versions() -> dict[str, str]:
     return {"python": platform.python_version()} | of_packages
 
 
+@cache  # To read it takes milliseconds, and every epoch and every stage names all.
 def installed_version(package: str) -> str | None:
     """Return the version of an installed package, None if it is not installed."""
     try:
