@@ -37,12 +37,18 @@ def assert_ends(process):
         Path(f"/proc/{process}/cmdline").is_file() and Path(f"/proc/{process}/cmdline").read_bytes()
     ):
         assert time.monotonic() < end, "it goes on"
-        time.sleep(0.05)
+        time.sleep(0.01)
 
 
 def reported(code):
     """Watch a process that runs some lines and reports."""
     return watch([*CARELESS, sys.executable, "-c", f"import os, {REPORTS.format(code)}"], {})
+
+
+@pytest.fixture(autouse=True)
+def _often(monkeypatch):
+    """Let who watches look more often than every 0.2 s."""
+    monkeypatch.setattr(processes, "_LOOK_S", 0.02)
 
 
 @pytest.fixture(autouse=True)
@@ -187,18 +193,19 @@ def test_a_process_does_not_begin_again_that_would_fail_again(capfd):
 
 @pytest.mark.parametrize("ends", [[], ["75"], ["143"]])
 def test_a_launcher_that_waits_for_what_is_lost_is_ended_even_if_it_heeds_no_signal(
-    ends, monkeypatch
+    ends, monkeypatch, tmp_path
 ):
     monkeypatch.setattr(processes, "_ENDING_S", 0.1)
-    waits = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(60)"
+    waits = "import pathlib, signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
+    waits += f"pathlib.Path({str(tmp_path / 'waits')!r}).touch(); time.sleep(60)"
     begun = time.monotonic()
     words = [sys.executable, "-c", TWICE.replace("sys.exit(code)", waits), *ends]
-    watch(words, {}, restarts=True, is_lost=lambda: time.monotonic() > begun + 1)
+    watch(words, {}, restarts=True, is_lost=(tmp_path / "waits").exists)
     assert time.monotonic() - begun < 30
 
 
 def test_while_a_process_runs_nothing_is_lost(tmp_path):
-    runs = "pathlib.Path(sys.argv[1]).touch(), time.sleep(1)"
+    runs = "pathlib.Path(sys.argv[1]).touch(), time.sleep(0.2)"
     words = [sys.executable, "-c", "import pathlib, time, " + REPORTS.format(runs)]
     begun = tmp_path / "begun"
     assert watch([*CARELESS, *words, begun], {}, restarts=True, is_lost=begun.exists) == 0
@@ -212,17 +219,17 @@ def test_a_signal_after_a_process_has_reported_ends_it_without_a_word(capfd):
 
 
 def test_what_outlives_its_launcher_is_ended():
-    leaving = "import subprocess, sys; subprocess.Popen(sys.argv[1:], stdout=2).wait(1)"
+    leaving = "import subprocess as s, sys; s.Popen(sys.argv[1:], stdout=s.PIPE).stdout.readline()"
     assert watch([sys.executable, "-c", leaving, sys.executable, "-c", WAIT], {}) == 143
 
 
 def test_a_second_signal_kills_a_process_that_does_not_heed_the_first():
-    deaf = WAIT.replace("lambda *_: sys.exit(143)", "signal.SIG_IGN")
+    deaf = WAIT.replace("sys.exit(143)", "print('heard', flush=True)")
     words = [sys.executable, "-c", WATCH, *CARELESS, sys.executable, "-c", deaf]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as watching:
         watching.stdout.readline()
         watching.send_signal(signal.SIGTERM)
-        time.sleep(0.5)
+        assert watching.stdout.readline() == "heard\n"
         watching.send_signal(signal.SIGTERM)
         assert watching.wait(60) == 143
 
