@@ -30,6 +30,7 @@ from roadseg.config import load_config
 from roadseg.raster.grid import LOCAL_CRS
 from roadseg.roads.graph.road_graph import graph_from_lines
 from roadseg.roads.graph.travel import add_travel
+from roadseg.system import locks
 from roadseg.system.files import atomic_write
 from roadseg.system.hosts import parallel
 from roadseg.system.workspace import Workspace
@@ -72,6 +73,7 @@ CITY = {
 STAGES = ("evaluate", "graph", "predict", "prepare", "report", "split", "train", "tune")
 LOADED = [  # by the process from which others are forked
     *("segmentation_models_pytorch", "roadseg.config", "roadseg.commands.cli.main"),
+    *("distributed.cli.dask_scheduler", "distributed.cli.dask_worker"),
     *("roadseg.learn.training.augment", "networkx", "PIL.Image", "pyarrow"),
     *(f"roadseg.commands.stages.{name}" for name in ("pipeline", *STAGES)),
 ]
@@ -245,8 +247,14 @@ def dask(forks):  # noqa: ARG001 - the workers are forked from it
     from dask import config
 
     forkserver.ensure_running()  # else Dask would say what it loads
+    idle = {  # or it takes a seventh of a core for as long as other tests run
+        "distributed.worker.profile.enabled": False,
+        "distributed.worker.memory.monitor-interval": "2s",
+        "distributed.admin.tick.interval": "1s",
+        "distributed.admin.system-monitor.interval": "10s",
+    }
     with (
-        config.set({"distributed.worker.multiprocessing-method": "forkserver"}),
+        config.set({"distributed.worker.multiprocessing-method": "forkserver", **idle}),
         distributed.LocalCluster(
             n_workers=2,
             threads_per_worker=1,
@@ -311,6 +319,12 @@ def _no_network():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(socket.socket, "connect", only_here)
         yield
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    """Let a folder that another process holds be refused soon, where it is never released."""
+    monkeypatch.setattr(locks, "_ENDING_S", 0.1)
 
 
 @pytest.fixture

@@ -26,6 +26,7 @@ from roadseg.learn.training import train as training
 engines.check_batch = training.check_batch = train.write_curves = lambda *_, **__: None
 if gate:
     gate.wait()
+exec(before)
 main(words, prog_name="roadseg")
 """
 PATIENCE_S = 120
@@ -34,9 +35,9 @@ PATIENCE_S = 120
 class Command:
     """A command that runs in a process of its own, which leads a group."""
 
-    def __init__(self, words, folder, streams, forks, gate):
+    def __init__(self, forks, streams, **names):
         self._streams = streams
-        names = {"words": words, "folder": str(folder), "streams": streams, "gate": gate}
+        names["streams"] = streams
         self._process = forks.Process(target=exec, args=(COMMAND, names))
         self._process.start()
         self.pid = self._process.pid
@@ -64,12 +65,17 @@ def _quick(quick_trainings):
 
 @pytest.fixture
 def start_command(forks, tmp_path_factory):
-    """Give a function that starts a command in a folder; several wait for each other at a gate."""
+    """Give a function that starts a command in a folder.
+
+    Several wait for each other at a gate. Lines `before` it may change what it does; they know
+    what has a name of its own.
+    """
     started, streams = [], tmp_path_factory.mktemp("streams")
 
-    def start(words, folder, *, gate=None):
+    def start(words, folder, *, gate=None, before="", **names):
         paths = [streams / f"{name}-{len(started)}" for name in ("stdout", "stderr")]
-        started.append(Command([*map(str, words)], folder, paths, forks, gate))
+        names |= {"words": [*map(str, words)], "folder": str(folder)}
+        started.append(Command(forks, paths, gate=gate, before=before, **names))
         return started[-1]
 
     yield start

@@ -126,6 +126,7 @@ def serve_overpass():
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True  # An answer that nobody awaits any more is not waited for.
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
     overpass.address = f"http://127.0.0.1:{server.server_port}/api/interpreter"

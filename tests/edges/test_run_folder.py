@@ -108,7 +108,7 @@ def test_masks_of_linked_images_are_in_the_run_folder(awkward):
 
 
 @pytest.fixture
-def holder(awkward):
+def holder(awkward, impatient):  # noqa: ARG001 - it does not release the lock
     """Start another process that holds the run folder; give its number."""
     _, workspace = awkward
     words = [sys.executable, "-c", HOLD, str(workspace.root)]

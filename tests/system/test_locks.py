@@ -53,7 +53,7 @@ while done < 40:
 
 
 @pytest.fixture
-def other(tmp_path, request):
+def other(tmp_path, request, impatient):  # noqa: ARG001 - it does not release the lock
     """Start another process that holds the lock; end it afterwards."""
     options = getattr(request, "param", {})
     words = [sys.executable, "-c", HOLD, str(tmp_path), repr(options)]

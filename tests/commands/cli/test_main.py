@@ -22,6 +22,7 @@ from roadseg.commands.cli.process import handle_signals
 from roadseg.errors import DataError
 from roadseg.learn.hardware.interrupts import SIGNALS
 
+PATIENCE_S = 60
 HEAVY = ("torch", "rasterio", "geopandas", "numpy", "pydantic", "matplotlib")
 
 
@@ -47,15 +48,18 @@ def fails(call):
     return run
 
 
-def python(code, **options):
-    """Start Python on some lines of code."""
-    return subprocess.Popen(
-        [sys.executable, "-c", code],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        **options,
-    )
+@pytest.fixture
+def start_busy(start_command, forks, tmp_path):
+    """Give a function that starts a command which calls `busy()` and waits; return it then."""
+    (tmp_path / "roadseg.json").write_text("{}")
+    is_busy = forks.Event()
+
+    def start(command, before):
+        started = start_command([command], tmp_path, before=before, busy=is_busy.set)
+        assert is_busy.wait(PATIENCE_S)
+        return started
+
+    return start
 
 
 def labels_of(config, number=0):
@@ -84,9 +88,9 @@ for words in {[[], *commands()]!r}:
     main([*words, "--help"], standalone_mode=False)
 sys.exit(" ".join(sorted({heavy!r} & set(sys.modules))))
 """
-    process = python(walk)
-    _, loaded = process.communicate(timeout=60)
-    assert loaded.strip() == ""
+    walking = [sys.executable, "-c", walk]
+    done = subprocess.run(walking, capture_output=True, text=True, check=False)
+    assert done.stderr.strip() == ""
 
 
 def test_the_module_is_the_command():
@@ -400,31 +404,20 @@ def test_labels_that_miss_their_image_tell_both_places(fails, city):
     assert "the image at lon -115.2219 to -115.2212, lat 36.1309 to 36.1315; check" in message
 
 
-@pytest.fixture
-def busy(tmp_path):
-    """Start a command whose stage writes a file and then waits; return it once it waits."""
-    (tmp_path / "roadseg.json").write_text("{}")
-    code = """
+WRITES = """
 import time
 from pathlib import Path
-from roadseg.commands.cli import main
 from roadseg.commands.stages import split
 from roadseg.system.files import atomic_write
 
 def run(*_, **__):
     with atomic_write(Path("output.txt")) as partial:
         partial.write_text("half")
-        print("busy", flush=True)
+        busy()
         time.sleep(60)
 
 split.run = run
-main.main(["split"])
 """
-    process = python(code, cwd=tmp_path)
-    assert process.stdout.readline() == "busy\n"
-    yield process
-    process.kill()
-    process.communicate()
 
 
 ENDINGS = pytest.mark.parametrize(
@@ -438,10 +431,12 @@ ENDINGS = pytest.mark.parametrize(
 
 
 @ENDINGS
-def test_a_signal_ends_a_command_and_leaves_no_half_file(busy, tmp_path, sent, exit_code, told):
-    busy.send_signal(sent)
-    _, errors = busy.communicate(timeout=30)
-    assert (busy.returncode, errors) == (exit_code, told)
+def test_a_signal_ends_a_command_and_leaves_no_half_file(
+    start_busy, tmp_path, sent, exit_code, told
+):
+    command = start_busy("split", WRITES)
+    command.send(sent)
+    assert command.end() == (exit_code, "", told)
     assert [path.name for path in tmp_path.iterdir()] == ["roadseg.json"]
 
 
@@ -460,10 +455,11 @@ def test_a_command_ends_by_sigterm_even_where_its_parent_ignores_signals():
 
 IMPORTED = """
 import time
+from roadseg.commands.cli.main import main
 
 class Waits:
     def __set_name__(self, owner, name):  # what is raised here comes out as a RuntimeError
-        print("busy", flush=True)
+        main.busy()
         time.sleep(60)
 
 class Owner:
@@ -472,26 +468,21 @@ class Owner:
 
 
 @ENDINGS
-def test_a_signal_ends_a_command_that_imports_a_package(tmp_path, sent, exit_code, told):
-    (tmp_path / "split.py").write_text(IMPORTED)
-    (tmp_path / "roadseg.json").write_text("{}")
-    code = """
-from roadseg.commands import stages
-from roadseg.commands.cli import main
-
-stages.__path__.insert(0, ".")
-main.main(["split"])
-"""
-    process = python(code, cwd=tmp_path)
-    assert process.stdout.readline() == "busy\n"
-    process.send_signal(sent)
-    _, errors = process.communicate(timeout=30)
-    assert (process.returncode, errors) == (exit_code, told)
+def test_a_signal_ends_a_command_that_imports_a_package(
+    start_busy, tmp_path, sent, exit_code, told
+):
+    (tmp_path / "quantize.py").write_text(IMPORTED)  # a stage that is not yet loaded
+    before = "main.busy = busy\nfrom roadseg.commands import stages\nstages.__path__.insert(0, '.')"
+    command = start_busy("quantize", before)
+    command.send(sent)
+    assert command.end() == (exit_code, "", told)
 
 
-def test_a_second_command_in_one_run_folder_exits_with_3(busy, fails):
+@pytest.mark.usefixtures("impatient")
+def test_a_second_command_in_one_run_folder_exits_with_3(start_busy, fails):
+    command = start_busy("split", WRITES)
     message = fails("split", exit_code=3)
-    assert f"run: process {busy.pid} is using this run folder; wait until it ends" in message
+    assert f"run: process {command.pid} is using this run folder; wait until it ends" in message
 
 
 def test_a_scene_that_was_skipped_exits_with_4_and_is_listed(call, city):
@@ -567,19 +558,23 @@ def test_a_reader_that_has_gone_away_is_no_fault(breaks, call):
     assert (result.exit_code, result.stderr) == (1, "")
 
 
-def test_a_fault_in_another_process_is_reported_with_its_traceback(city):
-    code = f"""
-from roadseg.commands.cli.main import main
-from roadseg.commands.cli.process import handle_signals
+def test_a_fault_in_another_process_is_reported_with_its_traceback(city, start_command):
+    spoil = """
+import multiprocessing
 from roadseg.commands.stages import prepare
-def spoiled(*_): raise KeyError("in a worker")
-prepare.prepare_scene = spoiled
-main(["prepare", "--workers", "2", "--config", {str(city)!r}])
+from roadseg.system.hosts import parallel
+
+def spoiled(*_):
+    raise KeyError("in a worker")
+
+spoiled.__module__ = prepare.__name__  # where a worker finds it
+prepare.prepare_scene = prepare.spoiled = spoiled
+parallel._context = lambda: multiprocessing.get_context("fork")
 """
-    process = python(code, cwd=city.parent)
-    told = process.communicate(timeout=60)[1]
+    command = start_command(["prepare", "--workers", "2"], city.parent, before=spoil)
+    code, _, told = command.end()
     (report,) = city.parent.rglob("roadseg-error-*.txt")
-    assert process.returncode == 70, told
+    assert code == 70, told
     assert "in spoiled" in report.read_text()
 
 
@@ -704,26 +699,21 @@ def test_how_much_is_logged_can_be_said_before_and_after_the_command(call, city)
 
 COMPILED = """
 import time
+from roadseg.commands.stages import split
 
 def compile_fx_inner():  # as torch does
     try:
-        print("busy", flush=True)
+        busy()
         time.sleep(60)
     except BaseException as error:
         raise RuntimeError("backend failed") from error
 
-def run(*_, **__):
-    compile_fx_inner()
+split.run = lambda *_, **__: compile_fx_inner()
 """
 
 
 @ENDINGS
-def test_a_signal_ends_a_command_that_compiles_a_network(tmp_path, sent, exit_code, told):
-    (tmp_path / "roadseg.json").write_text("{}")
-    run = "from roadseg.commands.cli import main\nfrom roadseg.commands.stages import split\n"
-    run += "split.run = run\nmain.main(['split'])"
-    process = python(COMPILED + run, cwd=tmp_path)
-    assert process.stdout.readline() == "busy\n"
-    process.send_signal(sent)
-    _, errors = process.communicate(timeout=30)
-    assert (process.returncode, errors) == (exit_code, told)
+def test_a_signal_ends_a_command_that_compiles_a_network(start_busy, sent, exit_code, told):
+    command = start_busy("split", COMPILED)
+    command.send(sent)
+    assert command.end() == (exit_code, "", told)

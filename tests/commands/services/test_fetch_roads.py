@@ -407,7 +407,7 @@ def test_a_process_that_is_terminated_leaves_no_file(tmp_path, overpass, start_c
     words = ["fetch", "roads", "--area", CENTRE, "--output", tmp_path / "roads.gpkg"]
     command = start_command([*words, "--server", overpass.address], tmp_path)
     while not overpass.questions:
-        time.sleep(0.02)
+        time.sleep(0.01)
     command.send(signal.SIGTERM)
     code, _, said = command.end()
     assert code == 143, said

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from roadseg.errors import ConfigError, RoadsegError
+from roadseg.system.hosts import schedulers
 from roadseg.system.hosts.parallel import Executor, each
 
 pytest.importorskip("distributed")
@@ -39,7 +40,7 @@ def square(number):
 
 
 def square_slowly(number):
-    time.sleep(0.3)
+    time.sleep(0.1)
     return number * number
 
 
@@ -54,7 +55,7 @@ def wait_until(is_true):
     end = time.monotonic() + PATIENCE_S
     while not (found := is_true()):
         assert time.monotonic() < end, "it did not come"
-        time.sleep(0.05)
+        time.sleep(0.01)
     return found
 
 
@@ -63,6 +64,12 @@ def work_on(address, items=(2,), *, work=square, timeout_s=2.0):
         work, items, executor=Executor(scheduler=address, scheduler_timeout_s=timeout_s)
     )
     return sorted(outcome.result for outcome in outcomes)
+
+
+@pytest.fixture(autouse=True)
+def _often(monkeypatch):
+    """Let clusters be looked at more often than every 5 s, however long workers may take."""
+    monkeypatch.setattr(schedulers, "_CHECK_S", 0.2)
 
 
 @pytest.fixture
@@ -107,6 +114,14 @@ def start_worker(start, scheduler):
     return lambda **given: start("worker", scheduler[1], "--nthreads", "1", "--no-nanny", **given)
 
 
+@pytest.fixture
+def worker(start_worker, scheduler):
+    """Start a worker of the scheduler, and wait until it works."""
+    process = start_worker()
+    assert work_on(scheduler[1], timeout_s=PATIENCE_S) == [4]
+    return process
+
+
 @contextmanager
 def listening(answer):
     """Listen on a port, and answer everyone in the same way; give the address."""
@@ -125,7 +140,7 @@ def listening(answer):
 
 def test_a_worker_is_found_soon_however_long_it_may_take_to_come(scheduler, start_worker):
     begun = time.monotonic()
-    timer = threading.Timer(1.0, start_worker)
+    timer = threading.Timer(0.1, start_worker)
     timer.start()
     assert work_on(scheduler[1], timeout_s=10_000.0) == [4]
     assert time.monotonic() - begun < PATIENCE_S
@@ -148,18 +163,18 @@ def test_a_port_where_nobody_listens_is_told(free_port):
 @pytest.mark.parametrize(
     ("answer", "told"),
     [
-        (lambda _: None, "no answer within 2 s"),
+        (lambda _: None, "no answer within 1 s"),
         (lambda peer: peer.close(), "."),
         (lambda peer: peer.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n"), "allocate"),
         (lambda peer: peer.sendall(bytes([1, *[0] * 7]) + bytes(9)), "."),
-        (lambda peer: peer.sendall(b"\x01\x00"), "no answer within 2 s"),
+        (lambda peer: peer.sendall(b"\x01\x00"), "no answer within 1 s"),
     ],
     ids=["silent", "closed", "http", "nonsense", "cut"],
 )
 def test_what_is_no_scheduler_is_told_in_time(answer, told):
     begun = time.monotonic()
     with listening(answer) as address, pytest.raises(RoadsegError) as raised:
-        work_on(address)
+        work_on(address, timeout_s=1.0)
     found = str(raised.value)
     assert f"--scheduler {address}: no Dask scheduler answers there (" in found
     assert told in found
@@ -172,7 +187,7 @@ def test_a_server_of_pages_is_no_scheduler(free_port):
     with subprocess.Popen(words, stderr=subprocess.DEVNULL) as server:
         wait_until(lambda: is_open(free_port))
         with pytest.raises(RoadsegError, match="no Dask scheduler answers there"):
-            work_on(f"tcp://127.0.0.1:{free_port}")
+            work_on(f"tcp://127.0.0.1:{free_port}", timeout_s=1.0)
         server.kill()
 
 
@@ -188,7 +203,7 @@ def test_a_scheduler_without_workers_is_told(scheduler):
 
 def test_workers_may_join_in_time(scheduler, start_worker, caplog):
     caplog.set_level(logging.INFO)
-    late = threading.Timer(1.0, start_worker)
+    late = threading.Timer(0.1, start_worker)
     late.start()
     assert work_on(scheduler[1], [2, 3], timeout_s=PATIENCE_S) == [4, 9]
     assert f"--scheduler {scheduler[1]}: waiting for workers" in caplog.text
@@ -210,8 +225,8 @@ def kill_at_work(folder, number):
     os.kill(int(mark.name), number)
 
 
+@pytest.mark.usefixtures("worker")
 def test_the_last_worker_may_not_be_gone_for_long(scheduler, start_worker, tmp_path):
-    start_worker()
     killing = threading.Thread(target=kill_at_work, args=(tmp_path, signal.SIGKILL))
     killing.start()
     with pytest.raises(RoadsegError, match=r"has had no usable worker for 3 s.*to resume"):
@@ -220,27 +235,25 @@ def test_the_last_worker_may_not_be_gone_for_long(scheduler, start_worker, tmp_p
     assert work_on(scheduler[1], [2, 3], timeout_s=PATIENCE_S) == [4, 9]
 
 
-def test_a_worker_that_comes_in_time_takes_the_place_of_the_last(scheduler, start_worker):
-    first = start_worker()
+def test_a_worker_that_comes_in_time_takes_the_place_of_the_last(scheduler, worker, start_worker):
     outcomes = each(square_slowly, range(6), executor=Executor(1, scheduler[1], PATIENCE_S))
     done = [next(outcomes).result]
-    first.kill()
+    worker.kill()
     start_worker()
     done += [outcome.result for outcome in outcomes]
     assert sorted(done) == [0, 1, 4, 9, 16, 25]
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
-def test_a_scheduler_that_ends_or_halts_midway_is_told(scheduler, start_worker, tmp_path, number):
-    start_worker()
-
+@pytest.mark.usefixtures("worker")
+def test_a_scheduler_that_ends_or_halts_midway_is_told(scheduler, tmp_path, number):
     def stop():
         wait_until(lambda: next(tmp_path.iterdir(), None))
         os.kill(scheduler[0].pid, number)
 
     threading.Thread(target=stop).start()
     with pytest.raises(RoadsegError, match=r"no longer answers.*same command to resume"):
-        work_on(scheduler[1], [tmp_path], work=wait_for_ever, timeout_s=4.0)
+        work_on(scheduler[1], [tmp_path], work=wait_for_ever, timeout_s=3.0)
 
 
 @pytest.mark.parametrize(
