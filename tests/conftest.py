@@ -43,6 +43,8 @@ settings.register_profile(
     "roadseg", deadline=None, derandomize="ROADSEG_FUZZ" not in os.environ, database=None
 )
 settings.load_profile("roadseg")
+# GDAL prepares 100 MB of memory, which takes 60 ms, each time it opens a file of OpenStreetMap.
+os.environ["OSM_MAX_TMPFILE_SIZE"] = "1"
 # Shells and nohup ignore these signals for what they start in the background; commands would, too.
 for _number, _usual in {
     signal.SIGHUP: signal.SIG_DFL,
@@ -77,6 +79,11 @@ LOADED = [  # by the process from which others are forked
     *("roadseg.learn.training.augment", "networkx", "PIL.Image", "pyarrow"),
     *(f"roadseg.commands.stages.{name}" for name in ("pipeline", *STAGES)),
 ]
+
+
+def pytest_collection_modifyitems(items):
+    """Begin with the tests of the whole, of which some take long, so that none of them is last."""
+    items.sort(key=lambda item: item.path.parent != TESTS)
 
 
 def _load(path):

@@ -1,8 +1,6 @@
 """roadseg fetch images on the command line: from an area to a graph, and no key on any disk."""
 
 import json
-import os
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -14,6 +12,7 @@ from roadseg.commands.cli.main import main
 
 AREA = "8.68,49.40,8.684,49.402"
 BOX_NAME = "8-68-49-40-8-684-49-402"
+WITHOUT_PROXY = "os.environ['no_proxy'] = '127.0.0.1'"
 
 
 @pytest.fixture
@@ -130,21 +129,20 @@ def test_a_wrong_request_is_one_line(call, words, code, message):
     assert len(done.stderr.strip().splitlines()) == 1
 
 
-def test_a_fetch_that_is_killed_goes_on_from_its_cache(world, tmp_path):
+def test_a_fetch_that_is_killed_goes_on_from_its_cache(world, tmp_path, start_command):
     world.fail("/xyz", lambda h: (time.sleep(0.2), h.answer()))
     words = ["fetch", "images", f"{world.address}/xyz/{{z}}/{{x}}/{{y}}.png", "--zoom", "17"]
     words += ["--area", "8.68,49.40,8.70,49.41", "--output", "images", "--cache", "cache"]
-    command = [sys.executable, "-m", "roadseg", *words, "--rate", "1000"]
-    environment = os.environ | {"no_proxy": "127.0.0.1"}
-    with subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=-1) as process:
-        while len(world.asked) < 12:
-            time.sleep(0.02)
-        process.kill()
+    words += ["--rate", "1000"]
+    command = start_command(words, tmp_path, before=WITHOUT_PROXY)
+    while len(world.asked) < 12:
+        time.sleep(0.01)
+    command.kill()
     assert not list((tmp_path / "images").glob("*.tif"))
     kept = sum(path.is_file() for path in (tmp_path / "cache").rglob("[!.]*"))
     world.faults.clear()
     asked = len(world.asked)
-    subprocess.run(command, cwd=tmp_path, env=environment, check=True, capture_output=True)
+    assert start_command(words, tmp_path, before=WITHOUT_PROXY).end()[0] == 0
     assert kept > 0
     assert len(world.asked) - asked <= 56 - kept
     assert [path.suffix for path in sorted((tmp_path / "images").iterdir())] == [".json", ".tif"]

@@ -116,6 +116,7 @@ def test_a_link_in_the_place_of_the_last_weights_stays(root, tmp_path):
 
 
 @pytest.mark.parametrize("part", [None, "fold-0"])
+@pytest.mark.usefixtures("impatient")
 def test_a_run_in_use_is_not_touched(root, part):
     with lock(root, part=part, alone=False):
         assert "is using this run" in str(run(root, remove=False))
