@@ -473,7 +473,7 @@ def counts(folder):
     # A batch of five is shared as 5, 2 + 3, and 1 + 2 + 2. Larger steps, and those of Adam,
     # multiply what is rounded: weights moved by 6e-8 change the losses by 1e-4 then.
     trainer.build_optimizer = build_sgd
-    together = partial(together, batch_size=5, windows_per_chip=15, window_px=64)
+    together = partial(together, batch_size=5, windows_per_chip=10, window_px=64)
     together = partial(together, warmup_steps=0, learning_rate=0.01)
     # A wider decoder learns more in so few steps than may differ between the curves.
     together = partial(together, decoder_channels=(128, 64, 32, 16, 16))
