@@ -39,7 +39,6 @@ from roadseg.system.text import one_line
 
 _COG = {
     "level": "1",  # A higher one takes up to twice as long for 5 % less room.
-    "overview_resampling": "average",
     "num_threads": "all_cpus",
 }
 _BLOCK_PX = 4096  # Side of the blocks of a raster that is looked through.

@@ -83,6 +83,14 @@ def test_the_greatest_turn_can_be_set(max_turn_deg, expected):
     assert len(links(linked(*lines, max_turn_deg=max_turn_deg))) == expected
 
 
+@pytest.mark.parametrize(("beside_m", "expected"), [(0.4, 0), (0.6, 1)])
+def test_ends_that_a_road_of_half_as_much_again_joins_are_not_linked(beside_m, expected):
+    west, east = [(-50, 0), (-1, 0)], [(11, 0), (60, 0)]
+    stubs = [(-1, 0), (0, 0)], [(10, 0), (11, 0)]
+    around = [(-1, 0), (-1, beside_m), (11, beside_m), (11, 0)]
+    assert len(links(linked(west, east, *stubs, around))) == expected
+
+
 @pytest.mark.parametrize("beside_m", [5, 8, 16])
 def test_an_end_is_not_linked_to_a_road_alongside(beside_m):
     found = linked([(0, 0), (50, 0)], [(-50, beside_m), (150, beside_m)], max_gap_m=20)
