@@ -67,7 +67,7 @@ def test_mean_and_deviation_are_those_of_all_scaled_pixels():
 def test_nan_is_left_out_of_range_and_statistics():
     scaling = fit_scaling([np.array([[np.nan, 10, 20]], np.float32)], percentiles=(0, 100))
     assert scaling.ranges == {"float32": ((10, 20),)}
-    assert scaling.mean == (127.5,)
+    assert (scaling.mean, scaling.std) == ((127.5,), (127.5,))
 
 
 def test_nan_becomes_0():
