@@ -173,6 +173,15 @@ def test_a_damaged_file_is_one_line(checkpoint, text):
         read_calibration(checkpoint)
 
 
+def test_edges_have_the_confidence_of_the_model_of_their_set():
+    measured = drawn(places=20, sets=("a", "b"))
+    models, own = fit_models(measured), measured.of_set("b")
+    terms = measured.take(own).edges.terms
+    found = models.confidence(measured)[own]
+    assert np.array_equal(found, models.by_set["b"].probability(terms))
+    assert not np.array_equal(found, models.overall.probability(terms))
+
+
 def test_a_set_that_was_not_measured_has_the_model_of_all():
     found = calibrate(drawn(sets=("a", "b")))
     assert found.of_set("a") == found.by_set["a"]

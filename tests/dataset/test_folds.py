@@ -38,6 +38,10 @@ def test_chips_alone_in_their_group_fill_the_folds_evenly():
     assert sorted(sizes.tolist()) == [4, 4, 5, 5, 5]
 
 
+def test_a_fold_with_a_large_group_has_fewer_groups():
+    assert np.bincount(assign_folds("aaaabcde", folds=2, seed=0)).tolist() == [4, 4]
+
+
 def test_a_seed_decides_the_folds():
     deals = [assign_folds(range(20), folds=5, seed=seed).tolist() for seed in (1, 1, 2)]
     assert deals[0] == deals[1] != deals[2]
