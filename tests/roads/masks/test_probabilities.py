@@ -215,6 +215,16 @@ def test_a_large_raster_has_overviews(path):
         assert source.block_shapes[0] == (512, 512)
 
 
+def test_a_pixel_of_an_overview_is_the_mean_of_four(path):
+    noise = np.random.default_rng(0).integers(0, 255, (3, 600, 1030), dtype=np.uint8)
+    rows = [(0, noise, np.ones((600, 1030), dtype=bool))]
+    grid = replace(GRID, height=600, width=1030)
+    write_probability(path, rows, grid, bins=SpeedBins((50.0,), "km/h"), key="", tags={})
+    with rasterio.open(path, overview_level=0) as source:
+        means = noise.reshape(3, 300, 2, 515, 2).mean(axis=(2, 4))
+        assert np.abs(source.read() - means).max() <= 1
+
+
 def test_overviews_hold_the_means_of_the_pixels_that_hold_data(path):
     values = np.full((3, 600, 1032), 100, dtype=np.uint8)
     known = np.ones((600, 1032), dtype=bool)
