@@ -519,6 +519,13 @@ def test_training_stops_early_and_stays_stopped(run, tmp_path, monkeypatch):
     assert load_checkpoint(tmp_path).facts["epoch"] == 2
 
 
+def test_every_step_of_all_epochs_has_a_seed_of_its_own(run, tmp_path, monkeypatch):
+    seeds = []
+    monkeypatch.setattr(epochs, "seed_step", lambda *seed: seeds.append(seed))
+    run(tmp_path, epochs=2)
+    assert [number for _, number, _ in seeds] == [1, 2, 3, 4]
+
+
 def test_the_learning_rate_drops_after_a_milestone_also_when_going_on(run, tmp_path):
     run(tmp_path, epochs=1, lr_milestones=(1, 2))
     history = run(tmp_path, epochs=3, lr_milestones=(1, 2))
