@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from roadseg.errors import ConfigError
-from roadseg.learn.inference.exports import FACTS, FILES, MAX_DIFFERENCE, write_export
+from roadseg.learn.inference.exports import FACTS, FILES, write_export
+from roadseg.learn.inference.programs import MAX_DIFFERENCE
 from roadseg.learn.network.checkpoints import load_checkpoint
 from roadseg.system.text import Summary, count
 

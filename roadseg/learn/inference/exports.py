@@ -89,8 +89,8 @@ def _build_checked(
     """Write the model to a folder; return the largest difference of probabilities to PyTorch's."""
     network = ProbabilityNetwork(checkpoint.model, checkpoint.scaling).eval()
     _BUILD[form](network, folder, window_shape=window_shape)
-    count, *sides = window_shape
-    shapes = [(number, *sides) for number in ((count, count) if count else _SOME)]
+    count, bands, rows, cols = window_shape
+    shapes = [(number, bands, rows, cols) for number in ((count, count) if count else _SOME)]
     difference = largest_difference(network, _OPEN[form](folder), *shapes)
     if not difference <= MAX_DIFFERENCE:
         raise RoadsegError(
