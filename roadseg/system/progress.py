@@ -1,8 +1,10 @@
 """Progress: how far long work has come, written to stderr where the log level lets it.
 
-On a terminal it is one line that is redrawn, elsewhere an occasional line of the log.
+On a terminal it is one line that is redrawn, elsewhere an occasional line of the log, or often a
+line of JSON for the program that started this one.
 """
 
+import json
 import logging
 import multiprocessing
 import shutil
@@ -19,6 +21,7 @@ Item = TypeVar("Item")
 _log = logging.getLogger(__name__)
 
 REDRAWN_S, PLAIN_S = 0.1, 30.0  # Seconds between two lines on a terminal, and in a log.
+JSON_S = 0.5  # Seconds between two lines of JSON.
 _PERIODS = {"s": 1.0, "min": 60.0, "h": 3600.0}
 _EXACT_BELOW = 100  # Rates above this have no decimals.
 
@@ -96,9 +99,13 @@ def erase() -> None:
     _line.erase()
 
 
-def draw(*, enabled: bool) -> None:
-    """Set whether progress is drawn on a terminal; a log may show it all the same."""
-    _line.drawn = enabled
+def draw(*, enabled: bool, as_json: bool = False) -> None:
+    """Set whether progress is drawn on a terminal; a log may show it all the same.
+
+    Args:
+        as_json: write it as lines of JSON instead, for a program that reads stderr.
+    """
+    _line.drawn, _line.as_json = enabled, as_json
 
 
 @contextmanager
@@ -121,7 +128,7 @@ class _Line:
         self._works: list[Progress] = []
         self._width = 0  # Characters that stand on the terminal now.
         self._due = 0.0
-        self.drawn = True
+        self.drawn, self.as_json = True, False
         self.write: Callable[[str], object] | None = (
             None  # Shows a line elsewhere, as in a notebook.
         )
@@ -129,7 +136,7 @@ class _Line:
     def push(self, work: Progress) -> None:
         # Short work should not fill a log, so its first line is due late.
         if not self._works:
-            is_quick = self.write is not None or sys.stderr.isatty()
+            is_quick = self.write is not None or self.as_json or sys.stderr.isatty()
             self._due = time.monotonic() + (0.0 if is_quick else PLAIN_S)
         self._works.append(work)
         self.show()
@@ -149,7 +156,10 @@ class _Line:
             return
         if not _log.isEnabledFor(logging.INFO):
             return
-        if sys.stderr.isatty() and self.drawn:
+        if self.as_json:
+            self._due = now + JSON_S
+            self._write(self.json_text() + "\n")
+        elif sys.stderr.isatty() and self.drawn:
             self._due = now + REDRAWN_S
             self._draw(self.text())
         else:
@@ -162,6 +172,14 @@ class _Line:
         named = "; ".join(map(str, self._works))
         return f"{named}, {outlook}" if outlook else named
 
+    def json_text(self) -> str:
+        """Return all work from the outermost to the innermost, and its text, as JSON."""
+        works = [
+            {"what": work.what, "done": work.done, "total": work.total, "unit": work.unit}
+            for work in self._works
+        ]
+        return json.dumps({"progress": works, "text": self.text()})
+
     def erase(self) -> None:
         if self._width:
             self._draw("", end="\r")
@@ -169,6 +187,9 @@ class _Line:
     def _draw(self, text: str, end: str = "") -> None:
         shown = text[: shutil.get_terminal_size().columns - 1]
         line, self._width = f"\r{shown:<{self._width}}{end}", len(shown)
+        self._write(line)
+
+    def _write(self, line: str) -> None:
         with suppress(OSError):  # The terminal may be gone, which ends no work.
             sys.stderr.write(line)
             sys.stderr.flush()

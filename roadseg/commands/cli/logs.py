@@ -102,7 +102,10 @@ def send_logs(ctx: click.Context) -> None:
         logging.getLogger(name).setLevel(of_libraries)
     # rasterio also raises what it logs.
     logging.getLogger("rasterio").setLevel(logging.CRITICAL)
-    progress.draw(enabled=options.log is None or level <= logging.INFO)
+    progress.draw(
+        enabled=options.log is None or level <= logging.INFO,
+        as_json=os.environ.get("ROADSEG_PROGRESS") == "json",
+    )
     if options.log:
         _log.debug("command: %s", without_keys(shlex.join(sys.argv[1:])))
 

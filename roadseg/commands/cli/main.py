@@ -7,6 +7,7 @@ from roadseg.commands.cli import (
     config_commands,
     fetch,
     improve,
+    qgis,
     results,
     run_commands,
     stages,
@@ -52,6 +53,7 @@ main.add_commands(
             begin.demo,
             begin.doctor,
             begin.models,
+            qgis.qgis,
         ],
         "Stages": [
             stages.prepare,
