@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 
-def classFactory(iface: Any) -> Any:  # noqa: ANN401, N802 - the name and types of QGIS
+def classFactory(iface: Any) -> Any:
     """Return the plugin, as QGIS asks for it."""
     from .provider import Plugin
 

@@ -14,7 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-COMMAND_FILE = "command.json"  # Beside this file: the command, as `roadseg qgis install` left it.
+# The words that start roadseg, which `roadseg qgis install` leaves beside this file.
+COMMAND_FILE = Path(__file__).with_name("command.json")
 LOOK_S = 0.1  # Seconds between two looks at whether the user has cancelled.
 GRACE_S = 20.0  # Seconds for a command to end in order, after which it is killed.
 
@@ -41,9 +42,7 @@ class CancelledError(Exception):
     """The user cancelled, and the command has ended."""
 
 
-def find_command(
-    setting: str, command_file: Path = Path(__file__).with_name(COMMAND_FILE)
-) -> list[str]:
+def find_command(setting: str, command_file: Path = COMMAND_FILE) -> list[str]:
     """Return the words that start roadseg.
 
     Args:
@@ -111,7 +110,7 @@ def run(
             raise
         if code := child.wait():
             errors = [line for line in last if line.startswith("Error: ")]
-            text = errors[-1][len("Error: ") :] if errors else "\n".join(last)
+            text = errors[-1].removeprefix("Error: ") if errors else "\n".join(last)
             raise CommandError(text or f"roadseg ended with exit code {code}")
         printed.seek(0)
         summary: dict[str, Any] = json.loads(printed.read().decode())

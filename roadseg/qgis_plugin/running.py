@@ -22,6 +22,7 @@ from qgis.core import (
     QgsProcessingParameterString,
     QgsProcessingUtils,
     QgsRasterFileWriter,
+    QgsRasterLayer,
     QgsRasterPipe,
 )
 
@@ -40,36 +41,36 @@ Results = dict[str, Any]
 
 
 class _DefaultStyle(QgsProcessingLayerPostProcessorInterface):
-    """Gives a layer the style that roadseg wrote with it."""
+    """Gives a layer the style that roadseg wrote into its GeoPackage, or beside its raster."""
 
-    def postProcessLayer(self, layer: Any, context: Any, feedback: Any) -> None:  # noqa: ANN401, ARG002
-        """Load the style in the GeoPackage, or beside the raster."""
+    def postProcessLayer(self, layer: Any, context: Any, feedback: Any) -> None:
         layer.loadDefaultStyle()
         layer.triggerRepaint()
 
 
-_STYLE = _DefaultStyle()  # QGIS keeps no reference to it.
+# A context of Processing deletes them, but Python has to keep their methods until then.
+_STYLES: list[_DefaultStyle] = []
 
 
 class Follower:
     """Shows what a command writes on stderr in QGIS's progress bar and log."""
 
-    def __init__(self, feedback: Any) -> None:  # noqa: ANN401 - of QGIS
-        """Begin without a line."""
+    def __init__(self, feedback: Any) -> None:
         self._feedback, self._what, self._due = feedback, "", 0.0
 
     def __call__(self, line: str) -> None:
-        """Show a line."""
         if progress := read_progress(line):
             self._feedback.setProgress(percent(progress["progress"]))
             what, now = progress["progress"][0]["what"], time.monotonic()
-            if what != self._what or now > self._due:
-                self._what, self._due = what, now + _TEXT_S
+            if what != self._what:  # It may be short, and then has no text.
+                self._what, self._due = what, now
+            elif now >= self._due:
+                self._due = now + _TEXT_S
                 self._feedback.setProgressText(progress["text"])
         elif line.startswith("WARNING: "):
-            self._feedback.pushWarning(line[len("WARNING: ") :])
+            self._feedback.pushWarning(line.removeprefix("WARNING: "))
         elif not line.startswith("Error: "):  # That becomes the message of the algorithm.
-            self._feedback.pushInfo(line[len("INFO: ") :] if line.startswith("INFO: ") else line)
+            self._feedback.pushInfo(line.removeprefix("INFO: "))
 
 
 class Call:
@@ -80,11 +81,14 @@ class Call:
         algorithm: QgsProcessingAlgorithm,
         parameters: dict[str, Any],
         context: QgsProcessingContext,
-        feedback: Any,  # noqa: ANN401 - of QGIS
+        feedback: Any,
     ) -> None:
-        """Keep what QGIS passes to `processAlgorithm`."""
         self.algorithm, self.parameters = algorithm, parameters
         self.context, self.feedback = context, feedback
+
+    def tell(self, text: str) -> None:
+        """Add a line to the log of the algorithm."""
+        self.feedback.pushInfo(text)
 
     def text(self, name: str) -> str:
         """Return a text; empty if none is given."""
@@ -108,7 +112,6 @@ class Call:
         return f"{point.x():.8f},{point.y():.8f}"
 
     def is_given(self, name: str) -> bool:
-        """Return whether an optional parameter has a value."""
         return self.parameters.get(name) not in (None, "")
 
     def destination(self, name: str) -> Path:
@@ -132,12 +135,22 @@ class Call:
             path = self.algorithm.parameterAsCompatibleSourceLayerPath(
                 *given, [], "gpkg", self.feedback
             )
-        if not path:
-            raise QgsProcessingException(f"The layer of {name} cannot be read.")
-        return os.path.abspath(path)  # noqa: PTH100 - also right for /vsicurl/
+        return os.path.abspath(str(path))  # noqa: PTH100 - as for rasters
 
-    def image(self, name: str, extent: str, pixel_m: float, folder: Path) -> str:
-        """Return the file of a raster layer; the extent of a service is drawn into a folder.
+    def raster(self, name: str) -> QgsRasterLayer:
+        """Return a raster layer."""
+        layer = self.algorithm.parameterAsRasterLayer(self.parameters, name, self.context)
+        if layer is None:
+            raise QgsProcessingException("The raster layer cannot be opened.")
+        return layer
+
+    def image(self, name: str) -> str:
+        """Return the file or address of a raster layer that GDAL reads."""
+        source = str(self.raster(name).source())
+        return os.path.abspath(source) if Path(source).exists() else source  # noqa: PTH100
+
+    def drawn(self, name: str, extent: str, pixel_m: float, folder: Path) -> str:
+        """Draw an extent of a layer, such as one of a service, into a folder; return the image.
 
         Args:
             name: of the parameter with the layer.
@@ -145,45 +158,38 @@ class Call:
             pixel_m: size of the pixels to draw, metres.
             folder: where they are written.
         """
-        layer = self.algorithm.parameterAsRasterLayer(self.parameters, name, self.context)
-        if layer is None:
-            raise QgsProcessingException("Choose a raster layer.")
-        if layer.providerType() == "gdal":
-            source = str(layer.source())
-            return os.path.abspath(source) if Path(source).exists() else source  # noqa: PTH100
+        layer, feedback = self.raster(name), self.feedback
         if not self.is_given(extent):
-            raise QgsProcessingException(
-                f"{layer.name()} comes from a service: choose the extent to map, such as that of "
-                "the map canvas."
-            )
+            raise QgsProcessingException(f"{layer.name()} comes from a service: choose an extent.")
         box = self.algorithm.parameterAsExtent(self.parameters, extent, self.context, layer.crs())
         ruler = QgsDistanceArea()
         ruler.setSourceCrs(layer.crs(), self.context.transformContext())
-        ruler.setEllipsoid("EPSG:7030")
-        middle = box.center()
-        sides = (
-            (QgsPointXY(box.xMinimum(), middle.y()), QgsPointXY(box.xMaximum(), middle.y())),
-            (QgsPointXY(middle.x(), box.yMinimum()), QgsPointXY(middle.x(), box.yMaximum())),
+        ruler.setEllipsoid("EPSG:7030")  # That of WGS 84.
+        x, y = box.center().x(), box.center().y()
+        width, height = (
+            max(1, round(ruler.measureLine(QgsPointXY(*start), QgsPointXY(*end)) / pixel_m))
+            for start, end in (
+                ((box.xMinimum(), y), (box.xMaximum(), y)),
+                ((x, box.yMinimum()), (x, box.yMaximum())),
+            )
         )
-        width, height = (max(1, round(ruler.measureLine(*side) / pixel_m)) for side in sides)
         if width * height > _MOST_PIXELS:
             raise QgsProcessingException(
                 f"The extent has {width} x {height} pixels of {pixel_m:g} m; choose a smaller one."
             )
-        path, partial = folder / "image.tif", folder / "partial.tif"
-        self.feedback.setProgressText(f"Drawing {width} x {height} pixels of {layer.name()}")
+        feedback.setProgressText(f"Drawing {width} x {height} pixels of {layer.name()}")
         pipe = QgsRasterPipe()
         pipe.set(layer.dataProvider().clone())
         pipe.set(layer.renderer().clone())
-        writer = QgsRasterFileWriter(str(partial))
-        failure = writer.writeRaster(
-            pipe, width, height, box, layer.crs(), self.context.transformContext(), self.feedback
+        path, partial = folder / "image.tif", folder / "partial.tif"
+        failure = QgsRasterFileWriter(str(partial)).writeRaster(
+            pipe, width, height, box, layer.crs(), self.context.transformContext(), feedback
         )
-        if failure or self.feedback.isCanceled():
-            partial.unlink(missing_ok=True)
-            if self.feedback.isCanceled():
-                raise CancelledError
-            raise QgsProcessingException(f"{layer.name()} could not be drawn into {path}.")
+        if feedback.isCanceled():
+            partial.unlink()
+            raise CancelledError
+        if failure:
+            raise QgsProcessingException(f"{layer.name()} could not be drawn into {partial}.")
         partial.replace(path)
         return str(path)
 
@@ -221,29 +227,37 @@ class Call:
         except CommandError as error:
             raise QgsProcessingException(str(error)) from error
 
-    def loaded(self, path: Path, titles: dict[str, str], *, always: bool = False) -> str:
-        """Let QGIS load layers of a result with their styles; return the source of the first.
+    def loaded(self, path: Path, titles: dict[str, str]) -> str:
+        """Give the layers of a destination their styles where QGIS loads it.
 
         Args:
-            path: a GeoPackage or raster. If it is the destination of a parameter, its layers are
-                loaded only if the user wants that.
-            titles: name in QGIS of each layer of the GeoPackage, in that order from the bottom;
-                "" leaves the name to QGIS. The layer of a raster is "".
-            always: load what is no destination.
+            path: a GeoPackage, or one of its layers alone.
+            titles: name in QGIS of each layer, from the bottom; "" leaves the name to QGIS.
+
+        Returns:
+            The source of the first layer.
         """
         waiting = self.context.layersToLoadOnCompletion()
         wanted = [waiting.pop(key) for key in list(waiting) if Path(key).absolute() == path]
-        sources = [f"{path}|layername={layer}" if layer else str(path) for layer in titles]
-        if wanted or always:
-            for source, title in zip(sources, titles.values()):
-                details = wanted[0] if wanted else None
-                if title:
-                    details = QgsProcessingContext.LayerDetails(title, self.context.project())
-                    details.forceName = True
-                details.setPostProcessor(_STYLE)
-                waiting[source] = details
         self.context.setLayersToLoadOnCompletion(waiting)
-        return sources[0]
+        sources = {f"{path}|layername={layer}": title for layer, title in titles.items()}
+        for source, title in sources.items() if wanted else ():
+            self.load(source, title or wanted[0].name, force=bool(title))
+        return next(iter(sources))
+
+    def load(self, source: str, title: str, *, force: bool = True) -> str:
+        """Let QGIS load a layer with its style; return its source.
+
+        QGIS puts layers over each other in the order of their sources, from 3.32 on by their key.
+        """
+        details = QgsProcessingContext.LayerDetails(title, self.context.project(), title)
+        waiting = self.context.layersToLoadOnCompletion()
+        details.forceName, details.layerSortKey = force, len(waiting)
+        _STYLES.append(_DefaultStyle())
+        details.setPostProcessor(_STYLES[-1])
+        waiting[source] = details
+        self.context.setLayersToLoadOnCompletion(waiting)
+        return source
 
 
 def _is_only(path: str, layer: str) -> bool:
@@ -264,35 +278,33 @@ class RoadsegAlgorithm(QgsProcessingAlgorithm):
         TITLE: its name in the toolbox.
         HELP: what it does, for the side of its dialog.
         TAGS: further words with which it is found.
-        EXAMPLE: of a further option of its command.
+        OUTPUTS: kind, name and title of results that are no parameters.
     """
 
-    ID = TITLE = HELP = EXAMPLE = ""
-    TAGS: tuple[str, ...] = ()
+    ID = TITLE = HELP = TAGS = ""
+    OUTPUTS: tuple[tuple[Any, str, str], ...] = ()
+
+    def inputs(self) -> list[Any]:
+        """Return the parameters."""
+        raise NotImplementedError
 
     def process(self, call: Call) -> Results:
         """Run the command, and return the results."""
         raise NotImplementedError
 
-    def declare(self) -> None:
-        """Declare the parameters and outputs."""
-        raise NotImplementedError
-
-    def initAlgorithm(self, configuration: Any = None) -> None:  # noqa: ANN401, ARG002 - of QGIS
-        """Declare the parameters; the further options of the command come last."""
-        self.declare()
+    def initAlgorithm(self, configuration: Any = None) -> None:
         extra = QgsProcessingParameterString(
-            EXTRA, f"Further options of the command, such as {self.EXAMPLE}", optional=True
+            EXTRA, "Further options of the roadseg command", optional=True
         )
         advanced = QgsProcessingParameterDefinition.Flag.FlagAdvanced
         extra.setFlags(extra.flags() | advanced)
-        self.addParameter(extra)
+        for parameter in (*self.inputs(), extra):
+            self.addParameter(parameter)
+        for kind, name, title in self.OUTPUTS:
+            self.addOutput(kind(name, title))
 
     def processAlgorithm(
-        self,
-        parameters: dict[str, Any],
-        context: QgsProcessingContext,
-        feedback: Any,  # noqa: ANN401 - of QGIS
+        self, parameters: dict[str, Any], context: QgsProcessingContext, feedback: Any
     ) -> Results:
         """Run the command; QGIS calls this outside of the thread of its window."""
         try:
@@ -302,25 +314,19 @@ class RoadsegAlgorithm(QgsProcessingAlgorithm):
             return {}
 
     def createInstance(self) -> RoadsegAlgorithm:
-        """Return another one of the same kind."""
         return type(self)()
 
     def name(self) -> str:
-        """Return the part of its id after the colon."""
         return self.ID
 
     def displayName(self) -> str:
-        """Return its name in the toolbox."""
         return self.TITLE
 
     def shortHelpString(self) -> str:
-        """Return what it does."""
         return self.HELP
 
     def tags(self) -> list[str]:
-        """Return further words with which it is found."""
-        return ["roads", "streets", "network", *self.TAGS]
+        return self.TAGS.split()
 
-    def icon(self) -> Any:  # noqa: ANN401 - of QGIS
-        """Return the icon of its provider."""
+    def icon(self) -> Any:
         return self.provider().icon()

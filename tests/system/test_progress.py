@@ -1,5 +1,6 @@
 import errno
 import io
+import json
 import logging
 import multiprocessing
 from types import SimpleNamespace
@@ -175,3 +176,22 @@ def test_a_log_line_takes_the_place_of_the_progress(terminal, monkeypatch):
     with Progress("graph", total=3, unit="scenes"):
         logging.getLogger("roadseg").warning("a")
     assert "\r".join(terminal.getvalue().split("\r")[-2:]).strip() == "WARNING: a"
+
+
+def test_a_program_gets_progress_as_lines_of_json(clock, terminal):
+    progress.draw(enabled=True, as_json=True)
+    with Progress("graph", total=2, unit="scenes") as outer:
+        outer.add()
+        clock.now += 0.5
+        with Progress("city", total=0.5, unit="km2"):
+            pass
+    progress.draw(enabled=True)
+    lines = [json.loads(line) for line in terminal.getvalue().splitlines()]
+    assert [line["text"] for line in lines] == [
+        "graph: 0 of 2 scenes",
+        "graph: 1 of 2 scenes; city: 0.000 of 0.500 km2",
+    ]
+    assert lines[1]["progress"] == [
+        {"what": "graph", "done": 1, "total": 2, "unit": "scenes"},
+        {"what": "city", "done": 0, "total": 0.5, "unit": "km2"},
+    ]

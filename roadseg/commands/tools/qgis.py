@@ -8,16 +8,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import roadseg
 from roadseg.errors import MissingInputError
+from roadseg.qgis_plugin.process import COMMAND_FILE
 from roadseg.system.files import atomic_write_folder
 from roadseg.system.text import Summary
 
 # The plugin's name in QGIS. Not "roadseg", which would stand in the way of this package where it is
 # installed in the Python of QGIS.
 PLUGIN = "roadseg_qgis"
-SOURCE = Path(roadseg.__file__).with_name("qgis_plugin")
-COMMAND_FILE = "command.json"  # In the plugin: the words that start roadseg.
+SOURCE = COMMAND_FILE.parent
 
 _VERSIONS = ("QGIS3", "QGIS4")  # Names of the folder of profiles.
 _FLATPAK = ".var/app/org.qgis.qgis/data"
@@ -71,7 +70,7 @@ def run(profile: str | None) -> InstallSummary:
         with atomic_write_folder(folder) as partial:
             for file in plugin_files():
                 shutil.copyfile(file, partial / file.name)
-            (partial / COMMAND_FILE).write_text(json.dumps(command), encoding="utf-8")
+            (partial / COMMAND_FILE.name).write_text(json.dumps(command), encoding="utf-8")
     return InstallSummary([str(folder) for folder in folders], command)
 
 

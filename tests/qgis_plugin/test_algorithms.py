@@ -1,0 +1,250 @@
+"""The algorithms in QGIS itself: a profile with the plugin, and roadseg in its own Python."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import geopandas as gpd
+import numpy as np
+import pytest
+import rasterio
+import shapely
+from affine import Affine
+from pyproj import CRS
+from rasterio.features import rasterize
+from starter_places import write_places
+
+from roadseg.commands.tools import qgis
+from roadseg.roads.formats.files import read_gpkg
+
+ROOT = Path(__file__).parents[2]
+# Debian's script of the first name passes options that only the window knows.
+PROGRAM = shutil.which("qgis_process.bin") or shutil.which("qgis_process")
+UTM, X, Y, SIDE_M = CRS.from_epsg(32632), 477_000.0, 5_473_000.0, 300
+ROADS = {"1": [(20, 150), (280, 150)], "2": [(150, 20), (150, 280)]}
+MAP = {"1": [(20, 150), (280, 150)]}  # It lacks the second road.
+
+# In QGIS's own Python: load the plugin, trace a mask into the project, then cancel a map.
+PYTHON_PROGRAM = """
+import json, os, sys
+sys.path[:0] = sys.argv[1:3]
+from qgis.core import QgsApplication, QgsProcessingContext, QgsProcessingFeedback, QgsProject
+application = QgsApplication([], True)
+application.initQgis()
+import processing
+from processing.core.Processing import Processing
+Processing.initialize()
+import roadseg_qgis
+plugin = roadseg_qgis.classFactory(None)
+plugin.initProcessing()
+mask, image = sys.argv[3:]
+
+class Impatient(QgsProcessingFeedback):
+    def pushInfo(self, text):
+        if text.startswith("init"):
+            self.cancel()
+
+processing.runAndLoadResults("roadseg:tracemask", {"INPUT": mask, "OUTPUT": "TEMPORARY_OUTPUT"})
+layers = [[l.name(), l.renderer().type()] for l in QgsProject.instance().mapLayers().values()]
+context = QgsProcessingContext()
+map_roads = {"INPUT": image, "OUTPUT": "map"}
+told = processing.run("roadseg:maproads", map_roads, feedback=Impatient(), context=context)
+try:
+    os.waitpid(-1, os.WNOHANG)
+    children = True
+except ChildProcessError:
+    children = False
+print(json.dumps([layers, told, children]), flush=True)
+os._exit(0)  # QGIS 3.22 does not always end in order
+"""
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(PROGRAM is None, reason="needs qgis_process in PATH"),
+]
+
+
+@pytest.fixture(scope="module")
+def profile(tmp_path_factory):
+    """Install the plugin into a new profile; return the environment of a QGIS that has it."""
+    folder = tmp_path_factory.mktemp("qgis")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("QGIS_CUSTOM_CONFIG_PATH", str(folder))
+        (plugin,) = qgis.run(None).folders
+    # The tests are of the package here, wherever it is installed.
+    command = folder / "roadseg"
+    command.write_text(f'#!/bin/sh\nPYTHONPATH="{ROOT}" exec "{sys.executable}" -m roadseg "$@"\n')
+    command.chmod(0o755)
+    (Path(plugin) / "command.json").write_text(json.dumps([str(command)]))
+    environment = {
+        "PATH": "/usr/bin:/bin",
+        "HOME": str(folder),
+        "XDG_RUNTIME_DIR": str(folder),
+        "QGIS_CUSTOM_CONFIG_PATH": str(folder),
+        "QT_QPA_PLATFORM": "offscreen",
+        "LANG": "C.UTF-8",
+        "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1"),
+    }
+    enable = [PROGRAM, "plugins", "enable", qgis.PLUGIN]
+    subprocess.run(enable, env=environment, capture_output=True, check=True)
+    return environment
+
+
+@pytest.fixture
+def process(profile, tmp_path):
+    """Give a function that runs an algorithm, and returns its results and its messages."""
+
+    def run(algorithm, **parameters):
+        words = [f"{name}={value}" for name, value in parameters.items()]
+        done = subprocess.run(
+            [PROGRAM, "--json", "run", f"roadseg:{algorithm}", "--", *words],
+            env=profile,
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        found = json.loads(done.stdout[done.stdout.index("{") :]) if "{" in done.stdout else {}
+        return found.get("results"), done.stdout + done.stderr
+
+    return run
+
+
+def lines(roads, path, **facts):
+    shapes = [shapely.LineString(np.add(road, (X, Y))) for road in roads.values()]
+    table = gpd.GeoDataFrame({"osm_id": [*roads], **facts}, geometry=shapes, crs=UTM)
+    table.to_crs(4326).to_file(path)
+    return path
+
+
+@pytest.fixture
+def mask(tmp_path):
+    """Write a mask of the roads in metres, 8 m wide; return its path."""
+    transform = Affine(0.5, 0, X, 0, -0.5, Y + SIDE_M)
+    shapes = [shapely.LineString(np.add(road, (X, Y))).buffer(4) for road in ROADS.values()]
+    pixels = rasterize(shapes, (600, 600), transform=transform, dtype="uint8")
+    facts = {"driver": "GTiff", "width": 600, "height": 600, "count": 1, "dtype": "uint8"}
+    with rasterio.open(tmp_path / "mask.tif", "w", crs=UTM, transform=transform, **facts) as file:
+        file.write(pixels, 1)
+    return tmp_path / "mask.tif"
+
+
+def test_qgis_lists_the_algorithms(profile):
+    listed = subprocess.run([PROGRAM, "list"], env=profile, capture_output=True, check=True)
+    names = {line.split()[0] for line in listed.stdout.decode().splitlines() if "roadseg:" in line}
+    names = {name.removeprefix("roadseg:") for name in names}
+    assert names == {
+        *("maproads", "tracemask", "compareroads"),
+        *("route", "checkmap", "addmissingroads"),
+    }
+
+
+def test_a_mask_is_traced_within_an_extent(process, mask, tmp_path):
+    west = f"{X},{X + 140},{Y},{Y + SIDE_M} [EPSG:32632]"
+    results, _ = process("tracemask", INPUT="mask.tif", EXTENT=west, OUTPUT="roads.gpkg")
+    assert results == {"OUTPUT": f"{tmp_path}/roads.gpkg|layername=edges"}
+    assert read_gpkg(tmp_path / "roads.gpkg").length_m.sum() == pytest.approx(120, abs=4)
+    assert not list(tmp_path.glob(".roadseg-*"))
+    assert mask.exists()
+
+
+def test_a_filtered_layer_in_degrees_is_compared_with_one_in_metres(process, tmp_path):
+    shapes = [shapely.LineString(np.add(road, (X, Y))) for road in ROADS.values()]
+    roads = gpd.GeoDataFrame({"kind": [1, 2]}, geometry=shapes, crs=UTM)
+    roads.to_file(tmp_path / "all.gpkg", layer="roads")
+    roads[:0].to_file(tmp_path / "all.gpkg", layer="others")
+    lines(MAP, tmp_path / "map.geojson")
+    results, _ = process(
+        "compareroads",
+        REFERENCE="map.geojson",
+        PREDICTED="all.gpkg|layername=roads|subset=kind=1",
+        OUTPUT="differences.gpkg",
+    )
+    assert results["CORRECTNESS"] == pytest.approx(1)
+    assert results["COMPLETENESS"] == pytest.approx(1)
+    assert (tmp_path / "differences.gpkg").exists()
+
+
+def test_a_route_is_found_between_points_in_other_coordinates(process, tmp_path):
+    lines(ROADS, tmp_path / "roads.geojson")
+    start = gpd.GeoSeries([shapely.Point(X + 30, Y + 150)], crs=UTM).to_crs(3857)[0]
+    results, _ = process(
+        "route",
+        INPUT="roads.geojson",
+        START=f"{start.x},{start.y} [EPSG:3857]",
+        END=f"{X + 130},{Y + 150} [EPSG:32632]",
+        OUTPUT="route.gpkg",
+    )
+    assert results["KM"] == pytest.approx(0.1, abs=0.001)
+    assert results["SECONDS"] > 0
+    assert (tmp_path / "route.gpkg").exists()
+
+
+def test_an_error_of_roadseg_is_the_message_of_the_algorithm(process, tmp_path):
+    lines(ROADS, tmp_path / "roads.geojson")
+    results, said = process(
+        "route", INPUT="roads.geojson", START="0,0", END="1,1", OUTPUT="route.gpkg"
+    )
+    assert results is None
+    assert "--from 0,0: the nearest road is" in said
+    assert "Traceback" not in said
+    assert not (tmp_path / "route.gpkg").exists()
+
+
+def test_a_map_is_checked_and_extended(process, mask, tmp_path):
+    lines(MAP, tmp_path / "map.geojson")
+    results, said = process(
+        "checkmap",
+        INPUT="map.geojson",
+        PROBABILITY=mask,
+        OUTPUT="checked.gpkg",
+        PAGE="page.html",
+    )
+    assert results["OUTPUT"].endswith("checked.gpkg|layername=stretches")
+    assert "confirmed: 0.26 km (100%)" in said
+    assert (tmp_path / "page.html").exists()
+    lines(ROADS, tmp_path / "roads.geojson", confidence=[0.9, 0.9])
+    results, said = process(
+        "addmissingroads", PREDICTED="roads.geojson", INTO="map.geojson", OUTPUT="merged"
+    )
+    assert results["MERGED"] == f"{tmp_path}/merged/merged.gpkg|layername=edges"
+    assert "0.26 km added" in said
+
+
+def test_an_image_is_mapped_with_the_starter(process, tmp_path):
+    write_places(tmp_path, [1001], size_px=256)
+    results, said = process("maproads", INPUT="images/place_1001.tif", OUTPUT="map")
+    assert results["ROADS"] == f"{tmp_path}/map/graphs/place_1001.gpkg|layername=edges"
+    assert read_gpkg(tmp_path / "map/graphs/place_1001.gpkg").length_m.sum() > 0
+    assert Path(results["PROBABILITY"]).exists()
+    assert Path(results["REPORT"]).exists()
+    assert "mapped with the starter network" in said
+
+
+def test_layers_are_loaded_with_their_styles_and_a_cancelled_command_is_gone(
+    profile, mask, tmp_path
+):
+    python = os.environ.get("ROADSEG_QGIS", sys.executable)
+    if subprocess.run(
+        [python, "-c", "import qgis.core"], capture_output=True, check=False
+    ).returncode:
+        pytest.skip("needs QGIS; ROADSEG_QGIS names a Python that can import it")
+    write_places(tmp_path, [1001], size_px=256)
+    plugins = Path(profile["QGIS_CUSTOM_CONFIG_PATH"], "profiles/default/python/plugins")
+    words = [plugins, "/usr/share/qgis/python/plugins", mask, "images/place_1001.tif"]
+    done = subprocess.run(
+        [python, "-c", PYTHON_PROGRAM, *map(str, words)],
+        env=profile,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    layers, told, children = json.loads(done.stdout.splitlines()[-1])
+    assert layers == [["Roads", "graduatedSymbol"]]
+    assert told == {}
+    assert not children
+    assert {path.name for path in (tmp_path / "map").iterdir()} <= {"roadseg.json", "probabilities"}
