@@ -21,10 +21,12 @@ from qgis.core import (
     QgsProcessingParameterDefinition,
     QgsProcessingParameterString,
     QgsProcessingUtils,
+    QgsRasterBlockFeedback,
     QgsRasterFileWriter,
     QgsRasterLayer,
     QgsRasterPipe,
 )
+from qgis.PyQt.QtCore import Qt
 
 from .process import CancelledError, CommandError, find_command, percent, read_progress, run
 
@@ -182,11 +184,14 @@ class Call:
         pipe.set(layer.dataProvider().clone())
         pipe.set(layer.renderer().clone())
         path, partial = folder / "image.tif", folder / "partial.tif"
+        drawing = QgsRasterBlockFeedback()
+        # The user cancels in the thread of the window.
+        feedback.canceled.connect(drawing.cancel, Qt.ConnectionType.DirectConnection)
         failure = QgsRasterFileWriter(str(partial)).writeRaster(
-            pipe, width, height, box, layer.crs(), self.context.transformContext(), feedback
+            pipe, width, height, box, layer.crs(), self.context.transformContext(), drawing
         )
         if feedback.isCanceled():
-            partial.unlink()
+            partial.unlink(missing_ok=True)
             raise CancelledError
         if failure:
             raise QgsProcessingException(f"{layer.name()} could not be drawn into {partial}.")
