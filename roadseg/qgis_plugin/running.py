@@ -193,7 +193,7 @@ class Call:
         if feedback.isCanceled():
             partial.unlink(missing_ok=True)
             raise CancelledError
-        if failure:
+        if failure != QgsRasterFileWriter.WriterError.NoError:
             raise QgsProcessingException(f"{layer.name()} could not be drawn into {partial}.")
         partial.replace(path)
         return str(path)

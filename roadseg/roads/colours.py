@@ -33,6 +33,8 @@ FOUND: Rgb = (63, 169, 245)
 MISSED: Rgb = (229, 38, 47)
 FALSE: Rgb = (255, 190, 11)
 
+ROUTE: Rgb = (255, 63, 180)  # As on the report's map.
+
 # Folds. Source: Okabe and Ito (2008), colours that all colour-blind people tell apart.
 _FOLDS: tuple[Rgb, ...] = (
     (0, 114, 178),

@@ -41,6 +41,7 @@ from roadseg.system.units import road_unit, to_road_unit
 
 _USUAL = ConflateOptions()
 _COLOURS: dict[int, Rgb] = {0: (150, 150, 150), 1: FALSE}  # By `added`, as `diff` has them.
+_LABELS = {0: "in the map", 1: "new"}
 # How the names of all results begin; other programs leave files such as `merged.gpkg-wal` there.
 _FILES = ("merged.gpkg", "merged.osm.pbf", "changes.osc", "review.osm", "maproulette.geojson")
 _MARGIN_M = 1000.0  # Metres around the predicted roads within which ways of the map are read.
@@ -238,7 +239,7 @@ def write(output: Path, into: MapRoads, conflated: Conflated) -> list[str]:
         OutputError: it cannot be written.
     """
     with atomic_write_folder(output) as folder:
-        style = category_renderer("added", _COLOURS)
+        style = category_renderer("added", _COLOURS, labels=_LABELS)
         write_gpkg(folder / "merged.gpkg", conflated.merged, edge_style=style)
         write_challenge(folder / "maproulette.geojson", conflated.roads, conflated.tags)
         if into.osm is not None:

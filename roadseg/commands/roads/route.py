@@ -14,6 +14,7 @@ from pyproj import CRS
 from roadseg.arrays import Bools, Floats
 from roadseg.errors import ConfigError, DataError, RoadsegError
 from roadseg.raster.grid import DEGREES, is_local, transformer
+from roadseg.roads.colours import ROUTE
 from roadseg.roads.formats.any_roads import (
     PixelPlacement,
     common_crs,
@@ -22,6 +23,7 @@ from roadseg.roads.formats.any_roads import (
     read_drawn,
 )
 from roadseg.roads.formats.files import write_geojson, write_gpkg
+from roadseg.roads.formats.gpkg_styles import line_renderer
 from roadseg.roads.formats.pairing import find_sources
 from roadseg.roads.graph.cleaning import components
 from roadseg.roads.graph.road_graph import TRAVEL_TIME, RoadGraph
@@ -49,7 +51,6 @@ Place = tuple[float, float]  # longitude and latitude, or x and y of a graph in 
 
 _WEIGHTS: dict[str, Weight] = {"time": "travel_time_s", "length": "length_m"}
 _USUAL = RouteOptions()
-_WRITERS = {".geojson": write_geojson, ".gpkg": write_gpkg}
 _EAST, _NORTH = 180, 90  # Degrees; longitude and latitude go no further.
 _FAR_M = 50.0  # Metres from a place to its road; a house beside a street is nearer than that.
 
@@ -140,7 +141,7 @@ def run(
         RoadsegError: there is no route.
         OutputError: the file cannot be written.
     """
-    require_suffix(output, *_WRITERS, option="--output")
+    require_suffix(output, ".geojson", ".gpkg", option="--output")
     refuse_to_overwrite(output, _graph_file(path), option="--output")
     way, summary = find_route(_read(path), start, goal, options, name=str(path))
     if output is None:
@@ -381,4 +382,8 @@ def _write(path: Path, way: RoadGraph, summary: RouteSummary) -> None:
     columns = {name: np.array([fact]) for name, fact in facts.items() if fact is not None}
     line = np.array([line_of(way)], dtype=object)
     ends = np.array([[0, 1]], dtype=np.int64)
-    _WRITERS[path.suffix.lower()](path, RoadGraph(way.crs, way.nodes[[0, -1]], ends, line, columns))
+    route = RoadGraph(way.crs, way.nodes[[0, -1]], ends, line, columns)
+    if path.suffix.lower() == ".gpkg":
+        write_gpkg(path, route, edge_style=line_renderer(ROUTE, width_mm=1.2))
+    else:
+        write_geojson(path, route)

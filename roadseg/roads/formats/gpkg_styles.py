@@ -16,6 +16,7 @@ STYLE_LAYER = "layer_styles"  # The name that QGIS looks for.
 _GEOMETRY = "geom"  # GDAL's name of the geometry column in a GeoPackage.
 _LIMITS_KPH = (0, 20, 30, 50, 70, 80, 100, 1000)  # Each default speed bin has its own class.
 _FASTEST_KPH = 130  # Speed whose colour stands for the last class, which has no end.
+_WIDTH_MM = 0.6  # Of lines; what is dark below them is half as wide again.
 _GREY: Rgb = (110, 110, 110)
 _DARK: Rgb = (35, 35, 35)
 _DASH_IF_INFERRED = "if(\"inferred\" = 1, 'dash', 'solid')"
@@ -82,20 +83,31 @@ def edge_renderer(columns: Collection[str]) -> ET.Element:
     return renderer
 
 
-def line_renderer(colour: Rgb, *, is_dashed: bool = False) -> ET.Element:
+def line_renderer(
+    colour: Rgb, *, is_dashed: bool = False, width_mm: float = _WIDTH_MM
+) -> ET.Element:
     """Return the renderer of lines of one colour; with `is_dashed`, links are dashed."""
-    return _renderer("singleSymbol", [_line(colour, is_dashed=is_dashed)])
+    return _renderer("singleSymbol", [_line(colour, is_dashed=is_dashed, width_mm=width_mm)])
 
 
 def category_renderer(
-    column: str, colours: Mapping[str, Rgb] | Mapping[int, Rgb], *, are_areas: bool = False
+    column: str,
+    colours: Mapping[str, Rgb] | Mapping[int, Rgb],
+    *,
+    are_areas: bool = False,
+    labels: Mapping[int, str] | None = None,
 ) -> ET.Element:
-    """Return the renderer of lines or areas whose colour follows the value in a column."""
+    """Return the renderer of lines or areas whose colour follows the value in a column.
+
+    Args:
+        labels: what numbers mean, for the legend; None for column and number.
+    """
     symbol = _area if are_areas else _line
     is_text = all(isinstance(value, str) for value in colours)
+    names = {str(value): text for value, text in (labels or {}).items()}
     symbols = {
-        (str(value), str(value) if is_text else f"{column} {value}"): symbol(colour)
-        for value, colour in colours.items()
+        (text, names.get(text, text if is_text else f"{column} {text}")): symbol(colour)
+        for text, colour in ((str(value), colour) for value, colour in colours.items())
     }
     return _categories(column, "string" if is_text else "long", symbols)
 
@@ -136,14 +148,14 @@ def _renderer(kind: str, symbols: list[ET.Element], **facts: str) -> ET.Element:
     return renderer
 
 
-def _line(colour: Rgb, *, is_dashed: bool = False) -> ET.Element:
+def _line(colour: Rgb, *, is_dashed: bool = False, width_mm: float = _WIDTH_MM) -> ET.Element:
     """Return a line of a colour over a dark one."""
     symbol = ET.Element("symbol", type="line", alpha="1")
-    for level, (paint, width_mm) in enumerate(((_DARK, 0.9), (colour, 0.6))):
+    for level, (paint, drawn_mm) in enumerate(((_DARK, width_mm * 1.5), (colour, width_mm))):
         layer = ET.SubElement(
             symbol, "layer", {"class": "SimpleLine", "enabled": "1", "pass": str(level)}
         )
-        drawn = {"line_color": _rgba(paint), "line_width": str(width_mm), "line_width_unit": "MM"}
+        drawn = {"line_color": _rgba(paint), "line_width": f"{drawn_mm:g}", "line_width_unit": "MM"}
         layer.append(_options({**drawn, "capstyle": "round", "joinstyle": "round"}))
         if is_dashed and level:
             layer.append(_dashes())

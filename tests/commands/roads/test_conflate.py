@@ -151,7 +151,9 @@ def test_the_network_is_joined(conflated):
 
 def test_qgis_shows_added_roads_in_a_colour_of_their_own(conflated):
     styles = gpd.read_file(conflated / "merged.gpkg", layer="layer_styles")
-    assert 'attr="added"' in styles.set_index("f_table_name")["styleQML"]["edges"]
+    edges = styles.set_index("f_table_name")["styleQML"]["edges"]
+    assert 'attr="added"' in edges
+    assert '<category value="1" type="long" label="new"' in edges
 
 
 def test_the_likely_and_long_roads_are_the_first_tasks(tmp_path):

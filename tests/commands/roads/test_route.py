@@ -86,6 +86,12 @@ def test_the_way_is_one_line_of_the_length_told(town, tmp_path):
     assert shapely.union_all(graph.lines).buffer(0.001).covers(line)
 
 
+def test_qgis_shows_a_route_in_a_colour_that_no_road_has(town, tmp_path):
+    run(town / "town.gpkg", degrees(20, 5), degrees(510, 580), output=tmp_path / "w.gpkg")
+    styles = pyogrio.read_dataframe(tmp_path / "w.gpkg", layer="layer_styles")
+    assert '"255,63,180,255"' in styles.set_index("f_table_name")["styleQML"]["edges"]
+
+
 def test_geojson_is_in_degrees_with_the_totals(write, tmp_path):
     run(
         write(STREET),
