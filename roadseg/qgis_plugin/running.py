@@ -87,6 +87,7 @@ class Call:
     ) -> None:
         self.algorithm, self.parameters = algorithm, parameters
         self.context, self.feedback = context, feedback
+        self._extra = shlex.split(self.text(EXTRA))
 
     def tell(self, text: str) -> None:
         """Add a line to the log of the algorithm."""
@@ -210,18 +211,15 @@ class Call:
         return ["--area", str(path)]
 
     def run(self, *words: str) -> Results:
-        """Run a command of roadseg with the further options of its parameters; return its summary.
+        """Run a command of roadseg; return its summary. The first one gets the further options.
 
         Raises:
             QgsProcessingException: with the message of roadseg.
             CancelledError: the user cancelled.
         """
+        extra, self._extra = self._extra, []
         try:
-            command = [
-                *find_command(ProcessingConfig.getSetting(COMMAND) or ""),
-                *words,
-                *shlex.split(self.text(EXTRA)),
-            ]
+            command = [*find_command(ProcessingConfig.getSetting(COMMAND) or ""), *words, *extra]
             self.feedback.pushCommandInfo(shlex.join(command))
             return run(
                 command,
