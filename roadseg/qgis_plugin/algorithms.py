@@ -91,12 +91,15 @@ with the same folder and settings."""
     def process(self, call: Call) -> Results:
         """Map the image, and load the roads over their probability."""
         folder = call.folder("OUTPUT")
-        folder.mkdir(parents=True, exist_ok=True)
+        sources = (
+            folder / "sources"
+        )  # Where roadseg keeps what it fetched; it allows no other files.
+        sources.mkdir(parents=True, exist_ok=True)
         if call.raster("INPUT").providerType() == "gdal":
             image = call.image("INPUT")
         else:
-            image = call.drawn("INPUT", "EXTENT", float(call.number("PIXEL")), folder)
-        words = ["map", image, "--output", str(folder), *call.area("EXTENT", folder)]
+            image = call.drawn("INPUT", "EXTENT", float(call.number("PIXEL")), sources)
+        words = ["map", image, "--output", str(folder), *call.area("EXTENT", sources)]
         if call.is_given("LABELS"):
             words += ["--labels", call.roads("LABELS"), "--minutes", call.number("MINUTES")]
         if call.is_given("CHECKPOINT"):

@@ -214,13 +214,21 @@ def test_a_map_is_checked_and_extended(process, mask, tmp_path):
     assert "0.26 km added" in said
 
 
-def test_an_image_is_mapped_with_the_starter(process, tmp_path):
-    write_places(tmp_path, [1001], size_px=256)
-    results, said = process("maproads", INPUT="images/place_1001.tif", OUTPUT="map")
+def test_a_part_of_an_image_is_mapped_with_the_starter(process, tmp_path):
+    write_places(tmp_path, [1001], size_px=512)
+    with rasterio.open(tmp_path / "images/place_1001.tif") as image:
+        west, south, east, north = image.bounds
+        extent = f"{west},{(west + east) / 2},{south},{north} [{image.crs}]"
+    results, said = process("maproads", INPUT="images/place_1001.tif", EXTENT=extent, OUTPUT="map")
     assert results["ROADS"] == f"{tmp_path}/map/graphs/place_1001.gpkg|layername=edges"
     assert read_gpkg(tmp_path / "map/graphs/place_1001.gpkg").length_m.sum() > 0
     assert Path(results["PROBABILITY"]).exists()
     assert Path(results["REPORT"]).exists()
+    # A training refuses a folder with files that are not roadseg's.
+    assert {path.name for path in (tmp_path / "map").iterdir()} == {
+        *("graphs", "probabilities", "sources"),
+        *("report.html", "report.json", "roadseg.json", "roadseg.qgz"),
+    }
     assert "mapped with the starter network" in said
 
 
@@ -247,4 +255,6 @@ def test_layers_are_loaded_with_their_styles_and_a_cancelled_command_is_gone(
     assert layers == [["Roads", "graduatedSymbol"]]
     assert told == {}
     assert not children
-    assert {path.name for path in (tmp_path / "map").iterdir()} <= {"roadseg.json", "probabilities"}
+    assert {path.name for path in (tmp_path / "map").iterdir()} <= {
+        *("roadseg.json", "probabilities", "sources")
+    }
