@@ -17,7 +17,7 @@ from typing import IO, Any
 # The words that start roadseg, which `roadseg qgis install` leaves beside this file.
 COMMAND_FILE = Path(__file__).with_name("command.json")
 LOOK_S = 0.1  # Seconds between two looks at whether the user has cancelled.
-GRACE_S = 20.0  # Seconds for a command to end in order, after which it is killed.
+GRACE_S = 60.0  # Seconds for a command to end in order, as a training that saves its step.
 
 # What QGIS sets for its own Python and libraries, and would break another Python.
 _OF_QGIS = (
