@@ -224,11 +224,9 @@ def test_a_part_of_an_image_is_mapped_with_the_starter(process, tmp_path):
     assert read_gpkg(tmp_path / "map/graphs/place_1001.gpkg").length_m.sum() > 0
     assert Path(results["PROBABILITY"]).exists()
     assert Path(results["REPORT"]).exists()
-    # A training refuses a folder with files that are not roadseg's.
-    assert {path.name for path in (tmp_path / "map").iterdir()} == {
-        *("graphs", "probabilities", "sources"),
-        *("report.html", "report.json", "roadseg.json", "roadseg.qgz"),
-    }
+    # A training refuses images beside its outputs.
+    assert (tmp_path / "map/sources/area.geojson").exists()
+    assert not (tmp_path / "map/area.geojson").exists()
     assert "mapped with the starter network" in said
 
 
