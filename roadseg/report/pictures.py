@@ -23,7 +23,7 @@ from roadseg.raster.grid import Grid
 from roadseg.raster.images import RasterFacts, open_raster
 from roadseg.raster.pixels import read_preview, thinned_shape
 from roadseg.raster.scaling import Scaling
-from roadseg.raster.windows import CERTAIN
+from roadseg.raster.windows import CERTAIN, Window
 from roadseg.report.plots.figures import probability_colours, rgb
 from roadseg.roads.masks.probabilities import ProbabilityFile
 
@@ -65,28 +65,33 @@ def read_photo(facts: RasterFacts, scaling: Scaling | None, crs: CRS, *, side_px
     return _warp_to_map(np.concatenate([shown, _opaque(valid)]), facts.grid, crs)
 
 
-def read_road(file: ProbabilityFile, crs: CRS, *, side_px: int) -> MapImage:
+def read_road(
+    file: ProbabilityFile, crs: CRS, *, side_px: int, window: Window | None = None
+) -> MapImage:
     """Read the probability of any road for a map, 255 for certain.
 
     Args:
         file: probabilities or a mask.
         crs: metric CRS of the map.
         side_px: most rows and columns.
+        window: pixels to read; None is all of them.
 
     Raises:
         DataError: if it cannot be read.
     """
-    shape = thinned_shape(file.grid, side=side_px)
+    window = window or Window(0, 0, file.grid.height, file.grid.width)
+    grid, read = file.grid.crop(*window), window.to_rasterio()
+    shape = thinned_shape(grid, side=side_px)
     with open_raster(file.path) as source:
         resampling = Resampling.nearest if file.is_mask else Resampling.average
-        band = source.read(source.count, out_shape=shape, resampling=resampling)
-        valid = source.dataset_mask(out_shape=shape) > 0
+        band = source.read(source.count, window=read, out_shape=shape, resampling=resampling)
+        valid = source.dataset_mask(window=read, out_shape=shape) > 0
     if file.is_mask:
         band = np.where(valid & (band > 0), CERTAIN, 0)
     elif band.dtype.kind == "f":
         band = np.clip(np.rint(np.nan_to_num(band) * CERTAIN), 0, CERTAIN)
     road = np.minimum(band, CERTAIN).astype(np.uint8)[np.newaxis]
-    return _warp_to_map(np.concatenate([road, _opaque(valid)]), file.grid, crs)
+    return _warp_to_map(np.concatenate([road, _opaque(valid)]), grid, crs)
 
 
 def photo_uri(flat: MapImage, *, most_bytes: int) -> str | None:

@@ -97,7 +97,9 @@ class ReportScenes:
     labels: tuple[Path, ...] = ()
 
 
-def read_scenes(config: Config, workspace: Workspace, names: Sequence[str]) -> ReportScenes:
+def read_scenes(
+    config: Config, workspace: Workspace, names: Sequence[str], *, with_labels: bool = True
+) -> ReportScenes:
     """Read the scenes of a run; what cannot be read is listed and left out."""
     left_out: list[str] = []
     chips = _chips(workspace, left_out)
@@ -110,7 +112,8 @@ def read_scenes(config: Config, workspace: Workspace, names: Sequence[str]) -> R
             image, set_name = images.get(name, (None, ""))
             own = config.of_set(set_name)
             scene = _read_scene(own, workspace, name, image, left_out)
-            scenes.append(_with_reference(own, workspace, scene, listed.get(name), left_out))
+            record = listed.get(name) if with_labels else None
+            scenes.append(_with_reference(own, workspace, scene, record, left_out))
         except RoadsegError as error:
             left_out.append(str(error))
     if not scenes:

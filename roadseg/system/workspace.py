@@ -10,6 +10,7 @@ Fold = int | Literal["all"]  # That a network held out; "all" is one trained on 
 FoldOrEach = int | Literal["each"]  # In a prediction: one fold, or each by the network of its own.
 AnyFold = Fold | FoldOrEach
 NETWORK, SUBMISSION = "network", "submission"  # Names of the graphs of all scenes.
+EDITS = "edits"  # Name of the edits of a review, which lie beside the graphs of a flat folder.
 
 # The stages of a run in their order; each leaves a record under its name.
 STAGES = ("prepare", "split", "train", "predict", "graph", "evaluate", "report")
@@ -51,6 +52,7 @@ class Workspace:
     evaluation = _In("evaluation.csv")  # Metrics of every chip: evaluate -> the user.
     reliability = _In("reliability.png")  # Reliability of the edges: evaluate -> the user.
     pictures = _In("pictures")  # Pictures of evaluated scenes: evaluate -> the user.
+    edits = _In(f"{EDITS}.gpkg")  # What people decided and drew: review -> review, the user.
     report = _In("report.html")  # Page that shows the run: report -> the user.
     qgis_project = _In("roadseg.qgz")  # All layers of the run: report -> the user.
     package = _In("roadseg.gpkg")  # All vectors of the run in one file: report -> the user.

@@ -72,6 +72,7 @@ main.add_commands(
             run_commands.clean,
         ],
         "Results": [
+            results.review,
             results.route,
             results.score,
             results.diff,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from roadseg.commands.cli.command import load, shown
+from roadseg.commands.cli.failures import keep_run
 from roadseg.commands.cli.options import (
     CONFIG,
     FILE,
@@ -312,6 +313,55 @@ def route(
     from roadseg.commands.roads import route
 
     return route.run(graph, start, goal, options=options, output=output)
+
+
+@click.command()
+@click.argument("run_folder", metavar="[RUN]", type=FOLDER, required=False)
+@click.option(
+    "--export",
+    type=FILE,
+    metavar="FILE",
+    help="Write the edited roads in the format of the suffix, and serve no page.",
+)
+@click.option(
+    "--who", metavar="NAME", help="Name kept with your edits. [default: that of the user]"
+)
+@together(CONFIG, SET, shown)
+def review(
+    run_folder: Path | None,
+    *,
+    export: Path | None,
+    who: str | None,
+    config_path: Path | None,
+    assignments: tuple[str, ...],
+) -> object:
+    """Accept, reject, draw and correct the roads of a RUN in a browser.
+
+    RUN is a run folder, or a folder with graphs or probabilities. The page is served on this
+    machine only, at an address that contains a secret. Roads at which a look is worth most come
+    first. Every edit is written to edits.gpkg in the folder before it is shown as done; QGIS can
+    change that file as well. End with Ctrl+C, and go on at any time.
+
+    \b
+    Examples:
+      roadseg review
+      roadseg review roadseg-map --who Ana
+      roadseg review roadseg-map --export corrected.gpkg
+    """
+    from roadseg.commands.tools import review
+    from roadseg.config import FILE_NAME
+    from roadseg.system.workspace import Workspace
+
+    if config_path is None and run_folder is not None and (run_folder / FILE_NAME).is_file():
+        config_path = run_folder / FILE_NAME  # As `roadseg map` leaves it.
+    config = load(config_path, assignments, required=run_folder is None)
+    folder = run_folder or config.run
+    keep_run(folder)
+
+    def say(text: str) -> None:
+        click.echo(text, err=True)
+
+    return review.run(config, Workspace(folder), who=who, export=export, say=say)
 
 
 _KINDS = ("scene", "graph", "errors", "speeds")

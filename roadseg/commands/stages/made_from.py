@@ -31,7 +31,16 @@ from roadseg.system.stage_records import (
     read_stage_key,
     read_summary,
 )
-from roadseg.system.workspace import NETWORK, STAGES, SUBMISSION, AnyFold, Fold, Workspace, require
+from roadseg.system.workspace import (
+    EDITS,
+    NETWORK,
+    STAGES,
+    SUBMISSION,
+    AnyFold,
+    Fold,
+    Workspace,
+    require,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -390,7 +399,7 @@ def scene_names(workspace: Workspace) -> list[str]:
     """Return the scenes that have a graph or a probability raster; refuse a run without any."""
     graphs = {path.stem for path in workspace.graphs.glob("*.gpkg") if path.name[0] != "."}
     rasters = {path.stem for path in workspace.probabilities.glob("*.tif") if path.name[0] != "."}
-    names = sorted((graphs - {NETWORK, SUBMISSION}) | rasters)
+    names = sorted((graphs - {NETWORK, SUBMISSION, EDITS}) | rasters)
     if not names:
         raise MissingInputError(
             f"{workspace.root}: contains neither graphs nor probabilities; run `roadseg graph` "

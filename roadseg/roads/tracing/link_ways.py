@@ -111,7 +111,14 @@ def places_along(
     return np.round(landings, DECIMALS), near[row], along
 
 
-def trace_links(starts: Floats, goals: Floats, *, grid: Grid, read_road: ReadRoad) -> TracedLinks:
+def trace_links(
+    starts: Floats,
+    goals: Floats,
+    *,
+    grid: Grid,
+    read_road: ReadRoad,
+    margin_m: float = _MARGIN_M,
+) -> TracedLinks:
     """Find the way of least cost through the raster from each start to its goal.
 
     The cost of a metre is 1.1 less the probability of road. The straight line is preferred if it
@@ -122,6 +129,7 @@ def trace_links(starts: Floats, goals: Floats, *, grid: Grid, read_road: ReadRoa
         goals: shape (k, 2), x and y in metres.
         read_road: reads a window of it: probability of any road, 255 for certain. Windows lie
             inside the raster and are little larger than the links; neighbouring ones are joined.
+        margin_m: by how much a way may leave the box around its ends.
 
     Source: minimum cost paths by skimage.graph.MCP_Geometric; MaGRoad (WildRoad) links roads by
     paths of least cost over the probability as well. The costs are ours.
@@ -130,7 +138,7 @@ def trace_links(starts: Floats, goals: Floats, *, grid: Grid, read_road: ReadRoa
     shape = np.array([grid.height, grid.width])
     pixels = np.clip(places, 0, shape - 1).reshape(2, -1, 2)
     pixel_m = grid.pixel_size_m[::-1]
-    margin = np.ceil(_MARGIN_M / np.array(pixel_m)).astype(np.int64)
+    margin = np.ceil(margin_m / np.array(pixel_m)).astype(np.int64)
     _, start = np.unique(starts, axis=0, return_inverse=True)
     low, high = _boxes(pixels, start.ravel(), margin, shape)
     none = _Way(np.zeros((0, 2), dtype=np.int64), 0.0, _Profile(0, 0, 0, 0), is_informed=False)

@@ -1,0 +1,114 @@
+"""review: people look at the roads of a run, and correct them. Writes edits, and edited graphs."""
+
+import getpass
+import threading
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from roadseg.commands.stages.made_from import as_it_is, scene_names
+from roadseg.config import Config
+from roadseg.report.scenes import read_scenes
+from roadseg.review.edits import EditFile
+from roadseg.review.server import ReviewServer
+from roadseg.review.sheets import sheets_of
+from roadseg.review.sitting import Sitting, crs_of_edits
+from roadseg.roads.formats.by_suffix import format_of, write_graph
+from roadseg.system.locks import lock
+from roadseg.system.text import Summary, count, first
+from roadseg.system.workspace import Workspace
+
+
+@dataclass(frozen=True)
+class ReviewSummary(Summary):
+    """What was done to the roads of a run, in all sittings.
+
+    Attributes:
+        edits: the file of edits.
+        in_force: how many edits there are, without those that were undone.
+        roads: edges by what was decided about them; "open" is nothing.
+        left_out: edits that could not be used, and why.
+        exported: graphs that were written.
+    """
+
+    edits: str
+    in_force: int
+    roads: dict[str, int]
+    left_out: list[str] = field(default_factory=list)
+    exported: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        """Return how many edits there are, where they are, and what they have decided."""
+        decided = ", ".join(f"{number} {name}" for name, number in self.roads.items())
+        lines = [f"{count(self.in_force, 'edit')} in {self.edits}; roads: {decided or 'none'}"]
+        if self.left_out:
+            lines.append(f"left out: {first(self.left_out)}")
+        lines += [f"exported: {path}" for path in self.exported]
+        return "\n".join(lines)
+
+
+def run(
+    config: Config,
+    workspace: Workspace,
+    *,
+    who: str | None = None,
+    export: Path | None = None,
+    say: Callable[[str], None],
+) -> ReviewSummary:
+    """Serve the page of a review until the process is interrupted, or write the edited roads.
+
+    Args:
+        who: name of the person, kept with the edits; None for the name of the user.
+        export: file for the edited roads, in the format of its suffix; no page is served then.
+        say: called with the address of the page.
+
+    Raises:
+        MissingInputError: if there is neither a graph nor a probability raster.
+        ConfigError: if the suffix of `export` is none of a format.
+        OutputError: if the edits cannot be written, or somebody reviews this run already.
+    """
+    if export is not None:
+        format_of(export)
+    workspace = as_it_is(workspace)
+    names = scene_names(workspace)
+    with lock(workspace.root, part="review"):
+        shown = read_scenes(config, workspace, names, with_labels=False)
+        sheets = sheets_of(shown)
+        with closing(EditFile(workspace.edits, crs_of_edits(sheets))) as file:
+            sitting = Sitting(sheets, file, who or getpass.getuser())
+            exported = []
+            if export is None:
+                _serve(sitting, workspace.root.absolute().name, say)
+            else:
+                exported = _export(sitting, export, workspace.root)
+            in_force, _ = file.counts
+            return ReviewSummary(
+                edits=str(workspace.edits),
+                in_force=in_force,
+                roads=sitting.decided(),
+                left_out=sitting.left_out,
+                exported=exported,
+            )
+
+
+def _serve(sitting: Sitting, title: str, say: Callable[[str], None]) -> None:
+    with ReviewServer(sitting, title=title) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        say(f"review    {server.address} (end with Ctrl+C; every edit is kept at once)")
+        try:
+            thread.join()
+        except KeyboardInterrupt:
+            server.shutdown()
+
+
+def _export(sitting: Sitting, path: Path, source: Path) -> list[str]:
+    """Write the edited roads, those of each coordinate system to a file of their own."""
+    written = []
+    graphs = sitting.graphs()
+    for name, graph in graphs:
+        own = path if len(graphs) == 1 else path.with_name(f"{path.stem}_{name}{path.suffix}")
+        write_graph(own, graph, source=source)
+        written.append(str(own))
+    return written

@@ -1,0 +1,209 @@
+"""Server: the page of a review, and nothing else, for one browser on this machine."""
+
+import hmac
+import json
+import logging
+import secrets
+import socket
+import threading
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from roadseg.errors import RoadsegError
+from roadseg.review.page import review_page
+from roadseg.review.sitting import RequestError, Sitting
+
+_log = logging.getLogger(__name__)
+
+_HOST = "127.0.0.1"
+_MOST_BYTES = 4096  # Of the body of a request; those of the page have less than 200.
+_PATIENCE_S = 5.0  # Seconds in which a whole request has to arrive.
+_MOST_AT_ONCE = 32  # Requests that are answered at once; browsers send six.
+_JSON = "application/json"
+
+
+class ReviewServer(ThreadingHTTPServer):
+    """Answers requests that know its token, come from its own page, and are small and quick.
+
+    Attributes:
+        address: of the page, with the token.
+    """
+
+    daemon_threads = True
+    request_queue_size = 64
+
+    def __init__(self, sitting: Sitting, *, title: str) -> None:
+        """Listen on a free port of this machine alone."""
+        super().__init__((_HOST, 0), _Answer)
+        self.sitting = sitting
+        self.token = secrets.token_urlsafe(24)
+        self.host = f"{_HOST}:{self.server_port}"
+        self.page, self.policy = review_page(title)
+        self._places = threading.BoundedSemaphore(_MOST_AT_ONCE)
+
+    @property
+    def address(self) -> str:
+        """The address of the page."""
+        return f"http://{self.host}/{self.token}/"
+
+    def process_request(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - as its base
+        """Answer in a thread of its own, unless too many are answered already."""
+        if not self._places.acquire(blocking=False):
+            self.shutdown_request(request)
+            return
+        super().process_request(request, client_address)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:  # noqa: ANN401
+        """Answer, and make room for another request."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._places.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401, ARG002
+        """Log what a browser that went away leaves, instead of printing it."""
+        _log.debug("a request was not answered", exc_info=True)
+
+
+class _Answer(BaseHTTPRequestHandler):
+    server: ReviewServer
+    server_version, sys_version = "roadseg", ""
+
+    def setup(self) -> None:
+        """Cut the connection off if the request takes too long to arrive, however it drips."""
+        super().setup()
+        self._deadline = threading.Timer(_PATIENCE_S, self._cut_off)
+        self._deadline.daemon = True
+        self._deadline.start()
+
+    def finish(self) -> None:
+        self._deadline.cancel()
+        super().finish()
+
+    def do_GET(self) -> None:
+        """Give the page, what it shows, or a picture."""
+        self._deadline.cancel()
+        sitting, (path, query) = self.server.sitting, self._asked()
+        if path is None:
+            return
+        if path == "":
+            self._send(200, self.server.page.encode(), "text/html; charset=utf-8")
+        elif path == "data":
+            self._answer(sitting.describe)
+        elif path == "picture":
+            self._answer(lambda: _picture(sitting, query))
+        else:
+            self._refuse(404, "There is nothing here.")
+
+    def do_POST(self) -> None:
+        """Do an edit, undo or redo one."""
+        sitting, (path, _) = self.server.sitting, self._asked()
+        if path is None:
+            return
+        if self.headers.get("Origin") != f"http://{self.server.host}":
+            self._refuse(403, "This is for the page of roadseg alone.")
+        elif self.headers.get("Content-Type") != _JSON:
+            self._refuse(415, f"Expected {_JSON}.")
+        elif (size := self._size()) is None:
+            self._refuse(411, "Expected a Content-Length.")
+        elif size > _MOST_BYTES:
+            self._refuse(413, f"Expected at most {_MOST_BYTES} bytes.")
+        else:
+            body = self.rfile.read(size)
+            self._deadline.cancel()
+            actions = {"undo": sitting.undo, "redo": sitting.redo}
+            if path == "edit":
+                self._answer(lambda: sitting.edit(_request(body)))
+            elif path in actions:
+                self._answer(actions[path])
+            else:
+                self._refuse(404, "There is nothing here.")
+
+    def _asked(self) -> tuple[str | None, str]:
+        """Return what is asked for below the token, and the query; refuse what does not know it."""
+        parts = urlsplit(self.path)
+        _, token, *rest = [*parts.path.split("/", maxsplit=2), "", ""]
+        known = hmac.compare_digest(token.encode(), self.server.token.encode())
+        origin = self.headers.get("Origin", f"http://{self.server.host}")
+        is_own = (
+            self.headers.get_all("Host") == [self.server.host]
+            and origin == f"http://{self.server.host}"
+            and self.headers.get("Sec-Fetch-Site", "none") in ("none", "same-origin")
+        )
+        if known and is_own:
+            return rest[0], parts.query
+        self._refuse(403, "Open the whole address that `roadseg review` printed.")
+        return None, ""
+
+    def _size(self) -> int | None:
+        text = self.headers.get("Content-Length", "")
+        return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None  # noqa: PLR2004
+
+    def _answer(self, work: Callable[[], dict[str, Any] | None]) -> None:
+        try:
+            answer = work()
+        except RequestError as error:
+            self._refuse(400, str(error))
+        except RoadsegError as error:
+            _log.warning("%s", error)
+            self._refuse(503, str(error))
+        else:
+            if answer is None:
+                self._refuse(404, "There is nothing here.")
+            else:
+                text = json.dumps(answer, separators=(",", ":"), allow_nan=False)
+                self._send(200, text.encode(), _JSON)
+
+    def _refuse(self, code: int, reason: str) -> None:
+        self._send(code, json.dumps({"error": reason}).encode(), _JSON)
+
+    def _send(self, code: int, content: bytes, kind: str) -> None:
+        self.send_response(code)
+        headers = {
+            "Content-Type": kind,
+            "Content-Length": str(len(content)),
+            "Content-Security-Policy": self.server.policy,
+            "Cache-Control": "no-store",
+            "Referrer-Policy": "no-referrer",
+            "X-Content-Type-Options": "nosniff",
+            "Cross-Origin-Resource-Policy": "same-origin",
+            "Connection": "close",
+        }
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - as its base
+        """Log without the address, whose token is a secret."""
+        _log.debug("request answered: %s", args[1] if len(args) > 1 else format)
+
+    def _cut_off(self) -> None:
+        try:
+            self.connection.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            _log.debug("a slow connection had ended")
+
+
+def _request(body: bytes) -> dict[str, Any]:
+    try:
+        value = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise RequestError("Expected JSON.") from error
+    if not isinstance(value, dict):
+        raise RequestError("Expected an object of JSON.")
+    return value
+
+
+def _picture(sitting: Sitting, query: str) -> dict[str, Any] | None:
+    asked = parse_qs(query, max_num_fields=8)
+    try:
+        names = ("sheet", "scene", "level", "row", "col")
+        sheet, scene, level, row, col = (int(asked[name][0]) for name in names)
+        layer = asked["layer"][0]
+    except (KeyError, ValueError) as error:
+        raise RequestError("Expected sheet, scene, layer, level, row and col.") from error
+    found: dict[str, Any] | None = sitting.picture((sheet, scene), layer, (level, row, col))
+    return found

@@ -1,0 +1,214 @@
+"""Sheets: the maps of a run under review, with their roads, pictures and probabilities."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import shapely
+
+from roadseg.arrays import Floats
+from roadseg.raster.extents import ScenePart
+from roadseg.raster.grid import Grid, reproject, reproject_points
+from roadseg.raster.mosaic import group_tiles
+from roadseg.raster.windows import Window
+from roadseg.report.areas import Area, describe_area
+from roadseg.report.pictures import photo_uri, probability_uri, read_photo, read_road
+from roadseg.report.roads import Precision, encode_lines
+from roadseg.report.scenes import ReportScene, ReportScenes
+from roadseg.review.apply import Change, Revision, Road
+from roadseg.review.drawing import RoadPixels, draw_way
+from roadseg.review.edits import Edit
+from roadseg.review.order import worth_of_looks
+from roadseg.roads.graph.joining import in_crs, side_by_side, touching
+from roadseg.roads.graph.road_graph import RoadGraph
+from roadseg.roads.masks.tiled_probabilities import OFF_PX, as_one
+
+TILE_PX = 1024  # Side of the pictures that the page asks for.
+
+_MOST_BYTES = 4_000_000  # Of a picture.
+_APART_M = 9_000.0  # Metres from a map; areas with maps of their own are 20 km apart.
+_DRAWN = Precision(step_m=0.01, tolerance_m=0.0)
+_LEVELS = 24  # Each halves the pixels of the one before.
+
+
+class Sheet:
+    """The roads of one area, under review.
+
+    Attributes:
+        area: what the map shows.
+        place: the name of its scene, if this has no georeference; else empty.
+        revision: its roads as they are now.
+    """
+
+    def __init__(self, shown: ReportScenes, number: int) -> None:
+        """Take the roads of an area, all of its scenes together."""
+        self.area: Area = shown.areas[number]
+        self._shown = shown
+        self.scenes: list[ReportScene] = [shown.scenes[row] for row in self.area.scenes]
+        self.place = self.scenes[0].name if self.scenes[0].grid.is_local else ""
+        self.graph = _roads_of(shown, self.area, number)
+        self.revision = Revision(self.graph)
+        self.worth = worth_of_looks(self.revision.base, _probability(self.graph))
+
+    def begin_again(self) -> None:
+        """Forget all that was done to the roads."""
+        self.revision = Revision(self.graph)
+
+    def holds(self, edit: Edit) -> bool:
+        """Return whether an edit, in the CRS of the map, lies on it."""
+        if self.place or edit.place:
+            return edit.place == self.place
+        west, south, east, north = shapely.total_bounds(self.area.outlines)
+        return bool(shapely.box(west, south, east, north).distance(edit.line) < _APART_M)
+
+    def way(self, start: Floats, goal: Floats) -> shapely.LineString:
+        """Return the way for a road from one place to another; straight without probabilities."""
+        points = shapely.points([start, goal])
+        for pixels, ground in self._pixels:
+            if shapely.contains(ground, points).all():
+                crs = pixels.grid.metric_crs
+                ends = reproject_points(np.array([start, goal]), self.area.crs, crs)
+                line = np.array([draw_way(ends[0], ends[1], pixels)])
+                xy = shapely.get_coordinates(reproject(line, crs, self.area.crs))
+                xy[0], xy[-1] = start, goal
+                return shapely.LineString(xy)
+        return shapely.LineString([start, goal])
+
+    def describe(self) -> dict[str, Any]:
+        """Return map, scenes and roads as JSON values; coordinates are relative to its origin."""
+        roads = self.revision.roads
+        numbers = sorted(roads)
+        lines = np.array([roads[number].line for number in numbers], dtype=object)
+        return {
+            **describe_area(self.area),
+            "scenes": [self._scene(scene) for scene in self.scenes],
+            "lines": encode_lines(lines, self.area.origin, _DRAWN),
+            "roads": [self._road(number, roads[number]) for number in numbers],
+        }
+
+    def describe_change(self, change: Change) -> dict[str, Any]:
+        """Return what a change means for the page; lines only of roads that have new ones."""
+        changed = []
+        for number, road in change.after.items():
+            told = self._road(number, road)
+            former = change.before.get(number)
+            if former is None or former.line is not road.line:
+                xy = shapely.get_coordinates(road.line) - self.area.origin
+                told["xy"] = xy.round(2).ravel().tolist()
+            changed.append(told)
+        return {
+            "removed": [number for number in change.before if number not in change.after],
+            "changed": changed,
+        }
+
+    def picture(self, scene: int, layer: str, tile: tuple[int, int, int]) -> dict[str, Any] | None:
+        """Return a picture of a part of a scene with its box on the map; None if it has none.
+
+        Args:
+            layer: "image" or "probability".
+            tile: level, row and column: squares of 1,024 pixels, each of which is 2^level pixels of
+                the raster wide.
+
+        Raises:
+            DataError: if the raster cannot be read.
+        """
+        own = self.scenes[scene]
+        raster = own.image if layer == "image" else own.probability
+        level, row, col = tile
+        if raster is None or not 0 <= level < _LEVELS or min(row, col) < 0:
+            return None
+        side, grid = TILE_PX << level, raster.grid
+        height, width = grid.height - row * side, grid.width - col * side
+        if min(height, width) <= 0:
+            return None
+        window = Window(row * side, col * side, min(side, height), min(side, width))
+        crs = self.area.crs
+        if layer == "image" and own.image:
+            facts = replace(own.image, grid=own.image.whole, part=None, scene_grid=None)
+            facts = facts.cut(ScenePart(own.image.in_scene(window)))
+            flat = read_photo(facts, self._shown.scaling, crs, side_px=TILE_PX)
+            uri = photo_uri(flat, most_bytes=_MOST_BYTES)
+        elif own.probability:
+            flat = read_road(own.probability, crs, side_px=TILE_PX, window=window)
+            uri = probability_uri(flat, most_bytes=_MOST_BYTES)
+        box = np.subtract(flat.bounds, [*self.area.origin, *self.area.origin]).round(3)
+        return {"picture": uri, "box": box.tolist()} if uri else None
+
+    @cached_property
+    def _pixels(self) -> list[tuple[RoadPixels, shapely.Geometry]]:
+        """The probabilities, those of adjoining scenes on common pixels as one, and their ground.
+
+        Those of several scenes come first.
+        """
+        files = [scene.probability for scene in self.scenes if scene.probability]
+        grounds = [file.grid.footprint_in(self.area.crs) for file in files]
+        pairs = touching(np.array(grounds, dtype=object), within_m=1.0)
+        grids = [file.grid for file in files]
+        groups = group_tiles(grids, pairs, off_px=OFF_PX) if files else []
+        pixels = [
+            (
+                files[rows[0]] if len(rows) == 1 else as_one([files[row] for row in rows]),
+                shapely.union_all([grounds[row] for row in rows]).buffer(1.0),
+            )
+            for rows in groups
+        ]
+        return sorted(pixels, key=lambda each: -float(shapely.area(each[1])))
+
+    def _scene(self, scene: ReportScene) -> dict[str, Any]:
+        layers = {"image": scene.image, "probability": scene.probability}
+        return {
+            "name": scene.name,
+            "layers": {name: self._frame(each.grid) for name, each in layers.items() if each},
+        }
+
+    def _frame(self, grid: Grid) -> dict[str, Any]:
+        """Return size, first corner, and the sides along a row and down of a raster on the map."""
+        corners = reproject_points(grid.to_map(grid.corners[[0, 1, 3]]), grid.crs, self.area.crs)
+        first, right, down = corners - self.area.origin
+        sides = {"corner": first, "right": right - first, "down": down - first}
+        return {
+            "size": [grid.height, grid.width],
+            **{name: side.round(3).tolist() for name, side in sides.items()},
+        }
+
+    def _road(self, number: int, road: Road) -> dict[str, Any]:
+        kph, sure = self.revision.speed_of(road), self.revision.attribute(road, "confidence")
+        told = {
+            "id": number,
+            "edited": road.edited,
+            "kph": None if kph is None else round(kph, 1),
+            "confidence": None if sure is None else round(sure, 3),
+            "inferred": int(self.revision.attribute(road, "inferred") or 0),
+            "length": round(road.line.length, 1),
+        }
+        if road.source < 0:
+            return {**told, "worth": 0}
+        share = road.line.length / max(self.revision.base.lines[road.source].length, 1e-9)
+        return {**told, "worth": float(f"{self.worth[road.source] * share:.4g}")}
+
+
+def _roads_of(shown: ReportScenes, area: Area, number: int) -> RoadGraph:
+    """Return the roads of all scenes of an area, and of the network of those that touch."""
+    scenes = [shown.scenes[row] for row in area.scenes]
+    graphs = [s.graph for s in scenes if s.graph is not None and s.name not in shown.joined]
+    if number in shown.networks:
+        graphs.insert(0, shown.networks[number])
+    if not graphs:
+        nothing = np.zeros(0, dtype=object)
+        return RoadGraph(area.crs, np.zeros((0, 2)), np.zeros((0, 2), dtype=np.int64), nothing)
+    graph, _ = side_by_side([in_crs(graph, area.crs) for graph in graphs])
+    return graph
+
+
+def _probability(graph: RoadGraph) -> Floats:
+    names = [name for name in ("confidence", "probability") if name in graph.attributes]
+    if not names:
+        return np.full(len(graph.lines), np.nan)
+    return np.asarray(graph.attributes[names[0]], dtype=np.float64)
+
+
+def sheets_of(shown: ReportScenes) -> Sequence[Sheet]:
+    """Return a sheet for each area of a run."""
+    return [Sheet(shown, number) for number in range(len(shown.areas))]
