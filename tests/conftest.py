@@ -495,3 +495,27 @@ def overpass(drawn_map):
     """Start a stand-in for an Overpass server, which knows the drawn map."""
     with drawn_map.serve_overpass() as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """Start Chromium; skip the test where it, or playwright, is missing."""
+    playwright = pytest.importorskip("playwright.sync_api")
+    names = ("chromium", "google-chrome", "chromium-browser")
+    found = os.environ.get("ROADSEG_CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
+    if found is None:
+        pytest.skip("no Chromium here; ROADSEG_CHROMIUM names one")
+    options = ["--no-sandbox"] if os.geteuid() == 0 else []  # root may not use the sandbox
+    with playwright.sync_playwright() as started:
+        chromium = started.chromium.launch(executable_path=found, args=options)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture(scope="session")
+def axe():
+    """Return the script of axe-core, or skip the test."""
+    path = os.environ.get("ROADSEG_AXE")
+    if not path:
+        pytest.skip("ROADSEG_AXE names no axe.min.js (npm install axe-core)")
+    return Path(path).read_text(encoding="utf-8")

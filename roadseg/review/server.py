@@ -5,6 +5,7 @@ import json
 import logging
 import secrets
 import socket
+import sys
 import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -63,8 +64,9 @@ class ReviewServer(ThreadingHTTPServer):
             self._places.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401, ARG002
-        """Log what a browser that went away leaves, instead of printing it."""
-        _log.debug("a request was not answered", exc_info=True)
+        """Log a fault; a browser that went away is none."""
+        level = logging.DEBUG if isinstance(sys.exc_info()[1], OSError) else logging.ERROR
+        _log.log(level, "a request was not answered", exc_info=True)
 
 
 class _Answer(BaseHTTPRequestHandler):
@@ -198,8 +200,8 @@ def _request(body: bytes) -> dict[str, Any]:
 
 
 def _picture(sitting: Sitting, query: str) -> dict[str, Any] | None:
-    asked = parse_qs(query, max_num_fields=8)
     try:
+        asked = parse_qs(query, max_num_fields=8)
         names = ("sheet", "scene", "level", "row", "col")
         sheet, scene, level, row, col = (int(asked[name][0]) for name in names)
         layer = asked["layer"][0]

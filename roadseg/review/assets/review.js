@@ -8,11 +8,13 @@ const MODES = {
   join: ["Join: choose the end of a road.", "Join: choose the road that it leads to. Escape ends."],
   split: ["Split: choose the place on a road. Escape ends."],
 };
-const KEYS = {
-  A: "accept the road", R: "reject it", N: "next road", P: "previous road", U: "undo (or Ctrl+Z)", Y: "redo (or Ctrl+Shift+Z)",
-  D: "draw a missing road", M: "move a vertex", J: "join an end to a road", S: "split a road", V: "set the speed", F: "show the road again",
-  I: "image on or off", O: "probabilities on or off", H: "hide or show roads", "+ −": "zoom", 0: "show all", Arrows: "move the map", Enter: "choose what is in the middle", "?": "these keys",
-};
+const KEYS = [
+  ["A", "accept the road"], ["R", "reject it"], ["N", "next road"], ["P", "previous road"], ["F", "show the road again"],
+  ["U", "undo (or Ctrl+Z)"], ["Y", "redo (or Ctrl+Shift+Z)"], ["V", "set the speed"],
+  ["D", "draw a missing road"], ["M", "move a vertex"], ["J", "join an end to a road"], ["S", "split a road"],
+  ["I", "image on or off"], ["O", "probabilities on or off"], ["H", "roads on or off"], ["+ −", "zoom"], ["0", "show all"],
+  ["Arrows", "move the map"], ["Enter", "choose what is in the middle"], ["?", "these keys"],
+];
 const GONE = "The server does not answer. All that was acknowledged is kept. Start roadseg review again, and open the address that it prints.";
 
 class Review {
@@ -71,6 +73,11 @@ class Review {
     this.sheets[told.sheet].roads.change(told);
     const added = told.changed.filter(({ id }) => !this.order.some((each) => each.sheet === told.sheet && each.id === id));
     this.order.unshift(...added.map(({ id, worth }) => ({ sheet: told.sheet, id, worth })));
+    // Of a road that was cut, a part is looked at.
+    if (this.current && !this.road(this.current)) {
+      const part = told.changed.find(isOpen);
+      this.current = part ? { sheet: told.sheet, id: part.id } : null;
+    }
     this.tellProgress(told);
     this.redraw();
     return told;
@@ -188,7 +195,7 @@ class Review {
     const sum = (some) => some.reduce((total, { worth }) => total + worth, 0);
     const share = roads.length ? sum(decided) / sum(roads) : 1;
     byId("progress").value = share;
-    byId("progress-text").textContent = `${decided.length} of ${roads.length} roads, ${Math.floor(share * 100)} % of what looks are worth`;
+    byId("progress-text").textContent = `${decided.length} of ${roads.length} roads decided, ${Math.floor(share * 100)} % of the worth`;
   }
 
   setMode(mode) {
@@ -267,7 +274,7 @@ class Review {
       byId("ground").focus({ preventScroll: true });
       this.setSpeed();
     });
-    byId("keys").append(...Object.entries(KEYS).map(([key, does]) => make("p", {}, make("kbd", {}, key), ` ${does}`)));
+    byId("keys").append(...KEYS.map(([key, does]) => make("p", {}, make("kbd", {}, key), ` ${does}`)));
     byId("legend").append(...CLASSES.map(keyOf));
   }
 

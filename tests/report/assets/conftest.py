@@ -1,7 +1,4 @@
-"""A browser of the system, the runs that it is shown, and what hands do there."""
-
-import os
-import shutil
+"""The runs that a browser is shown, and what hands do there."""
 
 import numpy as np
 import pytest
@@ -19,21 +16,6 @@ from roadseg.system.workspace import Workspace
 SCENES = ("city_0", "city_2")
 LOADED = """() => Promise.all(
     roadseg.map.scenes.flatMap(({ pictures }) => Object.values(pictures).map(one => one.load())))"""
-
-
-@pytest.fixture(scope="session")
-def browser():
-    """Start Chromium; skip the test where it, or playwright, is missing."""
-    playwright = pytest.importorskip("playwright.sync_api")
-    names = ("chromium", "google-chrome", "chromium-browser")
-    found = os.environ.get("ROADSEG_CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
-    if found is None:
-        pytest.skip("no Chromium here; ROADSEG_CHROMIUM names one")
-    options = ["--no-sandbox"] if os.geteuid() == 0 else []  # root may not use the sandbox
-    with playwright.sync_playwright() as started:
-        chromium = started.chromium.launch(executable_path=found, args=options)
-        yield chromium
-        chromium.close()
 
 
 def _predict_the_labels(workspace, scene):

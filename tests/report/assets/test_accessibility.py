@@ -1,8 +1,5 @@
 """What axe-core finds in the report: nothing. ROADSEG_AXE names its file axe.min.js."""
 
-import os
-from pathlib import Path
-
 import pytest
 
 ALL_OPEN = """() => {
@@ -15,15 +12,6 @@ ALL_OPEN = """() => {
 }"""
 FINDINGS = """async () => (await axe.run(document, { resultTypes: ["violations"] }))
     .violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ target }) => target).join(" ")}`)"""
-
-
-@pytest.fixture(scope="module")
-def axe():
-    """Return the script of axe-core, or skip the test."""
-    path = os.environ.get("ROADSEG_AXE")
-    if not path:
-        pytest.skip("ROADSEG_AXE names no axe.min.js (npm install axe-core)")
-    return Path(path).read_text(encoding="utf-8")
 
 
 @pytest.fixture(params=["light", "dark"])
