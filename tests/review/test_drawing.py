@@ -12,11 +12,19 @@ from roadseg.review.drawing import draw_way
 from roadseg.roads.masks.probabilities import Probability
 
 UTM = CRS.from_epsg(32611)
+CORNER = (480_000, 3_650_000)
 
 
 def pixels(road):
     height, width = road.shape
-    return Probability(Grid(UTM, Affine(1, 0, 0, 0, -1, height), height, width), road)
+    place = Affine(1, 0, *CORNER[:1], 0, -1, CORNER[1] + height)
+    return Probability(Grid(UTM, place, height, width), road)
+
+
+def way_between(start, goal, of):
+    """Return the way between two places that count from the south-west corner, as do its own."""
+    way = draw_way(*np.add([start, goal], CORNER), of)
+    return shapely.transform(way, lambda xy: xy - CORNER)
 
 
 @pytest.fixture
@@ -34,22 +42,22 @@ def size(request, monkeypatch):
 
 @pytest.mark.usefixtures("size")
 def test_a_road_is_drawn_around_its_corner(corner):
-    way = draw_way(np.array([20.5, 79.5]), np.array([80.5, 20.5]), corner)
+    way = way_between((20.5, 79.5), (80.5, 20.5), corner)
     road = shapely.LineString([(20.5, 79.5), (80.5, 79.5), (80.5, 20.5)])
     assert way.hausdorff_distance(road) < 5
     assert len(way.coords) < 8
 
 
 def test_a_road_begins_and_ends_just_where_it_was_wanted(corner):
-    ends = np.array([[20.123, 79.456], [80.7, 20.1]])
-    assert np.array_equal(np.array(draw_way(*ends, corner).coords)[[0, -1]], ends)
+    ends = [(20.123, 79.456), (80.7, 20.1)]
+    assert np.array(way_between(*ends, corner).coords)[[0, -1]] == pytest.approx(np.array(ends))
 
 
 def test_a_road_is_straight_where_nothing_is_seen():
-    way = draw_way(np.array([10.0, 10.0]), np.array([80.0, 60.0]), nothing)
-    assert len(way.coords) == 2
+    nothing = pixels(np.zeros((100, 100), dtype=np.uint8))
+    assert len(way_between((10, 10), (80, 60), nothing).coords) == 2
 
 
-def test_places_outside_of_the_pixels_are_led_to_straight(corner):
-    ends = np.array([[-20.0, 50.0], [130.0, 50.0]])
-    assert np.array_equal(np.array(draw_way(*ends, corner).coords)[[0, -1]], ends)
+def test_places_outside_of_the_pixels_are_led_to(corner):
+    ends = [(-20, 50), (130, 50)]
+    assert np.array(way_between(*ends, corner).coords)[[0, -1]] == pytest.approx(np.array(ends))

@@ -1,0 +1,114 @@
+"""roadseg review from the command line: what it reads, exports and refuses."""
+
+import json
+import shutil
+from contextlib import closing
+
+import numpy as np
+import pytest
+import shapely
+from pyproj import CRS
+
+from roadseg.commands.stages.made_from import scene_names
+from roadseg.review.edits import Edit, EditFile
+from roadseg.roads.formats.files import read_gpkg, write_gpkg
+from roadseg.roads.graph.road_graph import graph_from_lines
+from roadseg.roads.graph.travel import add_travel
+from roadseg.system.locks import lock
+from roadseg.system.workspace import Workspace
+
+UTM = CRS.from_epsg(32611)
+
+
+def roads(east=0, crs=UTM):
+    lines = [[(0, 0), (100, 0)], [(100, 0), (200, 0)], [(100, 0), (100, 90)]]
+    shifted = [shapely.LineString(np.add(line, (480_000 + east, 3_650_000))) for line in lines]
+    return add_travel(graph_from_lines(np.array(shifted, dtype=object), crs), np.full(3, 40.0))
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Write a graph of three roads into a folder without a run."""
+    write_gpkg(tmp_path / "flat" / "city.gpkg", roads())
+    return tmp_path / "flat"
+
+
+def reject(folder, graph, row, crs=UTM):
+    with closing(EditFile(folder / "edits.gpkg", crs)) as file:
+        file.add(Edit("reject", graph.lines[row]), graph.crs, who="Ana")
+
+
+def test_the_edited_roads_are_written_in_the_format_of_the_suffix(call, folder, tmp_path):
+    reject(folder, roads(), 2)
+    done = call("review", folder, "--export", tmp_path / "out.gpkg", "--json")
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.stdout)
+    assert (told["in_force"], told["roads"]) == (1, {"open": 2, "rejected": 1})
+    graph = read_gpkg(tmp_path / "out.gpkg")
+    assert graph.length_m.sum() == 200
+    assert graph.attributes["edited"].tolist() in (["", ""], [None, None])
+
+
+def test_edits_are_no_scene_of_a_folder(call, folder, tmp_path):
+    reject(folder, roads(), 0)
+    call("review", folder, "--export", tmp_path / "out.geojson")
+    assert scene_names(Workspace(folder, is_flat=True)) == ["city"]
+
+
+def test_a_new_graph_keeps_the_decisions(call, folder, tmp_path):
+    reject(folder, roads(), 2)
+    write_gpkg(folder / "city.gpkg", roads(east=0.5))
+    assert "1 rejected" in call("review", folder, "--export", tmp_path / "out.gpkg").stdout
+
+
+def test_edits_of_roads_that_are_gone_are_named(call, folder, tmp_path):
+    reject(folder, roads(), 2)
+    write_gpkg(folder / "city.gpkg", roads(east=3000))
+    done = call("review", folder, "--export", tmp_path / "out.gpkg")
+    assert "left out: row 1: no road is there any more" in done.stdout
+
+
+def test_places_far_apart_have_a_file_each(call, folder, tmp_path):
+    far = roads(crs=CRS.from_epsg(32633))
+    write_gpkg(folder / "town.gpkg", far)
+    done = call("review", folder, "--export", tmp_path / "out.gpkg")
+    assert done.exit_code == 0, done.output
+    files = [tmp_path / "out_city.gpkg", tmp_path / "out_town.gpkg"]
+    assert {read_gpkg(path).crs.to_epsg() for path in files} == {32611, 32633}
+
+
+def test_edits_find_the_place_that_they_are_about(call, folder, tmp_path):
+    far = roads(crs=CRS.from_epsg(32633))
+    write_gpkg(folder / "town.gpkg", far)
+    call("review", folder, "--export", tmp_path / "out.gpkg")
+    with closing(EditFile(folder / "edits.gpkg", UTM)) as file:
+        file.add(Edit("reject", far.lines[0]), far.crs, who="Ana")
+    call("review", folder, "--export", tmp_path / "out.gpkg")
+    counts = [len(read_gpkg(tmp_path / f"out_{name}.gpkg").lines) for name in ("city", "town")]
+    assert counts == [3, 2]
+
+
+def test_an_unknown_suffix_is_refused(call, folder):
+    done = call("review", folder, "--export", "out.xyz")
+    assert done.exit_code == 2
+    assert "use a file name that ends in" in done.stderr
+
+
+def test_a_folder_without_roads_is_refused(call, tmp_path):
+    done = call("review", tmp_path)
+    assert done.exit_code == 1
+    assert "contains neither graphs nor probabilities" in done.stderr
+
+
+def test_a_run_that_somebody_reviews_is_refused(call, folder, tmp_path):
+    with lock(folder, part="review"):
+        done = call("review", folder, "--export", tmp_path / "out.gpkg")
+    assert done.exit_code == 3
+    assert "is using this run folder" in done.stderr
+
+
+def test_a_file_that_holds_no_edits_is_refused(call, folder, tmp_path):
+    shutil.copy(folder / "city.gpkg", folder / "edits.gpkg")
+    done = call("review", folder, "--export", tmp_path / "out.gpkg")
+    assert done.exit_code == 3
+    assert "has no layer edits" in done.stderr

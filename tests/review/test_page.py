@@ -1,0 +1,199 @@
+"""The page in a browser: by keyboard alone and by touch, without a finding of axe-core."""
+
+from contextlib import contextmanager
+
+import pytest
+
+FINDINGS = """async () => (await axe.run(document, { resultTypes: ["violations"] }))
+    .violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ target }) => target).join(" ")}`)"""
+SMALL = """() => [...document.querySelectorAll("button, input, summary")]
+    .filter((each) => each.offsetParent)
+    .map((each) => [each.id || each.textContent, each.getBoundingClientRect()])
+    .filter(([, box]) => box.width < 44 || box.height < 44).map(([name]) => name)"""
+READY = """async () => {
+    while (!window.review) await new Promise(requestAnimationFrame);
+    await review.busy;
+}"""
+LOOK = "([x, y]) => { review.view.look([x, y], 3); review.draw(); }"
+
+
+@pytest.fixture
+def said():
+    """Give the list of what pages say in the console."""
+    return []
+
+
+@pytest.fixture
+def opened(browser, server, said):
+    """Give a context that opens the page."""
+
+    @contextmanager
+    def page(width=1280, **options):
+        context = browser.new_context(viewport={"width": width, "height": 844}, **options)
+        tab = context.new_page()
+        tab.on("console", lambda message: said.append(message.text))
+        tab.on("pageerror", lambda error: said.append(str(error)))
+        tab.goto(server.address)
+        tab.evaluate(READY)
+        yield tab
+        context.close()
+
+    return page
+
+
+@pytest.fixture
+def page(opened):
+    with opened() as tab:
+        yield tab
+
+
+def press(page, *keys):
+    for key in keys:
+        page.keyboard.press(key)
+    page.evaluate("review.busy")
+
+
+def done(server):
+    """Return the kinds of all edits in the file."""
+    edits, _ = server.sitting._file.read(server.sitting.sheets[0].area.crs)  # noqa: SLF001
+    return [edit.kind for edit in edits]
+
+
+def test_the_page_begins_with_the_road_at_which_a_look_is_worth_most(page, said):
+    assert page.evaluate("review.current.id") == 4
+    assert page.locator("#road-title").inner_text() == "Is this a road? 20 % certain"
+    assert said == []
+
+
+def test_roads_are_decided_by_keys_one_after_the_other(page, server):
+    press(page, "r", "a", "a")
+    assert done(server) == ["reject", "accept", "accept"]
+    assert page.evaluate("review.sheets[0].roads.byId.get(4).edited") == "rejected"
+    assert page.locator("#progress-text").inner_text().startswith("3 of 5 roads decided")
+
+
+def test_keys_undo_and_redo(page, server):
+    press(page, "r", "u")
+    assert done(server) == []
+    press(page, "Control+Shift+Z")
+    assert done(server) == ["reject"]
+    press(page, "Control+z", "y")
+    assert done(server) == ["reject"]
+
+
+def test_a_missing_road_is_drawn_along_the_probabilities_by_keys(page, server):
+    page.evaluate(LOOK, [121, 150])
+    press(page, "d", "Enter")
+    page.evaluate(LOOK, [180, 179])
+    press(page, "Enter")
+    assert done(server) == ["draw"]
+    length = page.evaluate("[...review.sheets[0].roads.added.values()][0].length")
+    assert 80 < length < 92
+
+
+def test_keys_move_join_and_split(page, server):
+    for mode, places in {
+        "m": [(50, 100), (50, 90)],
+        "j": [(60, 20), (100, 20)],
+        "s": [(150, 100)],
+    }.items():
+        press(page, mode)
+        for place in places:
+            page.evaluate(LOOK, list(place))
+            press(page, "Enter")
+        press(page, "Escape")
+    assert done(server) == ["move", "join", "split"]
+
+
+def test_a_speed_is_typed(page, server):
+    press(page, "v", *"65", "Enter")
+    assert done(server) == ["speed"]
+    assert page.locator("#road-facts").inner_text().endswith("65 km/h")
+    press(page, "a")  # keys act again
+    assert done(server) == ["speed", "accept"]
+
+
+def test_what_was_decided_is_seen_when_the_page_is_opened_again(page, opened):
+    press(page, "r")
+    with opened() as again:
+        assert again.evaluate("review.sheets[0].roads.byId.get(4).edited") == "rejected"
+        assert again.evaluate("review.current.id") != 4
+
+
+def test_when_all_is_decided_the_page_says_so(page):
+    press(page, *"aaaaa")
+    assert "All roads are decided" in page.locator("#told").inner_text()
+
+
+def test_what_cannot_be_done_is_said(page, server):
+    page.evaluate(LOOK, [195, 195])
+    press(page, "s", "Enter")
+    assert page.locator("#told").inner_text() == "There is no road to split here."
+    assert done(server) == []
+
+
+def test_a_server_that_is_gone_is_told_of(page):
+    page.route("**/edit", lambda route: route.abort())
+    press(page, "a")
+    assert "does not answer" in page.locator("#told").inner_text()
+    assert page.evaluate("review.sheets[0].roads.byId.get(4).edited") == ""
+
+
+def test_other_pages_can_neither_read_nor_change_anything(browser, server):
+    page = browser.new_page()
+    read = "address => fetch(address + 'data').then(a => a.text()).catch(() => 'refused')"
+    change = """address => fetch(address + 'edit', {
+        method: 'POST', mode: 'no-cors', body: '{"kind": "accept", "sheet": 0, "id": 0}',
+    }).then(a => a.text()).catch(() => 'refused')"""
+    assert page.evaluate(read, server.address) == "refused"
+    assert page.evaluate(change, server.address) in ("refused", "")
+    page.close()
+    assert done(server) == []
+
+
+def test_the_page_runs_no_script_of_others(page):
+    page.evaluate(
+        "document.body.append(Object.assign(document.createElement('script'), "
+        "{textContent: 'window.planted = 1'}))"
+    )
+    assert page.evaluate("window.planted === undefined")
+
+
+@pytest.fixture
+def phone(opened):
+    with opened(390, has_touch=True, is_mobile=True) as tab:
+        yield tab
+
+
+def test_all_buttons_can_be_touched(phone):
+    assert phone.evaluate(SMALL) == []
+    assert phone.evaluate("document.documentElement.scrollWidth") == 390
+
+
+def test_roads_are_decided_and_drawn_by_touch(phone, server):
+    phone.tap("#reject")
+    phone.evaluate("review.busy")
+    phone.tap("[data-mode=draw]")
+    for place in ([121, 150], [180, 179]):
+        phone.evaluate(LOOK, place)
+        box = phone.locator("#ground").bounding_box()
+        phone.touchscreen.tap(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    phone.evaluate("review.busy")
+    assert done(server) == ["reject", "draw"]
+
+
+def test_the_map_takes_most_of_a_phone(phone):
+    assert phone.locator("#view").bounding_box()["height"] > 0.5 * 844
+    assert phone.locator("#accept").bounding_box()["y"] < 844 - 52
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("keys", [[], ["r", "d", "Enter"], ["?"]], ids=["begin", "drawing", "help"])
+def test_axe_finds_nothing(axe, opened, scheme, width, keys):
+    # Its script is not of the page, so that the policy has to be passed by.
+    with opened(width, color_scheme=scheme, bypass_csp=True, has_touch=width == 390) as page:
+        press(page, *keys)
+        page.evaluate("document.getElementById('legend-box').open = true")
+        page.evaluate(axe)
+        assert page.evaluate(FINDINGS) == []
