@@ -51,7 +51,8 @@ html_theme_options = {"top_of_page_buttons": []}
 CONTENTS = {
     "Guides": [
         *("Home <self>", "docs/python", "data/README", "docs/areas", "docs/training"),
-        *("docs/mapping", "docs/graphs", "docs/qgis", "docs/conflation", "docs/metrics"),
+        *("docs/mapping", "docs/graphs", "docs/review", "docs/qgis", "docs/conflation"),
+        "docs/metrics",
         "docs/article",
     ],
     "Notebooks": ["docs/notebooks/own_images", "docs/notebooks/routing", "docs/notebooks/scores"],
