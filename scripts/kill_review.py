@@ -4,8 +4,8 @@
     python scripts/kill_review.py RUN --kills 50
 
 Copies the run, opens its page in Chromium and presses keys that accept, reject, undo and redo. At a
-random moment the server, or the browser, gets SIGKILL. The page counts what was acknowledged: all of it
-has to be in `edits.gpkg`, which has to be whole, and the next sitting goes on from there. What
+random moment the server, or the browser, gets SIGKILL. The page says what was acknowledged: all of
+it has to be in `edits.gpkg`, which has to be whole, and the next sitting goes on from there. What
 was on its way at that moment may be kept or not.
 """
 
