@@ -3,10 +3,10 @@
 
     python scripts/kill_review.py RUN --kills 50
 
-Copies the run, opens its page in Chromium and presses keys that accept, reject, undo and redo. At a
-random moment the server, or the browser, gets SIGKILL. The page says what was acknowledged: all of
-it has to be in `edits.gpkg`, which has to be whole, and the next sitting goes on from there. What
-was on its way at that moment may be kept or not.
+Copies the run, opens its page in Chromium and presses keys that accept and reject. At a random
+moment the server, or the browser, gets SIGKILL. The page says how many edits were acknowledged: as
+many at least have to be in `edits.gpkg`, which has to be whole, and the next sitting goes on from
+there. There may be more, as a killed browser no longer says what it was told last.
 """
 
 import argparse
@@ -27,12 +27,11 @@ from pathlib import Path
 
 from playwright.sync_api import Error, sync_playwright
 
-KEYS = "araarauyrau"  # Accepts, rejects, undoes and redoes.
+KEYS = "ar"  # Accept, and reject.
 # What the page has acknowledged, sent out of it as it happens: a killed page cannot be asked.
 WATCH = """() => {
     const change = review.ask.bind(review);
     review.ask = async (path, body) => {
-        console.log(`asked ${path} ${body?.kind ?? ""}`);
         const told = await change(path, body);
         if (told) console.log(`done ${told.undo}`);
         return told;
@@ -60,8 +59,7 @@ def main() -> None:
             whom = ("server", "browser")[number % 2]
             told = kill_once(run, start, whom, moments)
             kept = in_force(run)
-            # One edit may have been on its way, and an undo or a redo as well.
-            if abs(kept - told) > 1:
+            if kept < told:
                 sys.exit(f"{whom} killed: the page had {told} edits, the file has {kept}")
             print(f"{number + 1}: {whom} killed; shown {told}, kept {kept}", flush=True)
         print(f"{given.kills} kills; all that was acknowledged is kept")

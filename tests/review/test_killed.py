@@ -60,3 +60,16 @@ def test_what_was_acknowledged_is_kept(run, after):
         assert kinds[: len(kept)] == kept
         assert len(kinds) <= len(kept) + 1  # the last one may be kept without being acknowledged
         kept = kinds
+
+
+def test_ctrl_c_ends_the_sitting_in_order(run):
+    words = [sys.executable, "-m", "roadseg", "review", str(run.root), "--json"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    # Shells ignore SIGINT for what they start in the background.
+    restored = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.default_int_handler)}
+    with subprocess.Popen(words, text=True, **pipes, **restored) as process:
+        address_of(process)
+        process.send_signal(signal.SIGINT)
+        said, _ = process.communicate(timeout=120)
+    assert process.returncode == 0
+    assert json.loads(said)["roads"] == {"open": 5}

@@ -3,7 +3,7 @@
 import getpass
 import threading
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -96,11 +96,10 @@ def _serve(sitting: Sitting, title: str, say: Callable[[str], None]) -> None:
     with ReviewServer(sitting, title=title) as server:
         thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()
-        say(f"review    {server.address} (end with Ctrl+C; every edit is kept at once)")
-        try:
+        with suppress(KeyboardInterrupt):
+            say(f"review    {server.address} (end with Ctrl+C; every edit is kept at once)")
             thread.join()
-        except KeyboardInterrupt:
-            server.shutdown()
+        server.shutdown()
 
 
 def _export(sitting: Sitting, path: Path, source: Path) -> list[str]:
