@@ -1,11 +1,11 @@
-"""The commands that make results better or faster: tune, quantize and export."""
+"""The commands that make results better or faster: improve, tune, quantize and export."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from roadseg.commands.cli.command import load, shown, stage_command
+from roadseg.commands.cli.command import announce, load, shown, stage_command
 from roadseg.commands.cli.options import (
     CONFIG,
     FOLD,
@@ -93,6 +93,58 @@ def export(
         window_px=load(config_path, assignments, required=False).predict.largest_px,
         batch_size=batch_size,
         force=force,
+    )
+
+
+@click.command()
+@click.argument("run_folder", metavar="RUN", type=FOLDER)
+@click.option(
+    "--minutes",
+    type=click.FloatRange(min=0, min_open=True),
+    default=2.0,
+    show_default=True,
+    help="Duration of the training.",
+)
+@click.option(
+    "--checkpoint",
+    type=FOLDER,
+    help="Network to go on from. [default: that of the run, or the starter]",
+)
+@click.option("--output", type=FOLDER, help="Folder of the new run. [default: RUN-improved]")
+@together(CONFIG, SET, shown)
+def improve(
+    run_folder: Path,
+    *,
+    minutes: float,
+    checkpoint: Path | None,
+    output: Path | None,
+    config_path: Path | None,
+    assignments: tuple[str, ...],
+) -> object:
+    """Train on the edits of a review of RUN, and map its images again.
+
+    Roads that people drew or accepted are labels, those that they rejected are background, and the
+    rest is ignored, or as the labels of the run have it. The new run shows how much of the roads on
+    held-out chips the network found before and after. It keeps all edits.
+
+    \b
+    Examples:
+      roadseg improve roadseg-map
+      roadseg improve run --minutes 5 --output run-2
+    """
+    from roadseg.commands.tools import improve
+    from roadseg.config import FILE_NAME
+    from roadseg.system.workspace import Workspace
+
+    if config_path is None and (run_folder / FILE_NAME).is_file():
+        config_path = run_folder / FILE_NAME
+    return improve.run(
+        load(config_path, assignments, required=False),
+        Workspace(run_folder),
+        output or run_folder.with_name(f"{run_folder.absolute().name}-improved"),
+        minutes=minutes,
+        checkpoint=checkpoint,
+        say=announce,
     )
 
 

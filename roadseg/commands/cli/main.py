@@ -82,6 +82,7 @@ main.add_commands(
             results.plot,
         ],
         "Accuracy and speed": [
+            improve.improve,
             improve.tune,
             improve.quantize,
             improve.export,

@@ -1,0 +1,292 @@
+"""improve: a network learns from what people corrected in a review, and maps the images again.
+
+Reads a run and its edits; writes another run folder with masks of the edits, a network that goes
+on from the one of the run, new roads, and the edits, which stay in force.
+"""
+
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import shapely
+from pyproj import CRS
+
+from roadseg.arrays import Floats, Lines
+from roadseg.commands.stages import graph, pipeline, predict, report
+from roadseg.commands.stages.made_from import as_it_is, scene_names
+from roadseg.commands.tools import review
+from roadseg.config import FILE_NAME, Config
+from roadseg.dataset.chips import read_chips
+from roadseg.dataset.held_out import read_fold_chips
+from roadseg.dataset.options import SetLabelOptions
+from roadseg.dataset.sets import find_scenes
+from roadseg.errors import DataError
+from roadseg.learn.network.starter import NAME, checkpoint_folder
+from roadseg.raster.grid import reproject
+from roadseg.raster.images import read_grid
+from roadseg.raster.windows import CERTAIN, Window
+from roadseg.report.scenes import ReportScene, read_scenes
+from roadseg.review.edits import EditFile
+from roadseg.review.masks import Decided, decided_roads, edited_blocks
+from roadseg.review.sheets import sheets_of
+from roadseg.review.sitting import Sitting, crs_of_edits
+from roadseg.roads.graph.road_graph import sample_points, unjoined
+from roadseg.roads.masks.mask_files import write_mask
+from roadseg.roads.masks.probabilities import ProbabilityFile, open_probability
+from roadseg.system.locks import lock
+from roadseg.system.progress import counted
+from roadseg.system.records import write_json
+from roadseg.system.text import Summary
+from roadseg.system.workspace import Workspace, require
+
+_SPACING_M = 2.0  # Metres between the places along a road at which its probability is read.
+_OFF_PX = 0.01  # Share by which the pixels of a network may differ from those of the image.
+_FOLD = 0
+_MASKS = "edit_masks"  # Folder of masks in the new run.
+
+Say = Callable[[str, object], None]
+
+
+@dataclass(frozen=True)
+class Found:
+    """Metres of roads that were left out of the training, and of them those that networks find."""
+
+    metres: float
+    before: float
+    after: float
+
+    def __str__(self) -> str:
+        """Return the shares before and after."""
+        if not self.metres:
+            return "none was left out"
+        before, after = self.before / self.metres, self.after / self.metres
+        return f"{before:.0%} -> {after:.0%} of {self.metres:.0f} m"
+
+
+@dataclass(frozen=True)
+class ImproveSummary(Summary):
+    """What was learned from edits, measured on those on held-out chips.
+
+    Attributes:
+        run: folder of the new run.
+        edited_scenes: scenes with roads about which something was decided.
+        drawn: roads that people drew: the more of them a network finds, the better.
+        accepted: roads that they accepted; none should get lost.
+        rejected: roads that they rejected: the fewer, the better.
+        roads: the new roads, with all edits, in one file.
+    """
+
+    run: str
+    edited_scenes: int
+    drawn: Found
+    accepted: Found
+    rejected: Found
+    roads: list[str]
+
+    def __str__(self) -> str:
+        """Return the shares of roads that the networks find, and where the results are."""
+        return "\n".join(
+            [
+                "found by the network, before -> after, of what people decided on held-out chips:",
+                f"  drawn     {self.drawn}",
+                f"  accepted  {self.accepted}",
+                f"  rejected  {self.rejected}",
+                f"roads     {', '.join(self.roads)}",
+                f"run       {self.run} (go on with `roadseg review {self.run}`)",
+            ]
+        )
+
+
+def run(
+    config: Config,
+    workspace: Workspace,
+    output: Path,
+    *,
+    minutes: float,
+    checkpoint: Path | None = None,
+    say: Say,
+) -> ImproveSummary:
+    """Train on edits and on the labels of the run, if it has any, and map all its images again.
+
+    Args:
+        output: folder of the new run; that of the same edits goes on where it was interrupted.
+        minutes: of the training.
+        checkpoint: network to go on from; None for that of the run, or the starter.
+
+    Raises:
+        MissingInputError: if the run has no edits, or no probabilities.
+        DataError: if no edit says whether something is a road.
+    """
+    workspace = as_it_is(workspace)
+    require(workspace.edits, made_by="review")
+    shown = read_scenes(config, workspace, scene_names(workspace), with_labels=False)
+    sheets = sheets_of(shown)
+    with closing(EditFile(workspace.edits, crs_of_edits(sheets))) as file:
+        Sitting(sheets, file, who="")
+    roads = [decided_roads(sheet.revision, width_m=config.labels.width_m) for sheet in sheets]
+    start = checkpoint or _network_of(workspace)
+    made = Workspace(output)
+    with lock(output):
+        scenes = list(_write_masks(config, workspace, made, shown.scenes, roads))
+        if not any(scene.is_edited for scene in scenes):
+            raise DataError(
+                f"{workspace.edits}: no edit accepts, rejects or draws a road on these images; "
+                "expected some, from `roadseg review`"
+            )
+        planned = _plan(config, made, scenes, start, minutes=minutes)
+        write_json(output / FILE_NAME, planned.model_dump(mode="json"))
+        shutil.copyfile(workspace.edits, made.edits)
+        pipeline.run(planned, made, say=say)
+        learned = {scene.name for scene in scenes}
+        images = [scene.image.path for scene in shown.scenes if scene.image is not None]
+        if len(images) > len(learned):
+            _map_all(planned, made, images, say=say)
+        found = _measure(planned, workspace, made, roads)
+    reviewed = review.run(planned, made, export=output / "roads.gpkg", say=lambda _: None)
+    return ImproveSummary(
+        run=str(output),
+        edited_scenes=sum(scene.is_edited for scene in scenes),
+        **found,
+        roads=reviewed.exported,
+    )
+
+
+@dataclass(frozen=True)
+class _Scene:
+    """A scene to learn from, the set that it is of, and its mask."""
+
+    name: str
+    set: str
+    image: Path
+    mask: Path
+    is_edited: bool
+
+
+def _network_of(workspace: Workspace) -> Path:
+    """Return the checkpoint of the first fold of a run, or the starter."""
+    own = workspace.checkpoint(_FOLD)
+    return own if (own / "best.safetensors").is_file() else checkpoint_folder(Path(NAME))
+
+
+def _write_masks(
+    config: Config,
+    workspace: Workspace,
+    made: Workspace,
+    scenes: Sequence[ReportScene],
+    roads: Sequence[Decided],
+) -> Iterator[_Scene]:
+    """Write the masks of scenes with labels or edits."""
+    set_of = {name: each.name for each, images in find_scenes(config.sets) for name in images}
+    for scene in counted(scenes, "write masks", total=len(scenes), unit="scenes"):
+        labels = workspace.mask(scene.name)
+        grid = read_grid(labels) if labels.exists() else scene.grid
+        decided = [
+            reproject(each.lines[each.state >= 0], each.crs, grid.metric_crs) for each in roads
+        ]
+        is_edited = bool(shapely.intersects(np.concatenate(decided), grid.footprint_m).any())
+        if scene.image is None or not (is_edited or labels.exists()):
+            continue
+        own = set_of.get(scene.name, "")
+        path = made.root / _MASKS / own / f"{scene.image.path.stem}.tif"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        blocks = edited_blocks(grid, roads, bins=config.labels.bins, labels=labels)
+        write_mask(path, blocks, grid, bins=config.labels.bins)
+        yield _Scene(scene.name, own, scene.image.path.absolute(), path.absolute(), is_edited)
+
+
+def _plan(
+    config: Config, made: Workspace, scenes: Sequence[_Scene], start: Path, *, minutes: float
+) -> Config:
+    """Return the config of the new run: that of the old one, but with masks as its labels."""
+    files: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {}
+    for name in {scene.set for scene in scenes}:
+        own = [scene for scene in scenes if scene.set == name]
+        files[name] = tuple(str(s.image) for s in own), tuple(str(s.mask) for s in own)
+    imagery: dict[str, Any] = {}
+    labels: dict[str, Any] = {"area": (), "mask_speeds_mph": None}
+    if config.imagery.sets:
+        plain = {"labels": SetLabelOptions()}
+        imagery["sets"] = {
+            name: of.model_copy(update={"images": files[name][0], "roads": files[name][1]} | plain)
+            for name, of in config.imagery.sets.items()
+            if name in files
+        }
+    else:
+        imagery["images"], labels["roads"] = files[""]
+    if config.imagery.gsd_m is None:
+        # Images that were resampled for a network, such as the starter, are trained on like this.
+        size_m, own_m = (
+            read_grid(path).pixel_size_m[0] for path in (scenes[0].mask, scenes[0].image)
+        )
+        if abs(size_m / own_m - 1) > _OFF_PX:
+            imagery["gsd_m"] = round(size_m, 4)
+    updates = {
+        "imagery": imagery,
+        "labels": labels,
+        "train": {"init": start.absolute(), "minutes": minutes},
+        "predict": {"scenes": "all"},
+    }
+    sections = {
+        name: getattr(config, name).model_copy(update=update) for name, update in updates.items()
+    }
+    return config.model_copy(update={**sections, "run": made.root.absolute()})
+
+
+def _map_all(config: Config, made: Workspace, images: Sequence[Path], *, say: Say) -> None:
+    """Map also the images without labels and edits, all of them with the confidence measured."""
+    predicted = predict.run_images(
+        config,
+        [str(path) for path in images],
+        checkpoints=[made.checkpoint(_FOLD)],
+        output=made.probabilities,
+    )
+    say("predict", predicted)
+    rasters = [str(made.probability(name)) for name in predicted.scenes]
+    say("graph", graph.run_images(config, rasters, output=made.graphs))
+    report.run(config, made)
+
+
+def _measure(
+    config: Config, before: Workspace, after: Workspace, roads: Sequence[Decided]
+) -> dict[str, Found]:
+    """Measure both networks on the decided roads that lie on held-out chips."""
+    chips = read_fold_chips(after, read_chips(after.chips).chips, _FOLD).held_out
+    metres: dict[str, list[Floats]] = {"drawn": [], "accepted": [], "rejected": []}
+    for scene in sorted({chip.scene for chip in chips}):
+        corners = [(chip.zone, chip.corners_m) for chip in chips if chip.scene == scene]
+        rasters = [open_probability(each.probability(scene)) for each in (before, after)]
+        crs = rasters[1].grid.metric_crs
+        ground = shapely.union_all([shapely.Polygon(each) for _, each in corners])
+        for each in roads:
+            lines = reproject(each.lines, each.crs, crs)
+            kinds = {
+                "drawn": each.is_drawn & (each.state == 1),
+                "accepted": ~each.is_drawn & (each.state == 1),
+                "rejected": each.state == 0,
+            }
+            for kind, rows in kinds.items():
+                pieces = shapely.get_parts(shapely.intersection(lines[rows], ground))
+                pieces = pieces[shapely.get_type_id(pieces) == shapely.GeometryType.LINESTRING]
+                if len(pieces):
+                    found = [_found_m(config, raster, pieces, crs) for raster in rasters]
+                    total = float(shapely.length(pieces).sum())
+                    metres[kind].append(np.array([total, *found]))
+    sums = {kind: np.sum(each, axis=0) if each else np.zeros(3) for kind, each in metres.items()}
+    return {kind: Found(*(round(float(value), 1) for value in each)) for kind, each in sums.items()}
+
+
+def _found_m(config: Config, raster: ProbabilityFile, lines: Lines, crs: CRS) -> float:
+    """Return along how many metres of lines a raster says road."""
+    graph = unjoined(lines, crs, {})
+    xy, edge = sample_points(graph, spacing_m=_SPACING_M)
+    size_m = (graph.length_m / np.bincount(edge, minlength=len(lines)))[edge]
+    grid = raster.grid
+    at = np.floor(grid.from_metric(xy)).astype(np.int64)
+    row, col = at.clip(0, [grid.height - 1, grid.width - 1]).T
+    road = raster.read_road(Window(0, 0, grid.height, grid.width))[row, col]
+    threshold = config.graph.threshold_for(raster.threshold)
+    return float(size_m[road >= threshold * CERTAIN].sum())
