@@ -1,4 +1,4 @@
-"""Masks from edits: what people decided about roads, as labels; the rest is ignored."""
+"""Masks from edits: what people decided about roads, as labels."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -12,13 +12,14 @@ from roadseg.arrays import Array, Bytes, Floats, Lines
 from roadseg.raster.grid import Grid, reproject
 from roadseg.raster.windows import Window, cut_blocks
 from roadseg.review.apply import Revision, Road
-from roadseg.roads.masks.burning import BACKGROUND, IGNORE, RoadAreas, burn_roads
+from roadseg.roads.masks.burning import BACKGROUND, RoadAreas, burn_roads
 from roadseg.roads.masks.mask_files import read_mask
 from roadseg.roads.speeds import KPH_PER_MPH, SpeedBins
 
 _SIDE_M = 8.0  # Metres beside a road that was confirmed in which there is no other one.
 _EDGE_M = 1.0  # Metres beyond the edge of a road that may still belong to it.
 _BLOCK_PX = 2048
+_CONFIRMED, _REJECTED, _UNDECIDED = 1, 0, -1  # Values of `Decided.state`.
 
 
 @dataclass(frozen=True)
@@ -41,12 +42,23 @@ class Decided:
     width_m: Floats
     speed_mph: Floats
 
-    def areas(self, grid: Grid, state: int, *, wider_m: float, bins: SpeedBins) -> RoadAreas:
-        """Return the ground of the roads of a state, ready to be burnt on a grid."""
+    def burnt(self, grid: Grid, state: int, *, wider_m: float, bins: SpeedBins) -> Bytes:
+        """Return the mask of the roads of a state on a grid."""
         rows = np.flatnonzero(self.state == state)
         rows = rows[np.argsort(self.speed_mph[rows], kind="stable")]
         shapes = shapely.buffer(self.lines[rows], self.width_m[rows] / 2 + wider_m)
-        return RoadAreas(reproject(shapes, self.crs, grid.crs), bins.bin_of(self.speed_mph[rows]))
+        numbers = bins.bin_of(self.speed_mph[rows])
+        return burn_roads(RoadAreas(reproject(shapes, self.crs, grid.crs), numbers), grid)
+
+    def ground(self, crs: CRS) -> shapely.Geometry:
+        """Return where it is known what is a road: roads that were decided about, and their sides.
+
+        Roads about which nothing was decided are no part of it.
+        """
+        is_open = self.state == _UNDECIDED
+        wider_m = np.where(is_open, _EDGE_M, _SIDE_M)
+        shapes = shapely.buffer(reproject(self.lines, self.crs, crs), self.width_m / 2 + wider_m)
+        return shapely.union_all(shapes[~is_open]) - shapely.union_all(shapes[is_open])
 
 
 def decided_roads(revision: Revision, *, width_m: float) -> Decided:
@@ -73,31 +85,25 @@ def edited_blocks(
 ) -> Iterator[tuple[Window, Bytes]]:
     """Yield the mask of a scene block by block, for `write_mask`.
 
-    Roads that were confirmed are burnt with their width and speed, those that were rejected are
-    background. So are both sides of a confirmed road, unless an undecided one lies there. Anything
-    else is as in the mask of the labels, or ignored where there is none.
+    Roads that were confirmed are burnt with their width and speed, and those that were rejected
+    are background. Anything else is as in the mask of the labels, or background.
 
     Args:
         labels: mask of the labels on the same grid, if it exists.
     """
     for window in cut_blocks(grid.height, grid.width, block_px=_BLOCK_PX):
         part = grid.crop(*window)
-        mask = np.full((window.height, window.width), IGNORE, dtype=np.uint8)
+        mask = np.full((window.height, window.width), BACKGROUND, dtype=np.uint8)
         if labels.exists():
             mask = read_mask(labels, window)
-        is_free = mask == IGNORE
         for each in roads:
-            beside, undecided, gone, road = (
-                burn_roads(each.areas(part, state, wider_m=wider_m, bins=bins), part)
-                for state, wider_m in ((1, _SIDE_M), (-1, _EDGE_M), (0, _EDGE_M), (1, 0.0))
-            )
-            mask[is_free & (beside > 0) & (undecided == 0)] = BACKGROUND
-            mask[gone > 0] = BACKGROUND
+            mask[each.burnt(part, _REJECTED, wider_m=_EDGE_M, bins=bins) > 0] = BACKGROUND
+            road = each.burnt(part, _CONFIRMED, wider_m=0.0, bins=bins)
             mask[road > 0] = road[road > 0]
         yield window, mask
 
 
 def _state(road: Road) -> int:
     if road.is_rejected:
-        return 0
-    return -1 if road.is_open else 1
+        return _REJECTED
+    return _UNDECIDED if road.is_open else _CONFIRMED

@@ -11,32 +11,37 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import geopandas as gpd
 import numpy as np
 import shapely
 from pyproj import CRS
 
 from roadseg.arrays import Floats, Lines
-from roadseg.commands.stages import graph, pipeline, predict, report
+from roadseg.commands.stages import graph, pipeline, predict, prepare, report
 from roadseg.commands.stages.made_from import as_it_is, scene_names
 from roadseg.commands.tools import review
 from roadseg.config import FILE_NAME, Config
 from roadseg.dataset.chips import read_chips
 from roadseg.dataset.held_out import read_fold_chips
 from roadseg.dataset.options import SetLabelOptions
+from roadseg.dataset.scenes import complete_area
 from roadseg.dataset.sets import find_scenes
 from roadseg.errors import DataError
 from roadseg.learn.network.starter import NAME, checkpoint_folder
-from roadseg.raster.grid import reproject
+from roadseg.raster.grid import DEGREES, reproject
 from roadseg.raster.images import read_grid
+from roadseg.raster.sources import find_areas
 from roadseg.raster.windows import CERTAIN, Window
 from roadseg.report.scenes import ReportScene, read_scenes
 from roadseg.review.edits import EditFile
 from roadseg.review.masks import Decided, decided_roads, edited_blocks
 from roadseg.review.sheets import sheets_of
 from roadseg.review.sitting import Sitting, crs_of_edits
+from roadseg.roads.formats.layers import write_layer
 from roadseg.roads.graph.road_graph import sample_points, unjoined
 from roadseg.roads.masks.mask_files import write_mask
 from roadseg.roads.masks.probabilities import ProbabilityFile, open_probability
+from roadseg.system.files import atomic_write
 from roadseg.system.locks import lock
 from roadseg.system.progress import counted
 from roadseg.system.records import write_json
@@ -46,7 +51,8 @@ from roadseg.system.workspace import Workspace, require
 _SPACING_M = 2.0  # Metres between the places along a road at which its probability is read.
 _OFF_PX = 0.01  # Share by which the pixels of a network may differ from those of the image.
 _FOLD = 0
-_MASKS = "edit_masks"  # Folder of masks in the new run.
+_CHIP_PX = 512  # Side of the chips of a run without labels; twice that of usual windows.
+_MASKS, _AREA = "edit_masks", "area.geojson"  # Folder of masks in the new run, and their area.
 
 Say = Callable[[str, object], None]
 
@@ -137,7 +143,10 @@ def run(
                 f"{workspace.edits}: no edit accepts, rejects or draws a road on these images; "
                 "expected some, from `roadseg review`"
             )
+        _write_area(output / _MASKS / _AREA, scenes)
         planned = _plan(config, made, scenes, start, minutes=minutes)
+        if not any(workspace.mask(scene.name).exists() for scene in scenes):
+            planned = _with_folds(planned, made)
         write_json(output / FILE_NAME, planned.model_dump(mode="json"))
         shutil.copyfile(workspace.edits, made.edits)
         pipeline.run(planned, made, say=say)
@@ -157,13 +166,15 @@ def run(
 
 @dataclass(frozen=True)
 class _Scene:
-    """A scene to learn from, the set that it is of, and its mask."""
+    """A scene to learn from, the set that it is of, its mask, and where this is complete."""
 
     name: str
     set: str
     image: Path
     mask: Path
     is_edited: bool
+    ground: shapely.Geometry
+    crs: CRS
 
 
 def _network_of(workspace: Workspace) -> Path:
@@ -180,22 +191,46 @@ def _write_masks(
     roads: Sequence[Decided],
 ) -> Iterator[_Scene]:
     """Write the masks of scenes with labels or edits."""
-    set_of = {name: each.name for each, images in find_scenes(config.sets) for name in images}
-    for scene in counted(scenes, "write masks", total=len(scenes), unit="scenes"):
-        labels = workspace.mask(scene.name)
-        grid = read_grid(labels) if labels.exists() else scene.grid
-        decided = [
-            reproject(each.lines[each.state >= 0], each.crs, grid.metric_crs) for each in roads
-        ]
-        is_edited = bool(shapely.intersects(np.concatenate(decided), grid.footprint_m).any())
-        if scene.image is None or not (is_edited or labels.exists()):
+    listed = read_chips(workspace.chips).scenes if workspace.chips.exists() else ()
+    set_of = {name: each.name for each, found in find_scenes(config.sets) for name in found}
+    images = {
+        each.name: (each.image, each.set) for each in listed if workspace.mask(each.name).exists()
+    }
+    shown = {scene.name: scene for scene in scenes}
+    for name, scene in shown.items():
+        if scene.image is not None:
+            images.setdefault(name, (scene.image.path, set_of.get(name, "")))
+    for name, (image, set_name) in counted(
+        images.items(), "write masks", total=len(images), unit="scenes"
+    ):
+        labels = workspace.mask(name)
+        grid = read_grid(labels) if labels.exists() else shown[name].grid
+        footprint, crs = grid.footprint_m, grid.metric_crs
+        decided = footprint & shapely.union_all([each.ground(crs) for each in roads])
+        if not (labels.exists() or decided.area):
             continue
-        own = set_of.get(scene.name, "")
-        path = made.root / _MASKS / own / f"{scene.image.path.stem}.tif"
+        known = footprint
+        if labels.exists():
+            own = config.of_set(set_name).labels
+            complete = complete_area(find_areas(own.area), grid, own)
+            known = footprint if complete is None else complete
+        ground = known | decided if labels.exists() else decided
+        path = made.root / _MASKS / set_name / f"{image.stem}.tif"
         path.parent.mkdir(parents=True, exist_ok=True)
         blocks = edited_blocks(grid, roads, bins=config.labels.bins, labels=labels)
         write_mask(path, blocks, grid, bins=config.labels.bins)
-        yield _Scene(scene.name, own, scene.image.path.absolute(), path.absolute(), is_edited)
+        is_edited = bool(decided.area)
+        yield _Scene(name, set_name, image.absolute(), path.absolute(), is_edited, ground, crs)
+
+
+def _write_area(path: Path, scenes: Sequence[_Scene]) -> None:
+    """Write where the masks are complete; other ground is ignored."""
+    shapes = [reproject(np.array([each.ground]), each.crs, DEGREES)[0] for each in scenes]
+    table = gpd.GeoDataFrame(
+        {"scene": [each.name for each in scenes]}, geometry=shapes, crs=DEGREES
+    )
+    with atomic_write(path) as partial:
+        write_layer(partial, table, "GeoJSON", layer="area", geometry_type=None)
 
 
 def _plan(
@@ -207,7 +242,8 @@ def _plan(
         own = [scene for scene in scenes if scene.set == name]
         files[name] = tuple(str(s.image) for s in own), tuple(str(s.mask) for s in own)
     imagery: dict[str, Any] = {}
-    labels: dict[str, Any] = {"area": (), "mask_speeds_mph": None}
+    area = str((made.root / _MASKS / _AREA).absolute())
+    labels: dict[str, Any] = {"area": (area,), "mask_speeds_mph": None}
     if config.imagery.sets:
         plain = {"labels": SetLabelOptions()}
         imagery["sets"] = {
@@ -234,6 +270,19 @@ def _plan(
         name: getattr(config, name).model_copy(update=update) for name, update in updates.items()
     }
     return config.model_copy(update={**sections, "run": made.root.absolute()})
+
+
+def _with_folds(config: Config, made: Workspace) -> Config:
+    """Return the config with as many folds as the chips with edits can fill, usually few.
+
+    Ground blocks of 500 m would often be one. Chips side by side may then be in different folds.
+    """
+    imagery = config.imagery.model_copy(update={"chip_px": _CHIP_PX})
+    config = config.model_copy(update={"imagery": imagery})
+    prepare.run(config, made)
+    chips = len(read_chips(made.chips).chips)
+    folds = {"method": "random", "folds": max(2, min(config.split.folds, chips))}
+    return config.model_copy(update={"split": config.split.model_copy(update=folds)})
 
 
 def _map_all(config: Config, made: Workspace, images: Sequence[Path], *, say: Say) -> None:
@@ -270,7 +319,7 @@ def _measure(
             }
             for kind, rows in kinds.items():
                 pieces = shapely.get_parts(shapely.intersection(lines[rows], ground))
-                pieces = pieces[shapely.get_type_id(pieces) == shapely.GeometryType.LINESTRING]
+                pieces = pieces[shapely.length(pieces) > 0]
                 if len(pieces):
                     found = [_found_m(config, raster, pieces, crs) for raster in rasters]
                     total = float(shapely.length(pieces).sum())

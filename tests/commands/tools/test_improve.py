@@ -1,0 +1,62 @@
+"""improve: edits of a review become labels, and the new run keeps them."""
+
+import numpy as np
+import pytest
+import shapely
+
+from roadseg.commands.tools import improve
+from roadseg.errors import DataError, MissingInputError
+from roadseg.raster.grid import reproject
+from roadseg.raster.images import read_grid
+from roadseg.review.edits import Edit, EditFile
+from roadseg.roads.formats.files import read_gpkg
+from roadseg.system.workspace import Workspace
+
+
+def edit(workspace, *edits):
+    """Leave edits in a run, whose lines are in the CRS of its graphs."""
+    crs = read_gpkg(next(workspace.graphs.glob("*.gpkg"))).crs
+    file = EditFile(workspace.edits, crs)
+    for each in edits:
+        file.add(each, crs, who="Ana")
+    file.close()
+
+
+def run(finished, output, **options):
+    options = {"minutes": 1, "say": lambda *_: None} | options
+    return improve.run(*finished, output, **options)
+
+
+def test_without_a_review_it_is_named(finished, tmp_path):
+    with pytest.raises(MissingInputError, match=r"edits\.gpkg.*run `roadseg review` first"):
+        run(finished, tmp_path / "new")
+
+
+def test_edits_that_decide_nothing_are_not_learned(finished, tmp_path):
+    far = shapely.LineString([(0, 0), (10, 10)])
+    edit(finished[1], Edit("draw", far))
+    with pytest.raises(DataError, match="no edit accepts, rejects or draws a road on these images"):
+        run(finished, tmp_path / "new")
+
+
+@pytest.mark.slow
+def test_a_run_goes_on_with_its_edits(finished, tmp_path):
+    _, workspace = finished
+    name = next(workspace.graphs.glob("*.gpkg")).stem
+    mask = workspace.mask(name)
+    west, south, east, north = shapely.bounds(read_grid(mask).footprint_m)
+    crs = read_grid(mask).metric_crs
+    drawn = shapely.LineString([(west + 1, south + 1), (east - 1, north - 1)])
+    edit(workspace, Edit("draw", drawn, width_m=6.0))
+    output = tmp_path / "new"
+    summary = run(finished, output)
+    assert summary.edited_scenes >= 1
+    made = Workspace(output)
+    assert made.edits.read_bytes() == workspace.edits.read_bytes()
+    assert (output / "roads.gpkg").exists()
+    kept = read_gpkg(output / "roads.gpkg")
+    (line,) = reproject(np.array([drawn], dtype=object), crs, kept.crs)
+    along = shapely.intersection(shapely.union_all(kept.lines).buffer(1.0), line)
+    assert shapely.length(along) == pytest.approx(line.length, rel=0.01)
+    # The same call finds everything done.
+    assert run(finished, output) == summary
