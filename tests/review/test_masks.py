@@ -64,5 +64,7 @@ def test_labels_stay_but_where_people_decided_otherwise(decided, tmp_path):
 
 def test_known_ground_is_decided_roads_and_their_sides_without_open_ones(decided):
     ground = decided.ground(UTM)
-    known = [ground.contains(shapely.Point(WEST + 50, NORTH - row)) for row in (9, 11, 20, 40, 60, 80)]
+    known = [
+        ground.contains(shapely.Point(WEST + 50, NORTH - row)) for row in (9, 11, 20, 40, 60, 80)
+    ]
     assert known == [False, True, True, True, False, True]

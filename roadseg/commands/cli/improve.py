@@ -110,7 +110,9 @@ def export(
     type=FOLDER,
     help="Network to go on from. [default: that of the run, or the starter]",
 )
-@click.option("--output", type=FOLDER, help="Folder of the new run. [default: RUN-improved]")
+@click.option(
+    "--output", type=FOLDER, help="Folder of the new run. [default: RUN-2, or the next number]"
+)
 @together(CONFIG, SET, shown)
 def improve(
     run_folder: Path,
@@ -141,7 +143,7 @@ def improve(
     return improve.run(
         load(config_path, assignments, required=False),
         Workspace(run_folder),
-        output or run_folder.with_name(f"{run_folder.absolute().name}-improved"),
+        output,
         minutes=minutes,
         checkpoint=checkpoint,
         say=announce,

@@ -26,7 +26,7 @@ from roadseg.dataset.held_out import read_fold_chips
 from roadseg.dataset.options import SetLabelOptions
 from roadseg.dataset.scenes import complete_area
 from roadseg.dataset.sets import find_scenes
-from roadseg.errors import DataError
+from roadseg.errors import ConfigError, DataError
 from roadseg.learn.network.starter import NAME, checkpoint_folder
 from roadseg.raster.grid import DEGREES, reproject
 from roadseg.raster.images import read_grid
@@ -110,7 +110,7 @@ class ImproveSummary(Summary):
 def run(
     config: Config,
     workspace: Workspace,
-    output: Path,
+    output: Path | None = None,
     *,
     minutes: float,
     checkpoint: Path | None = None,
@@ -119,14 +119,17 @@ def run(
     """Train on edits and on the labels of the run, if it has any, and map all its images again.
 
     Args:
-        output: folder of the new run; that of the same edits goes on where it was interrupted.
+        output: folder of the new run; None for that of the run with the next number, as in `city`
+            and `city-2`. One of the same edits goes on where it was interrupted.
         minutes: of the training.
         checkpoint: network to go on from; None for that of the run, or the starter.
 
     Raises:
         MissingInputError: if the run has no edits, or no probabilities.
         DataError: if no edit says whether something is a road.
+        ConfigError: if the folder has a run of other edits.
     """
+    output = output or _next_folder(workspace.root)
     workspace = as_it_is(workspace)
     require(workspace.edits, made_by="review")
     shown = read_scenes(config, workspace, scene_names(workspace), with_labels=False)
@@ -137,6 +140,11 @@ def run(
     start = checkpoint or _network_of(workspace)
     made = Workspace(output)
     with lock(output):
+        if made.edits.exists() and made.edits.read_bytes() != workspace.edits.read_bytes():
+            raise ConfigError(
+                f"{output}: was made from other edits than {workspace.edits}; use another --output, "
+                "or delete it"
+            )
         scenes = list(_write_masks(config, workspace, made, shown.scenes, roads))
         if not any(scene.is_edited for scene in scenes):
             raise DataError(
@@ -175,6 +183,15 @@ class _Scene:
     is_edited: bool
     ground: shapely.Geometry
     crs: CRS
+
+
+def _next_folder(root: Path) -> Path:
+    """Return the folder beside a run with the next number in its name."""
+    folder = root.absolute()
+    name, _, number = folder.name.rpartition("-")
+    if name and number.isdecimal():
+        return folder.with_name(f"{name}-{int(number) + 1}")
+    return folder.with_name(f"{folder.name}-2")
 
 
 def _network_of(workspace: Workspace) -> Path:

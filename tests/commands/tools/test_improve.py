@@ -5,7 +5,7 @@ import pytest
 import shapely
 
 from roadseg.commands.tools import improve
-from roadseg.errors import DataError, MissingInputError
+from roadseg.errors import ConfigError, DataError, MissingInputError
 from roadseg.raster.grid import reproject
 from roadseg.raster.images import read_grid
 from roadseg.review.edits import Edit, EditFile
@@ -36,6 +36,21 @@ def test_edits_that_decide_nothing_are_not_learned(finished, tmp_path):
     far = shapely.LineString([(0, 0), (10, 10)])
     edit(finished[1], Edit("draw", far))
     with pytest.raises(DataError, match="no edit accepts, rejects or draws a road on these images"):
+        run(finished, tmp_path / "new")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [("city", "city-2"), ("city-2", "city-3"), ("a-b", "a-b-2")]
+)
+def test_a_new_run_has_the_next_number(tmp_path, old, new):
+    assert improve._next_folder(tmp_path / old) == tmp_path / new
+
+
+def test_a_run_of_other_edits_is_left_alone(finished, tmp_path):
+    edit(finished[1])
+    (tmp_path / "new").mkdir()
+    (tmp_path / "new" / "edits.gpkg").write_bytes(b"others")
+    with pytest.raises(ConfigError, match=r"new: was made from other edits than .*edits\.gpkg"):
         run(finished, tmp_path / "new")
 
 
