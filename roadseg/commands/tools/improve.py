@@ -129,7 +129,7 @@ def run(
         DataError: if no edit says whether something is a road.
         ConfigError: if the folder has a run of other edits.
     """
-    output = output or _next_folder(workspace.root)
+    output = output or next_folder(workspace.root)
     workspace = as_it_is(workspace)
     require(workspace.edits, made_by="review")
     shown = read_scenes(config, workspace, scene_names(workspace), with_labels=False)
@@ -142,8 +142,8 @@ def run(
     with lock(output):
         if made.edits.exists() and made.edits.read_bytes() != workspace.edits.read_bytes():
             raise ConfigError(
-                f"{output}: was made from other edits than {workspace.edits}; use another --output, "
-                "or delete it"
+                f"{output}: was made from other edits than {workspace.edits}; use another "
+                "--output, or delete it"
             )
         scenes = list(_write_masks(config, workspace, made, shown.scenes, roads))
         if not any(scene.is_edited for scene in scenes):
@@ -185,7 +185,7 @@ class _Scene:
     crs: CRS
 
 
-def _next_folder(root: Path) -> Path:
+def next_folder(root: Path) -> Path:
     """Return the folder beside a run with the next number in its name."""
     folder = root.absolute()
     name, _, number = folder.name.rpartition("-")

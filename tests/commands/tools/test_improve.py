@@ -43,7 +43,7 @@ def test_edits_that_decide_nothing_are_not_learned(finished, tmp_path):
     ("old", "new"), [("city", "city-2"), ("city-2", "city-3"), ("a-b", "a-b-2")]
 )
 def test_a_new_run_has_the_next_number(tmp_path, old, new):
-    assert improve._next_folder(tmp_path / old) == tmp_path / new
+    assert improve.next_folder(tmp_path / old) == tmp_path / new
 
 
 def test_a_run_of_other_edits_is_left_alone(finished, tmp_path):
