@@ -5,7 +5,7 @@ on from the one of the run, new roads, and the edits, which stay in force.
 """
 
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -133,6 +133,12 @@ def run(
     workspace = as_it_is(workspace)
     require(workspace.edits, made_by="review")
     shown = read_scenes(config, workspace, scene_names(workspace), with_labels=False)
+    named = {scene.name: scene for scene in shown.scenes}
+    if nowhere := [name for name, scene in named.items() if scene.grid.is_local]:
+        raise DataError(
+            f"{nowhere[0]}: has no georeference, which `roadseg improve` needs; georeference the "
+            "images, and map and review them again"
+        )
     sheets = sheets_of(shown)
     with closing(EditFile(workspace.edits, crs_of_edits(sheets))) as file:
         Sitting(sheets, file, who="")
@@ -145,7 +151,7 @@ def run(
                 f"{output}: was made from other edits than {workspace.edits}; use another "
                 "--output, or delete it"
             )
-        scenes = list(_write_masks(config, workspace, made, shown.scenes, roads))
+        scenes = list(_write_masks(config, workspace, made, named, roads))
         if not any(scene.is_edited for scene in scenes):
             raise DataError(
                 f"{workspace.edits}: no edit accepts, rejects or draws a road on these images; "
@@ -204,40 +210,44 @@ def _write_masks(
     config: Config,
     workspace: Workspace,
     made: Workspace,
-    scenes: Sequence[ReportScene],
+    shown: Mapping[str, ReportScene],
     roads: Sequence[Decided],
 ) -> Iterator[_Scene]:
     """Write the masks of scenes with labels or edits."""
-    listed = read_chips(workspace.chips).scenes if workspace.chips.exists() else ()
-    set_of = {name: each.name for each, found in find_scenes(config.sets) for name in found}
-    images = {
-        each.name: (each.image, each.set) for each in listed if workspace.mask(each.name).exists()
-    }
-    shown = {scene.name: scene for scene in scenes}
-    for name, scene in shown.items():
-        if scene.image is not None:
-            images.setdefault(name, (scene.image.path, set_of.get(name, "")))
-    for name, (image, set_name) in counted(
-        images.items(), "write masks", total=len(images), unit="scenes"
-    ):
+    images = _images(config, workspace, shown)
+    walk = counted(images.items(), "write masks", total=len(images), unit="scenes")
+    for name, (image, set_name) in walk:
         labels = workspace.mask(name)
         grid = read_grid(labels) if labels.exists() else shown[name].grid
-        footprint, crs = grid.footprint_m, grid.metric_crs
-        decided = footprint & shapely.union_all([each.ground(crs) for each in roads])
-        if not (labels.exists() or decided.area):
-            continue
-        known = footprint
+        crs, footprint = grid.metric_crs, grid.footprint_m
+        decided: shapely.Geometry = footprint & shapely.union_all([r.ground(crs) for r in roads])
+        ground = decided
         if labels.exists():
             own = config.of_set(set_name).labels
-            complete = complete_area(find_areas(own.area), grid, own)
-            known = footprint if complete is None else complete
-        ground = known | decided if labels.exists() else decided
+            complete = complete_area(find_areas(own.area), grid, own) or footprint
+            ground = shapely.union(decided, complete)
+        if not shapely.area(ground):
+            continue
         path = made.root / _MASKS / set_name / f"{image.stem}.tif"
         path.parent.mkdir(parents=True, exist_ok=True)
         blocks = edited_blocks(grid, roads, bins=config.labels.bins, labels=labels)
         write_mask(path, blocks, grid, bins=config.labels.bins)
-        is_edited = bool(decided.area)
+        is_edited = bool(shapely.area(decided))
         yield _Scene(name, set_name, image.absolute(), path.absolute(), is_edited, ground, crs)
+
+
+def _images(
+    config: Config, workspace: Workspace, shown: Mapping[str, ReportScene]
+) -> dict[str, tuple[Path, str]]:
+    """Return image and set of the scenes with labels, and of those that were mapped."""
+    listed = read_chips(workspace.chips).scenes if workspace.chips.exists() else ()
+    images = {each.name: (each.image, each.set) for each in listed}
+    images = {name: each for name, each in images.items() if workspace.mask(name).exists()}
+    set_of = {name: each.name for each, found in find_scenes(config.sets) for name in found}
+    for name, scene in shown.items():
+        if scene.image is not None:
+            images.setdefault(name, (scene.image.path, set_of.get(name, "")))
+    return images
 
 
 def _write_area(path: Path, scenes: Sequence[_Scene]) -> None:
