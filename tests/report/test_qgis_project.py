@@ -151,7 +151,7 @@ def test_qgis_opens_every_layer_with_its_style_after_all_have_moved(tmp_path, pr
     crs, layers = json.loads(told)
     assert crs == "EPSG:32611"
     assert layers == {
-        "a & b, nodes": [True, "categorizedSymbol", "EPSG:32611"],
+        "a & b, nodes": [True, "singleSymbol", "EPSG:32611"],
         "a & b, roads": [True, "graduatedSymbol", "EPSG:32611"],
         "a & b, probability": [True, "singlebandpseudocolor", "EPSG:32611"],
         "a & b, mask": [True, "paletted", "EPSG:32611"],

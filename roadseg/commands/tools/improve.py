@@ -162,7 +162,8 @@ def run(
         if not any(workspace.mask(scene.name).exists() for scene in scenes):
             planned = _with_folds(planned, made)
         write_json(output / FILE_NAME, planned.model_dump(mode="json"))
-        shutil.copyfile(workspace.edits, made.edits)
+        with atomic_write(made.edits) as partial:
+            shutil.copyfile(workspace.edits, partial)
         pipeline.run(planned, made, say=say)
         learned = {scene.name for scene in scenes}
         images = [scene.image.path for scene in shown.scenes if scene.image is not None]

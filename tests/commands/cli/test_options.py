@@ -14,7 +14,6 @@ SECTIONS = {
     if hasattr(field.annotation, "model_fields")
 }
 OF_COMMANDS = {  # what has the name of a setting, and means something else
-    ("quantize", "kind"),
     ("export", "window_px"),
     ("export", "batch_size"),
     ("init", "images"),
@@ -22,6 +21,7 @@ OF_COMMANDS = {  # what has the name of a setting, and means something else
     ("images", "gsd_m"),
     ("init", "gsd_m"),
     ("map", "gsd_m"),
+    ("improve", "minutes"),
     ("map", "minutes"),
     ("score", "gsd_m"),
     ("convert", "gsd_m"),
@@ -103,4 +103,4 @@ def test_values_beyond_the_limits_of_a_field_are_usage_errors(words, message):
 
 def test_choices_of_a_field_are_completed():
     engine = next(option for _, option in FIELDS if option.name == "engine")
-    assert engine.type.choices == ("auto", "eager", "inductor", "int8", "openvino", "onnx")
+    assert engine.type.choices == ("auto", "eager", "inductor", "openvino")

@@ -36,6 +36,9 @@ PARSED = {  # and why
     "map": "the same, and says on stderr what it has done",
     "export": "traces a network for every format, as tests/learn does",
     "fetch": "asks services on the web",
+    "review": "serves a page until it is interrupted",
+    "improve": "trains for minutes, and needs a review",
+    "qgis": "writes into the profile of the user",
 }
 QUICK = {"plot": ["speeds", "--dpi", "50"]}
 HEIDELBERG, CALIFORNIA = ((8.65, 49.38), (8.69, 49.41)), ((-122.2, 37.3), (-122.1, 37.2))
