@@ -231,11 +231,11 @@ def test_auto_is_inductor_where_compile_is_on(choice, cpu):
     assert choice(device=device, windows=1) == ("inductor", "engine inductor (compile is on)")
 
 
-@pytest.mark.parametrize(("windows", "name"), [(59, "eager"), (60, "openvino")])
+@pytest.mark.parametrize(("windows", "name"), [(119, "inductor"), (120, "openvino")])
 def test_in_float32_auto_converts_for_many_windows(choice, cpu, windows, name):
     found, reason = choice(device=cpu, windows=windows, window_px=512)
     assert found == name
-    assert f"{windows} windows, worth it from {60 if name == 'openvino' else 80}" in reason
+    assert f"{windows} windows, worth it from {120 if name == 'openvino' else 80}" in reason
 
 
 def test_what_openvino_cannot_convert_is_compiled(choice, cpu, monkeypatch):
@@ -243,7 +243,7 @@ def test_what_openvino_cannot_convert_is_compiled(choice, cpu, monkeypatch):
         raise RoadsegError("this network cannot be converted")
 
     monkeypatch.setattr(engines, "_in_float32", refuse)
-    found, reason = choice(device=cpu, windows=80, window_px=512)
+    found, reason = choice(device=cpu, windows=120, window_px=512)
     assert (found, "this network cannot be converted" in reason) == ("inductor", True)
 
 
