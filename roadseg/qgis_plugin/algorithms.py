@@ -91,9 +91,8 @@ with the same folder and settings."""
     def process(self, call: Call) -> Results:
         """Map the image, and load the roads over their probability."""
         folder = call.folder("OUTPUT")
-        sources = (
-            folder / "sources"
-        )  # Where roadseg keeps what it fetched; it allows no other files.
+        # Where roadseg keeps what it fetched; a folder with other files is refused as output.
+        sources = folder / "sources"
         sources.mkdir(parents=True, exist_ok=True)
         if call.raster("INPUT").providerType() == "gdal":
             image = call.image("INPUT")

@@ -10,8 +10,8 @@ import pandas as pd
 
 from roadseg.dataset.chips import ChipRecord
 from roadseg.dataset.fold_files import fold_renderer, fold_table
-from roadseg.raster.grid import DEGREES
-from roadseg.report.scenes import ReportScene, ReportScenes, compared_roads
+from roadseg.raster.grid import DEGREES, is_local
+from roadseg.report.scenes import ReportScene, ReportScenes
 from roadseg.roads.colours import FALSE, MISSED, Rgb
 from roadseg.roads.formats.gpkg_styles import (
     STYLE_LAYER,
@@ -26,7 +26,6 @@ from roadseg.roads.formats.tables import edge_table, node_table
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.tracing.edge_confidence import mean_confidence
 from roadseg.system.files import atomic_write
-from roadseg.system.workspace import NETWORK
 
 if TYPE_CHECKING:
     from xml.etree import ElementTree as ET
@@ -67,12 +66,17 @@ def write_package(
     if not scenes:
         return False
     crs = shown.areas[0].crs if len(shown.areas) == 1 else DEGREES
-    graphs = list(_graphs(scenes, shown))
+    graphs = [
+        (name, graph)
+        for number, area in enumerate(shown.areas)
+        if not is_local(area.crs)
+        for name, _, graph in shown.graphs_on(number)
+    ]
     edges, nodes = _numbered(graphs)
     tables: dict[str, list[gpd.GeoDataFrame]] = {"edges": edges, "nodes": nodes}
-    for scene in scenes:
-        for kind, roads in compared_roads(scene, scene.grid.metric_crs).items():
-            if kind in _ERRORS and len(roads.lines):
+    for scene, compared in zip(shown.scenes, shown.compared, strict=True):
+        for kind, roads in compared.items():
+            if not scene.grid.is_local and kind in _ERRORS and len(roads.lines):
                 tables.setdefault(kind, []).append(_pieces(roads, scene.name))
     if folds and shown.chips:
         tables["chips"] = list(_chips(shown.chips, folds, scores))
@@ -94,15 +98,6 @@ def write_package(
             partial, {**layers, STYLE_LAYER: layer_styles(styles)}, geometry_types=_TYPES
         )
     return True
-
-
-def _graphs(scenes: Sequence[ReportScene], shown: ReportScenes) -> Iterator[tuple[str, RoadGraph]]:
-    """Yield the joined networks, and the graphs of the scenes that are in none."""
-    for network in shown.networks.values():
-        yield NETWORK, network
-    for scene in scenes:
-        if scene.graph is not None and scene.name not in shown.joined:
-            yield scene.name, scene.graph
 
 
 def _numbered(

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +97,28 @@ class ReportScenes:
     left_out: list[str] = field(default_factory=list)
     labels: tuple[Path, ...] = ()
 
+    @cached_property
+    def compared(self) -> list[dict[str, RoadGraph]]:
+        """For each scene its labelled, missed and false roads in the CRS of its map."""
+        area_of = {row: area for area in self.areas for row in area.scenes}
+        return [_compared_roads(scene, area_of[row].crs) for row, scene in enumerate(self.scenes)]
+
+    def graphs_on(self, number: int) -> list[tuple[str, list[str], RoadGraph]]:
+        """Return the road graphs of a map, each with its name and the names of its scenes.
+
+        The network of the scenes that touch comes first; other scenes have their own graphs.
+        """
+        scenes = [self.scenes[row] for row in self.areas[number].scenes]
+        graphs = [
+            (scene.name, [scene.name], scene.graph)
+            for scene in scenes
+            if scene.graph is not None and scene.name not in self.joined
+        ]
+        if number in self.networks:
+            joined = [scene.name for scene in scenes if scene.name in self.joined]
+            graphs.insert(0, (NETWORK, joined, self.networks[number]))
+        return graphs
+
 
 def read_scenes(
     config: Config, workspace: Workspace, names: Sequence[str], *, with_labels: bool = True
@@ -152,7 +175,10 @@ def describe_map(config: Config, shown: ReportScenes, precision: Precision) -> d
                 "graph": graph_of.get(scene.name),
                 "box": relative(shapely.bounds(outline), area.origin),
                 "confidence": scene.graph and mean_confidence(scene.graph),
-                **_encode_errors(scene, area, precision),
+                **{
+                    name: encode_lines(graph.lines, area.origin, precision)
+                    for name, graph in shown.compared[row].items()
+                },
             }
     return {
         "areas": [describe_area(area) for area in shown.areas],
@@ -364,27 +390,13 @@ def _encode_graphs(shown: ReportScenes, precision: Precision) -> list[dict[str, 
     """Return the network and the graphs of all other scenes."""
     graphs: list[dict[str, Any]] = []
     for number, area in enumerate(shown.areas):
-        scenes = [shown.scenes[row] for row in area.scenes]
-        alone = [scene for scene in scenes if scene.graph and scene.name not in shown.joined]
-        joined = [scene.name for scene in scenes if scene.name in shown.joined]
-        networks = [(scene.name, [scene.name], scene.graph) for scene in alone]
-        if joined:
-            networks.insert(0, (NETWORK, joined, shown.networks[number]))
-        for name, names, graph in networks:
-            if graph is not None:
-                encoded = encode_graph(_in_crs_of(area, graph), area.origin, precision)
-                graphs.append({"name": name, "area": number, "scenes": names, **encoded})
+        for name, names, graph in shown.graphs_on(number):
+            encoded = encode_graph(_in_crs_of(area, graph), area.origin, precision)
+            graphs.append({"name": name, "area": number, "scenes": names, **encoded})
     return graphs
 
 
-def _encode_errors(scene: ReportScene, area: Area, precision: Precision) -> dict[str, Any]:
-    roads = compared_roads(scene, area.crs)
-    return {
-        name: encode_lines(graph.lines, area.origin, precision) for name, graph in roads.items()
-    }
-
-
-def compared_roads(scene: ReportScene, crs: CRS) -> dict[str, RoadGraph]:
+def _compared_roads(scene: ReportScene, crs: CRS) -> dict[str, RoadGraph]:
     """Return labelled roads ("reference"), and "missed" and "false" ones where labels are complete.
 
     If that is not everywhere, the labelled roads there are "measured".

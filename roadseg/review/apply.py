@@ -40,6 +40,7 @@ class Road:
         kph: speed that a person set, or that is assumed for a drawn road; None for that of the
             source.
         has_speed: whether a person set it.
+        width_m: width of a drawn road; None for that of the source.
     """
 
     line: shapely.LineString
@@ -47,6 +48,7 @@ class Road:
     edited: str = ""
     kph: float | None = None
     has_speed: bool = False
+    width_m: float | None = None
 
     @property
     def is_open(self) -> bool:
@@ -163,6 +165,10 @@ class Revision:
             return road.kph
         return float(self.base.attributes["speed_kph"][road.source])
 
+    def width_of(self, road: Road) -> float | None:
+        """Return the width of a road in metres, if it is known."""
+        return self.attribute(road, "width_m") if road.width_m is None else road.width_m
+
     def attribute(self, road: Road, name: str) -> float | None:
         """Return a number of the edge that a road comes from; None where it has none."""
         if road.source == _DRAWN or name not in self.base.attributes:
@@ -174,7 +180,7 @@ class Revision:
         """Return the roads that were not rejected as a graph.
 
         Attributes are those of the edges before; `edited` says what people did. Drawn roads have
-        confidence 1, no probabilities, and the speed of the roads that they meet.
+        confidence 1, no probabilities, and the speed and width of the roads that they meet.
         """
         roads = [self.roads[number] for number in sorted(self.roads)]
         roads = [road for road in roads if not road.is_rejected]
@@ -186,6 +192,9 @@ class Revision:
             name: _taken(name, column, source) for name, column in self.base.attributes.items()
         }
         self._add_speeds(attributes, roads, lines)
+        if "width_m" in attributes:
+            known = [self.width_of(road) for road in roads]
+            attributes["width_m"] = np.array(known, dtype=np.float64)
         attributes[EDITED] = np.array([road.edited for road in roads], dtype=object)
         return RoadGraph(self.base.crs, ends[first], node.reshape(-1, 2), lines, attributes)
 
@@ -250,11 +259,11 @@ class Revision:
                 before[number] = self.roads[number]
                 after |= self._parts_of(number, parts)
         own = np.concatenate([np.zeros((0, 2)), *points.values()])
-        kph = self._speed_beside(met)
+        kph, width_m = self._speed_beside(met), edit.width_m or self._width_beside(met)
         names = set(_names(_array([*self._lines(met), *(road.line for road in after.values())])))
         for part in _cut(line, own):
             if _names(_array([part]))[0] not in names:
-                after[self._number()] = Road(part, _DRAWN, "drawn", kph)
+                after[self._number()] = Road(part, _DRAWN, "drawn", kph, width_m=width_m)
         return self._swap(before, after)
 
     def _split(self, edit: Edit) -> Change:
@@ -333,6 +342,13 @@ class Revision:
         met = [kph for number in numbers if (kph := self.speed_of(self.roads[number])) is not None]
         every = met or self.base.attributes["speed_kph"].tolist()
         return float(np.median(every)) if every else _USUAL_KPH
+
+    def _width_beside(self, numbers: Iterable[int]) -> float | None:
+        """Return the width of a drawn road: the median of those that it meets, else of all."""
+        met = [self.width_of(self.roads[number]) for number in numbers]
+        known = [width_m for width_m in met if width_m is not None]
+        every = known or self.base.attributes.get("width_m", np.zeros(0))
+        return float(np.nanmedian(every)) if np.isfinite(every).any() else None
 
     def _parts_of(self, number: int, parts: Iterable[shapely.LineString]) -> dict[int, Road]:
         return {self._number(): replace(self.roads[number], line=part) for part in parts}

@@ -1,8 +1,9 @@
 """Masks from edits: what people decided about roads, as labels."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal, Self
 
 import numpy as np
 import shapely
@@ -12,14 +13,15 @@ from roadseg.arrays import Array, Bytes, Floats, Lines
 from roadseg.raster.grid import Grid, reproject
 from roadseg.raster.windows import Window, cut_blocks
 from roadseg.review.apply import Revision, Road
-from roadseg.roads.masks.burning import BACKGROUND, RoadAreas, burn_roads
+from roadseg.roads.masks.burning import BACKGROUND, RoadAreas, burn_roads, widened
 from roadseg.roads.masks.mask_files import read_mask
 from roadseg.roads.speeds import KPH_PER_MPH, SpeedBins
 
 _SIDE_M = 8.0  # Metres beside a road that was confirmed in which there is no other one.
 _EDGE_M = 1.0  # Metres beyond the edge of a road that may still belong to it.
 _BLOCK_PX = 2048
-_CONFIRMED, _REJECTED, _UNDECIDED = 1, 0, -1  # Values of `Decided.state`.
+State = Literal["drawn", "accepted", "rejected", "undecided"]
+_CONFIRMED: tuple[State, ...] = ("drawn", "accepted")
 
 
 @dataclass(frozen=True)
@@ -28,9 +30,7 @@ class Decided:
 
     Attributes:
         lines: shape (n,).
-        state: shape (n,): 1 for a road that was accepted, drawn or changed, 0 for one that was
-            rejected, -1 for one about which nothing was decided.
-        is_drawn: shape (n,), whether a person drew it.
+        state: shape (n,): "drawn", "accepted" (or changed), "rejected", or "undecided".
         width_m: shape (n,).
         speed_mph: shape (n,).
     """
@@ -38,27 +38,36 @@ class Decided:
     crs: CRS
     lines: Lines
     state: Array
-    is_drawn: Array
     width_m: Floats
     speed_mph: Floats
 
-    def burnt(self, grid: Grid, state: int, *, wider_m: float, bins: SpeedBins) -> Bytes:
-        """Return the mask of the roads of a state on a grid."""
-        rows = np.flatnonzero(self.state == state)
-        rows = rows[np.argsort(self.speed_mph[rows], kind="stable")]
-        shapes = shapely.buffer(self.lines[rows], self.width_m[rows] / 2 + wider_m)
-        numbers = bins.bin_of(self.speed_mph[rows])
-        return burn_roads(RoadAreas(reproject(shapes, self.crs, grid.crs), numbers), grid)
+    def near(self, grid: Grid) -> Self:
+        """Return the roads that may touch the ground of a grid, in its metres."""
+        lines = reproject(self.lines, self.crs, grid.metric_crs)
+        reach_m = self.width_m.max(initial=0.0) / 2 + _SIDE_M
+        rows = np.flatnonzero(shapely.dwithin(lines, grid.footprint_m, reach_m))
+        columns = {name: getattr(self, name)[rows] for name in ("state", "width_m", "speed_mph")}
+        return replace(self, crs=grid.metric_crs, lines=lines[rows], **columns)
 
-    def ground(self, crs: CRS) -> shapely.Geometry:
+    def ground(self) -> shapely.Geometry:
         """Return where it is known what is a road: roads that were decided about, and their sides.
 
         Roads about which nothing was decided are no part of it.
         """
-        is_open = self.state == _UNDECIDED
+        is_open = self.state == "undecided"
         wider_m = np.where(is_open, _EDGE_M, _SIDE_M)
-        shapes = shapely.buffer(reproject(self.lines, self.crs, crs), self.width_m / 2 + wider_m)
+        shapes = shapely.buffer(self.lines, self.width_m / 2 + wider_m)
         return shapely.union_all(shapes[~is_open]) - shapely.union_all(shapes[is_open])
+
+    def areas(self, grid: Grid, *states: State, wider_m: float, bins: SpeedBins) -> RoadAreas:
+        """Return the areas of the roads of some states, ready to be burnt.
+
+        Args:
+            grid: in whose metres the roads are.
+        """
+        rows = np.isin(self.state, states)
+        half_m = self.width_m[rows] / 2 + wider_m
+        return widened(self.lines[rows], half_m, self.speed_mph[rows], grid, bins=bins)
 
 
 def decided_roads(revision: Revision, *, width_m: float) -> Decided:
@@ -73,15 +82,14 @@ def decided_roads(revision: Revision, *, width_m: float) -> Decided:
     return Decided(
         crs=revision.base.crs,
         lines=lines,
-        state=np.array([_state(road) for road in roads], dtype=np.int64),
-        is_drawn=np.array([road.edited == "drawn" for road in roads], dtype=bool),
-        width_m=np.array([revision.attribute(road, "width_m") or width_m for road in roads]),
+        state=np.array([_state(road) for road in roads], dtype=object),
+        width_m=np.array([revision.width_of(road) or width_m for road in roads]),
         speed_mph=np.array([(revision.speed_of(road) or 0.0) / KPH_PER_MPH for road in roads]),
     )
 
 
 def edited_blocks(
-    grid: Grid, roads: Sequence[Decided], *, bins: SpeedBins, labels: Path
+    grid: Grid, roads: Decided, *, bins: SpeedBins, labels: Path
 ) -> Iterator[tuple[Window, Bytes]]:
     """Yield the mask of a scene block by block, for `write_mask`.
 
@@ -89,21 +97,26 @@ def edited_blocks(
     are background. Anything else is as in the mask of the labels, or background.
 
     Args:
+        roads: in the metres of the grid.
         labels: mask of the labels on the same grid, if it exists.
     """
+    rejected = roads.areas(grid, "rejected", wider_m=_EDGE_M, bins=bins)
+    confirmed = roads.areas(grid, *_CONFIRMED, wider_m=0.0, bins=bins)
     for window in cut_blocks(grid.height, grid.width, block_px=_BLOCK_PX):
         part = grid.crop(*window)
-        mask = np.full((window.height, window.width), BACKGROUND, dtype=np.uint8)
         if labels.exists():
             mask = read_mask(labels, window)
-        for each in roads:
-            mask[each.burnt(part, _REJECTED, wider_m=_EDGE_M, bins=bins) > 0] = BACKGROUND
-            road = each.burnt(part, _CONFIRMED, wider_m=0.0, bins=bins)
-            mask[road > 0] = road[road > 0]
+        else:
+            mask = np.full((window.height, window.width), BACKGROUND, dtype=np.uint8)
+        mask[burn_roads(rejected, part) > 0] = BACKGROUND
+        road = burn_roads(confirmed, part)
+        mask[road > 0] = road[road > 0]
         yield window, mask
 
 
-def _state(road: Road) -> int:
+def _state(road: Road) -> State:
     if road.is_rejected:
-        return _REJECTED
-    return _UNDECIDED if road.is_open else _CONFIRMED
+        return "rejected"
+    if road.is_open:
+        return "undecided"
+    return "drawn" if road.edited == "drawn" else "accepted"

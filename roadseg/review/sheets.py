@@ -48,7 +48,8 @@ class Sheet:
         self._shown = shown
         self.scenes: list[ReportScene] = [shown.scenes[row] for row in self.area.scenes]
         self.place = self.scenes[0].name if self.scenes[0].grid.is_local else ""
-        self.graph = _roads_of(shown, self.area, number)
+        graphs = [graph for _, _, graph in shown.graphs_on(number)]
+        self.graph = _side_by_side(graphs, self.area)
         self.revision = Revision(self.graph)
         self.worth = worth_of_looks(self.revision.base, _probability(self.graph))
 
@@ -189,12 +190,8 @@ class Sheet:
         return {**told, "worth": float(f"{self.worth[road.source] * share:.4g}")}
 
 
-def _roads_of(shown: ReportScenes, area: Area, number: int) -> RoadGraph:
-    """Return the roads of all scenes of an area, and of the network of those that touch."""
-    scenes = [shown.scenes[row] for row in area.scenes]
-    graphs = [s.graph for s in scenes if s.graph is not None and s.name not in shown.joined]
-    if number in shown.networks:
-        graphs.insert(0, shown.networks[number])
+def _side_by_side(graphs: Sequence[RoadGraph], area: Area) -> RoadGraph:
+    """Return several graphs as one on a map."""
     if not graphs:
         nothing = np.zeros(0, dtype=object)
         return RoadGraph(area.crs, np.zeros((0, 2)), np.zeros((0, 2), dtype=np.int64), nothing)

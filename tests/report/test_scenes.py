@@ -5,10 +5,10 @@ from affine import Affine
 from pyproj import CRS
 
 from roadseg.raster.grid import Grid
-from roadseg.report import scenes
 from roadseg.report.areas import map_areas
-from roadseg.report.roads import Precision
+from roadseg.report.scenes import ReportScene, ReportScenes
 from roadseg.roads.graph.road_graph import graph_from_lines
+from roadseg.roads.speeds import DEFAULT_BINS
 
 UTM = CRS.from_epsg(32611)
 GRID = Grid(UTM, Affine(1, 0, 480000, 0, -1, 3650000), 200, 200)
@@ -25,6 +25,20 @@ def roads(*rows_m):
     return graph_from_lines(np.array(lines, dtype=object), UTM, {})
 
 
+def lines_of(scene):
+    """Return how many lines a report shows of each kind of road on a scene."""
+    shown = ReportScenes(
+        scenes=[scene],
+        areas=map_areas([GRID]),
+        networks={},
+        joined=frozenset(),
+        scaling=None,
+        bins=DEFAULT_BINS,
+        chips=(),
+    )
+    return {kind: len(roads.lines) for kind, roads in shown.compared[0].items()}
+
+
 @pytest.mark.parametrize(
     ("complete", "missed", "false", "measured"),
     [
@@ -37,19 +51,13 @@ def roads(*rows_m):
         ),
     ],
 )
-def test_errors_are_shown_where_labels_are_complete(monkeypatch, complete, missed, false, measured):
-    scene = scenes.ReportScene(
-        "a", GRID, None, None, roads(80, 150), roads(20, 50, 80, 180), complete
-    )
-    monkeypatch.setattr(scenes, "encode_lines", lambda lines, *_: len(lines))
-    (area,) = map_areas([GRID])
-    shown = scenes._encode_errors(scene, area, Precision(1, 0))  # noqa: SLF001
+def test_errors_are_shown_where_labels_are_complete(complete, missed, false, measured):
+    scene = ReportScene("a", GRID, None, None, roads(80, 150), roads(20, 50, 80, 180), complete)
+    shown = lines_of(scene)
     assert shown == {"reference": 4, "missed": missed, "false": false} | measured
 
 
-def test_a_road_beside_the_border_of_what_is_complete_is_found_by_its_label_beyond_it(monkeypatch):
-    scene = scenes.ReportScene("a", GRID, None, None, roads(99), roads(101), NORTH)
-    monkeypatch.setattr(scenes, "encode_lines", lambda lines, *_: len(lines))
-    (area,) = map_areas([GRID])
-    shown = scenes._encode_errors(scene, area, Precision(1, 0))  # noqa: SLF001
+def test_a_road_beside_the_border_of_what_is_complete_is_found_by_its_label_beyond_it():
+    scene = ReportScene("a", GRID, None, None, roads(99), roads(101), NORTH)
+    shown = lines_of(scene)
     assert (shown["missed"], shown["false"]) == (0, 0)

@@ -94,6 +94,12 @@ def test_a_drawn_road_has_the_speed_of_those_it_meets(edit):
     assert graph.attributes["speed_kph"][graph.attributes["edited"] == "drawn"].tolist() == [80]
 
 
+@pytest.mark.parametrize(("own", "width_m"), [({}, 8.0), ({"width_m": 5.0}, 5.0)])
+def test_a_drawn_road_is_as_wide_as_those_it_meets_unless_it_says_otherwise(edit, own, width_m):
+    graph = edit(("draw", [(190, 100), (190, 150)], *own.items()))
+    assert graph.attributes["width_m"][graph.attributes["edited"] == "drawn"].tolist() == [width_m]
+
+
 @pytest.mark.parametrize(("away", "joined"), [(2.9, 1), (3.1, 2)])
 def test_a_line_drawn_elsewhere_is_joined_up_to_three_metres(edit, crossroads, away, joined):
     streets = take_edges(crossroads, np.arange(4))

@@ -35,13 +35,13 @@ def decided():
     revision = Revision(graph_from_lines(lines, UTM, attributes))
     for kind in ("accept", "reject"):
         revision.apply(Edit(kind, road_at(rows[kind])))
-    revision.apply(Edit("draw", road_at(80), speed_kph=KPH))
-    return decided_roads(revision, width_m=6.0)
+    revision.apply(Edit("draw", road_at(80), speed_kph=KPH, width_m=6.0))
+    return decided_roads(revision, width_m=9.0)
 
 
 def mask_of(decided, labels):
     mask = np.full((100, 100), 99, dtype=np.uint8)
-    for window, pixels in edited_blocks(GRID, [decided], bins=DEFAULT_BINS, labels=labels):
+    for window, pixels in edited_blocks(GRID, decided.near(GRID), bins=DEFAULT_BINS, labels=labels):
         mask[window.slices] = pixels
     return mask
 
@@ -63,7 +63,7 @@ def test_labels_stay_but_where_people_decided_otherwise(decided, tmp_path):
 
 
 def test_known_ground_is_decided_roads_and_their_sides_without_open_ones(decided):
-    ground = decided.ground(UTM)
+    ground = decided.ground()
     known = [
         ground.contains(shapely.Point(WEST + 50, NORTH - row)) for row in (9, 11, 20, 40, 60, 80)
     ]

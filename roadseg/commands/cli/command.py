@@ -135,6 +135,15 @@ def load(
     return config
 
 
+def load_of(folder: Path, config_path: Path | None, assignments: tuple[str, ...]) -> "Config":
+    """Read the config that a command was given, else that in a run folder, as `map` leaves it."""
+    from roadseg.config import FILE_NAME
+
+    if config_path is None and (folder / FILE_NAME).is_file():
+        config_path = folder / FILE_NAME
+    return load(config_path, assignments, required=False)
+
+
 def require_images(images: tuple[str, ...]) -> None:
     """Refuse files that are not there before torch is loaded, which takes seconds."""
     if files := [image for image in images if "://" not in image]:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from roadseg.commands.cli.command import announce, load, shown, stage_command
+from roadseg.commands.cli.command import announce, load, load_of, shown, stage_command
 from roadseg.commands.cli.options import (
     CONFIG,
     FOLD,
@@ -135,13 +135,10 @@ def improve(
       roadseg improve run --minutes 5 --output run-2
     """
     from roadseg.commands.tools import improve
-    from roadseg.config import FILE_NAME
     from roadseg.system.workspace import Workspace
 
-    if config_path is None and (run_folder / FILE_NAME).is_file():
-        config_path = run_folder / FILE_NAME
     return improve.run(
-        load(config_path, assignments, required=False),
+        load_of(run_folder, config_path, assignments),
         Workspace(run_folder),
         output,
         minutes=minutes,

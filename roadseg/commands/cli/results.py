@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from roadseg.commands.cli.command import load, shown
+from roadseg.commands.cli.command import load, load_of, shown
 from roadseg.commands.cli.failures import keep_run
 from roadseg.commands.cli.options import (
     CONFIG,
@@ -349,12 +349,12 @@ def review(
       roadseg review roadseg-map --export corrected.gpkg
     """
     from roadseg.commands.tools import review
-    from roadseg.config import FILE_NAME
     from roadseg.system.workspace import Workspace
 
-    if config_path is None and run_folder is not None and (run_folder / FILE_NAME).is_file():
-        config_path = run_folder / FILE_NAME  # As `roadseg map` leaves it.
-    config = load(config_path, assignments, required=run_folder is None)
+    if run_folder is None:
+        config = load(config_path, assignments)
+    else:
+        config = load_of(run_folder, config_path, assignments)
     folder = run_folder or config.run
     keep_run(folder)
 

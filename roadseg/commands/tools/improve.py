@@ -16,7 +16,7 @@ import numpy as np
 import shapely
 from pyproj import CRS
 
-from roadseg.arrays import Floats, Lines
+from roadseg.arrays import Bools, Lines
 from roadseg.commands.stages import graph, pipeline, predict, prepare, report
 from roadseg.commands.stages.made_from import as_it_is, scene_names
 from roadseg.commands.tools import review
@@ -27,8 +27,9 @@ from roadseg.dataset.options import SetLabelOptions
 from roadseg.dataset.scenes import complete_area
 from roadseg.dataset.sets import find_scenes
 from roadseg.errors import ConfigError, DataError
-from roadseg.learn.network.starter import NAME, checkpoint_folder
-from roadseg.raster.grid import DEGREES, reproject
+from roadseg.learn.network.checkpoints import checkpoint_path
+from roadseg.learn.network.starter import checkpoint_folder, starter_folder
+from roadseg.raster.grid import DEGREES, Grid, reproject, reproject_points
 from roadseg.raster.images import read_grid
 from roadseg.raster.sources import find_areas
 from roadseg.raster.windows import CERTAIN, Window
@@ -143,7 +144,7 @@ def run(
     with closing(EditFile(workspace.edits, crs_of_edits(sheets))) as file:
         Sitting(sheets, file, who="")
     roads = [decided_roads(sheet.revision, width_m=config.labels.width_m) for sheet in sheets]
-    start = checkpoint or _network_of(workspace)
+    start = checkpoint_folder(checkpoint) if checkpoint else _network_of(workspace)
     made = Workspace(output)
     with lock(output):
         if made.edits.exists() and made.edits.read_bytes() != workspace.edits.read_bytes():
@@ -165,10 +166,9 @@ def run(
         with atomic_write(made.edits) as partial:
             shutil.copyfile(workspace.edits, partial)
         pipeline.run(planned, made, say=say)
-        learned = {scene.name for scene in scenes}
-        images = [scene.image.path for scene in shown.scenes if scene.image is not None]
-        if len(images) > len(learned):
-            _map_all(planned, made, images, say=say)
+        images = {scene.name: scene.image.path for scene in shown.scenes if scene.image is not None}
+        if images.keys() - {scene.name for scene in scenes}:
+            _map_all(planned, made, list(images.values()), say=say)
         found = _measure(planned, workspace, made, roads)
     reviewed = review.run(planned, made, export=output / "roads.gpkg", say=lambda _: None)
     return ImproveSummary(
@@ -204,7 +204,7 @@ def next_folder(root: Path) -> Path:
 def _network_of(workspace: Workspace) -> Path:
     """Return the checkpoint of the first fold of a run, or the starter."""
     own = workspace.checkpoint(_FOLD)
-    return own if (own / "best.safetensors").is_file() else checkpoint_folder(Path(NAME))
+    return own if checkpoint_path(own, "best").is_file() else starter_folder()
 
 
 def _write_masks(
@@ -220,21 +220,30 @@ def _write_masks(
     for name, (image, set_name) in walk:
         labels = workspace.mask(name)
         grid = read_grid(labels) if labels.exists() else shown[name].grid
-        crs, footprint = grid.metric_crs, grid.footprint_m
-        decided: shapely.Geometry = footprint & shapely.union_all([r.ground(crs) for r in roads])
+        near, footprint = _near(roads, grid), grid.footprint_m
+        decided = near.ground() & footprint
         ground = decided
         if labels.exists():
             own = config.of_set(set_name).labels
-            complete = complete_area(find_areas(own.area), grid, own) or footprint
-            ground = shapely.union(decided, complete)
-        if not shapely.area(ground):
+            complete = complete_area(find_areas(own.area), grid, own)
+            ground = footprint if complete is None else shapely.union(decided, complete)
+        if ground.is_empty:
             continue
         path = made.root / _MASKS / set_name / f"{image.stem}.tif"
         path.parent.mkdir(parents=True, exist_ok=True)
-        blocks = edited_blocks(grid, roads, bins=config.labels.bins, labels=labels)
+        blocks = edited_blocks(grid, near, bins=config.labels.bins, labels=labels)
         write_mask(path, blocks, grid, bins=config.labels.bins)
-        is_edited = bool(shapely.area(decided))
-        yield _Scene(name, set_name, image.absolute(), path.absolute(), is_edited, ground, crs)
+        is_edited = not decided.is_empty
+        paths = image.absolute(), path.absolute()
+        yield _Scene(name, set_name, *paths, is_edited, ground, grid.metric_crs)
+
+
+def _near(roads: Sequence[Decided], grid: Grid) -> Decided:
+    """Return the roads of all maps that may touch the ground of a grid, in its metres."""
+    parts = [each.near(grid) for each in roads]
+    columns = ("lines", "state", "width_m", "speed_mph")
+    joined = {name: np.concatenate([getattr(part, name) for part in parts]) for name in columns}
+    return Decided(grid.metric_crs, **joined)
 
 
 def _images(
@@ -332,38 +341,37 @@ def _measure(
 ) -> dict[str, Found]:
     """Measure both networks on the decided roads that lie on held-out chips."""
     chips = read_fold_chips(after, read_chips(after.chips).chips, _FOLD).held_out
-    metres: dict[str, list[Floats]] = {"drawn": [], "accepted": [], "rejected": []}
+    metres = {kind: np.zeros(3) for kind in ("drawn", "accepted", "rejected")}
     for scene in sorted({chip.scene for chip in chips}):
-        corners = [(chip.zone, chip.corners_m) for chip in chips if chip.scene == scene]
-        rasters = [open_probability(each.probability(scene)) for each in (before, after)]
-        crs = rasters[1].grid.metric_crs
-        ground = shapely.union_all([shapely.Polygon(each) for _, each in corners])
-        for each in roads:
-            lines = reproject(each.lines, each.crs, crs)
-            kinds = {
-                "drawn": each.is_drawn & (each.state == 1),
-                "accepted": ~each.is_drawn & (each.state == 1),
-                "rejected": each.state == 0,
-            }
-            for kind, rows in kinds.items():
-                pieces = shapely.get_parts(shapely.intersection(lines[rows], ground))
-                pieces = pieces[shapely.length(pieces) > 0]
-                if len(pieces):
-                    found = [_found_m(config, raster, pieces, crs) for raster in rasters]
-                    total = float(shapely.length(pieces).sum())
-                    metres[kind].append(np.array([total, *found]))
-    sums = {kind: np.sum(each, axis=0) if each else np.zeros(3) for kind, each in metres.items()}
-    return {kind: Found(*(round(float(value), 1) for value in each)) for kind, each in sums.items()}
+        files = [open_probability(each.probability(scene)) for each in (before, after)]
+        masks = [_road_mask(config, file) for file in files]
+        near = _near(roads, files[1].grid)
+        corners = [chip.corners_m for chip in chips if chip.scene == scene]
+        ground = shapely.union_all(shapely.polygons(corners))
+        for kind, sums in metres.items():
+            inside = shapely.intersection(near.lines[near.state == kind], ground)
+            pieces = shapely.get_parts(inside)
+            pieces = pieces[shapely.length(pieces) > 0]
+            if len(pieces):
+                found = [
+                    _found_m(file.grid, mask, pieces, near.crs)
+                    for file, mask in zip(files, masks, strict=True)
+                ]
+                sums += [shapely.length(pieces).sum(), *found]
+    return {kind: Found(*sums.round(1).tolist()) for kind, sums in metres.items()}
 
 
-def _found_m(config: Config, raster: ProbabilityFile, lines: Lines, crs: CRS) -> float:
-    """Return along how many metres of lines a raster says road."""
+def _road_mask(config: Config, file: ProbabilityFile) -> Bools:
+    """Return which pixels of a whole raster are road."""
+    road = file.read_road(Window(0, 0, file.grid.height, file.grid.width))
+    return np.asarray(road >= config.graph.threshold_for(file.threshold) * CERTAIN)
+
+
+def _found_m(grid: Grid, mask: Bools, lines: Lines, crs: CRS) -> float:
+    """Return along how many metres of lines a mask says road."""
     graph = unjoined(lines, crs, {})
     xy, edge = sample_points(graph, spacing_m=_SPACING_M)
     size_m = (graph.length_m / np.bincount(edge, minlength=len(lines)))[edge]
-    grid = raster.grid
-    at = np.floor(grid.from_metric(xy)).astype(np.int64)
+    at = np.floor(grid.from_metric(reproject_points(xy, crs, grid.metric_crs))).astype(np.int64)
     row, col = at.clip(0, [grid.height - 1, grid.width - 1]).T
-    road = raster.read_road(Window(0, 0, grid.height, grid.width))[row, col]
-    threshold = config.graph.threshold_for(raster.threshold)
-    return float(size_m[road >= threshold * CERTAIN].sum())
+    return float(size_m[mask[row, col]].sum())

@@ -73,16 +73,13 @@ def signature(*tensors: tuple[str, str, Sequence[Any]]) -> str:
     return one_line(" -> ".join(f"{name} {kind} {[*shape]}" for name, kind, shape in tensors))
 
 
-def require_signature(path: Path, actual: str, wanted: str | None) -> None:
+def require_signature(path: Path, actual: str, wanted: str) -> None:
     """Refuse a file of a network with other inputs or outputs.
-
-    Args:
-        wanted: what it should; None is anything.
 
     Raises:
         CheckpointError: if that differs.
     """
-    if wanted not in (None, actual):
+    if actual != wanted:
         raise CheckpointError(
             f"{path}: takes and gives {actual:.200}, expected {wanted}; make it again"
         )

@@ -10,7 +10,7 @@ import numpy as np
 import shapely
 from rasterio.features import rasterize
 
-from roadseg.arrays import Bools, Bytes, Shapes
+from roadseg.arrays import Bools, Bytes, Floats, Shapes
 from roadseg.raster.grid import Grid, reproject
 from roadseg.roads.labels.roads import Roads
 from roadseg.roads.speeds import SpeedBins
@@ -44,11 +44,23 @@ def road_areas(roads: Roads, grid: Grid, *, bins: SpeedBins) -> RoadAreas:
     Args:
         roads: in `grid.metric_crs`; lines become `width_m` wide, polygons stay as they are.
     """
-    numbers = bins.bin_of(roads.speed_mph)
+    return widened(roads.shapes, roads.half_width_m, roads.speed_mph, grid, bins=bins)
+
+
+def widened(
+    shapes: Shapes, half_m: Floats, speed_mph: Floats, grid: Grid, *, bins: SpeedBins
+) -> RoadAreas:
+    """Widen shapes, and bring them to the CRS of a scene, ready to be burnt.
+
+    Args:
+        shapes: in `grid.metric_crs`.
+        half_m: shape (n,), metres by which each is widened on all sides.
+        speed_mph: shape (n,).
+    """
+    numbers = bins.bin_of(speed_mph)
     # What is burnt last is seen, so that overlaps go to the faster road.
     order = np.argsort(numbers, kind="stable")
-    half_m = roads.half_width_m[order]
-    areas = shapely.buffer(roads.shapes[order], half_m, quad_segs=_QUADRANT_SEGMENTS)
+    areas = shapely.buffer(shapes[order], half_m[order], quad_segs=_QUADRANT_SEGMENTS)
     return RoadAreas(
         reproject(np.asarray(areas, dtype=object), grid.metric_crs, grid.crs), numbers[order]
     )
