@@ -16,12 +16,13 @@ import numpy as np
 import shapely
 from pyproj import CRS
 
-from roadseg.arrays import Bools, Lines
+from roadseg.arrays import Bools, Floats, Ints, Lines
 from roadseg.commands.stages import graph, pipeline, predict, prepare, report
 from roadseg.commands.stages.made_from import as_it_is, scene_names
 from roadseg.commands.tools import review
 from roadseg.config import FILE_NAME, Config
 from roadseg.dataset.chips import read_chips
+from roadseg.dataset.fold_files import write_folds
 from roadseg.dataset.held_out import read_fold_chips
 from roadseg.dataset.options import SetLabelOptions
 from roadseg.dataset.scenes import complete_area
@@ -52,7 +53,8 @@ from roadseg.system.workspace import Workspace, require
 _SPACING_M = 2.0  # Metres between the places along a road at which its probability is read.
 _OFF_PX = 0.01  # Share by which the pixels of a network may differ from those of the image.
 _FOLD = 0
-_CHIP_PX = 512  # Side of the chips of a run without labels; twice that of usual windows.
+_CHIP_PX = (512, 256)  # Sides of the chips of a run without labels, if there are enough; or else.
+_LARGE = 0.25  # Share of the ground of the largest chip from which on another is large as well.
 _MASKS, _AREA = "edit_masks", "area.geojson"  # Folder of masks in the new run, and their area.
 
 Say = Callable[[str, object], None]
@@ -310,16 +312,45 @@ def _plan(
 
 
 def _with_folds(config: Config, made: Workspace) -> Config:
-    """Return the config with as many folds as the chips with edits can fill, usually few.
+    """Return the config with chips and folds that share the ground that was decided about.
 
     Ground blocks of 500 m would often be one. Chips side by side may then be in different folds.
+
+    Raises:
+        DataError: if all of it lies on one small chip.
     """
-    imagery = config.imagery.model_copy(update={"chip_px": _CHIP_PX})
-    config = config.model_copy(update={"imagery": imagery})
-    prepare.run(config, made)
-    chips = len(read_chips(made.chips).chips)
-    folds = {"method": "random", "folds": max(2, min(config.split.folds, chips))}
+    for chip_px in _CHIP_PX:
+        imagery = config.imagery.model_copy(update={"chip_px": chip_px})
+        config = config.model_copy(update={"imagery": imagery})
+        prepare.run(config, made)
+        chips = read_chips(made.chips).chips
+        if len(chips) >= config.split.folds:
+            break
+    if len(chips) == 1:
+        raise DataError(
+            f"{made.root}: everything that was decided lies within {chip_px} pixels, and a part of "
+            "it has to be held out; review roads on more ground"
+        )
+    pixels = [chip.valid_share * chip.window.height * chip.window.width for chip in chips]
+    fold_of = _shared(np.array(pixels), most=config.split.folds)
+    path = made.root / _MASKS / "folds.json"
+    write_folds(path, {c.name: fold for c, fold in zip(chips, fold_of, strict=True)})
+    folds = {"method": "file", "file": path.absolute(), "folds": max(fold_of) + 1}
     return config.model_copy(update={"split": config.split.model_copy(update=folds)})
+
+
+def _shared(sizes: Floats, *, most: int) -> list[int]:
+    """Divide at least two chips into folds of similar size; the smallest is fold 0.
+
+    There are as many folds as large chips, so that each has one, but 2 to `most`.
+    """
+    folds = int(np.clip((sizes > sizes.max() * _LARGE).sum(), 2, most))
+    filled, fold_of = np.zeros(folds), np.zeros(len(sizes), dtype=np.int64)
+    for number, chip in enumerate(np.argsort(-sizes, kind="stable")):
+        fold_of[chip] = number if number < folds else filled.argmin()
+        filled[fold_of[chip]] += sizes[chip]
+    ranks: Ints = np.argsort(np.argsort(filled, kind="stable"))
+    return ranks[fold_of].tolist()
 
 
 def _map_all(config: Config, made: Workspace, images: Sequence[Path], *, say: Say) -> None:

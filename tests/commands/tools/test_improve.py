@@ -46,6 +46,18 @@ def test_a_new_run_has_the_next_number(tmp_path, old, new):
     assert improve.next_folder(tmp_path / old) == tmp_path / new
 
 
+@pytest.mark.parametrize(
+    ("sizes", "folds"),
+    [
+        ([55, 32, 44, 39, 0.2, 5], [3, 0, 2, 1, 0, 0]),  # One large chip for each fold.
+        ([90, 1, 2], [1, 0, 0]),
+        ([5, 5, 5, 5, 5, 5, 5], [3, 4, 0, 1, 2, 3, 4]),
+    ],
+)
+def test_each_fold_has_a_share_of_what_was_decided_and_the_first_the_least(sizes, folds):
+    assert improve._shared(np.array(sizes, dtype=float), most=5) == folds  # noqa: SLF001
+
+
 def test_a_run_of_other_edits_is_left_alone(finished, tmp_path):
     edit(finished[1])
     (tmp_path / "new").mkdir()
