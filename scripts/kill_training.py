@@ -31,7 +31,6 @@ _SETTINGS = {
     "train.batch_size": 4,
     "train.windows_per_chip": 12,
     "train.epochs": 2,
-    "train.ema": 0.9,
     "train.schedule": "cosine",
     "compute.save_minutes": 0.01,
 }

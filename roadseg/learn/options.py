@@ -97,6 +97,7 @@ class TrainOptions(Section):
             "weight_decay": 0.0,
             "momentum": 0.9,
             "clip_norm": 1.0,
+            "ema": None,
         }
     )
     architecture: Text = setting("unet", "-", "Architecture, by its segmentation-models name.")
@@ -211,13 +212,6 @@ class TrainOptions(Section):
         0.2, "factor", "step: factor by which the learning rate drops.", gt=0, le=1
     )
     loss: LossOptions = LossOptions()
-    ema: float | None = setting(
-        None,
-        "decay",
-        "Validate and keep a moving average of the weights with this decay, such as 0.999.",
-        gt=0,
-        lt=1,
-    )
     tensorboard: bool = setting(
         default=False,
         unit="-",

@@ -393,7 +393,7 @@ def interrupt(together, owner, name, call, how):
     setattr(owner, name, counted)
 
 
-AVERAGING = {"distributed": DistributedOptions(hierarchy={2: 2}, warmup_steps=1), "ema": 0.9}
+AVERAGING = {"distributed": DistributedOptions(hierarchy={2: 2}, warmup_steps=1)}
 STOPS = [  # one after the other, of two epochs of three steps
     (Trainer, "step", 2, "stopped"),  # within an epoch
     (Trainer, "step", 1, "stopped"),  # by its last step

@@ -129,7 +129,7 @@ def test_where_training_started_is_told_without_folders(start, source):
 
 
 def test_settings_that_are_not_set_are_left_out():
-    found = said(chip(), settings={"epochs": 3, "ema": None, "architecture": "unet"})
+    found = said(chip(), settings={"epochs": 3, "minutes": None, "architecture": "unet"})
     assert found["mlm:hyperparameters"] == {"epochs": 3}
 
 

@@ -7,14 +7,12 @@ from importlib import import_module
 from typing import Any
 
 import torch
-from torch import Tensor, nn
-from torch.optim.swa_utils import AveragedModel
+from torch import nn
 
 from roadseg.learn.hardware.devices import Device
 from roadseg.learn.options import TrainOptions
 
 _BETAS, _EPS = (0.9, 0.999), 1e-8  # Torch's defaults; Gaudi's optimizers have others.
-_SETTLING = 10  # Updates over which the decay of `moving_average` rises.
 
 
 def build_optimizer(
@@ -89,23 +87,3 @@ def learning_rate(step: float, options: TrainOptions, *, steps_per_epoch: int) -
     falling_steps = max(1, steps_per_epoch * options.epochs - warmup)
     done = min(max(0, step - warmup) / falling_steps, 1.0)
     return peak * rising * (1 + math.cos(math.pi * done)) / 2
-
-
-def moving_average(model: nn.Module, decay: float) -> AveragedModel:
-    """Return an exponential moving average of the weights of a model, to update after every step.
-
-    The decay rises from 0.1 to its value over the first updates, so that the untrained weights are
-    soon forgotten; buffers such as those of batch norm are copied.
-
-    Source: the warm-up is that of TensorFlow's ExponentialMovingAverage (num_updates).
-
-    Args:
-        decay: decay of the average, slightly below 1.
-    """
-
-    def blend(averaged: Tensor, current: Tensor, updates: Tensor | int) -> Tensor:
-        settling = (1 + torch.as_tensor(updates)) / (_SETTLING + torch.as_tensor(updates))
-        share = 1 - settling.clamp(max=decay)
-        return averaged.lerp(current, share.to(averaged))
-
-    return AveragedModel(model, avg_fn=blend)

@@ -5,7 +5,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.optim.swa_utils import AveragedModel
 
 from roadseg.errors import CheckpointError, ConfigError
 from roadseg.learn.hardware.devices import Device
@@ -15,19 +14,23 @@ from roadseg.learn.network.checkpoints import Tensors, is_sound, misfit, named
 from roadseg.learn.network.losses import ignore_likely_roads, loss_of, loss_sums
 from roadseg.learn.network.models import Normalise
 from roadseg.learn.options import TrainOptions
-from roadseg.learn.training.local_sgd import HierarchicalAverager, statistics
-from roadseg.learn.training.optimizers import build_optimizer, clip_gradients, moving_average
+from roadseg.learn.training.local_sgd import HierarchicalAverager
+from roadseg.learn.training.optimizers import build_optimizer, clip_gradients
 from roadseg.raster.scaling import Scaling
 from roadseg.system.text import one_line
 
 Batch = Sequence[Tensor]  # Images, masks and, if the loss needs them, skeletons.
 State = tuple[dict[str, Tensor], dict[str, Any]]  # Tensors by name, and JSON values.
 
-_OPTIMIZER, _AVERAGE = "optimizer.", "average."  # Prefixes of the names of their tensors.
+_OPTIMIZER = "optimizer."  # Prefix of the names of its tensors.
 
 
 class Trainer:
-    """A network in training, whose state can be saved and loaded between two steps."""
+    """A network in training, whose state can be saved and loaded between two steps.
+
+    Attributes:
+        model: the network, from normalised windows to logits.
+    """
 
     def __init__(
         self,
@@ -41,9 +44,6 @@ class Trainer:
     ) -> None:
         """Prepare a model for its first step, or for the next one of an earlier training.
 
-        With `options.ema`, the moving average of the weights is validated and kept; it is updated
-        after steps at which all processes have the same weights.
-
         Args:
             model: network from normalised windows to logits, on the device.
             options: options of the optimizer, the loss and the exchange between processes.
@@ -56,20 +56,19 @@ class Trainer:
             CheckpointError: if the state does not fit the network or the options.
         """
         sharing = options.distributed
-        if device.backend == "ipex" and (options.ema or sharing.hierarchy):
+        if device.backend == "ipex" and sharing.hierarchy:
             raise ConfigError(
                 "--backend ipex packs its weights, so they cannot be averaged; use backend "
-                "native, or set train.ema and train.distributed.hierarchy to null"
+                "native, or set train.distributed.hierarchy to null"
             )
         self._options = options
         self._device, self._parallel, self._scaler = device, parallel, device.scaler()
-        self._average = moving_average(model, options.ema) if options.ema else None
         optimizer = build_optimizer(model.parameters(), rate=options.learning_rate, device=device)
         if state is not None:
-            _load_state(state, model, optimizer, self._average, self._scaler)
-        self._model, self._optimizer = device.for_training(model, optimizer)
+            _load_state(state, model, optimizer, self._scaler)
+        self.model, self._optimizer = device.for_training(model, optimizer)
         normalise = Normalise(scaling)
-        network = device.to(nn.Sequential(normalise, self._model))
+        network = device.to(nn.Sequential(normalise, self.model))
         self._averager = HierarchicalAverager(
             parallel,
             network,
@@ -80,11 +79,6 @@ class Trainer:
         self._network = parallel.wrap(network, device=device)
         self._in_training = device.compile(self._network)
         self._in_validation = device.compile(nn.Sequential(normalise, self.model))
-
-    @property
-    def model(self) -> nn.Module:
-        """The model that is validated and kept: the moving average, if there is one."""
-        return self._model if self._average is None else self._average.module
 
     def set_rate(self, rate: float) -> None:
         """Set the learning rate of all weights; it is part of the state."""
@@ -112,8 +106,6 @@ class Trainer:
         self.set_rate(rate)
         self._update_weights()
         self._averager.average(number)
-        if self._average is not None and self.replicas_agree(number):
-            self._average.update_parameters(self._model)
         return total
 
     @torch.no_grad()
@@ -135,14 +127,11 @@ class Trainer:
     def average_replicas(self) -> None:
         """Give all processes the same weights and statistics; they must all call this."""
         self._averager.average_all()
-        if self._average is not None:
-            module = self._average.module
-            self._parallel.average([*module.parameters(), *statistics(module)])
 
     def state(self) -> State:
         """Return all that a trainer needs to resume exactly."""
         content = self._optimizer.state_dict()
-        tensors = named(MODEL, self._model.state_dict())
+        tensors = named(MODEL, self.model.state_dict())
         numbers: dict[str, Any] = {}
         for index, entries in content["state"].items():
             for name, value in entries.items():
@@ -151,8 +140,6 @@ class Trainer:
                 else:
                     # The fused optimizers of Gaudi count steps in plain numbers.
                     numbers[f"{index}.{name}"] = value
-        if self._average is not None:
-            tensors |= named(_AVERAGE, self._average.state_dict())
         return tensors, {
             "optimizer_state": {"groups": content["param_groups"], "values": numbers},
             "scaler_state": self._scaler.state_dict(),
@@ -176,7 +163,7 @@ class Trainer:
     def _update_weights(self) -> None:
         if self._scaler.is_enabled():
             self._scaler.unscale_(self._optimizer)
-        clip_gradients(self._model.parameters(), device=self._device)
+        clip_gradients(self.model.parameters(), device=self._device)
         self._scaler.step(self._optimizer)
         self._scaler.update()
         self._device.mark()
@@ -187,10 +174,9 @@ def _load_state(
     state: State,
     model: nn.Module,
     optimizer: torch.optim.Optimizer,
-    average: AveragedModel | None,
     scaler: torch.amp.GradScaler,
 ) -> None:
-    """Load the state of a trainer into its model, optimizer, moving average and scaler.
+    """Load the state of a trainer into its model, optimizer and scaler.
 
     Raises:
         CheckpointError: if it does not fit them.
@@ -200,8 +186,6 @@ def _load_state(
     _load_optimizer(
         _named_under(_OPTIMIZER, tensors), values["optimizer_state"]["values"], optimizer
     )
-    if average is not None:
-        _load_weights(_named_under(_AVERAGE, tensors), average)
     try:
         scaler.load_state_dict(values["scaler_state"])
     except (RuntimeError, LookupError) as error:

@@ -20,7 +20,7 @@ def test_training_and_inference_have_rates_beside_those_of_a_bare_loop(tmp_path)
 
 
 def test_the_table_says_what_was_measured(tmp_path):
-    lines = str(measured(tmp_path, loss={"skeleton_recall": 0.1}, ema=0.9)).splitlines()
+    lines = str(measured(tmp_path, loss={"skeleton_recall": 0.1})).splitlines()
     assert lines[0].startswith("device     cpu")
     assert "unet with tu-test_resnet, 3 bands; batches of 2 x 64 px" in lines[1]
     assert [line.split()[0] for line in lines[2:]] == ["windows/s", "training", "inference"]

@@ -20,7 +20,7 @@ from roadseg.learn.network.checkpoints import (
     read_checkpoint_facts,
     save_checkpoint,
 )
-from roadseg.learn.options import LossOptions, TrainOptions
+from roadseg.learn.options import DistributedOptions, LossOptions, TrainOptions
 from roadseg.learn.training import epochs
 from roadseg.learn.training import train as training
 from roadseg.learn.training.samples import TrainingWindows
@@ -204,7 +204,7 @@ LEARNING = {"windows_per_chip": 96, "batch_size": 4, "learning_rate": 5e-3, "lr_
     "changes",
     [
         {},
-        {"ema": 0.9, "accumulate": 2, "schedule": "cosine"},
+        {"accumulate": 2, "schedule": "cosine"},
         {"loss": LossOptions(focal=0.5, dice=0.3, skeleton_recall=0.2), "warmup_steps": 8},
     ],
 )
@@ -266,7 +266,7 @@ def test_a_killed_training_on_all_chips_goes_on_to_the_same_weights(
 
 PLAIN: dict[str, object] = {}
 PIECES = {"windows_per_chip": 0.5, "batch_size": 1, "accumulate": 1, "epochs": 3}
-AVERAGED = {"ema": 0.9, "accumulate": 2, "windows_per_chip": 4, "schedule": "cosine"}
+ACCUMULATED = {"accumulate": 2, "windows_per_chip": 4, "schedule": "cosine"}
 ENDINGS = {signal.SIGTERM: SystemExit, signal.SIGINT: KeyboardInterrupt}
 
 
@@ -276,11 +276,11 @@ ENDINGS = {signal.SIGTERM: SystemExit, signal.SIGINT: KeyboardInterrupt}
     ("moment", "changes"),
     [
         ((signal.SIGTERM, "step"), PLAIN),
-        ((signal.SIGINT, "step"), AVERAGED),
+        ((signal.SIGINT, "step"), ACCUMULATED),
         ((signal.SIGINT, "evaluate"), PIECES),
         ((signal.SIGTERM, "step"), {"loss": LossOptions(bootstrap=0.5)}),
         ((signal.SIGTERM, "step"), {"architecture": "fpn"}),  # Its decoder has dropout.
-        ((signal.SIGTERM, "evaluate"), AVERAGED),
+        ((signal.SIGTERM, "evaluate"), ACCUMULATED),
         ((signal.SIGINT, "evaluate"), PLAIN),
     ],
 )
@@ -500,10 +500,10 @@ def test_a_training_that_began_without_thresholds_goes_on_without(run, tmp_path)
 def test_a_training_of_a_version_without_an_option_goes_on_while_it_has_its_default(run, tmp_path):
     run(tmp_path, epochs=1)
     facts = read_checkpoint_facts(tmp_path, "last")
-    del facts["ema"], facts["loss"]["bootstrap"]
+    del facts["accumulate"], facts["loss"]["bootstrap"]
     save_checkpoint(tmp_path, "last", weights(tmp_path), facts)
-    with pytest.raises(ConfigError, match=r"started with ema None \(now 0.9\); restore"):
-        run(tmp_path, epochs=2, ema=0.9)
+    with pytest.raises(ConfigError, match=r"started with loss\.bootstrap None \(now 0.5\)"):
+        run(tmp_path, epochs=2, loss=LossOptions(bootstrap=0.5))
     assert len(run(tmp_path, epochs=2)) == 2
 
 
@@ -558,14 +558,6 @@ def test_a_checkpoint_says_where_its_first_weights_came_from_if_that_is_known(ru
     assert "began_with" not in read_checkpoint_facts(tmp_path, "last")
 
 
-def test_the_moving_average_is_what_is_kept(run, tmp_path):
-    run(tmp_path, epochs=1, ema=0.99)
-    kept, last = weights(tmp_path, "best"), weights(tmp_path)
-    names = [name.removeprefix("model.") for name in kept]
-    assert all(torch.equal(kept[f"model.{n}"], last[f"average.module.{n}"]) for n in names)
-    assert any(not torch.equal(kept[f"model.{n}"], last[f"model.{n}"]) for n in names)
-
-
 def test_a_training_starts_from_the_weights_of_another(run, tmp_path, caplog):
     run(tmp_path / "first", epochs=1)
     with caplog.at_level(logging.INFO):
@@ -588,7 +580,7 @@ def test_a_training_starts_from_the_weights_of_another(run, tmp_path, caplog):
         ({"facts": {"bands": ("red",)}}, r"started with bands \[1, 2, 3\] \(now \['red'\]\)"),
         ({"bins": SpeedBins((50.0,), "km/h")}, r"classes 8 \(now 3\), bin_edges .*, bin_unit mph"),
         ({"loss": LossOptions(dice=0.4)}, r"started with loss\.dice 0\.5 \(now 0\.4\); restore"),
-        ({"seed": 1, "ema": 0.9}, r"started with ema None \(now 0.9\), seed 0 \(now 1\)"),
+        ({"seed": 1, "accumulate": 2}, r"started with accumulate 1 \(now 2\), seed 0 \(now 1\)"),
         ({"schedule": "cosine", "epochs": 5}, r"schedule step \(now cosine\)"),
     ],
 )
@@ -667,7 +659,11 @@ def test_chips_with_several_scalings_are_refused(make_chips, start, tmp_path):
 
 def test_packed_weights_are_not_averaged(run, tmp_path, cpu):
     with pytest.raises(ConfigError, match="ipex packs its weights"):
-        run(tmp_path, ema=0.9, device=replace(cpu, backend="ipex"))
+        run(
+            tmp_path,
+            distributed=DistributedOptions(hierarchy={2: 2}),
+            device=replace(cpu, backend="ipex"),
+        )
 
 
 def test_profiled_steps_end_in_the_same_weights_and_facts(tmp_path, run):

@@ -15,7 +15,7 @@ from roadseg.raster.scaling import Scaling
 ENCODER = "tu-test_resnet"
 
 
-def build(device, *, state=None, ema=None, weights=None, norms=True):
+def build(device, *, state=None, weights=None, norms=True):
     torch.manual_seed(0)
     model = build_model(NetworkSpec(encoder=ENCODER, in_channels=3, classes=3))
     model = device.to(model)
@@ -25,7 +25,6 @@ def build(device, *, state=None, ema=None, weights=None, norms=True):
     options = TrainOptions(
         learning_rate=1e-3,
         loss=weights or LossOptions(),
-        ema=ema,
     )
     scaling = Scaling({}, (127.0,) * 3, (64.0,) * 3)
     return Trainer(model, options, scaling=scaling, device=device, parallel=Parallel(), state=state)
@@ -48,7 +47,6 @@ def take(trainer, *seeds, first=1):
     "changes",
     [
         {},
-        {"ema": 0.9},
         {"weights": LossOptions(bootstrap=0.5)},
     ],
 )
@@ -138,14 +136,6 @@ def test_half_precision_scales_the_loss_and_keeps_the_scale(cpu):
     changed = values["scaler_state"] | {"scale": 8.0}
     resumed = build(half, state=(tensors, values | {"scaler_state": changed}))
     assert resumed.state()[1]["scaler_state"] == changed
-
-
-def test_the_moving_average_is_what_is_evaluated(cpu):
-    trainer = build(cpu, ema=0.999)
-    take(trainer, 1, 2, 3)
-    weights, average = trainer.state()[0], trainer.model.state_dict()
-    name = "segmentation_head.0.weight"
-    assert not torch.equal(weights["model." + name], average[name])
 
 
 def test_bootstrapping_changes_what_is_learnt_but_not_how_it_is_measured(cpu):
