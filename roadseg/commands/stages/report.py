@@ -4,7 +4,7 @@ Writes a page, a QGIS project, and a GeoPackage with all vectors.
 """
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from roadseg.commands.stages.made_from import (
@@ -24,6 +24,7 @@ from roadseg.report.facts import (
     read_training,
     with_short_paths,
 )
+from roadseg.report.lengths import RoadLengths, road_lengths
 from roadseg.report.package import write_package
 from roadseg.report.page import as_data, build_page, write_page
 from roadseg.report.pictures import sheet_uri
@@ -50,12 +51,14 @@ class ReportSummary(Summary):
 
     Attributes:
         left_out: what could not be shown, and why.
+        lengths: kilometres of road by class.
     """
 
     path: str
     scenes: int
     megabytes: float
     left_out: list[str] = field(default_factory=list)
+    lengths: RoadLengths = field(default_factory=RoadLengths, repr=False)
 
     def __str__(self) -> str:
         """Return where the page is, what it shows, and how large it is."""
@@ -84,14 +87,15 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> ReportS
     record.begin()
     shown = read_scenes(config, workspace, names)
     folds = _folds(workspace, shown)
-    page = _page(config, workspace, shown)
+    lengths = road_lengths(shown, config.imagery.area)
+    page = {**_page(config, workspace, shown), "lengths": asdict(lengths)}
     size = write_page(workspace.report, build_page(f"{page['title']} · roadseg", page))
     write_project(workspace.qgis_project, workspace, shown)
     outputs = [workspace.report, workspace.qgis_project]
     if write_package(workspace.package, shown, folds=folds, scores=page["scores"]):
         outputs.append(workspace.package)
     summary = ReportSummary(
-        str(workspace.report), len(names), round(size / _BYTES, 2), shown.left_out
+        str(workspace.report), len(names), round(size / _BYTES, 2), shown.left_out, lengths
     )
     record.finish(summary, outputs)
     return summary

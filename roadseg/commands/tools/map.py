@@ -26,6 +26,7 @@ from roadseg.learn.network.starter import NAME, checkpoint_folder
 from roadseg.raster.grid import crs_setting
 from roadseg.raster.images import read_facts
 from roadseg.raster.sources import image_paths, source_path
+from roadseg.report.lengths import RoadLengths
 from roadseg.roads.formats.files import read_gpkg
 from roadseg.roads.masks.probabilities import open_probability
 from roadseg.system.locks import lock
@@ -57,6 +58,7 @@ class MapSummary(Summary):
         doubtful: share of the length of roads whose confidence is below `DOUBTFUL`.
         inferred: share of the length across gaps.
         measured: metrics on the held-out chips, if there are labels.
+        lengths: kilometres of road by class, and by polygon of the area.
         report: the page that shows it.
         project: the QGIS project with all layers.
         failed: why scenes were skipped, by name.
@@ -72,10 +74,11 @@ class MapSummary(Summary):
     measured: EvaluateSummary | None
     report: str
     project: str
+    lengths: RoadLengths = field(default_factory=RoadLengths)
     failed: dict[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        """Return a table with a row for each subject."""
+        """Return a table with a row for each subject, and one of lengths by class."""
         rows = {
             "roads": f"{road_text(self.graphs.road_km)} in {count(self.scenes, 'image')} of "
             f"{area_text(self.km2)}: {count(self.graphs.nodes, 'node')}, "
@@ -87,8 +90,11 @@ class MapSummary(Summary):
             "report": self.report,
             "QGIS": f"{self.project} (a project with all layers)",
             "config": f"{self.config} (for all other commands)",
+            "next": f"roadseg review {Path(self.config).parent} (correct the roads; then "
+            "`roadseg improve` learns from that)",
         }
-        return "\n".join(f"{name:<10} {text}" for name, text in rows.items() if text)
+        lines = [f"{name:<10} {text}" for name, text in rows.items() if text]
+        return "\n".join([*lines, *filter(None, [str(self.lengths)])])
 
     def _network(self) -> str:
         if not self.graphs.joined:
@@ -310,6 +316,7 @@ def _summary(path: Path, config: Config, workspace: Workspace, done: dict[str, A
         doubtful=float(lengths[confidence < DOUBTFUL].sum() / total) if total else 0.0,
         inferred=float(lengths @ inferred / total) if total else 0.0,
         measured=done.get("evaluate"),
+        lengths=done["report"].lengths,
         report=str(workspace.report),
         project=str(workspace.qgis_project),
         failed={**done["predict"].failed, **traced.failed},

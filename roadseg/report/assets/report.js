@@ -84,6 +84,7 @@ function showMissing(shown, map) {
 }
 
 function showRest(shown, map) {
+  showLengths(byId("lengths"), shown.lengths);
   const scores = shown.scores?.rows.length ? new Scores(shown.scores, shown.scene_of) : null;
   const training = shown.training.filter(({ epochs }) => epochs.length);
   const missing = (id, what, command) =>

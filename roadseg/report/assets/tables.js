@@ -211,6 +211,27 @@ function bars(title, values, said) {
   return make("div", { class: "card" }, make("h3", {}, title), make("div", { class: "bars" }, ...cells));
 }
 
+// Lengths of road by class, and a row for each polygon of the area; nothing if this says no more than the map.
+function showLengths(section, { classes, areas }) {
+  const [names, rows] = [Object.keys(classes), Object.entries(areas)];
+  if (names.length < 2 && !rows.length) return section.remove();
+  const text = (km) => inRoadUnit(km).toFixed(2);
+  const shownClass = (name) => (name === "road" ? "Class not known" : inWords(name));
+  const sum = (of) => Object.values(of).reduce((a, b) => a + b, 0);
+  if (names.length > 1) {
+    const said = (km) => `${text(km)} ${roadUnit()} · ${percent(km / sum(classes))}`;
+    section.append(make("div", { class: "columns" }, bars("Whole map", names.map((name) => [shownClass(name), classes[name]]), said)));
+  }
+  if (!rows.length) return undefined;
+  const columns = names.length > 1 ? names : [];
+  const head = ["Area", ...columns.map(shownClass), `All, ${roadUnit()}`].map((name) =>
+    make("th", { scope: "col" }, make("button", { type: "button", disabled: "" }, name)));
+  const body = [...rows, ["Whole map", classes]].map(([name, of]) => make("tr", {}, make("td", {}, name),
+    ...columns.map((each) => make("td", {}, text(of[each] ?? 0))), make("td", {}, text(sum(of)))));
+  return section.append(make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Lengths of road by area" },
+    make("table", {}, make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...body))));
+}
+
 function quality(name, value) {
   if (name.endsWith("_share") && typeof value === "number") return `${(value * 100).toFixed(2)} %`;
   return isLong(name) && typeof value === "number" ? `${inRoadUnit(value).toFixed(2)} ${roadUnit()}` : asText(value);

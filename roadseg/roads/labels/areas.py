@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
@@ -19,10 +19,11 @@ from roadseg.raster.options import box_numbers
 from roadseg.roads.labels.roads import clean_shapes, file_crs
 from roadseg.system.files import is_virtual, with_home
 from roadseg.system.fingerprints import GONE, fingerprint, stamp
-from roadseg.system.text import count, counted
+from roadseg.system.text import count, counted, one_line
 
 _HALF_TURN = 180.0  # Degrees.
 _STEPS = 64  # Along an outline that bends when it is brought to another CRS.
+_NAME = "name"  # Of the column of a file with the names of its polygons.
 _BOUNDS = 4  # Numbers of a box: minx, miny, maxx, maxy.
 _LABELS = "those in which labels are complete; draw them, or remove the file from labels.area"
 _WORK = "an area to work in; draw it, or give a box of degrees: minx,miny,maxx,maxy"
@@ -40,11 +41,13 @@ class Area:
         text: the name of its file, or its bounds as they were given.
         crs: coordinate system of the polygons.
         polygons: shape (n,), at least one.
+        names: name of each, or else the number of its feature from 1 on; none for a box.
     """
 
     text: str
     crs: CRS
     polygons: Shapes
+    names: tuple[str, ...] = ()
 
     @cached_property
     def degrees(self) -> shapely.MultiPolygon:
@@ -74,6 +77,14 @@ class Area:
         """Return the part of the area on and around a scene, in the metric CRS of the scene."""
         return area_on(grid, [self])
 
+    def by_name(self) -> dict[str, "Area"]:
+        """Return the polygons of each name as an area of their own; none if all have the same."""
+        names = np.array(self.names)
+        parts = {name: self.polygons[names == name] for name in dict.fromkeys(self.names)}
+        if len(parts) < 2:  # noqa: PLR2004 - several
+            return {}
+        return {name: Area(self.text, self.crs, part) for name, part in parts.items()}
+
     @cached_property
     def tree(self) -> shapely.STRtree:
         """Index of the polygons."""
@@ -99,7 +110,7 @@ def read_area(text: str) -> Area:
     if not (is_virtual(path) or path.exists()):
         raise DataError(f"{text} does not exist; expected an area: {_FORMS}")
     areas = read_areas(path, purpose=_WORK)
-    area = Area(text, areas.crs, areas.polygons)
+    area = replace(areas, text=text)
     west, south, east, north = shapely.bounds(area.degrees).tolist()
     if not max(-west, east) <= _HALF_TURN or not max(-south, north) <= _HALF_TURN / 2:
         x, y = shapely.total_bounds(areas.polygons)[:2]
@@ -186,16 +197,26 @@ def read_areas(path: Path, *, crs: CRS | None = None, purpose: str = _LABELS) ->
     """
     from roadseg.roads.labels.vectors import read_vectors
 
-    file = read_vectors(path, lambda _: [])
+    file = read_vectors(path, lambda keys: [key for key in keys if key.lower() == _NAME][:1])
     cleaned = clean_shapes(file.geometries)
-    polygons = cleaned.shapes[shapely.get_type_id(cleaned.shapes) == shapely.GeometryType.POLYGON]
+    is_polygon = shapely.get_type_id(cleaned.shapes) == shapely.GeometryType.POLYGON
+    polygons = cleaned.shapes[is_polygon]
     if not len(polygons):
         dropped = f" ({counted(cleaned.dropped)})" if +cleaned.dropped else ""
         raise DataError(
             f"{path}: found no polygon in {count(len(file.geometries), 'feature')}{dropped}, "
             f"expected {purpose}"
         )
-    return Area(str(path), file_crs(path, file, polygons, crs), polygons)
+    owners = cleaned.owner[is_polygon].tolist()
+    texts = next(iter(file.columns.values()), np.full(len(file.geometries), None))
+    names = tuple(_name(texts[owner]) or f"polygon {owner + 1}" for owner in owners)
+    return Area(str(path), file_crs(path, file, polygons, crs), polygons, names)
+
+
+def _name(value: object) -> str:
+    """Return a value of the column of names; "" if it has none."""
+    is_missing = value is None or value != value  # noqa: PLR0124 - NaN
+    return "" if is_missing else one_line(value)
 
 
 def area_on(grid: Grid, areas: Iterable[Area]) -> shapely.MultiPolygon:

@@ -37,6 +37,7 @@ _TYPE_BY_HIGHWAY = {
     "cart_track": 7,
     "track": 7,
 }
+ROAD_CLASSES = tuple(_TYPE_BY_HIGHWAY)  # Classes of roads for cars, from fast to slow.
 # The class by which a road of a speed is called, from slow to fast; see `highway_of`.
 _CLASS_BY_TYPE = {
     6: "unclassified",

@@ -6,6 +6,7 @@ import re
 import shutil
 from dataclasses import replace
 
+import geopandas as gpd
 import numpy as np
 import pytest
 import shapely
@@ -74,6 +75,31 @@ def test_a_report_in_miles_shows_miles_and_feet(browser, shown_run, tmp_path):
     assert "mi of roads" in shown[2]
     assert re.fullmatch(r"\d+ ft", shown[3])
     assert not re.search(r"\bkm\b|km/h|\d m\b", " ".join(shown))
+
+
+def test_lengths_of_all_classes_add_up_to_the_roads_of_the_map(page):
+    said = page.locator("#lengths .bars span").all_inner_texts()
+    names, lengths = said[::2], said[1::2]
+    assert {"Residential"} < set(names)
+    assert sum(float(each.split()[0]) for each in lengths) == pytest.approx(
+        float(page.locator("#headline .value").first.inner_text().split()[0]), abs=0.1
+    )
+
+
+def test_polygons_of_the_area_have_a_row_each(browser, shown_run, tmp_path):
+    run = Workspace(shutil.copytree(shown_run.root, tmp_path / "run"))
+    scenes = gpd.read_file(run.package, layer="scenes")
+    scenes["name"] = ["<b>one", "two"]
+    scenes[["name", "geometry"]].to_file(tmp_path / "area.gpkg")
+    settings = [f"run={run.root}", f"imagery.area={tmp_path / 'area.gpkg'}"]
+    report.run(load_config(None, settings), run, force=True)
+    page = browser.new_page()
+    page.goto(run.report.as_uri())
+    rows = [row.split("\t") for row in page.locator("#lengths tbody tr").all_inner_texts()]
+    page.close()
+    assert [row[0] for row in rows] == ["<b>one", "two", "Whole map"]
+    one, two, whole = (float(row[-1]) for row in rows)
+    assert one + two == pytest.approx(whole, abs=0.03)
 
 
 def test_routes_take_the_time_that_the_command_says(page, shown_run, middle):
@@ -309,6 +335,7 @@ def test_a_map_by_the_starter_warns_and_says_nothing_of_training(browser, shown_
         graph = read_gpkg(shown_run.graph(scene))
         same = {
             "speed_kph": np.full(len(graph.lines), 40.0),
+            "highway": np.full(len(graph.lines), "road"),
             "model": np.full(len(graph.lines), "starter"),
         }
         graph = replace(graph, attributes=graph.attributes | same)
