@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import shapely
+from affine import Affine
 from numpy.typing import NDArray
 from pyproj import CRS
 
@@ -45,6 +46,12 @@ class Area:
     def box(self) -> Box:
         """Bounds of all scenes, from the origin on."""
         return relative(shapely.total_bounds(self.outlines), self.origin)
+
+    @property
+    def grid(self) -> Grid:
+        """A grid of one pixel that covers all scenes."""
+        west, south, east, north = shapely.total_bounds(self.outlines).tolist()
+        return Grid(self.crs, Affine(east - west, 0, west, 0, south - north, north), 1, 1)
 
     @property
     def km2(self) -> float:

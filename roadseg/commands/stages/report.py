@@ -24,13 +24,14 @@ from roadseg.report.facts import (
     read_training,
     with_short_paths,
 )
-from roadseg.report.lengths import RoadLengths, road_lengths
 from roadseg.report.package import write_package
 from roadseg.report.page import as_data, build_page, write_page
 from roadseg.report.pictures import sheet_uri
 from roadseg.report.qgis_project import write_project
 from roadseg.report.roads import Precision
 from roadseg.report.scenes import ReportScenes, describe_map, encode_pictures, read_scenes
+from roadseg.roads.labels.areas import work_area
+from roadseg.roads.metrics.road_lengths import MappedRoads, RoadLengths, road_lengths
 from roadseg.system.dry_runs import Plan, files, plan_stage
 from roadseg.system.progress import counted
 from roadseg.system.records import versions
@@ -87,7 +88,7 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> ReportS
     record.begin()
     shown = read_scenes(config, workspace, names)
     folds = _folds(workspace, shown)
-    lengths = road_lengths(shown, config.imagery.area)
+    lengths = _lengths(config, shown)
     page = {**_page(config, workspace, shown), "lengths": asdict(lengths)}
     size = write_page(workspace.report, build_page(f"{page['title']} · roadseg", page))
     write_project(workspace.qgis_project, workspace, shown)
@@ -114,6 +115,20 @@ def plan(config: Config, workspace: Workspace, *, after: str = "", force: bool =
         ],
         writes=[workspace.report, workspace.qgis_project, workspace.package],
         unit="scenes",
+    )
+
+
+def _lengths(config: Config, shown: ReportScenes) -> RoadLengths:
+    """Measure the roads, also in each polygon of the area; the roads of a network count once."""
+    area = work_area(config.imagery.area)
+    named = area.by_name() if area else {}
+    return road_lengths(
+        MappedRoads(
+            ground.crs,
+            [graph for _, _, graph in shown.graphs_on(number)],
+            {name: part.on(ground.grid) for name, part in named.items()},
+        )
+        for number, ground in enumerate(shown.areas)
     )
 
 

@@ -26,9 +26,9 @@ from roadseg.learn.network.starter import NAME, checkpoint_folder
 from roadseg.raster.grid import crs_setting
 from roadseg.raster.images import read_facts
 from roadseg.raster.sources import image_paths, source_path
-from roadseg.report.lengths import RoadLengths
 from roadseg.roads.formats.files import read_gpkg
 from roadseg.roads.masks.probabilities import open_probability
+from roadseg.roads.metrics.road_lengths import RoadLengths
 from roadseg.system.locks import lock
 from roadseg.system.records import write_json
 from roadseg.system.text import Summary, count, first

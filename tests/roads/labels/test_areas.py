@@ -44,6 +44,23 @@ def test_polygons_may_be_in_any_crs(tmp_path):
     assert on_grid(areas).area == pytest.approx(5000, rel=0.01)
 
 
+def test_polygons_of_one_name_are_one_and_those_without_have_the_number_of_their_feature(tmp_path):
+    table = geopandas.GeoDataFrame(
+        {"Name": ["a", None, "a"], "id": [7, 8, 9]}, geometry=[LEFT, UPPER, FAR], crs=UTM
+    )
+    table.to_file(tmp_path / "a.gpkg")
+    parts = read_area(str(tmp_path / "a.gpkg")).by_name()
+    assert {name: len(part.polygons) for name, part in parts.items()} == {"a": 2, "polygon 2": 1}
+
+
+@pytest.mark.parametrize("text", ["a.gpkg", "170,-10,-170,10"])
+def test_an_area_of_one_name_or_a_box_is_not_divided(tmp_path, monkeypatch, text):
+    monkeypatch.chdir(tmp_path)
+    parts = shapely.MultiPolygon([LEFT, FAR])
+    geopandas.GeoDataFrame({"id": [1]}, geometry=[parts], crs=UTM).to_file("a.gpkg")
+    assert read_area(text).by_name() == {}
+
+
 def test_lines_among_polygons_are_left_out(tmp_path):
     assert len(read_areas(write(tmp_path / "a.gpkg", LEFT, LINE)).polygons) == 1
 
