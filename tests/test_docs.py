@@ -24,7 +24,7 @@ NO_PROGRAMS = {
     "mypy.ini",
     "starter_places.py",
 }  # of scripts/: read by others
-FILE_TYPES = {"json", "py", "md", "csv", "png", "html"}
+FILE_TYPES = {"pdf", "json", "py", "md", "csv", "png", "html"}
 
 
 def tree():

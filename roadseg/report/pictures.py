@@ -3,7 +3,7 @@
 import base64
 import io
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -92,6 +92,31 @@ def read_road(
         band = np.clip(np.rint(np.nan_to_num(band) * CERTAIN), 0, CERTAIN)
     road = np.minimum(band, CERTAIN).astype(np.uint8)[np.newaxis]
     return _warp_to_map(np.concatenate([road, _opaque(valid)]), grid, crs)
+
+
+def mosaic(
+    flats: Iterable[MapImage], bounds: tuple[float, float, float, float], *, side_px: int
+) -> Bytes:
+    """Return images of a map as one, without seams where they touch.
+
+    Args:
+        bounds: west, south, east and north of the map.
+        side_px: pixels of its longer side.
+
+    Returns:
+        Red, green, blue and opacity, shape (row, col, 4).
+    """
+    west, south, east, north = bounds
+    per_m = side_px / max(east - west, north - south)
+    size = (max(round((east - west) * per_m), 1), max(round((north - south) * per_m), 1))
+    whole = Image.new("RGBA", size)
+    for flat in flats:
+        sides = np.array(flat.bounds) - (west, south, west, south)
+        left, low, right, high = np.rint(sides * per_m).astype(int).tolist()
+        part = Image.fromarray(np.ascontiguousarray(np.moveaxis(flat.pixels, 0, -1)))
+        part = part.resize((max(right - left, 1), max(high - low, 1)))
+        whole.paste(part, (left, size[1] - high), part.getchannel("A"))
+    return np.asarray(whole)
 
 
 def photo_uri(flat: MapImage, *, most_bytes: int) -> str | None:

@@ -54,6 +54,7 @@ class Workspace:
     pictures = _In("pictures")  # Pictures of evaluated scenes: evaluate -> the user.
     edits = _In(f"{EDITS}.gpkg")  # What people decided and drew: review -> review, the user.
     report = _In("report.html")  # Page that shows the run: report -> the user.
+    report_pdf = _In("report.pdf")  # The same on one sheet of A4: report -> the user.
     qgis_project = _In("roadseg.qgz")  # All layers of the run: report -> the user.
     package = _In("roadseg.gpkg")  # All vectors of the run in one file: report -> the user.
     tuning_plot = _In("tune.png")  # Chart of the trials: tune -> the user.

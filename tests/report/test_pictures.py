@@ -13,6 +13,7 @@ from roadseg.raster.images import read_facts
 from roadseg.report.pictures import (
     MapImage,
     mask_uri,
+    mosaic,
     photo_uri,
     probability_uri,
     read_photo,
@@ -127,3 +128,21 @@ def test_a_sheet_that_is_no_picture_is_told(tmp_path, share):
     path.write_bytes(whole[: int(share * len(whole))])
     with pytest.raises(DataError, match=r"sheet_01\.png: not a readable picture; delete it, or"):
         sheet_uri(path, side_px=50, most_bytes=1000)
+
+
+def test_images_that_touch_are_one_picture_without_a_seam():
+    west, east = np.full((4, 8, 8), 255, np.uint8), np.full((4, 3, 3), 255, np.uint8)
+    east[0] = 0
+    flats = [MapImage(west, (0, 0, 100, 100)), MapImage(east, (100, 0, 203, 100))]
+    whole = mosaic(flats, (0, 0, 203, 200), side_px=101)
+    assert whole.shape == (100, 101, 4)
+    assert (whole[50:, :, 3] == 255).all()
+    assert (whole[:50, :, 3] == 0).all()
+    assert (whole[50:, :50, 0] == 255).all()
+    assert (whole[50:, 50:, 0] == 0).all()
+
+
+def test_pixels_without_data_show_what_is_below():
+    below, above = np.full((4, 4, 4), 255, np.uint8), np.zeros((4, 4, 4), np.uint8)
+    flats = [MapImage(below, BOX), MapImage(above, BOX)]
+    assert (mosaic(flats, BOX, side_px=4) == 255).all()

@@ -233,8 +233,13 @@ def evaluate(config: "Config", workspace: "Workspace", *, dry_run: bool, force: 
     return (evaluate.plan if dry_run else evaluate.run)(config, workspace, force=force)
 
 
-@stage_command(needs_config=False)
-def report(config: "Config", workspace: "Workspace", *, dry_run: bool, force: bool) -> object:
+@stage_command(
+    click.option("--pdf", is_flag=True, help="Also write report.pdf: one page of A4 for a client."),
+    needs_config=False,
+)
+def report(
+    config: "Config", workspace: "Workspace", *, dry_run: bool, force: bool, pdf: bool
+) -> object:
     """Show a run on one page for the browser: map, metrics, errors.
 
     The page is one file that works offline. Missing parts are left out. Beside it are a QGIS
@@ -243,11 +248,12 @@ def report(config: "Config", workspace: "Workspace", *, dry_run: bool, force: bo
     \b
     Examples:
       roadseg report
+      roadseg report --pdf
       roadseg report --run run --set report.max_mb=10
     """
     from roadseg.commands.stages import report
 
-    return (report.plan if dry_run else report.run)(config, workspace, force=force)
+    return (report.plan if dry_run else report.run)(config, workspace, force=force, pdf=pdf)
 
 
 @stage_command(FOLD_OR_EACH, AREA, *PREDICTING, WORKERS, SCHEDULER, ON_ERROR, *DEVICES, *LAUNCHING)

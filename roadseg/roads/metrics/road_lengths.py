@@ -11,7 +11,6 @@ import numpy as np
 import shapely
 from pyproj import CRS
 
-from roadseg.arrays import Ints
 from roadseg.roads.graph.joining import in_crs
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.labels.highways import ROAD_CLASSES, UNKNOWN_CLASS, highway_class
@@ -93,7 +92,8 @@ def road_lengths(maps: Iterable[MappedRoads]) -> RoadLengths:
             continue
         lengths_m = np.concatenate([graph.length_m for graph in each.graphs])
         lines = np.concatenate([in_crs(graph, each.crs).lines for graph in each.graphs])
-        classes, of_edge = _classes(each.graphs)
+        names = [name for graph in each.graphs for name in classes_of(graph)]
+        classes, of_edge = np.unique(names, return_inverse=True)
         tree, drawn_m = shapely.STRtree(lines), shapely.length(lines)
         parts = [(whole, np.arange(len(lines)), lengths_m)]
         for name, polygon in each.polygons.items():
@@ -103,20 +103,15 @@ def road_lengths(maps: Iterable[MappedRoads]) -> RoadLengths:
             parts.append((areas[name], near, lengths_m[near] * inside_m / drawn_m[near]))
         for total, rows, metres in parts:
             for number, length_m in enumerate(np.bincount(of_edge[rows], metres).tolist()):
-                total[classes[number]] += length_m / 1000
+                total[str(classes[number])] += length_m / 1000
     return RoadLengths(_sorted(whole), {name: _sorted(total) for name, total in areas.items()})
 
 
-def _classes(graphs: Iterable[RoadGraph]) -> tuple[list[str], Ints]:
-    """Return the classes that there are, and the number of that of each edge."""
-    texts = [
-        value if isinstance(value, str) else ""
-        for graph in graphs
-        for value in graph.attributes.get("highway", [""] * len(graph.lines))
-    ]
-    found = [highway_class(text) or UNKNOWN_CLASS for text in texts]
-    names, rows = np.unique(found, return_inverse=True)
-    return names.tolist(), rows
+def classes_of(graph: RoadGraph) -> list[str]:
+    """Return the class of each edge by its `highway`; "road" if it is not known."""
+    texts = graph.attributes.get("highway", [""] * len(graph.lines))
+    names = (highway_class(text) if isinstance(text, str) else "" for text in texts)
+    return [name or UNKNOWN_CLASS for name in names]
 
 
 def _sorted(total: Mapping[str, float]) -> dict[str, float]:

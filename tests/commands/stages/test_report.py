@@ -69,6 +69,31 @@ def test_it_shows_what_every_stage_left(finished):
     assert shown["left_out"] == []
 
 
+def test_a_page_for_a_client_is_made_on_request_beside_a_report_that_is_up_to_date(finished):
+    config, workspace = finished
+    report.run(config, workspace, force=True)
+    made = workspace.report.stat().st_mtime_ns
+    assert not workspace.report_pdf.exists()
+    summary = report.run(config, workspace, pdf=True)
+    assert str(summary).endswith("report.pdf: one page of A4")
+    assert workspace.report_pdf.read_bytes().startswith(b"%PDF")
+    assert workspace.report.stat().st_mtime_ns == made
+    assert report.run(config, workspace).pdf == ""
+
+
+@pytest.mark.parametrize("folders", [("graphs",), ("probabilities",)])
+def test_a_page_for_a_client_needs_graphs_or_probabilities_alone(finished, folders):
+    only(finished[1], *folders)
+    assert report.run(*finished, pdf=True).pdf
+
+
+def test_a_dry_run_names_the_page_for_a_client(finished):
+    config, workspace = finished
+    report.run(config, workspace, force=True)
+    assert "report.pdf" in str(report.plan(config, workspace, pdf=True))
+    assert "report.pdf" not in str(report.plan(config, workspace, force=True))
+
+
 def test_it_is_made_again_only_if_something_changed(finished):
     config, workspace = finished
     report.run(config, workspace)
