@@ -17,6 +17,7 @@ from roadseg.roads.formats.gpkg_styles import (
     STYLE_LAYER,
     area_renderer,
     edge_renderer,
+    edit_renderer,
     layer_styles,
     line_renderer,
     node_renderer,
@@ -43,18 +44,20 @@ def write_package(
     *,
     folds: Mapping[str, int] | None,
     scores: Mapping[str, Any] | None,
+    edits: gpd.GeoDataFrame | None = None,
 ) -> bool:
     """Write what a run has found on the ground as one GeoPackage.
 
     Layers: `edges` and `nodes` of all networks, as in the files of graphs, with the name of their
     scene or `network`; `missed` and `false` roads; `chips` with their fold and metrics; `scenes`
-    with kilometres of roads and their mean confidence. The CRS is that of the first map if all
-    scenes are on it, else EPSG:4326; lengths are metres in any case. Layers without anything are
-    left out.
+    with kilometres of roads and their mean confidence; `edits` of a review. The CRS is that of the
+    first map if all scenes are on it, else EPSG:4326; lengths are metres in any case. Layers
+    without anything are left out.
 
     Args:
         folds: of every chip, by its name; None if there are none.
         scores: metrics of chips, from `facts.read_scores`.
+        edits: those in force with their `kind`; None if there are none.
 
     Returns:
         Whether it was written: scenes without georeference have no place in it.
@@ -81,13 +84,15 @@ def write_package(
     if folds and shown.chips:
         tables["chips"] = list(_chips(shown.chips, folds, scores))
     tables["scenes"] = [_scene(scene) for scene in scenes]
+    if edits is not None and len(edits):
+        tables["edits"] = [edits]
     layers = {
         name: pd.concat([table.to_crs(crs) for table in each], ignore_index=True)
         for name, each in tables.items()
         if each
     }
     styles: dict[str, ET.Element] = {name: line_renderer(_ERRORS[name]) for name in _ERRORS}
-    styles |= {"nodes": node_renderer(), "scenes": area_renderer(_SCENES)}
+    styles |= {"nodes": node_renderer(), "scenes": area_renderer(_SCENES), "edits": edit_renderer()}
     if "edges" in layers:
         styles["edges"] = edge_renderer(layers["edges"].columns)
     if "chips" in layers:

@@ -3,7 +3,7 @@
 import math
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,7 +17,7 @@ from pyproj import CRS
 
 from roadseg.errors import DataError, OutputError
 from roadseg.raster.grid import DEGREES, reproject
-from roadseg.roads.formats.gpkg_styles import STYLE_LAYER, category_renderer, layer_styles
+from roadseg.roads.formats.gpkg_styles import STYLE_LAYER, edit_renderer, layer_styles
 from roadseg.roads.formats.layers import write_layer
 from roadseg.system.files import atomic_write
 from roadseg.system.text import one_line
@@ -27,15 +27,6 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 
 _LAYER = "edits"
 _IN_FORCE, _UNDONE, _REPLACED = 0, 1, 2  # Values of `undone`; what is replaced is not redone.
-_COLOURS = {
-    "accept": (245, 245, 245),
-    "reject": (209, 36, 47),
-    "draw": (255, 63, 180),
-    "move": (0, 209, 224),
-    "join": (0, 160, 120),
-    "split": (255, 157, 46),
-    "speed": (110, 110, 110),
-}
 _PATIENCE_S = 5.0  # Seconds that another program may take to save the file.
 _HEAD_BYTES = 8  # Of a geometry in a GeoPackage, before the box around it.
 _BOX_BYTES = (0, 32, 48, 48, 64)  # Of the box, by the number that the flags name.
@@ -212,6 +203,27 @@ class EditFile:
             raise OutputError(f"{self.path}: {reason}") from error
 
 
+def edits_in_force(path: Path) -> gpd.GeoDataFrame:
+    """Return the edits in force that can be used: kind, who, made, width_m, speed_kph and line.
+
+    Raises:
+        DataError: if it is no file of edits.
+        OutputError: if it cannot be read.
+    """
+    with closing(EditFile(path, DEGREES)) as file:
+        edits, _ = file.read(file.crs)
+        rows = gpd.read_file(path, layer=_LAYER, columns=["who", "made"], fid_as_index=True)
+    rows = rows.loc[[edit.number for edit in edits]].reset_index(drop=True)
+    columns = {
+        "kind": [edit.kind for edit in edits],
+        "who": rows["who"],
+        "made": rows["made"],
+        "width_m": np.array([edit.width_m for edit in edits], dtype=np.float64),
+        "speed_kph": np.array([edit.speed_kph for edit in edits], dtype=np.float64),
+    }
+    return gpd.GeoDataFrame(columns, geometry=[edit.line for edit in edits], crs=file.crs)
+
+
 def common_crs(crs_of_roads: Sequence[CRS]) -> CRS:
     """Return the CRS for the edits of roads in several: theirs if it is one, else degrees."""
     alike = all(crs == crs_of_roads[0] for crs in crs_of_roads)
@@ -229,7 +241,7 @@ def _make(path: Path, crs: CRS) -> None:
         "place": pd.Series(dtype=object),
     }
     table = gpd.GeoDataFrame(columns, geometry=gpd.GeoSeries([], crs=crs), crs=crs)
-    style = category_renderer("kind", _COLOURS)
+    style = edit_renderer()
     with atomic_write(path) as partial:
         # Without a spatial index, other programs need no functions of GDAL to add a row.
         write_layer(partial, table, "GPKG", layer=_LAYER, layer_options={"SPATIAL_INDEX": "NO"})

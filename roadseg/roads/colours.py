@@ -35,6 +35,17 @@ FALSE: Rgb = (255, 190, 11)
 
 ROUTE: Rgb = (255, 63, 180)  # As on the report's map.
 
+# What people did to roads in a review.
+EDITS: dict[str, Rgb] = {
+    "accept": (245, 245, 245),
+    "reject": (209, 36, 47),
+    "draw": ROUTE,
+    "move": (0, 209, 224),
+    "join": (0, 160, 120),
+    "split": (255, 157, 46),
+    "speed": (110, 110, 110),
+}
+
 # Folds. Source: Okabe and Ito (2008), colours that all colour-blind people tell apart.
 _FOLDS: tuple[Rgb, ...] = (
     (0, 114, 178),

@@ -47,11 +47,11 @@ def scene(name="a", east=0, crs=UTM, **changes):
 def write(tmp_path):
     """Give a function that writes the package of some scenes, and returns its layers by name."""
 
-    def write_(*scenes, chips=(), folds=None, scores=None):
+    def write_(*scenes, chips=(), folds=None, scores=None, edits=None):
         areas = map_areas([each.grid for each in scenes])
         shown = ReportScenes([*scenes], areas, {}, frozenset(), None, DEFAULT_BINS, chips)
         path = tmp_path / "roadseg.gpkg"
-        if not write_package(path, shown, folds=folds, scores=scores):
+        if not write_package(path, shown, folds=folds, scores=scores, edits=edits):
             return None
         return {name: gpd.read_file(path, layer=name) for name, _ in pyogrio.list_layers(path)}
 
@@ -99,6 +99,23 @@ def test_chips_have_their_fold_and_the_metrics_that_were_measured(write):
     found = layers["chips"].set_index("name")
     assert (found["fold"].to_dict(), found["iou"]["y"]) == ({"x": 0, "y": 1}, 0.75)
     assert np.isnan(found["iou"]["x"])
+
+
+def test_edits_are_a_layer_with_their_style_in_the_crs_of_the_file(write):
+    columns = {"kind": ["draw", "reject"], "who": ["Ana", "Ben"], "width_m": [np.nan, 8.0]}
+    lines = roads_at(10, 20).lines
+    edits = gpd.GeoDataFrame(columns, geometry=lines, crs=UTM).to_crs(4326)
+    layers = write(scene(), edits=edits)
+    found, styles = layers["edits"], layers["layer_styles"].set_index("f_table_name")
+    assert list(found.columns) == [*columns, "geometry"]
+    assert (found.crs, found["kind"].tolist()) == (UTM, ["draw", "reject"])
+    assert shapely.hausdorff_distance(found.geometry.array, lines).max() < 1e-3
+    assert 'attr="kind"' in styles["styleQML"]["edits"]
+
+
+def test_edits_that_were_all_undone_are_no_layer(write):
+    none = gpd.GeoDataFrame({"kind": []}, geometry=[], crs=UTM)
+    assert "edits" not in write(scene(), edits=none)
 
 
 def test_scenes_without_georeference_have_no_package(write):

@@ -15,7 +15,7 @@ from pyproj import CRS
 
 from roadseg.errors import DataError, OutputError
 from roadseg.raster.grid import DEGREES, LOCAL_CRS
-from roadseg.review.edits import Edit, EditFile, common_crs
+from roadseg.review.edits import Edit, EditFile, common_crs, edits_in_force
 
 UTM = CRS.from_epsg(32611)
 # Add a line without a kind in QGIS, as a user does, and reject what has the kind accept.
@@ -90,6 +90,25 @@ def test_other_programs_see_lines_who_and_when(path, opened, some):
         480050,
         3650010,
     )
+
+
+def test_a_table_has_what_is_in_force_and_can_be_used(path, opened, some):
+    add(opened, some)
+    opened.undo()
+    append(path, kind=["remove"])
+    append(path, who=["Ben"])
+    table = edits_in_force(path)
+    assert list(table.columns) == ["kind", "who", "made", "width_m", "speed_kph", "geometry"]
+    assert table.kind.tolist() == ["accept", "draw", "draw"]
+    assert table.who.tolist() == ["Ana", "Ana", "Ben"]
+    assert table.made.notna().tolist() == [True, True, False]
+    assert table.width_m[0] == 8
+    assert table.crs == UTM
+
+
+@pytest.mark.usefixtures("opened")
+def test_a_new_file_has_an_empty_table(path):
+    assert len(edits_in_force(path)) == 0
 
 
 def test_what_was_undone_can_be_redone(opened, some):

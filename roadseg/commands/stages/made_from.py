@@ -413,6 +413,7 @@ def _shown(workspace: Workspace) -> list[Path]:
     names = scene_names(workspace)
     records = [workspace.record(stage) for stage in STAGES[:-1]]  # Not its own.
     tables = [workspace.evaluation, workspace.chips, workspace.scaling, workspace.graph(NETWORK)]
+    tables.append(workspace.edits)
     scenes = [place(name) for name in names for place in (workspace.graph, workspace.probability)]
     folds = [
         path / name

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+import geopandas as gpd
 import numpy as np
 import shapely
 
@@ -19,7 +20,8 @@ from roadseg.commands.stages.made_from import (
 )
 from roadseg.config import Config
 from roadseg.dataset.fold_files import read_folds
-from roadseg.errors import ConfigError, DataError
+from roadseg.errors import ConfigError, DataError, RoadsegError
+from roadseg.raster.grid import is_local
 from roadseg.report.credits import credit_lines
 from roadseg.report.facts import (
     quality_facts,
@@ -35,6 +37,7 @@ from roadseg.report.plots.one_page import MAP_PX, MapPicture, OnePage, draw_one_
 from roadseg.report.qgis_project import write_project
 from roadseg.report.roads import Precision
 from roadseg.report.scenes import ReportScenes, describe_map, encode_pictures, read_scenes
+from roadseg.review.edits import edits_in_force
 from roadseg.roads.graph.joining import in_crs
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.labels.areas import work_area
@@ -123,13 +126,13 @@ def _write(
     config: Config, workspace: Workspace, record: StageRecord[ReportSummary], shown: ReportScenes
 ) -> ReportSummary:
     """Write the page, the project and the package."""
-    folds = _folds(workspace, shown)
+    folds, edits = _folds(workspace, shown), _edits(workspace, shown)
     lengths = _lengths(config, shown)
     page = {**_page(config, workspace, shown), "lengths": asdict(lengths)}
     size = write_page(workspace.report, build_page(f"{page['title']} · roadseg", page))
     write_project(workspace.qgis_project, workspace, shown)
     outputs = [workspace.report, workspace.qgis_project]
-    if write_package(workspace.package, shown, folds=folds, scores=page["scores"]):
+    if write_package(workspace.package, shown, folds=folds, scores=page["scores"], edits=edits):
         outputs.append(workspace.package)
     megabytes = round(size / _BYTES, 2)
     many = len(scene_names(workspace))
@@ -181,6 +184,18 @@ def _folds(workspace: Workspace, shown: ReportScenes) -> dict[str, int] | None:
     except DataError as error:
         shown.left_out.append(str(error))
         return None
+
+
+def _edits(workspace: Workspace, shown: ReportScenes) -> gpd.GeoDataFrame | None:
+    """Return the edits of a review that are in force; None if there are none on the ground."""
+    if not workspace.edits.exists():
+        return None
+    try:
+        edits = edits_in_force(workspace.edits)
+    except RoadsegError as error:
+        shown.left_out.append(str(error))
+        return None
+    return None if is_local(edits.crs) else edits
 
 
 def _page(config: Config, workspace: Workspace, shown: ReportScenes) -> dict[str, Any]:

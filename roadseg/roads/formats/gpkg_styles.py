@@ -7,7 +7,7 @@ from xml.etree import ElementTree as ET
 
 import pandas as pd
 
-from roadseg.roads.colours import Rgb, speed_colours
+from roadseg.roads.colours import EDITS, Rgb, speed_colours
 from roadseg.roads.masks.raster_styles import style_text
 from roadseg.roads.speeds import KPH_PER_MPH, shown_name
 
@@ -88,6 +88,11 @@ def line_renderer(
 ) -> ET.Element:
     """Return the renderer of lines of one colour; with `is_dashed`, links are dashed."""
     return _renderer("singleSymbol", [_line(colour, is_dashed=is_dashed, width_mm=width_mm)])
+
+
+def edit_renderer() -> ET.Element:
+    """Return the renderer of edits of a review, by their kind."""
+    return category_renderer("kind", EDITS)
 
 
 def category_renderer(

@@ -3,19 +3,24 @@ import hashlib
 import json
 import re
 import shutil
+from contextlib import closing
 
+import geopandas as gpd
 import numpy as np
 import pytest
 import rasterio
+import shapely
 from affine import Affine
 from click.testing import CliRunner
 from PIL import Image
+from pyproj import CRS
 
 from roadseg.commands.cli.main import main
 from roadseg.commands.stages import graph, report
 from roadseg.config import load_config
 from roadseg.errors import ConfigError, MissingInputError
 from roadseg.report.page import as_data
+from roadseg.review.edits import Edit, EditFile
 from roadseg.system.workspace import Workspace
 
 
@@ -79,6 +84,20 @@ def test_a_page_for_a_client_is_made_on_request_beside_a_report_that_is_up_to_da
     assert workspace.report_pdf.read_bytes().startswith(b"%PDF")
     assert workspace.report.stat().st_mtime_ns == made
     assert report.run(config, workspace).pdf == ""
+
+
+def test_edits_renew_the_package_and_a_broken_file_of_them_is_left_out(finished):
+    config, workspace = finished
+    report.run(config, workspace)
+    crs = CRS.from_epsg(32611)
+    with closing(EditFile(workspace.edits, crs)) as file:
+        line = shapely.LineString([(660_000, 4_000_000), (660_050, 4_000_000)])
+        file.add(Edit("draw", line), crs, who="Ana")
+    report.run(config, workspace)
+    (row,) = gpd.read_file(workspace.package, layer="edits").to_dict("records")
+    assert (row["kind"], row["who"]) == ("draw", "Ana")
+    workspace.edits.write_text("no edits")
+    assert "edits.gpkg" in report.run(config, workspace).left_out[0]
 
 
 @pytest.mark.parametrize("folders", [("graphs",), ("probabilities",)])
