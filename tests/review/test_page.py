@@ -14,6 +14,16 @@ READY = """async () => {
     while (!window.review) await new Promise(requestAnimationFrame);
     await review.busy;
 }"""
+DRAWN_WIDTH = """(count) => {
+    const { lines, strokes } = review.here.roads;
+    const told = { step: 1, sizes: Array(count).fill(2), xy: Array(4 * count).fill(1) };
+    const canvas = { width: 100, height: 100 };
+    const context = { canvas, stroke() { this.width = this.lineWidth; } };
+    for (const name of ["save", "restore", "setTransform", "setLineDash"]) context[name] = () => {};
+    const view = { width: 100, height: 100, x: 0, y: 0, scale: 1, sees: () => true };
+    new strokes.constructor(new lines.constructor(told)).draw(context, view, [{ colour: "" }], 1.6);
+    return context.width;
+}"""
 LOOK = "([x, y]) => { review.view.look([x, y], 3); review.draw(); }"
 
 
@@ -197,3 +207,8 @@ def test_axe_finds_nothing(axe, opened, scheme, width, keys):
         page.evaluate("document.getElementById('legend-box').open = true")
         page.evaluate(axe)
         assert page.evaluate(FINDINGS) == []
+
+
+@pytest.mark.parametrize(("count", "width"), [(10_000, 1.6), (10_001, 0.99)])
+def test_so_many_roads_are_hairlines_that_they_are_shown_at_once(page, count, width):
+    assert page.evaluate(DRAWN_WIDTH, count) == width

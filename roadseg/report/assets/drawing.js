@@ -2,6 +2,8 @@
 
 const LINES_A_CHUNK = 150;
 const MOST_EDGED = 800; // narrow lines, beyond which dark edges would hide the ground
+const MOST_WIDE = 10000; // lines, beyond which they are hairlines: browsers draw those many times faster
+const HAIR_PX = 0.99;
 const FINE_PX = 2.2; // so narrow, corners need not be round
 
 // Lines by class, kept as paths for each part of the ground and each scale.
@@ -59,11 +61,12 @@ class Strokes {
   }
 
   // Draw what is in view; return how many lines that are.
-  draw(context, view, styles, width) {
+  draw(context, view, styles, wanted) {
     const level = Math.round(Math.log2(1 / view.scale));
     const numbers = [...this.chunks.keys()].filter((number) => view.sees(this.chunks[number].box));
     const seen = numbers.map((number) => this.pathsOf(number, level));
     const count = numbers.reduce((sum, number) => sum + this.chunks[number].rows.length, 0);
+    const width = count > MOST_WIDE ? Math.min(wanted, HAIR_PX) : wanted;
     onGround(context, view, () => {
       context.lineCap = width > FINE_PX ? "round" : "butt";
       context.lineJoin = width > FINE_PX ? "round" : "bevel";
