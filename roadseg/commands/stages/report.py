@@ -338,6 +338,7 @@ def _picture(
             photos.append(read_photo(image, shown.scaling, ground.crs, side_px=side_px))
     area, shown_m = work_area(config.imagery.area), shapely.union_all(ground.outlines)
     named = area.by_name() if area else {}
+    cut = {name: shown_m & part.on(ground.grid) for name, part in named.items()}
     lines = [in_crs(graph, ground.crs).lines for graph in graphs]
     return MapPicture(
         ground.crs,
@@ -345,7 +346,7 @@ def _picture(
         mosaic(photos, (west, south, east, north), side_px=MAP_PX),
         np.concatenate([np.zeros(0, dtype=object), *lines]),
         [name for graph in graphs for name in classes_of(graph)],
-        {name: shown_m & part.on(ground.grid) for name, part in named.items()},
+        {name: polygon for name, polygon in cut.items() if polygon.area},
     )
 
 

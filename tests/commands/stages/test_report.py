@@ -106,6 +106,20 @@ def test_a_page_for_a_client_needs_graphs_or_probabilities_alone(finished, folde
     assert report.run(*finished, pdf=True).pdf
 
 
+def test_a_page_for_a_client_takes_polygons_beside_its_map(finished, tmp_path):
+    config, workspace = finished
+    ground = gpd.read_file(workspace.package, layer="scenes").geometry.iloc[[0]]
+    shapes = [ground.iloc[0], shapely.transform(ground.iloc[0], lambda xy: xy + 5000)]
+    gpd.GeoDataFrame({"name": ["here", "there"]}, geometry=shapes, crs=ground.crs).to_file(
+        tmp_path / "area.gpkg"
+    )
+    area = {"area": str(tmp_path / "area.gpkg")}
+    config = config.model_copy(update={"imagery": config.imagery.model_copy(update=area)})
+    summary = report.run(config, workspace, pdf=True)
+    assert list(summary.lengths.areas) == ["here", "there"]
+    assert workspace.report_pdf.exists()
+
+
 def test_a_dry_run_names_the_page_for_a_client(finished):
     config, workspace = finished
     report.run(config, workspace, force=True)

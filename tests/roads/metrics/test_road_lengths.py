@@ -43,8 +43,9 @@ def test_roads_are_clipped_to_each_polygon():
     assert lengths.classes == {"primary": 1.0, "track": 1.0}
 
 
-def test_a_polygon_without_roads_has_a_row():
-    assert measured(roads("primary"), a=between(2000, 3000)).areas == {"a": {}}
+@pytest.mark.parametrize("polygon", [between(2000, 3000), shapely.MultiPolygon()])
+def test_a_polygon_without_roads_has_a_row(polygon):
+    assert measured(roads("primary"), a=polygon).areas == {"a": {}}
 
 
 def test_lengths_are_those_of_the_graphs_whatever_the_map():
