@@ -5,6 +5,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from affine import Affine
@@ -21,8 +22,7 @@ from roadseg.learn.inference.bench import Rate, inference_rate, training_rate
 from roadseg.learn.inference.jobs import PredictionJob
 from roadseg.learn.inference.tasks import Task, opened, predict_task
 from roadseg.learn.network.checkpoints import read_checkpoint_facts
-from roadseg.learn.network.starter import NAME, starter_folder
-from roadseg.learn.options import ComputeOptions
+from roadseg.learn.network.starter import starter_folder
 from roadseg.raster.grid import Grid
 from roadseg.raster.options import ImageryOptions
 from roadseg.raster.tiff import new_profile, open_new
@@ -39,60 +39,45 @@ _HOUR_S = 3600
 
 
 @dataclass(frozen=True)
-class MapRate:
-    """From image to graph with an engine, by the clock: medians of some rounds.
-
-    Attributes:
-        open_s: to open the network, once for all images.
-        predict_s: from the image to the file of probabilities.
-        graph_s: from this file to those of the graph, the same for all engines.
-        km2_per_hour: of both, without opening.
-        city_hours: for a city of 1,000 km2 with pixels of the same size.
-    """
-
-    open_s: float
-    predict_s: float
-    graph_s: float
-    km2_per_hour: float
-    city_hours: float
-
-
-@dataclass(frozen=True)
 class MapRates:
-    """How fast a drawn scene is mapped by the starter.
+    """How fast the starter maps a drawn scene, from image to graph, by the clock.
 
     Attributes:
         gsd_m: side of its pixels.
         km2: of the scene.
         road_km: length of the roads found.
-        engines: rates by engine.
+        open_s: to open the network, once for all images, by engine.
+        predict_s: from the image to the file of probabilities, by engine.
+        graph_s: from this file to those of the graph.
+        km2_per_hour: of prediction and graph, by engine.
+        city_hours: for 1,000 km2 with such pixels, with opening, by engine.
     """
 
     gsd_m: float
     km2: float
     road_km: float
-    engines: dict[str, MapRate]
+    open_s: dict[str, float]
+    predict_s: dict[str, float]
+    graph_s: float
+    km2_per_hour: dict[str, float]
+    city_hours: dict[str, float]
 
     def __str__(self) -> str:
         """Lay it out as a table, with a plan for a city below."""
-        best = min(self.engines, key=lambda name: self.engines[name].city_hours)
-        hours = self.engines[best].city_hours
-        others = ", ".join(
+        hours, best = min((hours, name) for name, hours in self.city_hours.items())
+        what = f"{self.km2:.2f} km2 of a drawn city, {road_text(self.road_km, 1)} of roads found"
+        others = "; ".join(
             f"{hours * (self.gsd_m / gsd_m) ** 2:.1f} h at {gsd_m:g} m" for gsd_m in _PLANNED_M
-        )
-        what = (
-            f"by the starter: a drawn city, {self.km2:.2f} km2 in pixels of {self.gsd_m:g} m, "
-            f"{road_text(self.road_km, 1)} of roads found"
         )
         plan = f"{_CITY_KM2:,} km2 with {best}: {hours:.1f} h at {self.gsd_m:g} m; {others}"
         return "\n".join(
             [
-                f"map        {what}",
+                f"map        by the starter, pixels of {self.gsd_m:g} m: {what}",
                 f"{'engine':<10} {'open s':>10} {'predict s':>13} {'graph s':>8} {'km2/hour':>9}",
                 *(
-                    f"{name:<10} {rate.open_s:10.1f} {rate.predict_s:13.1f} {rate.graph_s:8.1f} "
-                    f"{rate.km2_per_hour:9.0f}"
-                    for name, rate in self.engines.items()
+                    f"{name:<10} {opening:10.1f} {self.predict_s[name]:13.1f} {self.graph_s:8.1f} "
+                    f"{self.km2_per_hour[name]:9.0f}"
+                    for name, opening in self.open_s.items()
                 ),
                 f"plan       {plan} (a pixel takes as long)",
             ]
@@ -157,37 +142,36 @@ def run(config: Config, *, steps: int, rounds: int) -> BenchSummary:
 
 
 def map_rates(config: Config, device: Device, *, rounds: int) -> MapRates:
-    """Measure from image to graph, in files, with each engine that this machine has."""
+    """Measure from image to graph, in files, with each engine that settings and machine allow."""
     gsd_m = float(read_checkpoint_facts(starter_folder(), "best")["gsd_m"])
     compute = config.compute.model_copy(update={"scheduler": None})
     here = config.model_copy(update={"imagery": ImageryOptions(), "compute": compute})
-    km2 = (_SCENE_PX * gsd_m) ** 2 / 1e6
+    open_s, predict_s = {}, {}
     with tempfile.TemporaryDirectory() as folder:
-        image, output = Path(folder) / "city.tif", Path(folder) / NAME
+        image, output = Path(folder) / "city.tif", Path(folder) / "out"
+        output.mkdir()
         _draw(image, gsd_m)
-        seconds = {
-            name: _prediction_s(image, output, here, name, rounds=rounds)
-            for name in engines_here(device, compute)
-        }
-
-        def trace() -> graph.GraphSummary:
-            return graph.run_images(here, [str(output / image.name)], output=output)
-
+        for engine in engines_here(device):
+            task = _task(image, output, here, engine)
+            open_s[engine] = _median_s(partial(opened, task.trained), "open", rounds=1)
+            predict = partial(predict_task, task)
+            predict_s[engine] = _median_s(predict, f"predict, {engine}", rounds=rounds)
+            opened.cache_clear()
+        trace = partial(graph.run_images, here, [str(output / image.name)], output=output)
         road_km = trace().road_km
         graph_s = _median_s(trace, "trace", rounds=rounds)
-    rates = {}
-    for name, (open_s, predict_s) in seconds.items():
-        hours_per_km2 = (predict_s + graph_s) / _HOUR_S / km2
-        city_hours = open_s / _HOUR_S + hours_per_km2 * _CITY_KM2
-        rates[name] = MapRate(open_s, predict_s, graph_s, 1 / hours_per_km2, city_hours)
-    return MapRates(gsd_m, km2, road_km, rates)
+    km2 = (_SCENE_PX * gsd_m) ** 2 / 1e6
+    rate = {name: km2 * _HOUR_S / (taken + graph_s) for name, taken in predict_s.items()}
+    hours = {name: open_s[name] / _HOUR_S + _CITY_KM2 / rate[name] for name in rate}
+    return MapRates(gsd_m, km2, road_km, open_s, predict_s, graph_s, rate, hours)
 
 
-def engines_here(device: Device, compute: ComputeOptions) -> list[str]:
+def engines_here(device: Device) -> list[str]:
     """Return the engines that the settings and this machine allow."""
-    by_torch = "eager" if device.compiler is None else "inductor"
-    can_convert = (device.type, compute.backend) == ("cpu", "native") and not openvino.available()
-    return [by_torch, *(["openvino"] if can_convert else [])]
+    engines = ["eager" if device.compiler is None else "inductor"]
+    if (device.type, device.backend) == ("cpu", "native") and not openvino.available():
+        engines.append("openvino")
+    return engines
 
 
 def _draw(path: Path, gsd_m: float) -> None:
@@ -201,10 +185,8 @@ def _draw(path: Path, gsd_m: float) -> None:
         target.write(pixels)
 
 
-def _prediction_s(
-    image: Path, output: Path, config: Config, engine: str, *, rounds: int
-) -> tuple[float, float]:
-    """Return the seconds to open the starter with an engine, and then to predict an image."""
+def _task(image: Path, output: Path, config: Config, engine: str) -> Task:
+    """Return the work of predicting an image with the starter."""
     job = PredictionJob(
         (starter_folder(),),
         output,
@@ -213,16 +195,9 @@ def _prediction_s(
         compute=config.compute,
         tracing=config.graph,
     )
-    scenes = job.describe({image.stem: image})
-    (trained,) = job.networks(scenes).values()
-    task = Task(scenes[0], (range(scenes[0].facts.grid.height),), is_all=True, trained=trained)
-    begun = time.perf_counter()
-    opened(trained)
-    open_s = time.perf_counter() - begun
-    output.mkdir(exist_ok=True)
-    predict_s = _median_s(lambda: predict_task(task), f"predict, {engine}", rounds=rounds)
-    opened.cache_clear()
-    return open_s, predict_s
+    (scene,) = job.describe({image.stem: image})
+    (trained,) = job.networks([scene]).values()
+    return Task(scene, (range(scene.facts.grid.height),), is_all=True, trained=trained)
 
 
 def _median_s(work: Callable[[], object], what: str, *, rounds: int) -> float:
