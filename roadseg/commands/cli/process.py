@@ -63,7 +63,7 @@ def look_for_garbage_rarely() -> None:
     """Let Python look for cycles of garbage after more new objects, and not when it ends.
 
     Imports make hundreds of thousands of objects that stay, and Python looked through all of them
-    again and again, and once more at the end: 0.6 of 2.6 CPU seconds of `predict` on a small image.
+    again and again, and once more at the end: 0.5 of 2.4 CPU seconds of `predict` on a small image.
     """
     gc.set_threshold(_NEW_OBJECTS)
     atexit.register(_leave_all)
