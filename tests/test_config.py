@@ -206,6 +206,18 @@ LIMITS = [
 ]
 
 
+@pytest.mark.parametrize(
+    ("predict", "told"),
+    [
+        ({"overlap_px": 513}, "at most 512, half of the largest windows .1024 pixels., got 513"),
+        ({"overlap_px": 49, "window_px": 96}, "at most 48, half of window_px .96 pixels., got 49"),
+    ],
+)
+def test_too_large_an_overlap_is_told_with_the_windows_that_it_belongs_to(write, predict, told):
+    with pytest.raises(ConfigError, match=told):
+        load_config(write({"predict": predict}))
+
+
 KEYWORDS = {"$defs", "properties", "items", "anyOf", "prefixItems", "additionalProperties"}
 
 

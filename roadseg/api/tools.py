@@ -111,7 +111,7 @@ def models() -> "ModelsSummary":
 def bench(
     config: AnyConfig = None, *, overrides: Overrides = None, steps: int = 10, rounds: int = 5
 ) -> "BenchSummary":
-    """Measure training and inference against minimal loops, like `roadseg bench`.
+    """Measure training and inference against minimal loops, and maps, like `roadseg bench`.
 
     Args:
         config: JSON file, or a loaded config; None: the defaults.

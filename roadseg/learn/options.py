@@ -295,9 +295,12 @@ class PredictOptions(Section):
 
     @model_validator(mode="after")
     def _overlap_fits(self) -> "PredictOptions":
-        if self.overlap_px > self.largest_px // 2:
+        most = self.largest_px // 2
+        if self.overlap_px > most:
+            side = f"{self.largest_px} pixels"
+            windows = f"window_px ({side})" if self.window_px else f"the largest windows ({side})"
             raise ValueError(
-                f"overlap_px: expected at most half of window_px ({self.largest_px // 2})"
+                f"overlap_px: expected at most {most}, half of {windows}, got {self.overlap_px}"
             )
         return self
 

@@ -14,7 +14,11 @@ from roadseg.commands.cli import (
 )
 from roadseg.commands.cli.group import Group
 from roadseg.commands.cli.logs import LOGGING, send_logs
-from roadseg.commands.cli.process import handle_signals, require_surroundings
+from roadseg.commands.cli.process import (
+    handle_signals,
+    look_for_garbage_rarely,
+    require_surroundings,
+)
 
 
 @click.group(
@@ -37,6 +41,7 @@ def main() -> None:
     written, 4 some scenes failed, 70 a bug in roadseg, 75 another host or process
     was lost (try again), 129 hung up, 130 interrupted, 143 terminated.
     """
+    look_for_garbage_rarely()
     require_surroundings()
     send_logs(click.get_current_context())
     handle_signals()

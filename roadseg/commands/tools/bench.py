@@ -1,25 +1,98 @@
-"""bench: how fast training and inference are here. Reads the config, writes nothing."""
+"""bench: how fast training, inference and maps are here. Reads the config, leaves no file."""
 
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 
+from affine import Affine
+from pyproj import CRS
+
+from roadseg.commands.city.aerial import draw_scene
+from roadseg.commands.city.streets import draw_streets
+from roadseg.commands.stages import graph
 from roadseg.config import Config
 from roadseg.learn.hardware.cpu import keep_freed_memory
-from roadseg.learn.hardware.devices import chosen_device
+from roadseg.learn.hardware.devices import Device, chosen_device
+from roadseg.learn.inference import openvino
 from roadseg.learn.inference.bench import Rate, inference_rate, training_rate
+from roadseg.learn.inference.jobs import PredictionJob
+from roadseg.learn.inference.tasks import Task, opened, predict_task
+from roadseg.learn.network.checkpoints import read_checkpoint_facts
+from roadseg.learn.network.starter import starter_folder
+from roadseg.raster.grid import Grid
+from roadseg.raster.options import ImageryOptions
+from roadseg.raster.tiff import new_profile, open_new
+from roadseg.system.progress import counted
 from roadseg.system.text import Summary
+from roadseg.system.units import road_text
 
 _RGB = 3
 _BATCHES = 4  # Batches of a round of inference.
+_SCENE_PX = 1536
+_CITY_KM2 = 1000
+_PLANNED_M = (0.3, 0.5, 1.0)  # Pixel sizes of other images that the plan tells.
+_HOUR_S = 3600
+
+
+@dataclass(frozen=True)
+class MapRates:
+    """How fast the starter maps a drawn scene, from image to graph, by the clock.
+
+    Attributes:
+        gsd_m: side of its pixels.
+        km2: of the scene.
+        road_km: length of the roads found.
+        open_s: to open the network, once for all images, by engine.
+        predict_s: from the image to the file of probabilities, by engine.
+        graph_s: from this file to those of the graph.
+        km2_per_hour: of prediction and graph, by engine.
+        city_hours: for 1,000 km2 with such pixels, with opening, by engine.
+    """
+
+    gsd_m: float
+    km2: float
+    road_km: float
+    open_s: dict[str, float]
+    predict_s: dict[str, float]
+    graph_s: float
+    km2_per_hour: dict[str, float]
+    city_hours: dict[str, float]
+
+    def __str__(self) -> str:
+        """Lay it out as a table, with a plan for a city below."""
+        hours, best = min((hours, name) for name, hours in self.city_hours.items())
+        what = f"{self.km2:.2f} km2 of a drawn city, {road_text(self.road_km, 1)} of roads found"
+        others = "; ".join(
+            f"{hours * (self.gsd_m / gsd_m) ** 2:.1f} h at {gsd_m:g} m" for gsd_m in _PLANNED_M
+        )
+        plan = f"{_CITY_KM2:,} km2 with {best}: {hours:.1f} h at {self.gsd_m:g} m; {others}"
+        return "\n".join(
+            [
+                f"map        by the starter, pixels of {self.gsd_m:g} m: {what}",
+                f"{'engine':<10} {'open s':>10} {'predict s':>13} {'graph s':>8} {'km2/hour':>9}",
+                *(
+                    f"{name:<10} {opening:10.1f} {self.predict_s[name]:13.1f} {self.graph_s:8.1f} "
+                    f"{self.km2_per_hour[name]:9.0f}"
+                    for name, opening in self.open_s.items()
+                ),
+                f"plan       {plan} (a pixel takes as long)",
+            ]
+        )
 
 
 @dataclass(frozen=True)
 class BenchSummary(Summary):
-    """Windows per second, and those of minimal PyTorch loops of the same network."""
+    """Windows per second, those of minimal PyTorch loops of the same network, and of maps."""
 
     device: str
     network: str
     training: Rate
     inference: Rate
+    map: MapRates
 
     def __str__(self) -> str:
         """Lay it out as a table."""
@@ -33,12 +106,13 @@ class BenchSummary(Summary):
                     f"{name:<10} {rate.roadseg:10.2f} {rate.bare:13.2f} {rate.ratio:8.2f}"
                     for name, rate in rates.items()
                 ),
+                str(self.map),
             ]
         )
 
 
 def run(config: Config, *, steps: int, rounds: int) -> BenchSummary:
-    """Measure training steps and inference with the settings of a config, on noise in memory."""
+    """Measure training steps and inference on noise in memory, and maps of a drawn city."""
     device, options = chosen_device(config.compute), config.train
     keep_freed_memory()
     predict, bins = config.predict, config.labels.bins.count
@@ -63,4 +137,74 @@ def run(config: Config, *, steps: int, rounds: int) -> BenchSummary:
             device=device,
             rounds=rounds,
         ),
+        map=map_rates(config, device, rounds=rounds),
     )
+
+
+def map_rates(config: Config, device: Device, *, rounds: int) -> MapRates:
+    """Measure from image to graph, in files, with each engine that settings and machine allow."""
+    gsd_m = float(read_checkpoint_facts(starter_folder(), "best")["gsd_m"])
+    compute = config.compute.model_copy(update={"scheduler": None})
+    here = config.model_copy(update={"imagery": ImageryOptions(), "compute": compute})
+    open_s, predict_s = {}, {}
+    with tempfile.TemporaryDirectory() as folder:
+        image, output = Path(folder) / "city.tif", Path(folder) / "out"
+        output.mkdir()
+        _draw(image, gsd_m)
+        for engine in engines_here(device):
+            task = _task(image, output, here, engine)
+            open_s[engine] = _median_s(partial(opened, task.trained), "open", rounds=1)
+            predict = partial(predict_task, task)
+            predict_s[engine] = _median_s(predict, f"predict, {engine}", rounds=rounds)
+            opened.cache_clear()
+        trace = partial(graph.run_images, here, [str(output / image.name)], output=output)
+        road_km = trace().road_km
+        graph_s = _median_s(trace, "trace", rounds=rounds)
+    km2 = (_SCENE_PX * gsd_m) ** 2 / 1e6
+    rate = {name: km2 * _HOUR_S / (taken + graph_s) for name, taken in predict_s.items()}
+    hours = {name: open_s[name] / _HOUR_S + _CITY_KM2 / rate[name] for name in rate}
+    return MapRates(gsd_m, km2, road_km, open_s, predict_s, graph_s, rate, hours)
+
+
+def engines_here(device: Device) -> list[str]:
+    """Return the engines that the settings and this machine allow."""
+    engines = ["eager" if device.compiler is None else "inductor"]
+    if (device.type, device.backend) == ("cpu", "native") and not openvino.available():
+        engines.append("openvino")
+    return engines
+
+
+def _draw(path: Path, gsd_m: float) -> None:
+    """Write an image of a synthetic city."""
+    side_m = _SCENE_PX * gsd_m
+    streets = draw_streets(extent_m=(side_m, side_m), seed=0)
+    pixels = draw_scene(streets, x_m=0, y_m=0, size_px=_SCENE_PX, gsd_m=gsd_m, seed=0)
+    transform = Affine(gsd_m, 0, 500_000, 0, -gsd_m, 4_000_000)
+    grid = Grid(CRS.from_epsg(32633), transform, _SCENE_PX, _SCENE_PX)
+    with open_new(path, new_profile(grid, count=_RGB, dtype="uint8")) as target:
+        target.write(pixels)
+
+
+def _task(image: Path, output: Path, config: Config, engine: str) -> Task:
+    """Return the work of predicting an image with the starter."""
+    job = PredictionJob(
+        (starter_folder(),),
+        output,
+        imagery=config.imagery,
+        predict=config.predict.model_copy(update={"engine": engine}),
+        compute=config.compute,
+        tracing=config.graph,
+    )
+    (scene,) = job.describe({image.stem: image})
+    (trained,) = job.networks([scene]).values()
+    return Task(scene, (range(scene.facts.grid.height),), is_all=True, trained=trained)
+
+
+def _median_s(work: Callable[[], object], what: str, *, rounds: int) -> float:
+    """Return the median seconds of some rounds."""
+    seconds = []
+    for _ in counted(range(rounds), what, total=rounds, unit="rounds"):
+        begun = time.perf_counter()
+        work()
+        seconds.append(time.perf_counter() - begun)
+    return statistics.median(seconds)

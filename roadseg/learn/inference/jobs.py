@@ -140,7 +140,7 @@ class PredictionJob:
             if force:
                 scene.strips.remove()
             require_room(scene.path, scene.strips.needed_bytes)
-        self._predict(waiting, self._networks(scenes))
+        self._predict(waiting, self.networks(scenes))
         done = [scene for scene in scenes if scene.name not in self.failed]
         for scene in done:
             self.write_mask(scene)
@@ -157,7 +157,7 @@ class PredictionJob:
         if waiting and self._is_here(len(waiting)):
             chosen_device(self._compute)
         pixels = sum(scene.facts.pixels for scene in waiting)
-        networks = self._networks(scenes)
+        networks = self.networks(scenes)
         return Need(
             reads=[
                 files("images", [images[scene.name] for scene in waiting]),
@@ -257,7 +257,7 @@ class PredictionJob:
                 self._end(task, outcome, is_last=not left[task.scene.name])
         opened.cache_clear()
 
-    def _networks(self, scenes: Iterable[SceneToPredict]) -> dict[int, Networks]:
+    def networks(self, scenes: Iterable[SceneToPredict]) -> dict[int, Networks]:
         """Return the networks for the windows of each size that scenes have."""
         windows = defaultdict[int, list[int]](list)
         for scene in scenes:

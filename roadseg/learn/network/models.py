@@ -214,8 +214,9 @@ def check_batch(model: nn.Module, *, in_channels: int, window_px: int, batch_siz
     except (RuntimeError, ValueError, AssertionError) as error:
         mode = "train on" if model.training else "predict"
         raise ConfigError(
-            f"window_px, batch_size: this network cannot {mode} {batch_size} windows of "
-            f"{window_px} pixels: {first_line(error)}; change these, or architecture and encoder"
+            f"this network cannot {mode} {batch_size} windows of {window_px} pixels: "
+            f"{first_line(error)}; set another window_px or batch_size, or train another "
+            "architecture or encoder"
         ) from error
 
 

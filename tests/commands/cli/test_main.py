@@ -93,6 +93,29 @@ sys.exit(" ".join(sorted({heavy!r} & set(sys.modules))))
     assert done.stderr.strip() == ""
 
 
+def test_imports_of_a_command_are_rarely_searched_for_garbage():
+    show = """
+import gc
+from roadseg.commands.cli.main import main
+before = gc.get_stats()[0]["collections"]
+main(["doctor", "--json"], standalone_mode=False)
+print(gc.get_stats()[0]["collections"] - before)
+"""
+    done = subprocess.run([sys.executable, "-c", show], capture_output=True, text=True, check=True)
+    assert int(done.stdout.splitlines()[-1]) < 200
+
+
+def test_a_command_that_loaded_triton_ends_without_a_list_of_leaks():
+    pytest.importorskip("triton")
+    show = """
+from roadseg.commands.cli.main import main
+main(["models"], standalone_mode=False)
+import triton._C.libtriton
+"""
+    done = subprocess.run([sys.executable, "-c", show], capture_output=True, text=True, check=True)
+    assert "leaked" not in done.stderr
+
+
 def test_the_module_is_the_command():
     done = subprocess.run(
         [sys.executable, "-m", "roadseg", "--help"], capture_output=True, text=True, check=True

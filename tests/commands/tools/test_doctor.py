@@ -122,6 +122,23 @@ def test_a_compiler_that_is_missing_is_advised():
     assert "there is no compiler g++" in advice
 
 
+def test_libraries_that_only_a_gpu_needs_are_told_with_their_size():
+    (advice,) = doctor.give_advice(BIG, extras=EXTRAS, unneeded_bytes=5 * 2**29)
+    assert advice.startswith("2.5 GiB of CUDA libraries")
+    assert "https://download.pytorch.org/whl/cpu" in advice
+
+
+def test_only_packages_for_cuda_count(monkeypatch, tmp_path):
+    sizes = {"nvidia-cublas": 1000, "triton": 200, "numpy": 30, "tritonclient_of_nobody": 4}
+    for name, size in sizes.items():
+        folder = tmp_path / f"{name}-1.0.dist-info"
+        folder.mkdir()
+        (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+        (folder / "RECORD").write_text(f"{name}/lib.so,sha256=x,{size}\n{name}/RECORD,,\n")
+    monkeypatch.setattr(sys, "path", [str(tmp_path)])
+    assert doctor.cuda_bytes() == 1200
+
+
 def test_nothing_is_advised_where_nothing_is_missing():
     assert list(doctor.give_advice(BIG, extras=EXTRAS)) == []
 
