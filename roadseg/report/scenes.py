@@ -1,6 +1,6 @@
 """Scenes of a run for its report: the files that exist of each, its roads and pictures."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -21,6 +21,7 @@ from roadseg.raster.grid import Grid, crs_setting, reproject
 from roadseg.raster.images import RasterFacts, read_facts
 from roadseg.raster.options import ImageryOptions
 from roadseg.raster.scaling import Scaling, read_scaling
+from roadseg.raster.sources import find_images
 from roadseg.report.areas import Area, describe_area, map_areas, relative
 from roadseg.report.pictures import (
     MapImage,
@@ -127,8 +128,7 @@ def read_scenes(
     left_out: list[str] = []
     chips = _chips(workspace, left_out)
     listed = {scene.name: scene for scene in chips.scenes} if chips else {}
-    images = {name: (scene.image, scene.set) for name, scene in listed.items()}
-    images = images or _images(config, left_out)
+    images = _images(config, listed, left_out)
     scenes = []
     for name in counted(names, "report: roads", total=len(names), unit="scenes"):
         try:
@@ -250,18 +250,26 @@ def _chips(workspace: Workspace, left_out: list[str]) -> ChipList | None:
         return None
 
 
-def _images(config: Config, left_out: list[str]) -> dict[str, tuple[Path, str]]:
-    """Find the images that the config names, each with the name of its set."""
+def _images(
+    config: Config, listed: Mapping[str, SceneRecord], left_out: list[str]
+) -> dict[str, tuple[Path, str]]:
+    """Return the image of each scene with the name of its set: those of chips, and others to map.
+
+    Without chips, they are those that the config names.
+    """
+    images: dict[str, tuple[Path, str]] = {}
     try:
-        images_of_sets = find_scenes([each for each in config.sets if each.imagery.images])
-        return {
-            name: (path, scene_set.name)
-            for scene_set, images in images_of_sets
-            for name, path in images.items()
-        }
+        if config.split.target:
+            others = find_images(config.split.target, setting="split.target")
+            images |= {name: (path, "") for name, path in others.items()}
+        if not listed:
+            for scene_set, own in find_scenes(
+                [each for each in config.sets if each.imagery.images]
+            ):
+                images |= {name: (path, scene_set.name) for name, path in own.items()}
     except RoadsegError as error:
         left_out.append(str(error))
-        return {}
+    return images | {name: (scene.image, scene.set) for name, scene in listed.items()}
 
 
 def _read_scene(

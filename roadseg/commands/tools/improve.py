@@ -5,7 +5,7 @@ on from the one of the run, new roads, and the edits, which stay in force.
 """
 
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -161,15 +161,16 @@ def run(
                 "expected some, from `roadseg review`"
             )
         _write_area(output / _MASKS / _AREA, scenes)
-        planned = _plan(config, made, scenes, start, minutes=minutes)
+        images = {scene.name: scene.image.path for scene in shown.scenes if scene.image is not None}
+        others = [images[name] for name in images.keys() - {scene.name for scene in scenes}]
+        planned = _plan(config, made, scenes, start, others=others, minutes=minutes)
         if not any(workspace.mask(scene.name).exists() for scene in scenes):
             planned = _with_folds(planned, made)
         write_json(output / FILE_NAME, planned.model_dump(mode="json"))
         with atomic_write(made.edits) as partial:
             shutil.copyfile(workspace.edits, partial)
         pipeline.run(planned, made, say=say)
-        images = {scene.name: scene.image.path for scene in shown.scenes if scene.image is not None}
-        if images.keys() - {scene.name for scene in scenes}:
+        if others:
             _map_all(planned, made, list(images.values()), say=say)
         found = _measure(planned, workspace, made, roads)
     reviewed = review.run(planned, made, export=output / "roads.gpkg", say=lambda _: None)
@@ -273,9 +274,19 @@ def _write_area(path: Path, scenes: Sequence[_Scene]) -> None:
 
 
 def _plan(
-    config: Config, made: Workspace, scenes: Sequence[_Scene], start: Path, *, minutes: float
+    config: Config,
+    made: Workspace,
+    scenes: Sequence[_Scene],
+    start: Path,
+    *,
+    others: Iterable[Path],
+    minutes: float,
 ) -> Config:
-    """Return the config of the new run: that of the old one, but with masks as its labels."""
+    """Return the config of the new run: that of the old one, but with masks as its labels.
+
+    Args:
+        others: images without labels or edits, which are to be mapped as well.
+    """
     files: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {}
     for name in {scene.set for scene in scenes}:
         own = [scene for scene in scenes if scene.set == name]
@@ -302,6 +313,7 @@ def _plan(
     updates = {
         "imagery": imagery,
         "labels": labels,
+        "split": {"target": tuple(sorted(str(path.absolute()) for path in others))},
         "train": {"init": start.absolute(), "minutes": minutes},
         "predict": {"scenes": "all"},
     }
