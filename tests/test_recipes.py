@@ -124,14 +124,14 @@ def _record(config, workspace):
     ),
     "commands/cli/stages.py": (
         (
-            "@stage_command(needs_config=False)\ndef report(",
+            '@stage_command(\n    click.option("--pdf"',
             (
                 "@stage_command()\ndef count(config, workspace, *, dry_run, force):\n"
                 '    """Count scenes."""\n'
                 "    from roadseg.commands.stages import count\n\n"
                 "    return (count.plan if dry_run else count.run)(config, workspace, force=force)"
                 "\n\n\n"
-                "@stage_command(needs_config=False)\ndef report("
+                '@stage_command(\n    click.option("--pdf"'
             ),
         ),
     ),

@@ -14,7 +14,7 @@ from roadseg.dataset.held_out import read_fold_chips
 from roadseg.dataset.scenes import SceneSummary, read_scene_summary
 from roadseg.learn.network.checkpoints import checkpoint_path, read_checkpoint_facts
 from roadseg.report.card_files import IMAGES, LABELS, TRAINING, VALIDATION, read_weights, write_card
-from roadseg.report.credits import copyrights
+from roadseg.report.facts import copyrights
 from roadseg.report.stac_mlm import mlm_item
 from roadseg.roads.labels.origins import Origin, credits_of, read_origins
 from roadseg.system.text import first

@@ -11,6 +11,7 @@ FoldOrEach = int | Literal["each"]  # In a prediction: one fold, or each by the 
 AnyFold = Fold | FoldOrEach
 NETWORK, SUBMISSION = "network", "submission"  # Names of the graphs of all scenes.
 EDITS = "edits"  # Name of the edits of a review, which lie beside the graphs of a flat folder.
+PACKAGE = "roadseg"  # Name of all vectors of a run in one file, which lies there as well.
 
 # The stages of a run in their order; each leaves a record under its name.
 STAGES = ("prepare", "split", "train", "predict", "graph", "evaluate", "report")
@@ -56,7 +57,7 @@ class Workspace:
     report = _In("report.html")  # Page that shows the run: report -> the user.
     report_pdf = _In("report.pdf")  # The same on one sheet of A4: report -> the user.
     qgis_project = _In("roadseg.qgz")  # All layers of the run: report -> the user.
-    package = _In("roadseg.gpkg")  # All vectors of the run in one file: report -> the user.
+    package = _In(f"{PACKAGE}.gpkg")  # All vectors of the run in one file: report -> the user.
     tuning_plot = _In("tune.png")  # Chart of the trials: tune -> the user.
     tuned_config = _In("tuned.json")  # The graph settings found: tune -> the user.
     plots = _In("plots")  # Figures for print: plot -> the user.

@@ -7,7 +7,7 @@ import rasterio
 
 from roadseg.config import load_config
 from roadseg.raster.images import read_facts
-from roadseg.report.credits import credit_lines
+from roadseg.report.facts import credit_lines
 from roadseg.report.scenes import ReportScene, ReportScenes
 from roadseg.roads.labels.origins import Origin, write_origin
 from roadseg.roads.speeds import DEFAULT_BINS

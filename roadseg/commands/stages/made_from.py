@@ -34,6 +34,7 @@ from roadseg.system.stage_records import (
 from roadseg.system.workspace import (
     EDITS,
     NETWORK,
+    PACKAGE,
     STAGES,
     SUBMISSION,
     AnyFold,
@@ -399,7 +400,7 @@ def scene_names(workspace: Workspace) -> list[str]:
     """Return the scenes that have a graph or a probability raster; refuse a run without any."""
     graphs = {path.stem for path in workspace.graphs.glob("*.gpkg") if path.name[0] != "."}
     rasters = {path.stem for path in workspace.probabilities.glob("*.tif") if path.name[0] != "."}
-    names = sorted((graphs - {NETWORK, SUBMISSION, EDITS}) | rasters)
+    names = sorted((graphs - {NETWORK, SUBMISSION, EDITS, PACKAGE}) | rasters)
     if not names:
         raise MissingInputError(
             f"{workspace.root}: contains neither graphs nor probabilities; run `roadseg graph` "

@@ -4,13 +4,10 @@ Writes a page, a QGIS project, and a GeoPackage with all vectors.
 """
 
 import time
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import geopandas as gpd
-import numpy as np
-import shapely
 
 from roadseg.commands.stages.made_from import (
     as_it_is,
@@ -22,8 +19,8 @@ from roadseg.config import Config
 from roadseg.dataset.fold_files import read_folds
 from roadseg.errors import ConfigError, DataError, RoadsegError
 from roadseg.raster.grid import is_local
-from roadseg.report.credits import credit_lines
 from roadseg.report.facts import (
+    credit_lines,
     quality_facts,
     read_records,
     read_scores,
@@ -32,28 +29,22 @@ from roadseg.report.facts import (
 )
 from roadseg.report.package import write_package
 from roadseg.report.page import as_data, build_page, write_page
-from roadseg.report.pictures import mosaic, read_photo, sheet_uri
-from roadseg.report.plots.one_page import MAP_PX, MapPicture, OnePage, draw_one_page
+from roadseg.report.pictures import sheet_uri
 from roadseg.report.qgis_project import write_project
 from roadseg.report.roads import Precision
 from roadseg.report.scenes import ReportScenes, describe_map, encode_pictures, read_scenes
 from roadseg.review.edits import edits_in_force
-from roadseg.roads.graph.joining import in_crs
-from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.labels.areas import work_area
 from roadseg.roads.metrics.road_lengths import (
     MappedRoads,
     RoadLengths,
-    classes_of,
     road_lengths,
 )
-from roadseg.roads.tracing.edge_confidence import mean_confidence
 from roadseg.system.dry_runs import Plan, files, plan_stage
 from roadseg.system.progress import counted
 from roadseg.system.records import versions
 from roadseg.system.stage_records import StageRecord
 from roadseg.system.text import Summary, count
-from roadseg.system.units import area_text, road_unit, to_road_unit
 from roadseg.system.workspace import STAGES, Workspace
 
 # Precisions with which lines are drawn, from fine to coarse.
@@ -115,15 +106,25 @@ def run(
     if done is None:
         record.begin()
     shown = read_scenes(config, workspace, names)
-    summary = done or _write(config, workspace, record, shown)
+    summary = done or _write(config, workspace, record, shown, scenes=len(names))
     if pdf:
-        draw_one_page(workspace.report_pdf, _one_page(config, workspace, shown))
+        from roadseg.report.client_page import client_page
+        from roadseg.report.plots.one_page import draw_one_page
+
+        facts, lengths = _facts(config, workspace, shown), _lengths(config, shown)
+        page = client_page(shown, facts, lengths, area=config.imagery.area)
+        draw_one_page(workspace.report_pdf, page)
         summary = replace(summary, pdf=str(workspace.report_pdf))
     return summary
 
 
 def _write(
-    config: Config, workspace: Workspace, record: StageRecord[ReportSummary], shown: ReportScenes
+    config: Config,
+    workspace: Workspace,
+    record: StageRecord[ReportSummary],
+    shown: ReportScenes,
+    *,
+    scenes: int,
 ) -> ReportSummary:
     """Write the page, the project and the package."""
     folds, edits = _folds(workspace, shown), _edits(workspace, shown)
@@ -135,8 +136,7 @@ def _write(
     if write_package(workspace.package, shown, folds=folds, scores=page["scores"], edits=edits):
         outputs.append(workspace.package)
     megabytes = round(size / _BYTES, 2)
-    many = len(scene_names(workspace))
-    summary = ReportSummary(str(workspace.report), many, megabytes, shown.left_out, lengths)
+    summary = ReportSummary(str(workspace.report), scenes, megabytes, shown.left_out, lengths)
     record.finish(summary, outputs)
     return summary
 
@@ -265,89 +265,6 @@ def _facts(config: Config, workspace: Workspace, shown: ReportScenes) -> dict[st
     }
     short: dict[str, Any] = with_short_paths(facts, root.parent)
     return short
-
-
-def _one_page(config: Config, workspace: Workspace, shown: ReportScenes) -> OnePage:
-    """Return the contents of the page for a client; it shows the map that has the most roads."""
-    facts = _facts(config, workspace, shown)
-    by_map = [[graph for _, _, graph in shown.graphs_on(at)] for at in range(len(shown.areas))]
-    roads_m = [sum(float(graph.length_m.sum()) for graph in graphs) for graphs in by_map]
-    at = int(np.argmax(roads_m))
-    known = [graph for graphs in by_map for graph in graphs if mean_confidence(graph) is not None]
-    weights = [float(graph.length_m.sum()) for graph in known]
-    confidence = (
-        float(np.average([mean_confidence(graph) or 0.0 for graph in known], weights=weights))
-        if known
-        else None
-    )
-    found = facts["summaries"].get("evaluate")
-    figures = [
-        ("Roads", f"{to_road_unit(sum(roads_m) / 1000):.1f}", road_unit()),
-        ("Area", area_text(facts["km2"]).split()[0], f"{road_unit()}²"),
-        ("Images", f"{len(shown.scenes)}", ""),
-    ]
-    notes = []
-    if confidence is not None:
-        figures.append(("Confidence", f"{confidence:.2f}", ""))
-        notes.append(
-            f"The mean confidence of the roads is {confidence:.2f}: as the network sees it, "
-            f"{confidence:.0%} of their length is really there."
-        )
-    if found:
-        named = {"correctness": "Correctness", "completeness": "Completeness"}
-        named |= {"apls_length": "APLS"}
-        figures += [(name, f"{found[key]:.2f}", "") for key, name in named.items()]
-        notes.append(
-            f"Measured on {count(found['chips'], 'held-out chip')}, from which its network did "
-            f"not learn: {found['correctness']:.0%} of the mapped roads are real (correctness), "
-            f"and {found['completeness']:.0%} of the known roads were found (completeness). APLS "
-            "compares routes: 1 is perfect."
-        )
-    else:
-        notes.append("The accuracy was not measured, as there are no known roads to compare with.")
-    if any("starter" in graph.attributes.get("model", ()) for graph in by_map[at]):
-        notes.append(
-            "Mapped with the starter, a network that was trained on other places: expect missed "
-            "and false roads."
-        )
-    if len(by_map) > 1:
-        notes.append(f"The picture shows the one with most roads of {len(by_map)} maps.")
-    return OnePage(
-        title=facts["title"],
-        subtitle=f"Road network from {count(len(shown.scenes), 'image')} · {facts['made']}",
-        picture=_picture(config, shown, by_map[at], at),
-        figures=figures,
-        lengths=_lengths(config, shown),
-        notes=notes,
-        credits=[*facts["credits"], f"Made with roadseg {facts['versions']['roadseg']}"],
-    )
-
-
-def _picture(
-    config: Config, shown: ReportScenes, graphs: Sequence[RoadGraph], at: int
-) -> MapPicture:
-    """Return one of the maps with its images and roads."""
-    ground = shown.areas[at]
-    west, south, east, north = shapely.total_bounds(ground.outlines).tolist()
-    photos = []
-    for row, outline in zip(ground.scenes, ground.outlines, strict=True):
-        left, low, right, high = outline.bounds
-        share = max(right - left, high - low) / max(east - west, north - south)
-        side_px = max(round(MAP_PX * share), 2)
-        if image := shown.scenes[row].image:
-            photos.append(read_photo(image, shown.scaling, ground.crs, side_px=side_px))
-    area, shown_m = work_area(config.imagery.area), shapely.union_all(ground.outlines)
-    named = area.by_name() if area else {}
-    cut = {name: shown_m & part.on(ground.grid) for name, part in named.items()}
-    lines = [in_crs(graph, ground.crs).lines for graph in graphs]
-    return MapPicture(
-        ground.crs,
-        (west, south, east, north),
-        mosaic(photos, (west, south, east, north), side_px=MAP_PX),
-        np.concatenate([np.zeros(0, dtype=object), *lines]),
-        [name for graph in graphs for name in classes_of(graph)],
-        {name: polygon for name, polygon in cut.items() if polygon.area},
-    )
 
 
 def _sheets(workspace: Workspace, room: int) -> list[str]:
