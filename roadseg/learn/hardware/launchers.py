@@ -359,16 +359,14 @@ def _check_runs_here(launcher: str) -> None:
             f"--launcher {launcher}: {sys.platform} cannot bind processes to cores; omit "
             "--launcher, --ncores, --nodes, --allocator and --omp"
         )
-    if launcher == "ipexrun" and (problem := _ipex_mismatch()):
-        raise DeviceError(
-            f"--launcher ipexrun: {problem}; pip install 'roadseg[ipex]', or choose --launcher pin"
-        )
+    if launcher == "ipexrun":
+        from roadseg.learn.hardware.ipex import mismatch
 
-
-def _ipex_mismatch() -> str:
-    from roadseg.learn.hardware.ipex import mismatch
-
-    return mismatch()
+        if problem := mismatch():
+            raise DeviceError(
+                f"--launcher ipexrun: {problem}; pip install 'roadseg[ipex]', or choose "
+                "--launcher pin"
+            )
 
 
 def bind(cpus: Sequence[int]) -> None:

@@ -147,7 +147,8 @@ def find_paths(
 ) -> tuple[BlockPaths, Bytes]:
     """Trace the roads in one block of a scene."""
     grid = pixels.grid
-    is_road = pixels.read_road(window_of(block, grid)) >= options.level_for(pixels.threshold)
+    window = widened(block, height=grid.height, width=grid.width)
+    is_road = pixels.read_road(window) >= options.level_for(pixels.threshold)
     return trace_block(
         is_road,
         block,
@@ -332,17 +333,11 @@ def is_of_mask(graph: RoadGraph) -> bool:
     return bool(np.isin(lowest, (0, 1)).all())
 
 
-def window_of(item: Window | SamplePoints, grid: Grid) -> Window:
-    """Return the window of a scene that has to be read for a block or for sample points.
-
-    Args:
-        item: a block of the scene, or sample points in one block.
-    """
-    if isinstance(item, Window):
-        return widened(item, height=grid.height, width=grid.width)
+def window_of(samples: SamplePoints, grid: Grid) -> Window:
+    """Return the window of a scene that has to be read for the sample points of a block."""
     margin = margin_px(grid)
-    top, left = np.maximum(np.floor(item.places.min(axis=0)).astype(int) - margin, 0).tolist()
-    last_row, last_col = np.ceil(item.places.max(axis=0)).astype(int).tolist()
+    top, left = np.maximum(np.floor(samples.places.min(axis=0)).astype(int) - margin, 0).tolist()
+    last_row, last_col = np.ceil(samples.places.max(axis=0)).astype(int).tolist()
     height = min(last_row + margin, grid.height) - top
     width = min(last_col + margin, grid.width) - left
     return Window(top, left, height, width)
