@@ -173,7 +173,9 @@ def plan(
         meeting: tuple[str, ...] = ("--standalone",)
         if options.hosts is not None:
             meeting = _meeting(options.hosts, variables, environment)
-        return Command(launcher, (*_torchrun(processes, meeting), *words[2:]), variables, cpus)
+        torchrun = (*_SILENT, "torch.distributed.run", *meeting)
+        torchrun += ("--nproc-per-node", str(processes), "-m", _END)
+        return Command(launcher, (*torchrun, *words[2:]), variables, cpus)
     if bound:
         numactl = ("numactl", "-C", format_cpus(cpus), "-m", format_cpus(bound))
         return Command(launcher, (*numactl, *words), variables)
@@ -321,11 +323,6 @@ def _ipexrun(
     launcher += ["--cores-list", ",".join(map(str, cpus)), "--memory-allocator", "default"]
     launcher += ["--omp-runtime", omp, "--multi-task-manager", "numactl" if bound else "taskset"]
     return (*launcher, "--no-python", _END, *map(shlex.quote, words))
-
-
-def _torchrun(processes: int, meeting: Sequence[str]) -> tuple[str, ...]:
-    words = (*_SILENT, "torch.distributed.run", *meeting)
-    return (*words, "--nproc-per-node", str(processes), "-m", _END)
 
 
 def _meeting(
