@@ -237,7 +237,7 @@ def read_graph(
     drawn = (
         _read(Path(roads), image, gsd_m) if isinstance(roads, str | Path) else drawn_roads(roads)
     )
-    return Graph(place_roads(drawn, common_crs(drawn, None)).graph, drawn)
+    return Graph(place_roads(drawn, common_crs(drawn)).graph, drawn)
 
 
 @takes(RouteOptions)

@@ -207,7 +207,7 @@ def _read(path: Path) -> RoadGraph:
     if len(open_roads.graph.lines) == 0:
         closed = count(len(roads.graph.lines), "road")
         raise DataError(f"{path}: cars may drive on none of its {closed}, so there is no route")
-    return place_roads(open_roads, common_crs(roads, None)).graph
+    return place_roads(open_roads, common_crs(roads)).graph
 
 
 def _graph_file(path: Path) -> Path:
