@@ -171,14 +171,10 @@ def load_config(path: Path | None, assignments: Sequence[str] = ()) -> Config:
     Raises:
         ConfigError: naming the file, the dotted key, what was expected and what was found.
     """
-    values = {} if path is None else _read(path)
+    values = {} if path is None else _settings_in(_read_all(path))
     assigned = [_assign(values, assignment) for assignment in assignments]
     config = check_config(values, path or Path("--set"), assigned=assigned)
     return with_absolute_paths(config, path.resolve().parent if path else Path.cwd())
-
-
-def _read(path: Path) -> dict[str, Any]:
-    return _settings_in(_read_all(path))
 
 
 def _settings_in(values: Mapping[str, Any]) -> dict[str, Any]:

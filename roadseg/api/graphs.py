@@ -31,7 +31,7 @@ from roadseg.roads.formats.any_roads import (
 from roadseg.roads.formats.by_suffix import FORMATS, format_of
 from roadseg.roads.formats.pairing import RoadSource, only_source
 from roadseg.roads.formats.tables import edge_table, node_table
-from roadseg.roads.graph.cleaning import components
+from roadseg.roads.graph.cleaning import part_lengths
 from roadseg.roads.graph.joining import in_crs
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.labels.traffic import ONE_WAY
@@ -84,11 +84,8 @@ class Graph:
     @cached_property
     def largest_part(self) -> float:
         """Share of the road length in the largest connected part; 0 for an empty graph."""
-        if not len(self.roads.lines):
-            return 0.0
-        part = components(self.roads)[self.roads.ends[:, 0]]
-        lengths = np.bincount(part, weights=self.roads.length_m)
-        return float(lengths.max() / lengths.sum())
+        metres = part_lengths(self.roads)
+        return float(metres.max() / metres.sum()) if len(metres) else 0.0
 
     def to_networkx(self) -> "nx.MultiDiGraph[int]":
         """Return a networkx graph as osmnx makes them: nodes with x and y, edges by direction.
@@ -240,7 +237,7 @@ def read_graph(
     drawn = (
         _read(Path(roads), image, gsd_m) if isinstance(roads, str | Path) else drawn_roads(roads)
     )
-    return Graph(place_roads(drawn, common_crs(drawn, None)).graph, drawn)
+    return Graph(place_roads(drawn, common_crs(drawn)).graph, drawn)
 
 
 @takes(RouteOptions)

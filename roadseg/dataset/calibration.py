@@ -179,10 +179,8 @@ def places_of(chips: Sequence[ChipRecord]) -> Ints:
 
     All chips of a scene without georeference count as one place.
     """
-    zones = np.array([chip.zone for chip in chips], dtype=np.int64)
-    placed = np.flatnonzero(zones != NO_ZONE)
-    corners = np.array([chip.corners_m for chip in chips])[placed]
-    pairs = placed[overlapping_pairs(corners, zones[placed].tolist())]
+    corners = np.array([chip.corners_m for chip in chips])
+    pairs = overlapping_pairs(corners, [chip.zone for chip in chips])
     first = {chip.scene: row for row, chip in reversed(list(enumerate(chips)))}
     local = [(first[chip.scene], row) for row, chip in enumerate(chips) if chip.zone == NO_ZONE]
     together = np.concatenate([pairs, np.array(local, dtype=np.int64).reshape(-1, 2)])

@@ -7,6 +7,7 @@ import shapely
 from pyproj import CRS
 
 from roadseg.arrays import Floats, Ints, Shapes
+from roadseg.dataset.chips import NO_ZONE
 from roadseg.raster.grid import DEGREES, transformer
 from roadseg.roads.graph.groups import linked
 
@@ -18,9 +19,9 @@ _EARTH_KM = 6371.0
 
 
 def overlapping_pairs(
-    corners_m: Corners, zones: Sequence[int], *, share: float = OVERLAP_SHARE
+    corners_m: Corners, zones: Sequence[int] | Ints, *, share: float = OVERLAP_SHARE
 ) -> Pairs:
-    """Find footprints that show the same ground.
+    """Find footprints that show the same ground; those without georeference show none.
 
     Footprints of one zone are compared in its metres, those of different zones in degrees. Tiles
     whose edges only touch do not overlap. The time grows with the number of footprints and pairs.
@@ -28,7 +29,7 @@ def overlapping_pairs(
     Args:
         corners_m: shape (n, 4, 2), x and y of the corners in order around each footprint, in
             the metric CRS of its zone.
-        zones: EPSG number of each footprint's metric CRS.
+        zones: EPSG number of each footprint's metric CRS; `NO_ZONE` without georeference.
         share: footprints overlap if they share more than this of the area of the smaller one.
 
     Returns:
@@ -36,16 +37,17 @@ def overlapping_pairs(
     """
     corners, number = np.asarray(corners_m).reshape(-1, 4, 2), np.asarray(zones, dtype=np.int64)
     overlapping = [np.empty((0, 2), dtype=np.int64)]
-    for zone in np.unique(number):
+    placed = np.flatnonzero(number != NO_ZONE)
+    for zone in np.unique(number[placed]):
         here = np.flatnonzero(number == zone)
         overlapping.append(
             here[_overlapping(corners[here], _candidates(corners[here], share), share)]
         )
     if len(overlapping) > 2:  # noqa: PLR2004 - the empty one and one zone
-        degrees = unbroken(corners_degrees(corners, number))
+        degrees = unbroken(corners_degrees(corners[placed], number[placed]))
         pairs = _candidates(degrees, share)
-        across = number[pairs[:, 0]] != number[pairs[:, 1]]
-        overlapping.append(_overlapping(degrees, pairs[across], share))
+        across = number[placed][pairs[:, 0]] != number[placed][pairs[:, 1]]
+        overlapping.append(placed[_overlapping(degrees, pairs[across], share)])
     return _distinct(np.concatenate(overlapping), nodes=len(corners))
 
 

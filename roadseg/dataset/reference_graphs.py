@@ -1,6 +1,6 @@
 """Reference graphs: the labelled roads of a scene, and agreement of predictions with them."""
 
-import math
+import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -124,7 +124,7 @@ def mean_apls(scores: Iterable[float]) -> float:
     Pass only areas with roads in labels or prediction: empty ones would raise the mean.
     """
     routed = list(scores)
-    return math.fsum(routed) / len(routed) if routed else 1.0
+    return statistics.fmean(routed) if routed else 1.0
 
 
 def _of_lines(roads: Roads) -> RoadGraph:

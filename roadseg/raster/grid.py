@@ -167,9 +167,8 @@ class Grid:
 
     def with_shape(self, height: int, width: int) -> "Grid":
         """Return a grid over the same ground with another number of rows and columns."""
-        a, b, c, d, e, f = self.transform[:6]
-        x, y = self.width / width, self.height / height
-        return Grid(self.crs, Affine(a * x, b * y, c, d * x, e * y, f), height, width)
+        scaled = self.transform @ Affine.scale(self.width / width, self.height / height)
+        return Grid(self.crs, scaled, height, width)
 
     def moved(self, east_m: float, north_m: float) -> "Grid":
         """Return the grid moved by metres east and north."""
@@ -189,9 +188,7 @@ class Grid:
 
     def crop(self, row: float, col: float, height: int, width: int) -> "Grid":
         """Return the grid of a window of this raster."""
-        a, b, c, d, e, f = self.transform[:6]
-        shifted = Affine(a, b, a * col + b * row + c, d, e, d * col + e * row + f)
-        return Grid(self.crs, shifted, height, width)
+        return Grid(self.crs, self.transform @ Affine.translation(col, row), height, width)
 
     @property
     def corners(self) -> Points:

@@ -316,12 +316,9 @@ def _group(
     group, ahead = [first], [first]
     while ahead:
         for row in sorted(beside[ahead.pop()] & left):
-            if _fits(grids[row], grids[first], off_px):
+            is_alike = grids[row].crs == grids[first].crs
+            if is_alike and place_tile(grids[row], grids[first], off_px=off_px) is not None:
                 left.discard(row)
                 group.append(row)
                 ahead.append(row)
     return sorted(group)
-
-
-def _fits(tile: Grid, grid: Grid, off_px: float) -> bool:
-    return tile.crs == grid.crs and place_tile(tile, grid, off_px=off_px) is not None

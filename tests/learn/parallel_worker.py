@@ -26,12 +26,13 @@ from safetensors.torch import load_file
 from torch import nn
 
 from roadseg.errors import ConfigError, RoadsegError
-from roadseg.learn.hardware.agreement import require_same, require_shared
 from roadseg.learn.hardware.devices import pick_device
 from roadseg.learn.hardware.distributed import (
     Parallel,
     freeze_unused,
     parallel,
+    require_same,
+    require_shared,
     unwrapped,
 )
 from roadseg.learn.network.losses import loss_of, loss_sums

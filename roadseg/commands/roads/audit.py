@@ -176,7 +176,9 @@ def summarise(
         outside=audit.outside,
         left_out=dict(Counter(audit.ways.left_out)),
         statuses=[
-            StatusSummary(name, km, share, stretches, _or_none(offset_m))
+            StatusSummary(
+                name, km, share, stretches, float(offset_m) if np.isfinite(offset_m) else None
+            )
             for name, km, share, offset_m, stretches in tables.summary.to_numpy().tolist()
         ],
         shift_east_m=east,
@@ -187,11 +189,6 @@ def summarise(
         output=None if output is None else str(output),
         page=None if page is None else str(page),
     )
-
-
-def _or_none(value: float) -> float | None:
-    """Return a value, None in the place of NaN."""
-    return float(value) if np.isfinite(value) else None
 
 
 def _worst_table(worst: Sequence[WorstWay]) -> str:

@@ -83,7 +83,7 @@ def run(
     format_of(target)  # A suffix without a format is refused before anything is read.
     refuse_to_overwrite(target, source)
     roads = read_drawn(only_source(source), find_placement(image, gsd_m), every_column=True)
-    graph = place_roads(roads, common_crs(roads, None)).graph
+    graph = place_roads(roads, common_crs(roads)).graph
     if node:
         graph = join_crossings(graph)
     write_graph(target, graph, source=source)

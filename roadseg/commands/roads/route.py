@@ -172,12 +172,13 @@ def find_route(
         raise DataError(f"{name}: {error}; use --weight length, which needs no times") from error
     if way is None:
         raise _no_way(name, graph, (first, last))
+    inferred = way.attributes.get("inferred")
     summary = RouteSummary(
         weight=options.weight,
         seconds=_seconds(way),
         length_m=float(way.length_m.sum()),
         edges=len(way.lines),
-        inferred_share=_inferred_share(way),
+        inferred_share=None if inferred is None else _share(way, inferred == 1),
         assumed_share=_share(way, assumed_speeds(way.attributes, len(way.lines))),
         from_road_m=from_road_m,
         to_road_m=to_road_m,
@@ -206,7 +207,7 @@ def _read(path: Path) -> RoadGraph:
     if len(open_roads.graph.lines) == 0:
         closed = count(len(roads.graph.lines), "road")
         raise DataError(f"{path}: cars may drive on none of its {closed}, so there is no route")
-    return place_roads(open_roads, common_crs(roads, None)).graph
+    return place_roads(open_roads, common_crs(roads)).graph
 
 
 def _graph_file(path: Path) -> Path:
@@ -301,12 +302,6 @@ def _seconds(way: RoadGraph) -> float | None:
         return None
     total = float(np.sum(way.attributes[TRAVEL_TIME], dtype=np.float64))
     return total if np.isfinite(total) else None
-
-
-def _inferred_share(way: RoadGraph) -> float | None:
-    if "inferred" not in way.attributes:
-        return None
-    return _share(way, way.attributes["inferred"] == 1)
 
 
 def _share(way: RoadGraph, chosen: Bools) -> float:

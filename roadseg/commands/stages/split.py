@@ -145,7 +145,9 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> SplitSu
     if not force and (done := record.summary()):
         return done
     listed = read_chips(require(workspace.chips, made_by="prepare"))
-    chips, overlaps = listed.chips, _overlaps(listed.chips)
+    chips = listed.chips
+    corners = np.array([chip.corners_m for chip in chips])
+    overlaps = overlapping_pairs(corners, [chip.zone for chip in chips])
     set_of = listed.set_of
     sets = [set_of[chip.scene] for chip in chips]
     mismatch_m = None
@@ -199,13 +201,6 @@ def plan(config: Config, workspace: Workspace, *, after: str = "", force: bool =
         writes=[workspace.folds, workspace.fold_layer, workspace.fold_map],
         unit="chips",
     )
-
-
-def _overlaps(chips: Sequence[ChipRecord]) -> Pairs:
-    """Return the pairs of chips that show the same ground, as indices."""
-    placed = np.flatnonzero([chip.zone != NO_ZONE for chip in chips])
-    corners = np.array([chips[index].corners_m for index in placed.tolist()])
-    return placed[overlapping_pairs(corners, [chips[index].zone for index in placed.tolist()])]
 
 
 def _folds_of_sets(names: Sequence[str], sets: Sequence[str]) -> Ints:

@@ -16,9 +16,8 @@ from roadseg.dataset.calibration import read_calibration, write_calibration
 from roadseg.dataset.scene_parts import parts_of_scenes
 from roadseg.dataset.sets import find_scenes
 from roadseg.errors import CheckpointError, OutputError
-from roadseg.learn.hardware.agreement import require_same, require_shared
 from roadseg.learn.hardware.devices import chosen_device
-from roadseg.learn.hardware.distributed import Parallel, parallel
+from roadseg.learn.hardware.distributed import Parallel, parallel, require_same, require_shared
 from roadseg.learn.hardware.hosts import HOSTS
 from roadseg.learn.network.checkpoints import checkpoint_path
 from roadseg.learn.options import TrainOptions

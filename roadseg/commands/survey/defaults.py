@@ -332,9 +332,7 @@ class _Chips:
 
     def overlapping(self, share: float) -> Pairs:
         """Return the pairs of chips that overlap by more than this share of the smaller chip."""
-        placed = np.flatnonzero(self.zones != NO_ZONE)
-        zones = self.zones[placed].tolist()
-        return placed[overlapping_pairs(self.corners_m[placed], zones, share=share)]
+        return overlapping_pairs(self.corners_m, self.zones, share=share)
 
     def groups(self, block_m: float) -> int:
         """Count the groups of chips that share a ground block or overlap."""

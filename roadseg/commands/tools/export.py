@@ -75,7 +75,7 @@ def run(
         window_px=window_px,
         batch_size=batch_size,
         max_difference=difference,
-        megabytes=_megabytes(output),
+        megabytes=sum(path.stat().st_size for path in output.iterdir()) / _MB,
     )
 
 
@@ -92,7 +92,3 @@ def _require_free(output: Path, *, force: bool) -> None:
         raise ConfigError(f"{output} is a file; use a folder")
     if output.exists() and not force:
         raise ConfigError(f"{output} exists; use --force to replace it, or another folder")
-
-
-def _megabytes(folder: Path) -> float:
-    return sum(path.stat().st_size for path in folder.iterdir()) / _MB

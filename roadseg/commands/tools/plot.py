@@ -11,7 +11,6 @@ from typing import Literal
 import numpy as np
 import shapely
 from affine import Affine
-from pyproj import CRS
 
 from roadseg.arrays import Bytes
 from roadseg.config import Config
@@ -26,7 +25,7 @@ from roadseg.raster.scaling import Scaling, fit_scaling, read_scaling
 from roadseg.report.plots.charts import draw_speeds
 from roadseg.report.plots.figures import SUFFIXES, Paper, rgb
 from roadseg.report.plots.maps import Errors, Ground, draw_errors, draw_graph, draw_scene
-from roadseg.roads.formats.any_roads import DrawnRoads, common_crs, place_roads, read_one_place
+from roadseg.roads.formats.any_roads import common_crs, place_roads, read_one_place
 from roadseg.roads.formats.files import read_gpkg
 from roadseg.roads.graph.clipping import clip_graph
 from roadseg.roads.graph.road_graph import RoadGraph
@@ -220,7 +219,7 @@ def _read_files(
     """Read roads into the metric CRS of the image, or else of the first roads."""
     drawn = {path: read_one_place(path) for path in (labels, graph) if path}
     facts = read_facts(image) if image else None
-    crs = facts.grid.metric_crs if facts else _common_crs(list(drawn.values()))
+    crs = facts.grid.metric_crs if facts else common_crs(*drawn.values())
     placed = {path: place_roads(roads, crs).graph for path, roads in drawn.items()}
     grid = facts.grid if facts else _grid_around(list(placed.values()), paper)
     roads = {path: _clip(graph, grid, path) for path, graph in placed.items()}
@@ -234,10 +233,6 @@ def _read_files(
         predicted=roads[graph] if graph else None,
         bins=DEFAULT_BINS,
     )
-
-
-def _common_crs(drawn: Sequence[DrawnRoads]) -> CRS:
-    return common_crs(drawn[0], drawn[1] if len(drawn) > 1 else None)
 
 
 def _clip(graph: RoadGraph, grid: Grid, path: Path) -> RoadGraph:

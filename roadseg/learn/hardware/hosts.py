@@ -61,8 +61,8 @@ class Place:
     is_loopback: bool
 
 
-class Contact:
-    """Contact with the host where all meet, by connections that say nothing.
+class MeetingProbe:
+    """MeetingProbe with the host where all meet, by connections that say nothing.
 
     Attributes:
         was_lost: whether `is_lost` has said so.

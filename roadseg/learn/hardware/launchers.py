@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from roadseg.errors import ConfigError, DeviceError, PartnerError
-from roadseg.learn.hardware.hosts import AGAIN, HOSTS, Contact, Hosts, find_place, unreachable
+from roadseg.learn.hardware.hosts import AGAIN, HOSTS, Hosts, MeetingProbe, find_place, unreachable
 from roadseg.learn.hardware.processes import watch
 from roadseg.system.machine import Machine, format_cpus, parse_cpus, read_machine
 
@@ -24,7 +24,7 @@ _GUARD = "ROADSEG_LAUNCHED"  # Variable of a process that a launcher started; it
 _RESTARTS = 10  # Times that a training starts again after processes were lost.
 _SECONDS = {"join_timeout": 600, "last_call_timeout": 30, "read_timeout": 45}  # Of the rendezvous.
 _CPUS = "ROADSEG_CPUS"  # Variable with the CPUs that the processes of this machine share.
-_SILENT = (sys.executable, "-m", "roadseg.learn.hardware.silence")
+_QUIET = (sys.executable, "-m", "roadseg.learn.hardware.quiet_launcher")
 _END = "--"  # End of a launcher's options; it would take ours that begin like them.
 INSTALL = {
     "tcmalloc": "apt install libtcmalloc-minimal4, or conda install -c conda-forge gperftools",
@@ -109,7 +109,7 @@ def launch(options: LaunchOptions, arguments: Sequence[str], *, start: bool = Tr
         _replace_this_process(command)
     if options.hosts is None:
         sys.exit(watch(command.words, command.variables))
-    contact = Contact(options.hosts)
+    contact = MeetingProbe(options.hosts)
     code = watch(command.words, command.variables, restarts=True, is_lost=contact.is_lost)
     if contact.was_lost:
         raise PartnerError(f"{unreachable(options.hosts)}; {AGAIN}")
@@ -173,7 +173,9 @@ def plan(
         meeting: tuple[str, ...] = ("--standalone",)
         if options.hosts is not None:
             meeting = _meeting(options.hosts, variables, environment)
-        return Command(launcher, (*_torchrun(processes, meeting), *words[2:]), variables, cpus)
+        torchrun = (*_QUIET, "torch.distributed.run", *meeting)
+        torchrun += ("--nproc-per-node", str(processes), "-m", _END)
+        return Command(launcher, (*torchrun, *words[2:]), variables, cpus)
     if bound:
         numactl = ("numactl", "-C", format_cpus(cpus), "-m", format_cpus(bound))
         return Command(launcher, (*numactl, *words), variables)
@@ -302,7 +304,7 @@ def _run_cpu(cpus: Sequence[int], bound: Sequence[int]) -> tuple[str, ...]:
     the cores that we have counted and the libraries that we have found: it knows neither affinity
     nor quota, and no library with a version in its name. `-m` works for files only.
     """
-    words = [*_SILENT, "torch.backends.xeon.run_cpu"]
+    words = [*_QUIET, "torch.backends.xeon.run_cpu"]
     words += ["--ncores-per-instance", str(len(cpus)), "--ninstances", "1"]
     words += ["--core-list", ",".join(map(str, cpus)), "--use-default-allocator", "--disable-iomp"]
     return (*words, *([] if bound else ["--disable-numactl"]), "--no-python", _END)
@@ -316,16 +318,11 @@ def _ipexrun(
     "default" keeps the libraries that we preload, except Intel's OpenMP, which it takes out.
     """
     omp = "intel" if _loaded(_entries(variables.get("LD_PRELOAD", "")), "iomp5") else "default"
-    launcher = [*_SILENT, "intel_extension_for_pytorch.launcher", "cpu"]
+    launcher = [*_QUIET, "intel_extension_for_pytorch.launcher", "cpu"]
     launcher += ["--ncores-per-instance", str(len(cpus)), "--ninstances", "1"]
     launcher += ["--cores-list", ",".join(map(str, cpus)), "--memory-allocator", "default"]
     launcher += ["--omp-runtime", omp, "--multi-task-manager", "numactl" if bound else "taskset"]
     return (*launcher, "--no-python", _END, *map(shlex.quote, words))
-
-
-def _torchrun(processes: int, meeting: Sequence[str]) -> tuple[str, ...]:
-    words = (*_SILENT, "torch.distributed.run", *meeting)
-    return (*words, "--nproc-per-node", str(processes), "-m", _END)
 
 
 def _meeting(
@@ -359,16 +356,14 @@ def _check_runs_here(launcher: str) -> None:
             f"--launcher {launcher}: {sys.platform} cannot bind processes to cores; omit "
             "--launcher, --ncores, --nodes, --allocator and --omp"
         )
-    if launcher == "ipexrun" and (problem := _ipex_mismatch()):
-        raise DeviceError(
-            f"--launcher ipexrun: {problem}; pip install 'roadseg[ipex]', or choose --launcher pin"
-        )
+    if launcher == "ipexrun":
+        from roadseg.learn.hardware.ipex import mismatch
 
-
-def _ipex_mismatch() -> str:
-    from roadseg.learn.hardware.ipex import mismatch
-
-    return mismatch()
+        if problem := mismatch():
+            raise DeviceError(
+                f"--launcher ipexrun: {problem}; pip install 'roadseg[ipex]', or choose "
+                "--launcher pin"
+            )
 
 
 def bind(cpus: Sequence[int]) -> None:

@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NoReturn, cast
@@ -115,7 +116,9 @@ def reporting() -> Iterator[None]:
     """
     name = os.environ.pop(_FOLDER, None)  # What this process starts must not report.
     if name is None:
-        with _ending_after(_outlived, _leave) if "LOCAL_RANK" in os.environ else nullcontext():
+        # The children of this process notice its end themselves.
+        end = partial(os._exit, _BY_SIGNAL + signal.SIGKILL)
+        with _ending_after(_outlived, end) if "LOCAL_RANK" in os.environ else nullcontext():
             yield
         return
     folder, code = Path(name), cast("object", 1)
@@ -191,7 +194,8 @@ def _watched(folder: Path) -> Iterator[None]:
             os.read(pipe, 1)  # This returns when the pipe breaks.
             shutil.rmtree(folder, ignore_errors=True)
 
-        with _ending_after(wait, _kill_group):
+        # The launcher or the watching process made the group for this process.
+        with _ending_after(wait, lambda: os.killpg(0, signal.SIGKILL)):
             yield
     finally:
         # What comes now ends this process at once: it has reported, and has nothing more to say.
@@ -214,16 +218,6 @@ def _ending_after(wait: Callable[[], None], end: Callable[[], None]) -> Iterator
         yield
     finally:
         left.set()
-
-
-def _kill_group() -> None:
-    """Kill the process group that a launcher or the watching process made for this process."""
-    os.killpg(0, signal.SIGKILL)
-
-
-def _leave() -> None:
-    """End at once; the children of this process notice that themselves."""
-    os._exit(_BY_SIGNAL + signal.SIGKILL)
 
 
 def _outlived() -> None:
@@ -280,8 +274,9 @@ def _end_launcher(process: "subprocess.Popen[bytes]") -> None:
 
 def _report(folder: Path, end: str) -> None:
     with suppress(FileNotFoundError):  # nobody watches any more
-        name = f"{os.getpid()}.{_start_of_all()}{_END}"
-        (folder / name).write_text(end, encoding="ascii")
+        # The next start by torchrun has another port.
+        start = "-".join(os.environ.get(name, "") for name in _STARTS)
+        (folder / f"{os.getpid()}.{start}{_END}").write_text(end, encoding="ascii")
 
 
 def _received(folder: Path) -> int | None:
@@ -320,8 +315,3 @@ def _ends(folder: Path) -> list[tuple[int, str, int | None]]:
     files = sorted(folder.glob(f"*{_END}"), key=lambda file: file.stat().st_mtime_ns)
     named = [(*file.name.split(".")[:2], file.read_text(encoding="ascii")) for file in files]
     return [(int(process), start, int(code) if code else None) for process, start, code in named]
-
-
-def _start_of_all() -> str:
-    """Return a name of this start by torchrun; the next one has another port, so another name."""
-    return "-".join(os.environ.get(name, "") for name in _STARTS)

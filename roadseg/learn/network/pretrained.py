@@ -75,7 +75,9 @@ def build_pretrained(spec: NetworkSpec, encoder_weights: str | None) -> tuple[nn
     file = package.find() if package and encoder_weights in (AUTO, _IMAGENET) else None
     if package and file:
         model = build_model(spec)
-        _load_package(cast("nn.Module", model.encoder), file, name=spec.encoder)
+        encoder = cast("nn.Module", model.encoder)
+        tensors = _named_by_order(_read_weights(file), encoder)
+        _take_over(encoder, file, tensors, name=spec.encoder)
         return model, f"{_IMAGENET}, from the package {package.package}"
     if encoder_weights != AUTO:
         return build_model(spec, encoder_weights), encoder_weights
@@ -175,11 +177,6 @@ def load_encoder(encoder: nn.Module, path: Path, *, name: str) -> None:
     """
     file = _file_in(path)
     _take_over(encoder, file, _read_weights(file), name=name)
-
-
-def _load_package(encoder: nn.Module, file: Path, *, name: str) -> None:
-    """Load the weights of an encoder from the file of its package."""
-    _take_over(encoder, file, _named_by_order(_read_weights(file), encoder), name=name)
 
 
 def _named_by_order(tensors: Tensors, encoder: nn.Module) -> dict[str, Tensor]:

@@ -185,7 +185,7 @@ def read_one_place(path: Path) -> DrawnRoads:
     return read_drawn(source, PixelPlacement({}))
 
 
-def common_crs(reference: DrawnRoads, predicted: DrawnRoads | None) -> CRS:
+def common_crs(reference: DrawnRoads, predicted: DrawnRoads | None = None) -> CRS:
     """Return the metric CRS for a comparison: UTM of the middle of the reference.
 
     It depends on the place only, not on the CRS of a file. An empty reference leaves the choice to
@@ -319,7 +319,7 @@ def label_graphs(files: Mapping[Path, Roads]) -> dict[str, RoadGraph]:
     for path, roads in files.items():
         drawn = _of_lines(RoadSource(path), roads.lines_only(), {})
         with suppress(DataError):
-            graphs[str(path)] = place_roads(drawn, common_crs(drawn, None)).graph
+            graphs[str(path)] = place_roads(drawn, common_crs(drawn)).graph
     return graphs
 
 

@@ -14,7 +14,12 @@ from pyogrio.errors import DataLayerError, DataSourceError
 from roadseg.arrays import Array, Floats
 from roadseg.errors import DataError
 from roadseg.raster.grid import DEGREES, LOCAL_CRS, is_local
-from roadseg.roads.formats.gpkg_styles import STYLE_LAYER, style_table
+from roadseg.roads.formats.gpkg_styles import (
+    STYLE_LAYER,
+    edge_renderer,
+    layer_styles,
+    node_renderer,
+)
 from roadseg.roads.formats.layers import (
     require_whole,
     single_lines,
@@ -54,7 +59,8 @@ def write_gpkg(
         OutputError: if the file cannot be written.
     """
     edges, nodes = edge_table(graph), node_table(graph)
-    styles = style_table(edges.columns, edge_style)
+    style = edge_renderer(edges.columns) if edge_style is None else edge_style
+    styles = layer_styles({"nodes": node_renderer(), "edges": style})
     layers = {"nodes": nodes, "edges": edges, STYLE_LAYER: styles}
     with atomic_write(path) as partial:
         write_gpkg_layers(partial, layers, geometry_types={"nodes": "Point"})

@@ -23,27 +23,11 @@ _DASH_IF_INFERRED = "if(\"inferred\" = 1, 'dash', 'solid')"
 _EXPRESSION = 3  # QGIS's number of properties that are expressions.
 
 
-def style_table(
-    edge_columns: Collection[str], edge_style: ET.Element | None = None
-) -> pd.DataFrame:
-    """Return the table `layer_styles` for layers `nodes` and `edges`, both styles as default.
-
-    Edges have the colours of their speeds, from slow (violet) to fast (yellow), over a dark line;
-    links across gaps (`inferred` 1) are dashed. Nodes are small.
+def layer_styles(renderers: Mapping[str, ET.Element]) -> pd.DataFrame:
+    """Return the table `layer_styles` with the renderer of each layer as its default style.
 
     Source: the table that QGIS writes with "save style in database".
-
-    Args:
-        edge_columns: columns of layer edges; without `speed_kph` all edges have one colour, without
-            `inferred` none is dashed.
-        edge_style: renderer of the edges instead of this one.
     """
-    edges = edge_renderer(edge_columns) if edge_style is None else edge_style
-    return layer_styles({"nodes": node_renderer(), "edges": edges})
-
-
-def layer_styles(renderers: Mapping[str, ET.Element]) -> pd.DataFrame:
-    """Return the table `layer_styles` with the renderer of each layer as its default style."""
     rows = [
         {
             "f_table_catalog": "",
@@ -65,7 +49,11 @@ def layer_styles(renderers: Mapping[str, ET.Element]) -> pd.DataFrame:
 
 
 def edge_renderer(columns: Collection[str]) -> ET.Element:
-    """Return the renderer of edges that have some columns, see `style_table`."""
+    """Return the renderer of edges by their columns.
+
+    They have the colours of their speeds, from slow (violet) to fast (yellow), over a dark line;
+    without `speed_kph` all have one colour. With `inferred`, links across gaps are dashed.
+    """
     is_dashed = "inferred" in columns
     if "speed_kph" not in columns:
         return line_renderer(_GREY, is_dashed=is_dashed)
@@ -114,7 +102,12 @@ def category_renderer(
         (text, names.get(text, text if is_text else f"{column} {text}")): symbol(colour)
         for text, colour in ((str(value), colour) for value, colour in colours.items())
     }
-    return _categories(column, "string" if is_text else "long", symbols)
+    renderer = _renderer("categorizedSymbol", list(symbols.values()), attr=column)
+    categories = ET.SubElement(renderer, "categories")
+    for number, (value, label) in enumerate(symbols):
+        facts = {"value": value, "type": "string" if is_text else "long", "label": label}
+        ET.SubElement(categories, "category", facts, symbol=str(number), render="true")
+    return renderer
 
 
 def area_renderer(colour: Rgb) -> ET.Element:
@@ -123,20 +116,13 @@ def area_renderer(colour: Rgb) -> ET.Element:
 
 
 def node_renderer() -> ET.Element:
-    """Return the renderer of nodes, see `style_table`."""
-    return _renderer("singleSymbol", [_marker("circle", _DARK, size_mm=0.8)])
-
-
-def _categories(
-    column: str, kind: str, symbols: Mapping[tuple[str, str], ET.Element]
-) -> ET.Element:
-    """Return a renderer with a symbol for each value of a column, by the value and its label."""
-    renderer = _renderer("categorizedSymbol", list(symbols.values()), attr=column)
-    categories = ET.SubElement(renderer, "categories")
-    for number, (value, label) in enumerate(symbols):
-        facts = {"value": value, "type": kind, "label": label}
-        ET.SubElement(categories, "category", facts, symbol=str(number), render="true")
-    return renderer
+    """Return the renderer of nodes, which are small."""
+    symbol = ET.Element("symbol", type="marker", alpha="1")
+    layer = ET.SubElement(symbol, "layer", {"class": "SimpleMarker", "enabled": "1", "pass": "0"})
+    looks = {"name": "circle", "color": _rgba(_DARK), "outline_color": _rgba(_DARK)}
+    looks |= {"outline_width": "0.2", "size": "0.8", "size_unit": "MM"}
+    layer.append(_options(looks))
+    return _renderer("singleSymbol", [symbol])
 
 
 def _label(low: int, high: int) -> str:
@@ -172,24 +158,6 @@ def _area(colour: Rgb) -> ET.Element:
     symbol = ET.Element("symbol", type="fill", alpha="0.5")
     layer = ET.SubElement(symbol, "layer", {"class": "SimpleFill", "enabled": "1", "pass": "0"})
     layer.append(_options({"color": _rgba(colour), "outline_color": _rgba(_DARK)}))
-    return symbol
-
-
-def _marker(shape: str, colour: Rgb, *, size_mm: float) -> ET.Element:
-    symbol = ET.Element("symbol", type="marker", alpha="1")
-    layer = ET.SubElement(symbol, "layer", {"class": "SimpleMarker", "enabled": "1", "pass": "0"})
-    layer.append(
-        _options(
-            {
-                "name": shape,
-                "color": _rgba(colour),
-                "outline_color": _rgba(_DARK),
-                "outline_width": "0.2",
-                "size": str(size_mm),
-                "size_unit": "MM",
-            }
-        )
-    )
     return symbol
 
 

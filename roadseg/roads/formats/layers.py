@@ -169,11 +169,10 @@ def single_lines(lines: Lines) -> Lines:
     return np.where(is_one, shapely.get_geometry(lines, 0), lines)
 
 
-def _features(path: Path, layer: str | None = None) -> int:
-    """Return how many features a layer, or the only one, has, each of which is read."""
+def _features(path: Path) -> int:
+    """Return how many features the only layer has, each of which is read."""
     with gdal_errors(path):
-        fids, _ = pyogrio.read_bounds(path, layer=layer)
-    return len(fids)
+        return len(pyogrio.read_bounds(path)[0])
 
 
 @contextmanager

@@ -96,7 +96,7 @@ def match_sources(
 ) -> tuple[dict[str, str | None], list[str]]:
     """Find for each place of the reference what was predicted there.
 
-    Two single files belong together whatever their names; all others as `names.match_names` says.
+    Two single files belong together whatever their names; all others as `sources.match_names` says.
 
     Returns:
         The name of the prediction for each name of the reference, None where there is none; and

@@ -188,11 +188,12 @@ def read_roads(
     duplicates = int(np.sum(~once))
     dropped.update({"null": -file.broken, "broken": file.broken, "duplicate": duplicates})
     # A file of footways only is a scene without roads.
-    if (reason == "").all():
-        _require_roads(path, file, roads, +dropped)
+    features = len(file.geometries)
+    if features and not len(roads.shapes) and (reason == "").all():
+        raise DataError(f"{path}: none of its {features} features is a road ({counted(+dropped)})")
     return LabelFile(
         roads=roads,
-        features=len(file.geometries),
+        features=features,
         dropped=+dropped,
         keys=file.keys,
         scheme=attributes.scheme,
@@ -307,12 +308,6 @@ def _shares(cleaned: CleanShapes) -> Floats:
     length = shapely.length(cleaned.shapes)
     whole = np.bincount(cleaned.owner, weights=length)
     return np.asarray(length / whole[cleaned.owner])
-
-
-def _require_roads(path: Path, file: "VectorFile", roads: Roads, dropped: Counter[str]) -> None:
-    features = len(file.geometries)
-    if features and not len(roads.shapes):
-        raise DataError(f"{path}: none of its {features} features is a road ({counted(dropped)})")
 
 
 def clean_shapes(geometries: Shapes) -> CleanShapes:
@@ -453,7 +448,7 @@ def _single_parts(geometries: Shapes) -> tuple[Shapes, Indices, int]:
 
 
 def _flatten(shapes: Shapes) -> Shapes:
-    """Drop heights and measures."""
+    """Drop heights and measures; most files have none, which is told sooner."""
     has_more = np.any(shapely.get_coordinate_dimension(shapes) > 2)  # noqa: PLR2004 - x and y
     return np.asarray(shapely.force_2d(shapes)) if has_more else shapes
 

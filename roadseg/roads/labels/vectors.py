@@ -50,10 +50,8 @@ _ROAD_NAME = re.compile(
     r"road|street|highway|cent(er|re)line|edges|stra(ss|ß)e|carretera", re.IGNORECASE
 )
 _DEGREES = "EPSG:4326"
-_GEOJSON = (".geojson", ".json")
 _PMTILES = ".pmtiles"
 _OSM_INDEX = "OSM_USE_CUSTOM_INDEXING"
-_SMALL_BYTES = 1_000_000
 _HEAD_BYTES = 65536  # Of a GeoJSON file, in which its CRS stands before the features.
 _TAIL_BYTES = 4096  # Of the same file, in which its CRS stands after them.
 _SHP_MAGIC = bytes.fromhex("0000270a")
@@ -113,8 +111,6 @@ def read_vectors(path: Path, choose: Choose) -> VectorFile:
         _remarks_logged(path),
         _any_osm_ids(source),
     ):
-        if small := _read_small(path, source, choose):
-            return small
         info = _info(source)
         _require_own_features(path, info["driver"])
         kinds = {info["layer_name"]: info["geometry_type"]}
@@ -300,25 +296,6 @@ def _for_roads(path: Path, kinds: Kinds) -> list[str]:
         )
     layers = ", ".join(f"{name}: {kind}" for name, kind in kinds.items())
     raise DataError(f"{path}: has no layer with lines or polygons (found {layers})")
-
-
-def _read_small(path: Path, source: str, choose: Choose) -> VectorFile | None:
-    """Read a small GeoJSON file: to open it first for its keys costs more than needless columns.
-
-    Returns None where the file is another one, or has a fault; it is then read with care.
-    """
-    if path.suffix.lower() not in _GEOJSON or not _is_plain(path):
-        return None
-    if path.stat().st_size > _SMALL_BYTES:
-        return None
-    try:
-        meta, _, wkb, values = pyogrio.raw.read(f"GeoJSON:{source}", datetime_as_string=True)
-    except (DataSourceError, UnicodeDecodeError):
-        return None
-    columns = dict(zip(map(str, meta["fields"]), values, strict=True))
-    wanted = {key: columns[key] for key in choose(tuple(columns))}
-    crs = _crs(path, "GeoJSON", meta["crs"])
-    return VectorFile(tuple(columns), wanted, *_geometries(wkb), *crs)
 
 
 def _read_layer(path: Path, source: str, info: Mapping[str, Any], choose: Choose) -> VectorFile:

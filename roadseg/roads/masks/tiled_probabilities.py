@@ -178,7 +178,7 @@ def _first_nearest(outlines: Sequence[shapely.Geometry], points: Shapes) -> Ints
 
 
 def as_one(tiles: Sequence[ProbabilityFile]) -> TiledProbability:
-    """Return rasters on common pixels (`tiling.group_tiles`), with the same speed bins, as one."""
+    """Return rasters on common pixels (`mosaic.group_tiles`), with the same speed bins, as one."""
     first = tiles[0].grid
     placed = [place_tile(tile.grid, first, off_px=OFF_PX) for tile in tiles]
     grid, places = cover_tiles(first, [place for place in placed if place is not None])

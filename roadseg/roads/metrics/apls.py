@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -50,18 +51,18 @@ class Apls:
         return max(0.0, self.score - self.score_margin), min(1.0, self.score + self.score_margin)
 
 
-def apls(
+def apls_by(
+    weights: Sequence[Weight],
     reference: RoadGraph,
     predicted: RoadGraph | None,
     *,
-    weight: Weight = "length_m",
     spacing_m: float = 50.0,
     snap_m: float = 4.0,
     exact_points: int = EXACT_POINTS,
     sampled_points: int = SAMPLED_POINTS,
     seed: int = 0,
-) -> Apls:
-    """Score how alike the shortest routes of two road graphs are.
+) -> list[Apls]:
+    """Score how alike the shortest routes of two road graphs are, by several costs of a route.
 
     Control points are all junctions and ends of roads and evenly spaced points between them
     (`control_points.place`). Each is snapped to the nearest edge of the other graph, of several
@@ -85,16 +86,19 @@ def apls(
     theirs: samples of graphs that are alike err alike.
 
     Args:
-        predicted: graph to be scored, in the same metric CRS; None if there is none.
-        weight: cost of a route: metres, or seconds from the column `travel_time_s` of the edges'
+        weights: costs of a route: metres, or seconds from the column `travel_time_s` of the edges'
             attributes (zero or more). Spacing and snapping are in metres either way; the seconds
             of a part of a road between two junctions are in proportion to its length.
+        predicted: graph to be scored, in the same metric CRS; None if there is none.
         spacing_m: greatest distance between control points on an edge, above 0; an edge of
             0.75 `spacing_m` up to and including 2 `spacing_m` gets one in its middle.
         snap_m: greatest distance of a control point from the other graph, itself included; above
             0.
         exact_points: control points of a graph up to which nothing is sampled.
         sampled_points: control points drawn in a larger graph, at least 2.
+
+    Returns:
+        A score for each weight; the control points are placed once.
 
     Raises:
         ValueError: the CRSs differ, a distance is not above 0, fewer than 2 points are to be
@@ -106,38 +110,6 @@ def apls(
     measure in planar metres, keep loops, parallel edges and short components, split no edge (a part
     keeps the speed of its own edge), let no control point replace another, have a score for empty
     graphs, and never leave out the points between junctions.
-    """
-    (score,) = apls_by(
-        [weight],
-        reference,
-        predicted,
-        spacing_m=spacing_m,
-        snap_m=snap_m,
-        exact_points=exact_points,
-        sampled_points=sampled_points,
-        seed=seed,
-    )
-    return score
-
-
-def apls_by(
-    weights: Sequence[Weight],
-    reference: RoadGraph,
-    predicted: RoadGraph | None,
-    *,
-    spacing_m: float = 50.0,
-    snap_m: float = 4.0,
-    exact_points: int = EXACT_POINTS,
-    sampled_points: int = SAMPLED_POINTS,
-    seed: int = 0,
-) -> list[Apls]:
-    """Score by several weights as `apls` does by one; the control points are placed once.
-
-    Returns:
-        A score for each weight.
-
-    Raises:
-        ValueError: as `apls`.
     """
     _check(reference, predicted, spacing_m, snap_m, sampled_points)
     for weight in weights:
@@ -162,6 +134,18 @@ def apls_by(
         )
         scores.append(_join_directions(there, back))
     return scores
+
+
+def apls(
+    reference: RoadGraph,
+    predicted: RoadGraph | None,
+    *,
+    weight: Weight = "length_m",
+    **options: Any,  # noqa: ANN401 - those of `apls_by`
+) -> Apls:
+    """Return the score by one weight; see `apls_by`."""
+    (score,) = apls_by([weight], reference, predicted, **options)
+    return score
 
 
 def pool_apls(scores: Sequence[Apls]) -> Apls:

@@ -1,10 +1,10 @@
 """Comparison: all measures of predicted roads against the reference, and their pooling."""
 
 import functools
-import math
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import TypeVar
 
 import numpy as np
@@ -251,14 +251,10 @@ def _radius_m(reach_m: float) -> float:
 
 def _pool_topo(scores: Sequence[Topo]) -> Topo:
     return Topo(
-        precision=_mean([score.precision for score in scores]),
-        matched_recall=_mean([score.matched_recall for score in scores]),
-        coverage=_mean([score.coverage for score in scores]),
-        recall=_mean([score.recall for score in scores]),
+        precision=fmean([score.precision for score in scores]),
+        matched_recall=fmean([score.matched_recall for score in scores]),
+        coverage=fmean([score.coverage for score in scores]),
+        recall=fmean([score.recall for score in scores]),
         starts=sum(score.starts for score in scores),
         counted=sum(score.counted for score in scores),
     )
-
-
-def _mean(values: Sequence[float]) -> float:
-    return math.fsum(values) / len(values)

@@ -14,7 +14,13 @@ from roadseg.roads.graph.cleaning import between_junctions, contract_edges, merg
 from roadseg.roads.graph.road_graph import DECIMALS, RoadGraph, in_parts, lines_from, take_edges
 from roadseg.roads.tracing.coarse_mask import CoarseMask, join_coarse_blocks, pack_block
 from roadseg.roads.tracing.mask_cleaning import Sides, clean_mask, close_cracks
-from roadseg.roads.tracing.skeletons import SkeletonPaths, skeletonise, smooth_paths, trace_paths
+from roadseg.roads.tracing.skeletons import (
+    SkeletonPaths,
+    on_sides,
+    skeletonise,
+    smooth_paths,
+    trace_paths,
+)
 
 HALO_PX = 64  # Pixels around a block; thinning depends on pixels up to about a road's width away.
 _SMOOTH_PX = 3  # Neighbours on either side of a point in the moving average along a path.
@@ -88,7 +94,8 @@ def trace_block(
     thin = skeletonise(cleaned)[inside]
     sides = _inner_sides(block, grid)
     paths = trace_paths(thin, goes_on=sides)
-    is_seam = _is_seam(paths.nodes, block, sides)
+    # Nodes at a side are pixels; others are means of pixels further inside.
+    is_seam = on_sides(paths.nodes - 0.5, thin.shape, sides)
     # A path that touches a seam is part of a longer one, and is smoothed after it is joined.
     raw = is_seam[paths.ends].any(axis=1)
     smooth = smooth_paths(paths, reach_px=_SMOOTH_PX)
@@ -155,20 +162,6 @@ def _inner_sides(window: Window, grid: Grid) -> Sides:
         right=window.col + window.width < grid.width,
         bottom=window.row + window.height < grid.height,
         left=window.col > 0,
-    )
-
-
-def _is_seam(nodes: Floats, block: Window, sides: Sides) -> Bools:
-    """Return which nodes are border pixels at a side where the block has a neighbour.
-
-    Other nodes never lie there, as they are means of pixels further inside.
-    """
-    row, col = nodes.T
-    return np.asarray(
-        (sides.top & (row == 0.5))  # noqa: PLR2004 - the centre of the first pixel
-        | (sides.right & (col == block.width - 0.5))
-        | (sides.bottom & (row == block.height - 0.5))
-        | (sides.left & (col == 0.5))  # noqa: PLR2004
     )
 
 

@@ -81,7 +81,7 @@ def trace_paths(skeleton: NDArray[np.generic], *, goes_on: Sides = NO_SIDES) -> 
     positions, pairs, in_block = _pixel_graph(np.asarray(skeleton, dtype=bool))
     n = len(positions)
     degree = np.bincount(pairs.ravel(), minlength=n)
-    is_seam = _on_sides(positions, np.shape(skeleton), goes_on)
+    is_seam = on_sides(positions, np.shape(skeleton), goes_on)
     is_junction = ((degree > _THROUGH) | in_block) & ~is_seam
     is_chain = (degree == _THROUGH) & ~in_block & ~is_seam
     # Pixels with two neighbours form chains. A closed ring has one of its pixels as its node.
@@ -180,7 +180,8 @@ def _pixel_graph(skeleton: Bools) -> tuple[Ints, Ints, Bools]:
     return positions, np.concatenate(pairs), in_block
 
 
-def _on_sides(positions: Ints, shape: tuple[int, ...], sides: Sides) -> Bools:
+def on_sides(positions: Ints | Floats, shape: tuple[int, ...], sides: Sides) -> Bools:
+    """Return which pixels, shape (n, 2) as row and col, lie at the chosen sides of an array."""
     row, col = positions.T
     last_row, last_col = shape[0] - 1, shape[1] - 1
     return np.asarray(

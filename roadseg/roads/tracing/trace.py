@@ -147,7 +147,8 @@ def find_paths(
 ) -> tuple[BlockPaths, Bytes]:
     """Trace the roads in one block of a scene."""
     grid = pixels.grid
-    is_road = pixels.read_road(window_of(block, grid)) >= options.level_for(pixels.threshold)
+    window = widened(block, height=grid.height, width=grid.width)
+    is_road = pixels.read_road(window) >= options.level_for(pixels.threshold)
     return trace_block(
         is_road,
         block,
@@ -314,7 +315,8 @@ def rate_edges(graph: RoadGraph, pixels: PixelSource, options: TraceOptions) -> 
         pixels: the scene that they were traced on.
         options: `min_link_probability`, and `precision` of the edges that are kept.
     """
-    if pixels.edge_model is None and is_of_mask(graph):
+    is_of_mask = np.isin(graph.attributes["min_probability"], (0, 1)).all()
+    if pixels.edge_model is None and is_of_mask:
         confidence = graph.attributes[CONFIDENCE]
         confidence = np.where(np.isnan(confidence), graph.attributes["probability"], confidence)
         return replace(graph, attributes={**graph.attributes, CONFIDENCE: confidence})
@@ -326,28 +328,6 @@ def rate_edges(graph: RoadGraph, pixels: PixelSource, options: TraceOptions) -> 
     return graph if precision is None else keep_surest(graph, precision=precision)
 
 
-def is_of_mask(graph: RoadGraph) -> bool:
-    """Return whether measured edges are from a mask: their lowest probabilities are all 0 or 1."""
-    lowest = graph.attributes["min_probability"]
-    return bool(np.isin(lowest, (0, 1)).all())
-
-
-def window_of(item: Window | SamplePoints, grid: Grid) -> Window:
-    """Return the window of a scene that has to be read for a block or for sample points.
-
-    Args:
-        item: a block of the scene, or sample points in one block.
-    """
-    if isinstance(item, Window):
-        return widened(item, height=grid.height, width=grid.width)
-    margin = margin_px(grid)
-    top, left = np.maximum(np.floor(item.places.min(axis=0)).astype(int) - margin, 0).tolist()
-    last_row, last_col = np.ceil(item.places.max(axis=0)).astype(int).tolist()
-    height = min(last_row + margin, grid.height) - top
-    width = min(last_col + margin, grid.width) - left
-    return Window(top, left, height, width)
-
-
 def read_group(pixels: PixelSource, level: int, samples: SamplePoints) -> EdgeStatistics:
     """Read the pixels around the sample points of one block, and sum them up for each edge.
 
@@ -355,9 +335,14 @@ def read_group(pixels: PixelSource, level: int, samples: SamplePoints) -> EdgeSt
         level: lowest byte of probability that counts as road.
         samples: at least one.
     """
-    window = window_of(samples, pixels.grid)
-    road, bins = pixels.read_all(window)
-    return sample_edges(samples, road, bins, origin=(window.row, window.col), level=level)
+    grid = pixels.grid
+    margin = margin_px(grid)
+    top, left = np.maximum(np.floor(samples.places.min(axis=0)).astype(int) - margin, 0).tolist()
+    last_row, last_col = np.ceil(samples.places.max(axis=0)).astype(int).tolist()
+    height = min(last_row + margin, grid.height) - top
+    width = min(last_col + margin, grid.width) - left
+    road, bins = pixels.read_all(Window(top, left, height, width))
+    return sample_edges(samples, road, bins, origin=(top, left), level=level)
 
 
 def _speeds(statistics: EdgeStatistics, bins: SpeedBins | None) -> Floats:

@@ -64,8 +64,9 @@ def failure_of(
         connect_s: seconds that were allowed for connecting.
         quiet_s: seconds without a byte that were allowed.
     """
-    parts, why = split_address(url), _cause(error)
-    host = parts.netloc
+    parts, chain = split_address(url), _chain(error)
+    # The innermost reason, in the words of the system.
+    host, why = parts.netloc, one_line(getattr(chain[-1], "strerror", None) or chain[-1])[:200]
     reasons: dict[type[Exception], str] = {
         exceptions.ProxyError: f"the proxy {getproxies().get(parts.scheme, '')} cannot be "
         f"used ({why}); check HTTP_PROXY and HTTPS_PROXY",
@@ -85,7 +86,7 @@ def failure_of(
         http.client.HTTPException: f"not a valid answer ({why})",
     }
     # The error itself, or the one inside of it that says more.
-    kinds = [type(each) for each in _chain(error)]
+    kinds = [type(each) for each in chain]
     kind = next((k for k in reasons if any(issubclass(each, k) for each in kinds)), None)
     reason = reasons[kind] if kind else f"the connection failed ({why})"
     if kind is exceptions.NameResolutionError:
@@ -100,9 +101,3 @@ def _chain(error: BaseException) -> list[BaseException]:
         if isinstance(cause, BaseException):
             chain += _chain(cause)
     return chain
-
-
-def _cause(error: BaseException) -> str:
-    """Return the innermost reason of an error in the words of the system."""
-    inner = _chain(error)[-1]
-    return one_line(getattr(inner, "strerror", None) or inner)[:200]

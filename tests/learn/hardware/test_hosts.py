@@ -7,7 +7,7 @@ import pytest
 
 from roadseg.errors import ConfigError, RoadsegError
 from roadseg.learn.hardware import hosts as module
-from roadseg.learn.hardware.hosts import Contact, Hosts, find_place, read_hosts
+from roadseg.learn.hardware.hosts import Hosts, MeetingProbe, find_place, read_hosts
 
 
 @pytest.fixture
@@ -93,7 +93,7 @@ def lost_after(contact, clock, *seconds):
 
 def test_a_host_that_was_reached_once_is_lost_after_20_seconds_without_an_answer(clock):
     with socket.create_server(("127.0.0.1", 0)) as server:
-        contact = Contact(Hosts(2, 2, *server.getsockname()))
+        contact = MeetingProbe(Hosts(2, 2, *server.getsockname()))
         assert lost_after(contact, clock, 0, 4) == [False, False]
     assert lost_after(contact, clock, 8, 18, 28) == [False, False, False]
     assert not contact.was_lost
@@ -103,12 +103,12 @@ def test_a_host_that_was_reached_once_is_lost_after_20_seconds_without_an_answer
 
 def test_a_host_that_was_never_reached_is_not_lost(clock):
     with socket.create_server(("127.0.0.1", 0)) as server:
-        contact = Contact(Hosts(2, 2, *server.getsockname()))
+        contact = MeetingProbe(Hosts(2, 2, *server.getsockname()))
     assert lost_after(contact, clock, 0, 15, 30, 45) == [False] * 4
 
 
 def test_a_host_is_not_lost_before_it_was_asked_for_20_seconds_again(clock):
     with socket.create_server(("127.0.0.1", 0)) as server:
-        contact = Contact(Hosts(2, 2, *server.getsockname()))
+        contact = MeetingProbe(Hosts(2, 2, *server.getsockname()))
         lost_after(contact, clock, 0)
     assert lost_after(contact, clock, 5, 1000, 1015, 1030) == [False, False, False, True]

@@ -1,8 +1,12 @@
 import itertools
 from xml.etree import ElementTree as ET
 
-from roadseg.roads.formats.gpkg_styles import style_table
+from roadseg.roads.formats.gpkg_styles import edge_renderer, layer_styles, node_renderer
 from roadseg.roads.speeds import DEFAULT_BINS, KPH_PER_MPH
+
+
+def style_table(columns):
+    return layer_styles({"nodes": node_renderer(), "edges": edge_renderer(columns)})
 
 
 def qml(layer, *columns):

@@ -138,7 +138,7 @@ def test_an_area_that_does_not_exist_is_told_with_what_is_expected():
 
 def test_points_are_no_area(tmp_path):
     point = write(tmp_path / "a.geojson", shapely.Point(8, 49), crs=4326)
-    with pytest.raises(DataError, match=r"found no polygon in 1 feature \(1 a point\), exp"):
+    with pytest.raises(DataError, match=r"no layer with lines or polygons \(found a: Point\)"):
         read_area(str(point))
 
 

@@ -1,4 +1,4 @@
-"""Silence: a launcher without its logs and tracebacks; what it starts says itself how it ended."""
+"""Quiet launcher: one without logs and tracebacks; what it starts says itself how it ended."""
 
 import logging
 import runpy
@@ -46,13 +46,13 @@ def run(module: str) -> None:
 
 def _run(module: str) -> int:
     try:
-        if _SETTINGS in sys.argv and _IS_GUEST in _after(_SETTINGS):
-            _require_training(_after(_ENDPOINT))
+        if _SETTINGS in sys.argv and _IS_GUEST in _option(_SETTINGS):
+            _require_training(_option(_ENDPOINT))
         runpy.run_module(module, run_name="__main__", alter_sys=True)
     except (ChildFailedError, subprocess.CalledProcessError):
         return 1
     except RendezvousError as error:
-        sys.stderr.write(f"Error: {_apart(error)}; {AGAIN}\n")
+        sys.stderr.write(f"Error: {_rendezvous_failure(error)}; {AGAIN}\n")
         return PartnerError.exit_code
     return 0
 
@@ -80,11 +80,11 @@ def _require_training(meeting: str) -> None:
         raise RendezvousConnectionError
 
 
-def _apart(error: RendezvousError) -> str:
+def _rendezvous_failure(error: RendezvousError) -> str:
     """Return why hosts do not find each other, by the arguments of this process."""
     if _ENDPOINT not in sys.argv:
         return f"the processes did not find each other ({error})"
-    meeting, hosts = _after(_ENDPOINT), _after(_HOSTS)
+    meeting, hosts = _option(_ENDPOINT), _option(_HOSTS)
     if isinstance(error, RendezvousConnectionError):
         return unreachable(meeting)
     if isinstance(error, RendezvousTimeoutError):
@@ -95,7 +95,7 @@ def _apart(error: RendezvousError) -> str:
     return f"--rendezvous {meeting}: the hosts have ended their training ({error})"
 
 
-def _after(word: str) -> str:
+def _option(word: str) -> str:
     return sys.argv[sys.argv.index(word) + 1]
 
 

@@ -18,10 +18,10 @@ SILENT = """
 import os, sys
 os.dup2(os.open(said, os.O_WRONLY | os.O_CREAT), 1)
 os.dup2(1, 2)
-sys.argv, sys.path = ["silence", *words], [folder, *sys.path]
-from roadseg.learn.hardware import silence
-silence._WAITS_S = 1
-silence.run(module)
+sys.argv, sys.path = ["quiet_launcher", *words], [folder, *sys.path]
+from roadseg.learn.hardware import quiet_launcher
+quiet_launcher._WAITS_S = 1
+quiet_launcher.run(module)
 """
 
 
@@ -58,7 +58,7 @@ def test_a_launcher_that_a_signal_ends_while_it_ends_says_nothing(tmp_path):
     (tmp_path / "launcher.py").write_text(
         LAUNCHER.format("atexit.register(os.kill, os.getpid(), 15)")
     )
-    words = [sys.executable, "-m", "roadseg.learn.hardware.silence", "launcher"]
+    words = [sys.executable, "-m", "roadseg.learn.hardware.quiet_launcher", "launcher"]
     ended = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (ended.returncode, ended.stdout + ended.stderr) == (-15, "")
 
