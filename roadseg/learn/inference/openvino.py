@@ -1,4 +1,4 @@
-"""OpenVINO: a network as Intel's format for CPUs, in float32, or quantised to INT8 by NNCF."""
+"""OpenVINO: a network as Intel's format for CPUs, in float32, bfloat16, or in INT8 by NNCF."""
 
 import io
 import logging
@@ -108,10 +108,14 @@ def open(  # noqa: A001 - openvino.open
         ) from error
 
 
-def convert(network: nn.Module, *, window_shape: Shape) -> Network:
-    """Convert a network in memory, in float32, and compile it for the CPU; see `build`."""
+def convert(network: nn.Module, *, window_shape: Shape, precision: str = "f32") -> Network:
+    """Convert a network in memory, and compile it for the CPU; see `build`.
+
+    Args:
+        precision: in which it computes, "f32" or "bf16".
+    """
     openvino = _load_openvino()
-    return _compiled(openvino, _converted(openvino, network, window_shape))
+    return _compiled(openvino, _converted(openvino, network, window_shape), precision)
 
 
 def _converted(openvino: ModuleType, network: nn.Module, window_shape: WindowShape) -> Any:  # noqa: ANN401 - openvino.Model
@@ -130,14 +134,14 @@ def _converted(openvino: ModuleType, network: nn.Module, window_shape: WindowSha
     return model
 
 
-def _compiled(openvino: ModuleType, model: Any) -> Network:  # noqa: ANN401 - openvino.Model
+def _compiled(openvino: ModuleType, model: Any, precision: str = "f32") -> Network:  # noqa: ANN401 - openvino.Model
     """Compile a model for the CPU.
 
-    What is not INT8 is computed in float32, on every CPU. As many threads as PyTorch has compute;
-    they are not bound to cores, which several processes would then share.
+    What is not INT8 is computed in the precision. As many threads as PyTorch has compute; they are
+    not bound to cores, which several processes would then share.
     """
     options = {
-        "INFERENCE_PRECISION_HINT": "f32",
+        "INFERENCE_PRECISION_HINT": precision,
         "PERFORMANCE_HINT": "LATENCY",
         "INFERENCE_NUM_THREADS": torch.get_num_threads(),
         "ENABLE_CPU_PINNING": False,

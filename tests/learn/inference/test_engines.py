@@ -67,16 +67,17 @@ def open_here(folder, cpu):
 def choice(monkeypatch, open_here, cpu):
     """Give a function that says which engine is taken and why, without opening it.
 
-    The device computes in bfloat16, unless another is given.
+    The device computes in bfloat16, and there are enough windows for compiling to pay, but not for
+    converting, unless another number is given.
     """
     monkeypatch.setattr(openvino, "available", lambda: None)
     monkeypatch.setattr(engines, "lacks_compiler", lambda _: "")
-    for name in ("open_int8", "_in_float32", "compiler_of", "compile_now"):
+    for name in ("open_int8", "_converted", "compiler_of", "compile_now"):
         monkeypatch.setattr(engines, name, lambda *_: None)
 
     def choose(name="auto", **changes):
         device = replace(cpu, amp_dtype=torch.bfloat16)
-        engine = open_here(name, **{"device": device} | changes)
+        engine = open_here(name, **{"device": device, "windows": 6000} | changes)
         return engine.name, engine.reason
 
     return choose
@@ -232,17 +233,41 @@ def test_auto_is_inductor_where_compile_is_on(choice, cpu):
 
 
 @pytest.mark.parametrize(("windows", "name"), [(119, "inductor"), (120, "openvino")])
-def test_in_float32_auto_converts_for_many_windows(choice, cpu, windows, name):
-    found, reason = choice(device=cpu, windows=windows, window_px=512)
+@pytest.mark.parametrize("dtype", [None, torch.bfloat16])
+def test_auto_converts_for_many_windows(choice, cpu, windows, name, dtype):
+    device = replace(cpu, amp_dtype=dtype)
+    found, reason = choice(device=device, windows=windows, window_px=512)
     assert found == name
     assert f"{windows} windows, worth it from {120 if name == 'openvino' else 80}" in reason
+
+
+def test_auto_does_not_convert_for_float16_which_openvino_has_not_on_cpus(choice, cpu):
+    device = replace(cpu, amp_dtype=torch.float16)
+    assert choice(device=device, windows=120, window_px=512)[0] == "inductor"
+
+
+@pytest.mark.parametrize("dtype", [None, torch.bfloat16])
+def test_openvino_computes_in_the_precision_of_the_device(open_here, cpu, dtype):
+    device, checkpoint, windows = replace(cpu, amp_dtype=dtype), checkpoint_of(), windows_of()
+    exact = open_here("eager", checkpoint).run(windows)
+    found = open_here("openvino", checkpoint, device=device).run(windows)
+    assert (found - exact).abs().max() < (1e-4 if dtype is None else 0.02)
+
+
+def test_a_converted_network_that_computes_something_else_is_refused(open_here, cpu, monkeypatch):
+    def wrong(windows):
+        return torch.full((len(windows), 8, *windows.shape[2:]), 0.5)
+
+    monkeypatch.setattr(openvino, "convert", lambda *_, **__: wrong)
+    with pytest.raises(RoadsegError, match=r"differ from PyTorch's by .*; choose engine eager"):
+        open_here("openvino", device=replace(cpu, amp_dtype=torch.bfloat16))
 
 
 def test_what_openvino_cannot_convert_is_compiled(choice, cpu, monkeypatch):
     def refuse(*_):
         raise RoadsegError("this network cannot be converted")
 
-    monkeypatch.setattr(engines, "_in_float32", refuse)
+    monkeypatch.setattr(engines, "_converted", refuse)
     found, reason = choice(device=cpu, windows=120, window_px=512)
     assert (found, "this network cannot be converted" in reason) == ("inductor", True)
 
@@ -274,10 +299,10 @@ def test_an_engine_that_is_named_is_taken(choice, name):
     assert choice(name) == (name, f"engine {name} (requested)")
 
 
-def test_openvino_is_float32_before_and_int8_after_quantisation(choice, folder):
+def test_openvino_is_int8_after_quantisation(choice, folder):
     before = choice("openvino")
     make(folder)
-    assert before[1] == "engine openvino (requested; float32, as `roadseg quantize` was not run)"
+    assert before[1] == "engine openvino (requested; bf16, as `roadseg quantize` was not run)"
     assert choice("openvino")[1] == "engine openvino (requested; INT8)"
 
 
@@ -292,7 +317,7 @@ def test_speeds_of_another_cpu_do_not_count(folder, monkeypatch):
 
 UNFIT = {
     "inaccurate": ({"gate": {"passed": False}}, "not accurate enough when it was made"),
-    "slower than eager": ({"windows_per_s": 1.9}, "not worth opening for 1000000 windows"),
+    "slower than eager": ({"windows_per_s": 1.9}, "not worth opening for 6000 windows"),
 }
 
 
