@@ -95,7 +95,7 @@ def _picture(
             photos.append(read_photo(image, shown.scaling, ground.crs, side_px=side_px))
     polygons, shown_m = work_area(area), shapely.union_all(ground.outlines)
     named = polygons.by_name() if polygons else {}
-    cut = {name: shown_m & part.on(ground.grid) for name, part in named.items()}
+    cut = {n: shapely.intersection(shown_m, part.on(ground.grid)) for n, part in named.items()}
     lines = [in_crs(graph, ground.crs).lines for graph in graphs]
     return MapPicture(
         ground.crs,

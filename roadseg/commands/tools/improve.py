@@ -224,7 +224,7 @@ def _write_masks(
         labels = workspace.mask(name)
         grid = read_grid(labels) if labels.exists() else shown[name].grid
         near, footprint = _near(roads, grid), grid.footprint_m
-        decided = near.ground() & footprint
+        decided = shapely.intersection(near.ground(), footprint)
         ground = decided
         if labels.exists():
             own = config.of_set(set_name).labels
@@ -362,7 +362,7 @@ def _shared(sizes: Floats, *, most: int) -> list[int]:
         fold_of[chip] = number if number < folds else filled.argmin()
         filled[fold_of[chip]] += sizes[chip]
     ranks: Ints = np.argsort(np.argsort(filled, kind="stable"))
-    return ranks[fold_of].tolist()
+    return [int(fold) for fold in ranks[fold_of]]
 
 
 def _map_all(config: Config, made: Workspace, images: Sequence[Path], *, say: Say) -> None:

@@ -66,7 +66,7 @@ class MapPicture:
     image: Bytes
     lines: Lines
     classes: Sequence[str]
-    polygons: Mapping[str, shapely.MultiPolygon] = field(default_factory=dict)
+    polygons: Mapping[str, shapely.Geometry] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -289,7 +289,7 @@ class _Sheet:
                 panel.add_collection(roads, autolim=False)
 
     def _add_polygons(
-        self, panel: Axes, polygons: Mapping[str, shapely.MultiPolygon], scale: float
+        self, panel: Axes, polygons: Mapping[str, shapely.Geometry], scale: float
     ) -> None:
         """Draw the outlines of polygons, and the names of those that are wide enough for them."""
         for name, polygon in polygons.items():
@@ -297,10 +297,10 @@ class _Sheet:
             for width, colour, dashes in ((1.8, INK, "solid"), (0.9, PAPER, (0, (5, 2)))):
                 outline: Any = {"linewidths": width, "colors": colour, "linestyles": [dashes]}
                 panel.add_collection(LineCollection(rings, **outline), autolim=False)
-            west, _, east, _ = polygon.bounds or (0, 0, 0, 0)
+            west, _, east, _ = shapely.bounds(polygon).tolist()
             if (east - west) / scale < _width_in(name, _SMALL_PT, "bold") + 0.1:
                 continue
-            point = polygon.representative_point()
+            point = shapely.point_on_surface(polygon)
             text = panel.text(point.x, point.y, name, fontsize=_SMALL_PT, fontweight="bold")
             text.set(color=PAPER, ha="center", va="center", clip_on=True, parse_math=False)
             text.set_path_effects([withStroke(linewidth=2, foreground=INK)])
