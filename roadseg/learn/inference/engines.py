@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from roadseg.errors import CheckpointError, ConfigError, DeviceError, RoadsegError
+from roadseg.learn.hardware import cpu
 from roadseg.learn.hardware.devices import Device
 from roadseg.learn.inference import openvino
 from roadseg.learn.inference.compilers import compile_now, compiler_of, lacks_compiler
@@ -26,7 +27,6 @@ _COMPILING_PAYS = 80
 # The same of converting for OpenVINO: with the default network, whole commands on one thread took
 # as long as with eager at 65 windows, and were twice as fast without the time of converting.
 _CONVERTING_PAYS = 120
-_OF_OPENVINO = {"fp32": "f32", "bf16": "bf16"}  # What it calls our precisions.
 _FARTHER = 2.0  # Times as far from float32 as PyTorch's bfloat16 that OpenVINO's may be.
 _USUAL_PX = 512
 
@@ -83,9 +83,9 @@ def open_engine(
     Args:
         checkpoint: the network; it may be moved to the device.
         folder: its folder, in which its quantised form lies.
-        name: "eager" or "inductor"; "openvino" for the quantised network, or the same in float32
-            if that was not made; "auto" takes the fastest for so many windows of those that are
-            ready and accurate enough.
+        name: "eager" or "inductor"; "openvino" for the quantised network, or the same,
+            converted, if that was not made; "auto" takes the fastest for so many windows of those
+            that are ready and accurate enough.
         device: where eager and inductor run; OpenVINO is for a CPU.
         window_px: side of the windows, a multiple of 32.
         windows: how many there are in all; for few of them nothing is compiled.
@@ -192,8 +192,8 @@ def _fastest(
     notes = [problem] if problem else []
     pixels = (_USUAL_PX / shape[-1]) ** 2 * torch.get_num_threads()
     needed = math.ceil(_CONVERTING_PAYS * pixels)
-    if device.precision in _OF_OPENVINO and windows >= needed and not openvino.available():
-        why = f"{device.precision}, converted: {count(windows, 'window')}, worth it from {needed}"
+    if windows >= needed and not openvino.available():
+        why = f"{_precision(device)}, converted: {count(windows, 'window')}, worth it from {needed}"
         try:
             run = _converted(checkpoint, shape, device)
         except RoadsegError as error:
@@ -233,9 +233,8 @@ def _by_openvino(checkpoint: Checkpoint, folder: Path, device: Device, shape: Sh
         raise DeviceError(f"engine openvino: {problem}")
     facts = read_int8_facts(folder)
     if facts is None:
-        device = device if device.precision in _OF_OPENVINO else replace(device, amp_dtype=None)
         run = _converted(checkpoint, shape, device)
-        why = f"requested; {device.precision}, as `{MAKING}` was not run"
+        why = f"requested; {_precision(device)}, as `{MAKING}` was not run"
         return _engine("openvino", why, shape, run)
     if problem := unusable(facts, folder):
         raise CheckpointError(
@@ -269,6 +268,15 @@ def _engine(name: str, why: str, shape: Shape, run: Network) -> Engine:
     return Engine(name, f"engine {name} ({why})", batch_size, window_px, run)
 
 
+def _precision(device: Device) -> str:
+    """Return the precision in which OpenVINO is fastest: bfloat16 with AMX, where that may be.
+
+    Without AMX, its float32 is faster than its bfloat16, and than that of PyTorch.
+    """
+    has_amx = cpu.features()["amx_bf16"]
+    return "bf16" if device.amp_dtype is torch.bfloat16 and has_amx else "fp32"
+
+
 def _converted(checkpoint: Checkpoint, shape: Shape, device: Device) -> Network:
     """Convert a network for OpenVINO, and compare it with PyTorch's once.
 
@@ -276,10 +284,11 @@ def _converted(checkpoint: Checkpoint, shape: Shape, device: Device) -> Network:
         RoadsegError: if it cannot be converted, or computes something else.
     """
     network = ProbabilityNetwork(checkpoint.model, checkpoint.scaling).eval()
-    precision = _OF_OPENVINO[device.precision]
+    is_rounded = _precision(device) == "bf16"
+    precision = "bf16" if is_rounded else "f32"
     run = openvino.convert(network, window_shape=shape, precision=precision)
     allowed = MAX_DIFFERENCE
-    if device.amp_dtype is not None:
+    if is_rounded:
 
         def rounded(windows: Tensor) -> Tensor:
             with device.autocast():

@@ -71,6 +71,7 @@ def choice(monkeypatch, open_here, cpu):
     converting, unless another number is given.
     """
     monkeypatch.setattr(openvino, "available", lambda: None)
+    monkeypatch.setattr(engines.cpu, "features", lambda: {"amx_bf16": True})
     monkeypatch.setattr(engines, "lacks_compiler", lambda _: "")
     for name in ("open_int8", "_converted", "compiler_of", "compile_now"):
         monkeypatch.setattr(engines, name, lambda *_: None)
@@ -241,17 +242,26 @@ def test_auto_converts_for_many_windows(choice, cpu, windows, name, dtype):
     assert f"{windows} windows, worth it from {120 if name == 'openvino' else 80}" in reason
 
 
-def test_auto_does_not_convert_for_float16_which_openvino_has_not_on_cpus(choice, cpu):
-    device = replace(cpu, amp_dtype=torch.float16)
-    assert choice(device=device, windows=120, window_px=512)[0] == "inductor"
-
-
-@pytest.mark.parametrize("dtype", [None, torch.bfloat16])
-def test_openvino_computes_in_the_precision_of_the_device(open_here, cpu, dtype):
+@pytest.mark.parametrize(
+    ("machine", "precision"),
+    [
+        ((None, True), "fp32"),
+        ((torch.bfloat16, True), "bf16"),
+        ((torch.bfloat16, False), "fp32"),
+        ((torch.float16, True), "fp32"),
+    ],
+)
+def test_openvino_computes_in_bfloat16_with_amx_where_that_may_be(
+    open_here, cpu, monkeypatch, machine, precision
+):
+    dtype, amx = machine
+    monkeypatch.setattr(engines.cpu, "features", lambda: {"amx_bf16": amx})
     device, checkpoint, windows = replace(cpu, amp_dtype=dtype), checkpoint_of(), windows_of()
     exact = open_here("eager", checkpoint).run(windows)
-    found = open_here("openvino", checkpoint, device=device).run(windows)
-    assert (found - exact).abs().max() < (1e-4 if dtype is None else 0.02)
+    engine = open_here("openvino", checkpoint, device=device)
+    assert f"requested; {precision}, as" in engine.reason
+    difference = float((engine.run(windows) - exact).abs().max())
+    assert difference < (1e-4 if precision == "fp32" else 0.02)
 
 
 def test_a_converted_network_that_computes_something_else_is_refused(open_here, cpu, monkeypatch):
