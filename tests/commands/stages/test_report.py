@@ -249,3 +249,12 @@ def test_a_folder_of_graphs_needs_no_config(finished, tmp_path, monkeypatch):
     assert result.exit_code == 0
     assert json.loads(result.stdout)["path"] == str(workspace.report)
     assert workspace.report.is_file()
+
+
+def test_the_package_beside_the_graphs_of_a_flat_folder_is_no_scene(finished, tmp_path):
+    config, workspace = finished
+    flat = tmp_path / "flat"
+    graph.run_images(config, [str(workspace.mask("city_0"))], output=flat)
+    counts = [report.run(config, Workspace(flat), force=True).scenes for _ in range(2)]
+    assert (flat / "roadseg.gpkg").exists()
+    assert counts == [1, 1]
