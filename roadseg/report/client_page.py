@@ -30,13 +30,12 @@ def client_page(
     by_map = [[graph for _, _, graph in shown.graphs_on(at)] for at in range(len(shown.areas))]
     roads_m = [sum(float(graph.length_m.sum()) for graph in graphs) for graphs in by_map]
     at = int(np.argmax(roads_m))
-    known = [graph for graphs in by_map for graph in graphs if mean_confidence(graph) is not None]
-    weights = [float(graph.length_m.sum()) for graph in known]
-    confidence = (
-        float(np.average([mean_confidence(graph) or 0.0 for graph in known], weights=weights))
-        if known
-        else None
-    )
+    known = [
+        (sure, float(graph.length_m.sum()))
+        for graphs in by_map
+        for graph in graphs
+        if (sure := mean_confidence(graph)) is not None
+    ]
     found = facts["summaries"].get("evaluate")
     figures = [
         ("Roads", f"{to_road_unit(sum(roads_m) / 1000):.1f}", road_unit()),
@@ -44,7 +43,9 @@ def client_page(
         ("Images", f"{len(shown.scenes)}", ""),
     ]
     notes = []
-    if confidence is not None:
+    if known:
+        means, weights = zip(*known, strict=True)
+        confidence = float(np.average(means, weights=weights))
         figures.append(("Confidence", f"{confidence:.2f}", ""))
         notes.append(
             f"The mean confidence of the roads is {confidence:.2f}: as the network sees it, "

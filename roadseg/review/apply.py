@@ -1,7 +1,7 @@
 """Apply: edits to a road graph, one after the other; pure, and the same in every replay."""
 
 import itertools
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -259,7 +259,10 @@ class Revision:
                 before[number] = self.roads[number]
                 after |= self._parts_of(number, parts)
         own = np.concatenate([np.zeros((0, 2)), *points.values()])
-        kph, width_m = self._speed_beside(met), edit.width_m or self._width_beside(met)
+        width_m = edit.width_m or self._beside(met, "width_m", self.width_of)
+        kph = None
+        if "speed_kph" in self.base.attributes:
+            kph = self._beside(met, "speed_kph", self.speed_of) or _USUAL_KPH
         names = set(_names(_array([*self._lines(met), *(road.line for road in after.values())])))
         for part in _cut(line, own):
             if _names(_array([part]))[0] not in names:
@@ -335,19 +338,12 @@ class Revision:
         is_meant = inside >= _SHARE * shapely.length(lines)
         return sorted(np.array(numbers, dtype=np.int64)[is_meant].tolist())
 
-    def _speed_beside(self, numbers: Iterable[int]) -> float | None:
-        """Return the speed of a drawn road: the median of those that it meets, else of all."""
-        if "speed_kph" not in self.base.attributes:
-            return None
-        met = [kph for number in numbers if (kph := self.speed_of(self.roads[number])) is not None]
-        every = met or self.base.attributes["speed_kph"].tolist()
-        return float(np.median(every)) if every else _USUAL_KPH
-
-    def _width_beside(self, numbers: Iterable[int]) -> float | None:
-        """Return the width of a drawn road: the median of those that it meets, else of all."""
-        met = [self.width_of(self.roads[number]) for number in numbers]
-        known = [width_m for width_m in met if width_m is not None]
-        every = known or self.base.attributes.get("width_m", np.zeros(0))
+    def _beside(
+        self, numbers: Iterable[int], name: str, value_of: Callable[[Road], float | None]
+    ) -> float | None:
+        """Return the median of the roads that a drawn one meets, else of all; None if not known."""
+        met = [value for n in numbers if (value := value_of(self.roads[n])) is not None]
+        every = met or self.base.attributes.get(name, np.zeros(0))
         return float(np.nanmedian(every)) if np.isfinite(every).any() else None
 
     def _parts_of(self, number: int, parts: Iterable[shapely.LineString]) -> dict[int, Road]:

@@ -4,6 +4,7 @@ Writes a page, a QGIS project, and a GeoPackage with all vectors.
 """
 
 import time
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -106,12 +107,14 @@ def run(
     if done is None:
         record.begin()
     shown = read_scenes(config, workspace, names)
-    summary = done or _write(config, workspace, record, shown, scenes=len(names))
+    facts, lengths = _facts(config, workspace, shown), _lengths(config, shown)
+    summary = done or _write(
+        config, workspace, record, shown, facts=facts, lengths=lengths, scenes=len(names)
+    )
     if pdf:
         from roadseg.report.client_page import client_page
         from roadseg.report.plots.one_page import draw_one_page
 
-        facts, lengths = _facts(config, workspace, shown), _lengths(config, shown)
         page = client_page(shown, facts, lengths, area=config.imagery.area)
         draw_one_page(workspace.report_pdf, page)
         summary = replace(summary, pdf=str(workspace.report_pdf))
@@ -124,12 +127,13 @@ def _write(
     record: StageRecord[ReportSummary],
     shown: ReportScenes,
     *,
+    facts: Mapping[str, Any],
+    lengths: RoadLengths,
     scenes: int,
 ) -> ReportSummary:
     """Write the page, the project and the package."""
     folds, edits = _folds(workspace, shown), _edits(workspace, shown)
-    lengths = _lengths(config, shown)
-    page = {**_page(config, workspace, shown), "lengths": asdict(lengths)}
+    page = {**_page(config, workspace, shown, facts), "lengths": asdict(lengths)}
     size = write_page(workspace.report, build_page(f"{page['title']} · roadseg", page))
     write_project(workspace.qgis_project, workspace, shown)
     outputs = [workspace.report, workspace.qgis_project]
@@ -198,14 +202,16 @@ def _edits(workspace: Workspace, shown: ReportScenes) -> gpd.GeoDataFrame | None
     return None if is_local(edits.crs) else edits
 
 
-def _page(config: Config, workspace: Workspace, shown: ReportScenes) -> dict[str, Any]:
+def _page(
+    config: Config, workspace: Workspace, shown: ReportScenes, facts: Mapping[str, Any]
+) -> dict[str, Any]:
     """Return the data of the page; images fill the room that facts and roads leave."""
-    page = _facts(config, workspace, shown)
+    page = dict(facts)
     # Roads get the room first, then sheets of examples, then images of the scenes.
     most = int(config.report.max_mb * _BYTES) - len(build_page("", {})) - len(as_data(page))
     page["map"] = _map_that_fits(config, shown, most)
     room = most - len(as_data(page["map"]))
-    page["quality"] |= {"sheets": _sheets(workspace, room)}
+    page["quality"] = facts["quality"] | {"sheets": _sheets(workspace, room)}
     room -= sum(map(len, page["quality"]["sheets"]))
     scenes, many = page["map"]["scenes"], len(shown.scenes)
     rows = counted(range(many), "report: images", total=many, unit="scenes")

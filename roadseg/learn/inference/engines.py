@@ -284,11 +284,10 @@ def _converted(checkpoint: Checkpoint, shape: Shape, device: Device) -> Network:
         RoadsegError: if it cannot be converted, or computes something else.
     """
     network = ProbabilityNetwork(checkpoint.model, checkpoint.scaling).eval()
-    is_rounded = _precision(device) == "bf16"
-    precision = "bf16" if is_rounded else "f32"
+    precision = _precision(device)
     run = openvino.convert(network, window_shape=shape, precision=precision)
     allowed = MAX_DIFFERENCE
-    if is_rounded:
+    if precision == "bf16":
 
         def rounded(windows: Tensor) -> Tensor:
             with device.autocast():

@@ -31,6 +31,7 @@ from roadseg.system.files import write_error
 
 _GRAPH, _WEIGHTS = "model.xml", "model.bin"
 _TYPES = {"u8": "uint8", "f32": "float32"}
+_PRECISIONS = {"fp32": "f32", "bf16": "bf16"}  # What OpenVINO calls ours.
 _INSTALL = "run `pip install 'roadseg[openvino]'`"
 _STATISTICS = "openvino_telemetry"  # Package that sends statistics of use if OpenVINO finds it.
 _CUDA_REMARKS = "torch.utils.cpp_extension"  # Logger that reports a missing CUDA on any CPU.
@@ -108,11 +109,11 @@ def open(  # noqa: A001 - openvino.open
         ) from error
 
 
-def convert(network: nn.Module, *, window_shape: Shape, precision: str = "f32") -> Network:
+def convert(network: nn.Module, *, window_shape: Shape, precision: str = "fp32") -> Network:
     """Convert a network in memory, and compile it for the CPU; see `build`.
 
     Args:
-        precision: in which it computes, "f32" or "bf16".
+        precision: in which it computes, "fp32" or "bf16".
     """
     openvino = _load_openvino()
     return _compiled(openvino, _converted(openvino, network, window_shape), precision)
@@ -134,14 +135,14 @@ def _converted(openvino: ModuleType, network: nn.Module, window_shape: WindowSha
     return model
 
 
-def _compiled(openvino: ModuleType, model: Any, precision: str = "f32") -> Network:  # noqa: ANN401 - openvino.Model
+def _compiled(openvino: ModuleType, model: Any, precision: str = "fp32") -> Network:  # noqa: ANN401 - openvino.Model
     """Compile a model for the CPU.
 
     What is not INT8 is computed in the precision. As many threads as PyTorch has compute; they are
     not bound to cores, which several processes would then share.
     """
     options = {
-        "INFERENCE_PRECISION_HINT": precision,
+        "INFERENCE_PRECISION_HINT": _PRECISIONS[precision],
         "PERFORMANCE_HINT": "LATENCY",
         "INFERENCE_NUM_THREADS": torch.get_num_threads(),
         "ENABLE_CPU_PINNING": False,
