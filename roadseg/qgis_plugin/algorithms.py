@@ -8,7 +8,8 @@ from typing import Any
 
 from qgis.core import (
     QgsProcessing,
-    QgsProcessingOutputFile,
+    QgsProcessingException,
+    QgsProcessingOutputHtml,
     QgsProcessingOutputNumber,
     QgsProcessingOutputRasterLayer,
     QgsProcessingOutputVectorLayer,
@@ -24,7 +25,7 @@ from qgis.core import (
     QgsProcessingParameterVectorDestination,
 )
 
-from .running import Call, Results, RoadsegAlgorithm
+from .running import Call, Results, RoadsegAlgorithm, advanced
 
 _LINE = QgsProcessing.SourceType.TypeVectorLine
 
@@ -55,36 +56,38 @@ class MapRoads(RoadsegAlgorithm):
     TAGS = "roads streets map images satellite aerial extract train"
     HELP = """Finds the roads in an image, and makes a road network of them.
 
+- With an image alone, it uses the network that comes with roadseg: a first look at towns, with \
+pixels of 0.3 to 1 m. This takes some seconds for a small image.
 - With known roads of the same ground, such as those of OpenStreetMap, it trains a network on \
 them first. This gives by far the best map.
 - With the folder of a trained network (checkpoints/fold-0 in the folder of another map), it maps \
 further images of the same kind.
-- With neither, it uses the network that comes with roadseg: a first look at towns, with pixels of \
-0.3 to 1 m.
 
 An extent limits the work to a part of the image. It is needed for a layer of a service, such as \
-XYZ tiles, which is drawn with the given size of pixels. Check that its licence allows this.
+XYZ tiles, which is drawn with the size of pixels in Advanced Parameters. Check that its licence \
+allows this.
 
-The folder also holds a report (report.html). An interrupted map goes on when it is started again \
-with the same folder and settings."""
+The report opens from Processing > Results Viewer. An interrupted map goes on when it is started \
+again with the same folder and settings."""
     OUTPUTS = (
         (QgsProcessingOutputVectorLayer, "ROADS", "Roads"),
         (QgsProcessingOutputRasterLayer, "PROBABILITY", "Probability of road"),
-        (QgsProcessingOutputFile, "REPORT", "Report"),
+        (QgsProcessingOutputHtml, "REPORT", "Report"),
     )
 
     def inputs(self) -> list[Any]:
         """Return the parameters."""
         folder = QgsProcessingParameterFile.Behavior.Folder
+        pixel = _number("PIXEL", "Pixel size for layers of a service, in metres", 0.6, 0.05, 10)
         return [
             QgsProcessingParameterRasterLayer("INPUT", "Image"),
             _extent(),
             _lines("LABELS", "Known roads to train on", optional=True),
-            _number("MINUTES", "Minutes of training", 20, 0.1, 100_000),
+            _number("MINUTES", "Minutes of training on known roads", 20, 0.1, 100_000),
             QgsProcessingParameterFile(
                 "CHECKPOINT", "Folder of a trained network", folder, optional=True
             ),
-            _number("PIXEL", "Pixel size of images from a service, in metres", 0.6, 0.05, 10),
+            advanced(pixel),
             QgsProcessingParameterFolderDestination("OUTPUT", "Folder of the map"),
         ]
 
@@ -176,6 +179,8 @@ The layers of differences hold the roads that only one side has."""
         """Measure both sides, then find the differences."""
         output = call.destination("OUTPUT")
         reference, predicted = call.roads("REFERENCE"), call.roads("PREDICTED")
+        if reference == predicted:
+            raise QgsProcessingException("Both are the same layer: choose two different ones.")
         pooled = call.run("score", reference, predicted)["pooled"]
         buffer = pooled["buffer"]
         results: Results = {
@@ -183,12 +188,14 @@ The layers of differences hold the roads that only one side has."""
             "APLS": pooled["apls"]["length"]["score"],
             "TOPO": pooled["topo"]["f1"],
         }
-        call.tell(", ".join(f"{key}: {value:.3f}" for key, value in results.items()))
-        call.run("diff", predicted, "--reference", reference, "--output", str(output))
-        layers = {
-            "missing_in_reference": "Only in the compared roads",
-            "missing_in_predicted": "Only in the reference",
-        }
+        found = call.run("diff", predicted, "--reference", reference, "--output", str(output))
+        for (_kind, _name, title), value in zip(self.OUTPUTS, results.values(), strict=True):
+            call.tell(f"{title}: {value:.3f}")
+        layers = {}
+        for layer, side in (("reference", "PREDICTED"), ("predicted", "REFERENCE")):
+            title = f"Only in {call.title(side)}"
+            layers[f"missing_in_{layer}"] = title
+            call.tell(f"{title}: {found[side.lower()]['only_km']:.2f} km")
         return {**results, "OUTPUT": call.loaded(output, layers)}
 
 
@@ -197,7 +204,8 @@ class FindRoute(RoadsegAlgorithm):
 
     ID, TITLE = "route", "Route"
     TAGS = "roads streets network fastest shortest path navigation"
-    HELP = """Finds the fastest or shortest way by car between two places on a road network.
+    HELP = """Finds the fastest or shortest way by car between two places on a road network. To \
+choose a place, press the button beside it, then click on the map.
 
 The network is the result of another algorithm of roadseg, or any layer of lines that meet where \
 they share a vertex. Columns of OpenStreetMap, such as oneway and maxspeed, are followed."""
@@ -238,7 +246,8 @@ class CheckMap(RoadsegAlgorithm):
     HELP = """Checks the roads of a map against the probabilities of roads in an image.
 
 Each road is divided into stretches: confirmed by the image, shifted (the road lies beside the \
-line), not seen, or without data. The probabilities are those of Map roads; a mask works as well."""
+line), not seen, or without data. The probabilities are the layer "Probability of road" of Map \
+roads; a mask works as well."""
 
     def inputs(self) -> list[Any]:
         """Return the parameters."""

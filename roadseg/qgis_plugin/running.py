@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import time
 from pathlib import Path
@@ -39,6 +40,9 @@ _MOST_PIXELS = 100_000_000  # Of an image drawn from a service; more is a task f
 # Suffixes of files with lines that roadseg reads as they are.
 _READ_BY_ROADSEG = ("gpkg", "geojson", "json", "shp", "fgb", "parquet", "osm", "pbf", "gml", "kml")
 
+# Parameters that are not named as the options of roadseg that they set.
+_PARAMETERS = {"area": "EXTENT", "from": "START", "to": "END", "probabilities": "PROBABILITY"}
+
 Results = dict[str, Any]
 
 
@@ -57,8 +61,8 @@ _STYLES: list[_DefaultStyle] = []
 class Follower:
     """Shows what a command writes on stderr in QGIS's progress bar and log."""
 
-    def __init__(self, feedback: Any) -> None:
-        self._feedback, self._what, self._due = feedback, "", 0.0
+    def __init__(self, feedback: Any, translated: Any) -> None:
+        self._feedback, self._translated, self._what, self._due = feedback, translated, "", 0.0
 
     def __call__(self, line: str) -> None:
         if progress := read_progress(line):
@@ -70,7 +74,7 @@ class Follower:
                 self._due = now + _TEXT_S
                 self._feedback.setProgressText(progress["text"])
         elif line.startswith("WARNING: "):
-            self._feedback.pushWarning(line.removeprefix("WARNING: "))
+            self._feedback.pushWarning(self._translated(line.removeprefix("WARNING: ")))
         elif not line.startswith("Error: "):  # That becomes the message of the algorithm.
             self._feedback.pushInfo(line.removeprefix("INFO: "))
 
@@ -104,6 +108,11 @@ class Call:
     def number(self, name: str) -> str:
         """Return a number as a word of a command."""
         return f"{self.algorithm.parameterAsDouble(self.parameters, name, self.context):g}"
+
+    def title(self, name: str) -> str:
+        """Return the name of a layer with lines, as the user sees it."""
+        source = self.algorithm.parameterAsSource(self.parameters, name, self.context)
+        return str(source.sourceName())
 
     def choice(self, name: str) -> int:
         """Return the place of an item in the list of its parameter."""
@@ -163,7 +172,10 @@ class Call:
         """
         layer, feedback = self.raster(name), self.feedback
         if not self.is_given(extent):
-            raise QgsProcessingException(f"{layer.name()} comes from a service: choose an extent.")
+            raise QgsProcessingException(
+                f"{layer.name()} comes from a service: choose an extent, such as that of the map, "
+                "with the button beside Extent."
+            )
         box = self.algorithm.parameterAsExtent(self.parameters, extent, self.context, layer.crs())
         ruler = QgsDistanceArea()
         ruler.setSourceCrs(layer.crs(), self.context.transformContext())
@@ -224,11 +236,21 @@ class Call:
             return run(
                 command,
                 folder=Path(QgsProcessingUtils.tempFolder()),
-                show=Follower(self.feedback),
+                show=Follower(self.feedback, self.translated),
                 is_cancelled=self.feedback.isCanceled,
             )
         except CommandError as error:
-            raise QgsProcessingException(str(error)) from error
+            raise QgsProcessingException(self.translated(str(error))) from error
+
+    def translated(self, message: str) -> str:
+        """Return a message of roadseg with the titles of parameters in place of options."""
+
+        def title(option: re.Match[str]) -> str:
+            name = _PARAMETERS.get(option[1], option[1].upper())
+            parameter = self.algorithm.parameterDefinition(name)
+            return f'"{parameter.description()}"' if parameter else option[0]
+
+        return re.sub(r"--([a-z-]+)", title, message)
 
     def loaded(self, path: Path, titles: dict[str, str]) -> str:
         """Give the layers of a destination their styles where QGIS loads it.
@@ -261,6 +283,12 @@ class Call:
         waiting[source] = details
         self.context.setLayersToLoadOnCompletion(waiting)
         return source
+
+
+def advanced(parameter: Any) -> Any:
+    """Return a parameter that the dialog shows under Advanced Parameters only."""
+    parameter.setFlags(parameter.flags() | QgsProcessingParameterDefinition.Flag.FlagAdvanced)
+    return parameter
 
 
 def _is_only(path: str, layer: str) -> bool:
@@ -296,12 +324,9 @@ class RoadsegAlgorithm(QgsProcessingAlgorithm):
         raise NotImplementedError
 
     def initAlgorithm(self, configuration: Any = None) -> None:
-        extra = QgsProcessingParameterString(
-            EXTRA, "Further options of the roadseg command", optional=True
-        )
-        advanced = QgsProcessingParameterDefinition.Flag.FlagAdvanced
-        extra.setFlags(extra.flags() | advanced)
-        for parameter in (*self.inputs(), extra):
+        title = "Further options of the roadseg command"
+        extra = QgsProcessingParameterString(EXTRA, title, optional=True)
+        for parameter in (*self.inputs(), advanced(extra)):
             self.addParameter(parameter)
         for kind, name, title in self.OUTPUTS:
             self.addOutput(kind(name, title))
@@ -315,6 +340,8 @@ class RoadsegAlgorithm(QgsProcessingAlgorithm):
         except CancelledError:
             feedback.pushInfo("Cancelled. roadseg has ended, and what it wrote is complete.")
             return {}
+        except OSError as error:  # Such as an output in a folder that cannot be written.
+            raise QgsProcessingException(f"{error.filename}: {error.strerror}") from error
 
     def createInstance(self) -> RoadsegAlgorithm:
         return type(self)()

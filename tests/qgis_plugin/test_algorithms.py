@@ -157,7 +157,7 @@ def test_a_filtered_layer_in_degrees_is_compared_with_one_in_metres(process, tmp
     roads.to_file(tmp_path / "all.gpkg", layer="roads")
     roads[:0].to_file(tmp_path / "all.gpkg", layer="others")
     lines(MAP, tmp_path / "map.geojson")
-    results, _ = process(
+    results, said = process(
         "compareroads",
         REFERENCE="map.geojson",
         PREDICTED="all.gpkg|layername=roads|subset=kind=1",
@@ -165,6 +165,8 @@ def test_a_filtered_layer_in_degrees_is_compared_with_one_in_metres(process, tmp
     )
     assert results["CORRECTNESS"] == pytest.approx(1)
     assert results["COMPLETENESS"] == pytest.approx(1)
+    assert "Correctness: 1.000" in said
+    assert "Only in map: 0.00 km" in said
     assert (tmp_path / "differences.gpkg").exists()
 
 
@@ -189,9 +191,24 @@ def test_an_error_of_roadseg_is_the_message_of_the_algorithm(process, tmp_path):
         "route", INPUT="roads.geojson", START="0,0", END="1,1", OUTPUT="route.gpkg"
     )
     assert results is None
-    assert "--from 0,0: the nearest road is" in said
+    assert '"Start" 0,0: the nearest road is' in said
     assert "Traceback" not in said
     assert not (tmp_path / "route.gpkg").exists()
+
+
+def test_bad_input_gets_one_line(process, tmp_path):
+    lines(ROADS, tmp_path / "roads.geojson")
+    same = {"REFERENCE": "roads.geojson", "PREDICTED": "roads.geojson", "OUTPUT": "same.gpkg"}
+    write_places(tmp_path, [1001], size_px=64)
+    below = {"INPUT": "images/place_1001.tif", "OUTPUT": "roads.geojson/map"}
+    for algorithm, given, message in (
+        ("compareroads", same, "Both are the same layer"),
+        ("maproads", below, "roads.geojson/map/sources: Not a directory"),
+    ):
+        results, said = process(algorithm, **given)
+        assert results is None
+        assert message in said
+        assert "Traceback" not in said
 
 
 def test_a_map_is_checked_and_extended(process, mask, tmp_path):
