@@ -77,7 +77,7 @@ def kill_once(run, start, whom, moments):
         page.goto(address)
         while not page.evaluate("Boolean(window.review)"):
             time.sleep(0.02)
-        before = page.evaluate("async () => { await review.busy; return review.told.undo; }")
+        before = page.evaluate("async () => (await (await fetch('changes')).json()).undo")
         page.evaluate(WATCH)
         victim = server.pid if whom == "server" else chromium_of(run.parent)
         killer = threading.Timer(moments.uniform(0.05, 2.0), os.kill, (victim, signal.SIGKILL))

@@ -45,7 +45,7 @@ def encode_graph(
         "nodes": len(graph.nodes),
         "ends": graph.ends.ravel().tolist(),
         "lines": encode_lines(graph.lines, origin, precision),
-        "columns": {name: _encode(name, column) for name, column in columns.items()},
+        "columns": {name: encode_column(name, column) for name, column in columns.items()},
     }
 
 
@@ -83,7 +83,7 @@ def missed_and_false(
     return missed, false
 
 
-def _encode(name: str, column: NDArray[Any]) -> dict[str, Any]:
+def encode_column(name: str, column: NDArray[Any]) -> dict[str, Any]:
     """Return rounded numbers, None for NaN; texts as a list of distinct texts and their codes."""
     if column.dtype.kind in "fiub":
         values = np.round(column.astype(np.float64), _DECIMALS.get(name, 3)).tolist()

@@ -88,7 +88,8 @@ class Revision:
         """Begin with all edges of a graph, numbered by their rows."""
         lines = _rounded(graph.lines)
         self.base = replace(graph, lines=lines)
-        self.roads = {row: Road(line, row) for row, line in enumerate(lines)}
+        self._first = {row: Road(line, row) for row, line in enumerate(lines)}
+        self.roads = dict(self._first)
         self._tree = shapely.STRtree(lines)
         self._next = len(lines)
         self._new: dict[int, shapely.LineString] = {}  # Lines that the tree does not hold.
@@ -116,6 +117,13 @@ class Revision:
     def take_back(self, change: Change) -> None:
         """Undo a change, which was the last one."""
         self._swap(change.after, change.before)
+
+    def so_far(self) -> Change:
+        """Return what all edits together have changed."""
+        first, now = self._first, self.roads
+        before = {number: road for number, road in first.items() if now.get(number) is not road}
+        after = {number: road for number, road in now.items() if first.get(number) is not road}
+        return Change(before, after)
 
     def near(self, shape: shapely.Geometry, within_m: float) -> list[int]:
         """Return the numbers of the roads no farther from a shape, without rejected ones."""

@@ -42,6 +42,7 @@ class ReviewServer(ThreadingHTTPServer):
         self.token = secrets.token_urlsafe(24)
         self.host = f"{_HOST}:{self.server_port}"
         self.page, self.policy = review_page(title)
+        self.data = _encoded(sitting.describe())  # Once: it takes longer than a page may wait.
         self._places = threading.BoundedSemaphore(_MOST_AT_ONCE)
 
     @property
@@ -93,7 +94,9 @@ class _Answer(BaseHTTPRequestHandler):
         if path == "":
             self._send(200, self.server.page.encode(), "text/html; charset=utf-8")
         elif path == "data":
-            self._answer(sitting.describe)
+            self._send(200, self.server.data, _JSON)
+        elif path == "changes":
+            self._answer(sitting.changes)
         elif path == "picture":
             self._answer(lambda: _picture(sitting, query))
         else:
@@ -155,8 +158,7 @@ class _Answer(BaseHTTPRequestHandler):
             if answer is None:
                 self._refuse(404, "There is nothing here.")
             else:
-                text = json.dumps(answer, separators=(",", ":"), allow_nan=False)
-                self._send(200, text.encode(), _JSON)
+                self._send(200, _encoded(answer), _JSON)
 
     def _refuse(self, code: int, reason: str) -> None:
         self._send(code, json.dumps({"error": reason}).encode(), _JSON)
@@ -187,6 +189,10 @@ class _Answer(BaseHTTPRequestHandler):
             self.connection.shutdown(socket.SHUT_RDWR)
         except OSError:
             _log.debug("a slow connection had ended")
+
+
+def _encoded(answer: dict[str, Any]) -> bytes:
+    return json.dumps(answer, separators=(",", ":"), allow_nan=False).encode()
 
 
 def _request(body: bytes) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from roadseg.raster.mosaic import group_tiles
 from roadseg.raster.windows import Window
 from roadseg.report.areas import Area, describe_area
 from roadseg.report.pictures import photo_uri, probability_uri, read_photo, read_road
-from roadseg.report.roads import Precision, encode_lines
+from roadseg.report.roads import Precision, encode_column, encode_lines
 from roadseg.report.scenes import ReportScene, ReportScenes
 from roadseg.review.apply import Change, Revision, Road
 from roadseg.review.drawing import RoadPixels, draw_way
@@ -78,15 +78,24 @@ class Sheet:
         return shapely.LineString([start, goal])
 
     def describe(self) -> dict[str, Any]:
-        """Return map, scenes and roads as JSON values; coordinates are relative to its origin."""
-        roads = self.revision.roads
-        numbers = sorted(roads)
-        lines = np.array([roads[number].line for number in numbers], dtype=object)
+        """Return map, scenes, and roads before all edits, as JSON values.
+
+        Coordinates are relative to the origin of the map, and a road is known by its row.
+        """
+        base = self.revision.base
+        known = {"confidence": "confidence", "kph": "speed_kph", "inferred": "inferred"}
+        columns = {
+            name: encode_column(of, base.attributes[of])["values"]
+            for name, of in known.items()
+            if of in base.attributes
+        }
         return {
             **describe_area(self.area),
             "scenes": [self._scene(scene) for scene in self.scenes],
-            "lines": encode_lines(lines, self.area.origin, _DRAWN),
-            "roads": [self._road(number, roads[number]) for number in numbers],
+            "lines": encode_lines(base.lines, self.area.origin, _DRAWN),
+            "length": base.length_m.round(1).tolist(),
+            "worth": [_short(worth) for worth in self.worth],
+            **columns,
         }
 
     def describe_change(self, change: Change) -> dict[str, Any]:
@@ -187,7 +196,11 @@ class Sheet:
         if road.source < 0:
             return {**told, "worth": 0}
         share = road.line.length / max(self.revision.base.lines[road.source].length, 1e-9)
-        return {**told, "worth": float(f"{self.worth[road.source] * share:.4g}")}
+        return {**told, "worth": _short(self.worth[road.source] * share)}
+
+
+def _short(worth: float) -> float:
+    return float(f"{worth:.4g}")
 
 
 def _side_by_side(graphs: Sequence[RoadGraph], area: Area) -> RoadGraph:

@@ -54,17 +54,16 @@ class Sitting:
         self._replay()
 
     def describe(self) -> dict[str, Any]:
-        """Return all that the page shows, as JSON values."""
+        """Return the maps before all edits, as JSON values."""
+        return {"units": chosen_units(), "sheets": [sheet.describe() for sheet in self.sheets]}
+
+    def changes(self) -> dict[str, Any]:
+        """Return what all edits together have changed on each map."""
         with self._lock:
             if self._file.has_changed():
                 self._replay()
-            return {
-                "who": self._who,
-                "units": chosen_units(),
-                "sheets": [sheet.describe() for sheet in self.sheets],
-                "left_out": self.left_out,
-                **self._counts(),
-            }
+            changes = [sheet.describe_change(sheet.revision.so_far()) for sheet in self.sheets]
+            return {"changes": changes, "left_out": self.left_out, **self._counts()}
 
     def edit(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Do and keep an edit that the page asks for; return what has changed.

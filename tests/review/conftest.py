@@ -154,7 +154,7 @@ def server(serving):
     workspace, server = serving
     with closing(sqlite3.connect(workspace.edits)) as file, file:
         file.execute("DELETE FROM edits")
-    server.sitting.describe()  # it notices that
+    server.sitting.changes()  # it notices that
     return server
 
 

@@ -17,6 +17,7 @@ ACCEPT = {"kind": "accept", "sheet": 0, "id": 0}
 PATHS = [
     "",
     "data",
+    "changes",
     "edit",
     "undo",
     "redo",
@@ -40,8 +41,9 @@ def test_the_page_asks_for_what_it_shows(ask):
     status, data = ask("data")
     told = json.loads(data)
     assert status == 200
-    assert [road["confidence"] for road in told["sheets"][0]["roads"]] == [0.9, 0.8, 0.9, 0.9, 0.2]
-    assert max(told["sheets"][0]["roads"], key=lambda road: road["worth"])["id"] == 4
+    (sheet,) = told["sheets"]
+    assert sheet["confidence"] == [0.9, 0.8, 0.9, 0.9, 0.2]
+    assert sheet["worth"].index(max(sheet["worth"])) == 4
 
 
 def test_an_edit_is_in_the_file_when_it_is_answered(ask, served):
@@ -176,11 +178,11 @@ PLACE = {"from": [50, 100], "to": [60, 110], "reach": 10}
     ids=str,
 )
 def test_edits_that_make_no_sense_are_refused_and_change_nothing(ask, served, wrong):
-    before = ask("data")[1]
+    before = ask("changes")[1]
     status, answer = ask("edit", json.dumps(wrong).encode())
     assert status == 400
     assert json.loads(answer)["error"]
-    assert (kinds(served), ask("data")[1]) == ([], before)
+    assert (kinds(served), ask("changes")[1]) == ([], before)
 
 
 @pytest.mark.parametrize(
@@ -202,11 +204,11 @@ def test_a_picture_of_the_probabilities_has_its_place(ask):
 
 def test_an_edit_that_cannot_be_kept_is_not_acknowledged(ask, served, monkeypatch):
     monkeypatch.setattr(EditFile, "add", lambda *_, **__: 1 / 0)
-    before = ask("data")[1]
+    before = ask("changes")[1]
     with pytest.raises(http.client.RemoteDisconnected):
         ask("edit", ACCEPT)
     monkeypatch.undo()
-    assert ask("data")[1] == before
+    assert ask("changes")[1] == before
     assert kinds(served) == []
 
 
@@ -226,7 +228,8 @@ def test_what_another_program_did_is_shown(ask, served):
         file.execute("UPDATE edits SET kind = 'reject'")
     _, answer = ask("edit", {**ACCEPT, "id": 1})
     assert json.loads(answer)["reload"]
-    assert json.loads(ask("data")[1])["sheets"][0]["roads"][0]["edited"] == "rejected"
+    (change,) = json.loads(ask("changes")[1])["changes"]
+    assert [(road["id"], road["edited"]) for road in change["changed"]] == [(0, "rejected")]
 
 
 @pytest.fixture

@@ -27,8 +27,7 @@ class Strokes {
       if (!chunks.has(key)) chunks.set(key, { rows: [], box: [Infinity, Infinity, -Infinity, -Infinity] });
       const chunk = chunks.get(key);
       chunk.rows.push(row);
-      const box = lines.boxOf(lines.starts[row], lines.starts[row + 1]);
-      chunk.box = chunk.box.map((value, i) => (i < 2 ? Math.min(value, box[i]) : Math.max(value, box[i])));
+      lines.boxOf(lines.starts[row], lines.starts[row + 1], chunk.box);
     }
     return [...chunks.values()];
   }

@@ -18,11 +18,11 @@ class Lines {
   }
 
   get rows() {
-    return Array.from({ length: this.count }, (_, row) => row);
+    return [...this.starts.keys()].slice(0, -1);
   }
 
-  boxOf(first, end) {
-    const box = [Infinity, Infinity, -Infinity, -Infinity];
+  // The box around some vertices, as small as may be; with a box that is made larger, also around it.
+  boxOf(first, end, box = [Infinity, Infinity, -Infinity, -Infinity]) {
     for (let at = first; at < end; at += 1) {
       const [x, y] = [this.xy[2 * at], this.xy[2 * at + 1]];
       box[0] = Math.min(box[0], x);

@@ -18,25 +18,25 @@ const KEYS = [
 const GONE = "The server does not answer. All that was acknowledged is kept. Start roadseg review again, and open the address that it prints.";
 
 class Review {
-  constructor(told) {
-    Object.assign(this, { view: new Viewport(), mode: null, first: null, pointer: null, busy: Promise.resolve(), seen: [], skipped: new Set() });
+  constructor(told, changes) {
+    Object.assign(this, { told, view: new Viewport(), mode: null, first: null, pointer: null, busy: Promise.resolve(), seen: [], skipped: new Set() });
     Object.assign(this, { shown: { image: true, probability: false, roads: true }, tiles: new Tiles(() => this.redraw()) });
     this.contexts = Object.fromEntries(["ground", "roads", "marks"].map((id) => [id, byId(id).getContext("2d")]));
     this.actions = this.keyActions();
     this.hands = new Hands(this);
     this.watchButtons();
-    this.take(told);
+    chooseUnits(told.units);
+    this.take(changes);
     this.resize();
     this.showAll();
     new ResizeObserver(() => this.resize()).observe(byId("view"));
     this.next();
   }
 
-  // Take over all roads from the server.
+  // Take over all that edits have changed.
   take(told) {
-    this.told = told;
-    chooseUnits(told.units);
-    this.sheets = told.sheets.map((sheet) => ({ ...sheet, roads: new Roads(sheet) }));
+    this.sheets = this.told.sheets.map((sheet) => ({ ...sheet, roads: new Roads(sheet) }));
+    told.changes.forEach((change, sheet) => this.sheets[sheet].roads.change(change));
     this.sheet = Math.min(this.sheet ?? 0, this.sheets.length - 1);
     this.current = null;
     const every = this.sheets.flatMap(({ roads }, sheet) => [...roads.byId.values()].map((road) => ({ sheet, id: road.id, worth: road.worth })));
@@ -64,8 +64,7 @@ class Review {
     const answer = await fetch(path, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
     const told = await answer.json();
     if (told.reload) {
-      const fresh = await fetch("data");
-      this.take(await fresh.json());
+      this.take(await fetched("changes"));
       this.showCurrent();
     }
     if (told.error) this.tell(told.error, true);
@@ -133,14 +132,14 @@ class Review {
       this.showCurrent();
       return this.tell(said);
     }
-    const open = this.order.filter((each) => this.road(each) && isOpen(this.road(each)));
-    const isHere = ({ sheet, id }) => sheet === this.current?.sheet && id === this.current?.id;
     const key = ({ sheet, id }) => `${sheet} ${id}`;
-    if (this.current && !said) this.skipped.add(key(this.current));
-    let ahead = open.find((each) => !isHere(each) && !this.skipped.has(key(each)));
-    if (!ahead && open.length) {
+    const here = this.current && key(this.current);
+    if (here && !said) this.skipped.add(here);
+    const open = (allows) => this.order.find((each) => isOpen(this.road(each) ?? {}) && allows(key(each)));
+    let ahead = open((each) => each !== here && !this.skipped.has(each));
+    if (!ahead) {
       this.skipped.clear();
-      ahead = open.find((each) => !isHere(each)) ?? open[0];
+      ahead = open((each) => each !== here) ?? open(() => true);
     }
     if (!ahead) return this.tell(`${said} All roads are decided.`);
     this.go({ sheet: ahead.sheet, id: ahead.id });
@@ -190,12 +189,17 @@ class Review {
   tellProgress({ undo, redo }) {
     byId("undo").disabled = !undo;
     byId("redo").disabled = !redo;
-    const roads = this.sheets.flatMap((sheet) => [...sheet.roads.byId.values()].filter(({ worth }) => worth > 0));
-    const decided = roads.filter((road) => !isOpen(road));
-    const sum = (some) => some.reduce((total, { worth }) => total + worth, 0);
-    const share = roads.length ? sum(decided) / sum(roads) : 1;
+    const [count, worth] = [[0, 0], [0, 0]]; // of open roads, and of those decided about
+    for (const { roads } of this.sheets) {
+      for (const road of roads.byId.values()) {
+        count[Number(!isOpen(road))] += Number(road.worth > 0);
+        worth[Number(!isOpen(road))] += road.worth;
+      }
+    }
+    const all = count[0] + count[1];
+    const share = all ? worth[1] / (worth[0] + worth[1]) : 1;
     byId("progress").value = share;
-    byId("progress-text").textContent = `${decided.length} of ${roads.length} roads decided, ${Math.floor(share * 100)} % of the worth`;
+    byId("progress-text").textContent = `${count[1]} of ${all} roads decided, ${Math.floor(share * 100)} % of the worth`;
   }
 
   setMode(mode) {
@@ -362,8 +366,10 @@ class Review {
   }
 }
 
-fetch("data").then((answer) => answer.json()).then((told) => {
-  window.review = new Review(told); // for tests, and for whoever opens the console
+const fetched = (path) => fetch(path).then((answer) => answer.json());
+
+Promise.all([fetched("data"), fetched("changes")]).then((told) => {
+  window.review = new Review(...told); // for tests, and for whoever opens the console
 }).catch(() => {
   byId("told").textContent = GONE;
 });

@@ -1,8 +1,9 @@
 // Roads: those of one sheet, each with what was decided about it; drawn by that and by certainty.
 
 const DECIDED = { accepted: "accepted", drawn: "drawn or moved", moved: "drawn or moved", rejected: "rejected" };
+const CERTAINTY = certaintyMode();
 const CLASSES = [
-  ...certaintyMode().classes,
+  ...CERTAINTY.classes,
   { name: "accepted", colour: "#ffffff" },
   { name: "drawn or moved", colour: "#ff3fb4" },
   { name: "rejected", colour: PALETTE.missed, dashed: true },
@@ -12,20 +13,21 @@ const isOpen = ({ edited }) => edited === "" || edited === "speed";
 
 function classOfRoad(road) {
   const decided = CLASSES.findIndex(({ name }) => name === DECIDED[road.edited]);
-  if (decided >= 0) return decided;
-  if (road.confidence === null) return CERTAINTY_LIMITS.length + 1;
-  const found = CERTAINTY_LIMITS.findIndex((limit) => road.confidence < limit);
-  return found < 0 ? CERTAINTY_LIMITS.length : found;
+  return decided < 0 ? CERTAINTY.classOf({ get: (name) => road[name] ?? null }) : decided;
 }
 
 class Roads {
-  constructor({ lines, roads }) {
+  constructor({ lines, length, worth, confidence, kph, inferred }) {
     this.lines = new Lines(lines);
-    this.byId = new Map(roads.map((road, row) => [road.id, { ...road, row }]));
-    this.atRow = roads.map(({ id }) => this.byId.get(id));
+    this.atRow = this.lines.rows.map((row) => ({
+      id: row, row, edited: "", length: length[row], worth: worth[row],
+      confidence: confidence?.[row] ?? null, kph: kph?.[row] ?? null, inferred: inferred?.[row] ?? 0,
+    }));
+    this.byId = new Map(this.atRow.map((road) => [road.id, road]));
     this.added = new Map();
     this.strokes = new Strokes(this.lines, { classOf: (row) => classOfRoad(this.atRow[row]), classes: CLASSES.length });
-    this.chunkOf = new Map(this.strokes.chunks.flatMap((chunk, number) => chunk.rows.map((row) => [row, number])));
+    this.chunkOf = new Uint16Array(this.lines.count);
+    this.strokes.chunks.forEach(({ rows }, number) => rows.forEach((row) => { this.chunkOf[row] = number; }));
   }
 
   // Take over what the server says has changed.
@@ -52,7 +54,7 @@ class Roads {
     this.added.delete(id);
     if (road?.row === undefined) return;
     this.atRow[road.row] = null;
-    const chunk = this.strokes.chunks[this.chunkOf.get(road.row)];
+    const chunk = this.strokes.chunks[this.chunkOf[road.row]];
     chunk.rows = chunk.rows.filter((row) => row !== road.row);
     this.touch(road.row, 0);
   }
@@ -60,7 +62,7 @@ class Roads {
   // Draw the part of the ground anew in which a line has changed.
   touch(row, number) {
     this.strokes.classOf[row] = number;
-    const end = ` ${this.chunkOf.get(row)}`;
+    const end = ` ${this.chunkOf[row]}`;
     for (const key of this.strokes.paths.keys()) if (key.endsWith(end)) this.strokes.paths.delete(key);
   }
 
