@@ -4,6 +4,7 @@ import base64
 import hashlib
 import html
 import json
+from collections.abc import Iterable, Mapping
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,8 @@ from roadseg.system.files import atomic_write
 # Scripts, each after those that it needs.
 _SCRIPTS = (
     "elements units lines routing colours filter viewport drawing legend marks swipe tip trip map "
-    "display downloads menus tools hands search address panel scenes curves tables print report"
+    "display downloads menus tools pointers hands search address panel scenes curves tables print "
+    "report"
 )
 # Colours of found, missed and false roads, by the names on the page.
 _PALETTE = json.dumps({"found": as_hex(FOUND), "missed": as_hex(MISSED), "false": as_hex(FALSE)})
@@ -37,22 +39,24 @@ def build_page(title: str, shown: dict[str, Any]) -> str:
         shown: JSON data of the page; its scripts show strings as text, never as HTML.
     """
     style = f"\n{page_file('report.css')}\n"
-    scripts = [page_file(f"{name}.js") for name in _SCRIPTS.split()]
-    parts = ["", '"use strict";', "{", f"const PALETTE = {_PALETTE};", *scripts, "}", ""]
-    script = "\n".join(parts)
+    script = one_script([page_file(f"{name}.js") for name in _SCRIPTS.split()])
     policy = _POLICY.format(style=csp_digest(style), script=csp_digest(script))
-    places = {
-        "@title@": html.escape(title),
-        "@policy@": policy,
-        "@style@": style,
-        "@script@": script,
-        "@data@": as_data(shown),
-    }
-    page = page_file("report.html")
-    for place, part in places.items():
-        before, after = page.split(place)
-        page = before + part + after
-    return page
+    texts = {"title": html.escape(title), "policy": policy, "style": style, "script": script}
+    return filled(page_file("report.html"), {**texts, "data": as_data(shown)})
+
+
+def one_script(scripts: Iterable[str]) -> str:
+    """Return scripts as one, whose names no other script sees, with the colours of the report."""
+    parts = ["", '"use strict";', "{", f"const PALETTE = {_PALETTE};", *scripts, "}", ""]
+    return "\n".join(parts)
+
+
+def filled(frame: str, texts: Mapping[str, str]) -> str:
+    """Return the frame of a page with texts in their places, as in `@title@`."""
+    for name, text in texts.items():
+        before, after = frame.split(f"@{name}@")
+        frame = before + text + after
+    return frame
 
 
 def scriptless_page(title: str, style: str, body: str) -> str:

@@ -376,14 +376,6 @@ class Revision:
         return Change(before, after)
 
 
-def edited_graph(graph: RoadGraph, edits: Iterable[Edit]) -> RoadGraph:
-    """Return a graph with all edits done to it in their order; see `Revision`."""
-    revision = Revision(graph)
-    for edit in edits:
-        revision.apply(edit)
-    return revision.graph()
-
-
 def tick(line: shapely.LineString, place: Floats) -> shapely.LineString:
     """Return a line of a metre across a road at the place on it that is nearest to another."""
     along = line.project(shapely.Point(place))

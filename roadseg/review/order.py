@@ -29,11 +29,6 @@ def worth_of_looks(graph: RoadGraph, probability: Floats) -> Floats:
     return doubt * graph.length_m * (1 + _CARRIED * carried_share(graph))
 
 
-def look_order(graph: RoadGraph, probability: Floats) -> Ints:
-    """Return the rows of all edges, those first at which a look is worth most."""
-    return np.argsort(-worth_of_looks(graph, probability), kind="stable").astype(np.int64)
-
-
 def carried_share(graph: RoadGraph) -> Floats:
     """Return the share of the roads of its connected part that is reached through each edge.
 

@@ -8,12 +8,19 @@ import shapely
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roadseg.review.apply import Revision, edited_graph, tick
+from roadseg.review.apply import Change, Revision, tick
 from roadseg.review.edits import Edit
 from roadseg.roads.graph.cleaning import components
 from roadseg.roads.graph.road_graph import RoadGraph, graph_from_lines, take_edges
 
 WEST, EAST, NORTH, SOUTH, APART = range(5)
+
+
+def edited_graph(graph, edits):
+    revision = Revision(graph)
+    for each in edits:
+        revision.apply(each)
+    return revision.graph()
 
 
 @pytest.fixture
@@ -29,6 +36,16 @@ def edit(crossroads, drawn):
         return edited_graph(graph, [made(*each[:2], **dict(each[2:])) for each in edits])
 
     return edited
+
+
+def test_what_all_edits_have_changed_together_is_known(crossroads, drawn):
+    revision = Revision(crossroads)
+    rejected = revision.apply(Edit("reject", crossroads.lines[APART]))
+    new = revision.apply(Edit("draw", drawn((20, 150), (60, 150))))
+    assert revision.so_far() == Change(rejected.before, {**rejected.after, **new.after})
+    revision.take_back(new)
+    revision.take_back(rejected)
+    assert revision.so_far() == Change()
 
 
 def edited_of(graph):

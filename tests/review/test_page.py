@@ -24,6 +24,8 @@ DRAWN_WIDTH = """(count) => {
     new strokes.constructor(new lines.constructor(told)).draw(context, view, [{ colour: "" }], 1.6);
     return context.width;
 }"""
+ALL = """() => [...review.here.roads.byId.values()].sort((a, b) => a.id - b.id)
+    .map((road) => [road.id, road.edited, road.worth, review.here.roads.boxOf(road)])"""
 LOOK = "([x, y]) => { review.view.look([x, y], 3); review.draw(); }"
 
 
@@ -128,6 +130,20 @@ def test_what_was_decided_is_seen_when_the_page_is_opened_again(page, opened):
     with opened() as again:
         assert again.evaluate("review.sheets[0].roads.byId.get(4).edited") == "rejected"
         assert again.evaluate("review.current.id") != 4
+
+
+def test_roads_that_were_changed_are_the_same_when_the_page_is_opened_again(page, opened):
+    press(page, "a", "m")
+    for place in [(50, 100), (50, 90)]:
+        page.evaluate(LOOK, list(place))
+        press(page, "Enter")
+    press(page, "s")
+    page.evaluate(LOOK, [150, 100])
+    press(page, "Enter", "Escape")
+    before = page.evaluate(ALL)
+    assert len(before) == 6
+    with opened() as again:
+        assert again.evaluate(ALL) == before
 
 
 def test_when_all_is_decided_the_page_says_so(page):

@@ -1,24 +1,15 @@
-// Hands: what mouse, fingers and keys do to the map.
+// Hands: what mouse, fingers and keys do to the map of the report.
 
-class Hands {
+class Hands extends Pointers {
   constructor(map) {
-    Object.assign(this, { map, canvas: byId("ground"), pointers: new Map(), moved: 0, byKeys: false });
-    const on = (name, done) => this.canvas.addEventListener(name, done, { passive: false });
-    on("pointerdown", (event) => this.press(event));
-    on("pointermove", (event) => this.drag(event));
-    on("pointerup", (event) => this.release(event));
-    on("pointercancel", (event) => this.pointers.delete(event.pointerId));
+    super(map, SNAP_PX);
+    this.byKeys = false;
+    const on = (name, done) => this.canvas.addEventListener(name, done);
     on("pointerleave", () => this.map.hover(null));
-    on("wheel", (event) => this.wheel(event));
     on("keydown", (event) => this.key(event));
     on("blur", () => this.setKeys(false));
     on("focus", () => this.setKeys(this.canvas.matches(":focus-visible") && !this.pressing));
     on("dblclick", (event) => this.zoom(2, this.placeOf(event)));
-  }
-
-  placeOf(event) {
-    const box = this.canvas.getBoundingClientRect();
-    return [event.clientX - box.left, event.clientY - box.top];
   }
 
   setKeys(on) {
@@ -31,64 +22,24 @@ class Hands {
 
   press(event) {
     this.pressing = true;
-    this.canvas.focus({ preventScroll: true });
+    super.press(event);
     this.pressing = false;
     this.setKeys(false);
-    this.canvas.setPointerCapture(event.pointerId);
-    if (!this.pointers.size) this.moved = 0;
-    this.pointers.set(event.pointerId, this.placeOf(event));
   }
 
-  drag(event) {
-    const place = this.placeOf(event);
-    const before = this.pointers.get(event.pointerId);
+  point(place, isTouch, isMoving) {
     this.map.tools.tellCursor(place);
-    if (!before) {
-      this.map.hover(event.pointerType === "touch" ? null : place);
-      return;
-    }
-    const [right, down] = [place[0] - before[0], place[1] - before[1]];
-    this.moved += Math.hypot(right, down);
-    const [other] = [...this.pointers].filter(([id]) => id !== event.pointerId).map(([, at]) => at);
-    this.pointers.set(event.pointerId, place);
-    if (this.moved < 4) return;
-    this.canvas.classList.add("moving");
-    this.map.hover(null);
-    if (other) this.pinch(before, place, other);
-    else this.map.view.move(right, down);
-    this.map.redraw(true);
-  }
-
-  pinch(before, place, other) {
-    const apart = (at) => Math.max(Math.hypot(at[0] - other[0], at[1] - other[1]), 1);
-    const middle = [(place[0] + other[0]) / 2, (place[1] + other[1]) / 2];
-    this.map.view.move((place[0] - before[0]) / 2, (place[1] - before[1]) / 2);
-    this.map.view.zoom(apart(place) / apart(before), middle);
-  }
-
-  release(event) {
-    const wasHere = this.pointers.delete(event.pointerId);
-    this.canvas.classList.remove("moving");
-    if (wasHere && !this.pointers.size && this.moved < 4) {
-      this.map.click(this.placeOf(event), event.pointerType === "touch" ? 2 * SNAP_PX : SNAP_PX);
-    }
+    if (isMoving || !this.pointers.size) this.map.hover(isMoving || isTouch ? null : place);
   }
 
   wheel(event) {
-    if (document.activeElement !== this.canvas && !event.ctrlKey) {
-      byId("hint").hidden = false;
-      clearTimeout(this.hiding);
-      this.hiding = setTimeout(() => { byId("hint").hidden = true; }, 1200);
+    if (document.activeElement === this.canvas || event.ctrlKey) {
+      super.wheel(event);
       return;
     }
-    event.preventDefault();
-    const lines = event.deltaMode === 1 ? 20 : 1;
-    this.zoom(Math.exp(-Math.min(Math.max(event.deltaY * lines, -240), 240) / 320), this.placeOf(event), true);
-  }
-
-  zoom(by, place, moving = false) {
-    this.map.view.zoom(by, place);
-    this.map.redraw(moving);
+    byId("hint").hidden = false;
+    clearTimeout(this.hiding);
+    this.hiding = setTimeout(() => { byId("hint").hidden = true; }, 1200);
   }
 
   key(event) {

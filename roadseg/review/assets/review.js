@@ -213,7 +213,7 @@ class Review {
   }
 
   // A place on the screen is chosen: of what the mode needs, else the road there.
-  choose(place, reachPx = REACH_PX) {
+  click(place, reachPx = REACH_PX) {
     const ground = this.view.toGround(place);
     const reach = Math.min(reachPx / this.view.scale, 100);
     if (!this.mode) {
@@ -263,7 +263,7 @@ class Review {
       i: () => this.toggle("image"), o: () => this.toggle("probability"), h: () => this.toggle("roads"),
       ArrowLeft: move(80, 0), ArrowRight: move(-80, 0), ArrowUp: move(0, 80), ArrowDown: move(0, -80),
       "+": zoom(1.4), "=": zoom(1.4), "-": zoom(1 / 1.4), 0: () => this.showAll(),
-      Enter: () => this.choose([this.view.width / 2, this.view.height / 2]), "?": () => byId("help").showModal(),
+      Enter: () => this.click([this.view.width / 2, this.view.height / 2]), "?": () => byId("help").showModal(),
       Escape: () => this.setMode(this.mode),
     };
   }
