@@ -13,7 +13,7 @@ from roadseg.raster.extents import ScenePart
 from roadseg.raster.grid import Grid, reproject, reproject_points
 from roadseg.raster.mosaic import group_tiles
 from roadseg.raster.windows import Window
-from roadseg.report.areas import Area, describe_area
+from roadseg.report.areas import Area
 from roadseg.report.pictures import photo_uri, probability_uri, read_photo, read_road
 from roadseg.report.roads import Precision, encode_column, encode_lines
 from roadseg.report.scenes import ReportScene, ReportScenes
@@ -90,7 +90,7 @@ class Sheet:
             if of in base.attributes
         }
         return {
-            **describe_area(self.area),
+            "box": self.area.box,
             "scenes": [self._scene(scene) for scene in self.scenes],
             "lines": encode_lines(base.lines, self.area.origin, _DRAWN),
             "length": base.length_m.round(1).tolist(),

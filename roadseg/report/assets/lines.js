@@ -23,12 +23,11 @@ class Lines {
 
   // The box around some vertices, as small as may be; with a box that is made larger, also around it.
   boxOf(first, end, box = [Infinity, Infinity, -Infinity, -Infinity]) {
-    for (let at = first; at < end; at += 1) {
-      const [x, y] = [this.xy[2 * at], this.xy[2 * at + 1]];
-      box[0] = Math.min(box[0], x);
-      box[1] = Math.min(box[1], y);
-      box[2] = Math.max(box[2], x);
-      box[3] = Math.max(box[3], y);
+    for (let at = 2 * first; at < 2 * end; at += 2) {
+      box[0] = Math.min(box[0], this.xy[at]);
+      box[1] = Math.min(box[1], this.xy[at + 1]);
+      box[2] = Math.max(box[2], this.xy[at]);
+      box[3] = Math.max(box[3], this.xy[at + 1]);
     }
     return box;
   }

@@ -1,6 +1,5 @@
 // Roads: those of one sheet, each with what was decided about it; drawn by that and by certainty.
 
-const DECIDED = { accepted: "accepted", drawn: "drawn or moved", moved: "drawn or moved", rejected: "rejected" };
 const CERTAINTY = certaintyMode();
 const CLASSES = [
   ...CERTAINTY.classes,
@@ -8,12 +7,13 @@ const CLASSES = [
   { name: "drawn or moved", colour: "#ff3fb4" },
   { name: "rejected", colour: PALETTE.missed, dashed: true },
 ];
+const DECIDED = { accepted: -3, drawn: -2, moved: -2, rejected: -1 }; // the class, from the last on
 
 const isOpen = ({ edited }) => edited === "" || edited === "speed";
 
 function classOfRoad(road) {
-  const decided = CLASSES.findIndex(({ name }) => name === DECIDED[road.edited]);
-  return decided < 0 ? CERTAINTY.classOf({ get: (name) => road[name] ?? null }) : decided;
+  if (road.edited in DECIDED) return CLASSES.length + DECIDED[road.edited];
+  return CERTAINTY.classOf({ get: (name) => road[name] ?? null });
 }
 
 class Roads {
