@@ -73,7 +73,8 @@ def done(server):
 
 def test_the_page_begins_with_the_road_at_which_a_look_is_worth_most(page, said):
     assert page.evaluate("review.current.id") == 4
-    assert page.locator("#road-title").inner_text() == "Is this a road? 20 % certain"
+    assert page.locator("#road-title").inner_text() == "Is this a road?"
+    assert page.locator("#road-facts").inner_text().startswith("20 % certain · 40.0 m")
     assert said == []
 
 
@@ -149,6 +150,7 @@ def test_roads_that_were_changed_are_the_same_when_the_page_is_opened_again(page
 def test_when_all_is_decided_the_page_says_so(page):
     press(page, *"aaaaa")
     assert "All roads are decided" in page.locator("#told").inner_text()
+    assert page.locator("#road-title").inner_text() == "Accepted road"
 
 
 def test_what_cannot_be_done_is_said(page, server):

@@ -71,7 +71,7 @@ class Found:
     def __str__(self) -> str:
         """Return the shares before and after."""
         if not self.metres:
-            return "none was left out"
+            return "none there"
         before, after = self.before / self.metres, self.after / self.metres
         return f"{before:.0%} -> {after:.0%} of {self.metres:.0f} m"
 
@@ -100,7 +100,8 @@ class ImproveSummary(Summary):
         """Return the shares of roads that the networks find, and where the results are."""
         return "\n".join(
             [
-                "found by the network, before -> after, of what people decided on held-out chips:",
+                "found by the network, before -> after, of the roads on held-out chips that people",
+                "drew or accepted (the more, the better), or rejected (the fewer, the better):",
                 f"  drawn     {self.drawn}",
                 f"  accepted  {self.accepted}",
                 f"  rejected  {self.rejected}",

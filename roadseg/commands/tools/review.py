@@ -45,6 +45,12 @@ class ReviewSummary(Summary):
         if self.left_out:
             lines.append(f"left out: {first(self.left_out)}")
         lines += [f"exported: {path}" for path in self.exported]
+        if self.in_force and not self.exported:
+            run = Path(self.edits).parent
+            lines.append(f"next      roadseg improve {run} (a network learns from the edits)")
+            lines.append(
+                f"          roadseg review {run} --export FILE (write the corrected roads)"
+            )
         return "\n".join(lines)
 
 
@@ -97,7 +103,8 @@ def _serve(sitting: Sitting, title: str, say: Callable[[str], None]) -> None:
         thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()
         with suppress(KeyboardInterrupt):
-            say(f"review    {server.address} (end with Ctrl+C; every edit is kept at once)")
+            said = "open it in a browser; every edit is kept at once; end with Ctrl+C"
+            say(f"review    {server.address} ({said})")
             thread.join()
         server.shutdown()
 

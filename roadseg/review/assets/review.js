@@ -141,7 +141,10 @@ class Review {
       this.skipped.clear();
       ahead = open((each) => each !== here) ?? open(() => true);
     }
-    if (!ahead) return this.tell(`${said} All roads are decided.`);
+    if (!ahead) {
+      this.showCurrent(false);
+      return this.tell(`${said} All roads are decided. End with Ctrl+C in the terminal, which says what comes next.`);
+    }
     this.go({ sheet: ahead.sheet, id: ahead.id });
     return this.tell(said);
   }
@@ -173,11 +176,12 @@ class Review {
 
   titleOf(road) {
     if (!isOpen(road)) return `${inWords(road.edited)} road`;
-    return road.confidence === null ? "Is this a road?" : `Is this a road? ${Math.round(road.confidence * 100)} % certain`;
+    return "Is this a road?";
   }
 
   factsOf(road) {
-    const facts = [distance(road.length), road.kph === null ? null : speedText(road.kph), road.inferred ? "inferred across a gap" : null];
+    const sure = road.confidence === null ? null : `${Math.round(road.confidence * 100)} % certain`;
+    const facts = [isOpen(road) ? sure : null, distance(road.length), road.kph === null ? null : speedText(road.kph), road.inferred ? "inferred across a gap" : null];
     return facts.filter(Boolean).join(" · ");
   }
 
@@ -199,7 +203,7 @@ class Review {
     const all = count[0] + count[1];
     const share = all ? worth[1] / (worth[0] + worth[1]) : 1;
     byId("progress").value = share;
-    byId("progress-text").textContent = `${count[1]} of ${all} roads decided, ${Math.floor(share * 100)} % of the worth`;
+    byId("progress-text").textContent = `${count[1]} of ${all} roads decided, ${Math.floor(share * 100)} % of the doubt`;
   }
 
   setMode(mode) {
@@ -279,7 +283,9 @@ class Review {
       this.setSpeed();
     });
     byId("keys").append(...KEYS.map(([key, does]) => make("p", {}, make("kbd", {}, key), ` ${does}`)));
-    byId("legend").append(...CLASSES.map(keyOf));
+    const decided = CERTAINTY.classes.length;
+    byId("legend").append(make("p", {}, "Certainty"), ...CLASSES.slice(0, decided).map(keyOf),
+      make("p", {}, "Decided"), ...CLASSES.slice(decided).map(keyOf));
   }
 
   showAll() {
