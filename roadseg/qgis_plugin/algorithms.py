@@ -8,7 +8,6 @@ from typing import Any
 
 from qgis.core import (
     QgsProcessing,
-    QgsProcessingException,
     QgsProcessingOutputHtml,
     QgsProcessingOutputNumber,
     QgsProcessingOutputRasterLayer,
@@ -178,9 +177,7 @@ The layers of differences hold the roads that only one side has."""
     def process(self, call: Call) -> Results:
         """Measure both sides, then find the differences."""
         output = call.destination("OUTPUT")
-        reference, predicted = call.roads("REFERENCE"), call.roads("PREDICTED")
-        if reference == predicted:
-            raise QgsProcessingException("Both are the same layer: choose two different ones.")
+        reference, predicted = call.two_roads("REFERENCE", "PREDICTED")
         pooled = call.run("score", reference, predicted)["pooled"]
         buffer = pooled["buffer"]
         results: Results = {
@@ -301,8 +298,9 @@ review.osm for JOSM). Look at every road before you upload any of them."""
     def process(self, call: Call) -> Results:
         """Merge the roads."""
         folder = call.folder("OUTPUT")
+        predicted, into = call.two_roads("PREDICTED", "INTO")
         summary = call.run(
-            *("conflate", call.roads("PREDICTED"), "--into", call.roads("INTO")),
+            *("conflate", predicted, "--into", into),
             *("--output", str(folder), "--min-confidence", call.number("CONFIDENCE")),
             *("--tolerance-m", call.number("TOLERANCE")),
         )

@@ -149,6 +149,13 @@ class Call:
             )
         return os.path.abspath(str(path))  # noqa: PTH100 - as for rasters
 
+    def two_roads(self, *names: str) -> list[str]:
+        """Return files with the lines of two layers, which have to differ."""
+        files = [self.roads(name) for name in names]
+        if files[0] == files[1]:
+            raise QgsProcessingException("Both are the same layer: choose two different ones.")
+        return files
+
     def raster(self, name: str) -> QgsRasterLayer:
         """Return a raster layer."""
         layer = self.algorithm.parameterAsRasterLayer(self.parameters, name, self.context)

@@ -17,7 +17,7 @@ from roadseg.report.areas import Area
 from roadseg.report.pictures import photo_uri, probability_uri, read_photo, read_road
 from roadseg.report.roads import Precision, encode_column, encode_lines
 from roadseg.report.scenes import ReportScene, ReportScenes
-from roadseg.review.apply import Change, Revision, Road
+from roadseg.review.apply import Change, Revision
 from roadseg.review.drawing import RoadPixels, draw_way
 from roadseg.review.edits import Edit
 from roadseg.review.order import worth_of_looks
@@ -94,19 +94,25 @@ class Sheet:
             "scenes": [self._scene(scene) for scene in self.scenes],
             "lines": encode_lines(base.lines, self.area.origin, _DRAWN),
             "length": base.length_m.round(1).tolist(),
-            "worth": [_short(worth) for worth in self.worth],
+            "worth": [float(f"{worth:.4g}") for worth in self.worth],
             **columns,
         }
 
     def describe_change(self, change: Change) -> dict[str, Any]:
-        """Return what a change means for the page; lines only of roads that have new ones."""
-        changed = []
+        """Return what a change means for the page; lines only of roads that have new ones.
+
+        What a road has of its source is not repeated; coordinates are in steps of `lines`.
+        """
+        changed: list[dict[str, Any]] = []
         for number, road in change.after.items():
-            told = self._road(number, road)
+            told = {"id": number, "source": road.source, "edited": road.edited}
+            told["length"] = round(road.line.length, 1)
+            if road.kph is not None:
+                told["kph"] = round(road.kph, 1)
             former = change.before.get(number)
             if former is None or former.line is not road.line:
                 xy = shapely.get_coordinates(road.line) - self.area.origin
-                told["xy"] = xy.round(2).ravel().tolist()
+                told["xy"] = np.rint(xy / _DRAWN.step_m).astype(np.int64).ravel().tolist()
             changed.append(told)
         return {
             "removed": [number for number in change.before if number not in change.after],
@@ -182,25 +188,6 @@ class Sheet:
             "size": [grid.height, grid.width],
             **{name: side.round(3).tolist() for name, side in sides.items()},
         }
-
-    def _road(self, number: int, road: Road) -> dict[str, Any]:
-        kph, sure = self.revision.speed_of(road), self.revision.attribute(road, "confidence")
-        told = {
-            "id": number,
-            "edited": road.edited,
-            "kph": None if kph is None else round(kph, 1),
-            "confidence": None if sure is None else round(sure, 3),
-            "inferred": int(self.revision.attribute(road, "inferred") or 0),
-            "length": round(road.line.length, 1),
-        }
-        if road.source < 0:
-            return {**told, "worth": 0}
-        share = road.line.length / max(self.revision.base.lines[road.source].length, 1e-9)
-        return {**told, "worth": _short(self.worth[road.source] * share)}
-
-
-def _short(worth: float) -> float:
-    return float(f"{worth:.4g}")
 
 
 def _side_by_side(graphs: Sequence[RoadGraph], area: Area) -> RoadGraph:

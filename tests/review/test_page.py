@@ -15,7 +15,7 @@ READY = """async () => {
     await review.busy;
 }"""
 DRAWN_WIDTH = """(count) => {
-    const { lines, strokes } = review.here.roads;
+    const { lines, strokes } = review.here.roads.base;
     const told = { step: 1, sizes: Array(count).fill(2), xy: Array(4 * count).fill(1) };
     const canvas = { width: 100, height: 100 };
     const context = { canvas, stroke() { this.width = this.lineWidth; } };
