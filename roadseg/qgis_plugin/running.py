@@ -348,7 +348,9 @@ class RoadsegAlgorithm(QgsProcessingAlgorithm):
             feedback.pushInfo("Cancelled. roadseg has ended, and what it wrote is complete.")
             return {}
         except OSError as error:  # Such as an output in a folder that cannot be written.
-            raise QgsProcessingException(f"{error.filename}: {error.strerror}") from error
+            raise QgsProcessingException(
+                f"{error.filename}: {error.strerror}; choose another place for the result"
+            ) from error
 
     def createInstance(self) -> RoadsegAlgorithm:
         return type(self)()
