@@ -3,6 +3,7 @@
 import json
 import shutil
 from contextlib import closing
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import shapely
 from pyproj import CRS
 
 from roadseg.commands.stages.made_from import scene_names
+from roadseg.commands.tools.review import ReviewSummary
 from roadseg.review.edits import Edit, EditFile
 from roadseg.roads.formats.files import read_gpkg, write_gpkg
 from roadseg.roads.graph.road_graph import graph_from_lines
@@ -66,6 +68,12 @@ def test_edits_of_roads_that_are_gone_are_named(call, folder, tmp_path):
     write_gpkg(folder / "city.gpkg", roads(east=3000))
     done = call("review", folder, "--export", tmp_path / "out.gpkg")
     assert "left out: row 1: no road is there any more" in done.stdout
+
+
+def test_a_sitting_ends_with_what_comes_next():
+    sitting = ReviewSummary(edits="city/edits.gpkg", in_force=2, roads={"rejected": 2})
+    assert "next      roadseg improve city" in str(sitting)
+    assert "next" not in str(replace(sitting, in_force=0))
 
 
 def test_places_far_apart_have_a_file_each(call, folder, tmp_path):
