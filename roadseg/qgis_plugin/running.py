@@ -250,14 +250,14 @@ class Call:
             raise QgsProcessingException(self.translated(str(error))) from error
 
     def translated(self, message: str) -> str:
-        """Return a message of roadseg with the titles of parameters in place of options."""
+        """Return a message of roadseg with what the user sees in place of options and commands."""
 
         def title(option: re.Match[str]) -> str:
             name = _PARAMETERS.get(option[1], option[1].upper())
             parameter = self.algorithm.parameterDefinition(name)
             return f'"{parameter.description()}"' if parameter else option[0]
 
-        return re.sub(r"--([a-z-]+)", title, message)
+        return re.sub(r"--([a-z-]+)", title, message.replace("`roadseg predict`", '"Map roads"'))
 
     def loaded(self, path: Path, titles: dict[str, str]) -> str:
         """Give the layers of a destination their styles where QGIS loads it.

@@ -200,10 +200,13 @@ def test_bad_input_gets_one_line(process, tmp_path):
     lines(ROADS, tmp_path / "roads.geojson")
     same = {"REFERENCE": "roads.geojson", "PREDICTED": "roads.geojson", "OUTPUT": "same.gpkg"}
     write_places(tmp_path, [1001], size_px=64)
-    below = {"INPUT": "images/place_1001.tif", "OUTPUT": "roads.geojson/map"}
+    image = "images/place_1001.tif"
+    below = {"INPUT": image, "OUTPUT": "roads.geojson/map"}
+    photo = {"INPUT": image, "OUTPUT": "traced.gpkg"}
     for algorithm, given, message in (
         ("compareroads", same, "Both are the same layer"),
         ("maproads", below, "roads.geojson/map/sources: Not a directory"),
+        ("tracemask", photo, 'for an image, run "Map roads" first'),
     ):
         results, said = process(algorithm, **given)
         assert results is None
