@@ -94,7 +94,7 @@ def write_package(
     styles: dict[str, ET.Element] = {name: line_renderer(_ERRORS[name]) for name in _ERRORS}
     styles |= {"nodes": node_renderer(), "scenes": area_renderer(_SCENES), "edits": edit_renderer()}
     if "edges" in layers:
-        styles["edges"] = edge_renderer(layers["edges"].columns)
+        styles["edges"] = edge_renderer(layers["edges"])
     if "chips" in layers:
         styles["chips"] = fold_renderer(layers["chips"]["fold"].to_numpy())
     styles = {name: style for name, style in styles.items() if name in layers}

@@ -16,6 +16,7 @@ from roadseg.raster.images import RasterFacts, read_grid
 from roadseg.raster.scaling import Scaling
 from roadseg.report.scenes import ReportScene, ReportScenes
 from roadseg.roads.formats.gpkg_styles import edge_renderer, node_renderer
+from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.masks.raster_styles import (
     QGIS_VERSION,
     as_text,
@@ -113,18 +114,17 @@ def _groups(
         relative = os.path.relpath(file, folder)
         return relative if relative.startswith("..") else f"./{relative}"
 
-    def roads(name: str, crs: CRS) -> Iterator[_Layer]:
+    def roads(name: str, graph: RoadGraph) -> Iterator[_Layer]:
         source = near(workspace.graph(name).absolute())
-        columns = ("speed_kph", "inferred")
-        yield _Layer(f"{name}, nodes", f"{source}|layername=nodes", crs, node_renderer(), "Point")
-        yield _Layer(
-            f"{name}, roads", f"{source}|layername=edges", crs, edge_renderer(columns), "Line"
-        )
+        style = edge_renderer(graph.attributes)
+        nodes, edges = (f"{source}|layername={layer}" for layer in ("nodes", "edges"))
+        yield _Layer(f"{name}, nodes", nodes, graph.crs, node_renderer(), "Point")
+        yield _Layer(f"{name}, roads", edges, graph.crs, style, "Line")
 
-    graphs = [(scene.name, scene.graph.crs) for scene in scenes if scene.graph]
-    networks = [(NETWORK, network.crs) for network in shown.networks.values()][:1]
+    graphs = [(scene.name, scene.graph) for scene in scenes if scene.graph]
+    networks = [(NETWORK, network) for network in shown.networks.values()][:1]
     apart = [graph for graph in graphs if not networks or graph[0] not in shown.joined]
-    joined = [graph for graph in graphs if graph not in apart]
+    joined = [graph for graph in graphs if graph[0] in shown.joined and networks]
     yield _Group("roads", [layer for graph in networks + apart for layer in roads(*graph)])
     single = [layer for graph in joined for layer in roads(*graph)]
     yield _Group("roads of single scenes", single, is_shown=False)

@@ -28,6 +28,15 @@ PROBABILITIES: tuple[Rgb, ...] = (
     (186, 171, 103),
     (253, 231, 55),
 )
+# Confidence of roads, from below the first limit to above the last; as on the report's map.
+CONFIDENCE_LIMITS = (0.5, 0.7, 0.8, 0.9)
+CONFIDENCE: tuple[Rgb, ...] = (
+    (106, 134, 207),
+    (143, 155, 180),
+    (179, 170, 146),
+    (216, 192, 99),
+    (253, 231, 69),
+)
 # Roads against known ones.
 FOUND: Rgb = (63, 169, 245)
 MISSED: Rgb = (229, 38, 47)

@@ -44,7 +44,9 @@ print(json.dumps([project.crs().authid(), layers]))
 UTM = CRS.from_epsg(32611)
 GRID = Grid(UTM, Affine(1, 0, 480000, 0, -1, 3650000), 40, 60)
 ROADS = graph_from_lines(
-    np.array([shapely.LineString([(480000, 3649990), (480050, 3649990)])], dtype=object), UTM, {}
+    np.array([shapely.LineString([(480000, 3649990), (480050, 3649990)])], dtype=object),
+    UTM,
+    {"speed_kph": np.array([40.0])},
 )
 
 

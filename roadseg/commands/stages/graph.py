@@ -364,9 +364,10 @@ def _warn_of_doubt(summary: GraphSummary) -> None:
     ranked = sorted(summary.confidence.items(), key=lambda scene: scene[1])
     if doubtful := [f"{name} ({mean:.2f})" for name, mean in ranked if mean < DOUBTFUL]:
         _log.warning(
-            "%d of %s are doubtful (mean confidence of the roads below %g): %s; check the roads "
+            "%d of %s %s doubtful (mean confidence of the roads below %g): %s; check the roads "
             "there, or train with labels of such images",
-            *(len(doubtful), count(len(ranked), "scene"), DOUBTFUL, first(doubtful, _SHOWN)),
+            *(len(doubtful), count(len(ranked), "scene"), "is" if len(doubtful) == 1 else "are"),
+            *(DOUBTFUL, first(doubtful, _SHOWN)),
         )
 
 

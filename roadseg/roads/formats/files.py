@@ -52,14 +52,14 @@ def write_gpkg(
     travel_time and `width_m` as width. Table `layer_styles` tells QGIS how to show them.
 
     Args:
-        edge_style: renderer of the edges; None for that of their speeds.
+        edge_style: renderer of the edges; None for that of `edge_renderer`.
 
     Raises:
         ValueError: if an attribute has the name of one of these columns.
         OutputError: if the file cannot be written.
     """
     edges, nodes = edge_table(graph), node_table(graph)
-    style = edge_renderer(edges.columns) if edge_style is None else edge_style
+    style = edge_renderer(edges) if edge_style is None else edge_style
     styles = layer_styles({"nodes": node_renderer(), "edges": style})
     layers = {"nodes": nodes, "edges": edges, STYLE_LAYER: styles}
     with atomic_write(path) as partial:

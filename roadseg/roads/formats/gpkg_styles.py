@@ -1,15 +1,19 @@
 """GeoPackage styles: how QGIS shows the layers of a road graph, kept inside the file."""
 
-import itertools
-from collections.abc import Collection, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import pairwise
+from typing import Any
 from xml.etree import ElementTree as ET
 
+import numpy as np
 import pandas as pd
 
-from roadseg.roads.colours import EDITS, Rgb, speed_colours
+from roadseg.roads.colours import CONFIDENCE, CONFIDENCE_LIMITS, EDITS, Rgb, speed_colours
 from roadseg.roads.masks.raster_styles import style_text
 from roadseg.roads.speeds import KPH_PER_MPH, shown_name
+
+Edges = pd.DataFrame | Mapping[str, Any]  # Columns of edges by their names.
 
 STYLE_LAYER = "layer_styles"  # The name that QGIS looks for.
 
@@ -48,26 +52,45 @@ def layer_styles(renderers: Mapping[str, ET.Element]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def edge_renderer(columns: Collection[str]) -> ET.Element:
+def edge_renderer(edges: Edges) -> ET.Element:
     """Return the renderer of edges by their columns.
 
-    They have the colours of their speeds, from slow (violet) to fast (yellow), over a dark line;
-    without `speed_kph` all have one colour. With `inferred`, links across gaps are dashed.
+    They have the colours of their speeds, from slow (violet) to fast (yellow), over a dark line. If
+    all have the same speed, they have those of their confidence, from doubtful (blue) to certain
+    (yellow), and without either all have one colour. With `inferred`, links across gaps are dashed.
+
+    Args:
+        edges: a table, or arrays by the name of the column.
     """
-    is_dashed = "inferred" in columns
-    if "speed_kph" not in columns:
+    is_dashed = "inferred" in edges
+    is_speed = "speed_kph" in edges
+    if "confidence" in edges and not (is_speed and len(np.unique(edges["speed_kph"])) > 1):
+        limits = (0.0, *CONFIDENCE_LIMITS, 1.0)
+        labels = [f"{low * 100:g} to {high * 100:g} % certain" for low, high in pairwise(limits)]
+        return _graduated("confidence", limits, CONFIDENCE, labels, is_dashed=is_dashed)
+    if not is_speed:
         return line_renderer(_GREY, is_dashed=is_dashed)
-    classes = list(itertools.pairwise(_LIMITS_KPH))
+    classes = list(pairwise(_LIMITS_KPH))
     middles = ((low + min(high, _FASTEST_KPH)) / 2 for low, high in classes)
     colours = speed_colours(kph / KPH_PER_MPH for kph in middles)
+    names = [_label(low, high) for low, high in classes]
+    return _graduated("speed_kph", _LIMITS_KPH, colours, names, is_dashed=is_dashed)
+
+
+def _graduated(
+    column: str,
+    limits: Sequence[float],
+    colours: Iterable[Rgb],
+    labels: Iterable[str],
+    *,
+    is_dashed: bool,
+) -> ET.Element:
     symbols = [_line(colour, is_dashed=is_dashed) for colour in colours]
-    renderer = _renderer(
-        "graduatedSymbol", symbols, attr="speed_kph", graduatedMethod="GraduatedColor"
-    )
+    renderer = _renderer("graduatedSymbol", symbols, attr=column, graduatedMethod="GraduatedColor")
     ranges = ET.SubElement(renderer, "ranges")
-    for number, (low, high) in enumerate(classes):
-        limits = {"lower": str(low), "upper": str(high), "label": _label(low, high)}
-        ET.SubElement(ranges, "range", limits, symbol=str(number), render="true")
+    for number, ((low, high), label) in enumerate(zip(pairwise(limits), labels, strict=True)):
+        facts = {"lower": str(low), "upper": str(high), "label": label}
+        ET.SubElement(ranges, "range", facts, symbol=str(number), render="true")
     return renderer
 
 

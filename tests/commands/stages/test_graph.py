@@ -246,5 +246,5 @@ def test_scenes_whose_roads_are_doubtful_are_named(tmp_path, caplog):
     summary = graph.run_images(Config(), rasters, output=tmp_path)
     assert summary.confidence.keys() == {"sure", "unsure"}
     (message,) = [record.getMessage() for record in caplog.records if "doubtful" in record.msg]
-    assert message.startswith("1 of 2 scenes are doubtful (mean confidence of the roads below 0.6)")
+    assert message.startswith("1 of 2 scenes is doubtful (mean confidence of the roads below 0.6)")
     assert f"unsure ({summary.confidence['unsure']:.2f});" in message

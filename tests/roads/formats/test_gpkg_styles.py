@@ -1,22 +1,33 @@
 import itertools
+import json
+import re
+from importlib.resources import files
 from xml.etree import ElementTree as ET
 
+from roadseg.roads.colours import CONFIDENCE, CONFIDENCE_LIMITS
 from roadseg.roads.formats.gpkg_styles import edge_renderer, layer_styles, node_renderer
 from roadseg.roads.speeds import DEFAULT_BINS, KPH_PER_MPH
 
-
-def style_table(columns):
-    return layer_styles({"nodes": node_renderer(), "edges": edge_renderer(columns)})
+VALUES = {"speed_kph": [32.0, 48.0], "inferred": [False, True], "confidence": [0.4, 0.95]}
 
 
-def qml(layer, *columns):
-    styles = style_table(columns).set_index("f_table_name")
+def style_table(columns, **others):
+    edges = {name: (VALUES | others)[name] for name in columns}
+    return layer_styles({"nodes": node_renderer(), "edges": edge_renderer(edges)})
+
+
+def qml(layer, *columns, **others):
+    styles = style_table(columns, **others).set_index("f_table_name")
     return ET.fromstring(styles.loc[layer, "styleQML"])  # noqa: S314 - our own
 
 
-def ranges():
-    found = qml("edges", "speed_kph").iter("range")
+def ranges(*columns, **others):
+    found = qml("edges", *(columns or ["speed_kph"]), **others).iter("range")
     return [(float(part.get("lower")), float(part.get("upper"))) for part in found]
+
+
+def column(*columns, **others):
+    return qml("edges", *columns, **others).find("renderer-v2").get("attr")
 
 
 def dashes(*columns):
@@ -56,6 +67,25 @@ def test_every_class_names_a_symbol_that_is_there():
     used = [part.get("symbol") for tag in ("range", "category") for part in style.iter(tag)]
     assert used
     assert set(used) == symbols
+
+
+def test_roads_of_one_speed_are_coloured_by_their_confidence():
+    same = {"speed_kph": [40.0, 40.0]}
+    assert column("speed_kph", "confidence", **same) == "confidence"
+    assert ranges("speed_kph", "confidence", **same) == [
+        *((0, 0.5), (0.5, 0.7), (0.7, 0.8), (0.8, 0.9), (0.9, 1))
+    ]
+    assert column("speed_kph", "confidence") == column("speed_kph", **same) == "speed_kph"
+
+
+def test_the_colours_of_confidence_are_those_of_the_report():
+    script = (files("roadseg") / "report/assets/colours.js").read_text(encoding="utf-8")
+    ramp, limits = (
+        json.loads(re.search(rf"const {name} = (\[.*?\]);", script)[1])
+        for name in ("CERTAINTY_RAMP", "CERTAINTY_LIMITS")
+    )
+    assert ramp == [f"#{red:02x}{green:02x}{blue:02x}" for red, green, blue in CONFIDENCE]
+    assert limits == list(CONFIDENCE_LIMITS)
 
 
 def test_links_across_gaps_are_dashed():
