@@ -6,7 +6,7 @@ and metres.
 
 import math
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -34,6 +34,10 @@ LOCAL_CRS = CRS.from_wkt(
 _WGS84 = Geod(ellps="WGS84")
 _UTM_LIMITS = (-80.0, 84.0)  # Degrees of latitude; UTM covers what lies between.
 _NOWHERE = (Affine.identity(), Affine.scale(1, -1))  # What GDAL gives for no geotransform.
+# CRSs and the conversions between them are slow to make.
+_from_epsg = lru_cache(maxsize=128)(CRS.from_epsg)
+_from_wkt = lru_cache(maxsize=64)(CRS.from_wkt)
+_transformer = lru_cache(maxsize=256)(partial(Transformer.from_crs, always_xy=True))
 _LONGEST_PX = 10_000_000  # Pixels of a side; 3,000 km of 0.3 m.
 _USE_MASKS = (
     "or, without road lines as labels (with raster masks of its size, or with none), set the size "
@@ -66,12 +70,12 @@ class Grid:
     def to_map(self, rows_cols: Points) -> Points:
         """Convert pixel positions, shape (n, 2) as row, col, to x, y in the raster's CRS."""
         rows, cols = np.asarray(rows_cols, dtype=np.float64).reshape(-1, 2).T
-        return _apply(self.transform, cols, rows)
+        return np.column_stack(self.transform @ (cols, rows))
 
     def to_pixel(self, xy: Points) -> Points:
         """Convert x, y in the raster's CRS, shape (n, 2), to positions as row, col."""
         x, y = np.asarray(xy, dtype=np.float64).reshape(-1, 2).T
-        return _apply(~self.transform, x, y)[:, ::-1]
+        return np.column_stack(~self.transform @ (x, y))[:, ::-1]
 
     def to_metric(self, rows_cols: Points) -> Points:
         """Convert pixel positions, row, col, to x, y in metres (`metric_crs`)."""
@@ -111,7 +115,7 @@ class Grid:
     @cached_property
     def metric_crs(self) -> CRS:
         """Local metric CRS, see `metric_epsg`."""
-        return LOCAL_CRS if self.is_local else _epsg(self.metric_epsg)
+        return LOCAL_CRS if self.is_local else _from_epsg(self.metric_epsg)
 
     @cached_property
     def pixel_size_m(self) -> tuple[float, float]:
@@ -202,16 +206,6 @@ def transformer(source: CRS, target: CRS) -> Transformer:
     return _transformer(source.srs, target.srs)  # Texts are compared faster than CRSs.
 
 
-@lru_cache(maxsize=256)
-def _transformer(source: str, target: str) -> Transformer:
-    return Transformer.from_crs(source, target, always_xy=True)
-
-
-@lru_cache(maxsize=128)
-def _epsg(number: int) -> CRS:
-    return CRS.from_epsg(number)
-
-
 def is_local(crs: CRS) -> bool:
     """Return whether a CRS is local, without georeference: `LOCAL_CRS` or another one."""
     return crs.type_name == LOCAL_CRS.type_name
@@ -230,11 +224,6 @@ def utm_epsg(lon: float, lat: float) -> int:
         return 32761
     zone = int((lon + 180) % 360 // 6) + 1
     return (32600 if lat >= 0 else 32700) + zone
-
-
-def _apply(transform: Affine, x: Points, y: Points) -> Points:
-    a, b, c, d, e, f = transform[:6]
-    return np.column_stack([a * x + b * y + c, d * x + e * y + f])
 
 
 def reproject_points(xy: Points, source: CRS, target: CRS) -> Points:
@@ -301,7 +290,7 @@ def crs_of(path: Path | str, source: "rasterio.DatasetReader") -> CRS | None:
     if source.crs is None:
         return None
     try:
-        crs = _parse(source.crs.to_wkt())
+        crs = _from_wkt(source.crs.to_wkt())
     except CRSError as error:
         reason = one_line(error)
         raise DataError(f"{path}: its coordinate system cannot be read ({reason})") from error
@@ -319,11 +308,6 @@ def crs_setting(text: str | None, key: str) -> CRS | None:
         return CRS.from_user_input(text) if text else None
     except CRSError as error:
         raise ConfigError(f"{key}: expected a CRS such as EPSG:32611, got {text!r}") from error
-
-
-@lru_cache(maxsize=64)
-def _parse(wkt: str) -> CRS:
-    return CRS.from_wkt(wkt)
 
 
 def _has_control_points(source: "rasterio.DatasetReader") -> bool:

@@ -342,7 +342,7 @@ def scene_grid(path: Path, options: ImageryOptions) -> Grid:
 def is_masked(source: rasterio.DatasetReader) -> bool:
     """Return whether a raster has an alpha band, a mask or a nodata value."""
     marked = any(flags != [MaskFlags.all_valid] for flags in source.mask_flag_enums)
-    return marked or _has_alpha(source)
+    return marked or ColorInterp.alpha in source.colorinterp
 
 
 def _coloured(
@@ -364,7 +364,8 @@ def resampled_to(
     """Return an open raster on the pixels of a grid, resampled if its own are others."""
     if grid is None or (grid.height, grid.width) == source.shape:
         return nullcontext(source)
-    options: dict[str, Any] = {"add_alpha": source.nodata is None and not _has_alpha(source)}
+    has_alpha = ColorInterp.alpha in source.colorinterp
+    options: dict[str, Any] = {"add_alpha": source.nodata is None and not has_alpha}
     if nodata is not None and not is_masked(source):
         options = {"src_nodata": nodata, "nodata": nodata, "UNIFIED_SRC_NODATA": "YES"}
     crs = grid.crs.to_wkt()
@@ -422,10 +423,6 @@ def _dtype(path: Path, source: rasterio.DatasetReader, bands: tuple[int, ...]) -
             "for example to their amplitude"
         )
     return dtypes[0]
-
-
-def _has_alpha(source: rasterio.DatasetReader) -> bool:
-    return ColorInterp.alpha in source.colorinterp
 
 
 def _cut_short(path: Path) -> str:

@@ -34,18 +34,15 @@ class _Blocks(NamedTuple):
 
     Attributes:
         places: shape (2, n), where they begin, 0 if one was left out, and their sizes; bytes.
+        end: the byte after the last one.
         are_known: whether all directories are there, with the places of their blocks.
         has_tags: whether the directories have all their tags, too.
     """
 
     places: Ints
+    end: int
     are_known: bool
     has_tags: bool
-
-    @property
-    def end(self) -> int:
-        """The byte after the last one."""
-        return int(self.places.sum(axis=0).max(initial=0))
 
 
 def copy_as_cog(
@@ -144,12 +141,12 @@ def _blocks(path: Path) -> _Blocks:
     nothing = np.zeros((2, 0), dtype=np.int64)
     with path.open("rb") as file:
         if file.read(4) not in _SIGNATURES:
-            return _Blocks(nothing, are_known=True, has_tags=True)
+            return _Blocks(nothing, 0, are_known=True, has_tags=True)
     try:
         with TiffFile(path) as tiff:
             return _blocks_of(tiff)
     except (ValueError, TypeError, LookupError, struct.error):
-        return _Blocks(nothing, are_known=False, has_tags=False)
+        return _Blocks(nothing, 0, are_known=False, has_tags=False)
 
 
 def _blocks_of(tiff: TiffFile) -> _Blocks:
@@ -173,4 +170,6 @@ def _blocks_of(tiff: TiffFile) -> _Blocks:
         # The last directory that was found must be the last one that is named.
         file.seek(tiff.pages.next_page_offset or 0)
         are_known &= not any(file.read(layout.offsetsize))
-    return _Blocks(np.concatenate(blocks, axis=1), are_known, has_tags and are_known)
+    places = np.concatenate(blocks, axis=1)
+    end = int(places.sum(axis=0).max(initial=0))
+    return _Blocks(places, end, are_known, has_tags and are_known)

@@ -51,6 +51,7 @@ _NOT_SYNCED = (errno.EINVAL, errno.ENOTSUP, errno.EBADF)
 _IN_ARCHIVE = re.compile(r"(/vsi(?:zip|tar|7z|rar)/\{)(/.+?)(\}.*)")
 _UMASK = os.umask(0o077)  # It can only be read by setting it.
 os.umask(_UMASK)
+_cleaned: set[tuple[int, Path]] = set()  # Processes, and folders that `remove_partial` was given.
 _ENOUGH_BYTES = 2**20  # Bytes; a disk with more than this free is not full.
 
 
@@ -168,12 +169,18 @@ def atomic_write_parts(path: Path, *ends: str) -> Iterator[Path]:
 def _in_place_of(path: Path, *partial: Path) -> Iterator[None]:
     """Make room for partial files and folders of a path, and remove what is left of them after."""
     try:
-        with _output_errors(path):
-            _make(path.parent)
-            remove_partial_once(path.parent)
-            _remove(partial)
-            yield
-            _log.debug("wrote %s", path)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except FileExistsError as error:  # A file in the place of the folder is the fault.
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR)) from error
+        remove_partial_once(path.parent)
+        _remove(partial)
+        yield
+        _log.debug("wrote %s", path)
+    except OSError as error:
+        if isinstance(error, RoadsegError):
+            raise
+        raise OutputError(f"{path}: cannot be written: {error.strerror or error}") from error
     finally:
         with suppress(OSError):
             _remove(partial)
@@ -240,7 +247,10 @@ def abandoned(folder: Path) -> list[Path]:
 
 def remove_partial_once(folder: Path) -> None:
     """Call `remove_partial` for a folder, unless this process has done so before."""
-    _remove_partial_by(os.getpid(), folder)
+    # A forked process has the set of its parent, so the number of the process is part of the key.
+    if (key := (os.getpid(), folder)) not in _cleaned:
+        remove_partial(folder)
+        _cleaned.add(key)
 
 
 def is_gone(process: int) -> bool:
@@ -255,12 +265,6 @@ def is_gone(process: int) -> bool:
         return False
     # The state follows the name of the program, which stands in brackets and may hold others.
     return status.rpartition(")")[2].split()[0] == "Z"
-
-
-# A forked process has the cache of its parent, so the number of the process is part of the key.
-@cache
-def _remove_partial_by(_process: int, folder: Path) -> None:
-    remove_partial(folder)
 
 
 def _is_stale(partial: Path) -> bool:
@@ -282,25 +286,6 @@ def _machine() -> str:
     with suppress(OSError):
         names.append(str(Path("/proc/self/ns/pid").readlink()))
     return hashlib.sha256(" ".join(names).encode()).hexdigest()[:8]
-
-
-@contextmanager
-def _output_errors(path: Path) -> Iterator[None]:
-    """Raise errors of the disk as those of writing a file or folder."""
-    try:
-        yield
-    except OSError as error:
-        if isinstance(error, RoadsegError):
-            raise
-        raise OutputError(f"{path}: cannot be written: {error.strerror or error}") from error
-
-
-def _make(folder: Path) -> None:
-    """Make a folder if it is not there; a file in its place is what the error is about."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except FileExistsError as error:
-        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR)) from error
 
 
 def _remove(partial: Iterable[Path]) -> None:

@@ -20,8 +20,9 @@ from roadseg.system import progress
 from roadseg.system.files import atomic_write
 from roadseg.system.web.keys import without_keys
 
-# Keys of Context.meta: the words of the command line, the config file and the run folder.
-_WORDS, _CONFIG, _RUN = "roadseg.words", "roadseg.config", "roadseg.run"
+# Keys of Context.meta under which commands keep what the report of a fault names: the words of the
+# command line, the config file and the run folder.
+WORDS, CONFIG_FILE, RUN_FOLDER = "roadseg.words", "roadseg.config", "roadseg.run"
 _NOT_UTF_8 = "the name or the locale is not in UTF-8; rename the file, or set PYTHONUTF8=1"
 _LARGEST_CONFIG = 2**20  # Characters; the rest of a larger config is left out.
 # Variables whose names begin so decide how a command runs; none of them is a secret.
@@ -56,30 +57,14 @@ _REFUSED = {
 }
 
 
-def keep_words(ctx: click.Context, words: Sequence[str]) -> None:
-    """Keep the words of the command line for the report of a fault."""
-    ctx.meta[_WORDS] = list(words)
-
-
 def word_after(ctx: click.Context, word: str) -> str:
     """Return the word after another one on the command line, or after its "="; empty if none."""
-    words: list[str] = ctx.meta.get(_WORDS, [])
+    words: list[str] = ctx.meta.get(WORDS, [])
     for each, following in zip(words, [*words[1:], ""], strict=True):
         name, equals, value = each.partition("=")
         if name == word:
             return value if equals else following
     return ""
-
-
-def keep_config(path: Path | None) -> None:
-    """Keep which config file a command uses, for the report of a fault."""
-    if path:
-        click.get_current_context().meta[_CONFIG] = path
-
-
-def keep_run(folder: Path) -> None:
-    """Keep which run folder a command uses, for the report of a fault."""
-    click.get_current_context().meta[_RUN] = folder
 
 
 def report_failure(error: BaseException, ctx: click.Context) -> int:
@@ -104,11 +89,11 @@ def _as_ours(error: BaseException, ctx: click.Context) -> RoadsegError:
 
 def _fault(error: BaseException, ctx: click.Context) -> FaultError:
     """Write the report of a fault into the run folder, else here; return an error that names it."""
-    run: Path | None = ctx.meta.get(_RUN)
+    run: Path | None = ctx.meta.get(RUN_FOLDER)
     report = write_report(
         error,
-        ctx.meta.get(_WORDS, ()),
-        config=ctx.meta.get(_CONFIG),
+        ctx.meta.get(WORDS, ()),
+        config=ctx.meta.get(CONFIG_FILE),
         folders=[run, Path()] if run and run.is_dir() else [Path()],
     )
     fault = f"a bug in roadseg ({f'{type(error).__name__}: {error}':.300})"

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from roadseg.commands.cli.failures import keep_words, report_failure, word_after
+from roadseg.commands.cli.failures import WORDS, report_failure, word_after
 from roadseg.commands.cli.logs import add_log_options, write_line
 from roadseg.commands.cli.process import INTERRUPTED, last_line
 
@@ -69,7 +69,7 @@ class Group(OrderedGroup):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Read the options before a command; keep all words for the report of a fault."""
-        keep_words(ctx, args)
+        ctx.meta[WORDS] = list(args)
         try:
             return super().parse_args(ctx, args)
         except OSError as error:  # --help and --version write while the options are read.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from roadseg.commands.cli.command import load, load_of, shown
-from roadseg.commands.cli.failures import keep_run
+from roadseg.commands.cli.failures import RUN_FOLDER
 from roadseg.commands.cli.options import (
     CONFIG,
     FILE,
@@ -356,7 +356,7 @@ def review(
     else:
         config = load_of(run_folder, config_path, assignments)
     folder = run_folder or config.run
-    keep_run(folder)
+    click.get_current_context().meta[RUN_FOLDER] = folder
 
     def say(text: str) -> None:
         click.echo(text, err=True)

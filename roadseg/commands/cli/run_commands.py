@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from roadseg.commands.cli.command import load, shown
-from roadseg.commands.cli.failures import keep_run
+from roadseg.commands.cli.failures import RUN_FOLDER
 from roadseg.commands.cli.options import CONFIG, FOLDER, RUN, SET, output_file, together
 
 
@@ -34,7 +34,7 @@ def status(
     if config_file or run_folder is None or assignments:
         config = load(config_path, assignments)
     folder = run_folder or (config.run if config else Path())
-    keep_run(folder)
+    click.get_current_context().meta[RUN_FOLDER] = folder
     return status.run(config, folder)
 
 
@@ -98,5 +98,5 @@ def clean(
     from roadseg.commands.tools import clean
 
     folder = run_folder or load(config_path, assignments).run
-    keep_run(folder)
+    click.get_current_context().meta[RUN_FOLDER] = folder
     return clean.run(folder, remove=yes)

@@ -5,8 +5,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from pyproj import CRS
-
 from roadseg.commands.fusion.fused_places import FusedPlaces
 from roadseg.commands.stages.made_from import fold_numbers, stage_record
 from roadseg.commands.stages.out_of_fold import OutOfFold
@@ -168,7 +166,8 @@ def run_images(
     if mosaic is not None:
         vrt = output / f"{mosaic}.vrt"
         scenes = _part(job, {mosaic: vrt}, shard)
-        write_mosaic(vrt, image_paths(images), crs=_crs(config))
+        crs = crs_setting(config.imagery.crs, "imagery.crs")
+        write_mosaic(vrt, image_paths(images), crs=crs)
         return _summary(job, scenes, force=force)
     touched, outside = images_in_area(images, config.imagery)
     scenes = _part(job, touched, shard)
@@ -249,7 +248,9 @@ def plan(
     planned = partial(
         plan_stage, record, workspace.record("predict"), force=force, unit="megapixels"
     )
-    networks: Iterable[Fold] = [fold] if fold != "each" else _folds(config, workspace, after)
+    networks: Iterable[Fold] = [fold]
+    if fold == "each":
+        networks = range(config.folds) if after else fold_numbers(workspace)
     weights = [weights_of(workspace.checkpoint(number)) for number in networks]
     reads, writes = [files("checkpoints", weights)], [workspace.probabilities]
     stage_plan = planned(reads=reads, writes=writes)
@@ -291,21 +292,12 @@ def plan_images(
             based_on="memory estimated",
         )
     vrt, tiles = output / f"{mosaic}.vrt", image_paths(images)
-    mosaic_text(vrt, tiles, crs=_crs(config))
+    mosaic_text(vrt, tiles, crs=crs_setting(config.imagery.crs, "imagery.crs"))
     checkpoints = list(map(checkpoint_folder, checkpoints))
     read_alike(checkpoints)
     writes = [str(vrt), str(vrt.with_suffix(".tif"))]
     reads = [files("images", tiles), files("checkpoints", map(weights_of, checkpoints))]
     return Plan("predict", runs=True, why="images are given", reads=reads, writes=writes)
-
-
-def _crs(config: Config) -> CRS | None:
-    return crs_setting(config.imagery.crs, "imagery.crs")
-
-
-def _folds(config: Config, workspace: Workspace, after: str) -> range:
-    """Return the numbers of the folds, present or planned."""
-    return range(config.folds) if after else fold_numbers(workspace)
 
 
 def _scenes_of(

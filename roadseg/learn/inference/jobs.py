@@ -173,33 +173,15 @@ class PredictionJob:
 
     def describe(self, images: dict[str, Path]) -> list[SceneToPredict]:
         """Return the scenes that the networks can predict, without predicting them."""
-        return list(self._fitting(images, self._trained_alike))
-
-    def _scenes(
-        self, images: dict[str, Path], *, force: bool
-    ) -> tuple[list[SceneToPredict], list[SceneToPredict]]:
-        """Return the scenes that the networks can predict, and those of them that are missing."""
-        scenes = self.describe(images)
-        return scenes, [scene for scene in scenes if force or not scene.is_there]
-
-    def _is_here(self, pieces: int) -> bool:
-        """Return whether this process itself does a number of tasks."""
-        compute = self._compute
-        return compute.scheduler is None and min(compute.workers, pieces) <= 1
-
-    def _fitting(
-        self, images: dict[str, Path], trained: Sequence[Facts]
-    ) -> Iterator[SceneToPredict]:
-        """Yield the scenes that the networks can predict."""
-        options = self._options
+        options, trained = self._options, self._trained_alike
         known = Scaling.from_json(trained[0]["scaling"])
         bins = speed_bins_of(trained[0])
         content_of = fingerprints(images.values())
         weights = " ".join(fingerprint(weights_of(folder)) for folder in self.folders)
         # Scenes of a run are calibrated by `graph`, which measures how sure their edges are.
         edges = None if self._imagery_of else edge_model_of(self.folders)
-        looked_at = counted(images.items(), "look at", total=len(images), unit="scenes")
-        for name, image in looked_at:
+        scenes = []
+        for name, image in counted(images.items(), "look at", total=len(images), unit="scenes"):
             try:
                 facts = scene_to_predict(
                     image.absolute(),
@@ -233,7 +215,22 @@ class PredictionJob:
             key = key_of(settings, {"image": content_of[image], "weights": weights})
             path = self.folder.absolute() / f"{name}.tif"
             tags = _tags(image, self.folders, trained)
-            yield SceneToPredict(name, facts, scaling, path, key, bins, threshold, edges, tags)
+            scenes.append(
+                SceneToPredict(name, facts, scaling, path, key, bins, threshold, edges, tags)
+            )
+        return scenes
+
+    def _scenes(
+        self, images: dict[str, Path], *, force: bool
+    ) -> tuple[list[SceneToPredict], list[SceneToPredict]]:
+        """Return the scenes that the networks can predict, and those of them that are missing."""
+        scenes = self.describe(images)
+        return scenes, [scene for scene in scenes if force or not scene.is_there]
+
+    def _is_here(self, pieces: int) -> bool:
+        """Return whether this process itself does a number of tasks."""
+        compute = self._compute
+        return compute.scheduler is None and min(compute.workers, pieces) <= 1
 
     def _predict(self, scenes: Iterable[SceneToPredict], networks: Mapping[int, Networks]) -> None:
         """Predict scenes here, in processes, or on a cluster; finish each once its strips exist."""
@@ -262,18 +259,18 @@ class PredictionJob:
         windows = defaultdict[int, list[int]](list)
         for scene in scenes:
             windows[self._window_px(scene)].append(self._windows(scene))
-        return {side: self._trained(side, counts) for side, counts in windows.items()}
-
-    def _trained(self, window_px: int, windows: Sequence[int]) -> Networks:
-        return Networks(
-            folders=self.folders,
-            stamps=tuple(stamp(weights_of(folder)) for folder in self.folders),
-            options=self._options,
-            compute=self._compute,
-            window_px=window_px,
-            batch_size=fitting_batch(windows, most=self._options.most_at_once(window_px)),
-            windows=sum(windows) * (_TURNS if self._options.tta else 1),
-        )
+        return {
+            window_px: Networks(
+                folders=self.folders,
+                stamps=tuple(stamp(weights_of(folder)) for folder in self.folders),
+                options=self._options,
+                compute=self._compute,
+                window_px=window_px,
+                batch_size=fitting_batch(counts, most=self._options.most_at_once(window_px)),
+                windows=sum(counts) * (_TURNS if self._options.tta else 1),
+            )
+            for window_px, counts in windows.items()
+        }
 
     def _window_px(self, scene: SceneToPredict) -> int:
         return self._options.window_for(scene.facts.whole.height, scene.facts.whole.width)

@@ -354,7 +354,8 @@ def _read_ahead(reader: Reader, scene: _Scene, size: int) -> Generator[_Item, No
     waiting: deque[Future[list[_Item]]] = deque()
     pool = ThreadPoolExecutor(threads, thread_name_prefix="reader")
     try:
-        for windows in _chunks(scene.windows(), size):
+        every = scene.windows()
+        while windows := tuple(itertools.islice(every, size)):
             waiting.append(pool.submit(read, windows))
             if len(waiting) >= _BATCHES_AHEAD + threads:
                 yield from waiting.popleft().result()
@@ -362,10 +363,3 @@ def _read_ahead(reader: Reader, scene: _Scene, size: int) -> Generator[_Item, No
             yield from waiting.popleft().result()
     finally:
         pool.shutdown(cancel_futures=True)
-
-
-def _chunks(
-    windows: Iterator[tuple[int, int, Window]], size: int
-) -> Iterator[tuple[tuple[int, int, Window], ...]]:
-    while chunk := tuple(itertools.islice(windows, size)):
-        yield chunk
