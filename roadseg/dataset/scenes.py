@@ -152,14 +152,17 @@ def prepare_scene(task: SceneTask) -> PreparedScene:
     key = key_of({"settings": settings, **own}, task.fingerprints)
     with open_scene(task.image, task.imagery, part=task.part) as image:
         sample = image.sample(pixels=task.sample_px)
-        summary = None if task.force else _prepared_before(task, key)
+        summary = None
+        if not task.force and read_raster_key(task.mask) == key:
+            summary = read_scene_summary(task.record, key=key)
         if summary is None:
             summary = _make_mask(task, image, key)
             write_scene_summary(task.record, summary, key=key)
     return PreparedScene(summary, sample)
 
 
-def read_labels(path: Path, options: LabelOptions, *, content: str) -> LabelFile:
+@lru_cache(maxsize=2)  # Scenes that share a label file come one after the other.
+def read_labels(path: Path, options: LabelOptions, *, content: str) -> LabelFile:  # noqa: ARG001
     """Read a vector file of labels, once for successive scenes that share it.
 
     Args:
@@ -168,7 +171,7 @@ def read_labels(path: Path, options: LabelOptions, *, content: str) -> LabelFile
     Raises:
         DataError: if it cannot be used.
     """
-    return _read_once(path, content, options.model_dump_json())
+    return read_roads(path, options=options, crs=crs_setting(options.crs, "labels.crs"))
 
 
 def complete_area(
@@ -195,12 +198,6 @@ def complete_area(
 @lru_cache(maxsize=8)
 def _read_areas_once(path: Path, _content: str, crs: str | None) -> Area:
     return read_areas(path, crs=crs_setting(crs, "labels.crs"))
-
-
-@lru_cache(maxsize=2)  # Scenes that share a label file come one after the other.
-def _read_once(path: Path, _content: str, options_json: str) -> LabelFile:
-    options = LabelOptions.model_validate_json(options_json)
-    return read_roads(path, options=options, crs=crs_setting(options.crs, "labels.crs"))
 
 
 def write_scene_summary(path: Path, summary: SceneSummary, *, key: str) -> None:
@@ -237,25 +234,15 @@ def _is_older(values: object) -> bool:
     return isinstance(summary, dict) and summary.keys() != names
 
 
-def _prepared_before(task: SceneTask, key: str) -> SceneSummary | None:
-    """Return the record of a scene if its mask exists and both were made from the same inputs."""
-    if not task.record.exists() or read_raster_key(task.mask) != key:
-        return None
-    return read_scene_summary(task.record, key=key)
-
-
 def _make_mask(task: SceneTask, image: OpenScene, key: str) -> SceneSummary:
     """Write the mask of a scene, from a raster mask or from the roads of a vector file."""
     facts, bins = image.facts, task.label_options.bins
     tally = _Tally(facts.grid, chip_px=task.imagery.chip_px, bins=bins.count)
+    blocks = cut_blocks(facts.grid.height, facts.grid.width, block_px=_BLOCK_PX)
+    windows = counted(blocks, task.name, total=len(blocks), unit="blocks")
     with open_labels(task, image) as (draw, summary):
-        write_mask(
-            task.mask,
-            tally.watch(_draw_blocks(task.name, image, draw)),
-            facts.grid,
-            bins=bins,
-            key=key,
-        )
+        drawn = tally.watch((window, draw(window)) for window in windows)
+        write_mask(task.mask, drawn, facts.grid, bins=bins, key=key)
     write_style(task.mask, mask_renderer(bins))
     return replace(summary, chips=tuple(tally.chips(task.name)), pixels=tally.pixels())
 
@@ -312,14 +299,6 @@ def open_labels(task: SceneTask, image: OpenScene) -> Iterator[tuple[Draw, Scene
         roads, summary = _roads_of_scene(task, facts, summary, ground)
         areas = road_areas(roads, facts.grid, bins=task.label_options.bins)
         yield partial(on_image, lambda window: burn_roads(areas, facts.grid.crop(*window))), summary
-
-
-def _draw_blocks(name: str, image: OpenScene, draw: Draw) -> Blocks:
-    """Yield the mask block by block."""
-    grid = image.facts.grid
-    blocks = cut_blocks(grid.height, grid.width, block_px=_BLOCK_PX)
-    for window in counted(blocks, name, total=len(blocks), unit="blocks"):
-        yield window, draw(window)
 
 
 def _roads_of_scene(

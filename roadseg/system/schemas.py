@@ -27,6 +27,7 @@ STRICT = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=Fals
 TOLERANT = STRICT | ConfigDict(extra="ignore")
 
 _LARGEST_COUNT = 2**53  # JSON numbers above this are not exact.
+_adapter_of = cache(TypeAdapter)
 _SHOWN = 3  # Faults of a file that an error names.
 
 
@@ -85,7 +86,7 @@ def check(values: Any, schema: type[T]) -> T:  # noqa: ANN401 - whatever a file 
     """
     try:
         # Strict JSON takes a list for a tuple and a text for a path; strict Python would not.
-        adapter = _adapter(schema)  # type: ignore[arg-type] # mypy takes no type for hashable
+        adapter = _adapter_of(schema)  # type: ignore[arg-type] # mypy takes no type for hashable
         checked: T = adapter.validate_json(json.dumps(values), strict=True)
     except ValidationError as error:
         raise ValueError(first_faults(error, _describe, most=_SHOWN)) from error
@@ -116,11 +117,6 @@ def expected_and_got(fault: Mapping[str, Any]) -> str:
         items = f"{len(fault['input'])}: {fault['input']!r:.60}"
         return f"expected {word} {count(fault['ctx'][limit], 'item')}, got {items}"
     return f"{fault['msg'].replace('Input should be', 'expected')}, got {fault['input']!r:.60}"
-
-
-@cache
-def _adapter(schema: type[Any]) -> TypeAdapter[Any]:
-    return TypeAdapter(schema)
 
 
 def _describe(fault: dict[str, Any]) -> str:

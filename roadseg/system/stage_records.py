@@ -120,13 +120,11 @@ class StageRecord(Generic[Summary]):
         Raises:
             DataError: if there is a file that is no record.
         """
-        earlier = read_record(self.path)
-        if earlier and (earlier.settings, earlier.inputs) == (self._known_to(earlier), self.inputs):
-            return earlier.key
+        if earlier := read_record(self.path):
+            known = known_settings(self.settings, earlier.settings, self._defaults)
+            if (earlier.settings, earlier.inputs) == (known, self.inputs):
+                return earlier.key
         return key_of(self.settings, self.inputs)
-
-    def _known_to(self, earlier: Record) -> dict[str, Any]:
-        return known_settings(self.settings, earlier.settings, self._defaults)
 
     def summary(self) -> Summary | None:
         """Return the summary of an earlier run whose outputs hold, None if the stage has to run.
@@ -214,7 +212,8 @@ class StageRecord(Generic[Summary]):
         if earlier.key == self.key:
             return None
         # Settings say more than the fingerprints of inputs, so these are named only without others.
-        changed = list(_changes(earlier.settings, self._known_to(earlier)))
+        known = known_settings(self.settings, earlier.settings, self._defaults)
+        changed = list(_changes(earlier.settings, known))
         if not changed:
             names = dict.fromkeys([*earlier.inputs, *self.inputs])
             changed = [n for n in names if earlier.inputs.get(n) != self.inputs.get(n)]

@@ -202,23 +202,18 @@ def _prepare(config: Config, workspace: Workspace, _fold: AnyFold) -> MadeFrom:
 def _split(config: Config, workspace: Workspace, _fold: AnyFold) -> MadeFrom:
     prepared = require(workspace.record("prepare"), made_by="prepare")
     of_sets = {"sets": set_names(config)} if config.split.method == "sets" else {}
-    of_file: dict[str, str] = {}
+    inputs = {"what prepare made": read_stage_key(prepared)}
     if config.split.method == "file":
-        of_file = {"split.file": fingerprint(fold_file(config))}
+        inputs["split.file"] = fingerprint(fold_file(config))
+    if config.split.method == "knndm":  # The distance of these images decides about folds.
+        images = find_images(config.split.target, setting="split.target")
+        content = fingerprints(images.values())
+        inputs |= {f"image {name} to be mapped": content[path] for name, path in images.items()}
     return {
         "settings": config.split.model_dump(mode="json", exclude={"file", "target"}) | of_sets,
         "defaults": SplitOptions.defaults(),
-        "inputs": {"what prepare made": read_stage_key(prepared), **of_file, **_of_target(config)},
+        "inputs": inputs,
     }
-
-
-def _of_target(config: Config) -> dict[str, str]:
-    """Return the fingerprints of images whose distance decides about folds, by their names."""
-    if config.split.method != "knndm":
-        return {}
-    images = find_images(config.split.target, setting="split.target")
-    fingerprint_of = fingerprints(images.values())
-    return {f"image {name} to be mapped": fingerprint_of[path] for name, path in images.items()}
 
 
 def set_names(config: Config) -> list[str]:

@@ -248,9 +248,11 @@ def plan(
     planned = partial(
         plan_stage, record, workspace.record("predict"), force=force, unit="megapixels"
     )
-    networks: Iterable[Fold] = [fold]
-    if fold == "each":
-        networks = range(config.folds) if after else fold_numbers(workspace)
+    networks: Iterable[Fold] = range(config.folds)
+    if fold != "each":
+        networks = [fold]
+    elif not after:
+        networks = fold_numbers(workspace)
     weights = [weights_of(workspace.checkpoint(number)) for number in networks]
     reads, writes = [files("checkpoints", weights)], [workspace.probabilities]
     stage_plan = planned(reads=reads, writes=writes)

@@ -114,7 +114,11 @@ def run(
     folder = workspace.checkpoint(fold)
     patience = timedelta(minutes=config.compute.wait_minutes)
     with parallel(job.device, patience=patience) as processes:
-        _require_agreement(job, workspace, processes)
+        # All processes need the same settings, versions and run folder.
+        used = {name: versions()[name] for name in ("roadseg", "torch")}
+        used["--hosts"] = os.environ.get(HOSTS, "1")
+        require_same(processes, {**used, **job.settings})
+        require_shared(processes, workspace.root)
         if force or not checkpoint_path(folder, "last").exists():
             job = _rehearsed(job, processes, workers=config.compute.workers)
         else:
@@ -143,14 +147,6 @@ def run(
             best = checkpoint_path(folder, "best")
             record.finish(summary, [best, best.with_suffix(".json")])
     return summary
-
-
-def _require_agreement(job: TrainingJob, workspace: Workspace, processes: Parallel) -> None:
-    """Check that all processes have the same settings, versions and run folder."""
-    used = {name: versions()[name] for name in ("roadseg", "torch")}
-    used["--hosts"] = os.environ.get(HOSTS, "1")
-    require_same(processes, {**used, **job.settings})
-    require_shared(processes, workspace.root)
 
 
 def _take_over_confidence(workspace: Workspace) -> None:

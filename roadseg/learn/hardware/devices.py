@@ -179,7 +179,9 @@ def pick_device(
     device = _DEVICES[name]
     if name == "hpu":
         device = replace(device, lazy=_hpu_is_lazy(), pin_memory=torch.accelerator.is_available())
-    if _trains_slower_channels_last(name):
+    if name == "cpu" and cpu.trains_slower_channels_last():
+        device = replace(device, channels_last=False)
+    if name == "rocm" and _amd_architecture() not in _INSTINCT:
         device = replace(device, channels_last=False)
     dtype, chosen = _choose_precision(name, precision)
     compiler = _compiler(device) if compiled else None
@@ -297,21 +299,10 @@ def _hpu_is_lazy() -> bool:
     return bool(importlib.import_module("habana_frameworks.torch.utils.internal").is_lazy())
 
 
-def _trains_slower_channels_last(name: str) -> bool:
-    if name == "rocm":
-        return not _is_instinct(_amd_architecture())
-    return name == "cpu" and cpu.trains_slower_channels_last()
-
-
 def _amd_architecture() -> str:
     """Return the architecture of the AMD GPU in use, such as "gfx942"."""
     properties = torch.cuda.get_device_properties(torch.cuda.current_device())
     return str(properties.gcnArchName).partition(":")[0]
-
-
-def _is_instinct(architecture: str) -> bool:
-    """Return whether an architecture is one of those that are fast in channels_last and BF16."""
-    return architecture in _INSTINCT
 
 
 def _choose_precision(name: str, precision: str) -> tuple[torch.dtype | None, str]:
@@ -331,7 +322,7 @@ def _fast_precision(name: str) -> tuple[str, str]:
         return "fp32", "this CPU has neither AMX nor AVX512_BF16"
     if name == "mps":
         return "fp32", "mixed precision has not been measured on mps"
-    if name == "rocm" and not _is_instinct(architecture := _amd_architecture()):
+    if name == "rocm" and (architecture := _amd_architecture()) not in _INSTINCT:
         return "fp16", f"{architecture} is not an AMD Instinct MI200 or later"
     if _has_bf16(name):
         return "bf16", "native"

@@ -237,9 +237,12 @@ class Epochs:
             save_checkpoint(folder, "best", weights, self._facts() | {"score": _columns(scores)})
         self._save_last()
         self.board.scalars(self.progress.taken, row)
+        held_out = ""
+        if scores is not None:
+            held_out = f"validation loss {scores.loss:.4f}, IoU {scores.roads.iou:.3f}, "
         _log.info(
             "epoch %d of %d: training loss %.4f, %s%.1f windows/s",
-            *(len(history), self.options.epochs, row["train_loss"], _in_words(scores)),
+            *(len(history), self.options.epochs, row["train_loss"], held_out),
             row["windows_per_s"],
         )
         if len(history) == 1 and scores is not None and scores.is_almost_blind:
@@ -291,12 +294,6 @@ class Epochs:
 def _columns(scores: Scores | None) -> Row:
     """Return the columns of the validation; an empty row if nothing is held out."""
     return {} if scores is None else scores.columns()
-
-
-def _in_words(scores: Scores | None) -> str:
-    if scores is None:
-        return ""
-    return f"validation loss {scores.loss:.4f}, IoU {scores.roads.iou:.3f}, "
 
 
 def seed_step(seed: int, number: int, rank: int) -> None:

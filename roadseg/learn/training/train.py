@@ -74,10 +74,15 @@ class TrainingJob:
         options = self.options
         check_window(options.window_px)
         set_weights = {chip.set: chip.weight for chip in self.training if chip.set}
+        scaling = _shared_scaling([*self.training, *self.validation])
         return {
             **self.facts,
             **fixed_options(options),
-            **self._network_facts(),
+            "in_channels": len(scaling.mean),
+            "classes": self.bins.count + 1,
+            "bin_edges": self.bins.edges,
+            "bin_unit": self.bins.unit,
+            "scaling": asdict(scaling),
             **{f"first_{name}": weights for name, weights in first_weights(options).items()},
             "sharing": options.distributed.model_dump(),
             **({"set_weights": set_weights} if set_weights else {}),
@@ -85,16 +90,6 @@ class TrainingJob:
             "validation_chips": _digest(self.validation),
             "precision": self.device.precision,
             "backend": self.device.backend,
-        }
-
-    def _network_facts(self) -> Facts:
-        scaling = _shared_scaling([*self.training, *self.validation])
-        return {
-            "in_channels": len(scaling.mean),
-            "classes": self.bins.count + 1,
-            "bin_edges": self.bins.edges,
-            "bin_unit": self.bins.unit,
-            "scaling": asdict(scaling),
         }
 
 

@@ -224,7 +224,8 @@ def place_roads(roads: DrawnRoads, crs: CRS) -> Side:
     drawn = _to_crs(roads, crs)
     _check_density(roads.source, drawn)
     # After a conversion a road of 200 m would else be longer, and have one more control point.
-    graph = _round_to_um(drawn)
+    lines = np.asarray(shapely.transform(drawn.lines, lambda xy: np.round(xy, _UM)), dtype=object)
+    graph = replace(drawn, nodes=np.round(drawn.nodes, _UM), lines=lines)
     try:
         graph = _with_times(graph if roads.is_joined else _join_lines(graph))
     except ValueError as error:
@@ -553,12 +554,6 @@ def _check_density(source: RoadSource, graph: RoadGraph) -> None:
             f"every {_DENSEST_M:g} m at most on average; simplify the lines first, for example "
             "with ogr2ogr -simplify"
         )
-
-
-def _round_to_um(graph: RoadGraph) -> RoadGraph:
-    """Round coordinates to 1 um."""
-    lines = np.asarray(shapely.transform(graph.lines, lambda xy: np.round(xy, _UM)), dtype=object)
-    return replace(graph, nodes=np.round(graph.nodes, _UM), lines=lines)
 
 
 def _join_lines(drawn: RoadGraph) -> RoadGraph:

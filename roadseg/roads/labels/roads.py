@@ -166,7 +166,13 @@ def read_roads(
             the scheme needs, or has features of which none is a road. A file without any
             feature is fine: a scene without roads.
     """
-    file = _read(path, options, every_column=every_column)
+    from roadseg.roads.labels.vectors import read_vectors
+
+    def choose(keys: tuple[str, ...]) -> list[str]:
+        with _naming(path):
+            return list(keys) if every_column else wanted_keys(keys, options)
+
+    file = read_vectors(path, choose)
     with _naming(path):
         attributes = read_attributes(file.columns, len(file.geometries), options)
     cleaned = clean_shapes(file.geometries)
@@ -215,16 +221,6 @@ def _every_column(file: "VectorFile", owner: Indices) -> dict[str, Array]:
     names = {key.lower(): key for key in reversed(columns) if key.lower() != "fid"}
     columns = {key: without_lists(columns[key][owner]) for key in columns if key in names.values()}
     return {key: column for key, column in columns.items() if not pd.isna(column).all()}
-
-
-def _read(path: Path, options: LabelOptions, *, every_column: bool) -> "VectorFile":
-    from roadseg.roads.labels.vectors import read_vectors
-
-    def choose(keys: tuple[str, ...]) -> list[str]:
-        with _naming(path):
-            return list(keys) if every_column else wanted_keys(keys, options)
-
-    return read_vectors(path, choose)
 
 
 @contextmanager
@@ -334,7 +330,11 @@ def clean_shapes(geometries: Shapes) -> CleanShapes:
     ):
         dropped[reason] += int(np.sum(is_bad & is_good))
         is_good &= ~is_bad
-    return _repair(_flatten(parts[is_good]), owner[is_good], dropped)
+    parts, owner = parts[is_good], owner[is_good]
+    # Most files have neither heights nor measures, which is told sooner than they are dropped.
+    if np.any(shapely.get_coordinate_dimension(parts) > 2):  # noqa: PLR2004 - x and y
+        parts = np.asarray(shapely.force_2d(parts))
+    return _repair(parts, owner, dropped)
 
 
 def drop_duplicates(roads: Roads) -> tuple[Roads, Bools]:

@@ -135,6 +135,8 @@ def read_attributes(
     tags = read_tags(columns, features, _keys_read(columns, scheme, options))
     classes = classify(tags.highways, options.exclude)
     lanes = _stated_lanes(tags)
+    stated_s = np.stack([tags.numbers(key, number) for key in TIMES])
+    seconds = stated_s[np.argmax(stated_s > 0, axis=0), np.arange(tags.features)]
     mph, source = _speeds(tags, classes, lanes, scheme, options)
     unseen = _left_out(tags, classify(tags.highways, _SEEN.exclude), scheme, _SEEN)
     traffic = read_traffic(tags, source, unseen)
@@ -143,7 +145,7 @@ def read_attributes(
         scheme=scheme,
         mph=mph,
         source=source,
-        travel_time_s=_travel_times(tags),
+        travel_time_s=np.where(seconds > 0, seconds, np.nan),
         width_m=_widths(tags, lanes, is_one_way, options),
         left_out=_left_out(tags, classes, scheme, options),
         traffic=traffic,
@@ -251,13 +253,6 @@ def _usual_mph(tags: Tags, classes: RoadClasses, lanes: Floats) -> dict[str, Flo
     unpaved = tags.numbers("paved", number) == _UNPAVED
     unpaved |= tags.numbers("surface", lambda surface: float(is_unpaved(surface.lower()))) == 1
     return {key: usual_mph(road_type, lanes, unpaved) for key, road_type in types.items()}
-
-
-def _travel_times(tags: Tags) -> Floats:
-    stated = np.stack([tags.numbers(key, number) for key in TIMES])
-    chosen = np.argmax(stated > 0, axis=0)
-    seconds = stated[chosen, np.arange(tags.features)]
-    return np.where(seconds > 0, seconds, np.nan)
 
 
 def _stated_lanes(tags: Tags) -> Floats:

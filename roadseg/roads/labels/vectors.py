@@ -112,7 +112,11 @@ def read_vectors(path: Path, choose: Choose) -> VectorFile:
         _any_osm_ids(source),
     ):
         info = _info(source)
-        _require_own_features(path, info["driver"])
+        if is_virtual(path) and info["driver"] in _OF_OTHER_FILES:
+            raise DataError(
+                f"{path}: is a {info['driver']}, which may name any file of this machine; use the "
+                "file that it names"
+            )
         kinds = {info["layer_name"]: info["geometry_type"]}
         if info["driver"] not in _ONE_LAYER:
             kinds = {str(name): kind for name, kind in pyogrio.list_layers(source)}
@@ -196,14 +200,6 @@ def _check_start(file: Path, path: Path) -> None:
                 f"{path}: names other files, expected one with features; write them to a file of "
                 f"their own: ogr2ogr roads.gpkg {path.name}"
             )
-
-
-def _require_own_features(path: Path, driver: str) -> None:
-    if is_virtual(path) and driver in _OF_OTHER_FILES:
-        raise DataError(
-            f"{path}: is a {driver}, which may name any file of this machine; use the file that it "
-            "names"
-        )
 
 
 def _is_to_unpack(path: Path) -> bool:

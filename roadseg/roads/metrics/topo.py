@@ -321,7 +321,10 @@ class _Points:
     def fitting(self, others: "_Points", starts: int) -> Ints:
         """Count the points of each start that can have one of the others each, all at once."""
         # In three dimensions the points of different starts are out of reach of each other.
-        near, far = (cKDTree(_spread_out(points)) for points in (self, others))
+        near, far = (
+            cKDTree(np.column_stack([points.at[:, 0], points.at[:, 1] * _NARROW, points.start]))
+            for points in (self, others)
+        )
         pairs = near.sparse_distance_matrix(far, 1.5 * _SNAP, output_type="ndarray")
         own, other = pairs["i"], pairs["j"]
         offset = self.at[own] - others.at[other]
@@ -359,11 +362,6 @@ def _matching(own: Ints, other: Ints) -> int:
     starts = np.searchsorted(rows, np.arange(rows[-1] + 2))
     graph = csr_array((np.ones(len(rows), dtype=np.int8), columns, starts))
     return int(np.count_nonzero(maximum_bipartite_matching(graph, perm_type="column") >= 0))
-
-
-def _spread_out(points: _Points) -> Floats:
-    """Return points in degrees of latitude, those of each start far from the others, (k, 3)."""
-    return np.column_stack([points.at[:, 0], points.at[:, 1] * _NARROW, points.start])
 
 
 def _summary(results: list[_Result], starts: int, other: Network) -> Topo:
