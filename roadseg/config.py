@@ -19,7 +19,7 @@ from roadseg.options import Section, setting
 from roadseg.raster.options import ImageryOptions, box_numbers
 from roadseg.roads.options import EvaluateOptions, GraphOptions, LabelOptions, TuneOptions
 from roadseg.system.files import with_home
-from roadseg.system.records import parse_json, write_json
+from roadseg.system.records import by_dotted_key, parse_json, write_json
 from roadseg.system.schemas import expected_and_got, first_faults
 
 FILE_NAME = "roadseg.json"
@@ -357,16 +357,6 @@ def differences(there: Config, here: Config) -> dict[str, list[Any]]:
     one, other = (by_dotted_key(config.model_dump(mode="json")) for config in (there, here))
     keys = dict.fromkeys([*one, *other])
     return {key: [one.get(key), other.get(key)] for key in keys if one.get(key) != other.get(key)}
-
-
-def by_dotted_key(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return the values of sections by their dotted keys, which begin with a prefix."""
-    flat: dict[str, Any] = {}
-    for key, value in values.items():
-        is_section = isinstance(value, dict) and value
-        dotted = f"{prefix}{key}"
-        flat |= by_dotted_key(value, f"{dotted}.") if is_section else {dotted: value}
-    return flat
 
 
 def with_relative_paths(config: Config, folder: Path, *, project: Path) -> Config:

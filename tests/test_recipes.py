@@ -134,8 +134,8 @@ def _record(config, workspace):
                 '@stage_command(\n    click.option("--pdf"'
             ),
         ),
+        ("evaluate, report,", "evaluate, count, report,"),
     ),
-    "commands/cli/main.py": (("stages.report,", "stages.report,\n            stages.count,"),),
 }
 
 
@@ -204,9 +204,9 @@ def test_a_format_takes_three_files(package, finished, roadseg):
     assert scores["pooled"]["apls"]["length"]["score"] == pytest.approx(1, abs=0.01)
 
 
-def test_a_stage_takes_six_files(package, finished, roadseg):
+def test_a_stage_takes_five_files(package, finished, roadseg):
     config, workspace = finished
-    assert len(STAGE) == 6
+    assert len(STAGE) == 5
     root, path = package(STAGE), config.run.parent / "roadseg.json"
     words = "count", "--config", path, "--set", "count.times=3"
     assert "run" in roadseg(root, *words, "--dry-run")

@@ -18,7 +18,7 @@ from roadseg.raster.windows import CERTAIN, Window
 from roadseg.roads.graph.road_graph import RoadGraph, graph_from_lines
 from roadseg.roads.graph.travel import add_travel
 from roadseg.roads.labels.areas import work_area
-from roadseg.roads.labels.roads import Roads, roads_on
+from roadseg.roads.labels.roads import roads_on
 from roadseg.roads.masks.burning import IGNORE, road_pixels
 from roadseg.roads.masks.mask_labels import is_mask_file
 from roadseg.roads.masks.probabilities import read_probability
@@ -103,7 +103,9 @@ def reference_graph(
         roads = read_labels(scene.labels, labels, content=stamp(scene.labels)).roads
         if not roads.has_areas:
             on_scene, _ = roads_on(grid, roads, shift_m=scene.shift_m)
-            return _of_lines(on_scene)
+            speed_kph = on_scene.speed_mph * KPH_PER_MPH
+            graph = graph_from_lines(on_scene.shapes, on_scene.crs, {"speed_kph": speed_kph})
+            return add_travel(graph, graph.attributes["speed_kph"])
     return find_graph(read_probability(mask, gsd_m=imagery.gsd_m), tracing)
 
 
@@ -125,9 +127,3 @@ def mean_apls(scores: Iterable[float]) -> float:
     """
     routed = list(scores)
     return statistics.fmean(routed) if routed else 1.0
-
-
-def _of_lines(roads: Roads) -> RoadGraph:
-    speed_kph = roads.speed_mph * KPH_PER_MPH
-    graph = graph_from_lines(roads.shapes, roads.crs, {"speed_kph": speed_kph})
-    return add_travel(graph, graph.attributes["speed_kph"])

@@ -10,7 +10,6 @@ from typing import Annotated
 
 import numpy as np
 import shapely
-from numpy.typing import NDArray
 from pydantic import Field
 
 from roadseg.arrays import Array, Bytes
@@ -349,19 +348,15 @@ class _Tally:
         self._counts = np.zeros((len(self._windows), len(self._values)), dtype=np.int64)
 
     def watch(self, blocks: Blocks) -> Blocks:
+        start, stop = self._places[:, :2], self._places[:, :2] + self._places[:, 2:]
         for block, mask in blocks:
-            for number in self._touched(block):
+            touched = (start < np.add(block[:2], block[2:])) & (stop > block[:2])
+            for number in np.flatnonzero(touched.all(axis=1)):
                 row, col, height, width = shared_window(block, self._windows[number])
                 top, left = row - block.row, col - block.col
                 part = mask[top : top + height, left : left + width]
                 self._counts[number] += [np.count_nonzero(part == v) for v in self._values]
             yield block, mask
-
-    def _touched(self, block: Window) -> NDArray[np.intp]:
-        """Return which chips share pixels with a block."""
-        start, size = self._places[:, :2], self._places[:, 2:]
-        overlap = (start < np.add(block[:2], block[2:])) & (start + size > block[:2])
-        return np.flatnonzero(overlap.all(axis=1))
 
     def pixels(self) -> dict[str, int]:
         totals = self._counts.sum(axis=0).tolist()

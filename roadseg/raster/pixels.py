@@ -127,7 +127,7 @@ class OpenScene:
                 places=PLACES * times,
             )
             touched = [w for w in windows if extent is None or extent.touches(w)]
-            reads = [_of_valid(*self._read_sample(w, first, extent)) for w in touched]
+            reads = [self._read_sample(w, first, extent) for w in touched]
             bands = len(self.facts.bands)
             empty = np.zeros((bands, 0), dtype=self.facts.dtype)
             sample = np.concatenate([empty, *reads], axis=1)
@@ -136,11 +136,14 @@ class OpenScene:
         count = min(sample.shape[1], pixels)
         return sample[:, np.arange(count) * sample.shape[1] // max(count, 1)]
 
-    def _read_sample(self, window: Window, region: Window, extent: Extent | None) -> Read:
-        """Read a window of a region of the file."""
+    def _read_sample(self, window: Window, region: Window, extent: Extent | None) -> Array:
+        """Read the pixels that have data in a window of a region of the file, (band, pixel)."""
         here = Window(window.row + region.row, window.col + region.col, *window[2:])
         values, valid = read_pixels(self.source, self.facts, window=here.to_rasterio())
-        return values, valid if extent is None else valid & extent.inside(window)
+        if extent is not None:
+            valid = valid & extent.inside(window)
+        pixels = values.reshape(len(values), -1)
+        return pixels if valid.all() else pixels[:, valid.ravel()]
 
     def valid(self, window: Window) -> Bools:
         """Read which pixels of a window of the scene's grid have data, shape (row, col).
@@ -315,8 +318,3 @@ def _region(facts: RasterFacts, source: rasterio.DatasetReader) -> tuple[Window,
     if extent is not None:
         extent = extent.moved(-row, -col).scaled(down, across).moved(first_row, first_col)
     return region, extent
-
-
-def _of_valid(values: Array, valid: Bools) -> Array:
-    pixels = values.reshape(len(values), -1)
-    return pixels if valid.all() else pixels[:, valid.ravel()]

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from roadseg.config import by_dotted_key
 from roadseg.report.facts import read_scores
 from roadseg.report.run_facts import RunFacts, seconds_of
+from roadseg.system.records import by_dotted_key
 from roadseg.system.text import first
 from roadseg.system.workspace import STAGES, Workspace
 

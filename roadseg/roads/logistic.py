@@ -169,7 +169,11 @@ class _Fit:
         """Return the coefficients of the least loss, found from the prior by Newton's method."""
         now, loss = self.prior, self._loss(self.prior)
         for _ in range(_STEPS):
-            step = self._step(now)
+            mean = _sigmoid(self.design @ now)
+            slope = self.design.T @ (self.weight * (mean - self.share))
+            slope = slope + self.hold * (now - self.prior)
+            bend = (self.design.T * (self.weight * mean * (1 - mean))) @ self.design
+            step = np.linalg.solve(bend + np.diag(self.hold), slope)
             # Halved until the loss falls: far from the least one, full steps may overshoot.
             while (then := self._loss(now - step)) > loss and np.abs(step).max() > _SETTLED:
                 step = step / 2
@@ -177,12 +181,6 @@ class _Fit:
                 break
             now, loss = now - step, then
         return now
-
-    def _step(self, at: Floats) -> Floats:
-        mean = _sigmoid(self.design @ at)
-        slope = self.design.T @ (self.weight * (mean - self.share)) + self.hold * (at - self.prior)
-        bend = (self.design.T * (self.weight * mean * (1 - mean))) @ self.design
-        return np.asarray(np.linalg.solve(bend + np.diag(self.hold), slope))
 
     def _loss(self, at: Floats) -> float:
         log_odds = self.design @ at

@@ -143,19 +143,12 @@ def digest_of(path: Path) -> str:
         if not header.startswith(MAGIC):
             return file_sha256(path)[:_DIGITS]
         # The header is hashed with its counters blank; `file_digest` continues with the rest.
-        digest = hashlib.sha256(_without_counters(header))
+        # Source: "Database File Format", section 1.3, of SQLite's documentation.
+        blanked = bytearray(header)
+        for start, stop in _COUNTERS:
+            blanked[start:stop] = bytes(stop - start)
+        digest = hashlib.sha256(blanked)
         return hashlib.file_digest(file, lambda: digest).hexdigest()[:_DIGITS]
-
-
-def _without_counters(header: bytes) -> bytes:
-    """Return the header of an SQLite file with the bytes blank that opening changes.
-
-    Source: "Database File Format", section 1.3, of SQLite's documentation.
-    """
-    blanked = bytearray(header)
-    for start, stop in _COUNTERS:
-        blanked[start:stop] = bytes(stop - start)
-    return bytes(blanked)
 
 
 def _memory_path() -> Path:

@@ -101,6 +101,16 @@ def known_settings(
     }
 
 
+def by_dotted_key(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return the values of a record and of those inside it by dotted keys, after a prefix."""
+    flat: dict[str, Any] = {}
+    for key, value in values.items():
+        is_section = isinstance(value, dict) and value
+        dotted = f"{prefix}{key}"
+        flat |= by_dotted_key(value, f"{dotted}.") if is_section else {dotted: value}
+    return flat
+
+
 def versions() -> dict[str, str]:
     """Return the versions of Python and of the libraries that decide about results."""
     of_packages = {name: installed_version(name) or "not installed" for name in _VERSIONS_OF}

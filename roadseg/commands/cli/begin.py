@@ -1,4 +1,4 @@
-"""The commands to begin with: map, init, demo, doctor and models; and bench."""
+"""The commands to begin with: map, init, demo, doctor and models; bench and qgis install."""
 
 from pathlib import Path
 from typing import Any
@@ -7,6 +7,7 @@ import click
 
 from roadseg.commands.cli.command import announce, load, require_images, show, shown
 from roadseg.commands.cli.fetch import OF_IMAGES, take_fetch_options
+from roadseg.commands.cli.group import OrderedGroup
 from roadseg.commands.cli.options import (
     AREA,
     CONFIG,
@@ -267,3 +268,35 @@ def demo(folder: Path) -> object:
     from roadseg.commands.tools import demo
 
     return demo.run_stages(folder, say=announce)
+
+
+@click.group(cls=OrderedGroup)
+def qgis() -> None:
+    """Use roadseg in QGIS.
+
+    \b
+    Example: roadseg qgis install
+    """
+
+
+@qgis.command()
+@click.option(
+    "--profile",
+    metavar="NAME",
+    help="Profile of QGIS (Settings > User Profiles). [default: default]",
+)
+@shown
+def install(*, profile: str | None) -> object:
+    """Install the QGIS plugin for this user, or bring it up to date.
+
+    The plugin adds six algorithms to the toolbox of QGIS's Processing, which start this roadseg.
+    Install it again after roadseg has moved to another environment.
+
+    \b
+    Examples:
+      roadseg qgis install
+      roadseg qgis install --profile work
+    """
+    from roadseg.commands.tools import qgis as plugin
+
+    return plugin.run(profile)

@@ -179,3 +179,7 @@ def tune(
     from roadseg.commands.stages import tune
 
     return (tune.plan if dry_run else tune.run)(config, workspace, write=output, force=force)
+
+
+# In the order of their use.
+COMMANDS = [improve, tune, quantize, export]

@@ -137,7 +137,10 @@ class _LogFile(logging.FileHandler):
 
     def __init__(self, path: Path) -> None:
         try:
-            _refuse_other_file(path)
+            if path.is_file() and path.stat().st_size:
+                with path.open("rb") as file:
+                    if not _LOG_LINE.match(file.read(_DATE_BYTES)):
+                        raise OutputError(f"--log {path}: is not a log file; name another file")
             super().__init__(path, encoding="utf-8", errors="backslashreplace")
         except OSError as error:
             if isinstance(error, RoadsegError):
@@ -150,11 +153,3 @@ class _LogFile(logging.FileHandler):
         """Warn once that the file cannot be written any more, as when the disk is full."""
         logging.getLogger().removeHandler(self)
         click.echo(f"WARNING: --log {self.baseFilename}: can no longer be written", err=True)
-
-
-def _refuse_other_file(path: Path) -> None:
-    """Refuse to add logs to a file that holds something else."""
-    if path.is_file() and path.stat().st_size:
-        with path.open("rb") as file:
-            if not _LOG_LINE.match(file.read(_DATE_BYTES)):
-                raise OutputError(f"--log {path}: is not a log file; name another file")

@@ -450,3 +450,7 @@ def plot(
             config, workspace, kinds=kinds or plot.KINDS, scene=scene, output=output, paper=paper
         )
     return summary
+
+
+# In the order of their use.
+COMMANDS = [review, route, score, diff, convert, conflate, audit, plot]

@@ -100,3 +100,7 @@ def clean(
     folder = run_folder or load(config_path, assignments).run
     click.get_current_context().meta[RUN_FOLDER] = folder
     return clean.run(folder, remove=yes)
+
+
+# In the order of their use.
+COMMANDS = [status, runs, compare, clean]

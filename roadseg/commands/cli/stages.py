@@ -280,3 +280,7 @@ def run(
 def _all_or_none(*values: object) -> bool:
     """Return whether all of some options are given, or none of them."""
     return len({bool(value) for value in values}) == 1
+
+
+# In the order of their use.
+COMMANDS = [prepare, split, train, predict, graph, evaluate, report, run]

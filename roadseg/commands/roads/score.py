@@ -29,6 +29,7 @@ from roadseg.roads.options import CompareOptions, TraceOptions
 from roadseg.roads.speeds import KPH_PER_MPH
 from roadseg.system.files import atomic_write, refuse_to_overwrite
 from roadseg.system.hosts.parallel import HERE, Executor, in_order
+from roadseg.system.records import by_dotted_key
 from roadseg.system.text import Summary, count, first
 from roadseg.system.text import table as aligned
 from roadseg.system.units import (
@@ -288,7 +289,8 @@ def _routes(score: Apls) -> Record:
 
 
 def _write_table(path: Path, records: Sequence[Record]) -> None:
-    rows = [dict(_flat(record)) for record in records]
+    flat = map(by_dotted_key, records)
+    rows = [{key.replace(".", "_"): value for key, value in row.items()} for row in flat]
     with atomic_write(path) as partial, partial.open("w", newline="", encoding="utf-8") as file:
         names = dict.fromkeys(name for row in rows for name in row)
         writer = csv.DictWriter(file, list(names), restval="")
@@ -296,42 +298,23 @@ def _write_table(path: Path, records: Sequence[Record]) -> None:
         writer.writerows(rows)
 
 
-def _flat(record: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the values of a record and of those inside of it: `apls_length_score`, ..."""
-    for key, value in record.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{before}{key}_")
-        else:
-            yield f"{before}{key}", value
-
-
 def _aligned(records: Sequence[Record]) -> list[str]:
     """Return a line of headings and one for each record; columns without any value are left out."""
-    flat = [dict(_flat(record)) for record in records]
-    columns = {
-        heading: [row.get(place.replace(".", "_")) for row in flat]
-        for heading, place in _COLUMNS.items()
-    }
-    columns = dict(_in_units(*column) for column in columns.items() if set(column[1]) != {None})
-    cells = [
-        [_cell(*column) for column in zip(columns, row, strict=True)]
-        for row in zip(*columns.values(), strict=True)
-    ]
-    rows = [[row["name"], *of] for row, of in zip(flat, cells, strict=True)]
-    return aligned([["", *columns], *rows], right=range(1, len(columns) + 1)).splitlines()
-
-
-def _in_units(heading: str, values: list[float | None]) -> tuple[str, list[float | None]]:
-    """Return a column in the units of the reader."""
-    if heading not in _SHOWN_IN:
-        return heading, values
-    convert, before = _SHOWN_IN[heading]
-    return before + road_unit(), [None if value is None else convert(value) for value in values]
-
-
-def _cell(heading: str, value: float | None) -> str:
-    decimals = 2 if heading.endswith(road_unit()) else 4
-    return "-" if value is None else f"{value:.{decimals}f}"
+    flat = [by_dotted_key(record) for record in records]
+    columns = [["", *(row["name"] for row in flat)]]
+    for heading, place in _COLUMNS.items():
+        values = [row.get(place) for row in flat]
+        if set(values) == {None}:
+            continue
+        shown, decimals = heading, 4
+        if heading in _SHOWN_IN:
+            convert, before = _SHOWN_IN[heading]
+            shown, decimals = before + road_unit(), 2
+            values = [None if value is None else convert(value) for value in values]
+        cells = ("-" if value is None else f"{value:.{decimals}f}" for value in values)
+        columns.append([shown, *cells])
+    rows = [list(row) for row in zip(*columns, strict=True)]
+    return aligned(rows, right=range(1, len(columns))).splitlines()
 
 
 def _remarks(summary: ScoreSummary) -> Iterator[str]:

@@ -149,17 +149,6 @@ def share_cores(number: int, processes: int) -> None:
     bind(shares_of_cores(read_machine(), processes)[number])
 
 
-def _starts(length: int, window_px: int, overlap_px: int) -> list[int]:
-    """Return where windows along one side of a scene start.
-
-    Networks halve the image five times. Windows at multiples of 32 pixels are halved alike, so
-    that two of them agree where they overlap.
-    """
-    is_halved = window_px - overlap_px >= WINDOW_MULTIPLE
-    multiple = WINDOW_MULTIPLE if is_halved else 1
-    return spread_starts(length, window_px=window_px, overlap_px=overlap_px, multiple=multiple)
-
-
 class _Side:
     """The windows along one side of a scene that contain wanted pixels."""
 
@@ -167,7 +156,13 @@ class _Side:
         self, length: int, window_px: int, overlap_px: int, wanted: range | None = None
     ) -> None:
         self.wanted = wanted or range(length)
-        starts = _starts(length, window_px, overlap_px)
+        # Networks halve the image five times. Windows at multiples of 32 pixels are halved alike,
+        # so that two of them agree where they overlap.
+        is_halved = window_px - overlap_px >= WINDOW_MULTIPLE
+        multiple = WINDOW_MULTIPLE if is_halved else 1
+        starts = spread_starts(
+            length, window_px=window_px, overlap_px=overlap_px, multiple=multiple
+        )
         ends = [*starts[1:], length]
         numbers = [
             number

@@ -170,7 +170,7 @@ class Epochs:
             steps = islice(steps, total - done)
             steps = counted(steps, f"epoch {epoch}", total=total, unit="steps", done=done)
         elif progress.step and clock.epoch_is_over:  # What was resumed has no time for more.
-            self.trainer.average_replicas()
+            self.trainer.averager.average_all()
             return
         for batches in steps:
             number = progress.taken + 1
@@ -189,11 +189,11 @@ class Epochs:
     def _ends_epoch(self, number: int) -> bool:
         """Heed clock and signals after a step; return whether it was the last of its epoch."""
         ended = self.clock.used is None and self.progress.step == self.batches.steps
-        if not (ended or self.trainer.replicas_agree(number)):
+        if not (ended or self.trainer.averager.replicas_agree(number)):
             return False
         is_asked_to_stop = self.clock.read(stop=self.stop.requested)
         if ended := ended or self.clock.epoch_is_over:
-            self.trainer.average_replicas()  # The first process saves for all.
+            self.trainer.averager.average_all()  # The first process saves for all.
         if is_asked_to_stop:
             raise _AskedToStopError
         if self.clock.now_s - self._saved_s >= self.save_minutes * 60:

@@ -156,11 +156,11 @@ def _pace(
 
     def learn(batches: Sequence[Batch]) -> None:
         trainer.step(batches, number=next(numbers), rate=options.learning_rate)
-        trainer.synchronize()
+        trainer.device.synchronize()
 
     def check(batch: Batch) -> None:
         trainer.evaluate(batch)
-        trainer.synchronize()
+        trainer.device.synchronize()
 
     step_s = _seconds_of_one(learn, steps, parallel, total=total)
     check_s = _seconds_of_one(check, itertools.chain.from_iterable(checks), parallel, total=total)

@@ -30,6 +30,8 @@ class Trainer:
 
     Attributes:
         model: the network, from normalised windows to logits.
+        device: where it trains.
+        averager: averages weights or gradients of processes that train together.
     """
 
     def __init__(
@@ -62,14 +64,14 @@ class Trainer:
                 "native, or set train.distributed.hierarchy to null"
             )
         self._options = options
-        self._device, self._parallel, self._scaler = device, parallel, device.scaler()
+        self.device, self._parallel, self._scaler = device, parallel, device.scaler()
         optimizer = build_optimizer(model.parameters(), rate=options.learning_rate, device=device)
         if state is not None:
             _load_state(state, model, optimizer, self._scaler)
         self.model, self._optimizer = device.for_training(model, optimizer)
         normalise = Normalise(scaling)
         network = device.to(nn.Sequential(normalise, self.model))
-        self._averager = HierarchicalAverager(
+        self.averager = HierarchicalAverager(
             parallel,
             network,
             optimizer=self._optimizer,
@@ -92,20 +94,26 @@ class Trainer:
             batches: batches of the step; their mean loss is minimised.
             number: number of the step in the whole training, from 1.
         """
-        is_shared = self._averager.synchronous(number)
+        is_shared = self.averager.synchronous(number)
         self._in_training.train()
-        total = torch.zeros((), device=self._device.type)
+        total = torch.zeros((), device=self.device.type)
         for batch in batches:
             last = is_shared and batch is batches[-1]
             with self._parallel.accumulating(self._network, last=last):
                 loss = self._loss(batch, number) / len(batches)
                 self._scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
-            self._device.mark()
+            self.device.mark()
             total += loss.detach()
-        self._averager.average_gradients(number)
+        self.averager.average_gradients(number)
         self.set_rate(rate)
-        self._update_weights()
-        self._averager.average(number)
+        if self._scaler.is_enabled():
+            self._scaler.unscale_(self._optimizer)
+        clip_gradients(self.model.parameters(), device=self.device)
+        self._scaler.step(self._optimizer)
+        self._scaler.update()
+        self.device.mark()
+        self._optimizer.zero_grad(set_to_none=True)
+        self.averager.average(number)
         return total
 
     @torch.no_grad()
@@ -113,20 +121,8 @@ class Trainer:
         """Return the logits of `model`, float32, and the sums of its loss."""
         logits, labels = self._forward(self._in_validation.eval(), batch)
         sums = loss_sums(logits, *labels, weights=self._options.loss)
-        self._device.mark()
+        self.device.mark()
         return logits, sums
-
-    def synchronize(self) -> None:
-        """Wait until the device has finished its work."""
-        self._device.synchronize()
-
-    def replicas_agree(self, number: int) -> bool:
-        """Return whether all processes have the same weights after a step."""
-        return self._averager.replicas_agree(number)
-
-    def average_replicas(self) -> None:
-        """Give all processes the same weights and statistics; they must all call this."""
-        self._averager.average_all()
 
     def state(self) -> State:
         """Return all that a trainer needs to resume exactly."""
@@ -147,27 +143,18 @@ class Trainer:
 
     def _loss(self, batch: Batch, number: int) -> Tensor:
         weights = self._options.loss
-        with self._device.fast_gradients(), self._averager.normalising(number):
+        with self.device.fast_gradients(), self.averager.normalising(number):
             logits, (masks, *skeletons) = self._forward(self._in_training, batch)
         masks = ignore_likely_roads(masks, logits, above=weights.bootstrap)
         sums = loss_sums(logits, masks, *skeletons, weights=weights)
-        return loss_of(self._averager.shared(sums, number), weights=weights)
+        return loss_of(self.averager.shared(sums, number), weights=weights)
 
     def _forward(self, network: nn.Module, batch: Batch) -> tuple[Tensor, list[Tensor]]:
         """Return the logits of a batch, float32, and its labels on the device."""
         images, *labels = batch
-        with self._device.autocast():
-            logits = network(self._device.to(images)).float()
-        return logits, [self._device.to(label) for label in labels]
-
-    def _update_weights(self) -> None:
-        if self._scaler.is_enabled():
-            self._scaler.unscale_(self._optimizer)
-        clip_gradients(self.model.parameters(), device=self._device)
-        self._scaler.step(self._optimizer)
-        self._scaler.update()
-        self._device.mark()
-        self._optimizer.zero_grad(set_to_none=True)
+        with self.device.autocast():
+            logits = network(self.device.to(images)).float()
+        return logits, [self.device.to(label) for label in labels]
 
 
 def _load_state(
@@ -182,7 +169,10 @@ def _load_state(
         CheckpointError: if it does not fit them.
     """
     tensors, values = state
-    _load_weights(_named_under(MODEL, tensors), model)
+    weights = _named_under(MODEL, tensors)
+    if problem := misfit(weights, model.state_dict()):
+        raise _unfit(problem)
+    model.load_state_dict(weights)
     _load_optimizer(
         _named_under(_OPTIMIZER, tensors), values["optimizer_state"]["values"], optimizer
     )
@@ -190,12 +180,6 @@ def _load_state(
         scaler.load_state_dict(values["scaler_state"])
     except (RuntimeError, LookupError) as error:
         raise _unfit(f"scaler_state: {one_line(error):.200}") from error
-
-
-def _load_weights(tensors: Tensors, module: nn.Module) -> None:
-    if problem := misfit(tensors, module.state_dict()):
-        raise _unfit(problem)
-    module.load_state_dict(tensors)
 
 
 def _unfit(problem: str) -> CheckpointError:

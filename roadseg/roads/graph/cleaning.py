@@ -220,13 +220,10 @@ def _chains(mate: Ints) -> tuple[Ints, Ints]:
         if len(entered) > before:
             sizes.append(len(entered) - before)
     halves = np.concatenate([entered, lone]).astype(np.int64)
-    return _sorted_chains(halves, np.concatenate([sizes, np.ones_like(lone)]).astype(np.int64))
-
-
-def _sorted_chains(halves: Ints, sizes: Ints) -> tuple[Ints, Ints]:
-    first = np.cumsum(sizes) - sizes
+    members = np.concatenate([sizes, np.ones_like(lone)]).astype(np.int64)
+    first = np.cumsum(members) - members
     order = np.argsort(halves[first])
-    return halves[ranges(first[order], sizes[order])], sizes[order]
+    return halves[ranges(first[order], members[order])], members[order]
 
 
 def _concatenated(lines: Lines, halves: Ints, members: Ints) -> Lines:

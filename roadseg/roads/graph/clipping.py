@@ -35,7 +35,9 @@ def clip_graph(graph: RoadGraph, polygon: shapely.Polygon | shapely.MultiPolygon
     is_inside = shapely.covers(polygon, graph.lines)
     whole = np.flatnonzero(is_inside)
     cut = np.flatnonzero(shapely.intersects(polygon, graph.lines) & ~is_inside)
-    edge, spans = _spans_inside(graph, cut, polygon)
+    spans_of_cut = [_spans_of(graph.lines[row], polygon) for row in cut]
+    edge = np.repeat(cut, [len(each) for each in spans_of_cut]).astype(np.int64)
+    spans = np.concatenate([np.zeros((0, 2)), *spans_of_cut])
     nodes, ends, pieces = _cut_out(graph, edge, spans)
     source = np.concatenate([whole, edge])
     part = np.concatenate([np.ones(len(whole)), spans[:, 1] - spans[:, 0]])
@@ -47,13 +49,6 @@ def clip_graph(graph: RoadGraph, polygon: shapely.Polygon | shapely.MultiPolygon
         part_attributes(graph.attributes, source, part),
     )
     return take_edges(clipped, np.argsort(source, kind="stable"))
-
-
-def _spans_inside(graph: RoadGraph, edges: Ints, polygon: shapely.Geometry) -> tuple[Ints, Floats]:
-    """List the parts of edges inside: rows of the edges, and spans as fractions, shape (k, 2)."""
-    spans = [_spans_of(graph.lines[edge], polygon) for edge in edges]
-    rows = np.repeat(edges, [len(span) for span in spans]).astype(np.int64)
-    return rows, np.concatenate([np.zeros((0, 2)), *spans])
 
 
 def _spans_of(line: shapely.LineString, polygon: shapely.Geometry) -> Floats:

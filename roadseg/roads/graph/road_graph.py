@@ -90,7 +90,9 @@ def graph_from_lines(
     once = _first_of_equal(pieces)
     pieces, spans = pieces[once], spans[once]
     owner = source[spans[:, 0]]
-    part = shapely.length(pieces) / _line_lengths(xy, source, len(lines))[owner]
+    steps = np.hypot(*np.diff(xy, axis=0).T) * (np.diff(source) == 0)
+    length = np.bincount(source[1:], weights=steps, minlength=len(lines))
+    part = shapely.length(pieces) / length[owner]
     _, first, rows = np.unique(vertex[spans], return_index=True, return_inverse=True)
     nodes = xy[spans.ravel()[first]]
     return RoadGraph(crs, nodes, rows.reshape(-1, 2), pieces, part_attributes(columns, owner, part))
@@ -363,12 +365,6 @@ def _distinct_vertices(lines: Lines) -> tuple[Floats, Ints]:
     is_first = np.zeros(len(lines), dtype=bool)
     is_first[rows[_first_of_equal(lines_from(xy, sizes[rows]))]] = True
     return xy[is_first[line]], line[is_first[line]]
-
-
-def _line_lengths(xy: Floats, line: Ints, lines: int) -> Floats:
-    """Return the length of each line, of vertices that follow each other."""
-    steps = np.hypot(*np.diff(xy, axis=0).T) * (np.diff(line) == 0)
-    return np.bincount(line[1:], weights=steps, minlength=lines).astype(np.float64)
 
 
 def _first_of_equal(lines: Lines) -> Ints:

@@ -56,10 +56,12 @@ class Routes:
         """Return a function of starts that returns the costs to the same goals every time."""
         arrive = self._to_ends(goals)
         first, last = self.ends[goals.edge].T
+        nodes = self.adjacency.shape[0]
 
         def costs(starts: ControlPoints) -> Floats:
             leave = self._to_ends(starts)
-            reached = self._reached(starts, leave)
+            rows = np.arange(nodes, nodes + len(starts))
+            reached = dijkstra(self._with_starts(starts, leave), indices=rows)[:, :nodes]
             # A route arrives at its goal by either end of the goal's edge.
             routes: Floats = np.take(reached, first, axis=1)
             routes += arrive[:, 0]
@@ -79,12 +81,6 @@ class Routes:
         edges = np.ones(len(self.adjacency.data)), self.adjacency.indices, self.adjacency.indptr
         _, part = connected_components(csr_array(edges, shape=self.adjacency.shape))
         return np.asarray(part[self.ends[points.edge, 0]], dtype=np.int64)
-
-    def _reached(self, starts: ControlPoints, leave: Floats) -> Floats:
-        """Return the cost of the cheapest route from each start to each node, (starts, nodes)."""
-        nodes = self.adjacency.shape[0]
-        indices = np.arange(nodes, nodes + len(starts))
-        return np.asarray(dijkstra(self._with_starts(starts, leave), indices=indices)[:, :nodes])
 
     def _to_ends(self, points: ControlPoints) -> Floats:
         """Return the cost along its edge from each point to both ends, shape (k, 2)."""

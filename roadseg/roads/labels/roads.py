@@ -447,12 +447,6 @@ def _single_parts(geometries: Shapes) -> tuple[Shapes, Indices, int]:
     return parts, owner, empty
 
 
-def _flatten(shapes: Shapes) -> Shapes:
-    """Drop heights and measures; most files have none, which is told sooner."""
-    has_more = np.any(shapely.get_coordinate_dimension(shapes) > 2)  # noqa: PLR2004 - x and y
-    return np.asarray(shapely.force_2d(shapes)) if has_more else shapes
-
-
 def _are_polygons(shapes: Shapes) -> Bools:
     return np.asarray(shapely.get_type_id(shapes) == shapely.GeometryType.POLYGON)
 

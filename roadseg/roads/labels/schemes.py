@@ -4,7 +4,6 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 
@@ -152,29 +151,16 @@ def read_attributes(
     )
 
 
-class StatedTravel(NamedTuple):
-    """What attributes say of edges; shape (features,) each.
+def stated_travel(columns: Mapping[str, Array], features: int) -> tuple[Floats, Floats, Traffic]:
+    """Return what attributes say of speed (km/h), travel time (seconds) and traffic.
 
-    Attributes:
-        speed_kph: km/h, NaN for nothing.
-        travel_time_s: seconds, NaN for nothing.
-        traffic: who may drive there, and its name.
-    """
-
-    speed_kph: Floats
-    travel_time_s: Floats
-    traffic: Traffic
-
-
-def stated_travel(columns: Mapping[str, Array], features: int) -> StatedTravel:
-    """Return what attributes say of speed, travel time and traffic.
-
-    Speeds are those of `read_attributes` by "auto". Arguments are those of it, too.
+    The first two have shape (features,), and are NaN where nothing is said. Speeds are those of
+    `read_attributes` by "auto". Arguments are those of it, too.
     """
     attributes = read_attributes(columns, features, LabelOptions())
     speed_kph = (attributes.mph * KPH_PER_MPH).round(_SPEED_DECIMALS)
     speed_kph = np.where(attributes.source == DEFAULT, np.nan, speed_kph)
-    return StatedTravel(speed_kph, attributes.travel_time_s, attributes.traffic)
+    return speed_kph, attributes.travel_time_s, attributes.traffic
 
 
 def _scheme(keys: Collection[str], options: LabelOptions) -> SchemeName:

@@ -120,13 +120,16 @@ def read_traffic(tags: Tags, speed_source: Texts, left_out: Texts) -> Traffic:
     """
     name, source = tags.texts("name"), tags.texts(SPEED_SOURCE)
     source = np.where(source == "", speed_source.astype(object), source)
+    stated = tags.numbers(LAYER, number)
+    is_bridge = ~np.isin(tags.words("bridge"), NO_STRUCTURE)
+    layers = np.where(np.isnan(stated), is_bridge, np.clip(stated, -99, 99))
     return Traffic(
         highway=tags.highways.astype(object),
         name=np.where(name == "", tags.texts("ref"), name),
         one_way=_one_way(tags),
         is_closed=_are_closed(tags),
         speed_source=np.where(tags.numbers(SPEED_KNOWN, number) == 0, DEFAULT, source),
-        layer=_layers(tags),
+        layer=layers.astype(np.int64),
         left_out=left_out,
     )
 
@@ -149,13 +152,6 @@ def _one_way(tags: Tags) -> Ints:
     stated = np.array([directions.get(word, 0) for word in words.tolist()], dtype=np.int64)
     is_implied = np.isin(tags.words("junction"), _ROUND) | (tags.highways == _MOTORWAY)
     return np.where((words == "") & is_implied, 1, stated)
-
-
-def _layers(tags: Tags) -> Ints:
-    stated = tags.numbers(LAYER, number)
-    is_bridge = ~np.isin(tags.words("bridge"), NO_STRUCTURE)
-    layers = np.where(np.isnan(stated), is_bridge, np.clip(stated, -99, 99))
-    return layers.astype(np.int64)
 
 
 def _are_closed(tags: Tags) -> Bools:

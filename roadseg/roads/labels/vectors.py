@@ -315,8 +315,12 @@ def _read_layer(path: Path, source: str, info: Mapping[str, Any], choose: Choose
         names.get(str(field), str(field)): column
         for field, column in zip(meta["fields"], values, strict=True)
     }
-    crs = _crs(path, info["driver"], info["crs"])
-    return VectorFile(keys, columns, *_geometries(wkb), *crs)
+    crs, is_assumed = _crs(path, info["driver"], info["crs"])
+    # Coordinates that are NaN are counted later.
+    with np.errstate(invalid="ignore"):
+        shapes = np.asarray(shapely.from_wkb(wkb, on_invalid="fix"), dtype=object)
+    broken = int(np.sum(shapely.is_missing(shapes)) - np.sum([item is None for item in wkb]))
+    return VectorFile(keys, columns, shapes, broken, crs, is_assumed)
 
 
 def _check_whole(path: Path, info: Mapping[str, Any], features: int) -> None:
@@ -349,14 +353,6 @@ def _crs(path: Path, driver: str, stated: str | None) -> tuple[str | None, bool]
 def _is_plain(path: Path) -> bool:
     """Return whether Python can read the bytes that GDAL reads."""
     return not is_virtual(path) and path.suffix.lower() not in (".zip", ".kmz")
-
-
-def _geometries(wkb: Shapes) -> tuple[Shapes, int]:
-    """Return geometries, None for those that cannot be read, and how many those are."""
-    # Coordinates that are NaN are counted later.
-    with np.errstate(invalid="ignore"):
-        shapes = np.asarray(shapely.from_wkb(wkb, on_invalid="fix"), dtype=object)
-    return shapes, int(np.sum(shapely.is_missing(shapes)) - np.sum([item is None for item in wkb]))
 
 
 @contextmanager

@@ -230,7 +230,8 @@ def _read_values(
     else:
         valid = valid_pixels(seen, window.to_rasterio())
     if source.nodata:  # A value of 0 is background.
-        valid &= ~_equal(pixels, source.nodata).all(axis=0)
+        is_nodata = np.isnan(pixels) if np.isnan(source.nodata) else pixels == source.nodata
+        valid &= ~is_nodata.all(axis=0)
     if pixels.dtype.kind == "f":
         valid &= ~np.isnan(pixels).any(axis=0)
     return pixels.max(axis=0), valid
@@ -239,10 +240,6 @@ def _read_values(
 def _bands(source: rasterio.DatasetReader) -> list[int]:
     colours = zip(source.indexes, source.colorinterp, strict=True)
     return [number for number, colour in colours if colour != ColorInterp.alpha] or [1]
-
-
-def _equal(pixels: Array, value: float) -> Bools:
-    return np.asarray(np.isnan(pixels) if np.isnan(value) else pixels == value)
 
 
 def _drawn_roads(values: Array, source: rasterio.DatasetReader) -> Bools:

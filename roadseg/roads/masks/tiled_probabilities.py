@@ -113,7 +113,11 @@ class TiledProbability:
             points_m: shape (n,), shapely points in the metric CRS of the grid.
         """
         outlines = [shapely.Polygon(self.grid.to_metric(at)) for at in window_corners(self.places)]
-        return _first_nearest(outlines, points_m)
+        # Where there is no outline, or a point is empty, the row is the number of outlines.
+        point, outline = shapely.STRtree(outlines).query_nearest(points_m)
+        first = np.full(len(points_m), len(outlines))
+        np.minimum.at(first, point, outline)
+        return first
 
     def _rows_in(self, window: Window) -> list[int]:
         """Return the rows of the tiles that have pixels in a window."""
@@ -164,17 +168,6 @@ class _OpenTiles:
         """Close all."""
         self._open.clear()
         self._stack.close()
-
-
-def _first_nearest(outlines: Sequence[shapely.Geometry], points: Shapes) -> Ints:
-    """Return the row of the outline that is nearest to each point, of equally near ones the first.
-
-    Where there is no outline, or a point is empty, that is the number of outlines.
-    """
-    point, outline = shapely.STRtree(outlines).query_nearest(points)
-    first = np.full(len(points), len(outlines))
-    np.minimum.at(first, point, outline)
-    return first
 
 
 def as_one(tiles: Sequence[ProbabilityFile]) -> TiledProbability:

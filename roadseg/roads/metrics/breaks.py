@@ -275,7 +275,11 @@ class _Ways:
             meets = self._ends[edge, one] == self._ends[other, two]
             is_joined |= meets & (here[:, one] + there[:, two] <= most_m)
         rest = ~is_joined & (self._part[self._ends[edge, 0]] == self._part[self._ends[other, 0]])
-        rows = np.flatnonzero(rest & self._in_reach(edge, other, here, there, most_m))
+        # A way of the length of straight lines between ends has to be short enough.
+        gap = self._graph.nodes[self._ends[edge]][:, :, None]
+        gap = gap - self._graph.nodes[self._ends[other]][:, None]
+        least = here[:, :, None] + np.hypot(gap[..., 0], gap[..., 1]) + there[:, None]
+        rows = np.flatnonzero(rest & (least.min(axis=(1, 2)) <= most_m))
         if len(rows):
             nodes, start = np.unique(self._ends[edge[rows]].T, return_inverse=True)
             start, goal = start.reshape(2, -1), self._ends[other[rows]].T
@@ -289,15 +293,6 @@ class _Ways:
 
     def _to_ends(self, edge: Ints, along: Floats) -> Floats:
         return np.column_stack([along, self._length_m[edge] - along])
-
-    def _in_reach(
-        self, edge: Ints, other: Ints, here: Floats, there: Floats, most_m: Floats
-    ) -> Bools:
-        """Return where a way of the length of straight lines between ends would be short enough."""
-        gap = self._graph.nodes[self._ends[edge]][:, :, None]
-        gap = gap - self._graph.nodes[self._ends[other]][:, None]
-        least = here[:, :, None] + np.hypot(gap[..., 0], gap[..., 1]) + there[:, None]
-        return np.asarray(least.min(axis=(1, 2)) <= most_m)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import shapely
 
-from roadseg.arrays import Bools, Floats, Ints, Lines
+from roadseg.arrays import Floats, Ints, Lines
 from roadseg.roads.graph.cleaning import merge_chains
 from roadseg.roads.graph.road_graph import (
     TRAVEL_TIME,
@@ -36,7 +36,9 @@ def canonical_graph(graph: RoadGraph) -> RoadGraph:
     """
     seconds = {name: graph.attributes[name] for name in [TRAVEL_TIME] if name in graph.attributes}
     graph = replace(graph, attributes=seconds)
-    graph = _open_rings(merge_chains(take_edges(graph, _once(graph))))
+    by_time = np.argsort(seconds.get(TRAVEL_TIME, np.zeros(len(graph.lines))), kind="stable")
+    once = np.sort(unique_edge_rows(graph, by_time.tolist()))
+    graph = _open_rings(merge_chains(take_edges(graph, once)))
     return take_edges(graph, _in_order(graph))
 
 
@@ -68,15 +70,10 @@ def _open_rings(graph: RoadGraph) -> RoadGraph:
 def _corners_and_sides(ring: shapely.LineString) -> tuple[Floats, Lines]:
     """Return the corners of a ring, shape (k, 2), and the line from each to the next."""
     xy = shapely.get_coordinates(ring)[:-1]
-    corners = np.flatnonzero(_is_corner(xy))
-    return xy[corners], np.array(list(_sides(xy, corners)), dtype=object)
-
-
-def _is_corner(xy: Floats) -> Bools:
-    """Return which points of a ring are off the straight line between those beside them."""
     beside = np.stack([np.roll(xy, 1, axis=0), np.roll(xy, -1, axis=0)], axis=1)
     off = shapely.distance(shapely.points(xy), shapely.linestrings(beside))
-    return np.asarray(off > _STRAIGHT_M)
+    corners = np.flatnonzero(off > _STRAIGHT_M)
+    return xy[corners], np.array(list(_sides(xy, corners)), dtype=object)
 
 
 def _sides(xy: Floats, corners: Ints) -> Iterator[shapely.LineString]:
@@ -86,12 +83,6 @@ def _sides(xy: Floats, corners: Ints) -> Iterator[shapely.LineString]:
     around = np.concatenate([xy, xy[: corners[0] + 1]])
     for first, last in zip(corners, [*corners[1:], len(xy) + corners[0]], strict=True):
         yield shapely.LineString(around[first : last + 1])
-
-
-def _once(graph: RoadGraph) -> Ints:
-    """Return the rows of distinct edges; of those drawn alike the fastest stays."""
-    seconds = graph.attributes.get(TRAVEL_TIME, np.zeros(len(graph.lines)))
-    return np.sort(unique_edge_rows(graph, np.argsort(seconds, kind="stable").tolist()))
 
 
 def _in_order(graph: RoadGraph) -> Ints:

@@ -79,18 +79,13 @@ def match_junctions(
     """
     check_sides(reference, predicted, tolerance_m)
     ours, theirs = junctions(reference), junctions(predicted)
-    return JunctionMatch(len(ours), len(theirs), _offsets(ours, theirs, tolerance_m))
+    places, side = np.concatenate([ours, theirs]), np.repeat([0, 1], [len(ours), len(theirs)])
+    pairs = places[nearest_pairs(places, side, within=tolerance_m + 10.0**-_DECIMALS)]
+    offsets = np.hypot(*(pairs[:, 0] - pairs[:, 1]).T)
+    return JunctionMatch(len(ours), len(theirs), tuple(np.round(offsets, _DECIMALS).tolist()))
 
 
 def junctions(graph: RoadGraph) -> Floats:
     """Return the positions of the nodes at which three or more ends of edges meet, shape (k, 2)."""
     once = without_duplicate_edges(graph)
     return once.nodes[once.degree >= _MEETING]
-
-
-def _offsets(ours: Floats, theirs: Floats, tolerance_m: float) -> tuple[float, ...]:
-    """Return the distance of each pair that is matched, the nearest first."""
-    places, side = np.concatenate([ours, theirs]), np.repeat([0, 1], [len(ours), len(theirs)])
-    pairs = places[nearest_pairs(places, side, within=tolerance_m + 10.0**-_DECIMALS)]
-    offsets = np.hypot(*(pairs[:, 0] - pairs[:, 1]).T)
-    return tuple(np.round(offsets, _DECIMALS).tolist())

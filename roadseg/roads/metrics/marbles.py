@@ -1,4 +1,4 @@
-"""Marbles: a road graph as a network on which they are laid, for TOPO."""
+"""Marbles: a road graph as a network on which they are laid, at the places of Sat2Graph's TOPO."""
 
 import math
 from collections.abc import Iterator
@@ -6,11 +6,16 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+import shapely
 
-from roadseg.roads.metrics.vertex_graphs import VertexGraph
+from roadseg.roads.graph.road_graph import RoadGraph, require_one_crs, unique_pairs
 
+METRES_PER_DEGREE = 111111.0  # Metres of a degree of latitude in the source.
 METRE = 1e-5  # Degrees; a metre of the source, which is 1.11 m on the ground.
 _STEP = 5 * METRE  # Degrees between marbles.
+_LATITUDE, _LONGITUDE = 41.0, -71.0  # Degrees; the source pretends that every tile lies here.
+_WIDE = math.cos(math.radians(_LATITUDE))  # Width of a degree of longitude there.
+_DECIMALS = 3  # Decimals of metres to which coordinates are rounded before they are compared.
 
 Marble = tuple[int, int, float]  # First and last vertex of its segment, and part of its length.
 
@@ -28,10 +33,11 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class Network:
-    """A vertex graph as lists.
+    """Every vertex of a road graph at a made-up place, and its neighbours.
 
     Attributes:
-        places: latitude and longitude of each vertex.
+        places: latitude and longitude of each vertex, south and east of 41 N, 71 W; degrees of
+            111,111 m, those of longitude times the cosine of 41 N.
         around: the neighbours of each vertex, each with its distance in degrees.
         order: the vertices, in the order in which the source meets them.
     """
@@ -41,11 +47,29 @@ class Network:
     order: list[int]
 
     @classmethod
-    def of(cls, graph: VertexGraph) -> "Network":
-        """Take the vertices of a graph, their neighbours in the order of their numbers."""
-        places = list(zip(graph.lat.tolist(), graph.lon.tolist(), strict=True))
+    def of(cls, graph: RoadGraph, corner: tuple[float, float]) -> "Network":
+        """Number the vertices as the lines of a graph meet them, each rounded to 1 mm.
+
+        Args:
+            corner: x and y, in metres, of what lies at 41 N, 71 W.
+        """
+        xy, line = shapely.get_coordinates(graph.lines, return_index=True)
+        south_east = np.column_stack([corner[1] - xy[:, 1], xy[:, 0] - corner[0]]).round(_DECIMALS)
+        moves = (np.diff(line) == 0) & (np.diff(south_east, axis=0) != 0).any(axis=1)
+        steps = np.stack([south_east[:-1][moves], south_east[1:][moves]], axis=1)
+        ends = steps.reshape(-1, 2) + 0.0  # This makes 0.0 of -0.0.
+        first, key = unique_pairs(ends)
+        order = np.argsort(first)
+        number = np.empty_like(order)
+        number[order] = np.arange(len(order))
+        south, east = ends[first[order]].T
+        lat = _LATITUDE - south / METRES_PER_DEGREE
+        lon = _LONGITUDE + east / METRES_PER_DEGREE / _WIDE
+        places = list(zip(lat.tolist(), lon.tolist(), strict=True))
+        # Neighbours are in the order of their numbers.
+        pairs = np.unique(np.sort(number[key].reshape(-1, 2), axis=1), axis=0)
         around: list[dict[int, float]] = [{} for _ in places]
-        both = np.concatenate([graph.pairs, graph.pairs[:, ::-1]])
+        both = np.concatenate([pairs, pairs[:, ::-1]])
         for start, goal in both[np.lexsort(both.T[::-1])].tolist():
             around[start][goal] = apart(places[goal], places[start])
         met = (vertex for start, near in enumerate(around) for vertex in (start, *near))
@@ -94,6 +118,23 @@ class Network:
         for vertex, near, distance, _ in self._steps(both, radius, (place.start, place.goal)):
             entered[vertex, near] = min(distance, entered.get((vertex, near), math.inf))
         return entered
+
+
+def networks(reference: RoadGraph, predicted: RoadGraph) -> tuple[Network, Network]:
+    """Return both graphs as networks where the source expects them.
+
+    Args:
+        predicted: graph to be scored, in the same metric CRS.
+
+    Raises:
+        ValueError: the CRSs differ, or a coordinate is not finite.
+    """
+    require_one_crs(reference, predicted)
+    xy = shapely.get_coordinates(np.concatenate([reference.lines, predicted.lines]))
+    if not np.isfinite(xy).all():
+        raise ValueError("a line has a coordinate that is not finite")
+    corner = (float(xy[:, 0].min()), float(xy[:, 1].max())) if len(xy) else (0.0, 0.0)
+    return Network.of(reference, corner), Network.of(predicted, corner)
 
 
 def apart(here: tuple[float, float], there: tuple[float, float]) -> float:

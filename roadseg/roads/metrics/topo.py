@@ -15,9 +15,16 @@ from scipy.spatial import cKDTree
 
 from roadseg.arrays import Floats, Ints
 from roadseg.roads.graph.road_graph import RoadGraph
-from roadseg.roads.metrics.marbles import METRE, Marble, Network, Place, apart
+from roadseg.roads.metrics.marbles import (
+    METRE,
+    METRES_PER_DEGREE,
+    Marble,
+    Network,
+    Place,
+    apart,
+    networks,
+)
 from roadseg.roads.metrics.pooling import harmonic_mean
-from roadseg.roads.metrics.vertex_graphs import METRES_PER_DEGREE, VertexGraph, vertex_graphs
 
 _START_SPACING = 50 * METRE  # Degrees between starts.
 _SNAP = 10 * METRE  # Degrees from a start to its segment, and from a marble to its hole, at most.
@@ -100,9 +107,8 @@ def topo(reference: RoadGraph, predicted: RoadGraph, *, radius_m: float = 150.0)
     """
     if not radius_m > 0:
         raise ValueError(f"radius_m must be above 0, got {radius_m}")
-    ours, theirs = vertex_graphs(reference, predicted)
-    network, other = Network.of(ours), Network.of(theirs)
-    region = _region(ours, theirs)
+    network, other = networks(reference, predicted)
+    region = _region(network, other)
     # Rule 1: starts are spread over the reference.
     starts = _starts(network, region)
     if not starts:
@@ -134,13 +140,11 @@ class _Result(NamedTuple):
     recall: float
 
 
-def _region(reference: VertexGraph, predicted: VertexGraph) -> tuple[float, float, float, float]:
+def _region(network: Network, other: Network) -> tuple[float, float, float, float]:
     """Return south, west, north and east of what the source takes for the region."""
     north, east = (margin / METRES_PER_DEGREE for margin in _REGION_M)
-    lat = np.concatenate([reference.lat, predicted.lat, [41.0]])
-    lon = np.concatenate([reference.lon, predicted.lon, [-71.0]])
-    south = float(lat.min()) - north
-    return south, -71.0 - east, 41.0 + north, float(lon.max()) + east
+    lat, lon = zip(*network.places, *other.places, (41.0, -71.0), strict=True)
+    return min(lat) - north, -71.0 - east, 41.0 + north, max(lon) + east
 
 
 def _starts(network: Network, region: tuple[float, float, float, float]) -> list[Place]:

@@ -171,7 +171,11 @@ def write_review(path: Path, change: OsmChange) -> None:
         DataError: if the map cannot be read.
         OutputError: if the file cannot be written.
     """
-    touched = _touched(change)
+    # Ways that get nodes, or share one with a new road, are shown as well.
+    ways, refs = change.osm_map.ways, change.roads.refs
+    is_shared = np.isin(ways.refs, change.node_ids[refs[refs >= 0]])
+    rows = np.repeat(np.arange(len(ways.sizes)), ways.sizes)[is_shared]
+    touched = sorted({*rows.tolist(), *change.changed_ways})
     wanted = {node for nodes in change.nodes_of_roads for node in nodes if node > change.first_id}
     for way in touched:
         wanted.update(change.osm_map.ways.nodes_of(way))
@@ -231,14 +235,6 @@ def _lowest_id(path: Path) -> int:
             )
         last, lowest = place, min(lowest, 0 if each.is_relation() else each.id)
     return lowest
-
-
-def _touched(change: OsmChange) -> list[int]:
-    """Return the rows of the ways that get nodes, or share one with a new road."""
-    ways, refs = change.osm_map.ways, change.roads.refs
-    is_shared = np.isin(ways.refs, change.node_ids[refs[refs >= 0]])
-    rows = np.repeat(np.arange(len(ways.sizes)), ways.sizes)[is_shared]
-    return sorted({*rows.tolist(), *change.changed_ways})
 
 
 def _new_way(change: OsmChange, road: int) -> str:

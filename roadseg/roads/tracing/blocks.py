@@ -124,13 +124,7 @@ def join_blocks(
 
     mask = join_coarse_blocks(coarse_blocks(), grid)
     # The paths of a city are large: each block is freed as soon as it is in the graph.
-    in_turn = (paths.pop(0) for _ in range(len(paths)))
-    return join_paths(in_turn, grid), mask
-
-
-def join_paths(parts: Iterable[BlockPaths], grid: Grid) -> RoadGraph:
-    """Join the paths of all blocks of a scene to a graph, see `join_blocks`."""
-    nodes, is_seam, block, ends, lines = _stack(parts)
+    nodes, is_seam, block, ends, lines = _stack(paths.pop(0) for _ in range(len(paths)))
     steps = _seam_pairs(nodes, is_seam, block)
     ends = np.concatenate([ends, steps])
     nodes = grid.to_metric(nodes).round(DECIMALS)
@@ -140,7 +134,7 @@ def join_paths(parts: Iterable[BlockPaths], grid: Grid) -> RoadGraph:
     # A junction that a seam cuts has nodes on both sides, joined by short edges, which go.
     is_short = graph.length_m <= _STEP_PX * max(grid.pixel_size_m)
     whole = contract_edges(graph, is_short & between_junctions(graph) & is_raw)
-    return _smooth_seams(whole, grid)
+    return _smooth_seams(whole, grid), mask
 
 
 def _stack(parts: Iterable[BlockPaths]) -> tuple[Floats, Bools, Ints, Ints, Lines]:

@@ -50,9 +50,12 @@ class SamplePointGroups(Sequence[SamplePoints]):
         self._graph, self._grid = graph, grid
         points, self._edge = sample_points(graph, spacing_m=SPACING_M)
         block = np.empty(len(self._edge), dtype=np.int32)
+        last = np.array([grid.height, grid.width]) - 1
         for first in range(0, len(block), _POINTS_AT_ONCE):
             some = slice(first, first + _POINTS_AT_ONCE)
-            block[some] = _blocks(grid, points[some], block_px)
+            pixels = np.clip(grid.from_metric(points[some]), 0, last)
+            row, col = (pixels // block_px).T
+            block[some] = row * (grid.width // block_px + 1) + col
         self._origin = points.min(axis=0, initial=np.inf)
         points -= self._origin
         # Offsets from the corner of the graph are exact to millimetres in float32.
@@ -208,13 +211,6 @@ def add_up(parts: Sequence[EdgeStatistics], n_edges: int, n_bins: int) -> EdgeSt
     width_edge = np.concatenate([np.empty(0, np.int32), *(part.width_edge for part in parts)])
     width_m = np.concatenate([np.empty(0, np.float32), *(part.width_m for part in parts)])
     return EdgeStatistics(np.arange(n_edges), points, road, lowest, bins, width_edge, width_m)
-
-
-def _blocks(grid: Grid, points: Floats, block_px: int) -> Ints:
-    """Number the block in which each point lies."""
-    pixels = np.clip(grid.from_metric(points), 0, np.array([grid.height, grid.width]) - 1)
-    row, col = (pixels // block_px).T
-    return np.asarray(row * (grid.width // block_px + 1) + col, dtype=np.int64)
 
 
 def _widths(samples: SamplePoints, is_road: Bools, origin: tuple[int, int]) -> Floats32:

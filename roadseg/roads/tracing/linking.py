@@ -199,7 +199,9 @@ def link_gaps(
         raise ValueError("read_road needs the grid of its pixels")
     ends = find_dead_ends(graph, border, border_m)
     if max_gap_m <= 0 or len(ends.edge) == 0:
-        return _without_links(graph)
+        unknown = np.full(len(graph.lines), np.nan)
+        attributes = {INFERRED: np.zeros(len(graph.lines), dtype=np.uint8), CONFIDENCE: unknown}
+        return replace(graph, attributes=attributes)
     least_cos = float(np.cos(np.radians(max_turn_deg)))
     gaps = _Gaps(graph, ends, max_gap_m, least_cos, grid, read_road, model, min_probability)
     # Rule 9: dead ends that face each other come first.
@@ -451,9 +453,3 @@ def _join_links(graph: RoadGraph, links: _Links) -> RoadGraph:
     confidence = np.concatenate([np.full(len(graph.lines), np.nan), links.confidence])
     attributes = {INFERRED: is_link.astype(np.uint8), CONFIDENCE: confidence}
     return node_lines(graph, lines, attributes, changes)
-
-
-def _without_links(graph: RoadGraph) -> RoadGraph:
-    """Add the attributes of a graph that has no links."""
-    none, unknown = np.zeros(len(graph.lines), dtype=np.uint8), np.full(len(graph.lines), np.nan)
-    return replace(graph, attributes={INFERRED: none, CONFIDENCE: unknown})

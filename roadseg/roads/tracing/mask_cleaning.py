@@ -47,7 +47,10 @@ def clean_mask(
     outlines, tree = cv2.findContours(pixels, cv2.RETR_TREE, cv2.CHAIN_APPROX_NONE)
     parent = tree[0, :, 3].astype(np.int64)
     is_hole = _is_hole(parent)
-    inside = _pixels_inside(outlines, is_hole)
+    # Count the pixels inside outlines; those on the outline count for blobs, not for holes.
+    area = np.array([cv2.contourArea(outline) for outline in outlines])
+    steps = np.array([len(outline) if len(outline) > 1 else 0 for outline in outlines])
+    inside = np.rint(area + np.where(is_hole, -steps, steps) / 2 + 1).astype(np.int64)
     # A blob has the pixels inside its outline less those of its holes.
     removed = ~is_hole & (inside - _sum_of_children(inside, parent, is_hole) < min_blob_px)
     for row in np.flatnonzero(removed).tolist() if any(goes_on) else ():
@@ -95,13 +98,6 @@ def _is_hole(parent: Ints) -> Bools:
         ancestor = parent[ancestor]
         row, ancestor = row[ancestor >= 0], ancestor[ancestor >= 0]
     return is_hole
-
-
-def _pixels_inside(outlines: Outlines, is_hole: Bools) -> Ints:
-    """Count the pixels inside outlines; those on the outline count for blobs, not for holes."""
-    area = np.array([cv2.contourArea(outline) for outline in outlines])
-    steps = np.array([len(outline) if len(outline) > 1 else 0 for outline in outlines])
-    return np.rint(area + np.where(is_hole, -steps, steps) / 2 + 1).astype(np.int64)
 
 
 def _sum_of_children(inside: Ints, parent: Ints, chosen: Bools) -> Ints:

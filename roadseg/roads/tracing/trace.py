@@ -208,7 +208,9 @@ class _Scene:
             # Straight links, which need no pixels, show at which dead ends links start at all.
             repaired = self._prune(self._repair_ends(graph, border))
             # All other dead ends count as border, so that they are not repaired.
-            border = self._border_and_far_ends(graph, _tips(self._link(repaired, border)))
+            linked = self._link(repaired, border)
+            tips = np.unique(linked.ends[linked.attributes[INFERRED] == 1])
+            border = self._border_and_far_ends(graph, linked.nodes[tips])
             graph = self._repair_ends(graph, border)
         graph = place_junctions(self._prune(graph), mask=self.mask)
         graph = merge_near_junctions(graph, within_m=self.options.merge_nodes_m)
@@ -269,12 +271,6 @@ class _Scene:
         if len(tips):
             ends = ends[cKDTree(tips).query(ends, distance_upper_bound=_FORK_M)[0] > _FORK_M]
         return shapely.GeometryCollection([self.border, *shapely.points(ends)])
-
-
-def _tips(graph: RoadGraph) -> Floats:
-    """Return the places where links start and end."""
-    is_link = graph.attributes[INFERRED] == 1
-    return np.asarray(graph.nodes[np.unique(graph.ends[is_link])])
 
 
 def measure_edges(

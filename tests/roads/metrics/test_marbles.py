@@ -6,7 +6,7 @@ import shapely
 from pyproj import CRS
 
 from roadseg.roads.graph.road_graph import RoadGraph
-from roadseg.roads.metrics.vertex_graphs import vertex_graphs
+from roadseg.roads.metrics.marbles import networks
 
 UTM = CRS.from_epsg(32611)
 
@@ -20,17 +20,17 @@ def drawn(*roads):
 
 
 def test_vertices_are_numbered_as_the_lines_meet_them():
-    graph, _ = vertex_graphs(drawn([(0, 0), (9, 0)], [(5, 3), (9, 0), (0, 0)]), drawn())
-    assert graph.pairs.tolist() == [[0, 1], [1, 2]]
-    assert np.round((41 - graph.lat) * 111111, 6).tolist() == [3, 3, 0]
+    network, _ = networks(drawn([(0, 0), (9, 0)], [(5, 3), (9, 0), (0, 0)]), drawn())
+    assert [list(near) for near in network.around] == [[1], [0, 2], [1]]
+    assert [round((41 - lat) * 111111, 6) for lat, _ in network.places] == [3, 3, 0]
 
 
 @pytest.mark.parametrize(("beyond", "vertices"), [(0.0004, 2), (0.0006, 3)])
 def test_vertices_that_agree_to_1_mm_are_one(beyond, vertices):
-    graph, _ = vertex_graphs(drawn([(0, 0), (9, 0), (9 + beyond, 0)]), drawn())
-    assert len(graph.lat) == vertices
+    network, _ = networks(drawn([(0, 0), (9, 0), (9 + beyond, 0)]), drawn())
+    assert len(network.places) == vertices
 
 
 def test_a_coordinate_that_is_not_finite_is_turned_down():
     with pytest.raises(ValueError, match="a line has a coordinate that is not finite"):
-        vertex_graphs(drawn([(0, 0), (np.inf, 1)]), drawn())
+        networks(drawn([(0, 0), (np.inf, 1)]), drawn())
