@@ -95,13 +95,13 @@ def fit_near(
         return prior
     middle = weight @ columns / total
     spread = np.sqrt(np.maximum(weight @ (columns - middle) ** 2 / total, 1e-12))
-    coefficients = _Fit(
+    coefficients = _least(
         design=np.column_stack([np.ones(len(columns)), (columns - middle) / spread]),
         share=share,
         weight=weight,
         prior=np.concatenate([[prior.intercept + prior_slopes @ middle], prior_slopes * spread]),
         hold=np.concatenate([[_LOOSE], np.full(len(names), strength)]),
-    ).least()
+    )
     slopes = coefficients[1:] / spread
     intercept = float(coefficients[0] - slopes @ middle)
     return LogisticModel(intercept, dict(zip(names, slopes.tolist(), strict=True)))
@@ -155,38 +155,28 @@ def log_odds(probability: Floats) -> Floats:
     return np.asarray(np.log(soft / (1 - soft)))
 
 
-@dataclass(frozen=True)
-class _Fit:
-    """A penalised loss, which is convex, and where it is least."""
+def _least(*, design: Floats, share: Floats, weight: Floats, prior: Floats, hold: Floats) -> Floats:
+    """Return the coefficients of the least penalised loss, which is convex, by Newton's method."""
 
-    design: Floats
-    share: Floats
-    weight: Floats
-    prior: Floats
-    hold: Floats
-
-    def least(self) -> Floats:
-        """Return the coefficients of the least loss, found from the prior by Newton's method."""
-        now, loss = self.prior, self._loss(self.prior)
-        for _ in range(_STEPS):
-            mean = _sigmoid(self.design @ now)
-            slope = self.design.T @ (self.weight * (mean - self.share))
-            slope = slope + self.hold * (now - self.prior)
-            bend = (self.design.T * (self.weight * mean * (1 - mean))) @ self.design
-            step = np.linalg.solve(bend + np.diag(self.hold), slope)
-            # Halved until the loss falls: far from the least one, full steps may overshoot.
-            while (then := self._loss(now - step)) > loss and np.abs(step).max() > _SETTLED:
-                step = step / 2
-            if np.abs(step).max() <= _SETTLED:
-                break
-            now, loss = now - step, then
-        return now
-
-    def _loss(self, at: Floats) -> float:
-        log_odds = self.design @ at
+    def loss_of(at: Floats) -> float:
+        log_odds = design @ at
         # The negative log-likelihood without overflow.
-        each = np.logaddexp(0, log_odds) - self.share * log_odds
-        return float(self.weight @ each + self.hold @ (at - self.prior) ** 2 / 2)
+        each = np.logaddexp(0, log_odds) - share * log_odds
+        return float(weight @ each + hold @ (at - prior) ** 2 / 2)
+
+    now, loss = prior, loss_of(prior)
+    for _ in range(_STEPS):
+        mean = _sigmoid(design @ now)
+        slope = design.T @ (weight * (mean - share)) + hold * (now - prior)
+        bend = (design.T * (weight * mean * (1 - mean))) @ design
+        step = np.linalg.solve(bend + np.diag(hold), slope)
+        # Halved until the loss falls: far from the least one, full steps may overshoot.
+        while (then := loss_of(now - step)) > loss and np.abs(step).max() > _SETTLED:
+            step = step / 2
+        if np.abs(step).max() <= _SETTLED:
+            break
+        now, loss = now - step, then
+    return now
 
 
 def _sigmoid(log_odds: Floats) -> Floats:

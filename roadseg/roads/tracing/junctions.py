@@ -146,8 +146,9 @@ def _meeting_places(graph: RoadGraph, arms: _Arms, tips_m: Floats, places: Float
     single = is_enough & (np.sqrt((beside**2).mean(axis=1)) <= _STRAIGHT_M)
     # Rule 2: one parabola through both roads of a pair.
     for first, second in _through_pairs(arms, heading, is_enough):
-        curve, is_smooth = _parabolas(points[first], points[second])
-        at, along = curve.at(places[arms.node[first]])
+        at, along, is_smooth = _on_parabolas(
+            points[first], points[second], places[arms.node[first]]
+        )
         lines.add(arms.node[first[is_smooth]], at[is_smooth], along[is_smooth], 2.0)
         single[first[is_smooth]] = single[second[is_smooth]] = False
     lines.add(arms.node[single], middle[single], heading[single], 1.0)
@@ -198,28 +199,13 @@ def _through_pairs(arms: _Arms, heading: Floats, is_enough: Bools) -> Iterator[t
             cosine[shares[best]] = -1
 
 
-@dataclass(frozen=True)
-class _Parabolas:
-    """Parabolas v(u), u along the axis in half lengths: constant, slope and bend are `terms`."""
+def _on_parabolas(left: Floats, right: Floats, places: Floats) -> tuple[Floats, Floats, Bools]:
+    """Fit a parabola v(u) to the points of each pair of arms, u in half lengths of their chord.
 
-    origin: Floats
-    axis: Floats
-    half_m: Floats
-    terms: Floats
-
-    def at(self, places: Floats) -> tuple[Floats, Floats]:
-        """Return the points of the parabolas next to places, and the directions there."""
-        normal = left_of(self.axis)
-        u = np.sum((places - self.origin) * self.axis, axis=1) / self.half_m
-        constant, slope, bend = self.terms.T
-        v = constant + slope * u + bend * u**2
-        on = self.origin + (u * self.half_m)[:, None] * self.axis + v[:, None] * normal
-        along = self.axis + ((slope + 2 * bend * u) / self.half_m)[:, None] * normal
-        return on, unit(along)
-
-
-def _parabolas(left: Floats, right: Floats) -> tuple[_Parabolas, Bools]:
-    """Fit a parabola to the points of each pair of arms; return whether they lie on it."""
+    Returns:
+        The points of the parabolas next to places, the directions there, and whether the points of
+        the arms lie on the parabolas.
+    """
     points = np.concatenate([left, right], axis=1)
     origin = points.mean(axis=1)
     chord = right[:, -1] - left[:, -1]
@@ -234,7 +220,12 @@ def _parabolas(left: Floats, right: Floats) -> tuple[_Parabolas, Bools]:
     terms = np.linalg.solve(square, np.einsum("kpi,kp->ki", powers, v)[..., None])[..., 0]
     beside = v - np.einsum("kpi,ki->kp", powers, terms)
     is_smooth = np.sqrt((beside**2).mean(axis=1)) <= _THROUGH_M
-    return _Parabolas(origin, axis, half_m, terms), is_smooth
+    at = np.sum((places - origin) * axis, axis=1) / half_m
+    constant, slope, bend = terms.T
+    height = constant + slope * at + bend * at**2
+    on = origin + (at * half_m)[:, None] * axis + height[:, None] * normal
+    along = axis + ((slope + 2 * bend * at) / half_m)[:, None] * normal
+    return on, unit(along), is_smooth
 
 
 def _lie_on_road(
