@@ -34,7 +34,6 @@ from roadseg.roads.masks.mask_files import read_raster_key
 from roadseg.roads.masks.probabilities import (
     Probability,
     network_tags,
-    probability_strips,
     unless_made,
     write_probability,
 )
@@ -103,7 +102,8 @@ class SceneToPredict:
     @property
     def strips(self) -> Strips:
         """Strips of the raster, which exist until it is complete."""
-        return probability_strips(self.path, self.facts.grid, bins=self.bins, key=self.key)
+        bands = len(self.bins.band_names)
+        return Strips.beside(self.path, self.key, grid=self.facts.grid, bands=bands)
 
     @property
     def pixel_km2(self) -> float:

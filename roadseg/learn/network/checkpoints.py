@@ -204,13 +204,8 @@ def misfit(tensors: Tensors, wanted: Tensors) -> str:
         relation = "found" if odd[0] in tensors else "found no"
         return one_line(f"{relation} {first([f'{name:.100}' for name in odd], 1)}")
     for name, value in wanted.items():
-        found = tensors[name]
-        if found.shape != value.shape:
-            return f"{name}: shape {tuple(found.shape)} instead of {tuple(value.shape)}"
-        if found.dtype != value.dtype:
-            return f"{name}: {found.dtype} instead of {value.dtype}".replace("torch.", "")
-        if not is_sound(found):
-            return f"{name}: values that are NaN, infinite or extremely large"
+        if problem := _fault(tensors[name], value):
+            return f"{name}: {problem}"
     return ""
 
 
@@ -266,6 +261,14 @@ def _check_fits(path: Path, weights: Tensors, wanted: Tensors) -> None:
         raise CheckpointError(
             f"{path}: its weights do not match its metadata ({problem}); restore it, or retrain"
         )
+
+
+def _fault(tensor: Tensor, wanted: Tensor) -> str:
+    if tensor.shape != wanted.shape:
+        return f"shape {tuple(tensor.shape)} instead of {tuple(wanted.shape)}"
+    if tensor.dtype != wanted.dtype:
+        return f"{tensor.dtype} instead of {wanted.dtype}".replace("torch.", "")
+    return "" if is_sound(tensor) else "values that are NaN, infinite or extremely large"
 
 
 def _saved_as(model: nn.Module, classes: int) -> Tensors:

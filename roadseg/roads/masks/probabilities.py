@@ -253,7 +253,7 @@ def write_probability(
 
     They are kept as strips in a hidden folder beside the file until it is whole, so that a
     process that is killed, or whose disk is full, loses at most what it was at: the next one
-    goes on with the rows that `probability_strips` lists as missing.
+    goes on with the rows that `Strips.missing` lists.
 
     Args:
         rows: what is missing of the raster, from left to right and top to bottom; probabilities
@@ -266,7 +266,7 @@ def write_probability(
     Raises:
         OutputError: if the file cannot be written in whole (a full disk).
     """
-    strips = probability_strips(path, grid, bins=bins, key=key)
+    strips = Strips.beside(path, key, grid=grid, bands=len(bins.band_names))
     strips.remove_others()
     tags = {**tags, **bins_tags(bins), KEY_TAG: key}
     with unless_made(path, key), atomic_write(path) as partial:
@@ -299,11 +299,6 @@ def unless_made(path: Path, key: str) -> Iterator[None]:
         is_new = path.exists() and path.stat().st_ino != before
         if not is_new or read_raster_key(path) != key:
             raise
-
-
-def probability_strips(path: Path, grid: Grid, *, bins: SpeedBins, key: str) -> Strips:
-    """Return the strips in which a probability raster is kept while it is made."""
-    return Strips.beside(path, key, grid=grid, bands=len(bins.band_names))
 
 
 def read_probability(path: Path, *, gsd_m: float | None = None) -> Probability:

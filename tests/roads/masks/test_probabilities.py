@@ -14,11 +14,11 @@ from rasterio.errors import NotGeoreferencedWarning
 from roadseg.errors import DataError, OutputError, RoadsegError
 from roadseg.raster import tiff
 from roadseg.raster.grid import LOCAL_CRS, Grid
+from roadseg.raster.strips import Strips
 from roadseg.raster.windows import Window
 from roadseg.roads.logistic import LogisticModel
 from roadseg.roads.masks.mask_files import bins_tags, read_raster_key, write_mask
 from roadseg.roads.masks.probabilities import (
-    probability_strips,
     read_probability,
     write_probability,
 )
@@ -154,7 +154,7 @@ def test_a_full_disk_is_an_error_after_which_the_same_call_goes_on(small_disk, p
     valid = np.ones((150, 150), dtype=bool)
     with pytest.raises(OutputError, match=r"a\.tif: cannot be written: No space left"):
         write(folder / "a.tif", values=NOISE, valid=valid, cut=50, grid=grid)
-    strips = probability_strips(folder / "a.tif", grid, bins=DEFAULT_BINS, key="k1")
+    strips = Strips.beside(folder / "a.tif", "k1", grid=grid, bands=8)
     assert {p.name for p in folder.iterdir()} <= {strips.folder.name}
     assert (strips.missing == []) == (pages >= 150)
 
@@ -286,7 +286,7 @@ def write_tall(path, rows, key="k1"):
 def test_after_an_interruption_only_the_missing_rows_are_needed(path):
     with pytest.raises(RuntimeError, match="out of memory"):
         write_tall(path, failing(TALL_ROWS[:6]))
-    missing = probability_strips(path, TALL, bins=DEFAULT_BINS, key="k1").missing
+    missing = Strips.beside(path, "k1", grid=TALL, bands=8).missing
     assert missing == [range(4096, 5000)]
     write_tall(path, [(4096, TALL_VALUES[:, 4096:], np.ones((904, 30), dtype=bool))])
     with rasterio.open(path) as source:
