@@ -63,10 +63,8 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> Prepare
     prepared, failed = _prepare_all(tasks, config.compute, sources)
     scenes = [scene.summary for scene in prepared]
     _require_equal_bands(scenes, sources)
-    _require_area(scenes, sources)
     _require_roads(scenes, sources)
-    scaling = _fit_scaling(prepared)
-    _warn_of_dull(prepared, sources, scaling)
+    scaling = _fit_scaling(prepared, sources)
     write_scaling(workspace.scaling, scaling)
     _write_chips(config, workspace, sources, scenes)
     quality = _look_at_examples(config, workspace, sources, scenes, scaling)
@@ -232,9 +230,12 @@ def _require_equal_bands(scenes: list[SceneSummary], sources: Sources) -> None:
             )
 
 
-def _require_area(scenes: list[SceneSummary], sources: Sources) -> None:
-    """Refuse polygons of a set of which none touches any of its scenes."""
-    for key, alike in _by_set(scenes, sources).items():
+def _require_roads(scenes: list[SceneSummary], sources: Sources) -> None:
+    """Refuse labels, or polygons, of a set of which none lies on its scenes; warn of odd masks."""
+    sets: dict[str, list[SceneSummary]] = {}
+    for scene in scenes:
+        sets.setdefault(sources.scenes[scene.name].set.key or "labels.", []).append(scene)
+    for key, alike in sets.items():
         if all(scene.is_outside for scene in alike):
             files = ", ".join(map(str, sources.scenes[alike[0].name].area[:3]))
             raise DataError(
@@ -243,13 +244,10 @@ def _require_area(scenes: list[SceneSummary], sources: Sources) -> None:
                 "everywhere"
             )
 
-
-def _require_roads(scenes: list[SceneSummary], sources: Sources) -> None:
-    """Refuse labels of a set of which none lies on any of its scenes; warn of odd masks."""
     masks = (s.name for s in scenes if s.scheme == "mask")
     asked = (name for name in masks if sources.scenes[name].set.labels.mask_speeds_mph is None)
     warn_of_masks(sorted({sources.scenes[name].labels for name in asked}))
-    for key, alike in _by_set(scenes, sources).items():
+    for key, alike in sets.items():
         if not any(chip.road_share for scene in alike for chip in scene.chips):
             missed = (scene.missed for scene in alike if scene.missed)
             files = {sources.scenes[scene.name].labels for scene in alike}
@@ -263,24 +261,16 @@ def _require_roads(scenes: list[SceneSummary], sources: Sources) -> None:
         )
 
 
-def _by_set(scenes: list[SceneSummary], sources: Sources) -> dict[str, list[SceneSummary]]:
-    """Return the scenes by the key of the labels of their set."""
-    sets: dict[str, list[SceneSummary]] = {}
-    for scene in scenes:
-        sets.setdefault(sources.scenes[scene.name].set.key or "labels.", []).append(scene)
-    return sets
+def _fit_scaling(scenes: list[PreparedScene], sources: Sources) -> Scaling:
+    """Fit the scaling; warn of folders whose pixels, among others of their type, fill little of it.
 
-
-def _fit_scaling(scenes: list[PreparedScene]) -> Scaling:
-    samples = [scene.sample for scene in scenes]
+    Raises:
+        DataError: if no scene has data.
+    """
     try:
-        return fit_scaling(samples)
+        scaling = fit_scaling([scene.sample for scene in scenes])
     except ValueError as error:
         raise DataError(f"imagery.images: {error}; nothing to train on") from error
-
-
-def _warn_of_dull(scenes: list[PreparedScene], sources: Sources, scaling: Scaling) -> None:
-    """Warn of folders whose pixels, among others of their type, fill little of the scaling."""
     folders: dict[tuple[str, Path], list[PreparedScene]] = {}
     for scene in scenes:
         kind = (scene.sample.dtype.name, sources.scenes[scene.summary.name].image.parent)
@@ -297,6 +287,7 @@ def _warn_of_dull(scenes: list[PreparedScene], sources: Sources, scaling: Scalin
                 "separately",
                 *(folder, 100 * share, dtype),
             )
+    return scaling
 
 
 def _write_chips(

@@ -45,7 +45,6 @@ from roadseg.roads.options import TraceOptions
 from roadseg.system.dry_runs import Files, files
 from roadseg.system.fingerprints import fingerprint, fingerprints, stamp
 from roadseg.system.hosts.parallel import each
-from roadseg.system.hosts.schedulers import Outcome
 from roadseg.system.progress import Progress, counted
 from roadseg.system.records import key_of
 from roadseg.system.text import about_memory, about_time, count
@@ -135,7 +134,8 @@ class PredictionJob:
         Raises:
             DataError: if none is.
         """
-        scenes, waiting = self._scenes(images, force=force)
+        scenes = self.describe(images)
+        waiting = [scene for scene in scenes if force or not scene.is_there]
         for scene in waiting:
             if force:
                 scene.strips.remove()
@@ -151,7 +151,8 @@ class PredictionJob:
 
     def need(self, images: dict[str, Path], *, force: bool) -> Need:
         """Return the needs of their prediction; raise errors that would stop it at the start."""
-        scenes, waiting = self._scenes(images, force=force)
+        scenes = self.describe(images)
+        waiting = [scene for scene in scenes if force or not scene.is_there]
         for scene in waiting:
             require_room(scene.path, scene.strips.needed_bytes)
         if waiting and self._is_here(len(waiting)):
@@ -220,13 +221,6 @@ class PredictionJob:
             )
         return scenes
 
-    def _scenes(
-        self, images: dict[str, Path], *, force: bool
-    ) -> tuple[list[SceneToPredict], list[SceneToPredict]]:
-        """Return the scenes that the networks can predict, and those of them that are missing."""
-        scenes = self.describe(images)
-        return scenes, [scene for scene in scenes if force or not scene.is_there]
-
     def _is_here(self, pieces: int) -> bool:
         """Return whether this process itself does a number of tasks."""
         compute = self._compute
@@ -251,7 +245,14 @@ class PredictionJob:
                 left[task.scene.name] -= 1
                 if not here:
                     progress.add(task.km2)
-                self._end(task, outcome, is_last=not left[task.scene.name])
+                try:
+                    if outcome.error is not None:
+                        raise outcome.error
+                    is_last = not left[task.scene.name]
+                    if is_last and not task.is_all and task.scene.name not in self.failed:
+                        task.scene.write([])  # Several tasks have made its strips.
+                except RoadsegError as error:
+                    self._fail(task.scene.name, error)
         opened.cache_clear()
 
     def networks(self, scenes: Iterable[SceneToPredict]) -> dict[int, Networks]:
@@ -317,16 +318,6 @@ class PredictionJob:
             batch_size=trained.batch_size,
             parameters=weights // _WEIGHT_BYTES,
         )
-
-    def _end(self, task: Task, outcome: Outcome[None], *, is_last: bool) -> None:
-        """Finish a scene whose strips several tasks made, or note why it failed."""
-        try:
-            if outcome.error is not None:
-                raise outcome.error
-            if is_last and not task.is_all and task.scene.name not in self.failed:
-                task.scene.write([])
-        except RoadsegError as error:
-            self._fail(task.scene.name, error)
 
     def _fail(self, name: str, error: RoadsegError) -> None:
         if self._compute.on_error == "stop":

@@ -284,19 +284,15 @@ def _predict(engine: Engine, reader: Reader, scene: _Scene) -> Generator[list[_P
     sound: Tensor | None = None
     with closing(_read_ahead(reader, scene, engine.batch_size)) as items:
         for batch in _batches(items, engine.batch_size):
-            values = _run(engine, [item.image for item in batch if item.known.any()])
-            if isinstance(values, Tensor):
+            images = [item.image for item in batch if item.known.any()]
+            sums: Iterator[Tensor] = iter(())
+            if images:
+                images += images[-1:] * (engine.batch_size - len(images))
+                values = engine.run(torch.from_numpy(np.stack(images)))
                 sound = _are_probabilities(values, before=sound)
-            sums = iter(values)
+                sums = iter(values)
             parts = [scene.add(item, next(sums) if item.known.any() else None) for item in batch]
             yield [part._replace(sound=sound) for part in parts if part.known.size]
-
-
-def _run(engine: Engine, images: list[Bytes]) -> Tensor | tuple[()]:
-    if not images:
-        return ()
-    filled = images + images[-1:] * (engine.batch_size - len(images))
-    return engine.run(torch.from_numpy(np.stack(filled)))
 
 
 @torch.inference_mode()

@@ -151,14 +151,10 @@ class Task:
     trained: Networks
 
     @property
-    def pixels(self) -> int:
-        """Pixels to predict."""
-        return sum(map(len, self.rows)) * self.scene.facts.grid.width
-
-    @property
     def km2(self) -> float:
         """Ground to predict."""
-        return self.pixels * self.scene.pixel_km2
+        pixels = sum(map(len, self.rows)) * self.scene.facts.grid.width
+        return pixels * self.scene.pixel_km2
 
 
 @lru_cache(maxsize=1)

@@ -241,7 +241,11 @@ def file_crs(path: Path, file: "VectorFile", shapes: Shapes, given: CRS | None) 
     """
     if file.crs is None:
         reason = "no coordinate system found"
-    elif file.is_assumed and _are_beyond_degrees(shapes):
+    elif (  # No shape can be in degrees, not even with x and y swapped.
+        file.is_assumed
+        and len(shapes)
+        and np.all((np.abs(shapely.bounds(shapes)) > _FARTHEST_DEGREES).any(axis=1))
+    ):
         west, south, *_ = shapely.total_bounds(shapes)
         reason = f"has no coordinate system, and x {west:.9g}, y {south:.9g} are not degrees"
     elif (crs := _parse_crs(file.crs)) is not None:
@@ -280,12 +284,6 @@ def check_not_degrees(source: object, crs: CRS, shapes: Shapes) -> None:
             "instead: ogr2ogr -a_srs EPSG:4326 writes such a copy; a GraphML has it in its "
             "attribute crs"
         )
-
-
-def _are_beyond_degrees(shapes: Shapes) -> bool:
-    """Return whether no shape can be in degrees, not even with x and y swapped."""
-    is_far = (np.abs(shapely.bounds(shapes)) > _FARTHEST_DEGREES).any(axis=1)
-    return len(shapes) > 0 and bool(np.all(is_far))
 
 
 @lru_cache(maxsize=64)  # A CRS is slow to make from WKT.

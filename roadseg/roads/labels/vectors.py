@@ -444,7 +444,12 @@ def _geojson_crs(path: Path) -> str | None:
     OGR takes a CRS that it does not know for EPSG:4326. The name is looked for before the
     features, and, in a file that is not compressed, after them.
     """
-    head, tail = _ends(path)
+    with opened(path) as file:
+        start = end = file.read(_HEAD_BYTES)
+        if len(start) == _HEAD_BYTES and path.suffix.lower() not in (".gz", ".bz2"):
+            file.seek(max(0, path.stat().st_size - _TAIL_BYTES))
+            end = file.read()
+    head, tail = start.decode("utf-8", "replace"), end.decode("utf-8", "replace")
     for text in (head.partition('"features"')[0], tail.rpartition("]")[2]):
         if key := re.search(r'"crs"\s*:\s*', text):
             return _crs_name(json.JSONDecoder().raw_decode(text, key.end())[0])
@@ -459,15 +464,6 @@ def _sequence_length(path: Path) -> int:
         if first.startswith(_RECORD):
             return sum(line.count(_RECORD) for line in lines)
         return sum(bool(line.strip()) for line in lines)
-
-
-def _ends(path: Path) -> tuple[str, str]:
-    with opened(path) as file:
-        head = tail = file.read(_HEAD_BYTES)
-        if len(head) == _HEAD_BYTES and path.suffix.lower() not in (".gz", ".bz2"):
-            file.seek(max(0, path.stat().st_size - _TAIL_BYTES))
-            tail = file.read()
-    return head.decode("utf-8", "replace"), tail.decode("utf-8", "replace")
 
 
 def _crs_name(named: Any) -> str | None:  # noqa: ANN401 - any JSON value
