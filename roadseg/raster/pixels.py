@@ -214,20 +214,17 @@ class SceneReader:
 
     def read(self, window: Window) -> Read:
         """Read a window, as `read_window`."""
-        if not self._facts.touches(window):
-            return blank_window(self._facts, window)
-        # A file takes with it the environment that it was opened in; this one stays in its thread.
-        with reading(self._facts.path), rasterio.Env():
-            if not hasattr(self._own, "source"):
-                self._own.source = self._open()
-            return read_part(self._own.source, self._facts, window)
-
-    def _open(self) -> rasterio.DatasetReader:
         facts = self._facts
-        with self._lock:
-            opened = open_raster(facts.path, facts.whole, nodata=facts.nodata_or_nan, as_image=True)
-            source: rasterio.DatasetReader = self._opened.enter_context(opened)
-        return source
+        if not facts.touches(window):
+            return blank_window(facts, window)
+        # A file takes with it the environment that it was opened in; this one stays in its thread.
+        with reading(facts.path), rasterio.Env():
+            if not hasattr(self._own, "source"):
+                nodata = facts.nodata_or_nan
+                opened = open_raster(facts.path, facts.whole, nodata=nodata, as_image=True)
+                with self._lock:
+                    self._own.source = self._opened.enter_context(opened)
+            return read_part(self._own.source, facts, window)
 
 
 def cache_bytes(source: rasterio.DatasetReader, rows: int) -> int:
