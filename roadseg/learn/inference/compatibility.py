@@ -88,7 +88,9 @@ def require_fit(
             f"{scene.path}: {differ}; use --gsd auto (predict.gsd) to resample it when it is "
             "read, or choose the size with imagery.gsd_m"
         )
-    return _resampled(scene, trained_m)
+    crs, own = scene.grid.crs.to_wkt(), {"bands": scene.bands, "nodata": scene.nodata}
+    options = ImageryOptions().model_copy(update=own | {"crs": crs, "gsd_m": trained_m})
+    return read_facts(scene.path, options)
 
 
 def scaling_to_predict(
@@ -134,16 +136,13 @@ def _require_bands(image: Path, bands: Bands) -> None:
     with open_raster(image, as_image=True) as source:
         names = [(name or "").strip().lower() for name in source.descriptions]
     if problems := [problem for band in bands if (problem := _problem(band, names))]:
+        # As many bands as the network takes, all of which are there.
+        usable = ",".join(str(min(n, len(names))) for n in range(1, len(bands) + 1))
         raise DataError(
             f"{image}: has {problems[0]}, because the checkpoint was trained on bands "
             f"{_listed(bands)}; choose the corresponding bands with imagery.bands, such as --set "
-            f"imagery.bands={_usable(bands, len(names))}"
+            f"imagery.bands={usable}"
         )
-
-
-def _usable(bands: Bands, count: int) -> str:
-    """Return the bands of a raster to use, as many as the network takes."""
-    return ",".join(str(min(number, count)) for number in range(1, len(bands) + 1))
 
 
 def _problem(band: int | str, names: Sequence[str]) -> str | None:
@@ -167,12 +166,6 @@ def _require_names(scene: RasterFacts, trained: Sequence[str]) -> None:
             f"checkpoint was trained on {_listed(trained)}; list the corresponding bands, in "
             "this order, in imagery.bands"
         )
-
-
-def _resampled(scene: RasterFacts, gsd_m: float) -> RasterFacts:
-    crs, own = scene.grid.crs.to_wkt(), {"bands": scene.bands, "nodata": scene.nodata}
-    options = ImageryOptions().model_copy(update=own | {"crs": crs, "gsd_m": gsd_m})
-    return read_facts(scene.path, options)
 
 
 def _listed(values: Iterable[int | str]) -> str:
