@@ -101,7 +101,7 @@ def reference_graph(
         )
     if not is_mask_file(scene.labels):
         roads = read_labels(scene.labels, labels, content=stamp(scene.labels)).roads
-        if not roads.has_areas:
+        if not roads.is_area.any():
             on_scene, _ = roads_on(grid, roads, shift_m=scene.shift_m)
             speed_kph = on_scene.speed_mph * KPH_PER_MPH
             graph = graph_from_lines(on_scene.shapes, on_scene.crs, {"speed_kph": speed_kph})

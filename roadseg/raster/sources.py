@@ -277,12 +277,12 @@ def _expand(pattern: str, choose: Callable[[list[Path]], list[Path]]) -> list[Pa
     if is_virtual(path) or path.is_file() or path.suffix.lower() == ".gdb":
         return [path] if is_virtual(path) or path.exists() else []
     if path.is_dir():
-        return choose([p for p in path.iterdir() if _shown(p)])
+        return choose([p for p in path.iterdir() if p.name[0] != "."])
     wild = _first_wild(path)
     base = Path(*path.parts[:wild])
     if wild is None or not base.is_dir():
         return []
-    files = [p for p in base.glob("/".join(path.parts[wild:])) if p.is_file() and _shown(p)]
+    files = [p for p in base.glob("/".join(path.parts[wild:])) if p.is_file() and p.name[0] != "."]
     others = [p for p in files if not p.name.lower().endswith(_SIDECARS)]
     return choose(files) or sorted(others)
 
@@ -295,10 +295,6 @@ def _first_kind(
         if of_kind := [path for path in left if path.name.lower().endswith(suffixes)]:
             return of_kind
     return []
-
-
-def _shown(path: Path) -> bool:
-    return not path.name.startswith(".")
 
 
 _PATTERNS = (r"^(.+)[_-][^_-]+$", r"^[^_-]+[_-](.+)$", r"(\d+)\D*$", r"(\d+)")

@@ -195,10 +195,6 @@ def _settings_of(imagery: ImageryOptions, labels: LabelOptions) -> dict[str, Any
     }
 
 
-def _prepare(config: Config, workspace: Workspace, _fold: AnyFold) -> MadeFrom:
-    return made_of_sources(config, sources_of(config, workspace))
-
-
 def _split(config: Config, workspace: Workspace, _fold: AnyFold) -> MadeFrom:
     prepared = require(workspace.record("prepare"), made_by="prepare")
     of_sets = {"sets": set_names(config)} if config.split.method == "sets" else {}
@@ -426,7 +422,7 @@ def checkpoint_folders(workspace: Workspace) -> list[Path]:
 
 
 _STAGES: dict[str, Callable[[Config, Workspace, AnyFold], MadeFrom]] = {
-    "prepare": _prepare,
+    "prepare": lambda config, workspace, _: made_of_sources(config, sources_of(config, workspace)),
     "split": _split,
     "train": _train,
     "predict": _predict,

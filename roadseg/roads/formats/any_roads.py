@@ -442,7 +442,13 @@ def raster_drawn(
 
 
 def _read_lines(source: RoadSource, *, every_column: bool) -> DrawnRoads:
-    _check_size(source.path)
+    path = source.path
+    is_geojson = path.suffix.lower() in _GEOJSON and not is_virtual(path) and path.is_file()
+    if is_geojson and (size := path.stat().st_size) > _MOST_BYTES:
+        raise DataError(
+            f"{path}: {size / 1e6:.0f} MB of GeoJSON, expected at most {_MOST_BYTES / 1e6:.0f} MB; "
+            f"convert it first: ogr2ogr {path.stem}.gpkg {path.name}"
+        )
     file = read_roads(source.path, options=_EVERY_LINE, every_column=every_column)
     roads = file.roads
     areas = int(roads.is_area.sum())
@@ -460,17 +466,6 @@ def _read_lines(source: RoadSource, *, every_column: bool) -> DrawnRoads:
         )
     columns = {key: column[~roads.is_area] for key, column in file.columns.items()}
     return _of_lines(source, roads.lines_only(), columns)
-
-
-def _check_size(path: Path) -> None:
-    if is_virtual(path) or path.suffix.lower() not in _GEOJSON or not path.is_file():
-        return
-    size = path.stat().st_size
-    if size > _MOST_BYTES:
-        raise DataError(
-            f"{path}: {size / 1e6:.0f} MB of GeoJSON, expected at most {_MOST_BYTES / 1e6:.0f} MB; "
-            f"convert it first: ogr2ogr {path.stem}.gpkg {path.name}"
-        )
 
 
 def _of_lines(source: RoadSource, roads: Roads, columns: Mapping[str, Array]) -> DrawnRoads:

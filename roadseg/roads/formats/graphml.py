@@ -65,7 +65,17 @@ def read_graphml(path: Path) -> RoadGraph:
         DataError: the file cannot be read, has nodes without x and y or edges with something else
             than lines, or its nodes and lines are in different CRSs.
     """
-    return graph_of_network(_read(path), str(path))
+    import networkx as nx
+
+    try:
+        network = nx.read_graphml(path, force_multigraph=True)
+    except (OSError, ParseError, nx.NetworkXError, LookupError, ValueError) as error:
+        reason = one_line(error)
+        raise DataError(
+            f"{path}: cannot be read as GraphML ({type(error).__name__}: {reason:.200}); check "
+            "that the file exists and is complete"
+        ) from error
+    return graph_of_network(network, str(path))
 
 
 def graph_of_network(network: Network, name: str) -> RoadGraph:
@@ -90,19 +100,6 @@ def graph_of_network(network: Network, name: str) -> RoadGraph:
     metric = _in_metres(name, graph)
     _check_ends(name, metric)
     return without_duplicate_edges(metric)
-
-
-def _read(path: Path) -> Network:
-    import networkx as nx
-
-    try:
-        return nx.read_graphml(path, force_multigraph=True)
-    except (OSError, ParseError, nx.NetworkXError, LookupError, ValueError) as error:
-        reason = one_line(error)
-        raise DataError(
-            f"{path}: cannot be read as GraphML ({type(error).__name__}: {reason:.200}); check "
-            "that the file exists and is complete"
-        ) from error
 
 
 def _nodes(path: str, network: Network) -> tuple[Floats, CRS, str]:

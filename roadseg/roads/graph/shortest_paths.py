@@ -69,7 +69,11 @@ class Routes:
             other += arrive[:, 1]
             np.minimum(routes, other, out=routes)
             # Start and goal on one edge are also joined by the way along it.
-            start, goal = self._on_one_edge(starts, goals)
+            has_start = np.zeros(len(self.cost), dtype=bool)
+            has_start[starts.edge] = True
+            near = np.flatnonzero(has_start[goals.edge])
+            start, of_near = np.nonzero(starts.edge[:, None] == goals.edge[near])
+            goal = near[of_near]
             along = np.abs(leave[start, 0] - arrive[goal, 0])
             routes[start, goal] = np.minimum(routes[start, goal], along)
             return routes
@@ -86,14 +90,6 @@ class Routes:
         """Return the cost along its edge from each point to both ends, shape (k, 2)."""
         both = np.column_stack([points.fraction, 1 - points.fraction])
         return both * self.cost[points.edge, None]
-
-    def _on_one_edge(self, starts: ControlPoints, goals: ControlPoints) -> tuple[Ints, Ints]:
-        """Return the rows of all starts and goals that lie on the same edge."""
-        has_start = np.zeros(len(self.cost), dtype=bool)
-        has_start[starts.edge] = True
-        near = np.flatnonzero(has_start[goals.edge])
-        start, goal = np.nonzero(starts.edge[:, None] == goals.edge[near])
-        return start, near[goal]
 
     def _with_starts(self, starts: ControlPoints, leave: Floats) -> csr_array:
         """Add a row for each start, with ways to the ends of its edge and none back."""

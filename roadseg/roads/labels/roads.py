@@ -65,11 +65,6 @@ class Roads:
         """Whether each shape is a polygon; shape (n,)."""
         return _are_polygons(self.shapes)
 
-    @property
-    def has_areas(self) -> bool:
-        """Whether any shape is a polygon."""
-        return bool(self.is_area.any())
-
     @cached_property
     def half_width_m(self) -> Floats:
         """Distance that each road reaches beyond its shape: 0 for polygons; shape (n,)."""
@@ -104,7 +99,7 @@ class Roads:
 
     def lines_only(self) -> "Roads":
         """Return the roads whose shape is a line."""
-        return self.take(~self.is_area) if self.has_areas else self
+        return self.take(~self.is_area) if self.is_area.any() else self
 
 
 @dataclass(frozen=True)
@@ -178,7 +173,10 @@ def read_roads(
     cleaned = clean_shapes(file.geometries)
     reason = attributes.left_out[cleaned.owner]
     owner = cleaned.owner[reason == ""]
-    seconds = attributes.travel_time_s[cleaned.owner] * _shares(cleaned)
+    # The time of a label is shared by its lines, by their length in the CRS of the file.
+    length = shapely.length(cleaned.shapes)
+    share = length / np.bincount(cleaned.owner, weights=length)[cleaned.owner]
+    seconds = attributes.travel_time_s[cleaned.owner] * share
     roads, once = drop_duplicates(
         Roads(
             crs=file_crs(path, file, cleaned.shapes, crs),
@@ -297,13 +295,6 @@ def _parse_crs(text: str) -> CRS | None:
     return None if crs.name.startswith("Undefined") else crs  # GeoPackages call none so.
 
 
-def _shares(cleaned: CleanShapes) -> Floats:
-    """Return which part of all lines of its label each is, by length in the CRS of the file."""
-    length = shapely.length(cleaned.shapes)
-    whole = np.bincount(cleaned.owner, weights=length)
-    return np.asarray(length / whole[cleaned.owner])
-
-
 def clean_shapes(geometries: Shapes) -> CleanShapes:
     """Extract lines and polygons from label geometries.
 
@@ -332,7 +323,18 @@ def clean_shapes(geometries: Shapes) -> CleanShapes:
     # Most files have neither heights nor measures, which is told sooner than they are dropped.
     if np.any(shapely.get_coordinate_dimension(parts) > 2):  # noqa: PLR2004 - x and y
         parts = np.asarray(shapely.force_2d(parts))
-    return _repair(parts, owner, dropped)
+    # Invalid polygons are repaired.
+    is_bad = _are_polygons(parts) & ~shapely.is_valid(parts)
+    if not is_bad.any():
+        return CleanShapes(parts, owner, +dropped, 0)
+    mended, index, _ = _single_parts(shapely.make_valid(parts[is_bad]))
+    is_area = _are_polygons(mended) & (shapely.area(mended) > 0)
+    repaired = len(np.unique(index[is_area]))
+    dropped["zero area"] += int(is_bad.sum()) - repaired
+    owner = np.concatenate([owner[~is_bad], owner[is_bad][index[is_area]]])
+    order = np.argsort(owner, kind="stable")
+    parts = np.concatenate([parts[~is_bad], mended[is_area]])
+    return CleanShapes(parts[order], owner[order], +dropped, repaired)
 
 
 def drop_duplicates(roads: Roads) -> tuple[Roads, Bools]:
@@ -447,20 +449,6 @@ def _single_parts(geometries: Shapes) -> tuple[Shapes, Indices, int]:
 
 def _are_polygons(shapes: Shapes) -> Bools:
     return np.asarray(shapely.get_type_id(shapes) == shapely.GeometryType.POLYGON)
-
-
-def _repair(shapes: Shapes, owner: Indices, dropped: Counter[str]) -> CleanShapes:
-    is_bad = _are_polygons(shapes) & ~shapely.is_valid(shapes)
-    if not is_bad.any():
-        return CleanShapes(shapes, owner, +dropped, 0)
-    parts, index, _ = _single_parts(shapely.make_valid(shapes[is_bad]))
-    is_area = _are_polygons(parts) & (shapely.area(parts) > 0)
-    repaired = len(np.unique(index[is_area]))
-    owner = np.concatenate([owner[~is_bad], owner[is_bad][index[is_area]]])
-    order = np.argsort(owner, kind="stable")
-    flat = Counter({"zero area": int(is_bad.sum()) - repaired})
-    shapes = np.concatenate([shapes[~is_bad], parts[is_area]])
-    return CleanShapes(shapes[order], owner[order], +(dropped + flat), repaired)
 
 
 def _near(

@@ -80,16 +80,13 @@ class SamplePointGroups(Sequence[SamplePoints]):
         rows = self._rows[number]
         points = self._points(rows)
         places = self._grid.from_metric(points)
-        left = self._grid.from_metric(points + self._left(rows))
+        before, after = (self._neighbour(rows, side) for side in (0, 1))
+        left = self._grid.from_metric(points + left_of(unit(after - before)))
         return SamplePoints(self._edge[rows], places, left - places)
 
     def _points(self, rows: NDArray[np.int32]) -> Floats:
         """Return x and y of some points in metres."""
         return np.asarray(self._origin + self._offsets[rows])
-
-    def _left(self, rows: NDArray[np.int32]) -> Floats:
-        """Return unit vectors to the left of the edges at some points."""
-        return left_of(unit(self._neighbour(rows, 1) - self._neighbour(rows, 0)))
 
     def _neighbour(self, rows: NDArray[np.int32], side: int) -> Floats:
         """Return the sample point before (0) or after (1) on the same edge, or its end."""

@@ -60,7 +60,10 @@ def place_junctions(graph: RoadGraph, *, mask: CoarseMask) -> RoadGraph:
     nodes = np.flatnonzero(graph.degree >= _JUNCTION)
     radius_m = np.zeros(len(graph.nodes))
     radius_m[nodes] = _radii(graph.nodes[nodes], mask)
-    arms = _arms_of(graph)
+    edge, side = np.nonzero(graph.degree[graph.ends] >= _JUNCTION)
+    order = np.argsort(graph.ends[edge, side], kind="stable")
+    edge, side = edge[order], side[order]
+    arms = _Arms(edge, side, graph.ends[edge, side])
     if len(arms.edge) == 0:
         return graph
     # Rules 1 to 3: the place nearest to the lines of the roads, which are read beyond the tips.
@@ -94,13 +97,6 @@ class _Arms(Columns):
     def places(self, graph: RoadGraph, metres: Floats) -> Floats:
         """Return the places at these distances along the arms, shape (k, 2)."""
         return places_inside(graph.lines[self.edge], metres, self.side == 0)
-
-
-def _arms_of(graph: RoadGraph) -> _Arms:
-    edge, side = np.nonzero(graph.degree[graph.ends] >= _JUNCTION)
-    order = np.argsort(graph.ends[edge, side], kind="stable")
-    edge, side = edge[order], side[order]
-    return _Arms(edge, side, graph.ends[edge, side])
 
 
 def _radii(places: Floats, mask: CoarseMask) -> Floats:

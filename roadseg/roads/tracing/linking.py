@@ -87,11 +87,6 @@ class _Gaps:
         """Distances along the roads, from each dead end."""
         return RoadDistances(self.graph, self.ends.node, _DETOUR * self.max_gap_m)
 
-    @property
-    def shares(self) -> tuple[float, float]:
-        """Longest links to the side of a road (`longest_links_m`); wider with a model."""
-        return _WIDE_SHARES if self.model else SHARES
-
     def cheapest(self, links: "_Links") -> "_Links":
         """Keep the few cheapest links of each dead end, whose ways are then traced."""
         order = np.lexsort([links.cost, links.end])
@@ -209,7 +204,11 @@ def link_gaps(
     rest = np.setdiff1d(np.arange(len(ends.edge)), [pairs.end, pairs.facing])
     sides = pairs.take(rest[:0])
     if len(rest):
-        sides = _choose_sides(replace(gaps, graph=_with_pairs(graph, ends, pairs)), rest)
+        # Links between dead ends count as roads, without nodes where they cross others.
+        nodes = np.column_stack([ends.node[pairs.end], ends.node[pairs.facing]])
+        lines = np.concatenate([graph.lines, pairs.line])
+        paired = RoadGraph(graph.crs, graph.nodes, np.concatenate([graph.ends, nodes]), lines)
+        sides = _choose_sides(replace(gaps, graph=paired), rest)
     # Rule 10: both ends of a lone short piece are linked, or none.
     links = _without_strays(_Links.joined([pairs, sides]), graph, ends, max_gap_m)
     linked = _join_links(graph, links)
@@ -363,8 +362,9 @@ def _part_of_side_links(gaps: _Gaps, part: Ints, chosen: Ints) -> _Links:
     fits = np.minimum(by_start, by_stop) > _DETOUR * gap
     # Rule 4: length relative to the edge that it continues.
     cost = _link_cost(gap, turn, is_facing=False)
-    own = ends.edge[end]
-    fits &= cost <= np.minimum(gaps.max_gap_m, longest_links_m(graph, own, gaps.shares))
+    shares = _WIDE_SHARES if gaps.model else SHARES
+    longest_m = longest_links_m(graph, ends.edge[end], shares)
+    fits &= cost <= np.minimum(gaps.max_gap_m, longest_m)
     # Rules 5 and 6: no change of lanes; turns at other dead ends near the landing.
     fits &= ~_is_beside(places, edge, landing, ends.heading[end], turn)
     fits &= ~_is_behind(places[landing], end, ends, chosen, gaps.least_cos)
@@ -405,13 +405,6 @@ def _straight(
 ) -> _Links:
     line = np.asarray(shapely.linestrings(np.stack([ends.place[end], landing], axis=1)))
     return _Links(end, facing, edge, landing, cost, line, np.zeros(len(end)))
-
-
-def _with_pairs(graph: RoadGraph, ends: DeadEnds, pairs: _Links) -> RoadGraph:
-    """Return the graph with links between dead ends, without nodes where they cross roads."""
-    nodes = np.column_stack([ends.node[pairs.end], ends.node[pairs.facing]])
-    lines = np.concatenate([graph.lines, pairs.line])
-    return RoadGraph(graph.crs, graph.nodes, np.concatenate([graph.ends, nodes]), lines)
 
 
 def _without_strays(links: _Links, graph: RoadGraph, ends: DeadEnds, max_gap_m: float) -> _Links:

@@ -283,7 +283,10 @@ def measure_edges(
     parts = list(run(partial(read_group, pixels, level), groups))
     bins = pixels.speed_bins
     statistics = add_up(parts, len(graph.lines), bins.count if bins else 0)
-    speed_kph = _speeds(statistics, bins)
+    speed_kph = np.full(len(statistics.edge), np.nan)
+    if bins is not None:
+        kph = np.array(bins.speeds_mph) * KPH_PER_MPH
+        speed_kph = vote_speeds(statistics.bin_probability, kph, default_kph=np.nan)
     is_known = ~np.isnan(speed_kph) & (bins is not None and bins.are_known)
     columns: dict[str, Array] = {
         "probability": statistics.probability,
@@ -339,11 +342,3 @@ def read_group(pixels: PixelSource, level: int, samples: SamplePoints) -> EdgeSt
     width = min(last_col + margin, grid.width) - left
     road, bins = pixels.read_all(Window(top, left, height, width))
     return sample_edges(samples, road, bins, origin=(top, left), level=level)
-
-
-def _speeds(statistics: EdgeStatistics, bins: SpeedBins | None) -> Floats:
-    """Return the speed of each edge in km/h, NaN without speed bins."""
-    if bins is None:
-        return np.full(len(statistics.edge), np.nan)
-    kph = np.array(bins.speeds_mph) * KPH_PER_MPH
-    return vote_speeds(statistics.bin_probability, kph, default_kph=np.nan)

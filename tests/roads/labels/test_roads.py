@@ -289,13 +289,13 @@ def test_no_roads_do_not_look_swapped():
 
 def test_only_polygons_are_areas():
     roads = roads_of(LINE, SQUARE, OTHER)
-    assert (roads.has_areas, roads.is_area.tolist()) == (True, [False, True, False])
+    assert roads.is_area.tolist() == [False, True, False]
     assert roads.half_width_m.tolist() == [2, 0, 2]
 
 
 def test_lines_alone_have_no_areas():
     lines = roads_of(LINE, SQUARE, OTHER).lines_only()
-    assert (lines.has_areas, lines.speed_mph.tolist()) == (False, [1, 3])
+    assert (lines.is_area.tolist(), lines.speed_mph.tolist()) == ([False, False], [1, 3])
 
 
 @given(
