@@ -143,8 +143,8 @@ class _Result(NamedTuple):
 def _region(network: Network, other: Network) -> tuple[float, float, float, float]:
     """Return south, west, north and east of what the source takes for the region."""
     north, east = (margin / METRES_PER_DEGREE for margin in _REGION_M)
-    lat, lon = zip(*network.places, *other.places, (41.0, -71.0), strict=True)
-    return min(lat) - north, -71.0 - east, 41.0 + north, max(lon) + east
+    lat, lon = np.array([*network.places, *other.places, (41.0, -71.0)]).T
+    return float(lat.min()) - north, -71.0 - east, 41.0 + north, float(lon.max()) + east
 
 
 def _starts(network: Network, region: tuple[float, float, float, float]) -> list[Place]:
