@@ -9,7 +9,7 @@ from pyproj import CRS, Transformer
 from shapely.ops import substring
 
 from roadseg.roads.graph.road_graph import RoadGraph, graph_from_lines
-from roadseg.roads.metrics import path_similarity
+from roadseg.roads.metrics import apls as module
 from roadseg.roads.metrics.apls import Apls, apls, apls_by, pool_apls
 
 UTM = CRS.from_epsg(32611)
@@ -248,7 +248,7 @@ def test_graphs_in_different_crss_are_turned_down():
 def test_the_score_is_the_same_in_blocks_of_one_source(monkeypatch):
     reference, predicted = toy(LONG, LOOP), toy(ROAD, [(500, 0), (640, 3), (640, 190), (510, 190)])
     at_once = apls(reference, predicted)
-    monkeypatch.setattr(path_similarity, "CELLS_AT_ONCE", 1)
+    monkeypatch.setattr(module, "CELLS_AT_ONCE", 1)
     assert directions(apls(reference, predicted)) == pytest.approx(directions(at_once))
     assert 0 < at_once.score < 1
 
