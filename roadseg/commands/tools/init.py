@@ -38,6 +38,7 @@ def run(
     settings: Config,
     cities: Iterable[str] = (),
     force: bool = False,
+    rehearse: bool = True,
 ) -> InitSummary:
     """Survey images and labels, and write a config for them to `output`.
 
@@ -46,14 +47,18 @@ def run(
     Args:
         images: files, folders or globs; empty: those in the working folder.
         cities: folders with images and labels, each a set; `NAME=FOLDER` names the set otherwise.
+        rehearse: whether to plan `train.minutes` here, by some steps of a training; each training
+            plans its minutes itself when it begins.
     """
     check_output(output, force=force)
     survey = survey_cities(_cities(images, labels, cities), settings)
     folder = output.absolute().parent
     values = survey.values(settings, folder)
     rows: dict[str, str] = {}
-    reasons = survey.defaults.reasons
-    if settings.train.minutes is not None:
+    reasons, minutes = survey.defaults.reasons, settings.train.minutes
+    if minutes is not None and not rehearse:
+        rows = {"training": f"{minutes:g} min, planned when it begins"}
+    elif minutes is not None:
         planned = _plan_training(survey, with_absolute_paths(check_config(values, output), folder))
         values["train"] |= planned.settings
         rows = planned.rows

@@ -201,11 +201,11 @@ def _is_begun(output: Path) -> bool:
 def _write_config(
     path: Path, images: Sequence[str], labels: Sequence[str], settings: Sequence[str]
 ) -> object:
-    """Write the config of a map: planned for labels, or else with little more than its images."""
+    """Write the config of a map: surveyed for labels, or else with little more than its images."""
     own = [f"run={path.parent.absolute()}", "predict.scenes=all"]
     if labels:
-        planned = load_config(None, [*own, *settings])
-        return init.run(images, labels, path, settings=planned)
+        given = load_config(None, [*own, *settings])
+        return init.run(images, labels, path, settings=given, rehearse=False)
     folder = path.absolute().parent
     imagery: dict[str, Any] = {"images": [path_from(image, folder) for image in _absolute(images)]}
     if (area := load_config(None, settings).imagery.area) is not None:

@@ -28,6 +28,7 @@ _UNDATED: dict[str, dict[str, None]] = {
     ".svg": {"Date": None},
 }
 SUFFIXES = tuple(_UNDATED)
+PNG_LEVEL = 3  # Of compression: twice as fast as Pillow's 6, and photos are 3 % larger at most.
 
 
 @dataclass(frozen=True)
@@ -73,8 +74,10 @@ def save_figure(figure: "Figure", path: Path) -> None:
     Raises:
         OutputError: if the file cannot be written.
     """
+    suffix = path.suffix.lower()
+    how = {"pil_kwargs": {"compress_level": PNG_LEVEL}} if suffix == ".png" else {}
     with atomic_write(path) as partial, mpl.rc_context(_SETTINGS):
-        figure.savefig(partial, metadata=_UNDATED[path.suffix.lower()])
+        figure.savefig(partial, metadata=_UNDATED[suffix], **how)
 
 
 @lru_cache(maxsize=64)

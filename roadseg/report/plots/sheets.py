@@ -10,7 +10,7 @@ from roadseg.dataset.registration import densest_window
 from roadseg.dataset.shifts import WORTH_M, Shift, directions
 from roadseg.errors import OutputError
 from roadseg.raster.windows import Window
-from roadseg.report.plots.figures import font
+from roadseg.report.plots.figures import PNG_LEVEL, font
 from roadseg.report.plots.overlays import draw_labels, draw_outlines, hatch
 from roadseg.roads.colours import Rgb, bin_colours
 from roadseg.roads.speeds import SpeedBins
@@ -52,7 +52,7 @@ def write_sheets(folder: Path, examples: Sequence[Example], *, bins: SpeedBins) 
         paths.append(folder / f"sheet_{number:02d}.png")
         sheet = _draw_sheet(examples[start : start + on_sheet], bins)
         with atomic_write(paths[-1]) as partial:
-            sheet.save(partial, format="PNG", compress_level=4)
+            sheet.save(partial, format="PNG", compress_level=PNG_LEVEL)
     for stale in sorted(set(folder.glob("sheet_*.png")) - set(paths)):
         try:
             stale.unlink()

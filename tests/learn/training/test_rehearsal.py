@@ -115,10 +115,13 @@ def test_quick_batches_are_few(monkeypatch):
     assert len(done) == 13
 
 
-@pytest.mark.parametrize(("in_all", "rehearsed"), [(40, 2), (80, 4), (120, 6)])
-def test_a_twentieth_of_a_short_training_is_rehearsed(monkeypatch, in_all, rehearsed):
+@pytest.mark.parametrize("limit", ["total", "limit_s"])
+@pytest.mark.parametrize(("in_all", "rehearsed"), [(100, 2), (200, 4), (300, 6)])
+def test_a_fiftieth_of_a_short_training_is_rehearsed(monkeypatch, in_all, rehearsed, limit):
     clock = itertools.count()  # Batches take 1 s each.
     monkeypatch.setattr(rehearsal.time, "perf_counter", lambda: next(clock))
     done = []
-    rehearsal._seconds_of_one(done.append, range(99), Parallel(), total=in_all)  # noqa: SLF001
+    rehearsal._seconds_of_one(  # noqa: SLF001
+        done.append, range(99), Parallel(), **{limit: in_all}
+    )
     assert len(done) == rehearsed
