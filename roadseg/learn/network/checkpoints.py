@@ -24,6 +24,7 @@ from roadseg.learn.network.checkpoint_facts import (
 from roadseg.learn.network.models import (
     WITH_CHANNELS,
     NetworkSpec,
+    build_model,
     knows_encoder,
     last_layer,
     model_to_fill,
@@ -145,9 +146,7 @@ def load_checkpoint(folder: Path) -> Checkpoint:
     model = _build(path, facts)
     weights = read_tensors(folder, "best")
     _check_fits(path, weights, named(MODEL, model.state_dict()))
-    # Copies, because what lies somewhere in a file makes kernels round differently.
-    values = {name.removeprefix(MODEL): value.clone() for name, value in weights.items()}
-    model.load_state_dict(values, assign=True)
+    _fill(model, {name.removeprefix(MODEL): value for name, value in weights.items()})
     return Checkpoint(model.eval(), facts)
 
 
@@ -161,21 +160,15 @@ def read_checkpoint_facts(folder: Path, which: str) -> Facts:
 
 
 def init_from(
-    model: nn.Module,
-    spec: NetworkSpec,
-    path: Path,
-    *,
-    bins: SpeedBins,
-    setting: str = "train.init",
-) -> LoadedWeights:
-    """Begin with the weights of another run.
+    spec: NetworkSpec, path: Path, *, bins: SpeedBins, setting: str = "train.init"
+) -> tuple[nn.Module, LoadedWeights]:
+    """Return a network with the weights of another run.
 
     Where its speed bins are others, only the last logit, any road, is taken; those of the bins
     stay new.
 
     Args:
-        model: a new network; changed in place.
-        spec: that it was built from.
+        spec: what it is built from.
         path: folder of a checkpoint (its best is taken), or a .safetensors file in one.
         setting: that names the run, for errors.
 
@@ -189,9 +182,11 @@ def init_from(
     _check_agrees(facts, path, spec, setting=setting)
     saved = read_tensors(folder, which, MODEL)
     same_bins = (facts["bin_edges"], facts["bin_unit"]) == (list(bins.edges), bins.unit)
+    model = model_to_fill(spec) if same_bins else build_model(spec)
     _check_fits(path, saved, _saved_as(model, facts["classes"]))
-    model.load_state_dict(saved if same_bins else saved | _any_road_alone(model, saved))
-    return LoadedWeights(len(saved), spec.classes if same_bins else 1, spec.classes)
+    weights = saved if same_bins else saved | _any_road_alone(model, saved)
+    _fill(model, weights)
+    return model, LoadedWeights(len(saved), spec.classes if same_bins else 1, spec.classes)
 
 
 def misfit(tensors: Tensors, wanted: Tensors) -> str:
@@ -254,6 +249,12 @@ def _build(path: Path, facts: Facts) -> nn.Module:
             f"{path}: its network cannot be built ({error}); restore the file that `roadseg "
             "train` wrote, or retrain"
         ) from error
+
+
+def _fill(model: nn.Module, weights: Tensors) -> None:
+    # Copies, because what lies somewhere in a file makes kernels round differently.
+    values = {name: value.clone() for name, value in weights.items()}
+    model.load_state_dict(values, assign=True)
 
 
 def _check_fits(path: Path, weights: Tensors, wanted: Tensors) -> None:

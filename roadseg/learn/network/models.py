@@ -26,6 +26,7 @@ _PRIOR_LOGIT = math.log(_PRIOR / (1 - _PRIOR))
 _PATIENCE_S = 5  # Seconds that the hub has to answer.
 _LISTED = 100  # Names in an error, at most.
 WITH_CHANNELS = ("unet", "unetplusplus", "manet")  # Architectures with `decoder_channels`.
+_LITE = ("unet", lite_unet.ENCODER)  # Architecture and encoder of the default network.
 _TIMM = "tu-"  # Names of timm's encoders begin with it.
 _UNBUILDABLE = (  # Errors of libraries for parts that cannot be combined.
     *(ValueError, LookupError, NotImplementedError, RuntimeError, TypeError),
@@ -134,9 +135,7 @@ def model_to_fill(spec: NetworkSpec) -> nn.Module:
         ConfigError: see `build_model`.
     """
     channels = spec.decoder_channels or ()
-    if (spec.architecture, spec.encoder) == ("unet", lite_unet.ENCODER) and (
-        len(channels) == lite_unet.LEVELS
-    ):
+    if (spec.architecture, spec.encoder) == _LITE and len(channels) == lite_unet.LEVELS:
         return lite_unet.LiteUnet(spec.in_channels, spec.classes, channels)
     return build_model(spec)
 
@@ -152,6 +151,8 @@ def check_names(architecture: str, encoder: str) -> None:
     Raises:
         ConfigError: that names similar ones.
     """
+    if (architecture, encoder) == _LITE:
+        return
     import segmentation_models_pytorch as smp
 
     _check_name("architecture", architecture.lower(), list(smp.MODEL_ARCHITECTURES_MAPPING))
@@ -205,7 +206,7 @@ def check_batch(model: nn.Module, *, in_channels: int, window_px: int, batch_siz
         ConfigError: if it does not: some encoders take windows of one size only, some decoders
             large ones only, and batch norm cannot train on a single value.
     """
-    if isinstance(model, lite_unet.LiteUnet):
+    if isinstance(model, lite_unet.LiteUnet) and not model.training:
         return  # It takes windows of all sizes.
     trial = copy.deepcopy(model).to("meta")
     try:

@@ -108,8 +108,7 @@ def new_network(options: TrainOptions, *, bands: int, bins: SpeedBins) -> tuple[
         run, setting, origin = starter_folder(), "train.encoder_weights", _STARTER
     else:
         return build_pretrained(spec, options.encoder_weights)
-    model = build_model(spec)
-    taken = init_from(model, spec, run, bins=bins, setting=setting)
+    model, taken = init_from(spec, run, bins=bins, setting=setting)
     return model, f"{origin}: {taken}"
 
 

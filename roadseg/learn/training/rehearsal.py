@@ -32,7 +32,7 @@ from roadseg.raster.scaling import Scaling
 
 START_S = 3.0  # Seconds before the first step: loading weights, starting worker processes.
 KEEPING_S = 1.5  # Seconds for writing checkpoint, table and curves of an epoch.
-_LARGEST_PX = 2**19  # Pixels of a batch; in larger batches the time per window is about the same.
+_LARGEST_PX = 2**18  # Pixels of a batch; in larger batches the time per window is about the same.
 _WARM, _WARM_S = 5, 3.0  # Most warm-up batches, and seconds after which fewer are enough.
 _MEASURED, _MEASURED_S = 8, 6.0  # Most timed batches, and seconds after which fewer are enough.
 _SHARE = 0.02  # Largest share of a training that is rehearsed, besides two batches.
@@ -186,8 +186,8 @@ def _seconds_of_one(
 ) -> float:
     """Measure the seconds per batch, after a warm-up that also uses up the batches read ahead.
 
-    It takes at most a share of `limit_s` and the time of a share of `total` batches, and two batches
-    more: one warm-up batch and one timed batch.
+    It takes at most a share of `limit_s` and the time of a share of `total` batches, and two
+    batches more: one warm-up batch and one timed batch.
     """
     left = iter(batches)
     first_s = _work_for(0, work, itertools.islice(left, 1), parallel)

@@ -1,5 +1,6 @@
 """The default network is that of the libraries, without importing them."""
 
+import copy
 import subprocess
 import sys
 
@@ -40,6 +41,17 @@ def test_it_computes_the_same_logits_bit_for_bit(both, shape):
         assert torch.equal(ours(images), model(images))
 
 
+def test_it_trains_as_the_one_of_the_libraries_bit_for_bit(both):
+    images = torch.randn(2, 2, 64, 96, generator=torch.Generator().manual_seed(0))
+    trained = [copy.deepcopy(model).train() for model in both]
+    for model in trained:
+        model(images).square().mean().backward()
+    for theirs, ours in zip(*(model.parameters() for model in trained), strict=True):
+        assert torch.equal(ours.grad, theirs.grad)
+    for theirs, ours in zip(*(model.buffers() for model in trained), strict=True):
+        assert torch.equal(ours, theirs)
+
+
 @pytest.mark.parametrize(
     "changes",
     [
@@ -53,13 +65,20 @@ def test_other_networks_are_built_by_the_libraries(changes):
     assert not isinstance(model_to_fill(spec), LiteUnet)
 
 
-def test_mapping_with_the_starter_imports_no_other_networks_nor_charts():
+def test_the_starter_maps_and_is_trained_without_other_networks_and_charts():
     code = f"""
 import sys
 import roadseg.commands.tools.map
 from roadseg.learn.network.checkpoints import load_checkpoint
+from roadseg.learn.network.models import check_names
+from roadseg.learn.network.pretrained import new_network
 from roadseg.learn.network.starter import starter_folder
+from roadseg.learn.options import TrainOptions
+from roadseg.roads.speeds import DEFAULT_BINS
 load_checkpoint(starter_folder())
+options = TrainOptions()
+check_names(options.architecture, options.encoder)
+new_network(options, bands=3, bins=DEFAULT_BINS)
 sys.exit(" ".join(sorted({set(UNNEEDED)!r} & set(sys.modules))))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
