@@ -27,7 +27,7 @@ from roadseg.raster.grid import Grid
 from roadseg.raster.options import ImageryOptions
 from roadseg.raster.tiff import new_profile, open_new
 from roadseg.system.progress import counted
-from roadseg.system.text import Summary
+from roadseg.system.text import Summary, time_text
 from roadseg.system.units import road_text
 
 _RGB = 3
@@ -67,9 +67,11 @@ class MapRates:
         hours, best = min((hours, name) for name, hours in self.city_hours.items())
         what = f"{self.km2:.2f} km2 of a drawn city, {road_text(self.road_km, 1)} of roads found"
         others = "; ".join(
-            f"{hours * (self.gsd_m / gsd_m) ** 2:.1f} h at {gsd_m:g} m" for gsd_m in _PLANNED_M
+            f"{time_text(_HOUR_S * hours * (self.gsd_m / gsd_m) ** 2)} at {gsd_m:g} m"
+            for gsd_m in _PLANNED_M
         )
-        plan = f"{_CITY_KM2:,} km2 with {best}: {hours:.1f} h at {self.gsd_m:g} m; {others}"
+        whole = time_text(_HOUR_S * hours)
+        plan = f"{_CITY_KM2:,} km2 with {best}: {whole} at {self.gsd_m:g} m; {others}"
         return "\n".join(
             [
                 f"map        by the starter, pixels of {self.gsd_m:g} m: {what}",

@@ -35,7 +35,7 @@ KEEPING_S = 1.5  # Seconds for writing checkpoint, table and curves of an epoch.
 _LARGEST_PX = 2**18  # Pixels of a batch; in larger batches the time per window is about the same.
 _WARM, _WARM_S = 5, 3.0  # Most warm-up batches, and seconds after which fewer are enough.
 _MEASURED, _MEASURED_S = 8, 6.0  # Most timed batches, and seconds after which fewer are enough.
-_SHARE = 0.02  # Largest share of a training that is rehearsed, besides two batches.
+_SHARE = 0.01  # Largest share of a training that is rehearsed, besides two batches.
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def measure_pace(job: TrainingJob, *, parallel: Parallel, workers: int) -> Pace:
     """Take some steps of a training with its first weights, and validate some batches.
 
     Windows are read and augmented as in the training itself. Random states are restored, and
-    nothing is written. Large windows are measured in smaller batches. At most a fiftieth of the
+    nothing is written. Large windows are measured in smaller batches. At most a hundredth of the
     steps, or of a limited time, is rehearsed, and two batches more: the clock corrects a plan that
     is somewhat off. Compilers are not used, so a compiled training is faster than this.
 

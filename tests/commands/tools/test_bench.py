@@ -53,7 +53,8 @@ def test_openvino_is_measured_where_it_is_installed(monkeypatch):
     assert bench.engines_here(pick_device("cpu")) == ["eager", "openvino"]
 
 
-def test_the_plan_names_the_fastest_engine_and_the_hours_at_other_pixel_sizes():
+def test_the_plan_names_the_fastest_engine_and_the_time_at_other_pixel_sizes():
     each = {"eager": 2.0, "openvino": 1.0}
     plan = str(bench.MapRates(0.5, 1.0, 10.0, each, each, 1.0, each, each)).splitlines()[-1]
-    assert "1,000 km2 with openvino: 1.0 h at 0.5 m; 2.8 h at 0.3 m" in plan
+    assert "1,000 km2 with openvino: 60.0 min at 0.5 m; 2.8 h at 0.3 m; " in plan
+    assert "15.0 min at 1 m" in plan

@@ -116,8 +116,8 @@ def test_quick_batches_are_few(monkeypatch):
 
 
 @pytest.mark.parametrize("limit", ["total", "limit_s"])
-@pytest.mark.parametrize(("in_all", "rehearsed"), [(100, 2), (200, 4), (300, 6)])
-def test_a_fiftieth_of_a_short_training_is_rehearsed(monkeypatch, in_all, rehearsed, limit):
+@pytest.mark.parametrize(("in_all", "rehearsed"), [(200, 2), (400, 4), (600, 6)])
+def test_a_hundredth_of_a_short_training_is_rehearsed(monkeypatch, in_all, rehearsed, limit):
     clock = itertools.count()  # Batches take 1 s each.
     monkeypatch.setattr(rehearsal.time, "perf_counter", lambda: next(clock))
     done = []
