@@ -206,7 +206,8 @@ def check_batch(model: nn.Module, *, in_channels: int, window_px: int, batch_siz
         ConfigError: if it does not: some encoders take windows of one size only, some decoders
             large ones only, and batch norm cannot train on a single value.
     """
-    if isinstance(model, lite_unet.LiteUnet) and not model.training:
+    has_one_value = model.training and batch_size * window_px**2 <= WINDOW_MULTIPLE**2
+    if isinstance(model, lite_unet.LiteUnet) and not has_one_value:
         return  # It takes windows of all sizes.
     trial = copy.deepcopy(model).to("meta")
     try:

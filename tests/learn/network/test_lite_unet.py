@@ -7,8 +7,9 @@ import sys
 import pytest
 import torch
 
+from roadseg.errors import ConfigError
 from roadseg.learn.network.lite_unet import ENCODER, LiteUnet
-from roadseg.learn.network.models import NetworkSpec, build_model, model_to_fill
+from roadseg.learn.network.models import NetworkSpec, build_model, check_batch, model_to_fill
 
 SPEC = NetworkSpec(encoder=ENCODER, in_channels=2, classes=3, decoder_channels=(12, 10, 8, 6, 4))
 # What takes long to import, and a map of images with the starter does not need.
@@ -50,6 +51,15 @@ def test_it_trains_as_the_one_of_the_libraries_bit_for_bit(both):
         assert torch.equal(ours.grad, theirs.grad)
     for theirs, ours in zip(*(model.buffers() for model in trained), strict=True):
         assert torch.equal(ours, theirs)
+
+
+def test_only_a_batch_of_one_value_is_none_to_train_on():
+    model = model_to_fill(SPEC)
+    for batch in ({"window_px": 32, "batch_size": 2}, {"window_px": 64, "batch_size": 1}):
+        check_batch(model.train(), in_channels=2, **batch)
+    check_batch(model.eval(), in_channels=2, window_px=32, batch_size=1)
+    with pytest.raises(ConfigError, match="cannot train on 1 windows of 32 pixels"):
+        check_batch(model.train(), in_channels=2, window_px=32, batch_size=1)
 
 
 @pytest.mark.parametrize(
