@@ -52,6 +52,7 @@ SPUR_PX, BORDER_PX, SPUR_ROUNDS = 33, 4, 8
 SIMPLE_PX = 2  # Tolerance of lines.
 GAP_PX, LONG_GAP_PX, GAP_DEG = 24, 80, 30  # Any gap; gaps of roads that face each other.
 FEWEST_POINTS = 3  # Of a line that is simplified.
+ERRORS, ERRING_PX = (12, 20), 1300  # Dips and blobs of bench_graph, for a chip of so many pixels.
 
 
 def main():
@@ -67,11 +68,14 @@ def main():
 
     with tempfile.TemporaryDirectory(dir=options.scratch) as scratch:
         folder = Path(scratch)
-        put_starter(folder / "network", read_grid(options.image))
+        grid = read_grid(options.image)
+        put_starter(folder / "network", grid)
         for size in options.sizes:
             image = mirrored(options.image, folder / f"image_{size}.tif", size)
             report(f"predict, {size} px", ["roadseg", "float32", "window"], image, options)
             image.unlink()
+        share = grid.height * grid.width / ERRING_PX**2
+        options.dips, options.blobs = (max(1, round(share * each)) for each in ERRORS)
         tile = mirrored_chips(folder / "tile.tif", options)
         with_sknw = ["pixels", "cresi"] if options.packages else []
         for size in options.graph_sizes:
@@ -90,7 +94,6 @@ def parse():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--scratch", type=Path, help="folder for the files; else the system's")
     parser.add_argument("--child", nargs=3, help=argparse.SUPPRESS)
-    parser.set_defaults(dips=12, blobs=20)  # Errors of a drawn chip, as in bench_graph.
     options = parser.parse_args()
     if options.child is None and None in (options.image, options.labels):
         parser.error("--image and --labels are needed")
