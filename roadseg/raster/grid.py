@@ -70,12 +70,12 @@ class Grid:
     def to_map(self, rows_cols: Points) -> Points:
         """Convert pixel positions, shape (n, 2) as row, col, to x, y in the raster's CRS."""
         rows, cols = np.asarray(rows_cols, dtype=np.float64).reshape(-1, 2).T
-        return np.column_stack(self.transform @ (cols, rows))
+        return _apply(self.transform, cols, rows)
 
     def to_pixel(self, xy: Points) -> Points:
         """Convert x, y in the raster's CRS, shape (n, 2), to positions as row, col."""
         x, y = np.asarray(xy, dtype=np.float64).reshape(-1, 2).T
-        return np.column_stack(~self.transform @ (x, y))[:, ::-1]
+        return _apply(~self.transform, x, y)[:, ::-1]
 
     def to_metric(self, rows_cols: Points) -> Points:
         """Convert pixel positions, row, col, to x, y in metres (`metric_crs`)."""
@@ -224,6 +224,11 @@ def utm_epsg(lon: float, lat: float) -> int:
         return 32761
     zone = int((lon + 180) % 360 // 6) + 1
     return (32600 if lat >= 0 else 32700) + zone
+
+
+def _apply(transform: Affine, x: Points, y: Points) -> Points:
+    a, b, c, d, e, f = transform[:6]
+    return np.column_stack([a * x + b * y + c, d * x + e * y + f])
 
 
 def reproject_points(xy: Points, source: CRS, target: CRS) -> Points:

@@ -250,8 +250,8 @@ def _require_roads(scenes: list[SceneSummary], sources: Sources) -> None:
     for key, alike in sets.items():
         if not any(chip.road_share for scene in alike for chip in scene.chips):
             missed = (scene.missed for scene in alike if scene.missed)
-            files = {sources.scenes[scene.name].labels for scene in alike}
-            what = f"none of the {len(files)} label files of {len(alike)} scenes contains a road"
+            labels = {sources.scenes[scene.name].labels for scene in alike}
+            what = f"none of the {len(labels)} label files of {len(alike)} scenes contains a road"
             raise DataError(next(missed, f"{key}roads: {what}"))
     bare = [s.name for s in scenes if not any(chip.road_share for chip in s.chips)]
     if bare:

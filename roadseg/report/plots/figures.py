@@ -75,7 +75,7 @@ def save_figure(figure: "Figure", path: Path) -> None:
         OutputError: if the file cannot be written.
     """
     suffix = path.suffix.lower()
-    how = {"pil_kwargs": {"compress_level": PNG_LEVEL}} if suffix == ".png" else {}
+    how: dict[str, Any] = {"pil_kwargs": {"compress_level": PNG_LEVEL}} if suffix == ".png" else {}
     with atomic_write(path) as partial, mpl.rc_context(_SETTINGS):
         figure.savefig(partial, metadata=_UNDATED[suffix], **how)
 
