@@ -369,7 +369,7 @@ def test_a_wrong_or_retired_value_is_blamed_on_where_it_stands(write, values, as
 @pytest.mark.parametrize(
     ("assignment", "message"),
     [
-        ("train.decoder_channels=1,2", "expected at least 5 items, got 2: [1, 2]"),
+        ("train.decoder_channels=1,2", "expected at least 4 items, got 2: [1, 2]"),
         (
             "train.decoder_channels=1,2,3,4,5,6",
             "expected at most 5 items, got 6: [1, 2, 3, 4, 5, 6]",

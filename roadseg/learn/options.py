@@ -108,11 +108,12 @@ class TrainOptions(Section):
         "weights.",
     )
     decoder_channels: tuple[_Channels, ...] | None = setting(
-        (128, 64, 32, 16, 16),
+        (128, 64, 32, 16),
         "channels",
         "Channels of the five levels of the decoder, from coarse to fine, for the architectures "
-        "unet, unetplusplus and manet; null: those of segmentation-models, from 256 to 16.",
-        min_length=5,
+        "unet, unetplusplus and manet; null: those of segmentation-models, from 256 to 16. With "
+        "four levels, a unet ends at half the resolution and its logits are enlarged.",
+        min_length=4,
         max_length=5,
     )
     encoder_weights: Text | None = setting(

@@ -28,7 +28,8 @@ from roadseg.dataset.options import SetLabelOptions
 from roadseg.dataset.scenes import complete_area
 from roadseg.dataset.sets import find_scenes
 from roadseg.errors import ConfigError, DataError
-from roadseg.learn.network.checkpoints import checkpoint_path
+from roadseg.learn.network.checkpoints import checkpoint_path, read_checkpoint_facts
+from roadseg.learn.network.models import NetworkSpec
 from roadseg.learn.network.starter import checkpoint_folder, starter_folder
 from roadseg.raster.grid import DEGREES, Grid, reproject, reproject_points
 from roadseg.raster.images import read_grid
@@ -311,11 +312,13 @@ def _plan(
         )
         if abs(size_m / own_m - 1) > _OFF_PX:
             imagery["gsd_m"] = round(size_m, 4)
+    network = NetworkSpec.from_facts(read_checkpoint_facts(start, "best"))
+    form = {key: getattr(network, key) for key in ("architecture", "encoder", "decoder_channels")}
     updates = {
         "imagery": imagery,
         "labels": labels,
         "split": {"target": tuple(sorted(str(path.absolute()) for path in others))},
-        "train": {"init": start.absolute(), "minutes": minutes},
+        "train": {"init": start.absolute(), "minutes": minutes, **form},
         "predict": {"scenes": "all"},
     }
     sections = {

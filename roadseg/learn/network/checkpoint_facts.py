@@ -32,7 +32,7 @@ _Version = Annotated[str, Field(pattern=r"\A[ -~]{1,100}\z")]  # It is written i
 _Seconds = Annotated[float, Field(ge=0, le=1e12)]
 _Measured = Annotated[float, Field(allow_inf_nan=True)]
 _Channels = Annotated[
-    tuple[Annotated[int, Field(ge=1, le=4096)], ...], Field(min_length=5, max_length=5)
+    tuple[Annotated[int, Field(ge=1, le=4096)], ...], Field(min_length=4, max_length=5)
 ]
 _Versions = dict[str, _Version]
 _Threshold = Annotated[float, Field(gt=0, lt=1)]

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 ENCODER = "tu-tf_efficientnet_lite0"
-LEVELS = 5  # Of the decoder.
+LEVELS = 5  # Of a decoder up to the resolution of the images; with one less, it ends at half of it.
 
 _STEM = 32  # Channels of the first convolution.
 _STAGES = (  # Number of blocks, side of their kernels, stride of the first, widening, channels.
@@ -38,20 +38,26 @@ class LiteUnet(nn.Module):
         Args:
             bands: of the windows.
             classes: logits for each pixel.
-            decoder_channels: of the five levels of the decoder, from coarse to fine.
+            decoder_channels: of the five levels of the decoder, from coarse to fine, or of four,
+                whose logits are enlarged (`enlarged`).
         """
         super().__init__()
         with torch.device("meta"):
             self.encoder = nn.ModuleDict({"model": _Encoder(bands)})
             self.decoder = _Decoder(decoder_channels)
-            self.segmentation_head = nn.Sequential(
-                nn.Conv2d(decoder_channels[-1], classes, 3, padding=1)
-            )
+            head = nn.Conv2d(decoder_channels[-1], classes, 3, padding=1)
+            is_whole = len(decoder_channels) == LEVELS
+            self.segmentation_head = nn.Sequential(head) if is_whole else enlarged(head)
 
     def forward(self, images: Tensor) -> Tensor:
         """Return the logits (window, class, row, col)."""
         logits: Tensor = self.segmentation_head(self.decoder(self.encoder["model"](images)))
         return logits
+
+
+def enlarged(head: nn.Conv2d) -> nn.Sequential:
+    """Return a layer whose logits, at half the resolution of the images, are enlarged to it."""
+    return nn.Sequential(head, nn.Upsample(scale_factor=2, mode="bilinear"))
 
 
 class _Encoder(nn.Module):
@@ -142,15 +148,15 @@ class _Decoder(nn.Module):
         super().__init__()
         *skipped, coarsest = (_STAGES[number][-1] for number in _SHOWN)
         self.blocks = nn.ModuleList()
-        before = [coarsest, *channels[:-1]]
-        for coarse, skip, out in zip(before, [*reversed(skipped), 0], channels, strict=True):
+        before, beside = [coarsest, *channels[:-1]], [*reversed(skipped), 0][: len(channels)]
+        for coarse, skip, out in zip(before, beside, channels, strict=True):
             first, second = _conv_relu(coarse + skip, out), _conv_relu(out, out)
             self.blocks.append(nn.Sequential(OrderedDict(conv1=first, conv2=second)))
 
     def forward(self, maps: list[Tensor]) -> Tensor:
-        """Return the finest level, as large as the first of the maps, the images."""
+        """Return the finest level, as large as the first of the maps, the images, or half."""
         images, *skips, values = maps
-        for block, skip in zip(self.blocks, [*reversed(skips), None], strict=True):
+        for block, skip in zip(self.blocks, [*reversed(skips), None], strict=False):
             size = (images if skip is None else skip).shape[-2:]
             values = functional.interpolate(values, size, mode="nearest")
             if skip is not None:

@@ -49,7 +49,8 @@ class NetworkSpec:
         in_channels: bands.
         classes: logits for each pixel: one for each speed bin, the last for any road.
         decoder_channels: of the levels of the decoder, from coarse to fine, if the architecture is
-            one of `WITH_CHANNELS`; None: those of segmentation-models.
+            one of `WITH_CHANNELS`; None: those of segmentation-models. A unet of four levels
+            instead of five ends at half the resolution, and its logits are enlarged.
     """
 
     architecture: str = "unet"
@@ -105,8 +106,14 @@ def build_model(spec: NetworkSpec, encoder_weights: str | None = None) -> nn.Mod
     # Timm has one set of weights for each name.
     weights = True if encoder.startswith(_TIMM) and encoder_weights else encoder_weights
     options: dict[str, Any] = {}
-    if spec.decoder_channels is not None and architecture.lower() in WITH_CHANNELS:
-        options["decoder_channels"] = spec.decoder_channels
+    channels = spec.decoder_channels if architecture.lower() in WITH_CHANNELS else None
+    ends_at_half = channels is not None and len(channels) < lite_unet.LEVELS
+    if ends_at_half and architecture.lower() != "unet":
+        raise ConfigError(
+            f"train.decoder_channels: {architecture} needs five levels; only unet also takes four"
+        )
+    if channels is not None:
+        options["decoder_channels"] = (*channels, channels[-1]) if ends_at_half else channels
     options |= next((o for name, o in _ANY_SIZE.items() if encoder.startswith(name)), {})
     try:
         with _hub() if encoder_weights else nullcontext():
@@ -124,6 +131,10 @@ def build_model(spec: NetworkSpec, encoder_weights: str | None = None) -> nn.Mod
         raise ConfigError(
             f"{parts}{spec.in_channels} bands cannot be built: {first_line(error)}"
         ) from error
+    if ends_at_half:
+        decoder = cast("nn.Module", model.decoder)
+        decoder.blocks = cast("nn.ModuleList", decoder.blocks)[:-1]
+        model.segmentation_head = lite_unet.enlarged(last_layer(model))
     nn.init.constant_(cast("Tensor", last_layer(model).bias), _PRIOR_LOGIT)
     return model
 
@@ -134,8 +145,8 @@ def model_to_fill(spec: NetworkSpec) -> nn.Module:
     Raises:
         ConfigError: see `build_model`.
     """
-    channels = spec.decoder_channels or ()
-    if (spec.architecture, spec.encoder) == _LITE and len(channels) == lite_unet.LEVELS:
+    channels = spec.decoder_channels
+    if channels and (spec.architecture, spec.encoder) == _LITE:
         return lite_unet.LiteUnet(spec.in_channels, spec.classes, channels)
     return build_model(spec)
 

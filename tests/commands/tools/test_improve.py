@@ -67,8 +67,10 @@ def test_a_run_of_other_edits_is_left_alone(finished, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_run_goes_on_with_its_edits(finished, tmp_path):
-    _, workspace = finished
+def test_a_run_goes_on_with_its_edits_and_its_network(finished, tmp_path):
+    config, workspace = finished
+    of_today = config.train.model_copy(update={"decoder_channels": None, "encoder": "resnet34"})
+    config = config.model_copy(update={"train": of_today})
     name = next(workspace.graphs.glob("*.gpkg")).stem
     mask = workspace.mask(name)
     west, south, east, north = shapely.bounds(read_grid(mask).footprint_m)
@@ -76,7 +78,7 @@ def test_a_run_goes_on_with_its_edits(finished, tmp_path):
     drawn = shapely.LineString([(west + 1, south + 1), (east - 1, north - 1)])
     edit(workspace, Edit("draw", drawn, width_m=6.0))
     output = tmp_path / "new"
-    summary = run(finished, output)
+    summary = run((config, workspace), output)
     assert summary.edited_scenes >= 1
     made = Workspace(output)
     assert made.edits.read_bytes() == workspace.edits.read_bytes()

@@ -3,6 +3,7 @@
 import copy
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ from roadseg.learn.network.lite_unet import ENCODER, LiteUnet
 from roadseg.learn.network.models import NetworkSpec, build_model, check_batch, model_to_fill
 
 SPEC = NetworkSpec(encoder=ENCODER, in_channels=2, classes=3, decoder_channels=(12, 10, 8, 6, 4))
+AT_HALF = replace(SPEC, decoder_channels=(12, 10, 8, 6))
 # What takes long to import, and a map of images with the starter does not need.
 UNNEEDED = (
     *("timm", "torchvision", "segmentation_models_pytorch", "torch._dynamo", "sympy"),
@@ -19,11 +21,11 @@ UNNEEDED = (
 )
 
 
-@pytest.fixture(scope="module")
-def both():
+@pytest.fixture(scope="module", params=[SPEC, AT_HALF], ids=["whole", "at half"])
+def both(request):
     """Give the network that the libraries build, and ours with its values."""
-    model = build_model(SPEC).eval()
-    ours = model_to_fill(SPEC).eval()
+    model = build_model(request.param).eval()
+    ours = model_to_fill(request.param).eval()
     ours.load_state_dict(model.state_dict(), assign=True)
     return model, ours
 

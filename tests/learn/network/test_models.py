@@ -180,6 +180,24 @@ def test_a_decoder_has_the_channels_that_are_asked_for(architecture):
     assert weights((256, 128, 64, 32, 16)) == weights(None) > 1.2 * weights((128, 64, 32, 16, 16))
 
 
+def test_logits_at_half_the_resolution_are_enlarged_in_place():
+    model = build_model(replace(SMALL, decoder_channels=(8, 8, 8, 8))).eval()
+    images = torch.rand(1, 3, 64, 96)
+    head, enlarge = model.segmentation_head
+    with torch.inference_mode():
+        coarse = head(model.decoder(model.encoder(images)))
+        assert torch.equal(model(images), enlarge(coarse))
+    assert coarse.shape == (1, 8, 32, 48)
+    middles = torch.arange(8.0) + 0.5  # Of pixels, in columns from the left border.
+    found = enlarge(middles.expand(1, 1, 8, 8))[0, 0, 5]
+    assert torch.allclose(found[1:-1], (torch.arange(1.0, 15.0) + 0.5) / 2)
+
+
+def test_only_a_unet_ends_at_half_the_resolution():
+    with pytest.raises(ConfigError, match="unetplusplus needs five levels; only unet"):
+        build_model(replace(SMALL, architecture="unetplusplus", decoder_channels=(8, 8, 8, 8)))
+
+
 def test_architectures_without_such_channels_are_built_as_they_are():
     model = build_model(replace(SMALL, architecture="fpn", decoder_channels=(8, 8, 8, 8, 8)))
     assert model(torch.zeros(1, 3, 64, 64)).shape == (1, 8, 64, 64)
