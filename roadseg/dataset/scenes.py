@@ -160,8 +160,7 @@ def prepare_scene(task: SceneTask) -> PreparedScene:
     return PreparedScene(summary, sample)
 
 
-@lru_cache(maxsize=2)  # Scenes that share a label file come one after the other.
-def read_labels(path: Path, options: LabelOptions, *, content: str) -> LabelFile:  # noqa: ARG001
+def read_labels(path: Path, options: LabelOptions, *, content: str) -> LabelFile:
     """Read a vector file of labels, once for successive scenes that share it.
 
     Args:
@@ -170,7 +169,7 @@ def read_labels(path: Path, options: LabelOptions, *, content: str) -> LabelFile
     Raises:
         DataError: if it cannot be used.
     """
-    return read_roads(path, options=options, crs=crs_setting(options.crs, "labels.crs"))
+    return _read_once(path, content, options.model_dump_json())
 
 
 def complete_area(
@@ -197,6 +196,12 @@ def complete_area(
 @lru_cache(maxsize=8)
 def _read_areas_once(path: Path, _content: str, crs: str | None) -> Area:
     return read_areas(path, crs=crs_setting(crs, "labels.crs"))
+
+
+@lru_cache(maxsize=2)  # Scenes that share a label file come one after the other.
+def _read_once(path: Path, _content: str, options_json: str) -> LabelFile:
+    options = LabelOptions.model_validate_json(options_json)  # Speeds of masks cannot be a key.
+    return read_roads(path, options=options, crs=crs_setting(options.crs, "labels.crs"))
 
 
 def write_scene_summary(path: Path, summary: SceneSummary, *, key: str) -> None:

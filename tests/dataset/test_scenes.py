@@ -5,9 +5,15 @@ import json
 import pytest
 
 from roadseg.dataset.chips import ChipRecord
-from roadseg.dataset.scenes import SceneSummary, read_scene_summary, write_scene_summary
+from roadseg.dataset.scenes import (
+    SceneSummary,
+    read_labels,
+    read_scene_summary,
+    write_scene_summary,
+)
 from roadseg.errors import DataError
 from roadseg.raster.windows import Window
+from roadseg.roads.options import LabelOptions
 
 CORNERS = ((0.0, 0.0), (9.0, 0.0), (9.0, 9.0), (0.0, 9.0))
 CHIP = ChipRecord("a_0", "a", Window(0, 0, 9, 9), CORNERS, 32611, 0.1, 1.0)
@@ -74,3 +80,12 @@ def test_what_was_not_written_so_is_refused(path, changes, told):
     spoil(path, **changes)
     with pytest.raises(DataError, match=rf"a\.json: ({told}).*; run `roadseg prepare --force`"):
         read_scene_summary(path)
+
+
+def test_lines_are_read_where_other_scenes_have_masks_with_speeds(tmp_path):
+    path, ends = tmp_path / "roads.geojson", [[8.0, 49.0], [8.01, 49.0]]
+    road = {"type": "LineString", "coordinates": ends}
+    feature = {"type": "Feature", "properties": {}, "geometry": road}
+    path.write_text(json.dumps({"type": "FeatureCollection", "features": [feature]}))
+    options = LabelOptions(mask_speeds_mph={1: 25.0})
+    assert len(read_labels(path, options, content="a").roads.shapes) == 1

@@ -153,7 +153,7 @@ def test_a_label_file_of_many_scenes_is_read_once(finished, finished_city, monke
         return read_roads(path, **options)
 
     monkeypatch.setattr(scenes, "read_roads", counted)
-    scenes.read_labels.cache_clear()  # Of what prepare has read.
+    scenes._read_once.cache_clear()  # noqa: SLF001 - of what prepare has read
     assert evaluate.run(config, workspace).chips == 5
     assert len(calls) == 1
 

@@ -1,4 +1,4 @@
-"""What holds for TOPO of any road graph against another."""
+"""What holds for TOPO of any road graph against another, and of the vertices that it walks on."""
 
 from itertools import pairwise
 
@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from pyproj import CRS
 
 from roadseg.roads.graph.road_graph import RoadGraph
+from roadseg.roads.metrics.marbles import networks
 from roadseg.roads.metrics.topo import topo
 
 UTM = CRS.from_epsg(32611)
@@ -64,3 +65,20 @@ def test_graphs_in_different_crss_are_turned_down():
     elsewhere = RoadGraph(CRS.from_epsg(32612), empty.nodes, empty.ends, empty.lines)
     with pytest.raises(ValueError, match=r"the CRSs differ: .*11N and .*12N"):
         topo(empty, elsewhere)
+
+
+def test_vertices_are_numbered_as_the_lines_meet_them():
+    network, _ = networks(drawn([(0, 0), (9, 0)], [(5, 3), (9, 0), (0, 0)]), drawn())
+    assert [list(near) for near in network.around] == [[1], [0, 2], [1]]
+    assert [round((41 - lat) * 111111, 6) for lat, _ in network.places] == [3, 3, 0]
+
+
+@pytest.mark.parametrize(("beyond", "vertices"), [(0.0004, 2), (0.0006, 3)])
+def test_vertices_that_agree_to_1_mm_are_one(beyond, vertices):
+    network, _ = networks(drawn([(0, 0), (9, 0), (9 + beyond, 0)]), drawn())
+    assert len(network.places) == vertices
+
+
+def test_a_coordinate_that_is_not_finite_is_turned_down():
+    with pytest.raises(ValueError, match="a line has a coordinate that is not finite"):
+        networks(drawn([(0, 0), (np.inf, 1)]), drawn())
