@@ -50,7 +50,8 @@ def map_roads(
     *,
     labels: AnyPath | Iterable[AnyPath] = (),
     checkpoints: AnyPath | Iterable[AnyPath] = (),
-    minutes: float = 20.0,
+    adapt: bool = False,
+    minutes: float | None = None,
     overrides: Overrides = None,
     force: bool = False,
 ) -> "MapSummary":
@@ -61,24 +62,27 @@ def map_roads(
         output: folder for the config, the graphs, the report and all else.
         labels: known roads, on which a network is trained.
         checkpoints: folders of trained networks instead; without both, the starter maps.
-        minutes: time limit of a training on the labels.
+        adapt: let the network first learn from the roads of the images that it is sure of.
+        minutes: time limit of the training; None for 20 with labels, and 2 with `adapt`.
         overrides: settings by key.
         force: do everything again.
 
     Raises:
-        ConfigError: if there are both labels and networks, or `output` has another map.
+        ConfigError: if there are both labels and networks, labels are to be adapted to, or
+            `output` has another map.
         DataError: if images or labels cannot be used.
     """
     from roadseg.commands.tools import map as tool
 
-    roads, given = _texts(labels), settings_of(overrides)
     with progress_in_notebook():
         return tool.run(
             _texts(images),
             Path(output),
-            labels=roads,
+            labels=_texts(labels),
             checkpoints=list(map(Path, _texts(checkpoints))),
-            settings=[f"train.minutes={minutes}", *given] if roads else given,
+            adapt=adapt,
+            minutes=minutes,
+            settings=settings_of(overrides),
             force=force,
             say=lambda *_: None,
         )

@@ -20,6 +20,7 @@ from roadseg.arrays import Bools, Floats, Ints, Lines
 from roadseg.commands.stages import graph, pipeline, predict, prepare, report
 from roadseg.commands.stages.made_from import as_it_is, scene_names
 from roadseg.commands.tools import review
+from roadseg.commands.tools.adapt import adapted
 from roadseg.config import FILE_NAME, Config
 from roadseg.dataset.chips import read_chips
 from roadseg.dataset.fold_files import write_folds
@@ -207,9 +208,9 @@ def next_folder(root: Path) -> Path:
 
 
 def _network_of(workspace: Workspace) -> Path:
-    """Return the checkpoint of the first fold of a run, or the starter."""
-    own = workspace.checkpoint(_FOLD)
-    return own if checkpoint_path(own, "best").is_file() else starter_folder()
+    """Return the network of a run, the one adapted to its images, or the starter."""
+    own = (each.checkpoint(_FOLD) for each in (workspace, adapted(workspace)))
+    return next((each for each in own if checkpoint_path(each, "best").is_file()), starter_folder())
 
 
 def _write_masks(

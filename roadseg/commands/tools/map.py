@@ -18,6 +18,7 @@ from roadseg.commands.stages import graph, pipeline, predict, report
 from roadseg.commands.stages.evaluate import EvaluateSummary
 from roadseg.commands.stages.graph import DOUBTFUL, GraphSummary
 from roadseg.commands.survey.values import area_from, path_from
+from roadseg.commands.tools import adapt as adapting
 from roadseg.commands.tools import init
 from roadseg.config import FILE_NAME, Config, load_config
 from roadseg.dataset.scene_parts import extent_on
@@ -36,12 +37,18 @@ from roadseg.system.units import area_text, road_text
 from roadseg.system.workspace import Workspace
 
 LEAST_DENSITY = 0.5  # Kilometres of road in a square kilometre, of which even villages have more.
+MINUTES = {"labels": 20.0, "adapt": 2.0}  # Of a training, by what it learns from.
 _RGB = 3  # Bands of the starter.
 _M2 = 1_000_000  # Square metres of a square kilometre.
 _OF_THE_STARTER = (
     "mapped with the starter network, which was trained on other places: expect missed and false "
-    "roads, and no speeds; with --labels, a network is trained for these images (this needs "
-    "another --output)"
+    "roads, and no speeds; with --adapt, it first learns from the roads of these images that it is "
+    "sure of, and with --labels, a network is trained for them (this needs another --output)"
+)
+_ADAPTED = (
+    "mapped with a network that was adapted to these images without labels: expect missed and "
+    "false roads; with --labels, a network is trained for these images (this needs another "
+    "--output)"
 )
 _USUAL = FetchOptions()
 _log = logging.getLogger(__name__)
@@ -129,6 +136,8 @@ def run(
     *,
     labels: Sequence[str] = (),
     checkpoints: Sequence[Path] = (),
+    adapt: bool = False,
+    minutes: float | None = None,
     settings: Sequence[str] = (),
     service: FetchOptions = _USUAL,
     force: bool = False,
@@ -144,19 +153,20 @@ def run(
         labels: known roads of these images, to train on; files, folders or globs, or "overpass" or
             "overture".
         checkpoints: folders of networks, instead of labels; without either the starter maps them.
-        settings: changes of the config such as "train.minutes=20".
+        adapt: whether the network first learns from the roads of the images that it is sure of.
+        minutes: time limit of the training; None for `MINUTES`.
+        settings: changes of the config such as "graph.threshold=0.4".
         service: how to fetch from a service of images.
         say: called with the name and the summary of every step when it is done.
 
     Raises:
-        ConfigError: if there are both labels and networks, or if the folder contains the map of
-            other images.
+        ConfigError: if there are both labels and networks, if several networks or one with labels
+            are to be adapted, or if the folder contains the map of other images.
     """
-    if labels and checkpoints:
-        raise ConfigError(
-            "--labels and --checkpoint cannot be combined: the first trains a network, the "
-            "second uses a trained one"
-        )
+    _require_one_source(labels, checkpoints, adapt=adapt)
+    if labels or adapt:
+        usual = MINUTES["labels" if labels else "adapt"]
+        settings = [f"train.minutes={minutes or usual:g}", *settings]
     path = output / FILE_NAME
     # Missing images are reported before anything is written.
     if files := [image for image in images if not is_service(image)]:
@@ -181,12 +191,34 @@ def run(
         if labels:
             done = pipeline.run(config, workspace, force=force, say=say).stages
         else:
-            networks = [checkpoint_folder(path) for path in checkpoints or (Path(NAME),)]
+            start = networks = [checkpoint_folder(path) for path in checkpoints or (Path(NAME),)]
+            if adapt:
+                adapted = adapting.run(
+                    config, workspace, images, *start, settings=settings, force=force, say=say
+                )
+                networks = [adapted]
             done = _predict(config, workspace, images, networks, force=force, say=say)
-            if not checkpoints:
+            if networks != start:
+                _log.warning(_ADAPTED)
+            elif not checkpoints:
                 _log.warning(_OF_THE_STARTER)
+            if not checkpoints:
                 tell_bands(config)
         return _summary(path, config, workspace, done)
+
+
+def _require_one_source(labels: Sequence[str], checkpoints: Sequence[Path], *, adapt: bool) -> None:
+    """Refuse to learn from labels and with networks, or to adapt to images with labels."""
+    if labels and checkpoints:
+        raise ConfigError(
+            "--labels and --checkpoint cannot be combined: the first trains a network, the "
+            "second uses a trained one"
+        )
+    if adapt and (labels or len(checkpoints) > 1):
+        raise ConfigError(
+            "--adapt cannot be combined with --labels, or with more than one --checkpoint: it "
+            "trains one network on images without labels"
+        )
 
 
 def _is_begun(output: Path) -> bool:

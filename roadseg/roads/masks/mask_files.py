@@ -16,7 +16,7 @@ from roadseg.raster.tiff import new_profile, open_new
 from roadseg.raster.windows import Window
 from roadseg.roads.colours import bin_colours
 from roadseg.roads.masks.burning import BACKGROUND, IGNORE
-from roadseg.roads.speeds import BinUnit, SpeedBins
+from roadseg.roads.speeds import DEFAULT_BINS, BinUnit, SpeedBins
 from roadseg.system.files import atomic_write
 from roadseg.system.records import parse_json
 
@@ -35,7 +35,7 @@ def write_mask(
     blocks: Iterable[tuple[Window, Bytes]],
     grid: Grid,
     *,
-    bins: SpeedBins,
+    bins: SpeedBins | None,
     key: str = "",
 ) -> None:
     """Write a mask of speed bins, block by block, as a GeoTIFF with a colour table.
@@ -45,7 +45,8 @@ def write_mask(
             speed bin, 255 ignored; as is what no block covers. Blocks that are whole tiles of
             512 pixels, or the whole mask, are written once.
         grid: where the pixels lie.
-        bins: what the speed bins stand for.
+        bins: what the speed bins stand for; None for a mask of roads of unknown speed, which
+            are 1.
         key: digest of all that the mask is made from, for `read_raster_key`.
 
     Raises:
@@ -58,9 +59,10 @@ def write_mask(
         "blockysize": _tile_px(grid.height),
         "bigtiff": "if_safer",
     }
-    tags = {CONTENT_TAG: SPEED_BINS, **bins_tags(bins)} | ({KEY_TAG: key} if key else {})
+    tags = {} if bins is None else {CONTENT_TAG: SPEED_BINS, **bins_tags(bins)}
+    tags |= {KEY_TAG: key} if key else {}
     with atomic_write(path) as partial, open_new(partial, profile) as target:
-        target.write_colormap(1, colour_table(bins))
+        target.write_colormap(1, colour_table(bins or DEFAULT_BINS))
         target.update_tags(**tags)
         for window, pixels in blocks:
             target.write(pixels, 1, window=window.to_rasterio())

@@ -1,0 +1,182 @@
+"""adapt: a network learns from the roads of images without labels that it is sure of.
+
+One round of self-training (D.-H. Lee, Pseudo-Label, 2013), in which the labels are edges of the
+traced graph rather than pixels. Reads images; writes a run folder of its own inside that of their
+map: first probabilities, masks of the certain roads in them, and the network trained on these.
+"""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from roadseg.commands.stages import graph, pipeline, predict, train
+from roadseg.commands.tools import init
+from roadseg.config import FILE_NAME, Config, load_config
+from roadseg.dataset.calibration import read_calibration, write_calibration
+from roadseg.dataset.scene_parts import images_in_area
+from roadseg.errors import ConfigError
+from roadseg.learn.network.checkpoints import read_checkpoint_facts
+from roadseg.learn.network.models import NetworkSpec
+from roadseg.roads.graph.road_graph import RoadGraph
+from roadseg.roads.masks.mask_files import read_raster_key, write_mask
+from roadseg.roads.masks.probabilities import ProbabilityFile
+from roadseg.roads.masks.pseudo_labels import SURE, are_sure, pseudo_label_blocks
+from roadseg.roads.tracing.trace import rate_edges
+from roadseg.system.progress import counted
+from roadseg.system.text import Summary
+from roadseg.system.units import road_text
+from roadseg.system.workspace import Workspace
+
+LEAST_KM = 0.5  # Kilometres of certain roads from which on a network is adapted.
+_FOLD = 0
+_KM = 1000  # Metres.
+_MASKS = "pseudo_labels"  # Folder of the masks.
+_LICENCE = (
+    "none: pseudo-labels, which are roads that a network found in these images; metrics on them "
+    "are no accuracy"
+)
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class AdaptSummary(Summary):
+    """What a network was adapted to.
+
+    Attributes:
+        checkpoint: folder of the network.
+        images: number of images with roads that were learned from.
+        sure_km: kilometres of these roads.
+        road_km: kilometres of all roads of the first map.
+        trained: summary of the training, on chips of these images.
+    """
+
+    checkpoint: str
+    images: int
+    sure_km: float
+    road_km: float
+    trained: train.TrainSummary
+
+    def __str__(self) -> str:
+        """Return the figures as a sentence."""
+        return (
+            f"learned from {road_text(self.sure_km)} of {road_text(self.road_km)} of roads, whose "
+            f"confidence was at least {SURE:g}: {self.trained.epochs} epochs on "
+            f"{self.trained.training_chips} chips in {self.trained.seconds:.0f} s; "
+            f"{self.checkpoint}"
+        )
+
+
+@dataclass(frozen=True)
+class _Labels:
+    """Masks that were made of a first map."""
+
+    images: tuple[str, ...]
+    sure_km: float
+    road_km: float
+
+
+def run(
+    config: Config,
+    workspace: Workspace,
+    images: Sequence[str],
+    start: Path,
+    *,
+    settings: Sequence[str],
+    force: bool = False,
+    say: pipeline.Say,
+) -> Path:
+    """Adapt a network to images, and return the folder of the new one.
+
+    If it is sure of too few roads, a warning says so, and the folder returned is `start`. What is
+    finished is not repeated.
+
+    Args:
+        config: that of the map.
+        start: checkpoint folder of the network.
+        settings: of the training, such as "train.minutes=2".
+
+    Raises:
+        ConfigError: if images are to be fused.
+    """
+    if config.predict.fuse:
+        raise ConfigError("--adapt cannot be combined with --fuse; adapt to the images one by one")
+    made = adapted(workspace)
+    path = made.root / FILE_NAME
+    labels = _write_labels(config, made, images, start, force=force)
+    if labels.sure_km < LEAST_KM:
+        _log.warning(
+            "the network is not adapted to these images, as it is sure of only %s of the roads "
+            "that it found (confidence of at least %g); at least %s are needed",
+            *(road_text(labels.sure_km), SURE, road_text(LEAST_KM)),
+        )
+        return start
+    if not path.exists():
+        own = [f"run={made.root.absolute()}", f"labels.licence={_LICENCE}", *_network(start)]
+        given = load_config(None, [*settings, *own])
+        masks = [str(made.root / _MASKS)]
+        init.run(labels.images, masks, path, settings=given, rehearse=False)
+    planned = load_config(path, [*settings, *_network(start)])
+    pipeline.prepare(planned, made, force=force)
+    trained = train.run(planned, made, fold=_FOLD, force=force)
+    network = made.checkpoint(_FOLD)
+    # The confidence cannot be measured without labels; that of the first network is kept.
+    if (calibration := read_calibration(start)) is not None:
+        write_calibration(network, calibration)
+    say(
+        "adapt",
+        AdaptSummary(str(network), len(labels.images), labels.sure_km, labels.road_km, trained),
+    )
+    return network
+
+
+def adapted(workspace: Workspace) -> Workspace:
+    """Return the run in which the network of a map is adapted."""
+    return Workspace(workspace.root / "adapted")
+
+
+def _network(start: Path) -> list[str]:
+    """Return the settings of a training that goes on from a network."""
+    spec = NetworkSpec.from_facts(read_checkpoint_facts(start, "best"))
+    form = {key: getattr(spec, key) for key in ("architecture", "encoder", "decoder_channels")}
+    return [f"train.init={start.absolute()}"] + [
+        f"train.{key}={list(value) if isinstance(value, tuple) else value}"
+        for key, value in form.items()
+    ]
+
+
+def _write_labels(
+    config: Config, made: Workspace, images: Sequence[str], start: Path, *, force: bool
+) -> _Labels:
+    """Map images for the first time, and write masks of the roads that are certain."""
+    predicted = predict.run_images(
+        config, images, checkpoints=[start], output=made.probabilities, force=force
+    )
+    image_of, _ = images_in_area(images, config.imagery)
+    options = config.graph.model_copy(update={"precision": None})
+    used, sure_km, road_km = [], 0.0, 0.0
+    names = predicted.scenes
+    for name in counted(names, "find certain roads", total=len(names), unit="scenes"):
+        scene = graph.SceneToTrace(name, made.probability(name))
+        found = scene.open(config)
+        roads = graph.find_roads(config, scene, executor=config.compute.executor)
+        roads = rate_edges(roads, found, options)
+        road_km += roads.length_m.sum() / _KM
+        if (km := roads.length_m[are_sure(roads)].sum() / _KM) == 0:
+            continue  # A mask without roads would teach that there are none.
+        sure_km += km
+        _write_mask(config, made.root / _MASKS / f"{name}.tif", found, roads)
+        used.append(str(image_of[name]))
+    return _Labels(tuple(used), float(sure_km), float(road_km))
+
+
+def _write_mask(config: Config, path: Path, found: ProbabilityFile, roads: RoadGraph) -> None:
+    """Write the mask of an image, unless it was made of the same probabilities."""
+    key = read_raster_key(found.path) or ""
+    if path.exists() and read_raster_key(path) == key:
+        return
+    threshold = config.graph.threshold_for(found.threshold)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with found.opened() as source:
+        blocks = pseudo_label_blocks(source, roads, threshold=threshold)
+        write_mask(path, blocks, found.grid, bins=None, key=key)
