@@ -9,7 +9,9 @@ one and reported on the other, which trains and tests on other ground.
     python scripts/bench_places.py DATA OUT --task cities:choose --seeds 3 --minutes 5 \
         --name imagenet --set train.encoder_weights=imagenet
 
-With --set checkpoint=starter, nothing is trained, and the starter is measured.
+With --set checkpoint=starter, nothing is trained, and the starter is measured. With
+checkpoint=adapted, it first adapts to the images that it is measured on, as by `roadseg map
+--adapt`, without their labels.
 
 DATA has the folders san_diego, tianjin, nyc and open. What is finished in OUT is not repeated, and
 all figures found there are printed as one table.
@@ -24,6 +26,9 @@ other:choose    New York; measured on San Diego
 other:report    San Diego and Tianjin; measured on New York
 open:choose     part A of Dubai; measured on its part B
 open:report     part A of Massachusetts; measured on its part B
+starter:choose  nothing; measured on San Diego
+starter:report  nothing; measured on parts of Tianjin and New York, and on the parts B of Dubai and
+                Massachusetts, from whose parts A the starter has learned
 
 Left out in between are a column of San Diego (256 m), five places of Tianjin (some km), and 40
 images of New York, whose order on the ground is not known.
@@ -151,6 +156,15 @@ TASKS: Mapping[str, Callable[[Path], Task]] = {
         {"massachusetts": open_part(data, "massachusetts", "A")},
         {"massachusetts": open_part(data, "massachusetts", "B")},
     ),
+    "starter:choose": lambda data: Task({}, {"san_diego": stems(data, "san_diego")}),
+    "starter:report": lambda data: Task(
+        {},
+        {
+            "tianjin": stems(data, "tianjin")[::4],
+            "nyc": nyc(data, slice(None, None, 3)),
+            **{city: open_part(data, city, "B") for city in ("dubai", "massachusetts")},
+        },
+    ),
 }
 
 
@@ -207,6 +221,17 @@ def train(
     roadseg.predict_scenes(config)
     roadseg.trace_scenes(config)
     return folder / "run" / "checkpoints" / "fold-0"
+
+
+def adapt(data: Path, folder: Path, city: str, task: Task, settings: Mapping[str, object]) -> Path:
+    """Adapt the starter to the images of a city that it is measured on; return the network."""
+    overrides = {key: value for key, value in settings.items() if key != "checkpoint"}
+    if city in GSD_M:
+        overrides["imagery.gsd_m"] = GSD_M[city]
+    images = [image_of(data, city, name) for name in task.testing[city]]
+    output = folder / f"map_{city}"
+    roadseg.map_roads(images, output, adapt=True, overrides=overrides)
+    return output / "adapted" / "checkpoints" / "fold-0"
 
 
 def predict(data: Path, city: str, stem: str, checkpoint: Path) -> Probability:
@@ -291,17 +316,19 @@ def run(data: Path, folder: Path, task: Task, settings: Mapping[str, object]) ->
         return
     cpu_s = spent_s()
     folder.mkdir(parents=True, exist_ok=True)
-    if settings.get("checkpoint") == "starter":
-        checkpoint = Path(roadseg.__file__).parent / "starter"
-    else:
+    of_city = dict.fromkeys(task.testing, Path(roadseg.__file__).parent / "starter")
+    if settings.get("checkpoint") == "adapted":
+        of_city = {city: adapt(data, folder, city, task, settings) for city in task.testing}
+    elif settings.get("checkpoint") != "starter":
         cities = link_cities(data, folder, task.training)
         # Images without georeference can be mapped at their own pixel size only.
         sizes = [GSD_M[city] for city in (*task.training, *task.testing) if city in GSD_M]
-        checkpoint = train(folder, cities, settings, gsd_m=min(sizes, default=None))
+        trained = train(folder, cities, settings, gsd_m=min(sizes, default=None))
+        of_city = dict.fromkeys(task.testing, trained)
     cpu_s = spent_s() - cpu_s
     found: dict[str, Figures] = {}
     for city, names in task.testing.items():
-        predicted = [predict(data, city, name, checkpoint) for name in names]
+        predicted = [predict(data, city, name, of_city[city]) for name in names]
         measured = [
             measure(data, city, name, each) for name, each in zip(names, predicted, strict=True)
         ]

@@ -12,6 +12,7 @@ from qgis.core import (
     QgsProcessingOutputNumber,
     QgsProcessingOutputRasterLayer,
     QgsProcessingOutputVectorLayer,
+    QgsProcessingParameterBoolean,
     QgsProcessingParameterEnum,
     QgsProcessingParameterExtent,
     QgsProcessingParameterFeatureSource,
@@ -56,7 +57,8 @@ class MapRoads(RoadsegAlgorithm):
     HELP = """Finds the roads in an image, and makes a road network of them.
 
 - With an image alone, it uses the network that comes with roadseg: a first look at towns, with \
-pixels of 0.3 to 1 m. This takes some seconds for a small image.
+pixels of 0.3 to 1 m. This takes some seconds for a small image. If you let it adapt to the image, \
+it first learns for two minutes from the roads that it is sure of, and finds more.
 - With known roads of the same ground, such as those of OpenStreetMap, it trains a network on \
 them first. This gives by far the best map.
 - With the folder of a trained network (checkpoints/fold-0 in the folder of another map), it maps \
@@ -83,6 +85,9 @@ again with the same folder and settings."""
             _extent(),
             _lines("LABELS", "Known roads to train on", optional=True),
             _number("MINUTES", "Minutes of training on known roads", 20, 0.1, 100_000),
+            QgsProcessingParameterBoolean(
+                "ADAPT", "Without known roads: adapt to the image", False
+            ),
             QgsProcessingParameterFile(
                 "CHECKPOINT", "Folder of a trained network", folder, optional=True
             ),
@@ -105,6 +110,8 @@ again with the same folder and settings."""
             words += ["--labels", call.roads("LABELS"), "--minutes", call.number("MINUTES")]
         if call.is_given("CHECKPOINT"):
             words += ["--checkpoint", str(call.folder("CHECKPOINT"))]
+        if call.is_on("ADAPT"):
+            words.append("--adapt")
         summary = call.run(*words)
         scene = summary["graphs"]["scenes"][0]
         # The dot sorts the raster before the roads, and thus below them.

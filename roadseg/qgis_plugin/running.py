@@ -118,6 +118,10 @@ class Call:
         """Return the place of an item in the list of its parameter."""
         return int(self.algorithm.parameterAsEnum(self.parameters, name, self.context))
 
+    def is_on(self, name: str) -> bool:
+        """Return whether a box is ticked."""
+        return bool(self.algorithm.parameterAsBool(self.parameters, name, self.context))
+
     def degrees(self, name: str) -> str:
         """Return a point in any coordinate system as longitude,latitude."""
         point = self.algorithm.parameterAsPoint(self.parameters, name, self.context, DEGREES)

@@ -18,6 +18,7 @@ from roadseg.dataset.scene_parts import images_in_area
 from roadseg.errors import ConfigError
 from roadseg.learn.network.checkpoints import read_checkpoint_facts
 from roadseg.learn.network.models import NetworkSpec
+from roadseg.raster.images import scene_grid
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.masks.mask_files import read_raster_key, write_mask
 from roadseg.roads.masks.probabilities import ProbabilityFile
@@ -31,6 +32,7 @@ from roadseg.system.workspace import Workspace
 LEAST_KM = 0.5  # Kilometres of certain roads from which on a network is adapted.
 _FOLD = 0
 _KM = 1000  # Metres.
+_OFF = 0.01  # Share by which pixels may differ from those of their image.
 _MASKS = "pseudo_labels"  # Folder of the masks.
 _LICENCE = (
     "none: pseudo-labels, which are roads that a network found in these images; metrics on them "
@@ -69,11 +71,16 @@ class AdaptSummary(Summary):
 
 @dataclass(frozen=True)
 class _Labels:
-    """Masks that were made of a first map."""
+    """Masks that were made of a first map.
+
+    Attributes:
+        gsd_m: size of the pixels to which images were resampled for it, metres; None if none was.
+    """
 
     images: tuple[str, ...]
     sure_km: float
     road_km: float
+    gsd_m: float | None
 
 
 def run(
@@ -112,11 +119,12 @@ def run(
         )
         return start
     if not path.exists():
-        own = [f"run={made.root.absolute()}", f"labels.licence={_LICENCE}", *_network(start)]
-        given = load_config(None, [*settings, *own])
+        size = [] if labels.gsd_m is None else [f"imagery.gsd_m={labels.gsd_m}"]
+        own = [f"run={made.root.absolute()}", f"labels.licence={_LICENCE}"]
+        given = load_config(None, [*_network(start), *settings, *size, *own])
         masks = [str(made.root / _MASKS)]
         init.run(labels.images, masks, path, settings=given, rehearse=False)
-    planned = load_config(path, [*settings, *_network(start)])
+    planned = load_config(path, [*_network(start), *settings])
     pipeline.prepare(planned, made, force=force)
     trained = train.run(planned, made, fold=_FOLD, force=force)
     network = made.checkpoint(_FOLD)
@@ -137,9 +145,11 @@ def adapted(workspace: Workspace) -> Workspace:
 
 def _network(start: Path) -> list[str]:
     """Return the settings of a training that goes on from a network."""
-    spec = NetworkSpec.from_facts(read_checkpoint_facts(start, "best"))
+    facts = read_checkpoint_facts(start, "best")
+    spec = NetworkSpec.from_facts(facts)
     form = {key: getattr(spec, key) for key in ("architecture", "encoder", "decoder_channels")}
-    return [f"train.init={start.absolute()}"] + [
+    own = [f"imagery.bands={list(facts['bands'])}", f"train.init={start.absolute()}"]
+    return own + [
         f"train.{key}={list(value) if isinstance(value, tuple) else value}"
         for key, value in form.items()
     ]
@@ -154,7 +164,7 @@ def _write_labels(
     )
     image_of, _ = images_in_area(images, config.imagery)
     options = config.graph.model_copy(update={"precision": None})
-    used, sure_km, road_km = [], 0.0, 0.0
+    used, sure_km, road_km, gsd_m = [], 0.0, 0.0, None
     names = predicted.scenes
     for name in counted(names, "find certain roads", total=len(names), unit="scenes"):
         scene = graph.SceneToTrace(name, made.probability(name))
@@ -167,7 +177,16 @@ def _write_labels(
         sure_km += km
         _write_mask(config, made.root / _MASKS / f"{name}.tif", found, roads)
         used.append(str(image_of[name]))
-    return _Labels(tuple(used), float(sure_km), float(road_km))
+        gsd_m = _resampled_to(config, found, image_of[name]) or gsd_m
+    return _Labels(tuple(used), float(sure_km), float(road_km), gsd_m)
+
+
+def _resampled_to(config: Config, found: ProbabilityFile, image: Path) -> float | None:
+    """Return the size of the pixels of probabilities if it is not that of their image, metres."""
+    own_m, size_m = (
+        grid.pixel_size_m[0] for grid in (scene_grid(image, config.imagery), found.grid)
+    )
+    return None if abs(size_m / own_m - 1) <= _OFF else round(size_m, 4)
 
 
 def _write_mask(config: Config, path: Path, found: ProbabilityFile, roads: RoadGraph) -> None:

@@ -149,7 +149,7 @@ def run(
     with closing(EditFile(workspace.edits, crs_of_edits(sheets))) as file:
         Sitting(sheets, file, who="")
     roads = [decided_roads(sheet.revision, width_m=config.labels.width_m) for sheet in sheets]
-    start = checkpoint_folder(checkpoint) if checkpoint else _network_of(workspace)
+    start = checkpoint_folder(checkpoint) if checkpoint else network_of(workspace)
     made = Workspace(output)
     with lock(output):
         if made.edits.exists() and made.edits.read_bytes() != workspace.edits.read_bytes():
@@ -207,7 +207,7 @@ def next_folder(root: Path) -> Path:
     return folder.with_name(f"{folder.name}-2")
 
 
-def _network_of(workspace: Workspace) -> Path:
+def network_of(workspace: Workspace) -> Path:
     """Return the network of a run, the one adapted to its images, or the starter."""
     own = (each.checkpoint(_FOLD) for each in (workspace, adapted(workspace)))
     return next((each for each in own if checkpoint_path(each, "best").is_file()), starter_folder())

@@ -1,0 +1,150 @@
+"""map --adapt: a network learns from the roads of images without labels that it is sure of."""
+
+import numpy as np
+import pytest
+import rasterio
+from starter_places import write_places
+
+import roadseg
+from roadseg.commands.tools import adapt, improve
+from roadseg.commands.tools import map as tool
+from roadseg.dataset.calibration import read_calibration
+from roadseg.errors import ConfigError
+from roadseg.learn.network.checkpoints import read_checkpoint_facts
+from roadseg.learn.network.starter import starter_folder
+from roadseg.raster.images import open_raster
+from roadseg.roads.formats.files import read_gpkg
+from roadseg.system.workspace import Workspace
+
+PLACES = (1001, 1003, 1004)
+QUICK = (
+    "train.minutes=null",
+    "train.epochs=1",
+    "train.windows_per_chip=2",
+    "train.window_px=128",
+    "imagery.chip_px=256",
+    "split.block_m=60",
+    "graph.formats=gpkg",
+)
+
+
+def map_adapted(folder, *, said=None, **options):
+    return tool.run(
+        [str(folder / "images")],
+        folder / "map",
+        adapt=True,
+        settings=QUICK,
+        say=lambda name, summary: said.append((name, summary)) if said is not None else None,
+        **options,
+    )
+
+
+@pytest.fixture(scope="module")
+def adapted(tmp_path_factory):
+    """Map drawn places of four bands by the adapted starter; return the folder and what is said."""
+    folder, said = tmp_path_factory.mktemp("adapted"), []
+    write_places(folder, PLACES, size_px=512)
+    for path in (folder / "images").iterdir():
+        with rasterio.open(path) as image:
+            profile, pixels = image.profile, image.read([1, 2, 3, 1])
+        with rasterio.open(path, "w", **{**profile, "count": 4, "photometric": None}) as image:
+            image.write(pixels)
+    summary = map_adapted(folder, said=said)
+    return folder, dict(said), summary
+
+
+def test_it_learns_from_the_roads_that_are_sure(adapted):
+    folder, said, summary = adapted
+    assert list(said) == ["init", "adapt", "predict", "graph"]
+    learned = said["adapt"]
+    assert learned.images == len(PLACES)
+    assert adapt.LEAST_KM < learned.sure_km <= learned.road_km
+    assert f"learned from {learned.sure_km:.2f} km of {learned.road_km:.2f} km" in str(learned)
+    for place in PLACES:
+        with open_raster(folder / f"map/adapted/pseudo_labels/place_{place}.tif") as mask:
+            assert set(np.unique(mask.read(1))) == {0, 1, 255}
+    assert summary.measured is None
+
+
+def test_the_network_reads_the_bands_and_pixels_that_the_first_one_saw(adapted):
+    folder, _, _ = adapted
+    facts = read_checkpoint_facts(folder / "map/adapted/checkpoints/fold-0", "best")
+    assert facts["bands"] == [1, 2, 3]
+    assert 0.69 < facts["gsd_m"] <= 1
+
+
+def test_the_map_is_that_of_the_new_network(adapted):
+    folder, said, _ = adapted
+    network = Workspace(folder / "map/adapted").checkpoint(0)
+    assert said["predict"].checkpoint == str(network)
+    roads = folder / "map/graphs/place_1001.gpkg"
+    scores = roadseg.score(folder / "roads/place_1001.geojson", roads)
+    assert scores.buffer.completeness > 0.6
+    assert scores.buffer.correctness > 0.6
+    assert set(read_gpkg(roads).attributes["speed_known"]) == {0}
+
+
+def test_its_confidence_is_that_of_the_first_network(adapted):
+    folder, _, _ = adapted
+    network = Workspace(folder / "map/adapted").checkpoint(0)
+    copied, first = (read_calibration(path) for path in (network, starter_folder()))
+    assert copied.of_set("") == first.of_set("")
+
+
+def test_its_card_says_what_the_labels_are(adapted):
+    folder, _, _ = adapted
+    card = folder / "map/adapted/checkpoints/fold-0/model_card.md"
+    assert "pseudo-labels, which are roads that a network found" in card.read_text()
+
+
+def test_the_same_call_trains_nothing_again(adapted):
+    folder, _, summary = adapted
+    weights = folder / "map/adapted/checkpoints/fold-0/best.safetensors"
+    written = weights.stat().st_mtime_ns
+    assert map_adapted(folder).graphs == summary.graphs
+    assert weights.stat().st_mtime_ns == written
+
+
+def test_improve_goes_on_from_it(adapted):
+    folder, _, _ = adapted
+    network = improve.network_of(Workspace(folder / "map"))
+    assert network == Workspace(folder / "map/adapted").checkpoint(0)
+
+
+def test_with_few_sure_roads_the_network_stays_as_it_is(tmp_path, monkeypatch, caplog):
+    write_places(tmp_path, [1001], size_px=256)
+    monkeypatch.setattr(adapt, "LEAST_KM", 50)
+    said = []
+    map_adapted(tmp_path, said=said)
+    assert [name for name, _ in said] == ["init", "predict", "graph"]
+    assert dict(said)["predict"].checkpoint == str(starter_folder())
+    assert "the network is not adapted to these images, as it is sure of only" in caplog.text
+    assert not (tmp_path / "map/adapted/checkpoints").exists()
+
+
+@pytest.mark.parametrize("options", [{"labels": ["a.gpkg"]}, {"checkpoints": ["a", "b"]}])
+def test_it_is_for_one_network_and_no_labels(tmp_path, options):
+    with pytest.raises(ConfigError, match="--adapt cannot be combined with --labels"):
+        map_adapted(tmp_path, **options)
+
+
+def test_images_that_are_fused_cannot_be_adapted_to(tmp_path):
+    write_places(tmp_path, [1001], size_px=64)
+    with pytest.raises(ConfigError, match="--adapt cannot be combined with --fuse"):
+        tool.run(
+            [str(tmp_path / "images")],
+            tmp_path / "map",
+            adapt=True,
+            settings=["predict.fuse=true"],
+            say=lambda *_: None,
+        )
+
+
+def test_the_time_is_two_minutes_if_none_is_given(tmp_path, monkeypatch):
+    write_places(tmp_path, [1001], size_px=64)
+    seen = []
+    monkeypatch.setattr(adapt, "run", lambda *_, settings, **__: seen.append(settings) or 1 / 0)
+    for minutes in (None, 7.5):
+        with pytest.raises(ZeroDivisionError):
+            map_adapted(tmp_path, minutes=minutes)
+    assert [settings[0] for settings in seen] == ["train.minutes=2", "train.minutes=7.5"]
