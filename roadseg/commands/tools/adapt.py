@@ -14,11 +14,11 @@ from roadseg.commands.stages import graph, pipeline, predict, train
 from roadseg.commands.tools import init
 from roadseg.config import FILE_NAME, Config, load_config
 from roadseg.dataset.calibration import read_calibration, write_calibration
-from roadseg.dataset.scene_parts import images_in_area
 from roadseg.errors import ConfigError
 from roadseg.learn.network.checkpoints import read_checkpoint_facts
 from roadseg.learn.network.models import NetworkSpec
 from roadseg.raster.images import scene_grid
+from roadseg.raster.sources import find_images
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.masks.mask_files import read_raster_key, write_mask
 from roadseg.roads.masks.probabilities import ProbabilityFile
@@ -162,7 +162,7 @@ def _write_labels(
     predicted = predict.run_images(
         config, images, checkpoints=[start], output=made.probabilities, force=force
     )
-    image_of, _ = images_in_area(images, config.imagery)
+    image_of = find_images(images)
     options = config.graph.model_copy(update={"precision": None})
     used, sure_km, road_km, gsd_m = [], 0.0, 0.0, None
     names = predicted.scenes
