@@ -3,9 +3,10 @@
 import logging
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from roadseg.commands.survey.cities import City, found_cities, given_cities
+from roadseg.commands.survey.defaults import Settings
 from roadseg.commands.survey.discovery import discover_images, discover_labels
 from roadseg.commands.survey.summary import InitSummary, summarise
 from roadseg.commands.survey.values import Survey, survey_cities
@@ -23,9 +24,6 @@ from roadseg.learn.network.starter import is_like_starter
 from roadseg.learn.network.weight_packages import PACKAGES
 from roadseg.learn.options import TrainOptions
 from roadseg.system.records import write_json
-
-if TYPE_CHECKING:
-    from roadseg.commands.survey.training_plan import TrainingPlan
 
 _log = logging.getLogger(__name__)
 
@@ -59,13 +57,14 @@ def run(
     if minutes is not None and not rehearse:
         rows = {"training": f"{minutes:g} min, planned when it begins"}
     elif minutes is not None:
-        planned = _plan_training(survey, with_absolute_paths(check_config(values, output), folder))
-        values["train"] |= planned.settings
-        rows = planned.rows
-        reasons |= {f"train.{key}": why for key, why in planned.reasons.items()}
+        given = with_absolute_paths(check_config(values, output), folder)
+        planned, rows = _plan_training(survey, given)
+        values["train"] |= planned
+        reasons |= dict.fromkeys([f"train.{key}" for key in planned], "see train.epochs")
+        reasons["train.epochs"] = f"fits into train.minutes: {rows['training']}"
     chosen = _without_defaults(values, Config().model_dump(mode="json"))
-    given = {key: why for key, why in reasons.items() if _has(chosen, key)}
-    notes = {SCHEMA: f"./{SCHEMA_NAME}", **({WHY: given} if given else {})}
+    told = {key: why for key, why in reasons.items() if _has(chosen, key)}
+    notes = {SCHEMA: f"./{SCHEMA_NAME}", **({WHY: told} if told else {})}
     write_json(folder / SCHEMA_NAME, config_schema())
     write_json(output, notes | {"run": values["run"], **chosen})
     bands = len(next(iter(survey.cities[0].images.scenes.values())).bands)
@@ -115,7 +114,7 @@ def find_config(
     return with_absolute_paths(check_config(survey.values(settings, here), here), here)
 
 
-def _plan_training(survey: Survey, config: Config) -> "TrainingPlan":
+def _plan_training(survey: Survey, config: Config) -> tuple[Settings, dict[str, str]]:
     """Plan the training; torch, which takes seconds to load, is loaded for that only."""
     weights = {of.name: of.weight for of in config.sets}
     scenes = [
