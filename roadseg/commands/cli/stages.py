@@ -94,12 +94,6 @@ def train(
       roadseg train --fold each
       roadseg train --fold all
     """
-    if fold == "each":
-        from roadseg.commands.stages import cross_validation, pipeline
-
-        if dry_run:
-            return pipeline.plan(config, workspace, fold="each", force=force, stages=["train"])
-        return cross_validation.run(config, workspace, force=force, profile=profile)
     from roadseg.commands.stages import train
 
     if dry_run:

@@ -12,11 +12,10 @@ from typing import Literal
 import numpy as np
 
 from roadseg.errors import DataError
-from roadseg.learn.inference.jobs import Need, PredictionJob
+from roadseg.learn.inference.jobs import PredictionJob
 from roadseg.learn.inference.tasks import SceneToPredict
 from roadseg.raster.windows import Rows, Window, cut_chips
 from roadseg.roads.masks.probabilities import ProbabilityFile
-from roadseg.system.dry_runs import Files
 from roadseg.system.records import key_of
 from roadseg.system.text import count
 from roadseg.system.workspace import Workspace
@@ -79,23 +78,9 @@ class OutOfFold:
         by_name = {scene.name: scene for scene in done}
         return [by_name[name] for name in images if name in by_name]
 
-    def need(self, images: Images, *, force: bool) -> Need:
-        """Return the needs of their prediction; raise errors that would stop it at the start."""
-        one, several = self._parted(images)
-        jobs = {fold: self._job(fold) for fold in one}
-        needs = [jobs[fold].need(own, force=force) for fold, own in one.items()]
-        parts = self._parts(several)
-        whole = {name: self._whole(of) for name, of in parts.items()}
-        waiting = [name for name, scene in whole.items() if force or not scene.is_there]
-        for fold, own in self._by_fold({name: several[name] for name in waiting}).items():
-            needs.append(self._part_job(fold).need(own, force=force))
-        return Need(
-            reads=_joined([files for need in needs for files in need.reads]),
-            writes=[path for need in needs for path in need.writes]
-            + [whole[name].path for name in waiting],
-            megapixels=sum(need.megapixels for need in needs),
-            memory_mb=max((need.memory_mb for need in needs if need.memory_mb), default=None),
-        )
+    def memory_mb(self, scenes: Sequence[SceneToPredict]) -> float | None:
+        """Return the memory that predicting scenes takes, as `PredictionJob` does."""
+        return self._job(0).memory_mb(scenes)
 
     def describe(self, images: Images) -> list[SceneToPredict]:
         """Return the scenes that the networks can predict, without predicting them."""
@@ -158,7 +143,6 @@ class OutOfFold:
             if scene.name in waiting:
                 scene.write(self._rows(parts[scene.name]))
                 _remove(parts[scene.name])
-            self._job(min(parts[scene.name])).write_mask(scene)
         return done
 
     def _parts(self, images: Images) -> dict[str, Parts]:
@@ -210,18 +194,6 @@ class OutOfFold:
                 road, bins = file.read_all(window)
                 values = road[np.newaxis] if bins is None else np.concatenate([bins, road[None]])
                 yield Rows(window.row, values, file.read_valid(window), window.col)
-
-
-def _joined(reads: Sequence[Files]) -> list[Files]:
-    """Return files with those of one name counted together."""
-    return [
-        Files(
-            name,
-            sum(each.files for each in reads if each.name == name),
-            sum(each.megabytes for each in reads if each.name == name),
-        )
-        for name in dict.fromkeys(each.name for each in reads)
-    ]
 
 
 def _tags(parts: Parts) -> Iterator[tuple[str, str]]:

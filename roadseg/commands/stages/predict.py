@@ -1,6 +1,6 @@
 """predict: road probabilities of scenes. Reads checkpoints, writes probabilities/<scene>.tif."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -13,21 +13,23 @@ from roadseg.dataset.chips import ChipList, ChipRecord, read_chips
 from roadseg.dataset.held_out import folds_of_scenes, read_fold_chips
 from roadseg.dataset.scene_parts import images_in_area, scenes_in_area
 from roadseg.errors import ConfigError, DataError, MissingInputError, RoadsegError
-from roadseg.learn.inference.jobs import PredictionJob, mask_path
-from roadseg.learn.inference.tasks import read_alike, weights_of
+from roadseg.learn.inference.jobs import PredictionJob
+from roadseg.learn.inference.tasks import SceneToPredict, read_alike, weights_of
 from roadseg.learn.network.starter import checkpoint_folder
 from roadseg.raster.grid import crs_setting
 from roadseg.raster.mosaic import mosaic_text, write_mosaic
-from roadseg.raster.options import ImageryOptions
 from roadseg.raster.sources import image_paths
 from roadseg.roads.masks.fusion import IMAGES, image_path
+from roadseg.roads.masks.mask_files import read_raster_key
 from roadseg.roads.masks.raster_styles import (
     mask_renderer,
     probability_renderer,
     restore_styles,
 )
-from roadseg.system.dry_runs import Plan, files, plan_stage
+from roadseg.roads.masks.thresholding import write_road_mask
+from roadseg.system.dry_runs import Files, Plan, files, plan_stage
 from roadseg.system.locks import exclusive
+from roadseg.system.records import key_of
 from roadseg.system.stage_records import read_record
 from roadseg.system.text import Summary, count
 from roadseg.system.workspace import Fold, FoldOrEach, Workspace
@@ -93,20 +95,20 @@ def run(
         return done
     touched, outside = _scenes_of(config, workspace, fold)
     job = _job_of_run(config, workspace, fold)
-    scenes = _part(job, touched, shard)
+    scenes = _part(config, touched, shard)
     if shard is None:
         record.begin()
-        summary = _summary(job, scenes, outside=outside, force=force)
+        summary = _summary(config, job, scenes, outside=outside, force=force)
         record.finish(summary, _outputs(config, job, summary))
         return summary
     with exclusive(workspace.root):
         record.begin_part()
-    summary = _summary(job, scenes, outside=outside, force=force)
+    summary = _summary(config, job, scenes, outside=outside, force=force)
     with exclusive(workspace.root):
         record.end_part()
         whole = _job_of_run(config, workspace, fold)
         if _is_there(whole, touched):
-            of_all = _summary(whole, touched, outside=outside, force=False)
+            of_all = _summary(config, whole, touched, outside=outside, force=False)
             record.finish(of_all, _outputs(config, whole, of_all))
     return summary
 
@@ -118,7 +120,7 @@ def _restore_styles(workspace: Workspace, done: PredictSummary) -> None:
     probabilities = [folder / f"{name}.tif" for name in done.scenes]
     probabilities += [image_path(folder, name) for name in fused]
     restore_styles(probabilities, probability_renderer(bins))
-    restore_styles((mask_path(folder, name) for name in done.scenes), mask_renderer(bins))
+    restore_styles((_mask_path(folder, name) for name in done.scenes), mask_renderer(bins))
 
 
 def _is_there(job: AnyJob, scenes: dict[str, Path]) -> bool:
@@ -134,7 +136,7 @@ def _outputs(config: Config, job: AnyJob, summary: PredictSummary) -> list[Path]
     """Return the files of a prediction without which it has to run again."""
     outputs = [job.folder / f"{name}.tif" for name in summary.scenes]
     if config.predict.mask:
-        outputs += [mask_path(job.folder, name) for name in summary.scenes]
+        outputs += [_mask_path(job.folder, name) for name in summary.scenes]
     fused = {name for names in summary.images_of.values() for name in names}
     return outputs + [image_path(job.folder, name) for name in sorted(fused)]
 
@@ -159,26 +161,28 @@ def run_images(
         shard: number of a part, from 1, and number of parts, of which each has every N-th scene.
 
     Raises:
-        ConfigError: if images are to be fused, but are tiles of one scene.
+        ConfigError: if images are to be fused, but are tiles of one scene or parted by a shard.
     """
     _require_scenes(config, mosaic)
-    job = _job_of_images(config, tuple(map(checkpoint_folder, checkpoints)), output)
+    job = _job_of_images(config, checkpoints, output)
     if mosaic is not None:
         vrt = output / f"{mosaic}.vrt"
-        scenes = _part(job, {mosaic: vrt}, shard)
+        scenes = _part(config, {mosaic: vrt}, shard)
         crs = crs_setting(config.imagery.crs, "imagery.crs")
         write_mosaic(vrt, image_paths(images), crs=crs)
-        return _summary(job, scenes, force=force)
+        return _summary(config, job, scenes, force=force)
     touched, outside = images_in_area(images, config.imagery)
-    scenes = _part(job, touched, shard)
-    return _summary(job, scenes, outside=outside, force=force)
+    scenes = _part(config, touched, shard)
+    return _summary(config, job, scenes, outside=outside, force=force)
 
 
 def _summary(
-    job: AnyJob, scenes: dict[str, Path], *, outside: int = 0, force: bool
+    config: Config, job: AnyJob, scenes: dict[str, Path], *, outside: int = 0, force: bool
 ) -> PredictSummary:
-    """Predict scenes, and say what was done."""
+    """Predict scenes, write the masks that are wanted, and say what was done."""
     done = job.run(scenes, force=force)
+    for scene in done if config.predict.mask else ():
+        _write_mask(config, _mask_path(job.folder, scene.name), scene)
     return PredictSummary(
         checkpoint=", ".join(map(str, job.folders)),
         fold=job.fold,
@@ -189,6 +193,18 @@ def _summary(
         images_of=dict(job.images_of) if isinstance(job, FusedPlaces) else {},
         outside=outside,
     )
+
+
+def _mask_path(folder: Path, scene: str) -> Path:
+    return folder / "road_masks" / f"{scene}.tif"
+
+
+def _write_mask(config: Config, path: Path, scene: SceneToPredict) -> None:
+    """Write the mask of a scene, unless it is there."""
+    threshold = config.graph.threshold_for(scene.threshold)
+    key = key_of({"threshold": threshold}, {"probability": scene.key})
+    if read_raster_key(path) != key:
+        write_road_mask(scene.path, path, threshold=threshold, key=key)
 
 
 def usual_fold(config: Config, workspace: Workspace) -> FoldOrEach:
@@ -258,11 +274,33 @@ def plan(
     stage_plan = planned(reads=reads, writes=writes)
     if after or not stage_plan.runs or not all(path.exists() for path in weights):
         return stage_plan
-    job = _job_of_run(config, workspace, fold)
     touched, _ = _scenes_of(config, workspace, fold)
-    need = job.need(_part(job, touched, shard), force=force)
+    scenes = _part(config, touched, shard)
+    work = _work(_job_of_run(config, workspace, fold), scenes, force=force)
     return planned(
-        reads=need.reads, writes=need.writes, now=need.megapixels, memory_mb=need.memory_mb
+        reads=work.reads, writes=work.writes, now=work.megapixels, memory_mb=work.memory_mb
+    )
+
+
+@dataclass(frozen=True)
+class _Work:
+    """What a prediction would read, write and take; no memory where nothing is to be done."""
+
+    reads: list[Files]
+    writes: list[Path]
+    megapixels: float
+    memory_mb: float | None
+
+
+def _work(job: AnyJob, scenes: dict[str, Path], *, force: bool) -> _Work:
+    """Return what predicting scenes takes; raise errors that would stop it at the start."""
+    waiting = [scene for scene in job.describe(scenes) if force or not scene.is_there]
+    images = files("images", [scene.facts.path for scene in waiting])
+    return _Work(
+        [images, files("checkpoints", map(weights_of, job.folders))],
+        [scene.path for scene in waiting],
+        sum(scene.facts.pixels for scene in waiting) / 1e6,
+        job.memory_mb(waiting),
     )
 
 
@@ -279,18 +317,16 @@ def plan_images(
     """Return what `run_images` would do."""
     _require_scenes(config, mosaic)
     if mosaic is None:
-        job = _job_of_images(config, tuple(map(checkpoint_folder, checkpoints)), output)
         touched, _ = images_in_area(images, config.imagery)
-        scenes = _part(job, touched, shard)
-        need = job.need(scenes, force=force)
-        why = "images are given" if need.writes else "all outputs exist"
+        scenes = _part(config, touched, shard)
+        work = _work(_job_of_images(config, checkpoints, output), scenes, force=force)
         return Plan(
             "predict",
-            runs=bool(need.writes),
-            why=why,
-            reads=need.reads,
-            writes=[*map(str, need.writes)],
-            memory_mb=need.memory_mb,
+            runs=bool(work.writes),
+            why="images are given" if work.writes else "all outputs exist",
+            reads=work.reads,
+            writes=[*map(str, work.writes)],
+            memory_mb=work.memory_mb,
             based_on="memory estimated",
         )
     vrt, tiles = output / f"{mosaic}.vrt", image_paths(images)
@@ -336,52 +372,36 @@ def _require_scenes(config: Config, mosaic: str | None) -> None:
 def _job_of_run(config: Config, workspace: Workspace, fold: Fold | FoldOrEach) -> AnyJob:
     """Return the job on scenes of the run, each of which is read as its set is."""
     listed = read_chips(workspace.chips)
-    imagery_of = config.imagery_of(listed.set_of)
 
-    def job_of(fold: Fold, folder: Path) -> PredictionJob:
-        of_scenes = config if folder == workspace.probabilities else _without_masks(config)
-        network = (workspace.checkpoint(fold),)
-        return _job(of_scenes, network, folder, imagery_of, listed)
+    def of_fold(fold: Fold, folder: Path) -> PredictionJob:
+        return _job(config, (workspace.checkpoint(fold),), folder, listed)
 
     def job_into(folder: Path) -> PredictionJob | OutOfFold:
         if fold != "each":
-            return job_of(fold, folder)
-        return OutOfFold(
-            job_of,
-            workspace,
-            folder,
-            folds_of_scenes(workspace, listed),
-            {name: imagery.chip_px for name, imagery in imagery_of.items()},
-        )
+            return of_fold(fold, folder)
+        imagery_of = config.imagery_of(listed.set_of)
+        chip_px = {name: imagery.chip_px for name, imagery in imagery_of.items()}
+        return OutOfFold(of_fold, workspace, folder, folds_of_scenes(workspace, listed), chip_px)
 
-    whole = workspace.probabilities
-    if not config.predict.fuse:
-        return job_into(whole)
-    first = fold if fold != "each" else fold_numbers(workspace)[0]
-    masks = job_of(first, whole).write_mask
-    return FusedPlaces(job_into(whole / IMAGES), whole, masks, config.compute.executor)
+    return _fused(config, job_into, workspace.probabilities)
 
 
-def _job_of_images(config: Config, checkpoints: tuple[Path, ...], output: Path) -> AnyJob:
+def _job_of_images(config: Config, checkpoints: Sequence[Path], output: Path) -> AnyJob:
     """Return the job on any images."""
-    job = _job(config, checkpoints, output)
+    return _fused(config, partial(_job, config, tuple(map(checkpoint_folder, checkpoints))), output)
+
+
+def _fused(
+    config: Config, job_into: Callable[[Path], PredictionJob | OutOfFold], folder: Path
+) -> AnyJob:
+    """Return the job into a folder, or the one that fuses the images of places there."""
     if not config.predict.fuse:
-        return job
-    alone = _job(_without_masks(config), checkpoints, output / IMAGES)
-    return FusedPlaces(alone, output, job.write_mask, config.compute.executor)
-
-
-def _without_masks(config: Config) -> Config:
-    """Return the config with which parts of scenes are predicted."""
-    return config.model_copy(update={"predict": config.predict.model_copy(update={"mask": False})})
+        return job_into(folder)
+    return FusedPlaces(job_into(folder / IMAGES), folder, config.compute.executor)
 
 
 def _job(
-    config: Config,
-    checkpoints: tuple[Path, ...],
-    folder: Path,
-    imagery_of: Mapping[str, ImageryOptions] | None = None,
-    listed: ChipList | None = None,
+    config: Config, checkpoints: tuple[Path, ...], folder: Path, listed: ChipList | None = None
 ) -> PredictionJob:
     return PredictionJob(
         checkpoints,
@@ -389,16 +409,24 @@ def _job(
         imagery=config.imagery,
         predict=config.predict,
         compute=config.compute,
-        tracing=config.graph,
-        imagery_of=imagery_of,
+        imagery_of=config.imagery_of(listed.set_of) if listed else None,
         set_of=listed.set_of if listed else None,
         part_of={scene.name: scene.part for scene in listed.scenes} if listed else None,
     )
 
 
-def _part(job: AnyJob, scenes: dict[str, Path], shard: tuple[int, int] | None) -> dict[str, Path]:
-    """Return the scenes of a shard; with fusion those of whole places."""
+def _part(
+    config: Config, scenes: dict[str, Path], shard: tuple[int, int] | None
+) -> dict[str, Path]:
+    """Return the scenes of a shard, all of them without one.
+
+    Raises:
+        ConfigError: if images are to be fused, of which a shard may lack some.
+    """
     number, count = shard or (1, 1)
-    if isinstance(job, FusedPlaces) and count > 1:
-        return job.part(scenes, number, count)
+    if count > 1 and config.predict.fuse:
+        raise ConfigError(
+            "predict.fuse: a shard may have only some of the images of a place; run the shards "
+            "without --fuse, and then the same command once with --fuse and without --shard"
+        )
     return dict(sorted(scenes.items())[number - 1 :: count])

@@ -380,20 +380,6 @@ def test_the_last_shard_leaves_the_record_of_all_scenes(finished, mask):
     assert predict.run(config, workspace, fold=0).scenes == sorted(first + second)
 
 
-def test_the_last_shard_leaves_the_record_of_all_places(finished):
-    config, workspace = finished
-    config = changed(config, "predict", scenes="all", fuse=True)
-    chips = json.loads(workspace.chips.read_text())
-    chips["scenes"].append({**chips["scenes"][0], "name": "city_0_later"})
-    workspace.chips.write_text(json.dumps(chips))
-    predict.run(config, workspace, fold=0)
-    expected = record_of(workspace)
-    shutil.rmtree(workspace.probabilities)
-    predict_shards(config, workspace, 1, 2)
-    assert record_of(workspace) == expected
-    assert expected["summary"]["images_of"]["city_0"] == ["city_0", "city_0_later"]
-
-
 def test_before_the_last_shard_the_prediction_is_not_done(finished):
     config, workspace = finished
     config = changed(config, "predict", scenes="all")

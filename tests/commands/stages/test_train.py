@@ -9,6 +9,7 @@ from safetensors.torch import load_file
 
 from roadseg.commands.stages import train
 from roadseg.commands.stages.made_from import reason_to_run
+from roadseg.commands.stages.training_jobs import training_job
 from roadseg.config import load_config
 from roadseg.errors import ConfigError, DataError, MissingInputError
 from roadseg.learn.network.checkpoints import read_checkpoint_facts
@@ -275,5 +276,4 @@ def test_a_checkpoint_says_whether_its_labels_had_speeds(finished, sources, shar
     record = json.loads(path.read_text())
     record["summary"] |= {"roads_by_speed_source": sources, "pixel_share_by_speed_bin": shares}
     path.write_text(json.dumps(record))
-    job = train._job(config, workspace, 1, anew=False)  # noqa: SLF001 - its facts are kept
-    assert job.facts["labels_have_speeds"] == have_speeds
+    assert training_job(config, workspace, 1).facts["labels_have_speeds"] == have_speeds
