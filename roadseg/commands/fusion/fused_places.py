@@ -6,13 +6,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 import shapely
 
+from roadseg.commands.fusion.out_of_fold import Images, OutOfFold
 from roadseg.dataset.footprints import overlapping_pairs
 from roadseg.errors import DataError
+from roadseg.learn.inference.jobs import PredictionJob
 from roadseg.learn.inference.tasks import SceneToPredict
 from roadseg.raster.grid import Grid
 from roadseg.raster.windows import Rows, cut_blocks
@@ -29,31 +30,6 @@ _BLOCK_PX = 1024  # Side of the blocks that are fused at once.
 _METHOD = 1  # It rises when the same images would be fused differently.
 _LOGGED_PX = 0.5  # Pixels; smaller shifts are logged with -v only.
 _log = logging.getLogger(__name__)
-
-Images = dict[str, Path]
-
-
-class ImageJob(Protocol):
-    """A job that predicts images one by one, into the folder `images`."""
-
-    failed: dict[str, str]
-
-    @property
-    def folders(self) -> tuple[Path, ...]:
-        """The folders of the networks."""
-
-    @property
-    def fold(self) -> AnyFold | None:
-        """What was held out."""
-
-    def describe(self, images: Images) -> list[SceneToPredict]:
-        """Return those that can be predicted, without predicting them."""
-
-    def run(self, images: Images, *, force: bool) -> list[SceneToPredict]:
-        """Predict those that are not there yet; return those that are there now."""
-
-    def memory_mb(self, scenes: Sequence[SceneToPredict]) -> float | None:
-        """Return the memory that predicting scenes takes."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +58,7 @@ class FusedPlaces:
         images_of: the images of each place, when they are fused.
     """
 
-    job: ImageJob
+    job: PredictionJob | OutOfFold
     folder: Path
     executor: Executor
     failed: dict[str, str] = field(default_factory=dict)

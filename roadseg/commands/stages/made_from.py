@@ -1,13 +1,14 @@
 """Made from: settings and inputs that each stage's outputs depend on, found with few imports.
 
-A stage begins with its `stage_record`, which compares them with those of its last run. Dry runs and
-`roadseg status` do that for all stages without loading what they need to work, such as torch.
+A stage begins with its `stage_record`, which compares them with those of its last run. Dry runs
+(`plan_stage`) and `roadseg status` do that for all stages without loading what they need to work,
+such as torch.
 """
 
 import itertools
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,7 +21,9 @@ from roadseg.errors import ConfigError, DataError, MissingInputError, RoadsegErr
 from roadseg.learn.options import PredictOptions, TrainOptions
 from roadseg.raster.options import ImageryOptions
 from roadseg.raster.sources import find_images
+from roadseg.roads.formats.by_suffix import check_formats
 from roadseg.roads.options import CompareOptions, EvaluateOptions, GraphOptions, LabelOptions
+from roadseg.system.dry_runs import Plan, plan_work
 from roadseg.system.files import is_virtual
 from roadseg.system.fingerprints import GONE, fingerprint, fingerprints
 from roadseg.system.stage_records import (
@@ -47,6 +50,8 @@ _log = logging.getLogger(__name__)
 
 # Options of imagery by which all stages read the same pixels.
 _READ_BY = ("bands", "crs", "gsd_m", "nodata")
+# Stages that read images, or what was made of them, beside masks.
+_READ_IMAGES = ("train", "predict", "graph", "evaluate")
 # First weights of an encoder that are what they are called, wherever they come from.
 _WORDS = (None, "auto", "imagenet")
 # Commands that begin with what a stage begins with.
@@ -244,7 +249,6 @@ def fold_file(config: Config) -> Path:
 
 def _train(config: Config, workspace: Workspace, fold: AnyFold) -> MadeFrom:
     split = require(workspace.record("split"), made_by="split")
-    _require_read_as_prepared(config, workspace)
     earlier = read_record(record_path("train", workspace, fold))
     first = {
         # Weights that a training began with may go: what they were is then taken from its record.
@@ -322,7 +326,6 @@ def _predict(config: Config, workspace: Workspace, fold: AnyFold) -> MadeFrom:
     else:
         record = require(workspace.train_record(fold), made_by=f"train --fold {fold}")
         trained = {"what train made": read_stage_key(record)}
-    _require_read_as_prepared(config, workspace)
     return {
         "settings": config.predict.model_dump(mode="json") | {"fold": fold},
         "defaults": PredictOptions.defaults(),
@@ -343,8 +346,8 @@ def _held_out(workspace: Workspace, fold: int) -> str:
 
 
 def _graph(config: Config, workspace: Workspace, _fold: AnyFold) -> MadeFrom:
+    check_formats(config.graph.formats)
     predicted = require(workspace.record("predict"), made_by="predict")
-    _require_read_as_prepared(config, workspace)
     return {
         "settings": config.graph.model_dump(mode="json"),
         "defaults": GraphOptions.defaults(),
@@ -354,7 +357,6 @@ def _graph(config: Config, workspace: Workspace, _fold: AnyFold) -> MadeFrom:
 
 def _evaluate(config: Config, workspace: Workspace, _fold: AnyFold) -> MadeFrom:
     graphs = require(workspace.record("graph"), made_by="graph")
-    _require_read_as_prepared(config, workspace)
     return {
         "settings": config.evaluate.model_dump(mode="json") | compare_options(config).model_dump(),
         "defaults": EvaluateOptions.defaults() | CompareOptions.defaults(),
@@ -421,14 +423,43 @@ def checkpoint_folders(workspace: Workspace) -> list[Path]:
     return [*sorted(last.parent.glob("fold-*")), *([last] if last.is_dir() else [])]
 
 
-_STAGES: dict[str, Callable[[Config, Workspace, AnyFold], MadeFrom]] = {
-    "prepare": lambda config, workspace, _: made_of_sources(config, sources_of(config, workspace)),
-    "split": _split,
-    "train": _train,
-    "predict": _predict,
-    "graph": _graph,
-    "evaluate": _evaluate,
-    "report": _report,
+@dataclass(frozen=True)
+class _Stage:
+    """A stage: what it is made from, and its work as a dry run tells it.
+
+    Attributes:
+        unit: of its work; its summary has the number, or a list, under this name.
+        writes: names in the run folder.
+    """
+
+    made_from: Callable[[Config, Workspace, AnyFold], MadeFrom]
+    unit: str
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
+
+
+_STAGES = {
+    "prepare": _Stage(
+        lambda config, workspace, _: made_of_sources(config, sources_of(config, workspace)),
+        *("scenes", ("images", "labels")),
+        writes=("masks", "chips.json", "scaling.json", "quality"),
+    ),
+    "split": _Stage(
+        *(_split, "chips", ("chips.json",)), writes=("folds.json", "folds.gpkg", "folds.png")
+    ),
+    "train": _Stage(_train, "epochs", ("images", "masks"), writes=("checkpoints",)),
+    "predict": _Stage(
+        *(_predict, "megapixels", ("images", "checkpoints")), writes=("probabilities",)
+    ),
+    "graph": _Stage(_graph, "scenes", ("probabilities",), writes=("graphs",)),
+    "evaluate": _Stage(
+        *(_evaluate, "chips", ("probabilities", "graphs", "labels")),
+        writes=("evaluation.csv", "pictures", "reliability.png"),
+    ),
+    "report": _Stage(
+        *(_report, "scenes", ("probabilities", "graphs", "all records")),
+        writes=("report.html", "roadseg.qgz", "roadseg.gpkg"),
+    ),
 }
 
 
@@ -447,8 +478,43 @@ def stage_record(
         DataError: if images would be read in another way than when their masks were made, or one
             of several networks was trained with an earlier split.
     """
-    made = _STAGES[stage](config, workspace, fold)
+    made = _STAGES[stage].made_from(config, workspace, fold)
+    if stage in _READ_IMAGES:
+        _require_read_as_prepared(config, workspace)
     return StageRecord(record_path(stage, workspace, fold), kind, **made)
+
+
+def plan_stage(
+    stage: str,
+    config: Config,
+    workspace: Workspace,
+    *,
+    fold: AnyFold = 0,
+    after: str = "",
+    force: bool = False,
+    writes: Iterable[Path] = (),
+    now: float | None = None,
+    memory_mb: float | None = None,
+) -> Plan:
+    """Return what a stage would do, without importing what it needs to do it.
+
+    Args:
+        after: the earlier stage, or the option, that makes it run; empty if none does.
+        writes: if more is known of it than that the folders of the stage change.
+        now: amount of work, in its unit; None if unknown.
+        memory_mb: an estimate; None: that of the earlier run.
+    """
+    of, root = _STAGES[stage], workspace.root
+    return plan_work(
+        after or stage_record(stage, config, workspace, _Outcome, fold),
+        record_path(stage, workspace, fold),
+        force=force,
+        reads=of.reads,
+        writes=list(writes) or [root / name for name in of.writes],
+        unit=of.unit,
+        now=now,
+        memory_mb=memory_mb,
+    )
 
 
 def tell_of_changes(

@@ -7,7 +7,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from roadseg.commands.stages.made_from import fold_numbers, reason_to_run
+from roadseg.commands.stages.made_from import fold_numbers, plan_stage, reason_to_run
 from roadseg.config import Config
 from roadseg.errors import ConfigError
 from roadseg.roads.formats.by_suffix import check_formats
@@ -20,6 +20,7 @@ from roadseg.system.workspace import STAGES, FoldOrEach, Workspace
 Say = Callable[[str, object], None]
 
 _OF_A_FOLD = ("train", "predict")  # Stages that take the number of the held-out fold.
+_WITH_A_PLAN = ("prepare", "train", "predict")  # Of their own, since they look at images.
 _IN_SUMMARY = ("evaluate", "report")  # The summary of a run has theirs; they are not said before.
 
 
@@ -161,11 +162,13 @@ def plan(
         # A stage that holds needs no import of its own, which would load torch for some of them.
         if not after and not force and _holds(name, config, workspace, fold):
             plans.append(up_to_date(name))
-            continue
-        # The first stage comes after none.
-        given = ({} if name == STAGES[0] else {"after": after}) | _fold_of(name, fold)
-        planned = _stage(name).plan(config, workspace, force=force, **given)
-        plans += planned.stages if isinstance(planned, Plans) else [planned]
+        elif name in _WITH_A_PLAN:
+            # The first stage comes after none.
+            given = ({} if name == STAGES[0] else {"after": after}) | _fold_of(name, fold)
+            planned = _stage(name).plan(config, workspace, force=force, **given)
+            plans += planned.stages if isinstance(planned, Plans) else [planned]
+        else:
+            plans.append(plan_stage(name, config, workspace, after=after, force=force))
     return Plans(plans)
 
 

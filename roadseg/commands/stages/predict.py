@@ -6,8 +6,8 @@ from functools import partial
 from pathlib import Path
 
 from roadseg.commands.fusion.fused_places import FusedPlaces
-from roadseg.commands.stages.made_from import fold_numbers, stage_record
-from roadseg.commands.stages.out_of_fold import OutOfFold
+from roadseg.commands.fusion.out_of_fold import OutOfFold
+from roadseg.commands.stages.made_from import fold_numbers, plan_stage, stage_record
 from roadseg.config import Config
 from roadseg.dataset.chips import ChipList, ChipRecord, read_chips
 from roadseg.dataset.held_out import folds_of_scenes, read_fold_chips
@@ -21,13 +21,8 @@ from roadseg.raster.mosaic import mosaic_text, write_mosaic
 from roadseg.raster.sources import image_paths
 from roadseg.roads.masks.fusion import IMAGES, image_path
 from roadseg.roads.masks.mask_files import read_raster_key
-from roadseg.roads.masks.raster_styles import (
-    mask_renderer,
-    probability_renderer,
-    restore_styles,
-)
 from roadseg.roads.masks.thresholding import write_road_mask
-from roadseg.system.dry_runs import Files, Plan, files, plan_stage
+from roadseg.system.dry_runs import Plan
 from roadseg.system.locks import exclusive
 from roadseg.system.records import key_of
 from roadseg.system.stage_records import read_record
@@ -91,7 +86,6 @@ def run(
     """
     record = stage_record("predict", config, workspace, PredictSummary, fold)
     if not force and (done := record.summary()):
-        _restore_styles(workspace, done)
         return done
     touched, outside = _scenes_of(config, workspace, fold)
     job = _job_of_run(config, workspace, fold)
@@ -111,16 +105,6 @@ def run(
             of_all = _summary(config, whole, touched, outside=outside, force=False)
             record.finish(of_all, _outputs(config, whole, of_all))
     return summary
-
-
-def _restore_styles(workspace: Workspace, done: PredictSummary) -> None:
-    """Write the styles again that were deleted since a prediction was finished."""
-    folder, bins = workspace.probabilities, read_chips(workspace.chips).bins
-    fused = {name for names in done.images_of.values() for name in names}
-    probabilities = [folder / f"{name}.tif" for name in done.scenes]
-    probabilities += [image_path(folder, name) for name in fused]
-    restore_styles(probabilities, probability_renderer(bins))
-    restore_styles((_mask_path(folder, name) for name in done.scenes), mask_renderer(bins))
 
 
 def _is_there(job: AnyJob, scenes: dict[str, Path]) -> bool:
@@ -260,33 +244,23 @@ def plan(
     shard: tuple[int, int] | None = None,
 ) -> Plan:
     """Return what `run` would do, if necessary after an earlier stage."""
-    record = after or stage_record("predict", config, workspace, PredictSummary, fold)
     planned = partial(
-        plan_stage, record, workspace.record("predict"), force=force, unit="megapixels"
+        *(plan_stage, "predict", config, workspace), fold=fold, after=after, force=force
     )
-    networks: Iterable[Fold] = range(config.folds)
-    if fold != "each":
-        networks = [fold]
-    elif not after:
-        networks = fold_numbers(workspace)
-    weights = [weights_of(workspace.checkpoint(number)) for number in networks]
-    reads, writes = [files("checkpoints", weights)], [workspace.probabilities]
-    stage_plan = planned(reads=reads, writes=writes)
-    if after or not stage_plan.runs or not all(path.exists() for path in weights):
+    stage_plan = planned()
+    if after or not stage_plan.runs:
         return stage_plan
     touched, _ = _scenes_of(config, workspace, fold)
     scenes = _part(config, touched, shard)
     work = _work(_job_of_run(config, workspace, fold), scenes, force=force)
-    return planned(
-        reads=work.reads, writes=work.writes, now=work.megapixels, memory_mb=work.memory_mb
-    )
+    return planned(writes=work.writes, now=work.megapixels, memory_mb=work.memory_mb)
 
 
 @dataclass(frozen=True)
 class _Work:
     """What a prediction would read, write and take; no memory where nothing is to be done."""
 
-    reads: list[Files]
+    reads: list[str]
     writes: list[Path]
     megapixels: float
     memory_mb: float | None
@@ -295,9 +269,8 @@ class _Work:
 def _work(job: AnyJob, scenes: dict[str, Path], *, force: bool) -> _Work:
     """Return what predicting scenes takes; raise errors that would stop it at the start."""
     waiting = [scene for scene in job.describe(scenes) if force or not scene.is_there]
-    images = files("images", [scene.facts.path for scene in waiting])
     return _Work(
-        [images, files("checkpoints", map(weights_of, job.folders))],
+        [count(len(waiting), "image"), count(len(job.folders), "checkpoint")],
         [scene.path for scene in waiting],
         sum(scene.facts.pixels for scene in waiting) / 1e6,
         job.memory_mb(waiting),
@@ -334,7 +307,7 @@ def plan_images(
     checkpoints = list(map(checkpoint_folder, checkpoints))
     read_alike(checkpoints)
     writes = [str(vrt), str(vrt.with_suffix(".tif"))]
-    reads = [files("images", tiles), files("checkpoints", map(weights_of, checkpoints))]
+    reads = [count(len(tiles), "image"), count(len(checkpoints), "checkpoint")]
     return Plan("predict", runs=True, why="images are given", reads=reads, writes=writes)
 
 

@@ -29,7 +29,6 @@ from roadseg.raster.images import read_facts
 from roadseg.raster.sources import find_images
 from roadseg.raster.windows import cut_chips
 from roadseg.report.plots.fold_maps import draw_folds
-from roadseg.system.dry_runs import Plan, files, plan_stage
 from roadseg.system.stage_records import read_summary
 from roadseg.system.text import Summary, count
 from roadseg.system.units import distance_text
@@ -189,18 +188,6 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> SplitSu
     )
     record.finish(summary, [workspace.folds, workspace.fold_layer, workspace.fold_map])
     return summary
-
-
-def plan(config: Config, workspace: Workspace, *, after: str = "", force: bool = False) -> Plan:
-    """Return what `run` would do, if necessary after an earlier stage."""
-    return plan_stage(
-        after or stage_record("split", config, workspace, SplitSummary),
-        workspace.record("split"),
-        force=force,
-        reads=[files("chips.json", [workspace.chips])],
-        writes=[workspace.folds, workspace.fold_layer, workspace.fold_map],
-        unit="chips",
-    )
 
 
 def _folds_of_sets(names: Sequence[str], sets: Sequence[str]) -> Ints:

@@ -3,24 +3,28 @@
 import logging
 import os
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
-from roadseg.commands.stages.made_from import fold_numbers, reason_to_run, stage_record
+from roadseg.commands.stages.made_from import (
+    fold_numbers,
+    plan_stage,
+    reason_to_run,
+    stage_record,
+)
 from roadseg.commands.stages.training_jobs import training_job
 from roadseg.commands.survey.training_plan import forecast_training
 from roadseg.config import Config
 from roadseg.dataset.calibration import read_calibration, write_calibration
 from roadseg.dataset.scene_parts import parts_of_scenes
 from roadseg.dataset.sets import find_scenes
-from roadseg.errors import CheckpointError, OutputError
+from roadseg.errors import CheckpointError
 from roadseg.learn.hardware.devices import chosen_device
 from roadseg.learn.hardware.distributed import Parallel, parallel, require_same, require_shared
 from roadseg.learn.hardware.hosts import HOSTS
-from roadseg.learn.network.checkpoints import checkpoint_path, read_checkpoint_facts
+from roadseg.learn.network.checkpoints import checkpoint_path
 from roadseg.learn.options import TrainOptions
 from roadseg.learn.training.history import Row, best_row, read_last, seconds_of
 from roadseg.learn.training.rehearsal import measure_pace
@@ -30,10 +34,9 @@ from roadseg.learn.training.train import TrainingJob, train
 from roadseg.learn.training.validation import IOU_OF, THRESHOLD
 from roadseg.raster.images import read_facts
 from roadseg.report.cards import write_model_card
-from roadseg.report.facts import read_training
 from roadseg.report.plots.charts import write_curves
 from roadseg.roads.metrics.pooling import Spread, spread_of
-from roadseg.system.dry_runs import Plan, Plans, files, plan_stage
+from roadseg.system.dry_runs import Plan, Plans
 from roadseg.system.progress import Progress
 from roadseg.system.records import versions
 from roadseg.system.stage_records import lost_outputs, read_record
@@ -125,7 +128,10 @@ def run_folds(
     Finished trainings are skipped, and an interrupted one resumes.
     """
     numbers = fold_numbers(workspace)
-    shares = {fold: 0.0 if force else _share_done(config, workspace, fold) for fold in numbers}
+    shares = {
+        fold: float(not force and reason_to_run("train", config, workspace, fold=fold) is None)
+        for fold in numbers
+    }
     begun = sum(shares.values())
     with Progress("cross-validation", total=len(numbers), unit="folds", done=begun) as progress:
 
@@ -148,17 +154,6 @@ def run_folds(
         val_f1=spread_of(each.val_f1 for each in done),
         seconds=sum(each.seconds for each in done),
     )
-
-
-def _share_done(config: Config, workspace: Workspace, fold: int) -> float:
-    """Return the share of the epochs of a training that an earlier command has done."""
-    if reason_to_run("train", config, workspace, fold=fold) is None:
-        return 1.0
-    if not _has_begun(workspace, fold):
-        return 0.0
-    facts = read_checkpoint_facts(workspace.checkpoint(fold), "last")
-    epochs: int = facts.get("epochs", config.train.epochs)  # Kept where a time limit planned them.
-    return min(len(facts["history"]) / epochs, 1.0)
 
 
 def _has_begun(workspace: Workspace, fold: Fold) -> bool:
@@ -187,7 +182,6 @@ def run_fold(
                 "--profile has no effect: the training is finished; use --force to retrain"
             )
         write_model_card(config, workspace, fold=fold, epochs=done.epochs)
-        _restore_curves(workspace.checkpoint(fold))
         return done
     if not force:
         _refuse_changed_weights(workspace.train_record(fold))
@@ -278,13 +272,6 @@ def _draw_curves(folder: Path, history: list[Row]) -> None:
     write_curves(folder / _CURVES, history, best_epoch=int(best["epoch"]))
 
 
-def _restore_curves(folder: Path) -> None:
-    """Draw the curves of a finished training again if they were deleted, where that is possible."""
-    if not (folder / _CURVES).exists() and (read := read_training(folder)):
-        with suppress(OutputError):
-            write_curves(folder / _CURVES, read["epochs"], best_epoch=read["best_epoch"])
-
-
 def plan(
     config: Config, workspace: Workspace, *, fold: AnyFold, after: str = "", force: bool = False
 ) -> Plan | Plans:
@@ -321,12 +308,11 @@ def _plan_fold(
     or else as a rehearsal finds.
     """
     planned = plan_stage(
-        after or stage_record("train", config, workspace, TrainSummary, fold),
-        workspace.train_record(fold),
+        *("train", config, workspace),
+        fold=fold,
+        after=after,
         force=force,
-        reads=[files("masks", workspace.masks.glob("*.tif"))],
         writes=[workspace.checkpoint(fold)],
-        unit="epochs",
         now=None if fold == "all" else config.train.epochs,
     )
     if config.train.minutes is not None and fold != "all":

@@ -182,7 +182,7 @@ def run(
             done = pipeline.run(config, workspace, force=force, say=say).stages
         else:
             networks = [checkpoint_folder(path) for path in checkpoints or (Path(NAME),)]
-            done = _predict(config, workspace, images, networks, force=force, say=say)
+            done = predict_and_trace(config, workspace, images, networks, force=force, say=say)
             if not checkpoints:
                 _log.warning(_OF_THE_STARTER)
                 tell_bands(config)
@@ -256,16 +256,16 @@ def _absolute(places: Iterable[str]) -> list[str]:
     return [text if "://" in text else normpath(source_path(text).absolute()) for text in places]
 
 
-def _predict(
+def predict_and_trace(
     config: Config,
     workspace: Workspace,
-    images: Sequence[str],
+    images: Iterable[str],
     checkpoints: Sequence[Path],
     *,
-    force: bool,
+    force: bool = False,
     say: pipeline.Say,
 ) -> dict[str, Any]:
-    """Predict images with networks, trace their roads, and write the report."""
+    """Predict images with networks, trace their roads, and write the report; return summaries."""
     predicted = predict.run_images(
         config, images, checkpoints=checkpoints, output=workspace.probabilities, force=force
     )

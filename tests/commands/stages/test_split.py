@@ -11,7 +11,7 @@ from roadseg.commands.stages import split
 from roadseg.config import load_config
 from roadseg.dataset.chips import NO_ZONE, ChipRecord, SceneRecord, write_chips
 from roadseg.dataset.held_out import read_fold_chips
-from roadseg.errors import ConfigError, DataError, MissingInputError
+from roadseg.errors import ConfigError, DataError
 from roadseg.raster.windows import Window
 from roadseg.roads.speeds import DEFAULT_BINS
 from roadseg.system.stage_records import StageRecord
@@ -217,23 +217,6 @@ def test_layer_and_picture_are_written(prepared):
         assert min(picture.size) > 100
 
 
-def test_nothing_is_done_when_nothing_has_changed(prepared):
-    first = split.run(*prepared(apart()))
-    config, workspace = prepared(apart())
-    before = workspace.folds.stat().st_mtime_ns
-    assert split.run(config, workspace) == first
-    assert workspace.folds.stat().st_mtime_ns == before
-
-
-def test_a_missing_file_of_folds_is_made_again(prepared):
-    config, workspace = prepared(apart())
-    first = split.run(config, workspace)
-    dealt = folds_of(workspace)
-    workspace.folds.unlink()
-    assert split.run(config, workspace) == first
-    assert folds_of(workspace) == dealt
-
-
 def test_the_summary_tells_chips_and_road_of_each_fold(prepared):
     chips = [replace(c, road_share=0.02) for c in apart(5)]
     told = str(split.run(*prepared(chips)))
@@ -332,10 +315,3 @@ def test_a_file_that_does_not_fit_the_chips_is_refused_by_its_name(prepared, tmp
 def test_a_file_that_is_not_there_is_refused(prepared):
     with pytest.raises(DataError, match=r"split\.file: .*my\.csv is not an existing file"):
         split.run(*prepared(apart(), "split.method=file", "split.file=my.csv"))
-
-
-def test_split_before_prepare_names_prepare(tmp_path):
-    (tmp_path / "roadseg.json").write_text("{}")
-    config = load_config(tmp_path / "roadseg.json")
-    with pytest.raises(MissingInputError, match=r"prepare\.json does not exist; run `roadseg prep"):
-        split.run(config, Workspace(config.run))

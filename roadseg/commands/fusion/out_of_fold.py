@@ -1,4 +1,4 @@
-"""Out-of-fold maps: every chip by the network that held it out. No stage, serves predict."""
+"""Out-of-fold maps: every chip by the network that held it out."""
 
 import glob
 import statistics

@@ -5,7 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from roadseg.commands.stages import evaluate, graph, out_of_fold, pipeline, predict, train
+from roadseg.commands.fusion import out_of_fold
+from roadseg.commands.stages import evaluate, graph, pipeline, predict, train
 from roadseg.config import load_config
 from roadseg.dataset.chips import read_chips
 from roadseg.errors import DataError
