@@ -110,16 +110,6 @@ class Sources:
     fingerprints: Mapping[Path, str]
     outside: int = 0
 
-    @property
-    def images(self) -> list[Path]:
-        """The image of each scene."""
-        return [source.image for source in self.scenes.values()]
-
-    @property
-    def labelled(self) -> set[Path]:
-        """All files with labels, and with the polygons in which they are complete."""
-        return {path for source in self.scenes.values() for path in (source.labels, *source.area)}
-
     def area_fingerprints(self, scene: str) -> dict[str, str]:
         """Return the fingerprint of each file of the area of a scene."""
         return {
@@ -189,15 +179,17 @@ def made_of_sources(config: Config, sources: Sources) -> MadeFrom:
 
 def _settings(config: Config) -> dict[str, Any]:
     """Return the settings of images and labels, and of each set, that decide about masks."""
-    own = {f"set {of.name}": _settings_of(of.imagery, of.labels) for of in config.sets if of.name}
-    return _settings_of(config.imagery, config.labels) | own
-
-
-def _settings_of(imagery: ImageryOptions, labels: LabelOptions) -> dict[str, Any]:
-    return {
-        "imagery": imagery.model_dump(mode="json", exclude={"licence", "images", "sets", "area"}),
-        "labels": labels.model_dump(mode="json", exclude={"licence", "roads", "area"}),
+    sets = {f"set {of.name}": (of.imagery, of.labels) for of in config.sets if of.name}
+    settings = {
+        name: {
+            "imagery": imagery.model_dump(
+                mode="json", exclude={"licence", "images", "sets", "area"}
+            ),
+            "labels": labels.model_dump(mode="json", exclude={"licence", "roads", "area"}),
+        }
+        for name, (imagery, labels) in {"": (config.imagery, config.labels), **sets}.items()
     }
+    return settings.pop("") | settings
 
 
 def _split(config: Config, workspace: Workspace, _fold: AnyFold) -> MadeFrom:

@@ -87,42 +87,69 @@ def run(
     record = stage_record("predict", config, workspace, PredictSummary, fold)
     if not force and (done := record.summary()):
         return done
-    touched, outside = _scenes_of(config, workspace, fold)
-    job = _job_of_run(config, workspace, fold)
-    scenes = _part(config, touched, shard)
+    work = _work_of_run(config, workspace, fold, shard)
     if shard is None:
         record.begin()
-        summary = _summary(config, job, scenes, outside=outside, force=force)
-        record.finish(summary, _outputs(config, job, summary))
+        summary, outputs = work.run(config, force=force)
+        record.finish(summary, outputs)
         return summary
     with exclusive(workspace.root):
         record.begin_part()
-    summary = _summary(config, job, scenes, outside=outside, force=force)
+    summary, _ = work.run(config, force=force)
     with exclusive(workspace.root):
         record.end_part()
-        whole = _job_of_run(config, workspace, fold)
-        if _is_there(whole, touched):
-            of_all = _summary(config, whole, touched, outside=outside, force=False)
-            record.finish(of_all, _outputs(config, whole, of_all))
+        whole = _work_of_run(config, workspace, fold)
+        if whole.is_there():
+            record.finish(*whole.run(config, force=False))
     return summary
 
 
-def _is_there(job: AnyJob, scenes: dict[str, Path]) -> bool:
-    """Return whether nothing is left to predict; what fails is for its own shard to tell."""
-    try:
-        described = job.describe(scenes)
-    except RoadsegError:
-        return False
-    return not job.failed and all(scene.is_there for scene in described)
+@dataclass(frozen=True)
+class _Work:
+    """Scenes to predict, the job on them, and the number of images outside of the area."""
 
+    job: AnyJob
+    scenes: dict[str, Path]
+    outside: int
 
-def _outputs(config: Config, job: AnyJob, summary: PredictSummary) -> list[Path]:
-    """Return the files of a prediction without which it has to run again."""
-    outputs = [job.folder / f"{name}.tif" for name in summary.scenes]
-    if config.predict.mask:
-        outputs += [_mask_path(job.folder, name) for name in summary.scenes]
-    fused = {name for names in summary.images_of.values() for name in names}
-    return outputs + [image_path(job.folder, name) for name in sorted(fused)]
+    def run(self, config: Config, *, force: bool) -> tuple[PredictSummary, list[Path]]:
+        """Predict scenes and write the masks that are wanted.
+
+        Returns:
+            What was done, and the files without which it has to be done again.
+        """
+        job = self.job
+        done = job.run(self.scenes, force=force)
+        outputs = [scene.path for scene in done]
+        for scene in done if config.predict.mask else ():
+            outputs.append(job.folder / "road_masks" / f"{scene.name}.tif")
+            _write_mask(config, outputs[-1], scene)
+        images_of = dict(job.images_of) if isinstance(job, FusedPlaces) else {}
+        fused = {name for names in images_of.values() for name in names}
+        summary = PredictSummary(
+            checkpoint=", ".join(map(str, job.folders)),
+            fold=job.fold,
+            scenes=[scene.name for scene in done],
+            megapixels=sum(scene.facts.pixels for scene in done) / 1e6,
+            folder=str(job.folder),
+            failed=job.failed,
+            images_of=images_of,
+            outside=self.outside,
+        )
+        return summary, outputs + [image_path(job.folder, name) for name in sorted(fused)]
+
+    def is_there(self) -> bool:
+        """Return whether nothing is left to predict; what fails is for its own shard to tell."""
+        try:
+            described = self.job.describe(self.scenes)
+        except RoadsegError:
+            return False
+        return not self.job.failed and all(scene.is_there for scene in described)
+
+    def waiting(self, *, force: bool) -> list[SceneToPredict]:
+        """Return the scenes that are left to predict; raise errors that would stop it."""
+        described = self.job.describe(self.scenes)
+        return [scene for scene in described if force or not scene.is_there]
 
 
 def run_images(
@@ -147,40 +174,12 @@ def run_images(
     Raises:
         ConfigError: if images are to be fused, but are tiles of one scene or parted by a shard.
     """
-    _require_scenes(config, mosaic)
-    job = _job_of_images(config, checkpoints, output)
+    work = _work_of_images(config, images, checkpoints, output, mosaic=mosaic, shard=shard)
     if mosaic is not None:
-        vrt = output / f"{mosaic}.vrt"
-        scenes = _part(config, {mosaic: vrt}, shard)
         crs = crs_setting(config.imagery.crs, "imagery.crs")
-        write_mosaic(vrt, image_paths(images), crs=crs)
-        return _summary(config, job, scenes, force=force)
-    touched, outside = images_in_area(images, config.imagery)
-    scenes = _part(config, touched, shard)
-    return _summary(config, job, scenes, outside=outside, force=force)
-
-
-def _summary(
-    config: Config, job: AnyJob, scenes: dict[str, Path], *, outside: int = 0, force: bool
-) -> PredictSummary:
-    """Predict scenes, write the masks that are wanted, and say what was done."""
-    done = job.run(scenes, force=force)
-    for scene in done if config.predict.mask else ():
-        _write_mask(config, _mask_path(job.folder, scene.name), scene)
-    return PredictSummary(
-        checkpoint=", ".join(map(str, job.folders)),
-        fold=job.fold,
-        scenes=[scene.name for scene in done],
-        megapixels=sum(scene.facts.pixels for scene in done) / 1e6,
-        folder=str(job.folder),
-        failed=job.failed,
-        images_of=dict(job.images_of) if isinstance(job, FusedPlaces) else {},
-        outside=outside,
-    )
-
-
-def _mask_path(folder: Path, scene: str) -> Path:
-    return folder / "road_masks" / f"{scene}.tif"
+        write_mosaic(work.scenes[mosaic], image_paths(images), crs=crs)
+    summary, _ = work.run(config, force=force)
+    return summary
 
 
 def _write_mask(config: Config, path: Path, scene: SceneToPredict) -> None:
@@ -250,30 +249,12 @@ def plan(
     stage_plan = planned()
     if after or not stage_plan.runs:
         return stage_plan
-    touched, _ = _scenes_of(config, workspace, fold)
-    scenes = _part(config, touched, shard)
-    work = _work(_job_of_run(config, workspace, fold), scenes, force=force)
-    return planned(writes=work.writes, now=work.megapixels, memory_mb=work.memory_mb)
-
-
-@dataclass(frozen=True)
-class _Work:
-    """What a prediction would read, write and take; no memory where nothing is to be done."""
-
-    reads: list[str]
-    writes: list[Path]
-    megapixels: float
-    memory_mb: float | None
-
-
-def _work(job: AnyJob, scenes: dict[str, Path], *, force: bool) -> _Work:
-    """Return what predicting scenes takes; raise errors that would stop it at the start."""
-    waiting = [scene for scene in job.describe(scenes) if force or not scene.is_there]
-    return _Work(
-        [count(len(waiting), "image"), count(len(job.folders), "checkpoint")],
-        [scene.path for scene in waiting],
-        sum(scene.facts.pixels for scene in waiting) / 1e6,
-        job.memory_mb(waiting),
+    work = _work_of_run(config, workspace, fold, shard)
+    waiting = work.waiting(force=force)
+    return planned(
+        writes=[scene.path for scene in waiting],
+        now=sum(scene.facts.pixels for scene in waiting) / 1e6,
+        memory_mb=work.job.memory_mb(waiting),
     )
 
 
@@ -288,20 +269,19 @@ def plan_images(
     shard: tuple[int, int] | None = None,
 ) -> Plan:
     """Return what `run_images` would do."""
-    _require_scenes(config, mosaic)
     if mosaic is None:
-        touched, _ = images_in_area(images, config.imagery)
-        scenes = _part(config, touched, shard)
-        work = _work(_job_of_images(config, checkpoints, output), scenes, force=force)
+        work = _work_of_images(config, images, checkpoints, output, mosaic=mosaic, shard=shard)
+        waiting = work.waiting(force=force)
         return Plan(
             "predict",
-            runs=bool(work.writes),
-            why="images are given" if work.writes else "all outputs exist",
-            reads=work.reads,
-            writes=[*map(str, work.writes)],
-            memory_mb=work.memory_mb,
+            runs=bool(waiting),
+            why="images are given" if waiting else "all outputs exist",
+            reads=[count(len(waiting), "image"), count(len(checkpoints), "checkpoint")],
+            writes=[str(scene.path) for scene in waiting],
+            memory_mb=work.job.memory_mb(waiting),
             based_on="memory estimated",
         )
+    _require_whole(config, mosaic, shard)
     vrt, tiles = output / f"{mosaic}.vrt", image_paths(images)
     mosaic_text(vrt, tiles, crs=crs_setting(config.imagery.crs, "imagery.crs"))
     checkpoints = list(map(checkpoint_folder, checkpoints))
@@ -311,11 +291,34 @@ def plan_images(
     return Plan("predict", runs=True, why="images are given", reads=reads, writes=writes)
 
 
-def _scenes_of(
-    config: Config, workspace: Workspace, fold: Fold | FoldOrEach
-) -> tuple[dict[str, Path], int]:
-    """Return the scenes of the run to predict in the area to work in, and the number of others."""
+def _require_whole(config: Config, mosaic: str | None, shard: tuple[int, int] | None) -> None:
+    """Refuse to fuse what are no images of their own, or some of the images of a place.
+
+    Raises:
+        ConfigError: if images are to be fused, but are tiles of one scene or parted by a shard.
+    """
+    if config.predict.fuse and mosaic is not None:
+        raise ConfigError(
+            "predict.fuse: with --mosaic all images are adjoining tiles of one scene; use one of "
+            "the two"
+        )
+    if config.predict.fuse and shard is not None:
+        raise ConfigError(
+            "predict.fuse: a shard may have only some of the images of a place; run the shards "
+            "without --fuse, and then the same command once with --fuse and without --shard"
+        )
+
+
+def _work_of_run(
+    config: Config,
+    workspace: Workspace,
+    fold: Fold | FoldOrEach,
+    shard: tuple[int, int] | None = None,
+) -> _Work:
+    """Return the work on scenes of the run, each of which is read as its set is."""
+    _require_whole(config, None, shard)
     listed = read_chips(workspace.chips)
+    imagery_of = config.imagery_of(listed.set_of)
     chips: Iterable[ChipRecord] = listed.chips
     if fold != "each":
         chips = read_fold_chips(workspace, listed.chips, fold).held_out
@@ -325,43 +328,39 @@ def _scenes_of(
         for scene in listed.scenes
         if config.predict.scenes == "all" or scene.name in held_out
     }
-    imagery_of = config.imagery_of(listed.set_of)
-    return scenes_in_area(images, imagery_of, within=config.imagery.area)
-
-
-def _require_scenes(config: Config, mosaic: str | None) -> None:
-    """Refuse to fuse what are no images of their own.
-
-    Raises:
-        ConfigError: if images are to be fused, but are tiles of one scene.
-    """
-    if config.predict.fuse and mosaic is not None:
-        raise ConfigError(
-            "predict.fuse: with --mosaic all images are adjoining tiles of one scene; use one of "
-            "the two"
-        )
-
-
-def _job_of_run(config: Config, workspace: Workspace, fold: Fold | FoldOrEach) -> AnyJob:
-    """Return the job on scenes of the run, each of which is read as its set is."""
-    listed = read_chips(workspace.chips)
 
     def of_fold(fold: Fold, folder: Path) -> PredictionJob:
-        return _job(config, (workspace.checkpoint(fold),), folder, listed)
+        return _job(config, [workspace.checkpoint(fold)], folder, listed)
 
     def job_into(folder: Path) -> PredictionJob | OutOfFold:
         if fold != "each":
             return of_fold(fold, folder)
-        imagery_of = config.imagery_of(listed.set_of)
         chip_px = {name: imagery.chip_px for name, imagery in imagery_of.items()}
         return OutOfFold(of_fold, workspace, folder, folds_of_scenes(workspace, listed), chip_px)
 
-    return _fused(config, job_into, workspace.probabilities)
+    touched, outside = scenes_in_area(images, imagery_of, within=config.imagery.area)
+    return _Work(_fused(config, job_into, workspace.probabilities), _part(touched, shard), outside)
 
 
-def _job_of_images(config: Config, checkpoints: Sequence[Path], output: Path) -> AnyJob:
-    """Return the job on any images."""
-    return _fused(config, partial(_job, config, tuple(map(checkpoint_folder, checkpoints))), output)
+def _work_of_images(
+    config: Config,
+    images: Iterable[str],
+    checkpoints: Sequence[Path],
+    output: Path,
+    *,
+    mosaic: str | None,
+    shard: tuple[int, int] | None,
+) -> _Work:
+    """Return the work on any images, or on the one scene that they are tiles of."""
+    _require_whole(config, mosaic, shard)
+    networks = list(map(checkpoint_folder, checkpoints))
+    job = _fused(config, lambda folder: _job(config, networks, folder), output)
+    touched, outside = (
+        images_in_area(images, config.imagery)
+        if mosaic is None
+        else ({mosaic: output / f"{mosaic}.vrt"}, 0)
+    )
+    return _Work(job, _part(touched, shard), outside)
 
 
 def _fused(
@@ -374,10 +373,10 @@ def _fused(
 
 
 def _job(
-    config: Config, checkpoints: tuple[Path, ...], folder: Path, listed: ChipList | None = None
+    config: Config, checkpoints: Sequence[Path], folder: Path, listed: ChipList | None = None
 ) -> PredictionJob:
     return PredictionJob(
-        checkpoints,
+        tuple(checkpoints),
         folder,
         imagery=config.imagery,
         predict=config.predict,
@@ -388,18 +387,7 @@ def _job(
     )
 
 
-def _part(
-    config: Config, scenes: dict[str, Path], shard: tuple[int, int] | None
-) -> dict[str, Path]:
-    """Return the scenes of a shard, all of them without one.
-
-    Raises:
-        ConfigError: if images are to be fused, of which a shard may lack some.
-    """
+def _part(scenes: dict[str, Path], shard: tuple[int, int] | None) -> dict[str, Path]:
+    """Return the scenes of a shard, all of them without one."""
     number, count = shard or (1, 1)
-    if count > 1 and config.predict.fuse:
-        raise ConfigError(
-            "predict.fuse: a shard may have only some of the images of a place; run the shards "
-            "without --fuse, and then the same command once with --fuse and without --shard"
-        )
     return dict(sorted(scenes.items())[number - 1 :: count])

@@ -532,8 +532,8 @@ def breaks(monkeypatch):
         def raising(*_, **__):
             raise error
 
-        for name in ("run", "plan"):
-            monkeypatch.setattr(f"roadseg.commands.stages.split.{name}", raising)
+        for name in ("split.run", "made_from.plan_stage"):
+            monkeypatch.setattr(f"roadseg.commands.stages.{name}", raising)
 
     return split
 

@@ -10,6 +10,7 @@ import pytest
 import rasterio
 
 from roadseg.commands.stages import evaluate, pipeline, prepare, split, train, tune
+from roadseg.commands.stages.made_from import reason_to_run
 from roadseg.commands.stages.training_jobs import training_job
 from roadseg.commands.tools import plot
 from roadseg.config import load_config
@@ -288,7 +289,7 @@ def test_sets_may_move_with_their_run(sets, tmp_path):
     (tmp_path / "project").rename(tmp_path / "elsewhere")
     config = load_config(tmp_path / "elsewhere/roadseg.json")
     assert not prepare.plan(config, Workspace(config.run)).runs
-    assert not split.plan(config, Workspace(config.run)).runs
+    assert reason_to_run("split", config, Workspace(config.run), fold=0) is None
     train.run(config, Workspace(config.run), fold=0)
 
 
