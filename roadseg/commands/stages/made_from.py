@@ -26,6 +26,7 @@ from roadseg.roads.options import CompareOptions, EvaluateOptions, GraphOptions,
 from roadseg.system.dry_runs import Plan, plan_work
 from roadseg.system.files import is_virtual
 from roadseg.system.fingerprints import GONE, fingerprint, fingerprints
+from roadseg.system.records import by_dotted_key
 from roadseg.system.stage_records import (
     Reason,
     StageRecord,
@@ -242,10 +243,16 @@ def fold_file(config: Config) -> Path:
 def _train(config: Config, workspace: Workspace, fold: AnyFold) -> MadeFrom:
     split = require(workspace.record("split"), made_by="split")
     earlier = read_record(record_path("train", workspace, fold))
+    if config.train.init is None and config.train.encoder_weights in _WORDS:
+        begun = {"init": "none", "encoder_weights": str(config.train.encoder_weights)}
+    else:  # Only files of weights need torch, which takes seconds to import.
+        from roadseg.learn.network.pretrained import first_weights
+
+        begun = first_weights(config.train)
     first = {
         # Weights that a training began with may go: what they were is then taken from its record.
         name: earlier.inputs.get(name, weights) if earlier and weights == GONE else weights
-        for name, weights in _first_weights(config.train).items()
+        for name, weights in begun.items()
     }
     return {
         "settings": config.train.model_dump(mode="json", exclude=set(first))
@@ -260,37 +267,15 @@ def _require_read_as_prepared(config: Config, workspace: Workspace) -> None:
     """Refuse options by which images would be read in another way than for their masks."""
     path = workspace.record("prepare")
     prepared = read_record(path)
-    before, now = _read_by(prepared.settings if prepared else {}), _read_by(_settings(config))
-    for name in before.keys() & now.keys():
-        if before[name] != now[name]:
+    before = by_dotted_key(prepared.settings if prepared else {})
+    for key, now in by_dotted_key(_settings(config)).items():
+        of, _, option = key.rpartition("imagery.")
+        if option in _READ_BY and before.get(key, now) != now:
+            name = f"imagery.{option}{of.rstrip('.').replace('set ', ' of ')}"
             raise DataError(
-                f"{path}: found {name} {json.dumps(before[name])}, expected "
-                f"{json.dumps(now[name])} as in the config; run `roadseg prepare` again, or set "
-                "it as it was"
+                f"{path}: found {name} {json.dumps(before[key])}, expected {json.dumps(now)} as "
+                "in the config; run `roadseg prepare` again, or set it as it was"
             )
-
-
-def _read_by(settings: Mapping[str, Any]) -> dict[str, object]:
-    """Return the options of settings by which images are read, also those of sets, by name."""
-    sets = {f" of {name}": of for name, of in settings.items() if name.startswith("set ")}
-    return {
-        f"imagery.{key}{name}": of["imagery"][key]
-        for name, of in {"": settings, **sets}.items()
-        for key in _READ_BY
-        if key in of.get("imagery", {})
-    }
-
-
-def _first_weights(options: TrainOptions) -> dict[str, str]:
-    """Return the weights that training starts from, by the options that name them.
-
-    Only files of weights need torch, which takes seconds to import.
-    """
-    if options.init is None and options.encoder_weights in _WORDS:
-        return {"init": "none", "encoder_weights": str(options.encoder_weights)}
-    from roadseg.learn.network.pretrained import first_weights
-
-    return first_weights(options)
 
 
 def fold_numbers(workspace: Workspace) -> range:

@@ -23,7 +23,7 @@ from roadseg.errors import ConfigError
 from roadseg.learn.network.starter import is_like_starter
 from roadseg.learn.network.weight_packages import PACKAGES
 from roadseg.learn.options import TrainOptions
-from roadseg.system.records import write_json
+from roadseg.system.records import by_dotted_key, write_json
 
 _log = logging.getLogger(__name__)
 
@@ -63,7 +63,7 @@ def run(
         reasons |= dict.fromkeys([f"train.{key}" for key in planned], "see train.epochs")
         reasons["train.epochs"] = f"fits into train.minutes: {rows['training']}"
     chosen = _without_defaults(values, Config().model_dump(mode="json"))
-    told = {key: why for key, why in reasons.items() if _has(chosen, key)}
+    told = {key: why for key, why in reasons.items() if key in by_dotted_key(chosen)}
     notes = {SCHEMA: f"./{SCHEMA_NAME}", **({WHY: told} if told else {})}
     write_json(folder / SCHEMA_NAME, config_schema())
     write_json(output, notes | {"run": values["run"], **chosen})
@@ -80,11 +80,6 @@ def check_output(output: Path, *, force: bool) -> None:
     """
     if output.exists() and not force:
         raise ConfigError(f"{output} already exists; use --force to overwrite it")
-
-
-def _has(values: Mapping[str, Any], key: str) -> bool:
-    section, _, name = key.partition(".")
-    return name in values.get(section, {})
 
 
 def _without_defaults(values: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
