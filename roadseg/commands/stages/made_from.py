@@ -84,7 +84,7 @@ class MadeFrom(TypedDict):
 
 
 @dataclass(frozen=True)
-class _Outcome:
+class Outcome:
     """The part of any summary that decides whether a stage has to run again."""
 
     failed: dict[str, str] = field(default_factory=dict)
@@ -418,23 +418,31 @@ class _Stage:
 _STAGES = {
     "prepare": _Stage(
         lambda config, workspace, _: made_of_sources(config, sources_of(config, workspace)),
-        *("scenes", ("images", "labels")),
+        unit="scenes",
+        reads=("images", "labels"),
         writes=("masks", "chips.json", "scaling.json", "quality"),
     ),
     "split": _Stage(
-        *(_split, "chips", ("chips.json",)), writes=("folds.json", "folds.gpkg", "folds.png")
+        _split,
+        unit="chips",
+        reads=("chips.json",),
+        writes=("folds.json", "folds.gpkg", "folds.png"),
     ),
-    "train": _Stage(_train, "epochs", ("images", "masks"), writes=("checkpoints",)),
+    "train": _Stage(_train, unit="epochs", reads=("images", "masks"), writes=("checkpoints",)),
     "predict": _Stage(
-        *(_predict, "megapixels", ("images", "checkpoints")), writes=("probabilities",)
+        _predict, unit="megapixels", reads=("images", "checkpoints"), writes=("probabilities",)
     ),
-    "graph": _Stage(_graph, "scenes", ("probabilities",), writes=("graphs",)),
+    "graph": _Stage(_graph, unit="scenes", reads=("probabilities",), writes=("graphs",)),
     "evaluate": _Stage(
-        *(_evaluate, "chips", ("probabilities", "graphs", "labels")),
+        _evaluate,
+        unit="chips",
+        reads=("probabilities", "graphs", "labels"),
         writes=("evaluation.csv", "pictures", "reliability.png"),
     ),
     "report": _Stage(
-        *(_report, "scenes", ("probabilities", "graphs", "all records")),
+        _report,
+        unit="scenes",
+        reads=("probabilities", "graphs", "all records"),
         writes=("report.html", "roadseg.qgz", "roadseg.gpkg"),
     ),
 }
@@ -468,6 +476,7 @@ def plan_stage(
     *,
     fold: AnyFold = 0,
     after: str = "",
+    record: StageRecord[Any] | None = None,
     force: bool = False,
     writes: Iterable[Path] = (),
     now: float | None = None,
@@ -477,13 +486,14 @@ def plan_stage(
 
     Args:
         after: the earlier stage, or the option, that makes it run; empty if none does.
+        record: its `stage_record`, if that is made already.
         writes: if more is known of it than that the folders of the stage change.
         now: amount of work, in its unit; None if unknown.
         memory_mb: an estimate; None: that of the earlier run.
     """
     of, root = _STAGES[stage], workspace.root
     return plan_work(
-        after or stage_record(stage, config, workspace, _Outcome, fold),
+        after or record or stage_record(stage, config, workspace, Outcome, fold),
         record_path(stage, workspace, fold),
         force=force,
         reads=of.reads,
@@ -514,7 +524,7 @@ def tell_of_changes(
             is_each = earlier == "train" and fold == "each"
             for one in fold_numbers(workspace) if is_each else [fold]:
                 record = read_record(record_path(earlier, workspace, one))
-                made = stage_record(earlier, config, workspace, _Outcome, one)
+                made = stage_record(earlier, config, workspace, Outcome, one)
                 if record and (change := made.change(record)):
                     _log.info(
                         "%s uses what %s made with other settings or inputs (%s); `roadseg run` "
@@ -539,4 +549,4 @@ def reason_to_run(
     Raises:
         RoadsegError: if what it is made from cannot be found.
     """
-    return stage_record(stage, config, workspace, _Outcome, fold).reason()
+    return stage_record(stage, config, workspace, Outcome, fold).reason()

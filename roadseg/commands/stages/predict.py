@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
+from typing import Any
 
 from roadseg.commands.fusion.fused_places import FusedPlaces
 from roadseg.commands.fusion.out_of_fold import OutOfFold
@@ -243,9 +243,12 @@ def plan(
     shard: tuple[int, int] | None = None,
 ) -> Plan:
     """Return what `run` would do, if necessary after an earlier stage."""
-    planned = partial(
-        *(plan_stage, "predict", config, workspace), fold=fold, after=after, force=force
-    )
+
+    def planned(**known: Any) -> Plan:  # noqa: ANN401 - of `plan_stage`
+        return plan_stage(
+            "predict", config, workspace, fold=fold, after=after, force=force, **known
+        )
+
     stage_plan = planned()
     if after or not stage_plan.runs:
         return stage_plan

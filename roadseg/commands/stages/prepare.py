@@ -94,9 +94,10 @@ def _shared_labels(config: Config) -> LabelOptions:
 def plan(config: Config, workspace: Workspace, *, force: bool = False) -> Plan:
     """Return what `run` would do; of the images only the headers are read."""
     sources = sources_of(config, workspace)
-    dry_run = plan_stage("prepare", config, workspace, force=force, now=len(sources.scenes))
+    record = _record(config, workspace, sources)
+    scenes = sources.scenes.values()
+    dry_run = plan_stage("prepare", config, workspace, record=record, force=force, now=len(scenes))
     if dry_run.runs and config.compute.on_error == "stop":
-        scenes = sources.scenes.values()
         for scene in counted(scenes, "check", total=len(scenes), unit="images"):
             with errors_by_set(scene.set.key):
                 read_facts(scene.image, scene.set.imagery, part=scene.part)

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from roadseg.arrays import Ints
-from roadseg.commands.stages.made_from import fold_file, set_names, stage_record
+from roadseg.commands.stages.made_from import Outcome, fold_file, set_names, stage_record
 from roadseg.config import Config
 from roadseg.dataset.chips import NO_ZONE, ChipRecord, read_chips
 from roadseg.dataset.distances import ground_of, near_pairs, nearest_m
@@ -130,13 +130,6 @@ class SplitSummary(Summary):
         return f"; chips not trained on, nearer than {near} to the held-out ones, per fold: {each}"
 
 
-@dataclass(frozen=True)
-class _Prepared:
-    """The part of the summary of prepare that split reads."""
-
-    failed: dict[str, str] = field(default_factory=dict)
-
-
 def run(config: Config, workspace: Workspace, *, force: bool = False) -> SplitSummary:
     """Deal every chip of the run into a fold."""
     options = config.split
@@ -154,7 +147,7 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> SplitSu
         matched = _matched(config, workspace.chips, chips, sets, overlaps)
         folds, groups, mismatch_m = matched.folds, matched.clusters, matched.mismatch_m
     elif options.method == "file":
-        failed = read_summary(workspace.record("prepare"), _Prepared).failed
+        failed = read_summary(workspace.record("prepare"), Outcome).failed
         folds, groups = _folds_of_file(config, chips, failed), options.folds
     elif options.method == "sets":
         names = set_names(config)

@@ -308,7 +308,9 @@ def _plan_fold(
     or else as a rehearsal finds.
     """
     planned = plan_stage(
-        *("train", config, workspace),
+        "train",
+        config,
+        workspace,
         fold=fold,
         after=after,
         force=force,

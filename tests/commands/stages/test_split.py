@@ -108,12 +108,6 @@ def test_a_scene_without_georeference_is_a_place(prepared):
     assert folds_of(workspace)["a_r0_c0"] == folds_of(workspace)["a_r0_c1"]
 
 
-def test_too_few_places_are_refused_with_the_settings_to_change(prepared):
-    told = r"10 chips in 1 group cannot fill 5 folds; lower split\.block_m .* and split\.buffer_m$"
-    with pytest.raises(DataError, match=told):
-        split.run(*prepared(apart(), "split.method=places", "split.block_m=900"))
-
-
 @pytest.fixture
 def towns(prepared):
     """Give the function that leaves chips of four towns, 1 km apart, and settings for kNNDM."""
@@ -249,26 +243,30 @@ def test_a_buffer_that_leaves_nothing_to_train_on_is_refused(prepared):
         split.run(*prepared(apart(), "split.buffer_m=9000"))
 
 
-def test_too_few_blocks_are_refused_with_the_settings_to_change(prepared):
-    with pytest.raises(DataError, match=r"cannot fill 5 folds; lower split\.block_m \(9000 m\)"):
-        split.run(*prepared(apart(), "split.block_m=9000"))
+OVERLAPPING = [chip(f"s{i}", 660_000.0 + 90 * i, 4e6) for i in range(20)]
 
 
-def test_too_few_blocks_because_chips_overlap_are_told_so(prepared):
-    chips = [chip(f"s{i}", 660_000.0 + 90 * i, 4e6) for i in range(20)]
-    with pytest.raises(DataError, match=r"1 group cannot .* 19 pairs .* s0 and s1, which joins"):
-        split.run(*prepared(chips, "split.block_m=100"))
-
-
-def test_too_few_blocks_are_not_put_down_to_overlaps_that_change_nothing(prepared):
-    with pytest.raises(DataError, match=r"12 chips in 1 group cannot fill 5 folds; lower split\."):
-        split.run(*prepared(places(), "split.block_m=90000"))
-
-
-def test_too_few_groups_are_refused_with_the_settings_to_change(prepared):
-    settings = ("split.method=groups", "split.group=google|yahoo")
-    with pytest.raises(DataError, match=r"in 2 groups cannot fill 5 folds; change split\.group"):
-        split.run(*prepared(places(), *settings))
+@pytest.mark.parametrize(
+    ("chips", "settings", "told"),
+    [
+        (apart(), ["block_m=9000"], r"cannot fill 5 folds; lower split\.block_m \(9000 m\)"),
+        (OVERLAPPING, ["block_m=100"], r"1 group cannot .* 19 pairs .* s0 and s1, which joins"),
+        # These overlap as well, which changes nothing.
+        (places(), ["block_m=90000"], r"12 chips in 1 group cannot fill 5 folds; lower split\."),
+        (
+            *(apart(), ["method=places", "block_m=900"]),
+            r"10 chips in 1 group cannot fill 5 folds; lower split\.block_m .*split\.buffer_m$",
+        ),
+        (
+            *(places(), ["method=groups", "group=google|yahoo"]),
+            r"in 2 groups cannot fill 5 folds; change split\.group",
+        ),
+    ],
+    ids=["blocks", "overlaps", "not overlaps", "places", "groups"],
+)
+def test_too_few_groups_are_refused_with_the_settings_to_change(prepared, chips, settings, told):
+    with pytest.raises(DataError, match=told):
+        split.run(*prepared(chips, *(f"split.{setting}" for setting in settings)))
 
 
 @pytest.mark.parametrize(
