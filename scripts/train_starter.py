@@ -188,7 +188,7 @@ def _keep(first: Path, second: Path, config: Config) -> None:
 
 def _windows(config: Config) -> DataLoader[tuple[torch.Tensor, ...]]:
     """Return the windows of an epoch without augmentation, in batches."""
-    job = training_job(config, Workspace(config.run), 0, is_trained=lambda _: True)
+    job = training_job(config, Workspace(config.run), 0)
     plain = job.options.model_copy(update={"augment": ()})
     windows = training_windows(job.training, plain)
     return DataLoader(

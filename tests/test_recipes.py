@@ -50,7 +50,7 @@ STAGE = {
 from dataclasses import dataclass
 
 from roadseg.dataset.chips import read_chips
-from roadseg.system.dry_runs import files, plan_stage
+from roadseg.system.dry_runs import plan_work
 from roadseg.system.files import atomic_write
 from roadseg.system.stage_records import StageRecord, read_stage_key
 from roadseg.system.workspace import require
@@ -79,11 +79,11 @@ def run(config, workspace, *, force=False):
 
 def plan(config, workspace, *, after="", force=False):
     """Return what `run` would do."""
-    return plan_stage(
+    return plan_work(
         after or _record(config, workspace),
         workspace.record("count"),
         force=force,
-        reads=[files("chips", [workspace.chips])],
+        reads=["chips"],
         writes=[workspace.count],
         unit="scenes",
     )

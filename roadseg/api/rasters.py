@@ -25,7 +25,6 @@ from roadseg.raster.options import ImageryOptions
 from roadseg.raster.windows import CERTAIN
 from roadseg.roads.masks.fusion import IMAGES
 from roadseg.roads.masks.probabilities import Probability, read_probability
-from roadseg.roads.options import TraceOptions
 
 AnyImage = AnyPath | Array
 
@@ -117,9 +116,8 @@ def _predict_fused(
             imagery=imagery,
             predict=predicting,
             compute=compute,
-            tracing=TraceOptions(),
         )
-        fused = FusedPlaces(job, folder, job.write_mask, compute.executor)
+        fused = FusedPlaces(job, folder, compute.executor)
         touched, _ = images_in_area(map(str, images), imagery)
         places = fused.run(touched, force=False)
         if len(places) > 1:

@@ -16,7 +16,6 @@ from roadseg.system.units import choose_units
 from roadseg.system.workspace import Fold, FoldOrEach, Workspace
 
 if TYPE_CHECKING:
-    from roadseg.commands.stages.cross_validation import CrossValidationSummary
     from roadseg.commands.stages.evaluate import EvaluateSummary
     from roadseg.commands.stages.graph import GraphSummary
     from roadseg.commands.stages.pipeline import PrepareAndSplitSummary, RunSummary
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from roadseg.commands.stages.quantize import QuantizeSummary
     from roadseg.commands.stages.report import ReportSummary
     from roadseg.commands.stages.split import SplitSummary
-    from roadseg.commands.stages.train import TrainSummary
+    from roadseg.commands.stages.train import CrossValidationSummary, TrainSummary
     from roadseg.commands.stages.tune import TuneSummary
 
 AnyConfig = AnyPath | Config | None
@@ -85,10 +84,10 @@ def cross_validate(
 
     Finished trainings are skipped, and an interrupted one resumes.
     """
-    from roadseg.commands.stages import cross_validation
+    from roadseg.commands.stages import train as stage
 
     with _run_folder(config, overrides) as (loaded, workspace):
-        return cross_validation.run(loaded, workspace, force=force)
+        return stage.run_folds(loaded, workspace, force=force)
 
 
 def train(
@@ -102,7 +101,7 @@ def train(
     from roadseg.commands.stages import train as stage
 
     with _run_folder(config, overrides, part=f"fold-{fold}") as (loaded, workspace):
-        return stage.run(loaded, workspace, fold=fold, force=force)
+        return stage.run_fold(loaded, workspace, fold=fold, force=force)
 
 
 def predict_scenes(

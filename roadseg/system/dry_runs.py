@@ -4,26 +4,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from roadseg.system.files import is_virtual
 from roadseg.system.stage_records import Reason, Record, StageRecord, Summary, read_record
 from roadseg.system.text import about_memory, about_time, count
 
 _UNKNOWN = "unknown: no earlier run"
-
-
-@dataclass(frozen=True)
-class Files:
-    """Files that are read: those there are now."""
-
-    name: str
-    files: int
-    megabytes: float
-
-    def __str__(self) -> str:
-        """Return the files in a few words."""
-        if not self.files:
-            return f"{self.name} (missing)"
-        return f"{self.name} ({count(self.files, 'file')}, {self.megabytes:.1f} MB)"
 
 
 @dataclass(frozen=True)
@@ -32,6 +16,8 @@ class Plan:
 
     Attributes:
         runs: whether it would do anything.
+        reads: in words.
+        writes: paths of files and folders.
         renews: whether what it makes may differ from what was there, so that later stages run too.
         seconds: that it will take; None if unknown.
         memory_mb: that the largest process will take; None if unknown.
@@ -41,7 +27,7 @@ class Plan:
     stage: str
     runs: bool
     why: str
-    reads: list[Files]
+    reads: list[str]
     writes: list[str]
     seconds: float | None = None
     memory_mb: float | None = None
@@ -53,7 +39,7 @@ class Plan:
         if not self.runs:
             return f"{self.stage:<9} up to date: {self.why}"
         rows = {
-            "reads": "; ".join(map(str, self.reads)),
+            "reads": "; ".join(self.reads),
             "writes": ", ".join(map(_near, self.writes)),
             "takes": self._takes(),
         }
@@ -84,12 +70,6 @@ class Plans:
         return "\n".join([*map(str, self.stages), end])
 
 
-def files(name: str, paths: Iterable[Path]) -> Files:
-    """Count files and their bytes; those that are not there are left out."""
-    sizes = [0 if is_virtual(p) else p.stat().st_size for p in paths if is_virtual(p) or p.exists()]
-    return Files(name, len(sizes), sum(sizes) / 1e6)
-
-
 def _near(path: str) -> str:
     """Return a path from here, if it lies here."""
     here = Path.cwd()
@@ -101,13 +81,13 @@ def up_to_date(stage: str) -> Plan:
     return Plan(stage, runs=False, why="nothing has changed", reads=[], writes=[])
 
 
-def plan_stage(
+def plan_work(
     made_of: StageRecord[Summary] | str,
     path: Path,
     *,
     force: bool = False,
-    reads: Sequence[Files],
-    writes: Sequence[Path],
+    reads: Sequence[str],
+    writes: Iterable[Path],
     unit: str,
     counted: str = "",
     now: float | None = None,

@@ -108,7 +108,6 @@ class StageRecord(Generic[Summary]):
         self._kind = kind
         self._begun = time.monotonic()
         self._before_s = 0.0
-        self._lost: dict[str, str] | None = None
 
     @cached_property
     def key(self) -> str:
@@ -160,7 +159,7 @@ class StageRecord(Generic[Summary]):
             return Reason("its record was written by another version")
         if failed:
             return Reason(f"{count(len(failed), 'scene')} failed in the last run")
-        lost = [f"{name} {what}" for name, what in self._lost_of(earlier).items()]
+        lost = [f"{name} {what}" for name, what in lost_outputs(self.path, earlier).items()]
         return Reason(first(lost, _SHOWN), renews=False) if lost else None
 
     def begin(self) -> None:
@@ -169,7 +168,7 @@ class StageRecord(Generic[Summary]):
         Outputs that somebody has changed are put aside before they are made again.
         """
         if earlier := read_record(self.path):
-            for name, what in self._lost_of(earlier).items():
+            for name, what in lost_outputs(self.path, earlier).items():
                 if what == _CHANGED:
                     _put_aside(self.path.parent / name)
         self._write("started")
@@ -201,12 +200,6 @@ class StageRecord(Generic[Summary]):
         names = {path.relative_to(folder).as_posix(): digests[path] for path in inside}
         self._write("done", summary=_as_json(asdict(summary)), outputs=names)
 
-    def _lost_of(self, earlier: Record) -> dict[str, str]:
-        """Return the lost outputs of the earlier run, for which its files are read only once."""
-        if self._lost is None:
-            self._lost = lost_outputs(self.path, earlier)
-        return self._lost
-
     def change(self, earlier: Record) -> str | None:
         """Return which settings or inputs differ from those of an earlier run, None if none do."""
         if earlier.key == self.key:
@@ -228,7 +221,6 @@ class StageRecord(Generic[Summary]):
         summary: dict[str, Any] | None = None,
         outputs: Mapping[str, str] | None = None,
     ) -> None:
-        self._lost = None
         record = Record(
             stage=self.path.stem,
             state=state,

@@ -170,17 +170,6 @@ def test_a_missing_output_is_made_again(path):
     assert record(path).summary() is None
 
 
-def test_a_record_that_is_written_again_looks_at_its_outputs_again(path):
-    finish(path, "a.gpkg")
-    output, same = path.parent / "a.gpkg", record(path)
-    output.unlink()
-    found = [same.reason()]
-    output.write_text("made again")
-    same.finish(Found(), [output])
-    found.append(same.reason())
-    assert [each and each.text for each in found] == ["a.gpkg is missing", None]
-
-
 def test_many_missing_outputs_are_counted(path):
     finish(path, *"abcde")
     for name in "abcde":

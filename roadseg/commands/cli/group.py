@@ -70,12 +70,7 @@ class Group(OrderedGroup):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Read the options before a command; keep all words for the report of a fault."""
         ctx.meta[WORDS] = list(args)
-        try:
-            return super().parse_args(ctx, args)
-        except OSError as error:  # --help and --version write while the options are read.
-            if _is_closed_pipe(error):
-                raise
-            ctx.exit(report_failure(error, ctx))
+        return super().parse_args(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands under what they are for."""

@@ -185,55 +185,31 @@ def _words_of(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-def of_config(
-    section: str,
-    words: str,
-    *,
-    metavar: str | None = None,
-    usual: str | None = None,
-    callback: Callable[..., object] | None = None,
-) -> Option:
+def of_config(section: str, words: str, **how: Any) -> Option:  # noqa: ANN401 - of `FieldOption`
     """Return an option that sets a key of a section of the config for one command.
 
     Args:
         words: how the option is written, such as "--device".
-        metavar: what its value is called in the help.
-        usual: the value that counts without a config; None for the default of the field.
+        how: arguments of `FieldOption`, such as the value that counts without a config.
     """
-    name = _name_of(words.split("/", maxsplit=1)[0])
-    return click.option(
-        words,
-        cls=FieldOption,
-        field=(*_SECTIONS[section], name),
-        key=f"{section}.{name}",
-        metavar=metavar,
-        usual=usual,
-        callback=callback,
-    )
+    return of_field(*_SECTIONS[section], words, section=section, **how)
 
 
-def of_field(
-    room: str, kind: str, words: str, *, callback: Callable[..., None] | None = None
-) -> Option:
-    """Return an option of a command that has no config; what is not given is left to the field.
-
-    An option with a callback takes effect in it, and the command is not passed its value.
+def of_field(room: str, kind: str, words: str, *, section: str = "", **how: Any) -> Option:  # noqa: ANN401 - the same
+    """Return an option for a field of some options; what is not given is left to the field.
 
     Args:
         room: folder of the package whose options these are.
         words: how the option is written, and what its value is called in the help if the type of
             the field does not say that, such as "--scheduler ADDRESS".
+        section: of the config, whose key the option sets; empty for a command without a config.
+        how: further arguments of `FieldOption`.
     """
     words, _, metavar = words.partition(" ")
-    return click.option(
-        words,
-        cls=FieldOption,
-        field=(room, kind, _name_of(words)),
-        key="",
-        metavar=metavar or None,
-        callback=callback,
-        expose_value=callback is None,
-    )
+    name = _name_of(words.split("/", maxsplit=1)[0])
+    key = f"{section}.{name}" if section else ""
+    how = {"cls": FieldOption, "field": (room, kind, name), "key": key} | how
+    return click.option(words, metavar=metavar or None, **how)
 
 
 def section(parameter: str, room: str, kind: str, *options: str) -> Option:
@@ -378,11 +354,11 @@ def _from_here(_ctx: click.Context, _param: click.Parameter, value: str | None) 
     return str(Path(value).absolute()) if box_numbers(value) is None else value
 
 
-AREA = of_config("imagery", "--area", metavar="FILE|BOX", callback=_from_here)
+AREA = of_config("imagery", "--area FILE|BOX", callback=_from_here)
 WORKERS = of_config("compute", "--workers")
-SCHEDULER = of_config("compute", "--scheduler", metavar="ADDRESS")
+SCHEDULER = of_config("compute", "--scheduler ADDRESS")
 ON_ERROR = of_config("compute", "--on-error")
-PRECISION = of_config("graph", "--precision", metavar="SHARE")
+PRECISION = of_config("graph", "--precision SHARE")
 DEVICES = (
     of_config("compute", "--device"),
     of_config("compute", "--precision"),

@@ -53,7 +53,7 @@ _GSD = click.option(
     metavar="METRES",
     help="Pixel size in metres, for a WKT CSV without image or a raster without georeference.",
 )
-UNITS = of_field("learn", "ComputeOptions", "--units", callback=_units)
+UNITS = of_field("learn", "ComputeOptions", "--units", callback=_units, expose_value=False)
 
 
 @click.command()

@@ -1,7 +1,7 @@
 """The commands of the stages, from prepare to report, and run for all."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -53,9 +53,11 @@ def split(config: "Config", workspace: "Workspace", *, dry_run: bool, force: boo
     \b
     Example: roadseg split --set split.method=random
     """
+    if dry_run:
+        return _plan("split", config, workspace, force=force)
     from roadseg.commands.stages import split
 
-    return (split.plan if dry_run else split.run)(config, workspace, force=force)
+    return split.run(config, workspace, force=force)
 
 
 @stage_command(
@@ -94,12 +96,6 @@ def train(
       roadseg train --fold each
       roadseg train --fold all
     """
-    if fold == "each":
-        from roadseg.commands.stages import cross_validation, pipeline
-
-        if dry_run:
-            return pipeline.plan(config, workspace, fold="each", force=force, stages=["train"])
-        return cross_validation.run(config, workspace, force=force, profile=profile)
     from roadseg.commands.stages import train
 
     if dry_run:
@@ -214,10 +210,12 @@ def graph(
         )
         raise click.UsageError(msg)
     require_images(images)
+    if dry_run and output is None:
+        return _plan("graph", config, workspace, force=force)
     from roadseg.commands.stages import graph
 
     if output is None:
-        return (graph.plan if dry_run else graph.run)(config, workspace, force=force)
+        return graph.run(config, workspace, force=force)
     return (graph.plan_images if dry_run else graph.run_images)(config, images, output=output)
 
 
@@ -228,9 +226,11 @@ def evaluate(config: "Config", workspace: "Workspace", *, dry_run: bool, force: 
     \b
     Example: roadseg evaluate --json
     """
+    if dry_run:
+        return _plan("evaluate", config, workspace, force=force)
     from roadseg.commands.stages import evaluate
 
-    return (evaluate.plan if dry_run else evaluate.run)(config, workspace, force=force)
+    return evaluate.run(config, workspace, force=force)
 
 
 @stage_command(
@@ -251,9 +251,11 @@ def report(
       roadseg report --pdf
       roadseg report --run run --set report.max_mb=10
     """
+    if dry_run:
+        return _plan("report", config, workspace, after="--pdf" if pdf else "", force=force)
     from roadseg.commands.stages import report
 
-    return (report.plan if dry_run else report.run)(config, workspace, force=force, pdf=pdf)
+    return report.run(config, workspace, force=force, pdf=pdf)
 
 
 @stage_command(FOLD_OR_EACH, AREA, *PREDICTING, WORKERS, SCHEDULER, ON_ERROR, *DEVICES, *LAUNCHING)
@@ -275,6 +277,13 @@ def run(
     if dry_run:
         return pipeline.plan(config, workspace, fold=fold, force=force)
     return pipeline.run(config, workspace, fold=fold, force=force, say=announce)
+
+
+def _plan(stage: str, config: "Config", workspace: "Workspace", **options: Any) -> object:  # noqa: ANN401 - of `plan_stage`
+    """Return what a stage would do that looks at no image for it."""
+    from roadseg.commands.stages.made_from import plan_stage
+
+    return plan_stage(stage, config, workspace, **options)
 
 
 def _all_or_none(*values: object) -> bool:

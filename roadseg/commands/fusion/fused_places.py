@@ -2,22 +2,21 @@
 
 import logging
 import statistics
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 import shapely
 
+from roadseg.commands.fusion.out_of_fold import Images, OutOfFold
 from roadseg.dataset.footprints import overlapping_pairs
 from roadseg.errors import DataError
-from roadseg.learn.inference.jobs import Need
+from roadseg.learn.inference.jobs import PredictionJob
 from roadseg.learn.inference.tasks import SceneToPredict
 from roadseg.raster.grid import Grid
 from roadseg.raster.windows import Rows, cut_blocks
-from roadseg.roads.graph.groups import linked
 from roadseg.roads.masks.fusion import FusedImage, fuse, images_tags
 from roadseg.roads.masks.image_dates import without_day
 from roadseg.roads.masks.mask_files import read_raster_key
@@ -31,31 +30,6 @@ _BLOCK_PX = 1024  # Side of the blocks that are fused at once.
 _METHOD = 1  # It rises when the same images would be fused differently.
 _LOGGED_PX = 0.5  # Pixels; smaller shifts are logged with -v only.
 _log = logging.getLogger(__name__)
-
-Images = dict[str, Path]
-
-
-class ImageJob(Protocol):
-    """A job that predicts images one by one, into the folder `images`."""
-
-    failed: dict[str, str]
-
-    @property
-    def folders(self) -> tuple[Path, ...]:
-        """The folders of the networks."""
-
-    @property
-    def fold(self) -> AnyFold | None:
-        """What was held out."""
-
-    def describe(self, images: Images) -> list[SceneToPredict]:
-        """Return those that can be predicted, without predicting them."""
-
-    def run(self, images: Images, *, force: bool) -> list[SceneToPredict]:
-        """Predict those that are not there yet; return those that are there now."""
-
-    def need(self, images: Images, *, force: bool) -> Need:
-        """Return what predicting them takes."""
 
 
 @dataclass(frozen=True)
@@ -80,17 +54,13 @@ class FusedPlaces:
     largest image (see `group_images`).
 
     Attributes:
-        write_mask: writes the mask of a place if it is wanted.
-        is_part: whether the images are a part of all, in which there may be nothing to fuse.
         failed: images that were skipped, and why.
         images_of: the images of each place, when they are fused.
     """
 
-    job: ImageJob
+    job: PredictionJob | OutOfFold
     folder: Path
-    write_mask: Callable[[SceneToPredict], None]
     executor: Executor
-    is_part: bool = False
     failed: dict[str, str] = field(default_factory=dict)
     images_of: Mapping[str, list[str]] = field(default_factory=dict)
 
@@ -123,28 +93,7 @@ class FusedPlaces:
             if outcome.error is not None:
                 raise outcome.error
         self.images_of = {p.scene.name: [image.name for image in p.images] for p in places}
-        for place in places:
-            self.write_mask(place.scene)
         return [place.scene for place in places]
-
-    def part(self, images: Images, number: int, count: int) -> Images:
-        """Return one of several parts of the images, with all images of its places.
-
-        Every N-th group of places that share images is in it, and every N-th of the images that
-        cannot be predicted.
-
-        Args:
-            number: of the part, from 1.
-
-        Raises:
-            DataError: if no two images show the same ground, or one has no georeference.
-        """
-        places = self._places(self.job.describe(images))
-        groups = _groups([[image.name for image in place.images] for place in places])
-        described = {name for names in groups for name in names}
-        groups += [[name] for name in sorted(images) if name not in described]
-        self.is_part = True
-        return {name: images[name] for names in groups[number - 1 :: count] for name in names}
 
     def describe(self, images: Images) -> list[SceneToPredict]:
         """Return the places that can be fused, without doing it."""
@@ -152,13 +101,9 @@ class FusedPlaces:
         self.failed = self.job.failed
         return [place.scene for place in places]
 
-    def need(self, images: Images, *, force: bool) -> Need:
-        """Return what predicting and fusing them takes, and raise what would stop it."""
-        described = self.job.describe(images)
-        places = self._places(described)
-        need = self.job.need({scene.name: images[scene.name] for scene in described}, force=force)
-        writes = [place.scene.path for place in places if force or not place.scene.is_there]
-        return replace(need, writes=[*need.writes, *writes])
+    def memory_mb(self, scenes: Sequence[SceneToPredict]) -> float | None:
+        """Return the memory that predicting their images takes, as `PredictionJob` does."""
+        return self.job.memory_mb(scenes)
 
     def _places(self, scenes: Iterable[SceneToPredict]) -> list[Place]:
         """Group images into places."""
@@ -170,7 +115,7 @@ class FusedPlaces:
                     "ground is not known; leave out --fuse, or add a georeference"
                 )
         groups = group_images({name: scene.facts.grid for name, scene in by_name.items()})
-        if by_name and not self.is_part and all(len(names) == 1 for names in groups.values()):
+        if by_name and all(len(names) == 1 for names in groups.values()):
             raise DataError(
                 f"predict.fuse: nothing to fuse in {count(len(by_name), 'image')}, because no two "
                 f"images share {SHARED:.0%} of their ground; leave out --fuse (predict.fuse)"
@@ -200,18 +145,6 @@ class FusedPlaces:
                 for path in (alone.with_suffix(".qml"), alone):
                     if path.exists():
                         path.replace(scene.path.with_suffix(path.suffix))
-
-
-def _groups(places: Sequence[list[str]]) -> list[list[str]]:
-    """Join the images of places that share some, in the order of the names."""
-    names = sorted({name for of_place in places for name in of_place})
-    number = {name: row for row, name in enumerate(names)}
-    pairs = [(number[of_place[0]], number[name]) for of_place in places for name in of_place]
-    group = linked(np.array(pairs, dtype=np.int64).reshape(-1, 2), nodes=len(names))
-    groups: dict[int, list[str]] = {}
-    for name, at in zip(names, group.tolist(), strict=True):
-        groups.setdefault(at, []).append(name)
-    return list(groups.values())
 
 
 def fuse_place(place: Place) -> None:

@@ -34,7 +34,6 @@ from roadseg.roads.metrics.compare import Measures, Side, compare, pool
 from roadseg.roads.metrics.pixels import Counts
 from roadseg.roads.metrics.pooling import Spread, spread_of
 from roadseg.roads.metrics.reliability import Kept, Reliability
-from roadseg.system.dry_runs import Plan, files, plan_stage
 from roadseg.system.files import atomic_write
 from roadseg.system.hosts.parallel import in_order
 from roadseg.system.progress import counted
@@ -80,7 +79,6 @@ _TITLES = {  # Metrics of all chips, in the order of the table.
     "calibration error": "calibration_error",
 }
 _OF_PIXELS = ("iou", "precision", "recall", "f1")
-_OF_EDGES = ("calibration_error", "reliability", "kept")  # Of confidence, measured by `graph`.
 _PICTURE_PX = 1500  # Pixels; the picture of a larger scene is thinned to this side.
 
 
@@ -301,9 +299,9 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> Evaluat
     )
     scores = [score for of_scene in of_scenes for score in of_scene]
     calibration = read_summary(workspace.record("graph"), _Calibrated).calibration
-    summary = _with_reliability(_summary(config, scores, fold=predicted.fold), calibration)
     metres = metres_from_training(workspace, listed.chips, {score.fold for score in scores})
-    summary = replace(summary, by_distance=_by_distance(scores, metres))
+    summary = _summary(config, scores, predicted.fold, metres)
+    summary = _with_reliability(summary, calibration)
     _write_table(workspace, scores)
     drawn = [*map(workspace.picture, list(chips_of)[: config.evaluate.pictures])]
     if summary.reliability:
@@ -324,21 +322,6 @@ def score_scene(config: Config, workspace: Workspace, task: SceneToScore) -> lis
     if task.is_drawn:
         _draw(own, workspace, task.record, scene)
     return scores
-
-
-def plan(config: Config, workspace: Workspace, *, after: str = "", force: bool = False) -> Plan:
-    """Return what `run` would do, if need be after an earlier stage."""
-    return plan_stage(
-        after or stage_record("evaluate", config, workspace, EvaluateSummary),
-        workspace.record("evaluate"),
-        force=force,
-        reads=[
-            files("probabilities", workspace.probabilities.glob("*.tif")),
-            files("graphs", workspace.graphs.glob("*.gpkg")),
-        ],
-        writes=[workspace.evaluation, workspace.pictures, workspace.reliability],
-        unit="chips",
-    )
 
 
 @dataclass(frozen=True)
@@ -432,20 +415,30 @@ def _write_table(workspace: Workspace, scores: list[ChipScore]) -> None:
             table.writerow([score.chip, *cells])
 
 
-def _summary(config: Config, scores: Sequence[ChipScore], *, fold: FoldOrEach) -> EvaluateSummary:
-    """Return the metrics of all chips, and of those of each set and fold."""
-    of_all = _pool(scores, fold=fold)
-    names = [of.name for of in config.sets if of.name]
-    by_set = _by([(score.set, score) for score in scores], names)
-    if fold != "each":
-        return replace(of_all, by_set=by_set)
+def _summary(
+    config: Config, scores: Sequence[ChipScore], predicted: FoldOrEach, metres: Mapping[str, float]
+) -> EvaluateSummary:
+    """Return the metrics of all chips, and of those of each set, fold and distance."""
+    if not scores:
+        of_fold = "" if predicted == "each" else f" of fold {predicted}"
+        raise DataError(
+            f"no chip{of_fold} lies in a predicted scene, or in imagery.area if that is set; check "
+            "which scenes failed, and run `roadseg predict` again"
+        )
+    of_all = EvaluateSummary(
+        fold=predicted,
+        **_pool(scores),
+        by_set=_by([(score.set, score) for score in scores], [of.name for of in config.sets]),
+        by_distance=_by_distance(scores, metres),
+    )
+    if predicted != "each":
+        return of_all
     folds = sorted({score.fold for score in scores})
     by_fold = _by([(str(score.fold), score) for score in scores], list(map(str, folds)))
     spread = {name: spread_of(of[name] for of in by_fold.values()) for name in _SPREAD}
     is_set = config.split.method == "sets"
     return replace(
         of_all,
-        by_set=by_set,
         by_fold=by_fold,
         spread={name: found for name, found in spread.items() if found is not None},
         set_of_fold={str(score.fold): score.set for score in scores} if is_set else {},
@@ -472,13 +465,8 @@ def _with_reliability(summary: EvaluateSummary, calibration: Calibration | None)
 
 def _by(scores: Sequence[tuple[str, ChipScore]], names: Sequence[str]) -> dict[str, Figures]:
     """Return the metrics of the chips of each name, without names that have none."""
-    groups = {name: [score for of, score in scores if of == name] for name in names}
-    pooled = {name: asdict(_pool(group, fold=0)) for name, group in groups.items() if group}
-    of_all = ("fold", "by_set", "by_fold", "by_distance", "spread", "set_of_fold", *_OF_EDGES)
-    return {
-        name: {key: value for key, value in metrics.items() if key not in of_all}
-        for name, metrics in pooled.items()
-    }
+    groups = {name: [score for of, score in scores if of == name] for name in names if name}
+    return {name: _pool(group) for name, group in groups.items() if group}
 
 
 def _by_distance(scores: Sequence[ChipScore], metres: Mapping[str, float]) -> list[Figures]:
@@ -491,34 +479,28 @@ def _by_distance(scores: Sequence[ChipScore], metres: Mapping[str, float]) -> li
     for low, high in itertools.pairwise(_DISTANCES_M):
         here = [score for score in scores if low <= metres.get(score.chip, -1) < high]
         if here:
-            pooled = asdict(_pool(here, fold=0))
+            pooled = _pool(here)
             limits = {"from_m": low, "to_m": None if math.isinf(high) else high}
             classes.append(limits | {name: pooled[name] for name in _AT_A_DISTANCE})
     return classes
 
 
-def _pool(scores: Sequence[ChipScore], *, fold: FoldOrEach) -> EvaluateSummary:
-    if not scores:
-        of_fold = "" if fold == "each" else f" of fold {fold}"
-        raise DataError(
-            f"no chip{of_fold} lies in a predicted scene, or in imagery.area if that is set; check "
-            "which scenes failed, and run `roadseg predict` again"
-        )
+def _pool(scores: Sequence[ChipScore]) -> dict[str, Any]:
+    """Return the metrics of chips, by the names that `EvaluateSummary` gives them."""
     pixels = sum((score.pixels for score in scores), Counts())
     roads = pool([score.roads for score in scores])
     # Chips that are rightly empty would only flatter the means over chips.
     routed = [score.roads for score in scores if score.has_roads]
     thresholds = {score.threshold for score in scores}
-    figures: dict[str, Any] = roads.figures | {name: getattr(pixels, name) for name in _OF_PIXELS}
-    figures["apls_length"] = mean_apls(of.length.score for of in routed)
-    figures["apls_time"] = mean_apls(of.time.score for of in routed if of.time)
-    return EvaluateSummary(
-        fold=fold,
-        chips=len(scores),
-        threshold=thresholds.pop() if len(thresholds) == 1 else None,
-        pooled_apls_length=roads.length.score,
-        pooled_apls_time=roads.time.score if roads.time else None,
-        reference_parts=roads.reference.components,
-        predicted_parts=roads.predicted.components,
-        **figures,
-    )
+    return {
+        "chips": len(scores),
+        "threshold": thresholds.pop() if len(thresholds) == 1 else None,
+        **{name: getattr(pixels, name) for name in _OF_PIXELS},
+        **roads.figures,
+        "apls_length": mean_apls(of.length.score for of in routed),
+        "apls_time": mean_apls(of.time.score for of in routed if of.time),
+        "pooled_apls_length": roads.length.score,
+        "pooled_apls_time": roads.time.score if roads.time else None,
+        "reference_parts": roads.reference.components,
+        "predicted_parts": roads.predicted.components,
+    }

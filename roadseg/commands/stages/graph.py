@@ -34,7 +34,7 @@ from roadseg.roads.logistic import LogisticModel
 from roadseg.roads.masks.probabilities import ProbabilityFile, open_probability
 from roadseg.roads.tracing.edge_confidence import mean_confidence
 from roadseg.roads.tracing.trace import find_graph, rate_edges
-from roadseg.system.dry_runs import Plan, files, plan_stage
+from roadseg.system.dry_runs import Plan
 from roadseg.system.hosts.parallel import HERE, Executor, each, in_order
 from roadseg.system.hosts.schedulers import Outcome
 from roadseg.system.progress import counted
@@ -192,9 +192,7 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> GraphSu
     record.begin()
     scenes, calibration = _calibrated(scenes, config, workspace)
     calibration_files = keep_calibration(workspace, predicted, calibration)
-    summary = replace(_trace_all(scenes, folder, config), calibration=calibration)
-    _warn_of_precision(summary)
-    _warn_of_doubt(summary)
+    summary = _trace_all(scenes, folder, config, calibration=calibration)
     written = [*summary.scenes, *([NETWORK] if summary.joined else [])]
     graphs = [folder / f"{name}.{suffix}" for name in written for suffix in config.graph.formats]
     submission = folder / f"{SUBMISSION}.csv"
@@ -202,22 +200,6 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> GraphSu
         summary, [*(path for path in (*graphs, submission) if path.exists()), *calibration_files]
     )
     return summary
-
-
-def plan(config: Config, workspace: Workspace, *, after: str = "", force: bool = False) -> Plan:
-    """Return what `run` would do, if need be after an earlier stage."""
-    check_formats(config.graph.formats)
-    record = after or stage_record("graph", config, workspace, GraphSummary)
-    names = [] if after else read_predicted(workspace).scenes
-    return plan_stage(
-        record,
-        workspace.record("graph"),
-        force=force,
-        reads=[files("probabilities", map(workspace.probability, names))],
-        writes=[workspace.graphs],
-        unit="scenes",
-        now=len(names) or None,
-    )
 
 
 def plan_images(config: Config, images: Iterable[str], *, output: Path) -> Plan:
@@ -228,7 +210,7 @@ def plan_images(config: Config, images: Iterable[str], *, output: Path) -> Plan:
     if config.compute.on_error == "stop":
         for name, path in paths.items():
             SceneToTrace(name, path).open(config)
-    reads, writes = [files("images", paths.values())], [str(output / name) for name in paths]
+    reads, writes = [count(len(paths), "image")], [str(output / name) for name in paths]
     return Plan("graph", runs=True, why="images are given", reads=reads, writes=writes)
 
 
@@ -236,9 +218,7 @@ def run_images(config: Config, images: Iterable[str], *, output: Path) -> GraphS
     """Find the road graph of any masks or probability rasters."""
     paths, outside = images_in_area(images, config.imagery)
     scenes = [SceneToTrace(name, path) for name, path in paths.items()]
-    summary = replace(_trace_all(scenes, output, config), outside=outside)
-    _warn_of_precision(summary)
-    _warn_of_doubt(summary)
+    summary = _trace_all(scenes, output, config, outside=outside)
     traced = [scene for scene in scenes if scene.name in summary.scenes]
     rasters = [] if summary.precision is None else [scene.open(config) for scene in traced]
     if any(raster.edge_model is None and not raster.is_mask for raster in rasters):
@@ -371,8 +351,20 @@ def _warn_of_doubt(summary: GraphSummary) -> None:
         )
 
 
-def _trace_all(scenes: list[SceneToTrace], folder: Path, config: Config) -> GraphSummary:
-    """Trace all scenes, and write their graphs and their network."""
+def _trace_all(
+    scenes: list[SceneToTrace],
+    folder: Path,
+    config: Config,
+    *,
+    calibration: Calibration | None = None,
+    outside: int = 0,
+) -> GraphSummary:
+    """Trace all scenes, write their graphs and their network, and warn of what is doubtful.
+
+    Args:
+        calibration: how sure their edges are, as far as that was measured.
+        outside: number of images that lie outside of the area to work in.
+    """
     check_formats(config.graph.formats)
     _refuse_taken({scene.name: scene.path for scene in scenes})
     names = [scene.name for scene in scenes]
@@ -394,7 +386,7 @@ def _trace_all(scenes: list[SceneToTrace], folder: Path, config: Config) -> Grap
     network = _write_together([scene for scene in scenes if scene.name in traced], folder, config)
     joined = np.zeros(0) if network is None else part_lengths(network.graph)
     graphs = traced.values()
-    return GraphSummary(
+    summary = GraphSummary(
         [name for name in names if name in traced],
         nodes=sum(graph.nodes for graph in graphs),
         edges=sum(graph.edges for graph in graphs),
@@ -414,7 +406,12 @@ def _trace_all(scenes: list[SceneToTrace], folder: Path, config: Config) -> Grap
             name: graph.confidence for name, graph in traced.items() if graph.confidence is not None
         },
         failed=failed,
+        calibration=calibration,
+        outside=outside,
     )
+    _warn_of_precision(summary)
+    _warn_of_doubt(summary)
+    return summary
 
 
 def _km(metres: float) -> float:

@@ -1,13 +1,14 @@
 """Made from: settings and inputs that each stage's outputs depend on, found with few imports.
 
-A stage begins with its `stage_record`, which compares them with those of its last run. Dry runs and
-`roadseg status` do that for all stages without loading what they need to work, such as torch.
+A stage begins with its `stage_record`, which compares them with those of its last run. Dry runs
+(`plan_stage`) and `roadseg status` do that for all stages without loading what they need to work,
+such as torch.
 """
 
 import itertools
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,9 +21,12 @@ from roadseg.errors import ConfigError, DataError, MissingInputError, RoadsegErr
 from roadseg.learn.options import PredictOptions, TrainOptions
 from roadseg.raster.options import ImageryOptions
 from roadseg.raster.sources import find_images
+from roadseg.roads.formats.by_suffix import check_formats
 from roadseg.roads.options import CompareOptions, EvaluateOptions, GraphOptions, LabelOptions
+from roadseg.system.dry_runs import Plan, plan_work
 from roadseg.system.files import is_virtual
 from roadseg.system.fingerprints import GONE, fingerprint, fingerprints
+from roadseg.system.records import by_dotted_key
 from roadseg.system.stage_records import (
     Reason,
     StageRecord,
@@ -47,6 +51,8 @@ _log = logging.getLogger(__name__)
 
 # Options of imagery by which all stages read the same pixels.
 _READ_BY = ("bands", "crs", "gsd_m", "nodata")
+# Stages that read images, or what was made of them, beside masks.
+_READ_IMAGES = ("train", "predict", "graph", "evaluate")
 # First weights of an encoder that are what they are called, wherever they come from.
 _WORDS = (None, "auto", "imagenet")
 # Commands that begin with what a stage begins with.
@@ -78,7 +84,7 @@ class MadeFrom(TypedDict):
 
 
 @dataclass(frozen=True)
-class _Outcome:
+class Outcome:
     """The part of any summary that decides whether a stage has to run again."""
 
     failed: dict[str, str] = field(default_factory=dict)
@@ -104,16 +110,6 @@ class Sources:
     scenes: Mapping[str, Source]
     fingerprints: Mapping[Path, str]
     outside: int = 0
-
-    @property
-    def images(self) -> list[Path]:
-        """The image of each scene."""
-        return [source.image for source in self.scenes.values()]
-
-    @property
-    def labelled(self) -> set[Path]:
-        """All files with labels, and with the polygons in which they are complete."""
-        return {path for source in self.scenes.values() for path in (source.labels, *source.area)}
 
     def area_fingerprints(self, scene: str) -> dict[str, str]:
         """Return the fingerprint of each file of the area of a scene."""
@@ -184,15 +180,17 @@ def made_of_sources(config: Config, sources: Sources) -> MadeFrom:
 
 def _settings(config: Config) -> dict[str, Any]:
     """Return the settings of images and labels, and of each set, that decide about masks."""
-    own = {f"set {of.name}": _settings_of(of.imagery, of.labels) for of in config.sets if of.name}
-    return _settings_of(config.imagery, config.labels) | own
-
-
-def _settings_of(imagery: ImageryOptions, labels: LabelOptions) -> dict[str, Any]:
-    return {
-        "imagery": imagery.model_dump(mode="json", exclude={"licence", "images", "sets", "area"}),
-        "labels": labels.model_dump(mode="json", exclude={"licence", "roads", "area"}),
+    sets = {f"set {of.name}": (of.imagery, of.labels) for of in config.sets if of.name}
+    settings = {
+        name: {
+            "imagery": imagery.model_dump(
+                mode="json", exclude={"licence", "images", "sets", "area"}
+            ),
+            "labels": labels.model_dump(mode="json", exclude={"licence", "roads", "area"}),
+        }
+        for name, (imagery, labels) in {"": (config.imagery, config.labels), **sets}.items()
     }
+    return settings.pop("") | settings
 
 
 def _split(config: Config, workspace: Workspace, _fold: AnyFold) -> MadeFrom:
@@ -244,12 +242,17 @@ def fold_file(config: Config) -> Path:
 
 def _train(config: Config, workspace: Workspace, fold: AnyFold) -> MadeFrom:
     split = require(workspace.record("split"), made_by="split")
-    _require_read_as_prepared(config, workspace)
     earlier = read_record(record_path("train", workspace, fold))
+    if config.train.init is None and config.train.encoder_weights in _WORDS:
+        begun = {"init": "none", "encoder_weights": str(config.train.encoder_weights)}
+    else:  # Only files of weights need torch, which takes seconds to import.
+        from roadseg.learn.network.pretrained import first_weights
+
+        begun = first_weights(config.train)
     first = {
         # Weights that a training began with may go: what they were is then taken from its record.
         name: earlier.inputs.get(name, weights) if earlier and weights == GONE else weights
-        for name, weights in _first_weights(config.train).items()
+        for name, weights in begun.items()
     }
     return {
         "settings": config.train.model_dump(mode="json", exclude=set(first))
@@ -264,37 +267,15 @@ def _require_read_as_prepared(config: Config, workspace: Workspace) -> None:
     """Refuse options by which images would be read in another way than for their masks."""
     path = workspace.record("prepare")
     prepared = read_record(path)
-    before, now = _read_by(prepared.settings if prepared else {}), _read_by(_settings(config))
-    for name in before.keys() & now.keys():
-        if before[name] != now[name]:
+    before = by_dotted_key(prepared.settings if prepared else {})
+    for key, now in by_dotted_key(_settings(config)).items():
+        of, _, option = key.rpartition("imagery.")
+        if option in _READ_BY and before.get(key, now) != now:
+            name = f"imagery.{option}{of.rstrip('.').replace('set ', ' of ')}"
             raise DataError(
-                f"{path}: found {name} {json.dumps(before[name])}, expected "
-                f"{json.dumps(now[name])} as in the config; run `roadseg prepare` again, or set "
-                "it as it was"
+                f"{path}: found {name} {json.dumps(before[key])}, expected {json.dumps(now)} as "
+                "in the config; run `roadseg prepare` again, or set it as it was"
             )
-
-
-def _read_by(settings: Mapping[str, Any]) -> dict[str, object]:
-    """Return the options of settings by which images are read, also those of sets, by name."""
-    sets = {f" of {name}": of for name, of in settings.items() if name.startswith("set ")}
-    return {
-        f"imagery.{key}{name}": of["imagery"][key]
-        for name, of in {"": settings, **sets}.items()
-        for key in _READ_BY
-        if key in of.get("imagery", {})
-    }
-
-
-def _first_weights(options: TrainOptions) -> dict[str, str]:
-    """Return the weights that training starts from, by the options that name them.
-
-    Only files of weights need torch, which takes seconds to import.
-    """
-    if options.init is None and options.encoder_weights in _WORDS:
-        return {"init": "none", "encoder_weights": str(options.encoder_weights)}
-    from roadseg.learn.network.pretrained import first_weights
-
-    return first_weights(options)
 
 
 def fold_numbers(workspace: Workspace) -> range:
@@ -322,7 +303,6 @@ def _predict(config: Config, workspace: Workspace, fold: AnyFold) -> MadeFrom:
     else:
         record = require(workspace.train_record(fold), made_by=f"train --fold {fold}")
         trained = {"what train made": read_stage_key(record)}
-    _require_read_as_prepared(config, workspace)
     return {
         "settings": config.predict.model_dump(mode="json") | {"fold": fold},
         "defaults": PredictOptions.defaults(),
@@ -343,8 +323,8 @@ def _held_out(workspace: Workspace, fold: int) -> str:
 
 
 def _graph(config: Config, workspace: Workspace, _fold: AnyFold) -> MadeFrom:
+    check_formats(config.graph.formats)
     predicted = require(workspace.record("predict"), made_by="predict")
-    _require_read_as_prepared(config, workspace)
     return {
         "settings": config.graph.model_dump(mode="json"),
         "defaults": GraphOptions.defaults(),
@@ -354,7 +334,6 @@ def _graph(config: Config, workspace: Workspace, _fold: AnyFold) -> MadeFrom:
 
 def _evaluate(config: Config, workspace: Workspace, _fold: AnyFold) -> MadeFrom:
     graphs = require(workspace.record("graph"), made_by="graph")
-    _require_read_as_prepared(config, workspace)
     return {
         "settings": config.evaluate.model_dump(mode="json") | compare_options(config).model_dump(),
         "defaults": EvaluateOptions.defaults() | CompareOptions.defaults(),
@@ -421,14 +400,51 @@ def checkpoint_folders(workspace: Workspace) -> list[Path]:
     return [*sorted(last.parent.glob("fold-*")), *([last] if last.is_dir() else [])]
 
 
-_STAGES: dict[str, Callable[[Config, Workspace, AnyFold], MadeFrom]] = {
-    "prepare": lambda config, workspace, _: made_of_sources(config, sources_of(config, workspace)),
-    "split": _split,
-    "train": _train,
-    "predict": _predict,
-    "graph": _graph,
-    "evaluate": _evaluate,
-    "report": _report,
+@dataclass(frozen=True)
+class _Stage:
+    """A stage: what it is made from, and its work as a dry run tells it.
+
+    Attributes:
+        unit: of its work; its summary has the number, or a list, under this name.
+        writes: names in the run folder.
+    """
+
+    made_from: Callable[[Config, Workspace, AnyFold], MadeFrom]
+    unit: str
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
+
+
+_STAGES = {
+    "prepare": _Stage(
+        lambda config, workspace, _: made_of_sources(config, sources_of(config, workspace)),
+        unit="scenes",
+        reads=("images", "labels"),
+        writes=("masks", "chips.json", "scaling.json", "quality"),
+    ),
+    "split": _Stage(
+        _split,
+        unit="chips",
+        reads=("chips.json",),
+        writes=("folds.json", "folds.gpkg", "folds.png"),
+    ),
+    "train": _Stage(_train, unit="epochs", reads=("images", "masks"), writes=("checkpoints",)),
+    "predict": _Stage(
+        _predict, unit="megapixels", reads=("images", "checkpoints"), writes=("probabilities",)
+    ),
+    "graph": _Stage(_graph, unit="scenes", reads=("probabilities",), writes=("graphs",)),
+    "evaluate": _Stage(
+        _evaluate,
+        unit="chips",
+        reads=("probabilities", "graphs", "labels"),
+        writes=("evaluation.csv", "pictures", "reliability.png"),
+    ),
+    "report": _Stage(
+        _report,
+        unit="scenes",
+        reads=("probabilities", "graphs", "all records"),
+        writes=("report.html", "roadseg.qgz", "roadseg.gpkg"),
+    ),
 }
 
 
@@ -447,8 +463,45 @@ def stage_record(
         DataError: if images would be read in another way than when their masks were made, or one
             of several networks was trained with an earlier split.
     """
-    made = _STAGES[stage](config, workspace, fold)
+    made = _STAGES[stage].made_from(config, workspace, fold)
+    if stage in _READ_IMAGES:
+        _require_read_as_prepared(config, workspace)
     return StageRecord(record_path(stage, workspace, fold), kind, **made)
+
+
+def plan_stage(
+    stage: str,
+    config: Config,
+    workspace: Workspace,
+    *,
+    fold: AnyFold = 0,
+    after: str = "",
+    record: StageRecord[Any] | None = None,
+    force: bool = False,
+    writes: Iterable[Path] = (),
+    now: float | None = None,
+    memory_mb: float | None = None,
+) -> Plan:
+    """Return what a stage would do, without importing what it needs to do it.
+
+    Args:
+        after: the earlier stage, or the option, that makes it run; empty if none does.
+        record: its `stage_record`, if that is made already.
+        writes: if more is known of it than that the folders of the stage change.
+        now: amount of work, in its unit; None if unknown.
+        memory_mb: an estimate; None: that of the earlier run.
+    """
+    of, root = _STAGES[stage], workspace.root
+    return plan_work(
+        after or record or stage_record(stage, config, workspace, Outcome, fold),
+        record_path(stage, workspace, fold),
+        force=force,
+        reads=of.reads,
+        writes=list(writes) or [root / name for name in of.writes],
+        unit=of.unit,
+        now=now,
+        memory_mb=memory_mb,
+    )
 
 
 def tell_of_changes(
@@ -471,7 +524,7 @@ def tell_of_changes(
             is_each = earlier == "train" and fold == "each"
             for one in fold_numbers(workspace) if is_each else [fold]:
                 record = read_record(record_path(earlier, workspace, one))
-                made = stage_record(earlier, config, workspace, _Outcome, one)
+                made = stage_record(earlier, config, workspace, Outcome, one)
                 if record and (change := made.change(record)):
                     _log.info(
                         "%s uses what %s made with other settings or inputs (%s); `roadseg run` "
@@ -496,4 +549,4 @@ def reason_to_run(
     Raises:
         RoadsegError: if what it is made from cannot be found.
     """
-    return stage_record(stage, config, workspace, _Outcome, fold).reason()
+    return stage_record(stage, config, workspace, Outcome, fold).reason()

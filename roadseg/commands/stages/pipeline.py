@@ -7,7 +7,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from roadseg.commands.stages.made_from import fold_numbers, reason_to_run
+from roadseg.commands.stages.made_from import fold_numbers, plan_stage, reason_to_run
 from roadseg.config import Config
 from roadseg.errors import ConfigError
 from roadseg.roads.formats.by_suffix import check_formats
@@ -20,6 +20,7 @@ from roadseg.system.workspace import STAGES, FoldOrEach, Workspace
 Say = Callable[[str, object], None]
 
 _OF_A_FOLD = ("train", "predict")  # Stages that take the number of the held-out fold.
+_WITH_A_PLAN = ("prepare", "train", "predict")  # Of their own, since they look at images.
 _IN_SUMMARY = ("evaluate", "report")  # The summary of a run has theirs; they are not said before.
 
 
@@ -134,7 +135,7 @@ def run(
         check_weights(config.train)
     done: dict[str, Any] = {}
     for name in STAGES:
-        done[name] = _stage(name, fold).run(config, workspace, force=force, **_fold_of(name, fold))
+        done[name] = _stage(name).run(config, workspace, force=force, **_fold_of(name, fold))
         if name not in _IN_SUMMARY:
             say(name, done[name])
     places = (workspace.graphs, workspace.pictures, workspace.report)
@@ -161,11 +162,13 @@ def plan(
         # A stage that holds needs no import of its own, which would load torch for some of them.
         if not after and not force and _holds(name, config, workspace, fold):
             plans.append(up_to_date(name))
-            continue
-        # The first stage comes after none.
-        given = ({} if name == STAGES[0] else {"after": after}) | _fold_of(name, fold)
-        planned = _stage(name, fold).plan(config, workspace, force=force, **given)
-        plans += planned if isinstance(planned, list) else [planned]
+        elif name in _WITH_A_PLAN:
+            # The first stage comes after none.
+            given = ({} if name == STAGES[0] else {"after": after}) | _fold_of(name, fold)
+            planned = _stage(name).plan(config, workspace, force=force, **given)
+            plans += planned.stages if isinstance(planned, Plans) else [planned]
+        else:
+            plans.append(plan_stage(name, config, workspace, after=after, force=force))
     return Plans(plans)
 
 
@@ -179,22 +182,16 @@ def is_renewed(stage: str, earlier: Plan | Reason) -> bool:
 
 def _holds(stage: str, config: Config, workspace: Workspace, fold: FoldOrEach) -> bool:
     """Return whether what a stage made is up to date, as far as its record alone can tell."""
-    folds = fold_numbers(workspace) if _is_each(stage, fold) else [fold]
+    is_each = stage == "train" and fold == "each"
+    folds = fold_numbers(workspace) if is_each else [fold]
     return all(reason_to_run(stage, config, workspace, fold=one) is None for one in folds)
-
-
-def _is_each(stage: str, fold: FoldOrEach) -> bool:
-    """Return whether a stage trains a network for each fold."""
-    return stage == "train" and fold == "each"
 
 
 def _fold_of(stage: str, fold: FoldOrEach) -> dict[str, Any]:
     """Return the fold as an argument of a stage, if it takes one."""
-    takes_fold = stage in _OF_A_FOLD and not _is_each(stage, fold)
-    return {"fold": fold} if takes_fold else {}
+    return {"fold": fold} if stage in _OF_A_FOLD else {}
 
 
-def _stage(name: str, fold: FoldOrEach = 0) -> ModuleType:
+def _stage(name: str) -> ModuleType:
     """Load a stage only when it is needed, since some of them load torch."""
-    module = "cross_validation" if _is_each(name, fold) else name
-    return importlib.import_module(f"roadseg.commands.stages.{module}")
+    return importlib.import_module(f"roadseg.commands.stages.{name}")

@@ -1,33 +1,30 @@
 """predict: road probabilities of scenes. Reads checkpoints, writes probabilities/<scene>.tif."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
+from typing import Any
 
 from roadseg.commands.fusion.fused_places import FusedPlaces
-from roadseg.commands.stages.made_from import fold_numbers, stage_record
-from roadseg.commands.stages.out_of_fold import OutOfFold
+from roadseg.commands.fusion.out_of_fold import OutOfFold
+from roadseg.commands.stages.made_from import fold_numbers, plan_stage, stage_record
 from roadseg.config import Config
 from roadseg.dataset.chips import ChipList, ChipRecord, read_chips
 from roadseg.dataset.held_out import folds_of_scenes, read_fold_chips
 from roadseg.dataset.scene_parts import images_in_area, scenes_in_area
 from roadseg.errors import ConfigError, DataError, MissingInputError, RoadsegError
-from roadseg.learn.inference.jobs import PredictionJob, mask_path
-from roadseg.learn.inference.tasks import read_alike, weights_of
+from roadseg.learn.inference.jobs import PredictionJob
+from roadseg.learn.inference.tasks import SceneToPredict, read_alike, weights_of
 from roadseg.learn.network.starter import checkpoint_folder
 from roadseg.raster.grid import crs_setting
 from roadseg.raster.mosaic import mosaic_text, write_mosaic
-from roadseg.raster.options import ImageryOptions
 from roadseg.raster.sources import image_paths
 from roadseg.roads.masks.fusion import IMAGES, image_path
-from roadseg.roads.masks.raster_styles import (
-    mask_renderer,
-    probability_renderer,
-    restore_styles,
-)
-from roadseg.system.dry_runs import Plan, files, plan_stage
+from roadseg.roads.masks.mask_files import read_raster_key
+from roadseg.roads.masks.thresholding import write_road_mask
+from roadseg.system.dry_runs import Plan
 from roadseg.system.locks import exclusive
+from roadseg.system.records import key_of
 from roadseg.system.stage_records import read_record
 from roadseg.system.text import Summary, count
 from roadseg.system.workspace import Fold, FoldOrEach, Workspace
@@ -89,54 +86,70 @@ def run(
     """
     record = stage_record("predict", config, workspace, PredictSummary, fold)
     if not force and (done := record.summary()):
-        _restore_styles(workspace, done)
         return done
-    touched, outside = _scenes_of(config, workspace, fold)
-    job = _job_of_run(config, workspace, fold)
-    scenes = _part(job, touched, shard)
+    work = _work_of_run(config, workspace, fold, shard)
     if shard is None:
         record.begin()
-        summary = _summary(job, scenes, outside=outside, force=force)
-        record.finish(summary, _outputs(config, job, summary))
+        summary, outputs = work.run(config, force=force)
+        record.finish(summary, outputs)
         return summary
     with exclusive(workspace.root):
         record.begin_part()
-    summary = _summary(job, scenes, outside=outside, force=force)
+    summary, _ = work.run(config, force=force)
     with exclusive(workspace.root):
         record.end_part()
-        whole = _job_of_run(config, workspace, fold)
-        if _is_there(whole, touched):
-            of_all = _summary(whole, touched, outside=outside, force=False)
-            record.finish(of_all, _outputs(config, whole, of_all))
+        whole = _work_of_run(config, workspace, fold)
+        if whole.is_there():
+            record.finish(*whole.run(config, force=False))
     return summary
 
 
-def _restore_styles(workspace: Workspace, done: PredictSummary) -> None:
-    """Write the styles again that were deleted since a prediction was finished."""
-    folder, bins = workspace.probabilities, read_chips(workspace.chips).bins
-    fused = {name for names in done.images_of.values() for name in names}
-    probabilities = [folder / f"{name}.tif" for name in done.scenes]
-    probabilities += [image_path(folder, name) for name in fused]
-    restore_styles(probabilities, probability_renderer(bins))
-    restore_styles((mask_path(folder, name) for name in done.scenes), mask_renderer(bins))
+@dataclass(frozen=True)
+class _Work:
+    """Scenes to predict, the job on them, and the number of images outside of the area."""
 
+    job: AnyJob
+    scenes: dict[str, Path]
+    outside: int
 
-def _is_there(job: AnyJob, scenes: dict[str, Path]) -> bool:
-    """Return whether nothing is left to predict; what fails is for its own shard to tell."""
-    try:
-        described = job.describe(scenes)
-    except RoadsegError:
-        return False
-    return not job.failed and all(scene.is_there for scene in described)
+    def run(self, config: Config, *, force: bool) -> tuple[PredictSummary, list[Path]]:
+        """Predict scenes and write the masks that are wanted.
 
+        Returns:
+            What was done, and the files without which it has to be done again.
+        """
+        job = self.job
+        done = job.run(self.scenes, force=force)
+        outputs = [scene.path for scene in done]
+        for scene in done if config.predict.mask else ():
+            outputs.append(job.folder / "road_masks" / f"{scene.name}.tif")
+            _write_mask(config, outputs[-1], scene)
+        images_of = dict(job.images_of) if isinstance(job, FusedPlaces) else {}
+        fused = {name for names in images_of.values() for name in names}
+        summary = PredictSummary(
+            checkpoint=", ".join(map(str, job.folders)),
+            fold=job.fold,
+            scenes=[scene.name for scene in done],
+            megapixels=sum(scene.facts.pixels for scene in done) / 1e6,
+            folder=str(job.folder),
+            failed=job.failed,
+            images_of=images_of,
+            outside=self.outside,
+        )
+        return summary, outputs + [image_path(job.folder, name) for name in sorted(fused)]
 
-def _outputs(config: Config, job: AnyJob, summary: PredictSummary) -> list[Path]:
-    """Return the files of a prediction without which it has to run again."""
-    outputs = [job.folder / f"{name}.tif" for name in summary.scenes]
-    if config.predict.mask:
-        outputs += [mask_path(job.folder, name) for name in summary.scenes]
-    fused = {name for names in summary.images_of.values() for name in names}
-    return outputs + [image_path(job.folder, name) for name in sorted(fused)]
+    def is_there(self) -> bool:
+        """Return whether nothing is left to predict; what fails is for its own shard to tell."""
+        try:
+            described = self.job.describe(self.scenes)
+        except RoadsegError:
+            return False
+        return not self.job.failed and all(scene.is_there for scene in described)
+
+    def waiting(self, *, force: bool) -> list[SceneToPredict]:
+        """Return the scenes that are left to predict; raise errors that would stop it."""
+        described = self.job.describe(self.scenes)
+        return [scene for scene in described if force or not scene.is_there]
 
 
 def run_images(
@@ -159,36 +172,22 @@ def run_images(
         shard: number of a part, from 1, and number of parts, of which each has every N-th scene.
 
     Raises:
-        ConfigError: if images are to be fused, but are tiles of one scene.
+        ConfigError: if images are to be fused, but are tiles of one scene or parted by a shard.
     """
-    _require_scenes(config, mosaic)
-    job = _job_of_images(config, tuple(map(checkpoint_folder, checkpoints)), output)
+    work = _work_of_images(config, images, checkpoints, output, mosaic=mosaic, shard=shard)
     if mosaic is not None:
-        vrt = output / f"{mosaic}.vrt"
-        scenes = _part(job, {mosaic: vrt}, shard)
         crs = crs_setting(config.imagery.crs, "imagery.crs")
-        write_mosaic(vrt, image_paths(images), crs=crs)
-        return _summary(job, scenes, force=force)
-    touched, outside = images_in_area(images, config.imagery)
-    scenes = _part(job, touched, shard)
-    return _summary(job, scenes, outside=outside, force=force)
+        write_mosaic(work.scenes[mosaic], image_paths(images), crs=crs)
+    summary, _ = work.run(config, force=force)
+    return summary
 
 
-def _summary(
-    job: AnyJob, scenes: dict[str, Path], *, outside: int = 0, force: bool
-) -> PredictSummary:
-    """Predict scenes, and say what was done."""
-    done = job.run(scenes, force=force)
-    return PredictSummary(
-        checkpoint=", ".join(map(str, job.folders)),
-        fold=job.fold,
-        scenes=[scene.name for scene in done],
-        megapixels=sum(scene.facts.pixels for scene in done) / 1e6,
-        folder=str(job.folder),
-        failed=job.failed,
-        images_of=dict(job.images_of) if isinstance(job, FusedPlaces) else {},
-        outside=outside,
-    )
+def _write_mask(config: Config, path: Path, scene: SceneToPredict) -> None:
+    """Write the mask of a scene, unless it is there."""
+    threshold = config.graph.threshold_for(scene.threshold)
+    key = key_of({"threshold": threshold}, {"probability": scene.key})
+    if read_raster_key(path) != key:
+        write_road_mask(scene.path, path, threshold=threshold, key=key)
 
 
 def usual_fold(config: Config, workspace: Workspace) -> FoldOrEach:
@@ -244,25 +243,21 @@ def plan(
     shard: tuple[int, int] | None = None,
 ) -> Plan:
     """Return what `run` would do, if necessary after an earlier stage."""
-    record = after or stage_record("predict", config, workspace, PredictSummary, fold)
-    planned = partial(
-        plan_stage, record, workspace.record("predict"), force=force, unit="megapixels"
-    )
-    networks: Iterable[Fold] = range(config.folds)
-    if fold != "each":
-        networks = [fold]
-    elif not after:
-        networks = fold_numbers(workspace)
-    weights = [weights_of(workspace.checkpoint(number)) for number in networks]
-    reads, writes = [files("checkpoints", weights)], [workspace.probabilities]
-    stage_plan = planned(reads=reads, writes=writes)
-    if after or not stage_plan.runs or not all(path.exists() for path in weights):
+
+    def planned(**known: Any) -> Plan:  # noqa: ANN401 - of `plan_stage`
+        return plan_stage(
+            "predict", config, workspace, fold=fold, after=after, force=force, **known
+        )
+
+    stage_plan = planned()
+    if after or not stage_plan.runs:
         return stage_plan
-    job = _job_of_run(config, workspace, fold)
-    touched, _ = _scenes_of(config, workspace, fold)
-    need = job.need(_part(job, touched, shard), force=force)
+    work = _work_of_run(config, workspace, fold, shard)
+    waiting = work.waiting(force=force)
     return planned(
-        reads=need.reads, writes=need.writes, now=need.megapixels, memory_mb=need.memory_mb
+        writes=[scene.path for scene in waiting],
+        now=sum(scene.facts.pixels for scene in waiting) / 1e6,
+        memory_mb=work.job.memory_mb(waiting),
     )
 
 
@@ -277,36 +272,56 @@ def plan_images(
     shard: tuple[int, int] | None = None,
 ) -> Plan:
     """Return what `run_images` would do."""
-    _require_scenes(config, mosaic)
     if mosaic is None:
-        job = _job_of_images(config, tuple(map(checkpoint_folder, checkpoints)), output)
-        touched, _ = images_in_area(images, config.imagery)
-        scenes = _part(job, touched, shard)
-        need = job.need(scenes, force=force)
-        why = "images are given" if need.writes else "all outputs exist"
+        work = _work_of_images(config, images, checkpoints, output, mosaic=mosaic, shard=shard)
+        waiting = work.waiting(force=force)
         return Plan(
             "predict",
-            runs=bool(need.writes),
-            why=why,
-            reads=need.reads,
-            writes=[*map(str, need.writes)],
-            memory_mb=need.memory_mb,
+            runs=bool(waiting),
+            why="images are given" if waiting else "all outputs exist",
+            reads=[count(len(waiting), "image"), count(len(checkpoints), "checkpoint")],
+            writes=[str(scene.path) for scene in waiting],
+            memory_mb=work.job.memory_mb(waiting),
             based_on="memory estimated",
         )
+    _require_whole(config, mosaic, shard)
     vrt, tiles = output / f"{mosaic}.vrt", image_paths(images)
     mosaic_text(vrt, tiles, crs=crs_setting(config.imagery.crs, "imagery.crs"))
     checkpoints = list(map(checkpoint_folder, checkpoints))
     read_alike(checkpoints)
     writes = [str(vrt), str(vrt.with_suffix(".tif"))]
-    reads = [files("images", tiles), files("checkpoints", map(weights_of, checkpoints))]
+    reads = [count(len(tiles), "image"), count(len(checkpoints), "checkpoint")]
     return Plan("predict", runs=True, why="images are given", reads=reads, writes=writes)
 
 
-def _scenes_of(
-    config: Config, workspace: Workspace, fold: Fold | FoldOrEach
-) -> tuple[dict[str, Path], int]:
-    """Return the scenes of the run to predict in the area to work in, and the number of others."""
+def _require_whole(config: Config, mosaic: str | None, shard: tuple[int, int] | None) -> None:
+    """Refuse to fuse what are no images of their own, or some of the images of a place.
+
+    Raises:
+        ConfigError: if images are to be fused, but are tiles of one scene or parted by a shard.
+    """
+    if config.predict.fuse and mosaic is not None:
+        raise ConfigError(
+            "predict.fuse: with --mosaic all images are adjoining tiles of one scene; use one of "
+            "the two"
+        )
+    if config.predict.fuse and shard is not None:
+        raise ConfigError(
+            "predict.fuse: a shard may have only some of the images of a place; run the shards "
+            "without --fuse, and then the same command once with --fuse and without --shard"
+        )
+
+
+def _work_of_run(
+    config: Config,
+    workspace: Workspace,
+    fold: Fold | FoldOrEach,
+    shard: tuple[int, int] | None = None,
+) -> _Work:
+    """Return the work on scenes of the run, each of which is read as its set is."""
+    _require_whole(config, None, shard)
     listed = read_chips(workspace.chips)
+    imagery_of = config.imagery_of(listed.set_of)
     chips: Iterable[ChipRecord] = listed.chips
     if fold != "each":
         chips = read_fold_chips(workspace, listed.chips, fold).held_out
@@ -316,89 +331,66 @@ def _scenes_of(
         for scene in listed.scenes
         if config.predict.scenes == "all" or scene.name in held_out
     }
-    imagery_of = config.imagery_of(listed.set_of)
-    return scenes_in_area(images, imagery_of, within=config.imagery.area)
 
-
-def _require_scenes(config: Config, mosaic: str | None) -> None:
-    """Refuse to fuse what are no images of their own.
-
-    Raises:
-        ConfigError: if images are to be fused, but are tiles of one scene.
-    """
-    if config.predict.fuse and mosaic is not None:
-        raise ConfigError(
-            "predict.fuse: with --mosaic all images are adjoining tiles of one scene; use one of "
-            "the two"
-        )
-
-
-def _job_of_run(config: Config, workspace: Workspace, fold: Fold | FoldOrEach) -> AnyJob:
-    """Return the job on scenes of the run, each of which is read as its set is."""
-    listed = read_chips(workspace.chips)
-    imagery_of = config.imagery_of(listed.set_of)
-
-    def job_of(fold: Fold, folder: Path) -> PredictionJob:
-        of_scenes = config if folder == workspace.probabilities else _without_masks(config)
-        network = (workspace.checkpoint(fold),)
-        return _job(of_scenes, network, folder, imagery_of, listed)
+    def of_fold(fold: Fold, folder: Path) -> PredictionJob:
+        return _job(config, [workspace.checkpoint(fold)], folder, listed)
 
     def job_into(folder: Path) -> PredictionJob | OutOfFold:
         if fold != "each":
-            return job_of(fold, folder)
-        return OutOfFold(
-            job_of,
-            workspace,
-            folder,
-            folds_of_scenes(workspace, listed),
-            {name: imagery.chip_px for name, imagery in imagery_of.items()},
-        )
+            return of_fold(fold, folder)
+        chip_px = {name: imagery.chip_px for name, imagery in imagery_of.items()}
+        return OutOfFold(of_fold, workspace, folder, folds_of_scenes(workspace, listed), chip_px)
 
-    whole = workspace.probabilities
+    touched, outside = scenes_in_area(images, imagery_of, within=config.imagery.area)
+    return _Work(_fused(config, job_into, workspace.probabilities), _part(touched, shard), outside)
+
+
+def _work_of_images(
+    config: Config,
+    images: Iterable[str],
+    checkpoints: Sequence[Path],
+    output: Path,
+    *,
+    mosaic: str | None,
+    shard: tuple[int, int] | None,
+) -> _Work:
+    """Return the work on any images, or on the one scene that they are tiles of."""
+    _require_whole(config, mosaic, shard)
+    networks = list(map(checkpoint_folder, checkpoints))
+    job = _fused(config, lambda folder: _job(config, networks, folder), output)
+    touched, outside = (
+        images_in_area(images, config.imagery)
+        if mosaic is None
+        else ({mosaic: output / f"{mosaic}.vrt"}, 0)
+    )
+    return _Work(job, _part(touched, shard), outside)
+
+
+def _fused(
+    config: Config, job_into: Callable[[Path], PredictionJob | OutOfFold], folder: Path
+) -> AnyJob:
+    """Return the job into a folder, or the one that fuses the images of places there."""
     if not config.predict.fuse:
-        return job_into(whole)
-    first = fold if fold != "each" else fold_numbers(workspace)[0]
-    masks = job_of(first, whole).write_mask
-    return FusedPlaces(job_into(whole / IMAGES), whole, masks, config.compute.executor)
-
-
-def _job_of_images(config: Config, checkpoints: tuple[Path, ...], output: Path) -> AnyJob:
-    """Return the job on any images."""
-    job = _job(config, checkpoints, output)
-    if not config.predict.fuse:
-        return job
-    alone = _job(_without_masks(config), checkpoints, output / IMAGES)
-    return FusedPlaces(alone, output, job.write_mask, config.compute.executor)
-
-
-def _without_masks(config: Config) -> Config:
-    """Return the config with which parts of scenes are predicted."""
-    return config.model_copy(update={"predict": config.predict.model_copy(update={"mask": False})})
+        return job_into(folder)
+    return FusedPlaces(job_into(folder / IMAGES), folder, config.compute.executor)
 
 
 def _job(
-    config: Config,
-    checkpoints: tuple[Path, ...],
-    folder: Path,
-    imagery_of: Mapping[str, ImageryOptions] | None = None,
-    listed: ChipList | None = None,
+    config: Config, checkpoints: Sequence[Path], folder: Path, listed: ChipList | None = None
 ) -> PredictionJob:
     return PredictionJob(
-        checkpoints,
+        tuple(checkpoints),
         folder,
         imagery=config.imagery,
         predict=config.predict,
         compute=config.compute,
-        tracing=config.graph,
-        imagery_of=imagery_of,
+        imagery_of=config.imagery_of(listed.set_of) if listed else None,
         set_of=listed.set_of if listed else None,
         part_of={scene.name: scene.part for scene in listed.scenes} if listed else None,
     )
 
 
-def _part(job: AnyJob, scenes: dict[str, Path], shard: tuple[int, int] | None) -> dict[str, Path]:
-    """Return the scenes of a shard; with fusion those of whole places."""
+def _part(scenes: dict[str, Path], shard: tuple[int, int] | None) -> dict[str, Path]:
+    """Return the scenes of a shard, all of them without one."""
     number, count = shard or (1, 1)
-    if isinstance(job, FusedPlaces) and count > 1:
-        return job.part(scenes, number, count)
     return dict(sorted(scenes.items())[number - 1 :: count])

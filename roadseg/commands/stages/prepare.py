@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from roadseg.commands.stages.made_from import Sources, made_of_sources, sources_of
+from roadseg.commands.stages.made_from import Sources, made_of_sources, plan_stage, sources_of
 from roadseg.config import Config
 from roadseg.dataset.chips import SceneRecord, read_chips, write_chips
 from roadseg.dataset.quality import (
@@ -30,9 +30,8 @@ from roadseg.raster.images import read_facts
 from roadseg.raster.scaling import Scaling, filled_share, fit_scaling, write_scaling
 from roadseg.report.plots.sheets import write_sheets
 from roadseg.roads.masks.mask_labels import warn_of_masks
-from roadseg.roads.masks.raster_styles import mask_renderer, restore_styles
 from roadseg.roads.options import LabelOptions
-from roadseg.system.dry_runs import Plan, files, plan_stage
+from roadseg.system.dry_runs import Plan
 from roadseg.system.hosts.parallel import Executor, each
 from roadseg.system.progress import counted
 from roadseg.system.stage_records import StageRecord
@@ -55,8 +54,6 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> Prepare
     record = _record(config, workspace, sources)
     if not force and (done := record.summary()):
         _name_again(workspace, sources, done, record)
-        bins = read_chips(workspace.chips).bins
-        restore_styles(map(workspace.mask, sources.scenes), mask_renderer(bins))
         return done
     record.begin()
     tasks = _with_shifts(_tasks(workspace, sources, force=force), sources, config.compute)
@@ -97,18 +94,10 @@ def _shared_labels(config: Config) -> LabelOptions:
 def plan(config: Config, workspace: Workspace, *, force: bool = False) -> Plan:
     """Return what `run` would do; of the images only the headers are read."""
     sources = sources_of(config, workspace)
-    images = sources.images
-    dry_run = plan_stage(
-        _record(config, workspace, sources),
-        workspace.record("prepare"),
-        force=force,
-        reads=[files("images", images), files("labels", sources.labelled)],
-        writes=[workspace.masks, workspace.chips, workspace.scaling, workspace.quality],
-        unit="scenes",
-        now=len(images),
-    )
+    record = _record(config, workspace, sources)
+    scenes = sources.scenes.values()
+    dry_run = plan_stage("prepare", config, workspace, record=record, force=force, now=len(scenes))
     if dry_run.runs and config.compute.on_error == "stop":
-        scenes = sources.scenes.values()
         for scene in counted(scenes, "check", total=len(scenes), unit="images"):
             with errors_by_set(scene.set.key):
                 read_facts(scene.image, scene.set.imagery, part=scene.part)

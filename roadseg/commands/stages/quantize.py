@@ -4,9 +4,8 @@ Reads chips.json, folds.json and a checkpoint; writes checkpoints/fold-<k>/int8/
 """
 
 import functools
-import itertools
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,28 +14,27 @@ from roadseg.arrays import Bools, Bytes
 from roadseg.commands.stages.made_from import compare_options
 from roadseg.config import Config
 from roadseg.dataset.chips import ChipList, ChipRecord, read_chips
-from roadseg.dataset.held_out import FoldChips, read_fold_chips
-from roadseg.dataset.reference_graphs import Area, count_roads, mean_apls, read_reference
+from roadseg.dataset.held_out import read_fold_chips
+from roadseg.dataset.reference_graphs import Reference, count_roads, mean_apls, read_reference
 from roadseg.errors import RoadsegError
 from roadseg.learn.inference.engines import Engine
 from roadseg.learn.inference.int8 import int8_folder, read_int8_facts, unusable, write_int8_facts
 from roadseg.learn.inference.quantisation import Quantised, quantise
 from roadseg.learn.inference.sliding_window import count_windows, predict_parts, whole_of
 from roadseg.learn.network.checkpoint_facts import threshold_of
-from roadseg.learn.network.checkpoints import Checkpoint, checkpoint_path, load_checkpoint
+from roadseg.learn.network.checkpoints import Checkpoint, load_checkpoint
 from roadseg.learn.training.samples import Chip
 from roadseg.raster.images import read_facts
 from roadseg.raster.pixels import read_window
 from roadseg.raster.windows import CERTAIN, Window, fitting_batch, mirrored
 from roadseg.roads.graph.clipping import clip_graph
-from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.masks.burning import IGNORE
 from roadseg.roads.masks.mask_files import read_mask
 from roadseg.roads.masks.probabilities import Probability
 from roadseg.roads.metrics.compare import score_by
 from roadseg.roads.metrics.pixels import Counts, count_pixels
 from roadseg.roads.tracing.trace import find_graph
-from roadseg.system.dry_runs import Plan, files, plan_stage
+from roadseg.system.dry_runs import Plan, plan_work
 from roadseg.system.progress import counted
 from roadseg.system.stage_records import StageRecord, read_stage_key
 from roadseg.system.text import Summary, count
@@ -125,20 +123,20 @@ def run(config: Config, workspace: Workspace, *, fold: int, force: bool = False)
     folder, record = workspace.checkpoint(fold), _record(config, workspace, fold)
     if not force and _is_ready(folder) and (done := record.summary()):
         return done
-    chips = Chips(config, workspace, load_checkpoint(folder))
-    parted = chips.of_fold(fold)
-    training, held_out = parted.training, parted.held_out
-    window_px, batch_size = _windows(config, workspace)
+    listed = read_chips(require(workspace.chips, made_by="prepare"))
+    parted = read_fold_chips(workspace, listed.chips, fold)
+    held_out, checkpoint = parted.held_out, load_checkpoint(folder)
+    window_px, batch_size = _windows(config, listed.chips)
     record.begin()
     quantised = quantise(
-        chips.checkpoint,
+        checkpoint,
         folder,
-        [chips.open(chip) for chip in training],
+        _open(config, workspace, checkpoint, listed, parted.training),
         window_px=window_px,
         batch_size=batch_size,
         windows=_WINDOWS,
     )
-    accuracy = _pool(list(chips.compare(held_out, quantised)))
+    accuracy = measure(config, workspace, checkpoint, held_out, quantised)
     _write(folder, quantised, accuracy)
     summary = QuantizeSummary(
         fold=fold,
@@ -160,15 +158,15 @@ def plan(config: Config, workspace: Workspace, *, fold: int, force: bool = False
     """Return what `run` would do."""
     folder, record = workspace.checkpoint(fold), _record(config, workspace, fold)
     is_ready = _is_ready(folder)
-    held_out = Chips(config, workspace, load_checkpoint(folder)).of_fold(fold).held_out
-    stage_plan = plan_stage(
+    chips = read_chips(require(workspace.chips, made_by="prepare")).chips
+    stage_plan = plan_work(
         record,
         record.path,
         force=force or not is_ready,
-        reads=[files("checkpoint", [checkpoint_path(folder, "best")])],
+        reads=["images", "checkpoint"],
         writes=[int8_folder(folder)],
         unit="chips",
-        now=len(held_out),
+        now=len(read_fold_chips(workspace, chips, fold).held_out),
     )
     if force or is_ready:
         return stage_plan
@@ -191,10 +189,9 @@ def _is_ready(folder: Path) -> bool:
     return facts is not None and not unusable(facts, folder)
 
 
-def _windows(config: Config, workspace: Workspace) -> tuple[int, int]:
+def _windows(config: Config, chips: Iterable[ChipRecord]) -> tuple[int, int]:
     """Return the side of the windows that fit most chips, and how many of them at once."""
     options = config.predict
-    chips = read_chips(require(workspace.chips, made_by="prepare")).chips
     sizes = [(chip.window.height, chip.window.width) for chip in chips]
     ((window_px, _),) = Counter(options.window_for(*size) for size in sizes).most_common(1)
     windows = (
@@ -230,121 +227,80 @@ def _write(folder: Path, quantised: Quantised, accuracy: Accuracy) -> None:
         )
 
 
-@dataclass(frozen=True)
-class _Side:
-    """Figures of one of two networks on a chip; APLS is None where neither side has roads."""
+def _open(
+    config: Config,
+    workspace: Workspace,
+    checkpoint: Checkpoint,
+    listed: ChipList,
+    records: Iterable[ChipRecord],
+) -> list[Chip]:
+    """Return chips as the network of a checkpoint knows them."""
+    scenes = {scene.name: scene for scene in listed.scenes}
+    facts = {
+        name: read_facts(scenes[name].image, imagery, part=scenes[name].part)
+        for name, imagery in config.imagery_of(listed.set_of).items()
+    }
+    return [
+        Chip(
+            facts[record.scene],
+            workspace.mask(record.scene),
+            record.window,
+            checkpoint.scaling,
+            set=scenes[record.scene].set,
+        )
+        for record in records
+    ]
 
-    road: Bools
-    pixels: Counts
-    apls: float | None
+
+def measure(
+    config: Config,
+    workspace: Workspace,
+    checkpoint: Checkpoint,
+    records: Sequence[ChipRecord],
+    quantised: Quantised,
+) -> Accuracy:
+    """Predict chips with both networks, and compare the results with each other and the labels."""
+    listed, tracing = read_chips(workspace.chips), config.graph
+    references: dict[str, Reference] = {}
+    masks, pixels, apls = Counts(), [Counts(), Counts()], [list[float](), list[float]()]
+    chips = _open(config, workspace, checkpoint, listed, records)
+    for chip in counted(chips, "compare", total=len(chips), unit="chips"):
+        name = chip.mask.stem
+        if name not in references:
+            scene = listed.scene(name)
+            own = config.of_set(scene.set)
+            options = {"labels": own.labels, "imagery": own.imagery, "tracing": own.graph}
+            references[name] = read_reference(scene, chip.mask, chip.scene.grid, **options)
+        labels, area = read_mask(chip.mask, chip.window), references[name].area_in(chip.window)
+        roads = clip_graph(references[name].roads, area)
+        engines = (quantised.engine, quantised.exact)
+        both = [_predict(config, checkpoint, engine, chip) for engine in engines]
+        threshold = tracing.threshold_for(both[0].threshold)
+        int8, exact = (predicted.road >= threshold * CERTAIN for predicted in both)
+        masks += count_pixels(exact, int8, labels != IGNORE)
+        for side, predicted in enumerate(both):
+            pixels[side] += count_roads(labels, predicted.road, threshold=threshold)
+            graph = clip_graph(find_graph(predicted, tracing), area)
+            if len(roads.lines) or len(graph.lines):
+                apls[side].append(score_by("apls", roads, graph, compare_options(config)))
+    return Accuracy(masks.iou, pixels[0].f1, pixels[1].f1, *map(mean_apls, apls))
 
 
-@dataclass(frozen=True)
-class _Comparison:
-    """Figures of both networks on a chip, and the agreement of their masks."""
-
-    masks: Counts
-    quantised: _Side
-    exact: _Side
-
-
-def _pool(comparisons: Sequence[_Comparison]) -> Accuracy:
-    return Accuracy(
-        mask_iou=sum((each.masks for each in comparisons), Counts()).iou,
-        f1=sum((each.quantised.pixels for each in comparisons), Counts()).f1,
-        exact_f1=sum((each.exact.pixels for each in comparisons), Counts()).f1,
-        apls=_mean_apls([each.quantised for each in comparisons]),
-        exact_apls=_mean_apls([each.exact for each in comparisons]),
+def _predict(config: Config, checkpoint: Checkpoint, engine: Engine, chip: Chip) -> Probability:
+    _, _, height, width = chip.window
+    classes = checkpoint.bins.count + 1
+    parts = predict_parts(
+        engine,
+        functools.partial(_read, chip),
+        classes=classes,
+        height=height,
+        width=width,
+        overlap_px=config.predict.overlap_px,
     )
-
-
-def _mean_apls(sides: Sequence[_Side]) -> float:
-    return mean_apls(side.apls for side in sides if side.apls is not None)
-
-
-@dataclass(frozen=True)
-class Chips:
-    """The chips of a run, read as the network of a checkpoint knows them."""
-
-    config: Config
-    workspace: Workspace
-    checkpoint: Checkpoint
-
-    @functools.cached_property
-    def listed(self) -> ChipList:
-        """All chips of the run."""
-        return read_chips(self.workspace.chips)
-
-    def of_fold(self, fold: int) -> FoldChips:
-        """Return the chips that a fold was trained on, and those that it held out."""
-        return read_fold_chips(self.workspace, self.listed.chips, fold)
-
-    def open(self, record: ChipRecord) -> Chip:
-        """Return a chip of the files of its scene."""
-        listed = self.listed.scene(record.scene)
-        imagery = self.config.of_set(listed.set).imagery
-        scene = read_facts(listed.image, imagery, part=listed.part)
-        mask = self.workspace.mask(record.scene)
-        return Chip(scene, mask, record.window, self.checkpoint.scaling, set=listed.set)
-
-    def compare(self, records: Sequence[ChipRecord], quantised: Quantised) -> Iterator[_Comparison]:
-        """Predict chips with both networks, and compare the results and the labels."""
-        shown = counted(records, "compare", total=len(records), unit="chips")
-        for scene, of_scene in itertools.groupby(shown, key=lambda record: record.scene):
-            chips = map(self.open, of_scene)
-            first = next(chips)
-            labels = self.listed.scene(scene)
-            own = self.config.of_set(labels.set)
-            reference = read_reference(
-                labels,
-                first.mask,
-                first.scene.grid,
-                labels=own.labels,
-                imagery=own.imagery,
-                tracing=own.graph,
-            )
-            for chip in itertools.chain([first], chips):
-                area = reference.area_in(chip.window)
-                yield self._compare(chip, reference.roads, area, quantised)
-
-    def _compare(
-        self, chip: Chip, roads: RoadGraph, area: Area, quantised: Quantised
-    ) -> _Comparison:
-        labels = read_mask(chip.mask, chip.window)
-        reference = clip_graph(roads, area)
-        int8, exact = (
-            self._side(self._predict(engine, chip), labels, reference, area)
-            for engine in (quantised.engine, quantised.exact)
-        )
-        masks = count_pixels(exact.road, int8.road, labels != IGNORE)
-        return _Comparison(masks, int8, exact)
-
-    def _side(self, predicted: Probability, labels: Bytes, roads: RoadGraph, area: Area) -> _Side:
-        tracing = self.config.graph
-        graph = clip_graph(find_graph(predicted, tracing), area)
-        threshold = tracing.threshold_for(predicted.threshold)
-        has_roads = len(roads.lines) or len(graph.lines)
-        return _Side(
-            predicted.road >= threshold * CERTAIN,
-            count_roads(labels, predicted.road, threshold=threshold),
-            score_by("apls", roads, graph, compare_options(self.config)) if has_roads else None,
-        )
-
-    def _predict(self, engine: Engine, chip: Chip) -> Probability:
-        _, _, height, width = chip.window
-        classes = self.checkpoint.bins.count + 1
-        parts = predict_parts(
-            engine,
-            functools.partial(_read, chip),
-            classes=classes,
-            height=height,
-            width=width,
-            overlap_px=self.config.predict.overlap_px,
-        )
-        bands = whole_of(parts, classes=classes, height=height, width=width)
-        grid = chip.scene.grid.crop(*chip.window)
-        threshold = threshold_of([self.checkpoint.facts], chip.set)
-        return Probability(grid, bands[-1], bands[:-1], self.checkpoint.bins, threshold)
+    bands = whole_of(parts, classes=classes, height=height, width=width)
+    grid = chip.scene.grid.crop(*chip.window)
+    threshold = threshold_of([checkpoint.facts], chip.set)
+    return Probability(grid, bands[-1], bands[:-1], checkpoint.bins, threshold)
 
 
 def _read(chip: Chip, window: Window) -> tuple[Bytes, Bools]:

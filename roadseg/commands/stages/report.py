@@ -41,7 +41,6 @@ from roadseg.roads.metrics.road_lengths import (
     RoadLengths,
     road_lengths,
 )
-from roadseg.system.dry_runs import Plan, files, plan_stage
 from roadseg.system.progress import counted
 from roadseg.system.records import versions
 from roadseg.system.stage_records import StageRecord
@@ -143,26 +142,6 @@ def _write(
     summary = ReportSummary(str(workspace.report), scenes, megabytes, shown.left_out, lengths)
     record.finish(summary, outputs)
     return summary
-
-
-def plan(
-    config: Config, workspace: Workspace, *, after: str = "", force: bool = False, pdf: bool = False
-) -> Plan:
-    """Return the dry run of `run`, if necessary after an earlier stage."""
-    workspace = as_it_is(workspace)
-    reason = "--pdf" if pdf else ""
-    return plan_stage(
-        after or reason or stage_record("report", config, workspace, ReportSummary),
-        workspace.record("report"),
-        force=force,
-        reads=[
-            files("probabilities", workspace.probabilities.glob("*.tif")),
-            files("graphs", workspace.graphs.glob("*.gpkg")),
-        ],
-        writes=[workspace.report, workspace.qgis_project, workspace.package]
-        + [workspace.report_pdf] * pdf,
-        unit="scenes",
-    )
 
 
 def _lengths(config: Config, shown: ReportScenes) -> RoadLengths:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from roadseg.arrays import Ints
-from roadseg.commands.stages.made_from import fold_file, set_names, stage_record
+from roadseg.commands.stages.made_from import Outcome, fold_file, set_names, stage_record
 from roadseg.config import Config
 from roadseg.dataset.chips import NO_ZONE, ChipRecord, read_chips
 from roadseg.dataset.distances import ground_of, near_pairs, nearest_m
@@ -29,7 +29,6 @@ from roadseg.raster.images import read_facts
 from roadseg.raster.sources import find_images
 from roadseg.raster.windows import cut_chips
 from roadseg.report.plots.fold_maps import draw_folds
-from roadseg.system.dry_runs import Plan, files, plan_stage
 from roadseg.system.stage_records import read_summary
 from roadseg.system.text import Summary, count
 from roadseg.system.units import distance_text
@@ -131,13 +130,6 @@ class SplitSummary(Summary):
         return f"; chips not trained on, nearer than {near} to the held-out ones, per fold: {each}"
 
 
-@dataclass(frozen=True)
-class _Prepared:
-    """The part of the summary of prepare that split reads."""
-
-    failed: dict[str, str] = field(default_factory=dict)
-
-
 def run(config: Config, workspace: Workspace, *, force: bool = False) -> SplitSummary:
     """Deal every chip of the run into a fold."""
     options = config.split
@@ -155,7 +147,7 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> SplitSu
         matched = _matched(config, workspace.chips, chips, sets, overlaps)
         folds, groups, mismatch_m = matched.folds, matched.clusters, matched.mismatch_m
     elif options.method == "file":
-        failed = read_summary(workspace.record("prepare"), _Prepared).failed
+        failed = read_summary(workspace.record("prepare"), Outcome).failed
         folds, groups = _folds_of_file(config, chips, failed), options.folds
     elif options.method == "sets":
         names = set_names(config)
@@ -189,18 +181,6 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> SplitSu
     )
     record.finish(summary, [workspace.folds, workspace.fold_layer, workspace.fold_map])
     return summary
-
-
-def plan(config: Config, workspace: Workspace, *, after: str = "", force: bool = False) -> Plan:
-    """Return what `run` would do, if necessary after an earlier stage."""
-    return plan_stage(
-        after or stage_record("split", config, workspace, SplitSummary),
-        workspace.record("split"),
-        force=force,
-        reads=[files("chips.json", [workspace.chips])],
-        writes=[workspace.folds, workspace.fold_layer, workspace.fold_map],
-        unit="chips",
-    )
 
 
 def _folds_of_sets(names: Sequence[str], sets: Sequence[str]) -> Ints:

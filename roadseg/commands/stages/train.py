@@ -3,19 +3,24 @@
 import logging
 import os
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
-from roadseg.commands.stages.made_from import fold_numbers, reason_to_run, stage_record
+from roadseg.commands.stages.made_from import (
+    fold_numbers,
+    plan_stage,
+    reason_to_run,
+    stage_record,
+)
 from roadseg.commands.stages.training_jobs import training_job
 from roadseg.commands.survey.training_plan import forecast_training
 from roadseg.config import Config
 from roadseg.dataset.calibration import read_calibration, write_calibration
 from roadseg.dataset.scene_parts import parts_of_scenes
 from roadseg.dataset.sets import find_scenes
-from roadseg.errors import CheckpointError, OutputError
+from roadseg.errors import CheckpointError
 from roadseg.learn.hardware.devices import chosen_device
 from roadseg.learn.hardware.distributed import Parallel, parallel, require_same, require_shared
 from roadseg.learn.hardware.hosts import HOSTS
@@ -29,13 +34,14 @@ from roadseg.learn.training.train import TrainingJob, train
 from roadseg.learn.training.validation import IOU_OF, THRESHOLD
 from roadseg.raster.images import read_facts
 from roadseg.report.cards import write_model_card
-from roadseg.report.facts import read_training
 from roadseg.report.plots.charts import write_curves
-from roadseg.system.dry_runs import Plan, files, plan_stage
+from roadseg.roads.metrics.pooling import Spread, spread_of
+from roadseg.system.dry_runs import Plan, Plans
+from roadseg.system.progress import Progress
 from roadseg.system.records import versions
 from roadseg.system.stage_records import lost_outputs, read_record
 from roadseg.system.text import Summary, about_time, count
-from roadseg.system.workspace import Fold, Workspace
+from roadseg.system.workspace import AnyFold, Fold, Workspace
 
 logger = logging.getLogger(__name__)
 _CURVES = "curves.png"
@@ -84,7 +90,77 @@ class TrainSummary(Summary):
         return f" ({', '.join(sets)})" if self.val_iou_by_set else ""
 
 
+@dataclass(frozen=True)
+class CrossValidationSummary(Summary):
+    """Figures of the trainings of all folds.
+
+    Attributes:
+        folds: the training that held out each fold, in order.
+        val_iou: IoU of the held-out pixels, over the folds; None if none could be measured.
+        val_f1: F1, likewise.
+    """
+
+    folds: list[TrainSummary]
+    val_iou: Spread | None
+    val_f1: Spread | None
+    seconds: float
+
+    def __str__(self) -> str:
+        """Return a line for each fold, and one for all."""
+        figures = f"IoU {self.val_iou}, F1 {self.val_f1}, {about_time(self.seconds)}"
+        return "\n".join([*map(str, self.folds), f"all {len(self.folds)} folds: {figures}"])
+
+
 def run(
+    config: Config, workspace: Workspace, *, fold: AnyFold, profile: int = 0, force: bool = False
+) -> TrainSummary | CrossValidationSummary:
+    """Train with a fold held out, none of them ("all"), or each in turn ("each")."""
+    if fold == "each":
+        return run_folds(config, workspace, profile=profile, force=force)
+    return run_fold(config, workspace, fold=fold, profile=profile, force=force)
+
+
+def run_folds(
+    config: Config, workspace: Workspace, *, profile: int = 0, force: bool = False
+) -> CrossValidationSummary:
+    """Train with each fold held out in turn; see `run_fold` for the arguments.
+
+    Finished trainings are skipped, and an interrupted one resumes.
+    """
+    numbers = fold_numbers(workspace)
+    shares = {
+        fold: float(not force and reason_to_run("train", config, workspace, fold=fold) is None)
+        for fold in numbers
+    }
+    begun = sum(shares.values())
+    with Progress("cross-validation", total=len(numbers), unit="folds", done=begun) as progress:
+
+        def reach(fold: int, share: float) -> None:
+            shares[fold] = share
+            progress.reach(sum(shares.values()))
+
+        def run_one(fold: int) -> TrainSummary:
+            reached = partial(reach, fold)
+            done = run_fold(
+                config, workspace, fold=fold, profile=profile, force=force, has_done=reached
+            )
+            reach(fold, 1.0)
+            return done
+
+        done = [run_one(fold) for fold in numbers]
+    return CrossValidationSummary(
+        done,
+        val_iou=spread_of(each.val_iou for each in done),
+        val_f1=spread_of(each.val_f1 for each in done),
+        seconds=sum(each.seconds for each in done),
+    )
+
+
+def _has_begun(workspace: Workspace, fold: Fold) -> bool:
+    return checkpoint_path(workspace.checkpoint(fold), "last").exists()
+
+
+def run_fold(
     config: Config,
     workspace: Workspace,
     *,
@@ -106,11 +182,10 @@ def run(
                 "--profile has no effect: the training is finished; use --force to retrain"
             )
         write_model_card(config, workspace, fold=fold, epochs=done.epochs)
-        _restore_curves(workspace.checkpoint(fold))
         return done
     if not force:
         _refuse_changed_weights(workspace.train_record(fold))
-    job = _job(config, workspace, fold, anew=force)
+    job = training_job(config, workspace, fold, anew=force)
     folder = workspace.checkpoint(fold)
     patience = timedelta(minutes=config.compute.wait_minutes)
     with parallel(job.device, patience=patience) as processes:
@@ -119,7 +194,7 @@ def run(
         used["--hosts"] = os.environ.get(HOSTS, "1")
         require_same(processes, {**used, **job.settings})
         require_shared(processes, workspace.root)
-        if force or not checkpoint_path(folder, "last").exists():
+        if force or not _has_begun(workspace, fold):
             job = _rehearsed(job, processes, workers=config.compute.workers)
         else:
             job = replace(job, options=planned_before(folder, job.options))
@@ -197,40 +272,55 @@ def _draw_curves(folder: Path, history: list[Row]) -> None:
     write_curves(folder / _CURVES, history, best_epoch=int(best["epoch"]))
 
 
-def _restore_curves(folder: Path) -> None:
-    """Draw the curves of a finished training again if they were deleted, where that is possible."""
-    if not (folder / _CURVES).exists() and (read := read_training(folder)):
-        with suppress(OutputError):
-            write_curves(folder / _CURVES, read["epochs"], best_epoch=read["best_epoch"])
-
-
 def plan(
+    config: Config, workspace: Workspace, *, fold: AnyFold, after: str = "", force: bool = False
+) -> Plan | Plans:
+    """Return what `run` would do, if necessary after an earlier stage."""
+    if fold == "each":
+        return _plan_folds(config, workspace, after=after, force=force)
+    return _plan_fold(config, workspace, fold=fold, after=after, force=force)
+
+
+def _plan_folds(config: Config, workspace: Workspace, *, after: str, force: bool) -> Plans:
+    """Plan the training of each fold; one rehearsal tells the time of all that have not begun."""
+    plans: list[Plan] = []
+    whole: Plan | None = None
+    for fold in range(config.folds) if after else fold_numbers(workspace):
+        planned = _plan_fold(config, workspace, fold=fold, after=after, force=force, like=whole)
+        if planned.runs and (force or not _has_begun(workspace, fold)):
+            whole = whole or planned
+        plans.append(replace(planned, stage=f"train --fold {fold}"))
+    return Plans(plans)
+
+
+def _plan_fold(
     config: Config,
     workspace: Workspace,
     *,
     fold: Fold,
-    after: str = "",
-    force: bool = False,
+    after: str,
+    force: bool,
     like: Plan | None = None,
 ) -> Plan:
-    """Return what `run` would do, if necessary after an earlier stage.
+    """Plan the training of one fold, or on all.
 
     A training whose time nothing on record tells takes as long as another one that is `like` it,
     or else as a rehearsal finds.
     """
     planned = plan_stage(
-        after or stage_record("train", config, workspace, TrainSummary, fold),
-        workspace.train_record(fold),
+        "train",
+        config,
+        workspace,
+        fold=fold,
+        after=after,
         force=force,
-        reads=[files("masks", workspace.masks.glob("*.tif"))],
         writes=[workspace.checkpoint(fold)],
-        unit="epochs",
         now=None if fold == "all" else config.train.epochs,
     )
     if config.train.minutes is not None and fold != "all":
         planned = replace(planned, seconds=None)  # As an earlier training had other epochs.
     folder = workspace.checkpoint(fold)
-    if after and not force and checkpoint_path(folder, "last").exists():
+    if after and not force and _has_begun(workspace, fold):
         why = f"{planned.why}; needs --force if that changes the chips"
         planned = replace(planned, why=why)
     if not planned.runs:
@@ -239,8 +329,8 @@ def plan(
         planned = replace(planned, seconds=like.seconds, based_on=like.based_on)
     if after:
         return planned if planned.seconds is not None else _with_forecast(planned, config)
-    job = _job(config, workspace, fold, anew=force)
-    if not force and checkpoint_path(folder, "last").exists():
+    job = training_job(config, workspace, fold, anew=force)
+    if not force and _has_begun(workspace, fold):
         job = replace(job, options=planned_before(folder, job.options))
     last = None if force else read_last(folder, job.settings)
     if last is not None and last["history"]:
@@ -301,13 +391,6 @@ def _refuse_changed_weights(path: Path) -> None:
             f"{best}: was modified after its training; restore it, retrain with --force, or use "
             "its folder with predict --checkpoint"
         )
-
-
-def _job(config: Config, workspace: Workspace, fold: Fold, *, anew: bool) -> TrainingJob:
-    def is_trained(fold: int) -> bool:
-        return reason_to_run("train", config, workspace, fold=fold) is None
-
-    return training_job(config, workspace, fold, is_trained=is_trained, anew=anew)
 
 
 def _summary(

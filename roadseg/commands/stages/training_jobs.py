@@ -3,10 +3,11 @@
 import logging
 import math
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from roadseg.commands.stages.made_from import reason_to_run
 from roadseg.config import Config
 from roadseg.dataset.chips import ChipList, ChipRecord, SceneRecord, read_chips
 from roadseg.dataset.held_out import read_fold_chips
@@ -38,7 +39,6 @@ def training_job(
     workspace: Workspace,
     fold: Fold,
     *,
-    is_trained: Callable[[int], bool],
     anew: bool = False,
 ) -> TrainingJob:
     """Return what decides about the weights: the chips of both sides, and how to learn.
@@ -46,7 +46,6 @@ def training_job(
     Args:
         workspace: with what `prepare` and `split` made.
         fold: that is held out; "all" holds none out.
-        is_trained: whether the training that held a fold out is done, and holds for the config.
         anew: whether a training on all chips that has begun is not gone on with.
 
     Raises:
@@ -61,7 +60,7 @@ def training_job(
     if not anew and checkpoint_path(folder, "last").exists():
         of_folds, trained = facts_of_folds_before(folder), None
     else:
-        folds = _trained_folds(config, workspace, is_trained)
+        folds = _trained_folds(config, workspace)
         of_folds, trained = facts_of_folds(folds), next(iter(folds.values()))
     weight = sum(chip.weight for chip in job.training)
     options = as_long_as_folds(job.options, of_folds, trained, weight=weight)
@@ -166,15 +165,13 @@ def _read_sides(
     return training, validation
 
 
-def _trained_folds(
-    config: Config, workspace: Workspace, is_trained: Callable[[int], bool]
-) -> dict[int, FoldTraining]:
+def _trained_folds(config: Config, workspace: Workspace) -> dict[int, FoldTraining]:
     """Return the trainings that held a fold out, are done, and hold for this config."""
     listed = read_chips(require(workspace.chips, made_by="prepare"))
     weights, trained = _scene_weights(config, listed), {}
     last_fold = read_fold_chips(workspace, listed.chips, "all").last_fold
     for fold in range(last_fold + 1):
-        if is_trained(fold):
+        if reason_to_run("train", config, workspace, fold=fold) is None:
             chips = read_fold_chips(workspace, listed.chips, fold).training
             weight = sum(weights[chip.scene] for chip in chips)
             trained[fold] = FoldTraining(workspace.checkpoint(fold), weight)

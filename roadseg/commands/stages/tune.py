@@ -31,7 +31,7 @@ from roadseg.roads.tracing.blocks import join_blocks
 from roadseg.roads.tracing.coarse_mask import CoarseMask
 from roadseg.roads.tracing.trace import find_paths, postprocess
 from roadseg.roads.tracing.tuning import PARAMETERS, Settings, Trial, best_of, gain, search
-from roadseg.system.dry_runs import Plan, files, plan_stage
+from roadseg.system.dry_runs import Plan, plan_work
 from roadseg.system.hosts.parallel import in_order
 from roadseg.system.progress import Progress, counted
 from roadseg.system.records import write_json
@@ -137,11 +137,11 @@ def plan(
     config: Config, workspace: Workspace, *, write: Path | None = None, force: bool = False
 ) -> Plan:
     """Return what `run` would do."""
-    return plan_stage(
+    return plan_work(
         _record(config, workspace),
         workspace.record("tune"),
         force=force,
-        reads=[files("probabilities", workspace.probabilities.glob("*.tif"))],
+        reads=["probabilities", "labels"],
         writes=[workspace.tuning_plot, write or workspace.tuned_config],
         unit="trials",
         counted="tried",

@@ -22,6 +22,7 @@ from roadseg.raster.windows import cut_chips, window_corners
 from roadseg.system.text import count
 
 Settings = dict[str, Any]
+Choice = tuple[Settings, str]  # Settings of a section, and their description in the summary.
 
 _CHIP_SIDES_PX = (1300, 650, 325, 163)
 _SMALL_SIDES_PX = (96, 64)  # These are tried only if the folds cannot be filled otherwise.
@@ -42,14 +43,6 @@ _SPLIT_BY = {
     "sets": "by sets",
     "file": "by split.file",
 }
-
-
-@dataclass(frozen=True)
-class Default:
-    """Settings of a section, and their description in the summary."""
-
-    settings: Settings
-    text: str
 
 
 @dataclass(frozen=True)
@@ -119,13 +112,13 @@ class Reading:
 
 def choose_reading(images: ImageSurvey, labels: LabelSurvey, settings: Config) -> Reading:
     """Choose how the images and labels of a city are read; settings that are given stay."""
-    nodata, widths = choose_nodata(images, settings), choose_widths(labels, settings)
-    label_settings = choose_scheme(labels) | widths.settings
+    imagery, nodata = choose_nodata(images, settings)
+    width_settings, widths = choose_widths(labels, settings)
     return Reading(
-        _without_given(nodata.settings, settings.imagery),
-        _without_given(label_settings, settings.labels),
-        nodata.text,
-        widths.text,
+        _without_given(imagery, settings.imagery),
+        _without_given(choose_scheme(labels) | width_settings, settings.labels),
+        nodata,
+        widths,
     )
 
 
@@ -168,15 +161,15 @@ def choose_defaults(
         DataError: if the images cannot fill the folds.
     """
     # The method of the split decides whether chips have to be small enough to fill the folds.
-    split = choose_split(images, labels, settings)
-    method = split.settings.get("method", settings.split.method)
+    split_settings, split = choose_split(images, labels, settings)
+    method = split_settings.get("method", settings.split.method)
     cut = choose_cut(images.scenes, settings, method=method)
     # Encoders halve a window five times, so its side has to be a multiple of 32 pixels.
     window_px = min(settings.train.window_px, cut.chip_px // 32 * 32)
     chosen: dict[str, Settings] = {
         "imagery": {"chip_px": cut.chip_px} | reading.imagery,
         "labels": reading.labels,
-        "split": {"block_m": cut.block_m} | split.settings,
+        "split": {"block_m": cut.block_m} | split_settings,
         "train": {"window_px": window_px},
     }
     fitting = {
@@ -184,26 +177,23 @@ def choose_defaults(
         for section, changes in chosen.items()
     }
     places = count_places(images.scenes, labels)
-    return Defaults(fitting, cut, places, reading.nodata, reading.widths, split.text)
+    return Defaults(fitting, cut, places, reading.nodata, reading.widths, split)
 
 
-def choose_nodata(images: ImageSurvey, settings: Config) -> Default:
+def choose_nodata(images: ImageSurvey, settings: Config) -> Choice:
     """Choose the nodata value: 0 if an image has a black collar."""
     if settings.imagery.nodata is not None:
-        return Default({}, f"{settings.imagery.nodata:g} in every band")
+        return {}, f"{settings.imagery.nodata:g} in every band"
     collars = {name: share for name, share in images.collars.items() if share > _COLLAR}
     if collars:
         worst = max(collars, key=lambda name: collars[name])
-        return Default(
-            {"nodata": 0},
-            f"0 in every band, because {len(collars)} of {images.looked_at} images checked have "
-            f"black borders, such as {worst}",
-        )
+        checked = f"{len(collars)} of {images.looked_at} images checked have black borders"
+        return {"nodata": 0}, f"0 in every band, because {checked}, such as {worst}"
     masked = sum(facts.is_masked for facts in images.scenes.values())
     if masked:
         declared = f"declared by {masked} of {len(images.scenes)} images"
-        return Default({}, f"{declared} (alpha band, mask or nodata value)")
-    return Default({}, "no nodata value declared, no black borders found")
+        return {}, f"{declared} (alpha band, mask or nodata value)"
+    return {}, "no nodata value declared, no black borders found"
 
 
 def choose_scheme(labels: LabelSurvey) -> Settings:
@@ -215,25 +205,25 @@ def choose_scheme(labels: LabelSurvey) -> Settings:
     return {"scheme": name} | (_OWN_SPEEDS if name == "attribute" else {})
 
 
-def choose_widths(labels: LabelSurvey, settings: Config) -> Default:
+def choose_widths(labels: LabelSurvey, settings: Config) -> Choice:
     """Choose an attribute with the widths of nearly all lines, else one width for all."""
     options = settings.labels
     same = f"{2 * options.buffer_m:g} m for all roads (2 x labels.buffer_m)"
     if "width" in options.model_fields_set:
-        return Default({}, same if options.width == "constant" else f"by {options.width}")
+        return {}, same if options.width == "constant" else f"by {options.width}"
     for key in _WIDTH_KEYS:
         share, widths = usable_widths(labels.files, options, key=key)
         if share >= _WIDTH_SHARE:
             have, median = f"{share:.0%} of the lines have", f"{np.median(widths):.1f} m"
             chosen = {"width": "attribute", "width_key": key}
-            return Default(chosen, f"from {key}, which {have}; median {median}")
+            return chosen, f"from {key}, which {have}; median {median}"
     are_areas = [is_area for file in labels.files.values() for is_area in file.roads.is_area]
     if are_areas and all(are_areas):
-        return Default({}, "of the polygons, as they are drawn")
-    return Default({}, f"{same}; polygons as they are drawn" if any(are_areas) else same)
+        return {}, "of the polygons, as they are drawn"
+    return {}, f"{same}; polygons as they are drawn" if any(are_areas) else same
 
 
-def choose_split(images: ImageSurvey, labels: LabelSurvey, settings: Config) -> Default:
+def choose_split(images: ImageSurvey, labels: LabelSurvey, settings: Config) -> Choice:
     """Choose which chips share a fold: those of a ground block, or of similar names.
 
     The distance of images to be mapped decides if they are named. Blocks keep overlapping images in
@@ -241,12 +231,12 @@ def choose_split(images: ImageSurvey, labels: LabelSurvey, settings: Config) -> 
     are grouped by a part of their names.
     """
     if "method" in settings.split.model_fields_set:
-        return Default({}, _SPLIT_BY[settings.split.method])
+        return {}, _SPLIT_BY[settings.split.method]
     if settings.split.target:
-        return Default({"method": "knndm"}, _SPLIT_BY["knndm"])
+        return {"method": "knndm"}, _SPLIT_BY["knndm"]
     several = _shared_labels(images.scenes, labels)
     if not several:
-        return Default({"method": "blocks"}, _SPLIT_BY["blocks"])
+        return {"method": "blocks"}, _SPLIT_BY["blocks"]
     pattern = grouping_pattern(several)
     if pattern is None or not all(re.search(pattern, name) for name in images.scenes):
         image = next(iter(several))
@@ -255,7 +245,7 @@ def choose_split(images: ImageSurvey, labels: LabelSurvey, settings: Config) -> 
             "file, so they show the same place; to tell roadseg which images belong together, "
             "use --set split.method=groups --set split.group=<regular expression>"
         )
-    return Default({"method": "groups", "group": pattern}, _SPLIT_BY["groups"])
+    return {"method": "groups", "group": pattern}, _SPLIT_BY["groups"]
 
 
 def choose_cut(scenes: Mapping[str, RasterFacts], settings: Config, *, method: str) -> Cut:

@@ -1,31 +1,12 @@
 """Training plan: the duration of a training, or a plan for the given minutes."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from roadseg.commands.survey.defaults import Settings
 from roadseg.config import Config
 from roadseg.learn.hardware.devices import Device, chosen_device
 from roadseg.learn.training.timetable import PLANNED, Forecast, count_ground, forecast
 from roadseg.raster.images import RasterFacts
-
-
-@dataclass(frozen=True)
-class TrainingPlan:
-    """The plan of a training.
-
-    Attributes:
-        rows: rows of the table that init prints: the plan and its reasons.
-    """
-
-    settings: Settings
-    rows: dict[str, str]
-
-    @property
-    def reasons(self) -> dict[str, str]:
-        """The reason for each setting by key."""
-        epochs = f"fits into train.minutes: {self.rows['training']}"
-        return {key: epochs if key == "epochs" else "see train.epochs" for key in self.settings}
 
 
 def forecast_training(
@@ -57,11 +38,16 @@ def forecast_training(
     )
 
 
-def plan_training(scenes: Sequence[tuple[RasterFacts, float]], config: Config) -> TrainingPlan:
+def plan_training(
+    scenes: Sequence[tuple[RasterFacts, float]], config: Config
+) -> tuple[Settings, dict[str, str]]:
     """Plan a training for `train.minutes`, by some steps of its network on random pixels.
 
     Args:
         scenes: facts of each scene's image, and the weight of its chips.
+
+    Returns:
+        Settings of the training, and rows of the table that init prints.
 
     Raises:
         ConfigError: if there is no time for a step in each epoch.
@@ -70,8 +56,7 @@ def plan_training(scenes: Sequence[tuple[RasterFacts, float]], config: Config) -
     forecast = forecast_training(scenes, config, device=device)
     settings: Settings = {key: getattr(forecast.options, key) for key in PLANNED}
     where = f"{device.name} in {device.precision}"
-    rows = {"training": _pace_text(forecast, where), "": _ground_text(forecast, config)}
-    return TrainingPlan(settings, rows)
+    return settings, {"training": _pace_text(forecast, where), "": _ground_text(forecast, config)}
 
 
 def _pace_text(forecast: Forecast, where: str) -> str:

@@ -195,7 +195,6 @@ def _task(image: Path, output: Path, config: Config, engine: str) -> Task:
         imagery=config.imagery,
         predict=config.predict.model_copy(update={"engine": engine}),
         compute=config.compute,
-        tracing=config.graph,
     )
     (scene,) = job.describe({image.stem: image})
     (trained,) = job.networks([scene]).values()

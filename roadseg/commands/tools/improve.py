@@ -5,7 +5,7 @@ on from the one of the run, new roads, and the edits, which stay in force.
 """
 
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,10 +17,11 @@ import shapely
 from pyproj import CRS
 
 from roadseg.arrays import Bools, Floats, Ints, Lines
-from roadseg.commands.stages import graph, pipeline, predict, prepare, report
+from roadseg.commands.stages import pipeline, prepare
 from roadseg.commands.stages.made_from import as_it_is, scene_names
 from roadseg.commands.tools import review
 from roadseg.commands.tools.adapt import adapted
+from roadseg.commands.tools.map import predict_and_trace
 from roadseg.config import FILE_NAME, Config
 from roadseg.dataset.chips import read_chips
 from roadseg.dataset.fold_files import write_folds
@@ -58,8 +59,6 @@ _FOLD = 0
 _CHIP_PX = (512, 256)  # Sides of the chips of a run without labels, if there are enough; or else.
 _LARGE = 0.25  # Share of the ground of the largest chip from which on another is large as well.
 _MASKS, _AREA = "edit_masks", "area.geojson"  # Folder of masks in the new run, and their area.
-
-Say = Callable[[str, object], None]
 
 
 @dataclass(frozen=True)
@@ -120,7 +119,7 @@ def run(
     *,
     minutes: float,
     checkpoint: Path | None = None,
-    say: Say,
+    say: pipeline.Say,
 ) -> ImproveSummary:
     """Train on edits and on the labels of the run, if it has any, and map all its images again.
 
@@ -173,8 +172,9 @@ def run(
         with atomic_write(made.edits) as partial:
             shutil.copyfile(workspace.edits, partial)
         pipeline.run(planned, made, say=say)
-        if others:
-            _map_all(planned, made, list(images.values()), say=say)
+        if others:  # Images without labels and edits, with the confidence that was measured.
+            networks = [made.checkpoint(_FOLD)]
+            predict_and_trace(planned, made, map(str, images.values()), networks, say=say)
         found = _measure(planned, workspace, made, roads)
     reviewed = review.run(planned, made, export=output / "roads.gpkg", say=lambda _: None)
     return ImproveSummary(
@@ -368,20 +368,6 @@ def _shared(sizes: Floats, *, most: int) -> list[int]:
         filled[fold_of[chip]] += sizes[chip]
     ranks: Ints = np.argsort(np.argsort(filled, kind="stable"))
     return [int(fold) for fold in ranks[fold_of]]
-
-
-def _map_all(config: Config, made: Workspace, images: Sequence[Path], *, say: Say) -> None:
-    """Map also the images without labels and edits, all of them with the confidence measured."""
-    predicted = predict.run_images(
-        config,
-        [str(path) for path in images],
-        checkpoints=[made.checkpoint(_FOLD)],
-        output=made.probabilities,
-    )
-    say("predict", predicted)
-    rasters = [str(made.probability(name)) for name in predicted.scenes]
-    say("graph", graph.run_images(config, rasters, output=made.graphs))
-    report.run(config, made)
 
 
 def _measure(

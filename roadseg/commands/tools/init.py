@@ -3,9 +3,10 @@
 import logging
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from roadseg.commands.survey.cities import City, found_cities, given_cities
+from roadseg.commands.survey.defaults import Settings
 from roadseg.commands.survey.discovery import discover_images, discover_labels
 from roadseg.commands.survey.summary import InitSummary, summarise
 from roadseg.commands.survey.values import Survey, survey_cities
@@ -22,10 +23,7 @@ from roadseg.errors import ConfigError
 from roadseg.learn.network.starter import is_like_starter
 from roadseg.learn.network.weight_packages import PACKAGES
 from roadseg.learn.options import TrainOptions
-from roadseg.system.records import write_json
-
-if TYPE_CHECKING:
-    from roadseg.commands.survey.training_plan import TrainingPlan
+from roadseg.system.records import by_dotted_key, write_json
 
 _log = logging.getLogger(__name__)
 
@@ -59,13 +57,14 @@ def run(
     if minutes is not None and not rehearse:
         rows = {"training": f"{minutes:g} min, planned when it begins"}
     elif minutes is not None:
-        planned = _plan_training(survey, with_absolute_paths(check_config(values, output), folder))
-        values["train"] |= planned.settings
-        rows = planned.rows
-        reasons |= {f"train.{key}": why for key, why in planned.reasons.items()}
+        given = with_absolute_paths(check_config(values, output), folder)
+        planned, rows = _plan_training(survey, given)
+        values["train"] |= planned
+        reasons |= dict.fromkeys([f"train.{key}" for key in planned], "see train.epochs")
+        reasons["train.epochs"] = f"fits into train.minutes: {rows['training']}"
     chosen = _without_defaults(values, Config().model_dump(mode="json"))
-    given = {key: why for key, why in reasons.items() if _has(chosen, key)}
-    notes = {SCHEMA: f"./{SCHEMA_NAME}", **({WHY: given} if given else {})}
+    told = {key: why for key, why in reasons.items() if key in by_dotted_key(chosen)}
+    notes = {SCHEMA: f"./{SCHEMA_NAME}", **({WHY: told} if told else {})}
     write_json(folder / SCHEMA_NAME, config_schema())
     write_json(output, notes | {"run": values["run"], **chosen})
     bands = len(next(iter(survey.cities[0].images.scenes.values())).bands)
@@ -81,11 +80,6 @@ def check_output(output: Path, *, force: bool) -> None:
     """
     if output.exists() and not force:
         raise ConfigError(f"{output} already exists; use --force to overwrite it")
-
-
-def _has(values: Mapping[str, Any], key: str) -> bool:
-    section, _, name = key.partition(".")
-    return name in values.get(section, {})
 
 
 def _without_defaults(values: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
@@ -115,7 +109,7 @@ def find_config(
     return with_absolute_paths(check_config(survey.values(settings, here), here), here)
 
 
-def _plan_training(survey: Survey, config: Config) -> "TrainingPlan":
+def _plan_training(survey: Survey, config: Config) -> tuple[Settings, dict[str, str]]:
     """Plan the training; torch, which takes seconds to load, is loaded for that only."""
     weights = {of.name: of.weight for of in config.sets}
     scenes = [

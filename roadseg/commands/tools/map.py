@@ -197,7 +197,7 @@ def run(
                     config, workspace, images, *start, settings=settings, force=force, say=say
                 )
                 networks = [adapted]
-            done = _predict(config, workspace, images, networks, force=force, say=say)
+            done = predict_and_trace(config, workspace, images, networks, force=force, say=say)
             if networks != start:
                 _log.warning(_ADAPTED)
             elif not checkpoints:
@@ -288,16 +288,16 @@ def _absolute(places: Iterable[str]) -> list[str]:
     return [text if "://" in text else normpath(source_path(text).absolute()) for text in places]
 
 
-def _predict(
+def predict_and_trace(
     config: Config,
     workspace: Workspace,
-    images: Sequence[str],
+    images: Iterable[str],
     checkpoints: Sequence[Path],
     *,
-    force: bool,
+    force: bool = False,
     say: pipeline.Say,
 ) -> dict[str, Any]:
-    """Predict images with networks, trace their roads, and write the report."""
+    """Predict images with networks, trace their roads, and write the report; return summaries."""
     predicted = predict.run_images(
         config, images, checkpoints=checkpoints, output=workspace.probabilities, force=force
     )

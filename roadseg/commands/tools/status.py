@@ -1,6 +1,7 @@
 """status: how far a run has come, and what `roadseg run` would do again. Writes nothing."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
@@ -18,7 +19,7 @@ from roadseg.report.run_facts import (
     seconds_of,
 )
 from roadseg.system.locks import holders
-from roadseg.system.stage_records import Reason, Record
+from roadseg.system.stage_records import Reason
 from roadseg.system.text import Summary, one_line, size_text, table, time_text
 from roadseg.system.workspace import STAGES, AnyFold, Fold, Workspace
 
@@ -111,85 +112,67 @@ def run(config: Config | None, folder: Path) -> RunStatus:
         DataError: if it is no run, or a record is damaged.
     """
     facts, in_use = read_run(folder), holders(folder)
-    reader = _StageReader(config, facts, in_use=bool(in_use))
     held_out: AnyFold = "each" if facts.is_cross_validation else facts.fold
-    stages = []
-    for name in STAGES:
-        stages.append(reader.at(name, facts.fold if name == "train" else held_out))
-        if name == "train":
-            others = [fold for fold in facts.trainings if fold != facts.fold]
-            stages += [reader.at(name, fold) for fold in others]
+    others = [fold for fold in facts.trainings if fold != facts.fold]
+    stages: list[StageStatus] = []
+    again: list[tuple[str, Reason]] = []  # What later stages need and runs again, and why.
+    for stage in STAGES:
+        for fold in (facts.fold, *others) if stage == "train" else (held_out,):
+            # In a cross-validation later stages need the trainings of all folds.
+            is_each = stage == "train" and facts.is_cross_validation and fold != "all"
+            is_main = stage != "train" or fold == facts.fold
+            name = f"train --fold {fold}" if is_each or not is_main else stage
+            status, reason = _at(config, facts, stage, fold, again, in_use=bool(in_use))
+            stages.append(replace(status, stage=name))
+            if reason and (is_main or is_each):
+                again.append((name, reason))
     compared, megabytes = config is not None, megabytes_in(folder)
     return RunStatus(str(folder), in_use, compared, stages, megabytes, held_out)
 
 
-class _StageReader:
-    """Reads where the stages of a run stand, in their order."""
+def _at(
+    config: Config | None,
+    facts: RunFacts,
+    stage: str,
+    fold: AnyFold,
+    again: Sequence[tuple[str, Reason]],
+    *,
+    in_use: bool,
+) -> tuple[StageStatus, Reason | None]:
+    """Return where a stage stands, and why it would run again; None if that is not known.
 
-    def __init__(self, config: Config | None, facts: RunFacts, *, in_use: bool) -> None:
-        self._config, self._facts, self._in_use = config, facts, in_use
-        self._workspace = Workspace(facts.folder)
-        self._again: list[tuple[str, Reason]] = []  # Stages that run again, and why.
-
-    def at(self, stage: str, fold: AnyFold) -> StageStatus:
-        """Return where a stage stands."""
-        facts = self._facts
-        is_first = stage != "train" or fold == facts.fold
-        record = facts.records.get(stage) if is_first else facts.trainings[cast("Fold", fold)]
-        # In a cross-validation later stages need the trainings of all folds.
-        is_each = facts.is_cross_validation and fold != "all"
-        is_main = is_first or is_each
-        name = f"train --fold {fold}" if stage == "train" and (is_each or not is_first) else stage
-        path = record_path(stage, self._workspace, fold)
-        if record is None:
-            if is_main:
-                self._again.append((stage, Reason("no earlier run")))
-            return StageStatus(name, NOT_RUN)
-        state, why = self._state(stage, fold, record, named=name if is_main else "")
-        if not record.is_done:
-            return StageStatus(name, state, why)
-        return StageStatus(
-            name,
-            state,
-            why,
-            ended(path),
-            seconds_of(record),
-            main_figure(stage, record),
-            megabytes_in(path.parent) if stage == "train" else megabytes_of(path, record),
-        )
-
-    def _state(self, stage: str, fold: AnyFold, record: Record, *, named: str) -> tuple[str, str]:
-        """Return the state of a stage that has a record, and why it is not done.
-
-        What later stages need is named, so that they tell after what they run again.
-        """
-        if not record.is_done and self._in_use:
-            return "running", ""
-        try:
-            reason = self._reason(stage, fold, record)
-        except RoadsegError as error:
-            return "unknown", one_line(error)
-        if reason is None:
-            return DONE, ""
-        if named:
-            self._again.append((named, reason))
-        return _state_of(record, reason), reason.text
-
-    def _reason(self, stage: str, fold: AnyFold, record: Record) -> Reason | None:
-        if not record.is_done:
-            return Reason("the last run was interrupted")
-        earlier = [name for name, reason in self._again if is_renewed(stage, reason)]
-        if earlier:
-            return Reason(f"after {earlier[-1]}")
-        if self._config is None:
-            return None
-        return reason_to_run(stage, self._config, self._workspace, fold=fold)
-
-
-def _state_of(record: Record, reason: Reason) -> str:
-    """Return the state of a stage that would run again."""
+    Args:
+        again: earlier stages that run again, and why.
+    """
+    trained = facts.trainings.get(cast("Fold", fold))
+    record = trained if stage == "train" else facts.records.get(stage)
+    if record is None:
+        return StageStatus(stage, NOT_RUN), Reason("no earlier run")
     if not record.is_done:
-        return "interrupted"
+        if in_use:
+            return StageStatus(stage, "running"), None
+        reason = Reason("the last run was interrupted")
+        return StageStatus(stage, "interrupted", reason.text), reason
+    workspace, reason = Workspace(facts.folder), None
+    state, why = DONE, ""
+    earlier = [name for name, cause in again if is_renewed(stage, cause)]
+    try:
+        if earlier:
+            reason = Reason(f"after {earlier[-1]}")
+        elif config is not None:
+            reason = reason_to_run(stage, config, workspace, fold=fold)
+    except RoadsegError as error:
+        state, why = "unknown", one_line(error)
+    if reason is not None:
+        state, why = _state_of(reason), reason.text
+    path = record_path(stage, workspace, fold)
+    size = megabytes_in(path.parent) if stage == "train" else megabytes_of(path, record)
+    figure = main_figure(stage, record)
+    return StageStatus(stage, state, why, ended(path), seconds_of(record), figure, size), reason
+
+
+def _state_of(reason: Reason) -> str:
+    """Return the state of a stage that was done and would run again."""
     if not reason.renews:
         return "outputs missing" if "is missing" in reason.text else "outputs changed"
     return CHANGED if reason.text.startswith(("changed:", "after ")) else "incomplete"

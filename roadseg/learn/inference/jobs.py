@@ -4,7 +4,6 @@ import itertools
 import logging
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -39,10 +38,6 @@ from roadseg.raster.scaling import Scaling
 from roadseg.raster.strips import require_room
 from roadseg.raster.windows import fitting_batch
 from roadseg.roads.masks.image_dates import day_tags, day_taken
-from roadseg.roads.masks.mask_files import read_raster_key
-from roadseg.roads.masks.thresholding import write_road_mask
-from roadseg.roads.options import TraceOptions
-from roadseg.system.dry_runs import Files, files
 from roadseg.system.fingerprints import fingerprint, fingerprints, stamp
 from roadseg.system.hosts.parallel import each
 from roadseg.system.progress import Progress, counted
@@ -69,16 +64,6 @@ _LEAST_CACHE_MB = 67  # Blocks that GDAL keeps in memory.
 _BLOCK_PX = 512  # Rows by which GDAL's blocks reach beyond a window.
 
 
-@dataclass(frozen=True)
-class Need:
-    """Needs of a prediction: files, megapixels to predict, and memory if there are any."""
-
-    reads: list[Files]
-    writes: list[Path]
-    megapixels: float
-    memory_mb: float | None
-
-
 class PredictionJob:
     """Scenes to predict with some checkpoints, into a folder.
 
@@ -96,7 +81,6 @@ class PredictionJob:
         imagery: ImageryOptions,
         predict: PredictOptions,
         compute: ComputeOptions,
-        tracing: TraceOptions,
         imagery_of: Mapping[str, ImageryOptions] | None = None,
         set_of: Mapping[str, str] | None = None,
         part_of: Mapping[str, ScenePart | None] | None = None,
@@ -106,7 +90,6 @@ class PredictionJob:
         Args:
             checkpoints: folders of the networks, whose probabilities are averaged.
             folder: for the results.
-            tracing: from which probability on a pixel of a mask is road.
             imagery_of: how single scenes are read, by name, where that differs.
             set_of: the set of scenes of the run that trained the networks, by name.
             part_of: what the masks of these scenes show, by name; None is all.
@@ -114,7 +97,7 @@ class PredictionJob:
         Raises:
             CheckpointError: if a checkpoint cannot be read, or they cannot predict together.
         """
-        self._imagery, self._compute, self._tracing = imagery, compute, tracing
+        self._imagery, self._compute = imagery, compute
         self._options = predict
         self._imagery_of, self._set_of = imagery_of or {}, set_of or {}
         self._part_of = part_of or {}
@@ -142,35 +125,24 @@ class PredictionJob:
             require_room(scene.path, scene.strips.needed_bytes)
         self._predict(waiting, self.networks(scenes))
         done = [scene for scene in scenes if scene.name not in self.failed]
-        for scene in done:
-            self.write_mask(scene)
         if self.failed and not done:
             first = next(iter(self.failed.values()))
             raise DataError(f"all {count(len(images), 'scene')} failed, the first: {first}")
         return done
 
-    def need(self, images: dict[str, Path], *, force: bool) -> Need:
-        """Return the needs of their prediction; raise errors that would stop it at the start."""
-        scenes = self.describe(images)
-        waiting = [scene for scene in scenes if force or not scene.is_there]
-        for scene in waiting:
+    def memory_mb(self, scenes: Sequence[SceneToPredict]) -> float | None:
+        """Estimate the memory of the largest process that predicts scenes; None for no scenes.
+
+        Raises:
+            RoadsegError: if there is no room for one of them, or the device cannot be used.
+        """
+        for scene in scenes:
             require_room(scene.path, scene.strips.needed_bytes)
-        if waiting and self._is_here(len(waiting)):
+        if scenes and self._is_here(len(scenes)):
             chosen_device(self._compute)
-        pixels = sum(scene.facts.pixels for scene in waiting)
         networks = self.networks(scenes)
-        return Need(
-            reads=[
-                files("images", [images[scene.name] for scene in waiting]),
-                files("checkpoints", map(weights_of, self.folders)),
-            ],
-            writes=[scene.path for scene in waiting],
-            megapixels=pixels / 1e6,
-            memory_mb=max(
-                (self._memory_mb(scene, networks[self._window_px(scene)]) for scene in waiting),
-                default=None,
-            ),
-        )
+        needed = (self._memory_mb(scene, networks[self._window_px(scene)]) for scene in scenes)
+        return max(needed, default=None)
 
     def describe(self, images: dict[str, Path]) -> list[SceneToPredict]:
         """Return the scenes that the networks can predict, without predicting them."""
@@ -324,20 +296,6 @@ class PredictionJob:
             raise error
         logger.warning("skipped %s: %s", name, error)
         self.failed.setdefault(name, str(error))
-
-    def write_mask(self, scene: SceneToPredict) -> None:
-        """Write the mask of a scene, if masks are wanted and it is missing."""
-        if self._options.mask:
-            threshold = self._tracing.threshold_for(scene.threshold)
-            key = key_of({"threshold": threshold}, {"probability": scene.key})
-            path = mask_path(self.folder, scene.name)
-            if read_raster_key(path) != key:
-                write_road_mask(scene.path, path, threshold=threshold, key=key)
-
-
-def mask_path(folder: Path, scene: str) -> Path:
-    """Return the path of the mask of a scene in a folder."""
-    return folder / "road_masks" / f"{scene}.tif"
 
 
 def _missing(scene: SceneToPredict) -> float:

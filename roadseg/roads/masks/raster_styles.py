@@ -1,13 +1,10 @@
 """Raster styles: how QGIS shows masks and probabilities, in a .qml file beside each raster."""
 
-from collections.abc import Iterable
-from contextlib import suppress
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import numpy as np
 
-from roadseg.errors import OutputError
 from roadseg.raster.windows import CERTAIN
 from roadseg.roads.colours import PROBABILITIES, Rgb, as_hex, bin_colours
 from roadseg.roads.masks.burning import BACKGROUND
@@ -64,17 +61,6 @@ def write_style(raster: Path, renderer: ET.Element) -> None:
     pipe.append(renderer)
     with atomic_write(raster.with_suffix(".qml")) as partial:
         partial.write_text(style_text(pipe), encoding="utf-8")
-
-
-def restore_styles(rasters: Iterable[Path], renderer: ET.Element) -> None:
-    """Write the styles of rasters that have lost theirs; those that users changed stay.
-
-    Where none can be written, such as in a run that is mounted read-only, they stay lost.
-    """
-    for raster in rasters:
-        if raster.exists() and not raster.with_suffix(".qml").exists():
-            with suppress(OutputError):
-                write_style(raster, renderer)
 
 
 def style_text(style: ET.Element) -> str:

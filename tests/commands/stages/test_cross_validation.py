@@ -12,16 +12,7 @@ from safetensors.torch import load_file
 
 import roadseg
 from roadseg.commands.cli.main import main
-from roadseg.commands.stages import (
-    cross_validation,
-    evaluate,
-    graph,
-    pipeline,
-    predict,
-    split,
-    train,
-    tune,
-)
+from roadseg.commands.stages import evaluate, graph, pipeline, predict, split, train, tune
 from roadseg.commands.tools import status
 from roadseg.config import load_config
 from roadseg.errors import DataError, MissingInputError
@@ -64,7 +55,7 @@ def roadseg_command(config, *words):
 
 class TestTraining:
     def test_every_fold_is_trained_and_the_mean_is_that_of_all(self, each):
-        summary = cross_validation.run(*each)
+        summary = train.run(*each, fold="each")
         assert [fold.fold for fold in summary.folds] == list(FOLDS)
         found = [fold.val_iou for fold in summary.folds]
         assert summary.val_iou.mean == pytest.approx(statistics.fmean(found))
@@ -91,7 +82,7 @@ class TestTraining:
 
         monkeypatch.setattr(train, "train", noted)
         before = read_record(workspace.train_record(2))
-        summary = cross_validation.run(config, workspace)
+        summary = train.run(config, workspace, fold="each")
         assert begun == ["fold-3"]
         assert summary.folds[3].epochs == config.train.epochs
         assert read_record(workspace.train_record(2)) == before
@@ -102,7 +93,7 @@ class TestTraining:
         lines = []
         with progress.shown_by(lines.append):
             progress.REDRAWN_S, before = 0.0, progress.REDRAWN_S
-            cross_validation.run(config, workspace)
+            train.run(config, workspace, fold="each")
             progress.REDRAWN_S = before
         of_all = [line for line in lines if line.startswith("cross-validation: 4 of 5 folds")]
         assert any("epoch" in line and "left" in line for line in of_all)
@@ -118,7 +109,7 @@ class TestTraining:
     def test_force_trains_all_anew(self, each):
         config, workspace = each
         before = [workspace.train_record(fold).stat().st_mtime_ns for fold in FOLDS]
-        cross_validation.run(config, workspace, force=True)
+        train.run(config, workspace, fold="each", force=True)
         after = [workspace.train_record(fold).stat().st_mtime_ns for fold in FOLDS]
         assert all(new > old for old, new in zip(before, after, strict=True))
 
@@ -134,7 +125,7 @@ class TestTraining:
             return measure(*values, **named)
 
         monkeypatch.setattr(train, "measure_pace", noted)
-        plans = cross_validation.plan(config, workspace)
+        plans = train.plan(config, workspace, fold="each").stages
         assert [plan.stage for plan in plans] == [f"train --fold {fold}" for fold in FOLDS]
         assert [plan.runs for plan in plans] == [False, True, True, False, False]
         assert plans[1].seconds == plans[2].seconds > 0

@@ -12,10 +12,10 @@ from matplotlib.figure import Figure
 
 from roadseg.commands.roads import score
 from roadseg.commands.stages import evaluate, graph, pipeline, predict
-from roadseg.config import load_config
+from roadseg.config import Config, load_config
 from roadseg.dataset import scenes
 from roadseg.dataset.chips import read_chips
-from roadseg.errors import DataError, MissingInputError
+from roadseg.errors import DataError
 from roadseg.raster.grid import LOCAL_CRS
 from roadseg.raster.images import read_facts
 from roadseg.roads.formats.files import read_gpkg
@@ -185,13 +185,6 @@ def pictures(workspace):
     return [path.read_bytes() for path in sorted(workspace.pictures.iterdir())]
 
 
-def test_evaluate_before_graph_names_graph(finished):
-    config, workspace = finished
-    workspace.record("graph").unlink()
-    with pytest.raises(MissingInputError, match="run `roadseg graph` first"):
-        evaluate.run(config, workspace)
-
-
 def test_a_scene_scores_as_roadseg_score_finds(finished, finished_city):
     """Apart from the millimetres to which a run rounds its labels."""
     config, workspace = finished
@@ -229,7 +222,7 @@ def chip(*, labelled, found, threshold=0.4):
 
 
 def pooled(*chips):
-    return evaluate._pool(list(chips), fold=0)  # noqa: SLF001
+    return evaluate._summary(Config(), list(chips), 0, {})  # noqa: SLF001
 
 
 def test_chips_that_are_rightly_empty_do_not_raise_the_mean_apls():

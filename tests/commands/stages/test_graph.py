@@ -10,12 +10,11 @@ from pyproj import CRS
 
 from roadseg.commands.stages import graph
 from roadseg.config import Config, load_config
-from roadseg.errors import DataError, MissingInputError
+from roadseg.errors import DataError
 from roadseg.raster.grid import LOCAL_CRS, Grid
 from roadseg.roads.formats.files import read_gpkg
 from roadseg.roads.masks.probabilities import write_probability
 from roadseg.roads.speeds import SpeedBins
-from roadseg.system.workspace import Workspace
 
 UTM = Affine(0.5, 0, 660000, 0, -0.5, 4000000)
 
@@ -113,12 +112,6 @@ def test_a_mask_without_crs_is_refused_and_accepted_with_the_setting(tmp_path):
         graph.run_images(Config(), [str(path)], output=tmp_path)
     config = load_config(None, ["imagery.crs=EPSG:32611"])
     assert graph.run_images(config, [str(path)], output=tmp_path).edges == 4
-
-
-def test_graph_before_predict_names_predict(city):
-    config = load_config(city)
-    with pytest.raises(MissingInputError, match="run `roadseg predict` first"):
-        graph.run(config, Workspace(config.run))
 
 
 def two_halves(folder):

@@ -116,7 +116,6 @@ MADE_AGAIN = [
     *("run/masks/city_1.tif", "run/quality", "run/folds.png", "run/probabilities"),
     *("run/checkpoints/fold-0/best.json", "run/graphs", "run/evaluation.csv", "run/report.html"),
 ]
-CURVES = "run/checkpoints/fold-0/curves.png"
 
 
 def scene_of(project):
@@ -148,18 +147,6 @@ def test_what_was_deleted_is_made_again(project, lost):
     assert run(project)[0] - {"report"} == LOST[lost] - {"report"}
     assert files(project) == before
     assert run(project)[0] == set()
-
-
-def test_styles_and_curves_that_were_deleted_are_made_again_without_a_stage(project):
-    before = files(project)
-    changed = project / "run/masks/city_0.qml"
-    changed.write_text("the user's own")
-    probability = project / "run/probabilities" / f"{scene_of(project)}.qml"
-    for lost in (project / "run/masks/city_1.qml", probability, project / CURVES):
-        lost.unlink()
-    assert run(project)[0] == set()
-    assert files(project) == before
-    assert changed.read_text() == "the user's own"
 
 
 def test_a_truncated_probability_is_made_again_with_the_same_bytes(project):

@@ -17,7 +17,6 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from roadseg.commands.stages import predict
-from roadseg.config import load_config
 from roadseg.errors import CheckpointError, DataError, MissingInputError, OutputError
 from roadseg.learn.inference import jobs, tasks
 from roadseg.learn.inference.sliding_window import share_cores
@@ -32,7 +31,6 @@ from roadseg.roads.speeds import DEFAULT_BINS
 from roadseg.system import stage_records
 from roadseg.system.hosts.parallel import each
 from roadseg.system.stage_records import read_record, read_stage_key
-from roadseg.system.workspace import Workspace
 
 
 def changed(config, section, **values):
@@ -149,12 +147,6 @@ def test_brightness_of_pixels_that_are_stretched_does_not_matter(finished, make_
     found = [read_probability(tmp_path / f"out/{path.name}").road for path in images]
     assert np.ptp(found[0]) > 0
     assert np.abs(found[0].astype(int) - found[1]).max() <= 1
-
-
-def test_predict_before_train_names_train_and_its_fold(city):
-    config = load_config(city)
-    with pytest.raises(MissingInputError, match=r"run `roadseg train --fold 3` first"):
-        predict.run(config, Workspace(config.run), fold=3)
 
 
 @pytest.fixture
@@ -378,20 +370,6 @@ def test_the_last_shard_leaves_the_record_of_all_scenes(finished, mask):
     assert sorted(first + second) == [f"city_{number}" for number in range(5)]
     assert record_of(workspace) == expected
     assert predict.run(config, workspace, fold=0).scenes == sorted(first + second)
-
-
-def test_the_last_shard_leaves_the_record_of_all_places(finished):
-    config, workspace = finished
-    config = changed(config, "predict", scenes="all", fuse=True)
-    chips = json.loads(workspace.chips.read_text())
-    chips["scenes"].append({**chips["scenes"][0], "name": "city_0_later"})
-    workspace.chips.write_text(json.dumps(chips))
-    predict.run(config, workspace, fold=0)
-    expected = record_of(workspace)
-    shutil.rmtree(workspace.probabilities)
-    predict_shards(config, workspace, 1, 2)
-    assert record_of(workspace) == expected
-    assert expected["summary"]["images_of"]["city_0"] == ["city_0", "city_0_later"]
 
 
 def test_before_the_last_shard_the_prediction_is_not_done(finished):

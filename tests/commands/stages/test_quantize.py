@@ -6,8 +6,8 @@ import pytest
 from safetensors.torch import load_file
 
 from roadseg.commands.stages import quantize
-from roadseg.config import load_config
-from roadseg.errors import MissingInputError, RoadsegError
+from roadseg.dataset.chips import read_chips
+from roadseg.errors import RoadsegError
 from roadseg.learn.hardware.devices import pick_device
 from roadseg.learn.inference.bench import Rate
 from roadseg.learn.inference.engines import Engine, open_engine
@@ -18,7 +18,6 @@ from roadseg.learn.network.checkpoints import (
     read_checkpoint_facts,
     save_checkpoint,
 )
-from roadseg.system.workspace import Workspace
 
 ACCURATE = {"mask_iou": 0.99, "f1": 0.8, "exact_f1": 0.8, "apls": 0.7, "exact_apls": 0.7}
 
@@ -167,19 +166,13 @@ def test_a_network_that_became_better_passes():
 def test_calibration_windows_come_from_all_chips_unchanged(finished):
     config, workspace = finished
     checkpoint = load_checkpoint(workspace.checkpoint(0))
-    chips = quantize.Chips(config, workspace, checkpoint)
-    opened = [chips.open(chip) for chip in chips.listed.chips]
+    listed = read_chips(workspace.chips)
+    opened = quantize._open(config, workspace, checkpoint, listed, listed.chips)  # noqa: SLF001
     options = {"window_px": 32, "batch_size": 3, "seed": 0}
     batches = calibration_windows(opened, **options, windows=100)
     assert [tuple(batch.shape) for batch in batches] == [(3, 3, 32, 32)] * 7
     assert len({bytes(window.numpy()) for batch in batches for window in batch}) == 20
     assert len(calibration_windows(opened, **options, windows=6)) == 2
-
-
-def test_quantize_before_train_names_train_and_its_fold(city):
-    config = load_config(city)
-    with pytest.raises(MissingInputError, match=r"run `roadseg train --fold 3` first"):
-        quantize.run(config, Workspace(config.run), fold=3)
 
 
 @pytest.mark.slow

@@ -120,13 +120,6 @@ def test_a_page_for_a_client_takes_polygons_beside_its_map(finished, tmp_path):
     assert workspace.report_pdf.exists()
 
 
-def test_a_dry_run_names_the_page_for_a_client(finished):
-    config, workspace = finished
-    report.run(config, workspace, force=True)
-    assert "report.pdf" in str(report.plan(config, workspace, pdf=True))
-    assert "report.pdf" not in str(report.plan(config, workspace, force=True))
-
-
 def test_it_is_made_again_only_if_something_changed(finished):
     config, workspace = finished
     report.run(config, workspace)

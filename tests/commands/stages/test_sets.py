@@ -10,6 +10,8 @@ import pytest
 import rasterio
 
 from roadseg.commands.stages import evaluate, pipeline, prepare, split, train, tune
+from roadseg.commands.stages.made_from import reason_to_run
+from roadseg.commands.stages.training_jobs import training_job
 from roadseg.commands.tools import plot
 from roadseg.config import load_config
 from roadseg.errors import ConfigError, DataError
@@ -273,7 +275,7 @@ def test_a_scene_that_changes_its_set_makes_prepare_run_again(sets):
 def test_chips_of_a_set_are_drawn_by_its_weight(sets):
     config, workspace = sets("train.windows_per_chip=4")
     pipeline.prepare(config, workspace)
-    job = train._job(config, workspace, 0, anew=False)  # noqa: SLF001 - what the windows are drawn from
+    job = training_job(config, workspace, 0)
     windows = training_windows(job.training, config.train)
     drawn = [job.training[windows.chip_of(index)].set for index in range(len(windows))]
     of_lines = sum(chip.set == "lines" for chip in job.training)
@@ -287,7 +289,7 @@ def test_sets_may_move_with_their_run(sets, tmp_path):
     (tmp_path / "project").rename(tmp_path / "elsewhere")
     config = load_config(tmp_path / "elsewhere/roadseg.json")
     assert not prepare.plan(config, Workspace(config.run)).runs
-    assert not split.plan(config, Workspace(config.run)).runs
+    assert reason_to_run("split", config, Workspace(config.run), fold=0) is None
     train.run(config, Workspace(config.run), fold=0)
 
 

@@ -11,7 +11,7 @@ from roadseg.commands.stages import split
 from roadseg.config import load_config
 from roadseg.dataset.chips import NO_ZONE, ChipRecord, SceneRecord, write_chips
 from roadseg.dataset.held_out import read_fold_chips
-from roadseg.errors import ConfigError, DataError, MissingInputError
+from roadseg.errors import ConfigError, DataError
 from roadseg.raster.windows import Window
 from roadseg.roads.speeds import DEFAULT_BINS
 from roadseg.system.stage_records import StageRecord
@@ -106,12 +106,6 @@ def test_a_scene_without_georeference_is_a_place(prepared):
     config, workspace = prepared(chips, "split.method=places", "split.folds=2")
     assert split.run(config, workspace).groups == 2
     assert folds_of(workspace)["a_r0_c0"] == folds_of(workspace)["a_r0_c1"]
-
-
-def test_too_few_places_are_refused_with_the_settings_to_change(prepared):
-    told = r"10 chips in 1 group cannot fill 5 folds; lower split\.block_m .* and split\.buffer_m$"
-    with pytest.raises(DataError, match=told):
-        split.run(*prepared(apart(), "split.method=places", "split.block_m=900"))
 
 
 @pytest.fixture
@@ -217,23 +211,6 @@ def test_layer_and_picture_are_written(prepared):
         assert min(picture.size) > 100
 
 
-def test_nothing_is_done_when_nothing_has_changed(prepared):
-    first = split.run(*prepared(apart()))
-    config, workspace = prepared(apart())
-    before = workspace.folds.stat().st_mtime_ns
-    assert split.run(config, workspace) == first
-    assert workspace.folds.stat().st_mtime_ns == before
-
-
-def test_a_missing_file_of_folds_is_made_again(prepared):
-    config, workspace = prepared(apart())
-    first = split.run(config, workspace)
-    dealt = folds_of(workspace)
-    workspace.folds.unlink()
-    assert split.run(config, workspace) == first
-    assert folds_of(workspace) == dealt
-
-
 def test_the_summary_tells_chips_and_road_of_each_fold(prepared):
     chips = [replace(c, road_share=0.02) for c in apart(5)]
     told = str(split.run(*prepared(chips)))
@@ -266,26 +243,30 @@ def test_a_buffer_that_leaves_nothing_to_train_on_is_refused(prepared):
         split.run(*prepared(apart(), "split.buffer_m=9000"))
 
 
-def test_too_few_blocks_are_refused_with_the_settings_to_change(prepared):
-    with pytest.raises(DataError, match=r"cannot fill 5 folds; lower split\.block_m \(9000 m\)"):
-        split.run(*prepared(apart(), "split.block_m=9000"))
+OVERLAPPING = [chip(f"s{i}", 660_000.0 + 90 * i, 4e6) for i in range(20)]
 
 
-def test_too_few_blocks_because_chips_overlap_are_told_so(prepared):
-    chips = [chip(f"s{i}", 660_000.0 + 90 * i, 4e6) for i in range(20)]
-    with pytest.raises(DataError, match=r"1 group cannot .* 19 pairs .* s0 and s1, which joins"):
-        split.run(*prepared(chips, "split.block_m=100"))
-
-
-def test_too_few_blocks_are_not_put_down_to_overlaps_that_change_nothing(prepared):
-    with pytest.raises(DataError, match=r"12 chips in 1 group cannot fill 5 folds; lower split\."):
-        split.run(*prepared(places(), "split.block_m=90000"))
-
-
-def test_too_few_groups_are_refused_with_the_settings_to_change(prepared):
-    settings = ("split.method=groups", "split.group=google|yahoo")
-    with pytest.raises(DataError, match=r"in 2 groups cannot fill 5 folds; change split\.group"):
-        split.run(*prepared(places(), *settings))
+@pytest.mark.parametrize(
+    ("chips", "settings", "told"),
+    [
+        (apart(), ["block_m=9000"], r"cannot fill 5 folds; lower split\.block_m \(9000 m\)"),
+        (OVERLAPPING, ["block_m=100"], r"1 group cannot .* 19 pairs .* s0 and s1, which joins"),
+        # These overlap as well, which changes nothing.
+        (places(), ["block_m=90000"], r"12 chips in 1 group cannot fill 5 folds; lower split\."),
+        (
+            *(apart(), ["method=places", "block_m=900"]),
+            r"10 chips in 1 group cannot fill 5 folds; lower split\.block_m .*split\.buffer_m$",
+        ),
+        (
+            *(places(), ["method=groups", "group=google|yahoo"]),
+            r"in 2 groups cannot fill 5 folds; change split\.group",
+        ),
+    ],
+    ids=["blocks", "overlaps", "not overlaps", "places", "groups"],
+)
+def test_too_few_groups_are_refused_with_the_settings_to_change(prepared, chips, settings, told):
+    with pytest.raises(DataError, match=told):
+        split.run(*prepared(chips, *(f"split.{setting}" for setting in settings)))
 
 
 @pytest.mark.parametrize(
@@ -332,10 +313,3 @@ def test_a_file_that_does_not_fit_the_chips_is_refused_by_its_name(prepared, tmp
 def test_a_file_that_is_not_there_is_refused(prepared):
     with pytest.raises(DataError, match=r"split\.file: .*my\.csv is not an existing file"):
         split.run(*prepared(apart(), "split.method=file", "split.file=my.csv"))
-
-
-def test_split_before_prepare_names_prepare(tmp_path):
-    (tmp_path / "roadseg.json").write_text("{}")
-    config = load_config(tmp_path / "roadseg.json")
-    with pytest.raises(MissingInputError, match=r"prepare\.json does not exist; run `roadseg prep"):
-        split.run(config, Workspace(config.run))

@@ -9,12 +9,11 @@ from safetensors.torch import load_file
 
 from roadseg.commands.stages import train
 from roadseg.commands.stages.made_from import reason_to_run
-from roadseg.config import load_config
-from roadseg.errors import ConfigError, DataError, MissingInputError
+from roadseg.commands.stages.training_jobs import training_job
+from roadseg.errors import ConfigError, DataError
 from roadseg.learn.network.checkpoints import read_checkpoint_facts
 from roadseg.learn.options import LossOptions
 from roadseg.system.records import key_of
-from roadseg.system.workspace import Workspace
 
 
 def _stop_after_two(_folder, history):
@@ -188,11 +187,6 @@ def test_images_are_read_as_they_were_for_their_masks_also_if_a_training_is_done
             do(config, workspace, fold=fold)
 
 
-def test_a_fold_that_does_not_exist_is_named(finished):
-    with pytest.raises(ConfigError, match=r"--fold 7 does not exist; choose 0 to 4"):
-        train.run(*finished, fold=7)
-
-
 def test_a_fold_that_holds_all_chips_is_refused(finished):
     config, workspace = finished
     folds = json.loads(workspace.folds.read_text())
@@ -245,12 +239,6 @@ def test_bands_that_the_config_names_are_kept_by_name(finished, finished_city, t
     assert (facts["bands"], facts["nodata"], facts["in_channels"]) == (list(names), 7.0, 3)
 
 
-def test_train_before_split_names_split(city):
-    config = load_config(city)
-    with pytest.raises(MissingInputError, match="run `roadseg split` first"):
-        train.run(config, Workspace(config.run), fold=0)
-
-
 @pytest.mark.usefixtures("steady_pace")
 def test_what_an_earlier_plan_left_in_the_config_does_not_limit_the_validation(finished):
     config, workspace = finished
@@ -275,5 +263,4 @@ def test_a_checkpoint_says_whether_its_labels_had_speeds(finished, sources, shar
     record = json.loads(path.read_text())
     record["summary"] |= {"roads_by_speed_source": sources, "pixel_share_by_speed_bin": shares}
     path.write_text(json.dumps(record))
-    job = train._job(config, workspace, 1, anew=False)  # noqa: SLF001 - its facts are kept
-    assert job.facts["labels_have_speeds"] == have_speeds
+    assert training_job(config, workspace, 1).facts["labels_have_speeds"] == have_speeds

@@ -1,11 +1,8 @@
 """A raster has a style beside it that QGIS finds by its name."""
 
-from unittest.mock import Mock
 from xml.etree import ElementTree as ET
 
-from roadseg.errors import OutputError
 from roadseg.roads.colours import as_hex, bin_colours
-from roadseg.roads.masks import raster_styles
 from roadseg.roads.masks.raster_styles import mask_renderer, probability_renderer, write_style
 from roadseg.roads.speeds import DEFAULT_BINS, SpeedBins
 
@@ -20,13 +17,6 @@ def test_a_style_lies_beside_its_raster_under_the_same_name(tmp_path):
     assert [renderer.get("type") for renderer in root.findall("pipe/rasterrenderer")] == [
         "paletted"
     ]
-
-
-def test_a_lost_style_that_cannot_be_written_stays_lost(tmp_path, monkeypatch):
-    (tmp_path / "city.tif").touch()
-    monkeypatch.setattr(raster_styles, "atomic_write", Mock(side_effect=OutputError("read-only")))
-    raster_styles.restore_styles([tmp_path / "city.tif"], mask_renderer(TWO))
-    assert not (tmp_path / "city.qml").exists()
 
 
 def test_a_mask_has_the_names_and_colours_of_its_bins_and_no_background():

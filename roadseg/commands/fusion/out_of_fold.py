@@ -1,4 +1,4 @@
-"""Out-of-fold maps: every chip by the network that held it out. No stage, serves predict."""
+"""Out-of-fold maps: every chip by the network that held it out."""
 
 import glob
 import statistics
@@ -12,11 +12,10 @@ from typing import Literal
 import numpy as np
 
 from roadseg.errors import DataError
-from roadseg.learn.inference.jobs import Need, PredictionJob
+from roadseg.learn.inference.jobs import PredictionJob
 from roadseg.learn.inference.tasks import SceneToPredict
 from roadseg.raster.windows import Rows, Window, cut_chips
 from roadseg.roads.masks.probabilities import ProbabilityFile
-from roadseg.system.dry_runs import Files
 from roadseg.system.records import key_of
 from roadseg.system.text import count
 from roadseg.system.workspace import Workspace
@@ -66,114 +65,70 @@ class OutOfFold:
         Raises:
             DataError: if none is, or the chips are not those of a scene.
         """
-        one, several = self._parted(images)
-        done = [
-            scene
-            for fold, own in one.items()
-            for scene in self._run_job(self._job(fold), own, force=force)
-        ]
-        done += self._put_together(several, force=force)
+        parts = self._parts(images)
+        whole = {name: self._whole(of) for name, of in parts.items()}
+        waiting = {
+            name: images[name] for name, scene in whole.items() if force or not scene.is_there
+        }
+        for _, job, own in self._jobs(waiting):
+            self._run_job(job, own, force=force)
+        done = [scene for name, scene in whole.items() if name not in self.failed]
         if not done:
             first = next(iter(self.failed.values()))
             raise DataError(f"all {count(len(images), 'scene')} failed, the first: {first}")
-        by_name = {scene.name: scene for scene in done}
-        return [by_name[name] for name in images if name in by_name]
+        for scene in done:
+            if scene.name in waiting and len(parts[scene.name]) > 1:
+                scene.write(self._rows(parts[scene.name]))
+                _remove(parts[scene.name])
+        return done
 
-    def need(self, images: Images, *, force: bool) -> Need:
-        """Return the needs of their prediction; raise errors that would stop it at the start."""
-        one, several = self._parted(images)
-        jobs = {fold: self._job(fold) for fold in one}
-        needs = [jobs[fold].need(own, force=force) for fold, own in one.items()]
-        parts = self._parts(several)
-        whole = {name: self._whole(of) for name, of in parts.items()}
-        waiting = [name for name, scene in whole.items() if force or not scene.is_there]
-        for fold, own in self._by_fold({name: several[name] for name in waiting}).items():
-            needs.append(self._part_job(fold).need(own, force=force))
-        return Need(
-            reads=_joined([files for need in needs for files in need.reads]),
-            writes=[path for need in needs for path in need.writes]
-            + [whole[name].path for name in waiting],
-            megapixels=sum(need.megapixels for need in needs),
-            memory_mb=max((need.memory_mb for need in needs if need.memory_mb), default=None),
-        )
+    def memory_mb(self, scenes: Sequence[SceneToPredict]) -> float | None:
+        """Return the memory that predicting scenes takes, as `PredictionJob` does."""
+        return self.job_of(0, self.folder).memory_mb(scenes)
 
     def describe(self, images: Images) -> list[SceneToPredict]:
         """Return the scenes that the networks can predict, without predicting them."""
-        one, several = self._parted(images)
-        described = {name: self._whole(of) for name, of in self._parts(several).items()}
-        for fold, own in one.items():
-            job = self._job(fold)
-            described |= {scene.name: scene for scene in job.describe(own)}
-            self.failed |= job.failed
-        return [described[name] for name in images if name in described]
+        return [self._whole(of) for of in self._parts(images).values()]
 
-    def _parted(self, images: Images) -> tuple[dict[int, Images], Images]:
-        """Return the scenes of one fold by it, and those with chips of several."""
-        one: dict[int, Images] = defaultdict(dict)
-        several: Images = {}
+    def _jobs(self, images: Images) -> Iterator[tuple[int, PredictionJob, Images]]:
+        """Yield the job of each fold on the scenes that are its own, and on those that it shares.
+
+        The rasters of scenes that folds share are parts, in a folder of the fold.
+        """
+        of_jobs: dict[tuple[int, Path], Images] = defaultdict(dict)
         for name, image in images.items():
             folds = set(self.folds.get(name, {}).values()) or {0}
-            if len(folds) == 1:
-                one[folds.pop()][name] = image
-            else:
-                several[name] = image
-        return dict(sorted(one.items())), several
+            for fold in folds:
+                part = self.workspace.fold_probabilities(fold)
+                of_jobs[fold, self.folder if len(folds) == 1 else part][name] = image
+        for (fold, folder), own in sorted(of_jobs.items()):
+            yield fold, self.job_of(fold, folder), own
 
-    def _by_fold(self, images: Images) -> dict[int, Images]:
-        """Return scenes with chips of several folds by each of these."""
-        of_folds: dict[int, Images] = defaultdict(dict)
-        for name, image in images.items():
-            for fold in set(self.folds[name].values()):
-                of_folds[fold][name] = image
-        return dict(sorted(of_folds.items()))
-
-    def _job(self, fold: int) -> PredictionJob:
-        return self.job_of(fold, self.folder)
-
-    def _part_job(self, fold: int) -> PredictionJob:
-        return self.job_of(fold, self.workspace.fold_probabilities(fold))
-
-    def _run_job(self, job: PredictionJob, images: Images, *, force: bool) -> list[SceneToPredict]:
+    def _run_job(self, job: PredictionJob, images: Images, *, force: bool) -> None:
         """Run a job; if all scenes of a fold are skipped, the other folds continue."""
         try:
-            return job.run(images, force=force)
+            job.run(images, force=force)
         except DataError:
             if job.failed.keys() != images.keys():
                 raise
-            return []
         finally:
             self.failed |= job.failed
-
-    def _put_together(self, images: Images, *, force: bool) -> list[SceneToPredict]:
-        """Predict scenes with chips of several folds; return those that are there now."""
-        parts = self._parts(images)
-        whole = {name: self._whole(of) for name, of in parts.items()}
-        waiting = {name for name, scene in whole.items() if force or not scene.is_there}
-        for fold, own in self._by_fold(
-            {name: images[name] for name in images if name in waiting}
-        ).items():
-            self._run_job(self._part_job(fold), own, force=force)
-        done = [scene for name, scene in whole.items() if name not in self.failed]
-        for scene in done:
-            if scene.name in waiting:
-                scene.write(self._rows(parts[scene.name]))
-                _remove(parts[scene.name])
-            self._job(min(parts[scene.name])).write_mask(scene)
-        return done
 
     def _parts(self, images: Images) -> dict[str, Parts]:
         """Return the parts of each scene; those that a network cannot predict are left out."""
         parts_of: dict[str, Parts] = defaultdict(dict)
-        for fold, own in self._by_fold(images).items():
-            job = self._part_job(fold)
+        for fold, job, own in self._jobs(images):
             for scene in job.describe(own):
                 parts_of[scene.name][fold] = scene
             self.failed |= job.failed
-        return {name: parts for name, parts in parts_of.items() if name not in self.failed}
+        there = parts_of.keys() - self.failed.keys()
+        return {name: parts_of[name] for name in images if name in there}
 
     def _whole(self, parts: Parts) -> SceneToPredict:
-        """Return the scene that is put together of parts."""
+        """Return the scene that is put together of parts, or the only part."""
         first = next(iter(parts.values()))
+        if len(parts) == 1:
+            return first
         thresholds = [part.threshold for part in parts.values()]
         measured = [threshold for threshold in thresholds if threshold is not None]
         return replace(
@@ -210,18 +165,6 @@ class OutOfFold:
                 road, bins = file.read_all(window)
                 values = road[np.newaxis] if bins is None else np.concatenate([bins, road[None]])
                 yield Rows(window.row, values, file.read_valid(window), window.col)
-
-
-def _joined(reads: Sequence[Files]) -> list[Files]:
-    """Return files with those of one name counted together."""
-    return [
-        Files(
-            name,
-            sum(each.files for each in reads if each.name == name),
-            sum(each.megabytes for each in reads if each.name == name),
-        )
-        for name in dict.fromkeys(each.name for each in reads)
-    ]
 
 
 def _tags(parts: Parts) -> Iterator[tuple[str, str]]:

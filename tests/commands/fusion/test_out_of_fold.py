@@ -5,14 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from roadseg.commands.stages import (
-    cross_validation,
-    evaluate,
-    graph,
-    out_of_fold,
-    pipeline,
-    predict,
-)
+from roadseg.commands.fusion import out_of_fold
+from roadseg.commands.stages import evaluate, graph, pipeline, predict, train
 from roadseg.config import load_config
 from roadseg.dataset.chips import read_chips
 from roadseg.errors import DataError
@@ -37,7 +31,7 @@ def cut(tmp_path_factory, write_city):
     config.write_text(json.dumps(settings))
     loaded = load_config(config)
     pipeline.prepare(loaded, Workspace(loaded.run))
-    cross_validation.run(loaded, Workspace(loaded.run))
+    train.run(loaded, Workspace(loaded.run), fold="each")
     return loaded
 
 
