@@ -162,7 +162,7 @@ def roadseg(config, options, device):
     def step():
         number, taken = next(steps)
         seed_step(0, number, 0)
-        total.add_(trainer.step(taken, number=number, rate=training.learning_rate))
+        total.add_(trainer.step(taken, rate=training.learning_rate))
 
     return step
 

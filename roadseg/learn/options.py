@@ -68,24 +68,6 @@ class LossOptions(Section):
         return self
 
 
-class DistributedOptions(Section):
-    """Communication between processes that train together (torchrun)."""
-
-    retired = MappingProxyType({"bucket_mb": 25.0, "gradient_as_bucket_view": True})
-    hierarchy: dict[_Count, _Count] | None = setting(
-        None,
-        "steps: processes",
-        "Average weights instead of gradients: {4: 8, 16: 64} averages groups of 8 processes "
-        "every 4 steps, and all 64 every 16 steps. The longest period must average all "
-        "processes. A group with period 1, as in {1: 8, 16: 64}, averages gradients. null: "
-        "average the gradients of all processes at every step.",
-        max_length=100,
-    )
-    warmup_steps: int = setting(
-        0, "steps", "Steps with averaged gradients before the hierarchy starts.", ge=0, le=10**9
-    )
-
-
 class TrainOptions(Section):
     """The network and its training."""
 
@@ -97,7 +79,14 @@ class TrainOptions(Section):
             "weight_decay": 0.0,
             "momentum": 0.9,
             "clip_norm": 1.0,
+            "lr_gamma": 0.2,
             "ema": None,
+            "distributed": {
+                "hierarchy": None,
+                "warmup_steps": 0,
+                "bucket_mb": 25.0,
+                "gradient_as_bucket_view": True,
+            },
         }
     )
     architecture: Text = setting("unet", "-", "Architecture, by its segmentation-models name.")
@@ -197,7 +186,8 @@ class TrainOptions(Section):
     schedule: Literal["step", "cosine"] = setting(
         "cosine",
         "-",
-        "Learning rate. step: drops after milestones; cosine: falls as a cosine until the end.",
+        "Learning rate. step: drops to a fifth after milestones; cosine: falls as a cosine until "
+        "the end.",
     )
     warmup_steps: int = setting(
         20, "steps", "Steps over which the learning rate rises.", ge=0, le=10**9
@@ -208,9 +198,6 @@ class TrainOptions(Section):
         "step: epochs after which the learning rate drops.",
         max_length=1000,
         fail_fast=True,
-    )
-    lr_gamma: float = setting(
-        0.2, "factor", "step: factor by which the learning rate drops.", gt=0, le=1
     )
     loss: LossOptions = LossOptions()
     tensorboard: bool = setting(
@@ -225,7 +212,6 @@ class TrainOptions(Section):
         ge=0,
         le=LARGEST_SEED,
     )
-    distributed: DistributedOptions = DistributedOptions()
 
     @property
     def limit_s(self) -> float | None:

@@ -56,11 +56,9 @@ def training_rate(
     images, masks = _noise(options.batch_size, bands, bins, options.window_px)
     labels = [masks] + ([masks.clamp(max=1)] if options.loss.needs_skeletons else [])
     trainer = noise_trainer(options, bands=bands, bins=bins, device=device)
-    numbers = iter(range(1, 10**9))
 
     def step() -> None:
-        number = next(numbers)
-        trainer.step([(images, *labels)], number=number, rate=options.learning_rate)
+        trainer.step([(images, *labels)], rate=options.learning_rate)
 
     bare = bare_step(options, images, labels, bins=bins, device=device)
     repeated = {"roadseg": _times(step, steps), "bare": _times(bare, steps)}

@@ -170,12 +170,11 @@ class Epochs:
             steps = islice(steps, total - done)
             steps = counted(steps, f"epoch {epoch}", total=total, unit="steps", done=done)
         elif progress.step and clock.epoch_is_over:  # What was resumed has no time for more.
-            self.trainer.averager.average_all()
             return
         for batches in steps:
             number = progress.taken + 1
             seed_step(self.options.seed, number, self.parallel.rank)
-            progress.loss += self.trainer.step(batches, number=number, rate=self._rate(number))
+            progress.loss += self.trainer.step(batches, rate=self._rate(number))
             progress.step += 1
             shown.reach(self._done())
             self.after_step()
@@ -183,22 +182,17 @@ class Epochs:
                 mean = _finite(float(progress.loss)) / progress.step
                 scalars = {"step_loss": mean, "learning_rate": self._rate(number)}
                 self.board.scalars(number, scalars)
-            if self._ends_epoch(number):
+            if self._ends_epoch():
                 return
 
-    def _ends_epoch(self, number: int) -> bool:
+    def _ends_epoch(self) -> bool:
         """Heed clock and signals after a step; return whether it was the last of its epoch."""
-        ended = self.clock.used is None and self.progress.step == self.batches.steps
-        if not (ended or self.trainer.averager.replicas_agree(number)):
-            return False
-        is_asked_to_stop = self.clock.read(stop=self.stop.requested)
-        if ended := ended or self.clock.epoch_is_over:
-            self.trainer.averager.average_all()  # The first process saves for all.
-        if is_asked_to_stop:
+        if self.clock.read(stop=self.stop.requested):
             raise _AskedToStopError
         if self.clock.now_s - self._saved_s >= self.save_minutes * 60:
             self._save_last()
-        return ended
+        is_complete = self.clock.used is None and self.progress.step == self.batches.steps
+        return is_complete or self.clock.epoch_is_over
 
     def _validate(self, held_out: HeldOutBatches) -> Scores:
         shown = False

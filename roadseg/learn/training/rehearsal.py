@@ -156,10 +156,9 @@ def _pace(
     Args:
         total: steps of the training; infinitely many if they are not planned yet.
     """
-    numbers = itertools.count(1)
 
     def learn(batches: Sequence[Batch]) -> None:
-        trainer.step(batches, number=next(numbers), rate=options.learning_rate)
+        trainer.step(batches, rate=options.learning_rate)
         trainer.device.synchronize()
 
     def check(batch: Batch) -> None:

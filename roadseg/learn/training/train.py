@@ -84,7 +84,6 @@ class TrainingJob:
             "bin_unit": self.bins.unit,
             "scaling": asdict(scaling),
             **{f"first_{name}": weights for name, weights in first_weights(options).items()},
-            "sharing": options.distributed.model_dump(),
             **({"set_weights": set_weights} if set_weights else {}),
             "training_chips": _digest(self.training),
             "validation_chips": _digest(self.validation),
@@ -208,9 +207,9 @@ def fixed_options(options: TrainOptions) -> dict[str, Any]:
     """Return as JSON values the options that must stay the same when a training is resumed.
 
     `epochs` may grow unless the learning rate is planned to the end. Options that do not influence
-    the weights (`tensorboard`) or are compared elsewhere (`distributed`) are left out.
+    the weights (`tensorboard`) are left out.
     """
-    fields = options.model_dump(exclude={"distributed", "tensorboard"})
+    fields = options.model_dump(exclude={"tensorboard"})
     fields["init"] = options.init and str(options.init)
     free: tuple[str, ...] = _MAY_CHANGE if options.schedule == "step" else ("patience",)
     if options.minutes is not None:  # The plan for the minutes stays.
