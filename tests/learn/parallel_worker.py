@@ -257,7 +257,6 @@ def whole_training(
     interruption=None,
     save_minutes=5.0,
     tick=time.monotonic,
-    profile=0,
     **changes,
 ):
     """Train on two chips for two epochs of three steps each, validate on a third."""
@@ -275,7 +274,7 @@ def whole_training(
         if interruption:
             interrupt(together, *interruption)
         kept = {"workers": 0, "save_minutes": save_minutes, "tick": tick}
-        train(job, folder, parallel=together, profile=profile, **kept)
+        train(job, folder, parallel=together, **kept)
 
 
 def interrupt(together, owner, name, call, how):
@@ -336,17 +335,16 @@ def with_limit(device, folder, chips):
 
     Trainer.step = watched
     tick = itertools.count(0.0, [1.0, 0.75][rank]).__next__
-    whole_training(device, chips, folder, minutes=0.3, epochs=4, tick=tick, profile=1)
+    whole_training(device, chips, folder, minutes=0.3, epochs=4, tick=tick)
     (folder / f"rates-{rank}.json").write_text(json.dumps(rates))
 
 
 def limited(folder):
-    """Give rates, facts and traces of a training by two processes whose time is limited."""
+    """Give rates and facts of a training by two processes whose time is limited."""
     limited = partial(with_limit, folder=folder, chips=write_chips(folder, chip_px=64))
     assert run(limited, 2)[0] == [0, 0]
     rates = [json.loads((folder / f"rates-{rank}.json").read_text()) for rank in (0, 1)]
-    traces = sorted(path.name for path in folder.glob("profile/*"))
-    return {"rates": rates, "facts": (folder / "last.json").read_text(), "traces": traces}
+    return {"rates": rates, "facts": (folder / "last.json").read_text()}
 
 
 def curves(folder):

@@ -35,9 +35,7 @@ class CrossValidationSummary(Summary):
         return "\n".join([*map(str, self.folds), f"all {len(self.folds)} folds: {figures}"])
 
 
-def run(
-    config: Config, workspace: Workspace, *, profile: int = 0, force: bool = False
-) -> CrossValidationSummary:
+def run(config: Config, workspace: Workspace, *, force: bool = False) -> CrossValidationSummary:
     """Train with each fold held out in turn; see `run` of train for the arguments.
 
     Finished trainings are skipped, and an interrupted one resumes.
@@ -58,7 +56,6 @@ def run(
                 config,
                 workspace,
                 fold=fold,
-                profile=profile,
                 force=force,
                 has_done=lambda share, fold=fold: reach(fold, share),  # type: ignore[misc]
             )

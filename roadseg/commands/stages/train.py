@@ -89,22 +89,16 @@ def run(
     workspace: Workspace,
     *,
     fold: Fold,
-    profile: int = 0,
     force: bool = False,
     has_done: Callable[[float], object] = lambda _: None,
 ) -> TrainSummary:
     """Train on the chips of all folds but one, and validate on that one.
 
-    Fold "all" trains on all chips, for as long as the trainings of single folds found best. Each
-    process writes a trace of as many steps as are to be profiled, and the first one calls
-    `has_done` after each epoch with the share of all epochs that is done.
+    Fold "all" trains on all chips, for as long as the trainings of single folds found best. The
+    first process calls `has_done` after each epoch with the share of all epochs that is done.
     """
     record = stage_record("train", config, workspace, TrainSummary, fold)
     if not force and (done := record.summary()):
-        if profile:
-            logger.warning(
-                "--profile has no effect: the training is finished; use --force to retrain"
-            )
         write_model_card(config, workspace, fold=fold, epochs=done.epochs)
         _restore_curves(workspace.checkpoint(fold))
         return done
@@ -134,7 +128,6 @@ def run(
             parallel=processes,
             workers=config.compute.workers,
             save_minutes=config.compute.save_minutes,
-            profile=profile,
             anew=force,
             started=record.begin,
             after_epoch=after_epoch,

@@ -20,7 +20,6 @@ from roadseg.learn.network.checkpoints import named, save_checkpoint
 from roadseg.learn.options import TrainOptions
 from roadseg.learn.training.history import Row, best_row, has_ended, seconds_of, write_metrics
 from roadseg.learn.training.optimizers import learning_rate
-from roadseg.learn.training.profiles import AfterStep
 from roadseg.learn.training.samples import HeldOutBatches, TrainingBatches
 from roadseg.learn.training.tensorboard import Board
 from roadseg.learn.training.trainer import Batch, Trainer
@@ -81,7 +80,6 @@ class Epochs:
         save_minutes: minutes between two checkpoints `last` within an epoch.
         board: TensorBoard for scalars and images.
         stop: whether a signal to stop has come.
-        after_step: called after every step.
         after_epoch: called after every epoch with the rows of all epochs, by the processes that
             write files.
     """
@@ -98,7 +96,6 @@ class Epochs:
     save_minutes: float
     board: Board
     stop: Stop
-    after_step: AfterStep = lambda: None
     after_epoch: Callable[[list[Row]], None] = lambda _: None
     _saved_s: float = field(init=False)
 
@@ -177,7 +174,6 @@ class Epochs:
             progress.loss += self.trainer.step(batches, rate=self._rate(number))
             progress.step += 1
             shown.reach(self._done())
-            self.after_step()
             if progress.step % _LOG_EVERY == 0:
                 mean = _finite(float(progress.loss)) / progress.step
                 scalars = {"step_loss": mean, "learning_rate": self._rate(number)}

@@ -29,7 +29,6 @@ from roadseg.learn.network.pretrained import first_weights, log_first_weights, n
 from roadseg.learn.options import TrainOptions
 from roadseg.learn.training.epochs import LOSS, Epochs, Progress, seed_step
 from roadseg.learn.training.history import Row, has_ended, read_last
-from roadseg.learn.training.profiles import profiled
 from roadseg.learn.training.samples import Chip, HeldOutBatches, TrainingBatches
 from roadseg.learn.training.tensorboard import open_board, require_tensorboard
 from roadseg.learn.training.trainer import State, Trainer
@@ -99,7 +98,6 @@ def train(
     parallel: Parallel,
     workers: int,
     save_minutes: float,
-    profile: int = 0,
     anew: bool = False,
     started: Callable[[], None] = lambda: None,
     after_epoch: Callable[[list[Row]], None] = lambda _: None,
@@ -124,7 +122,6 @@ def train(
         parallel: the processes that train together.
         workers: processes that read and augment windows; 0 does so in this process.
         save_minutes: minutes between two checkpoints `last` within an epoch.
-        profile: number of steps that each process traces, into `profile/`.
         anew: whether to start from the beginning; the folder is emptied once all inputs have been
             checked.
         started: called before the first file is written or removed, when nothing can be refused any
@@ -180,9 +177,6 @@ def train(
         board_folder = folder / "tensorboard" if options.tensorboard and parallel.first else None
         with (
             open_board(board_folder, first_step=progress.taken + 1) as board,
-            profiled(
-                folder / "profile", steps=profile, device=device, rank=parallel.rank
-            ) as after_step,
             postponed() as stop,
         ):
             return Epochs(
@@ -198,7 +192,6 @@ def train(
                 save_minutes=save_minutes,
                 board=board,
                 stop=stop,
-                after_step=after_step,
                 after_epoch=after_epoch,
             ).run()
 

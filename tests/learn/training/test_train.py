@@ -656,17 +656,6 @@ def test_chips_with_several_scalings_are_refused(make_chips, start, tmp_path):
         start(chips, [other], tmp_path)
 
 
-def test_profiled_steps_end_in_the_same_weights_and_facts(tmp_path, run):
-    run(tmp_path / "plain", windows_per_chip=4)
-    run(tmp_path / "profiled", windows_per_chip=4, profile=2)
-    plain, other = (weights(tmp_path / name) for name in ("plain", "profiled"))
-    assert plain.keys() == other.keys()
-    assert all(torch.equal(plain[name], other[name]) for name in plain)
-    facts = [read_checkpoint_facts(tmp_path / name, "best") for name in ("plain", "profiled")]
-    assert facts[0] == facts[1]
-    assert (tmp_path / "profiled" / "profile" / "rank-0.json.gz").is_file()
-
-
 def test_more_epochs_are_another_training_only_where_the_rate_is_planned_to_the_end():
     assert "epochs" not in fixed_options(TrainOptions(schedule="step"))
     assert fixed_options(TrainOptions(schedule="cosine", epochs=7))["epochs"] == 7

@@ -102,7 +102,3 @@ def test_processes_with_other_clocks_end_their_epochs_together_at_the_same_rates
     facts = json.loads(limited["facts"])
     assert len(facts["history"]) >= 2
     assert 12 < sum(row["seconds"] for row in facts["history"]) <= 18
-
-
-def test_each_process_traces_its_own_steps(limited):
-    assert limited["traces"] == ["rank-0.json.gz", "rank-1.json.gz"]
