@@ -23,7 +23,7 @@ from roadseg.learn.network.checkpoints import checkpoint_path
 from roadseg.learn.options import TrainOptions
 from roadseg.learn.training.history import Row, best_row, read_last, seconds_of
 from roadseg.learn.training.rehearsal import measure_pace
-from roadseg.learn.training.samples import held_out_windows, training_windows
+from roadseg.learn.training.samples import TrainingWindows, held_out_windows
 from roadseg.learn.training.timetable import fit_minutes, planned_before, training_seconds
 from roadseg.learn.training.train import TrainingJob, train
 from roadseg.learn.training.validation import IOU_OF, THRESHOLD
@@ -180,7 +180,7 @@ def _rehearse(job: TrainingJob, processes: Parallel, *, workers: int) -> tuple[T
             weight = sum(chip.weight for chip in job.training)
             options = fit_minutes(job.options, pace, weight=weight, held_out=held_out)
             job = replace(job, options=options)
-    windows = len(training_windows(job.training, job.options))
+    windows = len(TrainingWindows(job.training, job.options))
     checked = min(job.options.validation_windows or held_out, held_out)
     return job, pace.epoch_seconds(windows, checked)
 

@@ -23,8 +23,8 @@ from roadseg.learn.training.samples import (
     HeldOutBatches,
     RandomWindows,
     TrainingBatches,
+    TrainingWindows,
     load_ahead,
-    training_windows,
 )
 from roadseg.learn.training.train import TrainingJob, accelerators, new_trainer
 from roadseg.learn.training.trainer import Batch, Trainer
@@ -71,7 +71,7 @@ def measure_pace(job: TrainingJob, *, parallel: Parallel, workers: int) -> Pace:
         CheckpointError, RoadsegError: if its first weights cannot be read or downloaded.
         DataError: if a chip cannot be read.
     """
-    windows = training_windows(job.training, job.options)
+    windows = TrainingWindows(job.training, job.options)
     options = _small(job.options, len(windows), processes=parallel.size)
     pin = job.device.pin_memory
     batches = TrainingBatches(
