@@ -184,7 +184,7 @@ LIMITS = [
     ("split.folds", 1, 2),
     ("split.block_m", 0.9, 1),
     ("split.group", "a{99999999999}", "a{9999}"),
-    ("split.group", "(" * 101 + ")" * 101, "(" * 100 + ")" * 100),
+    ("split.group", "(" * 500 + ")" * 500, "((a))"),
     ("split.group", "a" * 1001, "a" * 1000),
     ("train.window_px", 33, 32),
     ("train.window_px", 0, 64),

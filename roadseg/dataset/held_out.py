@@ -18,7 +18,6 @@ class Predicted:
     """The part of the summary of predict that later stages read.
 
     Attributes:
-        scenes: names of the scenes that were predicted.
         fold: that their network held out; "each" if every chip is of the network that held it out.
     """
 

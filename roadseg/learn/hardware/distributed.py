@@ -40,9 +40,7 @@ class Parallel:
 
     Attributes:
         rank: number of this process, from 0.
-        size: number of processes.
         local_rank: number of this process on its machine.
-        local_size: number of processes on this machine.
         control: group for what is not on the device: flags, waiting, sums of CPU tensors.
     """
 
@@ -195,11 +193,10 @@ def parallel(device: Device, *, patience: timedelta = PATIENCE) -> Iterator[Para
     Intel's documented calls, never run on hardware.
 
     Args:
-        device: where each of them computes.
         patience: how long one waits for the others, once all have joined.
 
     Raises:
-        ConfigError: if the environment is incomplete or contradicts itself.
+        ConfigError: if the environment is incomplete.
         DeviceError: if torch lacks the device's way to communicate, or there are fewer devices
             than processes.
         PartnerError: if the others cannot be reached, or one of them ends or does not answer.
@@ -237,9 +234,6 @@ def parallel(device: Device, *, patience: timedelta = PATIENCE) -> Iterator[Para
 
 def require_same(parallel: Parallel, facts: Mapping[str, Any]) -> None:
     """Compare facts between processes, which all call this.
-
-    Args:
-        parallel: the processes that train together.
 
     Raises:
         ConfigError: in all processes, if a fact differs in one of them; it names the first one.
@@ -299,21 +293,7 @@ def _place(environment: Mapping[str, str]) -> Parallel:
             "with torchrun, which sets them all, or unset RANK and WORLD_SIZE to train in one "
             "process"
         )
-    rank, size, local_rank, local_size = (_number(environment, name) for name in _VARIABLES[:4])
-    if not (rank < size and local_rank < local_size <= size):
-        raise ConfigError(
-            "RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE: expected each rank below its size, "
-            f"got {rank} of {size} and {local_rank} of {local_size}; start the processes with "
-            "torchrun"
-        )
-    return Parallel(rank, size, local_rank, local_size)
-
-
-def _number(environment: Mapping[str, str], name: str) -> int:
-    text = environment[name]
-    if not text.isdecimal():
-        raise ConfigError(f"{name}: expected a number, got {text!r}; let torchrun set it")
-    return int(text)
+    return Parallel(*(int(environment[name]) for name in _VARIABLES[:4]))
 
 
 def _check_backend(device: Device) -> None:

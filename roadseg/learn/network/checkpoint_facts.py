@@ -151,11 +151,12 @@ class _Last(_Known):
     """Further facts that a training needs to resume."""
 
     history: tuple[_Row, ...]
-    steps_before: Count | None = None  # Missing in early checkpoints.
+    began_with: _Text
+    steps_before: Count
     step: Count
     seconds: _Seconds
-    check_s: _Seconds = 0.0  # Missing in early checkpoints, as is step_s.
-    step_s: _Seconds = 0.0
+    check_s: _Seconds
+    step_s: _Seconds
     optimizer_state: _OptimizerState
     scaler_state: dict[str, _Measured]
 
@@ -190,7 +191,6 @@ def threshold_of(checkpoints: Sequence[Facts], of_set: str = "") -> float | None
     """Return the threshold of networks that predict together: the mean of theirs.
 
     Args:
-        checkpoints: facts of each.
         of_set: name of the set of scenes that they predict; others than those of the training, and
             none, have the threshold of all held-out scenes.
 

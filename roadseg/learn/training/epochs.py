@@ -68,17 +68,10 @@ class Epochs:
     """Epochs of a training: steps, validation and checkpoints.
 
     Attributes:
-        trainer: the network in training.
-        batches: batches to train on.
         validation_batches: batches to validate on; None if nothing is held out.
-        folder: folder of checkpoints and metrics.
-        options: options of the training.
         settings: facts to keep in checkpoints.
-        progress: finished epochs and steps.
         clock: the time of the training, which may be limited.
-        parallel: the processes that train together.
         save_minutes: minutes between two checkpoints `last` within an epoch.
-        board: TensorBoard for scalars and images.
         stop: whether a signal to stop has come.
         after_epoch: called after every epoch with the rows of all epochs, by the processes that
             write files.
@@ -149,8 +142,6 @@ class Epochs:
             "windows_per_s": round(windows / trained_s, 3) if trained_s else 0.0,
         }
         history = progress.history
-        # A resumed training keeps the columns of the version that began it.
-        row = {name: row[name] for name in history[0]} if history else row
         history.append(row)
         progress.before, progress.step = progress.taken, 0
         progress.loss.zero_()

@@ -23,9 +23,6 @@ def build_optimizer(
 
     Build it after the model is on the device, and load its state before `Device.for_training`.
     The state of Gaudi's optimizers differs from that of torch's, and can be loaded on an HPU only.
-
-    Args:
-        parameters: weights to update, on the device.
     """
     if device.name == "hpu":
         # Without weight decay, AdamW is Adam, of which Gaudi has no fused form.
@@ -47,7 +44,6 @@ def clip_gradients(
 
     Args:
         parameters: weights on the device, with gradients.
-        max_norm: largest norm of all gradients together.
     """
     if device.name == "hpu":
         _hpu_clipper(max_norm).clip_norm(parameters)

@@ -101,8 +101,6 @@ def guess_pace(
     """Take some steps of a training on random pixels, before there are chips to train on.
 
     Args:
-        bands: number of bands.
-        bins: number of speed bins.
         workers: processes that augment windows, as in the training itself.
 
     Raises:

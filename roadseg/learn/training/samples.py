@@ -42,7 +42,6 @@ class Chip:
         scene: the raster, its bands to use, and the grid of mask and window.
         mask: uint8 raster of the whole scene: 0 background, else the speed bin, 255 ignore.
         window: row, col, height and width of the chip in the scene.
-        scaling: scaling of the bands to uint8.
         set: name of the set of the scene; empty without sets.
         weight: how often its windows are drawn, relative to other chips.
     """
@@ -228,7 +227,6 @@ def epoch_batches(
         epoch: number of the epoch, from 1.
         batch_size: windows of a batch, all processes together; at least one for each.
         rank: rank of this process, from 0.
-        ranks: number of processes.
     """
     order = np.random.default_rng([seed, epoch]).permutation(windows)
     indices = (epoch * windows + order).tolist()

@@ -56,7 +56,6 @@ class Board:
         probability of road.
 
         Args:
-            step: number of the step.
             images: scaled bands, uint8 (window, band, row, col); the first three are shown, or
                 the first alone.
             references: masks, uint8 (window, row, col).

@@ -47,12 +47,9 @@ class TrainingJob:
     """Everything that determines the final weights of a training.
 
     Attributes:
-        training: chips to train on.
         validation: held-out chips; without any, all epochs are trained without validation.
         options: options of network, windows, loss and optimizer.
         facts: JSON values to add to the checkpoint (bands, GSD, ...).
-        bins: speed bins of the masks.
-        device: device of the network.
     """
 
     training: Sequence[Chip]
@@ -118,8 +115,6 @@ def train(
 
     Args:
         job: data and options; a training resumes only with the same job.
-        folder: folder of checkpoints and metrics.
-        parallel: the processes that train together.
         workers: processes that read and augment windows; 0 does so in this process.
         save_minutes: minutes between two checkpoints `last` within an epoch.
         anew: whether to start from the beginning; the folder is emptied once all inputs have been
@@ -170,7 +165,7 @@ def train(
             workers=workers,
             pin_memory=device.pin_memory,
         )
-    progress = _progress(folder, last, device, steps=batches.steps)
+    progress = _progress(folder, last, device)
     with torch.random.fork_rng(accelerators(device)):
         trainer, origin = _trainer(job, folder, last, parallel=parallel)
         begin()
@@ -185,7 +180,7 @@ def train(
                 validation_batches=held_out,
                 folder=folder,
                 options=options,
-                settings=settings | ({"began_with": origin} if origin else {}),
+                settings=settings | {"began_with": origin},
                 progress=progress,
                 clock=_clock(options, progress, last, parallel=parallel, tick=tick),
                 parallel=parallel,
@@ -212,17 +207,16 @@ def fixed_options(options: TrainOptions) -> dict[str, Any]:
 
 def _trainer(
     job: TrainingJob, folder: Path, last: Facts | None, *, parallel: Parallel
-) -> tuple[Trainer, str | None]:
+) -> tuple[Trainer, str]:
     """Return a trainer, new or resumed from the folder, and the origin of its first weights."""
     options, bands = job.options, len(job.training[0].scaling.mean)
     seed_step(options.seed, 0, 0)
-    origin: str | None
     if last is None:
         model, origin = new_network(options, bands=bands, bins=job.bins)
         log_first_weights(options, origin)
     else:
         model = untrained_model(options, bands=bands, bins=job.bins.count)
-        origin = last.get("began_with")  # Early versions did not store it.
+        origin = last["began_with"]
     scaling = _shared_scaling(job.training)
     state = None if last is None else (read_tensors(folder, "last"), last)
     trainer = new_trainer(
@@ -246,8 +240,6 @@ def new_trainer(
 
     Args:
         model: network from normalised windows to logits.
-        scaling: mean and standard deviation of the bands.
-        parallel: the processes that train together.
         state: state of the training to resume; None for a new training.
 
     Raises:
@@ -263,12 +255,8 @@ def new_trainer(
     return Trainer(model, options, scaling=scaling, device=device, parallel=parallel, state=state)
 
 
-def _progress(folder: Path, last: Facts | None, device: Device, *, steps: int) -> Progress:
-    """Return the progress of the training in the folder; a new one without `last`.
-
-    Args:
-        steps: of each epoch that an early version finished.
-    """
+def _progress(folder: Path, last: Facts | None, device: Device) -> Progress:
+    """Return the progress of the training in the folder; a new one without `last`."""
     if last is None:
         return Progress([], torch.zeros((), device=device.type))
     history, step = last["history"], last["step"]
@@ -279,9 +267,7 @@ def _progress(folder: Path, last: Facts | None, device: Device, *, steps: int) -
             f"{folder / 'last.safetensors'}: {LOSS}: expected a number; restore the file, or "
             "retrain with --force"
         )
-    before = last.get("steps_before")  # Early versions did not store it.
-    before = len(history) * steps if before is None else before
-    return Progress(list(history), loss.to(device.type), before, step)
+    return Progress(list(history), loss.to(device.type), last["steps_before"], step)
 
 
 def _clock(

@@ -46,9 +46,6 @@ class Trainer:
 
         Args:
             model: network from normalised windows to logits, on the device.
-            options: options of the optimizer and the loss.
-            scaling: mean and standard deviation of the bands.
-            parallel: the processes that train together.
             state: `Trainer.state` of the training to resume; None for a new training.
 
         Raises:

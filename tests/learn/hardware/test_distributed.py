@@ -193,28 +193,6 @@ def test_an_incomplete_environment_names_what_is_missing(cpu, environment, name)
         pass
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"RANK": "4"}, "expected each rank below its size, got 4 of 4"),
-        ({"LOCAL_RANK": "2"}, "expected each rank below its size, got 1 of 4 and 2 of 2"),
-        ({"LOCAL_WORLD_SIZE": "5"}, "expected each rank below its size, got 1 of 4 and 1 of 5"),
-        ({"RANK": "one"}, "RANK: expected a number, got 'one'"),
-    ],
-)
-def test_an_environment_that_contradicts_itself_is_an_error(cpu, environment, changes, message):
-    environment(**changes)
-    with pytest.raises(ConfigError, match=message), parallel(cpu):
-        pass
-
-
-@pytest.mark.usefixtures("joined")
-def test_the_last_ranks_are_in_range(cpu, environment):
-    environment(RANK="3", LOCAL_RANK="1")
-    with parallel(cpu) as together:
-        assert (together.rank, together.local_rank) == (3, 1)
-
-
 def test_gloo_is_its_own_control_group(cpu, environment, joined):
     environment()
     with parallel(cpu) as together:
