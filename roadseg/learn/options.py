@@ -25,19 +25,13 @@ _Count = Annotated[int, Field(ge=0, le=10**9)]
 class LossOptions(Section):
     """Weights of the terms of the loss (0 omits a term), and pixels to ignore."""
 
+    retired = MappingProxyType({"cldice": 0.0})
     focal: float = setting(
         0.0, "weight", "Focal loss: per pixel, with more weight on difficult ones.", ge=0, le=1e6
     )
     dice: float = setting(0.5, "weight", "Soft dice loss: overlap with the roads.", ge=0, le=1e6)
     bce: float = setting(
         0.5, "weight", "Binary cross entropy: per pixel, with equal weight.", ge=0, le=1e6
-    )
-    cldice: float = setting(
-        0.0,
-        "weight",
-        "clDice: overlap of the centrelines of each side with the roads of the other; slow.",
-        ge=0,
-        le=1e6,
     )
     skeleton_recall: float = setting(
         0.0,
@@ -59,7 +53,7 @@ class LossOptions(Section):
     @property
     def needs_skeletons(self) -> bool:
         """Whether a term compares with the skeletons of the roads."""
-        return self.cldice > 0 or self.skeleton_recall > 0
+        return self.skeleton_recall > 0
 
     @model_validator(mode="after")
     def _some_term(self) -> "LossOptions":

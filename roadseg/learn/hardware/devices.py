@@ -339,9 +339,8 @@ def _check_precision(name: str, precision: str) -> None:
     fast = cpu.is_fast_at_bf16 if precision == "bf16" else cpu.is_fast_at_fp16
     if not fast():
         _log.warning(
-            "precision %s is emulated on this CPU, where a convolution takes %.1f times as long "
-            "as in fp32; choose auto or fp32",
-            *(precision, cpu.slowness(_TYPES[precision] or torch.float32)),
+            "precision %s is emulated on this CPU, and slower than fp32; choose auto or fp32",
+            precision,
         )
 
 

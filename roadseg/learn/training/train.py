@@ -13,14 +13,13 @@ from typing import Any
 import torch
 from torch import nn
 
-from roadseg.errors import CheckpointError, DataError
+from roadseg.errors import DataError
 from roadseg.learn.hardware.cpu import keep_freed_memory
 from roadseg.learn.hardware.devices import Device
 from roadseg.learn.hardware.distributed import Parallel, freeze_unused
 from roadseg.learn.hardware.interrupts import postponed
 from roadseg.learn.network.checkpoint_facts import Facts
 from roadseg.learn.network.checkpoints import (
-    is_sound,
     read_tensors,
     write_facts_beside,
 )
@@ -261,12 +260,7 @@ def _progress(folder: Path, last: Facts | None, device: Device) -> Progress:
         return Progress([], torch.zeros((), device=device.type))
     history, step = last["history"], last["step"]
     _log.info("%s: resuming after epoch %d, step %d", folder, len(history), step)
-    loss = read_tensors(folder, "last", LOSS).get("")
-    if loss is None or loss.shape or not (loss.is_floating_point() and is_sound(loss)):
-        raise CheckpointError(
-            f"{folder / 'last.safetensors'}: {LOSS}: expected a number; restore the file, or "
-            "retrain with --force"
-        )
+    loss = read_tensors(folder, "last", LOSS)[""]
     return Progress(list(history), loss.to(device.type), last["steps_before"], step)
 
 
