@@ -310,7 +310,7 @@ class PredictOptions(Section):
 class ComputeOptions(Section):
     """Device, processes and units; changes here never repeat a stage."""
 
-    retired = MappingProxyType({"compile_mode": "default", "tf32": True})
+    retired = MappingProxyType({"compile_mode": "default", "cudnn_benchmark": False, "tf32": True})
     units: Units = setting(
         "metric",
         "-",
@@ -335,11 +335,6 @@ class ComputeOptions(Section):
         default=False,
         unit="-",
         description="Compile the network before use, which pays off in long runs.",
-    )
-    cudnn_benchmark: bool = setting(
-        default=False,
-        unit="-",
-        description="On GPUs: try the algorithms for each new window size and use the fastest.",
     )
     save_minutes: float = setting(
         5.0,

@@ -204,10 +204,10 @@ def missing(name: str) -> str:
     """
     if name in ("cuda", "rocm"):
         return _missing_gpu(name)
-    if name == "xpu":
-        return _missing_xpu()
     if name == "hpu":
         return _missing_hpu()
+    if name == "xpu":
+        return _missing_xpu()
     if name == "mps":
         return _missing_mps()
     return ""
@@ -408,21 +408,8 @@ def chosen_device(compute: ComputeOptions) -> Device:
         compiled=compute.compile,
     )
     if device.type == "cuda":
-        set_math(benchmark=compute.cudnn_benchmark)
+        # Products of float32 may be rounded to TF32 (10 bits of mantissa).
+        torch.set_float32_matmul_precision("high")
+        torch.backends.cudnn.allow_tf32 = True
     _log.info(device.reason)
     return device
-
-
-def set_math(*, benchmark: bool) -> None:
-    """Set the mathematics of the GPUs of this process; never run on hardware.
-
-    Products of float32 may be rounded to TF32 (10 bits of mantissa), in convolutions and in matrix
-    products.
-
-    Args:
-        benchmark: whether cuDNN or MIOpen tries its algorithms first for every new shape. What
-            it takes may differ from run to run, and with it the last bits of the weights.
-    """
-    torch.set_float32_matmul_precision("high")
-    torch.backends.cudnn.allow_tf32 = True
-    torch.backends.cudnn.benchmark = benchmark
