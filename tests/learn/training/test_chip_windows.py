@@ -1,6 +1,5 @@
 """Training and validation windows of chips: which pixels they show, and when again."""
 
-import pickle
 from dataclasses import replace
 from functools import partial
 
@@ -36,14 +35,6 @@ def same(a, b):
     return all(torch.equal(x, y) for x, y in zip(a, b, strict=True))
 
 
-def test_an_epoch_has_so_many_windows_of_each_chip(make_chips):
-    windows = training_windows(make_chips(chip_px=64), per_chip=3)
-    assert len(windows) == 12
-    image, mask = windows[12]
-    assert (image.shape, image.dtype) == ((3, 64, 64), torch.uint8)
-    assert (mask.shape, mask.dtype) == ((64, 64), torch.uint8)
-
-
 def test_a_window_depends_on_seed_and_index_alone(make_chips):
     chips = make_chips()
     first, second, other = (training_windows(chips, seed=seed) for seed in (0, 0, 1))
@@ -64,11 +55,6 @@ def test_worker_processes_show_the_same_windows(make_chips, workers):
     loader = DataLoader(windows, batch_sampler=order, num_workers=workers)
     images = torch.cat([i for i, _ in loader])
     assert torch.equal(images, torch.stack([windows[i][0] for batch in order for i in batch]))
-
-
-def test_windows_can_travel_to_a_spawned_process(make_chips):
-    windows = training_windows(make_chips())
-    assert same(pickle.loads(pickle.dumps(windows))[4], windows[4])  # noqa: S301
 
 
 def test_an_image_shows_the_scene_where_its_mask_says(make_chips):
