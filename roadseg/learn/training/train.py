@@ -164,7 +164,7 @@ def train(
             workers=workers,
             pin_memory=device.pin_memory,
         )
-    progress = _progress(folder, last, device)
+    progress, before = _progress(folder, last, device), last or {}
     with torch.random.fork_rng(accelerators(device)):
         trainer, origin = _trainer(job, folder, last, parallel=parallel)
         begin()
@@ -173,6 +173,15 @@ def train(
             open_board(board_folder, first_step=progress.taken + 1) as board,
             postponed() as stop,
         ):
+            clock = TrainingClock(  # It begins to count here.
+                options,
+                progress.history,
+                parallel,
+                since_s=before.get("seconds", 0.0),
+                check_s=before.get("check_s", 0.0),
+                step_s=before.get("step_s", 0.0),
+                tick=tick,
+            )
             return Epochs(
                 trainer=trainer,
                 batches=batches,
@@ -181,7 +190,7 @@ def train(
                 options=options,
                 settings=settings | {"began_with": origin},
                 progress=progress,
-                clock=_clock(options, progress, last, parallel=parallel, tick=tick),
+                clock=clock,
                 parallel=parallel,
                 save_minutes=save_minutes,
                 board=board,
@@ -262,27 +271,6 @@ def _progress(folder: Path, last: Facts | None, device: Device) -> Progress:
     _log.info("%s: resuming after epoch %d, step %d", folder, len(history), step)
     loss = read_tensors(folder, "last", LOSS)[""]
     return Progress(list(history), loss.to(device.type), last["steps_before"], step)
-
-
-def _clock(
-    options: TrainOptions,
-    progress: Progress,
-    last: Facts | None,
-    *,
-    parallel: Parallel,
-    tick: Callable[[], float],
-) -> TrainingClock:
-    """Return the clock of a training, which goes on from `last`."""
-    before = last or {}
-    return TrainingClock(
-        options,
-        progress.history,
-        parallel,
-        since_s=before.get("seconds", 0.0),
-        check_s=before.get("check_s", 0.0),
-        step_s=before.get("step_s", 0.0),
-        tick=tick,
-    )
 
 
 def accelerators(device: Device) -> list[int]:
