@@ -61,7 +61,7 @@ def test_first_weights_that_are_missing_are_told_before_any_step(pace, batches, 
 def test_learning_takes_time_and_torchs_own_generator_stays_untouched(pace, loss):
     before = torch.get_rng_state()
     measured = pace(loss=loss)
-    assert measured.window_s > measured.held_out_s > 0
+    assert min(measured.window_s, measured.held_out_s) > 0
     assert torch.equal(before, torch.get_rng_state())
 
 
