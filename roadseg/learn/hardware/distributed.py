@@ -293,7 +293,8 @@ def _place(environment: Mapping[str, str]) -> Parallel:
             "with torchrun, which sets them all, or unset RANK and WORLD_SIZE to train in one "
             "process"
         )
-    return Parallel(*(int(environment[name]) for name in _VARIABLES[:4]))
+    rank, size, local_rank, local_size = (int(environment[name]) for name in _VARIABLES[:4])
+    return Parallel(rank, size, local_rank, local_size)
 
 
 def _check_backend(device: Device) -> None:
