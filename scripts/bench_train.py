@@ -35,7 +35,7 @@ from roadseg.learn.inference.bench import bare_step, noise_trainer
 from roadseg.learn.network.models import NetworkSpec, Normalise, build_model
 from roadseg.learn.options import TrainOptions
 from roadseg.learn.training.epochs import seed_step
-from roadseg.learn.training.samples import Chip, TrainingBatches, training_windows
+from roadseg.learn.training.samples import Chip, TrainingBatches, TrainingWindows
 from roadseg.raster.images import read_facts
 from roadseg.raster.scaling import Scaling
 from roadseg.system.records import read_json
@@ -162,7 +162,7 @@ def roadseg(config, options, device):
     def step():
         number, taken = next(steps)
         seed_step(0, number, 0)
-        total.add_(trainer.step(taken, number=number, rate=training.learning_rate))
+        total.add_(trainer.step(taken, rate=training.learning_rate))
 
     return step
 
@@ -170,7 +170,7 @@ def roadseg(config, options, device):
 def bare(config, options, device):
     """Return a step on one batch in memory."""
     training, (chips, bins) = train_options(options), city(config)
-    windows = training_windows(chips, training)
+    windows = TrainingWindows(chips, training)
     first = [windows[len(windows) + number] for number in range(training.batch_size)]
     images, masks = (torch.stack(each) for each in zip(*first, strict=True))
     return bare_step(training, images, [masks], bins=bins, device=device)
@@ -191,7 +191,7 @@ def plain(config, options, device):
     network = nn.Sequential(normalise, model).to(device.type).train()
     optimizer = torch.optim.Adam(model.parameters(), lr=training.learning_rate, foreach=False)
     focal, dice = smp.losses.FocalLoss("binary"), smp.losses.DiceLoss("multilabel")
-    windows = training_windows(chips, training)
+    windows = TrainingWindows(chips, training)
     order = range(len(windows), 2 * len(windows))
     batches = iter(DataLoader(windows, training.batch_size, sampler=order, num_workers=1))
 

@@ -51,7 +51,7 @@ from roadseg.learn.network.checkpoints import (
 )
 from roadseg.learn.network.models import Normalise
 from roadseg.learn.network.starter import starter_folder
-from roadseg.learn.training.samples import EpochBatches, training_windows
+from roadseg.learn.training.samples import TrainingWindows, epoch_batches
 from roadseg.raster.scaling import Scaling
 from roadseg.system.files import atomic_write
 from roadseg.system.progress import counted
@@ -190,10 +190,10 @@ def _windows(config: Config) -> DataLoader[tuple[torch.Tensor, ...]]:
     """Return the windows of an epoch without augmentation, in batches."""
     job = training_job(config, Workspace(config.run), 0)
     plain = job.options.model_copy(update={"augment": ()})
-    windows = training_windows(job.training, plain)
+    windows = TrainingWindows(job.training, plain)
     return DataLoader(
         windows,
-        batch_sampler=EpochBatches(len(windows), seed=plain.seed, batch_size=plain.batch_size),
+        batch_sampler=epoch_batches(len(windows), 1, seed=plain.seed, batch_size=plain.batch_size),
     )
 
 

@@ -112,12 +112,7 @@ class MeasuredEdges:
 
 @dataclass(frozen=True)
 class Models:
-    """Models of the probability that edges are real.
-
-    Attributes:
-        overall: model of all edges.
-        by_set: model of the edges of each set.
-    """
+    """Models of the probability that edges are real."""
 
     overall: LogisticModel
     by_set: Mapping[str, LogisticModel]
@@ -139,13 +134,8 @@ class Calibration:
 
     Attributes:
         weights: fingerprint of the weights of the network.
-        chips: number of held-out chips.
-        places: number of places that they show.
-        km: length of the edges there.
-        model: model of the probability that edges are real.
         by_set: model of each set of scenes; empty without sets.
         reliability: measured reliability; None if all chips show one place.
-        reliability_by_set: reliability for each set.
         kept: the surest edges for each precision, by the precision as text.
     """
 

@@ -1,4 +1,4 @@
-"""Footprints: where chips lie on the ground, which of them overlap, and which lie far apart."""
+"""Footprints: where chips lie on the ground, which overlap, and how far they are apart."""
 
 from collections.abc import Sequence
 
@@ -7,12 +7,13 @@ import shapely
 from pyproj import CRS
 
 from roadseg.arrays import Floats, Ints, Shapes
-from roadseg.dataset.chips import NO_ZONE
+from roadseg.dataset.chips import NO_ZONE, ChipRecord
 from roadseg.raster.grid import DEGREES, transformer
 from roadseg.roads.graph.groups import linked
 
 Corners = Floats
 Pairs = Ints
+Ground = int | str  # EPSG number of a metric CRS, or the name of a scene without georeference.
 
 OVERLAP_SHARE = 0.01
 _EARTH_KM = 6371.0
@@ -131,6 +132,48 @@ def areas_apart(degrees: Corners, *, gap_km: float) -> Ints:
     return np.argsort(np.argsort(first))[number]
 
 
+def ground_of(chip: ChipRecord) -> Ground:
+    """Return what the metres of a chip count from: its zone, or its scene without georeference."""
+    return chip.scene if chip.zone == NO_ZONE else chip.zone
+
+
+def nearest_m(chips: Sequence[ChipRecord], others: Sequence[ChipRecord]) -> Floats:
+    """Return how far each chip is from the nearest of others, from footprint to footprint.
+
+    Distances are measured in the metric CRS of the chip, also to others beyond the edge of its
+    zone. A scene without georeference is at no distance from other scenes.
+
+    Returns:
+        Metres, shape (n,): 0 where footprints touch or overlap, infinite if there is no other.
+    """
+    grounds = np.array([ground_of(chip) for chip in chips], dtype=object)
+    nearest = np.full(len(chips), np.inf)
+    for ground in dict.fromkeys(grounds):
+        here = np.flatnonzero(grounds == ground)
+        tree = shapely.STRtree(_shapes_on(others, ground))
+        own = _shapes_on([chips[index] for index in here.tolist()], ground)
+        (found, _), metres = tree.query_nearest(own, all_matches=False, return_distance=True)
+        nearest[here[found]] = metres
+    return nearest
+
+
+def near_pairs(chips: Sequence[ChipRecord], *, within_m: float) -> Pairs:
+    """Find the pairs of chips up to a distance from each other, as `nearest_m` measures it.
+
+    Returns:
+        Indices, shape (m, 2), in no order; a pair may come twice.
+    """
+    pairs = [np.empty((0, 2), dtype=np.int64)]
+    grounds = np.array([ground_of(chip) for chip in chips], dtype=object)
+    for ground in dict.fromkeys(grounds):
+        here = np.flatnonzero(grounds == ground)
+        tree = shapely.STRtree(_shapes_on(chips, ground))
+        first, second = tree.query(tree.geometries[here], "dwithin", within_m)
+        pairs.append(np.column_stack([here[first], second]))
+    found = np.concatenate(pairs)
+    return np.asarray(found[found[:, 0] < found[:, 1]])
+
+
 def _candidates(corners: Corners, share: float) -> Pairs:
     """Return candidate pairs, which include all that share more than `share` of the smaller one.
 
@@ -158,3 +201,20 @@ def _overlapping(corners: Corners, pairs: Pairs, share: float) -> Pairs:
 
 def _polygons(corners: Corners) -> Shapes:
     return np.asarray(shapely.polygons(corners), dtype=object)
+
+
+def _shapes_on(chips: Sequence[ChipRecord], ground: Ground) -> Shapes:
+    """Return the footprint of each chip in the metres of a ground; None where it is not on it."""
+    shapes = np.full(len(chips), None, dtype=object)
+    is_home = np.array([ground_of(chip) == ground for chip in chips], dtype=bool)
+    corners = np.array([chip.corners_m for chip in chips], dtype=np.float64).reshape(-1, 4, 2)
+    shapes[is_home] = shapely.polygons(corners[is_home])
+    zones = np.array([chip.zone for chip in chips], dtype=np.int64)
+    beyond = np.flatnonzero(~is_home & (zones != NO_ZONE))
+    if isinstance(ground, int) and len(beyond):
+        lon, lat = np.moveaxis(corners_degrees(corners[beyond], zones[beyond]), -1, 0)
+        to_metres = transformer(DEGREES, CRS.from_epsg(ground))
+        moved = np.stack(to_metres.transform(lon, lat), axis=-1)
+        is_found = np.isfinite(moved).all(axis=(1, 2))  # No zone reaches all around the globe.
+        shapes[beyond[is_found]] = shapely.polygons(moved[is_found])
+    return shapes

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from roadseg.dataset.chips import NO_ZONE, ChipList, ChipRecord
-from roadseg.dataset.distances import nearest_m
 from roadseg.dataset.fold_files import read_folds
+from roadseg.dataset.footprints import nearest_m
 from roadseg.raster.windows import Window
 from roadseg.system.stage_records import read_summary
 from roadseg.system.workspace import Fold, FoldOrEach, Workspace, require
@@ -18,7 +18,6 @@ class Predicted:
     """The part of the summary of predict that later stages read.
 
     Attributes:
-        scenes: names of the scenes that were predicted.
         fold: that their network held out; "each" if every chip is of the network that held it out.
     """
 

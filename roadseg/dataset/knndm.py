@@ -9,9 +9,8 @@ from scipy.cluster.vq import kmeans2
 
 from roadseg.arrays import Floats, Ints
 from roadseg.dataset.chips import ChipRecord
-from roadseg.dataset.distances import nearest_m
 from roadseg.dataset.folds import assign_folds, join_groups
-from roadseg.dataset.footprints import Pairs, corners_degrees, globe_km
+from roadseg.dataset.footprints import Pairs, corners_degrees, globe_km, nearest_m
 from roadseg.dataset.held_out import part_chips
 
 _TRIED = 20  # Numbers of clusters, from one for each fold to one for each chip.

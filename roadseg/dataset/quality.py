@@ -92,25 +92,18 @@ class PrepareSummary:
     """The summary of prepare: its inputs and its outputs.
 
     Attributes:
-        scenes: scenes prepared.
         chips: cut from them, except those without data.
-        dtypes: types of the pixels.
         gsd_m: mean ground size of a pixel.
         nodata_share: share of the pixels that have no data.
         road_share: share of the other pixels that are road.
-        pixel_share_by_speed_bin: the same for each speed bin.
         road_km: length of the lines inside the scenes.
-        road_km_by_speed_bin: the same for each speed bin.
         roads_by_speed_source: roads on the scenes by the key that gave their speed.
         schemes: label files by what their attributes mean.
         label_keys: attributes of the label files, with the number of files that have them.
-        labels: features in the label files.
         dropped: labels left out, by reason.
-        repaired: labels whose broken polygons were repaired.
         shift_m: metres right and down that would align the labels with the images; None if it
             cannot be measured.
         shifts_m: the same for each example in which it can be measured.
-        failed: scenes that were skipped, and why.
         moved: rule by which labels were moved before: none, given, set or scene.
         moved_m: metres east and north by which they were moved, the median over the scenes.
         moved_range_m: shortest and longest of these moves, metres.

@@ -37,7 +37,7 @@ class Reference:
     """The labelled roads of a scene, and the area in which predictions are measured.
 
     Attributes:
-        roads: see `reference_graph`.
+        roads: labelled roads as a graph with travel times.
         complete: area in which labels are complete, within the area to work in, in
             `grid.metric_crs`; None for everywhere.
     """
@@ -61,30 +61,7 @@ def read_reference(
     imagery: ImageryOptions,
     tracing: TraceOptions,
 ) -> Reference:
-    """Read the labels of a scene; arguments are those of `reference_graph`.
-
-    Raises:
-        MissingInputError: if its label file is gone.
-        DataError: if a file cannot be used, or the scene has no place on the ground.
-    """
-    roads = reference_graph(scene, mask, grid, labels=labels, imagery=imagery, tracing=tracing)
-    complete, area = complete_area(scene.area, grid, labels), work_area(imagery.area)
-    if area is not None:
-        worked = area.on(grid)
-        complete = worked if complete is None else polygons_in(complete & worked)
-    return Reference(roads, grid, complete)
-
-
-def reference_graph(
-    scene: SceneRecord,
-    mask: Path,
-    grid: Grid,
-    *,
-    labels: LabelOptions,
-    imagery: ImageryOptions,
-    tracing: TraceOptions,
-) -> RoadGraph:
-    """Return the labelled roads of a scene as a graph with travel times.
+    """Read the labelled roads of a scene, with travel times, and where they are complete.
 
     Label polygons have no centreline, so their mask is traced as predictions are.
 
@@ -92,8 +69,21 @@ def reference_graph(
         scene: scene whose label file is read, and shifted as for its mask.
 
     Raises:
-        MissingInputError: if the label file does not exist any more.
+        MissingInputError: if its label file is gone.
+        DataError: if a file cannot be used, or the scene has no place on the ground.
     """
+    roads = _lines_of(scene, grid, labels)
+    if roads is None:
+        roads = find_graph(read_probability(mask, gsd_m=imagery.gsd_m), tracing)
+    complete, area = complete_area(scene.area, grid, labels), work_area(imagery.area)
+    if area is not None:
+        worked = area.on(grid)
+        complete = worked if complete is None else polygons_in(complete & worked)
+    return Reference(roads, grid, complete)
+
+
+def _lines_of(scene: SceneRecord, grid: Grid, labels: LabelOptions) -> RoadGraph | None:
+    """Return the roads of a label file as a graph; None if it has areas instead of lines."""
     if not (is_virtual(scene.labels) or scene.labels.exists()):
         raise MissingInputError(
             f"{scene.labels} does not exist, but the labels of {scene.name} were read from it; put "
@@ -106,7 +96,7 @@ def reference_graph(
             speed_kph = on_scene.speed_mph * KPH_PER_MPH
             graph = graph_from_lines(on_scene.shapes, on_scene.crs, {"speed_kph": speed_kph})
             return add_travel(graph, graph.attributes["speed_kph"])
-    return find_graph(read_probability(mask, gsd_m=imagery.gsd_m), tracing)
+    return None
 
 
 def count_roads(mask: Bytes, road: Bytes, *, threshold: float) -> Counts:

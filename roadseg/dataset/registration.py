@@ -43,7 +43,6 @@ class View:
         known: shape (row, col), whether the pixel has data and a label.
         stays_inside: shape (row, col), known pixels that every displacement keeps in the image.
         pixel_m: ground size of a pixel as (along a row, along a column).
-        reach_m: largest displacement.
     """
 
     bands: Floats32
@@ -80,7 +79,6 @@ def make_view(
         image: shape (band, row, col).
         mask: shape (row, col).
         pixel_m: ground size of a pixel as (along a row, along a column).
-        reach_m: largest displacement that will be scored.
     """
     thin = max(1, round(_WORK_M / pixel_m[1])), max(1, round(_WORK_M / pixel_m[0]))
     row, col, rows, cols = densest_window(mask, (_WORK_PX * thin[0], _WORK_PX * thin[1]))

@@ -45,8 +45,6 @@ class SceneTask:
     Attributes:
         fingerprints: fingerprints of image, labels and each file of `area`.
         shared: whether other scenes have the same label file.
-        mask: raster to write.
-        record: JSON file to write beside it.
         sample_px: how many pixels to sample for the scaling.
         shift_m: metres east and north by which the labels are moved.
         area: vector files with polygons in which labels are complete; empty for everywhere.
@@ -75,17 +73,11 @@ class SceneSummary:
     """The summary of a prepared scene, stored as JSON beside its mask.
 
     Attributes:
-        bands: numbers of the bands used.
-        dtype: type of the pixels.
         gsd_m: ground size of a pixel along a row and along a column, metres.
         chips: cut from it, except those without data.
         pixels: number of pixels for each value of the mask, as text.
-        features: labels in the label file.
         scheme: what their attributes mean, or "mask".
-        keys: names of their attributes.
-        dropped: labels left out, by reason.
         repaired: labels whose broken polygons were repaired.
-        roads: roads in the label file.
         touching: indices of those that touch the scene.
         missed: reason why no road touches the scene; None if a road does.
         shift_m: metres east and north by which the labels were moved.
@@ -177,9 +169,6 @@ def complete_area(
 ) -> shapely.MultiPolygon | None:
     """Return where the labels of a scene are complete, in its metric CRS; None for everywhere.
 
-    Args:
-        paths: vector files with polygons.
-
     Raises:
         DataError: if a file cannot be used, or the scene has no place on the ground.
     """
@@ -205,11 +194,7 @@ def _read_once(path: Path, _content: str, options_json: str) -> LabelFile:
 
 
 def write_scene_summary(path: Path, summary: SceneSummary, *, key: str) -> None:
-    """Write the record of a scene.
-
-    Args:
-        key: digest of all inputs.
-    """
+    """Write the record of a scene."""
     write_json(path, {"key": key, "found": asdict(summary)})
 
 

@@ -25,19 +25,13 @@ _Count = Annotated[int, Field(ge=0, le=10**9)]
 class LossOptions(Section):
     """Weights of the terms of the loss (0 omits a term), and pixels to ignore."""
 
+    retired = MappingProxyType({"cldice": 0.0})
     focal: float = setting(
         0.0, "weight", "Focal loss: per pixel, with more weight on difficult ones.", ge=0, le=1e6
     )
     dice: float = setting(0.5, "weight", "Soft dice loss: overlap with the roads.", ge=0, le=1e6)
     bce: float = setting(
         0.5, "weight", "Binary cross entropy: per pixel, with equal weight.", ge=0, le=1e6
-    )
-    cldice: float = setting(
-        0.0,
-        "weight",
-        "clDice: overlap of the centrelines of each side with the roads of the other; slow.",
-        ge=0,
-        le=1e6,
     )
     skeleton_recall: float = setting(
         0.0,
@@ -59,31 +53,13 @@ class LossOptions(Section):
     @property
     def needs_skeletons(self) -> bool:
         """Whether a term compares with the skeletons of the roads."""
-        return self.cldice > 0 or self.skeleton_recall > 0
+        return self.skeleton_recall > 0
 
     @model_validator(mode="after")
     def _some_term(self) -> "LossOptions":
         if not any(self.model_dump(exclude={"bootstrap"}).values()):
             raise ValueError("loss: expected a weight above 0 for at least one term")
         return self
-
-
-class DistributedOptions(Section):
-    """Communication between processes that train together (torchrun)."""
-
-    retired = MappingProxyType({"bucket_mb": 25.0, "gradient_as_bucket_view": True})
-    hierarchy: dict[_Count, _Count] | None = setting(
-        None,
-        "steps: processes",
-        "Average weights instead of gradients: {4: 8, 16: 64} averages groups of 8 processes "
-        "every 4 steps, and all 64 every 16 steps. The longest period must average all "
-        "processes. A group with period 1, as in {1: 8, 16: 64}, averages gradients. null: "
-        "average the gradients of all processes at every step.",
-        max_length=100,
-    )
-    warmup_steps: int = setting(
-        0, "steps", "Steps with averaged gradients before the hierarchy starts.", ge=0, le=10**9
-    )
 
 
 class TrainOptions(Section):
@@ -97,7 +73,14 @@ class TrainOptions(Section):
             "weight_decay": 0.0,
             "momentum": 0.9,
             "clip_norm": 1.0,
+            "lr_gamma": 0.2,
             "ema": None,
+            "distributed": {
+                "hierarchy": None,
+                "warmup_steps": 0,
+                "bucket_mb": 25.0,
+                "gradient_as_bucket_view": True,
+            },
         }
     )
     architecture: Text = setting("unet", "-", "Architecture, by its segmentation-models name.")
@@ -197,7 +180,8 @@ class TrainOptions(Section):
     schedule: Literal["step", "cosine"] = setting(
         "cosine",
         "-",
-        "Learning rate. step: drops after milestones; cosine: falls as a cosine until the end.",
+        "Learning rate. step: drops to a fifth after milestones; cosine: falls as a cosine until "
+        "the end.",
     )
     warmup_steps: int = setting(
         20, "steps", "Steps over which the learning rate rises.", ge=0, le=10**9
@@ -208,9 +192,6 @@ class TrainOptions(Section):
         "step: epochs after which the learning rate drops.",
         max_length=1000,
         fail_fast=True,
-    )
-    lr_gamma: float = setting(
-        0.2, "factor", "step: factor by which the learning rate drops.", gt=0, le=1
     )
     loss: LossOptions = LossOptions()
     tensorboard: bool = setting(
@@ -225,7 +206,6 @@ class TrainOptions(Section):
         ge=0,
         le=LARGEST_SEED,
     )
-    distributed: DistributedOptions = DistributedOptions()
 
     @property
     def limit_s(self) -> float | None:
@@ -330,7 +310,7 @@ class PredictOptions(Section):
 class ComputeOptions(Section):
     """Device, processes and units; changes here never repeat a stage."""
 
-    retired = MappingProxyType({"compile_mode": "default", "tf32": True})
+    retired = MappingProxyType({"compile_mode": "default", "cudnn_benchmark": False, "tf32": True})
     units: Units = setting(
         "metric",
         "-",
@@ -355,11 +335,6 @@ class ComputeOptions(Section):
         default=False,
         unit="-",
         description="Compile the network before use, which pays off in long runs.",
-    )
-    cudnn_benchmark: bool = setting(
-        default=False,
-        unit="-",
-        description="On GPUs: try the algorithms for each new window size and use the fastest.",
     )
     save_minutes: float = setting(
         5.0,

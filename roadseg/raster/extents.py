@@ -86,7 +86,6 @@ class ScenePart:
     """The part of a scene that its rasters show, and what of it has data.
 
     Attributes:
-        window: pixels of the scene.
         extent: in pixels of the window; None if all of them may have data.
     """
 

@@ -56,10 +56,7 @@ class Grid:
     degrees works for it, and what is metric is the same as what is on the map.
 
     Attributes:
-        crs: coordinate system of the transform.
         transform: from (col, row) to (x, y), rasterio's convention.
-        height: rows.
-        width: columns.
     """
 
     crs: CRS

@@ -39,6 +39,15 @@ _NO_RASTERS = {
 }
 
 
+class MissingBandError(DataError):
+    """A raster lacks a band that was asked for, or has several of its name."""
+
+    def __init__(self, message: str, bands: int) -> None:
+        """Say what is missing in a raster of so many bands."""
+        super().__init__(message)
+        self.bands = bands
+
+
 @dataclass(frozen=True)
 class RasterFacts:
     """The facts of a raster: what it says about itself, and how to read it.
@@ -397,16 +406,18 @@ def _bands(
 def _band(path: Path, source: rasterio.DatasetReader, wanted: int | str) -> int:
     if isinstance(wanted, int):
         if wanted not in source.indexes:
-            raise DataError(f"{path}: has no band {wanted}, only bands 1 to {source.count}")
+            message = f"{path}: has no band {wanted}, only bands 1 to {source.count}"
+            raise MissingBandError(message, source.count)
         return wanted
     names = [(name or "").strip() for name in source.descriptions]
     numbers = [i for i, name in enumerate(names, 1) if name.lower() == wanted.strip().lower()]
     if len(numbers) == 1:
         return numbers[0]
     known = ", ".join(name for name in names if name) or "no descriptions"
-    raise DataError(
+    raise MissingBandError(
         f"{path}: has {len(numbers) or 'no'} bands with the description {wanted!r}, expected "
-        f"one; its {source.count} bands have {known}; you can also choose bands by number, from 1"
+        f"one; its {source.count} bands have {known}; you can also choose bands by number, from 1",
+        source.count,
     )
 
 

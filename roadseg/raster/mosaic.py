@@ -43,9 +43,6 @@ class _Tile:
     """Facts from the header of an image.
 
     Attributes:
-        path: of the image.
-        grid: where its pixels lie.
-        dtypes: type of the pixels of each band.
         nodata: value of each band that means no data, as text, so that nan equals itself.
         block: rows and columns of its blocks.
         is_masked: whether it has a mask beside its bands.

@@ -42,7 +42,6 @@ class Strips:
 
     Attributes:
         folder: hidden folder beside the raster, named by its file and its key.
-        grid: where the pixels of the raster lie.
     """
 
     folder: Path

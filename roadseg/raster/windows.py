@@ -148,8 +148,6 @@ def fitting_window(height: int, width: int, *, overlap_px: int, multiple: int, m
     A scene that is smaller than the largest window is covered by one, which is little larger.
 
     Args:
-        height: rows of the scene.
-        width: columns of the scene.
         overlap_px: overlap of neighbouring windows, at least; sides are at least twice as long,
             and longer by `multiple`.
         multiple: number of which sides and starts are multiples.

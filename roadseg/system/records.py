@@ -90,7 +90,7 @@ def known_settings(
     retired = {
         name: value
         for name, value in earlier.items()
-        if name not in settings and name in defaults and defaults[name] == value
+        if name not in settings and name in defaults and is_fixed(value, defaults[name])
     }
     return retired | {
         name: known_settings(value, earlier[name], defaults.get(name, {}))
@@ -99,6 +99,13 @@ def known_settings(
         for name, value in settings.items()
         if name in earlier or name not in defaults or value != defaults[name]
     }
+
+
+def is_fixed(value: object, fixed: object) -> bool:
+    """Return whether a JSON value is the fixed one of a retired setting, or a part of a section."""
+    if isinstance(value, dict) and isinstance(fixed, dict):
+        return all(name in fixed and is_fixed(value[name], fixed[name]) for name in value)
+    return value == fixed
 
 
 def by_dotted_key(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

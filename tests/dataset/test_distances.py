@@ -3,7 +3,7 @@ import pytest
 from pyproj import CRS
 
 from roadseg.dataset.chips import NO_ZONE, ChipRecord
-from roadseg.dataset.distances import near_pairs, nearest_m
+from roadseg.dataset.footprints import near_pairs, nearest_m
 from roadseg.raster.grid import DEGREES, transformer
 from roadseg.raster.windows import Window
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from roadseg.dataset.chips import ChipRecord
-from roadseg.dataset.distances import nearest_m
+from roadseg.dataset.footprints import nearest_m
 from roadseg.dataset.knndm import matched_folds
 from roadseg.raster.windows import Window
 

@@ -1,5 +1,5 @@
-"""What processes see that train together, as JSON: two ("pair", "resumed"), up to three
-("counts") or four ("quartet").
+"""What processes see that train together, as JSON: two ("pair", "resumed", "limited"), or up to
+three ("counts").
 
 They are forked from this one, so that libraries are imported once, and find each other by the
 variables that torchrun sets.
@@ -37,18 +37,15 @@ from roadseg.learn.hardware.distributed import (
 )
 from roadseg.learn.network.losses import loss_of, loss_sums
 from roadseg.learn.network.models import NetworkSpec, build_model
-from roadseg.learn.options import DistributedOptions, LossOptions, TrainOptions
+from roadseg.learn.options import LossOptions, TrainOptions
 from roadseg.learn.training import epochs, trainer
 from roadseg.learn.training import train as training
-from roadseg.learn.training.local_sgd import HierarchicalAverager, statistics
 from roadseg.learn.training.train import TrainingJob, train
 from roadseg.learn.training.trainer import Trainer
 from roadseg.roads.speeds import DEFAULT_BINS
 
 STEPS, BATCH, PX = 10, 2, 32
 WEIGHTS = LossOptions()
-HIERARCHY, WARMUP_STEPS, LOCAL_STEPS = {2: 2, 4: 4}, 2, 7
-NEAR = {1: 2, 4: 4}
 torch.set_num_threads(1)
 training.check_batch = lambda *_, **__: None  # which takes longer than a step
 
@@ -74,10 +71,6 @@ def sums_and_flags(together):
     value = torch.tensor([1.0 + together.rank], requires_grad=True)
     total = together.sum_with_gradient(value)
     (total**2).sum().backward()
-    lying = torch.arange(24.0).reshape(2, 3, 2, 2).contiguous(memory_format=torch.channels_last)
-    lying *= together.rank
-    numbers = torch.tensor([together.rank], dtype=torch.float64)
-    together.average([lying, numbers])
     return {
         "place": [together.rank, together.size, together.local_rank, together.local_size],
         "first": together.first,
@@ -87,8 +80,6 @@ def sums_and_flags(together):
         "sum_wants_gradient": together.sum(value).requires_grad,
         "any": [together.any(flag) for flag in (together.rank == 1, False)],
         "largest": together.largest(together.rank, -together.rank),
-        "average": [float(lying.sum()), float(numbers)],
-        "channels_last": lying.is_contiguous(memory_format=torch.channels_last),
     }
 
 
@@ -237,98 +228,6 @@ def pair(device, model, folder):
         }
 
 
-def small_network():
-    torch.manual_seed(0)
-    layers = nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Conv2d(4, 2, 3)
-    layers[0].weight.requires_grad_(False)
-    return nn.Sequential(*layers).to(memory_format=torch.channels_last)
-
-
-def local_steps(together, device, hierarchy=HIERARCHY):
-    """Train four processes on data of their own; give what they hold around each averaging."""
-    model = small_network()
-    frozen = model[0].weight.clone()
-    network = wrapped(together, model, device)
-    optimizer = torch.optim.AdamW(
-        [weight for weight in model.parameters() if weight.requires_grad], lr=0.01, fused=True
-    )
-    averager = HierarchicalAverager(
-        together, network, hierarchy=hierarchy, warmup_steps=WARMUP_STEPS, optimizer=optimizer
-    )
-    rng = torch.Generator().manual_seed(together.rank)
-    steps = []
-    for step in range(1, WARMUP_STEPS + LOCAL_STEPS + 1):
-        images = torch.rand((2, 3, 8, 8), generator=rng).to(memory_format=torch.channels_last)
-        with together.accumulating(network, last=averager.synchronous(step)):
-            ((network(images) - together.rank) ** 2).mean().backward()
-        averager.average_gradients(step)
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
-        before = holdings(model, optimizer, together)
-        averager.average(step)
-        steps.append(
-            compared(before, holdings(model, optimizer, together))
-            | {"agree": averager.replicas_agree(step), "synchronous": averager.synchronous(step)}
-        )
-    averager.average_all()
-    return {
-        "steps": dict(enumerate(steps, start=1)),
-        "end": compared(before, holdings(model, optimizer, together)),
-        "channels_last": [
-            layer.weight.is_contiguous(memory_format=torch.channels_last)
-            and not layer.weight.is_contiguous()
-            for layer in (model[0], model[3])
-        ],
-        "frozen_unchanged": bool((model[0].weight == frozen).all()),
-    }
-
-
-def holdings(model, optimizer, together):
-    """Give what each process holds: weights, statistics of batch norm, first moments."""
-    states = [state["exp_avg"] for state in optimizer.state.values()]
-    parts = {
-        "weights": flat(model.parameters()),
-        "statistics": flat(statistics(model)),
-        "moments": flat(states),
-    }
-    return {name: gathered(values, together) for name, values in parts.items()}
-
-
-def compared(before, after):
-    """Give how far processes are apart after averaging, and the means from those before."""
-    weights = after["weights"]
-    mean = torch.stack(before["weights"]).mean(0)
-    pair_mean = torch.stack(before["weights"][:2]).mean(0)
-    return {
-        **{name: spread(replicas) for name, replicas in after.items()},
-        "pairs": max(spread(weights[:2]), spread(weights[2:])),
-        "pairs_of_moments": max(spread(after["moments"][:2]), spread(after["moments"][2:])),
-        "from_mean": float((weights[0] - mean).abs().max()),
-        "from_pair_mean": float((weights[0] - pair_mean).abs().max()),
-    }
-
-
-def shared_sums(together):
-    """Give the total and the gradient of a number in a shared step and in one of a pair."""
-    model = nn.Linear(1, 1)
-    averager = HierarchicalAverager(together, model, hierarchy=NEAR, warmup_steps=1)
-    found = []
-    for step in (1, 2):
-        value = torch.tensor([1.0 + together.rank], requires_grad=True)
-        total = averager.shared(value, step)
-        (total**2).sum().backward()
-        found.append([total.item(), value.grad.item()])
-    return found
-
-
-def quartet(device):
-    with parallel(device) as together:
-        return local_steps(together, device) | {
-            "near": local_steps(together, device, NEAR),
-            "sums": gathered(shared_sums(together), together),
-        }
-
-
 def error_of(act, device, **options):
     """Let the second process do something while the first waits for it; give the error of that."""
     try:
@@ -358,7 +257,6 @@ def whole_training(
     interruption=None,
     save_minutes=5.0,
     tick=time.monotonic,
-    profile=0,
     **changes,
 ):
     """Train on two chips for two epochs of three steps each, validate on a third."""
@@ -376,7 +274,7 @@ def whole_training(
         if interruption:
             interrupt(together, *interruption)
         kept = {"workers": 0, "save_minutes": save_minutes, "tick": tick}
-        train(job, folder, parallel=together, profile=profile, **kept)
+        train(job, folder, parallel=together, **kept)
 
 
 def interrupt(together, owner, name, call, how):
@@ -394,7 +292,6 @@ def interrupt(together, owner, name, call, how):
     setattr(owner, name, counted)
 
 
-AVERAGING = {"distributed": DistributedOptions(hierarchy={2: 2}, warmup_steps=1)}
 STOPS = [  # one after the other, of two epochs of three steps
     (Trainer, "step", 2, "stopped"),  # within an epoch
     (Trainer, "step", 1, "stopped"),  # by its last step
@@ -414,45 +311,40 @@ def differences(one, other):
     return found
 
 
-def resumed(folder, way, stops, changes):
+def resumed(folder):
     """Give what differs between a training with interruptions and one that was left alone."""
-    training = partial(whole_training, chips=write_chips(folder, chip_px=64), **changes)
-    assert run(partial(training, folder=folder / way), 2)[0] == [0, 0]
-    again = partial(training, folder=folder / f"{way} again")
-    for stop in stops:
+    training = partial(whole_training, chips=write_chips(folder, chip_px=64))
+    assert run(partial(training, folder=folder / "alone"), 2)[0] == [0, 0]
+    again = partial(training, folder=folder / "again")
+    for stop in STOPS:
         is_killed = "killed" in stop
         kept_often = {"save_minutes": 0.0} if is_killed else {}
         ends, _ = run(partial(again, interruption=stop, **kept_often), 2)
         assert ends == ([-signal.SIGKILL] * 2 if is_killed else [143, 143]), stop
     assert run(again, 2)[0] == [0, 0]
-    return differences(folder / way, folder / f"{way} again")
+    return differences(folder / "alone", folder / "again")
 
 
-def with_limit(device, folder, **changes):
+def with_limit(device, folder, chips):
     """Train by a clock that is slower in the second process; write the rates of all steps."""
     rank, rates, step = int(os.environ["RANK"]), [], Trainer.step
 
-    def watched(self, batches, *, number, rate):
+    def watched(self, batches, *, rate):
         rates.append(rate)
-        return step(self, batches, number=number, rate=rate)
+        return step(self, batches, rate=rate)
 
     Trainer.step = watched
     tick = itertools.count(0.0, [1.0, 0.75][rank]).__next__
-    whole_training(device, folder=folder, minutes=0.3, epochs=4, tick=tick, **changes)
+    whole_training(device, chips, folder, minutes=0.3, epochs=4, tick=tick)
     (folder / f"rates-{rank}.json").write_text(json.dumps(rates))
 
 
 def limited(folder):
-    """Give rates and facts of trainings by two processes whose time is limited."""
-    chips, found = write_chips(folder, chip_px=64), {}
-    for way, changes in {"gradients": {}, "weights": AVERAGING}.items():
-        within = folder / way
-        profiled = partial(with_limit, chips=chips, folder=within, profile=way == "weights")
-        assert run(partial(profiled, **changes), 2)[0] == [0, 0]
-        rates = [json.loads((within / f"rates-{rank}.json").read_text()) for rank in (0, 1)]
-        found[way] = {"rates": rates, "facts": (within / "last.json").read_text()}
-        found[way]["traces"] = sorted(path.name for path in within.glob("profile/*"))
-    return found
+    """Give rates and facts of a training by two processes whose time is limited."""
+    limited = partial(with_limit, folder=folder, chips=write_chips(folder, chip_px=64))
+    assert run(limited, 2)[0] == [0, 0]
+    rates = [json.loads((folder / f"rates-{rank}.json").read_text()) for rank in (0, 1)]
+    return {"rates": rates, "facts": (folder / "last.json").read_text()}
 
 
 def curves(folder):
@@ -522,15 +414,12 @@ def member(program, rank, size, port, found):
 
 def everything(name, folder):
     """Run what the name stands for."""
-    if name == "quartet":
-        return run(quartet, 4)
     if name == "counts":
         return [0], counts(folder)
     if name == "limited":
         return [0], limited(folder)
     if name == "resumed":
-        ways = {"gradients": (STOPS, {}), "weights": ([(Trainer, "step", 3, "stopped")], AVERAGING)}
-        return [0], {way: resumed(folder, way, *how) for way, how in ways.items()}
+        return [0], resumed(folder)
     ends, found = run(partial(pair, model=new_model(), folder=folder), 2)
     errors = {program.__name__: run(program, 2)[1] for program in (failing, stopped)}
     return ends, found | {"errors": errors}

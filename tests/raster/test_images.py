@@ -1,5 +1,4 @@
 import os
-import pickle
 import sqlite3
 import zipfile
 from contextlib import closing
@@ -14,7 +13,7 @@ from rasterio.shutil import copy
 
 from roadseg.errors import DataError
 from roadseg.raster.grid import Grid
-from roadseg.raster.images import open_raster, open_whole, read_facts, read_grid
+from roadseg.raster.images import open_raster, read_facts, read_grid
 from roadseg.raster.options import ImageryOptions
 from roadseg.raster.pixels import OpenScene, open_scene, read_preview, read_window
 from roadseg.raster.windows import Window
@@ -51,11 +50,6 @@ def test_facts_say_what_a_raster_is(write_raster):
     facts = read_facts(write_raster(dtype="uint16"))
     assert facts.grid == Grid(UTM, PLACE, 40, 40)
     assert (facts.bands, facts.dtype, facts.names) == ((1, 2, 3), "uint16", ("", "", ""))
-
-
-def test_facts_can_be_sent_to_another_process(write_raster):
-    facts = read_facts(write_raster())
-    assert pickle.loads(pickle.dumps(facts)) == facts  # noqa: S301 - of this test
 
 
 @pytest.mark.parametrize(
@@ -153,11 +147,6 @@ def test_a_description_that_does_not_choose_a_band_is_told_what_there_is(write_r
         read_facts(write_raster(names=names), ImageryOptions(bands=("nir",)))
 
 
-@pytest.mark.parametrize("band", [1, 3])
-def test_the_first_and_the_last_band_can_be_chosen(write_raster, band):
-    assert read_facts(write_raster(), ImageryOptions(bands=(band,))).bands == (band,)
-
-
 @pytest.mark.parametrize("band", [4, 9])
 def test_a_band_that_is_not_there_is_named(write_raster, band):
     with pytest.raises(DataError, match=f"has no band {band}, only bands 1 to 3"):
@@ -180,13 +169,6 @@ def test_a_scene_that_resampling_makes_too_small_is_refused(write_raster):
         read_facts(write_raster(), ImageryOptions(gsd_m=2))
 
 
-def test_a_file_cut_short_is_refused_before_any_pixel_is_read(write_raster):
-    path = write_raster(BYTES)
-    os.truncate(path, path.stat().st_size - 1)
-    with pytest.raises(DataError, match=r"scene\.tif: cut short: it has \d+ bytes, expected \d+"):
-        read_facts(path)
-
-
 @pytest.mark.parametrize(
     ("name", "driver"), [("a.png", "PNG"), ("a.jpg", "JPEG"), ("a.jp2", "JP2OpenJPEG")]
 )
@@ -196,12 +178,6 @@ def test_another_format_cut_short_is_refused_when_it_is_sampled(save_as, name, d
     os.truncate(path, int(path.stat().st_size * 0.8))
     with pytest.raises(DataError, match="not a readable raster"):
         read_sample(facts, pixels=1000)
-
-
-def test_a_window_holds_its_pixels(write_raster):
-    values, valid = read_window(read_facts(write_raster(bands=1)), (2, 5, 1, 3))
-    assert values.tolist() == [[[85, 86, 87]]]
-    assert valid.tolist() == [[True] * 3]
 
 
 def test_a_raster_without_mask_alpha_or_nodata_is_all_valid(write_raster):
@@ -263,11 +239,6 @@ def test_transparent_pixels_are_not_valid(write_raster, bands, dtype):
     values[-1, 0, :3] = [0, 1, 200]
     facts = read_facts(write_raster(values, transparent=True))
     assert np.argwhere(~read_valid(facts)).tolist() == [[0, 0]]
-
-
-def test_valid_pixels_of_a_window_are_those_of_the_scene(write_raster):
-    facts = read_facts(write_raster(bands=1, nodata=0))
-    assert np.array_equal(read_valid(facts, (3, 30, 20, 10)), read_valid(facts)[3:23, 30:40])
 
 
 def test_a_scene_seen_with_larger_pixels_shows_their_mean(write_raster):
@@ -432,12 +403,6 @@ def test_a_tiff_cut_short_says_so(write_raster, share):
         read_all(path)
     with pytest.raises(DataError, match=r"cut short.*; download or copy it again"):
         read_grid(path)
-
-
-def test_a_whole_raster_of_any_format_is_whole(write_raster, save_as):
-    for path in (write_raster(NOISE), save_as(NOISE, "a.png", driver="PNG")):
-        with open_whole(path) as source:
-            assert source.shape == (64, 64)
 
 
 def test_a_raster_in_an_archive_is_read(write_raster, tmp_path):

@@ -1,10 +1,17 @@
 import json
-from dataclasses import asdict
 
 import numpy as np
 import pytest
 
-from roadseg.raster.scaling import Scaling, filled_share, fit_scaling, stretch_to
+from roadseg.errors import DataError
+from roadseg.raster.scaling import (
+    Scaling,
+    filled_share,
+    fit_scaling,
+    read_scaling,
+    stretch_to,
+    write_scaling,
+)
 
 
 def ramp(bands=3, dtype=np.uint16, stop=1001):
@@ -106,12 +113,59 @@ def test_a_band_of_nan_alone_is_refused():
         fit_scaling([np.full((1, 5), np.nan, np.float32)])
 
 
-def test_a_scaling_written_as_json_comes_back():
-    scaling = fit_scaling([ramp(), ramp(dtype=np.uint8, stop=99)])
-    assert Scaling.from_json(json.loads(json.dumps(asdict(scaling)))) == scaling
-
-
 @pytest.mark.parametrize(("stop", "share"), [(1001, 0.96), (501, 0.48)])
 def test_pixels_fill_the_share_of_the_scaling_that_they_span(stop, share):
     scaling = fit_scaling([ramp()], percentiles=(0, 100))
     assert filled_share(ramp(stop=stop), scaling) == pytest.approx(share, abs=0.01)
+
+
+SCALING = Scaling({"uint16": ((0.0, 900.0), (50.0, 800.0))}, (100.0, 90.0), (50.0, 40.0))
+
+
+@pytest.fixture
+def path(tmp_path):
+    write_scaling(tmp_path / "scaling.json", SCALING)
+    return tmp_path / "scaling.json"
+
+
+def test_a_scaling_written_comes_back(path):
+    assert read_scaling(path) == SCALING
+
+
+FAULTS = {
+    "no deviation": ({"std": [50, 0]}, "std: expected numbers from 0.001 to 255, got "),
+    "a mean beyond bytes": ({"mean": [256, 90]}, "mean: expected numbers from 0 to 255, got "),
+    "a mean of text": ({"mean": ["100", 90]}, "mean.0: expected a valid number, got '100'"),
+    "another number of bands": (
+        {"std": [50]},
+        "expected the same number of bands everywhere, got 2 in mean, 1",
+    ),
+    "an empty range": (
+        {"ranges": {"uint16": [[0, 900], [800, 800]]}},
+        "ranges.uint16: expected two increasing numbers, from 0 to 65535, got 800.0 and 800.0",
+    ),
+    "a range beyond the type": (
+        {"ranges": {"uint16": [[0, 900], [50, 65537]]}},
+        "ranges.uint16: expected two increasing numbers, from 0 to 65535, got 50.0 and 65537.0",
+    ),
+    "a range that float32 cannot tell apart": (
+        {"ranges": {"int32": [[0, 900], [2e9, 2e9 + 1]]}},
+        "ranges.int32: expected two increasing numbers",
+    ),
+    "no list": ({"mean": None}, "mean: expected a valid array, got None"),
+}
+
+
+@pytest.mark.parametrize(("changes", "told"), FAULTS.values(), ids=FAULTS)
+def test_what_no_scaling_is_is_refused(path, changes, told):
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+    with pytest.raises(
+        DataError, match=rf"scaling\.json: .*{told}.*; run `roadseg prepare --force`"
+    ):
+        read_scaling(path)
+
+
+def test_a_range_of_the_largest_value_alone_is_taken(path):
+    changes = {"ranges": {"uint16": [[0, 900], [65535, 65536]]}}
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+    assert read_scaling(path).ranges["uint16"][1] == (65535, 65536)

@@ -1,7 +1,6 @@
 import os
 import subprocess
 import sys
-import tarfile
 import zipfile
 from pathlib import Path
 
@@ -324,14 +323,6 @@ def test_images_and_labels_are_read_from_a_zip(scene, tmp_path):
     requires_reading(f"{start}/in/place_1.tif", f"{start}/place_1.geojson")
 
 
-def test_images_and_labels_are_read_from_a_tar(scene, tmp_path):
-    with tarfile.open(tmp_path / "x.tar.gz", "w:gz") as archive:
-        archive.add(scene / "images" / "place_1.tif", "place_1.tif")
-        archive.add(scene / "roads" / "place_1.geojson", "place_1.geojson")
-    start = f"/vsitar/{tmp_path}/x.tar.gz"
-    requires_reading(f"{start}/place_1.tif", f"{start}/place_1.geojson")
-
-
 @pytest.fixture
 def server(scene, monkeypatch):
     """Serve the folder of the scene; give the address."""
@@ -348,12 +339,6 @@ def server(scene, monkeypatch):
 def test_images_and_labels_are_read_from_the_network(server, query):
     requires_reading(
         f"{server}/images/place_1.tif{query}", f"{server}/roads/place_1.geojson{query}"
-    )
-
-
-def test_images_are_read_from_a_zip_on_the_network(server):
-    requires_reading(
-        f"/vsizip//vsicurl/{server}/x.zip/place_1.tif", f"{server}/roads/place_1.geojson"
     )
 
 

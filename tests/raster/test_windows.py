@@ -1,4 +1,4 @@
-"""Covering a scene with windows, and what each window counts in the blend."""
+"""Windows: blocks and chips of a scene, windows that cover or sample it, and their blend."""
 
 import math
 
@@ -11,9 +11,14 @@ from roadseg.raster.windows import (
     Window,
     blend_weights,
     cover,
+    cut_blocks,
+    cut_chips,
     fitting_batch,
     fitting_window,
+    shared_window,
+    spread,
     spread_starts,
+    spread_windows,
 )
 
 
@@ -172,3 +177,131 @@ def test_no_other_window_computes_fewer_pixels(height, width):
 
     side = fitting_window(height, width, overlap_px=64, multiple=32, most=1024)
     assert pixels(side) == min(map(pixels, range(128, 1025, 32)))
+
+
+somewhere = st.builds(
+    Window, st.integers(0, 9), st.integers(0, 9), st.integers(1, 9), st.integers(1, 9)
+)
+
+
+def drawn(window):
+    """Draw a window as ones on a sheet of zeros."""
+    sheet = np.zeros((20, 20), dtype=int)
+    row, col, height, width = window
+    sheet[row : row + height, col : col + width] = 1
+    return sheet
+
+
+def test_blocks_come_row_by_row_and_the_last_ones_are_the_rest():
+    assert cut_blocks(5, 6, block_px=4) == [(0, 0, 4, 4), (0, 4, 4, 2), (4, 0, 1, 4), (4, 4, 1, 2)]
+
+
+@given(st.integers(1, 90), st.integers(1, 90), st.integers(1, 40))
+def test_every_pixel_is_in_one_block_and_in_one_chip(height, width, side):
+    for cut in (cut_blocks(height, width, block_px=side), cut_chips(height, width, chip_px=side)):
+        covered = np.zeros((height, width), dtype=int)
+        for window in cut:
+            covered[window.slices] += 1
+        assert (covered == 1).all()
+
+
+@given(somewhere, somewhere)
+def test_what_two_windows_share_is_what_both_cover(first, second):
+    both = drawn(first) & drawn(second)
+    shared = shared_window(first, second)
+    if both.any():
+        assert np.array_equal(drawn(shared), both)
+    else:
+        assert min(shared.height, shared.width) < 1
+
+
+@pytest.mark.parametrize(("side", "count"), [(1300, 1), (1301, 4), (2600, 4), (2601, 9)])
+def test_a_scene_is_cut_when_it_is_larger_than_a_chip(side, count):
+    assert len(cut_chips(side, side, chip_px=1300)) == count
+
+
+def test_chips_come_row_by_row():
+    assert cut_chips(10, 8, chip_px=5) == [
+        (0, 0, 5, 4),
+        (0, 4, 5, 4),
+        (5, 0, 5, 4),
+        (5, 4, 5, 4),
+    ]
+
+
+@given(st.integers(1, 5000), st.integers(1, 400))
+def test_chips_are_of_nearly_one_size_and_none_too_large(width, chip_px):
+    widths = [cols for *_, cols in cut_chips(1, width, chip_px=chip_px)]
+    assert max(widths) <= chip_px
+    assert max(widths) - min(widths) <= 1
+
+
+lengths = st.integers(1, 400)
+
+
+def sampled(height, width, block, pixels, **options):
+    return list(spread_windows(height, width, block=block, pixels=pixels, **options))
+
+
+@given(lengths, lengths, st.tuples(lengths, lengths), st.integers(1, 100_000))
+def test_windows_lie_inside_apart_and_reach_the_last_pixel(height, width, block, pixels):
+    times_read = np.zeros((height, width), dtype=int)
+    for row, col, rows, cols in sampled(height, width, block, pixels):
+        assert min(row, col) >= 0
+        assert min(rows, cols) >= 1
+        assert row + rows <= height
+        assert col + cols <= width
+        times_read[row : row + rows, col : col + cols] += 1
+    assert times_read.max() == times_read[-1, -1] == 1
+
+
+def test_the_strips_of_a_chip_are_read_at_five_places_from_top_to_bottom():
+    rows = [window.row for window in sampled(1300, 1300, (25, 1300), 65536)]
+    assert rows == [125, 375, 650, 900, 1275]
+
+
+def test_a_strip_is_read_whole():
+    assert {w[2:] for w in sampled(1300, 1300, (25, 1300), 65536)} == {(25, 1300)}
+
+
+def test_small_strips_are_read_together():
+    assert {w[2:] for w in sampled(1300, 1300, (1, 1300), 65536)} == {(10, 1300)}
+
+
+@pytest.mark.parametrize(("side", "rows"), [(228, 228), (229, 57)])
+def test_of_a_tile_more_than_four_times_its_share_some_rows_are_read(side, rows):
+    assert sampled(9 * side, 9 * side, (side, side), 65536)[0][2:] == (rows, side)
+
+
+def test_tiles_are_read_in_different_columns():
+    chosen = sampled(5120, 5120, (256, 256), 5 * 256**2)
+    assert len({w.row for w in chosen}) == len({w.col for w in chosen}) == 5
+
+
+def test_the_windows_do_not_grow_with_the_scene():
+    chosen = sampled(100_000, 100_000, (512, 512), 65536)
+    assert sum(w.height * w.width for w in chosen) < 2 * 65536
+
+
+@pytest.mark.parametrize(("pixels", "count"), [(5 * 100, 5), (5 * 100 + 1, 6), (1, 5)])
+def test_there_are_as_many_windows_as_the_pixels_need_but_five_at_least(pixels, count):
+    assert len(sampled(500, 10, (10, 10), pixels)) == count
+
+
+@pytest.mark.parametrize("places", [1, 5, 20])
+def test_there_are_as_many_windows_as_places_and_they_share_the_pixels(places):
+    chosen = sampled(5000, 100, (1, 100), 20_000, places=places)
+    assert len(chosen) == places
+    assert sum(w.height * w.width for w in chosen) == 20_000
+
+
+def test_a_scene_of_one_block_is_read_whole():
+    assert sampled(8, 9, (512, 512), 65536) == [Window(0, 0, 8, 9)]
+
+
+@pytest.mark.parametrize(
+    ("number", "expected"),
+    [(0, []), (1, [0]), (3, [0, 4, 9]), (10, list(range(10))), (99, list(range(10)))],
+)
+def test_items_are_spread_from_the_first_to_the_last(number, expected):
+    assert spread(range(10), number) == expected

@@ -81,3 +81,12 @@ def test_a_setting_that_only_an_earlier_version_knew_makes_no_difference_at_its_
         "retired": False,
     }
     assert known_settings({"kept": 1}, {"kept": 1, "retired": True}, defaults) == {"kept": 1}
+
+
+@pytest.mark.parametrize(
+    ("earlier", "is_kept"), [({"one": 1}, True), ({"one": 2}, False), ({"other": 1}, False)]
+)
+def test_a_part_of_a_retired_section_makes_no_difference_with_its_fixed_values(earlier, is_kept):
+    defaults = {"section": {"one": 1, "two": 2}}
+    known = known_settings({}, {"section": earlier}, defaults)
+    assert known == ({"section": earlier} if is_kept else {})

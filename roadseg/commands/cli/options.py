@@ -208,8 +208,10 @@ def of_field(room: str, kind: str, words: str, *, section: str = "", **how: Any)
     words, _, metavar = words.partition(" ")
     name = _name_of(words.split("/", maxsplit=1)[0])
     key = f"{section}.{name}" if section else ""
-    how = {"cls": FieldOption, "field": (room, kind, name), "key": key} | how
-    return click.option(words, metavar=metavar or None, **how)
+    field = (room, kind, name)
+    return click.option(
+        words, cls=FieldOption, field=field, key=key, metavar=metavar or None, **how
+    )
 
 
 def section(parameter: str, room: str, kind: str, *options: str) -> Option:

@@ -87,8 +87,8 @@ def clean(
 ) -> object:
     """List or remove files of a run that are not results.
 
-    These are states kept to train more epochs, profiles of training steps, and partial files of
-    killed processes. Finished stages stay finished.
+    These are states kept to train more epochs, and partial files of killed processes. Finished
+    stages stay finished.
 
     \b
     Examples:

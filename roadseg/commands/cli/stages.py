@@ -62,14 +62,6 @@ def split(config: "Config", workspace: "Workspace", *, dry_run: bool, force: boo
 
 @stage_command(
     TRAINED_FOLD,
-    click.option(
-        "--profile",
-        type=click.IntRange(min=0, max=100),
-        default=0,
-        metavar="N",
-        help="Profile N training steps; each process writes a file to profile/ in the checkpoint "
-        "folder.",
-    ),
     *DEVICES,
     *LAUNCHING_SEVERAL,
 )
@@ -80,7 +72,6 @@ def train(
     dry_run: bool,
     force: bool,
     fold: "Fold | FoldOrEach",
-    profile: int,
 ) -> object:
     """Train on all folds but one, and validate on that fold.
 
@@ -92,7 +83,7 @@ def train(
     Examples:
       roadseg train --fold 0 --set train.epochs=10
       roadseg train --fold 0 --ncores 16 --allocator auto
-      roadseg train --fold 0 --processes 2 --profile 4
+      roadseg train --fold 0 --processes 2
       roadseg train --fold each
       roadseg train --fold all
     """
@@ -100,7 +91,7 @@ def train(
 
     if dry_run:
         return train.plan(config, workspace, fold=fold, force=force)
-    return train.run(config, workspace, fold=fold, force=force, profile=profile)
+    return train.run(config, workspace, fold=fold, force=force)
 
 
 @stage_command(

@@ -115,8 +115,6 @@ class _Fetched:
     """Roads of an area.
 
     Attributes:
-        lines: in degrees, roads only.
-        columns: attributes of these by name.
         objects: all objects for a file of OpenStreetMap data, None if they have no ids.
     """
 

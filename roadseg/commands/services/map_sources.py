@@ -52,7 +52,6 @@ def fetch_sources(
 
     Args:
         given: images and labels; some may be addresses of services, "overpass" or "overture".
-        imagery: settings of the map, with the area to fetch.
         is_begun: whether the map was begun with what was fetched.
         say: called with "fetch" and a summary of what was fetched.
 

@@ -269,8 +269,12 @@ def measure(
         if name not in references:
             scene = listed.scene(name)
             own = config.of_set(scene.set)
-            options = {"labels": own.labels, "imagery": own.imagery, "tracing": own.graph}
-            references[name] = read_reference(scene, chip.mask, chip.scene.grid, **options)
+            references[name] = read_reference(
+                *(scene, chip.mask, chip.scene.grid),
+                labels=own.labels,
+                imagery=own.imagery,
+                tracing=own.graph,
+            )
         labels, area = read_mask(chip.mask, chip.window), references[name].area_in(chip.window)
         roads = clip_graph(references[name].roads, area)
         engines = (quantised.engine, quantised.exact)

@@ -11,7 +11,6 @@ from roadseg.arrays import Ints
 from roadseg.commands.stages.made_from import Outcome, fold_file, set_names, stage_record
 from roadseg.config import Config
 from roadseg.dataset.chips import NO_ZONE, ChipRecord, read_chips
-from roadseg.dataset.distances import ground_of, near_pairs, nearest_m
 from roadseg.dataset.fold_files import read_fold_file, road_by_fold, write_fold_layer, write_folds
 from roadseg.dataset.folds import (
     assign_folds,
@@ -20,7 +19,7 @@ from roadseg.dataset.folds import (
     join_groups,
     name_groups,
 )
-from roadseg.dataset.footprints import Pairs, overlapping_pairs
+from roadseg.dataset.footprints import Pairs, ground_of, near_pairs, nearest_m, overlapping_pairs
 from roadseg.dataset.held_out import part_chips
 from roadseg.dataset.knndm import Matched, matched_folds
 from roadseg.dataset.options import SplitOptions

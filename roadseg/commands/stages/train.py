@@ -28,7 +28,7 @@ from roadseg.learn.network.checkpoints import checkpoint_path
 from roadseg.learn.options import TrainOptions
 from roadseg.learn.training.history import Row, best_row, read_last, seconds_of
 from roadseg.learn.training.rehearsal import measure_pace
-from roadseg.learn.training.samples import held_out_windows, training_windows
+from roadseg.learn.training.samples import TrainingWindows, held_out_windows
 from roadseg.learn.training.timetable import fit_minutes, planned_before, training_seconds
 from roadseg.learn.training.train import TrainingJob, train
 from roadseg.learn.training.validation import IOU_OF, THRESHOLD
@@ -112,16 +112,16 @@ class CrossValidationSummary(Summary):
 
 
 def run(
-    config: Config, workspace: Workspace, *, fold: AnyFold, profile: int = 0, force: bool = False
+    config: Config, workspace: Workspace, *, fold: AnyFold, force: bool = False
 ) -> TrainSummary | CrossValidationSummary:
     """Train with a fold held out, none of them ("all"), or each in turn ("each")."""
     if fold == "each":
-        return run_folds(config, workspace, profile=profile, force=force)
-    return run_fold(config, workspace, fold=fold, profile=profile, force=force)
+        return run_folds(config, workspace, force=force)
+    return run_fold(config, workspace, fold=fold, force=force)
 
 
 def run_folds(
-    config: Config, workspace: Workspace, *, profile: int = 0, force: bool = False
+    config: Config, workspace: Workspace, *, force: bool = False
 ) -> CrossValidationSummary:
     """Train with each fold held out in turn; see `run_fold` for the arguments.
 
@@ -141,9 +141,7 @@ def run_folds(
 
         def run_one(fold: int) -> TrainSummary:
             reached = partial(reach, fold)
-            done = run_fold(
-                config, workspace, fold=fold, profile=profile, force=force, has_done=reached
-            )
+            done = run_fold(config, workspace, fold=fold, force=force, has_done=reached)
             reach(fold, 1.0)
             return done
 
@@ -165,22 +163,16 @@ def run_fold(
     workspace: Workspace,
     *,
     fold: Fold,
-    profile: int = 0,
     force: bool = False,
     has_done: Callable[[float], object] = lambda _: None,
 ) -> TrainSummary:
     """Train on the chips of all folds but one, and validate on that one.
 
-    Fold "all" trains on all chips, for as long as the trainings of single folds found best. Each
-    process writes a trace of as many steps as are to be profiled, and the first one calls
-    `has_done` after each epoch with the share of all epochs that is done.
+    Fold "all" trains on all chips, for as long as the trainings of single folds found best. The
+    first process calls `has_done` after each epoch with the share of all epochs that is done.
     """
     record = stage_record("train", config, workspace, TrainSummary, fold)
     if not force and (done := record.summary()):
-        if profile:
-            logger.warning(
-                "--profile has no effect: the training is finished; use --force to retrain"
-            )
         write_model_card(config, workspace, fold=fold, epochs=done.epochs)
         return done
     if not force:
@@ -209,7 +201,6 @@ def run_fold(
             parallel=processes,
             workers=config.compute.workers,
             save_minutes=config.compute.save_minutes,
-            profile=profile,
             anew=force,
             started=record.begin,
             after_epoch=after_epoch,
@@ -262,7 +253,7 @@ def _rehearse(job: TrainingJob, processes: Parallel, *, workers: int) -> tuple[T
             weight = sum(chip.weight for chip in job.training)
             options = fit_minutes(job.options, pace, weight=weight, held_out=held_out)
             job = replace(job, options=options)
-    windows = len(training_windows(job.training, job.options))
+    windows = len(TrainingWindows(job.training, job.options))
     checked = min(job.options.validation_windows or held_out, held_out)
     return job, pace.epoch_seconds(windows, checked)
 

@@ -126,7 +126,7 @@ def run(
         init.run(labels.images, masks, path, settings=given, rehearse=False)
     planned = load_config(path, [*_network(start), *settings])
     pipeline.prepare(planned, made, force=force)
-    trained = train.run(planned, made, fold=_FOLD, force=force)
+    trained = train.run_fold(planned, made, fold=_FOLD, force=force)
     network = made.checkpoint(_FOLD)
     # The confidence cannot be measured without labels; that of the first network is kept.
     if (calibration := read_calibration(start)) is not None:

@@ -112,7 +112,7 @@ def _folders(folder: Path) -> Iterator[Path]:
 
 
 def _of_trainings(facts: RunFacts) -> Iterator[Removable]:
-    """Yield the states that finished trainings left, and profiles of steps."""
+    """Yield the states that finished trainings left."""
     workspace = Workspace(facts.folder)
     for fold in facts.trainings:
         checkpoint, again = workspace.checkpoint(fold), f"roadseg train --fold {fold} --force"
@@ -122,10 +122,6 @@ def _of_trainings(facts: RunFacts) -> Iterator[Removable]:
             for name in ("last.safetensors", "last.json"):
                 if _is_file(checkpoint / name):
                     yield _item(facts, checkpoint / name, "state to train more epochs from", again)
-        profile = checkpoint / "profile"
-        traces = [] if profile.is_symlink() else sorted(profile.glob("rank-*.json.gz"))
-        for path in filter(_is_file, traces):
-            yield _item(facts, path, "profile of training steps", f"{again} --profile 4")
 
 
 def _has_ended(path: Path) -> bool:
@@ -158,13 +154,11 @@ def _item(facts: RunFacts, path: Path, what: str, again: str) -> Removable:
 
 
 def _remove(path: Path) -> None:
-    """Remove a file or a folder, and the folder of traces if it was the last of them."""
+    """Remove a file or a folder."""
     try:
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
         else:
             path.unlink(missing_ok=True)
-        if path.parent.name == "profile" and not any(path.parent.iterdir()):
-            path.parent.rmdir()
     except OSError as error:
         raise OutputError(f"{path}: cannot be removed: {error.strerror or error}") from error

@@ -16,7 +16,7 @@ from roadseg.arrays import Bytes
 from roadseg.config import Config
 from roadseg.dataset.chips import ChipList, SceneRecord, read_chips
 from roadseg.dataset.held_out import held_out_chips, read_predicted
-from roadseg.dataset.reference_graphs import reference_graph
+from roadseg.dataset.reference_graphs import read_reference
 from roadseg.errors import ConfigError, DataError
 from roadseg.raster.grid import Grid
 from roadseg.raster.images import RasterFacts, read_facts
@@ -190,14 +190,14 @@ def _read_scene(
 ) -> _Scene:
     own = config.of_set(scene.set)
     facts = read_facts(scene.image, own.imagery, part=scene.part)
-    labels = reference_graph(
+    labels = read_reference(
         scene,
         workspace.mask(scene.name),
         facts.grid,
         labels=own.labels,
         imagery=own.imagery,
         tracing=config.graph,
-    )
+    ).roads
     scaling = read_scaling(workspace.scaling)
     ground = Ground(
         name=scene.name,

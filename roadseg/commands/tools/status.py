@@ -151,11 +151,12 @@ def _at(
     if not record.is_done:
         if in_use:
             return StageStatus(stage, "running"), None
-        reason = Reason("the last run was interrupted")
-        return StageStatus(stage, "interrupted", reason.text), reason
-    workspace, reason = Workspace(facts.folder), None
+        cause = Reason("the last run was interrupted")
+        return StageStatus(stage, "interrupted", cause.text), cause
+    workspace = Workspace(facts.folder)
+    reason: Reason | None = None
     state, why = DONE, ""
-    earlier = [name for name, cause in again if is_renewed(stage, cause)]
+    earlier = [name for name, why_again in again if is_renewed(stage, why_again)]
     try:
         if earlier:
             reason = Reason(f"after {earlier[-1]}")

@@ -24,10 +24,10 @@ class SharedBatchNorm(TorchFunctionMode):
     on CPUs, and not for the subclasses of batch norm that encoders have.
     """
 
-    def __init__(self, parallel: "Parallel", group: "dist.ProcessGroup | None" = None) -> None:
-        """Share over the processes of a group, None for all."""
+    def __init__(self, parallel: "Parallel") -> None:
+        """Share over these processes."""
         super().__init__()
-        self._parallel, self._group = parallel, group
+        self._parallel = parallel
 
     def __torch_function__(
         self,
@@ -38,13 +38,12 @@ class SharedBatchNorm(TorchFunctionMode):
     ) -> Any:  # noqa: ANN401 - whatever the function returns
         """Replace batch norm that trains; call all else as it is."""
         if func is functional.batch_norm:
-            return _batch_norm(self._parallel, self._group, *args, **(kwargs or {}))
+            return _batch_norm(self._parallel, *args, **(kwargs or {}))
         return func(*args, **(kwargs or {}))
 
 
 def _batch_norm(  # noqa: PLR0917 - as torch's
     parallel: "Parallel",
-    group: "dist.ProcessGroup | None",
     images: Tensor,
     running_mean: Tensor | None,
     running_var: Tensor | None,
@@ -54,33 +53,29 @@ def _batch_norm(  # noqa: PLR0917 - as torch's
     momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:
-    """Normalise as torch.nn.functional.batch_norm, in training by all processes of a group."""
+    """Normalise as torch.nn.functional.batch_norm, in training by the windows of all processes."""
     if not training:
         return functional.batch_norm(
             images, running_mean, running_var, weight, bias, training, momentum, eps
         )
-    mean, var, count = _statistics(images.detach(), parallel, group)
+    mean, var, count = _statistics(images.detach(), parallel)
     if running_mean is not None and running_var is not None:
         running_mean.lerp_(mean.to(running_mean.dtype), momentum)
         unbiased = var * (count / (count - 1).clamp(min=1))
         running_var.lerp_(unbiased.to(running_var.dtype), momentum)
-    normalised: Tensor = _Normalise.apply(
-        images, weight, bias, mean, var, count, eps, parallel, group
-    )
+    normalised: Tensor = _Normalise.apply(images, weight, bias, mean, var, count, eps, parallel)
     return normalised
 
 
-def _statistics(
-    images: Tensor, parallel: "Parallel", group: "dist.ProcessGroup | None"
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Return mean and variance of each channel, and the number of values, over a group."""
+def _statistics(images: Tensor, parallel: "Parallel") -> tuple[Tensor, Tensor, Tensor]:
+    """Return mean and variance of each channel, and the number of values, over all processes."""
     # Running statistics in float32 make the kernel return its own in float32 as well.
     unused = torch.zeros(2, images.shape[1], device=images.device)
     mean, var = _aten.batch_norm_update_stats(images, *unused, 0.0)
     values = images.numel() / images.shape[1]
     mine = torch.cat([mean, var, mean.new_tensor([values])])
-    parts = [torch.empty_like(mine) for _ in range(dist.get_world_size(group))]
-    dist.all_gather(parts, mine, group=group or parallel.group_of(mine))
+    parts = [torch.empty_like(mine) for _ in range(parallel.size)]
+    dist.all_gather(parts, mine, group=parallel.group_of(mine))
     table = torch.stack(parts)
     counts, channels = table[:, -1:], len(mean)
     total = counts.sum()
@@ -90,7 +85,7 @@ def _statistics(
 
 
 class _Normalise(torch.autograd.Function):
-    """Normalisation by given statistics, with the gradients of batch norm over a group."""
+    """Normalisation by given statistics, with the gradients of shared batch norm."""
 
     @staticmethod
     def forward(  # noqa: PLR0917 - autograd passes them by position
@@ -103,11 +98,10 @@ class _Normalise(torch.autograd.Function):
         count: Tensor,
         eps: float,
         parallel: "Parallel",
-        group: "dist.ProcessGroup | None",
     ) -> Tensor:
         """Normalise images, shape (n, channel, ...)."""
         ctx.save_for_backward(images, weight, mean, var, count)
-        ctx.eps, ctx.parallel, ctx.group = eps, parallel, group
+        ctx.eps, ctx.parallel = eps, parallel
         return functional.batch_norm(images, mean, var, weight, bias, training=False, eps=eps)
 
     @staticmethod
@@ -123,7 +117,7 @@ class _Normalise(torch.autograd.Function):
         by_images, by_weight, by_bias = _aten.native_batch_norm_backward(
             slopes, images, weight, *of_statistics, in_training, ctx.eps, [True, True, True]
         )
-        total = ctx.parallel.sum(torch.stack([by_bias, by_weight]), group=ctx.group) / count
+        total = ctx.parallel.sum(torch.stack([by_bias, by_weight])) / count
         inverse = (var + ctx.eps).rsqrt()
         scale = inverse if weight is None else inverse * weight
         slope = scale * inverse * total[1]
@@ -132,4 +126,4 @@ class _Normalise(torch.autograd.Function):
         by_images -= torch.addcmul(offset.view(shape), images, slope.view(shape)).to(images.dtype)
         by_weight = by_weight if ctx.needs_input_grad[1] else None
         by_bias = by_bias if ctx.needs_input_grad[2] else None
-        return by_images, by_weight, by_bias, None, None, None, None, None, None
+        return by_images, by_weight, by_bias, None, None, None, None, None

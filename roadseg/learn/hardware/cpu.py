@@ -2,12 +2,10 @@
 
 import ctypes
 import sys
-import time
 from pathlib import Path
 
 import torch
 
-_CLOCK_S = 1e-6  # Seconds: the resolution of the clock of CPU time.
 # Features as torch names them, and their flags in /proc/cpuinfo.
 _FLAGS = {
     "avx2": "avx2",
@@ -66,28 +64,6 @@ def is_fast_at_fp16() -> bool:
     """Return whether float16 is faster than float32: with AMX_FP16 or AVX512_FP16."""
     has = features()
     return has["amx_fp16"] or has["avx512_fp16"]
-
-
-def slowness(dtype: torch.dtype) -> float:
-    """Measure how many times as long as in float32 a small convolution takes in another type.
-
-    It takes a fraction of a second, which a training with an emulated type takes thousands of
-    times.
-    """
-    with torch.no_grad():
-        spent = [_convolution_s(kind) for kind in (dtype, torch.float32)]
-    return spent[0] / max(spent[1], _CLOCK_S)
-
-
-def _convolution_s(dtype: torch.dtype) -> float:
-    """Return the CPU time of a convolution, the shorter of two."""
-    image, weight = torch.ones(1, 32, 64, 64, dtype=dtype), torch.ones(32, 32, 3, 3, dtype=dtype)
-    spent = []
-    for _ in range(2):
-        begun = time.process_time()
-        torch.conv2d(image, weight)
-        spent.append(time.process_time() - begun)
-    return min(spent)
 
 
 def trains_slower_channels_last() -> bool:

@@ -1,4 +1,4 @@
-"""Parallel training: processes that share one training, their sums, and their averages."""
+"""Parallel training: processes that share one training, and their sums."""
 
 import importlib
 import itertools
@@ -6,7 +6,7 @@ import json
 import os
 import secrets
 import socket
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from roadseg.errors import ConfigError, DeviceError, PartnerError, first_line
+from roadseg.learn.hardware.batch_norm import SharedBatchNorm
 from roadseg.learn.hardware.devices import Device
 
 _VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
@@ -39,11 +40,8 @@ class Parallel:
 
     Attributes:
         rank: number of this process, from 0.
-        size: number of processes.
         local_rank: number of this process on its machine.
-        local_size: number of processes on this machine.
         control: group for what is not on the device: flags, waiting, sums of CPU tensors.
-        patience: how long one waits for the others.
     """
 
     rank: int = 0
@@ -51,7 +49,6 @@ class Parallel:
     local_rank: int = 0
     local_size: int = 1
     control: "dist.ProcessGroup | None" = field(default=None, repr=False, compare=False)
-    patience: timedelta = PATIENCE
 
     @property
     def first(self) -> bool:
@@ -80,54 +77,39 @@ class Parallel:
         Args:
             network: as `wrap` returned it, or compiled from that.
             last: exchange the gradients; otherwise they only add up in this process, because
-                more passes follow before the step, or because the step is local.
+                more passes follow before the step.
         """
         if self.size == 1 or last:
             return nullcontext()
         wrapped = cast("DistributedDataParallel", network)
         return wrapped.no_sync()
 
-    def sum(self, tensor: Tensor, *, group: "dist.ProcessGroup | None" = None) -> Tensor:
-        """Return the total over the processes of a group, None for all, without gradient."""
-        if self.size == 1:
-            return tensor.detach()
-        total = tensor.detach().clone()
-        dist.all_reduce(total, group=group or self.group_of(total))
+    def sum(self, tensor: Tensor) -> Tensor:
+        """Return the total over all processes, without gradient."""
+        total = tensor.detach()
+        if self.size > 1:
+            total = total.clone()
+            dist.all_reduce(total, group=self.group_of(total))
         return total
 
-    def sum_with_gradient(
-        self, tensor: Tensor, *, group: "dist.ProcessGroup | None" = None
-    ) -> Tensor:
-        """Return the total over a group, None for all, for a loss that is computed from it.
+    def sum_with_gradient(self, tensor: Tensor) -> Tensor:
+        """Return the total over all processes, for a loss that is computed from it.
 
-        Its gradient is multiplied by the number of processes: as those that share a step average
-        their gradients, what remains is the gradient of the total, as if one process had seen all
-        batches.
+        Its gradient is multiplied by the number of processes: as they average their gradients,
+        what remains is the gradient of the total, as if one process had seen all batches.
         """
         if self.size == 1:
             return tensor
-        total: Tensor = _Total.apply(tensor, self, group)
+        total: Tensor = _Total.apply(tensor, self)
         return total
 
-    def average(
-        self, tensors: Iterable[Tensor], *, group: "dist.ProcessGroup | None" = None
-    ) -> None:
-        """Replace floating tensors by their mean over the processes of a group, None for all.
+    def normalising(self) -> AbstractContextManager[object]:
+        """Return the context of a forward pass in which batch norm uses the windows of all.
 
-        Values are copied back, so that tensors keep their strides (channels_last) and may be
-        views. All processes of the group end with the same bits.
+        Otherwise each process would normalise by its own windows, so that the network would depend
+        on the number of processes.
         """
-        by_type: dict[tuple[torch.dtype, torch.device], list[Tensor]] = {}
-        for tensor in tensors if self.size > 1 else ():
-            by_type.setdefault((tensor.dtype, tensor.device), []).append(tensor.detach())
-        for alike in by_type.values():
-            flat = torch.cat([tensor.reshape(-1) for tensor in alike])
-            members = group or self.group_of(flat)
-            dist.all_reduce(flat, group=members)
-            flat /= dist.get_world_size(members)
-            parts = torch.split(flat, [tensor.numel() for tensor in alike])
-            for tensor, part in zip(alike, parts, strict=True):
-                tensor.copy_(part.view(tensor.shape))
+        return nullcontext() if self.size == 1 else SharedBatchNorm(self)
 
     def any(self, flag: bool) -> bool:  # noqa: FBT001 - like the builtin
         """Return whether the flag is set in any process; the device is not waited for."""
@@ -160,18 +142,13 @@ class Parallel:
 
 class _Total(torch.autograd.Function):
     @staticmethod
-    def forward(
-        ctx: Any,  # noqa: ANN401 - torch's
-        tensor: Tensor,
-        parallel: Parallel,
-        group: "dist.ProcessGroup | None",
-    ) -> Tensor:
-        ctx.size = parallel.size if group is None else dist.get_world_size(group)
-        return parallel.sum(tensor, group=group)
+    def forward(ctx: Any, tensor: Tensor, parallel: Parallel) -> Tensor:  # noqa: ANN401 - torch's
+        ctx.size = parallel.size
+        return parallel.sum(tensor)
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:  # noqa: ANN401 - torch's
-        return gradients[0] * ctx.size, None, None
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:  # noqa: ANN401 - torch's
+        return gradients[0] * ctx.size, None
 
 
 def unwrapped(network: nn.Module) -> nn.Module:
@@ -216,11 +193,10 @@ def parallel(device: Device, *, patience: timedelta = PATIENCE) -> Iterator[Para
     Intel's documented calls, never run on hardware.
 
     Args:
-        device: where each of them computes.
         patience: how long one waits for the others, once all have joined.
 
     Raises:
-        ConfigError: if the environment is incomplete or contradicts itself.
+        ConfigError: if the environment is incomplete.
         DeviceError: if torch lacks the device's way to communicate, or there are fewer devices
             than processes.
         PartnerError: if the others cannot be reached, or one of them ends or does not answer.
@@ -248,7 +224,7 @@ def parallel(device: Device, *, patience: timedelta = PATIENCE) -> Iterator[Para
         control = None
         if device.dist_backend != "gloo":
             control = cast("dist.ProcessGroup", dist.new_group(backend="gloo", timeout=patience))
-        yield replace(place, control=control, patience=patience)
+        yield replace(place, control=control)
     except RuntimeError as error:
         if lost := _lost(error, size, patience):
             raise PartnerError(lost) from error
@@ -258,9 +234,6 @@ def parallel(device: Device, *, patience: timedelta = PATIENCE) -> Iterator[Para
 
 def require_same(parallel: Parallel, facts: Mapping[str, Any]) -> None:
     """Compare facts between processes, which all call this.
-
-    Args:
-        parallel: the processes that train together.
 
     Raises:
         ConfigError: in all processes, if a fact differs in one of them; it names the first one.
@@ -320,21 +293,8 @@ def _place(environment: Mapping[str, str]) -> Parallel:
             "with torchrun, which sets them all, or unset RANK and WORLD_SIZE to train in one "
             "process"
         )
-    rank, size, local_rank, local_size = (_number(environment, name) for name in _VARIABLES[:4])
-    if not (rank < size and local_rank < local_size <= size):
-        raise ConfigError(
-            "RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE: expected each rank below its size, "
-            f"got {rank} of {size} and {local_rank} of {local_size}; start the processes with "
-            "torchrun"
-        )
+    rank, size, local_rank, local_size = (int(environment[name]) for name in _VARIABLES[:4])
     return Parallel(rank, size, local_rank, local_size)
-
-
-def _number(environment: Mapping[str, str], name: str) -> int:
-    text = environment[name]
-    if not text.isdecimal():
-        raise ConfigError(f"{name}: expected a number, got {text!r}; let torchrun set it")
-    return int(text)
 
 
 def _check_backend(device: Device) -> None:

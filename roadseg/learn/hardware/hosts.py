@@ -31,7 +31,6 @@ class Hosts:
         least: number of hosts without which the training waits.
         most: number of hosts that it begins with, if all of them are there.
         meeting: name or address, as all hosts know it, of the one where they meet.
-        port: on that host.
     """
 
     least: int

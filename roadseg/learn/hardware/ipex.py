@@ -77,7 +77,6 @@ def optimize_training(
 
     Args:
         model: on the CPU; it is put into training mode.
-        optimizer: of all or some of its parameters.
         dtype: torch.bfloat16 for mixed precision, None for float32.
 
     Returns:

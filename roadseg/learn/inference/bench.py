@@ -33,8 +33,6 @@ class Rate:
     """Windows per second: the median of some rounds.
 
     Attributes:
-        roadseg: of this package.
-        bare: of the bare loop, in turns with it.
         ratio: median of the rounds' ratios.
     """
 
@@ -49,18 +47,15 @@ def training_rate(
     """Compare the training step with a bare loop of the same model, batch, loss and precision.
 
     Args:
-        options: model, batch, loss and optimizer.
         bands: of the windows, which are noise in memory.
         rounds: of each, in turns, after a step of each that is not counted.
     """
     images, masks = _noise(options.batch_size, bands, bins, options.window_px)
     labels = [masks] + ([masks.clamp(max=1)] if options.loss.needs_skeletons else [])
     trainer = noise_trainer(options, bands=bands, bins=bins, device=device)
-    numbers = iter(range(1, 10**9))
 
     def step() -> None:
-        number = next(numbers)
-        trainer.step([(images, *labels)], number=number, rate=options.learning_rate)
+        trainer.step([(images, *labels)], rate=options.learning_rate)
 
     bare = bare_step(options, images, labels, bins=bins, device=device)
     repeated = {"roadseg": _times(step, steps), "bare": _times(bare, steps)}
@@ -147,15 +142,12 @@ def bare_step(
 
 
 def rates(
-    works: Mapping[str, Callable[[], None]], *, windows: int, rounds: int, device: Device
+    works: Mapping[str, Callable[[], object]], *, windows: int, rounds: int, device: Device
 ) -> Rate:
     """Time two kinds of work, "roadseg" and "bare", in turns, after one of each unmeasured.
 
     Args:
         works: functions to time, each over a number of windows.
-        windows: of one round.
-        rounds: of each.
-        device: to wait for at the end of each.
     """
     seconds: dict[str, list[float]] = {name: [] for name in works}
     for number in counted(range(rounds + 1), "measure", total=rounds + 1, unit="rounds"):

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from roadseg.errors import CheckpointError, ConfigError, DataError
-from roadseg.raster.images import RasterFacts, open_raster, read_facts
+from roadseg.raster.images import MissingBandError, RasterFacts, read_facts
 from roadseg.raster.options import ImageryOptions
 from roadseg.raster.pixels import sample_pixels
 from roadseg.raster.scaling import Scaling, stretch_to
@@ -40,11 +40,18 @@ def scene_to_predict(
         DataError: if the raster cannot be used, or lacks a band.
     """
     bands = _bands(trained, imagery.bands)
-    _require_bands(image, bands)
     nodata = imagery.nodata if trained["nodata"] is None else trained["nodata"]
     options = imagery.model_copy(update={"bands": bands, "nodata": nodata})
     gsd_m = trained["resample_m"] or imagery.gsd_m
-    scene = read_facts(image, options.model_copy(update={"gsd_m": gsd_m}))
+    try:
+        scene = read_facts(image, options.model_copy(update={"gsd_m": gsd_m}))
+    except MissingBandError as error:
+        # As many bands as the network takes, all of which are there.
+        usable = ",".join(str(min(number, error.bands)) for number in range(1, len(bands) + 1))
+        raise DataError(
+            f"{error}; the checkpoint was trained on bands {_listed(bands)}: choose the "
+            f"corresponding ones with imagery.bands, such as --set imagery.bands={usable}"
+        ) from error
     if scene.grid.is_local and imagery.gsd_m:  # Then it is the size of its pixels.
         scene = read_facts(image, options)
     if imagery.bands is None:
@@ -130,30 +137,6 @@ def _bands(trained: Mapping[str, Any], chosen: Bands | None) -> Bands:
             f"checkpoint was trained on ({_listed(trained['bands'])})"
         )
     return bands
-
-
-def _require_bands(image: Path, bands: Bands) -> None:
-    with open_raster(image, as_image=True) as source:
-        names = [(name or "").strip().lower() for name in source.descriptions]
-    if problems := [problem for band in bands if (problem := _problem(band, names))]:
-        # As many bands as the network takes, all of which are there.
-        usable = ",".join(str(min(n, len(names))) for n in range(1, len(bands) + 1))
-        raise DataError(
-            f"{image}: has {problems[0]}, because the checkpoint was trained on bands "
-            f"{_listed(bands)}; choose the corresponding bands with imagery.bands, such as --set "
-            f"imagery.bands={usable}"
-        )
-
-
-def _problem(band: int | str, names: Sequence[str]) -> str | None:
-    """Return why a band is missing in a raster whose bands have these names, in lower case."""
-    if isinstance(band, int):
-        is_there = 1 <= band <= len(names)
-        return None if is_there else f"bands 1 to {len(names)}, expected a band {band} as well"
-    count = names.count(band.strip().lower())
-    if count == 1:
-        return None
-    return f"{count or 'no'} bands with the description {band!r} ({_listed(names)}), expected one"
 
 
 def _require_names(scene: RasterFacts, trained: Sequence[str]) -> None:

@@ -113,17 +113,6 @@ def open_engine(
     return _by_torch(name, "requested", checkpoint, device, shape)
 
 
-def open_int8(checkpoint: Checkpoint, folder: Path, window_shape: Shape) -> Network:
-    """Open the quantised network of a checkpoint folder, without checking its facts.
-
-    Raises:
-        CheckpointError: if its files are missing or damaged.
-        RoadsegError: if OpenVINO is missing.
-    """
-    classes = len(checkpoint.bins.band_names)
-    return openvino.open(int8_folder(folder), window_shape=window_shape, classes=classes)
-
-
 def ensemble(engines: Sequence[Engine]) -> Engine:
     """Return an engine that averages the probabilities of several, such as those of all folds."""
     first = engines[0]
@@ -188,7 +177,9 @@ def _fastest(
         return _by_torch("eager", why, checkpoint, device, shape)
     why, problem = _why_int8(folder, windows, shape[-1])
     if why:
-        return _engine("openvino", why, shape, open_int8(checkpoint, folder, shape))
+        return _engine(
+            "openvino", why, shape, openvino.open(int8_folder(folder), window_shape=shape)
+        )
     notes = [problem] if problem else []
     pixels = (_USUAL_PX / shape[-1]) ** 2 * torch.get_num_threads()
     needed = math.ceil(_CONVERTING_PAYS * pixels)
@@ -241,7 +232,15 @@ def _by_openvino(checkpoint: Checkpoint, folder: Path, device: Device, shape: Sh
             f"engine openvino: {int8_folder(folder)}: {problem}; run `{MAKING}` again, or choose "
             "engine auto"
         )
-    return _engine("openvino", "requested; INT8", shape, open_int8(checkpoint, folder, shape))
+    return _engine(
+        "openvino", "requested; INT8", shape, openvino.open(int8_folder(folder), window_shape=shape)
+    )
+
+
+def _quantised(why: str, folder: Path, shape: Shape) -> Engine:
+    """Open the quantised network of a checkpoint folder, whose facts were checked."""
+    run = openvino.open(int8_folder(folder), window_shape=shape)
+    return _engine("openvino", why, shape, run)
 
 
 def _by_torch(name: str, why: str, checkpoint: Checkpoint, device: Device, shape: Shape) -> Engine:

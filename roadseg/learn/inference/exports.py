@@ -1,7 +1,8 @@
 """Exports: a checkpoint for other programs, checked against PyTorch."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from roadseg.errors import ConfigError, RoadsegError
@@ -11,7 +12,6 @@ from roadseg.learn.inference.programs import (
     INPUT,
     MAX_DIFFERENCE,
     OUTPUT,
-    Network,
     WindowShape,
     largest_difference,
 )
@@ -27,16 +27,7 @@ FILES: Mapping[str, tuple[str, ...]] = {  # Files of each format.
     "torch": ("model.pt2",),
 }
 
-_BUILD: Mapping[str, Callable[..., None]] = {
-    "onnx": onnx.build,
-    "openvino": openvino.build,
-    "torch": programs.build,
-}
-_OPEN: Mapping[str, Callable[[Path], Network]] = {
-    "onnx": onnx.open,
-    "openvino": openvino.open,
-    "torch": programs.open,
-}
+_MODULES: Mapping[str, ModuleType] = {"onnx": onnx, "openvino": openvino, "torch": programs}
 _ANY = "any"  # In the facts: the model takes any number of windows.
 _SOME = (1, 3)  # Numbers of windows with which such a model is checked.
 
@@ -88,10 +79,10 @@ def _build_checked(
 ) -> float:
     """Write the model to a folder; return the largest difference of probabilities to PyTorch's."""
     network = ProbabilityNetwork(checkpoint.model, checkpoint.scaling).eval()
-    _BUILD[form](network, folder, window_shape=window_shape)
+    _MODULES[form].build(network, folder, window_shape=window_shape)
     count, bands, rows, cols = window_shape
     shapes = [(number, bands, rows, cols) for number in ((count, count) if count else _SOME)]
-    difference = largest_difference(network, _OPEN[form](folder), *shapes)
+    difference = largest_difference(network, _MODULES[form].open(folder), *shapes)
     if not difference <= MAX_DIFFERENCE:
         raise RoadsegError(
             f"the probabilities of the {form} model differ from those of PyTorch by "

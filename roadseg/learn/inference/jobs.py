@@ -36,9 +36,8 @@ from roadseg.raster.extents import ScenePart
 from roadseg.raster.options import ImageryOptions
 from roadseg.raster.scaling import Scaling
 from roadseg.raster.strips import require_room
-from roadseg.raster.windows import fitting_batch
 from roadseg.roads.masks.image_dates import day_tags, day_taken
-from roadseg.system.fingerprints import fingerprint, fingerprints, stamp
+from roadseg.system.fingerprints import fingerprint, fingerprints
 from roadseg.system.hosts.parallel import each
 from roadseg.system.progress import Progress, counted
 from roadseg.system.records import key_of
@@ -48,7 +47,6 @@ from roadseg.system.workspace import Fold
 logger = logging.getLogger(__name__)
 
 _STRIPS_OF_A_TASK = 2  # Each task predicts some rows of windows above it once more.
-_TURNS = 8  # Rotations and flips of a window.
 _REHEARSED = 1e8  # Pixels in windows from which on it pays to measure the time of a window first.
 _WEIGHT_BYTES = 4
 _MB = 1e6
@@ -68,8 +66,6 @@ class PredictionJob:
     """Scenes to predict with some checkpoints, into a folder.
 
     Attributes:
-        folder: for the results.
-        folders: of the checkpoints.
         failed: scenes that were skipped, and why.
     """
 
@@ -89,7 +85,6 @@ class PredictionJob:
 
         Args:
             checkpoints: folders of the networks, whose probabilities are averaged.
-            folder: for the results.
             imagery_of: how single scenes are read, by name, where that differs.
             set_of: the set of scenes of the run that trained the networks, by name.
             part_of: what the masks of these scenes show, by name; None is all.
@@ -233,14 +228,8 @@ class PredictionJob:
         for scene in scenes:
             windows[self._window_px(scene)].append(self._windows(scene))
         return {
-            window_px: Networks(
-                folders=self.folders,
-                stamps=tuple(stamp(weights_of(folder)) for folder in self.folders),
-                options=self._options,
-                compute=self._compute,
-                window_px=window_px,
-                batch_size=fitting_batch(counts, most=self._options.most_at_once(window_px)),
-                windows=sum(counts) * (_TURNS if self._options.tta else 1),
+            window_px: Networks.of(
+                self.folders, self._options, self._compute, window_px=window_px, counts=counts
             )
             for window_px, counts in windows.items()
         }
@@ -369,9 +358,7 @@ def predict_memory_mb(
     other than eager hold less or more than what was measured; on a GPU, most of it lies there.
 
     Args:
-        width: columns of the scene.
         band_bytes: of a pixel of a band, as the file has it.
-        classes: probabilities of a pixel.
         parameters: of the network, or of all that are averaged.
     """
     network_mb = parameters * _PARAMETER_BYTES / _MB

@@ -29,7 +29,6 @@ def build(network: nn.Module, folder: Path, *, window_shape: WindowShape) -> Non
     Args:
         network: from scaled uint8 windows to probabilities, on the CPU, in evaluation mode.
         folder: where the file goes; it exists.
-        window_shape: of the windows that the file takes.
 
     Raises:
         RoadsegError: if a package is missing, or the network has a part that ONNX lacks.

@@ -22,15 +22,11 @@ from roadseg.learn.inference.programs import (
     Network,
     Shape,
     WindowShape,
-    require_signature,
-    signature,
-    signature_of,
     trace,
 )
 from roadseg.system.files import write_error
 
 _GRAPH, _WEIGHTS = "model.xml", "model.bin"
-_TYPES = {"u8": "uint8", "f32": "float32"}
 _PRECISIONS = {"fp32": "f32", "bf16": "bf16"}  # What OpenVINO calls ours.
 _INSTALL = "run `pip install 'roadseg[openvino]'`"
 _STATISTICS = "openvino_telemetry"  # Package that sends statistics of use if OpenVINO finds it.
@@ -54,7 +50,6 @@ def build(
     Args:
         network: from scaled uint8 windows to probabilities, on the CPU, in evaluation mode.
         folder: where the files go; it exists.
-        window_shape: of the windows that they take.
         calibration: batches of windows of this shape, like those to be predicted: the network is
             quantised to INT8, by the ranges of values that they show. None leaves it in float32.
             Source: NNCF's post-training quantisation, preset MIXED.
@@ -77,7 +72,7 @@ def build(
 
 
 def open(  # noqa: A001 - openvino.open
-    folder: Path, *, window_shape: Shape | None = None, classes: int = 0
+    folder: Path, *, window_shape: Shape | None = None
 ) -> Network:
     """Open what `build` has written, compiled for the CPU.
 
@@ -85,10 +80,9 @@ def open(  # noqa: A001 - openvino.open
         folder: that holds model.xml and model.bin.
         window_shape: of the windows to take, of any side that the network can work on; None for
             those that it was built for.
-        classes: probabilities that it then has to give for each pixel.
 
     Raises:
-        CheckpointError: if a file is missing, damaged, or takes or gives something else.
+        CheckpointError: if a file is missing or damaged.
         RoadsegError: if OpenVINO is missing.
     """
     openvino = _load_openvino()
@@ -99,8 +93,6 @@ def open(  # noqa: A001 - openvino.open
         model = openvino.Core().read_model(folder / _GRAPH)
         if window_shape is not None:
             model.reshape([*window_shape])
-            expected = signature_of(window_shape, classes)
-            require_signature(folder / _GRAPH, _signature(model), expected)
         return _compiled(openvino, model)
     except RuntimeError as error:
         raise CheckpointError(
@@ -153,21 +145,6 @@ def _compiled(openvino: ModuleType, model: Any, precision: str = "fp32") -> Netw
         return torch.from_numpy(compiled(windows.numpy())[OUTPUT]).permute(0, 3, 1, 2)
 
     return run
-
-
-def _signature(model: Any) -> str:  # noqa: ANN401 - openvino.Model
-    """Return the signature of a model."""
-    return signature(
-        *(
-            (each.any_name, _TYPES.get(each.element_type.get_type_name(), "?"), _sides(each))
-            for each in (*model.inputs, *model.outputs)
-        )
-    )
-
-
-def _sides(tensor: Any) -> list[int | None]:  # noqa: ANN401 - openvino.Output
-    """Return the shape of a tensor, None for a side of any length."""
-    return [None if side.is_dynamic else side.get_length() for side in tensor.partial_shape]
 
 
 def _channels_last(openvino: ModuleType, model: Any) -> Any:  # noqa: ANN401 - openvino.Model

@@ -6,17 +6,15 @@ Other formats are made from it; saved, it is a format of its own, for PyTorch wi
 import copy
 import io
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram
 
-from roadseg.errors import CheckpointError, RoadsegError, first_line
-from roadseg.system.text import one_line
+from roadseg.errors import RoadsegError, first_line
 
 # From scaled uint8 windows (window, band, row, col) on the CPU to probabilities 0..1, float32
 # (window, class, row, col), on any device.
@@ -41,7 +39,6 @@ def trace(network: nn.Module, *, window_shape: WindowShape) -> ExportedProgram:
     Args:
         network: on the CPU, in evaluation mode; it stays as it is. How its weights lie in memory
             is left behind: `torch.export.save` does not keep channels_last.
-        window_shape: of the windows that the graph takes.
 
     Raises:
         RoadsegError: if it cannot be followed; some networks only for a number of windows that
@@ -59,30 +56,6 @@ def trace(network: nn.Module, *, window_shape: WindowShape) -> ExportedProgram:
     for node in program.graph.nodes:
         node.meta.pop("stack_trace", None)  # It names files of this machine.
     return program
-
-
-def signature_of(window_shape: WindowShape, classes: int) -> str:
-    """Return names, types and shapes of inputs and outputs of a network's file, for `signature`."""
-    shape = tuple(window_shape)
-    output_shape = shape[0], classes, *shape[2:]
-    return signature((INPUT, _TYPES[0], shape), (OUTPUT, _TYPES[1], output_shape))
-
-
-def signature(*tensors: tuple[str, str, Sequence[Any]]) -> str:
-    """Describe tensors by their names, types and shapes, in one line."""
-    return one_line(" -> ".join(f"{name} {kind} {[*shape]}" for name, kind, shape in tensors))
-
-
-def require_signature(path: Path, actual: str, wanted: str) -> None:
-    """Refuse a file of a network with other inputs or outputs.
-
-    Raises:
-        CheckpointError: if that differs.
-    """
-    if actual != wanted:
-        raise CheckpointError(
-            f"{path}: takes and gives {actual:.200}, expected {wanted}; make it again"
-        )
 
 
 @torch.inference_mode()

@@ -1,7 +1,7 @@
 """Quantisation: the INT8 form of a checkpoint's network, calibrated on windows of chips."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -14,9 +14,9 @@ from roadseg.errors import OutputError
 from roadseg.learn.hardware.devices import pick_device
 from roadseg.learn.inference import openvino
 from roadseg.learn.inference.bench import Rate, rates
-from roadseg.learn.inference.engines import Engine, ProbabilityNetwork, open_engine, open_int8
+from roadseg.learn.inference.engines import Engine, ProbabilityNetwork, open_engine
 from roadseg.learn.inference.int8 import int8_folder, remove_int8_facts
-from roadseg.learn.inference.programs import Network, Shape
+from roadseg.learn.inference.programs import Shape
 from roadseg.learn.network.checkpoints import Checkpoint
 from roadseg.learn.training.samples import Chip, ValidationWindows
 
@@ -81,12 +81,12 @@ def quantise(
     shape = (batch_size, len(checkpoint.scaling.mean), window_px, window_px)
     _build(checkpoint, folder, shape, calibration)
     begun = time.perf_counter()
-    run = open_int8(checkpoint, folder, shape)
+    run = openvino.open(int8_folder(folder), window_shape=shape)
     opening_s = time.perf_counter() - begun
     engine = Engine("openvino", "engine openvino (INT8, just made)", batch_size, window_px, run)
     fast = pick_device("cpu", "auto")
     eager = open_eager(device=fast)
-    turns = {"roadseg": _once(run, calibration[0]), "bare": _once(eager.run, calibration[0])}
+    turns = {"roadseg": partial(run, calibration[0]), "bare": partial(eager.run, calibration[0])}
     rate = rates(turns, windows=batch_size, rounds=_ROUNDS, device=cpu)
     return Quantised(engine, exact, opening_s, rate, fast.precision)
 
@@ -122,10 +122,3 @@ def _build(
         raise
     except OSError as error:
         raise OutputError(f"{where}: cannot be written: {error.strerror or error}") from error
-
-
-def _once(run: Network, windows: Tensor) -> Callable[[], None]:
-    def work() -> None:
-        run(windows)
-
-    return work

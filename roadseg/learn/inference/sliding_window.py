@@ -79,8 +79,6 @@ def predict_parts(
         reader: reads a window in whole, also where it reaches beyond the scene, from any thread:
             scaled bands, uint8 (band, row, col), and which pixels have data, (row, col).
         classes: number of probabilities that the engine gives for each pixel.
-        height: rows of the scene.
-        width: columns of the scene.
         overlap_px: overlap of neighbouring windows, at least.
         rows: rows of the scene to give out; None is all of them.
         cols: columns, alike; windows that have no pixel of both are not read.

@@ -40,6 +40,8 @@ from roadseg.roads.masks.probabilities import (
 from roadseg.roads.speeds import SpeedBins
 from roadseg.system.fingerprints import stamp
 
+_TURNS = 8  # Rotations and flips of a window.
+
 AddKm2 = Callable[[float], object]
 
 
@@ -48,12 +50,7 @@ class Networks:
     """Networks that predict together, by their folders.
 
     Attributes:
-        folders: of the checkpoints.
         stamps: what says that they have not changed.
-        options: how they predict.
-        compute: where.
-        window_px: side of the windows.
-        batch_size: windows at once.
         windows: of all scenes with such windows, done or not, so that every process and a command
             that goes on choose the same engine.
     """
@@ -66,16 +63,33 @@ class Networks:
     batch_size: int
     windows: int
 
+    @classmethod
+    def of(
+        cls,
+        folders: tuple[Path, ...],
+        options: PredictOptions,
+        compute: ComputeOptions,
+        *,
+        window_px: int,
+        counts: Sequence[int],
+    ) -> "Networks":
+        """Return the networks of some folders for scenes with so many windows each."""
+        return cls(
+            folders,
+            tuple(stamp(weights_of(folder)) for folder in folders),
+            options,
+            compute,
+            window_px=window_px,
+            batch_size=fitting_batch(counts, most=options.most_at_once(window_px)),
+            windows=sum(counts) * (_TURNS if options.tta else 1),
+        )
+
 
 @dataclass(frozen=True)
 class SceneToPredict:
     """A scene, and the raster to make of it.
 
     Attributes:
-        name: of the scene.
-        facts: how it is read.
-        scaling: how its pixels become bytes.
-        path: of the raster.
         key: digest of all that the raster is made from.
         bins: speed bins that its bands stand for.
         threshold: probability from which on the networks say road; None if not known.
@@ -139,10 +153,8 @@ class Task:
     """Rows of a scene to predict.
 
     Attributes:
-        scene: to predict.
         rows: of whole strips that are missing.
         is_all: whether these are all that are missing, so that the raster can be finished.
-        trained: what predicts.
     """
 
     scene: SceneToPredict
@@ -208,21 +220,16 @@ def predict_scene(
     scaling = scaling_to_predict(facts, scaling, unknown=options.scaling)
     window_px = options.window_for(facts.whole.height, facts.whole.width)
     windows = count_touching(facts, window_px=window_px, overlap_px=options.overlap_px)
-    engine = opened(
-        Networks(
-            folders=folders,
-            stamps=tuple(stamp(weights_of(folder)) for folder in folders),
-            options=options,
-            compute=compute,
-            window_px=window_px,
-            batch_size=fitting_batch([windows], most=options.most_at_once(window_px)),
-            windows=windows,
-        )
-    )
+    trained_for = Networks.of(folders, options, compute, window_px=window_px, counts=[windows])
     classes, grid = len(bins.band_names), facts.grid
     with SceneReader(facts, rows=window_px) as source:
         parts = _predict(
-            engine, source, facts, scaling, bands=classes, overlap_px=options.overlap_px
+            opened(trained_for),
+            source,
+            facts,
+            scaling,
+            bands=classes,
+            overlap_px=options.overlap_px,
         )
         values = whole_of(parts, classes=classes, height=grid.height, width=grid.width)
     return Probability(

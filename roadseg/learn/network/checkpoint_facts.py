@@ -151,33 +151,14 @@ class _Last(_Known):
     """Further facts that a training needs to resume."""
 
     history: tuple[_Row, ...]
-    steps_before: Count | None = None  # Missing in early checkpoints.
+    began_with: _Text
+    steps_before: Count
     step: Count
     seconds: _Seconds
-    check_s: _Seconds = 0.0  # Missing in early checkpoints, as is step_s.
-    step_s: _Seconds = 0.0
+    check_s: _Seconds
+    step_s: _Seconds
     optimizer_state: _OptimizerState
     scaler_state: dict[str, _Measured]
-
-    @model_validator(mode="after")
-    def _counts(self) -> Self:
-        if [row.epoch for row in self.history] != list(range(1, self.epoch + 1)):
-            raise ValueError(f"history: expected epochs 1 to {self.epoch}, the number in epoch")
-        columns = [row.model_dump().keys() for row in self.history]
-        held_out = {"val_loss", "val_iou", "val_f1"}
-        needed = set() if self.fold == "all" else held_out
-        if any(each != columns[0] or not needed <= each for each in columns):
-            missing = min(needed - columns[0], default="the same in every epoch")
-            raise ValueError(
-                f"history: expected the same columns in every epoch, including {missing}"
-            )
-        measured = {name for name in columns[0] if name.startswith("val_")} if columns else set()
-        if self.fold == "all" and measured:
-            raise ValueError(
-                "history: expected no validation figures, because nothing was held out, got "
-                f"{min(measured):.60}"
-            )
-        return self
 
 
 def speed_bins_of(facts: Facts) -> SpeedBins:
@@ -190,7 +171,6 @@ def threshold_of(checkpoints: Sequence[Facts], of_set: str = "") -> float | None
     """Return the threshold of networks that predict together: the mean of theirs.
 
     Args:
-        checkpoints: facts of each.
         of_set: name of the set of scenes that they predict; others than those of the training, and
             none, have the threshold of all held-out scenes.
 

@@ -41,32 +41,6 @@ _LARGEST = 1e18  # Of a weight: float32 holds its square, and sums of some of th
 
 
 @dataclass(frozen=True)
-class LoadedWeights:
-    """Weights that a network took over from another run.
-
-    Attributes:
-        tensors: weights and buffers.
-        logits: how many of the logits of its last layer.
-        classes: of how many; the others are new.
-    """
-
-    tensors: int
-    logits: int
-    classes: int
-
-    def __str__(self) -> str:
-        """Return the figures as a sentence."""
-        all_of_it = f"loaded {self.tensors} tensors"
-        if self.logits == self.classes:
-            return all_of_it
-        return (
-            f"{all_of_it}; the speed bins differ, so of the last layer only the channel of any "
-            f"road was loaded, and the {self.classes - self.logits} channels of speed bins start "
-            "from random values"
-        )
-
-
-@dataclass(frozen=True)
 class Checkpoint:
     """A trained network, ready to predict on the CPU, with its facts.
 
@@ -101,7 +75,6 @@ def save_checkpoint(folder: Path, which: str, tensors: Tensors, facts: Mapping[s
     The facts also go to `<which>.json`, for people; nothing reads them from there.
 
     Args:
-        folder: folder of the checkpoint.
         which: "best" or "last".
         tensors: by name, the weights under "model."; copies on the CPU are written.
 
@@ -161,14 +134,13 @@ def read_checkpoint_facts(folder: Path, which: str) -> Facts:
 
 def init_from(
     spec: NetworkSpec, path: Path, *, bins: SpeedBins, setting: str = "train.init"
-) -> tuple[nn.Module, LoadedWeights]:
-    """Return a network with the weights of another run.
+) -> tuple[nn.Module, str]:
+    """Return a network with the weights of another run, and what was loaded, in words.
 
     Where its speed bins are others, only the last logit, any road, is taken; those of the bins
     stay new.
 
     Args:
-        spec: what it is built from.
         path: folder of a checkpoint (its best is taken), or a .safetensors file in one.
         setting: that names the run, for errors.
 
@@ -186,7 +158,13 @@ def init_from(
     _check_fits(path, saved, _saved_as(model, facts["classes"]))
     weights = saved if same_bins else saved | _any_road_alone(model, saved)
     _fill(model, weights)
-    return model, LoadedWeights(len(saved), spec.classes if same_bins else 1, spec.classes)
+    taken = f"loaded {len(saved)} tensors"
+    if not same_bins:
+        taken += (
+            "; the speed bins differ, so of the last layer only the channel of any road was "
+            f"loaded, and the {spec.classes - 1} channels of speed bins start from random values"
+        )
+    return model, taken
 
 
 def misfit(tensors: Tensors, wanted: Tensors) -> str:

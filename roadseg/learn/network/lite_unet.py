@@ -36,8 +36,6 @@ class LiteUnet(nn.Module):
         """Build it without values, on torch's meta device; `load_state_dict` has to assign them.
 
         Args:
-            bands: of the windows.
-            classes: logits for each pixel.
             decoder_channels: of the five levels of the decoder, from coarse to fine, or of four,
                 whose logits are enlarged (`enlarged`).
         """

@@ -18,7 +18,6 @@ from roadseg.roads.masks.burning import BACKGROUND, IGNORE
 
 _EPSILON = 1e-5  # Keeps the ratios of an empty batch defined.
 _SURELY_RIGHT = -1e4  # Logit of the wrong answer at an ignored pixel: nothing is wrong there.
-_THINNINGS = 10  # Steps of a soft skeleton, which roads of up to 21 px need.
 _TUBE_PX = 2  # Pixels on either side of a skeleton within which it is to be found.
 
 # The sums that each term is made of, in the order in which `loss_sums` returns them.
@@ -26,7 +25,6 @@ _SUMS = {
     "focal": ("focal", "focal_pixels"),
     "bce": ("entropy", "entropy_pixels"),
     "dice": ("shared", "predicted_and_road"),
-    "cldice": ("ridges_on_road", "ridges", "skeleton_predicted", "skeleton"),
     "skeleton_recall": ("tube_predicted", "tube"),
 }
 
@@ -55,7 +53,7 @@ def loss_sums(
         if weights.needs_skeletons:
             if skeletons is None:
                 raise ValueError(f"{weights} needs skeletons, got none")
-            sums |= _skeleton_sums(logits[:, -1], masks, skeletons, weights)
+            sums |= _tube_sums(logits[:, -1], masks, skeletons)
         return torch.stack([sums[name] for name in _sum_names(weights)])
 
 
@@ -94,10 +92,6 @@ def loss_of(sums: Tensor, *, weights: LossOptions) -> Tensor:
         loss = loss + weights.bce * each["entropy"] / each["entropy_pixels"].clamp(min=1)
     if weights.dice:
         loss = loss + weights.dice * (1 - _ratio(2 * each["shared"], each["predicted_and_road"]))
-    if weights.cldice:
-        precision = _ratio(each["ridges_on_road"], each["ridges"])
-        recall = _ratio(each["skeleton_predicted"], each["skeleton"])
-        loss = loss + weights.cldice * (1 - 2 * precision * recall / (precision + recall))
     if weights.skeleton_recall:
         loss = loss + weights.skeleton_recall * (1 - _ratio(each["tube_predicted"], each["tube"]))
     return loss
@@ -105,29 +99,6 @@ def loss_of(sums: Tensor, *, weights: LossOptions) -> Tensor:
 
 def _sum_names(weights: LossOptions) -> list[str]:
     return [name for term, names in _SUMS.items() if getattr(weights, term) for name in names]
-
-
-def soft_skeleton(probability: Tensor, ignored: Tensor) -> Tensor:
-    """Return the ridges of a probability: it is thinned step by step, and they remain.
-
-    Source: Shit et al., clDice, 2021, algorithm 1; pixels beyond the border and ignored ones
-    neither wear a road down nor make it grow.
-
-    Args:
-        probability: shape (1, n, row, col), 0..1.
-        ignored: bool, of the same shape.
-
-    Returns:
-        As `probability`; 0 where ignored.
-    """
-    thinned, ridges = probability, torch.zeros_like(probability)
-    for step in range(_THINNINGS + 1):
-        eroded = -_highest(-thinned.masked_fill(ignored, 1), 1)
-        opened = _highest(eroded.masked_fill(ignored, 0), 1)
-        ridge = functional.relu(thinned - opened)
-        ridges = ridge if step == 0 else ridges + (1 - ridges) * ridge
-        thinned = eroded
-    return ridges.masked_fill(ignored, 0)
 
 
 def _point_sums(logits: Tensor, masks: Tensor, weights: LossOptions) -> dict[str, Tensor]:
@@ -146,36 +117,21 @@ def _point_sums(logits: Tensor, masks: Tensor, weights: LossOptions) -> dict[str
     }
 
 
-def _skeleton_sums(
-    logits: Tensor, masks: Tensor, skeletons: Tensor, weights: LossOptions
-) -> dict[str, Tensor]:
-    """Return the sums of the terms that compare any road, shape (n, row, col), with skeletons.
+def _tube_sums(logits: Tensor, masks: Tensor, skeletons: Tensor) -> dict[str, Tensor]:
+    """Return the sums of any road, shape (n, row, col), near the skeletons of the roads.
 
-    Source: Shit et al., clDice, 2021; Kirchhoff et al., Skeleton Recall Loss, 2024.
+    Source: Kirchhoff et al., Skeleton Recall Loss, 2024.
     """
-    planes = (logits.sigmoid(), _is_road(masks).to(logits.dtype), skeletons.to(logits.dtype))
-    probability, road, skeleton = (_as_channels(plane) for plane in planes)
-    ignored = _as_channels(masks == IGNORE)
-    probability, skeleton = probability.masked_fill(ignored, 0), skeleton * road
-    sums: dict[str, Tensor] = {}
-    if weights.cldice:
-        ridges = soft_skeleton(probability, ignored)
-        sums |= {"ridges_on_road": (ridges * road).sum(), "ridges": ridges.sum()}
-        sums |= {"skeleton_predicted": (probability * skeleton).sum(), "skeleton": skeleton.sum()}
-    if weights.skeleton_recall:
-        tube = _highest(skeleton, _TUBE_PX) * road
-        sums |= {"tube_predicted": (probability * tube).sum(), "tube": tube.sum()}
-    return sums
-
-
-def _as_channels(planes: Tensor) -> Tensor:
-    """Return planes, shape (n, row, col), as the channels of one image, (1, n, row, col).
-
-    The order in memory makes pooling on a CPU three times faster.
-    """
-    on_cpu = planes.device.type == "cpu"
+    # As the channels of one image; on a CPU this order in memory makes pooling three times faster.
+    on_cpu = logits.device.type == "cpu"
     order = torch.channels_last if on_cpu else torch.contiguous_format
-    return planes.unsqueeze(0).contiguous(memory_format=order)
+    probability, road, skeleton, valid = (
+        plane.to(logits.dtype).unsqueeze(0).contiguous(memory_format=order)
+        for plane in (logits.sigmoid(), _is_road(masks), skeletons, masks != IGNORE)
+    )
+    side = 2 * _TUBE_PX + 1
+    tube = functional.max_pool2d(skeleton * road, side, stride=1, padding=_TUBE_PX) * road
+    return {"tube_predicted": (probability * valid * tube).sum(), "tube": tube.sum()}
 
 
 class _PointSums(torch.autograd.Function):
@@ -267,8 +223,3 @@ def _is_road(masks: Tensor) -> Tensor:
 
 def _ratio(part: Tensor, whole: Tensor) -> Tensor:
     return (part + _EPSILON) / (whole + _EPSILON)
-
-
-def _highest(plane: Tensor, reach_px: int) -> Tensor:
-    """Return the highest value within a square around each pixel."""
-    return functional.max_pool2d(plane, 2 * reach_px + 1, stride=1, padding=reach_px)

@@ -46,7 +46,6 @@ class NetworkSpec:
     Attributes:
         architecture: name in segmentation-models, such as "unet".
         encoder: name in segmentation-models, such as "resnet34", or "tu-" and a name in timm.
-        in_channels: bands.
         classes: logits for each pixel: one for each speed bin, the last for any road.
         decoder_channels: of the levels of the decoder, from coarse to fine, if the architecture is
             one of `WITH_CHANNELS`; None: those of segmentation-models. A unet of four levels

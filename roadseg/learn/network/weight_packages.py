@@ -13,11 +13,9 @@ class WeightPackage:
     """A package of the index that holds the weights of one encoder.
 
     Attributes:
-        encoder: name of the encoder, as in `train.encoder`.
         package: name of the package, which is that of its folder.
         file: of the weights in this folder.
         sha256: of the file, in hexadecimal digits.
-        megabytes: of the file.
         licence: of the weights, as an SPDX identifier.
         source: what was converted to make them.
     """

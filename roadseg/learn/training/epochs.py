@@ -20,7 +20,6 @@ from roadseg.learn.network.checkpoints import named, save_checkpoint
 from roadseg.learn.options import TrainOptions
 from roadseg.learn.training.history import Row, best_row, has_ended, seconds_of, write_metrics
 from roadseg.learn.training.optimizers import learning_rate
-from roadseg.learn.training.profiles import AfterStep
 from roadseg.learn.training.samples import HeldOutBatches, TrainingBatches
 from roadseg.learn.training.tensorboard import Board
 from roadseg.learn.training.trainer import Batch, Trainer
@@ -69,19 +68,11 @@ class Epochs:
     """Epochs of a training: steps, validation and checkpoints.
 
     Attributes:
-        trainer: the network in training.
-        batches: batches to train on.
         validation_batches: batches to validate on; None if nothing is held out.
-        folder: folder of checkpoints and metrics.
-        options: options of the training.
         settings: facts to keep in checkpoints.
-        progress: finished epochs and steps.
         clock: the time of the training, which may be limited.
-        parallel: the processes that train together.
         save_minutes: minutes between two checkpoints `last` within an epoch.
-        board: TensorBoard for scalars and images.
         stop: whether a signal to stop has come.
-        after_step: called after every step.
         after_epoch: called after every epoch with the rows of all epochs, by the processes that
             write files.
     """
@@ -98,7 +89,6 @@ class Epochs:
     save_minutes: float
     board: Board
     stop: Stop
-    after_step: AfterStep = lambda: None
     after_epoch: Callable[[list[Row]], None] = lambda _: None
     _saved_s: float = field(init=False)
 
@@ -152,8 +142,6 @@ class Epochs:
             "windows_per_s": round(windows / trained_s, 3) if trained_s else 0.0,
         }
         history = progress.history
-        # A resumed training keeps the columns of the version that began it.
-        row = {name: row[name] for name in history[0]} if history else row
         history.append(row)
         progress.before, progress.step = progress.taken, 0
         progress.loss.zero_()
@@ -170,35 +158,28 @@ class Epochs:
             steps = islice(steps, total - done)
             steps = counted(steps, f"epoch {epoch}", total=total, unit="steps", done=done)
         elif progress.step and clock.epoch_is_over:  # What was resumed has no time for more.
-            self.trainer.averager.average_all()
             return
         for batches in steps:
             number = progress.taken + 1
             seed_step(self.options.seed, number, self.parallel.rank)
-            progress.loss += self.trainer.step(batches, number=number, rate=self._rate(number))
+            progress.loss += self.trainer.step(batches, rate=self._rate(number))
             progress.step += 1
             shown.reach(self._done())
-            self.after_step()
             if progress.step % _LOG_EVERY == 0:
                 mean = _finite(float(progress.loss)) / progress.step
                 scalars = {"step_loss": mean, "learning_rate": self._rate(number)}
                 self.board.scalars(number, scalars)
-            if self._ends_epoch(number):
+            if self._ends_epoch():
                 return
 
-    def _ends_epoch(self, number: int) -> bool:
+    def _ends_epoch(self) -> bool:
         """Heed clock and signals after a step; return whether it was the last of its epoch."""
-        ended = self.clock.used is None and self.progress.step == self.batches.steps
-        if not (ended or self.trainer.averager.replicas_agree(number)):
-            return False
-        is_asked_to_stop = self.clock.read(stop=self.stop.requested)
-        if ended := ended or self.clock.epoch_is_over:
-            self.trainer.averager.average_all()  # The first process saves for all.
-        if is_asked_to_stop:
+        if self.clock.read(stop=self.stop.requested):
             raise _AskedToStopError
         if self.clock.now_s - self._saved_s >= self.save_minutes * 60:
             self._save_last()
-        return ended
+        is_complete = self.clock.used is None and self.progress.step == self.batches.steps
+        return is_complete or self.clock.epoch_is_over
 
     def _validate(self, held_out: HeldOutBatches) -> Scores:
         shown = False

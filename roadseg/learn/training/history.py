@@ -37,8 +37,7 @@ def read_last(folder: Path, settings: Mapping[str, Any]) -> Facts | None:
     facts = read_checkpoint_facts(folder, "last")
     free = _PATH_SETTINGS | (_TIME_SETTINGS if settings.get("minutes") else set())
     now = json.loads(json.dumps({k: v for k, v in settings.items() if k not in free}))
-    defaults = TrainOptions.defaults()
-    wanted = known_settings(now, facts, defaults | {"sharing": defaults["distributed"]})
+    wanted = known_settings(now, facts, TrainOptions.defaults())
     changed = [each for key in wanted for each in _changed(key, facts.get(key), wanted[key])]
     if changed:
         raise ConfigError(

@@ -12,6 +12,7 @@ from torch import nn
 from roadseg.learn.hardware.devices import Device
 from roadseg.learn.options import TrainOptions
 
+_DROP = 0.2  # Factor by which the learning rate drops after a milestone.
 _BETAS, _EPS = (0.9, 0.999), 1e-8  # Torch's defaults; Gaudi's optimizers have others.
 
 
@@ -22,9 +23,6 @@ def build_optimizer(
 
     Build it after the model is on the device, and load its state before `Device.for_training`.
     The state of Gaudi's optimizers differs from that of torch's, and can be loaded on an HPU only.
-
-    Args:
-        parameters: weights to update, on the device.
     """
     if device.name == "hpu":
         # Without weight decay, AdamW is Adam, of which Gaudi has no fused form.
@@ -46,7 +44,6 @@ def clip_gradients(
 
     Args:
         parameters: weights on the device, with gradients.
-        max_norm: largest norm of all gradients together.
     """
     if device.name == "hpu":
         _hpu_clipper(max_norm).clip_norm(parameters)
@@ -64,9 +61,9 @@ def learning_rate(step: float, options: TrainOptions, *, steps_per_epoch: int) -
     """Return the learning rate of a step.
 
     It rises linearly to the peak, which step `warmup_steps - 1` is the first to have. Schedule
-    "step" multiplies it by `lr_gamma` after each milestone. Schedule "cosine" falls from the peak
-    along half a cosine and would reach zero one step after the last. It depends on `epochs`, so a
-    longer training has other rates at all steps.
+    "step" divides it by 5 after each milestone. Schedule "cosine" falls from the peak along half a
+    cosine and would reach zero one step after the last. It depends on `epochs`, so a longer
+    training has other rates at all steps.
 
     Source: the cosine is that of Loshchilov and Hutter, SGDR, 2017, without restarts, the warm-up
     that of Goyal et al., Accurate, Large Minibatch SGD, 2017.
@@ -74,8 +71,7 @@ def learning_rate(step: float, options: TrainOptions, *, steps_per_epoch: int) -
     Args:
         step: number of the step in the whole training, from 0; between two steps if the time tells.
         options: `schedule`, `learning_rate` (the peak), `warmup_steps` (0 begins at the peak),
-            `lr_milestones` (epochs from 1, after which "step" lowers the rate), `lr_gamma` (by
-            which factor) and `epochs`.
+            `lr_milestones` (epochs from 1, after which "step" lowers the rate) and `epochs`.
         steps_per_epoch: at least 1.
     """
     warmup, peak = options.warmup_steps, options.learning_rate
@@ -83,7 +79,7 @@ def learning_rate(step: float, options: TrainOptions, *, steps_per_epoch: int) -
     if options.schedule == "step":
         epoch = step // steps_per_epoch + 1
         passed = sum(epoch > milestone for milestone in options.lr_milestones)
-        return peak * rising * options.lr_gamma**passed
+        return peak * rising * _DROP**passed
     falling_steps = max(1, steps_per_epoch * options.epochs - warmup)
     done = min(max(0, step - warmup) / falling_steps, 1.0)
     return peak * rising * (1 + math.cos(math.pi * done)) / 2

@@ -23,8 +23,8 @@ from roadseg.learn.training.samples import (
     HeldOutBatches,
     RandomWindows,
     TrainingBatches,
+    TrainingWindows,
     load_ahead,
-    training_windows,
 )
 from roadseg.learn.training.train import TrainingJob, accelerators, new_trainer
 from roadseg.learn.training.trainer import Batch, Trainer
@@ -71,7 +71,7 @@ def measure_pace(job: TrainingJob, *, parallel: Parallel, workers: int) -> Pace:
         CheckpointError, RoadsegError: if its first weights cannot be read or downloaded.
         DataError: if a chip cannot be read.
     """
-    windows = training_windows(job.training, job.options)
+    windows = TrainingWindows(job.training, job.options)
     options = _small(job.options, len(windows), processes=parallel.size)
     pin = job.device.pin_memory
     batches = TrainingBatches(
@@ -101,8 +101,6 @@ def guess_pace(
     """Take some steps of a training on random pixels, before there are chips to train on.
 
     Args:
-        bands: number of bands.
-        bins: number of speed bins.
         workers: processes that augment windows, as in the training itself.
 
     Raises:
@@ -156,10 +154,9 @@ def _pace(
     Args:
         total: steps of the training; infinitely many if they are not planned yet.
     """
-    numbers = itertools.count(1)
 
     def learn(batches: Sequence[Batch]) -> None:
-        trainer.step(batches, number=next(numbers), rate=options.learning_rate)
+        trainer.step(batches, rate=options.learning_rate)
         trainer.device.synchronize()
 
     def check(batch: Batch) -> None:

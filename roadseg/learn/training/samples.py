@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset, Sampler
+from torch.utils.data import DataLoader, Dataset
 
 from roadseg.arrays import Bytes, Ints
 from roadseg.errors import ConfigError, DataError
 from roadseg.learn.hardware.distributed import Parallel
 from roadseg.learn.hardware.interrupts import ignore_signals
-from roadseg.learn.options import KINDS, Kind, TrainOptions
+from roadseg.learn.options import TrainOptions
 from roadseg.learn.training.augment import Augmenter, use_one_thread
 from roadseg.raster.images import RasterFacts
 from roadseg.raster.pixels import read_window
@@ -29,6 +29,7 @@ from roadseg.roads.tracing.skeletons import skeletonise
 from roadseg.system.machine import check_workers
 
 _CELL_PX = 32  # Side of the cells of a chip, of which those with road are listed.
+_ROAD_SHARE = 0.75  # Of the windows, which contain a random cell with road; others lie anywhere.
 _AHEAD = 4  # Batches that each worker process reads ahead.
 _GOLDEN = (math.sqrt(5) - 1) / 2  # Steps of this fraction are spread evenly over 0 to 1.
 
@@ -41,7 +42,6 @@ class Chip:
         scene: the raster, its bands to use, and the grid of mask and window.
         mask: uint8 raster of the whole scene: 0 background, else the speed bin, 255 ignore.
         window: row, col, height and width of the chip in the scene.
-        scaling: scaling of the bands to uint8.
         set: name of the set of the scene; empty without sets.
         weight: how often its windows are drawn, relative to other chips.
     """
@@ -57,7 +57,7 @@ class Chip:
 class TrainingWindows(Dataset[tuple[Tensor, ...]]):
     """Random windows of chips, augmented: image uint8 (band, row, col), mask uint8 (row, col).
 
-    With `skeletons`, a third tensor has 1 on the skeletons of the roads of the mask.
+    If the loss needs skeletons, a third tensor has 1 on those of the roads of the mask.
 
     Epoch e, counted from 1, has the indices from e * len(self) on. A window depends only on seed
     and index, so that an interrupted epoch repeats exactly, in any process. Chips get windows in
@@ -72,27 +72,15 @@ class TrainingWindows(Dataset[tuple[Tensor, ...]]):
     def __init__(
         self,
         chips: Sequence[Chip],
-        *,
-        window_px: int,
-        windows_per_chip: float,
-        seed: int,
-        road_share: float = 0.75,
-        augment: Collection[Kind] = KINDS,
-        skeletons: bool = False,
+        options: TrainOptions,
     ) -> None:
         """Prepare to draw windows.
 
         Args:
             chips: at least one; all have the same bands.
-            windows_per_chip: windows drawn per epoch from each chip of weight 1.
-            seed: seed of all random choices.
-            road_share: share of the windows that contain a random cell with road, 0 to 1; the
-                others may lie anywhere.
-            augment: kinds of augmentation, see `Augmenter`.
-            skeletons: whether to return skeletons as well.
         """
         self._chips = list(chips)
-        self._window_px = window_px
+        self._window_px, windows_per_chip = options.window_px, options.windows_per_chip
         weights = np.array([chip.weight for chip in self._chips])
         self._total, self._ends = weights.sum(), weights.cumsum()
         self._windows: int = max(1, round(windows_per_chip * self._total))
@@ -101,10 +89,9 @@ class TrainingWindows(Dataset[tuple[Tensor, ...]]):
         # Whether each chip has a window in every pass.
         self._reaches_all = weights.min() * self._pass >= self._total
         self._in_order = windows_per_chip >= 1
-        self._road_share = road_share
-        self._seed = seed
-        self._skeletons = skeletons
-        self._augment = Augmenter(len(self._chips[0].scene.bands), augment)
+        self._seed = options.seed
+        self._skeletons = options.loss.needs_skeletons
+        self._augment = Augmenter(len(self._chips[0].scene.bands), options.augment)
         self._road_cells: dict[int, Ints] = {}  # By chip, filled on demand.
 
     def __len__(self) -> int:
@@ -137,7 +124,7 @@ class TrainingWindows(Dataset[tuple[Tensor, ...]]):
         rows, cols = min(height, self._window_px), min(width, self._window_px)
         lowest, highest = np.zeros(2, dtype=np.int64), np.array([height - rows, width - cols])
         cells = self._cells(number)
-        if rng.random() < self._road_share and len(cells):
+        if rng.random() < _ROAD_SHARE and len(cells):
             start = cells[rng.integers(len(cells))] * _CELL_PX
             stop = np.minimum(start + _CELL_PX, (height, width))
             lowest, highest = np.maximum(stop - (rows, cols), 0), np.minimum(start, highest)
@@ -187,7 +174,7 @@ class ValidationWindows(Dataset[tuple[Tensor, ...]]):
 
         Args:
             chips: at least one; all have the same bands.
-            skeletons: whether to return skeletons as well, see `TrainingWindows`.
+            skeletons: whether a third tensor has 1 on the skeletons of the roads of the mask.
             most: largest number of windows; if there are more, they are sampled evenly.
         """
         self._window_px = window_px
@@ -227,52 +214,30 @@ class ValidationWindows(Dataset[tuple[Tensor, ...]]):
         return image, mask
 
 
-class EpochBatches(Sampler[list[int]]):
-    """The batches of one epoch of `TrainingWindows`, in a random order by seed and epoch.
+def epoch_batches(
+    windows: int, epoch: int, *, seed: int, batch_size: int, rank: int = 0, ranks: int = 1
+) -> list[list[int]]:
+    """Return the batches of an epoch of `TrainingWindows`, in a random order by seed and epoch.
 
     Processes that train together split every batch into parts that differ by at most one window.
     Windows that do not fill a batch are left out.
 
-    Attributes:
+    Args:
+        windows: windows of an epoch, all processes together.
         epoch: number of the epoch, from 1.
-        start_batch: first batch, from 0; a resumed epoch skips those before.
+        batch_size: windows of a batch, all processes together; at least one for each.
+        rank: rank of this process, from 0.
     """
-
-    def __init__(
-        self, windows: int, *, seed: int, batch_size: int, rank: int = 0, ranks: int = 1
-    ) -> None:
-        """Prepare to shuffle windows.
-
-        Args:
-            windows: windows of an epoch, all processes together.
-            seed: seed of the order.
-            batch_size: windows of a batch, all processes together; at least one for each.
-            rank: rank of this process, from 0.
-            ranks: number of processes.
-        """
-        self.epoch = 1
-        self.start_batch = 0
-        self._windows = windows
-        self._seed = seed
-        self._batch_size = batch_size
-        self._rank, self._ranks = rank, ranks
-
-    def __len__(self) -> int:
-        """Return the number of batches of an epoch from `start_batch` on."""
-        return max(self._windows // self._batch_size - self.start_batch, 0)
-
-    def __iter__(self) -> Iterator[list[int]]:
-        """Yield the indices of each batch from `start_batch` on."""
-        order = np.random.default_rng([self._seed, self.epoch]).permutation(self._windows)
-        indices = (self.epoch * self._windows + order).tolist()
-        for number in range(self.start_batch, self.start_batch + len(self)):
-            yield _share(indices, number, self._batch_size, self._rank, self._ranks)
+    order = np.random.default_rng([seed, epoch]).permutation(windows)
+    indices = (epoch * windows + order).tolist()
+    numbers = range(windows // batch_size)
+    return [_share(indices, number, batch_size, rank, ranks) for number in numbers]
 
 
 def validation_batches(
     windows: int, *, batch_size: int, rank: int = 0, ranks: int = 1
 ) -> list[list[int]]:
-    """Return the batches of `ValidationWindows` in order, split as in `EpochBatches`.
+    """Return the batches of `ValidationWindows` in order, split as by `epoch_batches`.
 
     All processes get equally many; the last batch is filled up with -1, the empty window.
     """
@@ -285,18 +250,6 @@ def _share(indices: list[int], number: int, size: int, rank: int, ranks: int) ->
     """Return the part of batch `number` for a process; parts differ by at most one window."""
     first, last = (size * number + size * each // ranks for each in (rank, rank + 1))
     return indices[first:last]
-
-
-def training_windows(chips: Sequence[Chip], options: TrainOptions) -> TrainingWindows:
-    """Return the random windows of chips that a training uses."""
-    return TrainingWindows(
-        chips,
-        window_px=options.window_px,
-        windows_per_chip=options.windows_per_chip,
-        seed=options.seed,
-        augment=options.augment,
-        skeletons=options.loss.needs_skeletons,
-    )
 
 
 class TrainingBatches:
@@ -317,35 +270,42 @@ class TrainingBatches:
             ConfigError: if an epoch has too few windows for a step, or a batch has fewer windows
                 than there are processes.
         """
-        windows = training_windows(chips, options)
+        self._windows = TrainingWindows(chips, options)
         if options.batch_size < parallel.size:
             raise ConfigError(
                 f"train.batch_size: expected at least {parallel.size}, one window for each process "
                 f"that trains, got {options.batch_size}; raise it, or start fewer processes"
             )
-        self._accumulate = options.accumulate
-        self._order = EpochBatches(
-            len(windows),
-            seed=options.seed,
-            batch_size=options.batch_size,
-            rank=parallel.rank,
-            ranks=parallel.size,
-        )
+        self._options, self._parallel = options, parallel
+        self._workers, self._pin_memory = workers, pin_memory
         self.windows_per_step = options.batch_size * options.accumulate
-        self.steps = len(windows) // self.windows_per_step
+        self.steps = len(self._windows) // self.windows_per_step
         if self.steps == 0:
             raise ConfigError(
-                f"train.batch_size: expected at most {len(windows)} windows per step, all those "
-                f"of an epoch, got {self.windows_per_step} (batch_size x accumulate)"
+                f"train.batch_size: expected at most {len(self._windows)} windows per step, all "
+                f"those of an epoch, got {self.windows_per_step} (batch_size x accumulate)"
             )
-        self._loader = load_ahead(windows, self._order, workers, pin_memory=pin_memory)
 
     def after(self, step: int) -> Iterator[tuple[Sequence[Tensor], ...]]:
         """Yield the batches of each step after the first ones, epoch after epoch without end."""
+        order = self._order(step)
+        loader = load_ahead(self._windows, order, self._workers, pin_memory=self._pin_memory)
+        yield from zip(*[iter(loader)] * self._options.accumulate, strict=True)
+
+    def _order(self, step: int) -> Iterator[list[int]]:
+        """Yield the indices of the windows of each batch after the first steps."""
         epochs, done = divmod(step, self.steps)
-        for number in itertools.count(epochs + 1):
-            self._order.epoch, self._order.start_batch = number, done * self._accumulate
-            yield from zip(*[iter(self._loader)] * self._accumulate, strict=False)
+        for epoch in itertools.count(epochs + 1):
+            batches = epoch_batches(
+                len(self._windows),
+                epoch,
+                seed=self._options.seed,
+                batch_size=self._options.batch_size,
+                rank=self._parallel.rank,
+                ranks=self._parallel.size,
+            )
+            first, last = (steps * self._options.accumulate for steps in (done, self.steps))
+            yield from batches[first:last]
             done = 0
 
 

@@ -4,21 +4,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-import numpy as np
-from numpy.typing import NDArray
+import torch
 from torch import Tensor
 
-from roadseg.arrays import Bytes
 from roadseg.errors import ConfigError
-from roadseg.roads.masks.burning import IGNORE, road_pixels
+from roadseg.roads.masks.burning import BACKGROUND, IGNORE
 
 if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter
 
 _WINDOWS = 4  # Most windows of a picture.
 _SIDE_PX = 256  # Longest side of a panel; larger windows are thinned.
-_GAP_PX = 4
-_RGB = 3
 _ROAD, _UNKNOWN = (255, 60, 0), (128, 128, 128)
 
 
@@ -56,7 +52,6 @@ class Board:
         probability of road.
 
         Args:
-            step: number of the step.
             images: scaled bands, uint8 (window, band, row, col); the first three are shown, or
                 the first alone.
             references: masks, uint8 (window, row, col).
@@ -64,10 +59,20 @@ class Board:
         """
         if self._writer is None:
             return
-        pieces = (each[:_WINDOWS].cpu() for each in (images, references, predictions.detach()))
-        image, reference, probability = (piece.float().numpy() for piece in pieces)
-        picture = _rows(image.astype(np.uint8), reference.astype(np.uint8), probability)
-        self._writer.add_image("validation windows", picture, step, dataformats="HWC")
+        thin = -(-max(images.shape[2:]) // _SIDE_PX)
+        small = (slice(_WINDOWS), ..., slice(None, None, thin), slice(None, None, thin))
+        image, mask, road = (
+            each.detach()[small].cpu() for each in (images, references, predictions)
+        )
+        bands = [0, 1, 2] if image.shape[1] >= len(_ROAD) else [0, 0, 0]
+        shown = image[:, bands]
+        labels = shown.clone()
+        pixels = labels.permute(0, 2, 3, 1)
+        pixels[(mask != BACKGROUND) & (mask != IGNORE)] = torch.tensor(_ROAD, dtype=torch.uint8)
+        pixels[mask == IGNORE] = torch.tensor(_UNKNOWN, dtype=torch.uint8)
+        grey = (road.float() * 255).round().to(torch.uint8).unsqueeze(1).expand_as(shown)
+        rows = torch.cat([shown, labels, grey], dim=3)
+        self._writer.add_image("validation windows", torch.cat([*rows], dim=1), step)
         self._writer.flush()
 
 
@@ -101,34 +106,3 @@ def require_tensorboard() -> "type[SummaryWriter]":
             "pip install 'roadseg[tensorboard]', or set it to false"
         ) from error
     return SummaryWriter
-
-
-def _rows(images: Bytes, references: Bytes, probability: NDArray[np.float32]) -> Bytes:
-    """Draw a row for each window: image, labels over it, probability of road.
-
-    Args:
-        images: (window, band, row, col).
-        references: masks (window, row, col).
-        probability: 0..1 (window, row, col).
-
-    Returns:
-        An image (row, col, 3); sides of windows above 256 pixels are thinned.
-    """
-    thin = -(-max(references.shape[1:]) // _SIDE_PX)
-    small = (..., slice(None, None, thin), slice(None, None, thin))
-    rows = [
-        _row(*parts)
-        for parts in zip(images[small], references[small], probability[small], strict=True)
-    ]
-    return np.vstack([np.pad(row, ((0, _GAP_PX), (0, 0), (0, 0))) for row in rows])
-
-
-def _row(image: Bytes, reference: Bytes, probability: NDArray[np.float32]) -> Bytes:
-    shown = np.moveaxis(image[:_RGB] if len(image) >= _RGB else image[[0, 0, 0]], 0, -1)
-    labels = shown.copy()
-    labels[road_pixels(reference)] = _ROAD
-    labels[reference == IGNORE] = _UNKNOWN
-    grey = np.repeat(np.rint(probability * 255).astype(np.uint8)[..., np.newaxis], _RGB, axis=-1)
-    return np.hstack(
-        [np.pad(panel, ((0, 0), (0, _GAP_PX), (0, 0))) for panel in (shown, labels, grey)]
-    )

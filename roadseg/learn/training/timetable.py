@@ -41,7 +41,6 @@ def fit_minutes(options: TrainOptions, pace: Pace, *, weight: float, held_out: i
 
     Args:
         options: options of the training, with `minutes`.
-        pace: seconds per window on this machine.
         weight: sum of the weights of all training chips.
         held_out: number of windows that cover the held-out chips.
 
@@ -131,8 +130,6 @@ class Forecast:
 
     Attributes:
         options: options of the training, with the plan for its `minutes`.
-        ground: size of its data set.
-        pace: seconds per window on this machine.
         windows: training windows of an epoch.
         held_out: validation windows of an epoch.
         epoch_s: seconds of an epoch with its validation, at this pace.
@@ -153,7 +150,6 @@ def count_ground(
 
     Args:
         scenes: grid of each scene, and the weight of its chips.
-        folds: number of folds.
     """
     weight = windows = 0.0
     for grid, each in scenes:
@@ -179,10 +175,6 @@ def forecast(
 ) -> Forecast:
     """Forecast a training by steps on random pixels; plan it if its time is limited.
 
-    Args:
-        bands: number of bands.
-        bins: number of speed bins.
-
     Raises:
         ConfigError: if the network cannot be built, or there is no time for a step.
     """
@@ -200,7 +192,6 @@ class FoldTraining:
     """A finished training that held out a fold.
 
     Attributes:
-        folder: folder of its checkpoints.
         weight: sum of the weights of its training chips.
     """
 
@@ -246,7 +237,6 @@ def as_long_as_folds(
     fold, and so the same time.
 
     Args:
-        fold_facts: see `facts_of_folds`.
         example: the training of a fold; None if the training on all chips has begun, which then
             has its own plan of a limited time.
         weight: sum of the weights of all chips.

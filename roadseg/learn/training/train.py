@@ -13,14 +13,13 @@ from typing import Any
 import torch
 from torch import nn
 
-from roadseg.errors import CheckpointError, DataError
+from roadseg.errors import DataError
 from roadseg.learn.hardware.cpu import keep_freed_memory
 from roadseg.learn.hardware.devices import Device
 from roadseg.learn.hardware.distributed import Parallel, freeze_unused
 from roadseg.learn.hardware.interrupts import postponed
 from roadseg.learn.network.checkpoint_facts import Facts
 from roadseg.learn.network.checkpoints import (
-    is_sound,
     read_tensors,
     write_facts_beside,
 )
@@ -29,7 +28,6 @@ from roadseg.learn.network.pretrained import first_weights, log_first_weights, n
 from roadseg.learn.options import TrainOptions
 from roadseg.learn.training.epochs import LOSS, Epochs, Progress, seed_step
 from roadseg.learn.training.history import Row, has_ended, read_last
-from roadseg.learn.training.profiles import profiled
 from roadseg.learn.training.samples import Chip, HeldOutBatches, TrainingBatches
 from roadseg.learn.training.tensorboard import open_board, require_tensorboard
 from roadseg.learn.training.trainer import State, Trainer
@@ -48,12 +46,9 @@ class TrainingJob:
     """Everything that determines the final weights of a training.
 
     Attributes:
-        training: chips to train on.
         validation: held-out chips; without any, all epochs are trained without validation.
         options: options of network, windows, loss and optimizer.
         facts: JSON values to add to the checkpoint (bands, GSD, ...).
-        bins: speed bins of the masks.
-        device: device of the network.
     """
 
     training: Sequence[Chip]
@@ -84,7 +79,6 @@ class TrainingJob:
             "bin_unit": self.bins.unit,
             "scaling": asdict(scaling),
             **{f"first_{name}": weights for name, weights in first_weights(options).items()},
-            "sharing": options.distributed.model_dump(),
             **({"set_weights": set_weights} if set_weights else {}),
             "training_chips": _digest(self.training),
             "validation_chips": _digest(self.validation),
@@ -100,7 +94,6 @@ def train(
     parallel: Parallel,
     workers: int,
     save_minutes: float,
-    profile: int = 0,
     anew: bool = False,
     started: Callable[[], None] = lambda: None,
     after_epoch: Callable[[list[Row]], None] = lambda _: None,
@@ -121,11 +114,8 @@ def train(
 
     Args:
         job: data and options; a training resumes only with the same job.
-        folder: folder of checkpoints and metrics.
-        parallel: the processes that train together.
         workers: processes that read and augment windows; 0 does so in this process.
         save_minutes: minutes between two checkpoints `last` within an epoch.
-        profile: number of steps that each process traces, into `profile/`.
         anew: whether to start from the beginning; the folder is emptied once all inputs have been
             checked.
         started: called before the first file is written or removed, when nothing can be refused any
@@ -174,32 +164,37 @@ def train(
             workers=workers,
             pin_memory=device.pin_memory,
         )
-    progress = _progress(folder, last, device, steps=batches.steps)
+    progress, before = _progress(folder, last, device), last or {}
     with torch.random.fork_rng(accelerators(device)):
         trainer, origin = _trainer(job, folder, last, parallel=parallel)
         begin()
         board_folder = folder / "tensorboard" if options.tensorboard and parallel.first else None
         with (
             open_board(board_folder, first_step=progress.taken + 1) as board,
-            profiled(
-                folder / "profile", steps=profile, device=device, rank=parallel.rank
-            ) as after_step,
             postponed() as stop,
         ):
+            clock = TrainingClock(  # It begins to count here.
+                options,
+                progress.history,
+                parallel,
+                since_s=before.get("seconds", 0.0),
+                check_s=before.get("check_s", 0.0),
+                step_s=before.get("step_s", 0.0),
+                tick=tick,
+            )
             return Epochs(
                 trainer=trainer,
                 batches=batches,
                 validation_batches=held_out,
                 folder=folder,
                 options=options,
-                settings=settings | ({"began_with": origin} if origin else {}),
+                settings=settings | {"began_with": origin},
                 progress=progress,
-                clock=_clock(options, progress, last, parallel=parallel, tick=tick),
+                clock=clock,
                 parallel=parallel,
                 save_minutes=save_minutes,
                 board=board,
                 stop=stop,
-                after_step=after_step,
                 after_epoch=after_epoch,
             ).run()
 
@@ -208,9 +203,9 @@ def fixed_options(options: TrainOptions) -> dict[str, Any]:
     """Return as JSON values the options that must stay the same when a training is resumed.
 
     `epochs` may grow unless the learning rate is planned to the end. Options that do not influence
-    the weights (`tensorboard`) or are compared elsewhere (`distributed`) are left out.
+    the weights (`tensorboard`) are left out.
     """
-    fields = options.model_dump(exclude={"distributed", "tensorboard"})
+    fields = options.model_dump(exclude={"tensorboard"})
     fields["init"] = options.init and str(options.init)
     free: tuple[str, ...] = _MAY_CHANGE if options.schedule == "step" else ("patience",)
     if options.minutes is not None:  # The plan for the minutes stays.
@@ -220,17 +215,16 @@ def fixed_options(options: TrainOptions) -> dict[str, Any]:
 
 def _trainer(
     job: TrainingJob, folder: Path, last: Facts | None, *, parallel: Parallel
-) -> tuple[Trainer, str | None]:
+) -> tuple[Trainer, str]:
     """Return a trainer, new or resumed from the folder, and the origin of its first weights."""
     options, bands = job.options, len(job.training[0].scaling.mean)
     seed_step(options.seed, 0, 0)
-    origin: str | None
     if last is None:
         model, origin = new_network(options, bands=bands, bins=job.bins)
         log_first_weights(options, origin)
     else:
         model = untrained_model(options, bands=bands, bins=job.bins.count)
-        origin = last.get("began_with")  # Early versions did not store it.
+        origin = last["began_with"]
     scaling = _shared_scaling(job.training)
     state = None if last is None else (read_tensors(folder, "last"), last)
     trainer = new_trainer(
@@ -254,8 +248,6 @@ def new_trainer(
 
     Args:
         model: network from normalised windows to logits.
-        scaling: mean and standard deviation of the bands.
-        parallel: the processes that train together.
         state: state of the training to resume; None for a new training.
 
     Raises:
@@ -271,46 +263,14 @@ def new_trainer(
     return Trainer(model, options, scaling=scaling, device=device, parallel=parallel, state=state)
 
 
-def _progress(folder: Path, last: Facts | None, device: Device, *, steps: int) -> Progress:
-    """Return the progress of the training in the folder; a new one without `last`.
-
-    Args:
-        steps: of each epoch that an early version finished.
-    """
+def _progress(folder: Path, last: Facts | None, device: Device) -> Progress:
+    """Return the progress of the training in the folder; a new one without `last`."""
     if last is None:
         return Progress([], torch.zeros((), device=device.type))
     history, step = last["history"], last["step"]
     _log.info("%s: resuming after epoch %d, step %d", folder, len(history), step)
-    loss = read_tensors(folder, "last", LOSS).get("")
-    if loss is None or loss.shape or not (loss.is_floating_point() and is_sound(loss)):
-        raise CheckpointError(
-            f"{folder / 'last.safetensors'}: {LOSS}: expected a number; restore the file, or "
-            "retrain with --force"
-        )
-    before = last.get("steps_before")  # Early versions did not store it.
-    before = len(history) * steps if before is None else before
-    return Progress(list(history), loss.to(device.type), before, step)
-
-
-def _clock(
-    options: TrainOptions,
-    progress: Progress,
-    last: Facts | None,
-    *,
-    parallel: Parallel,
-    tick: Callable[[], float],
-) -> TrainingClock:
-    """Return the clock of a training, which goes on from `last`."""
-    before = last or {}
-    return TrainingClock(
-        options,
-        progress.history,
-        parallel,
-        since_s=before.get("seconds", 0.0),
-        check_s=before.get("check_s", 0.0),
-        step_s=before.get("step_s", 0.0),
-        tick=tick,
-    )
+    loss = read_tensors(folder, "last", LOSS)[""]
+    return Progress(list(history), loss.to(device.type), last["steps_before"], step)
 
 
 def accelerators(device: Device) -> list[int]:

@@ -6,15 +6,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from roadseg.errors import CheckpointError, ConfigError
+from roadseg.errors import CheckpointError
 from roadseg.learn.hardware.devices import Device
 from roadseg.learn.hardware.distributed import Parallel
 from roadseg.learn.network.checkpoint_facts import MODEL
-from roadseg.learn.network.checkpoints import Tensors, is_sound, misfit, named
+from roadseg.learn.network.checkpoints import Tensors, misfit, named
 from roadseg.learn.network.losses import ignore_likely_roads, loss_of, loss_sums
 from roadseg.learn.network.models import Normalise
 from roadseg.learn.options import TrainOptions
-from roadseg.learn.training.local_sgd import HierarchicalAverager
 from roadseg.learn.training.optimizers import build_optimizer, clip_gradients
 from roadseg.raster.scaling import Scaling
 from roadseg.system.text import one_line
@@ -31,7 +30,6 @@ class Trainer:
     Attributes:
         model: the network, from normalised windows to logits.
         device: where it trains.
-        averager: averages weights or gradients of processes that train together.
     """
 
     def __init__(
@@ -48,21 +46,11 @@ class Trainer:
 
         Args:
             model: network from normalised windows to logits, on the device.
-            options: options of the optimizer, the loss and the exchange between processes.
-            scaling: mean and standard deviation of the bands.
-            parallel: the processes that train together.
             state: `Trainer.state` of the training to resume; None for a new training.
 
         Raises:
-            ConfigError: if options and device cannot be combined.
             CheckpointError: if the state does not fit the network or the options.
         """
-        sharing = options.distributed
-        if device.backend == "ipex" and sharing.hierarchy:
-            raise ConfigError(
-                "--backend ipex packs its weights, so they cannot be averaged; use backend "
-                "native, or set train.distributed.hierarchy to null"
-            )
         self._options = options
         self.device, self._parallel, self._scaler = device, parallel, device.scaler()
         optimizer = build_optimizer(model.parameters(), rate=options.learning_rate, device=device)
@@ -71,13 +59,6 @@ class Trainer:
         self.model, self._optimizer = device.for_training(model, optimizer)
         normalise = Normalise(scaling)
         network = device.to(nn.Sequential(normalise, self.model))
-        self.averager = HierarchicalAverager(
-            parallel,
-            network,
-            optimizer=self._optimizer,
-            hierarchy=sharing.hierarchy or {},
-            warmup_steps=sharing.warmup_steps,
-        )
         self._network = parallel.wrap(network, device=device)
         self._in_training = device.compile(self._network)
         self._in_validation = device.compile(nn.Sequential(normalise, self.model))
@@ -87,24 +68,20 @@ class Trainer:
         for group in self._optimizer.param_groups:
             group["lr"] = rate
 
-    def step(self, batches: Sequence[Batch], *, number: int, rate: float) -> Tensor:
+    def step(self, batches: Sequence[Batch], *, rate: float) -> Tensor:
         """Take one step; return its loss, on the device.
 
         Args:
             batches: batches of the step; their mean loss is minimised.
-            number: number of the step in the whole training, from 1.
         """
-        is_shared = self.averager.synchronous(number)
         self._in_training.train()
         total = torch.zeros((), device=self.device.type)
         for batch in batches:
-            last = is_shared and batch is batches[-1]
-            with self._parallel.accumulating(self._network, last=last):
-                loss = self._loss(batch, number) / len(batches)
+            with self._parallel.accumulating(self._network, last=batch is batches[-1]):
+                loss = self._loss(batch) / len(batches)
                 self._scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
             self.device.mark()
             total += loss.detach()
-        self.averager.average_gradients(number)
         self.set_rate(rate)
         if self._scaler.is_enabled():
             self._scaler.unscale_(self._optimizer)
@@ -113,7 +90,6 @@ class Trainer:
         self._scaler.update()
         self.device.mark()
         self._optimizer.zero_grad(set_to_none=True)
-        self.averager.average(number)
         return total
 
     @torch.no_grad()
@@ -141,13 +117,13 @@ class Trainer:
             "scaler_state": self._scaler.state_dict(),
         }
 
-    def _loss(self, batch: Batch, number: int) -> Tensor:
+    def _loss(self, batch: Batch) -> Tensor:
         weights = self._options.loss
-        with self.device.fast_gradients(), self.averager.normalising(number):
+        with self.device.fast_gradients(), self._parallel.normalising():
             logits, (masks, *skeletons) = self._forward(self._in_training, batch)
         masks = ignore_likely_roads(masks, logits, above=weights.bootstrap)
         sums = loss_sums(logits, masks, *skeletons, weights=weights)
-        return loss_of(self.averager.shared(sums, number), weights=weights)
+        return loss_of(self._parallel.sum_with_gradient(sums), weights=weights)
 
     def _forward(self, network: nn.Module, batch: Batch) -> tuple[Tensor, list[Tensor]]:
         """Return the logits of a batch, float32, and its labels on the device."""
@@ -173,13 +149,13 @@ def _load_state(
     if problem := misfit(weights, model.state_dict()):
         raise _unfit(problem)
     model.load_state_dict(weights)
-    _load_optimizer(
-        _named_under(_OPTIMIZER, tensors), values["optimizer_state"]["values"], optimizer
-    )
     try:
+        _load_optimizer(
+            _named_under(_OPTIMIZER, tensors), values["optimizer_state"]["values"], optimizer
+        )
         scaler.load_state_dict(values["scaler_state"])
-    except (RuntimeError, LookupError) as error:
-        raise _unfit(f"scaler_state: {one_line(error):.200}") from error
+    except (RuntimeError, LookupError, ValueError) as error:
+        raise _unfit(one_line(error)[:200]) from error
 
 
 def _unfit(problem: str) -> CheckpointError:
@@ -202,28 +178,12 @@ def _load_optimizer(
     state: dict[int, dict[str, Any]] = {}
     for key, value in {**tensors, **values}.items():
         index, _, name = key.partition(".")
-        if not (index.isdecimal() and int(index) < len(weights)):
-            raise _unfit(f"optimizer: expected entries of {len(weights)} weights, got {key!r:.60}")
         weight, placed = weights[int(index)], value
-        if isinstance(value, Tensor):
-            _require_moment(key, value, weight)
-            like_weight = value.shape == weight.shape
-            placed = torch.empty_like(weight).copy_(value) if like_weight else value
+        if isinstance(value, Tensor) and value.shape == weight.shape:
+            placed = torch.empty_like(weight).copy_(value)
         state.setdefault(int(index), {})[name] = placed
-    if len({frozenset(entries) for entries in state.values()}) > 1:
-        raise _unfit("optimizer: expected entries of one kind for all weights")
     groups = optimizer.state_dict()["param_groups"]
     optimizer.load_state_dict({"state": state, "param_groups": groups})
-
-
-def _require_moment(key: str, moment: Tensor, weight: Tensor) -> None:
-    """Refuse a moment with another shape than its weight, unless it is one number, or with NaN."""
-    fits = moment.shape == weight.shape or moment.numel() == 1
-    if not (fits and moment.is_floating_point() and is_sound(moment)):
-        raise _unfit(
-            f"{_OPTIMIZER}{key:.60}: expected numbers in shape {tuple(weight.shape)}, got "
-            f"{moment.dtype} in {tuple(moment.shape)}"
-        )
 
 
 def _named_under(prefix: str, tensors: Tensors) -> dict[str, Tensor]:

@@ -19,7 +19,6 @@ class TrainingClock:
     Attributes:
         options: options of the training; `epochs` share the time that `minutes` limits.
         history: a row for each finished epoch, to which others add.
-        parallel: the processes that train together.
         since_s: seconds that earlier sessions took since the last finished epoch.
         check_s: seconds that the last validation took, with writing its files.
         step_s: seconds between the last two readings.

@@ -62,7 +62,7 @@ class Scores:
 def thresholds_in(columns: Mapping[str, float]) -> Facts:
     """Return the thresholds in a row of the table of epochs as facts of a checkpoint.
 
-    Trainings that began with a version that did not measure them have none.
+    Trainings without held-out chips have none.
     """
     if THRESHOLD not in columns:
         return {}
@@ -87,8 +87,6 @@ def validate(
 
     Args:
         batches: all of one size; pixels of empty windows are ignored in the masks.
-        weights: weights of the terms of the loss.
-        parallel: processes that share the windows.
         after_batch: called with every batch and its logits.
         sets: names of the sets of scenes; a single empty name without sets.
         set_numbers: for every batch, the index into `sets` of each window.

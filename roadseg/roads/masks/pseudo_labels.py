@@ -12,7 +12,7 @@ from roadseg.roads.masks.burning import BACKGROUND, IGNORE, RoadAreas, burn_road
 from roadseg.roads.masks.probabilities import ProbabilityFile
 from roadseg.roads.speeds import DEFAULT_BINS
 
-SURE = 0.7  # Confidence from which on an edge is a label.
+SURE = 0.6  # Confidence from which on an edge is a label.
 ROAD = 1
 _WIDTHS_M = (5.0, 20.0)  # Narrowest and widest road of a label.
 _EDGE_M = 1.5  # Metres beyond the edge of a doubtful road that are ignored with it.

@@ -1,8 +1,9 @@
 """Answers of servers, and what stands in them where something else was expected."""
 
+import html
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from html.parser import HTMLParser
 from urllib.parse import SplitResult, urljoin, urlsplit
 
 from roadseg.errors import DataError, RoadsegError
@@ -10,6 +11,8 @@ from roadseg.system.text import one_line, size_text
 from roadseg.system.web.keys import without_keys
 
 _START_BYTES = 2**16  # Of a body, in which its first words stand.
+# What a reader does not see of a page.
+_MARKUP = re.compile(r"<(script|style)\b.*?</\1\s*>|<!--.*?-->|<[^<>]*>", re.DOTALL | re.IGNORECASE)
 _LETTERS = 120  # Characters of a page that stands in the place of an answer.
 
 
@@ -52,30 +55,9 @@ class Answer:
         return f'{kind} that begins "{words}"'
 
 
-class _Words(HTMLParser):
-    """The words that a reader of a page sees, its title first."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.words: list[str] = []
-        self._hidden = 0
-
-    def handle_starttag(self, tag: str, attrs: object) -> None:  # noqa: ARG002 - of the class
-        self._hidden += tag in {"script", "style"}
-
-    def handle_endtag(self, tag: str) -> None:
-        self._hidden -= tag in {"script", "style"}
-
-    def handle_data(self, data: str) -> None:
-        if not self._hidden:
-            self.words.append(data)
-
-
 def _words(page: str) -> str:
-    """Return the first words of a page or of XML."""
-    parser = _Words()
-    parser.feed(page)
-    return one_line(" ".join(parser.words)) or one_line(page)
+    """Return the words that a reader of a page or of XML sees, its title first."""
+    return one_line(html.unescape(_MARKUP.sub(" ", page))) or one_line(page)
 
 
 _LONGEST = 40  # Characters of a number.
@@ -113,7 +95,6 @@ def split_address(address: str, error: type[RoadsegError] = DataError) -> SplitR
     """Return the parts of an address, whose host and port can be used.
 
     Args:
-        address: of any scheme, or the path of a file.
         error: to raise; for an address that the user gave, ConfigError.
 
     Raises:

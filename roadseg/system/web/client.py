@@ -152,7 +152,6 @@ class Client:
             address: with http or https; places `{env:NAME}` take a key.
             read: turns the answer into a value, or raises BadAnswerError; then it is asked again.
             largest: bytes that the answer may have.
-            headers: of this request alone.
             form: body to send by POST, in the encoding of forms; None asks by GET.
 
         Raises:

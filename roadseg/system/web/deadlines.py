@@ -18,7 +18,6 @@ class Deadline:
 
     Attributes:
         seconds: from the request to the end of the answer.
-        is_over: whether the connection was cut off.
     """
 
     def __init__(self, seconds: float) -> None:

@@ -40,10 +40,6 @@ def test_the_same_seed_draws_the_same_streets(streets):
     assert draw_streets(extent_m=EXTENT_M, seed=0) == streets
 
 
-def test_another_seed_draws_other_streets(streets):
-    assert draw_streets(extent_m=EXTENT_M, seed=1) != streets
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_streets_meet_only_at_vertices_that_both_have(seed):
     for one, other in combinations(draw_streets(extent_m=EXTENT_M, seed=seed), 2):
@@ -119,10 +115,6 @@ def test_a_scene_is_three_bands_of_bytes(small_scene):
 
 def test_the_same_seed_paints_the_same_scene(streets, small_scene):
     assert np.array_equal(draw_scene(streets, **SMALL, seed=0), small_scene)
-
-
-def test_another_seed_paints_another_scene(streets, small_scene):
-    assert not np.array_equal(draw_scene(streets, **SMALL, seed=1), small_scene)
 
 
 @pytest.mark.parametrize("kind", [ARTERIAL, COLLECTOR, RESIDENTIAL])

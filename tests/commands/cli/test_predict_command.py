@@ -129,7 +129,7 @@ def test_a_pickled_checkpoint_is_refused_and_never_unpickled(fails, scene, tmp_p
 def test_wrong_bands_are_refused_and_the_setting_is_named(fails, make_scene, tmp_path):
     image, _ = make_scene(tmp_path, "grey", bands=1)
     message = fails(image)
-    assert "grey.tif: has bands 1 to 1, expected a band 2 as well" in message
+    assert "grey.tif: has no band 2, only bands 1 to 1" in message
     assert "imagery.bands" in message
 
 

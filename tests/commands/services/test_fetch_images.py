@@ -120,7 +120,7 @@ def keys(maps):
         (["https://a/${z}/${x}/${y}.png", "--zoom", "3"], 2, "without the dollar signs"),
         (["https://a/{Z}/{X}/{Y}.png", "--zoom", "3"], 2, "{X} is unknown; expected {z}, {x}"),
         (["none.json"], 3, "none.json: cannot be read as JSON"),
-        (["none.tif"], 3, "none.tif does not exist"),
+        (["none.tif"], 3, "files of this machine are used as they are"),
     ],
 )
 def test_a_wrong_request_is_one_line(call, words, code, message):

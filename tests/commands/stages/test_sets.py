@@ -15,7 +15,7 @@ from roadseg.commands.stages.training_jobs import training_job
 from roadseg.commands.tools import plot
 from roadseg.config import load_config
 from roadseg.errors import ConfigError, DataError
-from roadseg.learn.training.samples import training_windows
+from roadseg.learn.training.samples import TrainingWindows
 from roadseg.roads.masks.mask_files import read_mask
 from roadseg.roads.masks.probabilities import open_probability
 from roadseg.system.workspace import Workspace
@@ -276,7 +276,7 @@ def test_chips_of_a_set_are_drawn_by_its_weight(sets):
     config, workspace = sets("train.windows_per_chip=4")
     pipeline.prepare(config, workspace)
     job = training_job(config, workspace, 0)
-    windows = training_windows(job.training, config.train)
+    windows = TrainingWindows(job.training, config.train)
     drawn = [job.training[windows.chip_of(index)].set for index in range(len(windows))]
     of_lines = sum(chip.set == "lines" for chip in job.training)
     of_areas = len(job.training) - of_lines

@@ -67,15 +67,6 @@ def test_a_training_of_a_version_without_an_option_holds_while_it_has_its_defaul
     assert "loss.bootstrap" in reason_to_run("train", other, workspace, fold=0).text
 
 
-def test_a_finished_training_says_that_nothing_is_left_to_profile(finished, caplog):
-    config, workspace = finished
-    train.run(config, workspace, fold=0, profile=2)
-    assert (
-        caplog.messages[-1]
-        == "--profile has no effect: the training is finished; use --force to retrain"
-    )
-
-
 def test_a_new_training_says_before_it_starts_how_long_it_takes(finished, caplog):
     config, workspace = finished
     shutil.rmtree(workspace.checkpoint(0))

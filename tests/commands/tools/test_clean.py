@@ -1,7 +1,5 @@
 """Cleaning a run: what goes, what stays, and that all that was done is still done."""
 
-import gzip
-
 import pytest
 
 from roadseg.commands.stages import pipeline
@@ -55,23 +53,6 @@ def test_a_training_that_has_not_ended_keeps_what_it_goes_on_from(root):
 def test_a_training_whose_best_weights_are_gone_keeps_the_last_ones(root):
     (root / "checkpoints/fold-0/best.safetensors").unlink()
     assert names(run(root, remove=True)) == []
-
-
-def test_traces_go_with_their_folder(root):
-    profile = root / "checkpoints/fold-0/profile"
-    profile.mkdir()
-    (profile / "rank-0.json.gz").write_bytes(gzip.compress(b"{}"))
-    run(root, remove=True)
-    assert not profile.exists()
-
-
-def test_a_file_of_somebody_beside_traces_stays(root):
-    profile = root / "checkpoints/fold-0/profile"
-    profile.mkdir()
-    (profile / "rank-0.json.gz").write_bytes(b"")
-    (profile / "notes.txt").write_text("mine")
-    run(root, remove=True)
-    assert [path.name for path in profile.iterdir()] == ["notes.txt"]
 
 
 def test_weights_of_another_program_stay(root):

@@ -77,14 +77,3 @@ def test_torch_and_linux_agree_about_this_cpu():
 def test_channels_last_is_slower_in_training_with_avx2_alone(monkeypatch, found, slower):
     monkeypatch.setattr(cpu, "features", lambda: defaultdict(bool, dict.fromkeys(found, True)))
     assert cpu.trains_slower_channels_last() is slower
-
-
-def test_a_type_is_measured_against_float32(monkeypatch):
-    seconds = {torch.bfloat16: 2.0, torch.float32: 0.5}
-    monkeypatch.setattr(cpu, "_convolution_s", seconds.get)
-    assert cpu.slowness(torch.bfloat16) == 4
-
-
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
-def test_every_type_is_measured(dtype):
-    assert cpu.slowness(dtype) > 0

@@ -155,16 +155,6 @@ def test_only_fp16_scales_the_loss(monkeypatch, precision, scales):
     assert pick_device("cpu", precision).scaler().is_enabled() is scales
 
 
-@pytest.mark.parametrize(
-    "choices",
-    [{"name": "gpu"}, {"precision": "fp8"}, {"backend": "openvino"}],
-    ids=lambda choices: next(iter(choices)),
-)
-def test_an_unknown_name_is_a_config_error(choices):
-    with pytest.raises(ConfigError, match="expected one of"):
-        pick_device(**choices)
-
-
 def test_only_four_dimensional_tensors_become_channels_last(cpu):
     assert cpu.to(torch.zeros(2, 3, 4, 5)).is_contiguous(memory_format=torch.channels_last)
     assert cpu.to(torch.zeros(2, 3, 4)).is_contiguous()

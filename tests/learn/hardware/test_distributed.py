@@ -105,12 +105,6 @@ def test_each_number_is_that_of_the_process_with_the_largest(pair):
     assert [seen["largest"] for seen in pair["basics"]] == [[1, 0]] * 2
 
 
-def test_averages_keep_type_and_memory_format(pair):
-    """Process 0 has zeros, process 1 0 + 1 + ... + 23 = 276."""
-    assert [seen["average"] for seen in pair["basics"]] == [[138, 0.5]] * 2
-    assert all(seen["channels_last"] for seen in pair["basics"])
-
-
 def test_gradients_are_exchanged_with_the_last_pass_only(pair):
     assert pair["accumulation"]["local"] == [[1, 0, 0], [2, 0, 0]]
     assert pair["accumulation"]["exchanged"] == [[1.5, 1.5, 0]] * 2
@@ -187,7 +181,6 @@ def test_a_single_process_is_given_back_what_it_gives(cpu):
     assert alone.sum_with_gradient(value) is value
     assert alone.sum(value).tolist() == [1, 1]
     assert (alone.any(True), alone.any(False), alone.first) == (True, False, True)
-    alone.average([value])
     alone.wait()
     with alone.accumulating(model, last=False):
         assert value.tolist() == [1, 1]
@@ -198,28 +191,6 @@ def test_an_incomplete_environment_names_what_is_missing(cpu, environment, name)
     environment(**{name: None})
     with pytest.raises(ConfigError, match=f"^{name}: not set.*torchrun"), parallel(cpu):
         pass
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"RANK": "4"}, "expected each rank below its size, got 4 of 4"),
-        ({"LOCAL_RANK": "2"}, "expected each rank below its size, got 1 of 4 and 2 of 2"),
-        ({"LOCAL_WORLD_SIZE": "5"}, "expected each rank below its size, got 1 of 4 and 1 of 5"),
-        ({"RANK": "one"}, "RANK: expected a number, got 'one'"),
-    ],
-)
-def test_an_environment_that_contradicts_itself_is_an_error(cpu, environment, changes, message):
-    environment(**changes)
-    with pytest.raises(ConfigError, match=message), parallel(cpu):
-        pass
-
-
-@pytest.mark.usefixtures("joined")
-def test_the_last_ranks_are_in_range(cpu, environment):
-    environment(RANK="3", LOCAL_RANK="1")
-    with parallel(cpu) as together:
-        assert (together.rank, together.local_rank) == (3, 1)
 
 
 def test_gloo_is_its_own_control_group(cpu, environment, joined):

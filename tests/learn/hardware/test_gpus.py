@@ -67,19 +67,11 @@ def test_an_nvidia_gpu_is_not_asked_for_an_architecture_of_amd(gpu):
     assert pick_device("cuda").channels_last
 
 
-@pytest.mark.parametrize("benchmark", [True, False])
-def test_arithmetic_of_a_gpu_is_set_as_the_config_says(gpu, benchmark):
+def test_a_gpu_may_round_products_of_float32(gpu):
     gpu()
-    devices.chosen_device(ComputeOptions(cudnn_benchmark=benchmark))
-    cudnn = torch.backends.cudnn
-    assert (cudnn.allow_tf32, cudnn.benchmark) == (True, benchmark)
+    devices.chosen_device(ComputeOptions())
+    assert torch.backends.cudnn.allow_tf32
     assert torch.get_float32_matmul_precision() == "high"
-
-
-def test_a_cpu_is_left_alone():
-    torch.backends.cudnn.benchmark = True
-    devices.chosen_device(ComputeOptions(device="cpu", precision="fp32"))
-    assert torch.backends.cudnn.benchmark
 
 
 def test_each_device_compiles_with_its_own_compiler(monkeypatch):

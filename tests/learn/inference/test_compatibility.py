@@ -134,7 +134,7 @@ def test_an_image_without_data_cannot_be_stretched(nowhere):
 
 
 def test_an_image_with_too_few_bands_is_refused(scene):
-    message = r"bands 1 to 1, expected a band 2 as well, .* trained on bands 1, 2, 3; .*bands=1,1,1"
+    message = r"has no band 2, only bands 1 to 1; .* trained on bands 1, 2, 3: .*bands=1,1,1"
     with pytest.raises(DataError, match=message):
         fit(scene(bands=1))
 
@@ -162,7 +162,7 @@ def test_bands_known_by_name_are_found_wherever_they_are(scene):
     ("names", "number"), [(("red", "blue", "nir"), "no"), (("green", "blue", "green"), "2")]
 )
 def test_a_name_that_is_not_that_of_one_band_is_refused(scene, names, number):
-    message = rf"has {number} bands with the description 'green' \(.*\), .* with imagery\.bands"
+    message = rf"has {number} bands with the description 'green', .* with imagery\.bands"
     with pytest.raises(DataError, match=message):
         fit(describe(scene(), *names), {"bands": ["green", "blue"]})
 

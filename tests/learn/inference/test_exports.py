@@ -70,10 +70,12 @@ def export(checkpoint, folder, **changes):
 
 
 def write_shifted(monkeypatch, shift):
-    def build(network, folder, *, window_shape):
-        programs.build(Shifted(network, shift), folder, window_shape=window_shape)
+    plain = programs.build
 
-    monkeypatch.setitem(exports._BUILD, "torch", build)  # noqa: SLF001
+    def build(network, folder, *, window_shape):
+        plain(Shifted(network, shift), folder, window_shape=window_shape)
+
+    monkeypatch.setattr(exports.programs, "build", build)
 
 
 @pytest.mark.parametrize("form", [*ENGINES, "torch"])

@@ -30,11 +30,6 @@ def windows(count):
     return torch.arange(count * 2 * 8 * 8).view(count, 2, 8, 8).to(torch.uint8)
 
 
-def test_a_saved_program_computes_what_the_network_does(network, tmp_path):
-    programs.build(network, tmp_path, window_shape=(2, 2, 8, 8))
-    assert torch.equal(programs.open(tmp_path)(windows(2)), network(windows(2)))
-
-
 def test_weights_may_lie_in_memory_in_any_way(tmp_path):
     torch.manual_seed(0)
     layers = Normalise(SCALING), nn.Conv2d(2, 3, 3, padding=1), nn.Conv2d(3, 4, 3, padding=1)
@@ -42,13 +37,6 @@ def test_weights_may_lie_in_memory_in_any_way(tmp_path):
     programs.build(network, tmp_path, window_shape=(2, 2, 8, 8))
     torch.testing.assert_close(programs.open(tmp_path)(windows(2)), network(windows(2)))
     assert network[1].weight.is_contiguous(memory_format=torch.channels_last)
-
-
-def test_a_program_for_any_number_of_windows_takes_so_many(network, tmp_path):
-    programs.build(network, tmp_path, window_shape=(None, 2, 8, 8))
-    run = programs.open(tmp_path)
-    for count in (1, 2, 5):
-        torch.testing.assert_close(run(windows(count)), network(windows(count)))
 
 
 def test_a_network_for_two_windows_cannot_be_given_any_number():
@@ -65,8 +53,3 @@ def test_a_network_that_fails_on_its_windows_is_refused_in_one_line(network):
     with pytest.raises(RoadsegError, match="for 1 windows of 5 bands, 8 x 8 px") as error:
         programs.trace(network, window_shape=(1, 5, 8, 8))
     assert "\n" not in str(error.value)
-
-
-def test_no_file_of_this_machine_is_named_in_a_program(network):
-    program = programs.trace(network, window_shape=(1, 2, 8, 8))
-    assert not any("stack_trace" in node.meta for node in program.graph.nodes)

@@ -57,11 +57,11 @@ def test_first_weights_that_are_missing_are_told_before_any_step(pace, batches, 
     assert batches == {"step": [], "evaluate": []}
 
 
-@pytest.mark.parametrize("loss", [LossOptions(), LossOptions(cldice=0.5)])
+@pytest.mark.parametrize("loss", [LossOptions(), LossOptions(skeleton_recall=0.5)])
 def test_learning_takes_time_and_torchs_own_generator_stays_untouched(pace, loss):
     before = torch.get_rng_state()
     measured = pace(loss=loss)
-    assert measured.window_s > measured.held_out_s > 0
+    assert min(measured.window_s, measured.held_out_s) > 0
     assert torch.equal(before, torch.get_rng_state())
 
 

@@ -59,7 +59,7 @@ def test_a_training_that_goes_on_replaces_the_steps_that_it_repeats(tmp_path):
 
 def test_a_row_shows_image_labels_and_probability(tmp_path):
     shown = picture(tmp_path, probability=0.2)
-    image, labels, probability = (shown[:8, start : start + 8] for start in (0, 12, 24))
+    image, labels, probability = (shown[:8, start : start + 8] for start in (0, 8, 16))
     assert (image == 90).all()
     assert (probability == 51).all()
     assert labels[[0, 3, -1], 0].tolist() == [ROAD, [90, 90, 90], UNKNOWN]
@@ -67,12 +67,12 @@ def test_a_row_shows_image_labels_and_probability(tmp_path):
 
 @pytest.mark.parametrize(("windows", "rows"), [(3, 3), (4, 4), (5, 4)])
 def test_four_windows_are_shown_at_most(tmp_path, windows, rows):
-    assert picture(tmp_path, windows=windows).shape == (rows * 12, 36, 3)
+    assert picture(tmp_path, windows=windows).shape == (rows * 8, 24, 3)
 
 
 @pytest.mark.parametrize(("side", "shown"), [(256, 256), (320, 160)])
 def test_large_windows_are_thinned(tmp_path, side, shown):
-    assert picture(tmp_path, side=side).shape == (shown + 4, 3 * (shown + 4), 3)
+    assert picture(tmp_path, side=side).shape == (shown, 3 * shown, 3)
 
 
 @pytest.mark.parametrize("bands", [1, 2, 8])

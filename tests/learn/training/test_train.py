@@ -20,7 +20,7 @@ from roadseg.learn.network.checkpoints import (
     read_checkpoint_facts,
     save_checkpoint,
 )
-from roadseg.learn.options import DistributedOptions, LossOptions, TrainOptions
+from roadseg.learn.options import LossOptions, TrainOptions
 from roadseg.learn.training import epochs
 from roadseg.learn.training import train as training
 from roadseg.learn.training.samples import TrainingWindows
@@ -44,7 +44,6 @@ RECIPE = TrainOptions(
     schedule="step",
     warmup_steps=0,
     lr_milestones=(1,),
-    lr_gamma=0.5,
 )
 JOB = {
     "facts": {"gsd_m": 0.5, "bands": (1, 2, 3), "resample_m": None, "nodata": None},
@@ -197,7 +196,7 @@ def test_a_network_has_a_logit_for_each_bin_and_one_for_any_road(
     assert loaded.model(torch.zeros(1, 3, 64, 64)).shape == (1, 3, 64, 64)
 
 
-LEARNING = {"windows_per_chip": 96, "batch_size": 4, "learning_rate": 5e-3, "lr_milestones": ()}
+LEARNING = {"windows_per_chip": 48, "batch_size": 2, "learning_rate": 5e-3, "lr_milestones": ()}
 
 
 @pytest.mark.parametrize(
@@ -407,17 +406,6 @@ def test_a_training_whose_first_epoch_took_all_its_time_has_one(run_by, tmp_path
     assert len(run_by(Watch(step_s=31.0), tmp_path)) == 1
 
 
-def test_a_limited_training_of_an_early_version_goes_on(run_by, tmp_path, monkeypatch):
-    at_call(monkeypatch, Trainer, "evaluate", 2, die)
-    with pytest.raises(StoppedError):
-        run_by(Watch(step_s=2.0), tmp_path)
-    facts = read_checkpoint_facts(tmp_path, "last")
-    for name in ("steps_before", "check_s", "step_s"):
-        del facts[name]
-    save_checkpoint(tmp_path, "last", weights(tmp_path), facts)
-    assert 25 < seconds(run_by(Watch(step_s=2.0), tmp_path)) <= 30
-
-
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_what_fails_after_a_signal_has_come_ends_as_the_signal_does(
     run, tmp_path, monkeypatch, number
@@ -485,18 +473,6 @@ def test_an_ended_training_returns_at_once(run, tmp_path, monkeypatch):
     assert run(tmp_path, epochs=1) == history
 
 
-def test_a_training_that_began_without_thresholds_goes_on_without(run, tmp_path):
-    run(tmp_path, epochs=1)
-    facts = read_checkpoint_facts(tmp_path, "last")
-    for name in ("threshold", "val_best_iou"):
-        del facts["history"][0][name]
-    del facts["threshold"]
-    save_checkpoint(tmp_path, "last", weights(tmp_path), facts)
-    history = run(tmp_path, epochs=2)
-    assert history[0].keys() == history[1].keys()
-    assert "threshold" not in read_checkpoint_facts(tmp_path, "last")
-
-
 def test_a_training_of_a_version_without_an_option_goes_on_while_it_has_its_default(run, tmp_path):
     run(tmp_path, epochs=1)
     facts = read_checkpoint_facts(tmp_path, "last")
@@ -529,7 +505,7 @@ def test_every_step_of_all_epochs_has_a_seed_of_its_own(run, tmp_path, monkeypat
 def test_the_learning_rate_drops_after_a_milestone_also_when_going_on(run, tmp_path):
     run(tmp_path, epochs=1, lr_milestones=(1, 2))
     history = run(tmp_path, epochs=3, lr_milestones=(1, 2))
-    assert [row["learning_rate"] for row in history] == [1e-3, 5e-4, 2.5e-4]
+    assert [row["learning_rate"] for row in history] == pytest.approx([1e-3, 2e-4, 4e-5])
 
 
 def test_what_is_kept_while_validating_after_resuming_says_the_rate_of_the_last_step(
@@ -548,14 +524,10 @@ def test_what_is_kept_while_validating_after_resuming_says_the_rate_of_the_last_
     assert {group["lr"] for group in groups} == {straight[-1]["learning_rate"]}
 
 
-def test_a_checkpoint_says_where_its_first_weights_came_from_if_that_is_known(run, tmp_path):
+def test_a_checkpoint_says_where_its_first_weights_came_from(run, tmp_path):
     run(tmp_path, epochs=1)
-    facts = read_checkpoint_facts(tmp_path, "last")
-    assert facts["began_with"] == "none"
-    facts.pop("began_with")  # as a training kept it before this was said
-    save_checkpoint(tmp_path, "last", weights(tmp_path), facts)
     run(tmp_path, epochs=2)
-    assert "began_with" not in read_checkpoint_facts(tmp_path, "last")
+    assert read_checkpoint_facts(tmp_path, "last")["began_with"] == "none"
 
 
 def test_a_training_starts_from_the_weights_of_another(run, tmp_path, caplog):
@@ -657,26 +629,6 @@ def test_chips_with_several_scalings_are_refused(make_chips, start, tmp_path):
         start(chips, [other], tmp_path)
 
 
-def test_packed_weights_are_not_averaged(run, tmp_path, cpu):
-    with pytest.raises(ConfigError, match="ipex packs its weights"):
-        run(
-            tmp_path,
-            distributed=DistributedOptions(hierarchy={2: 2}),
-            device=replace(cpu, backend="ipex"),
-        )
-
-
-def test_profiled_steps_end_in_the_same_weights_and_facts(tmp_path, run):
-    run(tmp_path / "plain", windows_per_chip=4)
-    run(tmp_path / "profiled", windows_per_chip=4, profile=2)
-    plain, other = (weights(tmp_path / name) for name in ("plain", "profiled"))
-    assert plain.keys() == other.keys()
-    assert all(torch.equal(plain[name], other[name]) for name in plain)
-    facts = [read_checkpoint_facts(tmp_path / name, "best") for name in ("plain", "profiled")]
-    assert facts[0] == facts[1]
-    assert (tmp_path / "profiled" / "profile" / "rank-0.json.gz").is_file()
-
-
 def test_more_epochs_are_another_training_only_where_the_rate_is_planned_to_the_end():
     assert "epochs" not in fixed_options(TrainOptions(schedule="step"))
     assert fixed_options(TrainOptions(schedule="cosine", epochs=7))["epochs"] == 7
@@ -684,6 +636,6 @@ def test_more_epochs_are_another_training_only_where_the_rate_is_planned_to_the_
 
 def test_all_else_but_patience_is_fixed_and_can_be_written_as_json():
     found = fixed_options(TrainOptions(schedule="cosine", init=Path("run")))
-    free = {"patience", "tensorboard", "distributed"}
+    free = {"patience", "tensorboard"}
     assert set(found) == set(TrainOptions.model_fields) - free
     assert json.loads(json.dumps(found))["init"] == "run"

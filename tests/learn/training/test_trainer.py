@@ -37,9 +37,9 @@ def batch(seed, windows=2):
     return images, masks
 
 
-def take(trainer, *seeds, first=1):
-    for number, seed in enumerate(seeds, start=first):
-        trainer.step([batch(seed)], number=number, rate=1e-3)
+def take(trainer, *seeds):
+    for seed in seeds:
+        trainer.step([batch(seed)], rate=1e-3)
     return trainer.state()[0]
 
 
@@ -54,7 +54,7 @@ def test_a_trainer_goes_on_from_its_state_as_if_it_had_never_stopped(cpu, change
     straight = take(build(cpu, **changes), 1, 2, 3)
     stopped = build(cpu, **changes)
     take(stopped, 1)
-    resumed = take(build(cpu, state=stopped.state(), **changes), 2, 3, first=2)
+    resumed = take(build(cpu, state=stopped.state(), **changes), 2, 3)
     assert all(torch.equal(straight[name], resumed[name]) for name in straight)
 
 
@@ -64,17 +64,7 @@ SPOILT = {
         lambda t: t["model.segmentation_head.0.bias"].fill_(torch.nan),
         "NaN",
     ),
-    "a moment of NaN": (
-        lambda t: t["optimizer.0.exp_avg"].fill_(torch.nan),
-        r"optimizer\.0\.exp_avg",
-    ),
-    "a moment of another shape": (
-        lambda t: t.update({"optimizer.0.exp_avg": torch.ones(2)}),
-        "shape",
-    ),
-    "a moment missing": (lambda t: t.pop("optimizer.0.exp_avg"), "entries of one kind"),
-    "a moment of no weight": (lambda t: t.update({"optimizer.999.x": torch.ones(1)}), "'999.x'"),
-    "a moment of text": (lambda t: t.update({"optimizer.x.y": torch.ones(1)}), "'x.y'"),
+    "a moment of no weight": (lambda t: t.update({"optimizer.999.x": torch.ones(1)}), "index"),
 }
 
 
@@ -88,17 +78,6 @@ def test_a_state_that_does_not_fit_is_refused(cpu, change, told):
     with pytest.raises(CheckpointError, match=rf"last\.safetensors: .*{told}") as error:
         build(cpu, state=(tensors, values))
     assert "\n" not in str(error.value)
-
-
-def test_the_settings_of_the_optimizer_are_the_options_whatever_a_file_says(cpu):
-    trainer = build(cpu)
-    take(trainer, 1)
-    tensors, values = trainer.state()
-    tensors = {name: tensor.clone() for name, tensor in tensors.items()}  # counts of steps too
-    spoilt = values | {"optimizer_state": {"groups": [{"betas": "x"}], "values": {}}}
-    again = build(cpu, state=(tensors, spoilt))
-    wanted, found = (take(each, 2, first=2) for each in (trainer, again))
-    assert all(torch.equal(wanted[name], found[name]) for name in wanted)
 
 
 def test_moments_come_back_in_the_memory_layout_of_their_weights(cpu):
@@ -121,8 +100,8 @@ def test_batches_of_a_step_add_up_to_the_mean_of_their_gradients(cpu, monkeypatc
     together, apart = (build(cpu, weights=focal, norms=False) for _ in range(2))
     one, other = batch(1), batch(2)
     joined = tuple(torch.cat(parts) for parts in zip(one, other, strict=True))
-    loss = together.step([joined], number=1, rate=0.1)
-    assert apart.step([one, other], number=1, rate=0.1).item() == pytest.approx(loss.item())
+    loss = together.step([joined], rate=0.1)
+    assert apart.step([one, other], rate=0.1).item() == pytest.approx(loss.item())
     for name, tensor in together.state()[0].items():
         assert torch.allclose(tensor, apart.state()[0][name], atol=1e-6)
 
@@ -144,5 +123,5 @@ def test_bootstrapping_changes_what_is_learnt_but_not_how_it_is_measured(cpu):
     again, measured = forgiving.evaluate(batch(1))
     assert torch.equal(logits, again)
     assert torch.equal(sums, measured)
-    losses = [each.step([batch(1)], number=1, rate=1e-3) for each in (plain, forgiving)]
+    losses = [each.step([batch(1)], rate=1e-3) for each in (plain, forgiving)]
     assert losses[0] != losses[1]

@@ -29,11 +29,6 @@ class FetchOptions:
     """How to fetch from a service.
 
     Attributes:
-        zoom: level of tiles.
-        gsd_m: size of pixels on the ground, metres.
-        layer: of a WMTS or WMS.
-        asset: of STAC items.
-        limit_mb: megabytes to fetch, at most.
         headers: for the host of the source.
         hosts: to which the source may redirect.
     """
@@ -54,7 +49,6 @@ class ImageRequest(FetchOptions):
     Attributes:
         source: address or template, with places for keys.
         area: vector file or box, see `read_area`.
-        name: of the image, without suffix.
         cache: folder for what was fetched; None for that of the user.
         rate: requests per second, at most.
     """
@@ -75,7 +69,6 @@ class FetchedImage:
         state: FETCHED, THERE, or WANTED if nothing was fetched.
         gsd_m: size of its pixels on the ground in its middle, metres.
         credit: attribution and licence that the service states.
-        remarks: what should be looked at.
     """
 
     image: Path

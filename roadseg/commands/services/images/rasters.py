@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.request import url2pathname
 
 import numpy as np
 import rasterio
@@ -35,7 +34,7 @@ from roadseg.commands.services.images.records import (
 )
 from roadseg.errors import ConfigError, DataError
 from roadseg.raster.grid import Grid, grid_of
-from roadseg.raster.images import open_elsewhere, open_raster
+from roadseg.raster.images import open_elsewhere
 from roadseg.raster.tiff import new_profile, open_new
 from roadseg.raster.windows import Window
 from roadseg.roads.labels.areas import Area
@@ -71,7 +70,7 @@ class RemoteRaster:
     """A raster somewhere else.
 
     Attributes:
-        address: https, s3, gs or az, with places for keys; or the path of a file.
+        address: https, s3, gs or az, with places for keys.
         layer: asset of a STAC item; empty for none.
     """
 
@@ -136,6 +135,11 @@ def open_remote(
     """
     shown, file = without_keys(raster.address), None
     parts = split_address(raster.address)
+    if parts.scheme not in {*_BUCKETS, "http", "https"}:
+        raise DataError(
+            f"{shown:.200}: expected an address that begins with https, {', '.join(_BUCKETS)}; "
+            "files of this machine are used as they are"
+        )
     with rasterio.Env(**_GDAL):
         try:
             if parts.scheme in _BUCKETS:
@@ -143,16 +147,12 @@ def open_remote(
                 path = _BUCKETS[parts.scheme] + filled.netloc + filled.path
                 with open_elsewhere(path, shown) as source:
                     yield source, None
-            elif parts.scheme in {"http", "https"}:
+            else:
                 file = RemoteFile(raster.address, client, cache)
                 with open_elsewhere(file.name, shown, file.open) as source:
                     yield source, file.size
                 if file.failure:
                     raise file.failure
-            else:
-                local = _local(raster.address)
-                with open_raster(local) as source:
-                    yield source, local.stat().st_size if local.is_file() else None
         except (RasterioIOError, DataError, _UnreadError) as error:
             if file is not None and file.failure:
                 raise file.failure from error
@@ -162,16 +162,6 @@ def open_remote(
             reason = f"{without_keys(reason):.300}"
             hint = _hint(parts.scheme)
             raise DataError(f"{shown}: cannot be read as a raster ({reason}){hint}") from error
-
-
-def _local(address: str) -> Path:
-    parts = split_address(address)
-    if parts.scheme not in {"", "file"}:
-        raise DataError(
-            f"{without_keys(address):.200}: expected a file, or an address that begins with https, "
-            f"{', '.join(_BUCKETS)} or file"
-        )
-    return Path(url2pathname(parts.path) if parts.scheme else address)
 
 
 def _innermost(error: BaseException) -> BaseException:

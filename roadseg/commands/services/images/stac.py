@@ -211,14 +211,8 @@ def _raster(
 ) -> RemoteRaster:
     name = _asset(item, wanted)
     href = str(item["assets"][name].get("href") or "")
-    # A folder of files on this machine may be read like one on a server.
-    address = (
-        join_address(base, href)
-        if "://" in base or "://" in href
-        else str(Path(base).parent / href)
-    )
-    is_here = "://" not in address or split_address(address).scheme == "file"
-    if not href or (is_here and "://" in base):
+    address = join_address(base, href)
+    if not href or split_address(address).scheme in {"", "file"}:
         raise DataError(
             f"item {item.get('id')}: its asset {name} is at {href!r}, expected an address on a "
             "server or in a bucket"

@@ -1,7 +1,6 @@
 """Rasters on servers and in buckets: the part in the area is copied as it is."""
 
 import json
-import os
 
 import numpy as np
 import pytest
@@ -217,11 +216,6 @@ def test_json_may_begin_with_a_byte_order_mark(catalogue, fetch):
     assert names(fetch("/item.json")) == ["c"]
 
 
-def test_a_raster_on_this_machine_may_be_named_by_its_address(fetch, cog, tmp_path):
-    (tmp_path / "here.tif").write_bytes(cog)
-    assert names(fetch((tmp_path / "here.tif").as_uri())) == ["here"]
-
-
 BROKEN = "http://[::1"
 
 
@@ -259,15 +253,6 @@ def test_a_page_of_very_many_items_is_told(catalogue, fetch, monkeypatch, items)
     catalogue.put("/many.json", page)
     with pytest.raises(ValueError, match="more than 20" if items > 20 else "have the id same"):
         fetch("/many.json")
-
-
-def test_an_item_that_names_a_pipe_is_told(fetch, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    os.mkfifo(tmp_path / "pipe.tif")
-    changed = item("d") | {"assets": {"visual": {"href": "pipe.tif"}}}
-    (tmp_path / "item.json").write_text(json.dumps(changed))
-    with pytest.raises(DataError, match="a pipe or a device, expected a file"):
-        fetch("item.json")
 
 
 def test_a_small_raster_that_says_that_it_is_huge_counts_as_large(world, fetch, tmp_path):
