@@ -14,9 +14,9 @@ from roadseg.roads.graph.groups import begin_runs, linked
 from roadseg.roads.graph.road_graph import RoadGraph, find_lines, ranges
 from roadseg.roads.graph.shortest_paths import RoadDistances
 from roadseg.roads.graph.strokes import strokes
-from roadseg.roads.metrics.alignment import SPACING_M, Matches, Samples, match, samples
 from roadseg.roads.metrics.buffer import check_sides
 from roadseg.roads.metrics.canonical import canonical_graph
+from roadseg.roads.metrics.matching import SPACING_M, Matches, Samples, match, samples
 from roadseg.roads.metrics.pooling import Pooled
 
 _OnEdges = tuple[Ints, Floats]  # Rows of edges, and metres along each from its start.

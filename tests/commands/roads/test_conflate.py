@@ -21,7 +21,7 @@ from roadseg.roads.graph.road_graph import graph_from_lines
 UTM = CRS.from_epsg(32632)
 ORIGIN = np.array([477_000.0, 5_473_000.0])
 STREET, SIDE = [(0, 0), (100, 0), (300, 0)], [(200, 0), (200, 150)]
-FILES = ["changes.osc", "maproulette.geojson", "merged.gpkg", "merged.osm.pbf", "review.osm"]
+FILES = ["changes.osc", "merged.gpkg", "merged.osm.pbf", "new_roads.geojson", "review.osm"]
 
 
 def degrees(roads, origin=ORIGIN):
@@ -164,10 +164,9 @@ def test_the_likely_and_long_roads_are_the_first_tasks(tmp_path):
         write_map(tmp_path / "map.osm.pbf", STREET),
         output=tmp_path / "out",
     )
-    text = (tmp_path / "out" / "maproulette.geojson").read_text()
-    tasks = [json.loads(line.removeprefix("\x1e")) for line in text.split("\n")[:-1]]
-    assert text.count("\x1e") == 3
-    assert [task["features"][0]["properties"]["length_m"] for task in tasks] == [100, 90, 110]
+    found = json.loads((tmp_path / "out" / "new_roads.geojson").read_text())["features"]
+    assert [road["properties"]["length_m"] for road in found] == [100, 90, 110]
+    assert {road["properties"]["status"] for road in found} == {"added"}
 
 
 @pytest.mark.parametrize(
@@ -208,7 +207,7 @@ def test_new_ids_lie_below_those_of_the_map(tmp_path, conflated):
 def test_a_map_of_lines_gives_a_network_without_changes(tmp_path):
     lines = write_roads(tmp_path / "map.gpkg", STREET)
     summary = run(write_roads(tmp_path / "n.gpkg", SIDE), lines, output=tmp_path / "out")
-    assert summary.files == ["maproulette.geojson", "merged.gpkg"]
+    assert summary.files == ["merged.gpkg", "new_roads.geojson"]
     assert "no changes.osc" in str(summary)
     assert read_gpkg(tmp_path / "out" / "merged.gpkg").degree.tolist().count(3) == 1
 
