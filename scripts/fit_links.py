@@ -13,6 +13,7 @@ import argparse
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import shapely
@@ -29,6 +30,7 @@ from roadseg.roads.options import TraceOptions
 from roadseg.roads.tracing.link_model import LinkFeatures, LinkModel
 from roadseg.roads.tracing.trace import find_graph
 
+USED = "roadseg.roads.tracing.trace.general_link_model"
 MODEL = Path(__file__).parent.parent / "roadseg" / "roads" / "tracing" / "link_model.json"
 SOURCE = "scripts/fit_links.py on drawn probabilities"
 NEAR_M, SHARE, PLACES = 5.0, 0.7, 11  # most of a true link, so many places on it, is this near
@@ -75,7 +77,8 @@ def candidates(scenes: list[Scene], seeds: range, model: LinkModel) -> tuple[np.
                 road = draw(scene, noise, np.random.default_rng([seed, number]))
                 recorder = Recorder(model.intercept, model.coefficients)
                 options = TraceOptions(threshold=THRESHOLD, min_link_probability=0)
-                find_graph(Probability(scene.grid, road), options, link_model=recorder)
+                with patch(USED, return_value=recorder):
+                    find_graph(Probability(scene.grid, road), options)
                 for links in recorder.seen:
                     terms.append(np.column_stack(list(links.columns().values())))
                     truths.append(are_true(links.line, scene.truth))
