@@ -303,7 +303,7 @@ def test_new_objects_of_an_editor_have_negative_ids_packed_or_not(tmp_path, suff
 def test_a_damaged_bz2_is_refused_by_its_name(tmp_path, content):
     path = tmp_path / "roads.osm.bz2"
     path.write_bytes(content)
-    with pytest.raises(DataError, match=rf"^{path}: (cannot be unpacked|is empty|not a vector file)"):
+    with pytest.raises(DataError, match=rf"^{path}: (cannot be unpacked|is empty|not a vector)"):
         read(path)
 
 
