@@ -40,7 +40,6 @@ class Scores:
         measures: all measures of the roads, as values of `roadseg.roads.metrics`.
         pixels: precision, recall, F1 and IoU of the pixels if both sides are masks or probabilities
             of the same pixels, otherwise None.
-        centrelines: clDice of the same pixels.
     """
 
     apls: AplsScores

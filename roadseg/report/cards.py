@@ -34,7 +34,6 @@ def write_model_card(config: Config, workspace: Workspace, *, fold: Fold, epochs
 
     Args:
         fold: held-out fold; "all" without one.
-        epochs: number of trained epochs.
 
     Raises:
         OutputError: if it cannot be written.
@@ -88,7 +87,6 @@ def describe_network(
     """Return what a card says of a trained network itself.
 
     Args:
-        facts: of its checkpoint.
         weights: see `card_files.read_weights`.
         settings: of its training; those that are None are left out.
     """

@@ -74,9 +74,6 @@ class Comparison:
     Attributes:
         names: short, distinct names of the runs.
         warnings: reasons why figures cannot be compared.
-        settings: settings that differ.
-        metrics: metrics over all chips.
-        seconds: duration of each stage.
         chips: metrics of each chip that some run held out, the largest changes first.
     """
 

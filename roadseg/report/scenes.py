@@ -158,11 +158,7 @@ def read_scenes(
 
 
 def describe_map(config: Config, shown: ReportScenes, precision: Precision) -> dict[str, Any]:
-    """Return areas, graphs and scenes as JSON values for the page, without pictures.
-
-    Args:
-        precision: of all lines.
-    """
+    """Return areas, graphs and scenes as JSON values for the page, without pictures."""
     graphs = _encode_graphs(shown, precision)
     graph_of = {scene: row for row, graph in enumerate(graphs) for scene in graph["scenes"]}
     scenes: dict[int, dict[str, Any]] = {}
@@ -408,9 +404,6 @@ def _compared_roads(scene: ReportScene, crs: CRS) -> dict[str, RoadGraph]:
     """Return labelled roads ("reference"), and "missed" and "false" ones where labels are complete.
 
     If that is not everywhere, the labelled roads there are "measured".
-
-    Args:
-        crs: metric, of what is returned.
     """
     if scene.reference is None:
         return {}

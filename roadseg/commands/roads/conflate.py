@@ -56,10 +56,6 @@ class ConflateSummary(Summary):
     """What was added to a map, in figures.
 
     Attributes:
-        predicted: file of the prediction.
-        into: file of the map.
-        added_km: roads that are added.
-        added: how many these are.
         touched: ways of the map that got a node.
         check_km: roads that have to be checked before they are added.
         check: how many these are, by reason.
@@ -99,7 +95,6 @@ class MapRoads:
     """A map to which roads are added.
 
     Attributes:
-        roads: its ways; one edge a way.
         osm: the same with ids, if the map is an OpenStreetMap file.
     """
 
@@ -112,7 +107,6 @@ class Conflated:
     """What is added to a map.
 
     Attributes:
-        tags: of each new road.
         merged: the map with those that are added, with travel times.
     """
 

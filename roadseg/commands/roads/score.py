@@ -78,7 +78,6 @@ class ScoreSummary(Summary):
     Attributes:
         parameters: distances that were asked for.
         pairs: a record for each place of the reference, with its name.
-        pooled: the same for all together.
         missing: places of the reference without a prediction; they score 0.
         left_over: predictions without a reference; they count for nothing.
     """
@@ -192,7 +191,6 @@ def compare_pixels(
     """Compare masks, if each side that is there is one and both have the same pixels.
 
     Args:
-        name: of the pair, for a warning.
         ours: the reference, whose pixels without data do not count.
         theirs: the prediction; without one no pixel is predicted.
 

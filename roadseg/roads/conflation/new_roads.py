@@ -145,7 +145,6 @@ def _without_doubles(
     """Return the nodes of roads without the pieces that are there already.
 
     Args:
-        roads: the nodes of each.
         added: shape (m,), which are added; these come before those to check.
 
     Returns:

@@ -62,7 +62,6 @@ class VectorFile:
     """The features of a layer.
 
     Attributes:
-        keys: names of all attributes.
         columns: the attributes that were asked for, by key, each of shape (features,).
         geometries: shape (features,), shapely geometries or None.
         broken: number of geometries that cannot be read; they are None.

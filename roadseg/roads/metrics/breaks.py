@@ -300,9 +300,6 @@ class _Spans(Columns):
     """From which number to which each stretch reaches, sorted by the first; shape (s,) each.
 
     Attributes:
-        road: the row of the road.
-        first: number of its first place.
-        last: number of its last one.
         leads: whether one of these is an end of the road, where it meets others.
     """
 

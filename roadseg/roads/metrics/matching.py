@@ -38,7 +38,6 @@ class Matches(Columns):
     """Samples and lines that show the same road; shape (k,) each.
 
     Attributes:
-        sample: its row.
         along_m: metres from the start of this line to its nearest place.
         distance_m: of this place from the sample.
         turned_deg: angle between both lines there, whichever way they are drawn, 0 to 45.

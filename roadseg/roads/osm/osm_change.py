@@ -39,9 +39,7 @@ class OsmChange:
     """New roads as objects of OpenStreetMap.
 
     Attributes:
-        osm_map: the map that is changed.
         roads: the new roads; their references to the map are places in `node_ids`.
-        tags: of each road.
         node_ids: shape (n,), ids of the nodes of the map by their number.
         first_id: id of the first new node, and of the first new way; others go down from it.
     """
@@ -111,7 +109,6 @@ def osm_change(osm_map: OsmMap, roads: NewRoads, tags: list[dict[str, str]]) -> 
 
     Args:
         roads: the new roads; their references to the map number its ids in rising order.
-        tags: of each road.
 
     Raises:
         DataError: if a way that gets nodes has no version, or would have too many nodes, an id of

@@ -65,7 +65,6 @@ class OsmMap:
     """The roads of a part of an OpenStreetMap file.
 
     Attributes:
-        ways: roads and paths of any kind.
         obstacles: railways, runways, waterways and buildings.
         extent: box around the first nodes of all roads of the file; None if there are none.
     """
