@@ -317,7 +317,7 @@ def _obstacles(osm: OsmMap | None, crs: CRS) -> Obstacles:
     if osm is None:
         return Obstacles(np.zeros(0, object), np.zeros(0, object), np.zeros(0))
     obstacles = osm.obstacles
-    return Obstacles(obstacles.kind, reproject(obstacles.shapes, DEGREES, crs), obstacles.reach_m)
+    return replace(obstacles, shapes=reproject(obstacles.shapes, DEGREES, crs))
 
 
 def _tags(new: NewRoads, row: int, highway: str, *, is_guessed: bool) -> dict[str, str]:
