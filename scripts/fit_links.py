@@ -28,6 +28,7 @@ from roadseg.roads.masks.probabilities import Probability
 from roadseg.roads.metrics.reliability import measure_reliability
 from roadseg.roads.options import TraceOptions
 from roadseg.roads.tracing.link_model import LinkFeatures, LinkModel
+from roadseg.roads.tracing.link_ways import TracedLinks
 from roadseg.roads.tracing.trace import find_graph
 
 USED = "roadseg.roads.tracing.trace.general_link_model"
@@ -81,7 +82,7 @@ def candidates(scenes: list[Scene], seeds: range, model: LinkModel) -> tuple[np.
                     find_graph(Probability(scene.grid, road), options)
                 for links in recorder.seen:
                     terms.append(np.column_stack(list(links.columns().values())))
-                    truths.append(are_true(links.line, scene.truth))
+                    truths.append(are_true(links.ways.lines, scene.truth))
     return np.concatenate(terms), np.concatenate(truths)
 
 
@@ -118,7 +119,7 @@ def main() -> None:
     options = parser.parse_args()
     scenes = dense_windows(read_city(options.roads), options.windows, options.side_m)
     none = np.zeros(0)
-    columns = LinkFeatures(*[none] * 12).columns()
+    columns = LinkFeatures(TracedLinks.straight(none.astype(object)), *[none] * 6).columns()
     model = FIRST
     for _ in range(2):  # what is asked for depends on what was chosen before
         terms, truth = candidates(scenes, range(100, 100 + options.seeds), model)
