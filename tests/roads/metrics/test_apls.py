@@ -11,8 +11,8 @@ from shapely.ops import substring
 from roadseg.roads.graph.road_graph import RoadGraph, graph_from_lines
 from roadseg.roads.metrics import apls as module
 from roadseg.roads.metrics.apls import Apls, apls, apls_by, pool_apls
+from tests.drawing import UTM, edges_of
 
-UTM = CRS.from_epsg(32611)
 PIXEL = 0.31  # metres of a toy pixel: the toys are those of the SpaceNet 3 scorer
 ROAD = [(0, 0), (500, 0)]
 LONG = [(0, 0), (500, 0), (1000, 0)]
@@ -21,12 +21,8 @@ LOOP = [(500, 0), (700, 0), (700, 200), (500, 200), (500, 0)]
 
 def drawn(*roads, scale=1.0, seconds=None):
     """Draw a graph: one edge a road, a node at each different end."""
-    ends = [scale * np.array(point, dtype=float) for road in roads for point in (road[0], road[-1])]
-    nodes, rows = np.unique(np.reshape(ends, (-1, 2)), axis=0, return_inverse=True)
-    lines = np.empty(len(roads), dtype=object)
-    lines[:] = [shapely.LineString(scale * np.array(road, dtype=float)) for road in roads]
     columns = {} if seconds is None else {"travel_time_s": np.array(seconds, dtype=float)}
-    return RoadGraph(UTM, nodes, rows.reshape(-1, 2), lines, columns)
+    return edges_of(*(scale * np.array(road, dtype=float) for road in roads), **columns)
 
 
 def toy(*roads):

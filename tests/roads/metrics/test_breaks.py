@@ -1,22 +1,14 @@
 """Breaks of drawn roads, counted by hand."""
 
-import numpy as np
 import pytest
-import shapely
 from pyproj import CRS
 
-from roadseg.roads.graph.road_graph import graph_from_lines
 from roadseg.roads.metrics.breaks import Breaks, count_breaks
+from tests.drawing import drawn
 
-UTM = CRS.from_epsg(32611)
 ROAD = [(0, 0), (300, 0)]
 CROSS = [[(0, 0), (150, 0), (300, 0)], [(150, -100), (150, 0), (150, 100)]]
 TEE = [[(0, 0), (150, 0), (300, 0)], [(150, 0), (150, 100)]]
-
-
-def drawn(*roads, crs=UTM):
-    """Draw roads that are joined where they share a vertex."""
-    return graph_from_lines(np.array([shapely.LineString(road) for road in roads], object), crs)
 
 
 def count(reference, predicted):

@@ -7,17 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyproj import CRS
 
-from roadseg.roads.graph.road_graph import graph_from_lines
 from roadseg.roads.metrics.buffer import match_lines
 from roadseg.roads.metrics.differences import missing_roads
+from tests.drawing import drawn
 
-UTM = CRS.from_epsg(32632)
 STREET = [(0, 0), (200, 0)]
-
-
-def drawn(*roads, crs=UTM, **columns):
-    lines = np.array([*map(shapely.LineString, roads), None], dtype=object)[:-1]
-    return graph_from_lines(lines, crs, columns)
 
 
 def missing(roads, others, tolerance_m=8, min_length_m=20):

@@ -2,20 +2,16 @@
 
 import numpy as np
 import pytest
-import shapely
 
 from roadseg.roads.metrics.matching import match, samples
+from tests.drawing import lines_of
 
 ROAD = [(0, 0), (300, 0)]
 
 
-def lines(*roads):
-    return np.array([shapely.LineString(road) for road in roads], dtype=object)
-
-
 def matched(reference, predicted):
-    """Match places on predicted lines with lines of the reference, within 4 m."""
-    return match(samples(lines(*predicted)), lines(*reference), tolerance_m=4)
+    """Match places on predicted lines_of with lines_of of the reference, within 4 m."""
+    return match(samples(lines_of(*predicted)), lines_of(*reference), tolerance_m=4)
 
 
 def test_a_parallel_line_has_its_distance_and_no_turn():
@@ -54,21 +50,21 @@ def test_without_lines_there_is_no_match(sides):
 
 
 def test_samples_lie_in_the_middles_of_equal_parts_of_each_line():
-    places = samples(lines([(0, 0), (6, 0), (6, 6)], [(50, 0), (52, 0)]))
+    places = samples(lines_of([(0, 0), (6, 0), (6, 6)], [(50, 0), (52, 0)]))
     assert places.xy.tolist() == [[2, 0], [6, 0], [6, 4], [51, 0]]
 
 
 def test_samples_tell_the_direction_of_their_segment():
-    places = samples(lines([(0, 0), (4, 0), (4, 3)]))
+    places = samples(lines_of([(0, 0), (4, 0), (4, 3)]))
     assert places.direction.tolist() == [[1, 0], [0, 1]]
 
 
 def test_every_line_near_a_sample_is_matched_at_its_nearest_place():
-    places = samples(lines([(0, 0), (4, 0)]))
-    found = match(places, lines([(0, 3), (4, 3)], [(-8, 1), (8, 1)]), tolerance_m=4)
+    places = samples(lines_of([(0, 0), (4, 0)]))
+    found = match(places, lines_of([(0, 3), (4, 3)], [(-8, 1), (8, 1)]), tolerance_m=4)
     assert (found.line.tolist(), found.along_m.tolist()) == ([1, 0], [10, 2])
 
 
 def test_more_samples_than_are_compared_at_once_are_matched():
-    long = lines([(0, 0), (300_000, 0)])
+    long = lines_of([(0, 0), (300_000, 0)])
     assert len(match(samples(long), long, tolerance_m=1).sample) == 60_000
