@@ -5,30 +5,22 @@ import pytest
 import shapely
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
-from pyproj import CRS
 
 from roadseg.roads.conflation.conflate import find_new_roads, merged_graph
 from roadseg.roads.conflation.grown_map import with_insertions
 from roadseg.roads.conflation.map_ways import MapWays
 from roadseg.roads.conflation.obstacles import Obstacles
-from roadseg.roads.graph.road_graph import DECIMALS, graph_from_lines, unique_pairs
+from roadseg.roads.graph.road_graph import DECIMALS, unique_pairs
 from roadseg.roads.options import ConflateOptions
+from tests.drawing import drawn as graph
+from tests.drawing import lines_of
 
-UTM = CRS.from_epsg(32632)
 STREET = [(0, 0), (200, 0)]
 NOTHING = Obstacles(np.zeros(0, object), np.zeros(0, object), np.zeros(0))
 
 
-def lines_of(roads):
-    return np.array([*map(shapely.LineString, roads), None], dtype=object)[:-1]
-
-
-def graph(*roads, **columns):
-    return graph_from_lines(lines_of(roads), UTM, columns)
-
-
 def ways_of(*roads, is_open=True, is_apart=False, is_motorway=False):
-    lines = lines_of(roads)
+    lines = lines_of(*roads)
     node = unique_pairs(np.round(shapely.get_coordinates(lines), DECIMALS))[1]
     flags = [np.full(len(lines), flag) for flag in (is_open, is_apart, is_motorway)]
     return MapWays(lines, node, *flags)
@@ -183,16 +175,14 @@ def test_a_road_without_a_way_to_the_map_has_to_be_checked():
 
 
 def test_a_road_behind_one_to_check_has_to_be_checked_too():
-    rail = Obstacles(
-        np.array(["railway"], object), lines_of([[(0, 50), (200, 50)]]), np.array([8.0])
-    )
+    rail = Obstacles(np.array(["railway"], object), lines_of([(0, 50), (200, 50)]), np.array([8.0]))
     new = new_roads(graph([(100, 0), (100, 90)], [(100, 90), (200, 90)]), ways_of(STREET), rail)
     assert new.reason.tolist() == ["near a railway", "not connected with the map"]
 
 
 @pytest.mark.parametrize(("apart", "near"), [(7.9, True), (8.1, False)])
 def test_a_road_beside_a_railway_has_to_be_checked(apart, near):
-    track = lines_of([[(100 + apart, 10), (100 + apart, 200)]])
+    track = lines_of([(100 + apart, 10), (100 + apart, 200)])
     rail = Obstacles(np.array(["railway"], object), track, np.array([8.0]))
     assert new_roads(graph([(100, 0), (100, 90)]), ways_of(STREET), rail).is_added[0] != near
 
@@ -242,7 +232,7 @@ RUNG = [(100, 0), (100, 12)]
 
 def between(*rungs, pair=PAIR, **columns):
     """A prediction of two streets and what joins them."""
-    lines = shapely.get_parts(shapely.union_all(lines_of([*pair, *rungs])))
+    lines = shapely.get_parts(shapely.union_all(lines_of(*pair, *rungs)))
     return graph(*map(shapely.get_coordinates, lines), **columns)
 
 
@@ -319,7 +309,7 @@ shifts = st.tuples(st.floats(-3, 3), st.floats(-3, 3))
 
 def moved(roads, shift):
     """A prediction that has nodes wherever its roads cross, as traced ones have."""
-    lines = shapely.union_all(lines_of([np.add(road, shift) for road in roads]))
+    lines = shapely.union_all(lines_of(*[np.add(road, shift) for road in roads]))
     return graph(*map(shapely.get_coordinates, shapely.get_parts(lines)))
 
 
@@ -349,8 +339,8 @@ def test_new_roads_stay_within_reach_of_the_prediction(mapped, predicted, shift)
 def test_a_second_run_adds_nothing(mapped, predicted, shift):
     # Where a map draws a road twice, either of the two is the nearest way.
     assume(
-        shapely.length(shapely.union_all(lines_of(mapped)))
-        > shapely.length(lines_of(mapped)).sum() - 1e-6
+        shapely.length(shapely.union_all(lines_of(*mapped)))
+        > shapely.length(lines_of(*mapped)).sum() - 1e-6
     )
     ways, roads = ways_of(*mapped), moved(predicted, shift)
     new = new_roads(roads, ways)

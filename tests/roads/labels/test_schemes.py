@@ -62,27 +62,40 @@ def test_a_scheme_is_chosen_by_the_keys(keys, scheme):
     assert choose_scheme(keys) == scheme
 
 
-def test_spacenet_keys_are_asked_in_their_order():
-    values = {
-        "inferred_speed_mph": 41,
-        "speed_mph": "42",
-        "inferred_speed_mps": 20,
-        "speed_m/s": 21.0,
-        "road_type": "2",
-        "highway": "motorway",
-    }
-    asked = []
-    while values:
-        asked.append(one("spacenet", **values)[1])
-        del values[asked[-1]]
-    assert asked == [
-        "inferred_speed_mph",
-        "speed_mph",
-        "inferred_speed_mps",
-        "speed_m/s",
-        "road_type",
-        "highway",
-    ]
+@pytest.mark.parametrize(
+    ("scheme", "values"),
+    [
+        (
+            "spacenet",
+            {
+                "inferred_speed_mph": 41,
+                "speed_mph": "42",
+                "inferred_speed_mps": 20,
+                "speed_m/s": 21.0,
+                "road_type": "2",
+                "highway": "motorway",
+            },
+        ),
+        (
+            "osm",
+            {
+                "maxspeed": "30",
+                "maxspeed:forward": "60",
+                "maxspeed:backward": "50",
+                "zone:maxspeed": "DE:30",
+                "source:maxspeed": "DE:rural",
+                "maxspeed:type": "GB:nsl_dual",
+                "highway": "primary",
+            },
+        ),
+    ],
+)
+def test_keys_are_asked_in_their_order(scheme, values):
+    left, asked = dict(values), []
+    while left:
+        asked.append(one(scheme, **left)[1])
+        del left[asked[-1]]
+    assert asked == list(values)
 
 
 def test_a_stated_speed_is_in_the_unit_of_its_key():
@@ -129,31 +142,6 @@ def test_spacenet_5_has_highway_and_surface():
 
 def test_spacenet_roads_without_highway_are_kept():
     assert reason("spacenet", {"highway": None, "road_type": "5"}) == ""
-
-
-def test_osm_keys_are_asked_in_their_order():
-    values = {
-        "maxspeed": "30",
-        "maxspeed:forward": "60",
-        "maxspeed:backward": "50",
-        "zone:maxspeed": "DE:30",
-        "source:maxspeed": "DE:rural",
-        "maxspeed:type": "GB:nsl_dual",
-        "highway": "primary",
-    }
-    asked = []
-    while values:
-        asked.append(one("osm", **values)[1])
-        del values[asked[-1]]
-    assert asked == [
-        "maxspeed",
-        "maxspeed:forward",
-        "maxspeed:backward",
-        "zone:maxspeed",
-        "source:maxspeed",
-        "maxspeed:type",
-        "highway",
-    ]
 
 
 def test_the_faster_direction_counts():
@@ -453,22 +441,6 @@ def test_one_spelling_fills_the_gaps_of_another():
 def test_a_one_way_road_has_one_lane(values, count):
     for oneway in values:
         assert lanes(highway="residential", oneway=oneway) == count, oneway
-
-
-@pytest.mark.parametrize(("oneway", "count"), [("F", 1), ("T", 1), ("B", 2)])
-def test_geofabrik_has_its_own_letters_for_one_way(oneway, count):
-    assert lanes(fclass="residential", oneway=oneway) == count
-
-
-@pytest.mark.parametrize("highway", ["motorway", "motorway_link"])
-def test_a_motorway_is_one_way_unless_it_says_no(highway):
-    assert lanes(highway=highway) == 1
-    assert lanes(highway=highway, oneway="no") == 2
-
-
-@pytest.mark.parametrize(("junction", "count"), [("roundabout", 1), ("circular", 1), ("yes", 2)])
-def test_a_roundabout_is_one_way(junction, count):
-    assert lanes(highway="primary", junction=junction) == count
 
 
 def test_stated_lanes_win_over_direction():

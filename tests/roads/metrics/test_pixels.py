@@ -46,10 +46,6 @@ def test_pixels_that_are_not_valid_are_left_out():
     assert count_pixels(REFERENCE, PREDICTED, valid) == Counts(1, 2, 1)
 
 
-def test_swapping_the_masks_swaps_extra_and_missed_pixels():
-    assert count_pixels(PREDICTED, REFERENCE, ALL) == Counts(2, 2, 3)
-
-
 def test_the_ratios_are_those_of_the_textbook():
     found = Counts(true_positive=6, false_positive=2, false_negative=4)
     assert (found.iou, found.precision, found.recall) == (0.5, 0.75, 0.6)
@@ -66,22 +62,9 @@ def test_nothing_against_nothing_is_right_and_against_something_wrong(found, exp
     assert getattr(found, ratio) == expected
 
 
-@given(counts)
-def test_f1_is_the_harmonic_mean_of_precision_and_recall(found):
-    both = found.precision + found.recall
-    harmonic = 2 * found.precision * found.recall / both if both else 0
-    assert found.f1 == pytest.approx(harmonic)
-
-
 def test_counts_pool_over_chips():
     chips = [Counts(1, 2, 3), Counts(10, 20, 30), Counts(100, 200, 300)]
     assert sum(chips, Counts()) == Counts(111, 222, 333)
-
-
-def test_pooled_halves_of_a_mask_give_the_counts_of_the_whole():
-    left, right = np.s_[:, :2], np.s_[:, 2:]
-    halves = [count_pixels(REFERENCE[h], PREDICTED[h], ALL[h]) for h in (left, right)]
-    assert sum(halves, Counts()) == count_pixels(REFERENCE, PREDICTED, ALL)
 
 
 @pytest.mark.parametrize("place", [0, 1, 2])
