@@ -1,7 +1,6 @@
 """Audits of files: layers with styles, a page, figures, and one line for bad input."""
 
 import json
-import resource
 import signal
 import sqlite3
 
@@ -213,14 +212,9 @@ def test_other_suffixes_are_refused_before_anything_is_read(tmp_path, name):
     refused("use a file name that ends in", missing, missing, tmp_path, ConfigError, **outputs)
 
 
-def test_a_full_disk_leaves_no_file(roads, image, tmp_path):
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, before[1]))
-    try:
-        with pytest.raises(OutputError):
-            run(roads, image, output=tmp_path / "audit.gpkg")
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+def test_a_full_disk_leaves_no_file(roads, image, tmp_path, largest_file):
+    with largest_file(60_000), pytest.raises(OutputError):
+        run(roads, image, output=tmp_path / "audit.gpkg")
     assert not (tmp_path / "audit.gpkg").exists()
 
 

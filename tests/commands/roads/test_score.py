@@ -8,15 +8,15 @@ import pytest
 import rasterio
 from affine import Affine
 from click.testing import CliRunner
-from pyproj import Transformer
 
 from roadseg.commands.cli.main import main
 from roadseg.commands.roads.score import run
 from roadseg.errors import ConfigError
 from roadseg.roads.options import CompareOptions
 from roadseg.system.units import shown_in
+from tests.drawing import LAS_VEGAS as ORIGIN
+from tests.drawing import write_lines
 
-ORIGIN = np.array([661300.0, 4005500.0])  # Las Vegas
 STREETS = [[(0, 0), (200, 0), (400, 0)], [(200, 0), (200, 300)], [(400, 0), (400, 300)]]
 GAP = [STREETS[0], STREETS[1]]
 
@@ -26,17 +26,7 @@ def draw(tmp_path):
     """Give a function that writes lines, metres from a place in Las Vegas, as GeoJSON."""
 
     def write(name, lines, epsg=4326, **facts):
-        move = Transformer.from_crs(32611, epsg, always_xy=True)
-        features = []
-        for line in lines:
-            xy = np.column_stack(move.transform(*(np.array(line) + ORIGIN).T)).tolist()
-            shape = {"type": "LineString", "coordinates": xy}
-            features.append({"type": "Feature", "properties": facts, "geometry": shape})
-        crs = {"type": "name", "properties": {"name": f"urn:ogc:def:crs:EPSG::{epsg}"}}
-        path = tmp_path / f"{name}.geojson"
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(json.dumps({"type": "FeatureCollection", "crs": crs, "features": features}))
-        return path
+        return write_lines(tmp_path / f"{name}.geojson", lines, epsg, **facts)
 
     return write
 

@@ -6,7 +6,6 @@ import pytest
 import rasterio
 import shapely
 from affine import Affine
-from pyproj import CRS, Transformer
 
 from roadseg.errors import ConfigError, DataError
 from roadseg.raster.grid import LOCAL_CRS
@@ -24,9 +23,9 @@ from roadseg.roads.formats.pairing import find_sources
 from roadseg.roads.graph.road_graph import graph_from_lines
 from roadseg.roads.graph.travel import add_travel
 from roadseg.roads.metrics.compare import Side
+from tests.drawing import LAS_VEGAS as ORIGIN
+from tests.drawing import UTM, write_lines
 
-UTM = CRS.from_epsg(32611)
-ORIGIN = np.array([661300.0, 4005500.0])  # Las Vegas
 CROSS = [[(0, 0), (100.0004, 0.0004), (200, 0)], [(100.0004, 0.0004), (100, 90)]]
 
 
@@ -35,17 +34,7 @@ def draw(tmp_path):
     """Give a function that writes lines, metres from a place in Las Vegas, as GeoJSON."""
 
     def write(lines, name="roads", epsg=32611, **facts):
-        move = Transformer.from_crs(UTM, epsg, always_xy=True)
-        features = []
-        for line in lines:
-            xy = np.column_stack(move.transform(*(np.array(line) + ORIGIN).T)).tolist()
-            shape = {"type": "LineString", "coordinates": xy}
-            features.append({"type": "Feature", "properties": facts, "geometry": shape})
-        crs = {"type": "name", "properties": {"name": f"urn:ogc:def:crs:EPSG::{epsg}"}}
-        path = tmp_path / f"{name}.geojson"
-        whole = {"type": "FeatureCollection", "crs": crs, "features": features}
-        path.write_text(json.dumps(whole))
-        return path
+        return write_lines(tmp_path / f"{name}.geojson", lines, epsg, **facts)
 
     return write
 

@@ -6,7 +6,6 @@ import shapely
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roadseg.raster.grid import LOCAL_CRS
 from roadseg.roads.graph.road_graph import (
     graph_from_lines,
     is_off_grid,
@@ -17,7 +16,7 @@ from roadseg.roads.graph.road_graph import (
     unique_pairs,
     with_vertices,
 )
-from tests.drawing import UTM, drawn, vertices_of
+from tests.drawing import UTM, drawn, lines_of, vertices_of
 
 
 def ends_fit(graph):
@@ -147,13 +146,7 @@ def test_taken_edges_bring_their_nodes_and_attributes_only():
     assert taken.attributes["lanes"].tolist() == [2]
 
 
-def lines_of(*vertices_of):
-    return np.array([shapely.LineString(xy) for xy in vertices_of])
-
-
-GRAPH = graph_from_lines(
-    lines_of([(0, 0), (10, 0)], [(10, 0), (20, 0)], [(20, 0), (20, 9)], [(0, 0), (0, 9)]), LOCAL_CRS
-)
+GRAPH = drawn([(0, 0), (10, 0)], [(10, 0), (20, 0)], [(20, 0), (20, 9)], [(0, 0), (0, 9)])
 
 
 def with_a_line(changes):
@@ -182,8 +175,8 @@ def test_a_vertex_is_put_where_it_lies_along_its_line():
 
 
 def test_coordinates_of_whole_millimetres_are_on_the_grid():
-    vertices_of = lines_of([(500000.123, 4000000.001), (1, 1)], [(0.0004, 0), (1, 1)])
-    assert is_off_grid(vertices_of).tolist() == [False, True]
+    lines = lines_of([(500000.123, 4000000.001), (1, 1)], [(0.0004, 0), (1, 1)])
+    assert is_off_grid(lines).tolist() == [False, True]
 
 
 def test_pairs_are_numbered_by_their_first_and_then_by_their_second():
