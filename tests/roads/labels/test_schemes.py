@@ -98,28 +98,69 @@ def test_keys_are_asked_in_their_order(scheme, values):
     assert asked == list(values)
 
 
-def test_a_stated_speed_is_in_the_unit_of_its_key():
-    assert one("spacenet", speed_mph="45")[0] == 45
-    assert one("spacenet", **{"speed_m/s": 20.1168})[0] == pytest.approx(45)
+@pytest.mark.parametrize(
+    ("values", "mph", "source"),
+    [
+        ({"speed_mph": "45"}, 45, "speed_mph"),
+        ({"speed_m/s": 20.1168}, 45, "speed_m/s"),
+        ({"speed_mph": 40, "road_type": "1", "paved": "2"}, 40, "speed_mph"),  # not slowed down
+        *(
+            ({"speed_mph": impossible, "road_type": "5"}, 25, "road_type")
+            for impossible in ("0", -1, "fast", None, np.nan, "inf", 999)
+        ),
+        *(({"road_type": five}, 25, "road_type") for five in (5, 5.0, "5", " 5 ", np.int64(5))),
+        *(
+            ({"road_type": unknown}, 33, "default")
+            for unknown in ("0", "8", "motorway", None, np.nan)
+        ),
+        ({"road_type": "3", "paved": "1"}, 35, "road_type"),
+        ({"road_type": "3", "paved": "2"}, 26.25, "road_type"),
+        ({"road_type": "3", "paved": 2.0}, 26.25, "road_type"),
+        ({"road_type": "3", "paved": "3"}, 35, "road_type"),  # unknown
+        ({"highway": "primary_link", "lanes": "3", "surface": "unpaved"}, 41.25, "highway"),
+    ],
+)
+def test_a_road_of_spacenet_has_a_speed(values, mph, source):
+    assert one("spacenet", **values) == (pytest.approx(mph), source)
 
 
-def test_a_stated_speed_is_not_slowed_down():
-    assert one("spacenet", speed_mph=40, road_type="1", paved="2") == (40, "speed_mph")
+SLOW, FAST = "30 mph", "40 mph"
 
 
-@pytest.mark.parametrize("speed", ["0", -1, "fast", None, np.nan, "inf", 999])
-def test_an_impossible_speed_is_passed_over(speed):
-    assert one("spacenet", speed_mph=speed, road_type="5") == (25, "road_type")
+@pytest.mark.parametrize(
+    ("values", "mph", "source"),
+    [
+        ({"maxspeed:forward": SLOW, "maxspeed:backward": FAST}, 40, "maxspeed:backward"),
+        ({"maxspeed:forward": FAST, "maxspeed:backward": SLOW}, 40, "maxspeed:forward"),
+        *(
+            ({"maxspeed": none, "highway": "primary"}, 45, "highway")
+            for none in ("signals", "variable", "XX:urban", "0", "fast", "", None)
+        ),
+        ({"highway": "motorway"}, 55, "highway"),
+        ({"highway": "motorway_link"}, 55, "highway"),
+        ({"highway": "tertiary"}, 30, "highway"),
+        ({"highway": "living_street"}, 25, "highway"),
+        ({"highway": "residential", "surface": "gravel"}, 18.75, "highway"),
+        ({"highway": "residential", "surface": "Asphalt"}, 25, "highway"),
+        ({"highway": "residential", "surface": None}, 25, "highway"),
+        ({"highway": "busway"}, 33, "default"),
+    ],
+)
+def test_a_road_of_osm_has_a_speed(values, mph, source):
+    assert one("osm", **values) == (pytest.approx(mph), source)
 
 
-@pytest.mark.parametrize("road_type", [5, 5.0, "5", " 5 ", np.int64(5)])
-def test_a_road_type_may_be_a_number_or_a_string(road_type):
-    assert one("spacenet", road_type=road_type)[0] == 25
-
-
-@pytest.mark.parametrize("road_type", ["0", "8", "motorway", None, np.nan])
-def test_an_unknown_road_type_has_the_default_speed(road_type):
-    assert one("spacenet", road_type=road_type) == (33, "default")
+@pytest.mark.parametrize(
+    ("values", "mph", "source"),
+    [
+        ({"speed_kph": "80.4672", "inferred_speed_mph": 30}, 50, "speed_kph"),
+        ({"speed_kph": 0, "inferred_speed_mph": 30}, 30, "inferred_speed_mph"),
+        ({"speed_kph": 80.4672, "maxspeed": SLOW, "highway": "road"}, 50, "speed_kph"),
+        ({"speed_kph": None, "maxspeed": SLOW, "highway": "road"}, 30, "maxspeed"),
+    ],
+)
+def test_the_speed_of_a_graph_counts_before_all_others(values, mph, source):
+    assert one("auto", **values) == (pytest.approx(mph), source)
 
 
 @pytest.mark.parametrize("key", ["lane_number", "lane_numbe", "lanes"])
@@ -128,59 +169,13 @@ def test_lanes_count_under_each_spelling(key):
     assert lanes(**{key: "3"}) == 3
 
 
-@pytest.mark.parametrize(("paved", "mph"), [("1", 35), ("2", 26.25), (2.0, 26.25), ("3", 35)])
-def test_paved_is_1_unpaved_2_and_unknown_3(paved, mph):
-    assert one("spacenet", road_type="3", paved=paved)[0] == mph
-
-
-def test_spacenet_5_has_highway_and_surface():
-    assert one("spacenet", highway="primary_link", lanes="3", surface="unpaved") == (
-        41.25,
-        "highway",
-    )
-
-
 def test_spacenet_roads_without_highway_are_kept():
     assert reason("spacenet", {"highway": None, "road_type": "5"}) == ""
-
-
-def test_the_faster_direction_counts():
-    slow, fast = "30 mph", "40 mph"
-    assert one("osm", **{"maxspeed:forward": slow, "maxspeed:backward": fast}) == (
-        40,
-        "maxspeed:backward",
-    )
-    assert one("osm", **{"maxspeed:forward": fast, "maxspeed:backward": slow}) == (
-        40,
-        "maxspeed:forward",
-    )
-
-
-@pytest.mark.parametrize("maxspeed", ["signals", "variable", "XX:urban", "0", "fast", "", None])
-def test_a_maxspeed_that_states_no_speed_leaves_it_to_the_class(maxspeed):
-    assert one("osm", maxspeed=maxspeed, highway="primary") == (45, "highway")
 
 
 def test_a_null_is_not_the_none_of_a_motorway():
     found = read("osm", 2, columns={"maxspeed": [None, "none"], "highway": ["motorway"] * 2})
     assert found.mph.tolist() == pytest.approx([55, 130 / KPH_PER_MPH])
-
-
-@pytest.mark.parametrize(
-    ("highway", "mph"),
-    [("motorway", 55), ("motorway_link", 55), ("tertiary", 30), ("living_street", 25)],
-)
-def test_a_highway_has_the_speed_of_its_class(highway, mph):
-    assert one("osm", highway=highway)[0] == mph
-
-
-@pytest.mark.parametrize(("surface", "mph"), [("gravel", 18.75), ("Asphalt", 25), (None, 25)])
-def test_a_loose_surface_slows_down(surface, mph):
-    assert one("osm", highway="residential", surface=surface)[0] == mph
-
-
-def test_an_unknown_class_has_the_default_speed():
-    assert one("osm", highway="busway") == (33, "default")
 
 
 def test_tags_of_a_pbf_count_as_columns():
@@ -274,19 +269,6 @@ def test_what_has_no_highway_tag_is_no_road_of_osm(highway):
 
 def test_in_a_graph_with_speeds_what_has_no_highway_is_road():
     assert reason("osm", {"highway": None, "speed_kph": None}) == ""
-
-
-@pytest.mark.parametrize(
-    ("values", "mph", "source"),
-    [
-        ({"speed_kph": 80.4672, "maxspeed": "30 mph", "highway": "road"}, 50, "speed_kph"),
-        ({"speed_kph": None, "maxspeed": "30 mph", "highway": "road"}, 30, "maxspeed"),
-        ({"speed_kph": "80.4672", "inferred_speed_mph": 30}, 50, "speed_kph"),
-        ({"speed_kph": 0, "inferred_speed_mph": 30}, 30, "inferred_speed_mph"),
-    ],
-)
-def test_the_speed_of_a_graph_counts_before_all_others(values, mph, source):
-    assert one("auto", **values) == (pytest.approx(mph), source)
 
 
 @pytest.mark.parametrize(

@@ -327,22 +327,20 @@ def test_a_mask_of_prepare_is_one_whatever_its_values(path):
     assert np.array_equal(found.road > 0, mask > 0)
 
 
-@pytest.mark.parametrize(("largest", "first"), [(7, 255), (8, 1)])
-def test_bytes_are_a_mask_when_none_is_above_7(path, largest, first):
-    write_raster(path, np.array([[[0, 1, largest]]], np.uint8))
+@pytest.mark.parametrize(
+    ("values", "nodata", "road"),
+    [
+        (np.array([0, 1, 7], np.uint8), None, [0, 255, 255]),  # A mask has none above 7.
+        (np.array([0, 1, 8], np.uint8), None, [0, 1, 8]),
+        (np.array([9, 200, 201], np.uint8), 200, [9, 0, 201]),
+        (np.array([0, 0.5, 1, np.nan, 2], np.float32), None, [0, 128, 255, 0, 255]),
+    ],
+    ids=["mask", "bytes", "no data", "floats"],
+)
+def test_one_band_is_a_mask_or_probabilities(path, values, nodata, road):
+    write_raster(path, values[np.newaxis, np.newaxis], nodata=nodata)
     found = read_probability(path)
-    assert found.road.tolist() == [[0, first, 255 if largest == 7 else 8]]
-    assert found.bins is None
-
-
-def test_floats_of_one_band_are_probabilities(path):
-    write_raster(path, np.array([[[0, 0.5, 1, np.nan, 2]]], np.float32))
-    assert read_probability(path).road.tolist() == [[0, 128, 255, 0, 255]]
-
-
-def test_pixels_without_data_are_no_road(path):
-    write_raster(path, np.array([[[9, 200, 201]]], np.uint8), nodata=200)
-    assert read_probability(path).road.tolist() == [[9, 0, 201]]
+    assert (found.road.tolist(), found.bins) == ([road], None)
 
 
 @pytest.mark.parametrize("bands", [2, 7, 9])
