@@ -25,51 +25,50 @@ def extracted(mask, reach_px=3, tolerance_m=0.5, pixel_m=0.3):
     return simplify_lines(merge_chains(graph), tolerance_m=tolerance_m)
 
 
-def test_two_edges_in_a_row_become_one():
-    merged = merge_chains(drawn([(0, 0), (5, 0)], [(5, 0), (9, 0)], [(9, 0), (9, 3)]))
-    assert vertices_of(merged) == [[[0, 0], [5, 0], [9, 0], [9, 3]]]
-    assert merged.nodes.tolist() == [[0, 0], [9, 3]]
-
-
-def test_edges_that_point_at_each_other_become_one():
-    merged = merge_chains(drawn([(0, 0), (5, 0)], [(9, 0), (7, 1), (5, 0)]))
-    assert vertices_of(merged) == [[[0, 0], [5, 0], [7, 1], [9, 0]]]
-
-
-def test_a_junction_of_three_stays():
-    graph = drawn([(0, 0), (5, 0)], [(5, 0), (9, 0)], [(5, 0), (5, 3)])
-    assert vertices_of(merge_chains(graph)) == vertices_of(graph)
-
-
-def test_the_pieces_of_a_ring_become_one_loop():
-    merged = merge_chains(drawn([(0, 0), (4, 0), (4, 3)], [(0, 0), (4, 3)]))
-    assert merged.ends.tolist() == [[0, 0]]
-    assert merged.length_m.tolist() == [12]
-
-
-def test_a_loop_on_a_stalk_stays():
-    merged = merge_chains(drawn([(0, 0), (4, 0), (4, 3), (0, 0)], [(0, 0), (-5, 0)]))
-    assert sorted(merged.length_m) == [5, 12]
+CORNER, RING = [(0, 0), (4, 0), (4, 3)], [(0, 0), (4, 0), (4, 3), (0, 0)]
+TEE = [[(0, 0), (5, 0)], [(5, 0), (9, 0)], [(5, 0), (5, 3)]]
 
 
 @pytest.mark.parametrize(
-    ("values", "edges"), [([30, 30], 1), ([30, 50], 2), ([np.nan, np.nan], 1), ([30, np.nan], 2)]
+    ("roads", "merged"),
+    [
+        (
+            [[(0, 0), (5, 0)], [(5, 0), (9, 0)], [(9, 0), (9, 3)]],
+            [[(0, 0), (5, 0), (9, 0), (9, 3)]],
+        ),
+        ([[(0, 0), (5, 0)], [(9, 0), (7, 1), (5, 0)]], [[(0, 0), (5, 0), (7, 1), (9, 0)]]),
+        (TEE, TEE),
+        ([CORNER, [(0, 0), (4, 3)]], [RING]),
+        ([RING, [(0, 0), (-5, 0)]], [RING, [(0, 0), (-5, 0)]]),
+    ],
+    ids=["in a row", "towards each other", "a junction of three", "a ring", "a loop on a stalk"],
 )
-def test_edges_merge_only_where_their_attributes_are_equal(values, edges):
-    graph = drawn([(0, 0), (5, 0)], [(5, 0), (9, 0)], speed_kph=np.array(values))
-    assert len(merge_chains(graph).lines) == edges
+def test_edges_in_a_row_become_one(roads, merged):
+    found = merge_chains(drawn(*roads))
+    as_drawn, as_merged = (
+        sorted(shapely.to_wkt(shapely.normalize(graph.lines))) for graph in (drawn(*merged), found)
+    )
+    assert as_merged == as_drawn
+    ends = {tuple(place) for line in merged for place in (line[0], line[-1])}
+    assert {tuple(node) for node in found.nodes.tolist()} == ends
 
 
-def test_merged_edges_add_up_their_travel_times():
-    seconds = np.array([2.0, 3.0])
-    merged = merge_chains(drawn([(0, 0), (5, 0)], [(5, 0), (9, 0)], travel_time_s=seconds))
-    assert merged.attributes["travel_time_s"].tolist() == [5]
-
-
-def test_names_that_are_equal_merge():
-    names = np.array(["A", "A", "B"], dtype=object)
-    graph = drawn([(0, 0), (5, 0)], [(5, 0), (9, 0)], [(9, 0), (12, 0)], name=names)
-    assert merge_chains(graph).attributes["name"].tolist() == ["A", "B"]
+@pytest.mark.parametrize(
+    ("name", "values", "merged"),
+    [
+        ("speed_kph", [30, 30], [30]),
+        ("speed_kph", [30, 50], [30, 50]),
+        ("speed_kph", [np.nan, np.nan], [np.nan]),
+        ("speed_kph", [30, np.nan], [30, np.nan]),
+        ("name", ["A", "A"], ["A"]),
+        ("name", ["A", "B"], ["A", "B"]),
+        ("travel_time_s", [2.0, 3.0], [5]),
+    ],
+)
+def test_edges_merge_only_where_their_attributes_are_equal(name, values, merged):
+    column = np.array(values, dtype=object if name == "name" else float)
+    graph = merge_chains(drawn([(0, 0), (5, 0)], [(5, 0), (9, 0)], **{name: column}))
+    np.testing.assert_array_equal(graph.attributes[name], merged)
 
 
 corners = st.tuples(st.integers(0, 4), st.integers(0, 4))
@@ -103,12 +102,35 @@ def spur_of(length):
     return drawn([(0, 0), (50, 0)], [(50, 0), (90, 0)], [(50, 0), (50, length)])
 
 
-def test_a_spur_shorter_than_the_limit_goes_and_its_road_is_whole():
-    assert vertices_of(prune_spurs(spur_of(9.9), min_spur_m=10)) == [[[0, 0], [50, 0], [90, 0]]]
+FORK = [[(0, 0), (50, 0)], [(50, 0), (53, 4)], [(50, 0), (54, -3.1)]]
+STAR = [[(0, 0), (1, 0)], [(0, 0), (-2, 0)], [(0, 0), (0, 3)], [(0, 0), (0, -4)]]
+CROSSING = [[(0, 0), (-50, 30)], [(0, 0), (-50, -30)], [(3, 0), (50, 30)], [(3, 0), (50, -30)]]
 
 
-def test_a_spur_of_just_the_limit_stays():
-    assert len(prune_spurs(spur_of(10), min_spur_m=10).lines) == 3
+@pytest.mark.parametrize(
+    ("graph", "limit_m", "lengths_m"),
+    [
+        (spur_of(9.9), 10, [90]),
+        (spur_of(10), 10, [10, 40, 50]),
+        (drawn(*FORK), 10, [50 + np.hypot(4, 3.1)]),
+        (drawn(*STAR), 10, [7]),
+        (drawn([(0, 0), (3, 0)]), 10, [3]),
+        (
+            drawn([(0, 0), (3, 0)], *CROSSING),
+            10,
+            [3, *[np.hypot(50, 30)] * 2, *[np.hypot(47, 30)] * 2],
+        ),
+        (drawn(RING, [(0, 0), (-5, 0)]), 6, [12]),
+    ],
+    ids=[
+        *("a spur goes and its road is whole", "a spur of just the limit stays"),
+        *("of two the longer is the end of the road", "a star keeps its two longest"),
+        *("a free-standing edge", "an edge between junctions", "a ring stays"),
+    ],
+)
+def test_spurs_shorter_than_the_limit_go(graph, limit_m, lengths_m):
+    found = prune_spurs(graph, min_spur_m=limit_m)
+    assert sorted(found.length_m) == pytest.approx(sorted(lengths_m))
 
 
 @pytest.mark.parametrize(("border_m", "edges"), [(2.0, 3), (1.9, 1)])
@@ -116,30 +138,6 @@ def test_a_spur_that_ends_near_the_border_stays(border_m, edges):
     border = shapely.LineString([(0, 10), (90, 10)])
     pruned = prune_spurs(spur_of(8), min_spur_m=10, border=border, border_m=border_m)
     assert len(pruned.lines) == edges
-
-
-def test_of_two_short_ends_the_longer_survives_as_the_end_of_the_road():
-    fork = drawn([(0, 0), (50, 0)], [(50, 0), (53, 4)], [(50, 0), (54, -3.1)])
-    assert vertices_of(prune_spurs(fork, min_spur_m=10)) == [[[0, 0], [50, 0], [54, -3.1]]]
-
-
-def test_a_star_of_short_ends_keeps_its_two_longest():
-    star = drawn([(0, 0), (1, 0)], [(0, 0), (-2, 0)], [(0, 0), (0, 3)], [(0, 0), (0, -4)])
-    assert prune_spurs(star, min_spur_m=10).length_m.tolist() == [7]
-
-
-def test_a_free_standing_edge_is_no_spur():
-    assert len(prune_spurs(drawn([(0, 0), (3, 0)]), min_spur_m=10).lines) == 1
-
-
-def test_a_short_edge_between_junctions_is_no_spur():
-    arms = [[(0, 0), (-50, 30)], [(0, 0), (-50, -30)], [(3, 0), (50, 30)], [(3, 0), (50, -30)]]
-    assert len(prune_spurs(drawn([(0, 0), (3, 0)], *arms), min_spur_m=10).lines) == 5
-
-
-def test_a_spur_on_a_ring_goes_and_the_ring_stays():
-    pruned = prune_spurs(drawn([(0, 0), (4, 0), (4, 3), (0, 0)], [(0, 0), (-5, 0)]), min_spur_m=6)
-    assert (pruned.length_m.tolist(), pruned.ends.tolist()) == ([12], [[0, 0]])
 
 
 @given(walks, st.floats(0, 6))
@@ -150,14 +148,10 @@ def test_no_spur_below_the_limit_is_left(lines, limit):
     assert (pruned.length_m[hangs] >= limit).all()
 
 
-def test_a_part_shorter_than_the_limit_is_dropped():
-    graph = drawn([(0, 0), (5, 0)], [(5, 0), (9.9, 0)], [(50, 0), (80, 0)])
-    assert drop_components(graph, min_component_m=10).length_m.tolist() == [30]
-
-
-def test_a_part_of_just_the_limit_stays():
-    graph = drawn([(0, 0), (5, 0)], [(5, 0), (10, 0)], [(50, 0), (80, 0)])
-    assert len(drop_components(graph, min_component_m=10).lines) == 3
+@pytest.mark.parametrize(("end", "parts"), [(9.9, [30]), (10, [5, 5, 30])])
+def test_a_part_shorter_than_the_limit_is_dropped(end, parts):
+    graph = drawn([(0, 0), (5, 0)], [(5, 0), (end, 0)], [(50, 0), (80, 0)])
+    assert drop_components(graph, min_component_m=10).length_m.tolist() == parts
 
 
 @pytest.mark.parametrize(("bump", "vertices"), [(0.49, 2), (0.51, 3)])

@@ -25,23 +25,29 @@ def ends_fit(graph):
     return np.array_equal(np.stack([first, last], 1), graph.nodes[graph.ends].reshape(-1, 2, 2))
 
 
-def test_lines_join_where_they_share_a_vertex():
-    graph = drawn([(0, 0), (5, 0), (10, 0)], [(5, 0), (5, 7)])
-    assert sorted(graph.length_m) == [5, 5, 7]
-    assert sorted(graph.degree) == [1, 1, 1, 3]
-
-
-def test_lines_that_cross_without_a_shared_vertex_stay_unconnected():
-    graph = drawn([(0, 0), (10, 0)], [(5, -5), (5, 5)])
-    assert graph.degree.tolist() == [1, 1, 1, 1]
-
-
-def test_vertices_half_a_millimetre_apart_are_one():
-    assert len(drawn([(0, 0), (5, 0)], [(5.0004, 0), (9, 0)]).nodes) == 3
-
-
-def test_vertices_a_millimetre_apart_are_two():
-    assert len(drawn([(0, 0), (5, 0)], [(5.001, 0), (9, 0)]).nodes) == 4
+@pytest.mark.parametrize(
+    ("lines", "lengths", "degrees"),
+    [
+        ([[(0, 0), (5, 0), (10, 0)], [(5, 0), (5, 7)]], [5, 5, 7], [1, 1, 1, 3]),
+        ([[(0, 0), (10, 0)], [(5, -5), (5, 5)]], [10, 10], [1, 1, 1, 1]),
+        ([[(0, 0), (5, 0)], [(5.0004, 0), (9, 0)]], [5, 4], [1, 1, 2]),
+        ([[(0, 0), (5, 0)], [(5.001, 0), (9, 0)]], [5, 3.999], [1, 1, 1, 1]),
+        ([[(0, 0), (4, 0), (4, 3), (0, 0)]], [12], [2]),
+        ([[(0, 0), (4, 0), (0, 0)]], [4], [1, 1]),
+        ([[(0, 0), (4, 0), (8, 0)], [(4, 0), (8, 0), (8, 5)]], [4, 4, 5], [1, 1, 2, 2]),
+        ([[(0, 0), (8, 0)], [(0, 0), (4, 3), (8, 0)]], [8, 10], [2, 2]),
+        ([[(0, 0), (0, 0)], [(0, 0), (0, 0), (3, 0), (3, 0)]], [3], [1, 1]),
+    ],
+    ids=[
+        *("a shared vertex", "a crossing without a vertex", "half a millimetre apart"),
+        *("a millimetre apart", "a closed line", "a line that turns back", "a shared piece"),
+        *("parallel lines", "no length, and repeated vertices"),
+    ],
+)
+def test_lines_join_where_they_share_a_vertex(lines, lengths, degrees):
+    graph = drawn(*lines)
+    assert graph.length_m.tolist() == pytest.approx(lengths)
+    assert sorted(graph.degree) == degrees
 
 
 def test_a_line_that_meets_itself_has_a_node_there():
@@ -49,36 +55,10 @@ def test_a_line_that_meets_itself_has_a_node_there():
     assert (graph.ends[:, 0] == graph.ends[:, 1]).tolist() == [False, True, False]
 
 
-def test_a_closed_line_is_one_loop():
-    graph = drawn([(0, 0), (4, 0), (4, 3), (0, 0)])
-    assert graph.ends.tolist() == [[0, 0]]
-    assert graph.length_m.tolist() == [12]
-
-
-def test_a_line_that_turns_back_on_itself_counts_once():
-    assert drawn([(0, 0), (4, 0), (0, 0)]).length_m.tolist() == [4]
-
-
 def test_a_line_drawn_again_backwards_counts_once_and_in_one_piece():
     graph = drawn([(0, 0), (4, 0), (8, 1)], [(8, 1), (4, 0), (0, 0)], name=np.array(["a", "b"]))
     assert vertices_of(graph) == [[[0, 0], [4, 0], [8, 1]]]
     assert graph.attributes["name"].tolist() == ["a"]
-
-
-def test_a_shared_piece_of_two_lines_counts_once():
-    graph = drawn([(0, 0), (4, 0), (8, 0)], [(4, 0), (8, 0), (8, 5)])
-    assert graph.length_m.sum() == 13
-
-
-def test_parallel_lines_between_two_nodes_are_kept():
-    graph = drawn([(0, 0), (8, 0)], [(0, 0), (4, 3), (8, 0)])
-    assert graph.length_m.tolist() == [8, 10]
-    assert graph.degree.tolist() == [2, 2]
-
-
-def test_lines_without_length_and_repeated_vertices_are_dropped():
-    graph = drawn([(0, 0), (0, 0)], [(0, 0), (0, 0), (3, 0), (3, 0)])
-    assert vertices_of(graph) == [[[0, 0], [3, 0]]]
 
 
 def test_pieces_keep_the_attributes_of_their_line():

@@ -142,13 +142,13 @@ def test_a_file_that_is_no_area_is_refused(tmp_path, shape, crs, told):
         read_area(str(write(tmp_path / "a.geojson", shape, crs=crs)))
 
 
+NO_BOXES = ("8,49,9", "8,49,9,nan", "9,49,8,50", "49,8,50,99", "8,49,181,50", "1,2,3,4,5")
+
+
 @pytest.mark.parametrize(
     ("text", "error", "told"),
     [
-        *(
-            (text, ConfigError, f"{text}: .*minx,miny,maxx,maxy")
-            for text in "8,49,9 8,49,9,nan 9,49,8,50 49,8,50,99 8,49,181,50 1,2,3,4,5".split()
-        ),
+        *((text, ConfigError, f"{text}: .*minx,miny,maxx,maxy") for text in NO_BOXES),
         *(
             (text, ConfigError, "expected an area: a vector file with polygons, or a b")
             for text in ("", ".", "nowhere", "8;49;9;50")
