@@ -188,13 +188,6 @@ def _names_others(path: Path) -> DataError:
     )
 
 
-def _is_zip_of_layers(path: Path) -> bool:
-    """Return whether GDAL is to look for the files of a layer in a zip by itself."""
-    if not path.stem.lower().endswith((".shp", ".gdb")):
-        return False
-    return any(name.lower().endswith((".shp", ".gdbtable")) for name in _members(path))
-
-
 def _gdal_name(path: Path) -> str:
     """Return what GDAL calls a file, after a look at whether it is there."""
     if is_virtual(path):
@@ -209,24 +202,21 @@ def _gdal_name(path: Path) -> str:
             raise DataError(f"{path}: is a folder, expected a vector file")
         if suffix == ".shp":
             _check_shapefile(path)
-        if suffix == ".zip" and not _is_zip_of_layers(path):
+        # GDAL looks into a zipped file geodatabase by itself.
+        if suffix == ".zip" and not path.stem.lower().endswith(".gdb"):
             return f"/vsizip/{path.absolute()}/{_member(path)}"
         return f"/vsigzip/{path.absolute()}" if suffix == ".gz" else str(path)
     except OSError as error:
         raise DataError(f"{path}: cannot be read: {error.strerror}") from error
 
 
-def _members(path: Path) -> list[str]:
-    try:
-        with zipfile.ZipFile(path) as archive:
-            return archive.namelist()
-    except zipfile.BadZipFile as error:
-        raise DataError(f"{path}: not a readable zip ({error}); download it again") from error
-
-
 def _member(path: Path) -> str:
     """Return the first vector file in a zip."""
-    names = _members(path)
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = archive.namelist()
+    except zipfile.BadZipFile as error:
+        raise DataError(f"{path}: not a readable zip ({error}); download it again") from error
     for name in names:
         if Path(name).suffix.lower() in ROAD_SUFFIXES and not name.startswith("__MACOSX"):
             return name

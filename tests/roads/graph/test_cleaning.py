@@ -207,7 +207,7 @@ def test_the_length_of_a_ring_road_is_right(radius_px):
 
 
 def split_crossing(apart=4.0):
-    """Two roads that cross, vertices_of as two junctions."""
+    """Two roads that cross, drawn as two junctions."""
     return drawn(
         [(-50, 0), (0, 0)],
         [(0, 40), (0, 0)],

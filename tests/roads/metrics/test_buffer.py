@@ -1,4 +1,4 @@
-"""Correctness, completeness and quality on edges_of roads."""
+"""Correctness, completeness and quality on drawn roads."""
 
 from itertools import pairwise
 

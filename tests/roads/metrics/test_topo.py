@@ -1,4 +1,4 @@
-"""TOPO on edges_of roads, and against values recorded from the code of Sat2Graph and SAM-Road."""
+"""TOPO on drawn roads, and against values recorded from the code of Sat2Graph and SAM-Road."""
 
 import json
 
