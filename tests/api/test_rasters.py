@@ -14,21 +14,6 @@ FLAT = {"window_px": 64, "overlap_px": 16, "device": "cpu"}
 
 
 @pytest.fixture(scope="module")
-def city(finished_city):
-    return finished_city
-
-
-@pytest.fixture(scope="module")
-def image(city):
-    return city / "images" / "city_0.tif"
-
-
-@pytest.fixture(scope="module")
-def checkpoint(city):
-    return city / "run" / "checkpoints" / "fold-0"
-
-
-@pytest.fixture(scope="module")
 def mask(city):
     with rasterio.open(city / "run" / "masks" / "city_0.tif") as source:
         return source.read(1), source.transform, source.crs

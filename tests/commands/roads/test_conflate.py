@@ -281,11 +281,24 @@ def test_a_short_road_between_roads_close_together_says_so(tmp_path):
     ]
 
 
-def test_a_cut_file_is_refused(tmp_path):
-    path = write_map(tmp_path / "map.osm.pbf", STREET)
-    path.write_bytes(path.read_bytes()[:-40])
-    text = refusal(tmp_path, write_roads(tmp_path / "new.gpkg", SIDE), path)
-    assert "map.osm.pbf: cannot be read as OpenStreetMap data" in text
+def cut_short(path):
+    path.write_bytes(write_map(path, STREET).read_bytes()[:-40])
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (cut_short, "map.osm.pbf: cannot be read as OpenStreetMap data"),
+        (lambda path: write_map(path, STREET, version=0), "way 10 has no version"),
+        (lambda path: path.mkdir(), "map.osm.pbf is a folder"),
+        (lambda path: path, "does not exist"),
+    ],
+    ids=["cut short", "without versions", "folder", "missing"],
+)
+def test_a_file_that_is_no_map_is_refused(tmp_path, make, words):
+    make(tmp_path / "map.osm.pbf")
+    new = write_roads(tmp_path / "new.gpkg", SIDE)
+    assert words in refusal(tmp_path, new, tmp_path / "map.osm.pbf")
 
 
 def edited(tmp_path, *changes):
@@ -339,23 +352,6 @@ def test_the_suffix_of_a_map_may_be_in_capitals(tmp_path, name):
     path = write_map(tmp_path / name.lower(), STREET).rename(tmp_path / name)
     run(write_roads(tmp_path / "new.gpkg", SIDE), path, output=tmp_path / "out")
     assert ("w", 10) in objects(tmp_path / "out" / "merged.osm.pbf")
-
-
-def test_a_folder_is_no_map(tmp_path):
-    (tmp_path / "map.osm.pbf").mkdir()
-    text = refusal(tmp_path, write_roads(tmp_path / "n.gpkg", SIDE), tmp_path / "map.osm.pbf")
-    assert "map.osm.pbf is a folder" in text
-
-
-def test_a_map_without_versions_is_refused(tmp_path):
-    path = write_map(tmp_path / "map.osm.pbf", STREET, version=0)
-    text = refusal(tmp_path, write_roads(tmp_path / "new.gpkg", SIDE), path)
-    assert "way 10 has no version" in text
-
-
-def test_a_file_that_is_not_there_is_named(tmp_path):
-    text = refusal(tmp_path, write_roads(tmp_path / "n.gpkg", SIDE), tmp_path / "map.osm.pbf")
-    assert "does not exist" in text
 
 
 places = st.tuples(st.integers(0, 6), st.integers(0, 6)).map(lambda xy: (xy[0] * 43, xy[1] * 47))
