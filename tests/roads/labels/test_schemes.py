@@ -169,10 +169,6 @@ def test_lanes_count_under_each_spelling(key):
     assert lanes(**{key: "3"}) == 3
 
 
-def test_spacenet_roads_without_highway_are_kept():
-    assert reason("spacenet", {"highway": None, "road_type": "5"}) == ""
-
-
 def test_a_null_is_not_the_none_of_a_motorway():
     found = read("osm", 2, columns={"maxspeed": [None, "none"], "highway": ["motorway"] * 2})
     assert found.mph.tolist() == pytest.approx([55, 130 / KPH_PER_MPH])
@@ -241,9 +237,20 @@ def test_by_every_scheme_a_footway_is_not_for_cars(scheme):
     assert reason(scheme, {"highway": "service", "v": 5}, **key) == ""
 
 
-def test_classes_to_exclude_can_be_chosen():
-    assert reason("osm", {"highway": "footway"}, exclude=("motorway",)) == ""
-    assert reason("osm", {"highway": "motorway_link"}, exclude=("motorway",)) == "not for cars"
+@pytest.mark.parametrize(
+    ("scheme", "values", "options", "told"),
+    [
+        ("spacenet", {"highway": None, "road_type": "5"}, {}, ""),
+        ("osm", {"highway": "footway"}, {"exclude": ("motorway",)}, ""),
+        ("osm", {"highway": "motorway_link"}, {"exclude": ("motorway",)}, "not for cars"),
+        ("osm", {"highway": "primary", "tunnel": "yes"}, {"tunnels": True}, ""),
+        *(("osm", {"highway": none}, {}, "no highway tag") for none in (None, "", np.nan)),
+        ("osm", {"highway": None, "speed_kph": None}, {}, ""),  # a graph with speeds
+        ("osm", {"maxspeed": "50"}, {}, ""),  # a file without classes
+    ],
+)
+def test_roads_are_left_out_for_a_reason(scheme, values, options, told):
+    assert reason(scheme, values, **options) == told
 
 
 @pytest.mark.parametrize(
@@ -256,19 +263,6 @@ def test_classes_to_exclude_can_be_chosen():
 def test_a_tunnel_is_left_out(tunnels, told):
     for tunnel in tunnels:
         assert reason("osm", {"highway": "primary", "tunnel": tunnel}) == told, tunnel
-
-
-def test_tunnels_can_be_kept():
-    assert reason("osm", {"highway": "primary", "tunnel": "yes"}, tunnels=True) == ""
-
-
-@pytest.mark.parametrize("highway", [None, "", np.nan])
-def test_what_has_no_highway_tag_is_no_road_of_osm(highway):
-    assert reason("osm", {"highway": highway}) == "no highway tag"
-
-
-def test_in_a_graph_with_speeds_what_has_no_highway_is_road():
-    assert reason("osm", {"highway": None, "speed_kph": None}) == ""
 
 
 @pytest.mark.parametrize(
@@ -297,39 +291,28 @@ def test_a_speed_that_nothing_states_is_not_known():
     assert np.isnan(stated_travel({"name": np.array(["A 5"])}, 1)[0]).all()
 
 
-def test_in_a_file_of_osm_without_classes_everything_is_road():
-    assert reason("osm", {"maxspeed": "50"}) == ""
-
-
-def test_a_constant_width_is_that_of_all():
-    assert width({"width": "9", "lanes": "3"}, "constant") == 4.5
-
-
 @pytest.mark.parametrize(
-    ("value", "metres"), [("7.5 m", 7.5), (12.4, 12.4), (None, 4.5), ("?", 4.5)]
-)
-def test_a_width_attribute_counts_where_it_can_be_read(value, metres):
-    assert width({"w": value}, "attribute", width_key="w") == metres
-
-
-def test_a_file_without_the_width_attribute_has_the_constant_width():
-    assert width({"name": "a"}, "attribute") == 4.5
-
-
-@pytest.mark.parametrize(
-    ("values", "metres"),
+    ("values", "rule", "options", "metres"),
     [
-        ({"road_type": "5", "lane_numbe": "3"}, 9),
-        ({"highway": "primary", "lanes": "1.5"}, 4.5),
-        ({"highway": "primary", "oneway": "yes"}, 3),
-        ({"highway": "primary"}, 6),
-        ({"road_type": "5", "lanes": None}, 6),
-        ({"road_type": "5"}, 4.5),
-        ({"name": "a"}, 4.5),
+        ({"width": "9", "lanes": "3"}, "constant", {}, 4.5),
+        ({"name": "a"}, "attribute", {}, 4.5),
+        *(
+            ({"w": value}, "attribute", {"width_key": "w"}, metres)
+            for value, metres in (("7.5 m", 7.5), (12.4, 12.4), (None, 4.5), ("?", 4.5))
+        ),
+        ({"road_type": "5", "lane_numbe": "3"}, "lanes", {"lane_m": 3}, 9),
+        ({"highway": "primary", "lanes": "1.5"}, "lanes", {"lane_m": 3}, 4.5),
+        ({"highway": "primary", "oneway": "yes"}, "lanes", {"lane_m": 3}, 3),
+        ({"highway": "primary", "oneway": "yes", "lanes": "3"}, "lanes", {"lane_m": 3}, 9),
+        ({"highway": "primary"}, "lanes", {"lane_m": 3}, 6),
+        ({"road_type": "5", "lanes": None}, "lanes", {"lane_m": 3}, 6),
+        ({"road_type": "5"}, "lanes", {"lane_m": 3}, 4.5),
+        ({"name": "a"}, "lanes", {"lane_m": 3}, 4.5),
+        ({"oneway": "yes"}, "lanes", {"lane_m": 1}, 4.5),
     ],
 )
-def test_a_width_by_lanes_is_lanes_times_their_width(values, metres):
-    assert width(values, "lanes", lane_m=3) == metres
+def test_a_road_is_as_wide_as_the_rule_says(values, rule, options, metres):
+    assert width(values, rule, **options) == metres
 
 
 def test_only_keys_that_are_read_are_wanted():
@@ -423,11 +406,3 @@ def test_one_spelling_fills_the_gaps_of_another():
 def test_a_one_way_road_has_one_lane(values, count):
     for oneway in values:
         assert lanes(highway="residential", oneway=oneway) == count, oneway
-
-
-def test_stated_lanes_win_over_direction():
-    assert lanes(highway="primary", oneway="yes", lanes="3") == 3
-
-
-def test_a_file_without_lanes_and_classes_has_unknown_lanes():
-    assert lanes(oneway="yes") == 4.5  # the usual width

@@ -29,31 +29,21 @@ def test_the_tolerance_itself_is_near(aside, expected):
     assert shares(found) == (expected, expected, expected)
 
 
-def test_a_road_ends_with_a_round_buffer():
-    """A crossing road 3 m beyond the end is near for 4 m to both sides."""
-    found = match_lines(edges_of(ROAD), edges_of([(103, -50), (103, 50)]), tolerance_m=5)
-    assert found.predicted_near == pytest.approx(8, abs=1e-5)
-    assert found.reference_near == pytest.approx(2, abs=1e-5)
-
-
-def test_a_crossing_road_is_near_for_twice_the_tolerance():
-    found = match_lines(edges_of(ROAD), edges_of([(50, -50), (50, 50)]), tolerance_m=4)
-    assert (found.predicted_near, found.predicted) == (pytest.approx(8, abs=1e-5), 100)
-
-
-def test_an_inclined_road_leaves_the_buffer_where_it_is_4_m_away():
-    found = match_lines(edges_of(ROAD), edges_of([(0, 0), (40, 30)]), tolerance_m=4)
-    assert found.predicted_near == pytest.approx(4 * 5 / 3, abs=1e-5)
-
-
-def test_parts_near_two_roads_count_once():
-    found = match_lines(edges_of(ROAD, [(50, 2), (150, 2)]), edges_of([(0, 1), (150, 1)]))
-    assert found.predicted_near == 150
-
-
-def test_half_of_a_road_is_half_complete_and_wholly_correct():
-    found = match_lines(edges_of([(0, 0), (108, 0)]), edges_of([(0, 0), (50, 0)]), tolerance_m=4)
-    assert shares(found) == pytest.approx((1, 0.5, 0.5), abs=1e-6)
+@pytest.mark.parametrize(
+    ("reference", "predicted", "tolerance_m", "near_m"),
+    [
+        # A crossing road 3 m beyond the end is near for 4 m to both sides.
+        ([ROAD], [(103, -50), (103, 50)], 5, (8, 2)),
+        ([ROAD], [(50, -50), (50, 50)], 4, (8, 8)),
+        ([ROAD], [(0, 0), (40, 30)], 4, (4 * 5 / 3, 4 * 5 / 3)),
+        ([ROAD, [(50, 2), (150, 2)]], [(0, 1), (150, 1)], 4, (150, 200)),
+        ([[(0, 0), (108, 0)]], [(0, 0), (50, 0)], 4, (50, 54)),
+    ],
+    ids=["a round end", "a crossing road", "an inclined road", "near two roads", "half a road"],
+)
+def test_parts_within_the_tolerance_are_near(reference, predicted, tolerance_m, near_m):
+    found = match_lines(edges_of(*reference), edges_of(predicted), tolerance_m=tolerance_m)
+    assert (found.predicted_near, found.reference_near) == pytest.approx(near_m, abs=1e-5)
 
 
 def test_quality_is_of_both():
