@@ -71,22 +71,10 @@ def test_a_card_says(words):
     assert words in text()
 
 
-def test_pixels_of_one_size_have_one_number():
-    assert "Pixels of 0.50 m" in text(imagery={"gsd_range_m": [0.499, 0.501]})
-
-
 def test_a_card_says_where_the_training_area_is():
     corners = [[(8.0, 49.01), (8.01, 49.01), (8.01, 49.0), (8.0, 49.0)]]
     words = "longitude 8.0000 to 8.0100 and latitude 49.0000 to 49.0100"
     assert words in text(degrees=np.array(corners))
-
-
-def test_roads_are_not_told_where_labels_have_no_lines():
-    assert "Labelled roads" not in text(training={"road_km": None})
-
-
-def test_without_an_evaluation_a_card_says_how_to_get_one():
-    assert "`roadseg evaluate` adds that here" in text()
 
 
 def test_what_was_measured_is_told_and_what_was_not_is_left_out():
@@ -97,14 +85,20 @@ def test_what_was_measured_is_told_and_what_was_not_is_left_out():
     assert "TOPO" not in words
 
 
-@pytest.mark.parametrize(("chips", "are_few"), [(19, True), (20, False)])
-def test_few_chips_held_out_are_called_few(chips, are_few):
-    assert (f"{chips} held-out chips are few" in text(validation={"chips": chips})) is are_few
-
-
-@pytest.mark.parametrize(("km2", "is_little"), [(0.99, True), (1.0, False)])
-def test_little_ground_is_called_little(km2, is_little):
-    assert ("less than 1 km2" in text(training={"area_km2": km2})) is is_little
+@pytest.mark.parametrize(
+    ("words", "facts", "is_said"),
+    [
+        ("Pixels of 0.50 m", {"imagery": {"gsd_range_m": [0.499, 0.501]}}, True),
+        ("Labelled roads", {"training": {"road_km": None}}, False),
+        ("`roadseg evaluate` adds that here", {}, True),
+        ("19 held-out chips are few", {"validation": {"chips": 19}}, True),
+        ("20 held-out chips are few", {"validation": {"chips": 20}}, False),
+        ("less than 1 km2", {"training": {"area_km2": 0.99}}, True),
+        ("less than 1 km2", {"training": {"area_km2": 1.0}}, False),
+    ],
+)
+def test_a_card_says_what_its_facts_call_for(words, facts, is_said):
+    assert (words in text(**facts)) is is_said
 
 
 def test_tables_have_as_many_cells_in_every_row():

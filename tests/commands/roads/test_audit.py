@@ -135,16 +135,11 @@ def test_a_map_without_faults_has_a_page_that_says_so(image, roads, tmp_path):
     assert "Nothing to look at" in (tmp_path / "audit.html").read_text()
 
 
-def test_a_folder_of_rasters_is_read(roads, image, tmp_path):
-    (tmp_path / "folder").mkdir()
-    image.rename(tmp_path / "folder" / "city.tif")
-    assert run(roads, tmp_path / "folder").probabilities == 1
-
-
-def test_a_run_folder_stands_for_its_probabilities(roads, image, tmp_path):
-    (tmp_path / "run/probabilities").mkdir(parents=True)
-    image.rename(tmp_path / "run/probabilities/city.tif")
-    assert run(roads, tmp_path / "run").probabilities == 1
+@pytest.mark.parametrize("folder", ["folder", "run/probabilities"])
+def test_a_folder_of_rasters_or_of_a_run_is_read(roads, image, tmp_path, folder):
+    (tmp_path / folder).mkdir(parents=True)
+    image.rename(tmp_path / folder / "city.tif")
+    assert run(roads, tmp_path / folder.split("/")[0]).probabilities == 1
 
 
 def test_a_vrt_is_read(roads, image, tmp_path):

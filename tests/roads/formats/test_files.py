@@ -224,37 +224,36 @@ def test_a_file_that_cannot_be_finished_leaves_the_old_one(
     assert [(p.name, p.read_text()) for p in tmp_path.iterdir()] == [(name, "old")]
 
 
-def test_a_geojson_whose_end_is_missing_is_an_error(tmp_path, graph, monkeypatch):
-    def cut_short(table, path, **options):
-        write(table, path, **options)
-        os.truncate(path, path.stat().st_size - 3)
+write_table = pyogrio.write_dataframe
 
-    write = pyogrio.write_dataframe
-    monkeypatch.setattr(pyogrio, "write_dataframe", cut_short)
-    with pytest.raises(OutputError, match=r"a\.geojson: cannot be written: No space left"):
-        write_geojson(tmp_path / "a.geojson", graph)
+
+def without_end(table, path, **options):
+    write_table(table, path, **options)
+    os.truncate(path, path.stat().st_size - 3)
+
+
+def without_index(table, path, **options):
+    write_table(table, path, **options, SPATIAL_INDEX="NO")
+
+
+def without_styles(table, path, **options):
+    write_table(table[:1] if options["layer"] == "layer_styles" else table, path, **options)
+
+
+@pytest.mark.parametrize(
+    ("case", "write_less"),
+    [
+        ((write_geojson, "a.geojson"), without_end),
+        ((write_gpkg, "a.gpkg"), without_index),
+        ((write_gpkg, "a.gpkg"), without_styles),
+    ],
+)
+def test_a_file_that_is_not_whole_is_an_error(tmp_path, graph, monkeypatch, case, write_less):
+    write, name = case
+    monkeypatch.setattr(pyogrio, "write_dataframe", write_less)
+    with pytest.raises(OutputError, match=rf"{name}: cannot be written: No space left"):
+        write(tmp_path / name, graph)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_geopackage_without_its_indices_is_an_error(tmp_path, graph, monkeypatch):
-    def without_index(table, path, **options):
-        write(table, path, **options, SPATIAL_INDEX="NO")
-
-    write = pyogrio.write_dataframe
-    monkeypatch.setattr(pyogrio, "write_dataframe", without_index)
-    with pytest.raises(OutputError, match=r"a\.gpkg: cannot be written: No space left"):
-        write_gpkg(tmp_path / "a.gpkg", graph)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_geopackage_without_its_styles_is_an_error(tmp_path, graph, monkeypatch):
-    def without_styles(table, path, **options):
-        write(table[:1] if options["layer"] == "layer_styles" else table, path, **options)
-
-    write = pyogrio.write_dataframe
-    monkeypatch.setattr(pyogrio, "write_dataframe", without_styles)
-    with pytest.raises(OutputError, match=r"a\.gpkg: cannot be written: No space left"):
-        write_gpkg(tmp_path / "a.gpkg", graph)
 
 
 def test_a_file_that_does_not_exist_is_refused(tmp_path):

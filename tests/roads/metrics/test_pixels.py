@@ -67,20 +67,19 @@ def test_counts_pool_over_chips():
     assert sum(chips, Counts()) == Counts(111, 222, 333)
 
 
-@pytest.mark.parametrize("place", [0, 1, 2])
-def test_a_mask_of_speed_bins_is_turned_down(place):
+@pytest.mark.parametrize("count", [count_pixels, count_centrelines])
+@pytest.mark.parametrize(
+    ("place", "change", "told"),
+    [
+        *((place, np.uint8, "mask is uint8, expected bool") for place in range(3)),
+        *((place, lambda m: m[:1], r"is \(1, 4\), the reference \(3, 4\)") for place in (1, 2)),
+    ],
+)
+def test_masks_that_are_not_alike_are_turned_down(count, place, change, told):
     masks = [REFERENCE, PREDICTED, ALL]
-    masks[place] = masks[place].astype(np.uint8)
-    with pytest.raises(ValueError, match="mask is uint8, expected bool"):
-        count_pixels(*masks)
-
-
-@pytest.mark.parametrize("place", [1, 2])
-def test_masks_of_different_shapes_are_turned_down(place):
-    masks = [REFERENCE, PREDICTED, ALL]
-    masks[place] = masks[place][:1]
-    with pytest.raises(ValueError, match=r"mask is \(1, 4\), the reference \(3, 4\)"):
-        count_pixels(*masks)
+    masks[place] = change(masks[place])
+    with pytest.raises(ValueError, match=told):
+        count(*masks)
 
 
 @given(arrays(bool, (2, 6, 7)))
@@ -151,11 +150,6 @@ def test_no_centreline_against_none_is_right_and_against_one_wrong(found, expect
 def test_centrelines_pool_over_chips():
     chips = [CentrelineCounts(1, 2, 3, 4), CentrelineCounts(10, 20, 30, 40)]
     assert sum(chips, CentrelineCounts()) == CentrelineCounts(11, 22, 33, 44)
-
-
-def test_centrelines_of_masks_that_are_not_boolean_are_turned_down():
-    with pytest.raises(ValueError, match="predicted mask is uint8, expected bool"):
-        count_centrelines(BROAD, THIN.astype(np.uint8), HERE)
 
 
 @pytest.fixture(scope="module")
