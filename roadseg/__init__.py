@@ -23,7 +23,6 @@ __all__ = [
     "Scores",
     "__version__",
     "audit",
-    "bench",
     "burn",
     "conflate",
     "cross_validate",
@@ -37,12 +36,10 @@ __all__ = [
     "init",
     "load_config",
     "map_roads",
-    "models",
     "plot",
     "predict",
     "predict_scenes",
     "prepare",
-    "quantize",
     "read_graph",
     "route",
     "run",
@@ -51,7 +48,6 @@ __all__ = [
     "trace",
     "trace_scenes",
     "train",
-    "tune",
     "write_report",
 ]
 

@@ -13,6 +13,7 @@ import argparse
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import shapely
@@ -27,8 +28,10 @@ from roadseg.roads.masks.probabilities import Probability
 from roadseg.roads.metrics.reliability import measure_reliability
 from roadseg.roads.options import TraceOptions
 from roadseg.roads.tracing.link_model import LinkFeatures, LinkModel
+from roadseg.roads.tracing.link_ways import TracedLinks
 from roadseg.roads.tracing.trace import find_graph
 
+USED = "roadseg.roads.tracing.trace.general_link_model"
 MODEL = Path(__file__).parent.parent / "roadseg" / "roads" / "tracing" / "link_model.json"
 SOURCE = "scripts/fit_links.py on drawn probabilities"
 NEAR_M, SHARE, PLACES = 5.0, 0.7, 11  # most of a true link, so many places on it, is this near
@@ -75,10 +78,11 @@ def candidates(scenes: list[Scene], seeds: range, model: LinkModel) -> tuple[np.
                 road = draw(scene, noise, np.random.default_rng([seed, number]))
                 recorder = Recorder(model.intercept, model.coefficients)
                 options = TraceOptions(threshold=THRESHOLD, min_link_probability=0)
-                find_graph(Probability(scene.grid, road), options, link_model=recorder)
+                with patch(USED, return_value=recorder):
+                    find_graph(Probability(scene.grid, road), options)
                 for links in recorder.seen:
                     terms.append(np.column_stack(list(links.columns().values())))
-                    truths.append(are_true(links.line, scene.truth))
+                    truths.append(are_true(links.ways.lines, scene.truth))
     return np.concatenate(terms), np.concatenate(truths)
 
 
@@ -115,7 +119,7 @@ def main() -> None:
     options = parser.parse_args()
     scenes = dense_windows(read_city(options.roads), options.windows, options.side_m)
     none = np.zeros(0)
-    columns = LinkFeatures(*[none] * 12).columns()
+    columns = LinkFeatures(TracedLinks.straight(none.astype(object)), *[none] * 6).columns()
     model = FIRST
     for _ in range(2):  # what is asked for depends on what was chosen before
         terms, truth = candidates(scenes, range(100, 100 + options.seeds), model)

@@ -15,16 +15,14 @@ from roadseg.api.runs import (
     load_config,
     predict_scenes,
     prepare,
-    quantize,
     run,
     split,
     trace_scenes,
     train,
-    tune,
     write_report,
 )
 from roadseg.api.services import fetch_images, fetch_roads
-from roadseg.api.tools import bench, demo, doctor, export, init, map_roads, models, plot
+from roadseg.api.tools import demo, doctor, export, init, map_roads, plot
 from roadseg.config import Config
 from roadseg.raster.grid import Grid
 from roadseg.roads.masks.probabilities import Probability
@@ -41,7 +39,6 @@ __all__ = [
     "Route",
     "Scores",
     "audit",
-    "bench",
     "burn",
     "conflate",
     "cross_validate",
@@ -55,12 +52,10 @@ __all__ = [
     "init",
     "load_config",
     "map_roads",
-    "models",
     "plot",
     "predict",
     "predict_scenes",
     "prepare",
-    "quantize",
     "read_graph",
     "route",
     "run",
@@ -69,6 +64,5 @@ __all__ = [
     "trace",
     "trace_scenes",
     "train",
-    "tune",
     "write_report",
 ]

@@ -34,7 +34,6 @@ class MapAudit:
     Attributes:
         summary: kilometres by status, and the ways to look at first, as `roadseg audit` prints
             them.
-        tables: of ways and stretches.
     """
 
     summary: "AuditSummary"

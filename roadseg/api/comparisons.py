@@ -10,11 +10,9 @@ from roadseg.api.keywords import options_of, takes
 from roadseg.api.notebooks import figure_text
 from roadseg.roads.formats.any_roads import place_sides
 from roadseg.roads.formats.tables import edge_table
-from roadseg.roads.metrics.alignment import Alignment
 from roadseg.roads.metrics.breaks import Breaks
 from roadseg.roads.metrics.buffer import BufferMatch
 from roadseg.roads.metrics.compare import Measures, compare
-from roadseg.roads.metrics.junctions import JunctionMatch
 from roadseg.roads.metrics.pixels import CentrelineCounts, Counts
 from roadseg.roads.metrics.topo import Topo
 from roadseg.roads.options import CompareOptions, ConflateOptions, DiffOptions
@@ -42,7 +40,6 @@ class Scores:
         measures: all measures of the roads, as values of `roadseg.roads.metrics`.
         pixels: precision, recall, F1 and IoU of the pixels if both sides are masks or probabilities
             of the same pixels, otherwise None.
-        centrelines: clDice of the same pixels.
     """
 
     apls: AplsScores
@@ -64,16 +61,6 @@ class Scores:
     def breaks(self) -> Breaks:
         """How often roads of the reference are interrupted, in all and per km."""
         return self.measures.breaks
-
-    @property
-    def junctions(self) -> JunctionMatch:
-        """Precision, recall, F1 and median offset of junctions."""
-        return self.measures.junctions
-
-    @property
-    def alignment(self) -> Alignment:
-        """Mean distance and difference in direction of lines that match."""
-        return self.measures.alignment
 
     @property
     def table(self) -> dict[str, float | None]:
@@ -121,7 +108,7 @@ def score(
     predicted: AnyRoads,
     **options: Any,  # noqa: ANN401 - below
 ) -> Scores:
-    """Compare a predicted network with a reference: APLS, TOPO, correctness, breaks, junctions.
+    """Compare a predicted network with a reference: APLS, TOPO, correctness, breaks.
 
     Args:
         reference: the known roads: anything that `read_graph` reads, including masks.

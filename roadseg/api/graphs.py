@@ -28,7 +28,7 @@ from roadseg.roads.formats.any_roads import (
     raster_drawn,
     read_drawn,
 )
-from roadseg.roads.formats.by_suffix import FORMATS, format_of
+from roadseg.roads.formats.by_suffix import format_of, writer_of
 from roadseg.roads.formats.pairing import RoadSource, only_source
 from roadseg.roads.formats.tables import edge_table, node_table
 from roadseg.roads.graph.cleaning import part_lengths
@@ -126,7 +126,7 @@ class Graph:
             OutputError: if the file cannot be written.
         """
         target = Path(path)
-        FORMATS[format_of(target)].writer()(target, self.roads)
+        writer_of(format_of(target))(target, self.roads)
         return target
 
     def __repr__(self) -> str:

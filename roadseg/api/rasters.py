@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from numbers import Real
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -18,13 +17,12 @@ from roadseg.api.files import AnyPath, as_file
 from roadseg.api.keywords import sections_of, takes
 from roadseg.api.notebooks import progress_in_notebook
 from roadseg.arrays import Array, Bytes
-from roadseg.errors import ConfigError, DataError
+from roadseg.errors import ConfigError
 from roadseg.learn.options import ComputeOptions, PredictOptions
 from roadseg.raster.grid import LOCAL_CRS, Grid
 from roadseg.raster.options import ImageryOptions
 from roadseg.raster.windows import CERTAIN
-from roadseg.roads.masks.fusion import IMAGES
-from roadseg.roads.masks.probabilities import Probability, read_probability
+from roadseg.roads.masks.probabilities import Probability
 
 AnyImage = AnyPath | Array
 
@@ -39,7 +37,7 @@ _KINDS = (
 
 @takes(PredictOptions, ImageryOptions, ComputeOptions)
 def predict(
-    image: AnyImage | Sequence[AnyPath],
+    image: AnyImage,
     checkpoint: AnyPath | Sequence[AnyPath],
     *,
     transform: Affine | None = None,
@@ -50,7 +48,7 @@ def predict(
     Args:
         image: any raster that GDAL reads; or its pixels, shape (band, row, col) or (row, col), of
             the type that the network was trained on, or of any type with `scaling="auto"`. Masked
-            pixels have no data. With `fuse=True`, several files that show the same ground.
+            pixels have no data.
         checkpoint: folder of a trained network, or several whose probabilities are averaged.
         transform: for an array: the transform from (col, row) to (x, y) in the CRS `crs`, as in
             rasterio. Without it, set the pixel size with `gsd_m`.
@@ -64,8 +62,8 @@ def predict(
     Raises:
         CheckpointError: if a checkpoint cannot be read, or was trained on other pixels.
         DataError: if the image cannot be read.
-        ConfigError: if there is no such option, an array has no location (transform and crs, or
-            gsd_m), or `fuse` does not fit the number of images.
+        ConfigError: if there is no such option, or an array has no location (transform and crs, or
+            gsd_m).
     """
     from roadseg.learn.inference.tasks import predict_scene
 
@@ -76,57 +74,13 @@ def predict(
     predicting, imagery, compute = sections_of(
         options, PredictOptions, ImageryOptions, ComputeOptions
     )
-    if not isinstance(image, str | Path | Sequence):
-        _require_array(image)
-    is_several = not isinstance(image, str | Path | np.ndarray)
-    if is_several != predicting.fuse or (is_several and transform is not None):
-        raise ConfigError(
-            "fuse: expected True with a list of image files without transform, and only with one"
-        )
-    if not isinstance(image, str | Path | np.ndarray):
-        with progress_in_notebook():
-            return _predict_fused(image, folders, predicting, imagery, compute)
+    if predicting.fuse:
+        raise ConfigError("fuse: only of the command `roadseg predict`, which joins several images")
     if not isinstance(image, str | Path):
+        _require_array(image)
         _require_place(transform, imagery.crs, imagery.gsd_m)
     with image_file(image, transform) as path, progress_in_notebook():
         return predict_scene(path, folders, predicting, imagery, compute)
-
-
-def _predict_fused(
-    images: Sequence[AnyPath],
-    folders: tuple[Path, ...],
-    predicting: PredictOptions,
-    imagery: ImageryOptions,
-    compute: ComputeOptions,
-) -> Probability:
-    """Predict images of one place, and join their probabilities.
-
-    Raises:
-        DataError: if they show several places.
-    """
-    from roadseg.commands.fusion.fused_places import FusedPlaces
-    from roadseg.dataset.scene_parts import images_in_area
-    from roadseg.learn.inference.jobs import PredictionJob
-
-    with TemporaryDirectory() as temporary:
-        folder = Path(temporary)
-        job = PredictionJob(
-            folders,
-            folder / IMAGES,
-            imagery=imagery,
-            predict=predicting,
-            compute=compute,
-        )
-        fused = FusedPlaces(job, folder, compute.executor)
-        touched, _ = images_in_area(map(str, images), imagery)
-        places = fused.run(touched, force=False)
-        if len(places) > 1:
-            names = " and ".join(place.name for place in places[:2])
-            raise DataError(
-                f"{names}: the images show {len(places)} places; predict each of them on its own, "
-                "or use the command `roadseg predict --fuse`"
-            )
-        return read_probability(places[0].path)
 
 
 @contextmanager

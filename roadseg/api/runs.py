@@ -20,11 +20,9 @@ if TYPE_CHECKING:
     from roadseg.commands.stages.graph import GraphSummary
     from roadseg.commands.stages.pipeline import PrepareAndSplitSummary, RunSummary
     from roadseg.commands.stages.predict import PredictSummary
-    from roadseg.commands.stages.quantize import QuantizeSummary
     from roadseg.commands.stages.report import ReportSummary
     from roadseg.commands.stages.split import SplitSummary
     from roadseg.commands.stages.train import CrossValidationSummary, TrainSummary
-    from roadseg.commands.stages.tune import TuneSummary
 
 AnyConfig = AnyPath | Config | None
 Overrides = Mapping[str, Any] | None
@@ -150,52 +148,6 @@ def write_report(
 
     with _run_folder(config, overrides, alone=False) as (loaded, workspace):
         return stage.run(loaded, workspace, force=force)
-
-
-def tune(
-    config: AnyConfig = None,
-    *,
-    overrides: Overrides = None,
-    write: AnyPath | None = None,
-    force: bool = False,
-) -> "TuneSummary":
-    """Search for the best graph settings on the held-out fold, like `roadseg tune`; see `run`.
-
-    Args:
-        config: see `run`.
-        overrides: see `run`.
-        write: config file to write; None for tuned.json in the run folder.
-        force: search again even if nothing has changed.
-    """
-    from roadseg.commands.stages import tune as stage
-
-    target = None if write is None else Path(write)
-    with _run_folder(config, overrides, alone=False) as (loaded, workspace):
-        return stage.run(loaded, workspace, write=target, force=force)
-
-
-def quantize(
-    config: AnyConfig = None,
-    *,
-    overrides: Overrides = None,
-    fold: int = 0,
-    force: bool = False,
-) -> "QuantizeSummary":
-    """Quantise the network of a fold to INT8 and measure the loss, like `roadseg quantize`.
-
-    Args:
-        config: see `run`.
-        overrides: see `run`.
-        fold: the fold whose network to use.
-        force: make it again even if nothing has changed.
-
-    Raises:
-        RoadsegError: if the loss exceeds the limits in `quantize` of the config.
-    """
-    from roadseg.commands.stages import quantize as stage
-
-    with _run_folder(config, overrides, alone=False) as (loaded, workspace):
-        return stage.run(loaded, workspace, fold=fold, force=force)
 
 
 @contextmanager

@@ -36,7 +36,6 @@ def fetch_images(
         source: a template of tiles, the address of a WMTS, a WMS or a raster, or a STAC item,
             collection or search, with `{env:NAME}` in the place of a key.
         area: a vector file with polygons, or a box in degrees: minx, miny, maxx, maxy.
-        output: folder for the images.
         zoom: level of the tiles, instead of `gsd_m`.
         gsd_m: pixel size on the ground in metres, for tiles and a WMS.
         layer: of a WMTS or WMS.
@@ -98,8 +97,6 @@ def fetch_roads(
             Overture's segments.
         server: address of an Overpass server, instead of the public one.
         release: of Overture, instead of the newest one.
-        limit_km2: largest area.
-        force: replace a file that exists.
 
     Raises:
         ConfigError: if an argument cannot be used, or the output exists.

@@ -6,16 +6,14 @@ from typing import TYPE_CHECKING, Literal
 
 from roadseg.api.files import AnyPath
 from roadseg.api.notebooks import progress_in_notebook
-from roadseg.api.runs import AnyConfig, Overrides, load_config, settings_of
+from roadseg.api.runs import Overrides, load_config, settings_of
 from roadseg.config import Config
 
 if TYPE_CHECKING:
-    from roadseg.commands.tools.bench import BenchSummary
     from roadseg.commands.tools.demo import DemoSummary
     from roadseg.commands.tools.doctor import DoctorSummary
     from roadseg.commands.tools.export import ExportSummary
     from roadseg.commands.tools.map import MapSummary
-    from roadseg.commands.tools.models import ModelsSummary
     from roadseg.commands.tools.plot import Kind, PlotSummary
 
 
@@ -103,29 +101,6 @@ def doctor() -> "DoctorSummary":
     from roadseg.commands.tools import doctor as tool
 
     return tool.run()
-
-
-def models() -> "ModelsSummary":
-    """Return encoders with pretrained weights, installed or installable."""
-    from roadseg.commands.tools import models as tool
-
-    return tool.run()
-
-
-def bench(
-    config: AnyConfig = None, *, overrides: Overrides = None, steps: int = 10, rounds: int = 5
-) -> "BenchSummary":
-    """Measure training and inference against minimal loops, and maps, like `roadseg bench`.
-
-    Args:
-        config: JSON file, or a loaded config; None: the defaults.
-        overrides: settings by key.
-        steps: training steps per round.
-        rounds: rounds of each, alternately; the result is their median.
-    """
-    from roadseg.commands.tools import bench as tool
-
-    return tool.run(load_config(config, overrides), steps=steps, rounds=rounds)
 
 
 def export(

@@ -27,7 +27,6 @@ class Area:
     """Scenes that are shown on one map.
 
     Attributes:
-        crs: metric CRS of the map.
         scenes: rows of the scenes.
         outlines: of these scenes, in this CRS.
     """

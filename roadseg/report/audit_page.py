@@ -9,7 +9,7 @@ import shapely
 from PIL import Image
 
 from roadseg.arrays import Bytes, Floats
-from roadseg.report.page import escaped, page_file, scriptless_page
+from roadseg.report.page import escaped, page_file, scriptless_head, scriptless_page, section
 from roadseg.roads.audit.profiles import NO_DATA as NO_PIXEL
 from roadseg.roads.audit.profiles import Cover, Raster, probability_square
 from roadseg.roads.audit.stretches import CONFIRMED, NO_DATA, NOT_SEEN, SHIFTED, STATUSES
@@ -44,8 +44,8 @@ def build_audit_page(tables: AuditTables, rasters: Sequence[Raster], *, title: s
         [
             _head(tables, title),
             '<main class="wide">',
-            _section("Overview", f"{_shift_note(tables)}{_map(tables)}"),
-            _section(_first_title(worst), _worst(tables, Cover.of(rasters), worst)),
+            section("Overview", f"{_shift_note(tables)}{_map(tables)}"),
+            section(_first_title(worst), _worst(tables, Cover.of(rasters), worst)),
             "</main>",
         ]
     )
@@ -59,10 +59,6 @@ def _colours() -> str:
     )
 
 
-def _section(title: str, content: str) -> str:
-    return f"<section><h2>{escaped(title)}</h2>{content}</section>"
-
-
 def _head(tables: AuditTables, title: str) -> str:
     tiles = "".join(
         f"<div><dt>{_key(row['status'])}{row['status']}</dt>"
@@ -70,14 +66,12 @@ def _head(tables: AuditTables, title: str) -> str:
         f'<dd class="aside">{road_text(row["km"])}</dd></div>'
         for row in tables.summary.to_dict("records")
     )
-    count = len(tables.audit.ways.lines)
-    return (
-        f'<header class="top"><div class="wide"><div class="head">'
-        f"<h1>Audit of {escaped(title)}</h1>"
-        f'<p id="subtitle" class="muted">{count} ways compared with the road probabilities of an '
-        "image; percentages are shares of their length.</p>"
-        f'<p class="brand">roadseg audit</p></div><dl class="tiles">{tiles}</dl></div></header>'
+    subtitle = (
+        f"{len(tables.audit.ways.lines)} ways compared with the road probabilities of an image; "
+        "percentages are shares of their length."
     )
+    more = f'<dl class="tiles">{tiles}</dl>'
+    return scriptless_head(f"Audit of {title}", subtitle, "roadseg audit", more)
 
 
 def _key(status: str) -> str:

@@ -1,4 +1,4 @@
-"""Model cards: a STAC item for machines and Markdown for people, in the folder of a checkpoint."""
+"""Model cards: JSON for machines and Markdown for people, in the folder of a checkpoint."""
 
 import json
 import math
@@ -11,14 +11,11 @@ from typing import Any
 from safetensors import safe_open
 
 from roadseg.learn.network.checkpoint_facts import MODEL
-from roadseg.report.stac_mlm import CARD_JSON, CARD_TEXT, Weights
 from roadseg.system.files import atomic_write
 from roadseg.system.fingerprints import file_sha256
 from roadseg.system.records import read_json
 
-TRAINING, VALIDATION = "roadseg:training", "roadseg:validation"
-IMAGES, LABELS = "roadseg:imagery", "roadseg:labels"
-EVALUATION = "roadseg:evaluation"  # Only after `roadseg evaluate`.
+CARD_JSON, CARD_TEXT = "model_card.json", "model_card.md"
 
 _FEW_CHIPS = 20  # Fewer held-out chips measure little.
 _METRICS = {
@@ -30,34 +27,29 @@ _METRICS = {
     "correctness": "correctness",
     "completeness": "completeness",
     "breaks_per_km": "breaks per km of road",
-    "junction_f1": "F1 of junctions",
 }
-_SHOWN = (
-    "loss",
-    "iou",
-    "f1",
-)  # Scores of the folds that the card of a network trained on all chips lists.
+_SHOWN = ("loss", "iou", "f1")  # Scores of folds that a card of a training on all chips lists.
 
-Item = Mapping[str, Any]
+Card = Mapping[str, Any]
 
 # Buffers of batch norm, which are not trained and so not counted as parameters.
 _STATISTICS = ("running_mean", "running_var", "num_batches_tracked")
 
 
-def read_weights(path: Path) -> Weights:
-    """Return the size, digest, parameters and date of a file of weights."""
+def read_weights(path: Path) -> dict[str, Any]:
+    """Return what a card says of weights: file, bytes, digest, trained numbers and date."""
     status = path.stat()
     written = datetime.fromtimestamp(int(status.st_mtime), UTC)
-    return Weights(
-        name=path.name,
-        size=status.st_size,
-        sha256=file_sha256(path),
-        parameters=_count_parameters(path),
-        written=written.strftime("%Y-%m-%dT%H:%M:%SZ"),
-    )
+    return {
+        "file": path.name,
+        "bytes": status.st_size,
+        "sha256": file_sha256(path),
+        "parameters": _count_parameters(path),
+        "written": written.strftime("%Y-%m-%dT%H:%M:%SZ"),
+    }
 
 
-def write_card(folder: Path, item: Mapping[str, Any]) -> None:
+def write_card(folder: Path, card: Card) -> None:
     """Write both forms of a card into the folder of a checkpoint, where they have changed.
 
     If the weights are the same as before, the card keeps its date and its evaluation: the time of
@@ -67,11 +59,10 @@ def write_card(folder: Path, item: Mapping[str, Any]) -> None:
         OutputError: if they cannot be written.
     """
     earlier = _read(folder)
-    properties = dict(item["properties"])
-    if earlier and earlier["assets"] == item["assets"]:
-        unchanged = {"datetime", EVALUATION} & earlier["properties"].keys()
-        properties |= {name: earlier["properties"][name] for name in unchanged}
-    _write(folder, {**item, "properties": properties})
+    if earlier and earlier["weights"]["sha256"] == card["weights"]["sha256"]:
+        kept = ("weights", "evaluation")
+        card = dict(card) | {key: earlier[key] for key in kept if key in earlier}
+    _write(folder, card)
 
 
 def add_evaluation(folder: Path, metrics: Mapping[str, Any], *, predicted: Path) -> None:
@@ -83,29 +74,28 @@ def add_evaluation(folder: Path, metrics: Mapping[str, Any], *, predicted: Path)
     Raises:
         OutputError: if it cannot be written.
     """
-    item = _read(folder)
-    if item is None:
+    card = _read(folder)
+    if card is None:
         return
     # Only the name counts, so that no card leads out of the folder.
-    weights = folder / Path(item["assets"]["weights"]["href"]).name
+    weights = folder / Path(card["weights"]["file"]).name
     if weights.is_file() and weights.stat().st_mtime <= predicted.stat().st_mtime:
-        properties = {**item["properties"], EVALUATION: dict(metrics)}
-        _write(folder, {**item, "properties": properties})
+        _write(folder, {**card, "evaluation": dict(metrics)})
 
 
 def _read(folder: Path) -> dict[str, Any] | None:
     """Return the card of a checkpoint; None if there is none, or another file in its place."""
     with suppress(ValueError, LookupError, TypeError):
-        item = dict(read_json(folder / CARD_JSON))
-        if isinstance(item["properties"], dict) and Path(item["assets"]["weights"]["href"]).name:
-            return item
+        card = dict(read_json(folder / CARD_JSON))
+        if Path(card["weights"]["file"]).name and card["weights"]["sha256"]:
+            return card
     return None
 
 
-def _write(folder: Path, item: Mapping[str, Any]) -> None:
+def _write(folder: Path, card: Card) -> None:
     for name, text in (
-        (CARD_JSON, json.dumps(item, indent=2) + "\n"),
-        (CARD_TEXT, card_text(item)),
+        (CARD_JSON, json.dumps(card, indent=2) + "\n"),
+        (CARD_TEXT, card_text(card)),
     ):
         path = folder / name
         # A card that has not changed keeps its time.
@@ -124,24 +114,23 @@ def _count_parameters(path: Path) -> int:
         )
 
 
-def card_text(item: Item) -> str:
-    """Return in Markdown what the STAC item of a network says (`stac_mlm.mlm_item`).
+def card_text(card: Card) -> str:
+    """Return in Markdown what a card says.
 
     Args:
-        item: with the properties named by the constants above; `EVALUATION` may be missing.
+        card: as `cards.write_model_card` makes it; `evaluation` may be missing.
     """
-    properties = item["properties"]
     sections: dict[str, Iterator[str]] = {
         "Use": _use(),
-        "Input": _input(properties),
-        "Output": _output(properties),
-        "Training": _training(item),
-        "Images and labels": _sources(properties),
-        "Metrics": _metrics(properties),
-        "Limits": _limits(item),
-        "Made with": _made_with(item),
+        "Input": _input(card),
+        "Output": _output(card),
+        "Training": _training(card),
+        "Images and labels": _sources(card),
+        "Metrics": _metrics(card),
+        "Limits": _limits(card),
+        "Made with": _made_with(card),
     }
-    parts = [f"# {properties['title']}"]
+    parts = [f"# {card['title']}"]
     for title, lines in sections.items():
         parts += [f"## {title}", "\n".join(lines)]
     return "\n\n".join(parts) + "\n"
@@ -157,55 +146,49 @@ def _use() -> Iterator[str]:
     yield "```"
 
 
-def _input(properties: Item) -> Iterator[str]:
-    data = properties[IMAGES]
-    names = properties["mlm:input"][0]["bands"]
-    yield f"- Bands, in this order: {', '.join(names)}"
-    yield f"- Pixels of {_span(data['gsd_range_m'])} m on the ground"
-    yield f"- Pixel types: {', '.join(properties['roadseg:scaling'])}"
-    if data["nodata"] is not None:
-        yield f"- No data where all bands are {data['nodata']:g}"
+def _input(card: Card) -> Iterator[str]:
+    data, (images, scaling) = card["input"], (card["imagery"], card["input"]["scaling"])
+    yield f"- Bands, in this order: {', '.join(data['bands'])}"
+    yield f"- Pixels of {_span(images['gsd_range_m'])} m on the ground"
+    yield f"- Pixel types: {', '.join(scaling['ranges'])}"
+    if images["nodata"] is not None:
+        yield f"- No data where all bands are {images['nodata']:g}"
     yield "- Every band is mapped to 0..255, then the mean is subtracted and the rest divided by"
     yield "  the standard deviation:"
     yield ""
-    yield from _scaling_table(properties, names)
+    heads = ["band", *(f"{name} to 0..255" for name in scaling["ranges"])]
+    yield _row([*heads, "mean", "standard deviation"])
+    yield _row(["---"] * (len(heads) + 2))
+    ranges = zip(*scaling["ranges"].values(), strict=True)
+    columns = data["bands"], ranges, scaling["mean"], scaling["std"]
+    for name, limits, mean, std in zip(*columns, strict=True):
+        spans = [f"{low:g} to {high:g}" for low, high in limits]
+        yield _row([name, *spans, f"{mean:.2f}", f"{std:.2f}"])
 
 
-def _scaling_table(properties: Item, names: Sequence[str]) -> Iterator[str]:
-    types = properties["roadseg:scaling"]
-    heads = [f"{name} to 0..255" for name in types]
-    yield _row(["band", *heads, "mean", "standard deviation"])
-    yield _row(["---"] * (len(heads) + 3))
-    for number, (name, scale) in enumerate(
-        zip(names, properties["mlm:input"][0]["value_scaling"], strict=True)
-    ):
-        limits = [f"{bands[number][0]:g} to {bands[number][1]:g}" for bands in types.values()]
-        yield _row([name, *limits, f"{scale['mean']:.2f}", f"{scale['stddev']:.2f}"])
-
-
-def _output(properties: Item) -> Iterator[str]:
-    classes = [
-        each["description"] for each in properties["mlm:output"][0]["classification:classes"]
-    ]
+def _output(card: Card) -> Iterator[str]:
+    classes = card["output"]["classes"]
     yield f"One logit per pixel and class ({len(classes)} classes): {', '.join(classes)}."
     yield "Apply the logistic function to get probabilities; a pixel can belong to several classes."
-    if (threshold := properties.get("roadseg:threshold")) is not None:
-        by_set = properties.get("roadseg:thresholds", {}).items()
+    if (threshold := card["output"].get("threshold")) is not None:
+        by_set = card["output"].get("thresholds", {}).items()
         of_sets = "".join(f", of {name} {best:g}" for name, best in by_set)
         yield ""
         yield f"A pixel is road if the probability of any road is at least {threshold:g}{of_sets}."
         yield "This threshold has the highest IoU on held-out pixels."
 
 
-def _training(item: Item) -> Iterator[str]:
-    properties = item["properties"]
-    data, validation = properties[TRAINING], properties[VALIDATION]
-    parameters = properties["mlm:total_parameters"] / 1e6
-    yield f"- Network: {properties['mlm:architecture']}, {parameters:.1f} million parameters"
-    source = properties["mlm:pretrained_source"]
+def _training(card: Card) -> Iterator[str]:
+    data, validation, network = card["training"], card["validation"], card["network"]
+    parameters = card["weights"]["parameters"] / 1e6
+    yield (
+        f"- Network: {network['architecture']} with encoder {network['encoder']}, "
+        f"{parameters:.1f} million parameters"
+    )
+    source = network["started_from"]
     yield f"- Started from {f'weights `{source}`' if source else 'random weights'}"
     yield f"- Best epoch: {data['best_epoch']} of {data['epochs']}"
-    yield f"- Training area: {data['area_km2']:.2f} km2 in {data['chips']} chips{_where(item)}"
+    yield f"- Training area: {data['area_km2']:.2f} km2 in {data['chips']} chips{_where(card)}"
     if data["road_km"] is not None:
         yield f"- Labelled roads there: {data['road_km']:.2f} km"
     if data["fold"] == "all":
@@ -213,27 +196,27 @@ def _training(item: Item) -> Iterator[str]:
         yield f"- Held out: nothing; trained for as many epochs as worked best without {folds}"
     else:
         yield f"- Held out: fold {data['fold']}, {validation['chips']} chips"
-    settings = properties["mlm:hyperparameters"].items()
+    settings = network["settings"].items()
     yield "- Settings: " + ", ".join(f"{name} {_plain(value)}" for name, value in settings)
 
 
-def _where(item: Item) -> str:
-    if item["geometry"] is None:
+def _where(card: Card) -> str:
+    if card["degrees"] is None:
         return ", without georeference"
-    west, south, east, north = item["bbox"]
+    west, south, east, north = card["degrees"]
     return f", within longitude {west:.4f} to {east:.4f} and latitude {south:.4f} to {north:.4f}"
 
 
-def _sources(properties: Item) -> Iterator[str]:
-    images, labels = properties[IMAGES], properties[LABELS]
+def _sources(card: Card) -> Iterator[str]:
+    images, labels = card["imagery"], card["labels"]
     yield f"- Images: {_files(images['files'])}; licence: {images['licence'] or 'not given'}"
     yield f"- Labels: {_files(labels['files'])}; licence: {labels['licence'] or 'not given'}"
     yield from (f"- Labels are from {credit}" for credit in labels.get("credits", ()))
     yield f"- Scheme of the labels: {', '.join(labels['schemes']) or 'not known'}"
 
 
-def _metrics(properties: Item) -> Iterator[str]:
-    validation = properties[VALIDATION]
+def _metrics(card: Card) -> Iterator[str]:
+    validation = card["validation"]
     if "folds" in validation:
         yield "It was trained on all chips, so it cannot be measured. Networks with a held-out fold"
         yield "reached, at their best epoch:"
@@ -245,7 +228,7 @@ def _metrics(properties: Item) -> Iterator[str]:
     yield f"On windows of the {validation['chips']} held-out chips, at the best epoch:"
     loss, scores = validation["loss"], f"IoU {validation['iou']:.3f}, F1 {validation['f1']:.3f}"
     yield f"loss {loss:.4f}, {scores} of any road."
-    evaluation = properties.get(EVALUATION)
+    evaluation = card.get("evaluation")
     yield ""
     if evaluation is None:
         yield "The road graph has not been measured; `roadseg evaluate` adds that here."
@@ -259,21 +242,17 @@ def _metrics(properties: Item) -> Iterator[str]:
             yield _row([title, f"{evaluation[name]:.3f}"])
 
 
-def _limits(item: Item) -> Iterator[str]:
-    properties = item["properties"]
-    size, types = (
-        _span(properties[IMAGES]["gsd_range_m"]),
-        " and ".join(properties["roadseg:scaling"]),
-    )
+def _limits(card: Card) -> Iterator[str]:
+    size = _span(card["imagery"]["gsd_range_m"])
+    types = " and ".join(card["input"]["scaling"]["ranges"])
     yield f"- It was trained only on pixels of {size} m, of type {types}, with these bands."
-    if not properties["roadseg:labels_have_speeds"]:
+    if not card["labels"]["have_speeds"]:
         yield "- Its labels state no speeds: all roads get the same assumed speed."
-    if item["geometry"] is None:
+    if card["degrees"] is None:
         yield "- Its training chips have no georeference, so their location is unknown."
     else:
         yield "- It has not been tested in other places and seasons, or with other sensors."
-    chips = properties[VALIDATION]["chips"]
-    fold = properties[TRAINING]["fold"]
+    chips, fold = card["validation"]["chips"], card["training"]["fold"]
     if fold == "all":
         yield "- It was trained on all chips of its run, so results there prove nothing. Its"
         yield "  figures are those of other networks, and do not apply far from the training area."
@@ -282,19 +261,19 @@ def _limits(item: Item) -> Iterator[str]:
         yield "  are slightly optimistic, and do not apply far from the training area."
     if 0 < chips < _FEW_CHIPS:
         yield f"- {chips} held-out chips are few: another fold may give different metrics."
-    if properties[TRAINING]["area_km2"] < 1:
+    if card["training"]["area_km2"] < 1:
         yield "- It was trained on less than 1 km2."
     yield "- The network also learns errors of the labels, such as missing roads."
 
 
-def _made_with(item: Item) -> Iterator[str]:
-    properties, weights = item["properties"], item["assets"]["weights"]
-    yield f"- Command: `{properties[TRAINING]['command']}`"
-    yield f"- Written: {properties['datetime']}"
-    versions = properties["roadseg:versions"].items()
+def _made_with(card: Card) -> Iterator[str]:
+    weights = card["weights"]
+    yield f"- Command: `{card['training']['command']}`"
+    yield f"- Written: {weights['written']}"
+    versions = card["versions"].items()
     yield "- Versions: " + ", ".join(f"{name} {version}" for name, version in versions)
-    size_mb, digest = weights["file:size"] / 1e6, weights["file:checksum"][4:]
-    yield f"- Weights: {weights['href']}, {size_mb:.1f} MB, SHA-256 {digest}"
+    size = f"{weights['bytes'] / 1e6:.1f} MB"
+    yield f"- Weights: ./{weights['file']}, {size}, SHA-256 {weights['sha256']}"
 
 
 def _files(files: Mapping[str, Any]) -> str:

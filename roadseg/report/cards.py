@@ -9,19 +9,22 @@ import shapely
 
 from roadseg.config import Config
 from roadseg.dataset.chips import NO_ZONE, ChipRecord, SceneRecord, read_chips
-from roadseg.dataset.footprints import Corners, corners_degrees
+from roadseg.dataset.footprints import Corners, corners_degrees, unbroken
 from roadseg.dataset.held_out import read_fold_chips
 from roadseg.dataset.scenes import SceneSummary, read_scene_summary
 from roadseg.learn.network.checkpoints import checkpoint_path, read_checkpoint_facts
-from roadseg.report.card_files import IMAGES, LABELS, TRAINING, VALIDATION, read_weights, write_card
+from roadseg.report.card_files import read_weights, write_card
 from roadseg.report.facts import copyrights
-from roadseg.report.stac_mlm import mlm_item
 from roadseg.roads.labels.origins import Origin, credits_of, read_origins
+from roadseg.roads.speeds import SpeedBins
 from roadseg.system.text import first
 from roadseg.system.workspace import Fold, Workspace
 
 _LOOKED_AT = 100  # Images whose copyright is read; images of one source have the same.
 _NAMES = 5  # Names of files that a card lists; the others are counted.
+_DECIMALS = 6  # Decimals of degrees, about 0.1 m.
+# Settings of the network that a card says elsewhere, and those that do not change it.
+_NO_SETTINGS = ("architecture", "encoder", "encoder_weights", "init", "distributed", "tensorboard")
 
 
 def write_model_card(config: Config, workspace: Workspace, *, fold: Fold, epochs: int) -> None:
@@ -31,7 +34,6 @@ def write_model_card(config: Config, workspace: Workspace, *, fold: Fold, epochs
 
     Args:
         fold: held-out fold; "all" without one.
-        epochs: number of trained epochs.
 
     Raises:
         OutputError: if it cannot be written.
@@ -45,8 +47,8 @@ def write_model_card(config: Config, workspace: Workspace, *, fold: Fold, epochs
     training = parted.training
     records = _scene_records(workspace, listed.scenes)
     origins = read_origins(scene.labels for scene in listed.scenes)
-    properties = {
-        TRAINING: {
+    told = {
+        "training": {
             "fold": fold,
             "chips": len(training),
             "area_km2": _area_km2(training),
@@ -55,33 +57,93 @@ def write_model_card(config: Config, workspace: Workspace, *, fold: Fold, epochs
             "best_epoch": facts["epoch"],
             "command": f"roadseg train --fold {fold}",
         },
-        VALIDATION: {
+        "validation": {
             "chips": len(parted.held_out),
             **_scores(facts["score"]),
             **_scores_of_folds(facts),
         },
-        IMAGES: {
+        "imagery": {
             "files": _files(scene.image for scene in listed.scenes),
             "licence": config.imagery.licence or _copyrights(listed.scenes),
             "gsd_range_m": facts.get("gsd_range_m", [facts["gsd_m"]] * 2),
             "nodata": facts["nodata"],
         },
-        LABELS: {
+        "labels": {
             "files": _files(scene.labels for scene in listed.scenes),
             "licence": config.labels.licence or _licences(origins),
             "credits": credits_of(origins),
             "schemes": sorted({record.scheme for record in records.values()}),
+            "have_speeds": facts.get("labels_have_speeds", True),
         },
     }
     settings = {name: facts[name] for name in type(config.train).model_fields if name in facts}
-    item = mlm_item(
-        facts,
-        read_weights(path),
-        degrees=_degrees(training),
-        settings=settings,
-        properties=properties,
-    )
-    write_card(folder, item)
+    network = describe_network(facts, read_weights(path), settings=settings)
+    write_card(folder, {**network, **told, "degrees": box_of(_degrees(training))})
+
+
+def describe_network(
+    facts: Mapping[str, Any], weights: Mapping[str, Any], *, settings: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return what a card says of a trained network itself.
+
+    Args:
+        weights: see `card_files.read_weights`.
+        settings: of its training; those that are None are left out.
+    """
+    fold, bins = facts["fold"], SpeedBins(tuple(facts["bin_edges"]), facts["bin_unit"])
+    subject = "Roads and their speeds" if facts.get("labels_have_speeds", True) else "Roads"
+    held_out = "all folds, none held out" if fold == "all" else f"fold {fold} held out"
+    measured = {name: facts[name] for name in ("threshold", "thresholds") if name in facts}
+    settings = {name: value for name, value in settings.items() if value is not None}
+    return {
+        "title": f"{subject}, roadseg {facts['architecture']} {facts['encoder']}, {held_out}",
+        "network": {
+            "architecture": facts["architecture"],
+            "encoder": facts["encoder"],
+            "started_from": _start(facts),
+            "settings": {key: each for key, each in settings.items() if key not in _NO_SETTINGS},
+        },
+        "input": {
+            "bands": _band_names(facts),
+            "gsd_m": facts["gsd_m"],
+            "scaling": facts["scaling"],
+        },
+        "output": {"classes": [*bins.names, "any road"], **measured},
+        "weights": dict(weights),
+        "versions": facts["versions"],
+    }
+
+
+def box_of(degrees: Corners) -> list[float] | None:
+    """Return the box around chips on earth: west, south, east, north; None without chips.
+
+    West is above east where the box crosses longitude 180.
+
+    Args:
+        degrees: shape (n, 4, 2), longitude and latitude of their corners.
+    """
+    if len(degrees) == 0:
+        return None
+    whole = unbroken(degrees)
+    (west, south), (east, north) = whole.min(axis=(0, 1)), whole.max(axis=(0, 1))
+    sides = ((west + 180) % 360 - 180, south, (east + 180) % 360 - 180, north)
+    return [round(float(side), _DECIMALS) for side in sides]
+
+
+def _band_names(facts: Mapping[str, Any]) -> list[str]:
+    """Return distinct names of the bands that a network reads, in their order."""
+    given = facts.get("band_names") or [""] * len(facts["bands"])
+    names = [name or f"band {band}" for name, band in zip(given, facts["bands"], strict=True)]
+    doubled = len(set(names)) < len(names)
+    return [f"{name} ({n})" for n, name in enumerate(names, 1)] if doubled else names
+
+
+def _start(facts: Mapping[str, Any]) -> str | None:
+    """Return the weights that the training started from; of a path only the last part."""
+    # Earlier checkpoints only store which weights were requested, not where they came from.
+    source = facts.get("init") or facts.get("began_with", facts.get("encoder_weights"))
+    name = str(source or "none").replace("\\", "/").rstrip("/").rpartition("/")[2]
+    return None if name == "none" else name
 
 
 def _copyrights(scenes: Sequence[SceneRecord]) -> str | None:

@@ -26,11 +26,6 @@ _METRICS = (  # Stage, key of its summary, title, and digits after the point.
     ("evaluate", "quality", "quality", 3),
     ("evaluate", "breaks_per_km", "breaks per km", 2),
     ("evaluate", "connectivity", "connectivity", 3),
-    ("evaluate", "junction_precision", "junction precision", 3),
-    ("evaluate", "junction_recall", "junction recall", 3),
-    ("evaluate", "junction_offset_m", "junction offset, m", 2),
-    ("evaluate", "line_distance_m", "line distance, m", 2),
-    ("evaluate", "line_direction_deg", "line direction, degrees", 1),
     ("evaluate", "threshold", "threshold", 2),
     ("evaluate", "chips", "held-out chips", 0),
     ("evaluate", "reference_km", "labelled roads, km", 2),
@@ -79,9 +74,6 @@ class Comparison:
     Attributes:
         names: short, distinct names of the runs.
         warnings: reasons why figures cannot be compared.
-        settings: settings that differ.
-        metrics: metrics over all chips.
-        seconds: duration of each stage.
         chips: metrics of each chip that some run held out, the largest changes first.
     """
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from roadseg.report.comparison import Comparison, Row, Setting
-from roadseg.report.page import escaped, page_file, scriptless_page
+from roadseg.report.page import escaped, page_file, scriptless_head, scriptless_page, section
 from roadseg.system.text import time_text
 
 _COLOURS = 4  # Classes `run-0` to `run-3` in the style sheet.
@@ -35,12 +35,12 @@ def build_comparison_page(
             _head(compared),
             '<main class="wide">',
             _warnings(compared.warnings),
-            _section("Settings that differ", _settings(compared)),
-            _section("Metrics", _metrics(compared)),
-            _section("Held-out chips, the largest change first", _chips(compared)),
-            _section("Training", _curves(compared.names, curves)),
-            _section("Images of the largest changes", _pictures(compared.names, pictures)),
-            _section("Time", _times(compared)),
+            section("Settings that differ", _settings(compared)),
+            section("Metrics", _metrics(compared)),
+            section("Held-out chips, the largest change first", _chips(compared)),
+            section("Training", _curves(compared.names, curves)),
+            section("Images of the largest changes", _pictures(compared.names, pictures)),
+            section("Time", _times(compared)),
             "</main>",
         ]
     )
@@ -48,16 +48,12 @@ def build_comparison_page(
 
 
 def _head(compared: Comparison) -> str:
-    names = (
+    names = "".join(
         f'<span class="key">{_key(at)}{escaped(name)}</span>'
         for at, name in enumerate(compared.names)
     )
-    return (
-        '<header class="top"><div class="wide"><div class="head"><h1>Runs compared</h1>'
-        '<p id="subtitle" class="muted">Changes count from the first run.</p>'
-        f'<p class="brand">roadseg compare</p></div><div class="keys">{"".join(names)}</div>'
-        "</div></header>"
-    )
+    subtitle, more = "Changes count from the first run.", f'<div class="keys">{names}</div>'
+    return scriptless_head("Runs compared", subtitle, "roadseg compare", more)
 
 
 def _key(at: int) -> str:
@@ -70,10 +66,6 @@ def _warnings(warnings: Iterable[str]) -> str:
         f'<p class="warning" role="alert">{escaped(w.capitalize())}.</p>' for w in warnings
     )
     return f"<section>{paragraphs}</section>" if paragraphs else ""
-
-
-def _section(title: str, content: str) -> str:
-    return f"<section><h2>{title}</h2>{content}</section>" if content else ""
 
 
 def _table(label: str, titles: Sequence[str], rows: Iterable[str], kind: str = "") -> str:

@@ -73,6 +73,20 @@ def scriptless_page(title: str, style: str, body: str) -> str:
     )
 
 
+def scriptless_head(title: str, subtitle: str, brand: str, more: str) -> str:
+    """Return the head of a page as HTML: title, subtitle, and `more` HTML below both."""
+    return (
+        f'<header class="top"><div class="wide"><div class="head"><h1>{escaped(title)}</h1>'
+        f'<p id="subtitle" class="muted">{escaped(subtitle)}</p>'
+        f'<p class="brand">{brand}</p></div>{more}</div></header>'
+    )
+
+
+def section(title: str, content: str) -> str:
+    """Return a section of a page as HTML; empty without content."""
+    return f"<section><h2>{escaped(title)}</h2>{content}</section>" if content else ""
+
+
 def escaped(value: object) -> str:
     """Return a value as text in HTML."""
     return html.escape(str(value))

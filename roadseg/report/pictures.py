@@ -54,8 +54,6 @@ def read_photo(facts: RasterFacts, scaling: Scaling | None, crs: CRS, *, side_px
     Args:
         scaling: scaling of the bands to bytes; without one for this type of pixels, they are
             stretched between percentiles.
-        crs: metric CRS of the map.
-        side_px: most rows and columns.
 
     Raises:
         DataError: if it cannot be read.
@@ -72,8 +70,6 @@ def read_road(
 
     Args:
         file: probabilities or a mask.
-        crs: metric CRS of the map.
-        side_px: most rows and columns.
         window: pixels to read; None is all of them.
 
     Raises:
@@ -101,7 +97,6 @@ def mosaic(
 
     Args:
         bounds: west, south, east and north of the map.
-        side_px: pixels of its longer side.
 
     Returns:
         Red, green, blue and opacity, shape (row, col, 4).

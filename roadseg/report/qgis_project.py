@@ -35,7 +35,6 @@ class _Layer:
     """A layer of the project.
 
     Attributes:
-        name: that QGIS shows.
         source: file, and after a bar the layer in it.
         geometry: "Line" or "Point" of vectors; empty for rasters.
     """

@@ -1,6 +1,7 @@
 """Scenes of a run for its report: the files that exist of each, its roads and pictures."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -131,14 +132,12 @@ def read_scenes(
     images = _images(config, listed, left_out)
     scenes = []
     for name in counted(names, "report: roads", total=len(names), unit="scenes"):
-        try:
+        with _listed_in(left_out):
             image, set_name = images.get(name, (None, ""))
             own = config.of_set(set_name)
             scene = _read_scene(own, workspace, name, image, left_out)
             record = listed.get(name) if with_labels else None
             scenes.append(_with_reference(own, workspace, scene, record, left_out))
-        except RoadsegError as error:
-            left_out.append(str(error))
     if not scenes:
         raise DataError(f"none of {len(names)} scenes can be shown, the first: {left_out[0]}")
     areas = map_areas([scene.grid for scene in scenes])
@@ -158,11 +157,7 @@ def read_scenes(
 
 
 def describe_map(config: Config, shown: ReportScenes, precision: Precision) -> dict[str, Any]:
-    """Return areas, graphs and scenes as JSON values for the page, without pictures.
-
-    Args:
-        precision: of all lines.
-    """
+    """Return areas, graphs and scenes as JSON values for the page, without pictures."""
     graphs = _encode_graphs(shown, precision)
     graph_of = {scene: row for row, graph in enumerate(graphs) for scene in graph["scenes"]}
     scenes: dict[int, dict[str, Any]] = {}
@@ -214,7 +209,7 @@ def encode_pictures(
             layers[name] = {"picture": picture, "box": bounds}
         return len(picture or "")
 
-    try:
+    with _listed_in(shown.left_out):
         if scene.image:
             photo = read_photo(scene.image, shown.scaling, area.crs, side_px=side)
             most = int(_PHOTO * most_bytes)
@@ -226,9 +221,16 @@ def encode_pictures(
             threshold = config.graph.threshold_for(scene.probability.threshold)
             mask = mask_uri(road, threshold=threshold, most_bytes=most_bytes)
             add("mask", road, mask)
-    except RoadsegError as error:
-        shown.left_out.append(str(error))
     return layers
+
+
+@contextmanager
+def _listed_in(left_out: list[str]) -> Iterator[None]:
+    """Add the message of an error to a list, and go on without what the block was to give."""
+    try:
+        yield
+    except RoadsegError as error:
+        left_out.append(str(error))
 
 
 def _thresholds_text(config: Config, shown: ReportScenes) -> str:
@@ -241,13 +243,10 @@ def _thresholds_text(config: Config, shown: ReportScenes) -> str:
 
 
 def _chips(workspace: Workspace, left_out: list[str]) -> ChipList | None:
-    if not workspace.chips.exists():
-        return None
-    try:
-        return read_chips(workspace.chips)
-    except RoadsegError as error:
-        left_out.append(str(error))
-        return None
+    with _listed_in(left_out):
+        if workspace.chips.exists():
+            return read_chips(workspace.chips)
+    return None
 
 
 def _images(
@@ -258,7 +257,7 @@ def _images(
     Without chips, they are those that the config names.
     """
     images: dict[str, tuple[Path, str]] = {}
-    try:
+    with _listed_in(left_out):
         if config.split.target:
             others = find_images(config.split.target, setting="split.target")
             images |= {name: (path, "") for name, path in others.items()}
@@ -267,8 +266,6 @@ def _images(
                 [each for each in config.sets if each.imagery.images]
             ):
                 images |= {name: (path, scene_set.name) for name, path in own.items()}
-    except RoadsegError as error:
-        left_out.append(str(error))
     return images | {name: (scene.image, scene.set) for name, scene in listed.items()}
 
 
@@ -277,10 +274,8 @@ def _read_scene(
 ) -> ReportScene:
     facts, probability = None, None
     if image is not None:
-        try:
+        with _listed_in(left_out):
             facts = _photo_facts(image, config.imagery)
-        except RoadsegError as error:
-            left_out.append(str(error))
     if (path := workspace.probability(name)).exists():
         crs = crs_setting(config.imagery.crs, "imagery.crs")
         probability = open_probability(path, crs=crs, gsd_m=config.imagery.gsd_m)
@@ -332,7 +327,7 @@ def _with_reference(
     mask = workspace.mask(scene.name)
     if listed is None or not mask.exists():
         return scene
-    try:
+    with _listed_in(left_out):
         reference = read_reference(
             listed,
             mask,
@@ -341,11 +336,9 @@ def _with_reference(
             imagery=config.imagery,
             tracing=config.graph,
         )
-    except RoadsegError as error:
-        left_out.append(str(error))
-        return scene
-    roads = clip_graph(reference.roads, scene.grid.footprint_m)
-    return replace(scene, reference=roads, complete=reference.complete)
+        roads = clip_graph(reference.roads, scene.grid.footprint_m)
+        return replace(scene, reference=roads, complete=reference.complete)
+    return scene
 
 
 @dataclass(frozen=True)
@@ -408,9 +401,6 @@ def _compared_roads(scene: ReportScene, crs: CRS) -> dict[str, RoadGraph]:
     """Return labelled roads ("reference"), and "missed" and "false" ones where labels are complete.
 
     If that is not everywhere, the labelled roads there are "measured".
-
-    Args:
-        crs: metric, of what is returned.
     """
     if scene.reference is None:
         return {}

@@ -45,7 +45,6 @@ class SpeedBins:
 
     Attributes:
         edges: upper limits that rise from above 0, each inside the bin that it closes.
-        unit: of the edges.
         are_known: False for the bins of a network whose labels had one assumed speed: it votes
             for this speed wherever there is road, which says nothing.
 

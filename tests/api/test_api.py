@@ -18,16 +18,6 @@ PAGE = Path(__file__).parents[2] / "docs" / "python.md"
 FLAT = {"window_px": 64, "overlap_px": 16, "device": "cpu"}
 
 
-@pytest.fixture(scope="module")
-def city(finished_city):
-    return finished_city
-
-
-@pytest.fixture(scope="module")
-def labels(city):
-    return roadseg.read_graph(city / "roads" / "city_0.geojson")
-
-
 def test_the_package_has_the_names_of_its_interface():
     assert set(roadseg.__all__) - {"__version__"} == set(roadseg.api.__all__)
 
@@ -54,8 +44,7 @@ def test_a_prediction_in_memory_is_that_of_the_command(city, path_type):
     np.testing.assert_array_equal(np.concatenate([found.bins, found.road[np.newaxis]]), written)
 
 
-def test_a_saved_prediction_is_read_as_it_was(city, tmp_path):
-    image, checkpoint = city / "images" / "city_0.tif", city / "run" / "checkpoints" / "fold-0"
+def test_a_saved_prediction_is_read_as_it_was(image, checkpoint, tmp_path):
     found = roadseg.predict(image, [checkpoint, checkpoint], **FLAT)
     path = found.save(tmp_path / "p.tif")
     in_memory, of_file = (roadseg.trace(each, threshold=0.1) for each in (found, path))
@@ -133,15 +122,13 @@ def test_bad_files_and_words_are_errors_of_roadseg(labels, tmp_path):
         roadseg.route(labels, (0, 0), (0, 0))
 
 
-def test_values_show_themselves(labels, city):
+def test_values_show_themselves(labels, image, checkpoint):
     shown = labels._repr_html_()
     assert re.fullmatch(r"<Graph: [\d.]+ km, \d+ nodes, \d+ edges; .*>", repr(labels))
     assert shown.count("<path") == 1
     assert 'style="background: white"' in shown  # Readable where notebooks are dark, too.
     assert "1.000</td>" in roadseg.score(labels, labels)._repr_html_()
-    found = roadseg.predict(
-        city / "images" / "city_0.tif", city / "run" / "checkpoints" / "fold-0", **FLAT
-    )
+    found = roadseg.predict(image, checkpoint, **FLAT)
     assert found._repr_png_().startswith(b"\x89PNG")
     assert re.fullmatch(r"<Probability: \d+ x \d+ pixels, 7 speed bins>", repr(found))
 
@@ -179,8 +166,7 @@ for name in dir(roadseg):
         roadseg.nothing  # noqa: B018 - asking is the test
 
 
-def test_roads_of_an_image_are_mapped_in_one_call(city, tmp_path):
-    checkpoint = city / "run" / "checkpoints" / "fold-0"
-    done = roadseg.map_roads(city / "images" / "city_0.tif", tmp_path, checkpoints=checkpoint)
+def test_roads_of_an_image_are_mapped_in_one_call(image, checkpoint, tmp_path):
+    done = roadseg.map_roads(image, tmp_path, checkpoints=checkpoint)
     assert (done.scenes, Path(done.report).exists()) == (1, True)
     assert (tmp_path / "graphs" / "city_0.gpkg").exists()

@@ -14,11 +14,6 @@ from roadseg.errors import ConfigError, DataError
 
 
 @pytest.fixture(scope="module")
-def labels(finished_city):
-    return roadseg.read_graph(finished_city / "roads" / "city_0.geojson")
-
-
-@pytest.fixture(scope="module")
 def table(finished_city):
     return gpd.read_file(finished_city / "roads" / "city_0.geojson")
 

@@ -12,11 +12,6 @@ from roadseg.errors import ConfigError, DataError
 
 
 @pytest.fixture(scope="module")
-def city(finished_city):
-    return finished_city
-
-
-@pytest.fixture(scope="module")
 def paths(city):
     return city / "roads" / "city_0.geojson", city / "images" / "city_0.tif"
 

@@ -14,21 +14,6 @@ FLAT = {"window_px": 64, "overlap_px": 16, "device": "cpu"}
 
 
 @pytest.fixture(scope="module")
-def city(finished_city):
-    return finished_city
-
-
-@pytest.fixture(scope="module")
-def image(city):
-    return city / "images" / "city_0.tif"
-
-
-@pytest.fixture(scope="module")
-def checkpoint(city):
-    return city / "run" / "checkpoints" / "fold-0"
-
-
-@pytest.fixture(scope="module")
 def mask(city):
     with rasterio.open(city / "run" / "masks" / "city_0.tif") as source:
         return source.read(1), source.transform, source.crs
@@ -43,27 +28,9 @@ def test_an_array_is_predicted_as_its_file(image, checkpoint):
     assert of_array.grid == of_file.grid
 
 
-def test_images_of_one_place_are_fused(image, checkpoint, tmp_path):
-    second = tmp_path / "second.tif"
-    second.write_bytes(image.read_bytes())
-    fused = roadseg.predict([image, second], checkpoint, fuse=True, **FLAT)
-    alone = roadseg.predict(image, checkpoint, **FLAT)
-    np.testing.assert_array_equal(fused.road, alone.road)
-
-
-def test_images_of_several_places_are_refused(city, image, checkpoint, tmp_path):
-    second = tmp_path / "second.tif"
-    second.write_bytes(image.read_bytes())
-    elsewhere = city / "images" / "city_1.tif"
-    with pytest.raises(DataError, match=r"city_0 and city_1: the images show 2 places"):
-        roadseg.predict([image, second, elsewhere], checkpoint, fuse=True, **FLAT)
-
-
-def test_only_lists_of_images_are_fused(image, checkpoint):
-    with pytest.raises(ConfigError, match="fuse: expected True with a list of image files"):
+def test_several_images_are_for_the_command(image, checkpoint):
+    with pytest.raises(ConfigError, match="fuse: only of the command `roadseg predict`"):
         roadseg.predict(image, checkpoint, fuse=True, **FLAT)
-    with pytest.raises(ConfigError, match="fuse: expected True with a list of image files"):
-        roadseg.predict([image, image], checkpoint, **FLAT)
 
 
 def test_masked_pixels_hold_no_data(image, checkpoint):

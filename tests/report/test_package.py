@@ -17,10 +17,10 @@ from roadseg.report.areas import map_areas
 from roadseg.report.package import write_package
 from roadseg.report.scenes import ReportScene, ReportScenes
 from roadseg.roads.formats.files import read_gpkg
-from roadseg.roads.graph.road_graph import graph_from_lines
 from roadseg.roads.speeds import DEFAULT_BINS
+from tests.drawing import UTM, drawn
 
-UTM, NEXT_ZONE = CRS.from_epsg(32611), CRS.from_epsg(32612)
+NEXT_ZONE = CRS.from_epsg(32612)
 
 
 def grid_at(east=0, crs=UTM):
@@ -29,12 +29,9 @@ def grid_at(east=0, crs=UTM):
 
 def roads_at(*norths, crs=UTM, east=0):
     """Give a road of 50 m for each distance from the upper edge, in metres."""
-    lines = [
-        shapely.LineString([(480000 + east, 3650000 - y), (480050 + east, 3650000 - y)])
-        for y in norths
-    ]
-    attributes = {"speed_kph": np.full(len(lines), 40.0), "confidence": np.full(len(lines), 0.5)}
-    return graph_from_lines(np.array(lines, dtype=object), crs, attributes)
+    lines = [[(480000 + east, 3650000 - y), (480050 + east, 3650000 - y)] for y in norths]
+    of_each = np.ones(len(lines))
+    return drawn(*lines, crs=crs, speed_kph=40 * of_each, confidence=of_each / 2)
 
 
 def scene(name="a", east=0, crs=UTM, **changes):

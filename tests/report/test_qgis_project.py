@@ -11,9 +11,7 @@ from xml.etree import ElementTree as ET
 import numpy as np
 import pytest
 import rasterio
-import shapely
 from affine import Affine
-from pyproj import CRS
 
 from roadseg.raster.grid import LOCAL_CRS, Grid
 from roadseg.raster.images import read_facts
@@ -22,11 +20,11 @@ from roadseg.report.areas import map_areas
 from roadseg.report.qgis_project import write_project
 from roadseg.report.scenes import ReportScene, ReportScenes
 from roadseg.roads.formats.files import write_gpkg
-from roadseg.roads.graph.road_graph import graph_from_lines
 from roadseg.roads.masks.mask_files import write_mask
 from roadseg.roads.masks.probabilities import open_probability
 from roadseg.roads.speeds import DEFAULT_BINS
 from roadseg.system.workspace import Workspace
+from tests.drawing import UTM, drawn
 
 # Open a project, and print name, validity, style and place of its layers as QGIS sees them.
 PROGRAM = """
@@ -41,13 +39,8 @@ layers = {layer.name(): facts(layer) for layer in project.mapLayers().values()}
 print(json.dumps([project.crs().authid(), layers]))
 """
 
-UTM = CRS.from_epsg(32611)
 GRID = Grid(UTM, Affine(1, 0, 480000, 0, -1, 3650000), 40, 60)
-ROADS = graph_from_lines(
-    np.array([shapely.LineString([(480000, 3649990), (480050, 3649990)])], dtype=object),
-    UTM,
-    {"speed_kph": np.array([40.0])},
-)
+ROADS = drawn([(480000, 3649990), (480050, 3649990)], speed_kph=np.array([40.0]))
 
 
 @pytest.fixture

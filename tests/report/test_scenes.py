@@ -1,19 +1,16 @@
 import shutil
 
-import numpy as np
 import pytest
 import shapely
 from affine import Affine
-from pyproj import CRS
 
 from roadseg.dataset.chips import read_chips
 from roadseg.raster.grid import Grid
 from roadseg.report.areas import map_areas
 from roadseg.report.scenes import ReportScene, ReportScenes, read_scenes
-from roadseg.roads.graph.road_graph import graph_from_lines
 from roadseg.roads.speeds import DEFAULT_BINS
+from tests.drawing import UTM, drawn
 
-UTM = CRS.from_epsg(32611)
 GRID = Grid(UTM, Affine(1, 0, 480000, 0, -1, 3650000), 200, 200)
 
 NORTH = shapely.MultiPolygon([shapely.box(480000, 3649900, 480200, 3650000)])
@@ -21,11 +18,7 @@ NORTH = shapely.MultiPolygon([shapely.box(480000, 3649900, 480200, 3650000)])
 
 def roads(*rows_m):
     """Return roads from west to east, so many metres south of the north edge."""
-    lines = [
-        shapely.LineString([(480000, 3650000 - row_m), (480200, 3650000 - row_m)])
-        for row_m in rows_m
-    ]
-    return graph_from_lines(np.array(lines, dtype=object), UTM, {})
+    return drawn(*[[(480000, 3650000 - m), (480200, 3650000 - m)] for m in rows_m])
 
 
 def lines_of(scene):
@@ -46,12 +39,7 @@ def lines_of(scene):
     ("complete", "missed", "false", "measured"),
     [
         (None, 3, 1, {}),
-        (
-            shapely.MultiPolygon([shapely.box(480000, 3649900, 480200, 3650000)]),
-            2,
-            0,
-            {"measured": 3},
-        ),
+        (NORTH, 2, 0, {"measured": 3}),
     ],
 )
 def test_errors_are_shown_where_labels_are_complete(complete, missed, false, measured):

@@ -210,7 +210,7 @@ def conflate(
       merged.osm.pbf       the whole map with the changes
       changes.osc          the changes for OpenStreetMap (osmChange)
       review.osm           new roads, roads to check and ways that they touch, for JOSM
-      maproulette.geojson  a task for every road, the likely and long ones first
+      new_roads.geojson    new roads and roads to check, the likely and long ones first
 
     Look at every road before you upload any of them.
 

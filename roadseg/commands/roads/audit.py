@@ -42,14 +42,11 @@ class AuditSummary(Summary):
     """A map held against an image, in figures.
 
     Attributes:
-        roads: the map.
         probabilities: rasters that it was held against.
-        ways: ways that touch a raster.
         outside: ways that touch none, which were left out.
         left_out: features that are no roads for cars, by reason.
         shift_east_m: by how much the whole map has to be moved to the east; None if nothing is
             seen.
-        shift_north_m: the same to the north.
         min_shift_m: distance from which on a way counts as shifted.
         threshold: probability from which on the network says road: its lowest and highest value.
     """

@@ -25,17 +25,17 @@ from roadseg.roads.formats.any_roads import (
 )
 from roadseg.roads.formats.files import write_gpkg
 from roadseg.roads.formats.gpkg_styles import category_renderer
+from roadseg.roads.formats.layers import write_label_layer
 from roadseg.roads.formats.osm_ways import MOST_LETTERS, classes, source_of
 from roadseg.roads.formats.pairing import RoadSource
 from roadseg.roads.graph.road_graph import DECIMALS, RoadGraph, unique_pairs
 from roadseg.roads.labels.highways import highway_class
 from roadseg.roads.labels.traffic import SPEED_KNOWN
 from roadseg.roads.options import NO_ROADS, ConflateOptions
-from roadseg.roads.osm.maproulette import write_challenge
 from roadseg.roads.osm.osm_change import osm_change, write_changes, write_merged, write_review
 from roadseg.roads.osm.osm_map import OsmMap, read_osm_map
 from roadseg.roads.osm.osm_objects import OSM_SUFFIXES, Box
-from roadseg.system.files import atomic_write_folder
+from roadseg.system.files import atomic_write, atomic_write_folder
 from roadseg.system.text import Summary, count, first
 from roadseg.system.units import road_unit, to_road_unit
 
@@ -43,9 +43,10 @@ _USUAL = ConflateOptions()
 _COLOURS: dict[int, Rgb] = {0: (150, 150, 150), 1: FALSE}  # By `added`, as `diff` has them.
 _LABELS = {0: "in the map", 1: "new"}
 # How the names of all results begin; other programs leave files such as `merged.gpkg-wal` there.
-_FILES = ("merged.gpkg", "merged.osm.pbf", "changes.osc", "review.osm", "maproulette.geojson")
+_FILES = ("merged.gpkg", "merged.osm.pbf", "changes.osc", "review.osm", "new_roads.geojson")
 _MARGIN_M = 1000.0  # Metres around the predicted roads within which ways of the map are read.
 _METRES_PER_DEGREE = 111_000.0  # Of latitude.
+_TAGS = ("highway", "source", "source:date", "fixme")  # That new ways can have.
 _GAP = "joined across a gap that no image shows"
 _HIDDEN = "a short road between roads that are close together"
 
@@ -55,10 +56,6 @@ class ConflateSummary(Summary):
     """What was added to a map, in figures.
 
     Attributes:
-        predicted: file of the prediction.
-        into: file of the map.
-        added_km: roads that are added.
-        added: how many these are.
         touched: ways of the map that got a node.
         check_km: roads that have to be checked before they are added.
         check: how many these are, by reason.
@@ -98,7 +95,6 @@ class MapRoads:
     """A map to which roads are added.
 
     Attributes:
-        roads: its ways; one edge a way.
         osm: the same with ids, if the map is an OpenStreetMap file.
     """
 
@@ -111,7 +107,6 @@ class Conflated:
     """What is added to a map.
 
     Attributes:
-        tags: of each new road.
         merged: the map with those that are added, with travel times.
     """
 
@@ -241,13 +236,28 @@ def write(output: Path, into: MapRoads, conflated: Conflated) -> list[str]:
     with atomic_write_folder(output) as folder:
         style = category_renderer("added", _COLOURS, labels=_LABELS)
         write_gpkg(folder / "merged.gpkg", conflated.merged, edge_style=style)
-        write_challenge(folder / "maproulette.geojson", conflated.roads, conflated.tags)
+        _write_new_roads(folder / "new_roads.geojson", conflated.roads, conflated.tags)
         if into.osm is not None:
             change = osm_change(into.osm, conflated.roads, conflated.tags)
             write_changes(folder / "changes.osc", change)
             write_review(folder / "review.osm", change)
             write_merged(folder / "merged.osm.pbf", folder / "changes.osc", into.osm.path)
         return sorted(path.name for path in folder.iterdir())
+
+
+def _write_new_roads(path: Path, roads: NewRoads, tags: list[dict[str, str]]) -> None:
+    """Write the roads that are added or to be checked, those first that are likely and long."""
+    metres, confidence = np.asarray(shapely.length(roads.lines)), roads.confidence
+    order = np.argsort(-confidence * metres, kind="stable")
+    columns = {
+        "status": np.where(roads.is_added, "added", "to check"),
+        "length_m": metres.round(1),
+        "confidence": confidence.round(3),
+        **{name: np.array([of.get(name) for of in tags], dtype=object) for name in _TAGS},
+    }
+    lines = reproject(roads.lines, roads.crs, DEGREES)[order]
+    with atomic_write(path) as partial:
+        write_label_layer(partial, lines, {name: each[order] for name, each in columns.items()})
 
 
 def _with_known_speeds(predicted: DrawnRoads) -> DrawnRoads:
@@ -307,7 +317,7 @@ def _obstacles(osm: OsmMap | None, crs: CRS) -> Obstacles:
     if osm is None:
         return Obstacles(np.zeros(0, object), np.zeros(0, object), np.zeros(0))
     obstacles = osm.obstacles
-    return Obstacles(obstacles.kind, reproject(obstacles.shapes, DEGREES, crs), obstacles.reach_m)
+    return replace(obstacles, shapes=reproject(obstacles.shapes, DEGREES, crs))
 
 
 def _tags(new: NewRoads, row: int, highway: str, *, is_guessed: bool) -> dict[str, str]:
@@ -317,13 +327,9 @@ def _tags(new: NewRoads, row: int, highway: str, *, is_guessed: bool) -> dict[st
         notes.append(_GAP)
     if new.is_hidden[row]:
         notes.append(_HIDDEN)
-    tags = {
-        "highway": highway,
-        "source": source_of(scene),
-        "source:date": _text_of(new, "last_seen", row),
-        "fixme": "; ".join(notes),
-    }
-    return {key: value[:MOST_LETTERS] for key, value in tags.items() if value}
+    values = highway, source_of(scene), _text_of(new, "last_seen", row), "; ".join(notes)
+    tags = zip(_TAGS, values, strict=True)
+    return {key: value[:MOST_LETTERS] for key, value in tags if value}
 
 
 def _text_of(new: NewRoads, name: str, row: int) -> str:

@@ -29,7 +29,6 @@ class SideSummary(Summary):
 
     Attributes:
         common_km: roads that the other side has as well.
-        only_km: roads that it lacks.
         pieces: how many these are.
     """
 

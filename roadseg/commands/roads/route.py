@@ -194,13 +194,9 @@ def _read(path: Path) -> RoadGraph:
         raise DataError(f"{path} does not exist; `roadseg graph` writes graphs/ in the run folder")
     path = _graph_file(path)
     sources = list(find_sources(path).values())
-    if len(sources) != 1 or sources[0].table:
-        raise _no_graph(path)
-
-    def refuse(_raster: object) -> RoadGraph:
-        raise _no_graph(path)
-
-    roads = read_drawn(sources[0], PixelPlacement({}), refuse)
+    if len(sources) != 1 or sources[0].table or sources[0].is_raster:
+        raise DataError(f"{path}: expected one file with a graph, as `roadseg graph` writes them")
+    roads = read_drawn(sources[0], PixelPlacement({}))
     if len(roads.graph.lines) == 0:
         raise DataError(f"{path}: contains no roads, so there is no route")
     open_roads = drivable(roads)
@@ -227,10 +223,6 @@ def _graph_file(path: Path) -> Path:
             f"name one of them: {first([str(graph) for graph in graphs])}"
         )
     return graphs[0] if graphs else path
-
-
-def _no_graph(path: Path) -> DataError:
-    return DataError(f"{path}: expected one file with a graph, as `roadseg graph` writes them")
 
 
 def _enter(

@@ -23,7 +23,6 @@ from roadseg.roads.formats.any_roads import (
 from roadseg.roads.formats.pairing import RoadSource, find_sources, match_sources
 from roadseg.roads.metrics.apls import Apls
 from roadseg.roads.metrics.compare import TOPO_KM, Measures, compare, pool
-from roadseg.roads.metrics.junctions import TOLERANCE_M
 from roadseg.roads.metrics.pixels import CentrelineCounts, Counts, count_centrelines, count_pixels
 from roadseg.roads.options import CompareOptions, TraceOptions
 from roadseg.roads.speeds import KPH_PER_MPH
@@ -33,11 +32,9 @@ from roadseg.system.records import by_dotted_key
 from roadseg.system.text import Summary, count, first
 from roadseg.system.text import table as aligned
 from roadseg.system.units import (
-    distance_text,
     per_road_unit,
     road_text,
     road_unit,
-    short_text,
     speed_text,
     to_road_unit,
 )
@@ -62,7 +59,6 @@ _COLUMNS = {
     "complete": "buffer.completeness",
     "quality": "buffer.quality",
     "breaks": "breaks.per_km",
-    "junctions": "junctions.f1",
     "IoU": "pixels.iou",
     "clDice": "pixels.cldice",
     "ref": "reference.road_km",
@@ -82,7 +78,6 @@ class ScoreSummary(Summary):
     Attributes:
         parameters: distances that were asked for.
         pairs: a record for each place of the reference, with its name.
-        pooled: the same for all together.
         missing: places of the reference without a prediction; they score 0.
         left_over: predictions without a reference; they count for nothing.
     """
@@ -196,7 +191,6 @@ def compare_pixels(
     """Compare masks, if each side that is there is one and both have the same pixels.
 
     Args:
-        name: of the pair, for a warning.
         ours: the reference, whose pixels without data do not count.
         theirs: the prediction; without one no pixel is predicted.
 
@@ -254,16 +248,6 @@ def _record(pair: _Pair, options: CompareOptions) -> Record:
         },
         "breaks": asdict(roads.breaks) | {"per_km": roads.breaks.per_km},
         "connectivity": roads.connectivity,
-        "junctions": {
-            "tolerance_m": TOLERANCE_M,
-            **_facts(roads.junctions, "precision", "recall", "f1", "offset_m"),
-            **_facts(roads.junctions, "reference", "predicted"),
-            "matched": len(roads.junctions.offsets_m),
-        },
-        "alignment": {
-            "matched_km": roads.alignment.matched_m / 1000,
-            **_facts(roads.alignment, "distance_m", "direction_deg"),
-        },
         "pixels": pair.pixels
         and pair.centrelines
         and {
@@ -332,7 +316,6 @@ def _remarks(summary: ScoreSummary) -> Iterator[str]:
             default = speed_text(DEFAULT_SPEED_MPH * KPH_PER_MPH)
             yield f"travel time: {default} assumed on {of} of the {side} roads"
     yield f"connected parts: {', '.join(_parts_text(side, pooled) for side in _SIDES)}"
-    yield from _accuracy_remarks(pooled)
     if summary.missing:
         places = count(len(summary.missing), "place")
         yield f"scored 0, because no prediction matches: {places} ({first(summary.missing)})"
@@ -349,21 +332,6 @@ def _parts_text(side: str, pooled: Record) -> str:
     share = pooled[side]["largest_share"]
     largest = "" if share is None else f" (largest {share:.1%} of its roads)"
     return f"{pooled[side]['components']} {side}{largest}"
-
-
-def _accuracy_remarks(pooled: Record) -> Iterator[str]:
-    """Yield how far junctions and lines lie off."""
-    junctions, lines = pooled["junctions"], pooled["alignment"]
-    within = distance_text(junctions["tolerance_m"])
-    matched = f"{junctions['matched']} of {junctions['reference']} found within {within}"
-    false = junctions["predicted"] - junctions["matched"]
-    offset = junctions["offset_m"]
-    median = "" if offset is None else f", median offset {short_text(offset)}"
-    yield f"junctions (F1 in the table): {matched}, {false} false{median}"
-    if lines["distance_m"] is not None:
-        turned = f"{lines['direction_deg']:.1f} degrees"
-        apart = f"{short_text(lines['distance_m'])} and {turned}"
-        yield f"lines: {apart} from the reference on average, where they match"
 
 
 def _topo_remark(pooled: Record) -> str:

@@ -46,7 +46,7 @@ Figures = dict[str, int | float | None]  # Some metrics by name; None was not me
 
 _OF_A_SET = (  # Metrics of a set that the summary names.
     *("iou", "f1", "apls_length", "correctness", "completeness", "quality"),
-    *("breaks_per_km", "junction_f1", "calibration_error"),
+    *("breaks_per_km", "calibration_error"),
 )
 # Classes of distance from the training ground, each from a limit to just below the next; and the
 # metrics that each has.
@@ -56,8 +56,7 @@ _SPREAD = (  # Metrics whose spread over folds is told.
     *("iou", "precision", "recall", "f1", "apls_length", "apls_time"),
     *("pooled_apls_length", "pooled_apls_time", "correctness", "completeness", "quality"),
     *("topo_precision", "topo_recall", "topo_f1"),
-    *("breaks_per_km", "connectivity", "junction_precision", "junction_recall", "junction_f1"),
-    *("junction_offset_m", "line_distance_m", "line_direction_deg"),
+    *("breaks_per_km", "connectivity"),
 )
 _TITLES = {  # Metrics of all chips, in the order of the table.
     "pixel IoU": "iou",
@@ -72,10 +71,6 @@ _TITLES = {  # Metrics of all chips, in the order of the table.
     "quality": "quality",
     "breaks per km": "breaks_per_km",
     "connectivity": "connectivity",
-    "junction F1": "junction_f1",
-    "junction offset": "junction_offset_m",
-    "line distance": "line_distance_m",
-    "line direction": "line_direction_deg",
     "calibration error": "calibration_error",
 }
 _OF_PIXELS = ("iou", "precision", "recall", "f1")
@@ -97,7 +92,7 @@ class EvaluateSummary(Summary):
     trained on: `from_m` up to, but not including, `to_m` (None: any further), from footprint to
     footprint. Chips without georeference are left out.
 
-    Figures of breaks, connectivity, junctions and lines are None in the summaries of earlier
+    Figures of breaks and connectivity are None in the summaries of earlier
     versions, and where nothing was found that they could be measured on.
 
     Where each fold was predicted by the network that held it out, `fold` is "each", and all chips
@@ -144,12 +139,6 @@ class EvaluateSummary(Summary):
     connectivity: float | None = None
     reference_parts: int | None = None
     predicted_parts: int | None = None
-    junction_precision: float | None = None
-    junction_recall: float | None = None
-    junction_f1: float | None = None
-    junction_offset_m: float | None = None
-    line_distance_m: float | None = None
-    line_direction_deg: float | None = None
 
     def __str__(self) -> str:
         """Return the metrics as a table."""
@@ -175,9 +164,9 @@ class EvaluateSummary(Summary):
         return f"{self.chips} (fold {self.fold})"
 
     def _metric_text(self, name: str) -> str:
-        value, (factor, unit) = getattr(self, name), _in_units(name)
-        decimals = 2 if unit.endswith(("degrees", short_unit())) else 3
-        text = "-" if value is None else f"{factor * value:.{decimals}f}{unit}"
+        value, factor = getattr(self, name), _factor(name)
+        beside = " (1: as connected as the labels)" if name == "connectivity" else ""
+        text = "-" if value is None else f"{factor * value:.3f}{beside}"
         spread = self.spread.get(name)
         return text if spread is None else f"{text}, over folds {spread.times(factor)}"
 
@@ -195,7 +184,7 @@ def _in_short(metrics: Figures) -> str:
 
 def _named(metrics: Figures, names: Sequence[str]) -> str:
     return ", ".join(
-        f"{_titled(title).removeprefix('pixel ')} {_in_units(name)[0] * value:.3f}"
+        f"{_titled(title).removeprefix('pixel ')} {_factor(name) * value:.3f}"
         for title, name in _TITLES.items()
         if name in names and (value := metrics.get(name)) is not None
     )
@@ -219,15 +208,9 @@ def _titled(title: str) -> str:
     return title.replace("per km", f"per {road_unit()}")
 
 
-def _in_units(metric: str) -> tuple[float, str]:
-    """Return what a metric is multiplied by for the reader, and the unit behind it."""
-    if metric == "breaks_per_km":
-        return per_road_unit(1.0), ""
-    if metric.endswith("_m"):
-        return to_short_unit(1.0), f" {short_unit()}"
-    if metric == "connectivity":
-        return 1.0, " (1: as connected as the labels)"
-    return 1.0, " degrees" if metric.endswith("_deg") else ""
+def _factor(metric: str) -> float:
+    """Return what a metric is multiplied by to be in the unit of the reader."""
+    return per_road_unit(1.0) if metric == "breaks_per_km" else 1.0
 
 
 @dataclass(frozen=True)

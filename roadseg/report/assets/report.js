@@ -60,12 +60,10 @@ function showStarter({ map }) {
 
 // Say what the lengths of missed and false roads do not show, but routes suffer from.
 function showGaps({ summaries }, map) {
-  const { breaks, junction_recall: found } = summaries.evaluate ?? {};
-  const parts = [breaks ? `${breaks} break${breaks === 1 ? "" : "s"} in known roads` : null,
-    found < 1 ? `${percent(1 - found)} of the junctions, which were not found` : null].filter(Boolean);
-  if (!map.has("errors") || !parts.length) return;
-  byId("map").append(make("p", { class: "muted small" }, "The layer Errors compares lengths of road. Short gaps and missing "
-    + `junctions hardly show there, but lower APLS: on the held-out chips ${parts.join(", and ")}.`));
+  const { breaks } = summaries.evaluate ?? {};
+  if (!map.has("errors") || !breaks) return;
+  byId("map").append(make("p", { class: "muted small" }, "The layer Errors compares lengths of road. Short gaps "
+    + `hardly show there, but lower APLS: on the held-out chips ${breaks} break${breaks === 1 ? "" : "s"} in known roads.`));
 }
 
 // Say which command makes what is missing on the map.

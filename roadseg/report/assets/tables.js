@@ -5,8 +5,6 @@ const METRIC_NAMES = {
   apls_time: "APLS time", reference_km: "Labels", predicted_km: "Predicted", correctness: "Correctness",
   completeness: "Completeness", quality: "Quality",
   topo_f1: "TOPO F1", breaks: "Breaks", breaks_per_km: "Breaks", connectivity: "Connectivity",
-  junction_f1: "Junction F1", junction_offset_m: "Junction offset", line_distance_m: "Line distance",
-  line_direction_deg: "Line direction",
 };
 const METRIC_HELP = {
   iou: "Overlap of the predicted and the known road pixels, divided by their union: 1 is perfect.",
@@ -26,15 +24,10 @@ const METRIC_HELP = {
   breaks_per_km: "The same per length of the known roads.",
   connectivity: "Share of the predicted road length in the largest connected part, divided by the same share of the known roads. "
     + "Below 1, the prediction is more broken up than the known roads; above 1, less.",
-  junction_f1: "How well the junctions agree: those that match within 10 m, divided by the mean number of both sides.",
-  junction_offset_m: "Median distance between matched junctions. Smaller is better.",
-  line_distance_m: "Mean distance of the predicted lines from the known ones, where they match. Smaller is better.",
-  line_direction_deg: "Mean difference in direction between predicted and known lines, where they match. Smaller is better.",
 };
 // These are in the files only, so that the tables stay narrow enough to read.
 const LEFT_OUT = [
-  ...["topo_precision", "topo_recall", "junction_precision", "junction_recall"],
-  ...["reference_parts", "predicted_parts"],
+  "topo_precision", "topo_recall", "reference_parts", "predicted_parts",
 ];
 const QUALITY_NAMES = {
   dtypes: "Data types", gsd_m: "Pixel size, m", nodata_share: "Pixels without data", road_share: "Road pixels",
@@ -58,8 +51,7 @@ const isRatio = (name) => !isCount(name) && metricUnit(name) === "";
 function metricUnit(name) {
   if (name.endsWith("_per_km")) return `/${roadUnit()}`;
   if (isLong(name)) return roadUnit();
-  if (name in METRIC_NAMES && name.endsWith("_m")) return shortUnit();
-  return name.endsWith("_deg") ? "°" : "";
+  return "";
 }
 
 function metricName(name) {
@@ -72,8 +64,7 @@ function metricText(name, value) {
   if (isCount(name)) return value.toFixed(0);
   if (name.endsWith("_per_km")) return (value / inRoadUnit(1)).toFixed(2);
   if (isLong(name)) return inRoadUnit(value).toFixed(2);
-  if (name.endsWith("_m")) return inShortUnit(value).toFixed(UNITS.isMetric ? 2 : 1);
-  return value.toFixed(name.endsWith("_deg") ? 1 : 3);
+  return value.toFixed(3);
 }
 const WORTH = ["apls_length", "topo_f1", "iou"]; // the first that there is says how good a scene is
 

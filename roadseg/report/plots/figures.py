@@ -33,12 +33,7 @@ PNG_LEVEL = 3  # Of compression: twice as fast as Pillow's 6, and photos are 3 %
 
 @dataclass(frozen=True)
 class Paper:
-    """Size of a figure.
-
-    Attributes:
-        width_in: its width, inches.
-        dpi: dots an inch.
-    """
+    """Size of a figure."""
 
     width_in: float = 7.0
     dpi: int = 300

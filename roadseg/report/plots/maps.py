@@ -142,9 +142,6 @@ def draw_graph(
 def draw_errors(path: Path, ground: Ground, errors: Errors, *, paper: Paper) -> None:
     """Draw found, missed and false roads over the greyed scene.
 
-    Args:
-        errors: in its metric CRS.
-
     Raises:
         OutputError: if the file cannot be written.
     """

@@ -58,7 +58,6 @@ class MapPicture:
         image: what is below the roads, shape (row, col, 4).
         lines: roads.
         classes: `highway` of each road.
-        polygons: of the area, by their names.
     """
 
     crs: CRS
@@ -74,10 +73,8 @@ class OnePage:
     """Contents of the page.
 
     Attributes:
-        subtitle: what was mapped, and when.
         figures: name, value and unit of each headline number.
         notes: sentences on how far the map can be trusted.
-        credits: lines below all.
     """
 
     title: str

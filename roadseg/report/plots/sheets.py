@@ -38,7 +38,6 @@ def write_sheets(folder: Path, examples: Sequence[Example], *, bins: SpeedBins) 
 
     Args:
         folder: folder of the sheets; made if it does not exist.
-        examples: examples in their order.
 
     Returns:
         The files written; none if there are no examples.

@@ -218,7 +218,6 @@ def _look(
     """Return what is seen at all stations, some ways that lie together at a time.
 
     Args:
-        stations: along all ways.
         skip: shape (k,), stations that may show another road.
         shift_m: x and y by which roads are expected beside all ways.
         threshold: probability from which on there is road.
@@ -255,8 +254,6 @@ def _share_roads(lines: Lines, stations: Stations, ridges: Ridges, *, from_m: fl
     The middle of such a road belongs to the middle of its ways.
 
     Args:
-        lines: of all ways.
-        stations: along them.
         ridges: what is seen there; changed in place.
         from_m: smaller offsets are left as they are.
     """

@@ -48,7 +48,6 @@ def cut_stretches(
 
     Args:
         ridges: what is seen at each station.
-        stations: of all ways.
         skip: shape (k,), stations that may show another road.
         min_shift_m: distance from which on a road counts as shifted, that distance included.
         min_length_m: least length of a stretch of a longer way.
@@ -110,7 +109,6 @@ def _without_short(
 
     Args:
         status: shape (k,).
-        stations: of all ways.
         min_length_m: length from which on a run stays.
         among: statuses whose runs may join each other; None: all.
     """

@@ -45,15 +45,11 @@ class WorstWay:
 
     Attributes:
         way: its number in the layers.
-        id: what the map calls it.
-        name: "" for none.
-        highway: its class, "" for none.
         shifted_m: of its parts beside the road of the image.
         not_seen_m: of its parts that are not seen.
         offset_m: how far to its left the road lies beside its worst part; None if it is not seen.
         towards: in which direction that is, such as "north-east"; "" if it is not seen.
         lon: of the middle of its worst part.
-        lat: of the same place.
     """
 
     way: int

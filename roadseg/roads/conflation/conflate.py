@@ -213,7 +213,6 @@ def _close_gaps(
     Args:
         component: shape (j,), the part of each joined node.
         joined: shape (j,), rows of these nodes.
-        joints: of all nodes.
         metres: shape (c,), length of each part.
     """
     closes = np.zeros(len(metres), dtype=bool)

@@ -12,7 +12,7 @@ from roadseg.roads.graph.road_graph import lines_from
 def with_insertions(ways: MapWays, new: NewRoads) -> Lines:
     """Return the lines of a map with the nodes that are put into them."""
     xy = new.insertions.put_in(ways.xy, new.xy)
-    return lines_from(xy, np.diff(new.insertions.first_of(ways)))
+    return lines_from(xy, np.diff(new.insertions.first_of(ways.first)))
 
 
 def grown(ways: MapWays, added: NewRoads) -> MapWays:

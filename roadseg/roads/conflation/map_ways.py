@@ -175,10 +175,10 @@ class Insertions:
         order = np.lexsort([self.part, self.vertex])
         return np.insert(old, self.vertex[order] + 1, new[self.node[order]], axis=0)
 
-    def first_of(self, ways: MapWays) -> Ints:
-        """Return `MapWays.first` with the new nodes."""
-        put_in = np.bincount(self.way, minlength=len(ways.lines))
-        return np.asarray(ways.first + np.append(0, np.cumsum(put_in)))
+    def first_of(self, first: Ints) -> Ints:
+        """Return where each way begins with the new nodes, as `MapWays.first` without them."""
+        put_in = np.bincount(self.way, minlength=len(first) - 1)
+        return np.asarray(first + np.append(0, np.cumsum(put_in)))
 
 
 def place_nodes(ways: MapWays, way: Ints, along_m: Floats) -> tuple[Ints, Floats, Insertions]:

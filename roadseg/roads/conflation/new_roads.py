@@ -145,7 +145,6 @@ def _without_doubles(
     """Return the nodes of roads without the pieces that are there already.
 
     Args:
-        roads: the nodes of each.
         added: shape (m,), which are added; these come before those to check.
 
     Returns:
@@ -155,7 +154,7 @@ def _without_doubles(
     is_used = np.isin(nodes, [ref for refs in roads for ref in refs])
     is_piece = is_used[:-1] & is_used[1:]
     # The last node of a way and the first of the next are no piece.
-    is_piece[insertions.first_of(ways)[1:-1] - 1] = False
+    is_piece[insertions.first_of(ways.first)[1:-1] - 1] = False
     taken = {*map(frozenset, zip(nodes[:-1][is_piece], nodes[1:][is_piece], strict=True))}
     parts = {row: _untaken(roads[row], taken) for row in np.argsort(~added, kind="stable").tolist()}
     kept = [(row, part) for row in range(len(roads)) for part in parts[row] if len(part) > 1]

@@ -17,7 +17,7 @@ _LOOK_M = 15.0  # Metres of a road that show at which angle it meets another.
 
 @dataclass(frozen=True)
 class Obstacles:
-    """Railways, runways, water and buildings of a map, in metres.
+    """Railways, runways, water and buildings of a map.
 
     Attributes:
         kind: shape (o,), what each is called in a message, such as "railway".

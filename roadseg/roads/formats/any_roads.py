@@ -1,7 +1,7 @@
 """DrawnRoads: one side of a comparison, from whatever file holds roads."""
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -38,7 +38,6 @@ from roadseg.roads.labels.traffic import CARS, DEFAULT, LAYER, ONE_WAY, SPEED_KN
 from roadseg.roads.metrics.compare import Side
 from roadseg.roads.options import LabelOptions, TraceOptions
 from roadseg.roads.speeds import KPH_PER_MPH, KPH_PER_MPS
-from roadseg.system.files import is_virtual
 from roadseg.system.text import count, counted, first
 from roadseg.system.units import road_text
 
@@ -51,19 +50,11 @@ DEFAULT_SPEED_MPH = 25.0  # Speed of roads whose file states neither speed nor t
 
 _MOST_LONGER = 0.01  # Part of their length by which roads are longer without a warning.
 _EVERY_LINE = LabelOptions(default_speed_mph=DEFAULT_SPEED_MPH, exclude=(), tunnels=True)
-_GEOJSON, _OF_LAYERS = (".geojson", ".json"), (".gpkg", ".gdb")
+_OF_LAYERS = (".gpkg", ".gdb")  # Suffixes of files that may hold a graph as two layers.
 _APART_M = 0.01  # Metres from the end of a line to its node, at most.
-_MOST_BYTES = 150_000_000  # Bytes; a larger GeoJSON file is refused.
 _FARTHEST_M = 1000.0  # Metres between the boxes around roads of one place, at most.
-_MOST_VERTICES = (
-    150_000  # Vertices of a line; to locate places on it takes a time that grows as their square.
-)
-_MANY_VERTICES = 100_000  # A side with more vertices than this must not have them dense.
-_DENSEST_M = 0.25  # Metres; the least mean distance of such vertices.
 _LOST = ("null", "broken", "not finite")  # Why `read_roads` drops what may have been a road.
 _UM = 6  # Decimals of a metre: coordinates are rounded to 1 um.
-
-Trace = Callable[["Probability"], RoadGraph]
 
 
 @dataclass(frozen=True)
@@ -132,17 +123,9 @@ def find_placement(image: Path | None, gsd_m: float | None) -> PixelPlacement:
     return PixelPlacement(find_images([str(image)]), gsd_m)
 
 
-def trace_raster(raster: "Probability") -> RoadGraph:
-    """Find the graph of a raster as `roadseg graph` does, with its usual options."""
-    from roadseg.roads.tracing.trace import find_graph
-
-    return find_graph(raster, TraceOptions())
-
-
 def read_drawn(
     source: RoadSource,
     pixels: PixelPlacement,
-    trace: Trace = trace_raster,
     *,
     every_column: bool = False,
 ) -> DrawnRoads:
@@ -155,7 +138,6 @@ def read_drawn(
 
     Args:
         pixels: where the pixels of a WKT CSV lie.
-        trace: makes a graph of a mask or of probabilities.
         every_column: keep all attributes of a file of lines, and not only those that say something
             of speed, travel time and traffic.
 
@@ -169,7 +151,7 @@ def read_drawn(
     if read := reader_of(source.path):
         return graph_drawn(source, read(source.path))
     if source.is_raster:
-        return _trace(source, pixels, trace)
+        return _trace(source, pixels)
     return _read_gpkg(source) or _read_lines(source, every_column=every_column)
 
 
@@ -218,11 +200,9 @@ def place_roads(roads: DrawnRoads, crs: CRS) -> Side:
     drawn are not rounded at all.
 
     Raises:
-        DataError: a coordinate has no place in the CRS, a speed is not above 0, or the lines
-            have far more vertices than roads need.
+        DataError: a coordinate has no place in the CRS, or a speed is not above 0.
     """
     drawn = _to_crs(roads, crs)
-    _check_density(roads.source, drawn)
     # After a conversion a road of 200 m would else be longer, and have one more control point.
     lines = np.asarray(shapely.transform(drawn.lines, lambda xy: np.round(xy, _UM)), dtype=object)
     graph = replace(drawn, nodes=np.round(drawn.nodes, _UM), lines=lines)
@@ -244,23 +224,14 @@ def _place(source: RoadSource, pixels: PixelPlacement) -> Grid | float:
         )
     from roadseg.raster.images import read_grid
 
-    image = image_of(source, pixels)
-    if image is None:
-        names = list(pixels.images)
+    names = list(pixels.images)
+    is_only = len(names) == 1 and source.table and len(source.table.images) == 1
+    name = names[0] if is_only else match([source.image], names)[source.image]
+    if name is None:
         raise DataError(
             f"{source}: none of the {len(names)} images has a matching name ({first(names)})"
         )
-    return read_grid(image, gsd_m=pixels.gsd_m)
-
-
-def image_of(source: RoadSource, pixels: PixelPlacement) -> Path | None:
-    """Return the image in whose pixels the lines of a WKT CSV are; None if there is none."""
-    if not source.table or not pixels.images:
-        return None
-    names = list(pixels.images)
-    is_only = len(names) == 1 and len(source.table.images) == 1
-    name = names[0] if is_only else match([source.image], names)[source.image]
-    return None if name is None else pixels.images[name]
+    return read_grid(pixels.images[name], gsd_m=pixels.gsd_m)
 
 
 def drivable(roads: DrawnRoads) -> DrawnRoads:
@@ -408,7 +379,7 @@ def _read_gpkg(source: RoadSource) -> DrawnRoads | None:
     return None
 
 
-def _trace(source: RoadSource, pixels: PixelPlacement, trace: Trace) -> DrawnRoads:
+def _trace(source: RoadSource, pixels: PixelPlacement) -> DrawnRoads:
     from roadseg.raster.images import open_raster
     from roadseg.raster.pixels import valid_pixels
     from roadseg.roads.masks.mask_labels import looks_like_mask, warn_of_masks
@@ -422,33 +393,23 @@ def _trace(source: RoadSource, pixels: PixelPlacement, trace: Trace) -> DrawnRoa
         # In a file whose nodata is 0 that is background, and all pixels are valid.
         if file.nodata != 0:
             valid = valid_pixels(file)
-    return raster_drawn(source, raster, valid, trace)
+    return raster_drawn(source, raster, valid)
 
 
-def raster_drawn(
-    source: RoadSource, raster: "Probability", valid: Bools, trace: Trace = trace_raster
-) -> DrawnRoads:
-    """Return the roads traced from a mask or from probabilities, with their pixels.
+def raster_drawn(source: RoadSource, raster: "Probability", valid: Bools) -> DrawnRoads:
+    """Return the roads that `roadseg graph` traces in a raster by default, with its pixels.
 
     Args:
-        source: where the pixels were read.
-        raster: the pixels.
-        valid: which of them hold data, shape (row, col).
-        trace: makes a graph of them.
+        valid: which pixels hold data, shape (row, col).
     """
-    graph = trace(raster)
+    from roadseg.roads.tracing.trace import find_graph
+
+    graph = find_graph(raster, TraceOptions())
     is_assumed = np.full(len(graph.lines), raster.speed_bins is None)
     return DrawnRoads(source, graph, True, is_assumed, raster, valid)  # noqa: FBT003 - is_joined
 
 
 def _read_lines(source: RoadSource, *, every_column: bool) -> DrawnRoads:
-    path = source.path
-    is_geojson = path.suffix.lower() in _GEOJSON and not is_virtual(path) and path.is_file()
-    if is_geojson and (size := path.stat().st_size) > _MOST_BYTES:
-        raise DataError(
-            f"{path}: {size / 1e6:.0f} MB of GeoJSON, expected at most {_MOST_BYTES / 1e6:.0f} MB; "
-            f"convert it first: ogr2ogr {path.stem}.gpkg {path.name}"
-        )
     file = read_roads(source.path, options=_EVERY_LINE, every_column=every_column)
     roads = file.roads
     areas = int(roads.is_area.sum())
@@ -531,24 +492,6 @@ def _to_crs(roads: DrawnRoads, crs: CRS) -> RoadGraph:
     if not (np.isfinite(xy).all() and np.isfinite(graph.nodes).all()):
         raise _not_on_earth(roads)
     return graph
-
-
-def _check_density(source: RoadSource, graph: RoadGraph) -> None:
-    """Refuse vertices by the million in one road or one place: all would be compared with all."""
-    of_lines = shapely.get_num_coordinates(graph.lines)
-    if (most := int(of_lines.max(initial=0))) > _MOST_VERTICES:
-        raise DataError(
-            f"{source}: {most} vertices between two junctions, expected at most {_MOST_VERTICES}; "
-            "simplify the lines first, for example with ogr2ogr -simplify"
-        )
-    vertices = int(of_lines.sum())
-    length_m = float(graph.length_m.sum())
-    if vertices > _MANY_VERTICES and length_m < vertices * _DENSEST_M:
-        raise DataError(
-            f"{source}: {vertices} vertices on {length_m / 1000:.1f} km of road, expected one "
-            f"every {_DENSEST_M:g} m at most on average; simplify the lines first, for example "
-            "with ogr2ogr -simplify"
-        )
 
 
 def _join_lines(drawn: RoadGraph) -> RoadGraph:

@@ -3,9 +3,8 @@
 import importlib
 import importlib.util
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from roadseg.errors import ConfigError, DataError
 
@@ -17,35 +16,16 @@ Writer = Callable[[Path, "RoadGraph"], None]
 Reader = Callable[[Path], "RoadGraph"]
 
 
-@dataclass(frozen=True)
-class FormatModule:
-    """A format of road graphs.
+class FormatModule(NamedTuple):
+    """Names of the functions that write and read a format, and of their module in this folder.
 
-    Its module is imported when it is needed, as most are slow to import.
-
-    Attributes:
-        module: in this folder.
-        write: name of its function that writes a graph.
-        read: name of its function that reads one; None where files with this suffix are layers
-            of any lines, which GDAL reads (`any_roads`).
+    The module is imported when it is needed, as most are slow to import. `read` is None where files
+    with this suffix are layers of any lines, which GDAL reads (`any_roads`).
     """
 
     module: str
     write: str
     read: str | None = None
-
-    def writer(self) -> Writer:
-        """Return the function that writes a graph to a path."""
-        return cast("Writer", self._function(self.write))
-
-    def reader(self) -> Reader:
-        """Return the function that reads a graph from a path."""
-        if self.read is None:
-            raise ValueError(f"{self.module} has no function that reads graphs")
-        return cast("Reader", self._function(self.read))
-
-    def _function(self, name: str) -> object:
-        return getattr(importlib.import_module(f"roadseg.roads.formats.{self.module}"), name)
 
 
 FORMATS = {
@@ -67,8 +47,17 @@ _SUBMISSION = "csv"  # SpaceNet's: its lines are in the pixels of scenes, of whi
 
 def reader_of(path: Path) -> Reader | None:
     """Return the function that reads a file of graphs; None if GDAL reads it, or nothing does."""
-    suffix = path.suffix.lower()
-    return READERS[suffix].reader() if suffix in READERS else None
+    known = READERS.get(path.suffix.lower())
+    return known and cast("Reader", _function(known.module, known.read or ""))
+
+
+def writer_of(name: str) -> Writer:
+    """Return the function that writes a format of `FORMATS`."""
+    return cast("Writer", _function(FORMATS[name].module, FORMATS[name].write))
+
+
+def _function(module: str, name: str) -> object:
+    return getattr(importlib.import_module(f"roadseg.roads.formats.{module}"), name)
 
 
 def write_graphs(
@@ -96,7 +85,7 @@ def write_graphs(
     for suffix in formats:
         path = folder / f"{name}.{suffix}"
         if suffix != _SUBMISSION:
-            FORMATS[suffix].writer()(path, graph)
+            writer_of(suffix)(path, graph)
         elif grid is not None:
             from roadseg.roads.formats.spacenet_csv import write_submission
 
@@ -121,7 +110,7 @@ def write_graph(path: Path, graph: "RoadGraph", *, source: Path) -> None:
         OutputError: if the file cannot be written.
     """
     try:
-        FORMATS[format_of(path)].writer()(path, graph)
+        writer_of(format_of(path))(path, graph)
     except DataError:
         raise
     except ValueError as error:

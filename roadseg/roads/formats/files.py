@@ -69,9 +69,8 @@ def write_gpkg(
 def read_gpkg(path: Path) -> RoadGraph:
     """Read a graph that `write_gpkg` wrote: the same CRS, nodes, edges, lines and attributes.
 
-    A file geodatabase of ours (`layers.write_gdb`) is read as well: it has the same layers. Other
-    programs may have written the file again: u, v and osmid may be texts or floats by now, and x
-    and y those of another CRS, so that nodes are read from their points.
+    Other programs may have written the file again: u, v and osmid may be texts or floats by now,
+    and x and y those of another CRS, so that nodes are read from their points.
 
     Raises:
         DataError: if the file cannot be read, or does not hold such a graph.

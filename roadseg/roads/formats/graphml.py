@@ -1,4 +1,4 @@
-"""GraphML: the road graphs of osmnx, networkx, CRESI and our own, read; our own, written."""
+"""GraphML: the road graphs of osmnx, networkx and our own, read; our own, written."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -31,12 +31,10 @@ from roadseg.roads.labels.schemes import OWN_SPEED, TIMES, stated_travel, wanted
 from roadseg.roads.labels.traffic import CARS, ONE_WAY, SPEED_SOURCE
 from roadseg.roads.options import LabelOptions
 from roadseg.system.files import atomic_write
-from roadseg.system.text import one_line
+from roadseg.system.text import first, one_line
 
 _APART_M = 100.0  # Metres; an edge further than this from its nodes is in another CRS.
-_PLACES = ("geometry", "geometry_wkt", "geometry_utm_wkt", "geometry_pix", "id", "reversed")
-# CRESI's names of x and y of nodes, and of the lines of edges.
-_CRESI = "utm_east", "utm_north", "geometry_utm_wkt"
+_PLACES = ("geometry", "id", "reversed")  # Attributes of edges that say where they are.
 
 Network = Any  # One of the four classes of graphs in networkx.
 
@@ -44,14 +42,13 @@ Network = Any  # One of the four classes of graphs in networkx.
 def read_graphml(path: Path) -> RoadGraph:
     """Read the roads of a GraphML file, in metres.
 
-    Nodes have x and y, edges a line as WKT in `geometry`, or none if they are straight. CRESI's UTM
-    coordinates are taken if it wrote them. An edge that is there in both directions, or twice with
-    the same line, is read once. Of its attributes speed (as `speed_kph`) and travel time (as
-    `travel_time_s`) are read by the rules for labels (`schemes.stated_travel`), NaN where an edge
-    has none, and classes, names and access as `traffic.Traffic` has them; all other attributes are
-    numbers if all of their values are, else texts. `oneway` is 1 for an edge
-    of a directed graph that is not there in the other direction; loops are one-way if they say so,
-    and edges of an undirected graph never.
+    Nodes have x and y, edges a line as WKT in `geometry`, or none if they are straight. An edge
+    that is there in both directions, or twice with the same line, is read once. Of its attributes
+    speed (as `speed_kph`) and travel time (as `travel_time_s`) are read by the rules for labels
+    (`schemes.stated_travel`), NaN where an edge has none, and classes, names and access as
+    `traffic.Traffic` has them; all other attributes are numbers if all of their values are, else
+    texts. `oneway` is 1 for an edge of a directed graph that is not there in the other direction;
+    loops are one-way if they say so, and edges of an undirected graph never.
 
     Args:
         path: the file; the CRS is that of the graph's attribute `crs`. Without it x and y that can
@@ -88,49 +85,40 @@ def graph_of_network(network: Network, name: str) -> RoadGraph:
     Raises:
         DataError: see `read_graphml`.
     """
-    nodes, source, line_name = _nodes(name, network)
+    nodes = _nodes(name, network)
     row = {node: row for row, node in enumerate(network.nodes)}
     edges = list(network.edges(data=True))
     ends = np.array([(row[start], row[goal]) for start, goal, _ in edges], dtype=np.int64)
     ends, facts = ends.reshape(-1, 2), [each for *_, each in edges]
-    lines = _lines(name, ends, nodes, [each.get(line_name) for each in facts])
+    others = sorted({key for each in facts for key in each if key.startswith("geometry_")})
+    if others and not any("geometry" in each for each in facts):  # CRESI has several.
+        raise DataError(
+            f"{name}: the lines of edges are in {first(others)}, expected geometry in the CRS of "
+            "the nodes; rename it"
+        )
+    lines = _lines(name, ends, nodes, [each.get("geometry") for each in facts])
     attributes = _attributes(facts)
-    graph = RoadGraph(source, nodes, ends, lines, attributes)
+    crs = _crs(name, network.graph.get("crs"), nodes)
+    graph = RoadGraph(crs, nodes, ends, lines, attributes)
     attributes[ONE_WAY] = _one_way(graph, is_directed=network.is_directed())
     metric = _in_metres(name, graph)
     _check_ends(name, metric)
     return without_duplicate_edges(metric)
 
 
-def _nodes(path: str, network: Network) -> tuple[Floats, CRS, str]:
-    """Return x and y of the nodes, their CRS, and the name of the lines of edges in it."""
+def _nodes(path: str, network: Network) -> Floats:
+    """Return x and y of the nodes, shape (n, 2)."""
     facts = [each for _, each in network.nodes(data=True)]
-    is_cresi = bool(facts) and all("utm_east" in each for each in facts)
-    x, y, line = _CRESI if is_cresi else ("x", "y", "geometry")
     try:
-        nodes = np.array([(each.get(x), each.get(y)) for each in facts], dtype=np.float64)
+        nodes = np.array([(each.get("x"), each.get("y")) for each in facts], dtype=np.float64)
     except (TypeError, ValueError):
         nodes = np.array([np.nan, np.nan])
     if not np.isfinite(nodes).all():
         raise DataError(
-            f"{path}: a graph without geometry: not every node has numbers {x} and {y}; expected "
-            "a graph such as osmnx.save_graphml writes"
+            f"{path}: a graph without geometry: not every node has numbers x and y; expected a "
+            "graph such as osmnx.save_graphml writes"
         )
-    nodes = nodes.reshape(-1, 2)
-    crs = _utm(path, facts) if is_cresi else _crs(path, network.graph.get("crs"), nodes)
-    return nodes, crs, line
-
-
-def _utm(path: str, facts: list[Mapping[str, Any]]) -> CRS:
-    zones = {
-        (int(each.get("utm_zone", 0)), str(each.get("utm_letter", "N")) >= "N") for each in facts
-    }
-    if len(zones) != 1 or not 1 <= min(zones)[0] <= 60:  # noqa: PLR2004 - UTM
-        raise DataError(
-            f"{path}: its nodes are in {len(zones)} UTM zones ({sorted(zones)}), expected one"
-        )
-    ((zone, is_north),) = zones
-    return CRS.from_epsg((32600 if is_north else 32700) + zone)
+    return nodes.reshape(-1, 2)
 
 
 def _crs(path: str, named: object, nodes: Floats) -> CRS:

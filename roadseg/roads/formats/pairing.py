@@ -30,7 +30,6 @@ class RoadSource:
 
     Attributes:
         table: its lines if it is a WKT CSV, else None.
-        image: the image id in that table.
     """
 
     path: Path

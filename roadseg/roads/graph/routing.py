@@ -50,7 +50,6 @@ def find_way(graph: RoadGraph, start: int, goal: int, *, weight: Weight) -> Road
         graph: roads in metres.
         start: row of the node at which the way begins.
         goal: row of the node at which it ends.
-        weight: what is least in sum.
 
     Returns:
         The edges of the way in the order and direction in which they are driven, from one node to

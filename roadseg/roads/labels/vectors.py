@@ -3,20 +3,17 @@
 import itertools
 import json
 import logging
-import os
 import re
 import shlex
 import shutil
 import warnings
 import zipfile
-import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import IO, Any
-from xml.parsers import expat
+from typing import Any
 
 import numpy as np
 import pyogrio
@@ -31,7 +28,7 @@ from roadseg.roads.labels.overture import is_segments, segment_columns, segment_
 from roadseg.roads.labels.tags import SHAPEFILE_NAMES
 from roadseg.system.files import PARQUET_SUFFIXES, ROAD_SUFFIXES, is_virtual
 from roadseg.system.records import parse_json
-from roadseg.system.sqlite import MAGIC, check_views
+from roadseg.system.sqlite import check_views
 from roadseg.system.text import one_line
 
 logger = logging.getLogger(__name__)
@@ -39,7 +36,7 @@ logger = logging.getLogger(__name__)
 Choose = Callable[[tuple[str, ...]], list[str]]
 Kinds = Mapping[str, str | None]  # The type of the geometries of each layer, by its name.
 
-_OF_OTHER_FILES = ("OGR_VRT", "GDALG")  # The same, of what names its sources.
+_OF_OTHER_FILES = ("OGR_VRT", "GDALG")  # Drivers of OGR, of files that name their sources.
 _NAMES_OTHERS = (b"<OGRVRTDataSource", b"gdal_streamed_alg")  # What such files begin with.
 _START_BYTES = 4096
 _ONE_LAYER = ("GeoJSON", "GeoJSONSeq", "FlatGeobuf", "CSV")  # Drivers of OGR.
@@ -65,7 +62,6 @@ class VectorFile:
     """The features of a layer.
 
     Attributes:
-        keys: names of all attributes.
         columns: the attributes that were asked for, by key, each of shape (features,).
         geometries: shape (features,), shapely geometries or None.
         broken: number of geometries that cannot be read; they are None.
@@ -112,11 +108,8 @@ def read_vectors(path: Path, choose: Choose) -> VectorFile:
         _any_osm_ids(source),
     ):
         info = _info(source)
-        if is_virtual(path) and info["driver"] in _OF_OTHER_FILES:
-            raise DataError(
-                f"{path}: is a {info['driver']}, which may name any file of this machine; use the "
-                "file that it names"
-            )
+        if info["driver"] in _OF_OTHER_FILES:
+            raise _names_others(path)
         kinds = {info["layer_name"]: info["geometry_type"]}
         if info["driver"] not in _ONE_LAYER:
             kinds = {str(name): kind for name, kind in pyogrio.list_layers(source)}
@@ -154,82 +147,45 @@ def _info(source: str, layer: str | None = None) -> dict[str, Any]:
 
 @contextmanager
 def _unpacked(path: Path) -> Iterator[str]:
-    """Give what GDAL calls a file, unpacked for that time if it has to be.
-
-    GDAL reads no .bz2, and the views of SQLite are checked in a file on the disk.
-    """
+    """Give what GDAL calls a file, which reads no .bz2: it is unpacked for that time."""
     source = _gdal_name(path)
-    if is_virtual(path) or not _is_to_unpack(path):
-        if is_virtual(path):
-            from roadseg.raster.images import check_database
+    if is_virtual(path):
+        from roadseg.raster.images import check_database
 
-            check_database(path)
-        else:
-            _check_start(path, path)
+        check_database(path)
+    else:
+        _check_start(path)
+    if is_virtual(path) or path.suffix.lower() != ".bz2":
         yield source
         return
     with TemporaryDirectory(prefix="roadseg-") as folder:
-        plain = Path(folder) / Path(source).name.removesuffix(path.suffix)
+        plain = Path(folder) / path.stem
         try:
-            with _packed(path) as packed, plain.open("wb") as file:
+            with opened(path) as packed, plain.open("wb") as file:
                 shutil.copyfileobj(packed, file)
-            source = _gdal_name(plain)
-            _check_start(plain, path)
+            check_views(plain, path)
         except (OSError, EOFError) as error:
             raise DataError(
                 f"{path}: cannot be unpacked in {folder} ({one_line(error)}); check that the file "
                 "exists and is complete, and that there is space"
             ) from error
-        except DataError as error:
-            raise DataError(str(error).replace(str(plain), str(path))) from error
-        yield source
+        yield str(plain)
 
 
-def _check_start(file: Path, path: Path) -> None:
-    """Refuse views that may not end, and what names other files, in which there may be some.
-
-    Raises:
-        DataError: with the name `path` of the file.
-    """
-    check_views(file, path)
-    if file.is_file() and os.access(file, os.R_OK):
-        with file.open("rb") as opened_file:
-            start = opened_file.read(_START_BYTES)
+def _check_start(path: Path) -> None:
+    """Refuse views that may not end, and what names other files, in which there may be some."""
+    check_views(path, path)
+    with suppress(OSError, EOFError), opened(path) as file:
+        start = file.read(_START_BYTES)
         if any(sign in start for sign in _NAMES_OTHERS):
-            raise DataError(
-                f"{path}: names other files, expected one with features; write them to a file of "
-                f"their own: ogr2ogr roads.gpkg {path.name}"
-            )
+            raise _names_others(path)
 
 
-def _is_to_unpack(path: Path) -> bool:
-    suffix = path.suffix.lower()
-    if suffix not in {".gz", ".zip"}:
-        return suffix == ".bz2"
-    if suffix == ".zip" and _is_zip_of_layers(path):
-        return False
-    with suppress(OSError, EOFError, zlib.error, zipfile.BadZipFile), _packed(path) as packed:
-        start = packed.read(_START_BYTES)
-        return start.startswith(MAGIC) or any(sign in start for sign in _NAMES_OTHERS)
-    return False
-
-
-def _is_zip_of_layers(path: Path) -> bool:
-    """Return whether GDAL is to look for the files of a layer in a zip by itself."""
-    if not path.stem.lower().endswith((".shp", ".gdb")):
-        return False
-    return any(name.lower().endswith((".shp", ".gdbtable")) for name in _members(path))
-
-
-@contextmanager
-def _packed(path: Path) -> Iterator[IO[bytes]]:
-    """Open the file in a packed one."""
-    if path.suffix.lower() != ".zip":
-        with opened(path) as packed:
-            yield packed
-        return
-    with zipfile.ZipFile(path) as archive, archive.open(_member(path)) as packed:
-        yield packed
+def _names_others(path: Path) -> DataError:
+    return DataError(
+        f"{path}: names other files, expected one with features; write them to a file of their "
+        f"own: ogr2ogr roads.gpkg {path.name}"
+    )
 
 
 def _gdal_name(path: Path) -> str:
@@ -246,24 +202,21 @@ def _gdal_name(path: Path) -> str:
             raise DataError(f"{path}: is a folder, expected a vector file")
         if suffix == ".shp":
             _check_shapefile(path)
-        if suffix == ".zip" and not _is_zip_of_layers(path):
+        # GDAL looks into a zipped file geodatabase by itself.
+        if suffix == ".zip" and not path.stem.lower().endswith(".gdb"):
             return f"/vsizip/{path.absolute()}/{_member(path)}"
         return f"/vsigzip/{path.absolute()}" if suffix == ".gz" else str(path)
     except OSError as error:
         raise DataError(f"{path}: cannot be read: {error.strerror}") from error
 
 
-def _members(path: Path) -> list[str]:
-    try:
-        with zipfile.ZipFile(path) as archive:
-            return archive.namelist()
-    except zipfile.BadZipFile as error:
-        raise DataError(f"{path}: not a readable zip ({error}); download it again") from error
-
-
 def _member(path: Path) -> str:
     """Return the first vector file in a zip."""
-    names = _members(path)
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = archive.namelist()
+    except zipfile.BadZipFile as error:
+        raise DataError(f"{path}: not a readable zip ({error}); download it again") from error
     for name in names:
         if Path(name).suffix.lower() in ROAD_SUFFIXES and not name.startswith("__MACOSX"):
             return name
@@ -328,10 +281,6 @@ def _check_whole(path: Path, info: Mapping[str, Any], features: int) -> None:
     expected = info["features"]  # It is -1 where that is not known beforehand.
     if _is_plain(path) and info["driver"] == "GeoJSONSeq":
         expected = _sequence_length(path)
-    if _is_plain(path) and info["driver"] == "GPX":
-        # OGR finds no features in one that is cut short.
-        with opened(path) as file:
-            expat.ParserCreate().ParseFile(file)
     if expected > features:
         raise DataError(
             f"{path}: only {features} of its {expected} features can be read; the file is "
@@ -384,7 +333,7 @@ def _explained(path: Path) -> Iterator[None]:
         raise DataError(
             f"{path}: its attributes are not in UTF-8 ({error.reason}); save it as UTF-8"
         ) from error
-    except (*_ERRORS, expat.ExpatError, OverflowError, RecursionError, ValueError) as error:
+    except (*_ERRORS, OverflowError, ValueError) as error:
         reason = " ".join(str(error).split("; In file")[0].split())
         if _NO_FORMAT in reason:
             raise DataError(

@@ -83,7 +83,6 @@ def burn_roads(areas: RoadAreas, grid: Grid) -> Bytes:
 
     Args:
         areas: in the CRS of the grid.
-        grid: where the pixels lie.
 
     Returns:
         Mask of shape (grid.height, grid.width): 0 background, else the speed bin.

@@ -44,7 +44,6 @@ def write_mask(
         blocks: windows of the mask with their pixels, shape (row, col): 0 background, else the
             speed bin, 255 ignored; as is what no block covers. Blocks that are whole tiles of
             512 pixels, or the whole mask, are written once.
-        grid: where the pixels lie.
         bins: what the speed bins stand for; None for a mask of roads of unknown speed, which
             are 1.
         key: digest of all that the mask is made from, for `read_raster_key`.

@@ -53,7 +53,6 @@ class Probability:
     """Probabilities of the roads of a scene, in memory.
 
     Attributes:
-        grid: where its pixels lie.
         road: probability of any road, shape (row, col), uint8 with 255 for certain.
         bins: probability of each speed bin, shape (bin, row, col), alike; None if not known.
         speed_bins: which speeds the bins stand for; None if not known.
@@ -138,7 +137,6 @@ class ProbabilityFile:
     """A probability raster or a mask, read by window; see `open_probability`.
 
     Attributes:
-        grid: where its pixels lie.
         speed_bins: which speeds its bins stand for; None if not known.
         is_mask: whether every value but 0 is road, of the speed bin of that number if known.
         model: the fold and epoch of the checkpoint that predicted it, or its name; empty if not
@@ -258,7 +256,6 @@ def write_probability(
     Args:
         rows: what is missing of the raster, from left to right and top to bottom; probabilities
             are uint8 with 255 for certain, or 0..1.
-        grid: where the pixels lie.
         bins: the speed bins that all bands but the last stand for; they name the bands.
         key: digest of all that the raster is made from, for `read_raster_key` of `mask_files`.
         tags: provenance, kept in the file.

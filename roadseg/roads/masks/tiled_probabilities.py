@@ -38,7 +38,6 @@ class TiledProbability:
     Attributes:
         grid: the smallest that holds all tiles.
         speed_bins: which speeds the bins of all tiles stand for; None if not known.
-        places: where they lie on the grid.
         has_overlaps: whether any two of them show the same pixel.
         threshold: probability from which on there is road, 0 to 1: that of the tiles, or the mean
             of those that they name; None if none names any.

@@ -258,7 +258,6 @@ def mean_similarity(
     times the ratio of similarity to routes in the sample, and the margin is that of a ratio.
 
     Args:
-        source: graph of the control points.
         points: k control points in `source`.
         snapped: the same k points in `target`.
         is_snapped: shape (k,), which of them there are in `target`.

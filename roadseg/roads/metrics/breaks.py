@@ -14,9 +14,9 @@ from roadseg.roads.graph.groups import begin_runs, linked
 from roadseg.roads.graph.road_graph import RoadGraph, find_lines, ranges
 from roadseg.roads.graph.shortest_paths import RoadDistances
 from roadseg.roads.graph.strokes import strokes
-from roadseg.roads.metrics.alignment import SPACING_M, Matches, Samples, match, samples
 from roadseg.roads.metrics.buffer import check_sides
 from roadseg.roads.metrics.canonical import canonical_graph
+from roadseg.roads.metrics.matching import SPACING_M, Matches, Samples, match, samples
 from roadseg.roads.metrics.pooling import Pooled
 
 _OnEdges = tuple[Ints, Floats]  # Rows of edges, and metres along each from its start.
@@ -300,9 +300,6 @@ class _Spans(Columns):
     """From which number to which each stretch reaches, sorted by the first; shape (s,) each.
 
     Attributes:
-        road: the row of the road.
-        first: number of its first place.
-        last: number of its last one.
         leads: whether one of these is an end of the road, where it meets others.
     """
 

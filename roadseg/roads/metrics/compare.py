@@ -12,16 +12,14 @@ import shapely
 
 from roadseg.roads.graph.cleaning import part_lengths
 from roadseg.roads.graph.road_graph import RoadGraph
-from roadseg.roads.metrics.alignment import Alignment, align
 from roadseg.roads.metrics.apls import Apls, apls, apls_by, pool_apls
 from roadseg.roads.metrics.breaks import Breaks, count_breaks
 from roadseg.roads.metrics.buffer import BufferMatch, match_lines
-from roadseg.roads.metrics.junctions import JunctionMatch, match_junctions
 from roadseg.roads.metrics.pooling import Pooled
 from roadseg.roads.metrics.topo import Topo, topo
 from roadseg.roads.options import CompareOptions, Goal
 
-_Part = TypeVar("_Part", BufferMatch, Breaks, JunctionMatch, Alignment, "SideFacts")
+_Part = TypeVar("_Part", BufferMatch, Breaks, "SideFacts")
 
 TOPO_KM = 500.0  # Kilometres of roads on a side up to which TOPO, 2 ms a start, is measured.
 
@@ -75,8 +73,6 @@ class Measures:
         topo_radius_m: its `radius_m`, the largest if pooled.
         buffer: correctness, completeness and quality.
         breaks: interruptions of the roads of the reference.
-        junctions: those found, and how far they lie off.
-        alignment: distance and direction of predicted lines and the reference.
     """
 
     length: Apls
@@ -85,8 +81,6 @@ class Measures:
     topo_radius_m: float
     buffer: BufferMatch
     breaks: Breaks
-    junctions: JunctionMatch
-    alignment: Alignment
     reference: SideFacts
     predicted: SideFacts
 
@@ -120,12 +114,6 @@ class Measures:
             "breaks": self.breaks.count,
             "breaks_per_km": self.breaks.per_km,
             "connectivity": self.connectivity,
-            "junction_precision": self.junctions.precision,
-            "junction_recall": self.junctions.recall,
-            "junction_f1": self.junctions.f1,
-            "junction_offset_m": self.junctions.offset_m,
-            "line_distance_m": self.alignment.distance_m,
-            "line_direction_deg": self.alignment.direction_deg,
             "reference_km": self.reference.road_km,
             "predicted_km": self.predicted.road_km,
         }
@@ -168,8 +156,6 @@ def compare(reference: Side, predicted: Side | None, options: CompareOptions) ->
         radius_m,
         match_lines(*graphs, tolerance_m=tolerance_m),
         count_breaks(*graphs, tolerance_m=tolerance_m),
-        match_junctions(*graphs),
-        align(*graphs, tolerance_m=tolerance_m),
         *facts,
     )
 
@@ -211,8 +197,6 @@ def pool(pairs: Sequence[Measures]) -> Measures:
         topo_radius_m=max(pair.topo_radius_m for pair in pairs),
         buffer=_add_up([pair.buffer for pair in pairs]),
         breaks=_add_up([pair.breaks for pair in pairs]),
-        junctions=_add_up([pair.junctions for pair in pairs]),
-        alignment=_add_up([pair.alignment for pair in pairs]),
         reference=_add_up([pair.reference for pair in pairs]),
         predicted=_add_up([pair.predicted for pair in pairs]),
     )

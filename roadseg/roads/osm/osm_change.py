@@ -39,9 +39,7 @@ class OsmChange:
     """New roads as objects of OpenStreetMap.
 
     Attributes:
-        osm_map: the map that is changed.
         roads: the new roads; their references to the map are places in `node_ids`.
-        tags: of each road.
         node_ids: shape (n,), ids of the nodes of the map by their number.
         first_id: id of the first new node, and of the first new way; others go down from it.
     """
@@ -73,20 +71,11 @@ class OsmChange:
     @cached_property
     def changed_ways(self) -> dict[int, list[int]]:
         """The ways of the map that get nodes: by row, the ids of all their nodes."""
-        inserted = self.roads.insertions
-        order = np.lexsort([inserted.part, inserted.vertex])
-        added: dict[int, list[tuple[int, int]]] = {}
-        for row in order.tolist():
-            way = int(inserted.way[row])
-            at = int(inserted.vertex[row] - self.osm_map.ways.first[way]) + 1
-            added.setdefault(way, []).append((at, self.first_id - int(inserted.node[row])))
-        changed = {}
-        for way, nodes in added.items():
-            refs = self.osm_map.ways.nodes_of(way)
-            for at, node in reversed(nodes):
-                refs.insert(at, node)
-            changed[way] = refs
-        return changed
+        inserted, ways = self.roads.insertions, self.osm_map.ways
+        refs = inserted.put_in(ways.refs, self.first_id - np.arange(len(self.roads.xy)))
+        first = inserted.first_of(ways.first)
+        changed = np.unique(inserted.way).tolist()
+        return {way: refs[first[way] : first[way + 1]].tolist() for way in changed}
 
     @property
     def added_nodes(self) -> list[int]:
@@ -111,7 +100,6 @@ def osm_change(osm_map: OsmMap, roads: NewRoads, tags: list[dict[str, str]]) -> 
 
     Args:
         roads: the new roads; their references to the map number its ids in rising order.
-        tags: of each road.
 
     Raises:
         DataError: if a way that gets nodes has no version, or would have too many nodes, an id of

@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import shapely
 
-from roadseg.arrays import Floats, Objects, Shapes
 from roadseg.errors import DataError
 from roadseg.raster.grid import DEGREES
+from roadseg.roads.conflation.obstacles import Obstacles
 from roadseg.roads.graph.road_graph import RoadGraph, unjoined
 from roadseg.roads.osm.osm_objects import (
     OF_MAPS,
@@ -46,33 +46,17 @@ _KEYS = (
 
 
 @dataclass(frozen=True)
-class OsmObstacles:
-    """What roads do not cross without a look, in degrees.
-
-    Attributes:
-        kind: shape (o,), what each is called.
-        shapes: shape (o,), LineStrings and Polygons.
-        reach_m: shape (o,), distance up to which a road is near it.
-    """
-
-    kind: Objects
-    shapes: Shapes
-    reach_m: Floats
-
-
-@dataclass(frozen=True)
 class OsmMap:
     """The roads of a part of an OpenStreetMap file.
 
     Attributes:
-        ways: roads and paths of any kind.
-        obstacles: railways, runways, waterways and buildings.
+        obstacles: railways, runways, waterways and buildings, in degrees.
         extent: box around the first nodes of all roads of the file; None if there are none.
     """
 
     path: Path
     ways: OsmObjects
-    obstacles: OsmObstacles
+    obstacles: Obstacles
     extent: Box | None
 
     def graph(self) -> RoadGraph:
@@ -134,7 +118,8 @@ def _obstacle(tags: dict[str, str]) -> str:
     return ""
 
 
-def _as_obstacles(ways: list[tuple[str, list[PlacedNode]]]) -> OsmObstacles:
+def _as_obstacles(ways: list[tuple[str, list[PlacedNode]]]) -> Obstacles:
+    """Return what roads do not cross without a look, in degrees."""
     shapes = np.empty(len(ways), dtype=object)
     for row, (kind, nodes) in enumerate(ways):
         xy = np.array(nodes, dtype=np.int64)[:, 1:] / UNITS_PER_DEGREE
@@ -143,7 +128,7 @@ def _as_obstacles(ways: list[tuple[str, list[PlacedNode]]]) -> OsmObstacles:
             shapes[row] = shapely.Polygon(xy) if is_area else shapely.LineString(xy)
     kinds = [kind for kind, _ in ways]
     whole = shapes != None  # noqa: E711 - of each
-    return OsmObstacles(
+    return Obstacles(
         np.array([_NAMES[kind] for kind in kinds], dtype=object)[whole],
         shapes[whole],
         np.array([_REACH_M[kind] for kind in kinds], dtype=np.float64)[whole],

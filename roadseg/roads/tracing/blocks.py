@@ -16,6 +16,7 @@ from roadseg.roads.tracing.coarse_mask import CoarseMask, join_coarse_blocks, pa
 from roadseg.roads.tracing.mask_cleaning import Sides, clean_mask, close_cracks
 from roadseg.roads.tracing.skeletons import (
     SkeletonPaths,
+    neighbours,
     on_sides,
     skeletonise,
     smooth_paths,
@@ -181,24 +182,13 @@ def _seam_pairs(nodes: Floats, is_seam: Bools, block: Ints) -> Ints:
     order = np.argsort(place)
     seam, place = seam[order], place[order]
 
-    def at(step: int) -> tuple[Bools, Ints]:
-        neighbour = np.minimum(np.searchsorted(place, place + step), len(place) - 1)
-        return place[neighbour] == place + step, neighbour
+    def is_on(step: int) -> Bools:
+        nearest = np.minimum(np.searchsorted(place, place + step), len(place) - 1)
+        return np.asarray(place[nearest] == place + step)
 
-    # Diagonal pixels are neighbours only where no pixel touches both of them by a side.
-    (right, _), (below, _), (left, _) = at(1), at(down), at(-1)
-    pairs = []
-    for step, blocked in (
-        (1, np.zeros(len(place), dtype=bool)),
-        (down, np.zeros(len(place), dtype=bool)),
-        (down + 1, right | below),
-        (down - 1, left | below),
-    ):
-        touches, other = at(step)
-        touches &= ~blocked & (block[seam] != block[seam[other]])
-        pairs.append(np.column_stack([seam[touches], seam[other[touches]]]))
-    return np.concatenate(pairs)
-
+    pairs = neighbours(place, down, is_on)
+    return seam[pairs[block[seam[pairs[:, 0]]] != block[seam[pairs[:, 1]]]]]
+    return np.asarray(seam[pairs[block[seam[pairs[:, 0]]] != block[seam[pairs[:, 1]]]]])
 
 def _smooth_seams(graph: RoadGraph, grid: Grid) -> RoadGraph:
     """Merge the chains at seams, and smooth the lines that are still raw."""

@@ -34,7 +34,6 @@ class CoarseMask:
         """Return which pixels are road.
 
         Args:
-            rows: row numbers.
             cols: column numbers, broadcast against `rows`.
             outside: the answer for pixels outside the scene.
         """

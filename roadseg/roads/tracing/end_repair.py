@@ -191,7 +191,6 @@ def _find_branches(
 
     Args:
         graph: roads in metres.
-        ends: their dead ends.
         short: rows of the candidates: those that are short and at a junction.
         goes_alone: whether each dead end is away from the border, as rule 3 asks of one branch.
         goes_beside: whether each may be removed beside a road that goes on (rule 5).

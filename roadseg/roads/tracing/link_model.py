@@ -4,9 +4,11 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
+import shapely
 
-from roadseg.arrays import Bools, Floats, Lines
+from roadseg.arrays import Bools, Floats
 from roadseg.roads.logistic import LogisticModel, log_odds, read_packaged
+from roadseg.roads.tracing.link_ways import TracedLinks
 
 _LEAST_M = 0.1  # Metres; shorter lengths count as this, so that their logarithm is finite.
 
@@ -16,36 +18,27 @@ class LinkFeatures:
     """Features of candidate links, one row for each.
 
     Attributes:
-        line: shape (k,), LineStrings in metres.
-        length_m: shape (k,), along the line.
+        ways: shape (k,), through the raster.
         straight_m: shape (k,), from end to end.
         turn: shape (k,), angle in radians between the heading of the dead end and the link.
         turn_facing: shape (k,), the same at the other dead end; 0 at the side of a road.
         is_facing: shape (k,), whether the link joins two dead ends.
         own_m: shape (k,), length of the edge that it continues.
         is_lone: shape (k,), whether that edge has two dead ends.
-        mean: shape (k,), mean probability of road along the line, 0 to 1.
-        quarter: shape (k,), lower quartile of that probability.
-        lowest_5m: shape (k,), lowest mean over 5 m of the line.
-        lowest: shape (k,), lowest probability.
     """
 
-    line: Lines
-    length_m: Floats
+    ways: TracedLinks
     straight_m: Floats
     turn: Floats
     turn_facing: Floats
     is_facing: Bools
     own_m: Floats
     is_lone: Bools
-    mean: Floats
-    quarter: Floats
-    lowest_5m: Floats
-    lowest: Floats
 
     def columns(self) -> dict[str, Floats]:
         """Return the terms of the model, each of shape (k,), by name."""
-        length_m = np.maximum(self.length_m, _LEAST_M)
+        ways = self.ways
+        length_m = np.maximum(shapely.length(ways.lines), _LEAST_M)
         return {
             "log length": np.log(length_m),
             "length": length_m,
@@ -55,10 +48,10 @@ class LinkFeatures:
             "joins two dead ends": self.is_facing.astype(np.float64),
             "log length of its edge": np.log(np.maximum(self.own_m, _LEAST_M)),
             "edge has two dead ends": self.is_lone.astype(np.float64),
-            "log odds of the mean": log_odds(self.mean),
-            "log odds of the lower quarter": log_odds(self.quarter),
-            "log odds of the lowest 5 m": log_odds(self.lowest_5m),
-            "log odds of the lowest": log_odds(self.lowest),
+            "log odds of the mean": log_odds(ways.probability),
+            "log odds of the lower quarter": log_odds(ways.quarter),
+            "log odds of the lowest 5 m": log_odds(ways.lowest_5m),
+            "log odds of the lowest": log_odds(ways.lowest),
         }
 
 

@@ -298,18 +298,13 @@ def _features(
     own = ends.edge[links.end]
     angle, facing_angle = (np.arccos(np.clip(turn, -1, 1)) for turn in turns)
     return LinkFeatures(
-        line=ways.lines,
-        length_m=shapely.length(ways.lines),
+        ways=ways,
         straight_m=np.hypot(*(links.landing - ends.place[links.end]).T),
         turn=angle,
         turn_facing=np.where(links.is_facing, facing_angle, 0.0),
         is_facing=links.is_facing,
         own_m=graph.length_m[own],
         is_lone=are_lone(graph, own),
-        mean=ways.probability,
-        quarter=ways.quarter,
-        lowest_5m=ways.lowest_5m,
-        lowest=ways.lowest,
     )
 
 

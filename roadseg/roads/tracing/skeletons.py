@@ -1,5 +1,6 @@
 """Skeletons: road mask -> one-pixel-wide skeleton -> pixel paths between nodes."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -158,26 +159,37 @@ def _pixel_graph(skeleton: Bools) -> tuple[Ints, Ints, Bools]:
     padded = np.pad(skeleton, 1)
     on, down = padded.ravel(), padded.shape[1]
     place = np.flatnonzero(on)
-    right, below = on[place + 1], on[place + down]
-    corner = on[place + down + 1]
-    beside_left = on[place - 1] | below
-    # Diagonal pixels are neighbours only if no pixel touches both by a side.
+    pairs = neighbours(place, down, lambda step: on[place + step])
+    full = place[on[place + 1] & on[place + down] & on[place + down + 1]]
+    blocks = full[:, None] + np.array([0, 1, down, down + 1])
+    in_block = np.zeros(len(place), dtype=bool)
+    in_block[np.searchsorted(place, blocks.ravel())] = True
+    positions = np.column_stack(np.divmod(place, down)) - 1
+    return positions, pairs, in_block
+
+
+def neighbours(place: Ints, down: int, is_on: Callable[[int], Bools]) -> Ints:
+    """Return the rows of neighbouring pixels, shape (k, 2).
+
+    Diagonal pixels are neighbours only if no pixel touches both by a side.
+
+    Args:
+        place: shape (n,), rising, numbers of pixels row by row, with a gap between rows.
+        down: from the number of a pixel to that of the one below.
+        is_on: returns for a step whether there is a pixel so many numbers further on, shape (n,).
+    """
+    right, below = is_on(1), is_on(down)
     links = {
         1: right,
         down: below,
-        down + 1: corner & ~right & ~below,
-        down - 1: on[place + down - 1] & ~beside_left,
+        down + 1: is_on(down + 1) & ~right & ~below,
+        down - 1: is_on(down - 1) & ~is_on(-1) & ~below,
     }
     pairs = [
         np.column_stack([np.flatnonzero(has), np.searchsorted(place, place[has] + step)])
         for step, has in links.items()
     ]
-    full = place[right & below & corner]
-    blocks = full[:, None] + np.array([0, 1, down, down + 1])
-    in_block = np.zeros(len(place), dtype=bool)
-    in_block[np.searchsorted(place, blocks.ravel())] = True
-    positions = np.column_stack(np.divmod(place, down)) - 1
-    return positions, np.concatenate(pairs), in_block
+    return np.concatenate(pairs)
 
 
 def on_sides(positions: Ints | Floats, shape: tuple[int, ...], sides: Sides) -> Bools:

@@ -106,7 +106,6 @@ def find_graph(
     options: TraceOptions,
     *,
     run: Run = map,
-    link_model: LinkModel | None = None,
 ) -> RoadGraph:
     """Find the road graph of a scene, in the scene's metric CRS.
 
@@ -120,26 +119,19 @@ def find_graph(
         pixels: the scene; it is pickled if `run` uses other processes.
         options: how roads are traced, linked and measured.
         run: applies a function to all blocks; `map` does so in this process.
-        link_model: predicts the probability of links; None for `general_link_model`.
     """
     with pixels.opened() as source:
-        graph = find_lines(source, options, run=run, link_model=link_model)
+        graph = find_lines(source, options, run=run)
         return rate_edges(measure_edges(graph, source, options, run=run), source, options)
 
 
-def find_lines(
-    pixels: PixelSource,
-    options: TraceOptions,
-    *,
-    run: Run = map,
-    link_model: LinkModel | None = None,
-) -> RoadGraph:
+def find_lines(pixels: PixelSource, options: TraceOptions, *, run: Run = map) -> RoadGraph:
     """Find the roads of an open scene without the attributes that `measure_edges` adds."""
     grid = pixels.grid
     blocks = cut_blocks(grid.height, grid.width, block_px=options.block_px)
     blocks = [block for block in blocks if pixels.touches(block)] or blocks[:1]
     traced, mask = join_blocks(run(partial(find_paths, pixels, options), blocks), grid)
-    return postprocess(traced, pixels, options, mask=mask, link_model=link_model)
+    return postprocess(traced, pixels, options, mask=mask)
 
 
 def find_paths(
@@ -165,7 +157,6 @@ def postprocess(
     options: TraceOptions,
     *,
     mask: CoarseMask,
-    link_model: LinkModel | None = None,
 ) -> RoadGraph:
     """Prune traced roads, link them across gaps and simplify them.
 
@@ -174,12 +165,10 @@ def postprocess(
     Args:
         graph: roads as traced, in the metric CRS of the scene, without attributes.
         options: how they are pruned, linked and simplified.
-        link_model: predicts the probability of links, unless the scene is a mask of 0 and 1; None
-            for `general_link_model`.
     """
     ends = graph.nodes[graph.degree == 1]
     is_mask = are_two_valued(ends, grid=pixels.grid, read_road=pixels.read_road)
-    model = None if is_mask else link_model or general_link_model()
+    model = None if is_mask else general_link_model()
     scene = _Scene(pixels, pixels.border_m, options, mask, model)
     graph = scene.prune_and_link(merge_chains(graph))
     graph = drop_components(graph, min_component_m=options.min_component_m)

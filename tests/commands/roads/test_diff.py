@@ -1,7 +1,6 @@
 """Differences of road files: layers to be imported, totals, and what cannot be compared."""
 
 import json
-import resource
 
 import numpy as np
 import pyogrio
@@ -17,6 +16,7 @@ from roadseg.roads.formats.files import write_geojson, write_gpkg
 from roadseg.roads.formats.graphml import write_graphml
 from roadseg.roads.graph.road_graph import graph_from_lines
 from roadseg.roads.options import DiffOptions
+from tests.drawing import lines_of
 
 UTM = CRS.from_epsg(32632)
 ORIGIN = np.array([477_000.0, 5_473_000.0])
@@ -29,8 +29,7 @@ def write(tmp_path):
     """Give a function that writes roads in the format of the suffix."""
 
     def write_roads(name, *roads, crs=UTM, origin=ORIGIN, **columns):
-        lines = [shapely.LineString(np.add(road, origin)) for road in roads]
-        placed = np.array([*lines, None], dtype=object)[:-1]
+        placed = lines_of(*[np.add(road, origin) for road in roads])
         shapes = placed if crs == LOCAL_CRS else reproject(placed, UTM, crs)
         graph = graph_from_lines(shapes, crs, columns)
         WRITERS[name.rpartition(".")[2]](tmp_path / name, graph)
@@ -172,16 +171,11 @@ def test_json_lines_of_any_reader_will_do(tmp_path, write):
 
 
 @pytest.mark.parametrize("size", [200, 50_000, 105_000])
-def test_a_full_disk_leaves_nothing(write, tmp_path, size):
+def test_a_full_disk_leaves_nothing(write, tmp_path, largest_file, size):
     """At the largest of these sizes GDAL itself reports no error."""
     sides = write("a.gpkg", STREET, NEW), write("b.gpkg", STREET, OLD)
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-    try:
-        with pytest.raises(OutputError, match=r"d.gpkg: cannot be written"):
-            run(*sides, output=tmp_path / "d.gpkg")
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    with largest_file(size), pytest.raises(OutputError, match=r"d.gpkg: cannot be written"):
+        run(*sides, output=tmp_path / "d.gpkg")
     assert {path.name for path in tmp_path.iterdir()} == {"a.gpkg", "b.gpkg"}
 
 

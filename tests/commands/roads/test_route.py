@@ -18,6 +18,7 @@ from roadseg.roads.formats.graphml import write_graphml
 from roadseg.roads.graph.road_graph import graph_from_lines
 from roadseg.roads.graph.travel import add_travel
 from roadseg.roads.options import RouteOptions
+from tests.drawing import lines_of
 
 BY_LENGTH = RouteOptions(weight="length")
 
@@ -27,8 +28,7 @@ STREET, APART = [(0, 0), (300, 0)], [(0, 400), (300, 400)]
 
 
 def drawn(*roads, crs=UTM, origin=ORIGIN, **columns):
-    lines = [shapely.LineString(np.add(road, origin)) for road in roads]
-    return graph_from_lines(np.array([*lines, None], dtype=object)[:-1], crs, columns)
+    return graph_from_lines(lines_of(*[np.add(road, origin) for road in roads]), crs, columns)
 
 
 def degrees(*xy):

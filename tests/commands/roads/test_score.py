@@ -8,15 +8,15 @@ import pytest
 import rasterio
 from affine import Affine
 from click.testing import CliRunner
-from pyproj import Transformer
 
 from roadseg.commands.cli.main import main
 from roadseg.commands.roads.score import run
 from roadseg.errors import ConfigError
 from roadseg.roads.options import CompareOptions
 from roadseg.system.units import shown_in
+from tests.drawing import LAS_VEGAS as ORIGIN
+from tests.drawing import write_lines
 
-ORIGIN = np.array([661300.0, 4005500.0])  # Las Vegas
 STREETS = [[(0, 0), (200, 0), (400, 0)], [(200, 0), (200, 300)], [(400, 0), (400, 300)]]
 GAP = [STREETS[0], STREETS[1]]
 
@@ -26,17 +26,7 @@ def draw(tmp_path):
     """Give a function that writes lines, metres from a place in Las Vegas, as GeoJSON."""
 
     def write(name, lines, epsg=4326, **facts):
-        move = Transformer.from_crs(32611, epsg, always_xy=True)
-        features = []
-        for line in lines:
-            xy = np.column_stack(move.transform(*(np.array(line) + ORIGIN).T)).tolist()
-            shape = {"type": "LineString", "coordinates": xy}
-            features.append({"type": "Feature", "properties": facts, "geometry": shape})
-        crs = {"type": "name", "properties": {"name": f"urn:ogc:def:crs:EPSG::{epsg}"}}
-        path = tmp_path / f"{name}.geojson"
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(json.dumps({"type": "FeatureCollection", "crs": crs, "features": features}))
-        return path
+        return write_lines(tmp_path / f"{name}.geojson", lines, epsg, **facts)
 
     return write
 
@@ -95,22 +85,16 @@ def test_the_facts_of_both_sides_are_told(draw):
     )
 
 
-def test_breaks_junctions_and_lines_are_told(draw):
+def test_breaks_and_connectivity_are_told(draw):
     """A street is interrupted, and its side road 2 m further on."""
     broken = [[(0, 0), (100, 0)], [(140, 0), (202, 0), (400, 0)], [(202, 0), (202, 300)]]
     pair = only(draw("a", STREETS), draw("b", [*broken, STREETS[2]]))
     assert (pair["breaks"]["count"], pair["breaks"]["per_km"]) == (1, pytest.approx(1))
     assert pair["connectivity"] == pytest.approx(0.86 / 0.96, abs=1e-3)
-    assert pair["junctions"]["f1"] == 1
-    assert pair["junctions"]["offset_m"] == pytest.approx(2, abs=0.01)
-    assert pair["alignment"]["distance_m"] == pytest.approx(2 * 300 / 960, abs=0.02)
-    assert pair["alignment"]["direction_deg"] == pytest.approx(0, abs=0.01)
 
 
-def test_nothing_found_has_no_breaks_per_km_no_offset_and_no_distance(folders):
-    missing = score(*folders).pairs[1]
-    figures = missing["breaks"]["per_km"], missing["junctions"]["offset_m"]
-    assert (*figures, missing["alignment"]["distance_m"]) == (None, None, None)
+def test_nothing_found_has_no_breaks_per_km(folders):
+    assert score(*folders).pairs[1]["breaks"]["per_km"] is None
 
 
 @pytest.mark.parametrize(("reach", "radius"), [(500, 150), (501, 300)])
@@ -206,12 +190,12 @@ ACROSS = slice(97, 103), slice(0, 300)
 DOWN = slice(0, 300), slice(147, 153)
 
 
-def test_people_read_miles_and_feet_where_they_chose_them(draw):
+def test_people_read_miles_where_they_chose_them(draw):
     files = draw("a", STREETS), draw("b", [STREETS[0], [(201, 0), (201, 300)], STREETS[2]])
     with shown_in("miles"):
         lines = str(score(*files)).splitlines()
     assert "breaks/mi" in lines[0]
-    assert any(line.startswith("lines: 1 ft and 0.0 degrees") for line in lines)
+    assert lines[0].endswith("ref mi  pred mi")
 
 
 def test_masks_are_compared_by_pixels_too(paint):

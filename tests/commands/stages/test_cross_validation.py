@@ -208,7 +208,7 @@ class TestEvaluation:
         by_fold = read_record(workspace.record("evaluate")).summary["by_fold"]
         for fold in FOLDS:
             card = json.loads((workspace.checkpoint(fold) / "model_card.json").read_text())
-            assert card["properties"]["roadseg:evaluation"]["iou"] == by_fold[str(fold)]["iou"]
+            assert card["evaluation"]["iou"] == by_fold[str(fold)]["iou"]
 
     def test_the_figures_are_json(self, each):
         done = roadseg_command(each[0], "evaluate", "--json")

@@ -7,8 +7,6 @@ from roadseg.commands.stages import evaluate, predict, train
 from roadseg.dataset.chips import read_chips
 from roadseg.roads.labels.origins import Origin, origin_path, write_origin
 
-EVALUATION = "roadseg:evaluation"
-
 
 def card(workspace):
     return json.loads((workspace.checkpoint(0) / "model_card.json").read_text())
@@ -24,42 +22,42 @@ def with_licences(config):
 
 
 def test_training_leaves_a_card_of_what_it_saw(finished):
-    said = card(finished[1])["properties"]
-    assert said["roadseg:training"]["chips"] == 4
-    assert said["roadseg:training"]["area_km2"] == pytest.approx(4 * 0.064**2, rel=0.01)
-    assert said["roadseg:validation"]["chips"] == 1
-    assert said["roadseg:labels"]["schemes"] == ["spacenet"]
+    said = card(finished[1])
+    assert said["training"]["chips"] == 4
+    assert said["training"]["area_km2"] == pytest.approx(4 * 0.064**2, rel=0.01)
+    assert said["validation"]["chips"] == 1
+    assert said["labels"]["schemes"] == ["spacenet"]
 
 
 def test_the_roads_of_the_training_chips_are_counted(finished):
-    km = card(finished[1])["properties"]["roadseg:training"]["road_km"]
+    km = card(finished[1])["training"]["road_km"]
     assert km == pytest.approx(4 * 2 * 0.064, rel=0.01)
 
 
 def test_a_card_names_files_and_no_folders(finished):
-    said = card(finished[1])["properties"]
-    files = said["roadseg:imagery"]["files"]
+    said = card(finished[1])
+    files = said["imagery"]["files"]
     assert files == {"count": 5, "names": [f"city_{n}.tif" for n in range(5)]}
-    assert "/" not in json.dumps(said["mlm:hyperparameters"])
+    assert "/" not in json.dumps(said["network"]["settings"])
 
 
 def test_evaluation_adds_its_metrics(finished):
     found = json.loads(finished[1].record("evaluate").read_text())["summary"]
-    assert card(finished[1])["properties"][EVALUATION] == found
+    assert card(finished[1])["evaluation"] == found
 
 
 def test_licences_reach_the_card_without_another_training(finished):
     config, workspace = finished
     before = (workspace.checkpoint(0) / "best.safetensors").stat().st_mtime_ns
     train.run(with_licences(config), workspace, fold=0)
-    said = card(workspace)["properties"]
-    assert said["roadseg:imagery"]["licence"] == "CC-BY-4.0"
-    assert said["roadseg:labels"]["licence"] == "ODbL-1.0"
+    said = card(workspace)
+    assert said["imagery"]["licence"] == "CC-BY-4.0"
+    assert said["labels"]["licence"] == "ODbL-1.0"
     assert (workspace.checkpoint(0) / "best.safetensors").stat().st_mtime_ns == before
 
 
 @pytest.mark.parametrize("name", ["model_card.json", "model_card.md"])
-@pytest.mark.parametrize("found", [None, b"\xff\x00", b'{"properties": {}, "assets": {}}'])
+@pytest.mark.parametrize("found", [None, b"\xff\x00", b'{"weights": {}}'])
 def test_a_card_that_was_deleted_or_damaged_comes_back_whole(finished, name, found):
     config, workspace = finished
     before = card(workspace)
@@ -91,6 +89,6 @@ def test_a_card_names_the_source_and_licence_of_fetched_labels(finished):
         train.run(config, workspace, fold=0)
     finally:
         origin_path(labels).unlink()
-    assert card(workspace)["properties"]["roadseg:labels"]["licence"] == "ODbL-1.0"
+    assert card(workspace)["labels"]["licence"] == "ODbL-1.0"
     text = (workspace.checkpoint(0) / "model_card.md").read_text(encoding="utf-8")
     assert "- Labels are from © OpenStreetMap contributors (2026-11-20)\n" in text

@@ -227,7 +227,6 @@ EVALUATED = {
     "correctness": 0.9,
     "completeness": 0.8,
     "breaks": 3,
-    "junction_recall": 0.75,
 }
 
 
@@ -269,7 +268,7 @@ def test_the_head_tells_correctness_and_completeness(page_of_folds):
 
 def test_what_the_errors_do_not_show_is_told_below_the_map(page_of_folds):
     text = page_of_folds.locator("#map").inner_text()
-    assert "3 breaks in known roads, and 25.0 % of the junctions, which were not found" in text
+    assert "on the held-out chips 3 breaks in known roads" in text
 
 
 def test_the_head_tells_no_spread_where_one_fold_was_held_out(page):
@@ -293,22 +292,21 @@ def tables(browser, path, folder, changes):
 
 
 @pytest.mark.parametrize(
-    ("units", "offset"),
-    [("metric", ("Junction offset, m", "1.52")), ("miles", ("Junction offset, ft", "5.0"))],
+    ("units", "per_km"), [("metric", ("Breaks/km", "1.50")), ("miles", ("Breaks/mi", "2.41"))]
 )
-def test_a_chip_has_its_breaks_and_offsets_in_the_units_of_the_reader(
-    browser, shown_run, tmp_path, units, offset
+def test_a_chip_has_its_breaks_in_the_units_of_the_reader(
+    browser, shown_run, tmp_path, units, per_km
 ):
-    columns = ["chip", "iou", "breaks", "junction_recall", "junction_offset_m"]
-    scores = {"columns": columns, "rows": [["city_0", 0.5, 3, 0.25, 1.524]]}
+    columns = ["chip", "iou", "breaks", "topo_recall", "breaks_per_km"]
+    scores = {"columns": columns, "rows": [["city_0", 0.5, 3, 0.25, 1.5]]}
     changes = {"units": units, "scores": scores}
     head, row = tables(browser, shown_run.report, tmp_path, changes)
-    assert head == ["Chip", "IoU", "Breaks", offset[0]]
-    assert row == ["city_0", "0.500", "3", offset[1]]
+    assert head == ["Chip", "IoU", "Breaks", per_km[0]]
+    assert row == ["city_0", "0.500", "3", per_km[1]]
 
 
 def test_folds_have_breaks_per_km_and_their_spread(browser, shown_run, tmp_path):
-    of = {"chips": 2, "breaks": 3, "breaks_per_km": 1.5, "junction_recall": 0.5}
+    of = {"chips": 2, "breaks": 3, "breaks_per_km": 1.5, "topo_recall": 0.5}
     spread = {"breaks_per_km": {"mean": 1.5, "std": 0.25}}
     found = {"by_fold": {"0": of}, "spread": spread, "set_of_fold": {}}
     changes = {"summaries": {"evaluate": found}, "scores": None}

@@ -3,7 +3,6 @@
 import pytest
 from matplotlib.image import imread
 
-from roadseg.errors import OutputError
 from roadseg.report.plots import charts
 from roadseg.report.plots.charts import write_curves
 
@@ -51,9 +50,3 @@ def test_the_best_epoch_is_marked_in_both_panels_and_named(figure):
     marks = [axis.get_lines()[-1].get_xdata() for axis in figure.axes[:2]]
     assert marks == [[4, 4], [4, 4]]
     assert figure.axes[0].get_title().startswith("best epoch 4 of 6: validation loss 0.2000")
-
-
-def test_curves_that_cannot_be_written_are_an_error_that_names_them(tmp_path):
-    (tmp_path / "run").write_text("no folder")
-    with pytest.raises(OutputError, match=r"run/curves\.png: cannot be written"):
-        write_curves(tmp_path / "run" / "curves.png", history(1), best_epoch=1)

@@ -6,7 +6,6 @@ import shapely
 from affine import Affine
 from matplotlib.image import imread
 from matplotlib.text import Text
-from pyproj import CRS
 
 from roadseg.errors import OutputError
 from roadseg.raster.grid import LOCAL_CRS, Grid
@@ -20,11 +19,10 @@ from roadseg.report.plots.maps import (
     draw_scene,
 )
 from roadseg.roads.colours import FALSE, FOUND, MISSED
-from roadseg.roads.graph.road_graph import graph_from_lines
 from roadseg.roads.graph.travel import add_travel
 from roadseg.roads.speeds import DEFAULT_BINS
+from tests.drawing import UTM, drawn
 
-UTM = CRS.from_epsg(32611)
 GRID = Grid(UTM, Affine(1, 0, 500000, 0, -1, 4000000), 100, 100)
 NOWHERE = Grid(LOCAL_CRS, Affine(1, 0, 500000, 0, -1, 4000000), 100, 100)
 IMAGE = np.full((100, 100, 3), (60, 90, 60), np.uint8)
@@ -35,8 +33,7 @@ OPTIONS = {"bins": DEFAULT_BINS, "paper": PAPER}
 
 
 def graph(*roads, kph=40.0, crs=UTM, **attributes):
-    lines = np.array([shapely.LineString(road) for road in roads], dtype=object)
-    found = add_travel(graph_from_lines(lines, crs), np.full(len(lines), kph))
+    found = add_travel(drawn(*roads, crs=crs), np.full(len(roads), kph))
     more = {name: np.array(values) for name, values in attributes.items()}
     return replace(found, attributes=found.attributes | more)
 

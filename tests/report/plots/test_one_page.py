@@ -8,7 +8,6 @@ import pytest
 import shapely
 from pyproj import CRS
 
-from roadseg.errors import OutputError
 from roadseg.report.plots import one_page
 from roadseg.report.plots.one_page import MapPicture, OnePage, class_colour, draw_one_page
 from roadseg.roads.metrics.road_lengths import RoadLengths
@@ -141,9 +140,3 @@ def test_it_is_one_page_of_a4_with_text_as_text(tmp_path):
     assert content.count(b"/Type /Page ") == 1
     assert b"/MediaBox [ 0 0 595.44 841.68 ]" in content
     assert b"/Subtype /Type0" in content or b"/FontFile2" in content
-
-
-def test_a_place_that_cannot_be_written_is_told(tmp_path):
-    (tmp_path / "file").touch()
-    with pytest.raises(OutputError, match="file"):
-        draw_one_page(tmp_path / "file/page.pdf", PAGE)

@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
-from roadseg.errors import OutputError
 from roadseg.report.plots import charts
 from roadseg.report.plots.charts import write_tuning_plot
 from roadseg.roads.tracing.tuning import PARAMETERS
@@ -52,10 +51,3 @@ def test_the_title_says_whether_it_paid(draw, is_better, words):
 def test_a_number_of_settings_that_fills_no_row_is_drawn(draw, tmp_path):
     draw(rows(0.5), parameters=PARAMETERS[:4])
     assert imread(tmp_path / "tune.png").shape == (800, 1300, 4)
-
-
-def test_a_picture_that_cannot_be_written_is_named(tmp_path):
-    (tmp_path / "file").touch()
-    facts = {"goal": "APLS", "parameters": PARAMETERS, "is_better": True}
-    with pytest.raises(OutputError, match="cannot be written"):
-        write_tuning_plot(tmp_path / "file" / "a.png", *rows(0.5), **facts)

@@ -5,30 +5,22 @@ import pytest
 import shapely
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
-from pyproj import CRS
 
 from roadseg.roads.conflation.conflate import find_new_roads, merged_graph
 from roadseg.roads.conflation.grown_map import with_insertions
 from roadseg.roads.conflation.map_ways import MapWays
 from roadseg.roads.conflation.obstacles import Obstacles
-from roadseg.roads.graph.road_graph import DECIMALS, graph_from_lines, unique_pairs
+from roadseg.roads.graph.road_graph import DECIMALS, unique_pairs
 from roadseg.roads.options import ConflateOptions
+from tests.drawing import drawn as graph
+from tests.drawing import lines_of
 
-UTM = CRS.from_epsg(32632)
 STREET = [(0, 0), (200, 0)]
 NOTHING = Obstacles(np.zeros(0, object), np.zeros(0, object), np.zeros(0))
 
 
-def lines_of(roads):
-    return np.array([*map(shapely.LineString, roads), None], dtype=object)[:-1]
-
-
-def graph(*roads, **columns):
-    return graph_from_lines(lines_of(roads), UTM, columns)
-
-
 def ways_of(*roads, is_open=True, is_apart=False, is_motorway=False):
-    lines = lines_of(roads)
+    lines = lines_of(*roads)
     node = unique_pairs(np.round(shapely.get_coordinates(lines), DECIMALS))[1]
     flags = [np.full(len(lines), flag) for flag in (is_open, is_apart, is_motorway)]
     return MapWays(lines, node, *flags)
@@ -46,11 +38,6 @@ def test_a_road_that_a_map_draws_twice_is_as_long_as_if_it_did_so_once():
     ways = ways_of([(0, 0), (10, 0), (90, 0), (100, 0)], [(0, 0), (10, 0), (90, 0), (100, 0)])
     apart = ways.distances(np.array([0, 0]), np.array([5.0, 95.0]), limit_m=200)
     assert apart[0, 1] == pytest.approx(90)
-
-
-def test_a_side_street_ends_on_the_way_of_the_map():
-    new = new_roads(graph([(0, 2), (100, 2), (200, 2)], [(100, 2), (100, 90)]), ways_of(STREET))
-    assert drawn(new) == [[[100, 0], [100, 90]]]
 
 
 def test_the_way_gets_a_node_where_the_street_ends():
@@ -77,11 +64,6 @@ def test_a_road_that_crosses_a_way_gets_a_node_there():
     new = new_roads(graph([(100, -90), (100, 90)]), ways_of(STREET))
     assert drawn(new) == [[[100, -90], [100, 0], [100, 90]]]
     assert len(new.insertions.way) == 1
-
-
-def test_roads_that_the_map_has_are_not_added():
-    new = new_roads(graph([(0, 3), (200, 3)]), ways_of(STREET))
-    assert drawn(new) == []
 
 
 def test_a_road_that_leaves_the_street_at_a_sharp_angle_is_led_back_to_it():
@@ -162,12 +144,6 @@ def test_a_dead_end_is_not_linked_to_a_way_beside_it():
     assert not new_roads(graph(*roads), ways_of([(0, 0), (200, 0)])).is_linked.any()
 
 
-def test_a_link_leaves_out_no_road_in_between():
-    ways = ways_of([(0, 0), (200, 0)], [(0, 12), (200, 12)])
-    new = new_roads(graph([(100, 30), (100, 120)]), ways)
-    assert drawn(new) == [[[100, 12], [100, 30], [100, 120]]]
-
-
 @pytest.mark.parametrize(("link_m", "reason"), [(49, ""), (51, "no image shows it")])
 def test_a_road_that_is_mostly_a_link_across_a_gap_has_to_be_checked(link_m, reason):
     # The map hides 8 m at either end.
@@ -183,16 +159,14 @@ def test_a_road_without_a_way_to_the_map_has_to_be_checked():
 
 
 def test_a_road_behind_one_to_check_has_to_be_checked_too():
-    rail = Obstacles(
-        np.array(["railway"], object), lines_of([[(0, 50), (200, 50)]]), np.array([8.0])
-    )
+    rail = Obstacles(np.array(["railway"], object), lines_of([(0, 50), (200, 50)]), np.array([8.0]))
     new = new_roads(graph([(100, 0), (100, 90)], [(100, 90), (200, 90)]), ways_of(STREET), rail)
     assert new.reason.tolist() == ["near a railway", "not connected with the map"]
 
 
 @pytest.mark.parametrize(("apart", "near"), [(7.9, True), (8.1, False)])
 def test_a_road_beside_a_railway_has_to_be_checked(apart, near):
-    track = lines_of([[(100 + apart, 10), (100 + apart, 200)]])
+    track = lines_of([(100 + apart, 10), (100 + apart, 200)])
     rail = Obstacles(np.array(["railway"], object), track, np.array([8.0]))
     assert new_roads(graph([(100, 0), (100, 90)]), ways_of(STREET), rail).is_added[0] != near
 
@@ -214,27 +188,6 @@ def test_a_road_that_has_to_be_checked_changes_no_way():
     assert len(new.insertions.way) == 0
 
 
-@pytest.mark.parametrize(("confidence", "roads"), [(0.5, 1), (0.49, 0)])
-def test_doubtful_roads_are_left_out(confidence, roads):
-    predicted = graph([(100, 0), (100, 90)], confidence=np.array([confidence]))
-    assert len(new_roads(predicted, ways_of(STREET)).lines) == roads
-
-
-@pytest.mark.parametrize(("length", "roads"), [(20, 1), (19.9, 0)])
-def test_short_roads_are_left_out(length, roads):
-    assert len(new_roads(graph([(100, 0), (100, length)]), ways_of(STREET)).lines) == roads
-
-
-def test_a_gap_between_ends_of_ways_is_closed_however_short():
-    ways = ways_of([(0, 0), (100, 0)], [(109, 0), (200, 0)])
-    assert drawn(new_roads(graph(STREET), ways)) == [[[100, 0], [109, 0]]]
-
-
-def test_a_corner_that_the_map_cuts_is_not_a_gap():
-    ways = ways_of([(0, 0), (100, 0), (110, 10), (110, 100)])
-    assert drawn(new_roads(graph([(0, 0), (112, -2), (112, 100)]), ways)) == []
-
-
 # Two streets, 12 m apart, and what joins them.
 PAIR = [(0, 0), (100, 0), (200, 0)], [(0, 12), (100, 12), (200, 12)]
 RUNG = [(100, 0), (100, 12)]
@@ -242,19 +195,8 @@ RUNG = [(100, 0), (100, 12)]
 
 def between(*rungs, pair=PAIR, **columns):
     """A prediction of two streets and what joins them."""
-    lines = shapely.get_parts(shapely.union_all(lines_of([*pair, *rungs])))
+    lines = shapely.get_parts(shapely.union_all(lines_of(*pair, *rungs)))
     return graph(*map(shapely.get_coordinates, lines), **columns)
-
-
-def test_a_short_road_between_streets_closer_than_the_tolerance_is_added():
-    assert drawn(new_roads(between(RUNG), ways_of(*PAIR))) == [[[100, 0], [100, 12]]]
-
-
-def test_a_short_road_that_the_map_has_a_way_round_is_left_out():
-    around = [(108, 0), (108, 12)]
-    streets = [np.insert(PAIR[row], 2, around[row], axis=0) for row in (0, 1)]
-    ways = ways_of(*streets, around)
-    assert drawn(new_roads(between(RUNG, around), ways)) == []
 
 
 @pytest.mark.parametrize(("apart", "roads"), [(1.9, 1), (2.2, 0)])
@@ -264,14 +206,58 @@ def test_a_short_road_is_believed_only_where_the_prediction_fits_the_map(apart, 
     assert len(new_roads(predicted, ways_of(*PAIR)).lines) == roads
 
 
-def test_a_road_that_changes_between_carriageways_is_no_short_road():
-    slant = [(90, 0), (110, 6), (130, 12)]
-    assert drawn(new_roads(between(slant), ways_of(*PAIR))) == []
+AROUND, SLANT, LANE = [(108, 0), (108, 12)], [(90, 0), (110, 6), (130, 12)], [(0, 6), (94, 6)]
+BENDS = [np.insert(street, 2, place, axis=0) for street, place in zip(PAIR, AROUND, strict=True)]
 
 
-def test_no_short_road_is_added_where_the_prediction_lacks_a_way():
-    lane = [(0, 6), (94, 6)]
-    assert drawn(new_roads(between(RUNG), ways_of(*PAIR, lane))) == []
+@pytest.mark.parametrize(
+    ("predicted", "ways", "new"),
+    [
+        (
+            graph([(0, 2), (100, 2), (200, 2)], [(100, 2), (100, 90)]),
+            [STREET],
+            [[[100, 0], [100, 90]]],
+        ),
+        (graph([(0, 3), (200, 3)]), [STREET], []),
+        (graph(STREET), [[(0, 0), (100, 0)], [(109, 0), (200, 0)]], [[[100, 0], [109, 0]]]),
+        (
+            graph([(0, 0), (112, -2), (112, 100)]),
+            [[(0, 0), (100, 0), (110, 10), (110, 100)]],
+            [],
+        ),
+        (
+            graph([(100, 30), (100, 120)]),
+            [STREET, [(0, 12), (200, 12)]],
+            [[[100, 12], [100, 30], [100, 120]]],
+        ),
+        (
+            graph([(100, -60), (100, 0.9), (110, 0.9), (110, -60)]),
+            [[(0, 0), (100, 0), (110, 0), (200, 0)]],
+            [[[100, -60], [100, 0]], [[110, 0], [110, -60]]],
+        ),
+        (between(RUNG), PAIR, [[[100, 0], [100, 12]]]),
+        (between(RUNG, AROUND), [*BENDS, AROUND], []),
+        (between(SLANT), PAIR, []),
+        (between(RUNG), [*PAIR, LANE], []),
+        (graph([(100, 0), (100, 20)]), [STREET], [[[100, 0], [100, 20]]]),
+        (graph([(100, 0), (100, 19.9)]), [STREET], []),
+        (
+            graph([(100, 0), (100, 90)], confidence=np.array([0.5])),
+            [STREET],
+            [[[100, 0], [100, 90]]],
+        ),
+        (graph([(100, 0), (100, 90)], confidence=np.array([0.49])), [STREET], []),
+    ],
+    ids=[
+        *("a side street ends on the way", "a road that the map has", "a short gap between ways"),
+        *("a corner that the map cuts", "a link leaves out no road in between"),
+        *("no road runs between nodes that a way joins", "a short road between close streets"),
+        *("the map has a way round", "a change of carriageways", "the prediction lacks a way"),
+        *("20 m", "a road that is too short", "sure enough", "a doubtful road"),
+    ],
+)
+def test_roads_are_new_where_the_map_lacks_them(predicted, ways, new):
+    assert drawn(new_roads(predicted, ways_of(*ways))) == new
 
 
 def test_a_short_link_across_a_gap_is_left_out():
@@ -279,12 +265,6 @@ def test_a_short_link_across_a_gap_is_left_out():
     columns = {"inferred": (np.abs(predicted.length_m - 12) < 1).astype(np.uint8)}
     predicted = graph(*map(shapely.get_coordinates, predicted.lines), **columns)
     assert drawn(new_roads(predicted, ways_of(*PAIR))) == []
-
-
-def test_no_road_runs_between_nodes_that_a_way_joins():
-    ways = ways_of([(0, 0), (100, 0), (110, 0), (200, 0)])
-    new = new_roads(graph([(100, -60), (100, 0.9), (110, 0.9), (110, -60)]), ways)
-    assert drawn(new) == [[[100, -60], [100, 0]], [[110, 0], [110, -60]]]
 
 
 def test_roads_to_check_that_end_together_share_the_node():
@@ -319,7 +299,7 @@ shifts = st.tuples(st.floats(-3, 3), st.floats(-3, 3))
 
 def moved(roads, shift):
     """A prediction that has nodes wherever its roads cross, as traced ones have."""
-    lines = shapely.union_all(lines_of([np.add(road, shift) for road in roads]))
+    lines = shapely.union_all(lines_of(*[np.add(road, shift) for road in roads]))
     return graph(*map(shapely.get_coordinates, shapely.get_parts(lines)))
 
 
@@ -349,8 +329,8 @@ def test_new_roads_stay_within_reach_of_the_prediction(mapped, predicted, shift)
 def test_a_second_run_adds_nothing(mapped, predicted, shift):
     # Where a map draws a road twice, either of the two is the nearest way.
     assume(
-        shapely.length(shapely.union_all(lines_of(mapped)))
-        > shapely.length(lines_of(mapped)).sum() - 1e-6
+        shapely.length(shapely.union_all(lines_of(*mapped)))
+        > shapely.length(lines_of(*mapped)).sum() - 1e-6
     )
     ways, roads = ways_of(*mapped), moved(predicted, shift)
     new = new_roads(roads, ways)

@@ -6,7 +6,6 @@ import pytest
 import rasterio
 import shapely
 from affine import Affine
-from pyproj import CRS, Transformer
 
 from roadseg.errors import ConfigError, DataError
 from roadseg.raster.grid import LOCAL_CRS
@@ -24,9 +23,9 @@ from roadseg.roads.formats.pairing import find_sources
 from roadseg.roads.graph.road_graph import graph_from_lines
 from roadseg.roads.graph.travel import add_travel
 from roadseg.roads.metrics.compare import Side
+from tests.drawing import LAS_VEGAS as ORIGIN
+from tests.drawing import UTM, write_lines
 
-UTM = CRS.from_epsg(32611)
-ORIGIN = np.array([661300.0, 4005500.0])  # Las Vegas
 CROSS = [[(0, 0), (100.0004, 0.0004), (200, 0)], [(100.0004, 0.0004), (100, 90)]]
 
 
@@ -35,24 +34,14 @@ def draw(tmp_path):
     """Give a function that writes lines, metres from a place in Las Vegas, as GeoJSON."""
 
     def write(lines, name="roads", epsg=32611, **facts):
-        move = Transformer.from_crs(UTM, epsg, always_xy=True)
-        features = []
-        for line in lines:
-            xy = np.column_stack(move.transform(*(np.array(line) + ORIGIN).T)).tolist()
-            shape = {"type": "LineString", "coordinates": xy}
-            features.append({"type": "Feature", "properties": facts, "geometry": shape})
-        crs = {"type": "name", "properties": {"name": f"urn:ogc:def:crs:EPSG::{epsg}"}}
-        path = tmp_path / f"{name}.geojson"
-        whole = {"type": "FeatureCollection", "crs": crs, "features": features}
-        path.write_text(json.dumps(whole))
-        return path
+        return write_lines(tmp_path / f"{name}.geojson", lines, epsg, **facts)
 
     return write
 
 
-def read(path, image=None, gsd_m=None, trace=None):
+def read(path, image=None, gsd_m=None):
     (source,) = find_sources(path).values()
-    return read_drawn(source, find_placement(image, gsd_m), trace)
+    return read_drawn(source, find_placement(image, gsd_m))
 
 
 def placed(path, **options):
@@ -150,11 +139,11 @@ def test_an_image_of_another_name_is_refused(tmp_path, image):
     path.write_text("ImageId,WKT_Pix\nimg1,LINESTRING EMPTY\nimg2,LINESTRING EMPTY\n")
     source = find_sources(path)["img2"]
     with pytest.raises(DataError, match=r"none of the 1 images has a matching name \(img1\)"):
-        read_drawn(source, find_placement(image, None), None)
+        read_drawn(source, find_placement(image, None))
 
 
 def test_a_raster_is_traced_and_its_pixels_are_kept(image):
-    found = read(image, trace=lambda raster: graph_from_lines(np.array([]), raster.grid.metric_crs))
+    found = read(image)
     assert found.raster.road.max() == 255
     assert found.valid.all()
 
@@ -274,25 +263,3 @@ def test_sides_without_roads_may_be_anywhere(draw):
 
 def test_no_image_means_no_pixels():
     assert find_placement(None, 0.3) == PixelPlacement({}, 0.3)
-
-
-@pytest.mark.parametrize(("spacing_m", "is_refused"), [(0.249, True), (0.251, False)])
-def test_vertices_by_the_million_in_one_place_are_refused(draw, monkeypatch, spacing_m, is_refused):
-    monkeypatch.setattr("roadseg.roads.formats.any_roads._MANY_VERTICES", 100)
-    path = draw([[(i * spacing_m, 0) for i in range(1001)]])
-    if is_refused:
-        with pytest.raises(DataError, match=r"1001 vertices on 0.2 km .* every 0\.25 m at most"):
-            placed(path)
-    else:
-        placed(path)
-
-
-@pytest.mark.parametrize(("most", "is_refused"), [(1000, True), (1001, False)])
-def test_a_road_of_very_many_vertices_is_refused(draw, monkeypatch, most, is_refused):
-    monkeypatch.setattr("roadseg.roads.formats.any_roads._MOST_VERTICES", most)
-    path = draw([[(i, 0) for i in range(1001)]])
-    if is_refused:
-        with pytest.raises(DataError, match="1001 vertices between two junctions, expected at mos"):
-            placed(path)
-    else:
-        placed(path)

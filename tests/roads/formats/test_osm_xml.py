@@ -10,8 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pyproj import CRS
 
-from roadseg.errors import DataError, OutputError
-from roadseg.raster.grid import DEGREES, LOCAL_CRS, reproject
+from roadseg.raster.grid import DEGREES, reproject
 from roadseg.roads.formats.osm_xml import write_osm, xml_text
 from roadseg.roads.graph.road_graph import RoadGraph, graph_from_lines
 from roadseg.roads.labels.vectors import read_vectors
@@ -200,19 +199,6 @@ def test_a_long_road_is_several_ways(written, vertices, sizes):
 def test_an_empty_graph_is_an_empty_file(written, graph):
     root = written(graph_from_lines(graph.lines[:0], UTM))
     assert (root.tag, len(root)) == ("osm", 0)
-
-
-def test_a_graph_without_place_on_earth_is_refused(tmp_path, graph):
-    with pytest.raises(DataError, match=r"a\.osm: .* no georeference, .* georeference the image"):
-        write_osm(tmp_path / "a.osm", replace(graph, crs=LOCAL_CRS))
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_full_disk_leaves_the_old_file(tmp_path, graph, largest_file):
-    (tmp_path / "a.osm").write_text("old")
-    with largest_file(500), pytest.raises(OutputError, match=r"a\.osm: cannot be written"):
-        write_osm(tmp_path / "a.osm", graph)
-    assert [path.read_text() for path in tmp_path.iterdir()] == ["old"]
 
 
 def test_our_own_reader_reads_every_way(tmp_path, graph):

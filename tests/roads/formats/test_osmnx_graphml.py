@@ -9,7 +9,6 @@ import shapely
 from pyproj import CRS
 from scipy.sparse.csgraph import dijkstra
 
-from roadseg.errors import OutputError
 from roadseg.raster.grid import LOCAL_CRS, reproject
 from roadseg.roads.formats.graphml import write_graphml
 from roadseg.roads.graph.road_graph import graph_from_lines
@@ -149,10 +148,3 @@ def test_a_graph_without_place_on_earth_is_in_metres(load, local):
     assert edges.crs == LOCAL_CRS
     assert nodes[["x", "y"]].to_numpy().tolist() == local.nodes.tolist()
     assert edges.length.sort_values().unique() == pytest.approx(sorted(set(local.length_m)))
-
-
-def test_a_full_disk_leaves_the_old_file(tmp_path, graph, largest_file):
-    (tmp_path / "a.graphml").write_text("old")
-    with largest_file(2000), pytest.raises(OutputError, match=r"a\.graphml: cannot be written"):
-        write_graphml(tmp_path / "a.graphml", graph)
-    assert [path.read_text() for path in tmp_path.iterdir()] == ["old"]

@@ -109,7 +109,10 @@ def test_other_attributes_come_back(back, graph, name, key):
 
 @pytest.mark.parametrize("name", PLACED)
 def test_formats_in_degrees_refuse_a_graph_without_georeference(tmp_path, local, name):
-    with pytest.raises(DataError, match=rf"a\.{name}: .* no georeference, .* format {name} needs"):
+    with pytest.raises(
+        DataError,
+        match=rf"a\.{name}: .* no georeference, .* format {name} needs.*georeference the image",
+    ):
         write_graphs(tmp_path, "a", local, formats=[name])
     assert list(tmp_path.iterdir()) == []
 

@@ -7,7 +7,6 @@ import shapely
 from affine import Affine
 from pyproj import CRS
 
-from roadseg.errors import OutputError
 from roadseg.raster.grid import LOCAL_CRS, Grid, transformer
 from roadseg.roads.formats.spacenet_csv import read_wkt_csv, write_submission
 from roadseg.roads.graph.road_graph import graph_from_lines
@@ -133,10 +132,3 @@ def test_a_graph_without_travel_times_is_refused(tmp_path, graph):
 def test_a_graph_without_place_on_earth_does_not_fit_a_grid_that_has_one(tmp_path, graph):
     with pytest.raises(ValueError, match="a: either the graph or the grid has no georeference"):
         write_submission(tmp_path / "a.csv", [("a", replace(graph, crs=LOCAL_CRS), GRID)])
-
-
-def test_a_full_disk_leaves_the_old_file(tmp_path, graph, largest_file):
-    (tmp_path / "a.csv").write_text("old")
-    with largest_file(100), pytest.raises(OutputError, match=r"a\.csv: cannot be written"):
-        write_submission(tmp_path / "a.csv", [("a", graph, GRID)])
-    assert [path.read_text() for path in tmp_path.iterdir()] == ["old"]

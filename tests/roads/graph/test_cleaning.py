@@ -3,7 +3,6 @@ import pytest
 import shapely
 from hypothesis import given
 from hypothesis import strategies as st
-from pyproj import CRS
 
 from roadseg.roads.graph.cleaning import (
     contract_edges,
@@ -15,14 +14,7 @@ from roadseg.roads.graph.cleaning import (
 )
 from roadseg.roads.graph.road_graph import RoadGraph, graph_from_lines, lines_from
 from roadseg.roads.tracing.skeletons import skeletonise, smooth_paths, trace_paths
-
-UTM = CRS.from_epsg(32631)
-
-
-def graph_of(*lines, **attributes):
-    """A graph of lines given as lists of (x, y)."""
-    drawn = np.array([shapely.LineString(line) for line in lines], dtype=object)
-    return graph_from_lines(drawn, UTM, attributes)
+from tests.drawing import UTM, drawn, vertices_of
 
 
 def extracted(mask, reach_px=3, tolerance_m=0.5, pixel_m=0.3):
@@ -33,55 +25,50 @@ def extracted(mask, reach_px=3, tolerance_m=0.5, pixel_m=0.3):
     return simplify_lines(merge_chains(graph), tolerance_m=tolerance_m)
 
 
-def drawn(graph):
-    return [shapely.get_coordinates(line).tolist() for line in graph.lines]
-
-
-def test_two_edges_in_a_row_become_one():
-    merged = merge_chains(graph_of([(0, 0), (5, 0)], [(5, 0), (9, 0)], [(9, 0), (9, 3)]))
-    assert drawn(merged) == [[[0, 0], [5, 0], [9, 0], [9, 3]]]
-    assert merged.nodes.tolist() == [[0, 0], [9, 3]]
-
-
-def test_edges_that_point_at_each_other_become_one():
-    merged = merge_chains(graph_of([(0, 0), (5, 0)], [(9, 0), (7, 1), (5, 0)]))
-    assert drawn(merged) == [[[0, 0], [5, 0], [7, 1], [9, 0]]]
-
-
-def test_a_junction_of_three_stays():
-    graph = graph_of([(0, 0), (5, 0)], [(5, 0), (9, 0)], [(5, 0), (5, 3)])
-    assert drawn(merge_chains(graph)) == drawn(graph)
-
-
-def test_the_pieces_of_a_ring_become_one_loop():
-    merged = merge_chains(graph_of([(0, 0), (4, 0), (4, 3)], [(0, 0), (4, 3)]))
-    assert merged.ends.tolist() == [[0, 0]]
-    assert merged.length_m.tolist() == [12]
-
-
-def test_a_loop_on_a_stalk_stays():
-    merged = merge_chains(graph_of([(0, 0), (4, 0), (4, 3), (0, 0)], [(0, 0), (-5, 0)]))
-    assert sorted(merged.length_m) == [5, 12]
+CORNER, RING = [(0, 0), (4, 0), (4, 3)], [(0, 0), (4, 0), (4, 3), (0, 0)]
+TEE = [[(0, 0), (5, 0)], [(5, 0), (9, 0)], [(5, 0), (5, 3)]]
 
 
 @pytest.mark.parametrize(
-    ("values", "edges"), [([30, 30], 1), ([30, 50], 2), ([np.nan, np.nan], 1), ([30, np.nan], 2)]
+    ("roads", "merged"),
+    [
+        (
+            [[(0, 0), (5, 0)], [(5, 0), (9, 0)], [(9, 0), (9, 3)]],
+            [[(0, 0), (5, 0), (9, 0), (9, 3)]],
+        ),
+        ([[(0, 0), (5, 0)], [(9, 0), (7, 1), (5, 0)]], [[(0, 0), (5, 0), (7, 1), (9, 0)]]),
+        (TEE, TEE),
+        ([CORNER, [(0, 0), (4, 3)]], [RING]),
+        ([RING, [(0, 0), (-5, 0)]], [RING, [(0, 0), (-5, 0)]]),
+    ],
+    ids=["in a row", "towards each other", "a junction of three", "a ring", "a loop on a stalk"],
 )
-def test_edges_merge_only_where_their_attributes_are_equal(values, edges):
-    graph = graph_of([(0, 0), (5, 0)], [(5, 0), (9, 0)], speed_kph=np.array(values))
-    assert len(merge_chains(graph).lines) == edges
+def test_edges_in_a_row_become_one(roads, merged):
+    found = merge_chains(drawn(*roads))
+    as_drawn, as_merged = (
+        sorted(shapely.to_wkt(shapely.normalize(graph.lines))) for graph in (drawn(*merged), found)
+    )
+    assert as_merged == as_drawn
+    ends = {tuple(place) for line in merged for place in (line[0], line[-1])}
+    assert {tuple(node) for node in found.nodes.tolist()} == ends
 
 
-def test_merged_edges_add_up_their_travel_times():
-    seconds = np.array([2.0, 3.0])
-    merged = merge_chains(graph_of([(0, 0), (5, 0)], [(5, 0), (9, 0)], travel_time_s=seconds))
-    assert merged.attributes["travel_time_s"].tolist() == [5]
-
-
-def test_names_that_are_equal_merge():
-    names = np.array(["A", "A", "B"], dtype=object)
-    graph = graph_of([(0, 0), (5, 0)], [(5, 0), (9, 0)], [(9, 0), (12, 0)], name=names)
-    assert merge_chains(graph).attributes["name"].tolist() == ["A", "B"]
+@pytest.mark.parametrize(
+    ("name", "values", "merged"),
+    [
+        ("speed_kph", [30, 30], [30]),
+        ("speed_kph", [30, 50], [30, 50]),
+        ("speed_kph", [np.nan, np.nan], [np.nan]),
+        ("speed_kph", [30, np.nan], [30, np.nan]),
+        ("name", ["A", "A"], ["A"]),
+        ("name", ["A", "B"], ["A", "B"]),
+        ("travel_time_s", [2.0, 3.0], [5]),
+    ],
+)
+def test_edges_merge_only_where_their_attributes_are_equal(name, values, merged):
+    column = np.array(values, dtype=object if name == "name" else float)
+    graph = merge_chains(drawn([(0, 0), (5, 0)], [(5, 0), (9, 0)], **{name: column}))
+    np.testing.assert_array_equal(graph.attributes[name], merged)
 
 
 corners = st.tuples(st.integers(0, 4), st.integers(0, 4))
@@ -90,7 +77,7 @@ walks = st.lists(st.lists(corners, min_size=2, max_size=8), min_size=1, max_size
 
 @given(walks)
 def test_merging_keeps_every_metre_and_leaves_no_node_of_two_edges(lines):
-    graph = graph_of(*lines)
+    graph = drawn(*lines)
     merged = merge_chains(graph)
     assert merged.length_m.sum() == pytest.approx(graph.length_m.sum())
     through = np.flatnonzero(merged.degree == 2)
@@ -100,27 +87,50 @@ def test_merging_keeps_every_metre_and_leaves_no_node_of_two_edges(lines):
 
 @given(walks)
 def test_merged_edges_start_and_end_exactly_at_their_nodes(lines):
-    merged = merge_chains(graph_of(*lines))
-    ends = [[line[0], line[-1]] for line in drawn(merged)]
+    merged = merge_chains(drawn(*lines))
+    ends = [[line[0], line[-1]] for line in vertices_of(merged)]
     assert merged.nodes[merged.ends].tolist() == ends
 
 
 @given(walks)
 def test_merging_twice_changes_nothing_more(lines):
-    once = merge_chains(graph_of(*lines))
-    assert drawn(merge_chains(once)) == drawn(once)
+    once = merge_chains(drawn(*lines))
+    assert vertices_of(merge_chains(once)) == vertices_of(once)
 
 
 def spur_of(length):
-    return graph_of([(0, 0), (50, 0)], [(50, 0), (90, 0)], [(50, 0), (50, length)])
+    return drawn([(0, 0), (50, 0)], [(50, 0), (90, 0)], [(50, 0), (50, length)])
 
 
-def test_a_spur_shorter_than_the_limit_goes_and_its_road_is_whole():
-    assert drawn(prune_spurs(spur_of(9.9), min_spur_m=10)) == [[[0, 0], [50, 0], [90, 0]]]
+FORK = [[(0, 0), (50, 0)], [(50, 0), (53, 4)], [(50, 0), (54, -3.1)]]
+STAR = [[(0, 0), (1, 0)], [(0, 0), (-2, 0)], [(0, 0), (0, 3)], [(0, 0), (0, -4)]]
+CROSSING = [[(0, 0), (-50, 30)], [(0, 0), (-50, -30)], [(3, 0), (50, 30)], [(3, 0), (50, -30)]]
 
 
-def test_a_spur_of_just_the_limit_stays():
-    assert len(prune_spurs(spur_of(10), min_spur_m=10).lines) == 3
+@pytest.mark.parametrize(
+    ("graph", "limit_m", "lengths_m"),
+    [
+        (spur_of(9.9), 10, [90]),
+        (spur_of(10), 10, [10, 40, 50]),
+        (drawn(*FORK), 10, [50 + np.hypot(4, 3.1)]),
+        (drawn(*STAR), 10, [7]),
+        (drawn([(0, 0), (3, 0)]), 10, [3]),
+        (
+            drawn([(0, 0), (3, 0)], *CROSSING),
+            10,
+            [3, *[np.hypot(50, 30)] * 2, *[np.hypot(47, 30)] * 2],
+        ),
+        (drawn(RING, [(0, 0), (-5, 0)]), 6, [12]),
+    ],
+    ids=[
+        *("a spur goes and its road is whole", "a spur of just the limit stays"),
+        *("of two the longer is the end of the road", "a star keeps its two longest"),
+        *("a free-standing edge", "an edge between junctions", "a ring stays"),
+    ],
+)
+def test_spurs_shorter_than_the_limit_go(graph, limit_m, lengths_m):
+    found = prune_spurs(graph, min_spur_m=limit_m)
+    assert sorted(found.length_m) == pytest.approx(sorted(lengths_m))
 
 
 @pytest.mark.parametrize(("border_m", "edges"), [(2.0, 3), (1.9, 1)])
@@ -130,64 +140,34 @@ def test_a_spur_that_ends_near_the_border_stays(border_m, edges):
     assert len(pruned.lines) == edges
 
 
-def test_of_two_short_ends_the_longer_survives_as_the_end_of_the_road():
-    fork = graph_of([(0, 0), (50, 0)], [(50, 0), (53, 4)], [(50, 0), (54, -3.1)])
-    assert drawn(prune_spurs(fork, min_spur_m=10)) == [[[0, 0], [50, 0], [54, -3.1]]]
-
-
-def test_a_star_of_short_ends_keeps_its_two_longest():
-    star = graph_of([(0, 0), (1, 0)], [(0, 0), (-2, 0)], [(0, 0), (0, 3)], [(0, 0), (0, -4)])
-    assert prune_spurs(star, min_spur_m=10).length_m.tolist() == [7]
-
-
-def test_a_free_standing_edge_is_no_spur():
-    assert len(prune_spurs(graph_of([(0, 0), (3, 0)]), min_spur_m=10).lines) == 1
-
-
-def test_a_short_edge_between_junctions_is_no_spur():
-    arms = [[(0, 0), (-50, 30)], [(0, 0), (-50, -30)], [(3, 0), (50, 30)], [(3, 0), (50, -30)]]
-    assert len(prune_spurs(graph_of([(0, 0), (3, 0)], *arms), min_spur_m=10).lines) == 5
-
-
-def test_a_spur_on_a_ring_goes_and_the_ring_stays():
-    pruned = prune_spurs(
-        graph_of([(0, 0), (4, 0), (4, 3), (0, 0)], [(0, 0), (-5, 0)]), min_spur_m=6
-    )
-    assert (pruned.length_m.tolist(), pruned.ends.tolist()) == ([12], [[0, 0]])
-
-
 @given(walks, st.floats(0, 6))
 def test_no_spur_below_the_limit_is_left(lines, limit):
-    pruned = prune_spurs(graph_of(*lines), min_spur_m=limit)
+    pruned = prune_spurs(drawn(*lines), min_spur_m=limit)
     degree = pruned.degree[pruned.ends]
     hangs = (degree.min(axis=1) == 1) & (degree.max(axis=1) >= 3)
     assert (pruned.length_m[hangs] >= limit).all()
 
 
-def test_a_part_shorter_than_the_limit_is_dropped():
-    graph = graph_of([(0, 0), (5, 0)], [(5, 0), (9.9, 0)], [(50, 0), (80, 0)])
-    assert drop_components(graph, min_component_m=10).length_m.tolist() == [30]
-
-
-def test_a_part_of_just_the_limit_stays():
-    graph = graph_of([(0, 0), (5, 0)], [(5, 0), (10, 0)], [(50, 0), (80, 0)])
-    assert len(drop_components(graph, min_component_m=10).lines) == 3
+@pytest.mark.parametrize(("end", "parts"), [(9.9, [30]), (10, [5, 5, 30])])
+def test_a_part_shorter_than_the_limit_is_dropped(end, parts):
+    graph = drawn([(0, 0), (5, 0)], [(5, 0), (end, 0)], [(50, 0), (80, 0)])
+    assert drop_components(graph, min_component_m=10).length_m.tolist() == parts
 
 
 @pytest.mark.parametrize(("bump", "vertices"), [(0.49, 2), (0.51, 3)])
 def test_a_bump_within_the_tolerance_is_left_out(bump, vertices):
-    simple = simplify_lines(graph_of([(0, 0), (5, bump), (10, 0)]), tolerance_m=0.5)
+    simple = simplify_lines(drawn([(0, 0), (5, bump), (10, 0)]), tolerance_m=0.5)
     assert shapely.get_num_coordinates(simple.lines).tolist() == [vertices]
 
 
 def test_a_loop_does_not_collapse():
-    graph = graph_of([(0, 0), (9, 0), (9, 0.1), (0, 0)])
-    assert drawn(simplify_lines(graph, tolerance_m=1)) == drawn(graph)
+    graph = drawn([(0, 0), (9, 0), (9, 0.1), (0, 0)])
+    assert vertices_of(simplify_lines(graph, tolerance_m=1)) == vertices_of(graph)
 
 
 @pytest.mark.parametrize("verb", [merge_chains, lambda g: prune_spurs(g, min_spur_m=5)])
 def test_an_empty_graph_stays_empty(verb):
-    empty = verb(graph_of(speed_kph=np.zeros(0), travel_time_s=np.zeros(0)))
+    empty = verb(drawn(speed_kph=np.zeros(0), travel_time_s=np.zeros(0)))
     assert (empty.nodes.shape, empty.ends.shape, empty.lines.shape) == ((0, 2), (0, 2), (0,))
     assert {name: len(column) for name, column in empty.attributes.items()} == {
         "speed_kph": 0,
@@ -196,7 +176,7 @@ def test_an_empty_graph_stays_empty(verb):
 
 
 def test_an_empty_graph_can_be_dropped_from_and_simplified():
-    empty = simplify_lines(drop_components(graph_of(), min_component_m=1), tolerance_m=1)
+    empty = simplify_lines(drop_components(drawn(), min_component_m=1), tolerance_m=1)
     assert (len(empty.nodes), len(empty.lines)) == (0, 0)
 
 
@@ -228,7 +208,7 @@ def test_the_length_of_a_ring_road_is_right(radius_px):
 
 def split_crossing(apart=4.0):
     """Two roads that cross, drawn as two junctions."""
-    return graph_of(
+    return drawn(
         [(-50, 0), (0, 0)],
         [(0, 40), (0, 0)],
         [(0, 0), (apart, 0)],
@@ -250,7 +230,7 @@ def test_the_junction_lies_in_the_middle_and_lines_reach_it():
 
 
 def test_lines_do_not_turn_back_at_the_new_junction():
-    graph = graph_of(
+    graph = drawn(
         [(-50, 0), (-1, 0), (0, 0)],
         [(0, 40), (0, 1), (0, 0)],
         [(0, 0), (4, 0)],
@@ -263,7 +243,7 @@ def test_lines_do_not_turn_back_at_the_new_junction():
 
 def test_dead_ends_and_loops_stay():
     loop = [(0, 0), (1, 0), (1, 1), (0, 0)]
-    graph = graph_of([(0, 0), (2, 0)], [(0, 0), (0, 30)], [(0, 0), (-30, 0)], loop)
+    graph = drawn([(0, 0), (2, 0)], [(0, 0), (0, 30)], [(0, 0), (-30, 0)], loop)
     merged = merge_near_junctions(graph, within_m=10)
     assert len(merged.lines) == 4
 
@@ -271,13 +251,13 @@ def test_dead_ends_and_loops_stay():
 def test_three_junctions_in_a_row_become_one():
     chain = [(0, 0), (3, 0)], [(3, 0), (6, 0)]
     arms = [[(x, 0), (x, y)] for x, y in ((0, 30), (0, -30), (3, 30), (6, 30), (6, -30))]
-    merged = merge_near_junctions(graph_of(*chain, *arms), within_m=4)
+    merged = merge_near_junctions(drawn(*chain, *arms), within_m=4)
     assert merged.degree.max() == 5
     assert len(merged.lines) == 5
 
 
 def test_an_edge_beside_a_contracted_one_becomes_a_loop():
-    graph = graph_of([(0, 0), (4, 0)], [(0, 0), (2, 9), (4, 0)])
+    graph = drawn([(0, 0), (4, 0)], [(0, 0), (2, 9), (4, 0)])
     merged = contract_edges(graph, np.array([True, False]))
     assert merged.ends.tolist() == [[0, 0]]
     assert shapely.is_closed(merged.lines[0])

@@ -3,16 +3,9 @@
 import numpy as np
 import pytest
 import shapely
-from pyproj import CRS
 
 from roadseg.roads.graph.control_points import place, snap
-from roadseg.roads.graph.road_graph import graph_from_lines
-
-UTM = CRS.from_epsg(32632)
-
-
-def drawn(*roads):
-    return graph_from_lines(np.array([*map(shapely.LineString, roads), None])[:-1], UTM)
+from tests.drawing import drawn
 
 
 @pytest.mark.parametrize(

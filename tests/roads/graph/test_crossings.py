@@ -2,19 +2,11 @@
 
 import numpy as np
 import pytest
-import shapely
-from pyproj import CRS
 
 from roadseg.roads.graph.crossings import find_unjoined, join_crossings
-from roadseg.roads.graph.road_graph import graph_from_lines
+from tests.drawing import drawn
 
-UTM = CRS.from_epsg(32632)
 STREET = [(0, 0), (100, 0)]
-
-
-def drawn(*roads, **columns):
-    lines = np.array([*map(shapely.LineString, roads), None], dtype=object)[:-1]
-    return graph_from_lines(lines, UTM, columns)
 
 
 @pytest.mark.parametrize(

@@ -5,15 +5,14 @@ from pyproj import CRS
 
 from roadseg.raster.grid import DEGREES
 from roadseg.roads.graph.joining import in_crs, join_scenes, touching
-from roadseg.roads.graph.road_graph import end_points, graph_from_lines
+from roadseg.roads.graph.road_graph import end_points
+from tests.drawing import UTM, drawn
 
-UTM = CRS.from_epsg(32611)
 LEFT, RIGHT = shapely.box(0, 0, 100, 100), shapely.box(100, 0, 200, 100)
 
 
 def graph_of(*lines, source="a"):
-    drawn = np.array([shapely.LineString(line) for line in lines], dtype=object)
-    return graph_from_lines(drawn, UTM, {"source": np.full(len(drawn), source, dtype=object)})
+    return drawn(*lines, source=np.full(len(lines), source, dtype=object))
 
 
 def joined(*graphs, areas=(LEFT, RIGHT), within_m=5.0):

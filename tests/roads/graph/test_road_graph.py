@@ -5,9 +5,7 @@ import pytest
 import shapely
 from hypothesis import given
 from hypothesis import strategies as st
-from pyproj import CRS
 
-from roadseg.raster.grid import LOCAL_CRS
 from roadseg.roads.graph.road_graph import (
     graph_from_lines,
     is_off_grid,
@@ -18,18 +16,7 @@ from roadseg.roads.graph.road_graph import (
     unique_pairs,
     with_vertices,
 )
-
-UTM = CRS.from_epsg(32631)
-
-
-def graph_of(*lines, **attributes):
-    """A graph of lines given as lists of (x, y)."""
-    drawn = np.array([shapely.LineString(line) for line in lines], dtype=object)
-    return graph_from_lines(drawn, UTM, attributes)
-
-
-def drawn(graph):
-    return [shapely.get_coordinates(line).tolist() for line in graph.lines]
+from tests.drawing import UTM, drawn, lines_of, vertices_of
 
 
 def ends_fit(graph):
@@ -38,70 +25,50 @@ def ends_fit(graph):
     return np.array_equal(np.stack([first, last], 1), graph.nodes[graph.ends].reshape(-1, 2, 2))
 
 
-def test_lines_join_where_they_share_a_vertex():
-    graph = graph_of([(0, 0), (5, 0), (10, 0)], [(5, 0), (5, 7)])
-    assert sorted(graph.length_m) == [5, 5, 7]
-    assert sorted(graph.degree) == [1, 1, 1, 3]
-
-
-def test_lines_that_cross_without_a_shared_vertex_stay_unconnected():
-    graph = graph_of([(0, 0), (10, 0)], [(5, -5), (5, 5)])
-    assert graph.degree.tolist() == [1, 1, 1, 1]
-
-
-def test_vertices_half_a_millimetre_apart_are_one():
-    assert len(graph_of([(0, 0), (5, 0)], [(5.0004, 0), (9, 0)]).nodes) == 3
-
-
-def test_vertices_a_millimetre_apart_are_two():
-    assert len(graph_of([(0, 0), (5, 0)], [(5.001, 0), (9, 0)]).nodes) == 4
+@pytest.mark.parametrize(
+    ("lines", "lengths", "degrees"),
+    [
+        ([[(0, 0), (5, 0), (10, 0)], [(5, 0), (5, 7)]], [5, 5, 7], [1, 1, 1, 3]),
+        ([[(0, 0), (10, 0)], [(5, -5), (5, 5)]], [10, 10], [1, 1, 1, 1]),
+        ([[(0, 0), (5, 0)], [(5.0004, 0), (9, 0)]], [5, 4], [1, 1, 2]),
+        ([[(0, 0), (5, 0)], [(5.001, 0), (9, 0)]], [5, 3.999], [1, 1, 1, 1]),
+        ([[(0, 0), (4, 0), (4, 3), (0, 0)]], [12], [2]),
+        ([[(0, 0), (4, 0), (0, 0)]], [4], [1, 1]),
+        ([[(0, 0), (4, 0), (8, 0)], [(4, 0), (8, 0), (8, 5)]], [4, 4, 5], [1, 1, 2, 2]),
+        ([[(0, 0), (8, 0)], [(0, 0), (4, 3), (8, 0)]], [8, 10], [2, 2]),
+        ([[(0, 0), (0, 0)], [(0, 0), (0, 0), (3, 0), (3, 0)]], [3], [1, 1]),
+    ],
+    ids=[
+        *("a shared vertex", "a crossing without a vertex", "half a millimetre apart"),
+        *("a millimetre apart", "a closed line", "a line that turns back", "a shared piece"),
+        *("parallel lines", "no length, and repeated vertices"),
+    ],
+)
+def test_lines_join_where_they_share_a_vertex(lines, lengths, degrees):
+    graph = drawn(*lines)
+    assert graph.length_m.tolist() == pytest.approx(lengths)
+    assert sorted(graph.degree) == degrees
 
 
 def test_a_line_that_meets_itself_has_a_node_there():
-    graph = graph_of([(0, 0), (5, 0), (9, 4), (1, 4), (5, 0), (5, -5)])
+    graph = drawn([(0, 0), (5, 0), (9, 4), (1, 4), (5, 0), (5, -5)])
     assert (graph.ends[:, 0] == graph.ends[:, 1]).tolist() == [False, True, False]
 
 
-def test_a_closed_line_is_one_loop():
-    graph = graph_of([(0, 0), (4, 0), (4, 3), (0, 0)])
-    assert graph.ends.tolist() == [[0, 0]]
-    assert graph.length_m.tolist() == [12]
-
-
-def test_a_line_that_turns_back_on_itself_counts_once():
-    assert graph_of([(0, 0), (4, 0), (0, 0)]).length_m.tolist() == [4]
-
-
 def test_a_line_drawn_again_backwards_counts_once_and_in_one_piece():
-    graph = graph_of([(0, 0), (4, 0), (8, 1)], [(8, 1), (4, 0), (0, 0)], name=np.array(["a", "b"]))
-    assert drawn(graph) == [[[0, 0], [4, 0], [8, 1]]]
+    graph = drawn([(0, 0), (4, 0), (8, 1)], [(8, 1), (4, 0), (0, 0)], name=np.array(["a", "b"]))
+    assert vertices_of(graph) == [[[0, 0], [4, 0], [8, 1]]]
     assert graph.attributes["name"].tolist() == ["a"]
 
 
-def test_a_shared_piece_of_two_lines_counts_once():
-    graph = graph_of([(0, 0), (4, 0), (8, 0)], [(4, 0), (8, 0), (8, 5)])
-    assert graph.length_m.sum() == 13
-
-
-def test_parallel_lines_between_two_nodes_are_kept():
-    graph = graph_of([(0, 0), (8, 0)], [(0, 0), (4, 3), (8, 0)])
-    assert graph.length_m.tolist() == [8, 10]
-    assert graph.degree.tolist() == [2, 2]
-
-
-def test_lines_without_length_and_repeated_vertices_are_dropped():
-    graph = graph_of([(0, 0), (0, 0)], [(0, 0), (0, 0), (3, 0), (3, 0)])
-    assert drawn(graph) == [[[0, 0], [3, 0]]]
-
-
 def test_pieces_keep_the_attributes_of_their_line():
-    graph = graph_of([(0, 0), (1, 0), (4, 0)], [(1, 0), (1, 2)], speed_kph=np.array([30, 50]))
+    graph = drawn([(0, 0), (1, 0), (4, 0)], [(1, 0), (1, 2)], speed_kph=np.array([30, 50]))
     assert graph.attributes["speed_kph"].tolist() == [30, 30, 50]
 
 
 def test_pieces_share_the_travel_time_of_their_line():
     seconds = np.array([8.0, 1.0])
-    graph = graph_of([(0, 0), (1, 0), (4, 0)], [(1, 0), (1, 2)], travel_time_s=seconds)
+    graph = drawn([(0, 0), (1, 0), (4, 0)], [(1, 0), (1, 2)], travel_time_s=seconds)
     assert graph.attributes["travel_time_s"].tolist() == [2, 6, 1]
 
 
@@ -124,12 +91,12 @@ def test_other_geometries_are_refused(geometry):
 
 def test_coordinates_that_are_not_finite_are_refused():
     with pytest.raises(ValueError, match="not finite"):
-        graph_of([(0, 0), (np.inf, 1)])
+        drawn([(0, 0), (np.inf, 1)])
 
 
 def test_an_attribute_of_another_length_is_refused():
     with pytest.raises(ValueError, match="speed_kph has 2 values for 1 lines"):
-        graph_of([(0, 0), (1, 1)], speed_kph=np.zeros(2))
+        drawn([(0, 0), (1, 1)], speed_kph=np.zeros(2))
 
 
 corners = st.tuples(st.integers(0, 4), st.integers(0, 4))
@@ -138,7 +105,7 @@ walks = st.lists(st.lists(corners, min_size=2, max_size=8), min_size=1, max_size
 
 @given(walks)
 def test_the_union_of_the_edges_is_the_union_of_the_lines(lines):
-    graph = graph_of(*lines)
+    graph = drawn(*lines)
     whole = shapely.union_all([shapely.LineString(line) for line in lines])
     assert shapely.union_all(graph.lines).symmetric_difference(whole).length < 1e-9
     assert ends_fit(graph)
@@ -146,26 +113,20 @@ def test_the_union_of_the_edges_is_the_union_of_the_lines(lines):
 
 @given(walks)
 def test_no_inner_vertex_of_an_edge_lies_on_another_or_is_a_node(lines):
-    graph = graph_of(*lines)
-    inner = [tuple(xy) for line in drawn(graph) for xy in line[1:-1]]
+    graph = drawn(*lines)
+    inner = [tuple(xy) for line in vertices_of(graph) for xy in line[1:-1]]
     assert len(set(inner)) == len(inner)
     assert not set(inner) & set(map(tuple, graph.nodes.tolist()))
 
 
 def test_taken_edges_bring_their_nodes_and_attributes_only():
-    graph = graph_of([(0, 0), (1, 0)], [(5, 5), (6, 5)], lanes=np.array([1, 2]))
+    graph = drawn([(0, 0), (1, 0)], [(5, 5), (6, 5)], lanes=np.array([1, 2]))
     taken = take_edges(graph, np.array([False, True]))
     assert (taken.nodes.tolist(), taken.ends.tolist()) == ([[5, 5], [6, 5]], [[0, 1]])
     assert taken.attributes["lanes"].tolist() == [2]
 
 
-def lines_of(*drawn):
-    return np.array([shapely.LineString(xy) for xy in drawn])
-
-
-GRAPH = graph_from_lines(
-    lines_of([(0, 0), (10, 0)], [(10, 0), (20, 0)], [(20, 0), (20, 9)], [(0, 0), (0, 9)]), LOCAL_CRS
-)
+GRAPH = drawn([(0, 0), (10, 0)], [(10, 0), (20, 0)], [(20, 0), (20, 9)], [(0, 0), (0, 9)])
 
 
 def with_a_line(changes):
@@ -194,8 +155,8 @@ def test_a_vertex_is_put_where_it_lies_along_its_line():
 
 
 def test_coordinates_of_whole_millimetres_are_on_the_grid():
-    drawn = lines_of([(500000.123, 4000000.001), (1, 1)], [(0.0004, 0), (1, 1)])
-    assert is_off_grid(drawn).tolist() == [False, True]
+    lines = lines_of([(500000.123, 4000000.001), (1, 1)], [(0.0004, 0), (1, 1)])
+    assert is_off_grid(lines).tolist() == [False, True]
 
 
 def test_pairs_are_numbered_by_their_first_and_then_by_their_second():
@@ -205,33 +166,33 @@ def test_pairs_are_numbered_by_their_first_and_then_by_their_second():
 
 
 def test_samples_lie_in_the_middle_of_equal_parts_of_the_whole_line():
-    xy, edge = sample_points(graph_of([(0, 0), (4, 0), (4, 4)]), spacing_m=2)
+    xy, edge = sample_points(drawn([(0, 0), (4, 0), (4, 4)]), spacing_m=2)
     assert xy.tolist() == [[1, 0], [3, 0], [4, 1], [4, 3]]
     assert edge.tolist() == [0, 0, 0, 0]
 
 
 @pytest.mark.parametrize(("length", "count"), [(6, 2), (6.1, 3)])
 def test_parts_are_no_longer_than_the_spacing(length, count):
-    assert len(sample_points(graph_of([(0, 0), (length, 0)]), spacing_m=3)[0]) == count
+    assert len(sample_points(drawn([(0, 0), (length, 0)]), spacing_m=3)[0]) == count
 
 
 def test_a_short_edge_still_has_a_sample():
-    xy, edge = sample_points(graph_of([(0, 0), (1, 0)], [(1, 0), (1, 8)]), spacing_m=8)
+    xy, edge = sample_points(drawn([(0, 0), (1, 0)], [(1, 0), (1, 8)]), spacing_m=8)
     assert (xy.tolist(), edge.tolist()) == ([[0.5, 0], [1, 4]], [0, 1])
 
 
 def test_an_empty_graph_has_no_samples():
-    xy, edge = sample_points(graph_of(), spacing_m=3)
+    xy, edge = sample_points(drawn(), spacing_m=3)
     assert (xy.shape, edge.shape) == ((0, 2), (0,))
 
 
 def test_a_spacing_of_zero_is_refused():
     with pytest.raises(ValueError, match="above 0"):
-        sample_points(graph_of([(0, 0), (1, 0)]), spacing_m=0)
+        sample_points(drawn([(0, 0), (1, 0)]), spacing_m=0)
 
 
 def test_lines_follow_their_nodes_where_they_are_asked_to():
-    graph = graph_of([(0, 0), (5, 0), (9, 1)], [(9, 1), (9, 9)])
+    graph = drawn([(0, 0), (5, 0), (9, 1)], [(9, 1), (9, 9)])
     moved = replace(graph, nodes=graph.nodes + 0.5)
     led = lead_to_nodes(moved, np.array([0]))
     first, second = (shapely.get_coordinates(line).tolist() for line in led.lines)

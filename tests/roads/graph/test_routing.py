@@ -6,19 +6,12 @@ import pytest
 import shapely
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pyproj import CRS
 
-from roadseg.roads.graph.road_graph import graph_from_lines
 from roadseg.roads.graph.routing import add_node, find_way, line_of
+from tests.drawing import drawn
 
-UTM = CRS.from_epsg(32632)
 STREET, APART = [(0, 0), (100, 0)], [(0, 50), (100, 50)]
 AROUND = [(100, 0), (100, 30), (0, 30), (0, 0)]
-
-
-def drawn(*roads, **columns):
-    lines = np.array([*map(shapely.LineString, roads), None], dtype=object)[:-1]
-    return graph_from_lines(lines, UTM, columns)
 
 
 def way_between(graph, start, goal, weight="length_m"):

@@ -2,22 +2,14 @@
 
 import numpy as np
 import pytest
-import shapely
-from pyproj import CRS
 from scipy.sparse.csgraph import dijkstra
 
 from roadseg.roads.graph.control_points import ControlPoints, place
-from roadseg.roads.graph.road_graph import graph_from_lines
 from roadseg.roads.graph.shortest_paths import Routes
+from tests.drawing import drawn
 
-UTM = CRS.from_epsg(32632)
 STREET, APART = [(0, 0), (100, 0)], [(0, 50), (100, 50)]
 RING = [(100, 0), (130, 0), (130, 30), (100, 30), (100, 0)]
-
-
-def drawn(*roads, **columns):
-    lines = np.array([*map(shapely.LineString, roads), None], dtype=object)[:-1]
-    return graph_from_lines(lines, UTM, columns)
 
 
 def at(*places):

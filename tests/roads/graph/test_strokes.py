@@ -3,16 +3,9 @@
 import numpy as np
 import pytest
 import shapely
-from pyproj import CRS
 
-from roadseg.roads.graph.road_graph import graph_from_lines
 from roadseg.roads.graph.strokes import strokes
-
-
-def drawn(*roads):
-    """Draw roads that are joined where they share a vertex."""
-    lines = np.array([shapely.LineString(road) for road in roads], dtype=object)
-    return graph_from_lines(lines, CRS.from_epsg(32611))
+from tests.drawing import drawn
 
 
 def lengths(*roads):

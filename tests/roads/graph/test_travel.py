@@ -1,7 +1,6 @@
 import numpy as np
 import pytest
 import shapely
-from pyproj import CRS
 
 from roadseg.roads.graph.road_graph import graph_from_lines
 from roadseg.roads.graph.travel import (
@@ -9,14 +8,9 @@ from roadseg.roads.graph.travel import (
     travel_time_s,
     vote_speeds,
 )
+from tests.drawing import UTM, drawn
 
-UTM = CRS.from_epsg(32631)
 SPEEDS = np.array([20.0, 50.0, 90.0])
-
-
-def graph_of(*lines):
-    """A graph of lines given as lists of (x, y)."""
-    return graph_from_lines(np.array([shapely.LineString(line) for line in lines]), UTM)
 
 
 def vote(*edges):
@@ -69,4 +63,4 @@ def test_travel_adds_two_attributes_and_keeps_the_others():
 
 def test_one_speed_for_each_edge_is_expected():
     with pytest.raises(ValueError, match="expected 1 speeds"):
-        add_travel(graph_of([(0, 0), (1, 0)]), np.array([30.0, 40.0]))
+        add_travel(drawn([(0, 0), (1, 0)]), np.array([30.0, 40.0]))

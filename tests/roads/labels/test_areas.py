@@ -125,38 +125,37 @@ def test_an_area_around_the_world_has_one_side():
     assert len(read_area("-180,-80,180,80").sides()) == 1
 
 
-def test_degrees_that_are_not_on_earth_are_told(tmp_path):
-    tokyo = write(tmp_path / "a.gpkg", shapely.box(35.6, 139.7, 35.7, 139.8), crs=4326)
-    with pytest.raises(DataError, match=r"at x 35.6, y 139.7 of WGS 84, are not on earth; exp"):
-        read_area(str(tokyo))
+@pytest.mark.parametrize(
+    ("shape", "crs", "told"),
+    [
+        (
+            shapely.box(35.6, 139.7, 35.7, 139.8),
+            4326,
+            r"at x 35.6, y 139.7 of WGS 84, are not on earth; exp",
+        ),
+        (shapely.Point(8, 49), 4326, r"no layer with lines or polygons \(found a: Point\)"),
+        (LINE, UTM, "found no polygon in 1 feature, expected an area to work in; draw it, or give"),
+    ],
+)
+def test_a_file_that_is_no_area_is_refused(tmp_path, shape, crs, told):
+    with pytest.raises(DataError, match=told):
+        read_area(str(write(tmp_path / "a.geojson", shape, crs=crs)))
 
 
-def test_an_area_that_does_not_exist_is_told_with_what_is_expected():
-    with pytest.raises(DataError, match=r"no.gpkg does not exist; expected an area: a vector file"):
-        read_area("no.gpkg")
-
-
-def test_points_are_no_area(tmp_path):
-    point = write(tmp_path / "a.geojson", shapely.Point(8, 49), crs=4326)
-    with pytest.raises(DataError, match=r"no layer with lines or polygons \(found a: Point\)"):
-        read_area(str(point))
+NO_BOXES = ("8,49,9", "8,49,9,nan", "9,49,8,50", "49,8,50,99", "8,49,181,50", "1,2,3,4,5")
 
 
 @pytest.mark.parametrize(
-    "text", ["8,49,9", "8,49,9,nan", "9,49,8,50", "49,8,50,99", "8,49,181,50", "1,2,3,4,5"]
+    ("text", "error", "told"),
+    [
+        *((text, ConfigError, f"{text}: .*minx,miny,maxx,maxy") for text in NO_BOXES),
+        *(
+            (text, ConfigError, "expected an area: a vector file with polygons, or a b")
+            for text in ("", ".", "nowhere", "8;49;9;50")
+        ),
+        ("no.gpkg", DataError, r"no.gpkg does not exist; expected an area: a vector file"),
+    ],
 )
-def test_numbers_that_are_no_box_are_refused(text):
-    with pytest.raises(ConfigError, match=f"{text}: .*minx,miny,maxx,maxy"):
+def test_a_text_that_is_neither_file_nor_box_is_refused(text, error, told):
+    with pytest.raises(error, match=told):
         read_area(text)
-
-
-@pytest.mark.parametrize("text", ["", ".", "nowhere", "8;49;9;50"])
-def test_what_is_neither_file_nor_box_is_refused(text):
-    with pytest.raises(ConfigError, match="expected an area: a vector file with polygons, or a b"):
-        read_area(text)
-
-
-def test_an_area_without_polygons_is_refused(tmp_path):
-    told = "found no polygon in 1 feature, expected an area to work in; draw it, or give"
-    with pytest.raises(DataError, match=told):
-        read_area(str(write(tmp_path / "a.gpkg", LINE)))

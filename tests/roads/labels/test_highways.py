@@ -11,24 +11,13 @@ def usual(road_type, lanes=np.nan, *, unpaved=False):
 
 @pytest.mark.parametrize(
     ("road_type", "two_lanes", "three_lanes"),
-    [(1, 55, 65), (2, 45, 55), (3, 35, 45), (4, 30, 35), (5, 25, 30), (6, 20, 20), (7, 20, 20)],
+    [(1, 55, 65), (2, 45, 55), (3, 35, 45), (4, 30, 35), (5, 25, 30), (6, 20, 20), (7, 20, 20)]
+    + [(unknown, np.nan, np.nan) for unknown in (0.0, 8.0, 1.5, -1.0, np.nan)],
 )
 def test_road_types_have_the_speeds_of_cresi(road_type, two_lanes, three_lanes):
-    assert usual(road_type, 2.0) == two_lanes
-    assert usual(road_type, 3.0) == three_lanes
-
-
-def test_unknown_lanes_are_few_lanes():
-    assert usual(1.0, np.nan) == 55
-
-
-def test_an_unpaved_road_has_three_quarters_of_the_speed():
-    assert usual(3.0, unpaved=True) == 0.75 * 35
-
-
-@pytest.mark.parametrize("road_type", [0.0, 8.0, 1.5, -1.0, np.nan])
-def test_an_unknown_road_type_has_no_speed(road_type):
-    assert np.isnan(usual(road_type))
+    found = [usual(road_type, lanes) for lanes in (2.0, np.nan, 3.0)]  # Unknown lanes are few.
+    assert found == pytest.approx([two_lanes, two_lanes, three_lanes], nan_ok=True)
+    assert usual(road_type, unpaved=True) == pytest.approx(0.75 * two_lanes, nan_ok=True)
 
 
 @pytest.mark.parametrize(
@@ -79,8 +68,9 @@ def test_roads_without_speed_are_just_roads():
     assert highway_of([np.nan, 0, -1, 30]).tolist() == ["road", "road", "road", "unclassified"]
 
 
-def test_no_roads_have_no_classes():
+def test_nothing_has_no_classes():
     assert highway_of([]).shape == (0,)
+    assert classify(np.array([], dtype=np.str_), ()).road_type.shape == (0,)
 
 
 def test_highways_have_the_types_of_the_spacenet_labellers():
@@ -93,10 +83,6 @@ def test_a_highway_is_excluded_by_its_name_or_its_class():
     classes = classify(highways, {"Motorway", "trunk_link"})
     assert classes.is_excluded.tolist() == [True, True, False, True, False]
     assert classes.is_motorway.tolist() == [True, True, False, False, False]
-
-
-def test_no_highways_have_no_classes():
-    assert classify(np.array([], dtype=np.str_), ()).road_type.shape == (0,)
 
 
 @pytest.mark.parametrize(

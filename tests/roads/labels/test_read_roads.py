@@ -65,12 +65,6 @@ def test_roads_have_the_width_that_the_scheme_finds(write):
     assert read_roads(path, options=options).roads.width_m.tolist() == [7.5, 4]
 
 
-@pytest.mark.parametrize("key", ["lane_number", "lane_numbe"])
-def test_numbers_may_be_strings_under_both_spellings(write, key):
-    path = write((LINE, {"road_type": "1", key: "3"}))
-    assert read_roads(path).roads.speed_mph.tolist() == [65]
-
-
 def test_a_value_that_one_feature_lacks_is_not_taken_from_another(write):
     path = write((line(0), {"speed_mph": 45}), (line(1), {"speed_mph": None}), (line(2), {}))
     assert read_roads(path).roads.speed_mph.tolist() == [45, 25, 25]
@@ -124,12 +118,6 @@ def test_the_keys_of_the_attributes_are_told(write):
 def test_a_file_without_features_is_a_scene_without_roads(write):
     found = read_roads(write())
     assert (len(found.roads.shapes), found.features, found.dropped) == (0, 0, {})
-
-
-@pytest.mark.parametrize("scheme", ["spacenet", "osm", "attribute", "constant"])
-def test_a_file_without_features_suits_every_scheme(write, scheme):
-    key = {"speed_key": "v"} if scheme == "attribute" else {}
-    assert read_roads(write(), options=LabelOptions(scheme=scheme, **key)).scheme == scheme
 
 
 def test_a_key_that_the_file_lacks_is_refused(write):
@@ -186,25 +174,9 @@ def test_degrees_become_metres_x_before_y(write):
     assert np.allclose(shapely.get_coordinates(roads.shapes)[0], [447315, 5425413], atol=100)
 
 
-@pytest.mark.parametrize("name", ["urn:ogc:def:crs:EPSG::32611", "EPSG:32611"])
-def test_geojson_keeps_the_crs_that_it_names(write, name):
-    assert read_roads(write((METRES, {}), crs=named(name)), crs=DEGREES).roads.crs == UTM
-
-
-def test_a_crs_that_is_no_object_is_understood(write):
-    assert read_roads(write((METRES, {}), crs="EPSG:32611")).roads.crs == UTM
-
-
-def test_a_crs_after_the_features_counts(write):
-    path = write((METRES, {}))
-    text = json.dumps(json.loads(path.read_text()) | {"crs": named("EPSG:999999")})
-    path.write_text(text)
-    with pytest.raises(DataError, match="'EPSG:999999' is not known"):
-        read_roads(path)
-
-
-def test_a_crs_after_many_features_counts(write):
-    path = write(*[(line(i), {}) for i in range(1000)])
+@pytest.mark.parametrize("count", [1, 1000])
+def test_a_crs_after_the_features_counts(write, count):
+    path = write(*[(line(i), {}) for i in range(count)])
     path.write_text(json.dumps(json.loads(path.read_text()) | {"crs": named("EPSG:999999")}))
     with pytest.raises(DataError, match="'EPSG:999999' is not known"):
         read_roads(path)
@@ -215,66 +187,56 @@ def test_a_crs_after_many_features_counts(write):
     [
         (named("urn:ogc:def:crs:EPSG::999999"), "'urn:ogc:def:crs:EPSG::999999' is not known"),
         ({"type": "link", "properties": {"href": "a"}}, '"href": "a".* is not known'),
+        (None, "has no .*, and x 660000, y 4000000 are not degrees"),
     ],
-    ids=["name", "link"],
+    ids=["name", "link", "none"],
 )
-def test_geojson_of_an_unknown_crs_is_refused(write, crs, told):
+def test_metres_in_geojson_of_an_unknown_crs_are_refused(write, crs, told):
     with pytest.raises(DataError, match=rf"roads\.geojson: .*{told}; set labels\.crs"):
         read_roads(write((METRES, {}), crs=crs))
 
 
-def test_the_given_crs_stands_in_for_an_unknown_one(write):
-    path = write((METRES, {}), crs=named("EPSG:999999"))
-    assert read_roads(path, crs=UTM).roads.crs == UTM
+@pytest.mark.parametrize(
+    ("geometry", "stated", "given", "crs"),
+    [
+        (METRES, named("urn:ogc:def:crs:EPSG::32611"), DEGREES, UTM),
+        (METRES, named("EPSG:32611"), DEGREES, UTM),
+        (METRES, "EPSG:32611", None, UTM),
+        (METRES, named("EPSG:999999"), UTM, UTM),
+        (METRES, None, UTM, UTM),
+        (LINE, None, UTM, DEGREES),
+        (SWAPPED, None, UTM, DEGREES),
+    ],
+    ids=["URN", "name", "text", "unknown", "metres", "degrees", "swapped degrees"],
+)
+def test_the_given_crs_counts_where_geojson_has_none(write, geometry, stated, given, crs):
+    path = write((geometry, {"crs": "here"}), crs=stated)  # A property is no CRS.
+    assert read_roads(path, crs=given).roads.crs == crs
 
 
-def test_a_property_called_crs_is_no_crs(write):
-    assert read_roads(write((LINE, {"crs": "here"}))).roads.crs == DEGREES
-
-
-def test_metres_in_geojson_without_a_crs_are_refused(write):
-    with pytest.raises(DataError, match=r"has no .*, and x 660000, y 4000000 are not degrees; se"):
-        read_roads(write((METRES, {})))
-
-
-def test_metres_in_geojson_without_a_crs_take_the_given_one(write):
-    assert read_roads(write((METRES, {})), crs=UTM).roads.crs == UTM
-
-
-@pytest.mark.parametrize("geometry", [LINE, SWAPPED], ids=["degrees", "swapped degrees"])
-def test_degrees_in_geojson_without_a_crs_stay_degrees(write, geometry):
-    assert read_roads(write((geometry, {})), crs=UTM).roads.crs == DEGREES
-
-
-@pytest.fixture
-def drawing(tmp_path):
-    """Write a Shapefile in the coordinates of a drawing."""
+@pytest.mark.parametrize(
+    ("prj", "told"),
+    [
+        (
+            'LOCAL_CS["site",UNIT["metre",1]]',
+            r"""'LOCAL_CS\["site".* is not known; set labels\.crs""",
+        ),
+        (
+            None,
+            r"roads\.shp: no coordinate system found; set labels\.crs .* of a run; .* ogr2ogr",
+        ),
+    ],
+)
+def test_a_file_without_a_place_on_earth_takes_the_given_one(tmp_path, prj, told):
     path = tmp_path / "roads.shp"
     line = shapely.LineString([(0, 0), (3, 4)])
     gpd.GeoDataFrame({"a": [1]}, geometry=[line], crs=UTM).to_file(path)
-    path.with_suffix(".prj").write_text('LOCAL_CS["site",UNIT["metre",1]]')
-    return path
-
-
-def test_a_crs_without_a_place_on_earth_is_refused(drawing):
-    with pytest.raises(DataError, match=r"""'LOCAL_CS\["site".* is not known; set labels\.crs"""):
-        read_roads(drawing)
-
-
-def test_the_given_crs_stands_in_for_one_without_a_place_on_earth(drawing):
-    assert read_roads(drawing, crs=UTM).roads.crs == UTM
-
-
-def test_a_file_without_a_crs_is_refused(drawing):
-    drawing.with_suffix(".prj").unlink()
-    told = r"roads\.shp: no coordinate system found; set labels\.crs .* labels of a run; .* ogr2ogr"
+    path.with_suffix(".prj").unlink()
+    if prj:
+        path.with_suffix(".prj").write_text(prj)
+    assert read_roads(path, crs=UTM).roads.crs == UTM
     with pytest.raises(DataError, match=told):
-        read_roads(drawing)
-
-
-def test_a_file_without_a_crs_takes_the_given_one(drawing):
-    drawing.with_suffix(".prj").unlink()
-    assert read_roads(drawing, crs=UTM).roads.crs == UTM
+        read_roads(path)
 
 
 def test_a_geopackage_of_an_undefined_crs_has_none(tmp_path):
@@ -289,21 +251,14 @@ def test_a_geopackage_of_an_undefined_crs_has_none(tmp_path):
 
 
 @pytest.mark.real
+@pytest.mark.parametrize(("folder", "source"), [("spacenetroads", "road_type"), ("osm", "highway")])
 @pytest.mark.parametrize("number", [990, 991, 995, 997])
-def test_spacenet_labels_of_vegas_are_read_whole(real_data, number):
-    labels = real_data / "spacenet" / "labels_only" / "spacenetroads"
+def test_labels_of_vegas_are_read_whole(real_data, folder, source, number):
+    labels = real_data / "spacenet" / "labels_only" / folder
     found = read_roads(labels / f"AOI_2_Vegas_img{number}.geojson")
     assert len(found.roads.shapes) + found.dropped.total() >= found.features > 0
-    assert (found.scheme, set(found.roads.speed_source)) == ("spacenet", {"road_type"})
-
-
-@pytest.mark.real
-@pytest.mark.parametrize("number", [990, 991, 995, 997])
-def test_osm_labels_of_vegas_are_read_whole(real_data, number):
-    labels = real_data / "spacenet" / "labels_only" / "osm"
-    found = read_roads(labels / f"AOI_2_Vegas_img{number}.geojson")
-    assert len(found.roads.shapes) + found.dropped.total() >= found.features > 0
-    assert "highway" in found.roads.speed_source
+    assert source in found.roads.speed_source
+    assert found.scheme == {"spacenetroads": "spacenet"}.get(folder, found.scheme)
 
 
 @pytest.mark.real

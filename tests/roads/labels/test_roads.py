@@ -55,52 +55,43 @@ def touching(grid, roads):
     return roads_on(grid, roads)[1].tolist()
 
 
-def test_lines_are_kept_as_they_are():
-    assert clean(LINE, OTHER) == ([LINE, OTHER], [0, 1], {})
-
-
-def test_a_line_that_crosses_itself_is_kept():
-    knot = "LINESTRING (0 0, 2 2, 2 0, 0 2)"
-    assert clean(knot) == ([knot], [0], {})
-
-
-def test_polygons_are_kept_beside_lines():
-    assert clean(SQUARE, LINE) == ([SQUARE, LINE], [0, 1], {})
-
-
-def test_a_multi_part_line_is_taken_apart():
-    assert clean(OTHER, "MULTILINESTRING ((0 0, 3 4), (9 9, 9 8))") == (
-        [OTHER, LINE, OTHER],
-        [0, 1, 1],
-        {},
-    )
-
-
-def test_a_multi_part_polygon_is_taken_apart():
-    assert clean("MULTIPOLYGON (((0 0, 0 2, 2 2, 2 0, 0 0)), ((5 5, 5 6, 6 6, 5 5)))") == (
-        [SQUARE, "POLYGON ((5 5, 5 6, 6 6, 5 5))"],
-        [0, 0],
-        {},
-    )
-
-
-def test_shapes_are_taken_out_of_nested_collections():
-    nested = (
-        f"GEOMETRYCOLLECTION (GEOMETRYCOLLECTION ({LINE}), MULTIPOINT ((1 1), (2 2)), {SQUARE})"
-    )
-    assert clean(nested, OTHER) == ([LINE, SQUARE, OTHER], [0, 0, 1], {"a point": 2})
+POINTS = "MULTIPOINT ((1 1), (2 2))"
+KNOT = "LINESTRING (0 0, 2 2, 2 0, 0 2)"
+TRIANGLE = "POLYGON ((5 5, 5 6, 6 6, 5 5))"
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("texts", "shapes", "owner", "dropped"),
     [
-        "LINESTRING Z (0 0 7, 3 4 7)",
-        "LINESTRING M (0 0 7, 3 4 7)",
-        "LINESTRING ZM (0 0 7 8, 3 4 7 8)",
+        ([], [], [], {}),
+        ([LINE, OTHER], [LINE, OTHER], [0, 1], {}),
+        ([KNOT], [KNOT], [0], {}),
+        ([SQUARE, LINE], [SQUARE, LINE], [0, 1], {}),
+        ([OTHER, "MULTILINESTRING ((0 0, 3 4), (9 9, 9 8))"], [OTHER, LINE, OTHER], [0, 1, 1], {}),
+        (
+            ["MULTIPOLYGON (((0 0, 0 2, 2 2, 2 0, 0 0)), ((5 5, 5 6, 6 6, 5 5)))"],
+            [SQUARE, TRIANGLE],
+            [0, 0],
+            {},
+        ),
+        (
+            [f"GEOMETRYCOLLECTION (GEOMETRYCOLLECTION ({LINE}), {POINTS}, {SQUARE})", OTHER],
+            [LINE, SQUARE, OTHER],
+            [0, 0, 1],
+            {"a point": 2},
+        ),
+        ([OTHER, "LINESTRING Z (0 0 7, 3 4 7)"], [OTHER, LINE], [0, 1], {}),
+        ([OTHER, "LINESTRING M (0 0 7, 3 4 7)"], [OTHER, LINE], [0, 1], {}),
+        ([OTHER, "LINESTRING ZM (0 0 7 8, 3 4 7 8)"], [OTHER, LINE], [0, 1], {}),
+        (["MULTILINESTRING ((0 0, 3 4))", "LINESTRING EMPTY"], [LINE], [0], {"empty": 1}),
+    ],
+    ids=[
+        *("nothing", "lines", "line that crosses itself", "polygon and line", "multi-part line"),
+        *("multi-part polygon", "nested", "heights", "measures", "both", "empty part"),
     ],
 )
-def test_heights_and_measures_are_dropped(text):
-    assert clean(OTHER, text) == ([OTHER, LINE], [0, 1], {})
+def test_shapes_are_taken_apart(texts, shapes, owner, dropped):
+    assert clean(*texts) == (shapes, owner, dropped)
 
 
 @pytest.mark.parametrize(
@@ -135,14 +126,6 @@ def test_a_shape_with_a_coordinate_that_is_no_number_is_left_out(make, broken, p
         shape = make(xy)
     found = clean_shapes(np.array([shape], dtype=object))
     assert (len(found.shapes), dict(found.dropped)) == (0, {"not finite": 1})
-
-
-def test_empty_parts_beside_a_multi_part_line_are_counted_once():
-    assert clean("MULTILINESTRING ((0 0, 3 4))", "LINESTRING EMPTY")[2] == {"empty": 1}
-
-
-def test_no_labels_have_no_shapes():
-    assert clean() == ([], [], {})
 
 
 def test_an_invalid_polygon_is_repaired_and_counted():

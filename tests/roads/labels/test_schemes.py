@@ -62,51 +62,105 @@ def test_a_scheme_is_chosen_by_the_keys(keys, scheme):
     assert choose_scheme(keys) == scheme
 
 
-def test_spacenet_keys_are_asked_in_their_order():
-    values = {
-        "inferred_speed_mph": 41,
-        "speed_mph": "42",
-        "inferred_speed_mps": 20,
-        "speed_m/s": 21.0,
-        "road_type": "2",
-        "highway": "motorway",
-    }
-    asked = []
-    while values:
-        asked.append(one("spacenet", **values)[1])
-        del values[asked[-1]]
-    assert asked == [
-        "inferred_speed_mph",
-        "speed_mph",
-        "inferred_speed_mps",
-        "speed_m/s",
-        "road_type",
-        "highway",
-    ]
+@pytest.mark.parametrize(
+    ("scheme", "values"),
+    [
+        (
+            "spacenet",
+            {
+                "inferred_speed_mph": 41,
+                "speed_mph": "42",
+                "inferred_speed_mps": 20,
+                "speed_m/s": 21.0,
+                "road_type": "2",
+                "highway": "motorway",
+            },
+        ),
+        (
+            "osm",
+            {
+                "maxspeed": "30",
+                "maxspeed:forward": "60",
+                "maxspeed:backward": "50",
+                "zone:maxspeed": "DE:30",
+                "source:maxspeed": "DE:rural",
+                "maxspeed:type": "GB:nsl_dual",
+                "highway": "primary",
+            },
+        ),
+    ],
+)
+def test_keys_are_asked_in_their_order(scheme, values):
+    left, asked = dict(values), []
+    while left:
+        asked.append(one(scheme, **left)[1])
+        del left[asked[-1]]
+    assert asked == list(values)
 
 
-def test_a_stated_speed_is_in_the_unit_of_its_key():
-    assert one("spacenet", speed_mph="45")[0] == 45
-    assert one("spacenet", **{"speed_m/s": 20.1168})[0] == pytest.approx(45)
+@pytest.mark.parametrize(
+    ("values", "mph", "source"),
+    [
+        ({"speed_mph": "45"}, 45, "speed_mph"),
+        ({"speed_m/s": 20.1168}, 45, "speed_m/s"),
+        ({"speed_mph": 40, "road_type": "1", "paved": "2"}, 40, "speed_mph"),  # not slowed down
+        *(
+            ({"speed_mph": impossible, "road_type": "5"}, 25, "road_type")
+            for impossible in ("0", -1, "fast", None, np.nan, "inf", 999)
+        ),
+        *(({"road_type": five}, 25, "road_type") for five in (5, 5.0, "5", " 5 ", np.int64(5))),
+        *(
+            ({"road_type": unknown}, 33, "default")
+            for unknown in ("0", "8", "motorway", None, np.nan)
+        ),
+        ({"road_type": "3", "paved": "1"}, 35, "road_type"),
+        ({"road_type": "3", "paved": "2"}, 26.25, "road_type"),
+        ({"road_type": "3", "paved": 2.0}, 26.25, "road_type"),
+        ({"road_type": "3", "paved": "3"}, 35, "road_type"),  # unknown
+        ({"highway": "primary_link", "lanes": "3", "surface": "unpaved"}, 41.25, "highway"),
+    ],
+)
+def test_a_road_of_spacenet_has_a_speed(values, mph, source):
+    assert one("spacenet", **values) == (pytest.approx(mph), source)
 
 
-def test_a_stated_speed_is_not_slowed_down():
-    assert one("spacenet", speed_mph=40, road_type="1", paved="2") == (40, "speed_mph")
+SLOW, FAST = "30 mph", "40 mph"
 
 
-@pytest.mark.parametrize("speed", ["0", -1, "fast", None, np.nan, "inf", 999])
-def test_an_impossible_speed_is_passed_over(speed):
-    assert one("spacenet", speed_mph=speed, road_type="5") == (25, "road_type")
+@pytest.mark.parametrize(
+    ("values", "mph", "source"),
+    [
+        ({"maxspeed:forward": SLOW, "maxspeed:backward": FAST}, 40, "maxspeed:backward"),
+        ({"maxspeed:forward": FAST, "maxspeed:backward": SLOW}, 40, "maxspeed:forward"),
+        *(
+            ({"maxspeed": none, "highway": "primary"}, 45, "highway")
+            for none in ("signals", "variable", "XX:urban", "0", "fast", "", None)
+        ),
+        ({"highway": "motorway"}, 55, "highway"),
+        ({"highway": "motorway_link"}, 55, "highway"),
+        ({"highway": "tertiary"}, 30, "highway"),
+        ({"highway": "living_street"}, 25, "highway"),
+        ({"highway": "residential", "surface": "gravel"}, 18.75, "highway"),
+        ({"highway": "residential", "surface": "Asphalt"}, 25, "highway"),
+        ({"highway": "residential", "surface": None}, 25, "highway"),
+        ({"highway": "busway"}, 33, "default"),
+    ],
+)
+def test_a_road_of_osm_has_a_speed(values, mph, source):
+    assert one("osm", **values) == (pytest.approx(mph), source)
 
 
-@pytest.mark.parametrize("road_type", [5, 5.0, "5", " 5 ", np.int64(5)])
-def test_a_road_type_may_be_a_number_or_a_string(road_type):
-    assert one("spacenet", road_type=road_type)[0] == 25
-
-
-@pytest.mark.parametrize("road_type", ["0", "8", "motorway", None, np.nan])
-def test_an_unknown_road_type_has_the_default_speed(road_type):
-    assert one("spacenet", road_type=road_type) == (33, "default")
+@pytest.mark.parametrize(
+    ("values", "mph", "source"),
+    [
+        ({"speed_kph": "80.4672", "inferred_speed_mph": 30}, 50, "speed_kph"),
+        ({"speed_kph": 0, "inferred_speed_mph": 30}, 30, "inferred_speed_mph"),
+        ({"speed_kph": 80.4672, "maxspeed": SLOW, "highway": "road"}, 50, "speed_kph"),
+        ({"speed_kph": None, "maxspeed": SLOW, "highway": "road"}, 30, "maxspeed"),
+    ],
+)
+def test_the_speed_of_a_graph_counts_before_all_others(values, mph, source):
+    assert one("auto", **values) == (pytest.approx(mph), source)
 
 
 @pytest.mark.parametrize("key", ["lane_number", "lane_numbe", "lanes"])
@@ -115,84 +169,9 @@ def test_lanes_count_under_each_spelling(key):
     assert lanes(**{key: "3"}) == 3
 
 
-@pytest.mark.parametrize(("paved", "mph"), [("1", 35), ("2", 26.25), (2.0, 26.25), ("3", 35)])
-def test_paved_is_1_unpaved_2_and_unknown_3(paved, mph):
-    assert one("spacenet", road_type="3", paved=paved)[0] == mph
-
-
-def test_spacenet_5_has_highway_and_surface():
-    assert one("spacenet", highway="primary_link", lanes="3", surface="unpaved") == (
-        41.25,
-        "highway",
-    )
-
-
-def test_spacenet_roads_without_highway_are_kept():
-    assert reason("spacenet", {"highway": None, "road_type": "5"}) == ""
-
-
-def test_osm_keys_are_asked_in_their_order():
-    values = {
-        "maxspeed": "30",
-        "maxspeed:forward": "60",
-        "maxspeed:backward": "50",
-        "zone:maxspeed": "DE:30",
-        "source:maxspeed": "DE:rural",
-        "maxspeed:type": "GB:nsl_dual",
-        "highway": "primary",
-    }
-    asked = []
-    while values:
-        asked.append(one("osm", **values)[1])
-        del values[asked[-1]]
-    assert asked == [
-        "maxspeed",
-        "maxspeed:forward",
-        "maxspeed:backward",
-        "zone:maxspeed",
-        "source:maxspeed",
-        "maxspeed:type",
-        "highway",
-    ]
-
-
-def test_the_faster_direction_counts():
-    slow, fast = "30 mph", "40 mph"
-    assert one("osm", **{"maxspeed:forward": slow, "maxspeed:backward": fast}) == (
-        40,
-        "maxspeed:backward",
-    )
-    assert one("osm", **{"maxspeed:forward": fast, "maxspeed:backward": slow}) == (
-        40,
-        "maxspeed:forward",
-    )
-
-
-@pytest.mark.parametrize("maxspeed", ["signals", "variable", "XX:urban", "0", "fast", "", None])
-def test_a_maxspeed_that_states_no_speed_leaves_it_to_the_class(maxspeed):
-    assert one("osm", maxspeed=maxspeed, highway="primary") == (45, "highway")
-
-
 def test_a_null_is_not_the_none_of_a_motorway():
     found = read("osm", 2, columns={"maxspeed": [None, "none"], "highway": ["motorway"] * 2})
     assert found.mph.tolist() == pytest.approx([55, 130 / KPH_PER_MPH])
-
-
-@pytest.mark.parametrize(
-    ("highway", "mph"),
-    [("motorway", 55), ("motorway_link", 55), ("tertiary", 30), ("living_street", 25)],
-)
-def test_a_highway_has_the_speed_of_its_class(highway, mph):
-    assert one("osm", highway=highway)[0] == mph
-
-
-@pytest.mark.parametrize(("surface", "mph"), [("gravel", 18.75), ("Asphalt", 25), (None, 25)])
-def test_a_loose_surface_slows_down(surface, mph):
-    assert one("osm", highway="residential", surface=surface)[0] == mph
-
-
-def test_an_unknown_class_has_the_default_speed():
-    assert one("osm", highway="busway") == (33, "default")
 
 
 def test_tags_of_a_pbf_count_as_columns():
@@ -258,9 +237,20 @@ def test_by_every_scheme_a_footway_is_not_for_cars(scheme):
     assert reason(scheme, {"highway": "service", "v": 5}, **key) == ""
 
 
-def test_classes_to_exclude_can_be_chosen():
-    assert reason("osm", {"highway": "footway"}, exclude=("motorway",)) == ""
-    assert reason("osm", {"highway": "motorway_link"}, exclude=("motorway",)) == "not for cars"
+@pytest.mark.parametrize(
+    ("scheme", "values", "options", "told"),
+    [
+        ("spacenet", {"highway": None, "road_type": "5"}, {}, ""),
+        ("osm", {"highway": "footway"}, {"exclude": ("motorway",)}, ""),
+        ("osm", {"highway": "motorway_link"}, {"exclude": ("motorway",)}, "not for cars"),
+        ("osm", {"highway": "primary", "tunnel": "yes"}, {"tunnels": True}, ""),
+        *(("osm", {"highway": none}, {}, "no highway tag") for none in (None, "", np.nan)),
+        ("osm", {"highway": None, "speed_kph": None}, {}, ""),  # a graph with speeds
+        ("osm", {"maxspeed": "50"}, {}, ""),  # a file without classes
+    ],
+)
+def test_roads_are_left_out_for_a_reason(scheme, values, options, told):
+    assert reason(scheme, values, **options) == told
 
 
 @pytest.mark.parametrize(
@@ -273,32 +263,6 @@ def test_classes_to_exclude_can_be_chosen():
 def test_a_tunnel_is_left_out(tunnels, told):
     for tunnel in tunnels:
         assert reason("osm", {"highway": "primary", "tunnel": tunnel}) == told, tunnel
-
-
-def test_tunnels_can_be_kept():
-    assert reason("osm", {"highway": "primary", "tunnel": "yes"}, tunnels=True) == ""
-
-
-@pytest.mark.parametrize("highway", [None, "", np.nan])
-def test_what_has_no_highway_tag_is_no_road_of_osm(highway):
-    assert reason("osm", {"highway": highway}) == "no highway tag"
-
-
-def test_in_a_graph_with_speeds_what_has_no_highway_is_road():
-    assert reason("osm", {"highway": None, "speed_kph": None}) == ""
-
-
-@pytest.mark.parametrize(
-    ("values", "mph", "source"),
-    [
-        ({"speed_kph": 80.4672, "maxspeed": "30 mph", "highway": "road"}, 50, "speed_kph"),
-        ({"speed_kph": None, "maxspeed": "30 mph", "highway": "road"}, 30, "maxspeed"),
-        ({"speed_kph": "80.4672", "inferred_speed_mph": 30}, 50, "speed_kph"),
-        ({"speed_kph": 0, "inferred_speed_mph": 30}, 30, "inferred_speed_mph"),
-    ],
-)
-def test_the_speed_of_a_graph_counts_before_all_others(values, mph, source):
-    assert one("auto", **values) == (pytest.approx(mph), source)
 
 
 @pytest.mark.parametrize(
@@ -327,39 +291,28 @@ def test_a_speed_that_nothing_states_is_not_known():
     assert np.isnan(stated_travel({"name": np.array(["A 5"])}, 1)[0]).all()
 
 
-def test_in_a_file_of_osm_without_classes_everything_is_road():
-    assert reason("osm", {"maxspeed": "50"}) == ""
-
-
-def test_a_constant_width_is_that_of_all():
-    assert width({"width": "9", "lanes": "3"}, "constant") == 4.5
-
-
 @pytest.mark.parametrize(
-    ("value", "metres"), [("7.5 m", 7.5), (12.4, 12.4), (None, 4.5), ("?", 4.5)]
-)
-def test_a_width_attribute_counts_where_it_can_be_read(value, metres):
-    assert width({"w": value}, "attribute", width_key="w") == metres
-
-
-def test_a_file_without_the_width_attribute_has_the_constant_width():
-    assert width({"name": "a"}, "attribute") == 4.5
-
-
-@pytest.mark.parametrize(
-    ("values", "metres"),
+    ("values", "rule", "options", "metres"),
     [
-        ({"road_type": "5", "lane_numbe": "3"}, 9),
-        ({"highway": "primary", "lanes": "1.5"}, 4.5),
-        ({"highway": "primary", "oneway": "yes"}, 3),
-        ({"highway": "primary"}, 6),
-        ({"road_type": "5", "lanes": None}, 6),
-        ({"road_type": "5"}, 4.5),
-        ({"name": "a"}, 4.5),
+        ({"width": "9", "lanes": "3"}, "constant", {}, 4.5),
+        ({"name": "a"}, "attribute", {}, 4.5),
+        *(
+            ({"w": value}, "attribute", {"width_key": "w"}, metres)
+            for value, metres in (("7.5 m", 7.5), (12.4, 12.4), (None, 4.5), ("?", 4.5))
+        ),
+        ({"road_type": "5", "lane_numbe": "3"}, "lanes", {"lane_m": 3}, 9),
+        ({"highway": "primary", "lanes": "1.5"}, "lanes", {"lane_m": 3}, 4.5),
+        ({"highway": "primary", "oneway": "yes"}, "lanes", {"lane_m": 3}, 3),
+        ({"highway": "primary", "oneway": "yes", "lanes": "3"}, "lanes", {"lane_m": 3}, 9),
+        ({"highway": "primary"}, "lanes", {"lane_m": 3}, 6),
+        ({"road_type": "5", "lanes": None}, "lanes", {"lane_m": 3}, 6),
+        ({"road_type": "5"}, "lanes", {"lane_m": 3}, 4.5),
+        ({"name": "a"}, "lanes", {"lane_m": 3}, 4.5),
+        ({"oneway": "yes"}, "lanes", {"lane_m": 1}, 4.5),
     ],
 )
-def test_a_width_by_lanes_is_lanes_times_their_width(values, metres):
-    assert width(values, "lanes", lane_m=3) == metres
+def test_a_road_is_as_wide_as_the_rule_says(values, rule, options, metres):
+    assert width(values, rule, **options) == metres
 
 
 def test_only_keys_that_are_read_are_wanted():
@@ -453,27 +406,3 @@ def test_one_spelling_fills_the_gaps_of_another():
 def test_a_one_way_road_has_one_lane(values, count):
     for oneway in values:
         assert lanes(highway="residential", oneway=oneway) == count, oneway
-
-
-@pytest.mark.parametrize(("oneway", "count"), [("F", 1), ("T", 1), ("B", 2)])
-def test_geofabrik_has_its_own_letters_for_one_way(oneway, count):
-    assert lanes(fclass="residential", oneway=oneway) == count
-
-
-@pytest.mark.parametrize("highway", ["motorway", "motorway_link"])
-def test_a_motorway_is_one_way_unless_it_says_no(highway):
-    assert lanes(highway=highway) == 1
-    assert lanes(highway=highway, oneway="no") == 2
-
-
-@pytest.mark.parametrize(("junction", "count"), [("roundabout", 1), ("circular", 1), ("yes", 2)])
-def test_a_roundabout_is_one_way(junction, count):
-    assert lanes(highway="primary", junction=junction) == count
-
-
-def test_stated_lanes_win_over_direction():
-    assert lanes(highway="primary", oneway="yes", lanes="3") == 3
-
-
-def test_a_file_without_lanes_and_classes_has_unknown_lanes():
-    assert lanes(oneway="yes") == 4.5  # the usual width

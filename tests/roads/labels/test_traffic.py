@@ -22,45 +22,47 @@ def is_closed(**tags):
     return traffic(**tags).is_closed.item()
 
 
-@pytest.mark.parametrize("said", ["yes", "1", "true", True, 1, 1.0, "YES"])
-def test_a_one_way_road_is_driven_along_its_line(said):
-    assert direction(highway="primary", oneway=said) == 1
-
-
-@pytest.mark.parametrize("said", ["-1", "reverse", -1])
-def test_a_road_may_be_one_way_against_its_line(said):
-    assert direction(highway="primary", oneway=said) == -1
-
-
-@pytest.mark.parametrize("said", ["no", "0", "false", False, None, "", "alternating", "f", "t"])
-def test_other_roads_are_driven_both_ways(said):
-    assert direction(highway="primary", oneway=said) == 0
+@pytest.mark.parametrize(
+    ("key", "said", "way"),
+    [
+        ("highway", ["yes", "1", "true", True, 1, 1.0, "YES"], 1),
+        ("highway", ["-1", "reverse", -1], -1),
+        ("highway", ["no", "0", "false", False, None, "", "alternating", "f", "t"], 0),
+        ("fclass", ["F"], 1),  # Geofabrik has its own letters.
+        ("fclass", ["T"], -1),
+        ("fclass", ["B"], 0),
+    ],
+)
+def test_a_road_is_driven_as_it_says(key, said, way):
+    assert [direction(**{key: "primary", "oneway": each}) for each in said] == [way] * len(said)
 
 
 @pytest.mark.parametrize(
-    "tags",
+    ("tags", "way"),
     [
-        {"highway": "motorway"},
-        {"highway": "residential", "junction": "roundabout"},
-        {"highway": "residential", "junction": "circular"},
+        ({"highway": "motorway"}, 1),
+        ({"highway": "residential", "junction": "roundabout"}, 1),
+        ({"highway": "residential", "junction": "circular"}, 1),
+        ({"highway": "motorway_link"}, 0),
+        ({"highway": "trunk"}, 0),
+        ({"highway": "road", "junction": "yes"}, 0),
     ],
 )
-def test_motorways_and_roundabouts_are_one_way_unless_they_say_no(tags):
-    assert direction(**tags) == 1
+def test_motorways_and_roundabouts_are_one_way_unless_they_say_no(tags, way):
+    assert direction(**tags) == way
     assert direction(**tags, oneway="no") == 0
 
 
 @pytest.mark.parametrize(
-    "tags",
-    [{"highway": "motorway_link"}, {"highway": "trunk"}, {"highway": "road", "junction": "yes"}],
+    ("highways", "closed"),
+    [
+        ("footway path steps cycleway pedestrian bridleway corridor footway;steps", True),
+        ("construction proposed busway raceway", True),
+        ("motorway living_street service track road footway;service x", False),
+    ],
 )
-def test_other_classes_and_junctions_imply_no_direction(tags):
-    assert direction(**tags) == 0
-
-
-@pytest.mark.parametrize(("said", "way"), [("F", 1), ("T", -1), ("B", 0)])
-def test_geofabrik_has_its_own_letters(said, way):
-    assert direction(fclass="primary", oneway=said) == way
+def test_classes_that_are_not_for_cars_are_closed(highways, closed):
+    assert {is_closed(highway=highway) for highway in highways.split()} == {closed}
 
 
 def test_a_reversible_lane_is_closed_as_its_direction_is_not_known():
@@ -68,37 +70,15 @@ def test_a_reversible_lane_is_closed_as_its_direction_is_not_known():
 
 
 @pytest.mark.parametrize(
-    "highway",
+    ("said", "closed"),
     [
-        *("footway", "path", "steps", "cycleway", "pedestrian", "bridleway", "corridor"),
-        *("construction", "proposed", "busway", "raceway", "footway;steps"),
+        ("no private agricultural forestry agricultural;forestry psv PRIVATE", True),
+        ("yes destination customers permissive no;destination", False),
     ],
 )
-def test_classes_that_are_not_for_cars_are_closed(highway):
-    assert is_closed(highway=highway)
-
-
-@pytest.mark.parametrize(
-    "highway", ["motorway", "living_street", "service", "track", "road", "footway;service", "x"]
-)
-def test_other_classes_are_open(highway):
-    assert not is_closed(highway=highway)
-
-
-@pytest.mark.parametrize(
-    "said", ["no", "private", "agricultural", "forestry", "agricultural;forestry", "psv", "PRIVATE"]
-)
 @pytest.mark.parametrize("key", ["access", "vehicle", "motor_vehicle", "motorcar"])
-def test_a_road_that_forbids_cars_is_closed(key, said):
-    assert is_closed(highway="residential", **{key: said})
-
-
-@pytest.mark.parametrize(
-    "said", ["yes", "destination", "customers", "permissive", "no;destination"]
-)
-@pytest.mark.parametrize("key", ["access", "vehicle", "motor_vehicle", "motorcar"])
-def test_a_road_that_lets_cars_to_their_destination_is_open(key, said):
-    assert not is_closed(highway="residential", **{key: said})
+def test_a_road_that_forbids_cars_is_closed(key, said, closed):
+    assert {is_closed(highway="residential", **{key: each}) for each in said.split()} == {closed}
 
 
 @pytest.mark.parametrize(

@@ -54,45 +54,50 @@ def labels(path, facts, window=WHOLE, *, speeds=None, bins=DEFAULT_BINS, crs=Non
         return opened.read(window)
 
 
-@pytest.mark.parametrize("name", ["a.tif", "a.TIFF", "a.png", "a.jpg", "a.jpeg", "a.vrt", "a.jp2"])
-def test_rasters_are_mask_files(tmp_path, name):
-    assert is_mask_file(tmp_path / name)
+@pytest.mark.parametrize(
+    ("names", "is_mask"),
+    [
+        (["a.tif", "a.TIFF", "a.png", "a.jpg", "a.jpeg", "a.vrt", "a.jp2"], True),
+        (["a.geojson", "a.gpkg", "a.shp", "a.osm.pbf", "tif", "a.tif.gz"], False),
+    ],
+)
+def test_rasters_are_mask_files(tmp_path, names, is_mask):
+    assert {is_mask_file(tmp_path / name) for name in names} == {is_mask}
 
 
-@pytest.mark.parametrize("name", ["a.geojson", "a.gpkg", "a.shp", "a.osm.pbf", "tif", "a.tif.gz"])
-def test_other_files_are_not(tmp_path, name):
-    assert not is_mask_file(tmp_path / name)
+COLOURS = {0: (255, 255, 255), 1: (0, 0, 0), 2: (0, 0, 0)}  # classes, not what is drawn
+COLOURED = np.stack([CLASSES == 1, CLASSES == 2, np.zeros((40, 40))]).astype(np.uint8) * 200
+OF_CLASSES = np.array([0, OF_25_MPH, OF_55_MPH])[CLASSES]
+OF_ROADS = np.where(ROADS, OF_25_MPH, 0)
+CORNER = np.arange(1600).reshape(40, 40) < 5
 
 
-def test_every_value_but_0_is_road_with_the_default_speed(image, write_raster):
-    mask = labels(write_raster(CLASSES), image)
-    assert np.array_equal(mask, np.where(ROADS, OF_25_MPH, 0))
+@pytest.mark.parametrize(
+    ("values", "raster", "speeds", "expected"),
+    [
+        (CLASSES, {}, None, OF_ROADS),
+        (CLASSES, {"colours": COLOURS}, None, OF_ROADS),
+        *((np.uint8(ROADS * value), {}, None, OF_ROADS) for value in (1, 254, 255)),
+        (CLASSES, {}, {1: 25, 2: 55}, OF_CLASSES),
+        (CLASSES, {}, {2: 55}, np.where(CLASSES == 2, OF_55_MPH, 0)),
+        (CLASSES, {}, {0: 55}, np.where(ROADS, 0, OF_55_MPH)),
+        (np.where(CORNER, 9, CLASSES), {"nodata": 9}, None, np.where(CORNER, 255, OF_ROADS)),
+        (CLASSES, {"nodata": 0}, None, OF_ROADS),
+        (np.where(ROADS, np.nan, 0).astype(np.float32), {}, None, np.where(ROADS, 255, 0)),
+        (COLOURED, {}, None, OF_ROADS),
+        (np.stack([CLASSES] * 3), {}, {2: 55}, np.where(CLASSES == 2, OF_55_MPH, 0)),
+    ],
+    ids=[
+        *("every value but 0", "classes of a colour table", "value 1", "value 254", "value 255"),
+        *("values with speeds", "value without a speed", "value 0 with a speed", "nodata"),
+        *("nodata 0", "no number", "colours", "three equal bands"),
+    ],
+)
+def test_values_of_a_mask_are_road(write_raster, values, raster, speeds, expected):
+    image = read_facts(write_raster(name="image.tif"))
+    mask = labels(write_raster(values, **raster), image, speeds=speeds)
     assert mask.dtype == np.uint8
-
-
-def test_a_mask_with_a_colour_table_holds_classes_not_colours(image, write_raster):
-    path = write_raster(CLASSES, colours={0: (255, 255, 255), 1: (0, 0, 0), 2: (0, 0, 0)})
-    assert np.array_equal(labels(path, image), np.where(ROADS, OF_25_MPH, 0))
-
-
-@pytest.mark.parametrize("value", [1, 254, 255])
-def test_a_drawn_road_may_have_any_value(image, write_raster, value):
-    mask = labels(write_raster(np.where(ROADS, value, 0).astype(np.uint8)), image)
-    assert np.array_equal(mask == OF_25_MPH, ROADS)
-
-
-def test_values_have_their_speeds(image, write_raster):
-    mask = labels(write_raster(CLASSES), image, speeds={1: 25, 2: 55})
-    assert np.array_equal(mask, np.array([0, OF_25_MPH, OF_55_MPH])[CLASSES])
-
-
-def test_a_value_without_a_speed_is_background(image, write_raster):
-    mask = labels(write_raster(CLASSES), image, speeds={2: 55})
-    assert np.array_equal(mask, np.where(CLASSES == 2, OF_55_MPH, 0))
-
-
-def test_a_value_of_0_can_be_given_a_speed(image, write_raster):
-    assert (labels(write_raster(CLASSES), image, speeds={0: 55})[~ROADS] == OF_55_MPH).all()
+    assert np.array_equal(mask, expected)
 
 
 def test_a_window_is_that_of_the_whole(image, write_raster):
@@ -101,37 +106,10 @@ def test_a_window_is_that_of_the_whole(image, write_raster):
     assert np.array_equal(part, labels(path, image)[8:28, 15:24])
 
 
-def test_nodata_is_ignored(image, write_raster):
-    values = CLASSES.copy()
-    values[0, :5] = 9
-    mask = labels(write_raster(values, nodata=9), image)
-    assert np.flatnonzero(mask == 255).tolist() == [0, 1, 2, 3, 4]
-
-
-def test_a_nodata_value_of_0_is_background(image, write_raster):
-    mask = labels(write_raster(CLASSES, nodata=0), image)
-    assert np.array_equal(mask, np.where(ROADS, OF_25_MPH, 0))
-
-
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 @pytest.mark.parametrize(("value", "expected"), [(0.49, 0), (0.5, OF_25_MPH), (3, OF_25_MPH)])
 def test_floats_of_a_half_and_more_are_road(image, write_raster, kind, value, expected):
     assert (labels(write_raster(np.full((40, 40), value, dtype=kind)), image) == expected).all()
-
-
-def test_no_number_is_ignored(image, write_raster):
-    values = np.where(ROADS, np.nan, 0).astype(np.float32)
-    assert np.array_equal(labels(write_raster(values), image) == 255, ROADS)
-
-
-def test_a_drawing_in_colours_is_road_where_it_is_not_black(image, write_raster):
-    drawn = np.stack([CLASSES == 1, CLASSES == 2, np.zeros((40, 40))]).astype(np.uint8) * 200
-    assert np.array_equal(labels(write_raster(drawn), image) == OF_25_MPH, ROADS)
-
-
-def test_the_value_of_three_equal_bands_is_theirs(image, write_raster):
-    mask = labels(write_raster(np.stack([CLASSES] * 3)), image, speeds={2: 55})
-    assert np.array_equal(mask == OF_55_MPH, CLASSES == 2)
 
 
 @pytest.mark.parametrize("bands", [1, 3])
@@ -174,16 +152,10 @@ def test_a_mask_of_speed_bins_keeps_what_it_ignores(image, tmp_path):
 
 def test_a_mask_with_changed_tags_is_refused(image, write_raster):
     path = write_raster(CLASSES)
-    tag(path, CONTENT_TAG, SPEED_BINS)
-    tag(path, "ROADSEG_SPEED_BINS", "10,20")
+    with rasterio.open(path, "r+") as target:
+        target.update_tags(**{CONTENT_TAG: SPEED_BINS, "ROADSEG_SPEED_BINS": "10,20"})
     with pytest.raises(DataError, match=r"scene\.tif: the tag .* is not a list of speed bins"):
         labels(path, image)
-
-
-def tag(path, name, text):
-
-    with rasterio.open(path, "r+") as target:
-        target.update_tags(**{name: text})
 
 
 @pytest.mark.parametrize("crs", ["EPSG:4326", "EPSG:3857", "EPSG:32612"])
@@ -286,7 +258,7 @@ def test_a_mask_of_another_size_without_a_crs_is_refused(image, write_raster):
 
 def test_a_mask_of_a_photo_needs_no_georeference(photo, save_as):
     mask = labels(save_as(CLASSES, "a.png", driver="PNG"), photo, speeds={1: 25, 2: 55})
-    assert np.array_equal(mask, np.array([0, OF_25_MPH, OF_55_MPH])[CLASSES])
+    assert np.array_equal(mask, OF_CLASSES)
 
 
 def test_a_mask_of_a_photo_must_have_its_size(photo, write_raster):
@@ -301,15 +273,16 @@ def test_a_mask_cut_short_is_refused(image, write_raster):
         labels(path, image)
 
 
-def test_values_of_a_mask_have_their_shares(write_raster):
-    assert mask_values(write_raster(CLASSES)) == pytest.approx(
-        {value: float((value == CLASSES).mean()) for value in range(3)}
-    )
-
-
-def test_values_of_floats_are_rounded(write_raster):
-    values = np.where(ROADS, 0.9, 0.2).astype(np.float32)
-    assert set(mask_values(write_raster(values))) == {0, 1}
+@pytest.mark.parametrize(
+    ("values", "shares"),
+    [
+        (CLASSES, {value: (value == CLASSES).mean() for value in range(3)}),
+        (np.where(ROADS, 0.9, 0.2).astype(np.float32), {0: 1 - ROADS.mean(), 1: ROADS.mean()}),
+    ],
+    ids=["bytes", "floats, rounded"],
+)
+def test_values_of_a_mask_have_their_shares(write_raster, values, shares):
+    assert mask_values(write_raster(values)) == pytest.approx(shares)
 
 
 def test_values_of_a_mask_leave_out_what_it_ignores(write_raster):

@@ -204,22 +204,18 @@ def test_the_raster_lies_exactly_where_its_scene_does(path, epsg, transform):
         assert source.crs.to_epsg() == epsg
 
 
-def test_a_large_raster_has_overviews(path):
-    noise = np.random.default_rng(0).integers(0, 255, (3, 600, 1030), dtype=np.uint8)
-    grid = replace(GRID, height=600, width=1030)
-    rows = [(0, noise, np.ones((600, 1030), dtype=bool))]
+def write_large(path, values, valid):
+    rows, grid = [(0, values, valid)], replace(GRID, height=valid.shape[0], width=valid.shape[1])
     write_probability(path, rows, grid, bins=SpeedBins((50.0,), "km/h"), key="", tags={})
+
+
+def test_a_large_raster_has_overviews_of_the_means_of_four(path):
+    noise = np.random.default_rng(0).integers(0, 255, (3, 600, 1030), dtype=np.uint8)
+    write_large(path, noise, np.ones((600, 1030), dtype=bool))
     with rasterio.open(path) as source:
         assert np.array_equal(source.read(), noise)
         assert source.overviews(1) == [2, 4]
         assert source.block_shapes[0] == (512, 512)
-
-
-def test_a_pixel_of_an_overview_is_the_mean_of_four(path):
-    noise = np.random.default_rng(0).integers(0, 255, (3, 600, 1030), dtype=np.uint8)
-    rows = [(0, noise, np.ones((600, 1030), dtype=bool))]
-    grid = replace(GRID, height=600, width=1030)
-    write_probability(path, rows, grid, bins=SpeedBins((50.0,), "km/h"), key="", tags={})
     with rasterio.open(path, overview_level=0) as source:
         means = noise.reshape(3, 300, 2, 515, 2).mean(axis=(2, 4))
         assert np.abs(source.read() - means).max() <= 1
@@ -229,9 +225,7 @@ def test_overviews_hold_the_means_of_the_pixels_that_hold_data(path):
     values = np.full((3, 600, 1032), 100, dtype=np.uint8)
     known = np.ones((600, 1032), dtype=bool)
     known[100:301, 200:501] = False
-    rows = [(0, values * known, known)]
-    grid = replace(GRID, height=600, width=1032)
-    write_probability(path, rows, grid, bins=SpeedBins((50.0,), "km/h"), key="", tags={})
+    write_large(path, values * known, known)
     for level, factor in enumerate((2, 4)):
         with rasterio.open(path, overview_level=level) as source:
             held = source.dataset_mask() > 0
@@ -252,11 +246,6 @@ def test_pixels_without_data_are_masked(path):
     write(path, valid=valid)
     with rasterio.open(path) as source:
         assert np.array_equal(source.dataset_mask() > 0, valid)
-
-
-def test_only_the_raster_lies_in_its_folder(path):
-    write(path)
-    assert sorted(p.name for p in path.parent.iterdir()) == ["a.qml", "a.tif"]
 
 
 def failing(rows):
@@ -313,11 +302,6 @@ def test_a_folder_that_cannot_be_made_is_an_error(path):
         write(path)
 
 
-def test_the_key_is_kept(path):
-    write(path)
-    assert read_raster_key(path) == "k1"
-
-
 def test_a_missing_raster_and_one_of_others_have_no_key(path):
     assert read_raster_key(path) is None
     write_raster(path, np.zeros((1, 20, 30), np.uint8))
@@ -343,27 +327,20 @@ def test_a_mask_of_prepare_is_one_whatever_its_values(path):
     assert np.array_equal(found.road > 0, mask > 0)
 
 
-@pytest.mark.parametrize(("largest", "first"), [(7, 255), (8, 1)])
-def test_bytes_are_a_mask_when_none_is_above_7(path, largest, first):
-    write_raster(path, np.array([[[0, 1, largest]]], np.uint8))
+@pytest.mark.parametrize(
+    ("values", "nodata", "road"),
+    [
+        (np.array([0, 1, 7], np.uint8), None, [0, 255, 255]),  # A mask has none above 7.
+        (np.array([0, 1, 8], np.uint8), None, [0, 1, 8]),
+        (np.array([9, 200, 201], np.uint8), 200, [9, 0, 201]),
+        (np.array([0, 0.5, 1, np.nan, 2], np.float32), None, [0, 128, 255, 0, 255]),
+    ],
+    ids=["mask", "bytes", "no data", "floats"],
+)
+def test_one_band_is_a_mask_or_probabilities(path, values, nodata, road):
+    write_raster(path, values[np.newaxis, np.newaxis], nodata=nodata)
     found = read_probability(path)
-    assert found.road.tolist() == [[0, first, 255 if largest == 7 else 8]]
-    assert found.bins is None
-
-
-def test_floats_of_one_band_are_probabilities(path):
-    write_raster(path, np.array([[[0, 0.5, 1, np.nan, 2]]], np.float32))
-    assert read_probability(path).road.tolist() == [[0, 128, 255, 0, 255]]
-
-
-def test_pixels_without_data_are_no_road(path):
-    write_raster(path, np.array([[[9, 200, 201]]], np.uint8), nodata=200)
-    assert read_probability(path).road.tolist() == [[9, 0, 201]]
-
-
-def test_a_scene_without_road_has_none(path):
-    write_raster(path, np.zeros((1, 4, 4), np.uint8))
-    assert not read_probability(path).road.any()
+    assert (found.road.tolist(), found.bins) == ([road], None)
 
 
 @pytest.mark.parametrize("bands", [2, 7, 9])
@@ -379,53 +356,45 @@ def test_a_raster_that_lies_nowhere_is_refused(path):
         read_probability(path)
 
 
-def with_threshold(path, text):
-    """Write probabilities whose tag of the threshold is this text."""
+def with_tag(path, name, text):
+    """Write probabilities with a tag of this text."""
     write(path)
     with rasterio.open(path, "r+", IGNORE_COG_LAYOUT_BREAK="YES") as target:
-        target.update_tags(ROADSEG_THRESHOLD=text)
+        target.update_tags(**{f"ROADSEG_{name}": text})
     return path
-
-
-def test_a_raster_keeps_the_threshold_of_its_network(path):
-    write(path)
-    assert read_probability(path).threshold is None
-    again = replace(read_probability(path), threshold=0.62).save(path.with_name("b.tif"))
-    assert read_probability(again).threshold == 0.62
-
-
-@pytest.mark.parametrize("text", ["0.001", "0.999"])
-def test_a_threshold_lies_between_0_and_1(path, text):
-    assert read_probability(with_threshold(path, text)).threshold == float(text)
-
-
-@pytest.mark.parametrize(
-    "text", ["0", "1", "-0.5", "nan", "1e999", "half", "half\nof it", "9" * 999]
-)
-def test_a_tag_that_is_no_threshold_is_one_line(path, text):
-    with pytest.raises(DataError, match=r"a\.tif: the tag ROADSEG_THRESHOLD is .*; predict") as no:
-        read_probability(with_threshold(path, text))
-    assert "\n" not in str(no.value)
-    assert len(str(no.value)) < 400 + len(str(path))
 
 
 EDGES = LogisticModel(-0.5, {"log length": 0.25})
 
 
-def test_a_raster_keeps_how_sure_the_edges_of_its_network_are(path):
+def test_a_raster_keeps_the_threshold_of_its_network_and_how_sure_its_edges_are(path):
     write(path)
-    assert read_probability(path).edge_model is None
-    again = replace(read_probability(path), edge_model=EDGES).save(path.with_name("b.tif"))
-    assert read_probability(again).edge_model == EDGES
+    found = read_probability(path)
+    assert (found.threshold, found.edge_model) == (None, None)
+    replace(found, threshold=0.62, edge_model=EDGES).save(path.with_name("b.tif"))
+    again = read_probability(path.with_name("b.tif"))
+    assert (again.threshold, again.edge_model) == (0.62, EDGES)
 
 
-@pytest.mark.parametrize("text", ["sure", "{}", '{"intercept": 1, "coefficients": {"x": 1}}'])
-def test_a_tag_that_is_no_confidence_is_one_line(path, text):
-    write(path)
-    with rasterio.open(path, "r+", IGNORE_COG_LAYOUT_BREAK="YES") as target:
-        target.update_tags(ROADSEG_CONFIDENCE=text)
-    with pytest.raises(
-        DataError, match=r"a\.tif: the tag ROADSEG_CONFIDENCE is .*; predict it"
-    ) as no:
-        read_probability(path)
+@pytest.mark.parametrize("text", ["0.001", "0.999"])
+def test_a_threshold_lies_between_0_and_1(path, text):
+    assert read_probability(with_tag(path, "THRESHOLD", text)).threshold == float(text)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        *(
+            ("THRESHOLD", text)
+            for text in ("0", "1", "-0.5", "nan", "1e999", "half", "half\nof it", "9" * 999)
+        ),
+        ("CONFIDENCE", "sure"),
+        ("CONFIDENCE", "{}"),
+        ("CONFIDENCE", '{"intercept": 1, "coefficients": {"x": 1}}'),
+    ],
+)
+def test_a_tag_that_is_not_understood_is_one_line(path, name, text):
+    with pytest.raises(DataError, match=rf"a\.tif: the tag ROADSEG_{name} is .*; predict") as no:
+        read_probability(with_tag(path, name, text))
     assert "\n" not in str(no.value)
+    assert len(str(no.value)) < 400 + len(str(path))

@@ -8,10 +8,9 @@ from affine import Affine
 from pyproj import CRS
 
 from roadseg.errors import DataError, OutputError
-from roadseg.raster.grid import LOCAL_CRS, Grid
+from roadseg.raster.grid import Grid
 from roadseg.raster.images import read_grid
 from roadseg.raster.windows import CERTAIN
-from roadseg.roads.colours import bin_colours
 from roadseg.roads.masks.mask_files import read_mask, read_raster_key
 from roadseg.roads.masks.probabilities import read_probability, write_probability
 from roadseg.roads.masks.thresholding import classify, write_road_mask
@@ -96,22 +95,11 @@ def test_a_mask_lies_where_its_probabilities_lie_and_is_a_cog(probability, maske
         assert source.tags(ns="IMAGE_STRUCTURE")["LAYOUT"] == "COG"
 
 
-def test_a_mask_of_a_scene_without_georeference_lies_on_its_grid(probability, masked):
-    path = probability(crs=LOCAL_CRS)
-    assert read_grid(masked(path)) == read_grid(path)
-
-
 def test_pixels_without_data_have_no_class(probability, masked):
     valid = np.arange(60) % 3 > np.zeros((40, 1))
     with rasterio.open(masked(probability(valid=valid))) as source:
         assert source.nodata == 255
         assert np.array_equal(source.dataset_mask() > 0, valid)
-
-
-def test_a_mask_has_the_colours_of_its_speed_bins(probability, masked):
-    with rasterio.open(masked(probability(drawn(40, 60, 4), bins=THREE))) as source:
-        colours = source.colormap(1)
-    assert [colours[number][:3] for number in (1, 2, 3)] == bin_colours(THREE)
 
 
 def test_a_mask_keeps_its_key(probability, masked):

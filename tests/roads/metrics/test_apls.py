@@ -11,8 +11,8 @@ from shapely.ops import substring
 from roadseg.roads.graph.road_graph import RoadGraph, graph_from_lines
 from roadseg.roads.metrics import apls as module
 from roadseg.roads.metrics.apls import Apls, apls, apls_by, pool_apls
+from tests.drawing import UTM, edges_of
 
-UTM = CRS.from_epsg(32611)
 PIXEL = 0.31  # metres of a toy pixel: the toys are those of the SpaceNet 3 scorer
 ROAD = [(0, 0), (500, 0)]
 LONG = [(0, 0), (500, 0), (1000, 0)]
@@ -21,12 +21,8 @@ LOOP = [(500, 0), (700, 0), (700, 200), (500, 200), (500, 0)]
 
 def drawn(*roads, scale=1.0, seconds=None):
     """Draw a graph: one edge a road, a node at each different end."""
-    ends = [scale * np.array(point, dtype=float) for road in roads for point in (road[0], road[-1])]
-    nodes, rows = np.unique(np.reshape(ends, (-1, 2)), axis=0, return_inverse=True)
-    lines = np.empty(len(roads), dtype=object)
-    lines[:] = [shapely.LineString(scale * np.array(road, dtype=float)) for road in roads]
     columns = {} if seconds is None else {"travel_time_s": np.array(seconds, dtype=float)}
-    return RoadGraph(UTM, nodes, rows.reshape(-1, 2), lines, columns)
+    return edges_of(*(scale * np.array(road, dtype=float) for road in roads), **columns)
 
 
 def toy(*roads):
@@ -146,19 +142,57 @@ def test_a_ring_by_itself_has_control_points_at_its_corners_however_it_is_drawn(
         assert (result.reference_points, result.reference_to_predicted) == (4, 2 / 12)
 
 
-@pytest.mark.parametrize("again", [ROAD, ROAD[::-1]], ids=["same way", "other way"])
-def test_the_same_road_drawn_twice_counts_once(again):
-    assert directions(apls(drawn(ROAD), drawn(ROAD, again))) == (1, 1)
+PIECES = [(0, 0), (40, 0)], [(40, 0), (80, 0)]
 
 
-def test_of_a_road_drawn_twice_the_faster_one_counts():
-    twice = drawn(ROAD, ROAD, seconds=[40, 20])
-    assert apls(drawn(ROAD, seconds=[20]), twice, weight="travel_time_s").score == 1
+@pytest.mark.parametrize(
+    ("reference", "predicted", "weight", "score"),
+    [
+        (drawn(ROAD), drawn(ROAD, ROAD), "length_m", 1),
+        (drawn(ROAD), drawn(ROAD, ROAD[::-1]), "length_m", 1),
+        (drawn(ROAD), drawn([(500, 0), (500, 0)], ROAD), "length_m", 1),
+        (drawn(ROAD, seconds=[20]), drawn(ROAD, ROAD, seconds=[40, 20]), "travel_time_s", 1),
+        (
+            drawn(*PIECES, seconds=[4, 8]),
+            drawn([(0, 0), (80, 0)], seconds=[12]),
+            "travel_time_s",
+            1,
+        ),
+        (drawn(ROAD, seconds=[4]), drawn(ROAD, seconds=[400]), "length_m", 1),
+        (drawn(ROAD, seconds=[4]), drawn(ROAD, seconds=[400]), "travel_time_s", 0),
+        (drawn(ROAD, seconds=[4]), EMPTY, "travel_time_s", 0),
+    ],
+    ids=[
+        *("drawn twice", "drawn twice, the other way", "an edge without length"),
+        *("of two the faster", "seconds of pieces add up", "length takes no notice of time"),
+        *("time does", "an empty graph needs no times"),
+    ],
+)
+def test_roads_score_by_their_weight(reference, predicted, weight, score):
+    assert apls(reference, predicted, weight=weight).score == score
 
 
-def test_an_edge_without_length_joins_what_it_touches():
-    point = [(500, 0), (500, 0)]
-    assert directions(apls(drawn(ROAD), drawn(point, ROAD))) == (1, 1)
+ELSEWHERE = RoadGraph(CRS.from_epsg(32612), EMPTY.nodes, EMPTY.ends, EMPTY.lines)
+BY_TIME = {"weight": "travel_time_s"}
+
+
+@pytest.mark.parametrize(
+    ("reference", "predicted", "options", "told"),
+    [
+        (drawn(ROAD, seconds=[4]), drawn(ROAD), BY_TIME, "no travel_time_s"),
+        *(
+            (EMPTY, drawn(ROAD, seconds=[bad]), BY_TIME, "finite and not negative")
+            for bad in (-1, np.nan, np.inf)
+        ),
+        (drawn(ROAD), drawn(ROAD), {"spacing_m": 0}, "must be above 0"),
+        (drawn(ROAD), drawn(ROAD), {"snap_m": 0}, "must be above 0"),
+        (drawn(ROAD), drawn(ROAD), {"snap_m": np.nan}, "must be above 0"),
+        (EMPTY, ELSEWHERE, {}, r"the CRSs differ: .*11N and .*12N"),
+    ],
+)
+def test_what_cannot_be_compared_is_turned_down(reference, predicted, options, told):
+    with pytest.raises(ValueError, match=told):
+        apls(reference, predicted, **options)
 
 
 def test_nodes_at_no_distance_are_right_if_they_are_at_no_distance_again():
@@ -205,44 +239,6 @@ def test_travel_time_weighs_each_edge_with_its_own_speed():
     there, back = (1 - np.mean(np.abs(right - found) / cost) for cost in (right, found))
     assert directions(result) == pytest.approx((there, back))
     assert result.score == pytest.approx(2 * there * back / (there + back))
-
-
-def test_the_seconds_of_a_road_in_pieces_add_up():
-    pieces = drawn([(0, 0), (40, 0)], [(40, 0), (80, 0)], seconds=[4, 8])
-    assert apls(pieces, drawn([(0, 0), (80, 0)], seconds=[12]), weight="travel_time_s").score == 1
-
-
-def test_length_takes_no_notice_of_travel_time():
-    reference, predicted = drawn(ROAD, seconds=[4]), drawn(ROAD, seconds=[400])
-    assert apls(reference, predicted).score == 1
-    assert apls(reference, predicted, weight="travel_time_s").score == 0
-
-
-def test_an_empty_graph_needs_no_travel_times():
-    assert apls(drawn(ROAD, seconds=[4]), EMPTY, weight="travel_time_s").score == 0
-
-
-def test_missing_travel_times_are_named():
-    with pytest.raises(ValueError, match="no travel_time_s"):
-        apls(drawn(ROAD, seconds=[4]), drawn(ROAD), weight="travel_time_s")
-
-
-@pytest.mark.parametrize("seconds", [-1, np.nan, np.inf])
-def test_impossible_travel_times_are_turned_down(seconds):
-    with pytest.raises(ValueError, match="finite and not negative"):
-        apls(EMPTY, drawn(ROAD, seconds=[seconds]), weight="travel_time_s")
-
-
-@pytest.mark.parametrize("options", [{"spacing_m": 0}, {"snap_m": 0}, {"snap_m": np.nan}])
-def test_distances_must_be_above_zero(options):
-    with pytest.raises(ValueError, match="must be above 0"):
-        apls(drawn(ROAD), drawn(ROAD), **options)
-
-
-def test_graphs_in_different_crss_are_turned_down():
-    elsewhere = RoadGraph(CRS.from_epsg(32612), EMPTY.nodes, EMPTY.ends, EMPTY.lines)
-    with pytest.raises(ValueError, match=r"the CRSs differ: .*11N and .*12N"):
-        apls(EMPTY, elsewhere)
 
 
 def test_the_score_is_the_same_in_blocks_of_one_source(monkeypatch):

@@ -11,57 +11,39 @@ from pyproj import CRS
 
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.metrics.buffer import BufferMatch, lengths_near, match_lines
+from tests.drawing import edges_of
 
-UTM = CRS.from_epsg(32611)
 ROAD = [(0, 0), (100, 0)]
-
-
-def drawn(*roads):
-    """Draw a graph: one edge a road, a node at each different end."""
-    ends = np.array([point for road in roads for point in (road[0], road[-1])], dtype=float)
-    nodes, rows = np.unique(ends.reshape(-1, 2), axis=0, return_inverse=True)
-    lines = np.array([shapely.LineString(road) for road in roads], dtype=object)
-    return RoadGraph(UTM, nodes, rows.reshape(-1, 2), lines)
 
 
 def shares(found):
     return found.correctness, found.completeness, found.quality
 
 
-EMPTY = drawn()
+EMPTY = edges_of()
 
 
 @pytest.mark.parametrize(("aside", "expected"), [(4, 1), (4.01, 0)])
 def test_the_tolerance_itself_is_near(aside, expected):
-    found = match_lines(drawn(ROAD), drawn([(0, aside), (100, aside)]), tolerance_m=4)
+    found = match_lines(edges_of(ROAD), edges_of([(0, aside), (100, aside)]), tolerance_m=4)
     assert shares(found) == (expected, expected, expected)
 
 
-def test_a_road_ends_with_a_round_buffer():
-    """A crossing road 3 m beyond the end is near for 4 m to both sides."""
-    found = match_lines(drawn(ROAD), drawn([(103, -50), (103, 50)]), tolerance_m=5)
-    assert found.predicted_near == pytest.approx(8, abs=1e-5)
-    assert found.reference_near == pytest.approx(2, abs=1e-5)
-
-
-def test_a_crossing_road_is_near_for_twice_the_tolerance():
-    found = match_lines(drawn(ROAD), drawn([(50, -50), (50, 50)]), tolerance_m=4)
-    assert (found.predicted_near, found.predicted) == (pytest.approx(8, abs=1e-5), 100)
-
-
-def test_an_inclined_road_leaves_the_buffer_where_it_is_4_m_away():
-    found = match_lines(drawn(ROAD), drawn([(0, 0), (40, 30)]), tolerance_m=4)
-    assert found.predicted_near == pytest.approx(4 * 5 / 3, abs=1e-5)
-
-
-def test_parts_near_two_roads_count_once():
-    found = match_lines(drawn(ROAD, [(50, 2), (150, 2)]), drawn([(0, 1), (150, 1)]))
-    assert found.predicted_near == 150
-
-
-def test_half_of_a_road_is_half_complete_and_wholly_correct():
-    found = match_lines(drawn([(0, 0), (108, 0)]), drawn([(0, 0), (50, 0)]), tolerance_m=4)
-    assert shares(found) == pytest.approx((1, 0.5, 0.5), abs=1e-6)
+@pytest.mark.parametrize(
+    ("reference", "predicted", "tolerance_m", "near_m"),
+    [
+        # A crossing road 3 m beyond the end is near for 4 m to both sides.
+        ([ROAD], [(103, -50), (103, 50)], 5, (8, 2)),
+        ([ROAD], [(50, -50), (50, 50)], 4, (8, 8)),
+        ([ROAD], [(0, 0), (40, 30)], 4, (4 * 5 / 3, 4 * 5 / 3)),
+        ([ROAD, [(50, 2), (150, 2)]], [(0, 1), (150, 1)], 4, (150, 200)),
+        ([[(0, 0), (108, 0)]], [(0, 0), (50, 0)], 4, (50, 54)),
+    ],
+    ids=["a round end", "a crossing road", "an inclined road", "near two roads", "half a road"],
+)
+def test_parts_within_the_tolerance_are_near(reference, predicted, tolerance_m, near_m):
+    found = match_lines(edges_of(*reference), edges_of(predicted), tolerance_m=tolerance_m)
+    assert (found.predicted_near, found.reference_near) == pytest.approx(near_m, abs=1e-5)
 
 
 def test_quality_is_of_both():
@@ -77,7 +59,7 @@ def test_pairs_are_pooled_by_length():
 
 @pytest.mark.parametrize(
     ("reference", "predicted", "expected"),
-    [(EMPTY, EMPTY, 1), (EMPTY, drawn(ROAD), 0), (drawn(ROAD), EMPTY, 0)],
+    [(EMPTY, EMPTY, 1), (EMPTY, edges_of(ROAD), 0), (edges_of(ROAD), EMPTY, 0)],
     ids=["both empty", "reference empty", "predicted empty"],
 )
 def test_nothing_against_nothing_is_right_and_against_something_wrong(
@@ -92,7 +74,7 @@ roads = st.lists(st.lists(points, min_size=2, max_size=4, unique=True), min_size
 
 @given(roads)
 def test_a_graph_is_all_near_itself(lines):
-    assert shares(match_lines(drawn(*lines), drawn(*lines))) == pytest.approx((1, 1, 1))
+    assert shares(match_lines(edges_of(*lines), edges_of(*lines))) == pytest.approx((1, 1, 1))
 
 
 @given(roads, roads, st.floats(1, 20))
@@ -102,7 +84,7 @@ def test_lengths_are_those_inside_the_buffer_polygon(lines, others, tolerance_m)
 
     Pieces are looked at one by one, as shapely counts a line that turns back on itself once.
     """
-    found = match_lines(drawn(*others), drawn(*lines), tolerance_m=tolerance_m).predicted_near
+    found = match_lines(edges_of(*others), edges_of(*lines), tolerance_m=tolerance_m).predicted_near
     radii = tolerance_m, tolerance_m * 1.00001 + 2e-6
     least, most = (shapely.MultiLineString(others).buffer(r, quad_segs=256) for r in radii)
     pieces = [shapely.LineString(two) for line in lines for two in pairwise(line)]
@@ -117,8 +99,8 @@ def test_splitting_an_edge_changes_nothing(lines, others, part):
     first = shapely.LineString(straight[0])
     middle = first.interpolate(part, normalized=True).coords[0]
     split = [[straight[0][0], middle], [middle, straight[0][1]], *lines[1:]]
-    expected = match_lines(drawn(*straight), drawn(*others))
-    found = match_lines(drawn(*split), drawn(*others))
+    expected = match_lines(edges_of(*straight), edges_of(*others))
+    found = match_lines(edges_of(*split), edges_of(*others))
     assert shares(found) == pytest.approx(shares(expected), abs=1e-5)
 
 
@@ -126,8 +108,8 @@ def test_splitting_an_edge_changes_nothing(lines, others, part):
 @settings(max_examples=30)
 def test_swapping_the_graphs_swaps_the_shares(lines, others):
     there, back = (
-        match_lines(drawn(*lines), drawn(*others)),
-        match_lines(drawn(*others), drawn(*lines)),
+        match_lines(edges_of(*lines), edges_of(*others)),
+        match_lines(edges_of(*others), edges_of(*lines)),
     )
     assert (there.correctness, there.completeness) == (back.completeness, back.correctness)
 
@@ -145,7 +127,7 @@ def test_graphs_in_different_crss_are_turned_down():
 
 
 def test_each_line_has_its_own_length_near_others():
-    lines = drawn([(0, 0), (10, 0)], [(0, 3), (40, 3)], [(0, 90), (10, 90)]).lines
-    others = drawn([(0, 0), (20, 0)], [(0, 1), (20, 1)]).lines
+    lines = edges_of([(0, 0), (10, 0)], [(0, 3), (40, 3)], [(0, 90), (10, 90)]).lines
+    others = edges_of([(0, 0), (20, 0)], [(0, 1), (20, 1)]).lines
     # Round the end at (20, 1) the second line is near for nothing more, as it is 2 m aside.
     assert lengths_near(lines, others, tolerance_m=2) == pytest.approx([10, 20, 0], abs=0.01)

@@ -5,18 +5,12 @@ import time
 import numpy as np
 import pytest
 import shapely
-from pyproj import CRS
 
-from roadseg.roads.graph.road_graph import RoadGraph, graph_from_lines
+from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.metrics.canonical import canonical_graph
+from tests.drawing import UTM, drawn
 
-UTM = CRS.from_epsg(32632)
 SQUARE = [(0, 0), (30, 0), (30, 30), (0, 30), (0, 0)]
-
-
-def drawn(*roads, **columns):
-    lines = np.array([*map(shapely.LineString, roads), None], dtype=object)[:-1]
-    return graph_from_lines(lines, UTM, columns)
 
 
 def texts(graph):

@@ -7,17 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyproj import CRS
 
-from roadseg.roads.graph.road_graph import graph_from_lines
 from roadseg.roads.metrics.buffer import match_lines
 from roadseg.roads.metrics.differences import missing_roads
+from tests.drawing import drawn
 
-UTM = CRS.from_epsg(32632)
 STREET = [(0, 0), (200, 0)]
-
-
-def drawn(*roads, crs=UTM, **columns):
-    lines = np.array([*map(shapely.LineString, roads), None], dtype=object)[:-1]
-    return graph_from_lines(lines, crs, columns)
 
 
 def missing(roads, others, tolerance_m=8, min_length_m=20):
@@ -32,43 +26,37 @@ def turned(degrees):
     return (np.array([100, 0]) + np.outer([-1, 1], half)).tolist()
 
 
-@pytest.mark.parametrize("others", [[STREET], [[(0, 7.9), (90, 8), (200, -8)]]])
-def test_roads_within_the_tolerance_are_not_missing(others):
-    assert missing([STREET], others) == []
+# Of each 20 m 16 are near, and so the 4 beyond are slivers, not a road that crosses.
+HOPS = [[(x, 0), (x + 2, 0)] for x in range(7, 200, 20)]
 
 
-def test_all_is_missing_where_there_is_nothing():
-    assert missing([STREET], []) == [[[0, 0], [200, 0]]]
-    assert missing([], [STREET]) == []
-
-
-def test_a_road_just_beyond_the_tolerance_is_missing():
-    assert missing([STREET], [[(0, 8.1), (200, 8.1)]]) == [[[0, 0], [200, 0]]]
-
-
-def test_a_road_is_cut_where_it_leaves_the_tolerance():
-    assert missing([STREET], [[(0, 0), (100, 0)]]) == [[[108, 0], [200, 0]]]
-
-
-def test_a_gap_is_cut_on_both_sides():
-    others = [[(0, 0), (60, 0)], [(120, 0), (200, 0)]]
-    assert missing([STREET], others) == [[[68, 0], [112, 0]]]
+@pytest.mark.parametrize(
+    ("roads", "others", "parts"),
+    [
+        ([STREET], [STREET], []),
+        ([STREET], [[(0, 7.9), (90, 8), (200, -8)]], []),
+        ([STREET], [[(0, 8.1), (200, 8.1)]], [[[0, 0], [200, 0]]]),
+        ([STREET], [], [[[0, 0], [200, 0]]]),
+        ([], [STREET], []),
+        ([STREET], [[(0, 0), (100, 0)]], [[[108, 0], [200, 0]]]),
+        ([STREET], [[(0, 0), (60, 0)], [(120, 0), (200, 0)]], [[[68, 0], [112, 0]]]),
+        ([[(100, 0), (100, 50)]], [STREET], [[[100, 0], [100, 50]]]),
+        ([STREET], HOPS, []),
+    ],
+    ids=[
+        *("the same", "within the tolerance", "beyond it", "nothing there", "no roads"),
+        *("cut where it leaves the tolerance", "a gap is cut on both sides"),
+        *("a road that starts at another", "wobbles along the tolerance"),
+    ],
+)
+def test_roads_beyond_the_tolerance_are_missing(roads, others, parts):
+    assert missing(roads, others) == parts
 
 
 @pytest.mark.parametrize(("degrees", "pieces"), [(90, 1), (60, 1), (43, 1), (40, 2)])
 def test_a_road_that_merely_crosses_is_missing_as_a_whole(degrees, pieces):
     """Down to 42 degrees, where 3 times the tolerance are near."""
     assert len(missing([turned(degrees)], [STREET])) == pieces
-
-
-def test_a_road_that_starts_at_another_is_missing_from_there():
-    assert missing([[(100, 0), (100, 50)]], [STREET]) == [[[100, 0], [100, 50]]]
-
-
-def test_a_road_that_wobbles_along_the_tolerance_is_not_taken_for_one_that_crosses():
-    """Of each 20 m 16 are near, and so the 4 beyond are slivers."""
-    hops = [[(x, 0), (x + 2, 0)] for x in range(7, 200, 20)]
-    assert missing([STREET], hops) == []
 
 
 @pytest.mark.parametrize(("length_m", "pieces"), [(20.5, 1), (19.5, 0)])

@@ -4,7 +4,6 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-import shapely
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyproj import CRS
@@ -12,16 +11,7 @@ from pyproj import CRS
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.metrics.marbles import networks
 from roadseg.roads.metrics.topo import topo
-
-UTM = CRS.from_epsg(32611)
-
-
-def drawn(*roads):
-    """Draw a graph: one edge a road, a node at each different end."""
-    ends = np.array([point for road in roads for point in (road[0], road[-1])], dtype=float)
-    nodes, rows = np.unique(ends.reshape(-1, 2), axis=0, return_inverse=True)
-    lines = np.array([shapely.LineString(road) for road in roads], dtype=object)
-    return RoadGraph(UTM, nodes, rows.reshape(-1, 2), lines)
+from tests.drawing import UTM, edges_of
 
 
 @st.composite
@@ -30,7 +20,7 @@ def street_grids(draw):
     corners = [(x, y) for x in (50, 120, 240) for y in (60, 120, 210)]
     straight = [[a, b] for a in corners for b in corners if a < b and beside(a, b)]
     bowed = [[a, ((a[0] + b[0]) / 2 + 9, (a[1] + b[1]) / 2 + 9), b] for a, b in straight]
-    return drawn(*draw(st.lists(st.sampled_from(straight + bowed), min_size=1, unique_by=str)))
+    return edges_of(*draw(st.lists(st.sampled_from(straight + bowed), min_size=1, unique_by=str)))
 
 
 def beside(a, b):
@@ -57,28 +47,28 @@ def test_the_order_of_nodes_changes_nothing(reference, predicted, random):
 def test_splitting_edges_at_their_vertices_changes_nothing(reference, predicted):
     vertices = [line.coords for line in predicted.lines]
     pieces = [piece for xy in vertices for piece in pairwise(xy)]
-    assert topo(reference, drawn(*pieces)) == topo(reference, predicted)
+    assert topo(reference, edges_of(*pieces)) == topo(reference, predicted)
 
 
 def test_graphs_in_different_crss_are_turned_down():
-    empty = drawn()
+    empty = edges_of()
     elsewhere = RoadGraph(CRS.from_epsg(32612), empty.nodes, empty.ends, empty.lines)
     with pytest.raises(ValueError, match=r"the CRSs differ: .*11N and .*12N"):
         topo(empty, elsewhere)
 
 
 def test_vertices_are_numbered_as_the_lines_meet_them():
-    network, _ = networks(drawn([(0, 0), (9, 0)], [(5, 3), (9, 0), (0, 0)]), drawn())
+    network, _ = networks(edges_of([(0, 0), (9, 0)], [(5, 3), (9, 0), (0, 0)]), edges_of())
     assert [list(near) for near in network.around] == [[1], [0, 2], [1]]
     assert [round((41 - lat) * 111111, 6) for lat, _ in network.places] == [3, 3, 0]
 
 
 @pytest.mark.parametrize(("beyond", "vertices"), [(0.0004, 2), (0.0006, 3)])
 def test_vertices_that_agree_to_1_mm_are_one(beyond, vertices):
-    network, _ = networks(drawn([(0, 0), (9, 0), (9 + beyond, 0)]), drawn())
+    network, _ = networks(edges_of([(0, 0), (9, 0), (9 + beyond, 0)]), edges_of())
     assert len(network.places) == vertices
 
 
 def test_a_coordinate_that_is_not_finite_is_turned_down():
     with pytest.raises(ValueError, match="a line has a coordinate that is not finite"):
-        networks(drawn([(0, 0), (np.inf, 1)]), drawn())
+        networks(edges_of([(0, 0), (np.inf, 1)]), edges_of())

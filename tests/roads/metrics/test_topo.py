@@ -5,93 +5,85 @@ import json
 import networkx as nx
 import numpy as np
 import pytest
-import shapely
 from hypothesis import given
 from hypothesis import strategies as st
-from pyproj import CRS
 
-from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.metrics.topo import Topo, count_matched, topo
+from tests.drawing import edges_of
 
-UTM = CRS.from_epsg(32611)
 ROAD = [(0, 0), (200, 0)]
 CROSS = [[(0, 0), (100, 0)], [(100, 0), (200, 0)], [(100, 0), (100, 90)], [(100, 0), (100, -90)]]
 METRE = 1.11111  # of the source
 RING = [(0, 0), (90, 0), (90, 90), (0, 0)]
 
 
-def drawn(*roads):
-    """Draw a graph: one edge a road, a node at each different end."""
-    ends = np.array([point for road in roads for point in (road[0], road[-1])], dtype=float)
-    nodes, rows = np.unique(ends.reshape(-1, 2), axis=0, return_inverse=True)
-    lines = np.array([shapely.LineString(road) for road in roads], dtype=object)
-    return RoadGraph(UTM, nodes, rows.reshape(-1, 2), lines)
-
-
 def shares(found):
     return found.precision, found.recall, found.f1
 
 
-EMPTY = drawn()
+EMPTY = edges_of()
 
 
 def test_a_road_has_a_start_in_about_50_m():
-    assert topo(drawn(ROAD), EMPTY).starts == 2 * 3  # of a single segment, met from both ends
-    assert topo(drawn([(0, 0), (90, 0), (200, 0)]), EMPTY).starts == 3
+    assert topo(edges_of(ROAD), EMPTY).starts == 2 * 3  # of a single segment, met from both ends
+    assert topo(edges_of([(0, 0), (90, 0), (200, 0)]), EMPTY).starts == 3
 
 
 @pytest.mark.parametrize(("length", "starts"), [(24.9, 0), (25.1, 1), (99.9, 1), (100.1, 2)])
 def test_short_chains_have_no_start(length, starts):
     bent = [(0, 0), (METRE * length / 3, 0), (METRE * length, 0)]
-    assert topo(drawn(bent), EMPTY).starts == starts
+    assert topo(edges_of(bent), EMPTY).starts == starts
 
 
 def test_a_road_that_is_missing_costs_recall_only():
-    found = topo(drawn(*CROSS), drawn(*CROSS[:3]))
+    found = topo(edges_of(*CROSS), edges_of(*CROSS[:3]))
     assert found.precision == 1
     assert 0.5 < found.recall < 1
     assert found.recall == found.coverage * found.matched_recall
 
 
 def test_a_road_too_many_costs_precision_only():
-    found = topo(drawn(*CROSS[:2]), drawn(*CROSS))
+    found = topo(edges_of(*CROSS[:2]), edges_of(*CROSS))
     assert 0.5 < found.precision < 1
     assert found.recall == 1
 
 
 @pytest.mark.parametrize(("aside", "coverage"), [(9.9, 1), (10.1, 0)])
 def test_a_start_is_found_within_10_m(aside, coverage):
-    assert topo(drawn(ROAD), drawn([(0, METRE * aside), (200, METRE * aside)])).coverage == coverage
+    assert (
+        topo(edges_of(ROAD), edges_of([(0, METRE * aside), (200, METRE * aside)])).coverage
+        == coverage
+    )
 
 
 @pytest.mark.parametrize(("rise", "coverage"), [(0.28, 1), (0.3, 0)])
 def test_a_start_is_found_on_a_road_of_its_direction(rise, coverage):
     bent, turned = [(0, 0), (15, 0), (30, 0)], [(0, -15 * rise), (30, 15 * rise)]
-    assert topo(drawn(bent), drawn(turned)).coverage == coverage
+    assert topo(edges_of(bent), edges_of(turned)).coverage == coverage
 
 
 def test_a_gap_ends_the_walk():
-    whole = drawn([(0, 0), (150, 0), (300, 0)])
-    gap = drawn([(0, 0), (145, 0)], [(155, 0), (300, 0)])
+    whole = edges_of([(0, 0), (150, 0), (300, 0)])
+    gap = edges_of([(0, 0), (145, 0)], [(155, 0), (300, 0)])
     assert topo(whole, gap).precision == 1
     assert topo(whole, gap).matched_recall < topo(whole, whole).matched_recall == 1
 
 
 def test_what_lies_beyond_the_radius_is_not_looked_at():
     road = [(0, 0), (20, 0), (40, 0)]
-    longer = drawn([*road, (340, 0)])
-    assert topo(drawn(road), longer, radius_m=15).precision == 1
-    assert topo(drawn(road), longer, radius_m=150).precision < 0.6
+    longer = edges_of([*road, (340, 0)])
+    assert topo(edges_of(road), longer, radius_m=15).precision == 1
+    assert topo(edges_of(road), longer, radius_m=150).precision < 0.6
 
 
 @pytest.mark.parametrize(
     ("reference", "predicted", "expected"),
     [
         (EMPTY, EMPTY, 1),
-        (EMPTY, drawn(ROAD), 0),
-        (drawn(ROAD), EMPTY, 0),
-        (drawn(RING), drawn(RING), 1),
-        (drawn(RING), drawn(ROAD), 0),
+        (EMPTY, edges_of(ROAD), 0),
+        (edges_of(ROAD), EMPTY, 0),
+        (edges_of(RING), edges_of(RING), 1),
+        (edges_of(RING), edges_of(ROAD), 0),
     ],
     ids=["both empty", "reference empty", "predicted empty", "rings", "ring and road"],
 )
@@ -112,14 +104,14 @@ def test_the_radius_must_be_above_0(radius_m):
 def recorded_graph(facts, name, without=()):
     stored = json.loads((facts / "apls" / "graphs_fixed" / f"{name}.json").read_text())
     edges = [edge for edge in stored["edges"] if (edge["u"], edge["v"]) != without]
-    return drawn(*[edge["coords"] for edge in edges])
+    return edges_of(*[edge["coords"] for edge in edges])
 
 
 def sample_graph(facts, name):
     nodes, edges = json.loads((facts / "apls" / f"sam_road_{name}.json").read_text())
     south, east = (np.array(nodes).T - [[41], [-71]]) * 111111
     xy = np.column_stack([east * np.cos(np.radians(41)), south])
-    return drawn(*xy[edges])
+    return edges_of(*xy[edges])
 
 
 def as_recorded(found, facts, *keys):

@@ -1,20 +1,13 @@
 import numpy as np
 import pytest
 import shapely
-from pyproj import CRS
 
-from roadseg.roads.graph.road_graph import graph_from_lines
 from roadseg.roads.tracing.dead_ends import find_dead_ends
-
-UTM = CRS.from_epsg(32611)
-
-
-def graph(*lines):
-    return graph_from_lines(np.array([shapely.LineString(xy) for xy in lines]), UTM)
+from tests.drawing import drawn
 
 
 def test_a_dead_end_heads_where_its_last_15_metres_lead():
-    ends = find_dead_ends(graph([(0, 0), (50, 0), (50, 15), (50, 30)]), None, 0.0)
+    ends = find_dead_ends(drawn([(0, 0), (50, 0), (50, 15), (50, 30)]), None, 0.0)
     east = ends.place[:, 0] == 50
     assert ends.heading[east] == pytest.approx(np.array([[0, 1]]))
     assert ends.heading[~east] == pytest.approx(np.array([[-1, 0]]))
@@ -23,4 +16,4 @@ def test_a_dead_end_heads_where_its_last_15_metres_lead():
 @pytest.mark.parametrize(("border_m", "expected"), [(2.9, 2), (3.0, 1)])
 def test_ends_up_to_some_distance_from_the_border_are_none(border_m, expected):
     border = shapely.LineString([(-3, -9), (-3, 9)])
-    assert len(find_dead_ends(graph([(0, 0), (50, 0)]), border, border_m).edge) == expected
+    assert len(find_dead_ends(drawn([(0, 0), (50, 0)]), border, border_m).edge) == expected

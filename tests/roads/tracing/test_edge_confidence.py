@@ -1,7 +1,6 @@
 import numpy as np
 import pytest
 import shapely
-from pyproj import CRS
 
 from roadseg.roads.graph.road_graph import graph_from_lines, take_edges
 from roadseg.roads.logistic import (
@@ -26,12 +25,12 @@ from roadseg.roads.tracing.edge_confidence import (
     surest,
     with_confidence,
 )
+from tests.drawing import drawn
 
-UTM = CRS.from_epsg(32611)
 BORDER = shapely.box(0, -50, 200, 50).exterior
 
 
-def drawn(*roads, **columns):
+def measured(*roads, **columns):
     """Draw measured edges: certain roads 4 m wide, unless columns say otherwise."""
     usual = {
         "inferred": np.zeros(len(roads), dtype=np.uint8),
@@ -39,16 +38,14 @@ def drawn(*roads, **columns):
         **{name: np.ones(len(roads)) for name in ("probability", "min_probability")},
         "width_m": np.full(len(roads), 4.0),
     }
-    given = {name: np.array(values) for name, values in columns.items()}
-    lines = np.array([shapely.LineString(road) for road in roads], dtype=object)
-    return graph_from_lines(lines, UTM, usual | given)
+    return drawn(*roads, **(usual | columns))
 
 
 WEST, EAST = [(0, 0), (100, 0)], [(100, 0), (160, 0)]
 
 
 def terms(*roads, **columns):
-    return edge_terms(drawn(*roads, **columns), BORDER)
+    return edge_terms(measured(*roads, **columns), BORDER)
 
 
 def test_all_terms_are_known_by_name():
@@ -97,19 +94,19 @@ def test_links_are_told_from_roads():
 
 
 def test_confidence_is_what_the_model_says():
-    graph = with_confidence(drawn(WEST, EAST), LogisticModel(0.0, {LENGTH: 1.0}), BORDER)
+    graph = with_confidence(measured(WEST, EAST), LogisticModel(0.0, {LENGTH: 1.0}), BORDER)
     assert graph.attributes["confidence"] == pytest.approx([100 / 101, 60 / 61])
 
 
 def test_long_roads_count_more_in_the_mean_confidence():
-    graph = drawn([(0, 0), (90, 0)], [(0, 50), (10, 50)], confidence=[0.9, 0.4])
+    graph = measured([(0, 0), (90, 0)], [(0, 50), (10, 50)], confidence=[0.9, 0.4])
     assert mean_confidence(graph) == pytest.approx(0.85)
 
 
 def test_without_roads_or_without_their_confidence_there_is_no_mean():
-    roads = drawn(WEST, EAST)
+    roads = measured(WEST, EAST)
     assert mean_confidence(graph_from_lines(roads.lines, roads.crs)) is None
-    none = take_edges(drawn(WEST, EAST, confidence=[0.9, 0.4]), np.zeros(2, dtype=bool))
+    none = take_edges(measured(WEST, EAST, confidence=[0.9, 0.4]), np.zeros(2, dtype=bool))
     assert mean_confidence(none) is None
 
 
@@ -131,7 +128,7 @@ def test_a_short_doubtful_edge_costs_less_than_a_long_one():
 
 
 def test_a_link_goes_with_the_road_that_it_led_to():
-    graph = drawn(
+    graph = measured(
         [(0, 0), (100, 0)],
         [(100, 0), (110, 0)],
         [(110, 0), (150, 0)],
@@ -142,23 +139,27 @@ def test_a_link_goes_with_the_road_that_it_led_to():
 
 
 def test_a_link_between_kept_roads_stays():
-    graph = drawn(WEST, EAST, [(160, 0), (199, 0)], inferred=[0, 1, 0], confidence=[1.0, 0.9, 1.0])
+    graph = measured(
+        WEST, EAST, [(160, 0), (199, 0)], inferred=[0, 1, 0], confidence=[1.0, 0.9, 1.0]
+    )
     assert len(keep_surest(graph, precision=0.95).lines) == 3
 
 
 @pytest.mark.parametrize(("min_confidence", "kept"), [(0.3, 3), (0.301, 2)])
 def test_links_that_are_less_sure_go(min_confidence, kept):
-    graph = drawn(WEST, EAST, [(160, 0), (199, 0)], inferred=[0, 1, 0], confidence=[1.0, 0.3, 1.0])
+    graph = measured(
+        WEST, EAST, [(160, 0), (199, 0)], inferred=[0, 1, 0], confidence=[1.0, 0.3, 1.0]
+    )
     assert len(keep_likely_links(graph, min_confidence=min_confidence).lines) == kept
 
 
 def test_roads_stay_however_unsure_they_are():
-    graph = drawn(WEST, EAST, inferred=[0, 0], confidence=[0.0, 0.1])
+    graph = measured(WEST, EAST, inferred=[0, 0], confidence=[0.0, 0.1])
     assert len(keep_likely_links(graph, min_confidence=1).lines) == 2
 
 
 def test_a_link_goes_that_landed_on_an_unlikely_one():
-    graph = drawn(
+    graph = measured(
         [(0, 0), (100, 0)],
         [(100, 0), (110, 0)],
         [(110, 0), (120, 0)],

@@ -94,6 +94,10 @@ def test_nothing_stays_nothing():
     assert len(straightened().lines) == 0
 
 
+def unforked(graph, mask):
+    return straighten_forks(graph, mask=mask, border=GRID.footprint_m.exterior)
+
+
 def forked_at_the_border(width_m):
     """Trace a road that leaves the scene in the east, but for a bay in the middle of its mask."""
     road = shapely.box(-1, 30 - width_m / 2, 101, 30 + width_m / 2)
@@ -104,14 +108,12 @@ def forked_at_the_border(width_m):
 def test_a_fork_at_the_border_becomes_one_end_unless_the_road_is_wide(width_m, ends):
     graph, mask = forked_at_the_border(width_m)
     assert (graph.degree == 1).sum() == 3
-    assert (
-        straighten_forks(graph, mask=mask, border=GRID.footprint_m.exterior).degree == 1
-    ).sum() == ends
+    assert (unforked(graph, mask).degree == 1).sum() == ends
 
 
 def test_a_fork_at_the_border_becomes_an_end_in_the_middle_of_the_road():
     graph, mask = forked_at_the_border(12)
-    found = straighten_forks(graph, mask=mask, border=GRID.footprint_m.exterior)
+    found = unforked(graph, mask)
     assert found.nodes[found.nodes[:, 0].argmax()] == pytest.approx([99, 30], abs=1.5)
 
 
@@ -121,26 +123,18 @@ def test_ragged_edges_of_a_road_along_the_border_are_no_roads():
     )
     graph, mask = traced(road)
     assert (graph.degree == 3).sum() == 3
-    assert sorted(straighten_forks(graph, mask=mask, border=GRID.footprint_m.exterior).degree) == [
-        1,
-        1,
-    ]
+    assert sorted(unforked(graph, mask).degree) == [1, 1]
 
 
 def test_a_side_road_near_the_border_stays():
     road = shapely.box(-1, 20, 101, 30) | shapely.box(50, -1, 56, 21)
     graph, mask = traced(road)
-    assert sorted(straighten_forks(graph, mask=mask, border=GRID.footprint_m.exterior).degree) == [
-        1,
-        1,
-        1,
-        3,
-    ]
+    assert sorted(unforked(graph, mask).degree) == [1, 1, 1, 3]
 
 
 @pytest.mark.parametrize(("south", "junctions"), [(1, 0), (14, 1)])
 def test_a_bump_of_a_road_is_left_out_near_the_border_only(south, junctions):
     road = shapely.box(-1, south, 101, south + 12) | shapely.box(50, south - 3, 54, south + 1)
     graph, mask = traced(road)
-    found = straighten_forks(graph, mask=mask, border=GRID.footprint_m.exterior)
+    found = unforked(graph, mask)
     assert (found.degree == 3).sum() == junctions

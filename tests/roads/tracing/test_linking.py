@@ -45,6 +45,66 @@ def test_two_ends_that_face_each_other_are_linked_once_up_to_the_longest_gap(gap
     assert found.length_m.sum() == pytest.approx(110 - gap_m * (1 - expected))
 
 
+ROAD, SIDE = [(0, 0), (50, 0)], [(0, 0), (150, 0)]
+
+
+def turned(degrees):
+    """Return a road, and one that goes on 8 m further after a turn."""
+    ahead = np.array([np.cos(np.radians(degrees)), np.sin(np.radians(degrees))])
+    return ROAD, [(50, 0) + 8 * ahead, (50, 0) + 60 * ahead]
+
+
+def joined(beside_m):
+    """Return two ends 10 m apart, which a road so far beside them joins."""
+    west, east = [(-50, 0), (-1, 0)], [(11, 0), (60, 0)]
+    stubs = [(-1, 0), (0, 0)], [(10, 0), (11, 0)]
+    return west, east, *stubs, [(-1, 0), (-1, beside_m), (11, beside_m), (11, 0)]
+
+
+def stub(own_m):
+    """Return a short road that leads from a junction to a road 8 m ahead."""
+    ahead = [(own_m + 8, -9), (own_m + 8, 9)]
+    return [(-50, -30), (0, 0), (-50, 30)], [(0, 0), (own_m, 0)], ahead
+
+
+@pytest.mark.parametrize(
+    ("lines", "options", "expected"),
+    [
+        (turned(59), {}, 1),
+        (turned(61), {}, 0),
+        (turned(40), {"max_turn_deg": 41}, 1),
+        (turned(40), {"max_turn_deg": 39}, 0),
+        (joined(0.4), {}, 0),
+        (joined(0.6), {}, 1),
+        *((([(-50, y), (150, y)], ROAD), {"max_gap_m": 20}, 0) for y in (5, 8, 16)),
+        (([(0, 12), (50, 2)], SIDE), {"max_gap_m": 20}, 1),
+        ((ROAD, [(58, 0), (64, 0)]), {}, 0),
+        ((ROAD, [(58, 0), (64, 0)], [(54, 7), (54, 60)]), {}, 0),
+        ((ROAD, [(55, 0), (64.9, 0)]), {}, 0),
+        ((ROAD, [(55, 0), (65.1, 0)]), {}, 1),
+        (stub(10.0), {"max_gap_m": 9}, 0),
+        (stub(11.0), {"max_gap_m": 9}, 1),
+        (([(0, 0), (30, 0)], [(41.9, -40), (41.9, 40)]), {"max_gap_m": 15}, 1),
+        (([(0, 0), (30, 0)], [(42.1, -40), (42.1, 40)]), {"max_gap_m": 15}, 0),
+        ((ROAD, [(51, 0), (110, 0)]), {"max_gap_m": 0}, 0),
+        ((ROAD, [(54, -3), (54, -60)]), {"max_gap_m": 12}, 1),
+    ],
+    ids=[
+        *("a turn of less than 60 degrees", "a link does not turn back"),
+        *("less than the greatest turn", "more than the greatest turn"),
+        *("ends that a road of half as much again joins", "ends that a longer road joins"),
+        *("a road 5 m alongside", "a road 8 m alongside", "a road 16 m alongside"),
+        *("an end that merges into a road", "a lone piece with one neighbour"),
+        *("a link to a link that is taken back", "a piece shorter than the longest gap"),
+        *("a piece longer than that is a road", "a short stub reaches less far", "a longer stub"),
+        *("a piece with two dead ends before a side", "that reaches less far", "no gap allowed"),
+        "two ends beside each other's road are linked once",
+    ],
+)
+def test_links_keep_the_rules(lines, options, expected):
+    assert len(links(linked(*lines, **options))) == expected
+
+
 def test_links_are_marked_and_roads_have_no_confidence():
     found = linked([(0, 0), (50, 0)], [(60, 0), (110, 0)], max_gap_m=20)
     assert found.attributes["inferred"].tolist() == [0, 0, 1]
@@ -63,43 +123,9 @@ def test_an_end_in_front_of_the_side_of_a_road_makes_a_junction():
     assert found.length_m.sum() == pytest.approx(160)
 
 
-@pytest.mark.parametrize(("turn_deg", "expected"), [(59, 1), (61, 0)])
-def test_a_link_does_not_turn_back(turn_deg, expected):
-    angle = np.radians(turn_deg)
-    ahead = np.array([np.cos(angle), np.sin(angle)])
-    found = linked([(0, 0), (50, 0)], [(50, 0) + 8 * ahead, (50, 0) + 60 * ahead])
-    assert len(links(found)) == expected
-
-
 def test_an_end_that_looks_away_is_no_partner():
     found = linked([(44, 25), (37, 26), (24, 31)], [(21, 27), (14, 39), (18, 32)], max_gap_m=20)
     assert shapely.to_wkt(links(found), rounding_precision=1) == ["LINESTRING (24 31, 18 32.2)"]
-
-
-@pytest.mark.parametrize(("max_turn_deg", "expected"), [(41, 1), (39, 0)])
-def test_the_greatest_turn_can_be_set(max_turn_deg, expected):
-    ahead = np.array([np.cos(np.radians(40)), np.sin(np.radians(40))])
-    lines = [(0, 0), (50, 0)], [(50, 0) + 8 * ahead, (50, 0) + 60 * ahead]
-    assert len(links(linked(*lines, max_turn_deg=max_turn_deg))) == expected
-
-
-@pytest.mark.parametrize(("beside_m", "expected"), [(0.4, 0), (0.6, 1)])
-def test_ends_that_a_road_of_half_as_much_again_joins_are_not_linked(beside_m, expected):
-    west, east = [(-50, 0), (-1, 0)], [(11, 0), (60, 0)]
-    stubs = [(-1, 0), (0, 0)], [(10, 0), (11, 0)]
-    around = [(-1, 0), (-1, beside_m), (11, beside_m), (11, 0)]
-    assert len(links(linked(west, east, *stubs, around))) == expected
-
-
-@pytest.mark.parametrize("beside_m", [5, 8, 16])
-def test_an_end_is_not_linked_to_a_road_alongside(beside_m):
-    found = linked([(0, 0), (50, 0)], [(-50, beside_m), (150, beside_m)], max_gap_m=20)
-    assert len(links(found)) == 0
-
-
-def test_an_end_that_merges_into_a_road_is_linked():
-    found = linked([(0, 12), (50, 2)], [(0, 0), (150, 0)], max_gap_m=20)
-    assert len(links(found)) == 1
 
 
 def test_ends_that_face_each_other_win_over_the_side_of_a_road_that_is_as_near():
@@ -136,15 +162,6 @@ def test_a_lone_piece_between_two_gaps_is_linked_at_both_ends():
     assert sorted(shapely.length(links(found))) == [8, 8]
 
 
-def test_a_lone_piece_with_one_neighbour_is_left_alone():
-    assert len(links(linked([(0, 0), (50, 0)], [(58, 0), (64, 0)]))) == 0
-
-
-def test_a_link_to_a_link_that_is_taken_back_goes_too():
-    towards_both = [(54, 7), (54, 60)]
-    assert len(links(linked([(0, 0), (50, 0)], [(58, 0), (64, 0)], towards_both))) == 0
-
-
 @pytest.mark.parametrize("seed", range(12))
 def test_links_keep_all_roads_and_cross_none(seed):
     rng = np.random.default_rng(seed)
@@ -162,25 +179,6 @@ def test_links_keep_all_roads_and_cross_none(seed):
     )
 
 
-@pytest.mark.parametrize(("length_m", "expected"), [(9.9, 0), (10.1, 1)])
-def test_a_piece_as_long_as_the_longest_gap_is_a_road(length_m, expected):
-    found = linked([(0, 0), (50, 0)], [(55, 0), (55 + length_m, 0)])
-    assert len(links(found)) == expected
-
-
-@pytest.mark.parametrize(("own_m", "expected"), [(10.0, 0), (11.0, 1)])
-def test_a_short_stub_reaches_less_far(own_m, expected):
-    junction = [(-50, -30), (0, 0), (-50, 30)]
-    found = linked(junction, [(0, 0), (own_m, 0)], [(own_m + 8, -9), (own_m + 8, 9)], max_gap_m=9)
-    assert len(links(found)) == expected
-
-
-@pytest.mark.parametrize(("gap_m", "expected"), [(11.9, 1), (12.1, 0)])
-def test_a_piece_with_two_dead_ends_reaches_the_side_of_a_road_less_far(gap_m, expected):
-    side = [(30 + gap_m, -40), (30 + gap_m, 40)]
-    assert len(links(linked([(0, 0), (30, 0)], side, max_gap_m=15))) == expected
-
-
 def test_a_ring_with_a_gap_is_closed():
     angles = np.radians(np.linspace(10, 350, 80))
     found = linked(50 * np.column_stack([np.cos(angles), np.sin(angles)]), max_gap_m=20)
@@ -195,18 +193,9 @@ def test_ends_at_the_border_of_the_scene_are_left_alone():
     assert len(links(linked(*lines, border=both, border_m=2))) == 0
 
 
-def test_nothing_is_linked_when_no_gap_is_allowed():
-    assert len(links(linked([(0, 0), (50, 0)], [(51, 0), (110, 0)], max_gap_m=0))) == 0
-
-
 def test_a_lone_road_and_an_empty_graph_stay_as_they_are():
     assert linked([(0, 0), (50, 0)]).length_m.tolist() == [50]
     assert linked().attributes["inferred"].tolist() == []
-
-
-def test_no_link_is_made_twice_by_two_ends_beside_each_other_s_road():
-    found = linked([(0, 0), (50, 0)], [(54, -3), (54, -60)], max_gap_m=12)
-    assert len(links(found)) == 1
 
 
 def test_a_link_goes_where_the_raster_shows_road():

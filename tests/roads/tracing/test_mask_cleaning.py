@@ -15,36 +15,26 @@ def drawn(text):
     return np.array([[mark == "#" for mark in row] for row in text.split()])
 
 
-def test_a_blob_smaller_than_the_limit_goes():
-    assert not clean_mask(drawn("##. ##. ..."), min_blob_px=5, min_hole_px=0).any()
-
-
-def test_a_blob_of_just_the_limit_stays():
-    assert clean_mask(drawn("##. ##. ..."), min_blob_px=4, min_hole_px=0).sum() == 4
-
-
-def test_pixels_that_touch_at_a_corner_are_one_blob():
-    assert clean_mask(np.eye(4), min_blob_px=4, min_hole_px=0).sum() == 4
-
-
-def test_a_hole_smaller_than_the_limit_is_filled():
-    ring = drawn("#### #..# ####")
-    assert clean_mask(ring, min_blob_px=0, min_hole_px=3).all()
-
-
-def test_a_hole_of_just_the_limit_stays_open():
-    ring = drawn("#### #..# ####")
-    assert np.array_equal(clean_mask(ring, min_blob_px=0, min_hole_px=2), ring)
-
-
-def test_background_at_the_border_is_no_hole():
-    bay = drawn("#### #... ####")
-    assert np.array_equal(clean_mask(bay, min_blob_px=0, min_hole_px=9), bay)
-
-
-def test_an_island_in_a_hole_goes_before_the_hole_is_measured():
-    ring = np.pad(np.pad(np.pad([[True]], 1), 1, constant_values=True), 1)
-    assert clean_mask(ring, min_blob_px=2, min_hole_px=10)[1:6, 1:6].all()
+@pytest.mark.parametrize(
+    ("mask", "min_blob_px", "min_hole_px", "cleaned"),
+    [
+        ("##. ##. ...", 5, 0, "... ... ..."),
+        ("##. ##. ...", 4, 0, "##. ##. ..."),
+        ("#... .#.. ..#. ...#", 4, 0, "#... .#.. ..#. ...#"),
+        ("#### #..# ####", 0, 3, "#### #### ####"),
+        ("#### #..# ####", 0, 2, "#### #..# ####"),
+        ("#### #... ####", 0, 9, "#### #... ####"),
+        ("##### #...# #.#.# #...# #####", 2, 10, "##### ##### ##### ##### #####"),
+    ],
+    ids=[
+        *("a blob that is too small", "a blob of just the limit", "touching at corners"),
+        *("a hole that is too small", "a hole of just the limit", "background at the border"),
+        "an island goes before the hole is measured",
+    ],
+)
+def test_small_blobs_and_holes_go(mask, min_blob_px, min_hole_px, cleaned):
+    found = clean_mask(drawn(mask), min_blob_px=min_blob_px, min_hole_px=min_hole_px)
+    assert np.array_equal(found, drawn(cleaned))
 
 
 def by_numbering(mask, min_blob_px, min_hole_px):

@@ -136,52 +136,45 @@ def test_a_straight_line_is_one_path_between_pixel_centres():
     assert paths.points.tolist() == [[1.5, 1.5], [1.5, 2.5], [1.5, 3.5]]
 
 
-def test_a_corner_makes_no_junction():
-    paths = trace_paths(drawn("###. ..#. ..##"))
-    assert len(paths.ends) == 1
-    assert length(paths) == 5
+@pytest.mark.parametrize(
+    ("skeleton", "ends", "nodes"),
+    [
+        ("###. ..#. ..##", [(0, 1)], []),
+        ("##### ..#.. ..#..", [(0, 1), (1, 2), (1, 3)], [[0.5, 2.5]]),
+        ("#..# .##. .##. #..#", [(0, 2), (1, 2), (2, 3), (2, 4)], [[2.0, 2.0]]),
+        (".##. #..# #..# .##.", [(0, 0)], []),
+        ("... .#. ...", [], [[1.5, 1.5]]),
+    ],
+    ids=["a corner", "three arms", "touching junction pixels", "a ring", "a lone pixel"],
+)
+def test_paths_meet_in_nodes(skeleton, ends, nodes):
+    paths = trace_paths(drawn(skeleton))
+    assert sorted(map(tuple, np.sort(paths.ends).tolist())) == ends
+    assert all(node in paths.nodes.tolist() for node in nodes)
 
 
-def test_three_arms_meet_in_one_node():
-    paths = trace_paths(drawn("##### ..#.. ..#.."))
-    assert sorted(np.bincount(paths.ends.ravel()).tolist()) == [1, 1, 1, 3]
-    assert [0.5, 2.5] in paths.nodes.tolist()
+@pytest.mark.parametrize(
+    ("skeleton", "metres"), [("###. ..#. ..##", 5), (".##. #..# #..# .##.", 4 + 4 * np.sqrt(2))]
+)
+def test_paths_are_as_long_as_the_steps_between_their_pixels(skeleton, metres):
+    assert length(trace_paths(drawn(skeleton))) == pytest.approx(metres)
 
 
-def test_touching_junction_pixels_are_one_node_in_their_middle():
-    paths = trace_paths(drawn("#..# .##. .##. #..#"))
-    assert len(paths.ends) == 4
-    assert [2.0, 2.0] in paths.nodes.tolist()
-
-
-def test_a_full_block_in_a_line_makes_no_parallel_paths():
-    paths = trace_paths(drawn("#... .##. .##. ...#"))
-    assert len(paths.ends) == 2
-
-
-def test_a_ring_without_junction_is_one_loop():
-    paths = trace_paths(drawn(".##. #..# #..# .##."))
-    assert paths.ends.tolist() == [[0, 0]]
-    assert length(paths) == pytest.approx(4 + 4 * np.sqrt(2))
-
-
-def test_a_ring_on_a_stalk_is_a_loop_at_the_junction():
-    paths = trace_paths(drawn(".##... #..### .##..."))
-    is_loop = paths.ends[:, 0] == paths.ends[:, 1]
-    assert is_loop.tolist().count(True) == 1
-    assert len(paths.ends) == 2
-
-
-def test_two_ways_round_an_island_are_parallel_paths():
-    paths = trace_paths(drawn("..###.. ###.### ..###.."))
-    between = np.sort(paths.ends, axis=1).tolist()
-    assert sorted(between.count(pair) for pair in between) == [1, 1, 2, 2]
-
-
-def test_a_lone_pixel_is_a_node_without_path():
-    paths = trace_paths(drawn("... .#. ..."))
-    assert paths.nodes.tolist() == [[1.5, 1.5]]
-    assert len(paths.ends) == 0
+@pytest.mark.parametrize(
+    ("skeleton", "between"),
+    [
+        ("#... .##. .##. ...#", [1, 1]),  # A full block in a line makes no parallel paths.
+        ("..###.. ###.### ..###..", [1, 1, 2]),
+        (".##... #..### .##...", [1, 1]),  # A ring on a stalk is a loop at the junction.
+    ],
+    ids=["a full block", "an island", "a ring on a stalk"],
+)
+def test_paths_between_the_same_nodes_are_parallel(skeleton, between):
+    paths = trace_paths(drawn(skeleton))
+    _, counts = np.unique(np.sort(paths.ends), axis=0, return_counts=True)
+    assert sorted(counts.tolist()) == between
+    loops = paths.ends[:, 0] == paths.ends[:, 1]
+    assert loops.sum() == (skeleton == ".##... #..### .##...")
 
 
 def test_an_empty_skeleton_has_no_paths():

@@ -1,4 +1,4 @@
-"""Alignment: how far the lines of two road networks lie apart where they show the same road."""
+"""Matching: which lines of two road networks show the same road, place by place."""
 
 from dataclasses import dataclass
 
@@ -7,39 +7,13 @@ import shapely
 
 from roadseg.arrays import Columns, Floats, Ints, Lines
 from roadseg.roads.graph.groups import begin_runs
-from roadseg.roads.graph.road_graph import RoadGraph, ranges
-from roadseg.roads.metrics.buffer import check_sides, segments_by_line
-from roadseg.roads.metrics.pooling import Pooled
+from roadseg.roads.graph.road_graph import ranges
+from roadseg.roads.metrics.buffer import segments_by_line
 
 SPACING_M = 5.0  # Metres between the places at which lines are compared, at most; as in TOPO.
 MOST_TURN_DEG = 45.0  # Degrees; lines that differ by as much are not the same road, as in TOPO.
 _ROUNDING_M = 1e-6  # Metres by which a place may be further than the tolerance by rounding.
 _STATIONS_AT_ONCE = 50_000  # So many places are compared together.
-
-
-@dataclass(frozen=True)
-class Alignment(Pooled):
-    """Distance and difference in direction of predicted lines and the reference; add to pool.
-
-    Attributes:
-        matched_m: length of the predicted lines that have a matching line of the reference.
-        metres: their distance from it, summed over this length; m2.
-        degrees: their difference in direction, summed alike; degrees x m.
-    """
-
-    matched_m: float = 0.0
-    metres: float = 0.0
-    degrees: float = 0.0
-
-    @property
-    def distance_m(self) -> float | None:
-        """Mean distance from the reference, metres; None if nothing matches."""
-        return self.metres / self.matched_m if self.matched_m else None
-
-    @property
-    def direction_deg(self) -> float | None:
-        """Mean difference in direction, 0 to 45 degrees; None if nothing matches."""
-        return self.degrees / self.matched_m if self.matched_m else None
 
 
 @dataclass(frozen=True)
@@ -64,7 +38,6 @@ class Matches(Columns):
     """Samples and lines that show the same road; shape (k,) each.
 
     Attributes:
-        sample: its row.
         along_m: metres from the start of this line to its nearest place.
         distance_m: of this place from the sample.
         turned_deg: angle between both lines there, whichever way they are drawn, 0 to 45.
@@ -75,41 +48,6 @@ class Matches(Columns):
     along_m: Floats
     distance_m: Floats
     turned_deg: Floats
-
-
-def align(reference: RoadGraph, predicted: RoadGraph, *, tolerance_m: float = 4.0) -> Alignment:
-    """Measure how far predicted lines lie off the reference, and how much their directions differ.
-
-    1. Each predicted line is taken as the fewest equal parts of at most 5 m; the middle of a part
-       stands for its length.
-    2. It matches the nearest place of the reference that is no further away than `tolerance_m` and
-       whose line differs in direction by less than 45 degrees. So a road does not match those that
-       it crosses.
-    3. Distance and difference in direction are averaged by length over all parts that match. Parts
-       without a match do not count; correctness says how long they are.
-
-    Args:
-        predicted: graph to be scored, in the same metric CRS.
-        tolerance_m: greatest distance, that distance included; above 0.
-
-    Raises:
-        ValueError: the CRSs differ, or `tolerance_m` is not above 0.
-
-    Source: the geometric accuracy of C. Heipke et al., "Evaluation of automatic road extraction",
-    IAPRS 32 (1997), with the mean distance in place of its root mean square; spacing and angle as
-    in TOPO (Biagioni and Eriksson, TRR 2291, 2012).
-    """
-    check_sides(reference, predicted, tolerance_m)
-    places = samples(predicted.lines)
-    matches = match(places, reference.lines, tolerance_m=tolerance_m)
-    nearest = matches.take(np.unique(matches.sample, return_index=True)[1])
-    parts = np.bincount(places.line, minlength=len(predicted.lines))
-    metres = (predicted.length_m / np.maximum(parts, 1))[places.line][nearest.sample]
-    return Alignment(
-        float(metres.sum()),
-        float((nearest.distance_m * metres).sum()),
-        float((nearest.turned_deg * metres).sum()),
-    )
 
 
 def samples(lines: Lines) -> Samples:

@@ -1,0 +1,48 @@
+"""Roads drawn for tests by the vertices of their lines, in metres."""
+
+import json
+
+import numpy as np
+import shapely
+from pyproj import CRS, Transformer
+
+from roadseg.roads.graph.road_graph import RoadGraph, graph_from_lines
+
+UTM = CRS.from_epsg(32611)
+LAS_VEGAS = np.array([661300.0, 4005500.0])  # In this CRS.
+
+
+def lines_of(*roads):
+    """Return lines through vertices as an array."""
+    return np.array([*map(shapely.LineString, roads), None], dtype=object)[:-1]
+
+
+def drawn(*roads, crs=UTM, **columns):
+    """Draw roads that are joined where they share a vertex."""
+    return graph_from_lines(lines_of(*roads), crs, columns)
+
+
+def edges_of(*roads, crs=UTM, **columns):
+    """Draw a graph of one edge a road, with a node at each different end."""
+    ends = np.array([point for road in roads for point in (road[0], road[-1])], dtype=float)
+    nodes, rows = np.unique(ends.reshape(-1, 2), axis=0, return_inverse=True)
+    return RoadGraph(crs, nodes, rows.reshape(-1, 2), lines_of(*roads), columns)
+
+
+def vertices_of(graph):
+    """Return the vertices of every edge, as `drawn` takes them."""
+    return [shapely.get_coordinates(line).tolist() for line in graph.lines]
+
+
+def write_lines(path, lines, epsg, **facts):
+    """Write lines, metres from a place in Las Vegas, as GeoJSON in any CRS; return the file."""
+    move = Transformer.from_crs(UTM, epsg, always_xy=True)
+    features = []
+    for line in lines:
+        xy = np.column_stack(move.transform(*(np.array(line) + LAS_VEGAS).T)).tolist()
+        shape = {"type": "LineString", "coordinates": xy}
+        features.append({"type": "Feature", "properties": facts, "geometry": shape})
+    crs = {"type": "name", "properties": {"name": f"urn:ogc:def:crs:EPSG::{epsg}"}}
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps({"type": "FeatureCollection", "crs": crs, "features": features}))
+    return path
