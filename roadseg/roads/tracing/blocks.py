@@ -187,7 +187,6 @@ def _seam_pairs(nodes: Floats, is_seam: Bools, block: Ints) -> Ints:
         return np.asarray(place[nearest] == place + step)
 
     pairs = neighbours(place, down, is_on)
-    return seam[pairs[block[seam[pairs[:, 0]]] != block[seam[pairs[:, 1]]]]]
     return np.asarray(seam[pairs[block[seam[pairs[:, 0]]] != block[seam[pairs[:, 1]]]]])
 
 def _smooth_seams(graph: RoadGraph, grid: Grid) -> RoadGraph:
