@@ -189,6 +189,7 @@ def _seam_pairs(nodes: Floats, is_seam: Bools, block: Ints) -> Ints:
     pairs = neighbours(place, down, is_on)
     return np.asarray(seam[pairs[block[seam[pairs[:, 0]]] != block[seam[pairs[:, 1]]]]])
 
+
 def _smooth_seams(graph: RoadGraph, grid: Grid) -> RoadGraph:
     """Merge the chains at seams, and smooth the lines that are still raw."""
     graph = merge_chains(graph)
