@@ -22,6 +22,7 @@ from roadseg.roads.formats.files import read_gpkg
 QUICK = (
     "train.encoder=tu-test_resnet",
     "train.encoder_weights=null",
+    "train.minutes=null",
     "train.epochs=2",
     "train.windows_per_chip=2",
     "train.batch_size=2",
