@@ -173,7 +173,7 @@ def test_one_command_leads_from_an_area_to_a_graph(tiles, tmp_path, monkeypatch)
 
 
 def test_one_command_trains_on_the_roads_of_a_service(tiles, tmp_path):
-    settings = (*TINY, f"imagery.area={AREA}")
+    settings = (*TINY, "train.minutes=null", f"imagery.area={AREA}")
     sources = ([tiles], tmp_path / "city")
     options = {"labels": ["overpass"], "settings": settings, "service": ZOOM_17}
     summary = map_tool.run(*sources, **options, say=lambda *_: None)
