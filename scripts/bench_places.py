@@ -26,9 +26,9 @@ other:choose    New York; measured on San Diego
 other:report    San Diego and Tianjin; measured on New York
 open:choose     part A of Dubai; measured on its part B
 open:report     part A of Massachusetts; measured on its part B
-starter:choose  nothing; measured on San Diego
-starter:report  nothing; measured on parts of Tianjin and New York, and on the parts B of Dubai and
-                Massachusetts, from whose parts A the starter has learned
+starter:choose  nothing; measured on San Diego, and on the parts B of Dubai and Massachusetts, from
+                whose parts A the starter has learned
+starter:report  nothing; measured on every fourth image of Tianjin and every third of New York
 
 Left out in between are a column of San Diego (256 m), five places of Tianjin (some km), and 40
 images of New York, whose order on the ground is not known.
@@ -156,14 +156,15 @@ TASKS: Mapping[str, Callable[[Path], Task]] = {
         {"massachusetts": open_part(data, "massachusetts", "A")},
         {"massachusetts": open_part(data, "massachusetts", "B")},
     ),
-    "starter:choose": lambda data: Task({}, {"san_diego": stems(data, "san_diego")}),
-    "starter:report": lambda data: Task(
+    "starter:choose": lambda data: Task(
         {},
         {
-            "tianjin": stems(data, "tianjin")[::4],
-            "nyc": nyc(data, slice(None, None, 3)),
+            "san_diego": stems(data, "san_diego"),
             **{city: open_part(data, city, "B") for city in ("dubai", "massachusetts")},
         },
+    ),
+    "starter:report": lambda data: Task(
+        {}, {"tianjin": stems(data, "tianjin")[::4], "nyc": nyc(data, slice(None, None, 3))}
     ),
 }
 
