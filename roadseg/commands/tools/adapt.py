@@ -9,6 +9,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from roadseg.commands.stages import graph, pipeline, predict, train
 from roadseg.commands.tools import init
@@ -17,6 +18,7 @@ from roadseg.dataset.calibration import read_calibration, write_calibration
 from roadseg.errors import ConfigError
 from roadseg.learn.network.checkpoints import read_checkpoint_facts
 from roadseg.learn.network.models import NetworkSpec
+from roadseg.raster.grid import Grid
 from roadseg.raster.images import scene_grid
 from roadseg.raster.sources import find_images
 from roadseg.roads.graph.road_graph import RoadGraph
@@ -145,14 +147,18 @@ def adapted(workspace: Workspace) -> Workspace:
 
 def _network(start: Path) -> list[str]:
     """Return the settings of a training that goes on from a network."""
-    facts = read_checkpoint_facts(start, "best")
-    spec = NetworkSpec.from_facts(facts)
-    form = {key: getattr(spec, key) for key in ("architecture", "encoder", "decoder_channels")}
-    own = [f"imagery.bands={list(facts['bands'])}", f"train.init={start.absolute()}"]
+    bands = read_checkpoint_facts(start, "best")["bands"]
+    own = [f"imagery.bands={list(bands)}", f"train.init={start.absolute()}"]
     return own + [
         f"train.{key}={list(value) if isinstance(value, tuple) else value}"
-        for key, value in form.items()
+        for key, value in network_form(start).items()
     ]
+
+
+def network_form(start: Path) -> dict[str, Any]:
+    """Return the options of `train` that a training needs to go on from a network."""
+    spec = NetworkSpec.from_facts(read_checkpoint_facts(start, "best"))
+    return {key: getattr(spec, key) for key in ("architecture", "encoder", "decoder_channels")}
 
 
 def _write_labels(
@@ -177,16 +183,17 @@ def _write_labels(
         sure_km += km
         _write_mask(config, made.root / _MASKS / f"{name}.tif", found, roads)
         used.append(str(image_of[name]))
-        gsd_m = _resampled_to(config, found, image_of[name]) or gsd_m
+        gsd_m = resampled_to(found.grid, scene_grid(image_of[name], config.imagery)) or gsd_m
     return _Labels(tuple(used), float(sure_km), float(road_km), gsd_m)
 
 
-def _resampled_to(config: Config, found: ProbabilityFile, image: Path) -> float | None:
-    """Return the size of the pixels of probabilities if it is not that of their image, metres."""
-    own_m, size_m = (
-        grid.pixel_size_m[0] for grid in (scene_grid(image, config.imagery), found.grid)
-    )
-    return None if abs(size_m / own_m - 1) <= _OFF else round(size_m, 4)
+def resampled_to(grid: Grid, image: Grid) -> float | None:
+    """Return the size of the pixels of a grid, metres, if it is not that of its image.
+
+    Images that were resampled for a network, such as the starter, are trained on like this.
+    """
+    size_m = grid.pixel_size_m[0]
+    return None if abs(size_m / image.pixel_size_m[0] - 1) <= _OFF else round(size_m, 4)
 
 
 def _write_mask(config: Config, path: Path, found: ProbabilityFile, roads: RoadGraph) -> None:

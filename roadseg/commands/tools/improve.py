@@ -20,7 +20,7 @@ from roadseg.arrays import Bools, Floats, Ints, Lines
 from roadseg.commands.stages import pipeline, prepare
 from roadseg.commands.stages.made_from import as_it_is, scene_names
 from roadseg.commands.tools import review
-from roadseg.commands.tools.adapt import adapted
+from roadseg.commands.tools.adapt import adapted, network_form, resampled_to
 from roadseg.commands.tools.map import predict_and_trace
 from roadseg.config import FILE_NAME, Config
 from roadseg.dataset.chips import read_chips
@@ -30,8 +30,7 @@ from roadseg.dataset.options import SetLabelOptions
 from roadseg.dataset.scenes import complete_area
 from roadseg.dataset.sets import find_scenes
 from roadseg.errors import ConfigError, DataError
-from roadseg.learn.network.checkpoints import checkpoint_path, read_checkpoint_facts
-from roadseg.learn.network.models import NetworkSpec
+from roadseg.learn.network.checkpoints import checkpoint_path
 from roadseg.learn.network.starter import checkpoint_folder, starter_folder
 from roadseg.raster.grid import DEGREES, Grid, reproject, reproject_points
 from roadseg.raster.images import read_grid
@@ -54,7 +53,6 @@ from roadseg.system.text import Summary
 from roadseg.system.workspace import Workspace, require
 
 _SPACING_M = 2.0  # Metres between the places along a road at which its probability is read.
-_OFF_PX = 0.01  # Share by which the pixels of a network may differ from those of the image.
 _FOLD = 0
 _CHIP_PX = (512, 256)  # Sides of the chips of a run without labels, if there are enough; or else.
 _LARGE = 0.25  # Share of the ground of the largest chip from which on another is large as well.
@@ -307,19 +305,12 @@ def _plan(
     else:
         imagery["images"], labels["roads"] = files[""]
     if config.imagery.gsd_m is None:
-        # Images that were resampled for a network, such as the starter, are trained on like this.
-        size_m, own_m = (
-            read_grid(path).pixel_size_m[0] for path in (scenes[0].mask, scenes[0].image)
-        )
-        if abs(size_m / own_m - 1) > _OFF_PX:
-            imagery["gsd_m"] = round(size_m, 4)
-    network = NetworkSpec.from_facts(read_checkpoint_facts(start, "best"))
-    form = {key: getattr(network, key) for key in ("architecture", "encoder", "decoder_channels")}
+        imagery["gsd_m"] = resampled_to(read_grid(scenes[0].mask), read_grid(scenes[0].image))
     updates = {
         "imagery": imagery,
         "labels": labels,
         "split": {"target": tuple(sorted(str(path.absolute()) for path in others))},
-        "train": {"init": start.absolute(), "minutes": minutes, **form},
+        "train": {"init": start.absolute(), "minutes": minutes, **network_form(start)},
         "predict": {"scenes": "all"},
     }
     sections = {
