@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import shapely
 
+from roadseg.learn.network.starter import NAME
 from roadseg.report.pictures import mosaic, read_photo
 from roadseg.report.plots.one_page import MAP_PX, MapPicture, OnePage
 from roadseg.report.scenes import ReportScenes
@@ -16,6 +17,7 @@ from roadseg.roads.metrics.road_lengths import RoadLengths, classes_of
 from roadseg.roads.tracing.edge_confidence import mean_confidence
 from roadseg.system.text import count
 from roadseg.system.units import area_text, road_unit, to_road_unit
+from roadseg.system.workspace import ADAPTED
 
 
 def client_page(
@@ -63,7 +65,12 @@ def client_page(
         )
     else:
         notes.append("The accuracy was not measured, as there are no known roads to compare with.")
-    if any("starter" in graph.attributes.get("model", ()) for graph in by_map[at]):
+    if ADAPTED in shown.models:
+        notes.append(
+            "Mapped with a network that learned from its own first map of these images, without "
+            "known roads: expect missed and false roads."
+        )
+    elif NAME in shown.models:
         notes.append(
             "Mapped with the starter, a network that was trained on other places: expect missed "
             "and false roads."

@@ -62,7 +62,6 @@ def read_training(folder: Path) -> dict[str, Any] | None:
     header, rows = _read_table(curves, "epoch", "delete it to leave the curves out")
     facts = read_weights_facts(weights)
     return {
-        "name": folder.name,
         "epochs": [dict(zip(header, map(_number, row), strict=True)) for row in rows],
         "best_epoch": facts.get("epoch"),
         "facts": {name: facts[name] for name in _CHECKPOINT if name in facts},

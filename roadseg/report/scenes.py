@@ -105,6 +105,12 @@ class ReportScenes:
         area_of = {row: area for area in self.areas for row in area.scenes}
         return [_compared_roads(scene, area_of[row].crs) for row, scene in enumerate(self.scenes)]
 
+    @cached_property
+    def models(self) -> frozenset[str]:
+        """The networks that predicted the roads: their folds and epochs, or their names."""
+        graphs = [graph for row in range(len(self.areas)) for _, _, graph in self.graphs_on(row)]
+        return frozenset(name for each in graphs for name in each.attributes.get("model", ()))
+
     def graphs_on(self, number: int) -> list[tuple[str, list[str], RoadGraph]]:
         """Return the road graphs of a map, each with its name and the names of its scenes.
 

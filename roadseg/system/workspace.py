@@ -11,6 +11,7 @@ FoldOrEach = int | Literal["each"]  # In a prediction: one fold, or each by the 
 AnyFold = Fold | FoldOrEach
 NETWORK, SUBMISSION = "network", "submission"  # Names of the graphs of all scenes.
 EDITS = "edits"  # Name of the edits of a review, which lie beside the graphs of a flat folder.
+ADAPTED = "adapted"  # Folder of the network that a map has taught, and the `model` of its roads.
 PACKAGE = "roadseg"  # Name of all vectors of a run in one file, which lies there as well.
 
 # The stages of a run in their order; each leaves a record under its name.
@@ -81,6 +82,11 @@ class Workspace:
     def checkpoint(self, fold: Fold) -> Path:
         """Return the folder of the weights and facts of one fold, or of all: train -> predict."""
         return self.root / "checkpoints" / (fold if fold == "all" else f"fold-{fold}")
+
+    @property
+    def adapted(self) -> "Workspace":
+        """Return the run in which `map --adapt` trains a network on the first map."""
+        return Workspace(self.root / ADAPTED)
 
     @property
     def probabilities(self) -> Path:

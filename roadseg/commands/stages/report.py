@@ -45,7 +45,7 @@ from roadseg.system.progress import counted
 from roadseg.system.records import versions
 from roadseg.system.stage_records import StageRecord
 from roadseg.system.text import Summary, count
-from roadseg.system.workspace import STAGES, Workspace
+from roadseg.system.workspace import ADAPTED, STAGES, Workspace
 
 # Precisions with which lines are drawn, from fine to coarse.
 _PRECISIONS = (Precision(0.001, 0.0), Precision(0.1, 0.5), Precision(0.1, 2.0))
@@ -223,15 +223,20 @@ def _map_that_fits(config: Config, shown: ReportScenes, most: int) -> dict[str, 
 def _facts(config: Config, workspace: Workspace, shown: ReportScenes) -> dict[str, Any]:
     """Return what records, tables and the config say of the run."""
     records = read_records(workspace.record(stage) for stage in STAGES[:-1])
+    root = workspace.root.resolve()
+    trained_in = checkpoint_folders(workspace)
+    if ADAPTED in shown.models:
+        trained_in += checkpoint_folders(workspace.adapted)
     training = [
-        curves for folder in checkpoint_folders(workspace) if (curves := read_training(folder))
+        {"name": str(folder.relative_to(workspace.root)), **curves}
+        for folder in trained_in
+        if (curves := read_training(folder))
     ]
     seconds = {name: record.seconds for name, record in records.items()}
     # Each fold has a record of its training, whose name is "train"; their times add up.
-    folds = [read_records([folder / "train.json"]) for folder in checkpoint_folders(workspace)]
+    folds = [read_records([folder / "train.json"]) for folder in trained_in]
     if trained := [record for of_fold in folds for record in of_fold.values()]:
         seconds["train"] = sum(record.seconds for record in trained)
-    root = workspace.root.resolve()
     facts = {
         "title": root.parent.name if root.name == "run" else root.name,
         "folder": f"{root.parent.name}/{root.name}",

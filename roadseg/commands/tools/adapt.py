@@ -76,6 +76,7 @@ class _Labels:
     """Masks that were made of a first map.
 
     Attributes:
+        images: absolute paths of those with such roads.
         gsd_m: size of the pixels to which images were resampled for it, metres; None if none was.
     """
 
@@ -110,7 +111,7 @@ def run(
     """
     if config.predict.fuse:
         raise ConfigError("--adapt cannot be combined with --fuse; adapt to the images one by one")
-    made = adapted(workspace)
+    made = workspace.adapted
     path = made.root / FILE_NAME
     labels = _write_labels(config, made, images, start, force=force)
     if labels.sure_km < LEAST_KM:
@@ -120,12 +121,12 @@ def run(
             *(road_text(labels.sure_km), SURE, road_text(LEAST_KM)),
         )
         return start
-    if not path.exists():
+    if not (path.exists() and set(load_config(path).imagery.images) == set(labels.images)):
         size = [] if labels.gsd_m is None else [f"imagery.gsd_m={labels.gsd_m}"]
         own = [f"run={made.root.absolute()}", f"labels.licence={_LICENCE}"]
         given = load_config(None, [*_network(start), *settings, *size, *own])
         masks = [str(made.root / _MASKS)]
-        init.run(labels.images, masks, path, settings=given, rehearse=False)
+        init.run(labels.images, masks, path, settings=given, force=True, rehearse=False)
     planned = load_config(path, [*_network(start), *settings])
     pipeline.prepare(planned, made, force=force)
     trained = train.run_fold(planned, made, fold=_FOLD, force=force)
@@ -138,11 +139,6 @@ def run(
         AdaptSummary(str(network), len(labels.images), labels.sure_km, labels.road_km, trained),
     )
     return network
-
-
-def adapted(workspace: Workspace) -> Workspace:
-    """Return the run in which the network of a map is adapted."""
-    return Workspace(workspace.root / "adapted")
 
 
 def _network(start: Path) -> list[str]:
@@ -182,7 +178,7 @@ def _write_labels(
             continue  # A mask without roads would teach that there are none.
         sure_km += km
         _write_mask(config, made.root / _MASKS / f"{name}.tif", found, roads)
-        used.append(str(image_of[name]))
+        used.append(str(image_of[name].resolve()))
         gsd_m = resampled_to(found.grid, scene_grid(image_of[name], config.imagery)) or gsd_m
     return _Labels(tuple(used), float(sure_km), float(road_km), gsd_m)
 

@@ -20,7 +20,7 @@ from roadseg.arrays import Bools, Floats, Ints, Lines
 from roadseg.commands.stages import pipeline, prepare
 from roadseg.commands.stages.made_from import as_it_is, scene_names
 from roadseg.commands.tools import review
-from roadseg.commands.tools.adapt import adapted, network_form, resampled_to
+from roadseg.commands.tools.adapt import network_form, resampled_to
 from roadseg.commands.tools.map import predict_and_trace
 from roadseg.config import FILE_NAME, Config
 from roadseg.dataset.chips import read_chips
@@ -207,7 +207,7 @@ def next_folder(root: Path) -> Path:
 
 def network_of(workspace: Workspace) -> Path:
     """Return the network of a run, the one adapted to its images, or the starter."""
-    own = (each.checkpoint(_FOLD) for each in (workspace, adapted(workspace)))
+    own = (each.checkpoint(_FOLD) for each in (workspace, workspace.adapted))
     return next((each for each in own if checkpoint_path(each, "best").is_file()), starter_folder())
 
 

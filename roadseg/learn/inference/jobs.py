@@ -42,7 +42,7 @@ from roadseg.system.hosts.parallel import each
 from roadseg.system.progress import Progress, counted
 from roadseg.system.records import key_of
 from roadseg.system.text import about_memory, about_time, count
-from roadseg.system.workspace import Fold
+from roadseg.system.workspace import ADAPTED, Fold
 
 logger = logging.getLogger(__name__)
 
@@ -328,17 +328,20 @@ def _tags(
     def listed(values: Iterable[Any]) -> str:
         return ",".join(map(str, values))
 
-    folds = (
-        NAME if folder == starter_folder() else facts.get("fold")
-        for folder, facts in zip(folders, trained, strict=True)
-    )
     return (
         ("ROADSEG_SOURCE", image.name),
         *day_tags(day_taken(image)).items(),
-        ("ROADSEG_FOLD", listed(folds)),
+        ("ROADSEG_FOLD", listed(map(_network, folders, trained))),
         ("ROADSEG_EPOCH", listed(facts["epoch"] for facts in trained)),
         ("ROADSEG_VERSION", str(trained[0]["versions"]["roadseg"])),
     )
+
+
+def _network(folder: Path, facts: Facts) -> object:
+    """Return the fold of a network, or the name of one that learned from no labels of the user."""
+    if folder == starter_folder():
+        return NAME
+    return ADAPTED if ADAPTED in folder.parts[-3:-2] else facts.get("fold")
 
 
 def predict_memory_mb(

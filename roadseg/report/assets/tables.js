@@ -263,7 +263,7 @@ function showModel(section, training) {
   for (const { name, facts } of training) {
     const rows = Object.entries(facts).filter(([, value]) => !isEmpty(value))
       .map(([key, value]) => [MODEL_NAMES[key] ?? inWords(key), asText(value)]);
-    section.append(make("details", training.length === 1 ? { open: "" } : {}, make("summary", {}, `checkpoints/${name}`),
+    section.append(make("details", training.length === 1 ? { open: "" } : {}, make("summary", {}, name),
       make("div", {}, pairs(rows, "left"))));
   }
 }

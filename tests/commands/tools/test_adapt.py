@@ -1,5 +1,8 @@
 """map --adapt: a network learns from the roads of images without labels that it is sure of."""
 
+import shutil
+from pathlib import Path
+
 import numpy as np
 import pytest
 import rasterio
@@ -28,9 +31,9 @@ QUICK = (
 )
 
 
-def map_adapted(folder, *, said=None, **options):
+def map_adapted(folder, *others, said=None, **options):
     return tool.run(
-        [str(folder / "images")],
+        [str(folder / "images"), *map(str, others)],
         folder / "map",
         adapt=True,
         settings=QUICK,
@@ -81,7 +84,10 @@ def test_the_map_is_that_of_the_new_network(adapted):
     scores = roadseg.score(folder / "roads/place_1001.geojson", roads)
     assert scores.buffer.completeness > 0.6
     assert scores.buffer.correctness > 0.6
-    assert set(read_gpkg(roads).attributes["speed_known"]) == {0}
+    found = read_gpkg(roads)
+    assert set(found.attributes["speed_known"]) == {0}
+    assert set(found.attributes["model"]) == {"adapted"}
+    assert "adapted/checkpoints/fold-0" in (folder / "map/report.html").read_text()
 
 
 def test_its_confidence_is_that_of_the_first_network(adapted):
@@ -103,6 +109,18 @@ def test_the_same_call_trains_nothing_again(adapted):
     written = weights.stat().st_mtime_ns
     assert map_adapted(folder).graphs == summary.graphs
     assert weights.stat().st_mtime_ns == written
+
+
+def test_images_that_are_added_are_learned_from(adapted, tmp_path, monkeypatch):
+    folder, _, _ = adapted
+    shutil.copy(folder / "images/place_1001.tif", tmp_path / "place_1002.tif")
+    seen = []
+    monkeypatch.setattr(adapt.pipeline, "prepare", lambda *given, **_: seen.append(given) or 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        map_adapted(folder, tmp_path)
+    ((config, _),) = seen
+    images = {Path(image).stem for image in config.imagery.images}
+    assert images == {f"place_{number}" for number in (1002, *PLACES)}
 
 
 def test_improve_goes_on_from_it(adapted):
