@@ -129,6 +129,7 @@ def run(
         init.run(labels.images, masks, path, settings=given, force=True, rehearse=False)
     planned = load_config(path, [*_network(start), *settings])
     pipeline.prepare(planned, made, force=force)
+    _log.info("the labels are roads of the first map, so the IoU of this training is no accuracy")
     trained = train.run_fold(planned, made, fold=_FOLD, force=force)
     network = made.checkpoint(_FOLD)
     # The confidence cannot be measured without labels; that of the first network is kept.

@@ -61,6 +61,10 @@ function plotted(epochs, key, x, y, kind) {
 function showTraining(section, training) {
   for (const { name, epochs, best_epoch: best } of training) {
     if (training.length > 1) section.append(make("h3", {}, name));
+    if (name.startsWith("adapted/")) {
+      section.append(make("p", { class: "muted" }, "This network learned from the roads of its own first map that it was sure of. "
+        + "The curves compare it with these roads, so they are no accuracy."));
+    }
     // A training on all chips holds nothing out, so that its epochs lack what is measured there.
     const known = (series) => series.filter(({ key }) => key in epochs[0]);
     const losses = known([{ key: "train_loss", name: "training" }, { key: "val_loss", name: "validation" }]);
