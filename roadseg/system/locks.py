@@ -100,7 +100,7 @@ def _hold(folder: Path, name: str, stack: ExitStack, *, briefly: bool = False) -
     except Timeout as error:
         raise OutputError(
             f"{folder}: {_holder(noted)} is using this run folder; wait until it ends, or use "
-            "another folder with --run"
+            "another folder"
         ) from error
     except NotImplementedError as error:
         raise OutputError(_without_locks(folder)) from error
