@@ -239,7 +239,9 @@ def test_a_part_of_an_image_is_mapped_with_the_starter(process, tmp_path):
     with rasterio.open(tmp_path / "images/place_1001.tif") as image:
         west, south, east, north = image.bounds
         extent = f"{west},{(west + east) / 2},{south},{north} [{image.crs}]"
-    results, said = process("maproads", INPUT="images/place_1001.tif", EXTENT=extent, OUTPUT="map")
+    results, said = process(
+        "maproads", INPUT="images/place_1001.tif", EXTENT=extent, ADAPT="true", OUTPUT="map"
+    )
     assert results["ROADS"] == f"{tmp_path}/map/graphs/place_1001.gpkg|layername=edges"
     assert read_gpkg(tmp_path / "map/graphs/place_1001.gpkg").length_m.sum() > 0
     assert Path(results["PROBABILITY"]).exists()
@@ -248,6 +250,7 @@ def test_a_part_of_an_image_is_mapped_with_the_starter(process, tmp_path):
     assert (tmp_path / "map/sources/area.geojson").exists()
     assert not (tmp_path / "map/area.geojson").exists()
     assert "mapped with the starter network" in said
+    assert "the network is not adapted to these images, as it is sure of only" in said
 
 
 def test_layers_are_loaded_with_their_styles_and_a_cancelled_command_is_gone(
