@@ -338,20 +338,9 @@ def _lost(error: RuntimeError, size: int, patience: timedelta) -> str:
         minutes = patience.total_seconds() / 60
         return (
             f"one of {size} processes has not answered for {minutes:g} minutes "
-            f"(compute.wait_minutes): it or its machine has stopped; {_what_next()}"
+            "(compute.wait_minutes): it or its machine has stopped; run the same command to resume"
         )
-    return f"one of {size} processes that train together has ended; {_what_next()}"
-
-
-def _what_next() -> str:
-    """Return what happens next to a training whose processes were lost."""
-    done, most = (
-        int(os.environ.get(f"TORCHELASTIC_{name}", "0"))
-        for name in ("RESTART_COUNT", "MAX_RESTARTS")
-    )
-    if done < most:
-        return "those that are left meet again, and go on from the last saved step"
-    return "run the same command to resume"
+    return f"one of {size} processes that train together has ended; run the same command to resume"
 
 
 def _unreachable(place: Parallel, error: Exception) -> str:

@@ -1,8 +1,9 @@
 """Launchers: start the command again on chosen cores, with chosen libraries, once or several times.
 
-`pin` replaces this process. The others are programs of PyTorch and IPEX that start the command in
-a process of its own, and lose how it ended; so this process stays, passes signals on to it, and
-ends as it did. Nothing here imports torch: what is chosen here has to be chosen before.
+`pin` replaces this process. The others are PyTorch's run_cpu, and torchrun for several processes,
+which start the command in processes of their own, and lose how these ended; so this process stays,
+passes signals on to them, and ends as they did. Nothing here imports torch: what is chosen here has
+to be chosen before.
 """
 
 import logging
@@ -14,15 +15,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn
 
-from roadseg.errors import ConfigError, DeviceError, PartnerError
-from roadseg.learn.hardware.hosts import AGAIN, HOSTS, Hosts, MeetingProbe, find_place, unreachable
+from roadseg.errors import ConfigError, DeviceError
 from roadseg.learn.hardware.processes import watch
 from roadseg.system.machine import Machine, format_cpus, parse_cpus, read_machine
 
 _log = logging.getLogger(__name__)
 _GUARD = "ROADSEG_LAUNCHED"  # Variable of a process that a launcher started; it starts no other.
-_RESTARTS = 10  # Times that a training starts again after processes were lost.
-_SECONDS = {"join_timeout": 600, "last_call_timeout": 30, "read_timeout": 45}  # Of the rendezvous.
 _CPUS = "ROADSEG_CPUS"  # Variable with the CPUs that the processes of this machine share.
 _QUIET = (sys.executable, "-m", "roadseg.learn.hardware.quiet_launcher")
 _END = "--"  # End of a launcher's options; it would take ours that begin like them.
@@ -47,14 +45,12 @@ class LaunchOptions:
     """Options of starting the command; None is an option that is not given.
 
     Attributes:
-        launcher: "none", "pin", "run_cpu", "ipexrun" or "torchrun"; by default "torchrun" if
-            `processes` or `hosts` is given, else "pin".
+        launcher: "none", "pin" or "run_cpu", for one process; by default "pin".
         ncores: physical cores to use; by default all that are there.
         nodes: NUMA nodes to use; by default all.
         allocator: "tcmalloc", "jemalloc", "default" (glibc) or "auto": tcmalloc where it is found.
         omp: OpenMP library: "intel", "gnu", or "auto": what torch brings.
-        processes: processes of torchrun, on each host.
-        hosts: hosts that train together; None for this one alone.
+        processes: number of processes that train together, which torchrun starts.
     """
 
     launcher: str | None = None
@@ -63,7 +59,6 @@ class LaunchOptions:
     allocator: str | None = None
     omp: str | None = None
     processes: int | None = None
-    hosts: Hosts | None = None
 
 
 @dataclass(frozen=True)
@@ -90,8 +85,7 @@ def launch(options: LaunchOptions, arguments: Sequence[str], *, start: bool = Tr
 
     Raises:
         ConfigError: if options contradict each other, or ask for more than the machine has.
-        DeviceError: if a launcher cannot run here.
-        PartnerError: if the host where all meet is lost.
+        DeviceError: if this system cannot bind processes to cores.
     """
     launcher = _launcher(options)
     if launcher == "none" or _GUARD in os.environ or "LOCAL_RANK" in os.environ:
@@ -107,13 +101,7 @@ def launch(options: LaunchOptions, arguments: Sequence[str], *, start: bool = Tr
     bind(command.cpus)
     if launcher == "pin":
         _replace_this_process(command)
-    if options.hosts is None:
-        sys.exit(watch(command.words, command.variables))
-    contact = MeetingProbe(options.hosts)
-    code = watch(command.words, command.variables, restarts=True, is_lost=contact.is_lost)
-    if contact.was_lost:
-        raise PartnerError(f"{unreachable(options.hosts)}; {AGAIN}")
-    sys.exit(code)
+    sys.exit(watch(command.words, command.variables))
 
 
 def bind_to_share() -> None:
@@ -151,7 +139,6 @@ def plan(
 
     Raises:
         ConfigError: if options contradict each other, or ask for more than the machine has.
-        RoadsegError: if the other hosts cannot be reached.
     """
     launcher = _launcher(options)
     cpus = _choose_cores(options, machine)
@@ -165,15 +152,9 @@ def plan(
     bound = _bound_nodes(options, machine, cpus)
     if launcher == "run_cpu":
         return Command(launcher, (*_run_cpu(cpus, bound), *words), variables)
-    if launcher == "ipexrun":
-        variables["OMP_PROC_BIND"] = environment.get("OMP_PROC_BIND", "false")
-        return Command(launcher, _ipexrun(cpus, bound, words, variables), variables)
     if launcher == "torchrun":
         variables[_CPUS] = ",".join(map(str, cpus))
-        meeting: tuple[str, ...] = ("--standalone",)
-        if options.hosts is not None:
-            meeting = _meeting(options.hosts, variables, environment)
-        torchrun = (*_QUIET, "torch.distributed.run", *meeting)
+        torchrun = (*_QUIET, "torch.distributed.run", "--standalone")
         torchrun += ("--nproc-per-node", str(processes), "-m", _END)
         return Command(launcher, (*torchrun, *words[2:]), variables, cpus)
     if bound:
@@ -184,24 +165,20 @@ def plan(
 
 def _launcher(options: LaunchOptions) -> str:
     """Return the launcher that is asked for, or that the other options imply."""
+    if options.processes is not None:
+        if options.launcher is not None:
+            raise ConfigError(
+                f"--launcher {options.launcher} starts one process, got --processes "
+                f"{options.processes}, which torchrun starts; omit one of the two"
+            )
+        return "torchrun"
     has_options = options != LaunchOptions(options.launcher)
-    is_shared = options.processes is not None or options.hosts is not None
-    implied = "torchrun" if is_shared else "pin"
-    launcher = options.launcher or (implied if has_options else "none")
-    if launcher == "none" and has_options:
+    if options.launcher == "none" and has_options:
         raise ConfigError(
-            "--ncores, --nodes, --allocator, --omp, --processes and --hosts have no effect with "
-            "--launcher none; omit them, or use --launcher pin"
+            "--ncores, --nodes, --allocator and --omp have no effect with --launcher none; omit "
+            "them, or use --launcher pin"
         )
-    if launcher == "torchrun" and not is_shared:
-        raise ConfigError("--launcher torchrun needs the number of processes; add --processes N")
-    if launcher != "torchrun" and is_shared:
-        option = "--hosts" if options.processes is None else f"--processes {options.processes}"
-        raise ConfigError(
-            f"--launcher {launcher} starts one process, got {option}; choose "
-            f"--launcher torchrun, or omit {option.split(maxsplit=1)[0]}"
-        )
-    return launcher
+    return options.launcher or ("pin" if has_options else "none")
 
 
 def _choose_cores(options: LaunchOptions, machine: Machine) -> tuple[int, ...]:
@@ -310,60 +287,12 @@ def _run_cpu(cpus: Sequence[int], bound: Sequence[int]) -> tuple[str, ...]:
     return (*words, *([] if bound else ["--disable-numactl"]), "--no-python", _END)
 
 
-def _ipexrun(
-    cpus: Sequence[int], bound: Sequence[int], words: Sequence[str], variables: Mapping[str, str]
-) -> tuple[str, ...]:
-    """Return the words for IPEX's launcher, which hands those of the program to a shell.
-
-    "default" keeps the libraries that we preload, except Intel's OpenMP, which it takes out.
-    """
-    omp = "intel" if _loaded(_entries(variables.get("LD_PRELOAD", "")), "iomp5") else "default"
-    launcher = [*_QUIET, "intel_extension_for_pytorch.launcher", "cpu"]
-    launcher += ["--ncores-per-instance", str(len(cpus)), "--ninstances", "1"]
-    launcher += ["--cores-list", ",".join(map(str, cpus)), "--memory-allocator", "default"]
-    launcher += ["--omp-runtime", omp, "--multi-task-manager", "numactl" if bound else "taskset"]
-    return (*launcher, "--no-python", _END, *map(shlex.quote, words))
-
-
-def _meeting(
-    hosts: Hosts, variables: dict[str, str], environment: Mapping[str, str]
-) -> tuple[str, ...]:
-    """Return the words for torchrun with which hosts meet; add the variables that they need.
-
-    torchrun would give the host's own name to the others, which they may not know, and gloo would
-    listen where this name leads, often to 127.0.1.1. A store that torchrun shares with the
-    processes stays where the first process was at first, even if that host is lost.
-    """
-    place = find_place(hosts)
-    variables[HOSTS] = f"{hosts.least}:{hosts.most}"
-    variables["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = "1"
-    # Without it, torch warns of addresses without a name, and tells every try to connect.
-    variables["TORCH_CPP_LOG_LEVEL"] = environment.get("TORCH_CPP_LOG_LEVEL", "FATAL")
-    if place.interface and "GLOO_SOCKET_IFNAME" not in environment:
-        variables["GLOO_SOCKET_IFNAME"] = place.interface
-    settings: dict[str, object] = dict(_SECONDS)
-    if not place.is_loopback:
-        settings["is_host"] = place.is_meeting
-    conf = ",".join(f"{name}={value}" for name, value in settings.items())
-    words = ["--nnodes", f"{hosts.least}:{hosts.most}", "--rdzv-backend", "c10d"]
-    words += ["--rdzv-endpoint", str(hosts), "--rdzv-id", "roadseg", "--rdzv-conf", conf]
-    return (*words, "--max-restarts", str(_RESTARTS), "--local-addr", place.address)
-
-
 def _check_runs_here(launcher: str) -> None:
     if launcher != "torchrun" and not hasattr(os, "sched_setaffinity"):
         raise DeviceError(
             f"--launcher {launcher}: {sys.platform} cannot bind processes to cores; omit "
             "--launcher, --ncores, --nodes, --allocator and --omp"
         )
-    if launcher == "ipexrun":
-        from roadseg.learn.hardware.ipex import mismatch
-
-        if problem := mismatch():
-            raise DeviceError(
-                f"--launcher ipexrun: {problem}; pip install 'roadseg[ipex]', or choose "
-                "--launcher pin"
-            )
 
 
 def bind(cpus: Sequence[int]) -> None:

@@ -21,41 +21,23 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NoReturn, cast
 
-from roadseg.errors import PartnerError
 from roadseg.learn.hardware.interrupts import SIGNALS
 
 _log = logging.getLogger(__name__)
 _FOLDER = "ROADSEG_STATUS"  # Variable that names the folder.
-# File named by the process and its start: empty while it runs, then its exit code.
-_END = ".end"
+_END = ".end"  # File named by the process: empty while it runs, then its exit code.
 _SIGNAL = "signal"  # File with the signal that was passed on.
 _PIPE = "pipe"  # Pipe that the watching process keeps open.
-_STARTS = ("MASTER_PORT", "TORCHELASTIC_RESTART_COUNT")
 _WRITTEN = ".written"  # File named by the digest of a line that one process wrote for all.
 _BY_SIGNAL = 128  # Added to the number of the signal that ended a process.
-# Ends of processes that may begin again; None of one that runs, or was killed.
-_MAY_RESTART = {None, 0, PartnerError.exit_code, _BY_SIGNAL + signal.SIGTERM}
-# Ends of processes that have lost their partners, and of those that were ended with them.
-_LEFT_ALONE = {PartnerError.exit_code, _BY_SIGNAL + signal.SIGTERM}
 _GRACE_S = 30.0  # Seconds for processes that outlive their launcher to save their work.
-_ENDING_S = 10.0  # Seconds for a launcher to end its processes.
 _LOOK_S = 0.2
 
 _watched_in: list[Path] = []  # The folder, in a process that is watched.
 
 
-def watch(
-    words: Sequence[str],
-    variables: Mapping[str, str],
-    *,
-    restarts: bool = False,
-    is_lost: Callable[[], bool] = lambda: False,
-) -> int:
+def watch(words: Sequence[str], variables: Mapping[str, str]) -> int:
     """Run a launcher; return how its processes ended, whatever its own exit code.
-
-    A launcher that `restarts` processes does so after any failure. It is ended here if one has
-    failed for another reason than that it was killed or has lost its partners, because the same
-    would happen again; and if no process runs, and what all need to begin again `is_lost`.
 
     It gets a session of its own, so that Ctrl-C reaches only this process, which passes it on;
     a second signal kills. If this process is killed, those that it watches kill themselves and
@@ -67,11 +49,6 @@ def watch(
             _pass_signals_on(folder)
             environment = {**os.environ, **variables, _FOLDER: name}
             process = subprocess.Popen(words, env=environment, start_new_session=True)  # noqa: S603
-            while restarts and process.poll() is None:
-                ended = {*_reports(folder).values()}
-                if not ended <= _MAY_RESTART or (ended <= _LEFT_ALONE and is_lost()):
-                    _end_launcher(process)
-                time.sleep(_LOOK_S)
             code = process.wait()
             _end_the_rest(folder)
             ends, received = [*_reports(folder).values()], _received(folder)
@@ -123,7 +100,6 @@ def reporting() -> Iterator[None]:
         return
     folder, code = Path(name), cast("object", 1)
     with _watched(folder):
-        _end_if_hopeless(folder)
         _report(folder, "")
         try:
             _end_if_signalled(folder)
@@ -264,19 +240,9 @@ def _end_the_rest(folder: Path) -> None:
     _send(folder, getattr(signal, "SIGKILL", signal.SIGTERM))
 
 
-def _end_launcher(process: "subprocess.Popen[bytes]") -> None:
-    """End a launcher in order, then by force: while it waits for an answer, it ignores signals."""
-    process.terminate()
-    with suppress(subprocess.TimeoutExpired):
-        process.wait(_ENDING_S)
-    process.kill()
-
-
 def _report(folder: Path, end: str) -> None:
     with suppress(FileNotFoundError):  # nobody watches any more
-        # The next start by torchrun has another port.
-        start = "-".join(os.environ.get(name, "") for name in _STARTS)
-        (folder / f"{os.getpid()}.{start}{_END}").write_text(end, encoding="ascii")
+        (folder / f"{os.getpid()}{_END}").write_text(end, encoding="ascii")
 
 
 def _received(folder: Path) -> int | None:
@@ -291,27 +257,8 @@ def _end_if_signalled(folder: Path) -> None:
         sys.exit(_BY_SIGNAL + received)
 
 
-def _end_if_hopeless(folder: Path) -> None:
-    """End as a process of an earlier start did, if this one would fail for the same reason.
-
-    A launcher may start processes again before the one that watches has seen that.
-    """
-    for _, _, code in _ends(folder):
-        if code not in _MAY_RESTART:
-            sys.exit(code)
-
-
 def _reports(folder: Path) -> dict[int, int | None]:
-    """Return exit codes of the processes that report in a folder, the first to end first.
-
-    A launcher that starts all processes again has ended the earlier ones, which count no more.
-    """
-    ends = _ends(folder)
-    return {process: code for process, start, code in ends if start == ends[-1][1]}
-
-
-def _ends(folder: Path) -> list[tuple[int, str, int | None]]:
-    """Return process, start and exit code of all that have reported, the first to end first."""
+    """Return exit codes of the processes that report in a folder, the first to end first."""
     files = sorted(folder.glob(f"*{_END}"), key=lambda file: file.stat().st_mtime_ns)
-    named = [(*file.name.split(".")[:2], file.read_text(encoding="ascii")) for file in files]
-    return [(int(process), start, int(code) if code else None) for process, start, code in named]
+    ends = {int(file.name.removesuffix(_END)): file.read_text(encoding="ascii") for file in files}
+    return {process: int(code) if code else None for process, code in ends.items()}

@@ -160,57 +160,6 @@ def test_a_process_ends_when_its_launcher_is_killed_that_nobody_watches():
     assert_ends(process)
 
 
-# Two starts of a process, as torchrun makes them; the rest of the words is for the code.
-TWICE = """
-import os, subprocess, sys
-for number, ends in enumerate(sys.argv[1:]):
-    code = "import sys; from roadseg.learn.hardware.processes import reporting\\n"
-    code += f"with reporting(): sys.exit({ends})"
-    variables = os.environ | {"MASTER_PORT": str(number), "TORCHELASTIC_RESTART_COUNT": "0"}
-    code = subprocess.run([sys.executable, "-c", code], env=variables).returncode
-sys.exit(code)
-"""
-
-
-@pytest.mark.parametrize(("ends", "code"), [(["75", "0"], 0), (["143", "0"], 0), (["0", "75"], 75)])
-def test_only_the_last_start_of_all_processes_counts(ends, code):
-    assert watch([sys.executable, "-c", TWICE, *ends], {}, restarts=True) == code
-
-
-@pytest.mark.parametrize("end", [2, 1])
-def test_a_launcher_does_not_start_again_what_would_fail_again(end):
-    again = TWICE.replace("sys.exit(code)", "import time; time.sleep(60)")
-    begun = time.monotonic()
-    assert watch([sys.executable, "-c", again, str(end)], {}, restarts=True) == end
-    assert time.monotonic() - begun < 30
-
-
-def test_a_process_does_not_begin_again_that_would_fail_again(capfd):
-    again = TWICE.replace("{ends}", "{ends} if print('begins', flush=True) is None else 0")
-    assert watch([sys.executable, "-c", again, "2", "2"], {}) == 2
-    assert capfd.readouterr().out == "begins\n"
-
-
-@pytest.mark.parametrize("ends", [[], ["75"], ["143"]])
-def test_a_launcher_that_waits_for_what_is_lost_is_ended_even_if_it_heeds_no_signal(
-    ends, monkeypatch, tmp_path
-):
-    monkeypatch.setattr(processes, "_ENDING_S", 0.1)
-    waits = "import pathlib, signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
-    waits += f"pathlib.Path({str(tmp_path / 'waits')!r}).touch(); time.sleep(60)"
-    begun = time.monotonic()
-    words = [sys.executable, "-c", TWICE.replace("sys.exit(code)", waits), *ends]
-    watch(words, {}, restarts=True, is_lost=(tmp_path / "waits").exists)
-    assert time.monotonic() - begun < 30
-
-
-def test_while_a_process_runs_nothing_is_lost(tmp_path):
-    runs = "pathlib.Path(sys.argv[1]).touch(), time.sleep(0.2)"
-    words = [sys.executable, "-c", "import pathlib, time, " + REPORTS.format(runs)]
-    begun = tmp_path / "begun"
-    assert watch([*CARELESS, *words, begun], {}, restarts=True, is_lost=begun.exists) == 0
-
-
 def test_a_signal_after_a_process_has_reported_ends_it_without_a_word(capfd):
     late = "(signal.signal(15, lambda *_: print('terminated')), atexit.register(os.kill,"
     late += " os.getpid(), 15), sys.exit(3))"
