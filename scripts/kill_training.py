@@ -32,8 +32,12 @@ _SETTINGS = {
     "train.windows_per_chip": 12,
     "train.epochs": 2,
     "train.schedule": "cosine",
-    "compute.save_minutes": 0.01,
 }
+# Like `python -m roadseg`, but a training saves its state more often.
+_COMMAND = (
+    "from roadseg.learn.training import epochs; epochs.SAVE_S = 0.6; "
+    "from roadseg.commands.cli.main import main; main(prog_name='roadseg')"
+)
 
 
 def main():
@@ -73,7 +77,7 @@ def main():
 def _command(folder, stage, run, *more):
     settings = [f"--set={key}={value}" for key, value in _SETTINGS.items()]
     config = ["--config", str(folder / "roadseg.json"), "--run", str(run)]
-    return [sys.executable, "-m", "roadseg", "-q", stage, *config, *settings, *more]
+    return [sys.executable, "-c", _COMMAND, "-q", stage, *config, *settings, *more]
 
 
 def _train(folder, run, workers):

@@ -57,7 +57,7 @@ def train(device, events, *, steps=3, place="cpu"):
     trainer = Trainer(model, options, scaling=scaling, device=device, parallel=Parallel())
     images = torch.arange(2 * 3 * 8 * 8, dtype=torch.uint8).reshape(2, 3, 8, 8)
     masks = (images[:, 0] > 60).to(torch.uint8)
-    losses = [float(trainer.step([(images, masks)], rate=0.01)) for _ in range(steps)]
+    losses = [float(trainer.step((images, masks), rate=0.01)) for _ in range(steps)]
     return trainer._optimizer, losses  # noqa: SLF001
 
 

@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
@@ -177,8 +176,7 @@ def run_fold(
         _refuse_changed_weights(workspace.train_record(fold))
     job = training_job(config, workspace, fold, anew=force)
     folder = workspace.checkpoint(fold)
-    patience = timedelta(minutes=config.compute.wait_minutes)
-    with parallel(job.device, patience=patience) as processes:
+    with parallel(job.device) as processes:
         # All processes need the same settings, versions and run folder.
         used = {name: versions()[name] for name in ("roadseg", "torch")}
         require_same(processes, {**used, **job.settings})
@@ -197,7 +195,6 @@ def run_fold(
             folder,
             parallel=processes,
             workers=config.compute.workers,
-            save_minutes=config.compute.save_minutes,
             anew=force,
             started=record.begin,
             after_epoch=after_epoch,

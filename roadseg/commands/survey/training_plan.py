@@ -61,7 +61,7 @@ def plan_training(
 
 def _pace_text(forecast: Forecast, where: str) -> str:
     options = forecast.options
-    step = options.batch_size * options.accumulate
+    step = options.batch_size
     return (
         f"{options.minutes:g} min on {where}: {options.epochs} epochs of about "
         f"{int(forecast.windows // step)} steps of {step} windows of {options.window_px} px, "

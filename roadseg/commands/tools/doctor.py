@@ -33,7 +33,6 @@ _EXTRAS = {
     "dask": ("distributed", "work on a Dask cluster"),
     "parquet": ("pyarrow", "GeoParquet, and roads of Overture"),
     "osm": ("osmium", "files of OpenStreetMap"),
-    "tensorboard": ("tensorboard", "curves and images of a training"),
     "notebooks": ("folium", "notebooks with maps"),
     "onnx": ("onnxruntime", "export to ONNX"),
     "openvino": ("openvino", "faster prediction on CPUs, INT8, and export to OpenVINO"),

@@ -24,7 +24,7 @@ from roadseg.learn.hardware.devices import Device
 
 _VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 JOINING = timedelta(minutes=10)  # Time that processes wait until all have started.
-PATIENCE = timedelta(minutes=30)  # Default time to wait for one that writes or has stopped.
+PATIENCE = timedelta(minutes=30)  # Time to wait for one that writes or has stopped.
 _GROUPS = itertools.count()  # Numbers of the groups that this process joins, one for each training.
 _SHOWN = 3  # Differences between processes that an error names.
 _LONGEST = 60  # Characters of a value in an error.
@@ -70,19 +70,6 @@ class Parallel:
             device_ids=[torch.cuda.current_device()] if device.type == "cuda" else None,
             gradient_as_bucket_view=True,
         )
-
-    def accumulating(self, network: nn.Module, *, last: bool) -> AbstractContextManager[None]:
-        """Return the context of one forward and backward pass.
-
-        Args:
-            network: as `wrap` returned it, or compiled from that.
-            last: exchange the gradients; otherwise they only add up in this process, because
-                more passes follow before the step.
-        """
-        if self.size == 1 or last:
-            return nullcontext()
-        wrapped = cast("DistributedDataParallel", network)
-        return wrapped.no_sync()
 
     def sum(self, tensor: Tensor) -> Tensor:
         """Return the total over all processes, without gradient."""
@@ -337,8 +324,8 @@ def _lost(error: RuntimeError, size: int, patience: timedelta) -> str:
     if "imed out" in message or "imeout" in message:
         minutes = patience.total_seconds() / 60
         return (
-            f"one of {size} processes has not answered for {minutes:g} minutes "
-            "(compute.wait_minutes): it or its machine has stopped; run the same command to resume"
+            f"one of {size} processes has not answered for {minutes:g} minutes: it has stopped, "
+            "or its machine has; run the same command to resume"
         )
     return f"one of {size} processes that train together has ended; run the same command to resume"
 

@@ -55,7 +55,7 @@ def training_rate(
     trainer = noise_trainer(options, bands=bands, bins=bins, device=device)
 
     def step() -> None:
-        trainer.step([(images, *labels)], rate=options.learning_rate)
+        trainer.step((images, *labels), rate=options.learning_rate)
 
     bare = bare_step(options, images, labels, bins=bins, device=device)
     repeated = {"roadseg": _times(step, steps), "bare": _times(bare, steps)}

@@ -3,7 +3,7 @@
 import itertools
 import logging
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice, takewhile
 from pathlib import Path
@@ -21,7 +21,6 @@ from roadseg.learn.options import TrainOptions
 from roadseg.learn.training.history import Row, best_row, has_ended, seconds_of, write_metrics
 from roadseg.learn.training.optimizers import learning_rate
 from roadseg.learn.training.samples import HeldOutBatches, TrainingBatches
-from roadseg.learn.training.tensorboard import Board
 from roadseg.learn.training.trainer import Batch, Trainer
 from roadseg.learn.training.training_clock import TrainingClock
 from roadseg.learn.training.validation import Scores, thresholds_in, validate
@@ -30,11 +29,10 @@ from roadseg.system.progress import counted
 from roadseg.system.records import versions
 
 _log = logging.getLogger(__name__)
-_LOG_EVERY = 20  # Steps between readings of the loss, each of which waits for the device.
+_LOOK_EVERY = 20  # Steps between looks at the loss, each of which waits for the device.
+SAVE_S = 300.0  # Seconds between two checkpoints `last` within an epoch.
 
 LOSS = "progress.loss"  # Tensor in `last`: sum of the losses of the current epoch.
-
-_Step = Sequence[Batch]
 
 
 class _AskedToStopError(Exception):
@@ -71,7 +69,6 @@ class Epochs:
         validation_batches: batches to validate on; None if nothing is held out.
         settings: facts to keep in checkpoints.
         clock: the time of the training, which may be limited.
-        save_minutes: minutes between two checkpoints `last` within an epoch.
         stop: whether a signal to stop has come.
         after_epoch: called after every epoch with the rows of all epochs, by the processes that
             write files.
@@ -86,8 +83,6 @@ class Epochs:
     progress: Progress
     clock: TrainingClock
     parallel: Parallel
-    save_minutes: float
-    board: Board
     stop: Stop
     after_epoch: Callable[[list[Row]], None] = lambda _: None
     _saved_s: float = field(init=False)
@@ -121,7 +116,7 @@ class Epochs:
         is_between = bool(progress.history) and not progress.step
         return has_ended(progress.history, self.options) or (is_between and self.clock.is_over)
 
-    def _epoch(self, number: int, steps: Iterator[_Step], shown: ShownProgress) -> None:
+    def _epoch(self, number: int, steps: Iterator[Batch], shown: ShownProgress) -> None:
         """Finish the current epoch, validate, and save the result."""
         progress, before, clock = self.progress, self.progress.step, self.clock
         begun_s = clock.now_s
@@ -132,7 +127,7 @@ class Epochs:
         held_out = self.validation_batches
         scores = None if held_out is None else self._validate(held_out)
         clock.read()
-        windows = (progress.step - before) * self.batches.windows_per_step
+        windows = (progress.step - before) * self.options.batch_size
         row = {
             "epoch": number,
             "train_loss": _finite(losses) / progress.step,
@@ -150,7 +145,7 @@ class Epochs:
         clock.check_s = clock.now_s - stepped_s
         shown.reach(self._done())
 
-    def _steps(self, epoch: int, steps: Iterator[_Step], shown: ShownProgress) -> None:
+    def _steps(self, epoch: int, steps: Iterator[Batch], shown: ShownProgress) -> None:
         """Take the remaining steps of an epoch: all, or as many as its time allows."""
         progress, clock = self.progress, self.clock
         if clock.used is None:
@@ -159,16 +154,14 @@ class Epochs:
             steps = counted(steps, f"epoch {epoch}", total=total, unit="steps", done=done)
         elif progress.step and clock.epoch_is_over:  # What was resumed has no time for more.
             return
-        for batches in steps:
+        for batch in steps:
             number = progress.taken + 1
             seed_step(self.options.seed, number, self.parallel.rank)
-            progress.loss += self.trainer.step(batches, rate=self._rate(number))
+            progress.loss += self.trainer.step(batch, rate=self._rate(number))
             progress.step += 1
             shown.reach(self._done())
-            if progress.step % _LOG_EVERY == 0:
-                mean = _finite(float(progress.loss)) / progress.step
-                scalars = {"step_loss": mean, "learning_rate": self._rate(number)}
-                self.board.scalars(number, scalars)
+            if progress.step % _LOOK_EVERY == 0:
+                _finite(float(progress.loss))
             if self._ends_epoch():
                 return
 
@@ -176,22 +169,15 @@ class Epochs:
         """Heed clock and signals after a step; return whether it was the last of its epoch."""
         if self.clock.read(stop=self.stop.requested):
             raise _AskedToStopError
-        if self.clock.now_s - self._saved_s >= self.save_minutes * 60:
+        if self.clock.now_s - self._saved_s >= SAVE_S:
             self._save_last()
         is_complete = self.clock.used is None and self.progress.step == self.batches.steps
         return is_complete or self.clock.epoch_is_over
 
     def _validate(self, held_out: HeldOutBatches) -> Scores:
-        shown = False
-
-        def after_batch(batch: Batch, logits: Tensor) -> None:
-            nonlocal shown
+        def after_batch() -> None:
             if self.parallel.any(self.stop.requested):
                 raise _AskedToStopError
-            if not shown:
-                images, masks, *_ = batch
-                self.board.pictures(self.progress.taken, images, masks, logits[:, -1].sigmoid())
-                shown = True
 
         scores = validate(
             self.trainer,
@@ -217,7 +203,6 @@ class Epochs:
             weights = named(MODEL, self.trainer.model.state_dict())
             save_checkpoint(folder, "best", weights, self._facts() | {"score": _columns(scores)})
         self._save_last()
-        self.board.scalars(self.progress.taken, row)
         held_out = ""
         if scores is not None:
             held_out = f"validation loss {scores.loss:.4f}, IoU {scores.roads.iou:.3f}, "

@@ -49,7 +49,7 @@ def fit_minutes(options: TrainOptions, pace: Pace, *, weight: float, held_out: i
     """
     # Rule 1: how many epochs.
     time_s = (options.limit_s or 0.0) - START_S
-    step = options.batch_size * options.accumulate
+    step = options.batch_size
     least_s = KEEPING_S + pace.held_out_s + step * pace.window_s
     fitting = min(
         _VALIDATION / 2 * time_s / (held_out * pace.held_out_s + KEEPING_S),

@@ -23,7 +23,7 @@ BIG = Machine(
     libraries={"tcmalloc": Path("/l/libtcmalloc.so.4")},
     unbound="",
 )
-EXTRAS = {"dask": True, "parquet": True, "tensorboard": True}
+EXTRAS = {"dask": True, "parquet": True}
 
 
 @pytest.fixture(scope="module")
