@@ -207,7 +207,7 @@ def map_images(
     metavar="N",
     default=5,
     show_default=True,
-    help="Rounds of roadseg and of the minimal loop, and of each part of a map.",
+    help="Rounds of each measurement.",
 )
 @together(*DEVICES, *LAUNCHING, CONFIG, SET, shown)
 def bench(
@@ -220,9 +220,9 @@ def bench(
 ) -> object:
     """Measure training, inference and maps on this machine.
 
-    Measures the windows per second of roadseg and of a minimal PyTorch loop with the same network,
-    alternately, on random pixels in memory. Then the starter maps a drawn city from image to graph
-    with each engine, for the square kilometres an hour and a plan. No data is needed.
+    Measures the windows per second on random pixels in memory. Then the starter maps a drawn city
+    from image to graph with each engine, for the square kilometres an hour and a plan. No data is
+    needed.
 
     \b
     Examples:

@@ -143,8 +143,8 @@ def run(config: Config, workspace: Workspace, *, fold: int, force: bool = False)
         folder=str(int8_folder(folder)),
         chips=len(held_out),
         **asdict(accuracy),
-        windows_per_s=quantised.rate.roadseg,
-        eager_windows_per_s=quantised.rate.bare,
+        windows_per_s=quantised.windows_per_s,
+        eager_windows_per_s=quantised.eager_windows_per_s,
         eager_precision=quantised.eager,
         opening_s=quantised.opening_s,
     )
@@ -217,8 +217,8 @@ def _write(folder: Path, quantised: Quantised, accuracy: Accuracy) -> None:
         folder,
         window_px=quantised.engine.window_px,
         gate={"passed": not misses, **asdict(accuracy), "limits": LIMITS},
-        windows_per_s=quantised.rate.roadseg,
-        eager_windows_per_s=quantised.rate.bare,
+        windows_per_s=quantised.windows_per_s,
+        eager_windows_per_s=quantised.eager_windows_per_s,
         opening_s=quantised.opening_s,
     )
     if misses:

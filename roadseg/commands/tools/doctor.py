@@ -14,9 +14,8 @@ from rasterio.crs import CRS
 from rasterio.errors import CRSError
 
 from roadseg.learn.hardware import cpu
-from roadseg.learn.hardware.devices import missing, pick_device
+from roadseg.learn.hardware.devices import lacks_compiler, missing, pick_device
 from roadseg.learn.hardware.launchers import INSTALL
-from roadseg.learn.inference.compilers import lacks_compiler
 from roadseg.system.machine import Machine, format_cpus, read_machine
 from roadseg.system.records import installed_version
 from roadseg.system.text import Summary, count

@@ -9,7 +9,6 @@ from roadseg.commands.stages import quantize
 from roadseg.dataset.chips import read_chips
 from roadseg.errors import RoadsegError
 from roadseg.learn.hardware.devices import pick_device
-from roadseg.learn.inference.bench import Rate
 from roadseg.learn.inference.engines import Engine, open_engine
 from roadseg.learn.inference.int8 import FILES, int8_folder, read_int8_facts
 from roadseg.learn.inference.quantisation import Quantised, calibration_windows
@@ -37,7 +36,14 @@ def quantised_as(monkeypatch):
             for file in FILES:
                 (int8_folder(folder) / file).write_text("a network")
             engine = Engine("openvino", "", **size, run=lambda windows: change(exact.run(windows)))
-            return Quantised(engine, exact, opening_s=1.0, rate=Rate(4.0, 2.0, 2.0), eager="bf16")
+            return Quantised(
+                engine,
+                exact,
+                opening_s=1.0,
+                windows_per_s=4.0,
+                eager_windows_per_s=2.0,
+                eager="bf16",
+            )
 
         monkeypatch.setattr(quantize, "quantise", quantise)
         return calls

@@ -72,9 +72,9 @@ def choice(monkeypatch, open_here, cpu):
     """
     monkeypatch.setattr(openvino, "available", lambda: None)
     monkeypatch.setattr(engines.cpu, "features", lambda: {"amx_bf16": True})
-    monkeypatch.setattr(engines, "lacks_compiler", lambda _: "")
     monkeypatch.setattr(openvino, "open", lambda *_, **__: None)
-    for name in ("_converted", "compiler_of", "compile_now"):
+    monkeypatch.setattr(engines, "lacks_compiler", lambda _: "")
+    for name in ("_converted", "compiler_of", "_compile_now"):
         monkeypatch.setattr(engines, name, lambda *_: None)
 
     def choose(name="auto", **changes):
