@@ -89,7 +89,7 @@ class TrainOptions(Section):
     encoder: Text = setting(
         "tu-tf_efficientnet_lite0",
         "-",
-        "Encoder, by its segmentation-models name; `roadseg models` lists those with installable "
+        "Encoder, by its segmentation-models name; `roadseg doctor` lists those with installable "
         "weights.",
     )
     decoder_channels: tuple[_Channels, ...] | None = setting(

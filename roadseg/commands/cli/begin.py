@@ -1,4 +1,4 @@
-"""The commands to begin with: map, init, demo, doctor and models; bench and qgis install."""
+"""The commands to begin with: map, init, demo and doctor; bench and qgis install."""
 
 from pathlib import Path
 from typing import Any
@@ -250,19 +250,6 @@ def doctor(*, as_json: bool) -> None:
     show(summary, as_json=as_json)
     if summary.broken:
         click.get_current_context().exit(1)
-
-
-@click.command()
-@shown
-def models() -> object:
-    """List encoders with pretrained weights, installed or installable.
-
-    \b
-    Example: roadseg models
-    """
-    from roadseg.commands.tools import models
-
-    return models.run()
 
 
 @click.command()
