@@ -36,7 +36,7 @@ _EXTRAS = {
     "osm": ("osmium", "files of OpenStreetMap"),
     "notebooks": ("folium", "notebooks with maps"),
     "onnx": ("onnxruntime", "export to ONNX"),
-    "openvino": ("openvino", "faster prediction on CPUs, INT8, and export to OpenVINO"),
+    "openvino": ("openvino", "faster prediction on CPUs, and INT8"),
 }
 _FOR_CUDA = re.compile(r"nvidia-.+|cuda-.+|triton")  # Packages that only CUDA needs.
 _CPU_BUILDS = "https://download.pytorch.org/whl/cpu"
