@@ -1,9 +1,7 @@
 """Launchers: start the command again on chosen cores, with chosen libraries, once or several times.
 
-`pin` replaces this process. The others are PyTorch's run_cpu, and torchrun for several processes,
-which start the command in processes of their own, and lose how these ended; so this process stays,
-passes signals on to them, and ends as they did. Nothing here imports torch: what is chosen here has
-to be chosen before.
+The command replaces this process: itself, or PyTorch's run_cpu, or torchrun for several processes,
+by `quiet_launcher`. Nothing here imports torch: what is chosen here has to be chosen before.
 """
 
 import logging
@@ -13,14 +11,12 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NoReturn
 
 from roadseg.errors import ConfigError, DeviceError
-from roadseg.learn.hardware.processes import watch
+from roadseg.learn.hardware.processes import LAUNCHED
 from roadseg.system.machine import Machine, format_cpus, parse_cpus, read_machine
 
 _log = logging.getLogger(__name__)
-_GUARD = "ROADSEG_LAUNCHED"  # Variable of a process that a launcher started; it starts no other.
 _CPUS = "ROADSEG_CPUS"  # Variable with the CPUs that the processes of this machine share.
 _QUIET = (sys.executable, "-m", "roadseg.learn.hardware.quiet_launcher")
 _END = "--"  # End of a launcher's options; it would take ours that begin like them.
@@ -78,7 +74,7 @@ class Command:
 
 
 def launch(options: LaunchOptions, arguments: Sequence[str], *, start: bool = True) -> None:
-    """Start `roadseg` again with these arguments, and end as it ends; never return then.
+    """Replace this process by `roadseg` with these arguments, whose exit code it has then.
 
     Return if no option is given, if this process was started by a launcher, or, without `start`,
     once it is clear that it could be started.
@@ -88,7 +84,7 @@ def launch(options: LaunchOptions, arguments: Sequence[str], *, start: bool = Tr
         DeviceError: if this system cannot bind processes to cores.
     """
     launcher = _launcher(options)
-    if launcher == "none" or _GUARD in os.environ or "LOCAL_RANK" in os.environ:
+    if launcher == "none" or LAUNCHED in os.environ or "LOCAL_RANK" in os.environ:
         return
     machine = read_machine()
     command = plan(options, machine, arguments, environment=os.environ)
@@ -99,9 +95,9 @@ def launch(options: LaunchOptions, arguments: Sequence[str], *, start: bool = Tr
         _log.info("memory is not bound to NUMA nodes: %s", machine.unbound)
     _log.info("launching: %s", command)
     bind(command.cpus)
-    if launcher == "pin":
-        _replace_this_process(command)
-    sys.exit(watch(command.words, command.variables))
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.execvpe(command.words[0], command.words, {**os.environ, **command.variables})  # noqa: S606
 
 
 def bind_to_share() -> None:
@@ -144,7 +140,7 @@ def plan(
     cpus = _choose_cores(options, machine)
     processes = _processes(options, cpus)
     variables = {
-        _GUARD: "1",
+        LAUNCHED: launcher,
         "OMP_NUM_THREADS": environment.get("OMP_NUM_THREADS", str(len(cpus) // processes)),
         **_library_variables(options, machine, environment),
     }
@@ -299,10 +295,3 @@ def bind(cpus: Sequence[int]) -> None:
     """Bind this process to CPUs, if there are any and the system can: macOS cannot."""
     if cpus and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, cpus)
-
-
-def _replace_this_process(command: Command) -> NoReturn:
-    """Replace this process by the command, whose exit code and signals become those of this one."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os.execvpe(command.words[0], command.words, {**os.environ, **command.variables})  # noqa: S606
