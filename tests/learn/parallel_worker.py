@@ -33,7 +33,6 @@ from roadseg.learn.hardware.distributed import (
     parallel,
     require_same,
     require_shared,
-    unwrapped,
 )
 from roadseg.learn.network.losses import loss_of, loss_sums
 from roadseg.learn.network.models import NetworkSpec, build_model
@@ -111,7 +110,7 @@ def take_steps(network, together, *, halves):
         loss.backward()
         optimizer.step()
         losses.append(loss.item())
-    return losses, flat(unwrapped(network).parameters())
+    return losses, flat(network.parameters())
 
 
 def wrapped(together, model, device):
@@ -152,16 +151,6 @@ def spare_layer(together, device):
     for _ in range(3):  # DDP complains at the second pass
         network(torch.ones(1, 2)).sum().backward()
     return [name for name, weight in model.named_parameters() if weight.requires_grad]
-
-
-def found_again(together, device):
-    """Tell whether a network is found under its wrapping, and under its compiled form."""
-    model = nn.Linear(1, 1)
-    network = wrapped(together, model, device)
-    return [
-        unwrapped(outer) is model
-        for outer in (model, network, torch.compile(network, backend="eager"))
-    ]
 
 
 def refused(together, facts):
@@ -210,7 +199,6 @@ def pair(device, model, folder):
             "basics": gathered(sums_and_flags(together), together),
             "training": shared_training(together, device, model),
             "spare": spare_layer(together, device),
-            "unwrapped": found_again(together, device),
         }
 
 

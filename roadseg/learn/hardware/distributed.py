@@ -60,7 +60,7 @@ class Parallel:
 
         All begin with the weights and buffers of the first one; its buffers are also copied at
         every forward pass that follows an exchange of gradients. Which weights are frozen must be
-        decided before. Measure and save with `unwrapped(network)`, because a forward pass of the
+        decided before. Measure and save with the network itself, because a forward pass of the
         wrapped one communicates.
         """
         if self.size == 1:
@@ -136,17 +136,6 @@ class _Total(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:  # noqa: ANN401 - torch's
         return gradients[0] * ctx.size, None
-
-
-def unwrapped(network: nn.Module) -> nn.Module:
-    """Return the network inside the wrappers of `Parallel.wrap` and torch.compile."""
-    while True:
-        inner = getattr(network, "_orig_mod", None)
-        if isinstance(network, DistributedDataParallel):
-            inner = network.module
-        if inner is None:
-            return network
-        network = inner
 
 
 def freeze_unused(network: nn.Module, images: Tensor) -> None:

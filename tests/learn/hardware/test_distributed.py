@@ -127,10 +127,6 @@ def test_weights_that_are_not_used_do_not_stop_the_exchange(pair):
     assert pair["spare"] == ["used.weight", "used.bias"]
 
 
-def test_the_network_is_found_under_wrapping_and_compiled_form(pair):
-    assert pair["unwrapped"] == [True, True, True]
-
-
 def test_a_process_that_ends_or_does_not_answer_ends_the_others_with_a_line(pair):
     errors = pair["errors"]
     assert errors["failing"].startswith("one of 2 processes that train together has ended; run")

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from roadseg.errors import ConfigError, OutputError, RoadsegError
+from roadseg.errors import OutputError, RoadsegError
 from roadseg.learn.inference import exports
 from roadseg.learn.inference.exports import FACTS, MODEL, open_onnx, write_export, write_onnx
 from roadseg.learn.network.checkpoints import Checkpoint
@@ -157,8 +157,3 @@ def test_a_network_for_one_window_is_refused_for_any_number(tmp_path):
     with pytest.raises(RoadsegError, match="give a batch size"):
         export(checkpoint_of(Fixed()), tmp_path / "out", batch_size=None)
     assert export(checkpoint_of(Fixed()), tmp_path / "out", batch_size=1) < 1e-6
-
-
-def test_windows_that_networks_cannot_halve_are_refused(checkpoint, tmp_path):
-    with pytest.raises(ConfigError, match="multiple of 32, got 48"):
-        export(checkpoint, tmp_path / "out", window_px=48)
