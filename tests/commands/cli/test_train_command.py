@@ -47,7 +47,7 @@ def train_together(words_of):
     def start(*more):
         # Epochs of seconds: the last step is saved only after each of them.
         words = [sys.executable, "-m", "roadseg", *words_of("each"), "--processes", "2", *more]
-        words += ["--set", "train.windows_per_chip=60"]
+        words += ["--set", "train.windows_per_chip=20"]
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
         env = os.environ | {"OMP_NUM_THREADS": "1"}
         started.append(subprocess.Popen(words, **pipes, env=env, start_new_session=True))
