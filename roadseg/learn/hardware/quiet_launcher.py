@@ -13,20 +13,20 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-
-from torch.distributed.elastic.multiprocessing import SignalException
-from torch.distributed.elastic.multiprocessing.api import SubprocessContext
-from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+from typing import TYPE_CHECKING
 
 from roadseg.errors import PartnerError
 from roadseg.learn.hardware.interrupts import SIGNALS
 from roadseg.learn.hardware.processes import LAST_LINES, LAUNCHED, TERMINATED
 
+if TYPE_CHECKING:
+    from torch.distributed.elastic.multiprocessing.api import SubprocessContext
+
 _PATIENCE_S = 3600  # Seconds for processes to save their work after a signal.
 _BY_SIGNAL = 128  # Added to the number of the signal that ended a process.
 _KILLED = "ERROR: a process was killed or crashed, often because memory ran out\n"
 
-_started: list[SubprocessContext] = []  # The processes, once they have started.
+_started: list["SubprocessContext"] = []  # The processes, once they have started.
 
 
 def run(module: str) -> int:
@@ -35,6 +35,11 @@ def run(module: str) -> int:
     Returns:
         How its processes ended. A signal is passed on to them; after a second one they are killed.
     """
+    if signal.getsignal(signal.SIGINT) == signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # Until torch is there, without a traceback.
+    from torch.distributed.elastic.multiprocessing import SignalException
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+
     logging.disable(logging.ERROR)
     os.environ[LAUNCHED] = str(os.getpid())
     _remember_processes()
@@ -89,6 +94,9 @@ def _ends() -> list[int | None]:
 
 def _remember_processes() -> None:
     """Keep what PyTorch starts, and let it wait for as long as a signal takes, but not a second."""
+    from torch.distributed.elastic.multiprocessing import SignalException
+    from torch.distributed.elastic.multiprocessing.api import SubprocessContext
+
     start, close = SubprocessContext.start, SubprocessContext.close
     waiting_s = itertools.chain([_PATIENCE_S], itertools.repeat(0))
 
