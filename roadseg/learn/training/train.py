@@ -26,7 +26,7 @@ from roadseg.learn.network.checkpoints import (
 from roadseg.learn.network.models import check_batch, check_window, untrained_model
 from roadseg.learn.network.pretrained import first_weights, log_first_weights, new_network
 from roadseg.learn.options import TrainOptions
-from roadseg.learn.training.epochs import LOSS, Epochs, Progress, seed_step
+from roadseg.learn.training.epochs import LOSS, Epochs, seed_step
 from roadseg.learn.training.history import Row, has_ended, read_last
 from roadseg.learn.training.samples import Chip, HeldOutBatches, TrainingBatches
 from roadseg.learn.training.trainer import State, Trainer
@@ -159,14 +159,18 @@ def train(
             workers=workers,
             pin_memory=device.pin_memory,
         )
-    progress, before = _progress(folder, last, device), last or {}
+    before = last or {}
+    history, step = list(before.get("history", [])), before.get("step", 0)
+    if last:
+        _log.info("%s: resuming after epoch %d, step %d", folder, len(history), step)
+    loss = read_tensors(folder, "last", LOSS)[""] if last else torch.zeros(())
     with torch.random.fork_rng(accelerators(device)):
         trainer, origin = _trainer(job, folder, last, parallel=parallel)
         begin()
         with postponed() as stop:
             clock = TrainingClock(  # It begins to count here.
                 options,
-                progress.history,
+                history,
                 parallel,
                 since_s=before.get("seconds", 0.0),
                 check_s=before.get("check_s", 0.0),
@@ -180,7 +184,9 @@ def train(
                 folder=folder,
                 options=options,
                 settings=settings | {"began_with": origin},
-                progress=progress,
+                loss=loss.to(device.type),
+                before=before.get("steps_before", 0),
+                step=step,
                 clock=clock,
                 parallel=parallel,
                 stop=stop,
@@ -249,16 +255,6 @@ def new_trainer(
     if parallel.size > 1:
         freeze_unused(model, torch.zeros(1, bands, side, side).to(device.type))
     return Trainer(model, options, scaling=scaling, device=device, parallel=parallel, state=state)
-
-
-def _progress(folder: Path, last: Facts | None, device: Device) -> Progress:
-    """Return the progress of the training in the folder; a new one without `last`."""
-    if last is None:
-        return Progress([], torch.zeros((), device=device.type))
-    history, step = last["history"], last["step"]
-    _log.info("%s: resuming after epoch %d, step %d", folder, len(history), step)
-    loss = read_tensors(folder, "last", LOSS)[""]
-    return Progress(list(history), loss.to(device.type), last["steps_before"], step)
 
 
 def accelerators(device: Device) -> list[int]:
