@@ -613,9 +613,9 @@ def test_a_network_blind_after_the_first_epoch_is_a_warning(
 
 
 def test_a_step_larger_than_an_epoch_is_refused(run, tmp_path):
-    assert run(tmp_path, epochs=1, batch_size=4)
+    assert run(tmp_path / "fitting", epochs=1, batch_size=4)
     with pytest.raises(ConfigError, match="batch_size: expected at most 4 windows"):
-        run(tmp_path, epochs=1, batch_size=5)
+        run(tmp_path / "larger", epochs=1, batch_size=5)
 
 
 def test_validation_chips_without_data_are_refused(make_chips, start, tmp_path):
