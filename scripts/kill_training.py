@@ -27,6 +27,7 @@ from roadseg.commands.tools import demo
 _SETTINGS = {
     "imagery.gsd_m": "null",
     "train.encoder": "tu-test_resnet",
+    "train.encoder_weights": "null",
     "train.window_px": 96,
     "train.batch_size": 4,
     "train.windows_per_chip": 12,
@@ -108,7 +109,8 @@ def _look(checkpoint):
             header, *rows = path.read_text().splitlines()
             _check(all(row.count(",") == header.count(",") for row in rows), f"{path}: half a row")
         else:
-            _check(path.name == "curves.png" and path.stat().st_size > 0, f"{path}: a stray file")
+            is_ours = path.name in {"curves.png", "model_card.md"}
+            _check(is_ours and path.stat().st_size > 0, f"{path}: a stray file")
     if not (checkpoint / "last.json").exists():
         return "before the first checkpoint"
     last = json.loads((checkpoint / "last.json").read_text())
