@@ -1,7 +1,7 @@
 """Run the command line as `python -m roadseg`, which is also how launchers start it."""
 
 from roadseg.commands.cli.main import main
-from roadseg.learn.hardware.processes import reporting
+from roadseg.learn.hardware.processes import end_with_launcher
 
-with reporting():
-    main(prog_name="roadseg")
+end_with_launcher()
+main(prog_name="roadseg")

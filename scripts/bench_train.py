@@ -31,10 +31,12 @@ from roadseg.dataset.chips import read_chips
 from roadseg.learn.hardware.cpu import keep_freed_memory
 from roadseg.learn.hardware.devices import pick_device
 from roadseg.learn.hardware.distributed import Parallel
-from roadseg.learn.inference.bench import bare_step, noise_trainer
-from roadseg.learn.network.models import NetworkSpec, Normalise, build_model
+from roadseg.learn.inference.bench import noise_trainer
+from roadseg.learn.network.losses import loss_of, loss_sums
+from roadseg.learn.network.models import NetworkSpec, Normalise, build_model, untrained_model
 from roadseg.learn.options import TrainOptions
 from roadseg.learn.training.epochs import seed_step
+from roadseg.learn.training.optimizers import build_optimizer
 from roadseg.learn.training.samples import Chip, TrainingBatches, TrainingWindows
 from roadseg.raster.images import read_facts
 from roadseg.raster.scaling import Scaling
@@ -173,7 +175,25 @@ def bare(config, options, device):
     windows = TrainingWindows(chips, training)
     first = [windows[len(windows) + number] for number in range(training.batch_size)]
     images, masks = (torch.stack(each) for each in zip(*first, strict=True))
-    return bare_step(training, images, [masks], bins=bins, device=device)
+    model = device.to(untrained_model(training, bands=BANDS, bins=bins))
+    model, optimizer = device.for_training(
+        model, build_optimizer(model.parameters(), rate=training.learning_rate, device=device)
+    )
+    network, scaler = device.compile(model).train(), device.scaler()
+    ready, wanted = device.to(images.float().sub(127).div(64)), device.to(masks)
+
+    def step():
+        with device.autocast():
+            logits = network(ready)
+        sums = loss_sums(logits.float(), wanted, weights=training.loss)
+        scaler.scale(loss_of(sums, weights=training.loss)).backward()
+        device.mark()
+        scaler.step(optimizer)
+        scaler.update()
+        device.mark()
+        optimizer.zero_grad(set_to_none=True)
+
+    return step
 
 
 def plain(config, options, device):

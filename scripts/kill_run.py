@@ -36,6 +36,7 @@ from safetensors import safe_open
 import roadseg
 from roadseg.commands.cli import main as cli
 from roadseg.commands.tools import demo
+from roadseg.learn.training import epochs
 
 _SMALL = {
     "imagery.images": '["images/city_[0-1].tif"]',
@@ -49,7 +50,6 @@ _SMALL = {
     "predict.window_px": 128,
     "predict.overlap_px": 32,
     "graph.threshold": 0.07,
-    "compute.save_minutes": 0.02,
 }
 _TIMED = re.compile(
     r"seconds|peak|^megabytes$|^bytes$|_per_s$|date|created|updated"
@@ -92,13 +92,14 @@ def _fresh(words, output):
 
 
 def load_all():
-    """Import what the command line would import while it works."""
+    """Import what the command line would import while it works; save trainings more often."""
     for module in pkgutil.walk_packages(roadseg.__path__, "roadseg."):
         if not module.name.endswith("__main__"):
             with contextlib.suppress(ImportError):  # an extra
                 importlib.import_module(module.name)
     for name in ("geopandas", "matplotlib.backends.backend_agg", "networkx", "pyogrio"):
         importlib.import_module(name)
+    epochs.SAVE_S = 1.2
 
 
 class _Forked:

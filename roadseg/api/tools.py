@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from roadseg.api.files import AnyPath
 from roadseg.api.notebooks import progress_in_notebook
@@ -107,17 +107,15 @@ def export(
     checkpoint: AnyPath,
     output: AnyPath,
     *,
-    format: Literal["onnx", "openvino", "torch"] = "onnx",  # noqa: A002 - as on the command line
     window_px: int | None = None,
     batch_size: int | None = None,
     force: bool = False,
 ) -> "ExportSummary":
-    """Write the network of a checkpoint for other programs, like `roadseg export`.
+    """Write the network of a checkpoint as ONNX, for other programs, like `roadseg export`.
 
     Args:
         checkpoint: its folder.
         output: folder to write.
-        format: ONNX, OpenVINO IR, or a program of torch.export.
         window_px: side of its windows; None: 1024, the largest that `predict` chooses.
         batch_size: windows per batch; None: any number.
         force: replace an existing export.
@@ -133,7 +131,6 @@ def export(
         return tool.run(
             Path(checkpoint),
             Path(output),
-            format=format,
             window_px=window_px or PredictOptions().largest_px,
             batch_size=batch_size,
             force=force,

@@ -75,6 +75,8 @@ class TrainOptions(Section):
             "clip_norm": 1.0,
             "lr_gamma": 0.2,
             "ema": None,
+            "accumulate": 1,
+            "tensorboard": False,
             "distributed": {
                 "hierarchy": None,
                 "warmup_steps": 0,
@@ -87,7 +89,7 @@ class TrainOptions(Section):
     encoder: Text = setting(
         "tu-tf_efficientnet_lite0",
         "-",
-        "Encoder, by its segmentation-models name; `roadseg models` lists those with installable "
+        "Encoder, by its segmentation-models name; `roadseg doctor` lists those with installable "
         "weights.",
     )
     decoder_channels: tuple[_Channels, ...] | None = setting(
@@ -145,13 +147,6 @@ class TrainOptions(Section):
         ge=1,
         le=65_536,
     )
-    accumulate: int = setting(
-        1,
-        "batches",
-        "Batches per training step (gradient accumulation).",
-        ge=1,
-        le=65_536,
-    )
     minutes: float | None = setting(
         None,
         "minutes",
@@ -194,11 +189,6 @@ class TrainOptions(Section):
         fail_fast=True,
     )
     loss: LossOptions = LossOptions()
-    tensorboard: bool = setting(
-        default=False,
-        unit="-",
-        description="Write scalars and images for TensorBoard (roadseg[tensorboard]).",
-    )
     seed: int = setting(
         0,
         "-",
@@ -310,7 +300,15 @@ class PredictOptions(Section):
 class ComputeOptions(Section):
     """Device, processes and units; changes here never repeat a stage."""
 
-    retired = MappingProxyType({"compile_mode": "default", "cudnn_benchmark": False, "tf32": True})
+    retired = MappingProxyType(
+        {
+            "compile_mode": "default",
+            "cudnn_benchmark": False,
+            "tf32": True,
+            "save_minutes": 5.0,
+            "wait_minutes": 30.0,
+        }
+    )
     units: Units = setting(
         "metric",
         "-",
@@ -335,20 +333,6 @@ class ComputeOptions(Section):
         default=False,
         unit="-",
         description="Compile the network before use, which pays off in long runs.",
-    )
-    save_minutes: float = setting(
-        5.0,
-        "minutes",
-        "Time between saves within an epoch; after a crash, training resumes from the last save.",
-        ge=0,
-        le=1e6,
-    )
-    wait_minutes: float = setting(
-        30.0,
-        "minutes",
-        "Stop all processes that train together if one does not respond for this long.",
-        gt=0,
-        le=10_000,
     )
     workers: int = setting(
         1,

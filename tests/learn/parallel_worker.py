@@ -33,7 +33,6 @@ from roadseg.learn.hardware.distributed import (
     parallel,
     require_same,
     require_shared,
-    unwrapped,
 )
 from roadseg.learn.network.losses import loss_of, loss_sums
 from roadseg.learn.network.models import NetworkSpec, build_model
@@ -111,7 +110,7 @@ def take_steps(network, together, *, halves):
         loss.backward()
         optimizer.step()
         losses.append(loss.item())
-    return losses, flat(unwrapped(network).parameters())
+    return losses, flat(network.parameters())
 
 
 def wrapped(together, model, device):
@@ -136,19 +135,6 @@ def shared_training(together, device, model):
     }
 
 
-def accumulation(together, device):
-    """Add up the gradients of two passes; give them after each, and what they should be."""
-    model = nn.Linear(3, 1, bias=False)
-    network = wrapped(together, model, device)
-    passes = [torch.eye(3)[:1] * (together.rank + 1), torch.eye(3)[1:2] * (together.rank + 1)]
-    seen = []
-    for number, images in enumerate(passes):
-        with together.accumulating(network, last=number == 1):
-            network(images).sum().backward()
-        seen.append(gathered(model.weight.grad.tolist()[0], together))
-    return {"local": seen[0], "exchanged": seen[1]}
-
-
 class WithSpareLayer(nn.Module):
     def __init__(self):
         super().__init__()
@@ -165,16 +151,6 @@ def spare_layer(together, device):
     for _ in range(3):  # DDP complains at the second pass
         network(torch.ones(1, 2)).sum().backward()
     return [name for name, weight in model.named_parameters() if weight.requires_grad]
-
-
-def found_again(together, device):
-    """Tell whether a network is found under its wrapping, and under its compiled form."""
-    model = nn.Linear(1, 1)
-    network = wrapped(together, model, device)
-    return [
-        unwrapped(outer) is model
-        for outer in (model, network, torch.compile(network, backend="eager"))
-    ]
 
 
 def refused(together, facts):
@@ -222,9 +198,7 @@ def pair(device, model, folder):
             "agreement": agreement(together, folder),
             "basics": gathered(sums_and_flags(together), together),
             "training": shared_training(together, device, model),
-            "accumulation": accumulation(together, device),
             "spare": spare_layer(together, device),
-            "unwrapped": found_again(together, device),
         }
 
 
@@ -255,7 +229,6 @@ def whole_training(
     folder,
     *,
     interruption=None,
-    save_minutes=5.0,
     tick=time.monotonic,
     **changes,
 ):
@@ -273,12 +246,13 @@ def whole_training(
     with parallel(device) as together:
         if interruption:
             interrupt(together, *interruption)
-        kept = {"workers": 0, "save_minutes": save_minutes, "tick": tick}
-        train(job, folder, parallel=together, **kept)
+        train(job, folder, parallel=together, workers=0, tick=tick)
 
 
 def interrupt(together, owner, name, call, how):
     """Kill all processes before the n-th call of a function, or ask the first one to stop."""
+    if how == "killed":
+        epochs.SAVE_S = 0.0
     calls, original = itertools.count(1), getattr(owner, name)
 
     def counted(*args, **options):
@@ -318,8 +292,7 @@ def resumed(folder):
     again = partial(training, folder=folder / "again")
     for stop in STOPS:
         is_killed = "killed" in stop
-        kept_often = {"save_minutes": 0.0} if is_killed else {}
-        ends, _ = run(partial(again, interruption=stop, **kept_often), 2)
+        ends, _ = run(partial(again, interruption=stop), 2)
         assert ends == ([-signal.SIGKILL] * 2 if is_killed else [143, 143]), stop
     assert run(again, 2)[0] == [0, 0]
     return differences(folder / "alone", folder / "again")
@@ -329,9 +302,9 @@ def with_limit(device, folder, chips):
     """Train by a clock that is slower in the second process; write the rates of all steps."""
     rank, rates, step = int(os.environ["RANK"]), [], Trainer.step
 
-    def watched(self, batches, *, rate):
+    def watched(self, batch, *, rate):
         rates.append(rate)
-        return step(self, batches, rate=rate)
+        return step(self, batch, rate=rate)
 
     Trainer.step = watched
     tick = itertools.count(0.0, [1.0, 0.75][rank]).__next__
@@ -373,7 +346,7 @@ def counts(folder):
     for size in (1, 3):
         assert run(partial(together, folder=folder / str(size)), size)[0] == [0] * size
     lost = partial(together, folder=folder / "3 and 2")
-    kept = partial(lost, interruption=(Trainer, "step", 4, "killed"), save_minutes=0.0)
+    kept = partial(lost, interruption=(Trainer, "step", 4, "killed"))
     assert run(kept, 3)[0] == [-signal.SIGKILL] * 3
     assert run(lost, 2)[0] == [0, 0]
     return {name: curves(folder / name) for name in ("1", "3", "3 and 2")}

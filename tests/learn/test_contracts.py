@@ -57,7 +57,7 @@ def train(device, events, *, steps=3, place="cpu"):
     trainer = Trainer(model, options, scaling=scaling, device=device, parallel=Parallel())
     images = torch.arange(2 * 3 * 8 * 8, dtype=torch.uint8).reshape(2, 3, 8, 8)
     masks = (images[:, 0] > 60).to(torch.uint8)
-    losses = [float(trainer.step([(images, masks)], rate=0.01)) for _ in range(steps)]
+    losses = [float(trainer.step((images, masks), rate=0.01)) for _ in range(steps)]
     return trainer._optimizer, losses  # noqa: SLF001
 
 
@@ -259,9 +259,9 @@ def test_a_lazy_hpu_refuses_to_compile(gaudi):
         pick_device("hpu", compiled=True)
 
 
-def test_an_xpu_trains_in_bf16_with_a_fused_optimizer(events):
-    device = pick_with(XPU)
-    optimizer, losses = train(device, events, steps=2)
+@pytest.mark.parametrize("machine", [XPU, ROCM], ids=["xpu", "rocm"])
+def test_other_gpus_train_in_bf16_with_a_fused_optimizer(events, machine):
+    optimizer, losses = train(pick_with(machine), events, steps=2)
     assert events == ["forward bfloat16", "backward"] * 2
     assert optimizer.defaults["fused"]
     assert losses[1] < losses[0]
@@ -279,13 +279,6 @@ def test_rocm_is_cuda_to_torch_and_talks_by_nccl():
     assert (device.name, device.type, device.dist_backend) == ("rocm", "cuda", "nccl")
     assert (device.pin_memory, device.channels_last) == (True, True)
     assert device.reason == "rocm (Some Instinct, found), bf16 (native)"
-
-
-def test_rocm_trains_in_bf16_with_a_fused_optimizer(events):
-    optimizer, losses = train(pick_with(ROCM, "rocm"), events, steps=2)
-    assert events == ["forward bfloat16", "backward"] * 2
-    assert optimizer.defaults["fused"]
-    assert losses[1] < losses[0]
 
 
 def test_fp16_scales_the_loss_and_clips_what_is_scaled_back(events):

@@ -1,4 +1,4 @@
-"""The commands to begin with: map, init, demo, doctor and models; bench and qgis install."""
+"""The commands to begin with: map, init, demo and doctor; bench and qgis install."""
 
 from pathlib import Path
 from typing import Any
@@ -207,7 +207,7 @@ def map_images(
     metavar="N",
     default=5,
     show_default=True,
-    help="Rounds of roadseg and of the minimal loop, and of each part of a map.",
+    help="Rounds of each measurement.",
 )
 @together(*DEVICES, *LAUNCHING, CONFIG, SET, shown)
 def bench(
@@ -220,9 +220,9 @@ def bench(
 ) -> object:
     """Measure training, inference and maps on this machine.
 
-    Measures the windows per second of roadseg and of a minimal PyTorch loop with the same network,
-    alternately, on random pixels in memory. Then the starter maps a drawn city from image to graph
-    with each engine, for the square kilometres an hour and a plan. No data is needed.
+    Measures the windows per second on random pixels in memory. Then the starter maps a drawn city
+    from image to graph with each engine, for the square kilometres an hour and a plan. No data is
+    needed.
 
     \b
     Examples:
@@ -250,19 +250,6 @@ def doctor(*, as_json: bool) -> None:
     show(summary, as_json=as_json)
     if summary.broken:
         click.get_current_context().exit(1)
-
-
-@click.command()
-@shown
-def models() -> object:
-    """List encoders with pretrained weights, installed or installable.
-
-    \b
-    Example: roadseg models
-    """
-    from roadseg.commands.tools import models
-
-    return models.run()
 
 
 @click.command()

@@ -40,9 +40,9 @@ _MEMORY = (
     "and windows (batch_size and window_px of train or predict)"
 )
 _DEVICE_MEMORY = (
-    "the device is out of memory: lower train.batch_size or predict.batch_size (train.accumulate "
-    "compensates for this in training), set a smaller train.window_px or predict.window_px, "
-    "choose --precision bf16, end other programs that use the device, or choose --device cpu"
+    "the device is out of memory: lower train.batch_size or predict.batch_size, set a smaller "
+    "train.window_px or predict.window_px, choose --precision bf16, end other programs that use "
+    "the device, or choose --device cpu"
 )
 # The errors of CUDA, ROCm, Intel's GPUs, Gaudi and Apple's GPUs.
 _ON_DEVICE = re.compile(

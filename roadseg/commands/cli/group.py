@@ -10,7 +10,8 @@ import click
 
 from roadseg.commands.cli.failures import WORDS, report_failure, word_after
 from roadseg.commands.cli.logs import add_log_options, write_line
-from roadseg.commands.cli.process import INTERRUPTED, last_line
+from roadseg.commands.cli.process import last_line
+from roadseg.learn.hardware.processes import INTERRUPTED
 
 # A word that is too much, or the first of several, as click says it.
 _EXTRA = re.compile(r"Got unexpected extra argument(?: \((.+)\)|s \((\S+) )")

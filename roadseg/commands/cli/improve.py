@@ -49,14 +49,6 @@ def quantize(
 
 @click.command()
 @click.argument("checkpoint", type=FOLDER)
-@click.option(
-    "--format",
-    "kind",
-    type=click.Choice(["onnx", "openvino", "torch"]),
-    default="onnx",
-    show_default=True,
-    help="ONNX, OpenVINO IR, or a program of torch.export.",
-)
 @click.option("--output", type=FOLDER, required=True, help="Folder for the export.")
 @click.option(
     "--batch-size",
@@ -71,12 +63,11 @@ def export(
     assignments: tuple[str, ...],
     checkpoint: Path,
     *,
-    kind: str,
     output: Path,
     batch_size: int | None,
     force: bool,
 ) -> object:
-    """Write the network of a CHECKPOINT for other programs.
+    """Write the network of a CHECKPOINT as ONNX, for other programs.
 
     The windows of the network have predict.window_px pixels (see the config), 1024 if it is null.
 
@@ -89,7 +80,6 @@ def export(
     return export.run(
         checkpoint,
         output,
-        format=kind,
         window_px=load(config_path, assignments, required=False).predict.largest_px,
         batch_size=batch_size,
         force=force,

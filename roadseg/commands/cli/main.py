@@ -56,7 +56,6 @@ main.add_commands(
             fetch.fetch,
             begin.demo,
             begin.doctor,
-            begin.models,
             begin.qgis,
         ],
         "Stages": stages.COMMANDS,

@@ -385,17 +385,13 @@ PREDICTING = _predicting()
 PREDICTING_ANY = _predicting("auto")
 
 
-def _launcher(*others: str) -> Option:
-    """Return the option of launchers, with those that only some commands have."""
-    return click.option(
+LAUNCHING = (
+    click.option(
         "--launcher",
-        type=click.Choice(["none", "pin", "run_cpu", "ipexrun", *others]),
+        type=click.Choice(["none", "pin", "run_cpu"]),
         help="Restart the command bound to CPU cores. pin: directly (default if an option below "
-        "is used); others: launchers of PyTorch and IPEX.",
-    )
-
-
-_BINDING = (
+        "is used); run_cpu: by PyTorch's launcher.",
+    ),
     click.option(
         "--ncores", type=click.IntRange(min=1), metavar="N", help="Physical cores to use."
     ),
@@ -409,27 +405,14 @@ _BINDING = (
         "--omp", type=click.Choice(["auto", "intel", "gnu"]), help="OpenMP library to load."
     ),
 )
-_PROCESSES = click.option(
+PROCESSES = click.option(
     "--processes",
     type=click.IntRange(min=1),
     metavar="N",
     help="Number of processes that train together (torchrun), each on a GPU or a part of the "
-    "cores of its host.",
+    "cores.",
 )
-_HOSTS = click.option(
-    "--hosts",
-    metavar="N|MIN:MAX",
-    help="Hosts that train together, each with this command. MIN:MAX: go on if up to MAX - MIN of "
-    "them are lost.",
-)
-_RENDEZVOUS = click.option(
-    "--rendezvous",
-    metavar="HOST:PORT",
-    help="With --hosts: the host where all of them meet, and a free port on it.",
-)
-LAUNCHING = (_launcher(), *_BINDING)
-LAUNCHING_SEVERAL = (_launcher("torchrun"), *_BINDING, _PROCESSES, _HOSTS, _RENDEZVOUS)
-_LAUNCH = ("launcher", "ncores", "nodes", "allocator", "omp", "processes", "hosts", "rendezvous")
+_LAUNCH = ("launcher", "ncores", "nodes", "allocator", "omp", "processes")
 
 
 def together(*options: Option) -> Option:
@@ -462,7 +445,6 @@ def take_settings(values: dict[str, Any], *, start: bool = True) -> tuple[str, .
         from roadseg.learn.hardware import launchers
 
         launch["nodes"] = _numbers("--nodes", launch["nodes"] or "")
-        launch["hosts"] = _hosts(launch["hosts"], launch.pop("rendezvous"))
         launchers.launch(launchers.LaunchOptions(**launch), sys.argv[1:], start=start)
     params = click.get_current_context().command.params
     fields = [param for param in params if isinstance(param, FieldOption) and param.key]
@@ -473,17 +455,6 @@ def take_settings(values: dict[str, Any], *, start: bool = True) -> tuple[str, .
         for key, value in settings.items()
         if value is not None
     )
-
-
-def _hosts(count: str | None, rendezvous: str | None) -> object:
-    """Read the hosts that train together; None for this one alone."""
-    if count is None:
-        if rendezvous is not None:
-            raise click.UsageError("--rendezvous needs the number of hosts; add --hosts N")
-        return None
-    from roadseg.learn.hardware.hosts import read_hosts
-
-    return read_hosts(count, rendezvous)
 
 
 def _shard(

@@ -12,14 +12,8 @@ from typing import NoReturn
 
 from roadseg.errors import MissingInputError
 from roadseg.learn.hardware.interrupts import SIGNALS, is_compiling
-from roadseg.learn.hardware.processes import end_now, is_watched
+from roadseg.learn.hardware.processes import LAST_LINES, launcher_id
 
-INTERRUPTED = 128 + signal.SIGINT  # Exit code of a command that Ctrl-C ended, as shells give it.
-_TERMINATED = 128 + signal.SIGTERM
-_LAST_LINES: dict[object, str] = {
-    INTERRUPTED: "interrupted; run the same command to resume\n",
-    _TERMINATED: "terminated; run the same command to resume\n",
-}
 _DEFAULTS = (signal.SIG_DFL, signal.default_int_handler)
 _STDERR = 2  # Its file descriptor.
 _NEW_OBJECTS = 10_000  # That may come before Python looks for garbage among them; it has 700.
@@ -36,7 +30,7 @@ def last_line(code: object) -> str:
 
     It is empty for every other code, and where another process prints the line.
     """
-    return "" if is_watched() or not is_first() else _LAST_LINES.get(code, "")
+    return LAST_LINES.get(code, "") if launcher_id() is None and is_first() else ""
 
 
 def require_surroundings() -> None:
@@ -98,7 +92,7 @@ def _end(number: int, frame: FrameType | None) -> NoReturn:
         _leave_terminal()
     if _is_importing(frame) or is_compiling(frame):
         os.write(_STDERR, last_line(code).encode())
-        end_now(code)
+        os._exit(code)
     if number == signal.SIGINT:
         raise KeyboardInterrupt
     sys.exit(code)

@@ -13,12 +13,12 @@ from roadseg.commands.cli.options import (
     FOLDER,
     FUSE,
     LAUNCHING,
-    LAUNCHING_SEVERAL,
     NETWORK_OF_FOLD,
     ON_ERROR,
     OUTPUT,
     PRECISION,
     PREDICTING,
+    PROCESSES,
     SCHEDULER,
     SHARD,
     TRAINED_FOLD,
@@ -60,11 +60,7 @@ def split(config: "Config", workspace: "Workspace", *, dry_run: bool, force: boo
     return split.run(config, workspace, force=force)
 
 
-@stage_command(
-    TRAINED_FOLD,
-    *DEVICES,
-    *LAUNCHING_SEVERAL,
-)
+@stage_command(TRAINED_FOLD, *DEVICES, *LAUNCHING, PROCESSES)
 def train(
     config: "Config",
     workspace: "Workspace",

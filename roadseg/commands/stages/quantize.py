@@ -12,6 +12,7 @@ from typing import Any
 
 from roadseg.arrays import Bools, Bytes
 from roadseg.commands.stages.made_from import compare_options
+from roadseg.commands.stages.training_jobs import chips_to_learn, scenes_to_learn
 from roadseg.config import Config
 from roadseg.dataset.chips import ChipList, ChipRecord, read_chips
 from roadseg.dataset.held_out import read_fold_chips
@@ -24,7 +25,6 @@ from roadseg.learn.inference.sliding_window import count_windows, predict_parts,
 from roadseg.learn.network.checkpoint_facts import threshold_of
 from roadseg.learn.network.checkpoints import Checkpoint, load_checkpoint
 from roadseg.learn.training.samples import Chip
-from roadseg.raster.images import read_facts
 from roadseg.raster.pixels import read_window
 from roadseg.raster.windows import CERTAIN, Window, fitting_batch, mirrored
 from roadseg.roads.graph.clipping import clip_graph
@@ -125,26 +125,31 @@ def run(config: Config, workspace: Workspace, *, fold: int, force: bool = False)
         return done
     listed = read_chips(require(workspace.chips, made_by="prepare"))
     parted = read_fold_chips(workspace, listed.chips, fold)
-    held_out, checkpoint = parted.held_out, load_checkpoint(folder)
+    checkpoint = load_checkpoint(folder)
     window_px, batch_size = _windows(config, listed.chips)
+    scenes, scaling = scenes_to_learn(config, listed), checkpoint.scaling
+    training, held_out = (
+        chips_to_learn(config, workspace, listed, side, scenes=scenes, scaling=scaling)
+        for side in (parted.training, parted.held_out)
+    )
     record.begin()
     quantised = quantise(
         checkpoint,
         folder,
-        _open(config, workspace, checkpoint, listed, parted.training),
+        training,
         window_px=window_px,
         batch_size=batch_size,
         windows=_WINDOWS,
     )
-    accuracy = measure(config, workspace, checkpoint, held_out, quantised)
+    accuracy = measure(config, checkpoint, listed, held_out, quantised)
     _write(folder, quantised, accuracy)
     summary = QuantizeSummary(
         fold=fold,
         folder=str(int8_folder(folder)),
         chips=len(held_out),
         **asdict(accuracy),
-        windows_per_s=quantised.rate.roadseg,
-        eager_windows_per_s=quantised.rate.bare,
+        windows_per_s=quantised.windows_per_s,
+        eager_windows_per_s=quantised.eager_windows_per_s,
         eager_precision=quantised.eager,
         opening_s=quantised.opening_s,
     )
@@ -217,8 +222,8 @@ def _write(folder: Path, quantised: Quantised, accuracy: Accuracy) -> None:
         folder,
         window_px=quantised.engine.window_px,
         gate={"passed": not misses, **asdict(accuracy), "limits": LIMITS},
-        windows_per_s=quantised.rate.roadseg,
-        eager_windows_per_s=quantised.rate.bare,
+        windows_per_s=quantised.windows_per_s,
+        eager_windows_per_s=quantised.eager_windows_per_s,
         opening_s=quantised.opening_s,
     )
     if misses:
@@ -227,43 +232,16 @@ def _write(folder: Path, quantised: Quantised, accuracy: Accuracy) -> None:
         )
 
 
-def _open(
-    config: Config,
-    workspace: Workspace,
-    checkpoint: Checkpoint,
-    listed: ChipList,
-    records: Iterable[ChipRecord],
-) -> list[Chip]:
-    """Return chips as the network of a checkpoint knows them."""
-    scenes = {scene.name: scene for scene in listed.scenes}
-    facts = {
-        name: read_facts(scenes[name].image, imagery, part=scenes[name].part)
-        for name, imagery in config.imagery_of(listed.set_of).items()
-    }
-    return [
-        Chip(
-            facts[record.scene],
-            workspace.mask(record.scene),
-            record.window,
-            checkpoint.scaling,
-            set=scenes[record.scene].set,
-        )
-        for record in records
-    ]
-
-
 def measure(
     config: Config,
-    workspace: Workspace,
     checkpoint: Checkpoint,
-    records: Sequence[ChipRecord],
+    listed: ChipList,
+    chips: Sequence[Chip],
     quantised: Quantised,
 ) -> Accuracy:
     """Predict chips with both networks, and compare the results with each other and the labels."""
-    listed, tracing = read_chips(workspace.chips), config.graph
-    references: dict[str, Reference] = {}
+    tracing, references = config.graph, dict[str, Reference]()
     masks, pixels, apls = Counts(), [Counts(), Counts()], [list[float](), list[float]()]
-    chips = _open(config, workspace, checkpoint, listed, records)
     for chip in counted(chips, "compare", total=len(chips), unit="chips"):
         name = chip.mask.stem
         if name not in references:

@@ -1,10 +1,8 @@
 """train: learn roads from chips and masks. Reads chips.json, folds.json; writes checkpoints/."""
 
 import logging
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
@@ -23,7 +21,6 @@ from roadseg.dataset.sets import find_scenes
 from roadseg.errors import CheckpointError
 from roadseg.learn.hardware.devices import chosen_device
 from roadseg.learn.hardware.distributed import Parallel, parallel, require_same, require_shared
-from roadseg.learn.hardware.hosts import HOSTS
 from roadseg.learn.network.checkpoints import checkpoint_path
 from roadseg.learn.options import TrainOptions
 from roadseg.learn.training.history import Row, best_row, read_last, seconds_of
@@ -179,11 +176,9 @@ def run_fold(
         _refuse_changed_weights(workspace.train_record(fold))
     job = training_job(config, workspace, fold, anew=force)
     folder = workspace.checkpoint(fold)
-    patience = timedelta(minutes=config.compute.wait_minutes)
-    with parallel(job.device, patience=patience) as processes:
+    with parallel(job.device) as processes:
         # All processes need the same settings, versions and run folder.
         used = {name: versions()[name] for name in ("roadseg", "torch")}
-        used["--hosts"] = os.environ.get(HOSTS, "1")
         require_same(processes, {**used, **job.settings})
         require_shared(processes, workspace.root)
         if force or not _has_begun(workspace, fold):
@@ -200,7 +195,6 @@ def run_fold(
             folder,
             parallel=processes,
             workers=config.compute.workers,
-            save_minutes=config.compute.save_minutes,
             anew=force,
             started=record.begin,
             after_epoch=after_epoch,

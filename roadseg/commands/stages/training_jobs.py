@@ -3,7 +3,7 @@
 import logging
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -24,7 +24,7 @@ from roadseg.learn.training.timetable import (
 from roadseg.learn.training.train import TrainingJob
 from roadseg.raster.images import RasterFacts, read_facts
 from roadseg.raster.options import ImageryOptions
-from roadseg.raster.scaling import read_scaling
+from roadseg.raster.scaling import Scaling, read_scaling
 from roadseg.roads.labels.traffic import DEFAULT
 from roadseg.system.stage_records import read_stage_key, read_summary
 from roadseg.system.workspace import Fold, Workspace, require
@@ -71,23 +71,11 @@ def _job_as_configured(config: Config, workspace: Workspace, fold: Fold) -> Trai
     listed = read_chips(require(workspace.chips, made_by="prepare"))
     sides = _read_sides(workspace, listed.chips, fold)
     scaling = read_scaling(workspace.scaling)
-    imagery = config.imagery_of(listed.set_of)
-    scenes = {scene.name: _facts_of(scene, imagery[scene.name]) for scene in listed.scenes}
+    imagery, scenes = config.imagery_of(listed.set_of), scenes_to_learn(config, listed)
     names = {facts.names for facts in scenes.values()}
     sizes_m = [sum(scene.gsd_m) / 2 for scene in listed.scenes]
-    set_of, weights = listed.set_of, _scene_weights(config, listed)
     training, validation = (
-        [
-            Chip(
-                scenes[chip.scene],
-                workspace.mask(chip.scene),
-                chip.window,
-                scaling,
-                set=set_of[chip.scene],
-                weight=weights[chip.scene],
-            )
-            for chip in side
-        ]
+        chips_to_learn(config, workspace, listed, side, scenes=scenes, scaling=scaling)
         for side in sides
     )
     return TrainingJob(
@@ -106,6 +94,40 @@ def _job_as_configured(config: Config, workspace: Workspace, fold: Fold) -> Trai
         bins=listed.bins,
         device=chosen_device(config.compute),
     )
+
+
+def scenes_to_learn(config: Config, listed: ChipList) -> dict[str, RasterFacts]:
+    """Return the facts of each scene by its name.
+
+    Raises:
+        DataError: if the pixels of one are not those of its mask.
+    """
+    imagery = config.imagery_of(listed.set_of)
+    return {scene.name: _facts_of(scene, imagery[scene.name]) for scene in listed.scenes}
+
+
+def chips_to_learn(
+    config: Config,
+    workspace: Workspace,
+    listed: ChipList,
+    records: Sequence[ChipRecord],
+    *,
+    scenes: Mapping[str, RasterFacts],
+    scaling: Scaling,
+) -> list[Chip]:
+    """Return the chips of some records of the list, as a network with a scaling learns them."""
+    set_of, weights = listed.set_of, _scene_weights(config, listed)
+    return [
+        Chip(
+            scenes[record.scene],
+            workspace.mask(record.scene),
+            record.window,
+            scaling,
+            set=set_of[record.scene],
+            weight=weights[record.scene],
+        )
+        for record in records
+    ]
 
 
 @dataclass(frozen=True)

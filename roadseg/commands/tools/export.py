@@ -1,15 +1,14 @@
-"""export: the network of a checkpoint as a folder for other programs."""
+"""export: the network of a checkpoint as ONNX for other programs."""
 
 from dataclasses import dataclass
 from pathlib import Path
 
 from roadseg.errors import ConfigError
-from roadseg.learn.inference.exports import FACTS, FILES, write_export
+from roadseg.learn.inference.exports import FACTS, MODEL, write_export
 from roadseg.learn.inference.programs import MAX_DIFFERENCE
 from roadseg.learn.network.checkpoints import load_checkpoint
 from roadseg.system.text import Summary, count
 
-_KNOWN = {FACTS, *(name for files in FILES.values() for name in files)}
 _MB = 1e6
 
 
@@ -20,7 +19,6 @@ class ExportSummary(Summary):
     Attributes:
         checkpoint: folder that it was made from.
         folder: of the export.
-        format: "onnx", "openvino" or "torch".
         window_px: side of the windows that it takes.
         batch_size: how many it takes at once; None for any number.
         max_difference: largest difference of a probability from PyTorch's.
@@ -29,7 +27,6 @@ class ExportSummary(Summary):
 
     checkpoint: str
     folder: str
-    format: str
     window_px: int
     batch_size: int | None
     max_difference: float
@@ -41,8 +38,7 @@ class ExportSummary(Summary):
         if self.batch_size is not None:
             batches = f"batches of {count(self.batch_size, 'window')}"
         rows = {
-            "format": f"{self.format}, {self.megabytes:.1f} MB",
-            "folder": self.folder,
+            "folder": f"{self.folder}, {self.megabytes:.1f} MB",
             "windows": f"{self.window_px} px, {batches}",
             "difference": f"probabilities differ from PyTorch by {self.max_difference:.1g} "
             f"(limit {MAX_DIFFERENCE:g})",
@@ -54,24 +50,21 @@ def run(
     checkpoint: Path,
     output: Path,
     *,
-    format: str,  # noqa: A002 - as on the command line
     window_px: int,
     batch_size: int | None,
     force: bool = False,
 ) -> ExportSummary:
-    """Write a checkpoint for other programs; batch_size None is for any number of windows."""
+    """Write a checkpoint as ONNX; batch_size None is for any number of windows."""
     _require_free(output, force=force)
     difference = write_export(
         load_checkpoint(checkpoint),
         output,
-        form=format,
         window_px=window_px,
         batch_size=batch_size,
     )
     return ExportSummary(
         checkpoint=str(checkpoint),
         folder=str(output),
-        format=format,
         window_px=window_px,
         batch_size=batch_size,
         max_difference=difference,
@@ -84,7 +77,7 @@ def _require_free(output: Path, *, force: bool) -> None:
     if output.is_dir() and not any(output.iterdir()):
         return
     if output.is_dir():
-        if foreign := sorted({path.name for path in output.iterdir()} - _KNOWN):
+        if foreign := sorted({path.name for path in output.iterdir()} - {FACTS, MODEL}):
             raise ConfigError(
                 f"{output} contains other files ({foreign[0]}); use a separate folder"
             )

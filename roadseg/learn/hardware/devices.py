@@ -170,10 +170,10 @@ def pick_device(
             Nothing is replaced silently; a precision that a CPU is slow at runs, with a warning.
     """
     if backend == "ipex":
-        _check_ipex(name, precision, compiled=compiled)
+        _check_ipex(name, precision)
         name = "cpu"
     name, why = _find(name)
-    device = _DEVICES[name]
+    device = replace(_DEVICES[name], backend=backend)
     if name == "hpu":
         device = replace(device, lazy=_hpu_is_lazy(), pin_memory=torch.accelerator.is_available())
     if name == "cpu" and cpu.trains_slower_channels_last():
@@ -181,14 +181,15 @@ def pick_device(
     if name == "rocm" and _amd_architecture() not in _INSTINCT:
         device = replace(device, channels_last=False)
     dtype, chosen = _choose_precision(name, precision)
-    compiler = _compiler(device) if compiled else None
+    compiler = compiler_of(device) if compiled else None
+    if backend == "ipex":
+        ipex.load()
     extras = [f"backend {backend}"] * (backend != "native")
     extras += [f"compiled by {compiler}"] * compiled
     return replace(
         device,
         amp_dtype=dtype,
         reason=", ".join([f"{name} ({why})", chosen, *extras]),
-        backend=backend,
         compiler=compiler,
     )
 
@@ -355,8 +356,15 @@ def _has_bf16(name: str) -> bool:
     return True
 
 
-def _compiler(device: Device) -> str:
-    """Return the backend of torch.compile for a device whose compiler is complete."""
+def compiler_of(device: Device) -> str:
+    """Return the backend of torch.compile for a device, whether or not it is set to compile.
+
+    Raises:
+        ConfigError: if there is none for this device.
+        DeviceError: if the machine lacks a compiler.
+    """
+    if device.backend == "ipex":
+        raise ConfigError("backend ipex cannot be compiled; omit compile, or choose native")
     if device.name == "mps":
         raise ConfigError("compile: there is no compiler for mps; omit it")
     if device.lazy:
@@ -366,6 +374,15 @@ def _compiler(device: Device) -> str:
     if problem := _missing_compiler(device.name):
         raise DeviceError(f"compile: {problem}; install it, or omit compile")
     return "inductor"
+
+
+def lacks_compiler(device: Device) -> str:
+    """Return why torch.compile cannot serve a device; empty if it can."""
+    try:
+        compiler_of(device)
+    except (ConfigError, DeviceError) as error:
+        return str(error)
+    return ""
 
 
 def _missing_compiler(name: str) -> str:
@@ -384,14 +401,11 @@ def _missing_compiler(name: str) -> str:
     )
 
 
-def _check_ipex(name: str, precision: str, *, compiled: bool) -> None:
+def _check_ipex(name: str, precision: str) -> None:
     if name not in ("auto", "cpu"):
         raise ConfigError(f"backend ipex is for device cpu, not {name}; choose backend native")
-    if compiled:
-        raise ConfigError("backend ipex cannot be compiled; omit compile, or choose native")
     if precision == "fp16":
         raise ConfigError("backend ipex trains in fp32 or bf16, not fp16")
-    ipex.load()
 
 
 def chosen_device(compute: ComputeOptions) -> Device:

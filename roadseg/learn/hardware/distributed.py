@@ -24,7 +24,7 @@ from roadseg.learn.hardware.devices import Device
 
 _VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 JOINING = timedelta(minutes=10)  # Time that processes wait until all have started.
-PATIENCE = timedelta(minutes=30)  # Default time to wait for one that writes or has stopped.
+PATIENCE = timedelta(minutes=30)  # Time to wait for one that writes or has stopped.
 _GROUPS = itertools.count()  # Numbers of the groups that this process joins, one for each training.
 _SHOWN = 3  # Differences between processes that an error names.
 _LONGEST = 60  # Characters of a value in an error.
@@ -60,7 +60,7 @@ class Parallel:
 
         All begin with the weights and buffers of the first one; its buffers are also copied at
         every forward pass that follows an exchange of gradients. Which weights are frozen must be
-        decided before. Measure and save with `unwrapped(network)`, because a forward pass of the
+        decided before. Measure and save with the network itself, because a forward pass of the
         wrapped one communicates.
         """
         if self.size == 1:
@@ -70,19 +70,6 @@ class Parallel:
             device_ids=[torch.cuda.current_device()] if device.type == "cuda" else None,
             gradient_as_bucket_view=True,
         )
-
-    def accumulating(self, network: nn.Module, *, last: bool) -> AbstractContextManager[None]:
-        """Return the context of one forward and backward pass.
-
-        Args:
-            network: as `wrap` returned it, or compiled from that.
-            last: exchange the gradients; otherwise they only add up in this process, because
-                more passes follow before the step.
-        """
-        if self.size == 1 or last:
-            return nullcontext()
-        wrapped = cast("DistributedDataParallel", network)
-        return wrapped.no_sync()
 
     def sum(self, tensor: Tensor) -> Tensor:
         """Return the total over all processes, without gradient."""
@@ -149,17 +136,6 @@ class _Total(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:  # noqa: ANN401 - torch's
         return gradients[0] * ctx.size, None
-
-
-def unwrapped(network: nn.Module) -> nn.Module:
-    """Return the network inside the wrappers of `Parallel.wrap` and torch.compile."""
-    while True:
-        inner = getattr(network, "_orig_mod", None)
-        if isinstance(network, DistributedDataParallel):
-            inner = network.module
-        if inner is None:
-            return network
-        network = inner
 
 
 def freeze_unused(network: nn.Module, images: Tensor) -> None:
@@ -337,21 +313,10 @@ def _lost(error: RuntimeError, size: int, patience: timedelta) -> str:
     if "imed out" in message or "imeout" in message:
         minutes = patience.total_seconds() / 60
         return (
-            f"one of {size} processes has not answered for {minutes:g} minutes "
-            f"(compute.wait_minutes): it or its machine has stopped; {_what_next()}"
+            f"one of {size} processes has not answered for {minutes:g} minutes: it has stopped, "
+            "or its machine has; run the same command to resume"
         )
-    return f"one of {size} processes that train together has ended; {_what_next()}"
-
-
-def _what_next() -> str:
-    """Return what happens next to a training whose processes were lost."""
-    done, most = (
-        int(os.environ.get(f"TORCHELASTIC_{name}", "0"))
-        for name in ("RESTART_COUNT", "MAX_RESTARTS")
-    )
-    if done < most:
-        return "those that are left meet again, and go on from the last saved step"
-    return "run the same command to resume"
+    return f"one of {size} processes that train together has ended; run the same command to resume"
 
 
 def _unreachable(place: Parallel, error: Exception) -> str:

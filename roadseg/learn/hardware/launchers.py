@@ -1,8 +1,7 @@
 """Launchers: start the command again on chosen cores, with chosen libraries, once or several times.
 
-`pin` replaces this process. The others are programs of PyTorch and IPEX that start the command in
-a process of its own, and lose how it ended; so this process stays, passes signals on to it, and
-ends as it did. Nothing here imports torch: what is chosen here has to be chosen before.
+The command replaces this process: itself, or PyTorch's run_cpu, or torchrun for several processes,
+by `quiet_launcher`. Nothing here imports torch: what is chosen here has to be chosen before.
 """
 
 import logging
@@ -12,17 +11,12 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NoReturn
 
-from roadseg.errors import ConfigError, DeviceError, PartnerError
-from roadseg.learn.hardware.hosts import AGAIN, HOSTS, Hosts, MeetingProbe, find_place, unreachable
-from roadseg.learn.hardware.processes import watch
+from roadseg.errors import ConfigError, DeviceError
+from roadseg.learn.hardware.processes import LAUNCHED
 from roadseg.system.machine import Machine, format_cpus, parse_cpus, read_machine
 
 _log = logging.getLogger(__name__)
-_GUARD = "ROADSEG_LAUNCHED"  # Variable of a process that a launcher started; it starts no other.
-_RESTARTS = 10  # Times that a training starts again after processes were lost.
-_SECONDS = {"join_timeout": 600, "last_call_timeout": 30, "read_timeout": 45}  # Of the rendezvous.
 _CPUS = "ROADSEG_CPUS"  # Variable with the CPUs that the processes of this machine share.
 _QUIET = (sys.executable, "-m", "roadseg.learn.hardware.quiet_launcher")
 _END = "--"  # End of a launcher's options; it would take ours that begin like them.
@@ -47,14 +41,12 @@ class LaunchOptions:
     """Options of starting the command; None is an option that is not given.
 
     Attributes:
-        launcher: "none", "pin", "run_cpu", "ipexrun" or "torchrun"; by default "torchrun" if
-            `processes` or `hosts` is given, else "pin".
+        launcher: "none", "pin" or "run_cpu", for one process; by default "pin".
         ncores: physical cores to use; by default all that are there.
         nodes: NUMA nodes to use; by default all.
         allocator: "tcmalloc", "jemalloc", "default" (glibc) or "auto": tcmalloc where it is found.
         omp: OpenMP library: "intel", "gnu", or "auto": what torch brings.
-        processes: processes of torchrun, on each host.
-        hosts: hosts that train together; None for this one alone.
+        processes: number of processes that train together, which torchrun starts.
     """
 
     launcher: str | None = None
@@ -63,7 +55,6 @@ class LaunchOptions:
     allocator: str | None = None
     omp: str | None = None
     processes: int | None = None
-    hosts: Hosts | None = None
 
 
 @dataclass(frozen=True)
@@ -83,18 +74,17 @@ class Command:
 
 
 def launch(options: LaunchOptions, arguments: Sequence[str], *, start: bool = True) -> None:
-    """Start `roadseg` again with these arguments, and end as it ends; never return then.
+    """Replace this process by `roadseg` with these arguments, whose exit code it has then.
 
     Return if no option is given, if this process was started by a launcher, or, without `start`,
     once it is clear that it could be started.
 
     Raises:
         ConfigError: if options contradict each other, or ask for more than the machine has.
-        DeviceError: if a launcher cannot run here.
-        PartnerError: if the host where all meet is lost.
+        DeviceError: if this system cannot bind processes to cores.
     """
     launcher = _launcher(options)
-    if launcher == "none" or _GUARD in os.environ or "LOCAL_RANK" in os.environ:
+    if launcher == "none" or LAUNCHED in os.environ or "LOCAL_RANK" in os.environ:
         return
     machine = read_machine()
     command = plan(options, machine, arguments, environment=os.environ)
@@ -105,15 +95,9 @@ def launch(options: LaunchOptions, arguments: Sequence[str], *, start: bool = Tr
         _log.info("memory is not bound to NUMA nodes: %s", machine.unbound)
     _log.info("launching: %s", command)
     bind(command.cpus)
-    if launcher == "pin":
-        _replace_this_process(command)
-    if options.hosts is None:
-        sys.exit(watch(command.words, command.variables))
-    contact = MeetingProbe(options.hosts)
-    code = watch(command.words, command.variables, restarts=True, is_lost=contact.is_lost)
-    if contact.was_lost:
-        raise PartnerError(f"{unreachable(options.hosts)}; {AGAIN}")
-    sys.exit(code)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.execvpe(command.words[0], command.words, {**os.environ, **command.variables})  # noqa: S606
 
 
 def bind_to_share() -> None:
@@ -151,13 +135,12 @@ def plan(
 
     Raises:
         ConfigError: if options contradict each other, or ask for more than the machine has.
-        RoadsegError: if the other hosts cannot be reached.
     """
     launcher = _launcher(options)
     cpus = _choose_cores(options, machine)
     processes = _processes(options, cpus)
     variables = {
-        _GUARD: "1",
+        LAUNCHED: launcher,
         "OMP_NUM_THREADS": environment.get("OMP_NUM_THREADS", str(len(cpus) // processes)),
         **_library_variables(options, machine, environment),
     }
@@ -165,15 +148,9 @@ def plan(
     bound = _bound_nodes(options, machine, cpus)
     if launcher == "run_cpu":
         return Command(launcher, (*_run_cpu(cpus, bound), *words), variables)
-    if launcher == "ipexrun":
-        variables["OMP_PROC_BIND"] = environment.get("OMP_PROC_BIND", "false")
-        return Command(launcher, _ipexrun(cpus, bound, words, variables), variables)
     if launcher == "torchrun":
         variables[_CPUS] = ",".join(map(str, cpus))
-        meeting: tuple[str, ...] = ("--standalone",)
-        if options.hosts is not None:
-            meeting = _meeting(options.hosts, variables, environment)
-        torchrun = (*_QUIET, "torch.distributed.run", *meeting)
+        torchrun = (*_QUIET, "torch.distributed.run", "--standalone")
         torchrun += ("--nproc-per-node", str(processes), "-m", _END)
         return Command(launcher, (*torchrun, *words[2:]), variables, cpus)
     if bound:
@@ -184,24 +161,20 @@ def plan(
 
 def _launcher(options: LaunchOptions) -> str:
     """Return the launcher that is asked for, or that the other options imply."""
+    if options.processes is not None:
+        if options.launcher is not None:
+            raise ConfigError(
+                f"--launcher {options.launcher} starts one process, got --processes "
+                f"{options.processes}, which torchrun starts; omit one of the two"
+            )
+        return "torchrun"
     has_options = options != LaunchOptions(options.launcher)
-    is_shared = options.processes is not None or options.hosts is not None
-    implied = "torchrun" if is_shared else "pin"
-    launcher = options.launcher or (implied if has_options else "none")
-    if launcher == "none" and has_options:
+    if options.launcher == "none" and has_options:
         raise ConfigError(
-            "--ncores, --nodes, --allocator, --omp, --processes and --hosts have no effect with "
-            "--launcher none; omit them, or use --launcher pin"
+            "--ncores, --nodes, --allocator and --omp have no effect with --launcher none; omit "
+            "them, or use --launcher pin"
         )
-    if launcher == "torchrun" and not is_shared:
-        raise ConfigError("--launcher torchrun needs the number of processes; add --processes N")
-    if launcher != "torchrun" and is_shared:
-        option = "--hosts" if options.processes is None else f"--processes {options.processes}"
-        raise ConfigError(
-            f"--launcher {launcher} starts one process, got {option}; choose "
-            f"--launcher torchrun, or omit {option.split(maxsplit=1)[0]}"
-        )
-    return launcher
+    return options.launcher or ("pin" if has_options else "none")
 
 
 def _choose_cores(options: LaunchOptions, machine: Machine) -> tuple[int, ...]:
@@ -310,70 +283,15 @@ def _run_cpu(cpus: Sequence[int], bound: Sequence[int]) -> tuple[str, ...]:
     return (*words, *([] if bound else ["--disable-numactl"]), "--no-python", _END)
 
 
-def _ipexrun(
-    cpus: Sequence[int], bound: Sequence[int], words: Sequence[str], variables: Mapping[str, str]
-) -> tuple[str, ...]:
-    """Return the words for IPEX's launcher, which hands those of the program to a shell.
-
-    "default" keeps the libraries that we preload, except Intel's OpenMP, which it takes out.
-    """
-    omp = "intel" if _loaded(_entries(variables.get("LD_PRELOAD", "")), "iomp5") else "default"
-    launcher = [*_QUIET, "intel_extension_for_pytorch.launcher", "cpu"]
-    launcher += ["--ncores-per-instance", str(len(cpus)), "--ninstances", "1"]
-    launcher += ["--cores-list", ",".join(map(str, cpus)), "--memory-allocator", "default"]
-    launcher += ["--omp-runtime", omp, "--multi-task-manager", "numactl" if bound else "taskset"]
-    return (*launcher, "--no-python", _END, *map(shlex.quote, words))
-
-
-def _meeting(
-    hosts: Hosts, variables: dict[str, str], environment: Mapping[str, str]
-) -> tuple[str, ...]:
-    """Return the words for torchrun with which hosts meet; add the variables that they need.
-
-    torchrun would give the host's own name to the others, which they may not know, and gloo would
-    listen where this name leads, often to 127.0.1.1. A store that torchrun shares with the
-    processes stays where the first process was at first, even if that host is lost.
-    """
-    place = find_place(hosts)
-    variables[HOSTS] = f"{hosts.least}:{hosts.most}"
-    variables["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = "1"
-    # Without it, torch warns of addresses without a name, and tells every try to connect.
-    variables["TORCH_CPP_LOG_LEVEL"] = environment.get("TORCH_CPP_LOG_LEVEL", "FATAL")
-    if place.interface and "GLOO_SOCKET_IFNAME" not in environment:
-        variables["GLOO_SOCKET_IFNAME"] = place.interface
-    settings: dict[str, object] = dict(_SECONDS)
-    if not place.is_loopback:
-        settings["is_host"] = place.is_meeting
-    conf = ",".join(f"{name}={value}" for name, value in settings.items())
-    words = ["--nnodes", f"{hosts.least}:{hosts.most}", "--rdzv-backend", "c10d"]
-    words += ["--rdzv-endpoint", str(hosts), "--rdzv-id", "roadseg", "--rdzv-conf", conf]
-    return (*words, "--max-restarts", str(_RESTARTS), "--local-addr", place.address)
-
-
 def _check_runs_here(launcher: str) -> None:
     if launcher != "torchrun" and not hasattr(os, "sched_setaffinity"):
         raise DeviceError(
             f"--launcher {launcher}: {sys.platform} cannot bind processes to cores; omit "
             "--launcher, --ncores, --nodes, --allocator and --omp"
         )
-    if launcher == "ipexrun":
-        from roadseg.learn.hardware.ipex import mismatch
-
-        if problem := mismatch():
-            raise DeviceError(
-                f"--launcher ipexrun: {problem}; pip install 'roadseg[ipex]', or choose "
-                "--launcher pin"
-            )
 
 
 def bind(cpus: Sequence[int]) -> None:
     """Bind this process to CPUs, if there are any and the system can: macOS cannot."""
     if cpus and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, cpus)
-
-
-def _replace_this_process(command: Command) -> NoReturn:
-    """Replace this process by the command, whose exit code and signals become those of this one."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os.execvpe(command.words[0], command.words, {**os.environ, **command.variables})  # noqa: S606

@@ -1,103 +1,121 @@
-"""Quiet launcher: one without logs and tracebacks; what it starts says itself how it ended."""
+"""Quiet launcher: PyTorch's run_cpu or torchrun without logs and tracebacks, and with exit codes.
 
+run_cpu ends with 0 and torchrun with 1, whatever happened. This one ends as its processes did. It
+is run as `python -m`, with the module of the launcher and its arguments.
+"""
+
+import itertools
 import logging
+import os
 import runpy
 import signal
 import subprocess
 import sys
-import threading
+from collections.abc import Sequence
 from contextlib import suppress
-from datetime import timedelta
-
-import torch.distributed as dist
-from torch.distributed.elastic.multiprocessing import SignalException
-from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
-from torch.distributed.elastic.rendezvous.api import (
-    RendezvousConnectionError,
-    RendezvousError,
-    RendezvousTimeoutError,
-)
+from typing import TYPE_CHECKING
 
 from roadseg.errors import PartnerError
-from roadseg.learn.hardware.hosts import AGAIN, unreachable
+from roadseg.learn.hardware.interrupts import SIGNALS
+from roadseg.learn.hardware.processes import LAST_LINES, LAUNCHED, TERMINATED
 
-# Options of torchrun.
-_ENDPOINT, _HOSTS, _SETTINGS = "--rdzv-endpoint", "--nnodes", "--rdzv-conf"
-_IS_GUEST = "is_host=False"  # Setting of a host that is not the meeting point.
-_WAITS_S = 45.0  # Seconds in which a training has to begin at the meeting point.
+if TYPE_CHECKING:
+    from torch.distributed.elastic.multiprocessing.api import SubprocessContext
+
+_PATIENCE_S = 3600  # Seconds for processes to save their work after a signal.
 _BY_SIGNAL = 128  # Added to the number of the signal that ended a process.
+_KILLED = "ERROR: a process was killed or crashed, often because memory ran out\n"
+
+_started: list["SubprocessContext"] = []  # The processes, once they have started.
 
 
-def run(module: str) -> None:
-    """Run the module of a launcher with the arguments of this process, as `python -m` does.
+def run(module: str) -> int:
+    """Run the module of a launcher with the arguments of this process.
 
-    Ends with 1 if a process of the launcher's failed, and as by a signal if one ended it. If the
-    hosts that train together do not find each other, it says so in one line.
+    Returns:
+        How its processes ended. A signal is passed on to them; after a second one they are killed.
     """
+    if signal.getsignal(signal.SIGINT) == signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # Until torch is there, without a traceback.
+    from torch.distributed.elastic.multiprocessing import SignalException
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+
     logging.disable(logging.ERROR)
+    os.environ[LAUNCHED] = str(os.getpid())
+    _remember_processes()
     try:
-        sys.exit(_run(module))
-    except SignalException as signalled:
-        sys.exit(_BY_SIGNAL + signalled.sigval)
-    finally:
-        # The handler of torchrun raises; while the interpreter ends, that shows as a traceback.
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-
-
-def _run(module: str) -> int:
-    try:
-        if _SETTINGS in sys.argv and _IS_GUEST in _option(_SETTINGS):
-            _require_training(_option(_ENDPOINT))
         runpy.run_module(module, run_name="__main__", alter_sys=True)
+    except SignalException as signalled:
+        with suppress(SignalException):
+            for context in _started:  # run_cpu has left them alone.
+                context.close(signalled.sigval)
+        code = exit_code(_ends(), received=signalled.sigval)
+        sys.stderr.write(LAST_LINES.get(code, ""))
+        return code
     except (ChildFailedError, subprocess.CalledProcessError):
-        return 1
-    except RendezvousError as error:
-        sys.stderr.write(f"Error: {_rendezvous_failure(error)}; {AGAIN}\n")
-        return PartnerError.exit_code
-    return 0
+        return exit_code(_ends()) or 1
+    finally:
+        # The handler of torch raises; while the interpreter ends, that shows as a traceback.
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    return exit_code(_ends())
 
 
-def _require_training(meeting: str) -> None:
-    """Refuse a meeting point where no training waits: torchrun would wait for ever.
+def exit_code(ends: Sequence[int | None], *, received: int | None = None) -> int:
+    """Return how a launch ended, and say so if a process was killed.
 
-    Raises:
-        RendezvousConnectionError: if not.
+    Args:
+        ends: exit codes of the processes, below 0 if a signal ended one; None of one that runs.
+        received: number of the signal that was passed on to them.
+
+    Returns:
+        That of a failure; of processes that have lost their partners, or were terminated with them,
+        only if there is no other.
     """
-    host, _, port = meeting.rpartition(":")
-    answered = threading.Event()
-
-    def look() -> None:
-        with suppress(RuntimeError):  # DistError is one.
-            dist.TCPStore(  # type: ignore[attr-defined]
-                host, int(port), timeout=timedelta(seconds=_WAITS_S), wait_for_workers=False
-            )
-            answered.set()
-
-    looking = threading.Thread(target=look, daemon=True)
-    looking.start()
-    looking.join(_WAITS_S + 1)
-    if not answered.is_set():
-        raise RendezvousConnectionError
+    with_others = {PartnerError.exit_code, TERMINATED, -signal.SIGTERM}
+    by_signal = None if received is None else _BY_SIGNAL + received
+    failures = [end for end in ends if end is not None and end > 0 and end != by_signal]
+    if own := [end for end in failures if end not in with_others]:
+        return own[0]
+    if by_signal is not None:
+        return by_signal
+    if killed := [end for end in ends if end is not None and end < 0 and end not in with_others]:
+        sys.stderr.write(_KILLED)
+        return next(iter(failures), _BY_SIGNAL - killed[0])
+    return next(iter(failures), TERMINATED if any(ends) else 0)
 
 
-def _rendezvous_failure(error: RendezvousError) -> str:
-    """Return why hosts do not find each other, by the arguments of this process."""
-    if _ENDPOINT not in sys.argv:
-        return f"the processes did not find each other ({error})"
-    meeting, hosts = _option(_ENDPOINT), _option(_HOSTS)
-    if isinstance(error, RendezvousConnectionError):
-        return unreachable(meeting)
-    if isinstance(error, RendezvousTimeoutError):
-        return (
-            f"--hosts {hosts}: fewer hosts came to {meeting} within the time "
-            "that they wait for each other"
-        )
-    return f"--rendezvous {meeting}: the hosts have ended their training ({error})"
+def _ends() -> list[int | None]:
+    return [
+        handler.proc.poll()
+        for context in _started
+        for handler in context.subprocess_handlers.values()
+    ]
 
 
-def _option(word: str) -> str:
-    return sys.argv[sys.argv.index(word) + 1]
+def _remember_processes() -> None:
+    """Keep what PyTorch starts, and let it wait for as long as a signal takes, but not a second."""
+    from torch.distributed.elastic.multiprocessing import SignalException
+    from torch.distributed.elastic.multiprocessing.api import SubprocessContext
+
+    start, close = SubprocessContext.start, SubprocessContext.close
+    waiting_s = itertools.chain([_PATIENCE_S], itertools.repeat(0))
+
+    def start_and_remember(context: SubprocessContext) -> None:
+        ignored = [number for number in SIGNALS if signal.getsignal(number) == signal.SIG_IGN]
+        _started.append(context)
+        start(context)
+        for number in ignored:  # As SIGHUP under nohup.
+            signal.signal(number, signal.SIG_IGN)
+
+    def close_patiently(
+        context: SubprocessContext, death_sig: signal.Signals | None = None, timeout: int = 30
+    ) -> None:
+        is_signalled = isinstance(sys.exception(), SignalException)
+        close(context, death_sig, next(waiting_s) if is_signalled else timeout)
+
+    SubprocessContext.start = start_and_remember  # type: ignore[method-assign]
+    SubprocessContext.close = close_patiently  # type: ignore[method-assign]
 
 
 if __name__ == "__main__":
-    run(sys.argv.pop(1))
+    sys.exit(run(sys.argv.pop(1)))

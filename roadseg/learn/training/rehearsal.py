@@ -4,7 +4,7 @@ import itertools
 import math
 import statistics
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -114,15 +114,14 @@ def guess_pace(
     first = default_collate([windows[number] for number in numbers])
     alone, build = Parallel(), partial(untrained_model, options, bands=bands, bins=bins)
     with _rehearsing(build, options, scaling, device=device, parallel=alone) as trainer:
-        steps, checks = ([batch] for batch in batches), itertools.repeat([first])
-        return _pace(trainer, steps, checks, small, alone)
+        return _pace(trainer, batches, itertools.repeat([first]), small, alone)
 
 
 def _small(options: TrainOptions, windows: int, *, processes: int = 1) -> TrainOptions:
     """Return the options with batches of few pixels, but of at least two windows if possible."""
     fitting = processes * max(2, _LARGEST_PX // options.window_px**2)
     size = max(1, min(options.batch_size, fitting, windows))
-    return options.model_copy(update={"batch_size": size, "accumulate": 1})
+    return options.model_copy(update={"batch_size": size})
 
 
 @contextmanager
@@ -142,7 +141,7 @@ def _rehearsing(
 
 def _pace(
     trainer: Trainer,
-    steps: Iterable[Sequence[Batch]],
+    steps: Iterable[Batch],
     checks: Iterable[Iterable[Batch]],
     options: TrainOptions,
     parallel: Parallel,
@@ -155,8 +154,8 @@ def _pace(
         total: steps of the training; infinitely many if they are not planned yet.
     """
 
-    def learn(batches: Sequence[Batch]) -> None:
-        trainer.step(batches, rate=options.learning_rate)
+    def learn(batch: Batch) -> None:
+        trainer.step(batch, rate=options.learning_rate)
         trainer.device.synchronize()
 
     def check(batch: Batch) -> None:

@@ -278,19 +278,17 @@ class TrainingBatches:
             )
         self._options, self._parallel = options, parallel
         self._workers, self._pin_memory = workers, pin_memory
-        self.windows_per_step = options.batch_size * options.accumulate
-        self.steps = len(self._windows) // self.windows_per_step
+        self.steps = len(self._windows) // options.batch_size
         if self.steps == 0:
             raise ConfigError(
-                f"train.batch_size: expected at most {len(self._windows)} windows per step, all "
-                f"those of an epoch, got {self.windows_per_step} (batch_size x accumulate)"
+                f"train.batch_size: expected at most {len(self._windows)} windows, all those of an "
+                f"epoch, got {options.batch_size}"
             )
 
-    def after(self, step: int) -> Iterator[tuple[Sequence[Tensor], ...]]:
-        """Yield the batches of each step after the first ones, epoch after epoch without end."""
+    def after(self, step: int) -> Iterator[Sequence[Tensor]]:
+        """Yield the batch of each step after the first ones, epoch after epoch without end."""
         order = self._order(step)
-        loader = load_ahead(self._windows, order, self._workers, pin_memory=self._pin_memory)
-        yield from zip(*[iter(loader)] * self._options.accumulate, strict=True)
+        yield from load_ahead(self._windows, order, self._workers, pin_memory=self._pin_memory)
 
     def _order(self, step: int) -> Iterator[list[int]]:
         """Yield the indices of the windows of each batch after the first steps."""
@@ -304,8 +302,7 @@ class TrainingBatches:
                 rank=self._parallel.rank,
                 ranks=self._parallel.size,
             )
-            first, last = (steps * self._options.accumulate for steps in (done, self.steps))
-            yield from batches[first:last]
+            yield from batches[done:]
             done = 0
 
 

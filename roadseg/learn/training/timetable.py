@@ -49,7 +49,7 @@ def fit_minutes(options: TrainOptions, pace: Pace, *, weight: float, held_out: i
     """
     # Rule 1: how many epochs.
     time_s = (options.limit_s or 0.0) - START_S
-    step = options.batch_size * options.accumulate
+    step = options.batch_size
     least_s = KEEPING_S + pace.held_out_s + step * pace.window_s
     fitting = min(
         _VALIDATION / 2 * time_s / (held_out * pace.held_out_s + KEEPING_S),
@@ -112,53 +112,23 @@ def planned_before(folder: Path, options: TrainOptions) -> TrainOptions:
 
 
 @dataclass(frozen=True)
-class Ground:
-    """The size of a data set, on which the time of a training depends.
-
-    Attributes:
-        chips: sum of the weights of the training chips.
-        held_out: number of windows that cover the held-out chips.
-    """
-
-    chips: float
-    held_out: int
-
-
-@dataclass(frozen=True)
 class Forecast:
     """The forecast of a training.
 
     Attributes:
         options: options of the training, with the plan for its `minutes`.
         windows: training windows of an epoch.
-        held_out: validation windows of an epoch.
+        held_out: windows that cover the held-out chips.
+        checked: those of them that each epoch is validated on.
         epoch_s: seconds of an epoch with its validation, at this pace.
     """
 
     options: TrainOptions
-    ground: Ground
     pace: Pace
     windows: int
     held_out: int
+    checked: int
     epoch_s: float
-
-
-def count_ground(
-    scenes: Iterable[tuple[Grid, float]], *, chip_px: int, window_px: int, folds: int
-) -> Ground:
-    """Count the chips and windows that scenes will be cut into, with one of `folds` held out.
-
-    Args:
-        scenes: grid of each scene, and the weight of its chips.
-    """
-    weight = windows = 0.0
-    for grid, each in scenes:
-        chips = cut_chips(grid.height, grid.width, chip_px=chip_px)
-        weight += each * len(chips)
-        windows += sum(
-            math.ceil(chip.height / window_px) * math.ceil(chip.width / window_px) for chip in chips
-        )
-    return Ground(weight * (folds - 1) / folds, math.ceil(windows / folds))
 
 
 def training_seconds(options: TrainOptions, epoch_s: float) -> float:
@@ -171,20 +141,41 @@ def training_seconds(options: TrainOptions, epoch_s: float) -> float:
 
 
 def forecast(
-    options: TrainOptions, ground: Ground, *, bands: int, bins: int, device: Device, workers: int
+    options: TrainOptions,
+    scenes: Iterable[tuple[Grid, float]],
+    *,
+    chip_px: int,
+    folds: int,
+    bands: int,
+    bins: int,
+    device: Device,
+    workers: int,
 ) -> Forecast:
     """Forecast a training by steps on random pixels; plan it if its time is limited.
+
+    Args:
+        scenes: grid of each scene, which will be cut into chips, and the weight of its chips.
+        folds: number of folds, one of which is held out.
 
     Raises:
         ConfigError: if the network cannot be built, or there is no time for a step.
     """
+    weight = all_windows = 0.0
+    for grid, each in scenes:
+        chips = cut_chips(grid.height, grid.width, chip_px=chip_px)
+        weight += each * len(chips)
+        all_windows += sum(
+            math.ceil(chip.height / options.window_px) * math.ceil(chip.width / options.window_px)
+            for chip in chips
+        )
+    trained, held_out = weight * (folds - 1) / folds, math.ceil(all_windows / folds)
     pace = guess_pace(options, bands=bands, bins=bins, device=device, workers=workers)
     if options.minutes is not None:
-        options = fit_minutes(options, pace, weight=ground.chips, held_out=ground.held_out)
-    windows = round(options.windows_per_chip * ground.chips)
-    checked = min(options.validation_windows or ground.held_out, ground.held_out)
+        options = fit_minutes(options, pace, weight=trained, held_out=held_out)
+    windows = round(options.windows_per_chip * trained)
+    checked = min(options.validation_windows or held_out, held_out)
     epoch_s = pace.epoch_seconds(windows, checked)
-    return Forecast(options, ground, pace, windows, checked, epoch_s)
+    return Forecast(options, pace, windows, held_out, checked, epoch_s)
 
 
 @dataclass(frozen=True)

@@ -26,10 +26,9 @@ from roadseg.learn.network.checkpoints import (
 from roadseg.learn.network.models import check_batch, check_window, untrained_model
 from roadseg.learn.network.pretrained import first_weights, log_first_weights, new_network
 from roadseg.learn.options import TrainOptions
-from roadseg.learn.training.epochs import LOSS, Epochs, Progress, seed_step
+from roadseg.learn.training.epochs import LOSS, Epochs, seed_step
 from roadseg.learn.training.history import Row, has_ended, read_last
 from roadseg.learn.training.samples import Chip, HeldOutBatches, TrainingBatches
-from roadseg.learn.training.tensorboard import open_board, require_tensorboard
 from roadseg.learn.training.trainer import State, Trainer
 from roadseg.learn.training.training_clock import TrainingClock
 from roadseg.raster.scaling import Scaling
@@ -93,7 +92,6 @@ def train(
     *,
     parallel: Parallel,
     workers: int,
-    save_minutes: float,
     anew: bool = False,
     started: Callable[[], None] = lambda: None,
     after_epoch: Callable[[list[Row]], None] = lambda _: None,
@@ -115,7 +113,6 @@ def train(
     Args:
         job: data and options; a training resumes only with the same job.
         workers: processes that read and augment windows; 0 does so in this process.
-        save_minutes: minutes between two checkpoints `last` within an epoch.
         anew: whether to start from the beginning; the folder is emptied once all inputs have been
             checked.
         started: called before the first file is written or removed, when nothing can be refused any
@@ -133,8 +130,6 @@ def train(
         RoadsegError: if the loss is NaN or infinite.
     """
     options, device = job.options, job.device
-    if options.tensorboard:
-        require_tensorboard()
     settings = job.settings
     last = None if anew else read_last(folder, settings)
     parallel.wait()  # All processes have read it then.
@@ -164,18 +159,18 @@ def train(
             workers=workers,
             pin_memory=device.pin_memory,
         )
-    progress, before = _progress(folder, last, device), last or {}
+    before = last or {}
+    history, step = list(before.get("history", [])), before.get("step", 0)
+    if last:
+        _log.info("%s: resuming after epoch %d, step %d", folder, len(history), step)
+    loss = read_tensors(folder, "last", LOSS)[""] if last else torch.zeros(())
     with torch.random.fork_rng(accelerators(device)):
         trainer, origin = _trainer(job, folder, last, parallel=parallel)
         begin()
-        board_folder = folder / "tensorboard" if options.tensorboard and parallel.first else None
-        with (
-            open_board(board_folder, first_step=progress.taken + 1) as board,
-            postponed() as stop,
-        ):
+        with postponed() as stop:
             clock = TrainingClock(  # It begins to count here.
                 options,
-                progress.history,
+                history,
                 parallel,
                 since_s=before.get("seconds", 0.0),
                 check_s=before.get("check_s", 0.0),
@@ -189,11 +184,11 @@ def train(
                 folder=folder,
                 options=options,
                 settings=settings | {"began_with": origin},
-                progress=progress,
+                loss=loss.to(device.type),
+                before=before.get("steps_before", 0),
+                step=step,
                 clock=clock,
                 parallel=parallel,
-                save_minutes=save_minutes,
-                board=board,
                 stop=stop,
                 after_epoch=after_epoch,
             ).run()
@@ -202,10 +197,9 @@ def train(
 def fixed_options(options: TrainOptions) -> dict[str, Any]:
     """Return as JSON values the options that must stay the same when a training is resumed.
 
-    `epochs` may grow unless the learning rate is planned to the end. Options that do not influence
-    the weights (`tensorboard`) are left out.
+    `epochs` may grow unless the learning rate is planned to the end.
     """
-    fields = options.model_dump(exclude={"tensorboard"})
+    fields = options.model_dump()
     fields["init"] = options.init and str(options.init)
     free: tuple[str, ...] = _MAY_CHANGE if options.schedule == "step" else ("patience",)
     if options.minutes is not None:  # The plan for the minutes stays.
@@ -261,16 +255,6 @@ def new_trainer(
     if parallel.size > 1:
         freeze_unused(model, torch.zeros(1, bands, side, side).to(device.type))
     return Trainer(model, options, scaling=scaling, device=device, parallel=parallel, state=state)
-
-
-def _progress(folder: Path, last: Facts | None, device: Device) -> Progress:
-    """Return the progress of the training in the folder; a new one without `last`."""
-    if last is None:
-        return Progress([], torch.zeros((), device=device.type))
-    history, step = last["history"], last["step"]
-    _log.info("%s: resuming after epoch %d, step %d", folder, len(history), step)
-    loss = read_tensors(folder, "last", LOSS)[""]
-    return Progress(list(history), loss.to(device.type), last["steps_before"], step)
 
 
 def accelerators(device: Device) -> list[int]:

@@ -59,8 +59,7 @@ class Trainer:
         self.model, self._optimizer = device.for_training(model, optimizer)
         normalise = Normalise(scaling)
         network = device.to(nn.Sequential(normalise, self.model))
-        self._network = parallel.wrap(network, device=device)
-        self._in_training = device.compile(self._network)
+        self._in_training = device.compile(parallel.wrap(network, device=device))
         self._in_validation = device.compile(nn.Sequential(normalise, self.model))
 
     def set_rate(self, rate: float) -> None:
@@ -68,20 +67,12 @@ class Trainer:
         for group in self._optimizer.param_groups:
             group["lr"] = rate
 
-    def step(self, batches: Sequence[Batch], *, rate: float) -> Tensor:
-        """Take one step; return its loss, on the device.
-
-        Args:
-            batches: batches of the step; their mean loss is minimised.
-        """
+    def step(self, batch: Batch, *, rate: float) -> Tensor:
+        """Take one step; return its loss, on the device."""
         self._in_training.train()
-        total = torch.zeros((), device=self.device.type)
-        for batch in batches:
-            with self._parallel.accumulating(self._network, last=batch is batches[-1]):
-                loss = self._loss(batch) / len(batches)
-                self._scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
-            self.device.mark()
-            total += loss.detach()
+        loss = self._loss(batch)
+        self._scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
+        self.device.mark()
         self.set_rate(rate)
         if self._scaler.is_enabled():
             self._scaler.unscale_(self._optimizer)
@@ -90,7 +81,7 @@ class Trainer:
         self._scaler.update()
         self.device.mark()
         self._optimizer.zero_grad(set_to_none=True)
-        return total
+        return loss.detach()
 
     @torch.no_grad()
     def evaluate(self, batch: Batch) -> tuple[Tensor, Tensor]:

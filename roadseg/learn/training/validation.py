@@ -79,7 +79,7 @@ def validate(
     *,
     weights: LossOptions,
     parallel: Parallel,
-    after_batch: Callable[[Batch, Tensor], None],
+    after_batch: Callable[[], None],
     sets: Sequence[str] = ("",),
     set_numbers: Iterable[Sequence[int]] = itertools.repeat((0,)),
 ) -> Scores:
@@ -87,7 +87,7 @@ def validate(
 
     Args:
         batches: all of one size; pixels of empty windows are ignored in the masks.
-        after_batch: called with every batch and its logits.
+        after_batch: called after every batch.
         sets: names of the sets of scenes; a single empty name without sets.
         set_numbers: for every batch, the index into `sets` of each window.
 
@@ -101,7 +101,7 @@ def validate(
         window_counts = count(logits, batch[1].to(logits.device))
         window_sets = torch.tensor(numbers, device=logits.device).expand(len(window_counts))
         counts = counts.to(logits.device).index_add(0, window_sets, window_counts)
-        after_batch(batch, logits)
+        after_batch()
     pixels = parallel.sum(counts).cpu().numpy()
     if not pixels.any():
         raise DataError("the held-out chips contain no pixel with data; change the split")

@@ -109,7 +109,7 @@ def test_a_command_that_loaded_triton_ends_without_a_list_of_leaks():
     pytest.importorskip("triton")
     show = """
 from roadseg.commands.cli.main import main
-main(["models"], standalone_mode=False)
+main(["config", "show"], standalone_mode=False)
 import triton._C.libtriton
 """
     done = subprocess.run([sys.executable, "-c", show], capture_output=True, text=True, check=True)

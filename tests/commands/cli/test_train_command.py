@@ -19,7 +19,6 @@ SETTINGS = {
     "split.folds": 2,
     "train.window_px": 32,
     "train.windows_per_chip": 8,
-    "compute.save_minutes": 0,
 }
 ASSIGNMENTS = [f"{key}={value}" for key, value in SETTINGS.items()]
 PATIENCE_S = 120
@@ -46,7 +45,9 @@ def train_together(words_of):
     started = []
 
     def start(*more):
+        # Epochs of seconds: the last step is saved only after each of them.
         words = [sys.executable, "-m", "roadseg", *words_of("each"), "--processes", "2", *more]
+        words += ["--set", "train.windows_per_chip=20"]
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
         env = os.environ | {"OMP_NUM_THREADS": "1"}
         started.append(subprocess.Popen(words, **pipes, env=env, start_new_session=True))
@@ -88,7 +89,8 @@ def test_a_killed_and_a_terminated_training_end_as_one_left_alone(
     folder = checkpoint(1)
 
     def train():
-        return start_command(words_of(1), prepared.parent)
+        before = "from roadseg.learn.training import epochs; epochs.SAVE_S = 0"
+        return start_command(words_of(1), prepared.parent, before=before)
 
     assert train().end()[0] == 0
     straight = folder.rename(folder.with_name("straight"))

@@ -29,7 +29,6 @@ DRY = ("prepare", "split", "train", "predict", "run", "tune", "quantize")
 PARSED = {  # and why
     "--ncores": "a machine may have fewer cores",
     "--processes": "the same",
-    "--hosts": "needs other hosts",
     "--zoom": "needs a service",
     "bench": "measures for minutes",
     "demo": "trains for minutes",

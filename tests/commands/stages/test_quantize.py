@@ -6,15 +6,13 @@ import pytest
 from safetensors.torch import load_file
 
 from roadseg.commands.stages import quantize
-from roadseg.dataset.chips import read_chips
+from roadseg.commands.stages.training_jobs import training_job
 from roadseg.errors import RoadsegError
 from roadseg.learn.hardware.devices import pick_device
-from roadseg.learn.inference.bench import Rate
 from roadseg.learn.inference.engines import Engine, open_engine
 from roadseg.learn.inference.int8 import FILES, int8_folder, read_int8_facts
 from roadseg.learn.inference.quantisation import Quantised, calibration_windows
 from roadseg.learn.network.checkpoints import (
-    load_checkpoint,
     read_checkpoint_facts,
     save_checkpoint,
 )
@@ -37,7 +35,14 @@ def quantised_as(monkeypatch):
             for file in FILES:
                 (int8_folder(folder) / file).write_text("a network")
             engine = Engine("openvino", "", **size, run=lambda windows: change(exact.run(windows)))
-            return Quantised(engine, exact, opening_s=1.0, rate=Rate(4.0, 2.0, 2.0), eager="bf16")
+            return Quantised(
+                engine,
+                exact,
+                opening_s=1.0,
+                windows_per_s=4.0,
+                eager_windows_per_s=2.0,
+                eager="bf16",
+            )
 
         monkeypatch.setattr(quantize, "quantise", quantise)
         return calls
@@ -165,9 +170,8 @@ def test_a_network_that_became_better_passes():
 
 def test_calibration_windows_come_from_all_chips_unchanged(finished):
     config, workspace = finished
-    checkpoint = load_checkpoint(workspace.checkpoint(0))
-    listed = read_chips(workspace.chips)
-    opened = quantize._open(config, workspace, checkpoint, listed, listed.chips)  # noqa: SLF001
+    job = training_job(config, workspace, 0)
+    opened = [*job.training, *job.validation]
     options = {"window_px": 32, "batch_size": 3, "seed": 0}
     batches = calibration_windows(opened, **options, windows=100)
     assert [tuple(batch.shape) for batch in batches] == [(3, 3, 32, 32)] * 7

@@ -1,4 +1,3 @@
-import csv
 import json
 import shutil
 from pathlib import Path
@@ -39,13 +38,6 @@ def test_weights_are_tensors_only_and_json_lies_beside_them(finished):
     folder = finished[1].checkpoint(0)
     assert all(name.startswith("model.") for name in load_file(folder / "best.safetensors"))
     assert (folder / "last.json").exists()
-
-
-def test_metrics_hold_a_row_for_each_epoch(finished):
-    with (finished[1].checkpoint(0) / "metrics.csv").open() as file:
-        rows = list(csv.DictReader(file))
-    assert [int(float(row["epoch"])) for row in rows] == [1, 2]
-    assert {"train_loss", "val_loss", "val_iou"} <= rows[0].keys()
 
 
 def test_a_finished_training_is_not_repeated(finished):

@@ -24,17 +24,13 @@ def measured(tmp_path, **train):
     return bench.run(check_config(settings, tmp_path / "roadseg.json"), steps=1, rounds=1)
 
 
-def test_training_and_inference_have_rates_beside_those_of_a_bare_loop(tmp_path):
-    summary = measured(tmp_path)
-    for rate in (summary.training, summary.inference):
-        assert min(rate.roadseg, rate.bare, rate.ratio) > 0
-
-
 def test_the_table_says_what_was_measured(tmp_path):
-    lines = str(measured(tmp_path, loss={"skeleton_recall": 0.1})).splitlines()
+    summary = measured(tmp_path, loss={"skeleton_recall": 0.1})
+    lines = str(summary).splitlines()
+    assert min(summary.training, summary.inference) > 0
     assert lines[0].startswith("device     cpu")
     assert "unet with tu-test_resnet, 3 bands; batches of 2 x 64 px" in lines[1]
-    names = ["windows/s", "training", "inference", "map", "engine", "eager", "plan"]
+    names = ["training", "inference", "map", "engine", "eager", "plan"]
     assert [line.split()[0] for line in lines[2:]] == names
 
 

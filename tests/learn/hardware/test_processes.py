@@ -1,3 +1,5 @@
+"""Processes of a launcher end with it, and write lines that all of them have once."""
+
 import os
 import signal
 import subprocess
@@ -7,257 +9,67 @@ from pathlib import Path
 
 import pytest
 
-from roadseg.learn.hardware import processes
-from roadseg.learn.hardware.processes import exit_code, is_first_to_write, reporting, watch
+from roadseg.learn.hardware.processes import is_first_to_write
 
-# a launcher that starts the rest of its words and ends with 0 whatever becomes of them
-CARELESS = [sys.executable, "-c", "import subprocess, sys; subprocess.run(sys.argv[1:])"]
+# A process that starts another one, tells the numbers of both, and waits.
 WAIT = """
-import os, signal, sys, time
-from roadseg.learn.hardware.processes import reporting
-with reporting():
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    try:
-        print(os.getpid(), flush=True)
-        time.sleep(60)
-    except KeyboardInterrupt:
-        sys.exit(130)
+import subprocess, sys, time
+from roadseg.learn.hardware.processes import end_with_launcher
+end_with_launcher()
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+print(__import__("os").getpid(), child.pid, flush=True)
+time.sleep(60)
 """
-REPORTS = "sys\nfrom roadseg.learn.hardware.processes import reporting\nwith reporting(): {}"
-WATCH = (
-    "import sys; from roadseg.learn.hardware.processes import watch;"
-    "sys.exit(watch(sys.argv[1:], {}))"
-)
+# A launcher in the manner of PyTorch's, which starts the rest of its words in a session.
+LAUNCHER = """
+import os, subprocess, sys
+if sys.argv[1] == "ours":
+    os.environ["ROADSEG_LAUNCHED"] = str(os.getpid())
+else:
+    os.environ["LOCAL_RANK"] = "0"
+subprocess.run(sys.argv[2:], start_new_session=True)
+"""
 
 
 def assert_ends(process):
-    """Wait for the end of a process that is not ours, or no longer."""
-    end = time.monotonic() + 60
-    while (
-        Path(f"/proc/{process}/cmdline").is_file() and Path(f"/proc/{process}/cmdline").read_bytes()
-    ):
+    """Wait for the end of a process that is not ours."""
+    end, path = time.monotonic() + 60, Path(f"/proc/{process}/cmdline")
+    while path.is_file() and path.read_bytes():
         assert time.monotonic() < end, "it goes on"
         time.sleep(0.01)
 
 
-def reported(code):
-    """Watch a process that runs some lines and reports."""
-    return watch([*CARELESS, sys.executable, "-c", f"import os, {REPORTS.format(code)}"], {})
+@pytest.mark.parametrize("launcher", ["ours", "torchrun"])
+def test_a_process_and_its_children_end_when_its_launcher_is_killed(launcher):
+    words = [sys.executable, "-c", LAUNCHER, launcher, sys.executable, "-c", WAIT]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as started:
+        processes = started.stdout.readline().split()
+        started.kill()
+        for process in processes:
+            assert_ends(process)
 
 
-@pytest.fixture(autouse=True)
-def _often(monkeypatch):
-    """Let who watches look more often than every 0.2 s."""
-    monkeypatch.setattr(processes, "_LOOK_S", 0.02)
-
-
-@pytest.fixture(autouse=True)
-def _signals():
-    """Put back what watching changes."""
-    names = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
-    before = {name: signal.getsignal(name) for name in names}
-    yield
-    for name, handler in before.items():
-        signal.signal(name, handler)
-
-
-@pytest.fixture
-def waiting():
-    """Start a process that is watched and waits; give who watches, and its own number."""
-    words = [sys.executable, "-c", WATCH, *CARELESS, sys.executable, "-c", WAIT]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as watching:
-        yield watching, int(watching.stdout.readline())
-        watching.kill()
-
-
-@pytest.mark.parametrize(
-    ("code", "ended"),
-    [("pass", 0), ("sys.exit(3)", 3), ("sys.exit()", 0), ("sys.exit('why')", 1), ("1 / 0", 1)],
-)
-def test_a_command_ends_as_its_process_whatever_the_launcher_says(code, ended):
-    assert reported(code) == ended
-
-
-def test_a_process_that_is_killed_counts_as_killed():
-    assert reported("os.kill(os.getpid(), 9)") == 137
-
-
-def test_a_launcher_that_starts_nothing_has_failed():
-    assert watch([sys.executable, "-c", ""], {}) == 1
-
-
-@pytest.mark.parametrize(("name", "ended"), [("SIGTERM", 143), ("SIGINT", 130)])
-def test_a_signal_reaches_the_process_behind_the_launcher(waiting, name, ended):
-    watching, _ = waiting
-    watching.send_signal(getattr(signal, name))
-    assert watching.wait(30) == ended
-
-
-def test_a_process_that_is_killed_behind_the_launcher_is_told(waiting):
-    watching, process = waiting
-    os.kill(process, signal.SIGKILL)
-    assert watching.wait(30) == 137
-
-
-def test_a_process_that_starts_after_the_signal_ends_at_once():
-    late = """
-import os, pathlib, signal, subprocess, sys, time
-os.kill(os.getppid(), signal.SIGTERM)
-while not pathlib.Path(os.environ["ROADSEG_STATUS"], "signal").exists():
-    time.sleep(0.01)
-subprocess.run(sys.argv[1:])
-"""
-    waits = [sys.executable, "-c", WAIT]
-    assert watch([sys.executable, "-c", late, *waits], {}) == 143
-
-
-def test_only_the_process_itself_reports_and_not_what_it_starts():
-    assert reported("sys.exit(int('ROADSEG_STATUS' in os.environ))") == 0
-
-
-def test_only_the_first_of_several_processes_says_a_line(capfd):
-    says = "from roadseg.learn.hardware.processes import reporting, is_first_to_write\n"
-    says += "with reporting():\n  if is_first_to_write('the same'): print('the same')"
-    twice = "import subprocess, sys; subprocess.run(sys.argv[1:]); subprocess.run(sys.argv[1:])"
-    assert watch([sys.executable, "-c", twice, sys.executable, "-c", says], {}) == 0
-    assert capfd.readouterr().out == "the same\n"
+def test_a_process_ends_that_begins_when_its_launcher_is_gone():
+    launcher = {"ROADSEG_LAUNCHED": "999999999"}
+    ended = subprocess.run(  # noqa: PLW1510
+        [sys.executable, "-c", WAIT],
+        env=os.environ | launcher,
+        start_new_session=True,
+        stdout=subprocess.DEVNULL,
+        timeout=60,
+    )
+    assert ended.returncode == -signal.SIGKILL
 
 
 def test_a_process_alone_says_every_line():
     assert [is_first_to_write("the same"), is_first_to_write("the same")] == [True, True]
 
 
-def test_a_process_that_is_killed_or_crashes_is_told(caplog):
-    reported("os.kill(os.getpid(), 11)")
-    assert [record.message for record in caplog.records] == [
-        "a process was killed or crashed, often because memory ran out"
-    ]
-
-
-def test_processes_do_not_outlive_the_one_that_watches(waiting):
-    watching, process = waiting
-    watching.kill()
-    watching.wait()
-    assert_ends(process)
-
-
-def test_a_process_ends_that_begins_when_the_one_that_watches_is_gone(tmp_path):
-    os.mkfifo(tmp_path / "pipe")
-    words, variables = [sys.executable, "-c", WAIT], {"ROADSEG_STATUS": str(tmp_path)}
-    ended = subprocess.run(words, env=os.environ | variables, start_new_session=True, timeout=60)  # noqa: PLW1510
-    assert ended.returncode == -signal.SIGKILL
-
-
-def test_a_process_ends_when_its_launcher_is_killed_that_nobody_watches():
-    with subprocess.Popen(
-        [*CARELESS, sys.executable, "-c", WAIT],
-        env=os.environ | {"LOCAL_RANK": "0"},
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as launcher:
-        process = int(launcher.stdout.readline())
-        launcher.kill()
-    assert_ends(process)
-
-
-# Two starts of a process, as torchrun makes them; the rest of the words is for the code.
-TWICE = """
-import os, subprocess, sys
-for number, ends in enumerate(sys.argv[1:]):
-    code = "import sys; from roadseg.learn.hardware.processes import reporting\\n"
-    code += f"with reporting(): sys.exit({ends})"
-    variables = os.environ | {"MASTER_PORT": str(number), "TORCHELASTIC_RESTART_COUNT": "0"}
-    code = subprocess.run([sys.executable, "-c", code], env=variables).returncode
-sys.exit(code)
-"""
-
-
-@pytest.mark.parametrize(("ends", "code"), [(["75", "0"], 0), (["143", "0"], 0), (["0", "75"], 75)])
-def test_only_the_last_start_of_all_processes_counts(ends, code):
-    assert watch([sys.executable, "-c", TWICE, *ends], {}, restarts=True) == code
-
-
-@pytest.mark.parametrize("end", [2, 1])
-def test_a_launcher_does_not_start_again_what_would_fail_again(end):
-    again = TWICE.replace("sys.exit(code)", "import time; time.sleep(60)")
-    begun = time.monotonic()
-    assert watch([sys.executable, "-c", again, str(end)], {}, restarts=True) == end
-    assert time.monotonic() - begun < 30
-
-
-def test_a_process_does_not_begin_again_that_would_fail_again(capfd):
-    again = TWICE.replace("{ends}", "{ends} if print('begins', flush=True) is None else 0")
-    assert watch([sys.executable, "-c", again, "2", "2"], {}) == 2
-    assert capfd.readouterr().out == "begins\n"
-
-
-@pytest.mark.parametrize("ends", [[], ["75"], ["143"]])
-def test_a_launcher_that_waits_for_what_is_lost_is_ended_even_if_it_heeds_no_signal(
-    ends, monkeypatch, tmp_path
-):
-    monkeypatch.setattr(processes, "_ENDING_S", 0.1)
-    waits = "import pathlib, signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
-    waits += f"pathlib.Path({str(tmp_path / 'waits')!r}).touch(); time.sleep(60)"
-    begun = time.monotonic()
-    words = [sys.executable, "-c", TWICE.replace("sys.exit(code)", waits), *ends]
-    watch(words, {}, restarts=True, is_lost=(tmp_path / "waits").exists)
-    assert time.monotonic() - begun < 30
-
-
-def test_while_a_process_runs_nothing_is_lost(tmp_path):
-    runs = "pathlib.Path(sys.argv[1]).touch(), time.sleep(0.2)"
-    words = [sys.executable, "-c", "import pathlib, time, " + REPORTS.format(runs)]
-    begun = tmp_path / "begun"
-    assert watch([*CARELESS, *words, begun], {}, restarts=True, is_lost=begun.exists) == 0
-
-
-def test_a_signal_after_a_process_has_reported_ends_it_without_a_word(capfd):
-    late = "(signal.signal(15, lambda *_: print('terminated')), atexit.register(os.kill,"
-    late += " os.getpid(), 15), sys.exit(3))"
-    assert reported(f"import atexit, signal; {late}") == 3
-    assert capfd.readouterr().out == ""
-
-
-def test_what_outlives_its_launcher_is_ended():
-    leaving = "import subprocess as s, sys; s.Popen(sys.argv[1:], stdout=s.PIPE).stdout.readline()"
-    assert watch([sys.executable, "-c", leaving, sys.executable, "-c", WAIT], {}) == 143
-
-
-def test_a_second_signal_kills_a_process_that_does_not_heed_the_first():
-    deaf = WAIT.replace("sys.exit(143)", "print('heard', flush=True)")
-    words = [sys.executable, "-c", WATCH, *CARELESS, sys.executable, "-c", deaf]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as watching:
-        watching.stdout.readline()
-        watching.send_signal(signal.SIGTERM)
-        assert watching.stdout.readline() == "heard\n"
-        watching.send_signal(signal.SIGTERM)
-        assert watching.wait(60) == 143
-
-
-def test_nothing_is_reported_where_nobody_watches(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    with reporting():
-        pass
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    ("ends", "launcher", "received", "code"),
-    [
-        ([0, 0], 0, None, 0),
-        ([2, 143], 1, None, 2),
-        ([143, 3], 1, None, 3),
-        ([143, None], 1, 15, 143),
-        ([143, None], 1, None, 137),
-        ([143, 143], 1, 15, 143),
-        ([0, 3], 1, 15, 3),
-        ([None], 0, 2, 130),
-        ([], 0, 15, 143),
-        ([], 0, None, 1),
-        ([], 4, None, 4),
-        ([], -9, None, 137),
-        ([0], -11, None, 139),
-    ],
-)
-def test_the_first_failure_is_how_a_launch_ends(ends, launcher, received, code):
-    assert exit_code(ends, launcher=launcher, received=received) == code
+def test_only_the_first_of_several_processes_says_a_line(tmp_path, monkeypatch):
+    (tmp_path / "0").mkdir()
+    monkeypatch.setenv("LOCAL_RANK", "0")
+    monkeypatch.setenv("TORCHELASTIC_ERROR_FILE", str(tmp_path / "0" / "error.json"))
+    said = [is_first_to_write(line) for line in ("the same", "the same", "another", "a\udce9")]
+    assert said == [True, False, True, True]
+    monkeypatch.setenv("TORCHELASTIC_ERROR_FILE", str(tmp_path / "gone" / "0" / "error.json"))
+    assert is_first_to_write("the same")

@@ -105,12 +105,6 @@ def test_a_checkpoint_cut_short_is_refused(saved):
         load_checkpoint(saved[0])
 
 
-def test_a_pickle_is_refused_and_not_run(tmp_path):
-    torch.save({"weights": torch.zeros(3)}, tmp_path / "best.safetensors")
-    with pytest.raises(CheckpointError, match="damaged, or not a safetensors file"):
-        load_checkpoint(tmp_path)
-
-
 @pytest.mark.parametrize(
     ("metadata", "words"),
     [
@@ -171,18 +165,14 @@ LIES = {
     "no ground size": ({"gsd_m": ABSENT}, "gsd_m: missing"),
     "pixels of no size": ({"gsd_m": 0}, r"gsd_m: expected greater than or equal to 0\.001, got 0"),
     "pixels of text": ({"gsd_m": "x"}, "gsd_m: expected a valid number, got 'x'"),
-    "endless pixels": ({"gsd_m": float("inf")}, "gsd_m: expected a finite number, got inf"),
-    "no range of sizes": ({"gsd_range_m": None}, "gsd_range_m: expected a valid array, got None"),
     "a size outside its range": (
         {"gsd_m": 0.6},
         "gsd_range_m: expected a range that contains gsd_m 0.6",
     ),
     "no bands": ({"bands": []}, "bands: .* at least 1 item"),
-    "bands of nothing": ({"bands": None}, "bands: expected a valid array, got None"),
     "a band too many": ({"bands": [1, 2, 3]}, "bands: expected 2, as in_channels says, got 3"),
     "a band twice": ({"bands": [3, 3]}, "bands: expected one scaling and name for each band"),
     "band 0": ({"bands": [0, 1]}, "bands.0.* expected greater than or equal to 1, got 0"),
-    "no edges": ({"bin_edges": []}, "expected 1 to 30 increasing edges"),
     "falling edges": ({"bin_edges": [50, 30]}, "expected 1 to 30 increasing edges"),
     "other classes": ({"classes": 5}, "classes: expected 4, for 3 speed bins and any road, got 5"),
     "another unit": ({"bin_unit": "knots"}, "bin_unit: expected 'mph' or 'km/h', got 'knots'"),
@@ -203,11 +193,8 @@ LIES = {
         {"scaling": SCALING | {"ranges": {"pixels": [[0, 9], [1, 9]]}}},
         "scaling: ranges: expected pixel types such as uint16, got 'pixels'",
     ),
-    "nodata of text": ({"nodata": "x"}, "nodata.*: expected a valid number, got 'x'"),
     "no size to resample to": ({"resample_m": 0}, "resample_m.*: expected greater than"),
     "a threshold of nothing": ({"threshold": 0}, "threshold: expected greater than 0"),
-    "a threshold of all": ({"threshold": 1.0}, "threshold: expected less than 1"),
-    "thresholds of text": ({"thresholds": {"a": "0.5"}}, "thresholds.a: expected a valid number"),
     "all folds without figures": (
         {"fold": "all"},
         'from_folds: expected if and only if fold is "all"',
@@ -216,7 +203,6 @@ LIES = {
         {"from_folds": {"epochs": 1, "scores": {"0": {}}}},
         "from_folds: expected if and only if .*, but it is present",
     ),
-    "a fold that is no number": ({"fold": "some"}, "fold.*: expected"),
     "versions of nothing": ({"versions": {}}, "versions: expected roadseg and torch"),
     "an unknown architecture": ({"architecture": "evil"}, "its network cannot be built .*'evil'"),
     "an encoder from a hub": ({"encoder": "tu-hf-hub:evil/model"}, "encoder: .*hf-hub:evil/model"),

@@ -51,11 +51,6 @@ def test_an_unknown_name_is_answered_with_names_that_exist(names, words):
         build_model(replace(SMALL, **names))
 
 
-def test_unknown_weights_are_refused():
-    with pytest.raises(ConfigError, match=r"nosuch weights.*Wrong pretrained weights `nosuch`"):
-        build_model(SMALL, "nosuch")
-
-
 ELSEWHERE = {
     "a hub": "tu-hf-hub:evil/model",
     "a hub by its old name": "tu-hf_hub:evil/model",

@@ -383,7 +383,7 @@ def package(tmp_path, monkeypatch):
     file.write_bytes(b"weights")
     monkeypatch.syspath_prepend(tmp_path)
     digest = hashlib.sha256(b"weights").hexdigest()
-    return WeightPackage("tu-mine", "weights_of_mine", "a.pth", digest, megabytes=1), file
+    return WeightPackage("tu-mine", "weights_of_mine", "a.pth", digest), file
 
 
 def test_a_package_is_found_without_running_it(package):

@@ -7,7 +7,7 @@ from rasterio import Affine
 from roadseg.learn.options import TrainOptions
 from roadseg.learn.training import timetable as module
 from roadseg.learn.training.rehearsal import KEEPING_S, Pace
-from roadseg.learn.training.timetable import Ground, count_ground, forecast
+from roadseg.learn.training.timetable import forecast
 from roadseg.raster.grid import Grid
 
 
@@ -15,30 +15,33 @@ def grid(height, width):
     return Grid(CRS.from_epsg(32611), Affine.identity(), width, height)
 
 
+ALIKE = [(grid(500, 500), 1.0)] * 50  # 40 chips to train on, and 10 of 4 windows held out.
+
+
 @pytest.fixture
 def foretell(monkeypatch, cpu):
     """Give a function that forecasts at a pace of 0.1 s to learn, 0.01 s to validate a window."""
     monkeypatch.setattr(module, "guess_pace", lambda *_, **__: Pace(0.1, 0.01))
 
-    def foretell(**options):
-        ground = Ground(chips=40, held_out=30)
-        return forecast(TrainOptions(**options), ground, bands=3, bins=1, device=cpu, workers=0)
+    def foretell(scenes=ALIKE, chip_px=500, **options):
+        usual = {"chip_px": chip_px, "folds": 5, "bands": 3, "bins": 1}
+        return forecast(TrainOptions(**options), scenes, **usual, device=cpu, workers=0)
 
     return foretell
 
 
-def test_scenes_are_cut_into_chips_and_these_into_windows():
+def test_scenes_are_cut_into_chips_and_these_into_windows(foretell):
     scenes = [(grid(1000, 600), 1.0), (grid(500, 500), 3.0)]
-    ground = count_ground(scenes, chip_px=500, window_px=256, folds=5)
+    seen = foretell(scenes, windows_per_chip=10)
     # The large scene is four chips of 500 x 300; every chip is covered by four windows.
-    assert ground.chips == pytest.approx((4 + 3) * 4 / 5)
-    assert ground.held_out == (4 * 4 + 4) / 5
+    assert seen.windows == (4 + 3) * 10 * 4 / 5
+    assert seen.held_out == (4 * 4 + 4) / 5
 
 
 def test_without_a_limit_it_takes_as_long_as_the_config_says(foretell):
     seen = foretell(epochs=7, windows_per_chip=2)
     assert seen.windows == 80
-    assert seen.epoch_s == pytest.approx(80 * 0.1 + 30 * 0.01 + KEEPING_S)
+    assert seen.epoch_s == pytest.approx(80 * 0.1 + 40 * 0.01 + KEEPING_S)
     assert seen.options.epochs == 7
 
 

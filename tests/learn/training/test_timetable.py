@@ -63,11 +63,6 @@ def test_weights_of_chips_do_not_change_how_many_windows_there_are():
     assert windows_of(few, 200) == windows_of(many, 812.5)
 
 
-def test_batches_that_accumulate_make_a_step():
-    options, _ = fit(accumulate=3)
-    assert windows_of(options) % 24 == 0
-
-
 def test_too_little_time_is_refused():
     with pytest.raises(
         ConfigError, match=r"train.minutes: 1 min are too few for 4 epochs"

@@ -49,7 +49,7 @@ JOB = {
     "facts": {"gsd_m": 0.5, "bands": (1, 2, 3), "resample_m": None, "nodata": None},
     "bins": DEFAULT_BINS,
 }
-HOW = {"parallel": Parallel(), "workers": 0, "save_minutes": 5.0}
+HOW = {"parallel": Parallel(), "workers": 0}
 
 
 @pytest.fixture(scope="module")
@@ -203,7 +203,7 @@ LEARNING = {"windows_per_chip": 48, "batch_size": 2, "learning_rate": 5e-3, "lr_
     "changes",
     [
         {},
-        {"accumulate": 2, "schedule": "cosine"},
+        {"schedule": "cosine"},
         {"loss": LossOptions(focal=0.5, dice=0.3, skeleton_recall=0.2), "warmup_steps": 8},
     ],
 )
@@ -224,14 +224,13 @@ def test_a_network_learns_the_crossing(make_chips, start, tmp_path, changes):
         (epochs, "validate", 3),
     ],
 )
-@pytest.mark.parametrize("save_minutes", [0.0, 5.0])
-def test_a_killed_training_goes_on_to_the_same_weights(
-    run, straight, tmp_path, moment, save_minutes
-):
+@pytest.mark.parametrize("save_s", [0.0, epochs.SAVE_S])
+def test_a_killed_training_goes_on_to_the_same_weights(run, straight, tmp_path, moment, save_s):
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(epochs, "SAVE_S", save_s)
         at_call(patch, *moment, die)
         with pytest.raises(StoppedError):
-            run(tmp_path, save_minutes=save_minutes)
+            run(tmp_path)
     run(tmp_path)
     assert same_checkpoints(straight, tmp_path)
     for which in WHICH:
@@ -254,9 +253,10 @@ def test_a_killed_training_on_all_chips_goes_on_to_the_same_weights(
         *("epoch", "train_loss", "learning_rate", "seconds", "windows_per_s")
     ]
     with monkeypatch.context() as patch:
+        patch.setattr(epochs, "SAVE_S", 0.0)
         at_call(patch, *moment, die)
         with pytest.raises(StoppedError):
-            start(chips, [], tmp_path / "killed", facts=facts, epochs=2, save_minutes=0.0)
+            start(chips, [], tmp_path / "killed", facts=facts, epochs=2)
     start(chips, [], tmp_path / "killed", facts=facts, epochs=2)
     assert same_checkpoints(tmp_path / "straight", tmp_path / "killed")
     best = read_checkpoint_facts(tmp_path / "killed", "best")
@@ -264,8 +264,8 @@ def test_a_killed_training_on_all_chips_goes_on_to_the_same_weights(
 
 
 PLAIN: dict[str, object] = {}
-PIECES = {"windows_per_chip": 0.5, "batch_size": 1, "accumulate": 1, "epochs": 3}
-ACCUMULATED = {"accumulate": 2, "windows_per_chip": 4, "schedule": "cosine"}
+PIECES = {"windows_per_chip": 0.5, "batch_size": 1, "epochs": 3}
+COSINE = {"batch_size": 4, "windows_per_chip": 4, "schedule": "cosine"}
 ENDINGS = {signal.SIGTERM: SystemExit, signal.SIGINT: KeyboardInterrupt}
 
 
@@ -275,11 +275,11 @@ ENDINGS = {signal.SIGTERM: SystemExit, signal.SIGINT: KeyboardInterrupt}
     ("moment", "changes"),
     [
         ((signal.SIGTERM, "step"), PLAIN),
-        ((signal.SIGINT, "step"), ACCUMULATED),
+        ((signal.SIGINT, "step"), COSINE),
         ((signal.SIGINT, "evaluate"), PIECES),
         ((signal.SIGTERM, "step"), {"loss": LossOptions(bootstrap=0.5)}),
         ((signal.SIGTERM, "step"), {"architecture": "fpn"}),  # Its decoder has dropout.
-        ((signal.SIGTERM, "evaluate"), ACCUMULATED),
+        ((signal.SIGTERM, "evaluate"), COSINE),
         ((signal.SIGINT, "evaluate"), PLAIN),
     ],
 )
@@ -434,9 +434,9 @@ def test_what_a_killed_process_left_half_written_is_removed(run, tmp_path):
 def test_each_epoch_learns_from_other_windows(run, tmp_path, monkeypatch):
     seen, original = [], Trainer.step
 
-    def watch(self, batches, **options):
-        seen.append(batches[0][0].float().mean().item())
-        return original(self, batches, **options)
+    def watch(self, batch, **options):
+        seen.append(batch[0].float().mean().item())
+        return original(self, batch, **options)
 
     monkeypatch.setattr(Trainer, "step", watch)
     run(tmp_path)
@@ -476,7 +476,7 @@ def test_an_ended_training_returns_at_once(run, tmp_path, monkeypatch):
 def test_a_training_of_a_version_without_an_option_goes_on_while_it_has_its_default(run, tmp_path):
     run(tmp_path, epochs=1)
     facts = read_checkpoint_facts(tmp_path, "last")
-    del facts["accumulate"], facts["loss"]["bootstrap"]
+    del facts["augment"], facts["loss"]["bootstrap"]
     save_checkpoint(tmp_path, "last", weights(tmp_path), facts)
     with pytest.raises(ConfigError, match=r"started with loss\.bootstrap None \(now 0.5\)"):
         run(tmp_path, epochs=2, loss=LossOptions(bootstrap=0.5))
@@ -511,12 +511,13 @@ def test_the_learning_rate_drops_after_a_milestone_also_when_going_on(run, tmp_p
 def test_what_is_kept_while_validating_after_resuming_says_the_rate_of_the_last_step(
     run, tmp_path, monkeypatch
 ):
-    options = {"epochs": 2, "lr_milestones": (1,), "save_minutes": 0.0}
+    monkeypatch.setattr(epochs, "SAVE_S", 0.0)
+    options = {"epochs": 2, "lr_milestones": (1,)}
     straight = run(tmp_path / "straight", **options)
-    at_call(monkeypatch, epochs, "validate", 2, die)
-    with pytest.raises(StoppedError):
-        run(tmp_path / "stopped", **options)
-    monkeypatch.undo()
+    with monkeypatch.context() as patch:
+        at_call(patch, epochs, "validate", 2, die)
+        with pytest.raises(StoppedError):
+            run(tmp_path / "stopped", **options)
     at_call(monkeypatch, Trainer, "evaluate", 1, lambda: os.kill(os.getpid(), signal.SIGTERM))
     with pytest.raises(SystemExit):
         run(tmp_path / "stopped", **options)
@@ -552,7 +553,7 @@ def test_a_training_starts_from_the_weights_of_another(run, tmp_path, caplog):
         ({"facts": {"bands": ("red",)}}, r"started with bands \[1, 2, 3\] \(now \['red'\]\)"),
         ({"bins": SpeedBins((50.0,), "km/h")}, r"classes 8 \(now 3\), bin_edges .*, bin_unit mph"),
         ({"loss": LossOptions(dice=0.4)}, r"started with loss\.dice 0\.5 \(now 0\.4\); restore"),
-        ({"seed": 1, "accumulate": 2}, r"started with accumulate 1 \(now 2\), seed 0 \(now 1\)"),
+        ({"seed": 1, "batch_size": 1}, r"started with batch_size 2 \(now 1\), seed 0 \(now 1\)"),
         ({"schedule": "cosine", "epochs": 5}, r"schedule step \(now cosine\)"),
     ],
 )
@@ -562,6 +563,20 @@ def test_another_training_in_the_folder_is_refused(run, tmp_path, changes, words
         run(tmp_path, **changes)
 
 
+@pytest.mark.parametrize(("batches", "resumes"), [(1, True), (2, False)])
+def test_a_training_with_a_setting_that_is_retired_goes_on_if_it_had_the_value_of_now(
+    run, tmp_path, batches, resumes
+):
+    run(tmp_path, epochs=1)
+    facts = read_checkpoint_facts(tmp_path, "last") | {"accumulate": batches}
+    save_checkpoint(tmp_path, "last", weights(tmp_path), facts)
+    if resumes:
+        assert len(run(tmp_path, epochs=2)) == 2
+        return
+    with pytest.raises(ConfigError, match=r"started with accumulate 2 \(now 1\)"):
+        run(tmp_path, epochs=2)
+
+
 def test_more_epochs_are_refused_where_the_rate_was_planned_to_the_end(run, tmp_path):
     run(tmp_path, epochs=1, schedule="cosine")
     with pytest.raises(ConfigError, match=r"started with epochs 1 \(now 2\)"):
@@ -569,7 +584,7 @@ def test_more_epochs_are_refused_where_the_rate_was_planned_to_the_end(run, tmp_
 
 
 def test_a_loss_that_is_no_number_stops_before_anything_is_saved(run, tmp_path, monkeypatch):
-    def nan(self, batches, **_):  # noqa: ARG001
+    def nan(self, batch, **_):  # noqa: ARG001
         return torch.tensor(math.nan)
 
     monkeypatch.setattr(Trainer, "step", nan)
@@ -597,21 +612,10 @@ def test_a_network_blind_after_the_first_epoch_is_a_warning(
     assert sum("found almost no road" in r.message for r in caplog.records) == (found < 2)
 
 
-@pytest.mark.parametrize(
-    ("changes", "refused"),
-    [
-        ({"batch_size": 4}, False),
-        ({"batch_size": 5}, True),
-        ({"batch_size": 2, "accumulate": 2}, False),
-        ({"batch_size": 2, "accumulate": 3}, True),
-    ],
-)
-def test_a_step_larger_than_an_epoch_is_refused(run, tmp_path, changes, refused):
-    if not refused:
-        assert run(tmp_path, epochs=1, **changes)
-        return
-    with pytest.raises(ConfigError, match="batch_size: expected at most 4"):
-        run(tmp_path, epochs=1, **changes)
+def test_a_step_larger_than_an_epoch_is_refused(run, tmp_path):
+    assert run(tmp_path / "fitting", epochs=1, batch_size=4)
+    with pytest.raises(ConfigError, match="batch_size: expected at most 4 windows"):
+        run(tmp_path / "larger", epochs=1, batch_size=5)
 
 
 def test_validation_chips_without_data_are_refused(make_chips, start, tmp_path):
@@ -636,6 +640,5 @@ def test_more_epochs_are_another_training_only_where_the_rate_is_planned_to_the_
 
 def test_all_else_but_patience_is_fixed_and_can_be_written_as_json():
     found = fixed_options(TrainOptions(schedule="cosine", init=Path("run")))
-    free = {"patience", "tensorboard"}
-    assert set(found) == set(TrainOptions.model_fields) - free
+    assert set(found) == set(TrainOptions.model_fields) - {"patience"}
     assert json.loads(json.dumps(found))["init"] == "run"

@@ -1,4 +1,4 @@
-"""A trainer's state comes back, and what accumulates is what one large batch would give."""
+"""A trainer's state comes back."""
 
 from dataclasses import replace
 
@@ -15,13 +15,10 @@ from roadseg.raster.scaling import Scaling
 ENCODER = "tu-test_resnet"
 
 
-def build(device, *, state=None, weights=None, norms=True):
+def build(device, *, state=None, weights=None):
     torch.manual_seed(0)
     model = build_model(NetworkSpec(encoder=ENCODER, in_channels=3, classes=3))
     model = device.to(model)
-    if not norms:
-        model.eval()
-        model.train = lambda *_: model
     options = TrainOptions(
         learning_rate=1e-3,
         loss=weights or LossOptions(),
@@ -39,7 +36,7 @@ def batch(seed, windows=2):
 
 def take(trainer, *seeds):
     for seed in seeds:
-        trainer.step([batch(seed)], rate=1e-3)
+        trainer.step(batch(seed), rate=1e-3)
     return trainer.state()[0]
 
 
@@ -90,22 +87,6 @@ def test_moments_come_back_in_the_memory_layout_of_their_weights(cpu):
             assert moment.stride() == weight.stride()
 
 
-def test_batches_of_a_step_add_up_to_the_mean_of_their_gradients(cpu, monkeypatch):
-    # Adam would multiply what is rounded.
-    monkeypatch.setattr(
-        "roadseg.learn.training.trainer.build_optimizer",
-        lambda weights, *, rate, device: torch.optim.SGD(weights, lr=rate),  # noqa: ARG005
-    )
-    focal = LossOptions(focal=1.0, dice=0.0)  # a mean over pixels, of which both have as many
-    together, apart = (build(cpu, weights=focal, norms=False) for _ in range(2))
-    one, other = batch(1), batch(2)
-    joined = tuple(torch.cat(parts) for parts in zip(one, other, strict=True))
-    loss = together.step([joined], rate=0.1)
-    assert apart.step([one, other], rate=0.1).item() == pytest.approx(loss.item())
-    for name, tensor in together.state()[0].items():
-        assert torch.allclose(tensor, apart.state()[0][name], atol=1e-6)
-
-
 def test_half_precision_scales_the_loss_and_keeps_the_scale(cpu):
     half = replace(cpu, amp_dtype=torch.float16)
     trainer = build(half)
@@ -123,5 +104,5 @@ def test_bootstrapping_changes_what_is_learnt_but_not_how_it_is_measured(cpu):
     again, measured = forgiving.evaluate(batch(1))
     assert torch.equal(logits, again)
     assert torch.equal(sums, measured)
-    losses = [each.step([batch(1)], rate=1e-3) for each in (plain, forgiving)]
+    losses = [each.step(batch(1), rate=1e-3) for each in (plain, forgiving)]
     assert losses[0] != losses[1]
