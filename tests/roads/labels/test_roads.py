@@ -14,8 +14,8 @@ from roadseg.roads.labels.roads import (
     clean_shapes,
     drop_duplicates,
     extent_degrees,
-    looks_swapped,
     roads_on,
+    swap_hint,
 )
 from roadseg.roads.labels.tags import Tags
 from roadseg.roads.labels.traffic import read_traffic
@@ -253,21 +253,11 @@ def test_a_scene_around_the_world_does_not_disturb():
     roads_on(world, roads_at([(2, 48), (3, 49)], crs=DEGREES))
 
 
-@pytest.mark.parametrize("crs", [DEGREES, UTM, CRS.from_epsg(3857)], ids=["degrees", "UTM", "web"])
-def test_swapped_roads_are_recognised(crs):
-    roads = roads_at(BESIDE, ACROSS).to_crs(crs)
-    swapped = roads_of(*shapely.transform(roads.shapes, lambda xy: xy[:, ::-1]), crs=crs)
-    assert touching(GRID, swapped) == []
-    assert looks_swapped(GRID, swapped)
-
-
-@pytest.mark.parametrize("line", [BESIDE, [(0, 0), (1, 1)]])
-def test_roads_elsewhere_do_not_look_swapped(line):
-    assert not looks_swapped(GRID, roads_at(line))
-
-
-def test_no_roads_do_not_look_swapped():
-    assert not looks_swapped(GRID, roads_at())
+@pytest.mark.parametrize(
+    ("there", "is_likely"), [((49, 8, 49.5, 8.5), True), ((49, 9, 50, 10), False)]
+)
+def test_boxes_that_meet_with_x_and_y_swapped_are_told(there, is_likely):
+    assert ("look swapped" in swap_hint((8.2, 49.2, 8.4, 49.4), there)) == is_likely
 
 
 def test_only_polygons_are_areas():
