@@ -4,11 +4,9 @@ import numpy as np
 import pytest
 import shapely
 from affine import Affine
-from hypothesis import given
-from hypothesis import strategies as st
 from pyproj import CRS
 
-from roadseg.raster.grid import DEGREES, Grid, reproject
+from roadseg.raster.grid import DEGREES, Grid
 from roadseg.roads.labels.roads import (
     Roads,
     clean_shapes,
@@ -269,21 +267,6 @@ def test_only_polygons_are_areas():
 def test_lines_alone_have_no_areas():
     lines = roads_of(LINE, SQUARE, OTHER).lines_only()
     assert (lines.is_area.tolist(), lines.speed_mph.tolist()) == ([False, False], [1, 3])
-
-
-@given(
-    st.lists(st.tuples(st.floats(640000, 680000), st.floats(3.9e6, 4.1e6)), min_size=2, unique=True)
-)
-def test_roads_sent_to_degrees_come_back(line):
-    roads = roads_at(line)
-    back = roads.to_crs(DEGREES).to_crs(UTM)
-    assert shapely.equals_exact(back.shapes, roads.shapes, tolerance=1e-6).all()
-
-
-def test_reprojected_points_are_x_before_y():
-    points = np.array([shapely.Point(500000, 0)], dtype=object)
-    (there,) = reproject(points, UTM, DEGREES)
-    assert (there.x, there.y) == (pytest.approx(-117), pytest.approx(0, abs=1e-9))
 
 
 def test_an_extent_is_told_in_degrees():
