@@ -411,10 +411,9 @@ def apart_text(facts: "RasterFacts", labels: Path, roads: Roads) -> str:
 
 def swap_hint(here: Iterable[float], there: Iterable[float]) -> str:
     """Return a hint if two boxes (west, south, east, north) meet with x and y of one swapped."""
-    west, south, east, north = here
-    swapped = shapely.box(south, west, north, east)
-    is_likely = swapped.intersects(shapely.box(*there))
-    return "x and y look swapped: write longitude before latitude" if is_likely else ""
+    (west, south, east, north), (left, low, right, high) = here, there
+    meet = south <= right and left <= north and west <= high and low <= east
+    return "x and y look swapped: write longitude before latitude" if meet else ""
 
 
 def extent_degrees(geometries: Shapes, crs: CRS) -> str:

@@ -124,8 +124,8 @@ def apls_by(
     for weight in weights:
         routes = Routes.through(graphs[0], weight), Routes.through(graphs[1], weight)
         there, back = (
-            mean_similarity(*pair, *points)
-            for pair, points in zip((routes, routes[::-1]), placed, strict=True)
+            mean_similarity(here, other, *points)
+            for (here, other), points in zip((routes, routes[::-1]), placed, strict=True)
         )
         scores.append(_join_directions(there, back))
     return scores
