@@ -23,7 +23,7 @@ from roadseg.roads.graph.cleaning import merge_chains, merge_near_junctions, pru
 from roadseg.roads.masks.probabilities import Probability, open_probability
 from roadseg.roads.tracing.blocks import join_blocks
 from roadseg.roads.tracing.skeletons import skeletonise
-from roadseg.roads.tracing.trace import find_graph, find_paths
+from roadseg.roads.tracing.trace import MERGE_NODES_M, find_graph, find_paths
 
 BORDER_M = 2.0
 
@@ -41,7 +41,7 @@ def main():
     traced = merge_chains(join_blocks([find_paths(pixels, how, whole(pixels))], pixels.grid)[0])
     border = pixels.grid.footprint_m.exterior
     pruned = prune_spurs(traced, min_spur_m=how.min_spur_m, border=border, border_m=BORDER_M)
-    pruned = merge_near_junctions(pruned, within_m=how.merge_nodes_m)
+    pruned = merge_near_junctions(pruned, within_m=MERGE_NODES_M)
     final = find_graph(pixels, how)
     figure, axes = mpl.pyplot.subplots(2, 3, figsize=(15, 10.4), layout="constrained")
     (shown, probability, skeleton), (first, second, third) = axes

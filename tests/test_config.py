@@ -144,6 +144,7 @@ def test_paths_start_at_the_folder_of_the_config(write, tmp_path):
             {"quantize": {"windows": 8}},
             "quantize.windows: no longer a setting; its value is always 64, so remove it",
         ),
+        ({"split": {"group": "a"}}, "split.group: no longer a setting; its value is always null"),
         ({"quantize": {"window": 64}}, 'quantize: no longer a setting; its value is always {"win'),
         ({"train": {"epoch": 3}}, "train.epoch: unknown key; did you mean train.epochs?"),
         ({"train": {"windowpx": 3}}, "train.windowpx: unknown key; did you mean train.window_px?"),
@@ -157,7 +158,7 @@ def test_paths_start_at_the_folder_of_the_config(write, tmp_path):
         ({"labels": {"roads": [1]}}, "labels.roads.0: expected a valid string, got 1"),
         (
             {"split": {"method": "x"}},
-            "split.method: expected 'blocks', 'places', 'knndm', 'random', 'groups', 'sets' or 'f",
+            "split.method: expected 'blocks', 'places', 'knndm', 'random', 'sets' or 'f",
         ),
         ({"imagery": {"bands": []}}, "imagery.bands: expected at least 1 item, got 0: []"),
         ({"run": 3}, "run: Input is not a valid path"),
@@ -183,9 +184,6 @@ LIMITS = [
     ("labels.bin_edges", list(range(1, 32)), list(range(1, 31))),
     ("split.folds", 1, 2),
     ("split.block_m", 0.9, 1),
-    ("split.group", "a{99999999999}", "a{9999}"),
-    ("split.group", "(" * 500 + ")" * 500, "((a))"),
-    ("split.group", "a" * 1001, "a" * 1000),
     ("train.window_px", 33, 32),
     ("train.window_px", 0, 64),
     ("train.epochs", 0, 1),
@@ -266,14 +264,8 @@ def test_a_value_outside_of_its_limits_is_refused(write, key, outside, inside):
             {"speed_key": "v"},
             'labels.speed_key: has no effect unless scheme is "attribute"',
         ),
-        (
-            "split",
-            {"method": "groups"},
-            "split.group: the method groups needs a regular expression",
-        ),
         ("split", {"method": "file"}, "split.file: the method file needs a path"),
         ("split", {"method": "knndm"}, "split.target: the method knndm needs the images that"),
-        ("split", {"group": "("}, "split.group: expected a regular expression (missing )"),
     ],
 )
 def test_settings_that_need_each_other_are_named(write, section, values, message):

@@ -1,6 +1,5 @@
 """Folds: assign chips to folds so that a group of chips is never on both sides of a split."""
 
-import re
 from collections.abc import Collection, Hashable, Mapping, Sequence
 
 import numpy as np
@@ -29,27 +28,6 @@ def ground_blocks(centres_m: Floats, places: Sequence[Hashable], *, block_m: flo
     """
     cells = np.floor(np.asarray(centres_m).reshape(-1, 2) / block_m).astype(np.int64)
     return [(place, int(x), int(y)) for place, (x, y) in zip(places, cells, strict=True)]
-
-
-def name_groups(names: Sequence[str], pattern: str) -> list[str]:
-    """Return the part of each name by which it is grouped.
-
-    Args:
-        pattern: regular expression to search in the name; its first group is the result, or the
-            whole match if it has no group.
-
-    Raises:
-        ValueError: if the pattern does not match a name.
-    """
-    compiled = re.compile(pattern)
-    which = min(compiled.groups, 1)
-    parts = {name: match and match[which] for name in names for match in [compiled.search(name)]}
-    missed = [name for name, part in parts.items() if part is None]
-    if missed:
-        raise ValueError(
-            f"{pattern!r} does not match {missed[0]} ({len(missed)} of {len(parts)} names)"
-        )
-    return [str(parts[name]) for name in names]
 
 
 def join_groups(groups: Sequence[Hashable], pairs: Pairs) -> list[Hashable]:

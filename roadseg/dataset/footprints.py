@@ -1,6 +1,7 @@
 """Footprints: where chips lie on the ground, which overlap, and how far they are apart."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 import shapely
@@ -172,6 +173,30 @@ def near_pairs(chips: Sequence[ChipRecord], *, within_m: float) -> Pairs:
         pairs.append(np.column_stack([here[first], second]))
     found = np.concatenate(pairs)
     return np.asarray(found[found[:, 0] < found[:, 1]])
+
+
+def same_label_pairs(
+    scenes: Sequence[str], zones: Sequence[int] | Ints, labels: Mapping[str, Path]
+) -> Pairs:
+    """Find chips without georeference that show one place, as their scenes share a label file.
+
+    None do if one file serves all of them.
+
+    Args:
+        scenes: the scene of each chip.
+        zones: EPSG number of each chip's metric CRS; `NO_ZONE` without georeference.
+        labels: the label file of each scene.
+
+    Returns:
+        Indices, shape (m, 2): a chip of each place, with every other chip of it.
+    """
+    local = [row for row, zone in enumerate(zones) if zone == NO_ZONE]
+    files = [labels[scenes[row]] for row in local]
+    if not 1 < len(set(files)) < len({scenes[row] for row in local}):
+        return np.empty((0, 2), dtype=np.int64)
+    first: dict[Path, int] = {}
+    pairs = [(first.setdefault(file, row), row) for file, row in zip(files, local, strict=True)]
+    return np.array([pair for pair in pairs if pair[0] != pair[1]], dtype=np.int64)
 
 
 def _candidates(corners: Corners, share: float) -> Pairs:

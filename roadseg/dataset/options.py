@@ -1,8 +1,8 @@
 """Options of the scenes of a run, of one set or several, and of the split into folds."""
 
 import re
-import warnings
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar, Literal
 
 from pydantic import ConfigDict, SerializerFunctionWrapHandler, model_serializer, model_validator
@@ -118,17 +118,17 @@ class RunImageryOptions(ImageryOptions):
 class SplitOptions(Section):
     """Options of the split of chips into folds."""
 
+    retired = MappingProxyType({"group": None})
     folds: int = setting(
         5, "folds", "Number of folds; 5 holds out 20 % of the chips.", ge=2, le=10_000
     )
-    method: Literal["blocks", "places", "knndm", "random", "groups", "sets", "file"] = setting(
+    method: Literal["blocks", "places", "knndm", "random", "sets", "file"] = setting(
         "blocks",
         "-",
         "Which chips share a fold. blocks: those in one ground block; places: those no further "
         "than `block_m` from each other, and chains of them; knndm: so that the distances to the "
-        "training ground are those of the images in `target`; random: none; groups: "
-        "those of scenes whose names agree in `group`; sets: those of one set of imagery.sets "
-        "(one fold per set); file: as `file` lists them.",
+        "training ground are those of the images in `target`; random: none; sets: those of one "
+        "set of imagery.sets (one fold per set); file: as `file` lists them.",
     )
     block_m: float = setting(
         500.0,
@@ -144,13 +144,6 @@ class SplitOptions(Section):
         "Chips nearer than this to a held-out chip are not trained on while it is held out.",
         ge=0,
         le=1e7,
-    )
-    group: Text | None = setting(
-        None,
-        "regular expression",
-        "Searched for in the names of scenes; those with the same match (or first group) "
-        "form a group.",
-        max_length=1000,
     )
     target: tuple[Text, ...] = setting(
         (),
@@ -171,20 +164,8 @@ class SplitOptions(Section):
 
     @model_validator(mode="after")
     def _method_has_its_setting(self) -> "SplitOptions":
-        if self.method == "groups" and self.group is None:
-            raise ValueError("group: the method groups needs a regular expression here")
         if self.method == "knndm" and not self.target:
             raise ValueError("target: the method knndm needs the images that are to be mapped here")
         if self.method == "file" and self.file is None:
             raise ValueError("file: the method file needs a path here")
-        return self
-
-    @model_validator(mode="after")
-    def _group_compiles(self) -> "SplitOptions":
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # A later Python may read the pattern otherwise.
-                re.compile(self.group or "")
-        except (re.error, OverflowError, RecursionError) as error:
-            raise ValueError(f"group: expected a regular expression ({error})") from error
         return self

@@ -87,15 +87,14 @@ class Scaling:
         return _scale(bands, limits)
 
 
-def fit_scaling(
-    samples: Sequence[Array], *, percentiles: tuple[float, float] = PERCENTILES
-) -> Scaling:
+def fit_scaling(samples: Sequence[Array]) -> Scaling:
     """Find the scaling of a dataset from pixels sampled over all of its scenes.
+
+    The 2nd and the 98th percentile of each band become 0 and 255; uint8 is kept as it is.
 
     Args:
         samples: for each scene an array of shape (band, pixel), valid pixels only; NaN is left
             out. Scenes of one type are pooled.
-        percentiles: lower and upper percentile that become 0 and 255; uint8 is kept as it is.
 
     Raises:
         ValueError: if there is no sample, or a band holds no finite one.
@@ -108,9 +107,7 @@ def fit_scaling(
     pooled = {
         name: np.concatenate(samples_of_type, axis=1) for name, samples_of_type in by_type.items()
     }
-    ranges = {
-        name: tuple(_range(band, percentiles) for band in pixels) for name, pixels in pooled.items()
-    }
+    ranges = {name: tuple(_range(band) for band in pixels) for name, pixels in pooled.items()}
     scaled = [_scale(pixels, ranges[name]) for name, pixels in pooled.items()]
     bands = np.concatenate(scaled, axis=1)
     finite = np.concatenate([np.isfinite(pixels) for pixels in pooled.values()], axis=1)
@@ -133,7 +130,7 @@ def stretch_to(scaling: Scaling, pixels: Array) -> Scaling:
     Raises:
         ValueError: if there are no pixels, or another number of bands.
     """
-    ranges = tuple(_range(band, PERCENTILES) for band in pixels)
+    ranges = tuple(_range(band) for band in pixels)
     return replace(scaling, ranges={**scaling.ranges, pixels.dtype.name: ranges})
 
 
@@ -169,13 +166,13 @@ def _check_ranges(name: str, ranges: Sequence[Range]) -> None:
             )
 
 
-def _range(band: Array, percentiles: tuple[float, float]) -> Range:
+def _range(band: Array) -> Range:
     if band.dtype == np.uint8:
         return 0.0, 255.0
     finite = band[np.isfinite(band)]
     if finite.size == 0:
         raise ValueError("a band contains no valid pixel")
-    low, high = np.percentile(finite, percentiles).tolist()
+    low, high = np.percentile(finite, PERCENTILES).tolist()
     return low, high if high > low else low + 1.0
 
 

@@ -22,7 +22,7 @@ _IMAGES = (IMAGE_SUFFIXES,)
 # Of what a folder holds, the first kind counts; other data is often kept as .json.
 _LABELS = (LINE_SUFFIXES, (".json",), MASK_SUFFIXES)
 _LIST = ".txt"
-_PACKED = (".gz", ".bz2", ".zip", ".pbf")
+_PACKED = (".gz", ".zip", ".pbf")
 _NETWORKS = {"s3": "vsis3", "gs": "vsigs", "az": "vsiaz", "oss": "vsioss", "swift": "vsiswift"}
 _ARCHIVES = ("/vsizip/", "/vsitar/", "/vsi7z/", "/vsirar/")
 _ARCHIVE = re.compile(r"(.+?\.(?:zip|kmz|tar|tgz|tar\.gz|7z|rar))(/.*)?", re.IGNORECASE)
@@ -297,7 +297,6 @@ def _first_kind(
     return []
 
 
-_PATTERNS = (r"^(.+)[_-][^_-]+$", r"^[^_-]+[_-](.+)$", r"(\d+)\D*$", r"(\d+)")
 Place = tuple[str, ...]  # the parts of a name that say which place it is
 
 
@@ -319,25 +318,6 @@ def match_names(images: Sequence[str], labels: Iterable[str]) -> dict[str, str |
     places = {label: _place(label) for label in labels}
     by_part = _by_rarest_part(places)
     return {image: _best(image, places, by_part) for image in images}
-
-
-def grouping_pattern(groups: Mapping[str, str]) -> str | None:
-    """Find a regular expression whose first group tells the same groups of names apart.
-
-    Args:
-        groups: the group of each name; how groups are called does not matter.
-
-    Returns:
-        One of a few usual ones, such as that for all but the last part of a name; None if none
-        of them fits.
-    """
-    for pattern in _PATTERNS:
-        matches = {name: re.search(pattern, name) for name in groups}
-        parts = {(group, match[1]) for name, group in groups.items() if (match := matches[name])}
-        one_to_one = len(parts) == len(dict(parts)) == len({part for _, part in parts})
-        if one_to_one and all(matches.values()):
-            return pattern
-    return None
 
 
 def _by_rarest_part(places: Mapping[str, Place]) -> dict[str, list[str]]:

@@ -81,6 +81,7 @@ ShiftRule = Annotated[
 class LabelOptions(Section):
     """The road labels, and how they become masks."""
 
+    retired = MappingProxyType({"lane_m": 3.5})
     roads: tuple[Text, ...] = setting(
         (),
         "paths",
@@ -125,7 +126,6 @@ class LabelOptions(Section):
         le=1000,
     )
     width_key: Text = setting("width", "attribute", "Attribute that holds the width in metres.")
-    lane_m: float = setting(3.5, "metres", "Width of a lane, if width is lanes.", ge=0.01, le=100)
     bin_edges: tuple[_Speed, ...] = setting(
         DEFAULT_BINS.edges,
         "bin_unit",
@@ -245,18 +245,16 @@ class ThresholdOptions(Section):
 class TraceOptions(ThresholdOptions):
     """From the pixels of roads to a road graph: how roads are found, pruned, linked and drawn."""
 
-    retired = MappingProxyType({"neat": False})
+    retired = MappingProxyType(
+        {"neat": False, "min_hole_m2": 30.0, "merge_nodes_m": 4.0, "block_px": 4096}
+    )
 
     close_m: float = setting(
         0.0, "metres", "Close cracks and notches in roads up to this width.", ge=0, le=1000
     )
     min_blob_m2: float = setting(30.0, "m2", "Remove smaller patches of road.", ge=0, le=1e9)
-    min_hole_m2: float = setting(30.0, "m2", "Fill smaller holes in roads.", ge=0, le=1e9)
     min_spur_m: float = setting(
         12.0, "metres", "Remove shorter dead ends (spurs).", ge=0, le=100_000
-    )
-    merge_nodes_m: float = setting(
-        4.0, "metres", "Merge junctions that are joined by a shorter edge.", ge=0, le=1000
     )
     max_gap_m: _Gap = setting(
         "auto",
@@ -291,13 +289,6 @@ class TraceOptions(ThresholdOptions):
     default_speed_mph: float = setting(
         25.0, "mph", "Speed of edges for which the probabilities show no speed.", ge=0.1, le=1000
     )
-    block_px: int = setting(
-        4096,
-        "pixels",
-        "Side of the blocks in which scenes are processed; larger blocks need more memory.",
-        ge=256,
-        le=65_536,
-    )
 
     def gap_for(self, *, is_mask: bool) -> float:
         """Return the longest gap in metres across which dead ends are linked.
@@ -313,14 +304,7 @@ class TraceOptions(ThresholdOptions):
 class GraphOptions(TraceOptions):
     """From probabilities to the road graph."""
 
-    join_m: float = setting(
-        5.0,
-        "metres",
-        "Largest distance between road ends of adjoining scenes that are joined into one "
-        "network; 0: join no scenes.",
-        ge=0,
-        le=1000,
-    )
+    retired = MappingProxyType({**TraceOptions.retired, "join_m": 5.0})
     formats: tuple[GraphFormat, ...] = setting(
         ("gpkg", "geojson", "graphml"),
         "-",

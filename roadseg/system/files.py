@@ -33,7 +33,7 @@ PARQUET_SUFFIXES = (".parquet", ".geoparquet")
 # Suffixes of files of lines, packed or not; of files of one name the first counts.
 LINE_SUFFIXES = (
     *(".gpkg", ".fgb", *PARQUET_SUFFIXES, ".shp", ".geojson", ".geojsonl", ".geojsons", ".kml"),
-    *(".kmz", ".gml", ".gpx", ".osm", ".pbf", ".gz", ".bz2", ".zip"),
+    *(".kmz", ".gml", ".gpx", ".osm", ".pbf", ".gz", ".zip"),
 )
 ROAD_SUFFIXES = (*LINE_SUFFIXES, ".json")  # Other data is often kept as .json, too.
 

@@ -63,16 +63,6 @@ _COMMANDS = {
     "graph": [["graph", "--output", "out", "mask.tif"]],
     "": [["prepare"]],
 }
-_PATTERNS = {
-    "brackets": "(" * 10_000 + ")" * 10_000,
-    "backtracking": "(a+)+$|(.*)*(.*)*(.*)*(.*)*(.*)*(.*)*x",
-    "repeated": "(?:" * 90 + "a" + "{9}){9}" * 45,
-    "too often": "a{99999999999999999999}",
-    "behind": "(?<=a+)b",
-    "open": "[",
-    "nothing": "",
-}
-_NAME = "x".join(["city"] * 25)  # Name of a scene, long enough to backtrack in.
 
 
 def cases(count: int, rng: Random) -> Iterator[Case]:
@@ -87,9 +77,6 @@ def cases(count: int, rng: Random) -> Iterator[Case]:
 
 
 def _known() -> Iterator[Case]:
-    for name, pattern in _PATTERNS.items():
-        words = ["prepare", "--set", "split.method=groups", "--set", f"split.group={pattern}"]
-        yield Case(f"pattern: {name}", words, _rename)
     texts = {
         "60 MB of numbers": lambda: '{"labels": {"bin_edges": [' + "1," * 30_000_000 + "1]}}",
         "10 MB of numbers": lambda: '{"imagery": {"bands": [' + "1," * 5_000_000 + "1]}}",
@@ -164,12 +151,6 @@ def _draw_mask(path: Path) -> None:
         path, "w", driver="GTiff", height=300, width=300, count=1, dtype="uint8", **options
     ) as target:
         target.write(pixels, 1)
-
-
-def _rename(folder: Path) -> None:
-    for number in range(2):
-        for path in folder.glob(f"*/city_{number}.*"):
-            path.rename(path.with_stem(f"{_NAME}_{number}"))
 
 
 def _write(folder: Path, *, text: Callable[[], str]) -> None:

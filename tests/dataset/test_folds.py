@@ -8,7 +8,6 @@ from roadseg.dataset.folds import (
     folds_by_name,
     ground_blocks,
     join_groups,
-    name_groups,
 )
 
 CHIPS = ["a_r0_c0", "a_r0_c9", "b"]
@@ -49,10 +48,6 @@ def test_the_order_of_chips_does_not_move_them_to_another_fold():
     assert there == back
 
 
-def test_as_many_groups_as_folds_give_each_fold_one():
-    assert set(assign_folds([7, 7, 7, 8, 9], folds=3, seed=0).tolist()) == {0, 1, 2}
-
-
 def test_fewer_groups_than_folds_are_refused():
     with pytest.raises(ValueError, match="5 chips in 2 groups cannot fill 3 folds"):
         assign_folds([7, 7, 7, 8, 8], folds=3, seed=0)
@@ -71,21 +66,6 @@ def test_the_same_numbers_in_two_zones_are_two_blocks():
 def test_the_same_numbers_in_two_scenes_without_georeference_are_two_blocks():
     blocks = ground_blocks(np.zeros((3, 2)), ["a", "b", "a"], block_m=500)
     assert blocks == [("a", 0, 0), ("b", 0, 0), ("a", 0, 0)]
-
-
-def test_names_are_grouped_by_the_first_group_of_the_pattern():
-    names = ["7_google", "7_yahoo", "8_google"]
-    assert name_groups(names, r"^(\d+)_(\w+)") == ["7", "7", "8"]
-
-
-def test_names_are_grouped_by_the_whole_match_of_a_pattern_without_groups():
-    assert name_groups(["x7_a", "x7_b", "x8_a"], r"x\d") == ["x7", "x7", "x8"]
-
-
-@pytest.mark.parametrize("pattern", [r"^\d", "^(1)?"])
-def test_a_name_that_the_pattern_does_not_match_is_refused(pattern):
-    with pytest.raises(ValueError, match=r"does not match b \(1 of 2 names\)"):
-        name_groups(["1a", "b", "1a"], pattern)
 
 
 def test_groups_with_chips_in_common_pairs_become_one():

@@ -11,7 +11,6 @@ from pyproj import CRS
 from roadseg.dataset.footprints import (
     areas_apart,
     corners_degrees,
-    linked,
     local_km,
     overlapping_pairs,
     unbroken,
@@ -63,33 +62,19 @@ def test_tiles_overlap_from_a_hundredth_of_their_ground(gap, pairs):
     assert found([box(0, 0), box(100 + gap, 0)]) == pairs
 
 
-def test_a_small_footprint_within_a_large_one_overlaps_it():
-    assert found([box(0, 0, 10_000, 10_000), box(50, -50, 1, 1)]) == [[0, 1]]
-
-
-def test_equal_footprints_all_overlap_each_other():
-    assert found([box(0, 0)] * 3) == [[0, 1], [0, 2], [1, 2]]
-
-
-def test_the_same_metres_in_two_zones_are_two_places():
-    assert found([box(500_000, 4e6)] * 2, [ZONE, ZONE + 1]) == []
-
-
-def test_footprints_in_two_zones_overlap_where_they_show_the_same_ground():
-    border = -114.0
-    corners = [near(border, 36.0, 32611), near(border, 36.0, 32612), near(border, 36.1, 32612)]
-    assert found(corners, [32611, 32612, 32612]) == [[0, 1]]
-
-
-def test_tiles_that_touch_along_the_border_of_two_zones_do_not_overlap():
-    degree = 200 / 111_000
-    corners = [near(-114.0, 36.0, 32611), near(-114.0, 36.0 + degree, 32612)]
-    assert found(corners, [32611, 32612]) == []
-
-
-def test_footprints_overlap_across_the_date_line():
-    corners = [near(180.0, -17.0, 32701), near(180.0, -17.0, 32760), near(0.0, -17.0, 32730)]
-    assert found(corners, [32701, 32760, 32730]) == [[0, 1]]
+@pytest.mark.parametrize(
+    ("places", "pairs"),
+    [
+        ([(-114.0, 36.0, 32611), (-114.0, 36.0, 32612), (-114.0, 36.1, 32612)], [[0, 1]]),
+        ([(-114.0, 36.0, 32611), (-114.0, 36.0 + 200 / 111_000, 32612)], []),
+        ([(-117.0, 36.0, 32611), (-111.0, 36.0, 32612)], []),
+        ([(180.0, -17.0, 32701), (180.0, -17.0, 32760), (0.0, -17.0, 32730)], [[0, 1]]),
+    ],
+    ids=["the same ground", "ground that touches", "the same metres", "across the date line"],
+)
+def test_footprints_in_two_zones_overlap_where_they_show_the_same_ground(places, pairs):
+    corners = [near(lon, lat, zone) for lon, lat, zone in places]
+    assert found(corners, [zone for *_, zone in places]) == pairs
 
 
 def test_fifty_thousand_adjoining_tiles_take_seconds():
@@ -146,10 +131,6 @@ def test_areas_are_numbered_by_their_first_footprint():
 def test_a_chain_of_footprints_is_one_area():
     corners = np.array([box(0.05 * step, 50.0, 0.01, 0.01) for step in range(100)])
     assert set(areas_apart(corners, gap_km=10)) == {0}
-
-
-def test_nodes_are_linked_by_way_of_others():
-    assert linked(np.array([[0, 3], [3, 1]]), nodes=5).tolist() == [0, 0, 1, 0, 2]
 
 
 @pytest.mark.real

@@ -37,16 +37,13 @@ def test_shadows_do_not_hide_wedges():
     )
 
 
-def test_an_image_without_0_has_no_wedges():
-    assert collar_share(image(ALL & False), ALL) == 0
-
-
-def test_an_image_of_0_alone_is_a_wedge():
-    assert collar_share(image(ALL), ALL) == 1
-
-
-def test_black_inside_an_image_is_no_wedge():
-    assert collar_share(image(np.hypot(ROWS - 100, COLS - 100) < 60), ALL) == 0
+@pytest.mark.parametrize(
+    ("black", "share"),
+    [(ALL & False, 0), (ALL, 1), (np.hypot(ROWS - 100, COLS - 100) < 60, 0)],
+    ids=["none", "all", "inside"],
+)
+def test_black_that_is_not_around_an_image_is_no_wedge_unless_all_is(black, share):
+    assert collar_share(image(black), ALL) == share
 
 
 @pytest.mark.parametrize("share", [0.05, 0.5, 0.9, 0.99])

@@ -20,7 +20,6 @@ ELSEWHERE = {  # (module, function): why it needs no `atomic_write` of its own
     ("roads/formats/layers.py", "write_parquet"): "the same",
     ("api/files.py", "_write_table"): "a temporary file that a command reads",
     ("api/rasters.py", "_write"): "the same",
-    ("roads/labels/vectors.py", "_unpacked"): "a temporary file that GDAL reads",
     ("api/masks.py", "_repr_png_"): "into memory",
     ("report/audit_page.py", "_uri"): "the same",
     ("report/pictures.py", "_as_png"): "the same",

@@ -1,9 +1,8 @@
-import re
 import time
 
 import pytest
 
-from roadseg.raster.sources import grouping_pattern, match_names
+from roadseg.raster.sources import match_names
 
 
 @pytest.mark.parametrize(
@@ -68,26 +67,3 @@ def test_thousands_of_names_are_matched_at_once():
     found = match_names([f"i_{p}_x" for p in places], [f"r_{p}" for p in places])
     assert time.process_time() - start < 5
     assert found["i_3_69_x"] == "r_3_69"
-
-
-@pytest.mark.parametrize(
-    ("names", "places"),
-    [
-        (["12_3_google", "12_3_yahoo", "12_4_google"], ["12_3", "12_3", "12_4"]),
-        (["google_12_3", "yahoo_12_3", "google_12_4"], ["a", "a", "b"]),
-        (["img7", "photo7b", "img8"], ["7", "7", "8"]),
-        (["s1_left9", "s1_right8", "s2_left9"], ["s1", "s1", "s2"]),
-    ],
-)
-def test_a_pattern_tells_places_apart(names, places):
-    pattern = grouping_pattern(dict(zip(names, places, strict=True)))
-    parts = [re.search(pattern, name)[1] for name in names]
-    assert parts[0] == parts[1] != parts[2]
-
-
-def test_names_that_say_nothing_of_their_places_have_no_pattern():
-    assert grouping_pattern({"red": "a", "blue": "a", "green": "b"}) is None
-
-
-def test_a_pattern_that_joins_two_places_is_not_taken():
-    assert grouping_pattern({"a_1_x": "p", "a_1_y": "q", "a_1_z": "q"}) is None

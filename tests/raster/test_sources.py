@@ -203,22 +203,19 @@ def test_a_missing_label_folder_is_named(touch, tmp_path):
         find_labels([str(tmp_path / "roads")], images)
 
 
-def test_of_a_folder_with_both_kinds_the_vector_files_are_the_labels(touch, tmp_path):
-    touch("i/a_1.tif", "r/a_1.tif", "r/a_1.json", "r/a_1.geojson")
+@pytest.mark.parametrize(
+    ("files", "labels"),
+    [
+        (["i/a_1.tif", "r/a_1.tif", "r/a_1.json", "r/a_1.geojson"], {"a_1": "a_1.geojson"}),
+        (["i/a_1.tif", "r/a_1.tif", "r/a_1.json"], {"a_1": "a_1.json"}),
+        (["i/10.jpg", "i/1.jpg", "r/10.png", "r/1.png"], {"1": "1.png", "10": "10.png"}),
+    ],
+    ids=["vector files first", "JSON where there is no other", "masks without vector files"],
+)
+def test_of_a_folder_one_kind_of_files_are_the_labels(touch, tmp_path, files, labels):
+    touch(*files)
     found = find_labels([str(tmp_path / "r")], find_images([str(tmp_path / "i")]))
-    assert found == {"a_1": tmp_path / "r" / "a_1.geojson"}
-
-
-def test_json_counts_where_there_is_no_other_vector_file(touch, tmp_path):
-    touch("i/a_1.tif", "r/a_1.tif", "r/a_1.json")
-    found = find_labels([str(tmp_path / "r")], find_images([str(tmp_path / "i")]))
-    assert found == {"a_1": tmp_path / "r" / "a_1.json"}
-
-
-def test_of_a_folder_without_vector_files_raster_masks_are_the_labels(touch, tmp_path):
-    touch("i/10.jpg", "i/1.jpg", "r/10.png", "r/1.png")
-    found = find_labels([str(tmp_path / "r")], find_images([str(tmp_path / "i")]))
-    assert {name: path.name for name, path in found.items()} == {"1": "1.png", "10": "10.png"}
+    assert found == {name: tmp_path / "r" / file for name, file in labels.items()}
 
 
 def test_an_image_is_no_label_of_its_own_folder(touch, tmp_path):

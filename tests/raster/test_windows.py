@@ -255,17 +255,11 @@ def test_windows_lie_inside_apart_and_reach_the_last_pixel(height, width, block,
     assert times_read.max() == times_read[-1, -1] == 1
 
 
-def test_the_strips_of_a_chip_are_read_at_five_places_from_top_to_bottom():
-    rows = [window.row for window in sampled(1300, 1300, (25, 1300), 65536)]
-    assert rows == [125, 375, 650, 900, 1275]
-
-
-def test_a_strip_is_read_whole():
-    assert {w[2:] for w in sampled(1300, 1300, (25, 1300), 65536)} == {(25, 1300)}
-
-
-def test_small_strips_are_read_together():
-    assert {w[2:] for w in sampled(1300, 1300, (1, 1300), 65536)} == {(10, 1300)}
+def test_the_strips_of_a_chip_are_read_whole_at_five_places_from_top_to_bottom():
+    chosen = sampled(1300, 1300, (25, 1300), 65536)
+    assert [window.row for window in chosen] == [125, 375, 650, 900, 1275]
+    assert {window[2:] for window in chosen} == {(25, 1300)}
+    assert {window[2:] for window in sampled(1300, 1300, (1, 1300), 65536)} == {(10, 1300)}
 
 
 @pytest.mark.parametrize(("side", "rows"), [(228, 228), (229, 57)])

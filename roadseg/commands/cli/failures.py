@@ -36,8 +36,8 @@ This is a bug in roadseg. Please send us this file, so that we can fix it. It co
 line and the config as you typed them: check it for anything that others should not see.
 """
 _MEMORY = (
-    "out of memory: use fewer workers (--workers), a smaller graph.block_px, or smaller batches "
-    "and windows (batch_size and window_px of train or predict)"
+    "out of memory: use fewer workers (--workers), or smaller batches and windows "
+    "(batch_size and window_px of train or predict)"
 )
 _DEVICE_MEMORY = (
     "the device is out of memory: lower train.batch_size or predict.batch_size, set a smaller "

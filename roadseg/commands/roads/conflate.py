@@ -19,7 +19,6 @@ from roadseg.roads.formats.any_roads import (
     check_nearness,
     common_crs,
     graph_drawn,
-    overlap_if_swapped,
     place_roads,
     read_one_place,
 )
@@ -30,6 +29,7 @@ from roadseg.roads.formats.osm_ways import MOST_LETTERS, classes, source_of
 from roadseg.roads.formats.pairing import RoadSource
 from roadseg.roads.graph.road_graph import DECIMALS, RoadGraph, unique_pairs
 from roadseg.roads.labels.highways import highway_class
+from roadseg.roads.labels.roads import swap_hint
 from roadseg.roads.labels.traffic import SPEED_KNOWN
 from roadseg.roads.options import NO_ROADS, ConflateOptions
 from roadseg.roads.osm.osm_change import osm_change, write_changes, write_merged, write_review
@@ -284,8 +284,7 @@ def _elsewhere(path: Path, extent: Box | None, predicted: DrawnRoads, box: Box) 
     """Return what is wrong with a map that has no road near the predicted ones."""
     if extent is None:
         return f"{path}: contains no roads, expected ways with the tag highway"
-    is_swapped = overlap_if_swapped(box, extent)
-    hint = "its x and y are swapped" if is_swapped else "check the CRS or the names"
+    hint = swap_hint(box, extent) or "check the CRS or the names"
     return (
         f"{predicted.source}: the two sides do not overlap: it is at {_box_text(box)}, but the "
         f"roads of {path} are at {_box_text(extent)}; {hint}"

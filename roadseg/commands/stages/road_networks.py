@@ -22,6 +22,8 @@ from roadseg.system.workspace import NETWORK
 
 _log = logging.getLogger(__name__)
 
+_JOIN_M = 5.0  # Metres; the ends of roads of adjoining scenes are joined if no further apart.
+
 ReadGraph = Callable[[str], RoadGraph]
 
 
@@ -51,18 +53,18 @@ def trace_network(
     data there counts. Where others touch, the ends of roads that meet at the border are joined.
 
     Args:
-        options: how roads are traced, and how far apart scenes may be to be joined.
+        options: how roads are traced.
 
     Raises:
         DataError: a raster cannot be read; it is named.
     """
     placed = {name: raster for name, raster in rasters.items() if not raster.grid.is_local}
-    if options.join_m == 0 or len(placed) < 2:  # noqa: PLR2004 - two scenes can touch
+    if len(placed) < 2:  # noqa: PLR2004 - two scenes can touch
         return None
     names, tiles = list(placed), list(placed.values())
     crs = tiles[0].grid.metric_crs
     areas = np.array([tile.grid.footprint_in(crs) for tile in tiles], dtype=object)
-    pairs = touching(areas, within_m=options.join_m)
+    pairs = touching(areas, within_m=_JOIN_M)
     joined = set(pairs.ravel().tolist())
     # Scenes that touch none are left out; each of the others is traced alone or with its group.
     groups = [rows for rows in _groups(tiles, pairs) if joined.intersection(rows)]
@@ -78,7 +80,7 @@ def trace_network(
     if len(graphs) > 1:
         grounds = np.array([shapely.union_all(areas[rows]) for rows in groups], dtype=object)
         moved = [in_crs(graph, crs) for graph in graphs]
-        graph = join_scenes(moved, grounds, within_m=options.join_m)
+        graph = join_scenes(moved, grounds, within_m=_JOIN_M)
     return RoadNetwork([names[row] for row in sorted(joined)], graph)
 
 

@@ -17,13 +17,19 @@ from roadseg.dataset.folds import (
     folds_by_name,
     ground_blocks,
     join_groups,
-    name_groups,
 )
-from roadseg.dataset.footprints import Pairs, ground_of, near_pairs, nearest_m, overlapping_pairs
+from roadseg.dataset.footprints import (
+    Pairs,
+    ground_of,
+    near_pairs,
+    nearest_m,
+    overlapping_pairs,
+    same_label_pairs,
+)
 from roadseg.dataset.held_out import part_chips
 from roadseg.dataset.knndm import Matched, matched_folds
 from roadseg.dataset.options import SplitOptions
-from roadseg.errors import ConfigError, DataError
+from roadseg.errors import DataError
 from roadseg.raster.images import read_facts
 from roadseg.raster.sources import find_images
 from roadseg.raster.windows import cut_chips
@@ -40,7 +46,6 @@ _HOW = {
     "places": "in {} places",
     "knndm": "in {} clusters",
     "random": "at random",
-    "groups": "in {} groups of scenes",
     "sets": "in {} sets, one per fold (split.folds is ignored)",
     "file": "by split.file",
 }
@@ -49,12 +54,10 @@ _ADVICE = {
     "places": "lower split.block_m ({block_m:g} m) or split.folds, or keep the distance with "
     "split.method blocks and split.buffer_m",
     "random": "lower imagery.chip_px or split.folds",
-    "groups": "change split.group to form more groups, or lower split.folds",
 }
 _TO_MATCH = "lower split.folds, imagery.chip_px or split.buffer_m, or set split.method to blocks"
 _INSTEAD = {
     "random": "set split.method to blocks, which keeps them together",
-    "groups": "change split.group to put them in one group, or set split.method to blocks",
     "sets": "remove the images of one of the sets, or set split.method to blocks",
     "file": "give them the same fold in {file}, or set split.method to blocks",
 }
@@ -68,8 +71,7 @@ class SplitSummary(Summary):
         groups: sets of chips that were kept together.
         method: how they were assigned to folds.
         road_by_fold: share of road among the valid pixels of each fold.
-        groups_by_fold: what split.group found in the names of the scenes of each fold, or the
-            sets that are folds; empty with other methods, and if there are many.
+        groups_by_fold: the sets that are folds; empty with other methods, and if there are many.
         chips_of_sets: how many chips of each set each fold has; empty without sets.
         mismatch_m: by how many metres distances from held-out chips to the training ground differ
             from those of the images in split.target, on average; None with other methods.
@@ -138,7 +140,11 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> SplitSu
     listed = read_chips(require(workspace.chips, made_by="prepare"))
     chips = listed.chips
     corners = np.array([chip.corners_m for chip in chips])
-    overlaps = overlapping_pairs(corners, [chip.zone for chip in chips])
+    scenes, zones = [chip.scene for chip in chips], [chip.zone for chip in chips]
+    labels = {scene.name: scene.labels for scene in listed.scenes}
+    overlaps = np.concatenate(
+        [overlapping_pairs(corners, zones), same_label_pairs(scenes, zones, labels)]
+    )
     set_of = listed.set_of
     sets = [set_of[chip.scene] for chip in chips]
     mismatch_m = None
@@ -166,7 +172,7 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> SplitSu
         method=options.method,
         chips_by_fold=np.bincount(folds).tolist(),
         road_by_fold=road_by_fold(chips, folds).tolist(),
-        groups_by_fold=_groups_by_fold(options, chips, folds, sets),
+        groups_by_fold=_sets_by_fold(folds, sets) if options.method == "sets" else [],
         chips_of_sets={
             of.name: np.bincount(
                 folds[np.array(sets) == of.name], minlength=folds.max() + 1
@@ -225,7 +231,7 @@ def _matched(
     if nowhere is not None:
         raise DataError(
             f"{nowhere} has no georeference, which split.method knndm needs for distances; give "
-            "it one, or set split.method to groups or random"
+            "it one, or set split.method to blocks or random"
         )
     try:
         return matched_folds(
@@ -261,11 +267,6 @@ def _groups(options: SplitOptions, chips: Sequence[ChipRecord]) -> Sequence[Hash
     """Return what each chip has in common with others."""
     if options.method == "random":
         return [chip.name for chip in chips]
-    if options.method == "groups":
-        try:
-            return name_groups([chip.scene for chip in chips], options.group or "")
-        except ValueError as error:
-            raise ConfigError(f"split.group: {error}") from error
     if options.method == "places":
         alone = [chip.scene if chip.zone == NO_ZONE else chip.name for chip in chips]
         return join_groups(alone, near_pairs(chips, within_m=options.block_m))
@@ -276,14 +277,9 @@ def _groups(options: SplitOptions, chips: Sequence[ChipRecord]) -> Sequence[Hash
     )
 
 
-def _groups_by_fold(
-    options: SplitOptions, chips: Sequence[ChipRecord], folds: Ints, sets: Sequence[str]
-) -> list[list[str]]:
-    """Return the names of the groups in each fold, if there are few."""
-    if options.method not in ("groups", "sets"):
-        return []
-    groups = sets if options.method == "sets" else map(str, _groups(options, chips))
-    pairs = set(zip(folds.tolist(), groups, strict=True))
+def _sets_by_fold(folds: Ints, sets: Sequence[str]) -> list[list[str]]:
+    """Return the names of the sets in each fold, if there are few."""
+    pairs = set(zip(folds.tolist(), sets, strict=True))
     if len(pairs) > _LISTED:
         return []
     return [sorted(name for at, name in pairs if at == fold) for fold in range(folds.max() + 1)]

@@ -29,7 +29,7 @@ from roadseg.roads.metrics.compare import score_by
 from roadseg.roads.options import Goal, TraceOptions
 from roadseg.roads.tracing.blocks import join_blocks
 from roadseg.roads.tracing.coarse_mask import CoarseMask
-from roadseg.roads.tracing.trace import find_paths, postprocess
+from roadseg.roads.tracing.trace import BLOCK_PX, find_paths, postprocess
 from roadseg.roads.tracing.tuning import PARAMETERS, Settings, Trial, best_of, gain, search
 from roadseg.system.dry_runs import Plan, plan_work
 from roadseg.system.hosts.parallel import in_order
@@ -265,7 +265,7 @@ def _held_out_chips(
 def _trace(pixels: Probability, options: TraceOptions) -> tuple[RoadGraph, CoarseMask]:
     """Trace the roads of a scene, without anything that comes after."""
     grid = pixels.grid
-    blocks = cut_blocks(grid.height, grid.width, block_px=options.block_px)
+    blocks = cut_blocks(grid.height, grid.width, block_px=BLOCK_PX)
     return join_blocks((find_paths(pixels, options, block) for block in blocks), grid)
 
 
@@ -313,6 +313,6 @@ def _write_config(path: Path, config: Config, workspace: Workspace, settings: Se
 def _key_settings(config: Config) -> dict[str, Any]:
     """Return the settings on which the outcome of the search depends."""
     chosen = config.model_dump(mode="json", include={"tune", "graph", "evaluate"})
-    for section, key in (("graph", "formats"), ("graph", "join_m"), ("evaluate", "pictures")):
+    for section, key in (("graph", "formats"), ("evaluate", "pictures")):
         del chosen[section][key]
     return chosen

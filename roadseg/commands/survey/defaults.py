@@ -1,9 +1,7 @@
 """Defaults: settings that fit the survey of images and labels."""
 
-import re
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,11 +11,10 @@ from roadseg.commands.survey.contents import ImageSurvey, LabelSurvey, usable_wi
 from roadseg.config import Config
 from roadseg.dataset.chips import NO_ZONE
 from roadseg.dataset.folds import ground_blocks, join_groups
-from roadseg.dataset.footprints import OVERLAP_SHARE, Pairs, overlapping_pairs
+from roadseg.dataset.footprints import OVERLAP_SHARE, Pairs, overlapping_pairs, same_label_pairs
 from roadseg.errors import DataError
 from roadseg.options import Section
 from roadseg.raster.images import RasterFacts
-from roadseg.raster.sources import grouping_pattern
 from roadseg.raster.windows import cut_chips, window_corners
 from roadseg.system.text import count
 
@@ -39,7 +36,6 @@ _SPLIT_BY = {
     "places": "by places",
     "knndm": "by the distance to split.target",
     "random": "at random",
-    "groups": "by scene names (split.group)",
     "sets": "by sets",
     "file": "by split.file",
 }
@@ -87,7 +83,7 @@ class Defaults:
             "labels.scheme": "what the attributes of all label files mean, by their keys",
             **dict.fromkeys([f"labels.{key}" for key in _OWN_SPEEDS], speeds),
             **dict.fromkeys(["labels.width", "labels.width_key"], self.widths),
-            **dict.fromkeys(["split.method", "split.group"], f"folds {self.split}"),
+            "split.method": f"folds {self.split}",
             "split.block_m": "the largest blocks of ground that fill all folds",
             "train.window_px": "no larger than a chip, and a multiple of 32, which encoders need",
         }
@@ -161,9 +157,9 @@ def choose_defaults(
         DataError: if the images cannot fill the folds.
     """
     # The method of the split decides whether chips have to be small enough to fill the folds.
-    split_settings, split = choose_split(images, labels, settings)
+    split_settings, split = choose_split(settings)
     method = split_settings.get("method", settings.split.method)
-    cut = choose_cut(images.scenes, settings, method=method)
+    cut = choose_cut(images.scenes, labels, settings, method=method)
     # Encoders halve a window five times, so its side has to be a multiple of 32 pixels.
     window_px = min(settings.train.window_px, cut.chip_px // 32 * 32)
     chosen: dict[str, Settings] = {
@@ -223,32 +219,20 @@ def choose_widths(labels: LabelSurvey, settings: Config) -> Choice:
     return {}, f"{same}; polygons as they are drawn" if any(are_areas) else same
 
 
-def choose_split(images: ImageSurvey, labels: LabelSurvey, settings: Config) -> Choice:
-    """Choose which chips share a fold: those of a ground block, or of similar names.
+def choose_split(settings: Config) -> Choice:
+    """Choose which chips share a fold: those of a ground block.
 
-    The distance of images to be mapped decides if they are named. Blocks keep overlapping images in
-    one fold. Images without georeference that share a label file show the same place too, so they
-    are grouped by a part of their names.
+    The distance of images to be mapped decides if they are named.
     """
     if "method" in settings.split.model_fields_set:
         return {}, _SPLIT_BY[settings.split.method]
-    if settings.split.target:
-        return {"method": "knndm"}, _SPLIT_BY["knndm"]
-    several = _shared_labels(images.scenes, labels)
-    if not several:
-        return {"method": "blocks"}, _SPLIT_BY["blocks"]
-    pattern = grouping_pattern(several)
-    if pattern is None or not all(re.search(pattern, name) for name in images.scenes):
-        image = next(iter(several))
-        raise DataError(
-            f"{images.scenes[image].path}: several images without georeference share a label "
-            "file, so they show the same place; to tell roadseg which images belong together, "
-            "use --set split.method=groups --set split.group=<regular expression>"
-        )
-    return {"method": "groups", "group": pattern}, _SPLIT_BY["groups"]
+    method = "knndm" if settings.split.target else "blocks"
+    return {"method": method}, _SPLIT_BY[method]
 
 
-def choose_cut(scenes: Mapping[str, RasterFacts], settings: Config, *, method: str) -> Cut:
+def choose_cut(
+    scenes: Mapping[str, RasterFacts], labels: LabelSurvey, settings: Config, *, method: str
+) -> Cut:
     """Choose the largest chips, then the largest blocks, that still fill the folds.
 
     Args:
@@ -264,14 +248,15 @@ def choose_cut(scenes: Mapping[str, RasterFacts], settings: Config, *, method: s
     smaller = sides if is_given else (*sides, *_SMALL_SIDES_PX)
     blocks = (split.block_m,) if "block_m" in split.model_fields_set else _BLOCK_SIDES_M
     if method not in ("blocks", "knndm"):
-        return Cut(sides[0], len(_cut(scenes, sides[0]).places), blocks[0])
+        return Cut(sides[0], count_chips(scenes, chip_px=sides[0]), blocks[0])
     groups = 0
     # Fill every fold with several groups; if that fails, with one, if necessary of smaller chips.
     for enough, tried in ((_CHIPS_PER_FOLD * split.folds, sides), (split.folds, smaller)):
         for chip_px in tried:
             chips = _cut(scenes, chip_px)
+            together = _of_one_place(chips, labels, share=OVERLAP_SHARE)
             for block_m in blocks:
-                groups = chips.groups(block_m)
+                groups = chips.groups(block_m, together)
                 if groups >= enough:
                     return Cut(chip_px, len(chips.places), block_m)
     raise DataError(
@@ -288,12 +273,9 @@ def count_chips(scenes: Mapping[str, RasterFacts], *, chip_px: int) -> int:
 
 def count_places(scenes: Mapping[str, RasterFacts], labels: LabelSurvey) -> int:
     """Count the places that images show; images that overlap by half show the same place."""
-    shared = _shared_labels(scenes, labels)
     whole = _cut(scenes)
-    joined = join_groups(
-        [shared.get(name, name) for name in whole.scenes], whole.overlapping(_SAME_PLACE_SHARE)
-    )
-    return len(set(joined))
+    together = _of_one_place(whole, labels, share=_SAME_PLACE_SHARE)
+    return len(set(join_groups(whole.scenes, together)))
 
 
 @dataclass(frozen=True)
@@ -309,25 +291,22 @@ class _Chips:
     zones: Ints
     scenes: list[str]
 
-    @cached_property
-    def overlaps(self) -> Pairs:
-        """The pairs of chips that show the same ground."""
-        return self.overlapping(OVERLAP_SHARE)
-
     @property
     def places(self) -> list[Hashable]:
         """Origin of the metres of each chip: its zone, or its scene without georeference."""
         zones = zip(self.zones.tolist(), self.scenes, strict=True)
         return [scene if zone == NO_ZONE else zone for zone, scene in zones]
 
-    def overlapping(self, share: float) -> Pairs:
-        """Return the pairs of chips that overlap by more than this share of the smaller chip."""
-        return overlapping_pairs(self.corners_m, self.zones, share=share)
-
-    def groups(self, block_m: float) -> int:
-        """Count the groups of chips that share a ground block or overlap."""
+    def groups(self, block_m: float, together: Pairs) -> int:
+        """Count the groups of chips that share a ground block or show one place."""
         blocks = ground_blocks(self.corners_m.mean(axis=1), self.places, block_m=block_m)
-        return len(set(join_groups(blocks, self.overlaps)))
+        return len(set(join_groups(blocks, together)))
+
+
+def _of_one_place(chips: _Chips, labels: LabelSurvey, *, share: float) -> Pairs:
+    """Return the pairs of chips that overlap by more than a share, or have the same labels."""
+    overlaps = overlapping_pairs(chips.corners_m, chips.zones, share=share)
+    return np.concatenate([overlaps, same_label_pairs(chips.scenes, chips.zones, labels.matches)])
 
 
 def _cut(scenes: Mapping[str, RasterFacts], chip_px: int | None = None) -> _Chips:
@@ -342,10 +321,3 @@ def _cut(scenes: Mapping[str, RasterFacts], chip_px: int | None = None) -> _Chip
         zones += [grid.metric_epsg] * len(windows)
         names += [name] * len(windows)
     return _Chips(np.concatenate(corners), np.array(zones, dtype=np.int64), names)
-
-
-def _shared_labels(scenes: Mapping[str, RasterFacts], labels: LabelSurvey) -> dict[str, str]:
-    """Return the label file of each scene without georeference, if some of them share one."""
-    local = {name: str(labels.matches[name]) for name, f in scenes.items() if f.grid.is_local}
-    files = set(local.values())
-    return local if 1 < len(files) < len(local) else {}

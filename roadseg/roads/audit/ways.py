@@ -61,10 +61,6 @@ class AuditedWays:
         texts = {key: getattr(self, key)[rows] for key in ("ids", "names", "classes")}
         return replace(self, lines=self.lines[rows], columns=columns, **texts)
 
-    def swapped(self) -> "AuditedWays":
-        """Return the ways with x and y of their vertices swapped."""
-        return replace(self, lines=shapely.transform(self.lines, lambda xy: xy[:, ::-1]))
-
     def to_crs(self, crs: CRS) -> "AuditedWays":
         """Return the ways in another coordinate system."""
         return replace(self, crs=crs, lines=reproject(self.lines, self.crs, crs))

@@ -1,7 +1,7 @@
 """DrawnRoads: one side of a comparison, from whatever file holds roads."""
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -32,7 +32,13 @@ from roadseg.roads.graph.road_graph import (
     without_duplicate_edges,
 )
 from roadseg.roads.graph.travel import travel_time_s
-from roadseg.roads.labels.roads import Roads, check_not_degrees, extent_degrees, read_roads
+from roadseg.roads.labels.roads import (
+    Roads,
+    check_not_degrees,
+    extent_degrees,
+    read_roads,
+    swap_hint,
+)
 from roadseg.roads.labels.schemes import OWN_SPEED, TIMES, stated_travel
 from roadseg.roads.labels.traffic import CARS, DEFAULT, LAYER, ONE_WAY, SPEED_KNOWN, SPEED_SOURCE
 from roadseg.roads.metrics.compare import Side
@@ -321,22 +327,13 @@ def check_nearness(reference: Side, predicted: Side, name: str) -> None:
     if apart > _FARTHEST_M:
         here, there = (extent_degrees(side.lines, side.crs) for side in sides)
         degrees = (reproject(side.lines, side.crs, DEGREES) for side in sides)
-        advice = "check the CRS or the names"
-        if overlap_if_swapped(*map(shapely.total_bounds, degrees)):
-            advice = "x and y of one side look swapped: write longitude before latitude"
+        advice = swap_hint(*map(shapely.total_bounds, degrees)) or "check the CRS or the names"
         raise DataError(
             f"{name}: the two sides do not overlap; they are {apart / 1000:.1f} km apart: the "
             f"reference is at {here}, the prediction at {there}; {advice}"
         )
     if apart > 0:
         logger.warning("%s: the two sides are %.0f m apart; are they the same place?", name, apart)
-
-
-def overlap_if_swapped(here: Iterable[float], there: Iterable[float]) -> bool:
-    """Return whether two boxes (west, south, east, north) overlap if x and y of one are swapped."""
-    (west, south, east, north), (left, bottom, right, top) = here, there
-    swapped = shapely.box(south, west, north, east)
-    return bool(swapped.intersects(shapely.box(left, bottom, right, top)))
 
 
 def graph_drawn(source: RoadSource, graph: RoadGraph) -> DrawnRoads:

@@ -1,7 +1,7 @@
 """RoadGraph: nodes and edges as tables, made of lines that are joined where they meet."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 import shapely
@@ -299,16 +299,6 @@ def unique_pairs(pairs: NDArray[np.number]) -> tuple[Ints, Ints]:
 def lines_from(xy: Floats, sizes: Ints) -> Lines:
     """Make LineStrings of coordinates that follow each other, `sizes` of them for each line."""
     return np.asarray(shapely.linestrings(xy, indices=np.repeat(np.arange(len(sizes)), sizes)))
-
-
-def lead_to_nodes(graph: RoadGraph, rows: Ints) -> RoadGraph:
-    """Return a graph in which the lines of some edges begin and end where their nodes are."""
-    xy, line = shapely.get_coordinates(graph.lines[rows], return_index=True)
-    is_first, is_last = np.diff(line, prepend=-1) > 0, np.diff(line, append=len(rows)) > 0
-    xy[is_first], xy[is_last] = graph.nodes[graph.ends[rows]].transpose(1, 0, 2)
-    lines = graph.lines.copy()
-    lines[rows] = lines_from(xy, np.bincount(line, minlength=len(rows)))
-    return replace(graph, lines=lines)
 
 
 def are_reversed(lines: Lines, starts: Floats) -> Bools:

@@ -1,7 +1,7 @@
 """Roads: label lines and areas with their speeds, read from any vector file, cleaned, in metres."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
@@ -400,11 +400,8 @@ def lay_over(
 def apart_text(facts: "RasterFacts", labels: Path, roads: Roads) -> str:
     """Return where roads and scene lie, if they do not touch."""
     outline = np.array([facts.grid.footprint], dtype=object)
-    hint = (
-        "its x and y look swapped: write longitude before latitude"
-        if looks_swapped(facts.grid, roads)
-        else "check the CRS of both, or the file names"
-    )
+    boxes = map(shapely.total_bounds, (roads.shapes, reproject(outline, facts.grid.crs, roads.crs)))
+    hint = swap_hint(*boxes) or "check the CRS of both, or the file names"
     return (
         f"{labels}: none of its {len(roads.shapes)} roads touches {facts.path}: the roads are at "
         f"{extent_degrees(roads.shapes, roads.crs)}, the image at "
@@ -412,12 +409,11 @@ def apart_text(facts: "RasterFacts", labels: Path, roads: Roads) -> str:
     )
 
 
-def looks_swapped(grid: Grid, roads: Roads) -> bool:
-    """Return whether the roads would touch a scene if their x and y were swapped."""
-    near = _near(grid, roads, _outline_m(grid), is_swapped=True)
-    shapes = shapely.transform(roads.shapes[near], lambda xy: xy[:, ::-1])
-    _, touching = roads_on(grid, replace(roads.take(near), shapes=shapes))
-    return len(touching) > 0
+def swap_hint(here: Iterable[float], there: Iterable[float]) -> str:
+    """Return a hint if two boxes (west, south, east, north) meet with x and y of one swapped."""
+    (west, south, east, north), (left, low, right, high) = here, there
+    meet = south <= right and left <= north and west <= high and low <= east
+    return "x and y look swapped: write longitude before latitude" if meet else ""
 
 
 def extent_degrees(geometries: Shapes, crs: CRS) -> str:
@@ -451,18 +447,15 @@ def _are_polygons(shapes: Shapes) -> Bools:
     return np.asarray(shapely.get_type_id(shapes) == shapely.GeometryType.POLYGON)
 
 
-def _near(
-    grid: Grid, roads: Roads, outline: shapely.Polygon, *, is_swapped: bool = False
-) -> Indices:
+def _near(grid: Grid, roads: Roads, outline: shapely.Polygon) -> Indices:
     """Return which roads come near a scene by their boxes; all, where the scene has none."""
     if len(roads.shapes) == 0 or not _is_finite(outline):
         return np.arange(len(roads.shapes))
     area = shapely.buffer(outline, roads.half_width_m.max() + 1, join_style="mitre")
     around = np.array([shapely.segmentize(area, _STEP_M)], dtype=object)
-    west, south, east, north = shapely.total_bounds(reproject(around, grid.metric_crs, roads.crs))
-    if not np.isfinite([west, south, east, north]).all():
+    box = shapely.total_bounds(reproject(around, grid.metric_crs, roads.crs))
+    if not np.isfinite(box).all():
         return np.arange(len(roads.shapes))
-    box = (south, west, north, east) if is_swapped else (west, south, east, north)
     return np.sort(roads.tree.query(shapely.box(*box)))
 
 

@@ -37,6 +37,7 @@ _UNPAVED = 2  # SpaceNet's `paved` is 1 for paved, 2 for unpaved, 3 for unknown.
 _SEEN = LabelOptions()  # Roads for cars that images show.
 NARROWEST_M, WIDEST_M = 1.0, 100.0
 MOST_LANES = 16
+_LANE_M = 3.5  # Width of a lane.
 _M_PER_UNIT = {
     **dict.fromkeys(("", "m", "meter", "meters", "metre", "metres"), 1.0),
     "cm": 0.01,
@@ -254,7 +255,7 @@ def _widths(tags: Tags, lanes: Floats, is_one_way: Bools, options: LabelOptions)
     if options.width == "attribute":
         width = tags.numbers(options.width_key, width_m)
     elif options.width == "lanes":
-        width = _road_lanes(tags, lanes, is_one_way) * options.lane_m
+        width = _road_lanes(tags, lanes, is_one_way) * _LANE_M
     return np.where(np.isnan(width), options.width_m, width)
 
 

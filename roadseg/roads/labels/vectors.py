@@ -5,14 +5,12 @@ import json
 import logging
 import re
 import shlex
-import shutil
 import warnings
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -86,7 +84,7 @@ def read_vectors(path: Path, choose: Choose) -> VectorFile:
     Layers without features are passed over, unless there is no other.
 
     Args:
-        path: any file that OGR reads, also in a .zip, .gz or .bz2, or a /vsi path that has no two
+        path: any file that OGR reads, also in a .zip or .gz, or a /vsi path that has no two
             slashes in a row, as `pathlib` makes one of them; or GeoParquet.
         choose: returns which of the keys have values that are needed.
 
@@ -101,12 +99,9 @@ def read_vectors(path: Path, choose: Choose) -> VectorFile:
         )
     if path.suffix.lower() in PARQUET_SUFFIXES:
         return _read_geoparquet(path, choose)
-    with (
-        _unpacked(path) as source,
-        _explained(path),
-        _remarks_logged(path),
-        _any_osm_ids(source),
-    ):
+    source = _gdal_name(path)
+    _check_views(path)
+    with _explained(path), _remarks_logged(path), _any_osm_ids(source):
         info = _info(source)
         if info["driver"] in _OF_OTHER_FILES:
             raise _names_others(path)
@@ -145,35 +140,13 @@ def _info(source: str, layer: str | None = None) -> dict[str, Any]:
     return info
 
 
-@contextmanager
-def _unpacked(path: Path) -> Iterator[str]:
-    """Give what GDAL calls a file, which reads no .bz2: it is unpacked for that time."""
-    source = _gdal_name(path)
+def _check_views(path: Path) -> None:
+    """Refuse views that may not end, and what names other files, in which there may be some."""
     if is_virtual(path):
         from roadseg.raster.images import check_database
 
         check_database(path)
-    else:
-        _check_start(path)
-    if is_virtual(path) or path.suffix.lower() != ".bz2":
-        yield source
         return
-    with TemporaryDirectory(prefix="roadseg-") as folder:
-        plain = Path(folder) / path.stem
-        try:
-            with opened(path) as packed, plain.open("wb") as file:
-                shutil.copyfileobj(packed, file)
-            check_views(plain, path)
-        except (OSError, EOFError) as error:
-            raise DataError(
-                f"{path}: cannot be unpacked in {folder} ({one_line(error)}); check that the file "
-                "exists and is complete, and that there is space"
-            ) from error
-        yield str(plain)
-
-
-def _check_start(path: Path) -> None:
-    """Refuse views that may not end, and what names other files, in which there may be some."""
     check_views(path, path)
     with suppress(OSError, EOFError), opened(path) as file:
         start = file.read(_START_BYTES)
@@ -395,7 +368,7 @@ def _geojson_crs(path: Path) -> str | None:
     """
     with opened(path) as file:
         start = end = file.read(_HEAD_BYTES)
-        if len(start) == _HEAD_BYTES and path.suffix.lower() not in (".gz", ".bz2"):
+        if len(start) == _HEAD_BYTES and path.suffix.lower() != ".gz":
             file.seek(max(0, path.stat().st_size - _TAIL_BYTES))
             end = file.read()
     head, tail = start.decode("utf-8", "replace"), end.decode("utf-8", "replace")

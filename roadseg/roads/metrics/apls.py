@@ -15,6 +15,7 @@ from roadseg.roads.metrics.canonical import canonical_graph
 
 EXACT_POINTS = 10_000  # Up to so many control points, routes start from every one.
 SAMPLED_POINTS = 1_000  # Control points from which routes start in a larger graph.
+_SEED = 0  # Of the draw.
 CELLS_AT_ONCE = 1_000_000  # Cells of a table of routes: 8 MB. Some four tables are held at once.
 _SIGMAS = 1.96  # Standard errors to either side of a mean hold 95 % of a normal distribution.
 
@@ -60,9 +61,6 @@ def apls_by(
     *,
     spacing_m: float = 50.0,
     snap_m: float = 4.0,
-    exact_points: int = EXACT_POINTS,
-    sampled_points: int = SAMPLED_POINTS,
-    seed: int = 0,
 ) -> list[Apls]:
     """Score how alike the shortest routes of two road graphs are, by several costs of a route.
 
@@ -81,8 +79,8 @@ def apls_by(
     are given, nor if an edge is given twice (`canonical.canonical_graph`). Loops and parallel
     edges count. Roads that cross without a node stay unconnected.
 
-    Routes start from all control points of a graph that has no more than `exact_points`, else from
-    `sampled_points` of them, drawn without replacement; goals are all in either case. Which pairs
+    Routes start from all control points of a graph that has no more than `EXACT_POINTS`, else from
+    `SAMPLED_POINTS` of them, drawn without replacement; goals are all in either case. Which pairs
     have routes is never sampled, only how similar these are (`mean_similarity`).
     The margin of the score is what it changes by, to first order, when both directions are off by
     theirs: samples of graphs that are alike err alike.
@@ -96,16 +94,13 @@ def apls_by(
             0.75 `spacing_m` up to and including 2 `spacing_m` gets one in its middle.
         snap_m: greatest distance of a control point from the other graph, itself included; above
             0.
-        exact_points: control points of a graph up to which nothing is sampled.
-        sampled_points: control points drawn in a larger graph, at least 2.
 
     Returns:
         A score for each weight; the control points are placed once.
 
     Raises:
-        ValueError: the CRSs differ, a distance is not above 0, fewer than 2 points are to be
-            drawn, or the edges of a graph lack `travel_time_s` or have one that is negative or
-            not finite.
+        ValueError: the CRSs differ, a distance is not above 0, or the edges of a graph lack
+            `travel_time_s` or have one that is negative or not finite.
 
     Source: APLS of Van Etten, Lindenbaum, Bacastow, "SpaceNet: A Remote Sensing Dataset and
     Challenge Series" (2018), as in the SpaceNet 3 scorer and CosmiQ/apls. Unlike that code we
@@ -113,11 +108,13 @@ def apls_by(
     keeps the speed of its own edge), let no control point replace another, have a score for empty
     graphs, and never leave out the points between junctions.
     """
-    _check(reference, predicted, spacing_m, snap_m, sampled_points)
+    if not (spacing_m > 0 and snap_m > 0):
+        raise ValueError(f"spacing_m and snap_m must be above 0, got {spacing_m} and {snap_m}")
     for weight in weights:
         edge_costs(reference, weight)
     if predicted is None:
         return [Apls(0.0, 0.0, 0.0) for _ in weights]
+    require_one_crs(reference, predicted)
     for weight in weights:
         edge_costs(predicted, weight)
     graphs = canonical_graph(reference), canonical_graph(predicted)
@@ -127,12 +124,8 @@ def apls_by(
     for weight in weights:
         routes = Routes.through(graphs[0], weight), Routes.through(graphs[1], weight)
         there, back = (
-            mean_similarity(
-                *(*pair, *points),
-                sampled_points=None if len(points[0]) <= exact_points else sampled_points,
-                seed=seed,
-            )
-            for pair, points in zip((routes, routes[::-1]), placed, strict=True)
+            mean_similarity(here, other, *points)
+            for (here, other), points in zip((routes, routes[::-1]), placed, strict=True)
         )
         scores.append(_join_directions(there, back))
     return scores
@@ -195,21 +188,6 @@ class Similarity:
     sources: int
 
 
-def _check(
-    reference: RoadGraph,
-    predicted: RoadGraph | None,
-    spacing_m: float,
-    snap_m: float,
-    sampled_points: int,
-) -> None:
-    if predicted is not None:
-        require_one_crs(reference, predicted)
-    if not (spacing_m > 0 and snap_m > 0):
-        raise ValueError(f"spacing_m and snap_m must be above 0, got {spacing_m} and {snap_m}")
-    if sampled_points < 2:  # noqa: PLR2004 - one value has no spread
-        raise ValueError(f"sampled_points must be 2 or more, got {sampled_points}")
-
-
 def _place_and_snap(
     graph: RoadGraph, other: RoadGraph, spacing_m: float, snap_m: float
 ) -> tuple[ControlPoints, ControlPoints, Bools]:
@@ -245,23 +223,19 @@ def mean_similarity(
     points: ControlPoints,
     snapped: ControlPoints,
     is_snapped: Bools,
-    *,
-    sampled_points: int | None,
-    seed: int,
 ) -> Similarity:
     """Compare the routes between all control points of a graph with those in another graph.
 
     Which pairs have a route in either graph follows from the connected parts alone, for all pairs.
     Routes are searched to learn how similar those are that both graphs have, block by block: the
-    table of all pairs never exists. With `sampled_points` they start from a simple random sample
-    of the points that have any such route; the score then is the share of pairs with both routes
-    times the ratio of similarity to routes in the sample, and the margin is that of a ratio.
+    table of all pairs never exists. Of more than `EXACT_POINTS` they start from a simple random
+    sample of the points that have any such route; the score then is the share of pairs with both
+    routes times the ratio of similarity to routes in the sample, and the margin is that of a ratio.
 
     Args:
         points: k control points in `source`.
         snapped: the same k points in `target`.
         is_snapped: shape (k,), which of them there are in `target`.
-        sampled_points: from how many points routes start, 2 or more; None to start from all.
 
     Source: W. G. Cochran, "Sampling Techniques", 3rd ed., 1977, sections 2.11 and 6.4.
     """
@@ -272,8 +246,9 @@ def mean_similarity(
     _, part_in_both = unique_pairs(np.column_stack([parts[is_snapped], target.parts(other)]))
     goals = _others(part_in_both)
     # Points without such a route have a similarity of 0 with all others, and need no search.
-    starts = _starts(goals, sampled_points, seed)
-    sources = len(points) if sampled_points is None else len(starts)
+    is_exact = len(points) <= EXACT_POINTS
+    starts = _starts(goals, is_exact=is_exact)
+    sources = len(points) if is_exact else len(starts)
     if pairs == 0 or len(starts) == 0:
         return Similarity(0.0 if pairs else None, 0.0, len(points), sources)
     similar = _similar_routes(source, target, native, other, starts)
@@ -289,12 +264,12 @@ def _others(parts: Ints) -> Ints:
     return np.asarray(counts[rows.ravel()] - 1, dtype=np.int64)
 
 
-def _starts(goals: Ints, sampled_points: int | None, seed: int) -> Ints:
+def _starts(goals: Ints, *, is_exact: bool) -> Ints:
     """Return rows of the points where routes start, rising: all that have goals, or a sample."""
     rows = np.flatnonzero(goals)
-    if sampled_points is None or len(rows) <= sampled_points:
+    if is_exact or len(rows) <= SAMPLED_POINTS:
         return rows
-    return np.sort(np.random.default_rng(seed).choice(rows, sampled_points, replace=False))
+    return np.sort(np.random.default_rng(_SEED).choice(rows, SAMPLED_POINTS, replace=False))
 
 
 def _similar_routes(

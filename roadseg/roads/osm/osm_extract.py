@@ -1,7 +1,6 @@
 """Extracts of OpenStreetMap: the ways of an area out of a file of any size."""
 
 import logging
-import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import shapely
 
-from roadseg.errors import DataError, OutputError
+from roadseg.errors import DataError
+from roadseg.raster.strips import require_room
 from roadseg.roads.osm.osm_objects import (
     UNITS_PER_DEGREE,
     CollectedObjects,
@@ -23,7 +23,6 @@ from roadseg.roads.osm.osm_objects import (
     osmium,
 )
 from roadseg.system.files import partial_path
-from roadseg.system.text import one_line, size_text
 
 if TYPE_CHECKING:
     from osmium.osm import Box
@@ -98,7 +97,8 @@ def _ways(
     path: Path, bounds: tuple[float, ...], keys: tuple[str, ...], scratch: Path
 ) -> OsmObjects:
     """Return the ways with these keys whose own box meets another; their nodes lack versions."""
-    _require_room(scratch, _INDEX_SHARE * path.stat().st_size + _INDEX_STEP)
+    # A disk that becomes full would end the process without a word.
+    require_room(scratch / "places", _INDEX_SHARE * path.stat().st_size + _INDEX_STEP)
     sides = [round(side * UNITS_PER_DEGREE) for side in bounds]
     collected = CollectedObjects()
     for way, nodes in located_ways(path, keys, partial_path(scratch / "places")):
@@ -115,17 +115,3 @@ def _with_nodes(path: Path, objects: OsmObjects) -> OsmObjects:
         if len(node.tags):
             tags[node.id] = dict(node.tags)
     return replace(objects, node_version=versions, node_tags=tags)
-
-
-def _require_room(folder: Path, needed: int) -> None:
-    """Refuse a disk that may become full: that would end the process without a word."""
-    try:
-        free = shutil.disk_usage(folder).free
-    except OSError as error:
-        raise OutputError(f"{folder}: cannot be written: {one_line(error)}") from error
-    if free < needed:
-        raise OutputError(
-            f"{folder}: cannot be written: the positions of nodes may need "
-            f"{size_text(needed / 1e6)} for a while, and {size_text(free / 1e6)} are free; write "
-            "to another disk, or use the extract of a smaller region"
-        )

@@ -24,6 +24,7 @@ from roadseg.roads.tracing.skeletons import (
 )
 
 HALO_PX = 64  # Pixels around a block; thinning depends on pixels up to about a road's width away.
+_MIN_HOLE_M2 = 30.0  # Smaller holes in roads are filled.
 _SMOOTH_PX = 3  # Neighbours on either side of a point in the moving average along a path.
 _FINE_PX = 0.2  # Tolerance, in pixels, of the first simplification, which saves memory.
 _STEP_PX = 1.5  # Largest distance of neighbouring pixels, diagonal ones included.
@@ -67,7 +68,6 @@ def trace_block(
     *,
     close_m: float,
     min_blob_m2: float,
-    min_hole_m2: float,
 ) -> tuple[BlockPaths, Bytes]:
     """Thin the roads of one block of a scene and trace their paths.
 
@@ -75,7 +75,6 @@ def trace_block(
         is_road: roads on the block `widened`, shape (row, col).
         close_m: cracks up to this wide between roads are closed.
         min_blob_m2: smaller patches of road are removed.
-        min_hole_m2: smaller holes in roads are filled.
 
     Returns:
         The paths, and the part of the coarse mask (`coarse_mask.pack_block`).
@@ -88,7 +87,7 @@ def trace_block(
     cleaned = clean_mask(
         close_cracks(is_road, reach_px=reach_px),
         min_blob_px=int(np.ceil(min_blob_m2 / pixel_m2)),
-        min_hole_px=int(np.ceil(min_hole_m2 / pixel_m2)),
+        min_hole_px=int(np.ceil(_MIN_HOLE_M2 / pixel_m2)),
         goes_on=_inner_sides(around, grid),
     )
     inside = block.within(around).slices

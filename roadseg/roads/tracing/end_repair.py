@@ -9,7 +9,7 @@ from roadseg.arrays import Bools, Floats, Ints, Lines
 from roadseg.roads.graph.cleaning import merge_chains
 from roadseg.roads.graph.directions import cross, places_inside, unit
 from roadseg.roads.graph.groups import group_means
-from roadseg.roads.graph.road_graph import RoadGraph, lead_to_nodes, lines_from, take_edges
+from roadseg.roads.graph.road_graph import RoadGraph, lines_from, take_edges
 from roadseg.roads.tracing.coarse_mask import CoarseMask
 from roadseg.roads.tracing.dead_ends import DeadEnds, are_lone, find_dead_ends, headings
 
@@ -134,8 +134,8 @@ def draw_out_ends(
     reach_m = mask.road_ahead_m(ends.place, ends.heading, half_m)
     nodes = graph.nodes.copy()
     nodes[ends.node] += reach_m[:, None] * ends.heading
-    drawn = replace(graph, nodes=nodes)
-    drawn = lead_to_nodes(drawn, np.unique(ends.edge))
+    whole = np.zeros((len(graph.lines), 2))
+    drawn = redraw_tips(replace(graph, nodes=nodes), np.unique(ends.edge), whole)
     corners = nodes[graph.ends[ends.edge]]
     chord_m = np.hypot(*(corners[:, 1] - corners[:, 0]).T)
     is_patch = are_lone(graph, ends.edge) & (chord_m <= _PATCH * 2 * half_m)

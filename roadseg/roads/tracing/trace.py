@@ -49,7 +49,9 @@ from roadseg.roads.tracing.link_model import LinkModel, general_link_model
 from roadseg.roads.tracing.link_ways import ReadRoad, are_two_valued
 from roadseg.roads.tracing.linking import CONFIDENCE, INFERRED, link_gaps
 
-_MOST_BLOCK_PX = 1536  # Pixels; side of the largest block of which all bands are read at once.
+BLOCK_PX = 4096  # Side of the blocks in which roads are thinned.
+_ALL_BANDS_PX = 1536  # Side of the blocks of which all bands are read at once.
+MERGE_NODES_M = 4.0  # Metres; junctions that a shorter edge joins are one.
 _FORK_M = 30.0  # Metres from the middle of a wide end within which its skeleton forks into corners.
 
 Item = TypeVar("Item")
@@ -128,7 +130,7 @@ def find_graph(
 def find_lines(pixels: PixelSource, options: TraceOptions, *, run: Run = map) -> RoadGraph:
     """Find the roads of an open scene without the attributes that `measure_edges` adds."""
     grid = pixels.grid
-    blocks = cut_blocks(grid.height, grid.width, block_px=options.block_px)
+    blocks = cut_blocks(grid.height, grid.width, block_px=BLOCK_PX)
     blocks = [block for block in blocks if pixels.touches(block)] or blocks[:1]
     traced, mask = join_blocks(run(partial(find_paths, pixels, options), blocks), grid)
     return postprocess(traced, pixels, options, mask=mask)
@@ -147,7 +149,6 @@ def find_paths(
         grid,
         close_m=options.close_m,
         min_blob_m2=options.min_blob_m2,
-        min_hole_m2=options.min_hole_m2,
     )
 
 
@@ -202,7 +203,7 @@ class _Scene:
             border = self._border_and_far_ends(graph, linked.nodes[tips])
             graph = self._repair_ends(graph, border)
         graph = place_junctions(self._prune(graph), mask=self.mask)
-        graph = merge_near_junctions(graph, within_m=self.options.merge_nodes_m)
+        graph = merge_near_junctions(graph, within_m=MERGE_NODES_M)
         return self._link(graph, border, read_road=self.pixels.read_road)
 
     def _reach_outline(self, graph: RoadGraph) -> RoadGraph:
@@ -231,7 +232,7 @@ class _Scene:
         graph = prune_spurs(
             graph, min_spur_m=self.options.min_spur_m, border=self.border, border_m=BORDER_M
         )
-        return merge_near_junctions(graph, within_m=self.options.merge_nodes_m)
+        return merge_near_junctions(graph, within_m=MERGE_NODES_M)
 
     def _link(
         self, graph: RoadGraph, border: shapely.Geometry, *, read_road: ReadRoad | None = None
@@ -266,8 +267,7 @@ def measure_edges(
     graph: RoadGraph, pixels: PixelSource, options: TraceOptions, *, run: Run = map
 ) -> RoadGraph:
     """Add the attributes that are read from the pixels along the edges, see `find_graph`."""
-    block_px = min(options.block_px, _MOST_BLOCK_PX)
-    groups = SamplePointGroups(graph, pixels.grid, block_px=block_px)
+    groups = SamplePointGroups(graph, pixels.grid, block_px=_ALL_BANDS_PX)
     level = options.level_for(pixels.threshold)
     parts = list(run(partial(read_group, pixels, level), groups))
     bins = pixels.speed_bins

@@ -168,7 +168,7 @@ def test_swapped_axes_are_told(roads, image, tmp_path):
     table = gpd.read_file(roads)
     table.geometry = shapely.transform(table.geometry.to_numpy(), lambda xy: xy[:, ::-1])
     table.to_file(tmp_path / "swapped.geojson", driver="GeoJSON")
-    refused("its x and y look swapped", tmp_path / "swapped.geojson", image, tmp_path)
+    refused("x and y look swapped", tmp_path / "swapped.geojson", image, tmp_path)
 
 
 def test_a_map_that_is_cut_short_is_refused(roads, image, tmp_path):

@@ -255,7 +255,7 @@ def test_a_map_of_elsewhere_is_refused(tmp_path):
 def test_swapped_axes_are_named(tmp_path):
     new = write_roads(tmp_path / "new.geojson", SIDE, swapped=True)
     text = refusal(tmp_path, new, write_map(tmp_path / "map.osm.pbf", STREET))
-    assert "its x and y are swapped" in text
+    assert "x and y look swapped" in text
 
 
 def tags_of(folder, key):

@@ -373,7 +373,7 @@ def test_an_extract_of_a_part_of_the_area_is_warned_of(tmp_path, region, caplog)
 def test_a_disk_without_room_for_the_positions_is_told(tmp_path, region, monkeypatch):
     usage = type("Usage", (), {"free": 1000})
     monkeypatch.setattr("shutil.disk_usage", lambda _: usage)
-    with pytest.raises(OutputError, match="positions of nodes may need 268 MB for a while"):
+    with pytest.raises(OutputError, match="places: needs 268 MB, but its disk has only"):
         fetch(tmp_path / "roads.gpkg", region)
 
 

@@ -98,22 +98,6 @@ def test_each_city_is_a_fold_whose_number_is_told(ready):
 
 
 @pytest.mark.usefixtures("cities")
-def test_cities_share_a_fold_where_there_are_fewer_folds(ready, draw):
-    draw("SN5_roads_train_AOI_9_Other", count=2, origin=(660_000.0, 4_000_000.0), epsg=32611)
-    wider = '["../data/SN5_roads/train/AOI_*/{}/*.{}"]'
-    globs = (
-        "imagery.sets={}",
-        "split.folds=2",
-        "split.method=groups",
-        r"split.group=AOI_(\d+_[A-Za-z]+)",
-        f"imagery.images={wider.format('PS-RGB', 'tif')}",
-        f"labels.roads={wider.format('geojson_roads_speed', 'geojson')}",
-    )
-    summary = pipeline.prepare(*ready("spacenet_cities.json", *globs))
-    assert str(summary).endswith("; folds: 0 7_Moscow, 1 8_Mumbai and 9_Other")
-
-
-@pytest.mark.usefixtures("cities")
 def test_each_pixel_type_has_its_own_scaling(ready):
     config, workspace = ready("spacenet_cities.json")
     prepare.run(config, workspace)

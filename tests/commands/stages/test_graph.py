@@ -15,6 +15,7 @@ from roadseg.raster.grid import LOCAL_CRS, Grid
 from roadseg.roads.formats.files import read_gpkg
 from roadseg.roads.masks.probabilities import write_probability
 from roadseg.roads.speeds import SpeedBins
+from roadseg.roads.tracing import trace
 
 UTM = Affine(0.5, 0, 660000, 0, -0.5, 4000000)
 
@@ -161,11 +162,6 @@ def test_scenes_apart_are_no_network(tmp_path):
     assert not (tmp_path / "out/network.gpkg").exists()
 
 
-def test_a_join_of_zero_joins_nothing(tmp_path):
-    config = load_config(None, ["graph.join_m=0"])
-    assert graph.run_images(config, two_halves(tmp_path), output=tmp_path).joined == []
-
-
 @pytest.mark.parametrize("name", ["network", "submission"])
 def test_a_scene_must_not_be_named_as_the_file_of_all(tmp_path, name):
     path = write(tmp_path / f"{name}.tif", cross())
@@ -176,11 +172,12 @@ def test_a_scene_must_not_be_named_as_the_file_of_all(tmp_path, name):
 
 
 @pytest.mark.parametrize("scenes", ["one", "two"])
-def test_processes_give_the_same_bytes(tmp_path, scenes):
+def test_processes_give_the_same_bytes(tmp_path, monkeypatch, scenes):
+    monkeypatch.setattr(trace, "BLOCK_PX", 256)
     images = two_halves(tmp_path)[: 1 if scenes == "one" else 2]
     texts = []
     for workers in (1, 2):
-        config = load_config(None, ["graph.block_px=256", f"compute.workers={workers}"])
+        config = load_config(None, [f"compute.workers={workers}"])
         graph.run_images(config, images, output=tmp_path / str(workers))
         texts.append((tmp_path / f"{workers}/left.graphml").read_bytes())
     assert texts[0] == texts[1]

@@ -4,6 +4,7 @@ import rasterio
 import shapely
 from affine import Affine
 
+from roadseg.commands.stages import road_networks
 from roadseg.commands.stages.road_networks import trace_network
 from roadseg.config import load_config
 from roadseg.roads.graph.cleaning import part_lengths
@@ -12,6 +13,7 @@ from roadseg.roads.masks.mask_files import bins_tags
 from roadseg.roads.masks.probabilities import open_probability
 from roadseg.roads.options import GraphOptions
 from roadseg.roads.speeds import SpeedBins
+from roadseg.roads.tracing import trace
 from roadseg.roads.tracing.trace import find_graph
 
 CORNER = Affine(0.5, 0, 660000, 0, -0.5, 4000000)
@@ -82,10 +84,12 @@ def test_the_order_of_tiles_does_not_matter(cut):
     assert lines(network(cut(*quarters()[::-1]))) == lines(whole(cut))
 
 
-def test_blocks_that_are_smaller_than_tiles_change_nothing(cut):
-    found = network(cut(*quarters()), "graph.block_px=256", "compute.workers=2")
-    assert len(found.lines) == len(whole(cut).lines)
-    assert found.length_m.sum() == pytest.approx(whole(cut).length_m.sum(), rel=1e-4)
+def test_blocks_that_are_smaller_than_tiles_change_nothing(cut, monkeypatch):
+    expected = whole(cut)
+    monkeypatch.setattr(trace, "BLOCK_PX", 256)
+    found = network(cut(*quarters()), "compute.workers=2")
+    assert len(found.lines) == len(expected.lines)
+    assert found.length_m.sum() == pytest.approx(expected.length_m.sum(), rel=1e-4)
 
 
 def test_tiles_that_overlap_have_the_roads_of_their_whole(cut):
@@ -123,11 +127,12 @@ def test_roads_end_where_a_tile_is_missing(cut):
 
 
 @pytest.mark.parametrize(("rows", "parts"), [(1, 1), (60, 2)])
-def test_roads_go_on_across_a_gap_between_tiles_as_in_any_raster(cut, rows, parts):
+def test_roads_go_on_across_a_gap_between_tiles_as_in_any_raster(cut, monkeypatch, rows, parts):
+    monkeypatch.setattr(road_networks, "_JOIN_M", 40)
     road = np.zeros((600, 600), dtype=np.uint8)
     road[:, 296:304] = 1
     tiles = cut((0, 0, 300, 600), (300 + rows, 0, 300 - rows, 600), mask=road)
-    assert len(part_lengths(network(tiles, "graph.join_m=40", "graph.max_gap_m=25"))) == parts
+    assert len(part_lengths(network(tiles, "graph.max_gap_m=25"))) == parts
 
 
 @pytest.mark.parametrize(("off_px", "warnings"), [(0.09, 0), (0.11, 1), (0.5, 1)])

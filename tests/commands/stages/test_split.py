@@ -11,7 +11,7 @@ from roadseg.commands.stages import split
 from roadseg.config import load_config
 from roadseg.dataset.chips import NO_ZONE, ChipRecord, SceneRecord, write_chips
 from roadseg.dataset.held_out import read_fold_chips
-from roadseg.errors import ConfigError, DataError
+from roadseg.errors import DataError
 from roadseg.raster.windows import Window
 from roadseg.roads.speeds import DEFAULT_BINS
 from roadseg.system.stage_records import StageRecord
@@ -44,13 +44,13 @@ def places(providers=("google", "yahoo")):
 def prepared(tmp_path):
     """Give the function that leaves chips as prepare does; it returns config and workspace."""
 
-    def leave(chips, *assignments, failed=None):
+    def leave(chips, *assignments, failed=None, labels=lambda _: "r.geojson"):
         path = tmp_path / "roadseg.json"
         path.write_text(json.dumps({"run": "run", "split": {"folds": 5}}))
         config = load_config(path, assignments)
         workspace = Workspace(config.run)
         names = dict.fromkeys(c.scene for c in chips)
-        scenes = [SceneRecord(n, Path(f"{n}.tif"), Path("r.geojson"), (0.5, 0.5)) for n in names]
+        scenes = [SceneRecord(n, Path(f"{n}.tif"), Path(labels(n)), (0.5, 0.5)) for n in names]
         write_chips(workspace.chips, scenes, chips, DEFAULT_BINS)
         record = StageRecord(workspace.record("prepare"), Prepared, settings={}, inputs={})
         record.finish(Prepared(failed or {}), [])
@@ -161,11 +161,12 @@ def test_random_folds_ignore_the_blocks(prepared):
     assert split.run(config, workspace).chips_by_fold == [1] * 5
 
 
-def test_scenes_of_one_group_share_a_fold(prepared):
-    config, workspace = prepared(places(), "split.method=groups", r"split.group=^p\d+")
+def test_scenes_without_georeference_that_share_a_label_file_share_a_fold(prepared):
+    chips = [chip(f"p{i}_{who}", 0, 0, zone=NO_ZONE) for i in range(6) for who in ("a", "b")]
+    config, workspace = prepared(chips, labels=lambda scene: f"{scene[:2]}.png")
     assert split.run(config, workspace).groups == 6
     folds = folds_of(workspace)
-    assert all(folds[f"p{i}_google"] == folds[f"p{i}_yahoo"] for i in range(6))
+    assert all(folds[f"p{i}_a"] == folds[f"p{i}_b"] for i in range(6))
 
 
 def test_a_file_says_the_folds_of_scenes_and_chips(prepared, tmp_path):
@@ -257,12 +258,8 @@ OVERLAPPING = [chip(f"s{i}", 660_000.0 + 90 * i, 4e6) for i in range(20)]
             *(apart(), ["method=places", "block_m=900"]),
             r"10 chips in 1 group cannot fill 5 folds; lower split\.block_m .*split\.buffer_m$",
         ),
-        (
-            *(places(), ["method=groups", "group=google|yahoo"]),
-            r"in 2 groups cannot fill 5 folds; change split\.group",
-        ),
     ],
-    ids=["blocks", "overlaps", "not overlaps", "places", "groups"],
+    ids=["blocks", "overlaps", "not overlaps", "places"],
 )
 def test_too_few_groups_are_refused_with_the_settings_to_change(prepared, chips, settings, told):
     with pytest.raises(DataError, match=told):
@@ -274,7 +271,6 @@ def test_too_few_groups_are_refused_with_the_settings_to_change(prepared, chips,
     [
         (["split.method=random"], r"5 pairs of chips overlap .* p1_google and p1_yahoo, but are"),
         (["split.method=random"], r"in different folds; set split\.method to blocks, which"),
-        (["split.method=groups", "split.group=.*"], r"folds; change split\.group to put them"),
         (
             ["split.method=file", "split.file=my.csv"],
             r"give them the same fold in .*my\.csv, or set",
@@ -294,14 +290,6 @@ def test_refused_folds_leave_nothing_behind(prepared):
     with pytest.raises(DataError, match="overlap on the ground"):
         split.run(config, workspace)
     assert sorted(path.name for path in workspace.root.iterdir()) == ["chips.json", "prepare.json"]
-
-
-def test_a_group_that_a_name_does_not_match_is_refused_by_its_key(prepared):
-    settings = ("split.method=groups", "split.group=^p[1-9]")
-    with pytest.raises(
-        ConfigError, match=r"^split\.group: '.*' does not match p0_google \(2 of 12"
-    ):
-        split.run(*prepared(places(), *settings))
 
 
 def test_a_file_that_does_not_fit_the_chips_is_refused_by_its_name(prepared, tmp_path):

@@ -449,19 +449,13 @@ class TestSplit:
         config = load_config(city / "found.json")
         assert (config.split.method, config.imagery.chip_px) == ("knndm", 1300)
 
-    def test_images_without_georeference_are_grouped_by_their_names(self, plain):
+    def test_images_without_georeference_that_share_a_mask_are_of_one_place(self, plain):
         for number in range(1, 11):
             source = plain / "images" / f"{number}.png"
             shutil.copy(source, plain / "images" / f"{number}_left.png")
             source.rename(plain / "images" / f"{number}_right.png")
         summary = look(plain, "imagery.gsd_m=1", labels="masks")
-        assert written(plain)["split"]["method"] == "groups"
         assert summary.rows["images"].startswith("20 of 10 places: ")
-
-    def test_images_without_georeference_whose_names_say_no_place_are_refused(self, plain):
-        shutil.copy(plain / "images" / "1.png", plain / "images" / "x0_1_x2.png")
-        with pytest.raises(DataError, match=r"share a label file.*--set split\.group="):
-            look(plain, "imagery.gsd_m=1", labels="masks")
 
     @pytest.mark.parametrize(("size_px", "chip_px"), [(163, 64), (480, 163)])
     def test_small_chips_are_a_last_resort(self, make_scene, tmp_path, size_px, chip_px):

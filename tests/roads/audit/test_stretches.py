@@ -48,39 +48,32 @@ def test_a_stretch_of_less_than_30_m_joins_its_neighbours(stations, statuses):
     assert len(cut([0] * 20 + ["-"] * stations + [0] * 20)) == statuses
 
 
-def test_a_short_way_keeps_its_status():
-    assert cut(["-"] * 2) == [("not seen", 6)]
+@pytest.mark.parametrize(
+    ("way", "stretches"),
+    [
+        (["-"] * 2, [("not seen", 6)]),
+        ([0] * 20 + ["?"] * 3 + ["-"] * 12, [("confirmed", 69), ("not seen", 36)]),
+        ([0] * 12 + ["-"] * 3 + ["?"] * 20, [("confirmed", 45), ("no data", 60)]),
+        (["-"] * 20 + [5] * 5 + [0] * 9, [("not seen", 60), ("confirmed", 42)]),
+    ],
+    ids=["a whole way", "to the longer one", "to one with data", "shifted to confirmed"],
+)
+def test_a_short_one_joins_the_neighbour_that_is_most_alike(way, stretches):
+    assert cut(way) == stretches
 
 
-def test_a_short_one_joins_the_longer_of_its_neighbours():
-    assert cut([0] * 20 + ["?"] * 3 + ["-"] * 12) == [("confirmed", 69), ("not seen", 36)]
-
-
-def test_a_short_one_joins_a_neighbour_with_data_first():
-    assert cut([0] * 12 + ["-"] * 3 + ["?"] * 20) == [("confirmed", 45), ("no data", 60)]
-
-
-@pytest.mark.parametrize(("offset_m", "status"), [(3.99, "confirmed"), (4.0, "shifted")])
+@pytest.mark.parametrize(
+    ("offset_m", "width_m", "status"),
+    [(3.99, 6, "confirmed"), (4, 6, "shifted"), (5.9, 24, "confirmed"), (6, 24, "shifted")],
+)
 @pytest.mark.parametrize("side", [1, -1])
-def test_a_road_4_m_beside_its_way_is_shifted(offset_m, status, side):
-    assert cut([side * offset_m] * 20) == [(status, 60)]
+def test_a_road_is_shifted_from_4_m_or_a_quarter_of_its_width_on(offset_m, width_m, status, side):
+    assert cut([side * offset_m] * 20, width_m=width_m) == [(status, 60)]
 
 
-@pytest.mark.parametrize(("offset_m", "status"), [(5.9, "confirmed"), (6.0, "shifted")])
-def test_on_a_wide_road_a_quarter_of_its_width_counts(offset_m, status):
-    assert cut([offset_m] * 20, width_m=24.0) == [(status, 60)]
-
-
-def test_stations_to_skip_are_as_the_nearest_other_one():
+def test_stations_to_skip_are_as_the_nearest_other_one_and_count_without_others():
     assert cut(["-"] * 20 + [0] * 10, skip=range(20, 30)) == [("not seen", 90)]
-
-
-def test_without_others_stations_to_skip_count():
     assert cut([0] * 10, skip=range(10)) == [("confirmed", 30)]
-
-
-def test_a_short_shifted_part_joins_what_is_confirmed_not_what_is_not_seen():
-    assert cut(["-"] * 20 + [5] * 5 + [0] * 9) == [("not seen", 60), ("confirmed", 42)]
 
 
 def test_stretches_that_become_alike_become_one():

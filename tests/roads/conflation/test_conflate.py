@@ -48,15 +48,9 @@ def test_the_way_gets_a_node_where_the_street_ends():
     ]
 
 
-@pytest.mark.parametrize(("x", "inserted"), [(101.9, 0), (102.1, 1)])
-def test_a_node_of_the_way_within_2_m_is_taken(x, inserted):
+@pytest.mark.parametrize(("x", "inserted"), [(101.9, 0), (102.1, 1), (4.9, 0), (5.1, 1)])
+def test_a_node_of_the_way_within_2_m_and_an_end_within_5_m_is_taken(x, inserted):
     new = new_roads(graph([(x, 0), (x, 90)]), ways_of([(0, 0), (100, 0), (200, 0)]))
-    assert len(new.insertions.way) == inserted
-
-
-@pytest.mark.parametrize(("x", "inserted"), [(4.9, 0), (5.1, 1)])
-def test_an_end_of_the_way_within_5_m_is_taken(x, inserted):
-    new = new_roads(graph([(x, 0), (x, 90)]), ways_of(STREET))
     assert len(new.insertions.way) == inserted
 
 
@@ -89,9 +83,22 @@ def ramp(sine, bent=True):
     return graph(street[: split + 1], street[split:], [street[split], clear, far])
 
 
-def test_a_ramp_begins_where_its_straight_line_meets_the_street():
-    new = new_roads(ramp(0.2), ways_of([(0, 0), (400, 0)]))
-    assert drawn(new)[0][0] == pytest.approx([100, 0], abs=0.5)
+@pytest.mark.parametrize(
+    ("predicted", "start_x"),
+    [
+        (ramp(0.2), 100),
+        (ramp(0.2, bent=False), 124.5),
+        (ramp(0.7), 105.1),
+        (graph([(124.5, 2.5), (129.4, 6), (247, 30)]), 124.5),
+    ],
+    ids=[
+        *("where its straight line meets the street", "where its line reaches the street"),
+        *("at more than 40 degrees where it is predicted", "not where no road is predicted"),
+    ],
+)
+def test_a_ramp_begins(predicted, start_x):
+    new = new_roads(predicted, ways_of([(0, 0), (400, 0)]))
+    assert drawn(new)[0][0] == pytest.approx([start_x, 0], abs=0.5)
 
 
 def test_no_two_nodes_of_a_ramp_lie_at_one_place():
@@ -103,22 +110,6 @@ def test_no_two_nodes_of_a_ramp_lie_at_one_place():
     assert np.hypot(*np.diff(shapely.get_coordinates(line), axis=0).T).min() > 0.5
 
 
-def test_a_road_whose_line_reaches_the_street_ends_where_it_does():
-    new = new_roads(ramp(0.2, bent=False), ways_of([(0, 0), (400, 0)]))
-    assert drawn(new)[0][0] == pytest.approx([124.5, 0], abs=0.5)
-
-
-def test_a_road_at_more_than_40_degrees_ends_where_it_is_predicted():
-    new = new_roads(ramp(0.7), ways_of([(0, 0), (400, 0)]))
-    assert drawn(new)[0][0] == pytest.approx([105.1, 0], abs=0.5)
-
-
-def test_a_ramp_is_not_drawn_where_the_prediction_shows_no_road():
-    clear, far = (129.4, 6), (247, 30)
-    new = new_roads(graph([(124.5, 2.5), clear, far]), ways_of([(0, 0), (400, 0)]))
-    assert drawn(new)[0][0][0] == pytest.approx(124.5, abs=0.5)
-
-
 @pytest.mark.parametrize(("apart", "joined"), [(1.9, True), (2.1, False)])
 def test_a_road_that_passes_a_dead_end_of_the_map_gets_its_node(apart, joined):
     street = [(0, 0), (0, 300)]
@@ -127,21 +118,22 @@ def test_a_road_that_passes_a_dead_end_of_the_map_gets_its_node(apart, joined):
     assert ([100, round(100 - apart, 1)] in line) == joined
 
 
-@pytest.mark.parametrize(("end", "joined"), [(24.9, True), (25.1, False)])
-def test_a_dead_end_is_linked_to_the_way_ahead(end, joined):
-    new = new_roads(graph([(100, 90), (100, end)], [(0, 90), (100, 90)]), ways_of(STREET))
-    assert new.is_linked.any() == joined
-
-
-@pytest.mark.parametrize(("length", "joined"), [(51, True), (49, False)])
-def test_a_lone_road_is_linked_over_two_fifths_of_its_length(length, joined):
-    new = new_roads(graph([(100, 20), (100, 20 + length)]), ways_of(STREET))
-    assert new.is_linked.any() == joined
-
-
-def test_a_dead_end_is_not_linked_to_a_way_beside_it():
-    roads = [(60, 20), (100, 20)], [(60, 20), (60, 90)]
-    assert not new_roads(graph(*roads), ways_of([(0, 0), (200, 0)])).is_linked.any()
+@pytest.mark.parametrize(
+    ("roads", "joined"),
+    [
+        ([[(100, 90), (100, 24.9)], [(0, 90), (100, 90)]], True),
+        ([[(100, 90), (100, 25.1)], [(0, 90), (100, 90)]], False),
+        ([[(100, 20), (100, 71)]], True),
+        ([[(100, 20), (100, 69)]], False),
+        ([[(60, 20), (100, 20)], [(60, 20), (60, 90)]], False),
+    ],
+    ids=[
+        *("ahead", "too far ahead", "a lone road", "longer than two fifths of a lone road"),
+        "a way beside it",
+    ],
+)
+def test_a_dead_end_is_linked_to_the_way_ahead(roads, joined):
+    assert new_roads(graph(*roads), ways_of(STREET)).is_linked.any() == joined
 
 
 @pytest.mark.parametrize(("link_m", "reason"), [(49, ""), (51, "no image shows it")])

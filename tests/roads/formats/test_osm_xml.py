@@ -144,26 +144,26 @@ def test_vertices_are_where_they_were(written, graph):
     assert shapely.equals_exact(found, expected, tolerance=0.75e-7).all()
 
 
-def test_the_class_of_a_road_is_that_of_its_speed(written, graph):
-    assert values(written(graph), "highway") == CLASSES
-
-
-def test_the_class_that_a_road_has_is_kept(written, graph):
-    told = written(
-        graph, highway=np.array(["service", None, "", np.nan, "track", "x"], dtype=object)
-    )
-    assert values(told, "highway") == ["service", *CLASSES[1:4], "track", "x"]
-
-
-def test_a_road_without_evidence_of_a_speed_has_no_class(written, graph):
-    told = written(graph, speed_known=np.array([1, 1, 1, 0, 1, 1]))
-    assert values(told, "highway") == [*CLASSES[:3], "road", *CLASSES[4:]]
-
-
-def test_the_class_that_a_road_states_counts_where_its_speed_is_assumed(written, graph):
-    stated = np.array(["tertiary", *[None] * 5], dtype=object)
-    told = written(graph, speed_known=np.zeros(6), highway=stated)
-    assert values(told, "highway") == ["tertiary", *["road"] * 5]
+@pytest.mark.parametrize(
+    ("columns", "classes"),
+    [
+        ({}, CLASSES),
+        (
+            {"highway": ["service", None, "", np.nan, "track", "x"]},
+            ["service", *CLASSES[1:4], "track", "x"],
+        ),
+        ({"speed_known": [1, 1, 1, 0, 1, 1]}, [*CLASSES[:3], "road", *CLASSES[4:]]),
+        (
+            {"speed_known": np.zeros(6), "highway": ["tertiary", *[None] * 5]},
+            ["tertiary", *["road"] * 5],
+        ),
+    ],
+    ids=["of its speed", "its own", "none without evidence", "its own where speed is assumed"],
+)
+def test_a_road_has_a_class(written, graph, columns, classes):
+    if "highway" in columns:
+        columns = columns | {"highway": np.array(columns["highway"], dtype=object)}
+    assert values(written(graph, **columns), "highway") == classes
 
 
 def test_roads_without_speed_have_no_class(written, graph):
@@ -227,7 +227,3 @@ def test_the_ends_of_lines_come_back(kept):
 @pytest.mark.parametrize("forbidden", ["\0", "\x1b", "\ud800", "\ufffe"])
 def test_what_xml_cannot_hold_is_left_out(forbidden):
     assert xml_text(f"a{forbidden}b") == "ab"
-
-
-def test_a_number_is_written_as_python_shows_it():
-    assert xml_text(0.1) == "0.1"

@@ -24,7 +24,7 @@ def matched(*folders):
     return match_sources(*map(find_sources, folders))
 
 
-@pytest.mark.parametrize("name", ["city.osm.pbf", "city.osm.bz2"])
+@pytest.mark.parametrize("name", ["city.osm.pbf", "city.osm.gz"])
 def test_a_file_is_named_by_its_stem(folder, name):
     file = folder("a", name) / name
     assert {name: source.path for name, source in find_sources(file).items()} == {"city": file}

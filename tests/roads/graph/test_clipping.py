@@ -10,57 +10,40 @@ from tests.drawing import drawn, vertices_of
 SQUARE = shapely.box(0, 0, 10, 10)
 
 
-def test_an_edge_is_cut_where_it_leaves():
-    clipped = clip_graph(drawn([(5, 5), (7, 5), (15, 5)]), SQUARE)
-    assert vertices_of(clipped) == [[[5, 5], [7, 5], [10, 5]]]
-    assert clipped.nodes.tolist() == [[5, 5], [10, 5]]
+@pytest.mark.parametrize(
+    ("roads", "clipped"),
+    [
+        ([[(5, 5), (7, 5), (15, 5)]], [[[5, 5], [7, 5], [10, 5]]]),
+        ([[(5, 2), (15, 2), (15, 8), (5, 8)]], [[[5, 2], [10, 2]], [[10, 8], [5, 8]]]),
+        ([[(1, 1), (2, 1)], [(11, 1), (12, 1)]], [[[1, 1], [2, 1]]]),
+        ([[(5, 5), (15, 5)], [(1, 1), (2, 1)]], [[[5, 5], [10, 5]], [[1, 1], [2, 1]]]),
+        ([[(1, 5), (9, 5), (9, 8), (5, 8), (5, -5)]], [[[1, 5], [9, 5], [9, 8], [5, 8], [5, 0]]]),
+        ([[(12, 3), (10, 5), (12, 7)]], []),
+        ([[(8, 3), (10, 5), (8, 7), (8, 15)]], [[[8, 3], [10, 5], [8, 7], [8, 10]]]),
+        ([[(10, -5), (10, 15)]], [[[10, 0], [10, 10]]]),
+        ([], []),
+    ],
+    ids=[
+        *("cut where it leaves", "two where it comes back", "one outside goes", "in order"),
+        *("not cut where it crosses itself", "one that touches from outside goes"),
+        *("not cut where it touches from inside", "the boundary is inside", "none stay none"),
+    ],
+)
+def test_edges_are_cut_at_the_boundary(roads, clipped):
+    assert vertices_of(clip_graph(drawn(*roads), SQUARE)) == clipped
 
 
-def test_an_edge_that_leaves_and_comes_back_is_two():
-    clipped = clip_graph(drawn([(5, 2), (15, 2), (15, 8), (5, 8)]), SQUARE)
-    assert vertices_of(clipped) == [[[5, 2], [10, 2]], [[10, 8], [5, 8]]]
-
-
-def test_edges_inside_stay_and_edges_outside_go():
-    graph = drawn([(1, 1), (2, 1)], [(11, 1), (12, 1)], [(2, 1), (2, 5)])
-    assert vertices_of(clip_graph(graph, SQUARE)) == [[[1, 1], [2, 1]], [[2, 1], [2, 5]]]
-
-
-def test_edges_stay_in_order():
-    clipped = clip_graph(drawn([(5, 5), (15, 5)], [(1, 1), (2, 1)], [(0, 3), (0, 20)]), SQUARE)
-    assert clipped.length_m.tolist() == [5, 1, 7]
-
-
-def test_a_junction_inside_still_joins_its_cut_arms():
-    clipped = clip_graph(drawn([(5, 5), (15, 5)], [(5, 5), (-5, 5)], [(5, 5), (5, 6)]), SQUARE)
-    assert sorted(clipped.degree) == [1, 1, 1, 3]
-
-
-def test_an_edge_that_crosses_itself_is_not_cut_at_the_crossing():
-    clipped = clip_graph(drawn([(1, 5), (9, 5), (9, 8), (5, 8), (5, -5)]), SQUARE)
-    assert vertices_of(clipped) == [[[1, 5], [9, 5], [9, 8], [5, 8], [5, 0]]]
-
-
-def test_two_roads_cut_at_one_place_without_a_junction_stay_unconnected():
-    clipped = clip_graph(drawn([(8, 3), (12, 7)], [(8, 7), (12, 3)]), SQUARE)
-    assert clipped.degree.tolist() == [1, 1, 1, 1]
-
-
-def test_an_edge_that_only_touches_the_boundary_from_outside_goes():
-    assert len(clip_graph(drawn([(12, 3), (10, 5), (12, 7)]), SQUARE).lines) == 0
-
-
-def test_an_edge_that_touches_the_boundary_from_inside_is_not_cut():
-    assert len(clip_graph(drawn([(8, 3), (10, 5), (8, 7), (8, 15)]), SQUARE).lines) == 1
-
-
-def test_an_edge_on_the_boundary_is_inside():
-    assert clip_graph(drawn([(10, -5), (10, 15)]), SQUARE).length_m.tolist() == [10]
-
-
-def test_a_loop_that_leaves_keeps_its_node_inside():
-    clipped = clip_graph(drawn([(5, 5), (15, 4), (15, 6), (5, 5)]), SQUARE)
-    assert sorted(clipped.degree) == [1, 1, 2]
+@pytest.mark.parametrize(
+    ("roads", "degrees"),
+    [
+        ([[(5, 5), (15, 5)], [(5, 5), (-5, 5)], [(5, 5), (5, 6)]], [1, 1, 1, 3]),
+        ([[(8, 3), (12, 7)], [(8, 7), (12, 3)]], [1, 1, 1, 1]),
+        ([[(5, 5), (15, 4), (15, 6), (5, 5)]], [1, 1, 2]),
+    ],
+    ids=["a junction inside", "two cut at one place without a junction", "a loop that leaves"],
+)
+def test_cut_roads_are_joined_where_they_were_joined_inside(roads, degrees):
+    assert sorted(clip_graph(drawn(*roads), SQUARE).degree) == degrees
 
 
 def test_a_hole_in_the_polygon_is_outside():
@@ -73,10 +56,6 @@ def test_pieces_keep_attributes_and_share_the_travel_time():
     clipped = clip_graph(graph, SQUARE)
     assert clipped.attributes["speed_kph"].tolist() == [30]
     assert clipped.attributes["travel_time_s"].tolist() == pytest.approx([0.6])
-
-
-def test_an_empty_graph_stays_empty():
-    assert len(clip_graph(drawn(), SQUARE).nodes) == 0
 
 
 def test_a_polygon_that_crosses_itself_is_refused():

@@ -1,5 +1,3 @@
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import shapely
@@ -9,7 +7,6 @@ from hypothesis import strategies as st
 from roadseg.roads.graph.road_graph import (
     graph_from_lines,
     is_off_grid,
-    lead_to_nodes,
     node_lines,
     sample_points,
     take_edges,
@@ -189,13 +186,3 @@ def test_an_empty_graph_has_no_samples():
 def test_a_spacing_of_zero_is_refused():
     with pytest.raises(ValueError, match="above 0"):
         sample_points(drawn([(0, 0), (1, 0)]), spacing_m=0)
-
-
-def test_lines_follow_their_nodes_where_they_are_asked_to():
-    graph = drawn([(0, 0), (5, 0), (9, 1)], [(9, 1), (9, 9)])
-    moved = replace(graph, nodes=graph.nodes + 0.5)
-    led = lead_to_nodes(moved, np.array([0]))
-    first, second = (shapely.get_coordinates(line).tolist() for line in led.lines)
-    assert first == [[0.5, 0.5], [5, 0], [9.5, 1.5]]
-    assert second == [[9, 1], [9, 9]]
-    assert (lead_to_nodes(moved, np.array([], dtype=int)).lines == graph.lines).all()

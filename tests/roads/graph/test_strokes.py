@@ -12,17 +12,19 @@ def lengths(*roads):
     return sorted(strokes(drawn(*roads))[0].length_m.tolist())
 
 
-def test_two_roads_that_cross_are_two_strokes():
-    roads = [(0, 0), (50, 0), (100, 0)], [(50, -30), (50, 0), (50, 40)]
-    assert lengths(*roads) == [70, 100]
-
-
-def test_a_side_road_is_a_stroke_of_its_own():
-    assert lengths([(0, 0), (50, 0), (100, 0)], [(50, 0), (50, 40)]) == [40, 100]
-
-
-def test_a_road_cut_at_a_bend_is_one_stroke_whatever_it_turns_by():
-    assert lengths([(0, 0), (50, 0)], [(50, 0), (50, 40)]) == [90]
+@pytest.mark.parametrize(
+    ("roads", "expected"),
+    [
+        ([[(0, 0), (50, 0), (100, 0)], [(50, -30), (50, 0), (50, 40)]], [70, 100]),
+        ([[(0, 0), (50, 0), (100, 0)], [(50, 0), (50, 40)]], [40, 100]),
+        ([[(0, 0), (50, 0)], [(50, 0), (50, 40)]], [90]),
+        ([[(0, 0), (30, 0), (30, 30), (0, 30), (0, 0)]], [120]),
+        ([], []),
+    ],
+    ids=["a crossing", "a side road", "cut at a bend", "a ring", "no roads"],
+)
+def test_strokes_go_straight_on(roads, expected):
+    assert lengths(*roads) == expected
 
 
 @pytest.mark.parametrize(("turn_deg", "expected"), [(69, [50, 100]), (71, [50, 50, 50])])
@@ -38,11 +40,6 @@ def test_the_straightest_way_goes_on():
     assert shapely.LineString([(0, 0), (50, 0), (100, -5)]) in found.lines.tolist()
 
 
-def test_a_ring_without_a_junction_stays_a_ring():
-    ring = [(0, 0), (30, 0), (30, 30), (0, 30), (0, 0)]
-    assert lengths(ring) == [120]
-
-
 def test_strokes_tell_the_nodes_of_the_graph_at_their_ends():
     graph = drawn([(0, 0), (50, 0), (100, 0)], [(50, 0), (50, 40)])
     found, node = strokes(graph)
@@ -50,7 +47,3 @@ def test_strokes_tell_the_nodes_of_the_graph_at_their_ends():
     assert (
         graph.nodes[node[:, 0]].tolist() == ends.tolist() == found.nodes[found.ends[:, 0]].tolist()
     )
-
-
-def test_a_graph_without_roads_has_no_strokes():
-    assert lengths() == []

@@ -100,14 +100,29 @@ def test_ways_that_are_not_for_cars_are_counted_and_left_out(write):
     assert (found.dropped, found.scheme) == ({"not for cars": 2}, "osm")
 
 
-def test_a_file_of_footways_only_is_a_scene_without_roads(write):
-    found = read_roads(write((LINE, {"highway": "footway"})))
-    assert (len(found.roads.shapes), found.dropped) == (0, {"not for cars": 1})
+def broken(*coordinates):
+    return {"type": "LineString", "coordinates": coordinates}, {}
 
 
-def test_a_duplicate_of_a_way_that_is_left_out_is_kept(write):
-    found = read_roads(write((LINE, {"highway": "footway"}), (LINE, {"highway": "primary"})))
-    assert (len(found.roads.shapes), found.dropped) == (1, {"not for cars": 1})
+FOOTWAY, PRIMARY = (LINE, {"highway": "footway"}), (LINE, {"highway": "primary"})
+
+
+@pytest.mark.parametrize(
+    ("features", "roads", "dropped"),
+    [
+        ([], 0, {}),
+        ([FOOTWAY], 0, {"not for cars": 1}),
+        ([FOOTWAY, PRIMARY], 1, {"not for cars": 1}),
+        ([(LINE, {}), broken([float("nan"), 48.98], XY[1])], 1, {"not finite": 1}),
+        ([(LINE, {}), broken([float("inf"), 48.98], XY[1])], 1, {"not finite": 1}),
+        ([(LINE, {}), broken(XY[0]), (None, {})], 1, {"broken": 1, "null": 1}),
+    ],
+    ids=["none", "footways only", "a duplicate of one left out", "NaN", "infinity", "one point"],
+)
+def test_features_that_are_no_roads_are_counted_and_left_out(write, features, roads, dropped):
+    found = read_roads(write(*features))
+    assert (len(found.roads.shapes), found.features) == (roads, len(features))
+    assert found.dropped == dropped
 
 
 def test_the_keys_of_the_attributes_are_told(write):
@@ -115,29 +130,11 @@ def test_the_keys_of_the_attributes_are_told(write):
     assert (found.keys, found.scheme) == (("highway", "name"), "osm")
 
 
-def test_a_file_without_features_is_a_scene_without_roads(write):
-    found = read_roads(write())
-    assert (len(found.roads.shapes), found.features, found.dropped) == (0, 0, {})
-
-
 def test_a_key_that_the_file_lacks_is_refused(write):
     with pytest.raises(DataError, match=r"roads\.geojson: no attribute 'vmax' .*: name"):
         read_roads(
             write((LINE, {"name": "A"})), options=LabelOptions(scheme="attribute", speed_key="vmax")
         )
-
-
-@pytest.mark.parametrize("number", [float("nan"), float("inf")])
-def test_a_coordinate_that_is_no_number_is_counted(write, number):
-    broken = {"type": "LineString", "coordinates": [[number, 48.98], [2.29, 48.98]]}
-    found = read_roads(write((LINE, {}), (broken, {})))
-    assert (len(found.roads.shapes), found.dropped) == (1, {"not finite": 1})
-
-
-def test_a_line_of_one_point_is_counted(write):
-    broken = {"type": "LineString", "coordinates": [[2.28, 48.98]]}
-    found = read_roads(write((LINE, {}), (broken, {}), (None, {})))
-    assert (len(found.roads.shapes), found.dropped) == (1, {"broken": 1, "null": 1})
 
 
 @pytest.mark.parametrize(

@@ -4,18 +4,16 @@ import numpy as np
 import pytest
 import shapely
 from affine import Affine
-from hypothesis import given
-from hypothesis import strategies as st
 from pyproj import CRS
 
-from roadseg.raster.grid import DEGREES, Grid, reproject
+from roadseg.raster.grid import DEGREES, Grid
 from roadseg.roads.labels.roads import (
     Roads,
     clean_shapes,
     drop_duplicates,
     extent_degrees,
-    looks_swapped,
     roads_on,
+    swap_hint,
 )
 from roadseg.roads.labels.tags import Tags
 from roadseg.roads.labels.traffic import read_traffic
@@ -253,21 +251,11 @@ def test_a_scene_around_the_world_does_not_disturb():
     roads_on(world, roads_at([(2, 48), (3, 49)], crs=DEGREES))
 
 
-@pytest.mark.parametrize("crs", [DEGREES, UTM, CRS.from_epsg(3857)], ids=["degrees", "UTM", "web"])
-def test_swapped_roads_are_recognised(crs):
-    roads = roads_at(BESIDE, ACROSS).to_crs(crs)
-    swapped = roads_of(*shapely.transform(roads.shapes, lambda xy: xy[:, ::-1]), crs=crs)
-    assert touching(GRID, swapped) == []
-    assert looks_swapped(GRID, swapped)
-
-
-@pytest.mark.parametrize("line", [BESIDE, [(0, 0), (1, 1)]])
-def test_roads_elsewhere_do_not_look_swapped(line):
-    assert not looks_swapped(GRID, roads_at(line))
-
-
-def test_no_roads_do_not_look_swapped():
-    assert not looks_swapped(GRID, roads_at())
+@pytest.mark.parametrize(
+    ("there", "is_likely"), [((49, 8, 49.5, 8.5), True), ((49, 9, 50, 10), False)]
+)
+def test_boxes_that_meet_with_x_and_y_swapped_are_told(there, is_likely):
+    assert ("look swapped" in swap_hint((8.2, 49.2, 8.4, 49.4), there)) == is_likely
 
 
 def test_only_polygons_are_areas():
@@ -279,21 +267,6 @@ def test_only_polygons_are_areas():
 def test_lines_alone_have_no_areas():
     lines = roads_of(LINE, SQUARE, OTHER).lines_only()
     assert (lines.is_area.tolist(), lines.speed_mph.tolist()) == ([False, False], [1, 3])
-
-
-@given(
-    st.lists(st.tuples(st.floats(640000, 680000), st.floats(3.9e6, 4.1e6)), min_size=2, unique=True)
-)
-def test_roads_sent_to_degrees_come_back(line):
-    roads = roads_at(line)
-    back = roads.to_crs(DEGREES).to_crs(UTM)
-    assert shapely.equals_exact(back.shapes, roads.shapes, tolerance=1e-6).all()
-
-
-def test_reprojected_points_are_x_before_y():
-    points = np.array([shapely.Point(500000, 0)], dtype=object)
-    (there,) = reproject(points, UTM, DEGREES)
-    assert (there.x, there.y) == (pytest.approx(-117), pytest.approx(0, abs=1e-9))
 
 
 def test_an_extent_is_told_in_degrees():

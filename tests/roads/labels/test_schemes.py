@@ -32,7 +32,7 @@ def width(values, rule, **options):
 
 def lanes(**values):
     """Return the number of lanes by which one feature is as wide as it is."""
-    return width(values, "lanes", lane_m=1)
+    return width(values, "lanes") / 3.5
 
 
 def reason(scheme, /, values, **options):
@@ -300,15 +300,15 @@ def test_a_speed_that_nothing_states_is_not_known():
             ({"w": value}, "attribute", {"width_key": "w"}, metres)
             for value, metres in (("7.5 m", 7.5), (12.4, 12.4), (None, 4.5), ("?", 4.5))
         ),
-        ({"road_type": "5", "lane_numbe": "3"}, "lanes", {"lane_m": 3}, 9),
-        ({"highway": "primary", "lanes": "1.5"}, "lanes", {"lane_m": 3}, 4.5),
-        ({"highway": "primary", "oneway": "yes"}, "lanes", {"lane_m": 3}, 3),
-        ({"highway": "primary", "oneway": "yes", "lanes": "3"}, "lanes", {"lane_m": 3}, 9),
-        ({"highway": "primary"}, "lanes", {"lane_m": 3}, 6),
-        ({"road_type": "5", "lanes": None}, "lanes", {"lane_m": 3}, 6),
-        ({"road_type": "5"}, "lanes", {"lane_m": 3}, 4.5),
-        ({"name": "a"}, "lanes", {"lane_m": 3}, 4.5),
-        ({"oneway": "yes"}, "lanes", {"lane_m": 1}, 4.5),
+        ({"road_type": "5", "lane_numbe": "3"}, "lanes", {}, 10.5),
+        ({"highway": "primary", "lanes": "1.5"}, "lanes", {}, 5.25),
+        ({"highway": "primary", "oneway": "yes"}, "lanes", {}, 3.5),
+        ({"highway": "primary", "oneway": "yes", "lanes": "3"}, "lanes", {}, 10.5),
+        ({"highway": "primary"}, "lanes", {}, 7),
+        ({"road_type": "5", "lanes": None}, "lanes", {}, 7),
+        ({"road_type": "5"}, "lanes", {}, 4.5),
+        ({"name": "a"}, "lanes", {}, 4.5),
+        ({"oneway": "yes"}, "lanes", {}, 4.5),
     ],
 )
 def test_a_road_is_as_wide_as_the_rule_says(values, rule, options, metres):
@@ -393,7 +393,7 @@ def test_all_ways_of_rhein_neckar_have_a_speed(real_data, tmp_path):
 
 def test_one_spelling_fills_the_gaps_of_another():
     columns = {"lane_number": ["3", None], "lane_numbe": ["4", "2"]}
-    assert read("auto", 2, columns=columns, width="lanes", lane_m=1).width_m.tolist() == [3, 2]
+    assert read("auto", 2, columns=columns, width="lanes").width_m.tolist() == [10.5, 7]
 
 
 @pytest.mark.parametrize(

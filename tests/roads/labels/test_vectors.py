@@ -1,4 +1,3 @@
-import bz2
 import gzip
 import json
 import os
@@ -266,28 +265,17 @@ def test_a_file_that_is_no_vector_file_is_refused(tmp_path, name, content, told)
         read(tmp_path / name)
 
 
-@pytest.mark.parametrize("suffix", ["osm", "osm.gz", "osm.bz2", "zip"])
+@pytest.mark.parametrize("suffix", ["osm", "osm.gz", "zip"])
 def test_new_objects_of_an_editor_have_negative_ids_packed_or_not(tmp_path, suffix):
     nodes = "".join(f'<node id="-{i}" lat="{i}" lon="1"/>' for i in (1, 2))
     way = '<way id="-1"><nd ref="-1"/><nd ref="-2"/><tag k="highway" v="road"/></way>'
     text = f'<osm version="0.6">{nodes}{way}</osm>'.encode()
     path = tmp_path / f"roads.{suffix}"
-    packed = {"osm.gz": gzip.compress, "osm.bz2": bz2.compress}.get(suffix, bytes)(text)
-    path.write_bytes(packed)
+    path.write_bytes(gzip.compress(text) if suffix == "osm.gz" else text)
     if suffix == "zip":
         with zipfile.ZipFile(path, "w") as archive:
             archive.writestr("roads.osm", text)
     assert shapely.get_coordinates(read(path).geometries).tolist() == [[1, 1], [1, 2]]
-
-
-@pytest.mark.parametrize(
-    "content", [b"<osm/>", bz2.compress(b"<osm/>" * 99)[:40], bz2.compress(b"")]
-)
-def test_a_damaged_bz2_is_refused_by_its_name(tmp_path, content):
-    path = tmp_path / "roads.osm.bz2"
-    path.write_bytes(content)
-    with pytest.raises(DataError, match=rf"^{path}: (cannot be unpacked|is empty|not a vector)"):
-        read(path)
 
 
 @pytest.mark.parametrize("mark", ["action='delete'", 'visible="false"'])
@@ -441,7 +429,7 @@ def packed(path, name):
         with zipfile.ZipFile(other, "w") as archive:
             archive.write(path, "view.gpkg")
     else:
-        opener = {".gz": gzip.open, ".bz2": bz2.open}.get(other.suffix, open)
+        opener = {".gz": gzip.open}.get(other.suffix, open)
         with opener(other, "wb") as file:
             file.write(path.read_bytes())
     return other
@@ -449,7 +437,7 @@ def packed(path, name):
 
 @pytest.mark.parametrize(
     "name",
-    ["a.gpkg", "a.gpkx", "a.sqlite", "a.db", "a.geojson", "a.gpkg.bz2"],
+    ["a.gpkg", "a.gpkx", "a.sqlite", "a.db", "a.geojson"],
 )
 def test_a_view_without_end_is_refused_under_any_name(with_view, name):
     path = packed(with_view(ENDLESS), name)

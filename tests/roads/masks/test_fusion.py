@@ -21,11 +21,6 @@ def road_of(*values):
     return int(fused[-1, 0, 0])
 
 
-@given(st.integers(0, 255))
-def test_one_image_stays_as_it_is(value):
-    assert road_of(value) == value
-
-
 @given(st.integers(0, 255), st.integers(1, 5))
 def test_images_that_agree_say_what_each_of_them_says(value, number):
     assert road_of(*[value] * number) == value

@@ -1,5 +1,7 @@
 """APLS on graphs small enough to work out by hand, and what must not change it."""
 
+from unittest.mock import patch
+
 import numpy as np
 import pytest
 import shapely
@@ -259,13 +261,15 @@ def blocks(rows, cols, *, dropped=()):
 TOWN, WITH_GAPS = blocks(6, 6), blocks(6, 6, dropped=(3, 8, 17, 30, 41, 44, 59, 60))
 
 
-def sampled(seed, points=40):
-    return apls(TOWN, WITH_GAPS, exact_points=0, sampled_points=points, seed=seed)
+def sampled(seed, points=40, exact=0, graphs=(TOWN, WITH_GAPS)):
+    limits = {"_SEED": seed, "SAMPLED_POINTS": points, "EXACT_POINTS": exact}
+    with patch.multiple(module, **limits):
+        return apls(*graphs)
 
 
 @pytest.mark.parametrize(("limit", "sources"), [(119, 119), (118, 20)])
 def test_nothing_is_sampled_up_to_and_including_the_stated_size(limit, sources):
-    result = apls(TOWN, WITH_GAPS, exact_points=limit, sampled_points=20)
+    result = sampled(0, points=20, exact=limit)
     assert (result.reference_points, result.reference_sources) == (119, sources)
     assert (result.reference_to_predicted_margin > 0) == (sources == 20)
 
@@ -290,14 +294,9 @@ def test_a_sample_is_that_of_its_seed():
 
 def test_swapping_the_graphs_swaps_the_directions_of_a_sample():
     there = sampled(7)
-    back = apls(WITH_GAPS, TOWN, exact_points=0, sampled_points=40, seed=7)
+    back = sampled(7, graphs=(WITH_GAPS, TOWN))
     assert directions(there) == directions(back)[::-1]
     assert there.interval == back.interval
-
-
-def test_a_sample_of_one_has_no_spread_and_is_turned_down():
-    with pytest.raises(ValueError, match="2 or more, got 1"):
-        sampled(0, points=1)
 
 
 def test_pooled_scores_are_means_and_their_margins_shrink():

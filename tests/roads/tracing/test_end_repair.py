@@ -53,15 +53,18 @@ def test_the_line_stays_in_the_middle_up_to_the_end():
     assert shapely.get_coordinates(line)[:, 1] == pytest.approx(30, abs=1.0)
 
 
-def test_a_side_road_stays_and_a_bump_goes():
-    road, bump, side = (-1, 26, 101, 34), (30, 34, 34, 36), (60, 34, 66, 50)
-    assert len(straightened(road, bump).lines) == 1
-    assert sorted(straightened(road, side).degree) == [1, 1, 1, 3]
-
-
-def test_a_bend_of_wide_roads_has_no_end_in_its_corner():
-    found = straightened((-1, 30, 60, 54), (36, -1, 60, 54))
-    assert sorted(found.degree) == [1, 1]
+@pytest.mark.parametrize(
+    ("boxes", "degrees"),
+    [
+        ([(-1, 26, 101, 34), (30, 34, 34, 36)], [1, 1]),
+        ([(-1, 26, 101, 34), (60, 34, 66, 50)], [1, 1, 1, 3]),
+        ([(-1, 12, 101, 36), (40, -1, 50, 14)], [1, 1, 1, 3]),
+        ([(-1, 30, 60, 54), (36, -1, 60, 54)], [1, 1]),
+    ],
+    ids=["a bump goes", "a side road stays", "one to the border", "no end in a wide corner"],
+)
+def test_roads_have_the_ends_that_they_show(boxes, degrees):
+    assert sorted(straightened(*boxes).degree) == degrees
 
 
 def test_a_wide_bend_whose_outer_side_is_cut_askew_has_no_end_there():
@@ -77,11 +80,6 @@ def test_a_road_that_leaves_the_scene_by_its_side_has_one_end_where_it_is_cut(tu
     found = straightened_shape(shapely.affinity.rotate(road, turn_deg, origin=(60, 4)))
     assert len(found.lines) == 1
     assert found.nodes[:, 0].max() == pytest.approx(60, abs=3)
-
-
-def test_a_side_road_to_the_border_stays():
-    found = straightened((-1, 12, 101, 36), (40, -1, 50, 14))
-    assert sorted(found.degree) == [1, 1, 1, 3]
 
 
 @pytest.mark.parametrize(("length_m", "expected"), [(10, 0), (24, 1)])

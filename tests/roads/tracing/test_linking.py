@@ -117,49 +117,44 @@ def test_without_a_raster_short_links_are_surer(gap_m, expected):
     assert found.attributes["confidence"][2] == pytest.approx(expected)
 
 
-def test_an_end_in_front_of_the_side_of_a_road_makes_a_junction():
-    found = linked([(0, 0), (100, 0)], [(50, 8), (50, 60)])
-    assert sorted(found.degree) == [1, 1, 1, 2, 3]
-    assert found.length_m.sum() == pytest.approx(160)
+ARMS = [[(8 * x, 8 * y), (60 * x, 60 * y)] for x, y in ((1, 0), (0, 1), (-1, 0), (0, -1))]
+ENDS = [(0, 0), (46, 0)], [(54, 0), (100, 0)]
+RING_DEG = np.radians(np.linspace(10, 350, 80))
 
 
-def test_an_end_that_looks_away_is_no_partner():
-    found = linked([(44, 25), (37, 26), (24, 31)], [(21, 27), (14, 39), (18, 32)], max_gap_m=20)
-    assert shapely.to_wkt(links(found), rounding_precision=1) == ["LINESTRING (24 31, 18 32.2)"]
+@pytest.mark.parametrize(
+    ("lines", "degrees", "metres"),
+    [
+        ([[(0, 0), (100, 0)], [(50, 8), (50, 60)]], [1, 1, 1, 2, 3], 160),
+        (ARMS, [1, 1, 1, 1, 2, 2, 2, 2, 4], 240),
+        ([*ENDS, [(50, -40), (50, 40)]], [1, 1, 1, 1, 2, 2, 4], 180),
+        ([*ENDS, [(50, 7), (50, 60)]], [1, 1, 1, 2, 2, 2, 3], 160),
+        ([ROAD, [(58, 0), (64, 0)], [(72, 0), (120, 0)]], [1, 1, 2, 2, 2, 2], 120),
+        ([50 * np.column_stack([np.cos(RING_DEG), np.sin(RING_DEG)])], [2, 2], 314),
+    ],
+    ids=[
+        *("an end in front of a side", "a hole in a crossing", "ends that a road passes between"),
+        *("a third end at a lost junction", "a lone piece between two gaps", "a ring with a gap"),
+    ],
+)
+def test_links_join_roads_as_they_were(lines, degrees, metres):
+    found = linked(*lines, max_gap_m=20)
+    assert sorted(found.degree) == degrees
+    assert found.length_m.sum() == pytest.approx(metres, abs=0.5)
 
 
-def test_ends_that_face_each_other_win_over_the_side_of_a_road_that_is_as_near():
-    beside = [(52, 40), (62, 7), (72, -26)]
-    found = linked([(0, 0), (50, 0)], [(60, 0), (61, 0), (110, 0)], beside, max_gap_m=15)
-    assert shapely.to_wkt(links(found)[0]) == "LINESTRING (50 0, 60 0)"
-
-
-def test_a_hole_in_a_crossing_is_closed_by_roads_that_go_straight_on():
-    arms = [[(8 * x, 8 * y), (60 * x, 60 * y)] for x, y in ((1, 0), (0, 1), (-1, 0), (0, -1))]
-    found = linked(*arms, max_gap_m=20)
-    assert sorted(found.degree) == [1, 1, 1, 1, 2, 2, 2, 2, 4]
-    assert found.length_m.sum() == pytest.approx(240)
-
-
-def test_a_link_between_ends_joins_the_road_that_it_crosses():
-    found = linked([(0, 0), (46, 0)], [(54, 0), (100, 0)], [(50, -40), (50, 40)])
-    assert sorted(found.degree) == [1, 1, 1, 1, 2, 2, 4]
-
-
-def test_a_link_to_a_side_ends_at_the_first_road():
-    found = linked([(0, 0), (50, 0)], [(54, -40), (54, 40)], [(57, -40), (57, 40)])
-    assert shapely.to_wkt(links(found)) == ["LINESTRING (50 0, 54 0)"]
-
-
-def test_the_third_end_at_a_lost_junction_is_linked_to_the_other_link():
-    found = linked([(0, 0), (46, 0)], [(54, 0), (100, 0)], [(50, 7), (50, 60)])
-    assert len(links(found)) == 3
-    assert sorted(found.degree) == [1, 1, 1, 2, 2, 2, 3]
-
-
-def test_a_lone_piece_between_two_gaps_is_linked_at_both_ends():
-    found = linked([(0, 0), (50, 0)], [(58, 0), (64, 0)], [(72, 0), (120, 0)])
-    assert sorted(shapely.length(links(found))) == [8, 8]
+@pytest.mark.parametrize(
+    ("lines", "max_gap_m", "link"),
+    [
+        ([[(44, 25), (37, 26), (24, 31)], [(21, 27), (14, 39), (18, 32)]], 20, "24 31, 18 32.2"),
+        ([ROAD, [(60, 0), (61, 0), (110, 0)], [(52, 40), (62, 7), (72, -26)]], 15, "50 0, 60 0"),
+        ([ROAD, [(54, -40), (54, 40)], [(57, -40), (57, 40)]], 10, "50 0, 54 0"),
+    ],
+    ids=["not to an end that looks away", "to the end ahead rather than a side", "to the first"],
+)
+def test_a_link_leads_to_the_likeliest_place(lines, max_gap_m, link):
+    found = shapely.to_wkt(links(linked(*lines, max_gap_m=max_gap_m)), rounding_precision=1)
+    assert found[0] == f"LINESTRING ({link})"
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -177,12 +172,6 @@ def test_links_keep_all_roads_and_cross_none(seed):
     assert found.length_m.sum() - shapely.length(made).sum() == pytest.approx(
         drawn.length, rel=1e-3
     )
-
-
-def test_a_ring_with_a_gap_is_closed():
-    angles = np.radians(np.linspace(10, 350, 80))
-    found = linked(50 * np.column_stack([np.cos(angles), np.sin(angles)]), max_gap_m=20)
-    assert sorted(found.degree) == [2, 2]
 
 
 def test_ends_at_the_border_of_the_scene_are_left_alone():
