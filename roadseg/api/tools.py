@@ -155,7 +155,7 @@ def plot(
         graph: predicted roads.
         labels: known roads.
         image: background image.
-        kinds: "scene", "graph", "errors", "speeds"; empty: all that the files allow.
+        kinds: "scene", "graph", "errors"; empty: all that the files allow.
 
     Raises:
         ConfigError: if a figure needs a file that is not given.

@@ -55,9 +55,9 @@ def test_a_network_is_exported_and_files_are_drawn(finished_city, tmp_path):
     summary = roadseg.export(checkpoint, tmp_path / "torch", format="torch", window_px=64)
     assert summary.max_difference < 1e-3
     roads = finished_city / "roads" / "city_0.geojson"
-    drawn = roadseg.plot(tmp_path / "speeds.png", graph=roads, kinds=["speeds"])
-    assert drawn.pictures == (str(tmp_path / "speeds.png"),)
-    assert (tmp_path / "speeds.png").read_bytes().startswith(b"\x89PNG")
+    drawn = roadseg.plot(tmp_path / "graph.png", graph=roads, kinds=["graph"])
+    assert drawn.pictures == (str(tmp_path / "graph.png"),)
+    assert (tmp_path / "graph.png").read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.fixture

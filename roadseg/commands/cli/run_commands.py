@@ -5,7 +5,6 @@ from pathlib import Path
 import click
 
 from roadseg.commands.cli.command import load, shown
-from roadseg.commands.cli.failures import RUN_FOLDER
 from roadseg.commands.cli.options import CONFIG, FOLDER, RUN, SET, together
 
 
@@ -34,7 +33,6 @@ def status(
     if config_file or run_folder is None or assignments:
         config = load(config_path, assignments)
     folder = run_folder or (config.run if config else Path())
-    click.get_current_context().meta[RUN_FOLDER] = folder
     return status.run(config, folder)
 
 
@@ -95,7 +93,6 @@ def clean(
     from roadseg.commands.tools import clean
 
     folder = run_folder or load(config_path, assignments).run
-    click.get_current_context().meta[RUN_FOLDER] = folder
     return clean.run(folder, remove=yes)
 
 
