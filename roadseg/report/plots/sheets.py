@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 from PIL import Image
 
+from roadseg.arrays import Bytes
 from roadseg.dataset.quality import Example
 from roadseg.dataset.registration import densest_window
 from roadseg.dataset.shifts import WORTH_M, Shift, directions
@@ -28,11 +30,10 @@ _EDGE_PX, _KEY_PX, _CAPTION_PX = 24, 58, 108
 _CELL_PX = (_SCENE_PX + _GAP_PX + _CLOSE_PX + _EDGE_PX, _SCENE_PX + _CAPTION_PX)
 _LEAST_PX = 960  # Pixels; the key needs this width of a sheet.
 _NAME_PT, _TEXT_PT, _LINE_PX = 13, 11, 21
-_LINES, _LETTERS = 3, 50  # Lines of a caption below the name; letters of a line.
+_LINES, _LETTERS = 3, 700  # Lines of a caption below the name; letters of a line, times points.
 _CLOSE_M = 80.0  # Metres; side of the ground that is shown enlarged.
-_STRENGTH = 128  # Opacity of the colour of a road over the image, of 255.
 _STRIPE_PX = 8
-_PALE, _DARK = (150, 150, 150, 255), (70, 70, 70, 255)
+_PALE, _DARK = (150, 150, 150), (70, 70, 70)
 _ALARM, _LABELS, _MOVED = "#BE2800", "#FFE100", "#00E6FF"
 
 
@@ -82,13 +83,15 @@ def _draw_example(
 ) -> None:
     left, top = place
     window, whole = _busiest(example), Window(0, 0, *example.mask.shape)
-    scene = _add_picture(figure, example, whole, (left, top), _SCENE_PX)
-    _add_labels(scene, example, bins)
+    image = np.moveaxis(rgb(example.image), 0, -1)
+    labelled = _labelled(image, example.mask, bins)
+    add = partial(_add_picture, figure, pixel_m=example.pixel_m)
+    scene = add(labelled, whole, (left, top), side_px=_SCENE_PX)
     row, col, height, width = window
     scene.add_patch(Rectangle((col, row), width, height, fill=False, edgecolor=PAPER))
     left_px, low_px = left + _SCENE_PX + _GAP_PX, top + _SCENE_PX - _CLOSE_PX
-    _add_picture(figure, example, window, (left_px, top), _CLOSE_PX)
-    close = _add_picture(figure, example, window, (left_px, low_px), _CLOSE_PX)
+    add(image, window, (left_px, top), side_px=_CLOSE_PX)
+    close = add(image, window, (left_px, low_px), side_px=_CLOSE_PX)
     _add_outline(close, example, window, (0.0, 0.0), _LABELS)
     if example.shift is not None and _is_off(example.shift):
         _add_outline(close, example, window, (example.shift.x_m, example.shift.y_m), _MOVED)
@@ -96,35 +99,41 @@ def _draw_example(
 
 
 def _add_picture(
-    figure: Figure, example: Example, window: Window, place: tuple[int, int], side_px: int
+    figure: Figure,
+    image: Bytes,
+    window: Window,
+    place: tuple[int, int],
+    *,
+    side_px: int,
+    pixel_m: tuple[float, float],
 ) -> Axes:
     """Add a part of an image in the middle of a square, with a scale bar; a pixel is a unit."""
     row, col, height, width = window
-    ground_m = np.array([width * example.pixel_m[0], height * example.pixel_m[1]])
+    ground_m = np.array([width * pixel_m[0], height * pixel_m[1]])
     wide, high = np.maximum(ground_m / ground_m.max() * side_px, 1)
     left, top = place[0] + (side_px - wide) / 2, place[1] + (side_px - high) / 2
     all_wide, all_high = figure.bbox.size
     panel = figure.add_axes(
         (left / all_wide, 1 - (top + high) / all_high, wide / all_wide, high / all_high)
     )
-    part = np.moveaxis(rgb(example.image[:, row : row + height, col : col + width]), 0, -1)
-    shown = Image.fromarray(np.ascontiguousarray(part)).resize((round(wide), round(high)))
+    part = np.ascontiguousarray(image[row : row + height, col : col + width])
+    shown = Image.fromarray(part).resize((round(wide), round(high)))
     panel.imshow(shown, extent=(col, col + width, row + height, row), aspect="auto")
     panel.set_axis_off()
     add_scale_bar(panel, float(ground_m[0]))
     return panel
 
 
-def _add_labels(panel: Axes, example: Example, bins: SpeedBins) -> None:
-    """Colour the roads by speed, and stripe what is not known."""
-    height, width = example.mask.shape
-    colours = np.zeros((IGNORE + 1, 4), dtype=np.uint8)
-    colours[1 : bins.count + 1] = [(*colour, _STRENGTH) for colour in bin_colours(bins)]
-    shown = colours[example.mask]
-    row, col = np.nonzero(example.mask == IGNORE)
-    stripe = (row + col) // max(1, round(_STRIPE_PX / 4 * max(height, width) / _SCENE_PX)) % 4
+def _labelled(image: Bytes, mask: Bytes, bins: SpeedBins) -> Bytes:
+    """Return an image, shape (row, col, 3), with roads coloured by speed, and unknown striped."""
+    colours = np.zeros((IGNORE + 1, 3), dtype=np.uint16)
+    colours[1 : bins.count + 1] = bin_colours(bins)
+    road, shown = road_pixels(mask), image.copy()
+    shown[road] = (image[road] + colours[mask[road]]) // 2
+    row, col = np.nonzero(mask == IGNORE)
+    stripe = (row + col) // max(1, round(_STRIPE_PX / 4 * max(mask.shape) / _SCENE_PX)) % 4
     shown[row, col] = np.where(stripe[:, np.newaxis] == 0, _PALE, _DARK)
-    panel.imshow(shown, extent=(0, width, height, 0), aspect="auto", interpolation="nearest")
+    return shown
 
 
 def _add_outline(
@@ -183,8 +192,9 @@ def _write(
     figure: Figure, place: tuple[int, int], text: str, *, size: float = _TEXT_PT, color: str = INK
 ) -> None:
     """Write a line at a place in pixels, without its middle if it is too long."""
-    if len(text) > _LETTERS:
-        text = f"{text[: _LETTERS // 2]}…{text[-_LETTERS // 2 :]}"
+    half = round(_LETTERS / size) // 2
+    if len(text) > 2 * half:
+        text = f"{text[:half]}…{text[-half:]}"
     width, height = figure.bbox.size
     x, y = place[0] / width, 1 - place[1] / height
     figure.text(x, y, text, fontsize=size, color=color, va="top", parse_math=False)
