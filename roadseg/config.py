@@ -338,20 +338,6 @@ def change_config(path: Path, assignments: Sequence[str]) -> None:
     write_json(path, values)
 
 
-def value_of(config: Config, key: str) -> Any:  # noqa: ANN401 - any JSON value
-    """Return the value of a setting or a section by its dotted key, as JSON has it.
-
-    Raises:
-        ConfigError: if there is none.
-    """
-    value: Any = config.model_dump(mode="json")
-    for part in key.split("."):
-        if not isinstance(value, dict) or part not in value:
-            raise ConfigError(f"{key}: unknown key; {_nearest(key)}")
-        value = value[part]
-    return value
-
-
 def differences(there: Config, here: Config) -> dict[str, list[Any]]:
     """Return the settings in which two configs differ: both values by dotted key."""
     one, other = (by_dotted_key(config.model_dump(mode="json")) for config in (there, here))

@@ -205,9 +205,12 @@ def fewer_drawn():
         with atomic_write(path) as partial:
             partial.write_bytes(drawn[columns])
 
+    def draw_first(path, examples, bins):
+        draw_sheet(path, examples[:1], bins)
+
     def write_sheets(folder, examples, *, bins):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(sheets, "_draw_sheet", lambda shown, bins: draw_sheet(shown[:1], bins))
+            patch.setattr(sheets, "_draw_sheet", draw_first)
             return sheets.write_sheets(folder, examples, bins=bins)
 
     with pytest.MonkeyPatch.context() as patch:

@@ -22,7 +22,7 @@ from roadseg.api.runs import (
     write_report,
 )
 from roadseg.api.services import fetch_images, fetch_roads
-from roadseg.api.tools import demo, doctor, export, init, map_roads, plot
+from roadseg.api.tools import demo, init, map_roads
 from roadseg.config import Config
 from roadseg.raster.grid import Grid
 from roadseg.roads.masks.probabilities import Probability
@@ -44,15 +44,12 @@ __all__ = [
     "cross_validate",
     "demo",
     "diff",
-    "doctor",
     "evaluate",
-    "export",
     "fetch_images",
     "fetch_roads",
     "init",
     "load_config",
     "map_roads",
-    "plot",
     "predict",
     "predict_scenes",
     "prepare",

@@ -1,6 +1,6 @@
-"""Tools beside the stages: inspect data and machine, export networks, draw figures."""
+"""Tools beside the stages: inspect data, map in one call, draw the synthetic city."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,10 +11,7 @@ from roadseg.config import Config
 
 if TYPE_CHECKING:
     from roadseg.commands.tools.demo import DemoSummary
-    from roadseg.commands.tools.doctor import DoctorSummary
-    from roadseg.commands.tools.export import ExportSummary
     from roadseg.commands.tools.map import MapSummary
-    from roadseg.commands.tools.plot import Kind, PlotSummary
 
 
 def init(
@@ -94,79 +91,6 @@ def demo(folder: AnyPath) -> "DemoSummary":
     from roadseg.commands.tools import demo as tool
 
     return tool.run(Path(folder))
-
-
-def doctor() -> "DoctorSummary":
-    """Return what works on this machine, and what is missing or broken, like `roadseg doctor`."""
-    from roadseg.commands.tools import doctor as tool
-
-    return tool.run()
-
-
-def export(
-    checkpoint: AnyPath,
-    output: AnyPath,
-    *,
-    window_px: int | None = None,
-    batch_size: int | None = None,
-    force: bool = False,
-) -> "ExportSummary":
-    """Write the network of a checkpoint as ONNX, for other programs, like `roadseg export`.
-
-    Args:
-        checkpoint: its folder.
-        output: folder to write.
-        window_px: side of its windows; None: 1024, the largest that `predict` chooses.
-        batch_size: windows per batch; None: any number.
-        force: replace an existing export.
-
-    Raises:
-        CheckpointError: if the checkpoint cannot be read.
-        OutputError: if the folder already exists.
-    """
-    from roadseg.commands.tools import export as tool
-    from roadseg.learn.options import PredictOptions
-
-    with progress_in_notebook():
-        return tool.run(
-            Path(checkpoint),
-            Path(output),
-            window_px=window_px or PredictOptions().largest_px,
-            batch_size=batch_size,
-            force=force,
-        )
-
-
-def plot(
-    output: AnyPath,
-    *,
-    graph: AnyPath | None = None,
-    labels: AnyPath | None = None,
-    image: AnyPath | None = None,
-    kinds: "Sequence[Kind]" = (),
-) -> "PlotSummary":
-    """Draw figures for print from files of one place, like `roadseg plot`.
-
-    Args:
-        output: folder, or the file of a single figure: .png, .pdf or .svg.
-        graph: predicted roads.
-        labels: known roads.
-        image: background image.
-        kinds: "scene", "graph", "errors", "speeds"; empty: all that the files allow.
-
-    Raises:
-        ConfigError: if a figure needs a file that is not given.
-        DataError: if a file cannot be used.
-    """
-    from roadseg.commands.tools import plot as tool
-
-    return tool.run_files(
-        output=Path(output),
-        graph=None if graph is None else Path(graph),
-        labels=None if labels is None else Path(labels),
-        image=None if image is None else Path(image),
-        kinds=kinds,
-    )
 
 
 def _texts(paths: AnyPath | Iterable[AnyPath]) -> list[str]:

@@ -78,7 +78,7 @@ def run(
     """Run a command with `--json` to its end; return its summary.
 
     Args:
-        folder: working folder, in which a report of a fault would be written.
+        folder: working folder.
         show: gets the lines of stderr, in the thread of the caller.
         is_cancelled: asked again and again; once it returns True, the command is ended.
 

@@ -9,7 +9,7 @@ import shapely
 from PIL import Image
 
 from roadseg.arrays import Bytes, Floats
-from roadseg.report.page import escaped, page_file, scriptless_head, scriptless_page, section
+from roadseg.report.page import csp_digest, escaped, page_file
 from roadseg.roads.audit.profiles import NO_DATA as NO_PIXEL
 from roadseg.roads.audit.profiles import Cover, Raster, probability_square
 from roadseg.roads.audit.stretches import CONFIRMED, NO_DATA, NOT_SEEN, SHIFTED, STATUSES
@@ -27,6 +27,7 @@ _MAP = "https://www.openstreetmap.org/?mlat={lat}&mlon={lon}#map=19/{lat}/{lon}"
 _CLASSES = tuple(status.replace(" ", "-") for status in STATUSES)
 _UPWARDS = (NO_DATA, CONFIRMED, SHIFTED, NOT_SEEN)  # Order of drawing: doubtful ways on top.
 _NONE = "-"
+_POLICY = "default-src 'none'; img-src data:; style-src '{}'; base-uri 'none'; form-action 'none'"
 
 
 def build_audit_page(tables: AuditTables, rasters: Sequence[Raster], *, title: str) -> str:
@@ -40,16 +41,23 @@ def build_audit_page(tables: AuditTables, rasters: Sequence[Raster], *, title: s
     """
     style = f"\n{page_file('report.css')}\n{page_file('audit.css')}{_colours()}\n"
     worst = tables.worst(_MOST_WAYS)
+    sections = {
+        "Overview": f"{_shift_note(tables)}{_map(tables)}",
+        _first_title(worst): _worst(tables, Cover.of(rasters), worst),
+    }
     body = "".join(
-        [
-            _head(tables, title),
-            '<main class="wide">',
-            section("Overview", f"{_shift_note(tables)}{_map(tables)}"),
-            section(_first_title(worst), _worst(tables, Cover.of(rasters), worst)),
-            "</main>",
-        ]
+        f"<section><h2>{heading}</h2>{content}</section>" for heading, content in sections.items()
     )
-    return scriptless_page(f"{title} · roadseg audit", style, body)
+    policy = _POLICY.format(csp_digest(style))
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta name="color-scheme" content="light dark">\n'
+        f"<title>{escaped(title)} · roadseg audit</title>\n"
+        f'<link rel="icon" href="data:,">\n<style>{style}</style>\n</head>\n'
+        f'<body>\n{_head(tables, title)}<main class="wide">{body}</main>\n</body>\n</html>\n'
+    )
 
 
 def _colours() -> str:
@@ -70,8 +78,11 @@ def _head(tables: AuditTables, title: str) -> str:
         f"{len(tables.audit.ways.lines)} ways compared with the road probabilities of an image; "
         "percentages are shares of their length."
     )
-    more = f'<dl class="tiles">{tiles}</dl>'
-    return scriptless_head(f"Audit of {title}", subtitle, "roadseg audit", more)
+    return (
+        '<header class="top"><div class="wide"><div class="head">'
+        f'<h1>Audit of {escaped(title)}</h1><p id="subtitle" class="muted">{escaped(subtitle)}</p>'
+        f'<p class="brand">roadseg audit</p></div><dl class="tiles">{tiles}</dl></div></header>'
+    )
 
 
 def _key(status: str) -> str:

@@ -24,9 +24,6 @@ _POLICY = (
     "default-src 'none'; img-src data:; style-src '{style}'; script-src '{script}'; "
     "base-uri 'none'; form-action 'none'"
 )
-_SCRIPTLESS_POLICY = (
-    "default-src 'none'; img-src data:; style-src '{}'; base-uri 'none'; form-action 'none'"
-)
 
 
 def build_page(title: str, shown: dict[str, Any]) -> str:
@@ -57,34 +54,6 @@ def filled(frame: str, texts: Mapping[str, str]) -> str:
         before, after = frame.split(f"@{name}@")
         frame = before + text + after
     return frame
-
-
-def scriptless_page(title: str, style: str, body: str) -> str:
-    """Return a page that needs no other file, may load none, and runs nothing."""
-    policy = _SCRIPTLESS_POLICY.format(csp_digest(style))
-    return (
-        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        '<meta name="color-scheme" content="light dark">\n'
-        f"<title>{escaped(title)}</title>\n"
-        f'<link rel="icon" href="data:,">\n<style>{style}</style>\n</head>\n'
-        f"<body>\n{body}\n</body>\n</html>\n"
-    )
-
-
-def scriptless_head(title: str, subtitle: str, brand: str, more: str) -> str:
-    """Return the head of a page as HTML: title, subtitle, and `more` HTML below both."""
-    return (
-        f'<header class="top"><div class="wide"><div class="head"><h1>{escaped(title)}</h1>'
-        f'<p id="subtitle" class="muted">{escaped(subtitle)}</p>'
-        f'<p class="brand">{brand}</p></div>{more}</div></header>'
-    )
-
-
-def section(title: str, content: str) -> str:
-    """Return a section of a page as HTML; empty without content."""
-    return f"<section><h2>{escaped(title)}</h2>{content}</section>" if content else ""
 
 
 def escaped(value: object) -> str:

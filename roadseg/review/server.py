@@ -1,6 +1,7 @@
 """Server: the page of a review, and nothing else, for one browser on this machine."""
 
 import hmac
+import html
 import json
 import logging
 import secrets
@@ -13,7 +14,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from roadseg.errors import RoadsegError
-from roadseg.review.page import review_page
+from roadseg.report.page import csp_digest, filled, one_script, page_file
 from roadseg.review.sitting import RequestError, Sitting
 
 _log = logging.getLogger(__name__)
@@ -23,6 +24,14 @@ _MOST_BYTES = 4096  # Of the body of a request; those of the page have less than
 _PATIENCE_S = 5.0  # Seconds in which a whole request has to arrive.
 _MOST_AT_ONCE = 32  # Requests that are answered at once; browsers send six.
 _JSON = "application/json"
+_ROOM = "review"
+# Scripts of the report and of the review, each after those that it needs.
+_SHARED = "elements units lines colours viewport drawing pointers"
+_OWN = "roads tiles hands review"
+_POLICY = (
+    "default-src 'none'; img-src data:; connect-src 'self'; style-src '{style}'; "
+    "script-src '{script}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
 
 
 class ReviewServer(ThreadingHTTPServer):
@@ -41,7 +50,7 @@ class ReviewServer(ThreadingHTTPServer):
         self.sitting = sitting
         self.token = secrets.token_urlsafe(24)
         self.host = f"{_HOST}:{self.server_port}"
-        self.page, self.policy = review_page(title)
+        self.page, self.policy = _review_page(title)
         self.data = _encoded(sitting.describe())  # Once: it takes longer than a page may wait.
         self._places = threading.BoundedSemaphore(_MOST_AT_ONCE)
 
@@ -189,6 +198,20 @@ class _Answer(BaseHTTPRequestHandler):
             self.connection.shutdown(socket.SHUT_RDWR)
         except OSError:
             _log.debug("a slow connection had ended")
+
+
+def _review_page(title: str) -> tuple[str, str]:
+    """Return the page, and the Content-Security-Policy with which it has to be sent.
+
+    The policy allows its one script and one style by their digests, and questions to the server
+    that sent the page.
+    """
+    style = f"\n{page_file('report.css')}\n{page_file('review.css', _ROOM)}\n"
+    scripts = [page_file(f"{name}.js") for name in _SHARED.split()]
+    script = one_script(scripts + [page_file(f"{name}.js", _ROOM) for name in _OWN.split()])
+    policy = _POLICY.format(style=csp_digest(style), script=csp_digest(script))
+    texts = {"title": html.escape(title), "style": style, "script": script}
+    return filled(page_file("review.html", _ROOM), texts), policy
 
 
 def _encoded(answer: dict[str, Any]) -> bytes:

@@ -15,7 +15,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -113,8 +112,7 @@ def _judge(code: int | None, output: str, folder: Path) -> str:
     """Return why a command fell, or an empty text if it held."""
     lines = output.splitlines()
     if code not in _CODES:
-        last = next((line for line in reversed(lines) if line.strip()), "")
-        return f"exit code {code}: {last:.300}{_trace(folder)}"
+        return "\n    ".join([f"exit code {code}", *(f"{line:.300}" for line in lines[-7:])])
     if "Traceback" in output:
         return f"a traceback: {lines[-1]:.300}"
     if sum(line.startswith("Error: ") for line in lines) > 1:
@@ -134,15 +132,6 @@ def _half_written(folder: Path) -> str:
             kill_run.contents(run)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a reader raises
             return f"half written: {error!r:.300}"
-    return ""
-
-
-def _trace(folder: Path) -> str:
-    """Return the last lines of the report of a fault."""
-    for report in folder.rglob("roadseg-error-*.txt"):
-        with suppress(OSError):
-            trace = report.read_text(errors="replace").partition("\nConfig\n")[0]
-            return "\n    " + "\n    ".join(trace.splitlines()[-6:])
     return ""
 
 

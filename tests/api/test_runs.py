@@ -50,17 +50,6 @@ def test_overrides_are_not_for_a_config_that_is_loaded(finished):
         roadseg.load_config(config, {"train.epochs": 3})
 
 
-def test_a_network_is_exported_and_files_are_drawn(finished_city, tmp_path):
-    checkpoint = finished_city / "run" / "checkpoints" / "fold-0"
-    pytest.importorskip("onnxscript")
-    summary = roadseg.export(checkpoint, tmp_path / "onnx", window_px=64)
-    assert summary.max_difference < 1e-3
-    roads = finished_city / "roads" / "city_0.geojson"
-    drawn = roadseg.plot(tmp_path / "speeds.png", graph=roads, kinds=["speeds"])
-    assert drawn.pictures == (str(tmp_path / "speeds.png"),)
-    assert (tmp_path / "speeds.png").read_bytes().startswith(b"\x89PNG")
-
-
 @pytest.fixture
 def notebook(monkeypatch):
     """A fake IPython with a kernel, and the lines that it was asked to show."""

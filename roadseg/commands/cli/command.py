@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from roadseg.commands.cli.failures import CONFIG_FILE, RUN_FOLDER
 from roadseg.commands.cli.options import (
     CONFIG,
     DRY_RUN,
@@ -63,7 +62,6 @@ def stage_command(
             required = needs_config and not values.get("images")
             config = load(config_path, assignments, required=required)
             folder = run_folder or config.run
-            click.get_current_context().meta[RUN_FOLDER] = folder
             workspace = Workspace(folder)
             lock = contextlib.nullcontext() if dry_run else _lock(folder, function, values)
             with lock:
@@ -128,7 +126,6 @@ def load(
     from roadseg.config import find_config, load_config
 
     path = find_config(config_path, required=required)
-    click.get_current_context().meta[CONFIG_FILE] = path
     _log.debug("config: %s", path or "the defaults")
     config = load_config(path, assignments)
     choose_units(config.compute.units)

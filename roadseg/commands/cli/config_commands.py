@@ -1,4 +1,4 @@
-"""The commands on the config: check, show, get, set, diff and schema."""
+"""The commands on the config: check, show, set, diff and schema."""
 
 import json
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ import click
 
 from roadseg.commands.cli.command import load, shown
 from roadseg.commands.cli.group import OrderedGroup
-from roadseg.commands.cli.options import CONFIG, FILE, JSON, SET
+from roadseg.commands.cli.options import CONFIG, FILE, SET
 from roadseg.system.text import count
 
 _ALWAYS_JSON = click.option(
@@ -93,24 +93,6 @@ def schema() -> None:
     from roadseg.config import config_schema
 
     click.echo(json.dumps(config_schema(), indent=2))
-
-
-@config.command()
-@CONFIG
-@JSON
-@click.argument("key")
-def get(config_path: Path | None, key: str, *, as_json: bool) -> None:
-    """Print the value of one setting, or of a section, by its KEY.
-
-    With --json, the value is stored under its key.
-
-    \b
-    Example: roadseg config get train.epochs
-    """
-    from roadseg.config import value_of
-
-    value = value_of(load(config_path, (), required=False), key)
-    click.echo(json.dumps({key: value} if as_json else value, indent=2))
 
 
 @config.command("set")

@@ -1,40 +1,19 @@
-"""Failures: an error as one line with its exit code, and a fault of the program with a report."""
+"""Failures: an error as one line with its exit code, for a fault of the program its traceback."""
 
 import errno
-import os
 import platform
 import re
-import shlex
-import tempfile
-import time
 import traceback
-from collections.abc import Iterable, Sequence
-from importlib.metadata import distributions
-from pathlib import Path
 
 import click
 
 from roadseg.commands.cli.logs import log_options, write_line
 from roadseg.errors import FaultError, OutputError, RoadsegError
-from roadseg.system import progress
-from roadseg.system.files import atomic_write
+from roadseg.system.records import versions
 from roadseg.system.web.keys import without_keys
 
-# Keys of Context.meta under which commands keep what the report of a fault names: the words of the
-# command line, the config file and the run folder.
-WORDS, CONFIG_FILE, RUN_FOLDER = "roadseg.words", "roadseg.config", "roadseg.run"
+WORDS = "roadseg.words"  # Key of Context.meta under which the words of the command line are kept.
 _NOT_UTF_8 = "the name or the locale is not in UTF-8; rename the file, or set PYTHONUTF8=1"
-_LARGEST_CONFIG = 2**20  # Characters; the rest of a larger config is left out.
-# Variables whose names begin so decide how a command runs; none of them is a secret.
-_VARIABLES = (
-    *("ROADSEG_", "OMP_", "KMP_", "MKL_", "OPENBLAS_", "TORCH", "PYTORCH_", "PT_HPU_", "LC_"),
-    *("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "CUDA_VISIBLE_DEVICES", "LANG"),
-    *("LD_PRELOAD", "MALLOC_CONF", "PYTHONPATH", "PYTHONUTF8", "GDAL_CACHEMAX", "TMPDIR"),
-)
-_HEAD = """\
-This is a bug in roadseg. Please send us this file, so that we can fix it. It contains the command
-line and the config as you typed them: check it for anything that others should not see.
-"""
 _MEMORY = (
     "out of memory: use fewer workers (--workers), or smaller batches and windows "
     "(batch_size and window_px of train or predict)"
@@ -68,93 +47,29 @@ def word_after(ctx: click.Context, word: str) -> str:
 
 
 def report_failure(error: BaseException, ctx: click.Context) -> int:
-    """Write one line on what ended the command; return its exit code."""
-    failure = _as_ours(error, ctx)
-    if log_options(ctx).traceback:
-        progress.erase()
-        click.echo("".join(traceback.format_exception(error)), err=True, nl=False)
+    """Write what ended the command in one line, a fault with its traceback; return the code."""
+    failure = _as_ours(error)
+    if log_options(ctx).traceback or isinstance(failure, FaultError):
+        write_line(without_keys("".join(traceback.format_exception(error))))
     write_line(f"Error: {' '.join(str(failure).splitlines())}\n")
     return failure.exit_code
 
 
-def _as_ours(error: BaseException, ctx: click.Context) -> RoadsegError:
-    """Return an error that a user can act on; for a fault of the program it names its report."""
+def _as_ours(error: BaseException) -> RoadsegError:
+    """Return an error that a user can act on, or report."""
     if isinstance(error, RoadsegError):
         return error
     # Python keeps bytes of a file name that are not UTF-8 as surrogates, which nobody can print.
     if isinstance(error, UnicodeEncodeError) and "surrogates" in error.reason:
         return RoadsegError(f"{error.object!a:.300}: {_NOT_UTF_8}")
-    return shortage(error) or _fault(error, ctx)
-
-
-def _fault(error: BaseException, ctx: click.Context) -> FaultError:
-    """Write the report of a fault into the run folder, else here; return an error that names it."""
-    run: Path | None = ctx.meta.get(RUN_FOLDER)
-    report = write_report(
-        error,
-        ctx.meta.get(WORDS, ()),
-        config=ctx.meta.get(CONFIG_FILE),
-        folders=[run, Path()] if run and run.is_dir() else [Path()],
+    if failure := shortage(error):
+        return failure
+    installed = ", ".join(f"{name} {number}" for name, number in versions().items())
+    what = without_keys(f"{type(error).__name__}: {error}")
+    return FaultError(
+        f"a bug in roadseg ({what:.300}); please send us this traceback, with command and config "
+        f"({platform.platform()}, {installed})"
     )
-    fault = f"a bug in roadseg ({f'{type(error).__name__}: {error}':.300})"
-    if report is None:
-        return FaultError(
-            f"{fault}; no report could be written, please send us the output of --traceback"
-        )
-    return FaultError(f"{fault}; please send us the report {report}, which contains the traceback")
-
-
-def write_report(
-    error: BaseException, words: Sequence[str], *, config: Path | None, folders: Iterable[Path]
-) -> Path | None:
-    """Write what is known of an error into the first folder that takes it.
-
-    Args:
-        words: the command line, after the program.
-        folders: where it may go; the folder for temporary files is the last resort.
-
-    Returns:
-        The file; None if no folder takes it.
-    """
-    text = without_keys(_text(error, words, config))
-    name = f"roadseg-error-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.txt"
-    for folder in filter(Path.is_dir, (*folders, Path(tempfile.gettempdir()))):
-        try:
-            path = folder.absolute() / name
-            with atomic_write(path) as partial:
-                partial.write_text(text, encoding="utf-8", errors="backslashreplace")
-        except (OSError, ValueError):
-            continue
-        return path
-    return None
-
-
-def _text(error: BaseException, words: Sequence[str], config: Path | None) -> str:
-    packages = {f"{package.name} {package.version}" for package in distributions()}
-    parts = {
-        "Command": shlex.join(["roadseg", *words]),
-        "Error": "".join(traceback.format_exception(error)),
-        "Config": _config(config),
-        "Machine": f"{platform.platform()}, {os.cpu_count()} CPUs",
-        "Variables": "\n".join(
-            f"{key}={value}"
-            for key, value in sorted(os.environ.items())
-            if key.startswith(_VARIABLES)
-        ),
-        "Versions": "\n".join([f"Python {platform.python_version()}", *sorted(packages)]),
-    }
-    return _HEAD + "".join(f"\n{title}\n{text or 'none'}\n" for title, text in parts.items())
-
-
-def _config(path: Path | None) -> str:
-    """Return path and text of the config, or why it cannot be read."""
-    if path is None:
-        return ""
-    try:
-        with path.open(encoding="utf-8", errors="replace") as file:
-            return f"{path}\n{file.read(_LARGEST_CONFIG)}"
-    except (OSError, ValueError) as error:
-        return f"{path}: {error}"
 
 
 def shortage(error: BaseException) -> RoadsegError | None:

@@ -69,7 +69,7 @@ class Group(OrderedGroup):
             raise
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Read the options before a command; keep all words for the report of a fault."""
+        """Read the options before a command; keep all words."""
         ctx.meta[WORDS] = list(args)
         return super().parse_args(ctx, args)
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import click
 
 from roadseg.commands.cli.command import load, load_of, shown
-from roadseg.commands.cli.failures import RUN_FOLDER
 from roadseg.commands.cli.options import (
     CONFIG,
     FILE,
@@ -356,7 +355,6 @@ def review(
     else:
         config = load_of(run_folder, config_path, assignments)
     folder = run_folder or config.run
-    click.get_current_context().meta[RUN_FOLDER] = folder
 
     def say(text: str) -> None:
         click.echo(text, err=True)
@@ -364,7 +362,7 @@ def review(
     return review.run(config, Workspace(folder), who=who, export=export, say=say)
 
 
-_KINDS = ("scene", "graph", "errors", "speeds")
+_KINDS = ("scene", "graph", "errors")
 
 
 def _file(name: str, meaning: str) -> Option:
@@ -422,7 +420,6 @@ def plot(
       scene   the image with the labels
       graph   the road graph coloured by speed; links across gaps dashed
       errors  found, missed and false roads
-      speeds  kilometres of road by speed, labels and prediction
 
     \b
     Examples:

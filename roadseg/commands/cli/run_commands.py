@@ -5,8 +5,7 @@ from pathlib import Path
 import click
 
 from roadseg.commands.cli.command import load, shown
-from roadseg.commands.cli.failures import RUN_FOLDER
-from roadseg.commands.cli.options import CONFIG, FOLDER, RUN, SET, output_file, together
+from roadseg.commands.cli.options import CONFIG, FOLDER, RUN, SET, together
 
 
 @click.command()
@@ -34,7 +33,6 @@ def status(
     if config_file or run_folder is None or assignments:
         config = load(config_path, assignments)
     folder = run_folder or (config.run if config else Path())
-    click.get_current_context().meta[RUN_FOLDER] = folder
     return status.run(config, folder)
 
 
@@ -56,22 +54,19 @@ def runs(folder: Path) -> object:
 
 @click.command()
 @click.argument("folders", metavar="RUN RUN...", type=FOLDER, nargs=-1, required=True)
-@output_file("HTML page to write, with curves, chips and images.")
 @shown
-def compare(folders: tuple[Path, ...], *, output: Path | None) -> object:
+def compare(folders: tuple[Path, ...]) -> object:
     """Compare the settings, metrics and times of runs.
 
     Changes are relative to the first RUN. A warning appears if folds, held-out chips or labels
-    differ, so that the figures cannot be compared. The page is one file that works offline.
+    differ, so that the figures cannot be compared. --json adds the metrics of each held-out chip.
 
     \b
-    Examples:
-      roadseg compare run/ other-run/
-      roadseg compare run/ other-run/ --output compare.html
+    Example: roadseg compare run/ other-run/
     """
     from roadseg.commands.tools import compare
 
-    return compare.run(folders, output=output)
+    return compare.run(folders)
 
 
 @click.command()
@@ -98,7 +93,6 @@ def clean(
     from roadseg.commands.tools import clean
 
     folder = run_folder or load(config_path, assignments).run
-    click.get_current_context().meta[RUN_FOLDER] = folder
     return clean.run(folder, remove=yes)
 
 

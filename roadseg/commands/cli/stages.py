@@ -101,11 +101,6 @@ def train(
         "[default: that of the run]",
     ),
     OUTPUT,
-    click.option(
-        "--mosaic",
-        metavar="NAME",
-        help="Treat IMAGES as adjoining tiles of one scene with this name.",
-    ),
     AREA,
     SHARD,
     *PREDICTING,
@@ -126,7 +121,6 @@ def predict(
     fold: "Fold | FoldOrEach | None",
     checkpoints: tuple[Path, ...],
     output: Path | None,
-    mosaic: str | None,
     shard: tuple[int, int] | None,
     images: tuple[str, ...],
 ) -> object:
@@ -140,14 +134,13 @@ def predict(
       roadseg predict --fold 0
       roadseg predict --output out city.tif
       roadseg predict --checkpoint run/checkpoints/fold-0 --output out city.tif
-      roadseg predict --checkpoint run/checkpoints/fold-0 --output out --mosaic city tiles/
       roadseg predict --output out --fuse spring.tif summer.tif
       roadseg predict --output out --area area.geojson city.tif
     """
-    if not _all_or_none(images, output) or ((mosaic or checkpoints) and not images):
+    if not _all_or_none(images, output) or (checkpoints and not images):
         msg = (
-            "IMAGES need --output with a folder for the results, and --output, --checkpoint and "
-            "--mosaic need IMAGES; without all of them, the scenes of the run are predicted"
+            "IMAGES need --output with a folder for the results, and --output and --checkpoint "
+            "need IMAGES; without all of them, the scenes of the run are predicted"
         )
         raise click.UsageError(msg)
     require_images(images)
@@ -162,7 +155,6 @@ def predict(
         images,
         checkpoints=list(checkpoints) or predict.usual_checkpoints(workspace, fold),
         output=output,
-        mosaic=mosaic,
         force=force,
         shard=shard,
     )

@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from roadseg.arrays import Bytes
 from roadseg.commands.stages.made_from import compare_options, stage_record
 from roadseg.config import Config
@@ -371,14 +373,16 @@ def _update_card(workspace: Workspace, metrics: EvaluateSummary) -> None:
 
 def _draw(config: Config, workspace: Workspace, record: SceneRecord, scene: _Scene) -> None:
     """Draw the labels, probabilities and graph of a scene side by side."""
-    from roadseg.report.plots.comparison import draw_comparison
+    from roadseg.report.plots.figures import rgb
+    from roadseg.report.plots.maps import Ground, draw_comparison
 
     facts = read_facts(record.image, config.imagery, part=record.part)
     pixels, _ = read_preview(facts, side=_PICTURE_PX)
-    image = read_scaling(workspace.scaling).apply(pixels)
-    inside = clip_graph(scene.reference.roads, scene.probability.grid.footprint_m)
+    image = np.moveaxis(rgb(read_scaling(workspace.scaling).apply(pixels)), 0, -1)
+    ground = Ground(record.name, scene.probability.grid, image)
+    inside = clip_graph(scene.reference.roads, ground.grid.footprint_m)
     path = workspace.picture(record.name)
-    draw_comparison(path, image, scene.probability, inside, scene.predicted)
+    draw_comparison(path, ground, scene.probability, inside, scene.predicted)
 
 
 def _write_table(workspace: Workspace, scores: list[ChipScore]) -> None:

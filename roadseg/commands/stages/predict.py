@@ -14,11 +14,8 @@ from roadseg.dataset.held_out import folds_of_scenes, read_fold_chips
 from roadseg.dataset.scene_parts import images_in_area, scenes_in_area
 from roadseg.errors import ConfigError, DataError, MissingInputError, RoadsegError
 from roadseg.learn.inference.jobs import PredictionJob
-from roadseg.learn.inference.tasks import SceneToPredict, read_alike, weights_of
+from roadseg.learn.inference.tasks import SceneToPredict, weights_of
 from roadseg.learn.network.starter import checkpoint_folder
-from roadseg.raster.grid import crs_setting
-from roadseg.raster.mosaic import mosaic_text, write_mosaic
-from roadseg.raster.sources import image_paths
 from roadseg.roads.masks.fusion import IMAGES, image_path
 from roadseg.roads.masks.mask_files import read_raster_key
 from roadseg.roads.masks.thresholding import write_road_mask
@@ -158,7 +155,6 @@ def run_images(
     *,
     checkpoints: Sequence[Path],
     output: Path,
-    mosaic: str | None = None,
     force: bool = False,
     shard: tuple[int, int] | None = None,
 ) -> PredictSummary:
@@ -167,17 +163,12 @@ def run_images(
     Args:
         checkpoints: folders of networks that were trained in the same way; `starter` is that of
             roadseg.
-        mosaic: name of the one scene that all images are adjoining tiles of; None if they are
-            scenes of their own.
         shard: number of a part, from 1, and number of parts, of which each has every N-th scene.
 
     Raises:
-        ConfigError: if images are to be fused, but are tiles of one scene or parted by a shard.
+        ConfigError: if images are to be fused, but are parted by a shard.
     """
-    work = _work_of_images(config, images, checkpoints, output, mosaic=mosaic, shard=shard)
-    if mosaic is not None:
-        crs = crs_setting(config.imagery.crs, "imagery.crs")
-        write_mosaic(work.scenes[mosaic], image_paths(images), crs=crs)
+    work = _work_of_images(config, images, checkpoints, output, shard)
     summary, _ = work.run(config, force=force)
     return summary
 
@@ -267,44 +258,29 @@ def plan_images(
     *,
     checkpoints: Sequence[Path],
     output: Path,
-    mosaic: str | None = None,
     force: bool = False,
     shard: tuple[int, int] | None = None,
 ) -> Plan:
     """Return what `run_images` would do."""
-    if mosaic is None:
-        work = _work_of_images(config, images, checkpoints, output, mosaic=mosaic, shard=shard)
-        waiting = work.waiting(force=force)
-        return Plan(
-            "predict",
-            runs=bool(waiting),
-            why="images are given" if waiting else "all outputs exist",
-            reads=[count(len(waiting), "image"), count(len(checkpoints), "checkpoint")],
-            writes=[str(scene.path) for scene in waiting],
-            memory_mb=work.job.memory_mb(waiting),
-            based_on="memory estimated",
-        )
-    _require_whole(config, mosaic, shard)
-    vrt, tiles = output / f"{mosaic}.vrt", image_paths(images)
-    mosaic_text(vrt, tiles, crs=crs_setting(config.imagery.crs, "imagery.crs"))
-    checkpoints = list(map(checkpoint_folder, checkpoints))
-    read_alike(checkpoints)
-    writes = [str(vrt), str(vrt.with_suffix(".tif"))]
-    reads = [count(len(tiles), "image"), count(len(checkpoints), "checkpoint")]
-    return Plan("predict", runs=True, why="images are given", reads=reads, writes=writes)
+    work = _work_of_images(config, images, checkpoints, output, shard)
+    waiting = work.waiting(force=force)
+    return Plan(
+        "predict",
+        runs=bool(waiting),
+        why="images are given" if waiting else "all outputs exist",
+        reads=[count(len(waiting), "image"), count(len(checkpoints), "checkpoint")],
+        writes=[str(scene.path) for scene in waiting],
+        memory_mb=work.job.memory_mb(waiting),
+        based_on="memory estimated",
+    )
 
 
-def _require_whole(config: Config, mosaic: str | None, shard: tuple[int, int] | None) -> None:
-    """Refuse to fuse what are no images of their own, or some of the images of a place.
+def _require_whole(config: Config, shard: tuple[int, int] | None) -> None:
+    """Refuse to fuse some of the images of a place.
 
     Raises:
-        ConfigError: if images are to be fused, but are tiles of one scene or parted by a shard.
+        ConfigError: if images are to be fused, but are parted by a shard.
     """
-    if config.predict.fuse and mosaic is not None:
-        raise ConfigError(
-            "predict.fuse: with --mosaic all images are adjoining tiles of one scene; use one of "
-            "the two"
-        )
     if config.predict.fuse and shard is not None:
         raise ConfigError(
             "predict.fuse: a shard may have only some of the images of a place; run the shards "
@@ -319,7 +295,7 @@ def _work_of_run(
     shard: tuple[int, int] | None = None,
 ) -> _Work:
     """Return the work on scenes of the run, each of which is read as its set is."""
-    _require_whole(config, None, shard)
+    _require_whole(config, shard)
     listed = read_chips(workspace.chips)
     imagery_of = config.imagery_of(listed.set_of)
     chips: Iterable[ChipRecord] = listed.chips
@@ -350,19 +326,13 @@ def _work_of_images(
     images: Iterable[str],
     checkpoints: Sequence[Path],
     output: Path,
-    *,
-    mosaic: str | None,
     shard: tuple[int, int] | None,
 ) -> _Work:
-    """Return the work on any images, or on the one scene that they are tiles of."""
-    _require_whole(config, mosaic, shard)
+    """Return the work on any images."""
+    _require_whole(config, shard)
     networks = list(map(checkpoint_folder, checkpoints))
     job = _fused(config, lambda folder: _job(config, networks, folder), output)
-    touched, outside = (
-        images_in_area(images, config.imagery)
-        if mosaic is None
-        else ({mosaic: output / f"{mosaic}.vrt"}, 0)
-    )
+    touched, outside = images_in_area(images, config.imagery)
     return _Work(job, _part(touched, shard), outside)
 
 

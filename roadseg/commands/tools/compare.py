@@ -1,85 +1,258 @@
-"""compare: runs side by side, as a table and as a page. Writes the page."""
+"""compare: runs side by side: settings that differ, metrics, and why they may not compare."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from roadseg.errors import ConfigError
-from roadseg.report.comparison import Comparison, Row, compare_runs
-from roadseg.report.comparison_page import build_comparison_page, change_text, scene_of, value_text
-from roadseg.report.facts import read_training
-from roadseg.report.page import write_page
-from roadseg.report.pictures import sheet_uri
-from roadseg.report.run_facts import RunFacts, read_run
-from roadseg.system.files import require_suffix
-from roadseg.system.text import Summary, table, time_text
-from roadseg.system.workspace import Workspace
+from roadseg.report.facts import read_scores
+from roadseg.report.run_facts import RunFacts, read_run, seconds_of
+from roadseg.system.records import by_dotted_key
+from roadseg.system.text import Summary, first, table, time_text
+from roadseg.system.workspace import STAGES, Workspace
 
-_SCENES = 3  # Scenes whose images are shown.
-_SIDE_PX, _MOST_BYTES = 1600, 600_000  # Limits of an image.
+Numbers = tuple[float | None, ...]
+
+_METRICS = (  # Stage, key of its summary, title, and digits after the point.
+    ("evaluate", "iou", "pixel IoU", 3),
+    ("evaluate", "precision", "pixel precision", 3),
+    ("evaluate", "recall", "pixel recall", 3),
+    ("evaluate", "f1", "pixel F1", 3),
+    ("evaluate", "apls_length", "APLS length", 3),
+    ("evaluate", "apls_time", "APLS time", 3),
+    ("evaluate", "topo_f1", "TOPO F1", 3),
+    ("evaluate", "correctness", "correctness", 3),
+    ("evaluate", "completeness", "completeness", 3),
+    ("evaluate", "quality", "quality", 3),
+    ("evaluate", "breaks_per_km", "breaks per km", 2),
+    ("evaluate", "connectivity", "connectivity", 3),
+    ("evaluate", "threshold", "threshold", 2),
+    ("evaluate", "chips", "held-out chips", 0),
+    ("evaluate", "reference_km", "labelled roads, km", 2),
+    ("evaluate", "predicted_km", "predicted roads, km", 2),
+    ("graph", "nodes", "nodes", 0),
+    ("graph", "edges", "edges", 0),
+    ("graph", "parts", "connected parts", 0),
+    ("train", "val_iou", "IoU in training", 3),
+    ("train", "best_epoch", "best epoch", 0),
+)
+# Metrics by which chips are sorted, the largest change first.
+_CHIP_METRICS = ("iou", "apls_length")
+# Prefix of the settings of prepare for labels.
+_LABEL_PREFIX = "labels."
+_LONGEST = 60  # Longest text of a setting; longer ones are shortened.
+
+
+@dataclass(frozen=True)
+class Row:
+    """A figure of every run, None if not known."""
+
+    title: str
+    values: Numbers
+    digits: int = 3
+
+    @property
+    def changes(self) -> Numbers:
+        """The change of each run from the first; None if either figure is not known."""
+        base = self.values[0]
+        return tuple(
+            None if base is None or value is None else value - base for value in self.values
+        )
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A setting that differs between runs, with its JSON value in each."""
+
+    name: str
+    values: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The differences between runs.
+
+    Attributes:
+        names: short, distinct names of the runs.
+        warnings: reasons why figures cannot be compared.
+        chips: metrics of each chip that some run held out, the largest changes first.
+    """
+
+    names: list[str]
+    warnings: list[str]
+    settings: list[Setting]
+    metrics: list[Row]
+    seconds: list[Row]
+    chips: dict[str, dict[str, Row]]
 
 
 @dataclass(frozen=True)
 class CompareSummary(Summary):
-    """Runs side by side, and the HTML file that shows them; None if none was written."""
+    """Runs side by side."""
 
     comparison: Comparison
-    page: str | None
 
     def __str__(self) -> str:
         """Return settings that differ, metrics with their changes, and times, as tables."""
         compared = self.comparison
         rows_of = {
-            "setting": [[each.name, *map(value_text, each.values)] for each in compared.settings],
+            "setting": [[each.name, *map(_value_text, each.values)] for each in compared.settings],
             "metric": [[row.title, *_cells(row)] for row in compared.metrics],
             "time": [[row.title, *map(_time, row.values)] for row in compared.seconds],
         }
         parts = [_table(title, compared.names, rows) for title, rows in rows_of.items()]
         if warnings := compared.warnings:
             parts.insert(0, "\n".join(f"WARNING: {warning}" for warning in warnings))
-        return "\n\n".join([*parts, *([f"page  {self.page}"] if self.page else [])])
+        return "\n\n".join(parts)
 
 
-def run(folders: Sequence[Path], *, output: Path | None) -> CompareSummary:
-    """Compare runs with the first of them.
-
-    Args:
-        folders: two runs or more.
-        output: the page to write; None for none.
+def run(folders: Sequence[Path]) -> CompareSummary:
+    """Compare two runs or more with the first of them.
 
     Raises:
-        ConfigError: if there are fewer than two runs, or the page would be one of their files.
+        ConfigError: if there are fewer than two runs.
         DataError: if a folder is no run.
-        OutputError: if the page cannot be written.
     """
     if len({folder.resolve() for folder in folders}) < max(len(folders), 2):
         raise ConfigError(
             f"{', '.join(map(str, folders))}: expected two or more different run folders"
         )
-    require_suffix(output, ".html", ".htm", option="--output")
-    runs = [read_run(folder) for folder in folders]
-    compared = compare_runs(runs)
-    if output is not None:
-        curves = [read_training(Workspace(run.folder).checkpoint(run.fold)) for run in runs]
-        write_page(output, build_comparison_page(compared, curves, _pictures(runs, compared)))
-    return CompareSummary(compared, None if output is None else str(output))
+    return CompareSummary(compare_runs([read_run(folder) for folder in folders]))
 
 
-def _pictures(runs: Sequence[RunFacts], compared: Comparison) -> dict[str, list[str | None]]:
-    """Return the images of the scenes that changed most, if several runs have them."""
-    drawn = [sorted(Workspace(run.folder).pictures.glob("*.png")) for run in runs]
-    shown: dict[str, list[str | None]] = {}
-    for chip in compared.chips:
-        paths = [scene_of(chip, pictures) for pictures in drawn]
-        scene = next((path.stem for path in paths if path), None)
-        if scene and scene not in shown and sum(path is not None for path in paths) > 1:
-            shown[scene] = [
-                sheet_uri(path, side_px=_SIDE_PX, most_bytes=_MOST_BYTES) if path else None
-                for path in paths
-            ]
-        if len(shown) == _SCENES:
-            break
-    return shown
+def compare_runs(runs: Sequence[RunFacts]) -> Comparison:
+    """Compare runs with the first of them.
+
+    Raises:
+        DataError: if a table of metrics is damaged.
+    """
+    names = short_names([run.folder for run in runs])
+    chips = [_chips(run) for run in runs]
+    metrics = [
+        Row(title, tuple(run.number(stage, key) for run in runs), digits)
+        for stage, key, title, digits in _METRICS
+    ]
+    seconds = [
+        Row(stage, tuple(_seconds(run, stage) for run in runs), digits=1) for stage in STAGES
+    ]
+    return Comparison(
+        names=names,
+        warnings=list(_warnings(names, runs, chips)),
+        settings=list(_settings(runs)),
+        metrics=list(filter(_is_known, metrics)),
+        seconds=list(filter(_is_known, seconds)),
+        chips=_changes_of_chips(chips),
+    )
+
+
+def short_names(folders: Sequence[Path]) -> list[str]:
+    """Return the shortest ends of the paths of folders that are distinct."""
+    parts = [folder.resolve().parts for folder in folders]
+    for many in range(1, max(map(len, parts)) + 1):
+        names = ["/".join(each[-many:]) for each in parts]
+        if len(set(names)) == len(names):
+            return names
+    return [f"{name} ({number})" for number, name in enumerate(names, 1)]
+
+
+def _is_known(row: Row) -> bool:
+    return any(value is not None for value in row.values)
+
+
+def _seconds(run: RunFacts, stage: str) -> float | None:
+    record = run.records.get(stage)
+    return seconds_of(record) if record and record.is_done else None
+
+
+def _chips(run: RunFacts) -> dict[str, dict[str, float | None]]:
+    """Return the metrics of each chip that a run held out."""
+    scores = read_scores(Workspace(run.folder).evaluation) if "evaluate" in run.records else None
+    if scores is None:
+        return {}
+    names = scores["columns"][1:]
+    return {row[0]: dict(zip(names, row[1:], strict=True)) for row in scores["rows"]}
+
+
+def _changes_of_chips(
+    runs: Sequence[Mapping[str, Mapping[str, float | None]]],
+) -> dict[str, dict[str, Row]]:
+    every = dict.fromkeys(chip for chips in runs for chip in chips)
+    rows = {
+        chip: {
+            name: Row(name, tuple(chips.get(chip, {}).get(name) for chips in runs))
+            for name in _CHIP_METRICS
+        }
+        for chip in every
+    }
+    return dict(sorted(rows.items(), key=lambda item: (-_largest_change(item[1]), item[0])))
+
+
+def _largest_change(rows: Mapping[str, Row]) -> float:
+    """Return the largest change of any metric; -1 if the chip cannot be compared."""
+    changes = (abs(by) for row in rows.values() for by in row.changes[1:] if by is not None)
+    return max(changes, default=-1.0)
+
+
+def _settings(runs: Sequence[RunFacts]) -> Iterator[Setting]:
+    """Yield the settings that differ, by the names of their keys in the config."""
+    flat = [_all_settings(run) for run in runs]
+    for name in dict.fromkeys(name for settings in flat for name in settings):
+        values = tuple(settings.get(name) for settings in flat)
+        # A stage that a run has not reached does not count as a difference.
+        known = [v for settings, v in zip(flat, values, strict=True) if name in settings]
+        if any(value != known[0] for value in known):
+            yield Setting(name, values)
+
+
+def _all_settings(run: RunFacts) -> dict[str, Any]:
+    settings: dict[str, Any] = {}
+    for stage in STAGES[:-1]:  # The report repeats those of all stages.
+        if record := run.records.get(stage):
+            settings |= by_dotted_key(record.settings, "" if stage == "prepare" else f"{stage}.")
+    if train := run.records.get("train"):
+        first_weights = ("init", "encoder_weights")
+        settings |= {
+            f"train.{key}": train.inputs[key] for key in first_weights if key in train.inputs
+        }
+    return settings
+
+
+def _warnings(
+    names: Sequence[str],
+    runs: Sequence[RunFacts],
+    chips: Sequence[Mapping[str, Mapping[str, float | None]]],
+) -> Iterator[str]:
+    """Yield the reasons why the figures of the runs cannot be compared."""
+    measured = [run for run in runs if run.value("evaluate", "iou") is not None]
+    without = [name for name, run in zip(names, runs, strict=True) if run not in measured]
+    if without:
+        yield f"not evaluated, so there are no metrics: {first(without)}"
+    if len({run.value("evaluate", "fold") for run in measured}) > 1:
+        yield "the runs hold out different folds, so their figures cannot be compared"
+    elif len({frozenset(each) for each in chips if each}) > 1:
+        yield "the runs hold out different chips, so their figures cannot be compared"
+    for what, begins in (("labels", ("labels of", "area")), ("images", ("image of",))):
+        if scenes := _differing_inputs(runs, begins):
+            names_of_scenes = first([name.partition(" of ")[2] for name in scenes], 3)
+            yield f"the {what} differ ({names_of_scenes}), so figures cannot be compared"
+    for what, prefix in (("labels are read", _LABEL_PREFIX), ("metrics are measured", "evaluate.")):
+        keys = [s.name for s in _settings(runs) if s.name.startswith(prefix)]
+        keys = [key for key in keys if key != "evaluate.pictures"]
+        if keys:
+            yield f"the {what} differently ({first(keys, 3)}), so figures cannot be compared"
+
+
+def _differing_inputs(runs: Sequence[RunFacts], begins: tuple[str, ...]) -> list[str]:
+    """Return the inputs of prepare with these prefixes whose contents differ between runs."""
+    contents = [
+        {key: mark for key, mark in record.inputs.items() if key.startswith(begins)}
+        for run in runs
+        if (record := run.records.get("prepare"))
+    ]
+    names = dict.fromkeys(name for inputs in contents for name in inputs)
+    return [name for name in names if len({inputs.get(name) for inputs in contents}) > 1]
 
 
 def _table(title: str, names: list[str], rows: list[list[str]]) -> str:
@@ -100,3 +273,15 @@ def _cells(row: Row) -> list[str]:
         "-" if value is None else f"{value:.{row.digits}f}{f' ({change})' if change else ''}"
         for value, change in zip(row.values, changes, strict=True)
     ]
+
+
+def _value_text(value: Any) -> str:  # noqa: ANN401 - any JSON value
+    """Return the value of a setting as JSON, shortened; one that a run does not have, as -."""
+    text = "-" if value is None else json.dumps(value)
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+
+
+def change_text(change: float | None, digits: int) -> str:
+    """Return a change with its sign; empty if it is not known or would read as 0."""
+    text = "" if change is None else f"{change:+.{digits}f}"
+    return "" if not text.strip("+-0.") else text

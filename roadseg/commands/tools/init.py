@@ -5,9 +5,14 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from roadseg.commands.survey.cities import City, found_cities, given_cities
+from roadseg.commands.survey.cities import (
+    City,
+    discover_images,
+    discover_labels,
+    found_cities,
+    given_cities,
+)
 from roadseg.commands.survey.defaults import Settings
-from roadseg.commands.survey.discovery import discover_images, discover_labels
 from roadseg.commands.survey.summary import InitSummary, summarise
 from roadseg.commands.survey.values import Survey, survey_cities
 from roadseg.config import (

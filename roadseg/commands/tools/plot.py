@@ -22,7 +22,6 @@ from roadseg.raster.grid import Grid
 from roadseg.raster.images import RasterFacts, read_facts
 from roadseg.raster.pixels import read_preview
 from roadseg.raster.scaling import Scaling, fit_scaling, read_scaling
-from roadseg.report.plots.charts import draw_speeds
 from roadseg.report.plots.figures import SUFFIXES, Paper, rgb
 from roadseg.report.plots.maps import Errors, Ground, draw_errors, draw_graph, draw_scene
 from roadseg.roads.formats.any_roads import common_crs, place_roads, read_one_place
@@ -40,8 +39,8 @@ from roadseg.system.workspace import Workspace, require
 
 logger = logging.getLogger(__name__)
 
-Kind = Literal["scene", "graph", "errors", "speeds"]
-KINDS: tuple[Kind, ...] = ("scene", "graph", "errors", "speeds")
+Kind = Literal["scene", "graph", "errors"]
+KINDS: tuple[Kind, ...] = ("scene", "graph", "errors")
 
 _MARGIN = 0.03  # Share of the longer side; a map without an image shows it around the roads.
 # The files that each kind of figure needs.
@@ -49,7 +48,6 @@ _NEEDS: dict[Kind, tuple[str, ...]] = {
     "scene": ("--image",),
     "graph": ("--graph",),
     "errors": ("--graph", "--labels"),
-    "speeds": ("--graph",),
 }
 
 
@@ -281,21 +279,17 @@ def _area_held_out(
 def _draw(scene: _Scene, kind: Kind, path: Path, paper: Paper) -> Path:
     """Draw one kind of figure of a scene that has what the kind needs."""
     ground, bins, labels, predicted = scene.ground, scene.bins, scene.labels, scene.predicted
-    if ground.grid.is_local and kind != "speeds":
+    if ground.grid.is_local:
         logger.info("%s: no georeference, so no scale bar and no north arrow", ground.name)
     if kind == "scene":
         draw_scene(path, ground, labels, bins=bins, paper=paper)
     elif kind == "graph" and predicted:
         draw_graph(path, ground, predicted, bins=bins, paper=paper)
-    elif kind == "errors" and predicted and labels:
+    elif predicted and labels:
         tolerance_m = CompareOptions().tolerance_m
         alike = {"tolerance_m": tolerance_m, "min_length_m": 0.0}
         missed = missing_roads(labels, predicted, **alike)
         false = missing_roads(predicted, labels, **alike)
         errors = Errors(predicted, missed=missed, false=false, tolerance_m=tolerance_m)
         draw_errors(path, ground, errors, paper=paper)
-    else:
-        sides = {"labels": labels, "predicted": predicted}
-        known = {name: graph for name, graph in sides.items() if graph}
-        draw_speeds(path, known, title=ground.name, bins=bins, paper=paper)
     return path

@@ -151,8 +151,8 @@ def plan(
     if launcher == "torchrun":
         variables[_CPUS] = ",".join(map(str, cpus))
         torchrun = (*_QUIET, "torch.distributed.run", "--standalone")
-        torchrun += ("--nproc-per-node", str(processes), "-m", _END)
-        return Command(launcher, (*torchrun, *words[2:]), variables, cpus)
+        together = ("--nproc-per-node", str(processes), "-m", _END)
+        return Command(launcher, (*torchrun, *together, *words[2:]), variables, cpus)
     if bound:
         numactl = ("numactl", "-C", format_cpus(cpus), "-m", format_cpus(bound))
         return Command(launcher, (*numactl, *words), variables)

@@ -113,8 +113,8 @@ def _remember_processes() -> None:
         is_signalled = isinstance(sys.exception(), SignalException)
         close(context, death_sig, next(waiting_s) if is_signalled else timeout)
 
-    SubprocessContext.start = start_and_remember  # type: ignore[method-assign]
-    SubprocessContext.close = close_patiently  # type: ignore[method-assign]
+    SubprocessContext.start = start_and_remember  # type: ignore[method-assign, assignment]
+    SubprocessContext.close = close_patiently  # type: ignore[method-assign, assignment]
 
 
 if __name__ == "__main__":

@@ -1,14 +1,12 @@
 """Figures for print and for the screen: their size, and how they are written."""
 
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
 import numpy as np
 from matplotlib import colormaps
-from PIL import ImageFont
 
 from roadseg.arrays import Bytes
 from roadseg.system.files import atomic_write
@@ -73,12 +71,6 @@ def save_figure(figure: "Figure", path: Path) -> None:
     how: dict[str, Any] = {"pil_kwargs": {"compress_level": PNG_LEVEL}} if suffix == ".png" else {}
     with atomic_write(path) as partial, mpl.rc_context(_SETTINGS):
         figure.savefig(partial, metadata=_UNDATED[suffix], **how)
-
-
-@lru_cache(maxsize=64)
-def font(size_px: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
-    """Return the typeface in a size."""
-    return ImageFont.load_default(size_px)
 
 
 # Source: Okabe and Ito (2008), colours that are distinct to colour-blind people too.

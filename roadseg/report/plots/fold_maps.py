@@ -6,29 +6,28 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from PIL import Image, ImageDraw
+from matplotlib.axes import Axes
+from matplotlib.collections import PolyCollection
+from matplotlib.patches import Patch
 
 from roadseg.arrays import Ints
 from roadseg.dataset.chips import NO_ZONE, ChipRecord
 from roadseg.dataset.fold_files import road_by_fold
 from roadseg.dataset.footprints import Corners, areas_apart, corners_degrees, local_km, unbroken
-from roadseg.report.plots.figures import font
-from roadseg.roads.colours import Rgb, fold_colour
-from roadseg.system.files import atomic_write
+from roadseg.report.plots.figures import INK, PAPER, save_figure, screen_figure
+from roadseg.roads.colours import as_hex, fold_colour
+from roadseg.system.text import count
 from roadseg.system.units import road_unit, to_road_unit
 
-_ROOM_PX = (1260, 1100)  # Pixels; width and height for all panels together.
-_LEGEND_PX, _ROW_PX = 320, 36
-_TITLE_PX = 330  # Pixels for the title of a narrower panel.
-_TOP_PX, _LEFT_PX, _BOTTOM_PX, _EDGE_PX = 60, 85, 60, 25  # Pixels around the ground of a panel.
-_FINER = 2  # Panels are drawn this many times larger, then reduced, for smooth edges.
-_LEAST_PX = 8  # Pixels; smaller chips are drawn as squares of this side.
-# Pixels; sides of a chip from which it has an outline, and the number of its fold.
-_OUTLINED_PX, _NUMBERED_PX = 7, 26
-_TICKS = 6
+_ROOM_PX = (1260, 1100)  # Most pixels for all panels together: width and height.
+_LEFT_PX, _KEY_PX, _TOP_PX, _BOTTOM_PX = 70, 270, 50, 60  # Around the panels, and for the key.
+_GAP_PX = 90  # Between panels, for titles and numbers.
+_LEAST_PX, _NUMBERED_PX = 8, 40  # Smallest side that is drawn; side with the number of the fold.
+_PT_PER_PX = 0.72
 _GAP_KM = 50.0  # Kilometres; chips at least this far apart have separate panels.
 _PANELS = 9  # More areas than this are drawn as one.
-_INK, _GROUND, _WHITE = (40, 40, 40), (232, 232, 232), (255, 255, 255)
+_FOLDS = 26  # Most folds in the key.
+_GROUND = "#E8E8E8"
 
 
 @dataclass(frozen=True)
@@ -39,24 +38,11 @@ class _Panel:
     chips: Ints
     corners_km: Corners
 
-
-@dataclass(frozen=True)
-class _Frame:
-    """Place of the ground of a panel in the picture, in pixels."""
-
-    left: int
-    top: int
-    width: int
-    height: int
-    west_km: float
-    south_km: float
-    px_per_km: float
-
-    def pixels(self, corners_km: Corners) -> Corners:
-        """Convert km to pixels from the upper left corner of the frame."""
-        x = (corners_km[..., 0] - self.west_km) * self.px_per_km
-        y = self.height - (corners_km[..., 1] - self.south_km) * self.px_per_km
-        return np.asarray(np.stack([x, y], axis=-1))
+    @property
+    def size_km(self) -> tuple[float, float]:
+        """Width and height of its ground."""
+        wide, high = np.ptp(self.corners_km, axis=(0, 1)).tolist()
+        return max(wide, 1e-6), max(high, 1e-6)
 
 
 def draw_folds(path: Path, chips: Sequence[ChipRecord], folds: Ints) -> None:
@@ -69,16 +55,33 @@ def draw_folds(path: Path, chips: Sequence[ChipRecord], folds: Ints) -> None:
         OutputError: if the file cannot be written.
     """
     panels = list(_panels(chips))
-    frames = list(_frames(panels))
-    right = max(frame.left + max(frame.width, _TITLE_PX) for frame in frames) + 2 * _EDGE_PX
-    bottom = max(frame.top + frame.height for frame in frames) + _BOTTOM_PX
-    legend = _legend(chips, folds)
-    canvas = Image.new("RGB", (right + legend.width, max(bottom, legend.height)), _WHITE)
-    canvas.paste(legend, (right, 0))
-    for panel, frame in zip(panels, frames, strict=True):
-        _draw_panel(canvas, panel, frame, folds[panel.chips])
-    with atomic_write(path) as partial:
-        canvas.save(partial, format="PNG")
+    columns = math.ceil(math.sqrt(len(panels)))
+    rows = math.ceil(len(panels) / columns)
+    cell = [
+        (room - _GAP_PX * (n - 1)) / n for room, n in zip(_ROOM_PX, (columns, rows), strict=True)
+    ]
+    tallest = max(high / wide for wide, high in (panel.size_km for panel in panels))
+    width, height = cell[0], min(cell[1], max(cell[0] * tallest, _LEAST_PX * 10))
+    width_px = _LEFT_PX + columns * (width + _GAP_PX) + _KEY_PX
+    height_px = max(_TOP_PX + rows * (height + _GAP_PX) - _GAP_PX + _BOTTOM_PX, 2 * _KEY_PX)
+    figure = screen_figure(width_px, height_px)
+    for number, panel in enumerate(panels):
+        row, column = divmod(number, columns)
+        left, top = _LEFT_PX + column * (width + _GAP_PX), _TOP_PX + row * (height + _GAP_PX)
+        place = (left / width_px, 1 - (top + height) / height_px)
+        axis = figure.add_axes((*place, width / width_px, height / height_px))
+        _draw_panel(axis, panel, folds[panel.chips], (width, height))
+    key_at = (1 - _KEY_PX / width_px, 1 - _TOP_PX / height_px)
+    figure.legend(
+        handles=_key(chips, folds),
+        title="fold: chips, road",
+        loc="upper left",
+        bbox_to_anchor=key_at,
+        borderaxespad=0,
+        frameon=False,
+    )
+    figure.text(1 - _GAP_PX / 4 / width_px, key_at[1], "\u25b2\nN", ha="right", va="top")
+    save_figure(figure, path)
 
 
 def _panels(chips: Sequence[ChipRecord]) -> Iterator[_Panel]:
@@ -118,111 +121,49 @@ def _in_rows(corners_m: Corners, scenes: list[str]) -> Corners:
     return np.asarray((corners_m + (start - low)[of_chip][:, None]) / 1000)
 
 
-def _frames(panels: Sequence[_Panel]) -> Iterator[_Frame]:
-    """Yield the frames of panels in rows and columns, each as large as its cell allows."""
-    columns = math.ceil(math.sqrt(len(panels)))
-    width, height = _ROOM_PX[0] // columns, _ROOM_PX[1] // math.ceil(len(panels) / columns)
-    room = np.array([width - _LEFT_PX - _EDGE_PX, height - _TOP_PX - _BOTTOM_PX])
-    for number, panel in enumerate(panels):
-        row, column = divmod(number, columns)
-        low, high = panel.corners_km.min(axis=(0, 1)), panel.corners_km.max(axis=(0, 1))
-        scale = float(((room - 2 * _LEAST_PX) / np.maximum(high - low, 1e-3)).min())
-        size = np.ceil((high - low) * scale).astype(int) + 2 * _LEAST_PX
-        yield _Frame(
-            left=column * width + _LEFT_PX,
-            top=row * height + _TOP_PX,
-            width=int(size[0]),
-            height=int(size[1]),
-            west_km=float(low[0] - _LEAST_PX / scale),
-            south_km=float(low[1] - _LEAST_PX / scale),
-            px_per_km=scale,
-        )
-
-
-def _draw_panel(canvas: Image.Image, panel: _Panel, frame: _Frame, folds: Ints) -> None:
-    ground = Image.new("RGB", (frame.width * _FINER, frame.height * _FINER), _GROUND)
-    _draw_chips(ImageDraw.Draw(ground), frame.pixels(panel.corners_km) * _FINER, folds)
-    canvas.paste(ground.reduce(_FINER), (frame.left, frame.top))
-    pen = ImageDraw.Draw(canvas)
-    title = f"{panel.title}: {len(folds)} chip{'s' * (len(folds) > 1)}"
-    pen.text((frame.left, frame.top - 10), title, _INK, font(22), anchor="ls")
-    _draw_axes(pen, frame)
-
-
-def _draw_chips(pen: ImageDraw.ImageDraw, corners: Corners, folds: Ints) -> None:
-    """Draw squares for very small chips, then all chips."""
-    middles, sides = corners.mean(axis=1), np.ptp(corners, axis=1).max(axis=1)
-    colours = [fold_colour(fold) for fold in folds.tolist()]
-    reach = _LEAST_PX * _FINER / 2
-    for chip in np.flatnonzero(sides < 2 * reach).tolist():
+def _draw_panel(axis: Axes, panel: _Panel, folds: Ints, room_px: tuple[float, float]) -> None:
+    per_km = to_road_unit(1)
+    corners = (panel.corners_km - panel.corners_km.min(axis=(0, 1))) * per_km
+    middles = corners.mean(axis=1)
+    px_per_km = min(
+        (room - 2 * _LEAST_PX) / side for room, side in zip(room_px, panel.size_km, strict=True)
+    )
+    sides_px = np.ptp(panel.corners_km, axis=1).max(axis=1) * px_per_km
+    colours = np.array([as_hex(fold_colour(fold)) for fold in folds.tolist()])
+    is_small = sides_px < _LEAST_PX
+    outlines = np.where(is_small, 0.0, 1.0)
+    axis.add_collection(
+        PolyCollection(corners, facecolors=colours, edgecolors=PAPER, linewidths=outlines)
+    )
+    axis.scatter(
+        middles[is_small, 0],
+        middles[is_small, 1],
+        s=(_LEAST_PX * _PT_PER_PX) ** 2,
+        c=colours[is_small],
+        marker="s",
+        linewidths=0,
+        antialiased=False,
+    )
+    for chip in np.flatnonzero(sides_px >= _NUMBERED_PX).tolist():
+        size_pt = min(sides_px[chip] / 3, 24)
         x, y = middles[chip].tolist()
-        pen.rectangle((x - reach, y - reach, x + reach, y + reach), colours[chip])
-    outlined = np.where(sides < _OUTLINED_PX * _FINER, 0, _FINER / np.maximum(sides, 1))
-    inner = corners + (middles[:, None] - corners) * outlined[:, None, None]
-    for chip in range(len(corners)):
-        if outlined[chip]:
-            pen.polygon(corners[chip].ravel().tolist(), _WHITE)
-        pen.polygon(inner[chip].ravel().tolist(), colours[chip])
-    for chip in np.flatnonzero(sides >= _NUMBERED_PX * _FINER).tolist():
-        x, y = middles[chip].tolist()
-        size_px = min(40 * _FINER, int(sides[chip] * 0.5))
-        ink = _ink_on(colours[chip])
-        pen.text((x, y), str(folds[chip]), ink, font(size_px), anchor="mm")
+        text = axis.text(x, y, str(folds[chip]), fontsize=size_pt, color=PAPER, weight="bold")
+        text.set(ha="center", va="center")
+    edge = _LEAST_PX / px_per_km * per_km
+    wide, high = np.array(room_px) / px_per_km * per_km - edge
+    axis.set(xlim=(-edge, wide), ylim=(-edge, high))
+    axis.set_facecolor(_GROUND)
+    axis.set_xlabel(road_unit(), loc="right", color=INK)
+    axis.set_title(f"{panel.title}: {count(len(folds), 'chip')}", loc="left", fontsize=11)
 
 
-def _draw_axes(pen: ImageDraw.ImageDraw, frame: _Frame) -> None:
-    small = font(18)
-    bottom, right = frame.top + frame.height, frame.left + frame.width
-    pen.rectangle((frame.left, frame.top, right, bottom), outline=_INK)
-    px_per_unit = frame.px_per_km / to_road_unit(1)
-    step = _tick_step(max(frame.width, frame.height) / px_per_unit)
-    for number in range(int(max(frame.width, frame.height) / px_per_unit / step) + 1):
-        offset, name = number * step * px_per_unit, f"{number * step:g}"
-        if offset <= frame.width:
-            x = frame.left + offset
-            pen.line((x, bottom, x, bottom + 6), _INK)
-            pen.text((x, bottom + 10), name, _INK, small, anchor="mt")
-        if offset <= frame.height:
-            y = bottom - offset
-            pen.line((frame.left - 6, y, frame.left, y), _INK)
-            pen.text((frame.left - 10, y), name, _INK, small, anchor="rm")
-    pen.text((right, bottom + 30), road_unit(), _INK, small, anchor="rt")
-
-
-def _tick_step(length: float) -> float:
-    """Return the smallest step of 1, 2 or 5 times a power of ten with at most `_TICKS` steps."""
-    power = 10.0 ** math.floor(math.log10(length / _TICKS))
-    return next(power * digit for digit in (1, 2, 5, 10) if length / (power * digit) <= _TICKS)
-
-
-def _legend(chips: Sequence[ChipRecord], folds: Ints) -> Image.Image:
+def _key(chips: Sequence[ChipRecord], folds: Ints) -> list[Patch]:
+    """Return an entry of the key for each fold, if these are not too many."""
     sizes, shares = np.bincount(folds), road_by_fold(chips, folds)
-    room = (_ROOM_PX[1] - _TOP_PX - _BOTTOM_PX) // _ROW_PX
-    shown = len(sizes) if len(sizes) <= room else room - 1
-    legend = Image.new("RGB", (_LEGEND_PX, _TOP_PX + (shown + 2) * _ROW_PX), _WHITE)
-    pen = ImageDraw.Draw(legend)
-    _draw_row(pen, _TOP_PX - 22, ("fold", "chips", "road"))
-    for fold in range(shown):
-        y = _TOP_PX + fold * _ROW_PX + _ROW_PX // 2
-        pen.rectangle((0, y - 13, 26, y + 13), fold_colour(fold))
-        _draw_row(pen, y, (str(fold), str(sizes[fold]), f"{shares[fold]:.1%}"))
-    if shown < len(sizes):
-        y = _TOP_PX + shown * _ROW_PX + _ROW_PX // 2
-        pen.text((40, y), f"and {len(sizes) - shown} more", _INK, font(22), anchor="lm")
-    _draw_north(pen, _LEGEND_PX - 25, 20)
-    return legend
-
-
-def _draw_row(pen: ImageDraw.ImageDraw, y: int, cells: tuple[str, str, str]) -> None:
-    for text, x, anchor in zip(cells, (40, 160, 250), ("lm", "rm", "rm"), strict=True):
-        pen.text((x, y), text, _INK, font(22), anchor=anchor)
-
-
-def _draw_north(pen: ImageDraw.ImageDraw, x: int, y: int) -> None:
-    pen.polygon([(x, y), (x - 9, y + 24), (x, y + 18), (x + 9, y + 24)], _INK)
-    pen.text((x, y + 28), "N", _INK, font(18), anchor="mt")
-
-
-def _ink_on(colour: Rgb) -> Rgb:
-    red, green, blue = colour
-    return _INK if 0.3 * red + 0.6 * green + 0.1 * blue > 128 else _WHITE  # noqa: PLR2004 - half
+    shown = len(sizes) if len(sizes) <= _FOLDS else _FOLDS - 1
+    rows = [
+        Patch(color=as_hex(fold_colour(fold)), label=f"{fold}: {sizes[fold]}, {shares[fold]:.1%}")
+        for fold in range(shown)
+    ]
+    more = Patch(color="none", label=f"and {len(sizes) - shown} more")
+    return rows if shown == len(sizes) else [*rows, more]

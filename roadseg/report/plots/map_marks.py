@@ -26,13 +26,18 @@ def add_marks(panel: Axes, grid: Grid) -> None:
         panel: a map whose place in its figure is set, with rows of the grid from left to right.
         grid: of the scene, not local.
     """
-    left, bottom, right, top = extent_in(panel)
-    width_m = grid.width * grid.pixel_size_m[0]
+    _, _, right, top = extent_in(panel)
+    add_scale_bar(panel, grid.width * grid.pixel_size_m[0])
+    away = _MARGIN_IN + _ARROW_IN * (0.5 + _LETTER) / 1.5
+    _add_arrow(panel, np.array([right - away, top - away]), north_of(grid))
+
+
+def add_scale_bar(panel: Axes, width_m: float) -> None:
+    """Draw a scale bar at the lower left of a panel of this width on the ground."""
+    left, bottom, right, _ = extent_in(panel)
     length_m = scale_bar_m(width_m * _BAR)
     length_in = length_m / width_m * (right - left)
     _add_bar(panel, (left + _MARGIN_IN, bottom + _MARGIN_IN), length_in, bar_text(length_m))
-    away = _MARGIN_IN + _ARROW_IN * (0.5 + _LETTER) / 1.5
-    _add_arrow(panel, np.array([right - away, top - away]), north_of(grid))
 
 
 def extent_in(panel: Axes) -> tuple[float, float, float, float]:

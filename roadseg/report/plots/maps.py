@@ -1,10 +1,11 @@
-"""Maps for print: a scene, its road graph, and the errors of the graph."""
+"""Maps: a scene, its road graph, and the errors of the graph for print; both sides side by side."""
 
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import shapely
@@ -18,6 +19,7 @@ from matplotlib.patheffects import withStroke
 
 from roadseg.arrays import Bools, Bytes, Floats
 from roadseg.raster.grid import Grid
+from roadseg.raster.windows import CERTAIN
 from roadseg.report.plots.figures import (
     INK,
     PAPER,
@@ -31,7 +33,8 @@ from roadseg.report.plots.figures import (
 from roadseg.report.plots.map_marks import add_marks, extent_in
 from roadseg.roads.colours import FALSE, FOUND, MISSED, as_hex, bin_colours
 from roadseg.roads.graph.road_graph import RoadGraph
-from roadseg.roads.speeds import KPH_PER_MPH, SpeedBins
+from roadseg.roads.masks.probabilities import Probability
+from roadseg.roads.speeds import DEFAULT_BINS, KPH_PER_MPH, SpeedBins
 from roadseg.system.units import road_text
 
 Colour = str | tuple[float, float, float]
@@ -47,6 +50,7 @@ _DASHES = (0, (1.6, 1.0))
 _VEIL = 0.6  # Opacity of the white over training ground.
 _RIM = withStroke(linewidth=2.6, foreground=INK)
 _ALL = slice(None)
+_SCREEN, _PANEL_PX = Paper(8.9, 360), 1000  # For three panels beside each other.
 
 
 @dataclass(frozen=True)
@@ -104,7 +108,7 @@ def draw_scene(
         OutputError: if the file cannot be written.
     """
     known = [] if labels is None else [labels]
-    key = [handle for graph in known for handle in _speed_key(graph, bins)]
+    key = _speed_key(bins, *known)
     with _sheet(path, ground, paper, panels=1 + len(known), key=key) as panels:
         _add_title(panels[0], ground.name)
         for panel in panels:
@@ -127,7 +131,7 @@ def draw_graph(
         OutputError: if the file cannot be written.
     """
     is_inferred = _inferred(graph)
-    key = _speed_key(graph, bins)
+    key = _speed_key(bins, graph)
     if is_inferred.any():
         label = f"inferred, {_km(graph, is_inferred)}"
         key.append(Line2D([], [], color=INK, label=label, linewidth=1.8, linestyle=_DASHES))
@@ -169,6 +173,34 @@ def draw_errors(path: Path, ground: Ground, errors: Errors, *, paper: Paper) -> 
             panel, f"{ground.name}: labels and prediction, the same within {errors.tolerance_m:g} m"
         )
         _add_marks(panel, ground)
+
+
+def draw_comparison(
+    path: Path, ground: Ground, probability: Probability, labels: RoadGraph, predicted: RoadGraph
+) -> None:
+    """Draw labels, probability of road, and predicted roads side by side, for the screen.
+
+    Roads have the colours of the speed bins of the probability, or of the default bins.
+
+    Args:
+        labels: in the metric CRS of the scene, with `speed_kph`.
+        predicted: the same.
+
+    Raises:
+        OutputError: if the file cannot be written.
+    """
+    bins = probability.speed_bins or DEFAULT_BINS
+    key = _speed_key(bins, labels, predicted)
+    with _sheet(path, ground, _SCREEN, panels=3, key=key) as (left, middle, right):
+        for panel, graph, name in ((left, labels, "labels"), (right, predicted, "found")):
+            _add_image(panel, ground, greyed=False)
+            _add_speeds(panel, ground, graph, bins)
+            _add_title(panel, f"{name}: {_km(graph)}")
+        # A panel shows no more pixels than it has.
+        thin = max(1, max(probability.road.shape) // _PANEL_PX)
+        shown = probability.road[::thin, ::thin]
+        _show(middle, ground.grid, shown, cmap="magma", vmin=0, vmax=CERTAIN)
+        _add_title(middle, f"{ground.name}: probability of road")
 
 
 @contextmanager
@@ -221,8 +253,11 @@ def _add_image(panel: Axes, ground: Ground, *, greyed: bool) -> None:
         factor, more = _PALE
         grey = (ground.image.mean(axis=-1, dtype=np.float32) * factor + more).astype(np.uint8)
         shown = np.repeat(grey[..., np.newaxis], 3, axis=-1)
-    extent = (0, ground.grid.width, ground.grid.height, 0)
-    panel.imshow(shown, extent=extent, aspect="auto", interpolation="bilinear")
+    _show(panel, ground.grid, shown, interpolation="bilinear")
+
+
+def _show(panel: Axes, grid: Grid, pixels: Bytes, **how: Any) -> None:  # noqa: ANN401 - of imshow
+    panel.imshow(pixels, extent=(0, grid.width, grid.height, 0), aspect="auto", **how)
 
 
 def _add_speeds(panel: Axes, ground: Ground, graph: RoadGraph, bins: SpeedBins) -> None:
@@ -284,12 +319,13 @@ def _add_marks(panel: Axes, ground: Ground) -> None:
         add_marks(panel, ground.grid)
 
 
-def _speed_key(graph: RoadGraph, bins: SpeedBins) -> list[Line2D]:
-    """Return an entry of the key for each speed bin of the graph."""
+def _speed_key(bins: SpeedBins, *graphs: RoadGraph) -> list[Line2D]:
+    """Return an entry of the key for each speed bin of the graphs."""
+    numbers = {number for graph in graphs for number in _bins_of(graph, bins).tolist()}
     colours = np.array(bin_colours(bins)) / 255
     return [
         _rimmed_line((*colours[number - 1].tolist(),), bins.shown_names[number - 1])
-        for number in np.unique(_bins_of(graph, bins)).tolist()
+        for number in sorted(numbers)
     ]
 
 

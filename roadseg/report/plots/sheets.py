@@ -1,38 +1,46 @@
 """Quality sheets: examples of labels over their images, six to a picture."""
 
+import math
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
-from PIL import Image, ImageDraw
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch, Rectangle
+from PIL import Image
 
+from roadseg.arrays import Bytes
 from roadseg.dataset.quality import Example
 from roadseg.dataset.registration import densest_window
 from roadseg.dataset.shifts import WORTH_M, Shift, directions
 from roadseg.errors import OutputError
 from roadseg.raster.windows import Window
-from roadseg.report.plots.figures import PNG_LEVEL, font
-from roadseg.report.plots.overlays import draw_labels, draw_outlines, hatch
-from roadseg.roads.colours import Rgb, bin_colours
+from roadseg.report.plots.figures import INK, PAPER, rgb, save_figure, screen_figure
+from roadseg.report.plots.map_marks import add_scale_bar
+from roadseg.roads.colours import bin_colours
+from roadseg.roads.masks.burning import IGNORE, road_pixels
 from roadseg.roads.speeds import SpeedBins
-from roadseg.system.files import atomic_write
 from roadseg.system.units import speed_unit
 
 _COLUMNS, _ROWS = 3, 2
 _SCENE_PX, _CLOSE_PX, _GAP_PX = 420, 206, 8  # Pixels; sides of both pictures, and between them.
-_WIDE_PX = _SCENE_PX + _GAP_PX + _CLOSE_PX
-_NAME_PX, _TEXT_PX, _LINE_PX = 19, 16, 21
-_LINES = 4  # Lines of a caption.
-_LEGEND_PX, _EDGE_PX = 58, 24
-_LEAST_PX = 880  # Pixels; the legend needs this width of a sheet.
+_EDGE_PX, _KEY_PX, _CAPTION_PX = 24, 58, 108
+_CELL_PX = (_SCENE_PX + _GAP_PX + _CLOSE_PX + _EDGE_PX, _SCENE_PX + _CAPTION_PX)
+_LEAST_PX = 960  # Pixels; the key needs this width of a sheet.
+_NAME_PT, _TEXT_PT, _LINE_PX = 13, 11, 21
+_LINES, _LETTERS = 3, 700  # Lines of a caption below the name; letters of a line, times points.
 _CLOSE_M = 80.0  # Metres; side of the ground that is shown enlarged.
-_INK, _WHITE, _GREY, _ALARM = (40, 40, 40), (255, 255, 255), (215, 215, 215), (190, 40, 0)
-_LABELS, _MOVED = (255, 225, 0), (0, 230, 255)
+_STRIPE_PX = 8
+_PALE, _DARK = (150, 150, 150), (70, 70, 70)
+_ALARM, _LABELS, _MOVED = "#BE2800", "#FFE100", "#00E6FF"
 
 
 def write_sheets(folder: Path, examples: Sequence[Example], *, bins: SpeedBins) -> list[Path]:
     """Write `sheet_01.png` and so on: each example, and its part with most road enlarged.
 
-    The example has labels in colours of speed, and hatched unknown pixels. The enlarged part is
+    The example has labels in colours of speed, and striped unknown pixels. The enlarged part is
     shown plain, and with the outlines of the labels; if these are significantly off by more than
     2 m, also with outlines moved by the estimated shift. Obsolete sheets are removed.
 
@@ -49,9 +57,7 @@ def write_sheets(folder: Path, examples: Sequence[Example], *, bins: SpeedBins) 
     paths = []
     for number, start in enumerate(range(0, len(examples), on_sheet), start=1):
         paths.append(folder / f"sheet_{number:02d}.png")
-        sheet = _draw_sheet(examples[start : start + on_sheet], bins)
-        with atomic_write(paths[-1]) as partial:
-            sheet.save(partial, format="PNG", compress_level=PNG_LEVEL)
+        _draw_sheet(paths[-1], examples[start : start + on_sheet], bins)
     for stale in sorted(set(folder.glob("sheet_*.png")) - set(paths)):
         try:
             stale.unlink()
@@ -60,45 +66,94 @@ def write_sheets(folder: Path, examples: Sequence[Example], *, bins: SpeedBins) 
     return paths
 
 
-def _draw_sheet(examples: Sequence[Example], bins: SpeedBins) -> Image.Image:
+def _draw_sheet(path: Path, examples: Sequence[Example], bins: SpeedBins) -> None:
     columns, rows = min(len(examples), _COLUMNS), -(-len(examples) // _COLUMNS)
-    wide, high = _WIDE_PX + _EDGE_PX, _SCENE_PX + _LINES * _LINE_PX + _EDGE_PX
-    colours = bin_colours(bins)
-    size = max(columns * wide + _EDGE_PX, _LEAST_PX), rows * high + _LEGEND_PX
-    sheet = Image.new("RGB", size, _WHITE)
-    _draw_legend(sheet, bins, colours)
+    width = max(columns * _CELL_PX[0] + _EDGE_PX, _LEAST_PX)
+    figure = screen_figure(width, rows * _CELL_PX[1] + _KEY_PX)
+    _draw_key(figure, bins)
     for number, example in enumerate(examples):
         row, column = divmod(number, _COLUMNS)
-        left, top = _EDGE_PX + column * wide, _LEGEND_PX + row * high
-        _draw_example(sheet, example, colours, (left, top))
-    return sheet
+        left, top = _EDGE_PX + column * _CELL_PX[0], _KEY_PX + row * _CELL_PX[1]
+        _draw_example(figure, example, bins, (left, top))
+    save_figure(figure, path)
 
 
 def _draw_example(
-    sheet: Image.Image, example: Example, colours: Sequence[Rgb], place: tuple[int, int]
+    figure: Figure, example: Example, bins: SpeedBins, place: tuple[int, int]
 ) -> None:
-    (left, top), pixel_m = place, example.pixel_m
-    window = _busiest(example)
-    scene = draw_labels(
-        example.image,
-        example.mask,
-        pixel_m=pixel_m,
-        side_px=_SCENE_PX,
-        colours=colours,
-        frame=window,
+    left, top = place
+    window, whole = _busiest(example), Window(0, 0, *example.mask.shape)
+    image = np.moveaxis(rgb(example.image), 0, -1)
+    labelled = _labelled(image, example.mask, bins)
+    add = partial(_add_picture, figure, pixel_m=example.pixel_m)
+    scene = add(labelled, whole, (left, top), side_px=_SCENE_PX)
+    row, col, height, width = window
+    scene.add_patch(Rectangle((col, row), width, height, fill=False, edgecolor=PAPER))
+    left_px, low_px = left + _SCENE_PX + _GAP_PX, top + _SCENE_PX - _CLOSE_PX
+    add(image, window, (left_px, top), side_px=_CLOSE_PX)
+    close = add(image, window, (left_px, low_px), side_px=_CLOSE_PX)
+    _add_outline(close, example, window, (0.0, 0.0), _LABELS)
+    if example.shift is not None and _is_off(example.shift):
+        _add_outline(close, example, window, (example.shift.x_m, example.shift.y_m), _MOVED)
+    _write_caption(figure, example, (left, top + _SCENE_PX + 4))
+
+
+def _add_picture(
+    figure: Figure,
+    image: Bytes,
+    window: Window,
+    place: tuple[int, int],
+    *,
+    side_px: int,
+    pixel_m: tuple[float, float],
+) -> Axes:
+    """Add a part of an image in the middle of a square, with a scale bar; a pixel is a unit."""
+    row, col, height, width = window
+    ground_m = np.array([width * pixel_m[0], height * pixel_m[1]])
+    wide, high = np.maximum(ground_m / ground_m.max() * side_px, 1)
+    left, top = place[0] + (side_px - wide) / 2, place[1] + (side_px - high) / 2
+    all_wide, all_high = figure.bbox.size
+    panel = figure.add_axes(
+        (left / all_wide, 1 - (top + high) / all_high, wide / all_wide, high / all_high)
     )
-    _paste(sheet, scene, (left, top), _SCENE_PX)
-    for moves, down in (((), 0), (_moves(example.shift), _SCENE_PX - _CLOSE_PX)):
-        close = draw_outlines(
-            example.image,
-            example.mask,
-            pixel_m=pixel_m,
-            side_px=_CLOSE_PX,
-            window=window,
-            moves_m=moves,
-        )
-        _paste(sheet, close, (left + _SCENE_PX + _GAP_PX, top + down), _CLOSE_PX)
-    _write_caption(ImageDraw.Draw(sheet), example, (left, top + _SCENE_PX + 4))
+    part = np.ascontiguousarray(image[row : row + height, col : col + width])
+    shown = Image.fromarray(part).resize((round(wide), round(high)))
+    panel.imshow(shown, extent=(col, col + width, row + height, row), aspect="auto")
+    panel.set_axis_off()
+    add_scale_bar(panel, float(ground_m[0]))
+    return panel
+
+
+def _labelled(image: Bytes, mask: Bytes, bins: SpeedBins) -> Bytes:
+    """Return an image, shape (row, col, 3), with roads coloured by speed, and unknown striped."""
+    colours = np.zeros((IGNORE + 1, 3), dtype=np.uint16)
+    colours[1 : bins.count + 1] = bin_colours(bins)
+    road, shown = road_pixels(mask), image.copy()
+    shown[road] = (image[road] + colours[mask[road]]) // 2
+    row, col = np.nonzero(mask == IGNORE)
+    stripe = (row + col) // max(1, round(_STRIPE_PX / 4 * max(mask.shape) / _SCENE_PX)) % 4
+    shown[row, col] = np.where(stripe[:, np.newaxis] == 0, _PALE, _DARK)
+    return shown
+
+
+def _add_outline(
+    panel: Axes, example: Example, window: Window, moved_m: tuple[float, float], colour: str
+) -> None:
+    """Draw the outlines of roads in a window, moved to the right and down."""
+    right, down = (metres / size for metres, size in zip(moved_m, example.pixel_m, strict=True))
+    # Roads from outside of the window come in when they are moved.
+    away = math.ceil(max(abs(right), abs(down))) + 1
+    row, col = max(window.row - away, 0), max(window.col - away, 0)
+    part = example.mask[
+        row : window.row + window.height + away, col : window.col + window.width + away
+    ]
+    road = road_pixels(part)
+    if min(road.shape) > 1 and road.any() and not road.all():
+        x, y = np.arange(road.shape[1]) + col + 0.5, np.arange(road.shape[0]) + row + 0.5
+        for width, ink in ((3.0, INK), (1.6, colour)):
+            panel.contour(x + right, y + down, road, [0.5], colors=[ink], linewidths=width)
+        row, col, height, width_px = window
+        panel.set(xlim=(col, col + width_px), ylim=(row + height, row))
 
 
 def _busiest(example: Example) -> Window:
@@ -119,33 +174,30 @@ def _busiest(example: Example) -> Window:
     return Window(row, col, height, width)
 
 
-def _paste(sheet: Image.Image, picture: Image.Image, place: tuple[int, int], side: int) -> None:
-    """Paste an image into the middle of a grey square."""
-    left, top = place
-    sheet.paste(_GREY, (left, top, left + side, top + side))
-    sheet.paste(picture, (left + (side - picture.width) // 2, top + (side - picture.height) // 2))
-
-
-def _moves(shift: Shift | None) -> tuple[tuple[Rgb, tuple[float, float]], ...]:
-    if shift is None or not _is_off(shift):
-        return ((_LABELS, (0.0, 0.0)),)
-    return (_LABELS, (0.0, 0.0)), (_MOVED, (shift.x_m, shift.y_m))
-
-
 def _is_off(shift: Shift) -> bool:
     return shift.is_sure and shift.length_m > WORTH_M
 
 
-def _write_caption(pen: ImageDraw.ImageDraw, example: Example, place: tuple[int, int]) -> None:
-    left, top = place
-    pen.text((left, top), _fitted(example.name, _NAME_PX), _INK, font(_NAME_PX))
-    lines = [(line, _INK) for line in example.caption]
+def _write_caption(figure: Figure, example: Example, place: tuple[int, int]) -> None:
+    lines = [(line, INK) for line in example.caption]
     if example.shift is not None:
-        colour = _ALARM if _is_off(example.shift) else _INK
-        lines = [*lines[: _LINES - 2], (_shift_text(example.shift), colour)]
-    for number, (line, colour) in enumerate(lines[: _LINES - 1]):
-        y = top + _NAME_PX + 6 + number * _LINE_PX
-        pen.text((left, y), _fitted(line, _TEXT_PX), colour, font(_TEXT_PX))
+        colour = _ALARM if _is_off(example.shift) else INK
+        lines = [*lines[: _LINES - 1], (_shift_text(example.shift), colour)]
+    _write(figure, place, example.name, size=_NAME_PT)
+    for number, (line, colour) in enumerate(lines[:_LINES], 1):
+        _write(figure, (place[0], place[1] + number * _LINE_PX + 4), line, color=colour)
+
+
+def _write(
+    figure: Figure, place: tuple[int, int], text: str, *, size: float = _TEXT_PT, color: str = INK
+) -> None:
+    """Write a line at a place in pixels, without its middle if it is too long."""
+    half = round(_LETTERS / size) // 2
+    if len(text) > 2 * half:
+        text = f"{text[:half]}…{text[-half:]}"
+    width, height = figure.bbox.size
+    x, y = place[0] / width, 1 - place[1] / height
+    figure.text(x, y, text, fontsize=size, color=color, va="top", parse_math=False)
 
 
 def _shift_text(shift: Shift) -> str:
@@ -156,40 +208,23 @@ def _shift_text(shift: Shift) -> str:
     return f"labels {shift.length_m:.1f} m off{across}{moved}"
 
 
-def _fitted(text: str, size_px: int) -> str:
-    """Leave out the middle of a text that is too long for its line."""
-    if font(size_px).getlength(text) <= _WIDE_PX:
-        return text
-    letters = next(
-        n
-        for n in range(len(text) // 2, -1, -1)
-        if font(size_px).getlength(text[:n] + "…" + text[len(text) - n :]) <= _WIDE_PX
+def _draw_key(figure: Figure, bins: SpeedBins) -> None:
+    """Draw the speed bins as a bar with their limits, and the other items of the key."""
+    _write(figure, (_EDGE_PX, 14), f"speed, {speed_unit()}")
+    width, height = figure.bbox.size
+    bar = figure.add_axes((125 / width, 1 - 30 / height, 320 / width, 16 / height))
+    bar.imshow([bin_colours(bins)], extent=(0, bins.count, 0, 1), aspect="auto")
+    step = math.ceil(bins.count / 10)
+    limits = range(step, bins.count, step)
+    bar.set_xticks(limits, [bins.shown_edges[limit - 1] for limit in limits], fontsize=9)
+    bar.set_yticks([])
+    bar.spines[:].set_visible(False)
+    items = {"labels": _LABELS, "labels after this shift": _MOVED, "no data": "#464646"}
+    figure.legend(
+        handles=[Patch(color=colour, label=name) for name, colour in items.items()],
+        ncols=len(items),
+        loc="upper left",
+        bbox_to_anchor=(465 / width, 1 - 4 / height),
+        fontsize=_TEXT_PT,
+        frameon=False,
     )
-    return text[:letters] + "…" + text[len(text) - letters :]
-
-
-def _draw_legend(sheet: Image.Image, bins: SpeedBins, colours: Sequence[Rgb]) -> None:
-    """Draw the speed bins as a bar with their limits, and the other items of the legend."""
-    pen, x, y = ImageDraw.Draw(sheet), _EDGE_PX, 14
-    pen.text((x, y), f"speed, {speed_unit()}", _INK, font(_TEXT_PX))
-    x += 100
-    cell = max(6, min(46, (sheet.width - 620) // bins.count))
-    free, limits = x, bins.shown_edges
-    for number, colour in enumerate(colours):
-        pen.rectangle((x, y, x + cell - 1, y + 15), colour)
-        x += cell
-        limit = limits[number] if number < len(limits) else ""
-        half = font(13).getlength(limit) / 2
-        if limit and x - half >= free:
-            pen.text((x, y + 18), limit, _INK, font(13), "mt")
-            free = x + int(half) + 5
-    for filling, text in (
-        (Image.new("RGB", (26, 6), _LABELS), "labels"),
-        (Image.new("RGB", (26, 6), _MOVED), "labels after this shift"),
-        (hatch((26, 14)), "no data"),
-    ):
-        x += 28
-        pen.rectangle((x, y + 7 - filling.height // 2, x + 27, y + 8 + filling.height // 2), _INK)
-        sheet.paste(filling, (x + 1, y + 8 - filling.height // 2))
-        pen.text((x + 34, y), text, _INK, font(_TEXT_PX))
-        x += 34 + int(font(_TEXT_PX).getlength(text))

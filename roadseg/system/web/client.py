@@ -27,7 +27,6 @@ from roadseg.system.web.answers import (
     split_address,
     whole_number,
 )
-from roadseg.system.web.deadlines import Deadline, watched
 from roadseg.system.web.failures import Failure, failure_of, refusal
 from roadseg.system.web.keys import places_of_keys, with_keys, without_keys
 
@@ -41,7 +40,7 @@ _log = logging.getLogger(__name__)
 _REDIRECTS = (301, 302, 303, 307, 308)
 _MOST_REDIRECTS = 5
 _PIECE_BYTES = 2**16
-_LEAST_SPEED = 1000  # Bytes a second; a slower answer is given up, see `_once`.
+_LEAST_SPEED = 1000  # Bytes a second; a slower answer is given up, see `_body`.
 _PLACE = re.compile(r"\{[^{}]*\}")  # In a template, what differs from address to address.
 _PORTS = {"http": 80, "https": 443}
 
@@ -214,22 +213,15 @@ class Client:
         start = split_address(url)
         for _ in range(_MOST_REDIRECTS + 1):
             self._pace.wait()
-            # Bytes may come one by one, or without end where none of them counts.
-            deadline = Deadline(2 * self.policy.quiet_s)
-            try:
-                with deadline, closing(self._open(url, headers, form)) as response:
-                    if response.status in _REDIRECTS and response.headers.get("location"):
-                        url = self._redirect(start, url, response.headers["location"])
-                        form = None if response.status == HTTPStatus.SEE_OTHER else form
-                        continue
-                    if response.status in missing:
-                        return None
-                    body = self._body(response, largest, deadline)
-            except HTTPError:
-                if not deadline.is_over:
-                    raise
-            if deadline.is_over:
-                raise Failure(f"sent no whole answer in {deadline.seconds:.3g} s")
+            begun = time.monotonic()
+            with closing(self._open(url, headers, form)) as response:
+                if response.status in _REDIRECTS and response.headers.get("location"):
+                    url = self._redirect(start, url, response.headers["location"])
+                    form = None if response.status == HTTPStatus.SEE_OTHER else form
+                    continue
+                if response.status in missing:
+                    return None
+                body = self._body(response, largest, begun)
             answer = _answer(url, response, body)
             if response.status not in (HTTPStatus.OK, HTTPStatus.PARTIAL_CONTENT):
                 raise refusal(response, answer)
@@ -255,8 +247,8 @@ class Client:
             timeout=Timeout(connect=self.policy.connect_s, read=self.policy.quiet_s),
         )
 
-    def _body(self, response: urllib3.BaseHTTPResponse, largest: int, deadline: Deadline) -> bytes:
-        """Read all of a body, unless it is too large; what has come moves the deadline."""
+    def _body(self, response: urllib3.BaseHTTPResponse, largest: int, begun: float) -> bytes:
+        """Read all of a body, unless it is too large or comes too slowly."""
         if self.most_bytes is not None and self.received > self.most_bytes:
             raise Failure(
                 f"more than {size_text(self.most_bytes / 1e6)} have come, the limit of --limit-mb; "
@@ -275,7 +267,9 @@ class Client:
                     self.received += len(body)
                 return bytes(body)
             body += piece
-            deadline.extend(len(piece) / _LEAST_SPEED)
+            allowed_s = 2 * self.policy.quiet_s + len(body) / _LEAST_SPEED
+            if time.monotonic() - begun > allowed_s:
+                raise Failure(f"sent no whole answer in {allowed_s:.3g} s")
         raise Failure(
             f"the answer is larger than expected (more than {size_text(largest / 1e6)})",
             tries=1,
@@ -346,11 +340,11 @@ def _answer(url: str, response: urllib3.BaseHTTPResponse, body: bytes) -> Answer
 def _connections(proxy: str) -> urllib3.PoolManager:
     """Return connections, by a proxy if its address is not empty."""
     if not proxy:
-        return watched(urllib3.PoolManager(maxsize=32))
+        return urllib3.PoolManager(maxsize=32)
     try:
         auth = parse_url(proxy).auth
         headers = make_headers(proxy_basic_auth=auth) if auth else None
-        return watched(urllib3.ProxyManager(proxy, proxy_headers=headers, maxsize=32))
+        return urllib3.ProxyManager(proxy, proxy_headers=headers, maxsize=32)
     except (HTTPError, ValueError) as error:
         raise ConfigError(
             f"the proxy {without_keys(proxy)} cannot be used ({one_line(error)}); check HTTP_PROXY "

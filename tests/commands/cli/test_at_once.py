@@ -83,17 +83,6 @@ def test_commands_that_predict_the_same_do_not_disturb_each_other(
     assert files_in(tmp_path / "out") == files_in(alone)
 
 
-def test_commands_that_predict_the_same_mosaic_do_not_either(tmp_path, ended_well, predict):
-    ended_well(predict(tmp_path / "alone", "--mosaic", "city"))
-    ended_well(*[predict(tmp_path / "out", "--mosaic", "city")] * 3)
-    assert files_in(tmp_path / "out").keys() == {"city.vrt", "city.tif", "city.qml"}
-    with (  # whose tags name the folder of the mosaic, by a digest
-        rasterio.open(tmp_path / "out" / "city.tif") as found,
-        rasterio.open(tmp_path / "alone" / "city.tif") as alone,
-    ):
-        assert np.array_equal(found.read(), alone.read())
-
-
 def test_shards_go_side_by_side(tmp_path, ended_well, predict, alone):
     shards = [predict(tmp_path / "out", "--shard", f"{n}/2") for n in (1, 2)]
     ended_well(*shards)

@@ -17,25 +17,6 @@ def saved(tmp_path):
     return json.loads((tmp_path / "roadseg.json").read_text())
 
 
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [("train.epochs", 9), ("train.loss.dice", 0.7), ("train.seed", 0), ("imagery.bands", None)],
-)
-def test_a_setting_is_printed_as_json_also_if_it_is_a_default(call, key, value):
-    assert json.loads(call("get", key).stdout) == value
-
-
-def test_a_section_is_printed_whole(call):
-    assert json.loads(call("get", "train.loss").stdout)["dice"] == 0.7
-
-
-@pytest.mark.parametrize("key", ["train.epoch", "train.epochs.x", "x"])
-def test_an_unknown_key_is_refused(call, key):
-    result = call("get", key)
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr.startswith(f"Error: {key}: unknown key; ")
-
-
 def test_settings_are_changed_in_the_file_and_all_else_stays(call, tmp_path):
     result = call("set", "train.epochs=12", "graph.formats=gpkg,osm")
     assert result.exit_code == 0

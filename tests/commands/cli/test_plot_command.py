@@ -18,8 +18,8 @@ def roads(make_scene, tmp_path):
 
 
 def test_files_are_drawn_without_a_config(roads, tmp_path):
-    path = tmp_path / "speeds.png"
-    found = plot("speeds", "--graph", roads, "--output", path, "--dpi", 50, "--json")
+    path = tmp_path / "graph.png"
+    found = plot("graph", "--graph", roads, "--output", path, "--dpi", 50, "--json")
     assert json.loads(found.stdout) == {"pictures": [str(path)]}
     assert path.exists()
 
@@ -35,7 +35,7 @@ def test_files_go_with_an_output_and_without_a_scene(roads, more):
     "wrong", [("--dpi", 49), ("--dpi", 601), ("--width", 1.9), ("--width", 12.1)]
 )
 def test_sizes_beyond_those_of_paper_are_refused(roads, tmp_path, wrong):
-    found = plot("speeds", "--graph", roads, "--output", tmp_path / "a.png", *wrong)
+    found = plot("graph", "--graph", roads, "--output", tmp_path / "a.png", *wrong)
     assert found.exit_code == 2
     assert "is not in the range" in found.output
 
@@ -43,7 +43,7 @@ def test_sizes_beyond_those_of_paper_are_refused(roads, tmp_path, wrong):
 def test_an_unknown_kind_is_refused_with_those_that_there_are():
     found = plot("map")
     assert found.exit_code == 2
-    assert "'scene', 'graph', 'errors', 'speeds'" in found.output
+    assert "'scene', 'graph', 'errors'" in found.output
 
 
 def test_help_loads_no_plotting_library():

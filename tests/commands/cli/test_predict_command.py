@@ -224,14 +224,3 @@ def test_each_scene_has_windows_that_fit_it(succeeds, tmp_path):
         alone = tmp_path / image.stem
         succeeds(image, "--set", f"predict.window_px={window_px}", output=alone)
         assert np.array_equal(pixels_of(together / image.name), pixels_of(alone / image.name))
-
-
-def test_adjoining_tiles_are_predicted_as_one_scene(succeeds, make_scene, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    east, north = 660000.0, 4000000.0
-    for number in range(2):
-        make_scene(tmp_path, f"t{number}", origin=(east + 64 * number, north))
-    assert succeeds("--mosaic", "city", "images")["scenes"] == ["city"]
-    with rasterio.open(tmp_path / "out/city.tif") as raster:
-        assert (raster.shape, raster.transform[2]) == ((64, 128), east)
-        assert raster.dataset_mask().all()

@@ -106,11 +106,6 @@ def test_images_without_georeference_are_refused(checkpoint, write_nowhere, tmp_
         run_images(map(str, paths), checkpoint, tmp_path / "out", FUSED, "imagery.gsd_m=1")
 
 
-def test_tiles_of_one_scene_are_not_fused(images, checkpoint, tmp_path):
-    with pytest.raises(ConfigError, match="one scene"):
-        run_images(images, checkpoint, tmp_path, FUSED, mosaic="all")
-
-
 def test_shards_without_fusion_are_fused_by_the_command_that_follows(images, checkpoint, tmp_path):
     run_images(images, checkpoint, tmp_path / "whole", FUSED)
     with pytest.raises(ConfigError, match="run the shards without --fuse"):

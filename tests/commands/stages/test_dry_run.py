@@ -138,12 +138,6 @@ def test_masks_from_elsewhere_are_read_and_their_graphs_named(planned):
     assert (found["reads"], found["writes"]) == (["1 image"], ["o/city_0"])
 
 
-def test_the_plan_of_a_mosaic_leaves_no_vrt(planned, finished_city):
-    words = ["--checkpoint", "run/checkpoints/fold-0", "--output", "o", "--mosaic", "all"]
-    assert planned("predict", *words, "images/city_0.tif")["writes"] == ["o/all.vrt", "o/all.tif"]
-    assert not (finished_city / "o").exists()
-
-
 def test_a_project_that_never_ran_knows_no_time_but_that_of_the_training(planned):
     found = planned("run", "--run", "elsewhere")["stages"]
     assert [plan["why"] for plan in found[:2]] == ["no earlier run", "after prepare"]

@@ -39,7 +39,7 @@ PARSED = {  # and why
     "improve": "trains for minutes, and needs a review",
     "qgis": "writes into the profile of the user",
 }
-QUICK = {"plot": ["speeds", "--dpi", "50"]}
+QUICK = {"plot": ["graph", "--dpi", "50"]}
 HEIDELBERG, CALIFORNIA = ((8.65, 49.38), (8.69, 49.41)), ((-122.2, 37.3), (-122.1, 37.2))
 TINY = ((-115.2219, 36.1311), (-115.2212, 36.1311))  # on the images
 HELD_OUT = ((-115.2174, 36.1312), (-115.2167, 36.1312))  # on the image that was predicted

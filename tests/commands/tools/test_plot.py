@@ -47,7 +47,7 @@ def test_no_more_scenes_are_drawn_than_the_settings_say(finished):
 
 def test_one_picture_can_be_a_file(finished, tmp_path):
     config, workspace = finished
-    options = {"kinds": ["speeds"], "scene": held_out(workspace)[0], "paper": SMALL}
+    options = {"kinds": ["graph"], "scene": held_out(workspace)[0], "paper": SMALL}
     plot.run(config, workspace, output=tmp_path / "a.svg", **options)
     assert (tmp_path / "a.svg").read_bytes().startswith(b"<?xml")
 
@@ -100,8 +100,8 @@ def test_files_without_a_run_are_drawn(files):
     ("given", "kinds"),
     [
         (["image"], ["scene"]),
-        (["graph"], ["graph", "speeds"]),
-        (["graph", "labels"], ["graph", "errors", "speeds"]),
+        (["graph"], ["graph"]),
+        (["graph", "labels"], ["graph", "errors"]),
         (["labels", "image"], ["scene"]),
     ],
 )

@@ -5,11 +5,10 @@ from PIL import Image
 from roadseg.dataset.chips import NO_ZONE, ChipRecord
 from roadseg.errors import OutputError
 from roadseg.raster.windows import Window
+from roadseg.report.plots import fold_maps
 from roadseg.report.plots.fold_maps import draw_folds
 
 BLUE, ORANGE = (0, 114, 178), (230, 159, 0)
-FRAME = (40, 40, 40)
-PANEL_LEFT, PANEL_TOP, MARGIN = 85, 60, 8  # where the first panel begins, room around its chips
 
 
 def chip(name, x, y, *, zone=32611, side_m=100.0):
@@ -24,12 +23,20 @@ def row_of(count, **options):
 def picture(path, chips, folds):
     draw_folds(path, chips, np.array(folds))
     with Image.open(path) as image:
-        return np.asarray(image)
+        return np.asarray(image.convert("RGB"))
+
+
+@pytest.fixture
+def figures(monkeypatch):
+    """Give the list of figures that are drawn."""
+    found, save = [], fold_maps.save_figure
+    monkeypatch.setattr(fold_maps, "save_figure", lambda f, path: found.append(f) or save(f, path))
+    return found
 
 
 def places(pixels, colour):
     """Return rows and columns of a colour on the ground of the panels, left of the legend."""
-    return np.argwhere((pixels == colour).all(axis=2)[:, : pixels.shape[1] - 330])
+    return np.argwhere((pixels == colour).all(axis=2)[:, : pixels.shape[1] - 290])
 
 
 def test_a_chip_to_the_east_is_drawn_to_the_right_and_of_the_same_size(tmp_path):
@@ -80,23 +87,15 @@ def test_chips_of_a_scene_without_georeference_lie_as_in_the_scene(tmp_path):
 @pytest.mark.parametrize("side_m", [0.1, 100.0, 100_000.0])
 def test_one_chip_of_any_size_fills_its_panel(tmp_path, side_m):
     pixels = picture(tmp_path / "a.png", [chip("a", 5e5, 4e6, side_m=side_m)], [0])
-    first = places(pixels, BLUE).min(axis=0)
-    assert first == pytest.approx([PANEL_TOP + MARGIN, PANEL_LEFT + MARGIN], abs=25)
+    assert np.ptp(places(pixels, BLUE), axis=0).min() > 900
 
 
-def test_the_legend_has_a_swatch_for_every_fold_that_there_is_room_for(tmp_path):
-    few = picture(tmp_path / "a.png", row_of(2), [0, 1])[:, -320:-300]
-    many = picture(tmp_path / "b.png", row_of(100), range(100))[:, -320:-300]
-    swatches = [
-        np.count_nonzero(np.diff((p < 255).any(axis=(1, 2)).astype(int)) == 1) for p in (few, many)
-    ]
-    assert swatches == [2, 26]
-
-
-def test_a_narrow_map_leaves_room_for_its_title(tmp_path):
-    chips = [chip(f"s{i}", 5e5, 4e6 + 100 * i) for i in range(100)]
-    pixels = picture(tmp_path / "a.png", chips, [0] * 100)
-    assert pixels.shape[1] == PANEL_LEFT + 330 + 50 + 320
+@pytest.mark.parametrize(("folds", "shown"), [(2, 2), (26, 26), (27, 25)])
+def test_the_key_names_every_fold_that_there_is_room_for(tmp_path, figures, folds, shown):
+    draw_folds(tmp_path / "a.png", row_of(folds), np.arange(folds))
+    names = [text.get_text() for text in figures[0].legends[0].get_texts()]
+    more = [f"and {folds - shown} more"] if shown < folds else []
+    assert names == [f"{fold}: 1, 10.0%" for fold in range(shown)] + more
 
 
 def test_a_picture_is_the_same_every_time(tmp_path):

@@ -14,13 +14,15 @@ from roadseg.report.plots.figures import Paper
 from roadseg.report.plots.maps import (
     Errors,
     Ground,
+    draw_comparison,
     draw_errors,
     draw_graph,
     draw_scene,
 )
 from roadseg.roads.colours import FALSE, FOUND, MISSED
 from roadseg.roads.graph.travel import add_travel
-from roadseg.roads.speeds import DEFAULT_BINS
+from roadseg.roads.masks.probabilities import Probability
+from roadseg.roads.speeds import DEFAULT_BINS, SpeedBins
 from tests.drawing import UTM, drawn
 
 GRID = Grid(UTM, Affine(1, 0, 500000, 0, -1, 4000000), 100, 100)
@@ -150,6 +152,31 @@ def test_a_scene_much_taller_than_wide_stays_on_the_paper(tmp_path):
 def test_a_map_without_roads_is_drawn(tmp_path):
     draw_graph(tmp_path / "a.png", GROUND, graph(), **OPTIONS)
     assert (tmp_path / "a.png").exists()
+
+
+def compared(path, labels, predicted, *, grid=GRID, bins=None):
+    """Draw both sides with a certain probability, and return the three panels."""
+    certain = Probability(grid, np.full((100, 100), 255, np.uint8), None, bins)
+    draw_comparison(path, Ground("city_7", grid, IMAGE), certain, labels, predicted)
+    picture = imread(path)[..., :3]
+    width = picture.shape[1]
+    assert width == pytest.approx(3200, abs=10)
+    return np.split(picture, [width // 3, 2 * width // 3], axis=1)
+
+
+@pytest.mark.parametrize("grid", [GRID, NOWHERE])
+def test_roads_stand_beside_their_probability_on_the_side_that_has_them(tmp_path, grid):
+    panels = compared(tmp_path / "a.png", graph(crs=grid.crs), graph(HIGH, crs=grid.crs), grid=grid)
+    labels, _, found = [colourful(panel).any() for panel in panels]
+    assert (labels, found) == (False, True)
+
+
+def test_the_comparison_names_scene_lengths_and_speeds_of_both_sides(tmp_path, texts):
+    bins = SpeedBins((20.0, 50.0), "km/h")
+    compared(tmp_path / "a.png", graph(LOW, kph=10), graph(HIGH, kph=60), bins=bins)
+    assert {"city_7: probability of road", "labels: 0.08 km", "found: 0.08 km"} <= set(texts)
+    assert {bins.shown_names[0], bins.shown_names[2]} <= set(texts)
+    assert bins.shown_names[1] not in texts
 
 
 def test_a_map_that_cannot_be_written_is_an_error_that_names_it(tmp_path):

@@ -8,23 +8,33 @@ from roadseg.dataset.quality import Example
 from roadseg.dataset.shifts import SURE, WORTH_M, Shift
 from roadseg.errors import OutputError
 from roadseg.report.plots.sheets import write_sheets
+from roadseg.roads.colours import bin_colours
 from roadseg.roads.speeds import DEFAULT_BINS, SpeedBins
 
 MASK = np.zeros((300, 300), np.uint8)
 MASK[140:152], MASK[:, 200:210] = 3, 1
 EXAMPLE = Example("city_0", np.full((3, 300, 300), 90, np.uint8), MASK, (0.5, 0.5))
-ALARM, CYAN = (190, 40, 0), (0, 230, 255)
-BELOW_LEGEND = 58
+ALARM, CYAN, YELLOW = (190, 40, 0), (0, 230, 255), (255, 225, 0)
+BELOW_KEY, LEFT, SIDE = 58, 24, 420  # of the picture of a scene
+CLOSE = (slice(214, 420), slice(452, 658))  # the enlarged part with outlines
 
 
 def sheet(folder, *examples, bins=DEFAULT_BINS):
     (path,) = write_sheets(folder, examples, bins=bins)
     with Image.open(path) as picture:
-        return np.asarray(picture)[BELOW_LEGEND:]
+        return np.asarray(picture.convert("RGB"))[BELOW_KEY:].astype(int)
 
 
 def shows(picture, colour):
-    return bool((picture == colour).all(axis=-1).any())
+    return bool((np.abs(picture - colour) < 40).all(axis=-1).any())
+
+
+def middle(picture):
+    """Return the row in which the yellow and the cyan of the enlarged part have their middle."""
+    return [
+        np.argwhere((np.abs(picture[CLOSE] - colour) < 60).all(axis=-1))[:, 0].mean()
+        for colour in (YELLOW, CYAN)
+    ]
 
 
 def with_shift(length_m, confidence=1.0, along_deg=None):
@@ -88,11 +98,36 @@ def test_lines_of_the_caption_are_written(tmp_path):
 
 
 @pytest.mark.parametrize("bins", [SpeedBins((30.0,)), SpeedBins(tuple(range(5, 155, 5)), "km/h")])
-def test_the_legend_has_room_for_any_number_of_bins(tmp_path, bins):
+def test_the_key_has_room_for_any_number_of_bins(tmp_path, bins):
     (path,) = write_sheets(tmp_path, [EXAMPLE], bins=bins)
     with Image.open(path) as picture:
-        assert picture.width == 880
-        assert (np.asarray(picture)[:BELOW_LEGEND, -4:] == 255).all()
+        assert picture.width == 960
+        assert (np.asarray(picture)[:BELOW_KEY, -4:] == 255).all()
+
+
+def test_roads_have_the_colours_of_their_bins_over_the_image(tmp_path):
+    scene = sheet(tmp_path, EXAMPLE)[:SIDE, LEFT : LEFT + SIDE]
+    colours = np.array(bin_colours(DEFAULT_BINS))
+    blended = (colours[[2, 0]] + 90) / 2
+    across, down = scene[SIDE * 146 // 300, 60], scene[60, SIDE * 205 // 300]
+    assert np.allclose([across, down], blended, atol=4)
+    assert np.allclose(scene[60, 60], 90, atol=2)
+
+
+def test_what_is_not_known_is_striped(tmp_path):
+    mask = np.where(np.arange(300) < 150, np.uint8(255), MASK)
+    scene = sheet(tmp_path, replace(EXAMPLE, mask=mask))[20:100, LEFT + 20 : LEFT + 100]
+    assert shows(scene, (70, 70, 70))
+    assert shows(scene, (150, 150, 150))
+
+
+def test_outlines_are_moved_down_by_the_metres_of_the_shift(tmp_path):
+    mask = np.zeros((300, 300), np.uint8)
+    mask[140:152] = 3
+    shift = Shift(0.0, 8.0, 1.0, None)
+    picture = sheet(tmp_path, replace(EXAMPLE, mask=mask, shift=shift))
+    here, moved = middle(picture)
+    assert moved - here == pytest.approx(8.0 * 206 / 80, abs=4)  # 206 pixels show 80 m
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (1, 300), (300, 2), (40, 700)])

@@ -3,7 +3,6 @@
 import socket
 import threading
 import time
-from contextlib import suppress
 from types import SimpleNamespace
 
 import pytest
@@ -106,43 +105,6 @@ def test_a_body_that_drips_is_given_up(world, maps):
     world.fail("/fine", maps.drip)
     with Client(policy=RequestPolicy(per_second=5000, tries=1, quiet_s=0.2)) as client:
         assert "sent no whole answer in 0.4" in refused(client, f"{world.address}/fine")
-
-
-def without_end(start, piece):
-    """Give a fault that sends a start, and then a piece again and again for 5 s."""
-
-    def fault(handler):
-        begun = time.monotonic()
-        handler.close_connection = True
-        with suppress(OSError):
-            handler.wfile.write(start)
-            while time.monotonic() - begun < 5:
-                handler.wfile.write(piece)
-                time.sleep(0.01)
-
-    return fault
-
-
-CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n"
-
-
-@pytest.mark.parametrize(
-    ("start", "piece"),
-    [
-        (b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
-        (b"HTTP/1.1 200 OK\r\nX-A: ", b"x"),
-        (CHUNKED + b"\r\n1\r\nx\r\n0\r\n", b"X-A: b\r\n"),
-        (CHUNKED + b"Content-Encoding: deflate\r\n\r\n2\r\nx\x9c\r\n", b"5\r\n\0\0\0\xff\xff\r\n"),
-        (b"HTTP/1.1 200 OK\r\n\r\n", b"x"),
-    ],
-    ids=["100 Continue", "a header", "trailers", "empty blocks", "a body without a length"],
-)
-def test_an_answer_without_end_is_given_up(world, start, piece):
-    world.fail("/fine", without_end(start, piece))
-    with Client(policy=RequestPolicy(per_second=5000, tries=1, quiet_s=0.1)) as client:
-        begun = time.monotonic()
-        assert "sent no whole answer in 0.2" in refused(client, f"{world.address}/fine")
-    assert time.monotonic() - begun < 4
 
 
 def test_a_silent_server_is_given_up(world):

@@ -5,7 +5,7 @@ import pytest
 import rasterio
 from affine import Affine
 
-from roadseg.commands.survey.discovery import discover_images, discover_labels
+from roadseg.commands.survey.cities import discover_images, discover_labels
 from roadseg.errors import ConfigError
 
 
