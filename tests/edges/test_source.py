@@ -29,14 +29,10 @@ ELSEWHERE = {  # (module, function): why it needs no `atomic_write` of its own
     ("system/web/cache.py", "keep"): "a cache, whose readers notice what is cut short",
     ("system/fingerprints.py", "_remember"): "a cache, to which processes add lines",
     ("learn/hardware/ipex.py", "_quiet"): "os.devnull",
-    (
-        "learn/inference/onnx.py",
-        "build",
-    ): "in a folder that its caller has from `atomic_write_folder`",
+    ("learn/inference/exports.py", "write_onnx"): (
+        "in a folder that its caller has from `atomic_write_folder`"
+    ),
     ("learn/inference/openvino.py", "build"): "the same",
-    ("learn/hardware/processes.py", "_report"): "exit codes, in a temporary folder",
-    ("learn/hardware/processes.py", "_pass_signals_on"): "the same",
-    ("learn/inference/programs.py", "build"): "first into memory, then as learn/inference/onnx.py",
 }
 PICKLES = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "shelve", "marshal", "yaml"}
 

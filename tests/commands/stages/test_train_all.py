@@ -118,7 +118,7 @@ def test_its_card_says_that_nothing_was_held_out_and_what_folds_reached(everythi
 def test_the_page_of_the_run_shows_its_training(everything):
     config, workspace, _ = everything
     report.run(config, workspace, force=True)
-    assert '"name":"all"' in workspace.report.read_text().replace(" ", "")
+    assert '"name":"checkpoints/all"' in workspace.report.read_text().replace(" ", "")
 
 
 def roadseg(*words):

@@ -19,14 +19,14 @@ from roadseg.raster.images import open_raster
 from roadseg.roads.formats.files import read_gpkg
 from roadseg.system.workspace import Workspace
 
-PLACES = (1001, 1003, 1004)
+PLACES = (1001, 1003)
 QUICK = (
     "train.minutes=null",
     "train.epochs=1",
     "train.windows_per_chip=2",
     "train.window_px=128",
     "imagery.chip_px=256",
-    "split.block_m=60",
+    "split.block_m=50",
     "graph.formats=gpkg",
 )
 
@@ -46,7 +46,7 @@ def map_adapted(folder, *others, said=None, **options):
 def adapted(tmp_path_factory):
     """Map drawn places of four bands by the adapted starter; return the folder and what is said."""
     folder, said = tmp_path_factory.mktemp("adapted"), []
-    write_places(folder, PLACES, size_px=512)
+    write_places(folder, PLACES, size_px=448)
     for path in (folder / "images").iterdir():
         with rasterio.open(path) as image:
             profile, pixels = image.profile, image.read([1, 2, 3, 1])
