@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow  # It protects two pages of CONTRIBUTING, which change seldom.
+
 PACKAGE = Path(__file__).parents[1] / "roadseg"
 FORMAT = {
     "roads/formats/toy.py": '''

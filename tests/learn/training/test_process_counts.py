@@ -2,6 +2,8 @@
 
 import pytest
 
+pytestmark = pytest.mark.slow  # tests/learn/hardware/test_distributed.py shows it for two processes
+
 
 @pytest.fixture(scope="module")
 def curves(tmp_path_factory, seen_by):
