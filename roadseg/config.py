@@ -260,10 +260,12 @@ def _require_fixed(key: str, value: object, fixed: object, where: Callable[[str]
         for name in value:
             _require_fixed(f"{key}.{name}", value[name], fixed[name], where)
     elif value != fixed:
-        raise ConfigError(
-            f"{where(key)}: {key}: no longer a setting; its value is always "
-            f"{json.dumps(fixed)}, so remove it"
+        instead = (
+            "remove it; the changelog names what to use instead"
+            if fixed is None
+            else f"its value is always {json.dumps(fixed)}, so remove it"
         )
+        raise ConfigError(f"{where(key)}: {key}: no longer a setting; {instead}")
 
 
 def _assign(values: dict[str, Any], assignment: str) -> str:

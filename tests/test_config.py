@@ -144,7 +144,7 @@ def test_paths_start_at_the_folder_of_the_config(write, tmp_path):
             {"quantize": {"windows": 8}},
             "quantize.windows: no longer a setting; its value is always 64, so remove it",
         ),
-        ({"split": {"group": "a"}}, "split.group: no longer a setting; its value is always null"),
+        ({"split": {"group": "a"}}, "split.group: no longer a setting; remove it"),
         ({"quantize": {"window": 64}}, 'quantize: no longer a setting; its value is always {"win'),
         ({"train": {"epoch": 3}}, "train.epoch: unknown key; did you mean train.epochs?"),
         ({"train": {"windowpx": 3}}, "train.windowpx: unknown key; did you mean train.window_px?"),

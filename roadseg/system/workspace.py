@@ -48,6 +48,7 @@ class Workspace:
     scaling = _In("scaling.json")  # Scaling of the bands to uint8: prepare -> train.
     quality = _In("quality")  # Sheets with labels over images: prepare -> the user.
     masks = _In("masks")  # Prepare -> train, evaluate.
+    pseudo_labels = _In("pseudo_labels")  # Masks of certain roads: map -> prepare.
     folds = _In("folds.json")  # Fold of every chip: split -> train, predict, evaluate.
     fold_layer = _In("folds.gpkg")  # Footprint and fold of every chip: split -> the user.
     fold_map = _In("folds.png")  # Map of the folds: split -> the user.

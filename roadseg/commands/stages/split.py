@@ -207,7 +207,7 @@ def _folds_of_groups(
 ) -> tuple[Ints, int]:
     """Return the fold of each chip, and the number of groups."""
     alone = _groups(options, chips)
-    groups = join_groups(alone, overlaps) if options.method == "blocks" else alone
+    groups = join_groups(alone, overlaps) if options.method in ("blocks", "places") else alone
     try:
         return assign_folds(groups, sets, folds=options.folds, seed=options.seed), len(set(groups))
     except ValueError as error:
@@ -334,5 +334,8 @@ def _buffer_by_fold(
 def _overlap_text(chips: Sequence[ChipRecord], pairs: Pairs) -> str:
     first, second = (chips[index].name for index in pairs[0])
     if len(pairs) == 1:
-        return f"{first} and {second} overlap on the ground"
-    return f"{len(pairs)} pairs of chips overlap on the ground, the first {first} and {second}"
+        return f"{first} and {second} show the same ground, or share a label file"
+    return (
+        f"{len(pairs)} pairs of chips show the same ground, or share a label file, the first "
+        f"{first} and {second}"
+    )

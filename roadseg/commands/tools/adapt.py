@@ -35,7 +35,6 @@ LEAST_KM = 0.5  # Kilometres of certain roads from which on a network is adapted
 _FOLD = 0
 _KM = 1000  # Metres.
 _OFF = 0.01  # Share by which pixels may differ from those of their image.
-_MASKS = "pseudo_labels"  # Folder of the masks.
 _LICENCE = (
     "none: pseudo-labels, which are roads that a network found in these images; metrics on them "
     "are no accuracy"
@@ -125,7 +124,7 @@ def run(
         size = [] if labels.gsd_m is None else [f"imagery.gsd_m={labels.gsd_m}"]
         own = [f"run={made.root.absolute()}", f"labels.licence={_LICENCE}"]
         given = load_config(None, [*_network(start), *settings, *size, *own])
-        masks = [str(made.root / _MASKS)]
+        masks = [str(made.pseudo_labels)]
         init.run(labels.images, masks, path, settings=given, force=True, rehearse=False)
     planned = load_config(path, [*_network(start), *settings])
     pipeline.prepare(planned, made, force=force)
@@ -178,7 +177,7 @@ def _write_labels(
         if (km := roads.length_m[are_sure(roads)].sum() / _KM) == 0:
             continue  # A mask without roads would teach that there are none.
         sure_km += km
-        _write_mask(config, made.root / _MASKS / f"{name}.tif", found, roads)
+        _write_mask(config, made.pseudo_labels / f"{name}.tif", found, roads)
         used.append(str(image_of[name].resolve()))
         gsd_m = resampled_to(found.grid, scene_grid(image_of[name], config.imagery)) or gsd_m
     return _Labels(tuple(used), float(sure_km), float(road_km), gsd_m)

@@ -42,7 +42,7 @@ from roadseg.system.hosts.parallel import each
 from roadseg.system.progress import Progress, counted
 from roadseg.system.records import key_of
 from roadseg.system.text import about_memory, about_time, count
-from roadseg.system.workspace import ADAPTED, Fold
+from roadseg.system.workspace import ADAPTED, Fold, Workspace
 
 logger = logging.getLogger(__name__)
 
@@ -341,7 +341,8 @@ def _network(folder: Path, facts: Facts) -> object:
     """Return the fold of a network, or the name of one that learned from no labels of the user."""
     if folder == starter_folder():
         return NAME
-    return ADAPTED if ADAPTED in folder.parts[-3:-2] else facts.get("fold")
+    is_adapted = Workspace(folder.resolve().parent.parent).pseudo_labels.is_dir()
+    return ADAPTED if is_adapted else facts.get("fold")
 
 
 def predict_memory_mb(

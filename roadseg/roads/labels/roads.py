@@ -410,10 +410,12 @@ def apart_text(facts: "RasterFacts", labels: Path, roads: Roads) -> str:
 
 
 def swap_hint(here: Iterable[float], there: Iterable[float]) -> str:
-    """Return a hint if two boxes (west, south, east, north) meet with x and y of one swapped."""
+    """Return a hint if two boxes (west, south, east, north) meet only with x and y swapped."""
     (west, south, east, north), (left, low, right, high) = here, there
-    meet = south <= right and left <= north and west <= high and low <= east
-    return "x and y look swapped: write longitude before latitude" if meet else ""
+    meet = west <= right and left <= east and south <= high and low <= north
+    meet_swapped = south <= right and left <= north and west <= high and low <= east
+    is_swapped = meet_swapped and not meet
+    return "x and y look swapped: write longitude before latitude" if is_swapped else ""
 
 
 def extent_degrees(geometries: Shapes, crs: CRS) -> str:

@@ -161,9 +161,11 @@ def test_random_folds_ignore_the_blocks(prepared):
     assert split.run(config, workspace).chips_by_fold == [1] * 5
 
 
-def test_scenes_without_georeference_that_share_a_label_file_share_a_fold(prepared):
+@pytest.mark.parametrize("method", ["blocks", "places"])
+def test_scenes_without_georeference_that_share_a_label_file_share_a_fold(prepared, method):
     chips = [chip(f"p{i}_{who}", 0, 0, zone=NO_ZONE) for i in range(6) for who in ("a", "b")]
-    config, workspace = prepared(chips, labels=lambda scene: f"{scene[:2]}.png")
+    labels = lambda scene: f"{scene[:2]}.png"  # noqa: E731
+    config, workspace = prepared(chips, f"split.method={method}", labels=labels)
     assert split.run(config, workspace).groups == 6
     folds = folds_of(workspace)
     assert all(folds[f"p{i}_a"] == folds[f"p{i}_b"] for i in range(6))
@@ -269,7 +271,10 @@ def test_too_few_groups_are_refused_with_the_settings_to_change(prepared, chips,
 @pytest.mark.parametrize(
     ("settings", "told"),
     [
-        (["split.method=random"], r"5 pairs of chips overlap .* p1_google and p1_yahoo, but are"),
+        (
+            ["split.method=random"],
+            r"5 pairs of chips show the same .* p1_google and p1_yahoo, but are",
+        ),
         (["split.method=random"], r"in different folds; set split\.method to blocks, which"),
         (
             ["split.method=file", "split.file=my.csv"],
@@ -287,7 +292,7 @@ def test_chips_that_overlap_across_folds_are_refused(prepared, tmp_path, setting
 
 def test_refused_folds_leave_nothing_behind(prepared):
     config, workspace = prepared(places(), "split.method=random", "split.seed=2")
-    with pytest.raises(DataError, match="overlap on the ground"):
+    with pytest.raises(DataError, match="show the same ground, or share a label file"):
         split.run(config, workspace)
     assert sorted(path.name for path in workspace.root.iterdir()) == ["chips.json", "prepare.json"]
 

@@ -164,6 +164,7 @@ def test_a_launcher_that_fails_or_is_ended_before_it_starts_anything_shows_no_tr
         ([75, -9], None, 75),
         ([143, -9], 15, 143),
         ([-9, -15], None, 137),
+        ([-9, 143], None, 137),
         ([143, 143], 15, 143),
         ([-15], None, 143),
         ([0, 3], 15, 3),

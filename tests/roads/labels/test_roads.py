@@ -252,7 +252,8 @@ def test_a_scene_around_the_world_does_not_disturb():
 
 
 @pytest.mark.parametrize(
-    ("there", "is_likely"), [((49, 8, 49.5, 8.5), True), ((49, 9, 50, 10), False)]
+    ("there", "is_likely"),
+    [((49, 8, 49.5, 8.5), True), ((49, 9, 50, 10), False), ((5, 5, 60, 60), False)],
 )
 def test_boxes_that_meet_with_x_and_y_swapped_are_told(there, is_likely):
     assert ("look swapped" in swap_hint((8.2, 49.2, 8.4, 49.4), there)) == is_likely
