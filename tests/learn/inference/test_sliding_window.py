@@ -163,6 +163,13 @@ def test_windows_without_data_are_not_shown_to_the_network():
     assert np.array_equal(found[0] > 0, valid)
 
 
+def test_a_row_that_ends_without_data_leaves_nothing_to_the_next():
+    scene, valid = scene_of(80, 56), np.ones((80, 56), dtype=bool)
+    valid[:, 24:] = False  # The second window of each row.
+    found = predict(engine_of(echo), scene, valid)
+    assert np.array_equal(found[0][valid], scene[valid])
+
+
 def test_a_scene_without_data_is_zero_throughout():
     engine = engine_of(echo)
     empty = np.zeros((70, 40), dtype=bool)
