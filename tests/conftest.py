@@ -500,6 +500,22 @@ def overpass(drawn_map):
         yield server
 
 
+@pytest.fixture
+def start_code(forks):
+    """Give a function that starts code with names in a new process, which ends with the test."""
+    started = []
+
+    def start(code, names):
+        started.append(forks.Process(target=exec, args=(code, names)))
+        started[-1].start()
+        return started[-1]
+
+    yield start
+    for process in started:
+        process.kill()
+        process.join()
+
+
 @pytest.fixture(scope="session")
 def browser():
     """Start Chromium; skip the test where it, or playwright, is missing."""

@@ -175,21 +175,34 @@ def near_pairs(chips: Sequence[ChipRecord], *, within_m: float) -> Pairs:
     return np.asarray(found[found[:, 0] < found[:, 1]])
 
 
-def same_label_pairs(
-    scenes: Sequence[str], zones: Sequence[int] | Ints, labels: Mapping[str, Path]
+def same_place_pairs(
+    corners_m: Corners,
+    zones: Sequence[int] | Ints,
+    scenes: Sequence[str],
+    labels: Mapping[str, Path],
+    *,
+    share: float = OVERLAP_SHARE,
 ) -> Pairs:
-    """Find chips without georeference that show one place, as their scenes share a label file.
+    """Find chips that show one place: they overlap or, without georeference, share a label file.
 
-    None do if one file serves all of them.
+    A file that serves all scenes without georeference says nothing of their places.
 
     Args:
+        corners_m: corners of each chip, see `overlapping_pairs`; `zones` and `share` as well.
         scenes: the scene of each chip.
-        zones: EPSG number of each chip's metric CRS; `NO_ZONE` without georeference.
         labels: the label file of each scene.
 
     Returns:
-        Indices, shape (m, 2): a chip of each place, with every other chip of it.
+        Indices, shape (m, 2): chips that overlap, and a chip of each label file with every other
+        chip of it.
     """
+    overlaps = overlapping_pairs(corners_m, zones, share=share)
+    return np.concatenate([overlaps, _same_label_pairs(scenes, zones, labels)])
+
+
+def _same_label_pairs(
+    scenes: Sequence[str], zones: Sequence[int] | Ints, labels: Mapping[str, Path]
+) -> Pairs:
     local = [row for row, zone in enumerate(zones) if zone == NO_ZONE]
     files = [labels[scenes[row]] for row in local]
     if not 1 < len(set(files)) < len({scenes[row] for row in local}):

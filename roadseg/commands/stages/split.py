@@ -23,8 +23,7 @@ from roadseg.dataset.footprints import (
     ground_of,
     near_pairs,
     nearest_m,
-    overlapping_pairs,
-    same_label_pairs,
+    same_place_pairs,
 )
 from roadseg.dataset.held_out import part_chips
 from roadseg.dataset.knndm import Matched, matched_folds
@@ -56,7 +55,7 @@ _ADVICE = {
     "random": "lower imagery.chip_px or split.folds",
 }
 _TO_MATCH = "lower split.folds, imagery.chip_px or split.buffer_m, or set split.method to blocks"
-_INSTEAD = {
+_INSTEAD = {  # Of the methods that refuse chips of one place in different folds; others join them.
     "random": "set split.method to blocks, which keeps them together",
     "sets": "remove the images of one of the sets, or set split.method to blocks",
     "file": "give them the same fold in {file}, or set split.method to blocks",
@@ -142,9 +141,7 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> SplitSu
     corners = np.array([chip.corners_m for chip in chips])
     scenes, zones = [chip.scene for chip in chips], [chip.zone for chip in chips]
     labels = {scene.name: scene.labels for scene in listed.scenes}
-    overlaps = np.concatenate(
-        [overlapping_pairs(corners, zones), same_label_pairs(scenes, zones, labels)]
-    )
+    overlaps = same_place_pairs(corners, zones, scenes, labels)
     set_of = listed.set_of
     sets = [set_of[chip.scene] for chip in chips]
     mismatch_m = None
@@ -207,13 +204,13 @@ def _folds_of_groups(
 ) -> tuple[Ints, int]:
     """Return the fold of each chip, and the number of groups."""
     alone = _groups(options, chips)
-    groups = join_groups(alone, overlaps) if options.method in ("blocks", "places") else alone
+    groups = alone if options.method in _INSTEAD else join_groups(alone, overlaps)
     try:
         return assign_folds(groups, sets, folds=options.folds, seed=options.seed), len(set(groups))
     except ValueError as error:
         advice = _ADVICE[options.method].format(block_m=options.block_m)
         if len(set(alone)) >= options.folds:
-            joined = f"{_overlap_text(chips, overlaps)}, which joins their blocks"
+            joined = f"{_overlap_text(chips, overlaps)}, which joins their groups"
             advice = f"{joined}: remove images of the same ground, or {advice}"
         raise DataError(f"{source}: {error}; {advice}") from error
 

@@ -11,7 +11,7 @@ from roadseg.commands.survey.contents import ImageSurvey, LabelSurvey, usable_wi
 from roadseg.config import Config
 from roadseg.dataset.chips import NO_ZONE
 from roadseg.dataset.folds import ground_blocks, join_groups
-from roadseg.dataset.footprints import OVERLAP_SHARE, Pairs, overlapping_pairs, same_label_pairs
+from roadseg.dataset.footprints import OVERLAP_SHARE, Pairs, same_place_pairs
 from roadseg.errors import DataError
 from roadseg.options import Section
 from roadseg.raster.images import RasterFacts
@@ -304,9 +304,7 @@ class _Chips:
 
 
 def _of_one_place(chips: _Chips, labels: LabelSurvey, *, share: float) -> Pairs:
-    """Return the pairs of chips that overlap by more than a share, or have the same labels."""
-    overlaps = overlapping_pairs(chips.corners_m, chips.zones, share=share)
-    return np.concatenate([overlaps, same_label_pairs(chips.scenes, chips.zones, labels.matches)])
+    return same_place_pairs(chips.corners_m, chips.zones, chips.scenes, labels.matches, share=share)
 
 
 def _cut(scenes: Mapping[str, RasterFacts], chip_px: int | None = None) -> _Chips:

@@ -80,8 +80,8 @@ def exit_code(ends: Sequence[int | None], *, received: int | None = None) -> int
         return by_signal
     if killed := [end for end in ends if end is not None and end < 0 and end not in with_others]:
         sys.stderr.write(_KILLED)
-        own = [end for end in failures if end != TERMINATED]
-        return own[0] if own else _BY_SIGNAL - killed[0]
+        partner = PartnerError.exit_code
+        return partner if partner in failures else _BY_SIGNAL - killed[0]
     return next(iter(failures), TERMINATED if any(ends) else 0)
 
 

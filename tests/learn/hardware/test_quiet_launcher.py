@@ -44,24 +44,18 @@ PATIENCE_S = 60
 
 
 @pytest.fixture
-def start(forks, tmp_path, monkeypatch):
+def start(start_code, tmp_path, monkeypatch):
     """Give a function that starts a launcher in a folder of its own."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("ROADSEG_LAUNCHED", raising=False)
-    started = []
 
     def start(*words, launcher=CARELESS, before=""):
         (tmp_path / "launcher.py").write_text(launcher)
         names = {"folder": str(tmp_path), "said": str(tmp_path / "said"), "before": before}
         code = f"import os; os.chdir({str(tmp_path)!r})\n{QUIET}"
-        started.append(forks.Process(target=exec, args=(code, names | {"words": words})))
-        started[-1].start()
-        return started[-1]
+        return start_code(code, names | {"words": words})
 
-    yield start
-    for process in started:
-        process.kill()
-        process.join()
+    return start
 
 
 @pytest.fixture

@@ -73,20 +73,13 @@ def _often(monkeypatch):
 
 
 @pytest.fixture
-def start(forks):
-    """Give a function that starts a part of a cluster; end all of them afterwards."""
-    started = []
+def start(start_code):
+    """Give a function that starts a part of a cluster; all of them end with the test."""
 
     def run(module, *words, before=""):
-        names = {"module": module, "words": words, "before": before}
-        started.append(forks.Process(target=exec, args=(PROGRAM, names)))
-        started[-1].start()
-        return started[-1]
+        return start_code(PROGRAM, {"module": module, "words": words, "before": before})
 
-    yield run
-    for process in started:
-        process.kill()
-        process.join()
+    return run
 
 
 @pytest.fixture
