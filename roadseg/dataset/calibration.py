@@ -11,7 +11,7 @@ from pydantic import Field
 
 from roadseg.arrays import Bools, Floats, Ints, Lines
 from roadseg.dataset.chips import NO_ZONE, ChipRecord
-from roadseg.dataset.footprints import overlapping_pairs
+from roadseg.dataset.footprints import same_place_pairs
 from roadseg.roads.graph.clipping import clip_graph
 from roadseg.roads.graph.groups import linked
 from roadseg.roads.graph.road_graph import RoadGraph, take_edges
@@ -164,15 +164,19 @@ class Calibration:
         return self.by_set.get(name, self.model)
 
 
-def places_of(chips: Sequence[ChipRecord]) -> Ints:
-    """Number the places of chips, shape (chips,): overlapping chips show the same place.
+def places_of(chips: Sequence[ChipRecord], labels: Mapping[str, Path]) -> Ints:
+    """Number the places of chips, shape (chips,), which overlap or share labels at one place.
 
     All chips of a scene without georeference count as one place.
+
+    Args:
+        labels: the label file of each scene, see `same_place_pairs`.
     """
     corners = np.array([chip.corners_m for chip in chips])
-    pairs = overlapping_pairs(corners, [chip.zone for chip in chips])
-    first = {chip.scene: row for row, chip in reversed(list(enumerate(chips)))}
-    local = [(first[chip.scene], row) for row, chip in enumerate(chips) if chip.zone == NO_ZONE]
+    scenes, zones = [chip.scene for chip in chips], [chip.zone for chip in chips]
+    pairs = same_place_pairs(corners, zones, scenes, labels)
+    first = {scene: row for row, scene in reversed(list(enumerate(scenes)))}
+    local = [(first[scene], row) for row, scene in enumerate(scenes) if zones[row] == NO_ZONE]
     together = np.concatenate([pairs, np.array(local, dtype=np.int64).reshape(-1, 2)])
     return linked(together, nodes=len(chips))
 

@@ -1,4 +1,5 @@
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -68,14 +69,23 @@ def chip(name, x, *, scene="a", zone=32611):
 
 
 def test_chips_that_show_the_same_ground_are_one_place():
-    first, second, third = places_of([chip("a", 0.0), chip("b", 100.0), chip("c", -10.0)])
+    chips = [chip("a", 0.0), chip("b", 100.0), chip("c", -10.0)]
+    first, second, third = places_of(chips, {"a": Path("a.geojson")})
     assert first == third != second
 
 
 def test_chips_of_a_scene_without_a_place_are_one_place():
     chips = [chip(n, 0.0, scene=s, zone=NO_ZONE) for n, s in ("aa", "ba", "cb")]
-    first, second, third = places_of(chips)
+    labels = {"a": Path("a.png"), "b": Path("b.png")}
+    first, second, third = places_of(chips, labels)
     assert first == second != third
+
+
+def test_images_without_georeference_that_share_labels_are_one_place():
+    chips = [chip(n, 0.0, scene=n, zone=NO_ZONE) for n in "abc"]
+    labels = {"a": Path("spring.png"), "b": Path("autumn.png"), "c": Path("spring.png")}
+    first, second, third = places_of(chips, labels)
+    assert first == third != second
 
 
 def drawn(places=12, per_place=20, *, selective=0.5, seed=0, sets=("",)):

@@ -55,7 +55,8 @@ def measure_run(
         return None
     set_of = listed.set_of
     sets = [set_of[chip.scene] for chip in chips]
-    return MeasuredEdges.of(edges, places_of(chips), sets)
+    labels = {scene.name: scene.labels for scene in listed.scenes}
+    return MeasuredEdges.of(edges, places_of(chips, labels), sets)
 
 
 def keep_calibration(
