@@ -11,7 +11,6 @@ import socket
 import warnings
 from contextlib import contextmanager
 from importlib.util import module_from_spec, spec_from_file_location
-from multiprocessing import forkserver
 from pathlib import Path
 
 import numpy as np
@@ -30,9 +29,8 @@ from roadseg.config import load_config
 from roadseg.raster.grid import LOCAL_CRS
 from roadseg.roads.graph.road_graph import graph_from_lines
 from roadseg.roads.graph.travel import add_travel
-from roadseg.system import locks
+from roadseg.system import locks, parallel
 from roadseg.system.files import atomic_write
-from roadseg.system.hosts import parallel
 from roadseg.system.workspace import Workspace
 
 TESTS = Path(__file__).parent
@@ -75,7 +73,6 @@ CITY = {
 STAGES = ("evaluate", "graph", "predict", "prepare", "report", "split", "train", "tune")
 LOADED = [  # by the process from which others are forked
     *("segmentation_models_pytorch", "roadseg.config", "roadseg.commands.cli.main"),
-    *("distributed.cli.dask_scheduler", "distributed.cli.dask_worker"),
     *("roadseg.learn.training.augment", "networkx", "PIL.Image", "pyarrow"),
     *(f"roadseg.commands.stages.{name}" for name in ("pipeline", *STAGES)),
 ]
@@ -248,32 +245,6 @@ def facts():
     if not (facts / "apls_reference.json").exists():
         pytest.skip(f"no apls_reference.json in {facts}; set ROADSEG_DATA to the folder beside it")
     return facts
-
-
-@pytest.fixture(scope="session")
-def dask(forks):  # noqa: ARG001 - the workers are forked from it
-    """Start a Dask cluster of two processes; give it."""
-    distributed = pytest.importorskip("distributed")
-    from dask import config
-
-    forkserver.ensure_running()  # else Dask would say what it loads
-    idle = {  # or it takes a seventh of a core for as long as other tests run
-        "distributed.worker.profile.enabled": False,
-        "distributed.worker.memory.monitor-interval": "2s",
-        "distributed.admin.tick.interval": "1s",
-        "distributed.admin.system-monitor.interval": "10s",
-    }
-    with (
-        config.set({"distributed.worker.multiprocessing-method": "forkserver", **idle}),
-        distributed.LocalCluster(
-            n_workers=2,
-            threads_per_worker=1,
-            processes=True,
-            dashboard_address="127.0.0.1:0",  # any free port
-            silence_logs=50,
-        ) as cluster,
-    ):
-        yield cluster
 
 
 @pytest.fixture(scope="session")

@@ -198,7 +198,6 @@ LIMITS = [
     ("evaluate.spacing_m", 0.09, 0.1),
     ("compute.workers", -1, 0),
     ("compute.workers", 1025, 1024),
-    ("compute.scheduler", "a\0", "a"),
     ("imagery.licence", "a" * 4097, "a" * 4096),
 ]
 

@@ -11,7 +11,7 @@ PACKAGE = Path(__file__).parents[1] / "roadseg"
 FLOORS = [  # from the ground up; rooms of one line do not import each other
     ("errors", "arrays", "options", "qgis_plugin"),
     ("system",),
-    ("system.hosts", "system.web"),
+    ("system.web",),
     ("raster",),
     ("roads",),
     ("roads.graph", "roads.labels"),

@@ -15,7 +15,7 @@ PYPROJECT = (ROOT / "pyproject.toml").read_text()
 PROJECT = tomllib.loads(PYPROJECT)["project"]
 CONSTRAINTS = (ROOT / "scripts/constraints.txt").read_text()
 PINNED = dict(re.findall(r"^([\w.-]+)==(\S+)$", CONSTRAINTS, re.MULTILINE))
-TESTED = ["dask", "parquet", "onnx", "openvino", "docs", "dev"]
+TESTED = ["parquet", "onnx", "openvino", "docs", "dev"]
 DOCKERFILES = [ROOT / "scripts/docker" / f"Dockerfile.{kind}" for kind in ("cpu", "cuda")]
 
 

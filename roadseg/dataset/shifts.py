@@ -17,7 +17,7 @@ from roadseg.raster.pixels import open_scene, read_window
 from roadseg.raster.scaling import fit_scaling
 from roadseg.raster.windows import Window, cut_blocks, spread
 from roadseg.roads.masks.burning import road_pixels
-from roadseg.system.hosts.parallel import Executor, each
+from roadseg.system.parallel import each
 from roadseg.system.progress import counted
 
 SURE = 0.7  # Confidence from which a shift is significant.
@@ -190,7 +190,7 @@ def _visible_axes(shift: Shift) -> Floats:
     return np.outer(across, across)
 
 
-def find_shifts(tasks: Sequence[SceneTask], *, executor: Executor) -> dict[str, LabelShift]:
+def find_shifts(tasks: Sequence[SceneTask], *, workers: int) -> dict[str, LabelShift]:
     """Find how far to move the labels of each scene, by the rule of `labels.shift`.
 
     "set" is the median of the shifts of up to 96 scenes, each estimated on up to 3 windows; 0 if it
@@ -199,6 +199,7 @@ def find_shifts(tasks: Sequence[SceneTask], *, executor: Executor) -> dict[str, 
 
     Args:
         tasks: of the scenes, all with the same `label_options`.
+        workers: processes that estimate shifts.
 
     Returns:
         Metres east and north, by the name of the scene.
@@ -207,12 +208,12 @@ def find_shifts(tasks: Sequence[SceneTask], *, executor: Executor) -> dict[str, 
     if rule == "none" or isinstance(rule, tuple):
         given = NO_SHIFT if rule == "none" else rule
         return {task.name: given for task in tasks}
-    combined = combine_shifts(_scene_shifts(spread(tasks, SCENES), FAR_M, executor))
+    combined = combine_shifts(_scene_shifts(spread(tasks, SCENES), FAR_M, workers))
     set_shift = _moved_on(NO_SHIFT, combined) if combined else NO_SHIFT
     if rule == "set":
         return {task.name: set_shift for task in tasks}
     moved = [replace(task, shift_m=set_shift) for task in tasks]
-    remaining = _scene_shifts(moved, NEAR_M, executor)
+    remaining = _scene_shifts(moved, NEAR_M, workers)
     return {
         task.name: _moved_on(set_shift, shrunk(shift))
         for task, shift in zip(tasks, remaining, strict=True)
@@ -230,10 +231,10 @@ def _moved_on(start: LabelShift, further: Shift) -> LabelShift:
     return round(start[0] + further.x_m, 1), round(start[1] - further.y_m, 1)
 
 
-def _scene_shifts(tasks: Sequence[SceneTask], reach_m: float, executor: Executor) -> list[Shift]:
+def _scene_shifts(tasks: Sequence[SceneTask], reach_m: float, workers: int) -> list[Shift]:
     """Return the shift of each scene; `NOT_MEASURED` if it cannot be read, which fails later."""
     shifts = [NOT_MEASURED] * len(tasks)
-    work = each(partial(scene_shift, reach_m=reach_m), tasks, executor=executor)
+    work = each(partial(scene_shift, reach_m=reach_m), tasks, workers=workers)
     for outcome in counted(work, "shifts", total=len(tasks), unit="scenes"):
         if outcome.result is not None:
             shifts[outcome.index] = outcome.result

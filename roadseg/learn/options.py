@@ -8,7 +8,6 @@ from pydantic import Field, model_validator
 
 from roadseg.options import LARGEST_SEED, Section, Text, setting
 from roadseg.raster.windows import fitting_window
-from roadseg.system.hosts.parallel import Executor
 from roadseg.system.units import Units
 
 Kind = Literal["turns", "warp", "colour"]  # Kinds of augmentation.
@@ -307,6 +306,8 @@ class ComputeOptions(Section):
             "tf32": True,
             "save_minutes": 5.0,
             "wait_minutes": 30.0,
+            "scheduler": None,
+            "scheduler_timeout_s": 45.0,
         }
     )
     units: Units = setting(
@@ -341,23 +342,6 @@ class ComputeOptions(Section):
         ge=0,
         le=1024,
     )
-    scheduler: Text | None = setting(
-        None,
-        "address",
-        "Address of a Dask scheduler, such as tcp://host:8786, whose workers process the scenes.",
-    )
-    scheduler_timeout_s: float = setting(
-        45.0,
-        "seconds",
-        "How long to wait for the scheduler and for workers.",
-        gt=0,
-        le=100_000,
-    )
     on_error: Literal["stop", "skip"] = setting(
         "stop", "-", "What to do with an unusable scene: stop, or skip and list it."
     )
-
-    @property
-    def executor(self) -> Executor:
-        """Executor of work on many items."""
-        return Executor(self.workers, self.scheduler, self.scheduler_timeout_s)

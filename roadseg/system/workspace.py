@@ -62,7 +62,6 @@ class Workspace:
     package = _In(f"{PACKAGE}.gpkg")  # All vectors of the run in one file: report -> the user.
     tuning_plot = _In("tune.png")  # Chart of the trials: tune -> the user.
     tuned_config = _In("tuned.json")  # The graph settings found: tune -> the user.
-    plots = _In("plots")  # Figures for print: plot -> the user.
 
     def record(self, stage: str) -> Path:
         """Return the path of the record of a stage: what it was made from, and its summary."""

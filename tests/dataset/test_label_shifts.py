@@ -19,7 +19,6 @@ from roadseg.raster.options import ImageryOptions
 from roadseg.roads.masks.burning import IGNORE
 from roadseg.roads.masks.mask_files import read_mask
 from roadseg.roads.options import LabelOptions
-from roadseg.system.hosts.parallel import HERE
 
 SIDE = 240
 WEST, NORTH = 660000.0, 4000000.0
@@ -96,7 +95,7 @@ def task_of(folder, *, suffix=".tif", off=(0.0, 0.0), shift="set", name="a", **i
 @pytest.mark.parametrize("off", [(0, 0), (4, 0), (0, -5), (-3, 6)])
 def test_labels_are_moved_back_by_what_they_lie_off(tmp_path, suffix, off):
     task = task_of(tmp_path, suffix=suffix, off=off)
-    found = find_shifts([task], executor=HERE)["a"]
+    found = find_shifts([task], workers=1)["a"]
     assert found == pytest.approx((-off[0], -off[1]), abs=0.6)
 
 
@@ -120,12 +119,12 @@ def test_a_raster_mask_may_be_moved_by_parts_of_a_pixel(tmp_path):
 
 
 def test_a_given_shift_is_taken_as_it_is(tmp_path):
-    assert find_shifts([task_of(tmp_path, shift=(3.0, -1.5))], executor=HERE) == {"a": (3.0, -1.5)}
+    assert find_shifts([task_of(tmp_path, shift=(3.0, -1.5))], workers=1) == {"a": (3.0, -1.5)}
 
 
 def test_labels_that_are_not_to_be_moved_stay(tmp_path):
     task = task_of(tmp_path, off=(4, 0), shift="none")
-    assert find_shifts([task], executor=HERE) == {"a": (0.0, 0.0)}
+    assert find_shifts([task], workers=1) == {"a": (0.0, 0.0)}
 
 
 def test_east_and_north_are_those_of_the_map_however_the_image_is_turned(tmp_path):
@@ -133,13 +132,13 @@ def test_east_and_north_are_those_of_the_map_however_the_image_is_turned(tmp_pat
     task = task_of(tmp_path, north_up=False)
     roads = (AWAY <= 3).astype(np.uint8)[np.newaxis]
     write(task.labels, roads, Affine.translation(5, 2) @ transform)
-    found = find_shifts([task], executor=HERE)["a"]
+    found = find_shifts([task], workers=1)["a"]
     assert found == pytest.approx((-5, -2), abs=0.6)
 
 
 def test_images_of_more_than_bytes_are_looked_at_as_well(tmp_path):
     task = task_of(tmp_path, off=(4, 0), dtype="uint16")
-    assert find_shifts([task], executor=HERE)["a"] == pytest.approx((-4, 0), abs=0.6)
+    assert find_shifts([task], workers=1)["a"] == pytest.approx((-4, 0), abs=0.6)
 
 
 def set_of(folder, offs, **options):
@@ -150,14 +149,14 @@ def set_of(folder, offs, **options):
 
 
 def test_one_shift_of_the_set_is_the_median_of_its_scenes(tmp_path):
-    found = find_shifts(set_of(tmp_path, [(4, 0), (5, 0), (5, 0), (6, 3)]), executor=HERE)
+    found = find_shifts(set_of(tmp_path, [(4, 0), (5, 0), (5, 0), (6, 3)]), workers=1)
     assert len(set(found.values())) == 1
     assert found["s0"] == pytest.approx((-5, 0), abs=0.7)
 
 
 def test_each_scene_gets_its_own_where_it_can_be_told(tmp_path):
     offs = [(4, 0), (5, 0), (7, 2)]
-    found = find_shifts(set_of(tmp_path, offs, shift="scene"), executor=HERE)
+    found = find_shifts(set_of(tmp_path, offs, shift="scene"), workers=1)
     for (east, north), shift_m in zip(offs, found.values(), strict=True):
         assert shift_m == pytest.approx((-east, -north), abs=0.7)
 
@@ -165,20 +164,20 @@ def test_each_scene_gets_its_own_where_it_can_be_told(tmp_path):
 def test_a_scene_that_says_nothing_gets_what_the_set_has(tmp_path):
     tasks = set_of(tmp_path, [(5, 0), (5, 0), (5, 0)], shift="scene")
     write(tasks[1].image, np.full((3, SIDE, SIDE), 90, np.uint8), Affine(1, 0, WEST, 0, -1, NORTH))
-    found = find_shifts(tasks, executor=HERE)
+    found = find_shifts(tasks, workers=1)
     assert found["s1"] == pytest.approx((-5, 0), abs=0.7)
 
 
 def test_a_set_that_says_nothing_stays(tmp_path):
     task = task_of(tmp_path, off=(4, 0))
     write(task.image, np.full((3, SIDE, SIDE), 90, np.uint8), Affine(1, 0, WEST, 0, -1, NORTH))
-    assert find_shifts([task], executor=HERE) == {"a": (0.0, 0.0)}
+    assert find_shifts([task], workers=1) == {"a": (0.0, 0.0)}
 
 
 def test_a_scene_that_cannot_be_read_says_nothing_and_fails_later(tmp_path):
     tasks = set_of(tmp_path, [(5, 0), (5, 0)])
     tasks[0].image.write_bytes(b"no image")
-    assert find_shifts(tasks, executor=HERE)["s1"] == pytest.approx((-5, 0), abs=0.7)
+    assert find_shifts(tasks, workers=1)["s1"] == pytest.approx((-5, 0), abs=0.7)
 
 
 @pytest.mark.parametrize(("confidence", "share"), [(0.0, 0), (SURE, 0), (0.85, 0.5), (1.0, 1)])

@@ -11,7 +11,6 @@ from roadseg.commands.cli.options import (
     FOLD,
     FOLDER,
     LAUNCHING,
-    SCHEDULER,
     SET,
     WORKERS,
     of_config,
@@ -142,7 +141,6 @@ def improve(
     of_config("tune", "--trials"),
     output_file("Config to write. [default: tuned.json in the run folder]"),
     WORKERS,
-    SCHEDULER,
 )
 def tune(
     config: "Config",

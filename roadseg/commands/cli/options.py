@@ -201,7 +201,7 @@ def of_field(room: str, kind: str, words: str, *, section: str = "", **how: Any)
     Args:
         room: folder of the package whose options these are.
         words: how the option is written, and what its value is called in the help if the type of
-            the field does not say that, such as "--scheduler ADDRESS".
+            the field does not say that, such as "--precision SHARE".
         section: of the config, whose key the option sets; empty for a command without a config.
         how: further arguments of `FieldOption`.
     """
@@ -358,7 +358,6 @@ def _from_here(_ctx: click.Context, _param: click.Parameter, value: str | None) 
 
 AREA = of_config("imagery", "--area FILE|BOX", callback=_from_here)
 WORKERS = of_config("compute", "--workers")
-SCHEDULER = of_config("compute", "--scheduler ADDRESS")
 ON_ERROR = of_config("compute", "--on-error")
 PRECISION = of_config("graph", "--precision SHARE")
 DEVICES = (

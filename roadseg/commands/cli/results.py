@@ -1,4 +1,4 @@
-"""The commands on results: score, diff, conflate, audit, convert, route and plot."""
+"""The commands on results: score, diff, conflate, audit, convert and route."""
 
 import math
 from pathlib import Path
@@ -11,7 +11,6 @@ from roadseg.commands.cli.options import (
     CONFIG,
     FILE,
     FOLDER,
-    RUN,
     SET,
     Option,
     of_field,
@@ -22,7 +21,6 @@ from roadseg.commands.cli.options import (
 from roadseg.system.units import Units, choose_units
 
 if TYPE_CHECKING:
-    from roadseg.commands.tools.plot import Kind
     from roadseg.learn.options import ComputeOptions
     from roadseg.roads.options import (
         AuditOptions,
@@ -71,7 +69,7 @@ UNITS = of_field("learn", "ComputeOptions", "--units", callback=_units, expose_v
     metavar="FILE",
     help="CSV table to write, with a row per pair of files and one for all.",
 )
-@section("compute", "learn", "ComputeOptions", "--workers", "--scheduler ADDRESS")
+@section("compute", "learn", "ComputeOptions", "--workers")
 @UNITS
 @shown
 def score(
@@ -106,7 +104,7 @@ def score(
         image=image,
         gsd_m=gsd_m,
         table=table,
-        executor=compute.executor,
+        workers=compute.workers,
     )
 
 
@@ -370,84 +368,5 @@ def _file(name: str, meaning: str) -> Option:
     return click.option(f"--{name}", type=_ROADS, metavar="FILE", help=meaning)
 
 
-@click.command()
-@click.argument("kinds", nargs=-1, type=click.Choice(_KINDS), metavar="[KIND]...")
-@click.option("--scene", metavar="NAME", help="Draw only this scene of the run.")
-@click.option(
-    "--output",
-    type=click.Path(path_type=Path),
-    help="Folder, or a .png, .pdf or .svg file for one figure. [default: plots/ in the run folder]",
-)
-@_file("graph", "Draw this road graph or file of lines instead of a run.")
-@_file("labels", "Draw these known roads as well.")
-@_file("image", "Draw the roads over this image.")
-@click.option(
-    "--width",
-    "width_in",
-    type=click.FloatRange(min=2, max=12),
-    default=7.0,
-    show_default=True,
-    metavar="INCHES",
-    help="Width of a figure.",
-)
-@click.option(
-    "--dpi",
-    type=click.IntRange(min=50, max=600),
-    metavar="N",
-    default=300,
-    show_default=True,
-    help="Dots per inch.",
-)
-@together(CONFIG, SET, RUN, shown)
-def plot(
-    kinds: "tuple[Kind, ...]",
-    *,
-    scene: str | None,
-    output: Path | None,
-    graph: Path | None,
-    labels: Path | None,
-    image: Path | None,
-    width_in: float,
-    dpi: int,
-    config_path: Path | None,
-    assignments: tuple[str, ...],
-    run_folder: Path | None,
-) -> object:
-    """Draw figures for print, of held-out scenes or any files.
-
-    \b
-    KIND is one or several of these (default: all):
-      scene   the image with the labels
-      graph   the road graph coloured by speed; links across gaps dashed
-      errors  found, missed and false roads
-
-    \b
-    Examples:
-      roadseg plot
-      roadseg plot errors --scene city --output errors.pdf
-      roadseg plot graph --graph city.gpkg --image city.tif --output city.png
-    """
-    from roadseg.commands.tools import plot
-    from roadseg.report.plots.figures import Paper
-    from roadseg.system.workspace import Workspace
-
-    paper = Paper(width_in, dpi)
-    if any((graph, labels, image)):
-        if output is None or scene is not None:
-            msg = "--graph, --labels and --image need --output, and cannot be combined with --scene"
-            raise click.UsageError(msg)
-        load(config_path, assignments, required=False)  # It chooses the units.
-        summary = plot.run_files(
-            output=output, graph=graph, labels=labels, image=image, kinds=kinds, paper=paper
-        )
-    else:
-        config = load(config_path, assignments)
-        workspace = Workspace(run_folder or config.run)
-        summary = plot.run(
-            config, workspace, kinds=kinds or plot.KINDS, scene=scene, output=output, paper=paper
-        )
-    return summary
-
-
 # In the order of their use.
-COMMANDS = [review, route, score, diff, convert, conflate, audit, plot]
+COMMANDS = [review, route, score, diff, convert, conflate, audit]

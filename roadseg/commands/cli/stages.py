@@ -19,7 +19,6 @@ from roadseg.commands.cli.options import (
     PRECISION,
     PREDICTING,
     PROCESSES,
-    SCHEDULER,
     SHARD,
     TRAINED_FOLD,
     WORKERS,
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from roadseg.system.workspace import Fold, FoldOrEach, Workspace
 
 
-@stage_command(AREA, WORKERS, SCHEDULER, ON_ERROR)
+@stage_command(AREA, WORKERS, ON_ERROR)
 def prepare(config: "Config", workspace: "Workspace", *, dry_run: bool, force: bool) -> object:
     """Make masks, cut scenes into chips, and divide these into folds.
 
@@ -106,7 +105,6 @@ def train(
     *PREDICTING,
     FUSE,
     WORKERS,
-    SCHEDULER,
     ON_ERROR,
     *DEVICES,
     *LAUNCHING,
@@ -160,9 +158,7 @@ def predict(
     )
 
 
-@stage_command(
-    PRECISION, OUTPUT, AREA, WORKERS, SCHEDULER, ON_ERROR, click.argument("images", nargs=-1)
-)
+@stage_command(PRECISION, OUTPUT, AREA, WORKERS, ON_ERROR, click.argument("images", nargs=-1))
 def graph(
     config: "Config",
     workspace: "Workspace",
@@ -198,7 +194,7 @@ def graph(
     return (graph.plan_images if dry_run else graph.run_images)(config, images, output=output)
 
 
-@stage_command(AREA, WORKERS, SCHEDULER)
+@stage_command(AREA, WORKERS)
 def evaluate(config: "Config", workspace: "Workspace", *, dry_run: bool, force: bool) -> object:
     """Compute metrics of pixels and graphs on the held-out chips.
 
@@ -237,7 +233,7 @@ def report(
     return report.run(config, workspace, force=force, pdf=pdf)
 
 
-@stage_command(FOLD_OR_EACH, AREA, *PREDICTING, WORKERS, SCHEDULER, ON_ERROR, *DEVICES, *LAUNCHING)
+@stage_command(FOLD_OR_EACH, AREA, *PREDICTING, WORKERS, ON_ERROR, *DEVICES, *LAUNCHING)
 def run(
     config: "Config", workspace: "Workspace", *, dry_run: bool, force: bool, fold: "FoldOrEach"
 ) -> object:

@@ -20,7 +20,7 @@ from roadseg.raster.windows import Rows, cut_blocks
 from roadseg.roads.masks.fusion import FusedImage, fuse, images_tags
 from roadseg.roads.masks.image_dates import without_day
 from roadseg.roads.masks.mask_files import read_raster_key
-from roadseg.system.hosts.parallel import Executor, each
+from roadseg.system.parallel import each
 from roadseg.system.progress import counted
 from roadseg.system.records import key_of
 from roadseg.system.text import count
@@ -54,13 +54,14 @@ class FusedPlaces:
     largest image (see `group_images`).
 
     Attributes:
+        workers: processes that fuse places.
         failed: images that were skipped, and why.
         images_of: the images of each place, when they are fused.
     """
 
     job: PredictionJob | OutOfFold
     folder: Path
-    executor: Executor
+    workers: int
     failed: dict[str, str] = field(default_factory=dict)
     images_of: Mapping[str, list[str]] = field(default_factory=dict)
 
@@ -88,7 +89,7 @@ class FusedPlaces:
         self.failed = self.job.failed
         places = self._places(predicted)
         waiting = [place for place in places if force or not place.scene.is_there]
-        work = each(fuse_place, waiting, executor=self.executor)
+        work = each(fuse_place, waiting, workers=self.workers)
         for outcome in counted(work, "fuse", total=len(waiting), unit="places"):
             if outcome.error is not None:
                 raise outcome.error

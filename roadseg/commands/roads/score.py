@@ -27,7 +27,7 @@ from roadseg.roads.metrics.pixels import CentrelineCounts, Counts, count_centrel
 from roadseg.roads.options import CompareOptions, TraceOptions
 from roadseg.roads.speeds import KPH_PER_MPH
 from roadseg.system.files import atomic_write, refuse_to_overwrite
-from roadseg.system.hosts.parallel import HERE, Executor, in_order
+from roadseg.system.parallel import in_order
 from roadseg.system.records import by_dotted_key
 from roadseg.system.text import Summary, count, first
 from roadseg.system.text import table as aligned
@@ -112,7 +112,7 @@ def run(
     image: Path | None = None,
     gsd_m: float | None = None,
     table: Path | None = None,
-    executor: Executor = HERE,
+    workers: int = 1,
 ) -> ScoreSummary:
     """Compare every place of the reference with what was predicted there.
 
@@ -120,6 +120,7 @@ def run(
         image: image, or folder of images, in whose pixels the lines of a WKT CSV are.
         gsd_m: metres of a pixel of a WKT CSV without image, or of a raster without georeference.
         table: CSV file to write, a row for each pair and one for all.
+        workers: processes that compare pairs.
 
     Raises:
         DataError: a file cannot be read or used, or files do not belong together.
@@ -145,7 +146,7 @@ def run(
         list(to_compare),
         what="score",
         unit="pairs",
-        executor=executor,
+        workers=workers,
     )
     records = [
         {

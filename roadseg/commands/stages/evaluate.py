@@ -37,7 +37,7 @@ from roadseg.roads.metrics.pixels import Counts
 from roadseg.roads.metrics.pooling import Spread, spread_of
 from roadseg.roads.metrics.reliability import Kept, Reliability
 from roadseg.system.files import atomic_write
-from roadseg.system.hosts.parallel import in_order
+from roadseg.system.parallel import in_order
 from roadseg.system.progress import counted
 from roadseg.system.stage_records import read_summary
 from roadseg.system.text import Summary, count
@@ -280,7 +280,7 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> Evaluat
         partial(score_scene, config, workspace),
         tasks,
         what="evaluate",
-        executor=config.compute.executor,
+        workers=config.compute.workers,
     )
     scores = [score for of_scene in of_scenes for score in of_scene]
     calibration = read_summary(workspace.record("graph"), _Calibrated).calibration
@@ -373,8 +373,8 @@ def _update_card(workspace: Workspace, metrics: EvaluateSummary) -> None:
 
 def _draw(config: Config, workspace: Workspace, record: SceneRecord, scene: _Scene) -> None:
     """Draw the labels, probabilities and graph of a scene side by side."""
+    from roadseg.report.plots.comparisons import Ground, draw_comparison
     from roadseg.report.plots.figures import rgb
-    from roadseg.report.plots.maps import Ground, draw_comparison
 
     facts = read_facts(record.image, config.imagery, part=record.part)
     pixels, _ = read_preview(facts, side=_PICTURE_PX)

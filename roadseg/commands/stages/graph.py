@@ -35,8 +35,7 @@ from roadseg.roads.masks.probabilities import ProbabilityFile, open_probability
 from roadseg.roads.tracing.edge_confidence import mean_confidence
 from roadseg.roads.tracing.trace import find_graph, rate_edges
 from roadseg.system.dry_runs import Plan
-from roadseg.system.hosts.parallel import HERE, Executor, each, in_order
-from roadseg.system.hosts.schedulers import Outcome
+from roadseg.system.parallel import Outcome, each, in_order
 from roadseg.system.progress import counted
 from roadseg.system.text import Summary, count, first
 from roadseg.system.units import road_text
@@ -45,7 +44,6 @@ from roadseg.system.workspace import NETWORK, SUBMISSION, Workspace, require
 _BLOCK_PX = 4096
 DOUBTFUL = 0.6  # Confidence below which roads are doubtful.
 _SHOWN = 3  # Doubtful scenes that the warning names.
-_MANY = 2  # From so many scenes on a cluster traces whole scenes beside each other.
 _MISSED = 0.02  # Share by which a precision may be missed without a word.
 _log = logging.getLogger(__name__)
 
@@ -247,23 +245,21 @@ def _warn_of_no_roads(scenes: Iterable[SceneToTrace], config: Config) -> None:
     )
 
 
-def find_roads(config: Config, scene: SceneToTrace, *, executor: Executor = HERE) -> RoadGraph:
-    """Find all roads of a scene, however sure they are; its blocks are the executor's work."""
+def find_roads(config: Config, scene: SceneToTrace, *, workers: int = 1) -> RoadGraph:
+    """Find all roads of a scene, however sure they are, its blocks in several processes."""
     pixels = replace(scene.open(config), edge_model=None)
-    run = partial(in_order, what=scene.name, unit="blocks", executor=executor)
+    run = partial(in_order, what=scene.name, unit="blocks", workers=workers)
     options = config.graph.model_copy(update={"precision": None})
     return find_graph(pixels, options, run=run)
 
 
-def trace_scene(
-    config: Config, folder: Path, scene: SceneToTrace, *, executor: Executor = HERE
-) -> Traced:
+def trace_scene(config: Config, folder: Path, scene: SceneToTrace, *, workers: int = 1) -> Traced:
     """Find the road graph of one scene, unless it is given, and write what is sure enough.
 
-    Its blocks are the work of the executor.
+    Its blocks are divided among several processes.
     """
     pixels, name = scene.open(config), scene.name
-    roads = scene.graph or find_roads(config, scene, executor=executor)
+    roads = scene.graph or find_roads(config, scene, workers=workers)
     graph = rate_edges(roads, pixels, config.graph)
     scene_of_edge = np.zeros(len(graph.lines), dtype=np.int64)
     graph = with_origin(graph, [name], [pixels.model], scene_of_edge)
@@ -431,10 +427,10 @@ def _outcomes(
     work: Callable[..., Result], scenes: list[SceneToTrace], config: Config
 ) -> Iterator[Outcome[Result]]:
     """Do work on many scenes beside each other, on few one by one with their blocks beside."""
-    compute = config.compute
-    if len(scenes) >= max(compute.workers, _MANY if compute.scheduler else 1):
-        return each(work, scenes, executor=compute.executor)
-    return each(partial(work, executor=compute.executor), scenes)
+    workers = config.compute.workers
+    if len(scenes) >= max(workers, 1):
+        return each(work, scenes, workers=workers)
+    return each(partial(work, workers=workers), scenes)
 
 
 def _write_together(scenes: list[SceneToTrace], folder: Path, config: Config) -> RoadNetwork | None:
@@ -449,7 +445,7 @@ def _write_together(scenes: list[SceneToTrace], folder: Path, config: Config) ->
         rasters,
         lambda name: read_gpkg(folder / f"{name}.gpkg"),
         options=config.graph,
-        executor=config.compute.executor,
+        workers=config.compute.workers,
     )
     if network is not None:
         # Lines of a CSV are in pixels of one scene, which a network does not have.

@@ -342,7 +342,7 @@ def _fused(
     """Return the job into a folder, or the one that fuses the images of places there."""
     if not config.predict.fuse:
         return job_into(folder)
-    return FusedPlaces(job_into(folder / IMAGES), folder, config.compute.executor)
+    return FusedPlaces(job_into(folder / IMAGES), folder, config.compute.workers)
 
 
 def _job(

@@ -32,14 +32,14 @@ from roadseg.report.plots.sheets import write_sheets
 from roadseg.roads.masks.mask_labels import warn_of_masks
 from roadseg.roads.options import LabelOptions
 from roadseg.system.dry_runs import Plan
-from roadseg.system.hosts.parallel import Executor, each
+from roadseg.system.parallel import each
 from roadseg.system.progress import counted
 from roadseg.system.stage_records import StageRecord
 from roadseg.system.text import count, first
 from roadseg.system.workspace import Workspace
 
 if TYPE_CHECKING:
-    from roadseg.system.hosts.schedulers import Outcome
+    from roadseg.system.parallel import Outcome
 
 logger = logging.getLogger(__name__)
 
@@ -177,7 +177,7 @@ def _with_shifts(
     shifts = {
         name: shift
         for alike in sets.values()
-        for name, shift in find_shifts(alike, executor=compute.executor).items()
+        for name, shift in find_shifts(alike, workers=compute.workers).items()
     }
     return [replace(task, shift_m=shifts[task.name]) for task in tasks]
 
@@ -190,7 +190,7 @@ def _prepare_all(
     An error names options by the key of the set of its scene.
     """
     outcomes: list[Outcome[PreparedScene]] = []
-    work = each(prepare_scene, tasks, executor=compute.executor)
+    work = each(prepare_scene, tasks, workers=compute.workers)
     for outcome in counted(work, "prepare", total=len(tasks), unit="scenes"):
         if outcome.error is not None:
             if compute.on_error == "stop":
@@ -314,7 +314,7 @@ def _look_at_examples(
         source = sources.scenes[chip.scene]
         mask, imagery = workspace.mask(chip.scene), source.set.imagery
         tasks.append(ExampleTask(chip, source.image, mask, imagery, scaling, source.part))
-    work = each(make_example, tasks, executor=Executor(config.compute.workers))
+    work = each(make_example, tasks, workers=config.compute.workers)
     shown = counted(work, "examples", total=len(tasks), unit="chips")
     ended = sorted(shown, key=lambda outcome: outcome.index)
     for outcome in ended:

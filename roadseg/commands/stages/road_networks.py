@@ -17,7 +17,7 @@ from roadseg.roads.masks.probabilities import ProbabilityFile
 from roadseg.roads.masks.tiled_probabilities import OFF_PX, as_one
 from roadseg.roads.options import GraphOptions, TraceOptions
 from roadseg.roads.tracing.trace import find_graph
-from roadseg.system.hosts.parallel import HERE, Executor, in_order
+from roadseg.system.parallel import in_order
 from roadseg.system.workspace import NETWORK
 
 _log = logging.getLogger(__name__)
@@ -44,7 +44,7 @@ def trace_network(
     read_scene: ReadGraph,
     *,
     options: GraphOptions,
-    executor: Executor = HERE,
+    workers: int = 1,
 ) -> RoadNetwork | None:
     """Trace the roads of all scenes that touch another; None if none do.
 
@@ -54,6 +54,7 @@ def trace_network(
 
     Args:
         options: how roads are traced.
+        workers: processes that trace blocks.
 
     Raises:
         DataError: a raster cannot be read; it is named.
@@ -71,7 +72,7 @@ def trace_network(
     if not groups:
         return None
     graphs = [
-        _trace_as_one([names[row] for row in rows], [tiles[row] for row in rows], options, executor)
+        _trace_as_one([names[row] for row in rows], [tiles[row] for row in rows], options, workers)
         if len(rows) > 1
         else read_scene(names[rows[0]])
         for rows in groups
@@ -117,11 +118,11 @@ def _trace_as_one(
     names: Sequence[str],
     tiles: Sequence[ProbabilityFile],
     options: TraceOptions,
-    executor: Executor,
+    workers: int,
 ) -> RoadGraph:
     """Trace scenes as one raster; an edge is of the scene in which its middle lies."""
     pixels = as_one(tiles)
-    run = partial(in_order, what=NETWORK, unit="blocks", executor=executor)
+    run = partial(in_order, what=NETWORK, unit="blocks", workers=workers)
     graph = find_graph(pixels, options, run=run)
     middles = shapely.line_interpolate_point(graph.lines, 0.5, normalized=True)
     tile_of_edge = pixels.tile_at(middles)

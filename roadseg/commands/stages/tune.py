@@ -32,7 +32,7 @@ from roadseg.roads.tracing.coarse_mask import CoarseMask
 from roadseg.roads.tracing.trace import BLOCK_PX, find_paths, postprocess
 from roadseg.roads.tracing.tuning import PARAMETERS, Settings, Trial, best_of, gain, search
 from roadseg.system.dry_runs import Plan, plan_work
-from roadseg.system.hosts.parallel import in_order
+from roadseg.system.parallel import in_order
 from roadseg.system.progress import Progress, counted
 from roadseg.system.records import write_json
 from roadseg.system.stage_records import StageRecord, read_stage_key
@@ -211,10 +211,10 @@ def score_scene(config: Config, trials: Sequence[Settings], scene: HeldOut) -> F
 def _search(
     config: Config, workspace: Workspace, predicted: Predicted, target: Path
 ) -> TuneSummary:
-    fold, executor = predicted.fold, config.compute.executor
+    fold, workers = predicted.fold, config.compute.workers
     listed = _held_out_chips(workspace, predicted)
     read = partial(read_held_out, config, workspace)
-    scenes = in_order(read, listed, what="read labels", executor=executor)
+    scenes = in_order(read, listed, what="read labels", workers=workers)
     if not any(len(graph.lines) for scene in scenes for graph in scene.references):
         raise DataError(
             f"{_name(fold)}: the held-out chips have no labelled roads, so settings cannot be "
@@ -224,7 +224,7 @@ def _search(
 
         def score(trials: Sequence[Settings]) -> Sequence[Floats]:
             work = partial(score_scene, config, trials)
-            scores = in_order(work, scenes, what="this round", executor=executor)
+            scores = in_order(work, scenes, what="this round", workers=workers)
             progress.add(len(trials))
             return list(np.concatenate(scores, axis=1))
 

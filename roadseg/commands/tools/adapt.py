@@ -171,7 +171,7 @@ def _write_labels(
     for name in counted(names, "find certain roads", total=len(names), unit="scenes"):
         scene = graph.SceneToTrace(name, made.probability(name))
         found = scene.open(config)
-        roads = graph.find_roads(config, scene, executor=config.compute.executor)
+        roads = graph.find_roads(config, scene, workers=config.compute.workers)
         roads = rate_edges(roads, found, options)
         road_km += roads.length_m.sum() / _KM
         if (km := roads.length_m[are_sure(roads)].sum() / _KM) == 0:

@@ -142,8 +142,7 @@ def run(config: Config, *, steps: int, rounds: int) -> BenchSummary:
 def map_rates(config: Config, device: Device, *, rounds: int) -> MapRates:
     """Measure from image to graph, in files, with each engine that settings and machine allow."""
     gsd_m = float(read_checkpoint_facts(starter_folder(), "best")["gsd_m"])
-    compute = config.compute.model_copy(update={"scheduler": None})
-    here = config.model_copy(update={"imagery": ImageryOptions(), "compute": compute})
+    here = config.model_copy(update={"imagery": ImageryOptions()})
     open_s, predict_s = {}, {}
     with tempfile.TemporaryDirectory() as folder:
         image, output = Path(folder) / "city.tif", Path(folder) / "out"

@@ -31,7 +31,6 @@ _PACKAGES = (
 _PACKAGES_IN_LINE = 5
 # Each extra of roadseg, a package that it installs, and what that is good for.
 _EXTRAS = {
-    "dask": ("distributed", "work on a Dask cluster"),
     "parquet": ("pyarrow", "GeoParquet, and roads of Overture"),
     "osm": ("osmium", "files of OpenStreetMap"),
     "notebooks": ("folium", "notebooks with maps"),

@@ -38,7 +38,7 @@ from roadseg.raster.scaling import Scaling
 from roadseg.raster.strips import require_room
 from roadseg.roads.masks.image_dates import day_tags, day_taken
 from roadseg.system.fingerprints import fingerprint, fingerprints
-from roadseg.system.hosts.parallel import each
+from roadseg.system.parallel import each
 from roadseg.system.progress import Progress, counted
 from roadseg.system.records import key_of
 from roadseg.system.text import about_memory, about_time, count
@@ -190,15 +190,13 @@ class PredictionJob:
 
     def _is_here(self, pieces: int) -> bool:
         """Return whether this process itself does a number of tasks."""
-        compute = self._compute
-        return compute.scheduler is None and min(compute.workers, pieces) <= 1
+        return min(self._compute.workers, pieces) <= 1
 
     def _predict(self, scenes: Iterable[SceneToPredict], networks: Mapping[int, Networks]) -> None:
-        """Predict scenes here, in processes, or on a cluster; finish each once its strips exist."""
-        compute = self._compute
+        """Predict scenes here, or in processes; finish each once its strips exist."""
         # Scenes with windows of one size follow each other, so that networks stay open.
         scenes = sorted(scenes, key=self._window_px)
-        pieces = list(_pieces(scenes, shared=compute.scheduler is not None or compute.workers > 1))
+        pieces = list(_pieces(scenes, shared=self._compute.workers > 1))
         here = self._is_here(len(pieces))
         tasks = [Task(*piece, networks[self._window_px(piece[0])]) for piece in pieces]
         if tasks:
@@ -207,7 +205,7 @@ class PredictionJob:
         total = sum(task.km2 for task in tasks)
         with Progress("predict", total=total, unit="km2") as progress:
             work = partial(predict_task, add_km2=progress.add) if here else predict_task
-            for outcome in each(work, tasks, executor=compute.executor, begin=share_cores):
+            for outcome in each(work, tasks, workers=self._compute.workers, begin=share_cores):
                 task = tasks[outcome.index]
                 left[task.scene.name] -= 1
                 if not here:

@@ -1,4 +1,4 @@
-"""Figures for print and for the screen: their size, and how they are written."""
+"""Figures: their size and colours, and how they are written."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,13 +19,8 @@ TEXT_PT, SMALL_PT = 8, 7
 INK, PAPER = "#1A1A1A", "white"
 
 _SCREEN_DPI = 100
-_SETTINGS: Any = {"pdf.fonttype": 42, "svg.fonttype": "none", "svg.hashsalt": "roadseg"}
-_UNDATED: dict[str, dict[str, None]] = {
-    ".png": {},
-    ".pdf": {"CreationDate": None},
-    ".svg": {"Date": None},
-}
-SUFFIXES = tuple(_UNDATED)
+_SETTINGS = {"pdf.fonttype": 42}  # Text stays text.
+_UNDATED: dict[str, dict[str, None]] = {".png": {}, ".pdf": {"CreationDate": None}}
 PNG_LEVEL = 3  # Of compression: twice as fast as Pillow's 6, and photos are 3 % larger at most.
 
 
@@ -33,13 +28,8 @@ PNG_LEVEL = 3  # Of compression: twice as fast as Pillow's 6, and photos are 3 %
 class Paper:
     """Size of a figure."""
 
-    width_in: float = 7.0
-    dpi: int = 300
-
-    @property
-    def pixels(self) -> int:
-        """Longest side in dots, the most pixels that an image needs."""
-        return round(self.width_in * self.dpi * TALLEST)
+    width_in: float
+    dpi: int
 
 
 def new_figure(paper: Paper, height_in: float) -> "Figure":
@@ -62,7 +52,7 @@ def save_figure(figure: "Figure", path: Path) -> None:
     """Write a figure in the format of the suffix, with text as text and without a date.
 
     Args:
-        path: file that ends in one of `SUFFIXES`.
+        path: ends in .png or .pdf.
 
     Raises:
         OutputError: if the file cannot be written.

@@ -584,7 +584,7 @@ def test_a_fault_in_another_process_is_reported_with_its_traceback(city, start_c
     spoil = """
 import multiprocessing
 from roadseg.commands.stages import prepare
-from roadseg.system.hosts import parallel
+from roadseg.system import parallel
 
 def spoiled(*_):
     raise KeyError("in a worker")

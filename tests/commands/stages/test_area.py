@@ -153,7 +153,7 @@ def test_scenes_outside_are_left_out_and_counted(scene, make_scene, checkpoint, 
     assert str(summary).endswith("; 1 image outside of the area; " + str(tmp_path / "out"))
 
 
-def test_what_is_shared_has_the_same_bytes(write_raster, checkpoint, draw, tmp_path, dask):
+def test_what_is_shared_has_the_same_bytes(write_raster, checkpoint, draw, tmp_path):
     rows = strips.STRIP_PX + 300
     image = write_raster(shape=(rows, 80), name="narrow.tif")
     ends = [shapely.Point(EAST + 40, NORTH - row).buffer(50) for row in (40, rows - 40)]
@@ -161,7 +161,6 @@ def test_what_is_shared_has_the_same_bytes(write_raster, checkpoint, draw, tmp_p
     ways = {
         "alone": {},
         "workers": {"compute": {"workers": 2}},
-        "dask": {"compute": {"scheduler": dask.scheduler_address}},
         "shard": {"shard": (1, 1)},
     }
     for name, options in ways.items():

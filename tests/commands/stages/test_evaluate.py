@@ -8,7 +8,6 @@ import pandas as pd
 import pytest
 import rasterio
 import shapely
-from matplotlib.figure import Figure
 
 from roadseg.commands.roads import score
 from roadseg.commands.stages import evaluate, graph, pipeline, predict
@@ -170,12 +169,11 @@ def test_a_picture_is_drawn_of_every_scene_held_out(finished):
         assert workspace.picture(scene).read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_cluster_measures_the_same(finished, dask, savefig, monkeypatch):
-    monkeypatch.setattr(Figure, "savefig", savefig)  # as there
+def test_two_processes_measure_the_same(finished):
     config, workspace = finished
     here = evaluate.run(config, workspace, force=True)
     written = [workspace.evaluation.read_bytes(), *pictures(workspace)]
-    compute = config.compute.model_copy(update={"scheduler": dask.scheduler_address})
+    compute = config.compute.model_copy(update={"workers": 2})
     elsewhere = config.model_copy(update={"compute": compute})
     assert evaluate.run(elsewhere, workspace, force=True) == here
     assert [workspace.evaluation.read_bytes(), *pictures(workspace)] == written

@@ -1,11 +1,7 @@
 import itertools
 import json
-import os
 import re
 import shutil
-import signal
-import time
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import numpy as np
@@ -29,7 +25,7 @@ from roadseg.roads.masks.mask_files import read_mask
 from roadseg.roads.masks.probabilities import read_probability
 from roadseg.roads.speeds import DEFAULT_BINS
 from roadseg.system import stage_records
-from roadseg.system.hosts.parallel import each
+from roadseg.system.parallel import each
 from roadseg.system.stage_records import read_record, read_stage_key
 
 
@@ -273,46 +269,6 @@ def draw_narrow(tmp_path, monkeypatch):
         return path
 
     return draw
-
-
-def test_a_cluster_gives_the_same_bytes(finished, draw_narrow, make_scene, tmp_path, dask):
-    images = [draw_narrow(2100), make_scene(tmp_path, "small", size_px=70)[0]]
-    predict_images(finished, images, tmp_path / "here")
-    compute = {"scheduler": dask.scheduler_address}
-    predict_images(finished, images, tmp_path / "there", compute=compute)
-    assert rasters(tmp_path / "there") == ["narrow.tif", "small.tif"]
-    for path in (tmp_path / "there").glob("*.tif"):
-        assert path.read_bytes() == (tmp_path / "here" / path.name).read_bytes()
-
-
-def kill_a_worker_midway(cluster, folder):
-    """Kill a worker of a cluster that is at work once a strip is there; count the strips there."""
-    for _ in range(3000):
-        strips_done = len(list(folder.glob(".strips-*/[!.]*.strip")))
-        busy = [
-            w
-            for w in cluster.workers.values()
-            if cluster.scheduler.workers[w.worker_address].processing
-        ]
-        if strips_done and busy:
-            os.kill(busy[0].process.pid, signal.SIGKILL)
-            return strips_done
-        time.sleep(0.01)
-    return None
-
-
-def test_a_worker_of_a_cluster_that_is_killed_midway_loses_nothing(
-    finished, draw_narrow, tmp_path, dask
-):
-    image, compute = draw_narrow(3 * strips.STRIP_PX), {"scheduler": dask.scheduler_address}
-    predict_images(finished, [image], tmp_path / "here")
-    with ThreadPoolExecutor(1) as pool:
-        killed = pool.submit(kill_a_worker_midway, dask, tmp_path / "there")
-        predict_images(finished, [image], tmp_path / "there", compute=compute)
-    assert 0 < killed.result() < 3
-    assert rasters(tmp_path / "there") == ["narrow.tif"]
-    here, there = (tmp_path / side / "narrow.tif" for side in ("here", "there"))
-    assert there.read_bytes() == here.read_bytes()
 
 
 def test_a_scene_that_cannot_be_used_stops_all_or_is_skipped(finished, make_scene, tmp_path):

@@ -1,9 +1,4 @@
 import json
-import os
-import shutil
-import signal
-import threading
-import time
 
 import geopandas
 import numpy as np
@@ -220,33 +215,6 @@ def test_two_workers_write_the_same_bytes_as_one(city):
     run(city)
     alone = written(city.parent / "run")
     run(city, "compute.workers=2", force=True)
-    assert written(city.parent / "run") == alone
-
-
-def test_a_dask_cluster_writes_the_same_bytes_as_one_process(city, dask):
-    run(city)
-    alone = written(city.parent / "run")
-    run(city, f"compute.scheduler={dask.scheduler_address}", force=True)
-    assert written(city.parent / "run") == alone
-
-
-def test_a_dask_worker_killed_midway_loses_nothing(city, dask, make_scene):
-    for number in range(5, 40):
-        make_scene(city.parent, f"city_{number}", origin=(660000.0 + 200 * number, 4000000.0))
-    run(city)
-    alone = written(city.parent / "run")
-    shutil.rmtree(city.parent / "run")
-
-    def kill():
-        while not list((city.parent / "run").glob("masks/*.tif")):
-            time.sleep(0.001)
-        os.kill(dask.workers[0].pid, signal.SIGKILL)
-
-    killer = threading.Thread(target=kill, daemon=True)
-    killer.start()
-    run(city, f"compute.scheduler={dask.scheduler_address}")
-    killer.join(10)
-    assert not killer.is_alive()
     assert written(city.parent / "run") == alone
 
 

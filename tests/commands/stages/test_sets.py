@@ -12,7 +12,6 @@ import rasterio
 from roadseg.commands.stages import evaluate, pipeline, prepare, split, train, tune
 from roadseg.commands.stages.made_from import reason_to_run
 from roadseg.commands.stages.training_jobs import training_job
-from roadseg.commands.tools import plot
 from roadseg.config import load_config
 from roadseg.errors import ConfigError, DataError
 from roadseg.learn.training.samples import TrainingWindows
@@ -166,11 +165,6 @@ def test_facts_of_a_checkpoint_hold_for_all_sets(finished_sets):
     assert (facts["resample_m"], facts["nodata"], facts["bands"]) == (None, None, [1, 2, 3])
     assert facts["gsd_range_m"] == [pytest.approx(0.5, abs=0.01), pytest.approx(1, abs=0.01)]
     assert facts["set_weights"] == {"lines": 2.5, "areas": 1.0}
-
-
-def test_pictures_for_print_are_drawn_of_scenes_of_sets(finished_sets, tmp_path):
-    summary = plot.run(*finished_sets, scene="areas_s0", kinds=["scene"], output=tmp_path)
-    assert len(summary.pictures) == 1
 
 
 def test_settings_are_searched_on_scenes_of_all_sets(finished_sets):

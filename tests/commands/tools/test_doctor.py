@@ -26,7 +26,7 @@ BIG = Machine(
     libraries={"tcmalloc": Path("/l/libtcmalloc.so.4")},
     unbound="",
 )
-EXTRAS = {"dask": True, "parquet": True}
+EXTRAS = {"osm": True, "parquet": True}
 
 
 @pytest.fixture(scope="module")

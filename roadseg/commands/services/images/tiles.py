@@ -22,7 +22,7 @@ from roadseg.raster.pixels import CACHE_BYTES
 from roadseg.raster.tiff import new_profile, open_new
 from roadseg.raster.windows import Window
 from roadseg.system.files import atomic_write
-from roadseg.system.hosts.parallel import ahead_in_order
+from roadseg.system.parallel import ahead_in_order
 from roadseg.system.progress import Progress
 from roadseg.system.text import count
 from roadseg.system.web.answers import Answer, BadAnswerError

@@ -1,4 +1,4 @@
-"""One function over many items: here, in local processes or threads, or on a Dask cluster."""
+"""One function over many items: in this process, in several processes, or in threads."""
 
 import multiprocessing
 import os
@@ -14,43 +14,42 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from multiprocessing.connection import wait
-from typing import Any, Generic
+from typing import Any, Generic, TypeVar
 
 from roadseg.errors import RoadsegError
-from roadseg.system.hosts.schedulers import Item, Outcome, Result, Work, cluster_of, outcome_of
 from roadseg.system.machine import check_workers
 from roadseg.system.progress import counted
 from roadseg.system.units import Units, chosen_units, shown_in
 
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+Work = Callable[[Item], Result]
 Begin = Callable[[int, int], None]
 
 _BROKEN_POOLS = 3  # Pools that may break one after the other without a finished item in between.
-_ANSWER_S = 45.0  # Seconds that a scheduler may take to answer.
+THREADS = 8  # That fetch ahead.
 
 
 @dataclass(frozen=True)
-class Executor:
-    """Place where work on many items is done; by default this process.
+class Outcome(Generic[Result]):
+    """The outcome of one item.
 
     Attributes:
-        workers: processes on this machine; with 1 or 0 all is done in this one, in order.
-        scheduler: address of a Dask scheduler to use instead.
-        scheduler_timeout_s: how long it may take to answer, and be without workers.
+        index: its place among the items.
+        result: what the work returned; None if it failed.
+        error: why it failed; None if it did not.
     """
 
-    workers: int = 1
-    scheduler: str | None = None
-    scheduler_timeout_s: float = _ANSWER_S
-
-
-HERE = Executor()
+    index: int
+    result: Result | None = None
+    error: RoadsegError | None = None
 
 
 def each(
     work: Work[Item, Result],
     items: Sequence[Item],
     *,
-    executor: Executor = HERE,
+    workers: int = 1,
     begin: Begin | None = None,
 ) -> Iterator[Outcome[Result]]:
     """Do the work for every item and yield the outcome of each, in the order in which they end.
@@ -60,22 +59,19 @@ def each(
 
     Args:
         work: a function of a module, so that another process finds it.
-        items: pickled where the work is done elsewhere; the workers of a scheduler see the files
-            that they name under the same paths.
-        begin: called first in each of several processes on this machine, with its number and
-            how many there are; a function of a module, too.
+        items: pickled for other processes.
+        workers: processes; with 1 or 0 all is done in this one, in order.
+        begin: called first in each of several processes, with its number and how many there are;
+            a function of a module, too.
 
     Raises:
         ConfigError: if there are far more workers than CPUs.
-        RoadsegError: if the scheduler or its workers are not there or go away, or processes die
-            again and again. What the work itself raises as RoadsegError is an outcome; anything
-            else is a bug and is raised.
+        RoadsegError: if processes die again and again. What the work itself raises as
+            RoadsegError is an outcome; anything else is a bug and is raised.
     """
-    if executor.scheduler and items:
-        return _on_dask(partial(_in_units, chosen_units(), work), items, executor)
-    if (workers := min(executor.workers, len(items))) > 1:
+    if (workers := min(workers, len(items))) > 1:
         return _in_processes(partial(_in_units, chosen_units(), work), items, workers, begin)
-    return (outcome_of(work, index, item) for index, item in enumerate(items))
+    return (_outcome_of(work, index, item) for index, item in enumerate(items))
 
 
 def in_order(
@@ -84,19 +80,20 @@ def in_order(
     *,
     what: str,
     unit: str = "scenes",
-    executor: Executor = HERE,
+    workers: int = 1,
 ) -> list[Result]:
     """Do the work for every item and return the results in the order of the items.
 
     Args:
         what: name of the work in the progress line.
         unit: of the items, in the progress.
+        workers: processes.
 
     Raises:
         RoadsegError: what the work raised for one of the items, or what `each` raises.
     """
     results: dict[int, Any] = {}
-    outcomes = each(work, items, executor=executor)
+    outcomes = each(work, items, workers=workers)
     for outcome in counted(outcomes, what, total=len(items), unit=unit):
         if outcome.error:
             raise outcome.error
@@ -104,8 +101,16 @@ def in_order(
     return [results[index] for index in range(len(items))]
 
 
+def _outcome_of(work: Work[Item, Result], index: int, item: Item) -> Outcome[Result]:
+    """Do the work for an item and return its outcome; errors other than RoadsegError are raised."""
+    try:
+        return Outcome(index, result=work(item))
+    except RoadsegError as error:
+        return Outcome(index, error=error)
+
+
 def _in_units(units: Units, work: Work[Item, Result], item: Item) -> Result:
-    """Do the work in another process, which draws in the units chosen in this one."""
+    """Do the work in another process, which writes in the units chosen in this one."""
     with shown_in(units):
         return work(item)
 
@@ -126,7 +131,7 @@ def _in_processes(
             workers, context, initializer=_begin, initargs=(numbers, workers, begin)
         )
         try:
-            futures = [pool.submit(outcome_of, work, index, item) for index, item in left.items()]
+            futures = [pool.submit(_outcome_of, work, index, item) for index, item in left.items()]
             # What has ended is not done again if a later item breaks the pool.
             for future in as_completed(futures):
                 outcome = future.result()
@@ -173,17 +178,6 @@ def _end_with_parent() -> None:
             os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
-
-
-def _on_dask(
-    work: Work[Item, Result], items: Sequence[Item], executor: Executor
-) -> Iterator[Outcome[Result]]:
-    timeout_s = executor.scheduler_timeout_s
-    with cluster_of(executor.scheduler or "", timeout_s=timeout_s) as cluster:
-        yield from cluster.outcomes(work, items)
-
-
-THREADS = 8  # That fetch ahead.
 
 
 @dataclass

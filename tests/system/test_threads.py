@@ -6,7 +6,7 @@ from itertools import count, islice
 
 import pytest
 
-from roadseg.system.hosts.parallel import THREADS, ahead_in_order
+from roadseg.system.parallel import THREADS, ahead_in_order
 
 
 def test_results_come_in_order():

@@ -2,13 +2,12 @@
 
 import os
 import signal
-import sys
 import time
 
 import pytest
 
 from roadseg.errors import DataError, RoadsegError
-from roadseg.system.hosts.parallel import Executor, each
+from roadseg.system.parallel import each
 from roadseg.system.units import road_text, shown_in
 
 
@@ -67,14 +66,12 @@ def results(outcomes):
 
 @pytest.mark.parametrize("workers", [0, 1, 2])
 def test_every_item_is_done_once(workers):
-    assert results(each(square, range(6), executor=Executor(workers))) == [0, 1, 4, 9, 16, 25]
+    assert results(each(square, range(6), workers=workers)) == [0, 1, 4, 9, 16, 25]
 
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_an_error_a_user_can_act_on_is_the_outcome_of_its_item(workers):
-    outcomes = sorted(
-        each(square_unless_three, range(5), executor=Executor(workers)), key=lambda o: o.index
-    )
+    outcomes = sorted(each(square_unless_three, range(5), workers=workers), key=lambda o: o.index)
     assert [o.result for o in outcomes] == [0, 1, 4, None, 16]
     assert isinstance(outcomes[3].error, DataError)
 
@@ -82,31 +79,31 @@ def test_an_error_a_user_can_act_on_is_the_outcome_of_its_item(workers):
 @pytest.mark.parametrize("workers", [1, 2])
 def test_any_other_error_is_raised(workers):
     with pytest.raises(ZeroDivisionError):
-        list(each(fail, range(4), executor=Executor(workers)))
+        list(each(fail, range(4), workers=workers))
 
 
 @pytest.mark.parametrize(("workers", "others"), [(1, 0), (2, 2)])
 def test_workers_are_other_processes(workers, others):
-    found = set(results(each(where, range(20), executor=Executor(workers))))
+    found = set(results(each(where, range(20), workers=workers)))
     assert len(found - {os.getpid()}) <= others
     assert (os.getpid() in found) == (others == 0)
 
 
 def test_workers_show_lengths_in_the_units_that_are_chosen_here():
     with shown_in("miles"):
-        outcomes = list(each(road_text, [1.609344], executor=Executor(workers=2)))
+        outcomes = list(each(road_text, [1.609344], workers=2))
     assert [outcome.result for outcome in outcomes] == ["1.00 mi"]
 
 
 def test_each_worker_begins_with_a_number_of_its_own():
-    places = set(results(each(tell_place, range(6), executor=Executor(3), begin=take_place)))
+    places = set(results(each(tell_place, range(6), workers=3, begin=take_place)))
     assert places <= {((number, 3),) for number in range(3)}
     assert len(places) > 1
 
 
 @pytest.mark.parametrize("workers", [0, 1])
 def test_nothing_begins_where_all_is_done_in_this_process(workers):
-    assert results(each(tell_place, range(2), executor=Executor(workers), begin=take_place)) == [
+    assert results(each(tell_place, range(2), workers=workers, begin=take_place)) == [
         (),
         (),
     ]
@@ -115,42 +112,17 @@ def test_nothing_begins_where_all_is_done_in_this_process(workers):
 def test_work_of_a_process_that_died_is_done_by_another(tmp_path):
     flags = [tmp_path / f"{number}" for number in range(4)]
     flags[1].touch()
-    found = results(each(die_the_first_time, flags, executor=Executor(2)))
+    found = results(each(die_the_first_time, flags, workers=2))
     assert found == ["0", "1", "2", "3"]
 
 
 def test_processes_that_always_die_are_an_error():
     with pytest.raises(RoadsegError, match=r"worker processes died 3 times in a row.*4 of 4"):
-        list(each(die, range(4), executor=Executor(2)))
+        list(each(die, range(4), workers=2))
 
 
 def test_leaving_early_leaves_the_rest_undone(tmp_path):
-    outcomes = each(
-        leave_a_mark, [tmp_path / f"{number}" for number in range(200)], executor=Executor(2)
-    )
+    outcomes = each(leave_a_mark, [tmp_path / f"{number}" for number in range(200)], workers=2)
     next(outcomes)
     outcomes.close()
     assert 0 < len(list(tmp_path.iterdir())) < 200
-
-
-def test_a_missing_dask_is_an_error_that_says_how_to_get_it(monkeypatch):
-    monkeypatch.setitem(sys.modules, "distributed", None)
-    with pytest.raises(RoadsegError, match=r"pip install 'roadseg\[dask\]'"):
-        list(each(square, range(2), executor=Executor(scheduler="tcp://127.0.0.1:9")))
-
-
-def test_dask_gives_the_same_outcomes(dask):
-    items = range(80)  # More than are with the scheduler at once.
-    outcomes = each(square_unless_three, items, executor=Executor(scheduler=dask.scheduler_address))
-    found = sorted(outcomes, key=lambda outcome: outcome.index)
-    assert [o.result for o in found] == [None if n == 3 else n * n for n in items]
-    assert isinstance(found[3].error, DataError)
-
-
-def test_work_of_a_dask_worker_that_died_is_done_by_another(dask, tmp_path):
-    flags = [tmp_path / f"{number}" for number in range(4)]
-    flags[2].touch()
-    found = results(
-        each(die_the_first_time, flags, executor=Executor(scheduler=dask.scheduler_address))
-    )
-    assert found == ["0", "1", "2", "3"]
