@@ -226,23 +226,15 @@ def remove_partial(folder: Path) -> None:
 
     Of a process on another machine this is what has not changed for a day.
     """
-    for path in abandoned(folder):
+    for path in sorted(folder.glob(f"{_PARTIAL}*")):
         # Another process may be faster, or the file may be another user's.
         with suppress(OSError):
+            if not _is_stale(path):
+                continue
             if path.is_dir():
                 shutil.rmtree(path)
             else:
                 path.unlink()
-
-
-def abandoned(folder: Path) -> list[Path]:
-    """Return the half-written files and folders in a folder that killed processes left."""
-    stale = []
-    for path in sorted(folder.glob(f"{_PARTIAL}*")):
-        with suppress(OSError):
-            if _is_stale(path):
-                stale.append(path)
-    return stale
 
 
 def remove_partial_once(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""The commands on runs as a whole: status, runs, compare and clean."""
+"""The commands on runs as a whole: status, runs and compare."""
 
 from pathlib import Path
 
@@ -69,32 +69,5 @@ def compare(folders: tuple[Path, ...]) -> object:
     return compare.run(folders)
 
 
-@click.command()
-@together(CONFIG, SET, RUN)
-@click.option("--yes", is_flag=True, help="Remove the files (default: only list them).")
-@shown
-def clean(
-    config_path: Path | None,
-    assignments: tuple[str, ...],
-    run_folder: Path | None,
-    *,
-    yes: bool,
-) -> object:
-    """List or remove files of a run that are not results.
-
-    These are states kept to train more epochs, and partial files of killed processes. Finished
-    stages stay finished.
-
-    \b
-    Examples:
-      roadseg clean
-      roadseg clean --run run --yes
-    """
-    from roadseg.commands.tools import clean
-
-    folder = run_folder or load(config_path, assignments).run
-    return clean.run(folder, remove=yes)
-
-
 # In the order of their use.
-COMMANDS = [status, runs, compare, clean]
+COMMANDS = [status, runs, compare]

@@ -37,7 +37,7 @@ import sys
 from roadseg.commands.cli.main import main
 for command in {[*set(STAGES) - {"train", "predict"}, "tune"]!r}:
     main([command, "--dry-run", "--force"], standalone_mode=False)
-for words in (["run", "--dry-run"], ["status"], ["runs"], ["clean"]):
+for words in (["run", "--dry-run"], ["status"], ["runs"]):
     main(words, standalone_mode=False)
 sys.exit("torch" if "torch" in sys.modules else 0)
 """
