@@ -75,6 +75,16 @@ def exclusive(folder: Path) -> Iterator[None]:
         yield
 
 
+def holders(folder: Path) -> list[str]:
+    """Return who works in a run folder, as the notes beside its locks say; nothing is locked.
+
+    Notes that a process of this machine left when it was killed do not count.
+    """
+    names = [_holder(path) for path in sorted(folder.glob(f".*lock{_HOLDER}"))]
+    processes = {name: re.fullmatch(r"process (\d+)", name) for name in dict.fromkeys(names)}
+    return [name for name, of in processes.items() if not (of and is_gone(int(of[1])))]
+
+
 def _hold(folder: Path, name: str, stack: ExitStack, *, briefly: bool = False) -> None:
     """Take a lock; note who has it, unless it is held briefly, so that others wait for it."""
     noted = folder / f"{name}{_HOLDER}"

@@ -19,7 +19,7 @@ TEXT_PT, SMALL_PT = 8, 7
 INK, PAPER = "#1A1A1A", "white"
 
 _SCREEN_DPI = 100
-_SETTINGS = {"pdf.fonttype": 42}  # Text stays text.
+_SETTINGS: Any = {"pdf.fonttype": 42}  # Text stays text.
 _UNDATED: dict[str, dict[str, None]] = {".png": {}, ".pdf": {"CreationDate": None}}
 PNG_LEVEL = 3  # Of compression: twice as fast as Pillow's 6, and photos are 3 % larger at most.
 
