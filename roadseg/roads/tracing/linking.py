@@ -49,7 +49,6 @@ _NEARBY_M = 5.0  # Metres from a landing to other dead ends whose turn counts as
 _ENDS_AT_ONCE = 2_000  # Dead ends whose landings are in memory together.
 _BOTH = 2  # Ends of an edge.
 _LEAVING_M = 5.0  # Metres of a way that give its heading at either end.
-_WINDING = 1.5  # Longest way through the raster, in longest gaps (rule 8).
 
 
 @dataclass(frozen=True)
@@ -151,9 +150,9 @@ def link_gaps(
     6. If it lands within 5 m of another dead end, rule 2 holds there as well.
     7. To the side of a road it meets no other road on its way. Between dead ends it may cross
        roads, and is joined with them.
-    8. With a raster it follows the way of least cost (`trace_links`), which is at most 1.5 times
-       as long as `max_gap_m`. Without a raster it is straight. With a model its probability is at
-       least `min_probability`.
+    8. With a raster it follows the way of least cost (`trace_links`), for which rules 2 and 7 hold
+       as well. Without a raster it is straight. With a model its probability is at least
+       `min_probability`.
     9. A dead end is linked once: the most probable links first or, without a model, the cheapest,
        where a second dead end halves the cost. Links between dead ends come first, unless the side
        of a road is better for either of them; then links to the side of a road or of a link.
@@ -243,7 +242,7 @@ def _choose_sides(gaps: _Gaps, rest: Ints) -> _Links:
 
 def _with_ways(links: _Links, gaps: _Gaps) -> _Links:
     """Trace links through the raster, set cost and confidence, and drop those against the rules."""
-    ends, max_gap_m = gaps.ends, gaps.max_gap_m
+    ends = gaps.ends
     if gaps.grid is None or gaps.read_road is None:
         ways = TracedLinks.straight(links.line)
     else:
@@ -256,9 +255,8 @@ def _with_ways(links: _Links, gaps: _Gaps) -> _Links:
     forth, back = cosine(first, ends.heading[links.end]), cosine(last, ends.heading[links.facing])
     back = np.where(links.is_facing, back, forth)
     links = _with_costs(links, ways, gaps, turns=(forth, back))
-    # Rule 8: the way is not too long. Rules 2 and 7 hold for it as well.
-    fits = shapely.length(ways.lines) <= _WINDING * max_gap_m
-    fits &= np.minimum(forth, back) >= gaps.least_cos
+    # Rules 2 and 7 hold for the way through the raster as well.
+    fits = np.minimum(forth, back) >= gaps.least_cos
     if gaps.model and gaps.read_road:
         fits &= links.confidence >= gaps.min_probability
     return links.take(fits & (links.is_facing | are_clear(links.line, gaps.tree)))

@@ -194,6 +194,22 @@ def test_a_link_goes_where_the_raster_shows_road():
     assert found.attributes["confidence"][2] == pytest.approx(220 / 255, abs=0.01)
 
 
+@pytest.mark.parametrize("is_mirrored", [False, True])
+def test_the_way_of_a_link_may_turn_too_far_at_neither_end(is_mirrored):
+    near, far, way = [(10, 30), (50, 30)], [(62, 33), (110, 33)], [(50, 30), (62, 30), (62, 33)]
+    if is_mirrored:
+        near, far, way = ([(120 - x, y) for x, y in line[::-1]] for line in (near, far, way))
+    ends = shapely.points([max(min(near), min(far)), min(max(near), max(far))])
+    road = drawn(near, far, way, value=220)
+
+    def joins_the_ends(most):
+        found = links(through(road, near, far, max_turn_deg=most))
+        return len(found) == 1 and (shapely.distance(found, ends) == 0).all()
+
+    assert joins_the_ends(75)
+    assert not joins_the_ends(30)  # It turns by 17 degrees, but its way by some 50.
+
+
 def test_a_link_has_the_probability_that_the_model_says_and_needs_enough():
     road = drawn([(10, 30), (110, 30)])
     found = through(road, *FACING, model=general_link_model())
