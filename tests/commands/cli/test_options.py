@@ -66,7 +66,7 @@ def test_an_option_of_a_field_has_its_help(command, option):
         ("map", "has no data. [config: imagery.area]"),
         ("conflate", "[default: 20] [0<=x<=10000000]"),
         ("predict", "8 times slower. [default: no; config: predict.tta]"),
-        ("score", "whose workers process the scenes. --units"),
+        ("score", "0: none. [default: 1] [0<=x<=1024]"),
     ],
 )
 def test_help_says_what_counts_without_an_option(command, expected):
