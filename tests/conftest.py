@@ -320,6 +320,14 @@ def _handlers_of_signals():
 
 
 @pytest.fixture(autouse=True, scope="session")
+def _temporary_files(tmp_path_factory):
+    """Let browsers, QGIS and launchers leave their files where those of old runs are removed."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TMPDIR", str(tmp_path_factory.mktemp("t")))  # short: it holds sockets
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
 def _no_waiting_for_disks():
     """Leave it to the system when files reach the disk; tests do not switch the power off."""
     with pytest.MonkeyPatch.context() as patch:
