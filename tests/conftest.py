@@ -199,7 +199,7 @@ def rehearsed_once():
 
 @pytest.fixture(scope="session")
 def fewer_drawn():
-    """Draw curves of the same columns once, and one example on each sheet.
+    """Draw curves of the same columns once, and one sheet for all examples of a kind.
 
     They take longer than the epoch and the masks that they show.
     """
@@ -208,16 +208,20 @@ def fewer_drawn():
 
     drawn, write_curves, draw_sheet = {}, train.write_curves, sheets._draw_sheet  # noqa: SLF001
 
-    def write(path, history, *, best_epoch):
-        columns = tuple(history[0])
-        if columns not in drawn:
-            write_curves(path, history, best_epoch=best_epoch)
-            drawn[columns] = path.read_bytes()
+    def draw_once(key, draw, path, *given, **options):
+        if key not in drawn:
+            draw(path, *given, **options)
+            drawn[key] = path.read_bytes()
         with atomic_write(path) as partial:
-            partial.write_bytes(drawn[columns])
+            partial.write_bytes(drawn[key])
+
+    def write(path, history, **options):
+        draw_once(tuple(history[0]), write_curves, path, history, **options)
 
     def draw_first(path, examples, bins):
-        draw_sheet(path, examples[:1], bins)
+        first = examples[0]
+        key = first.image.shape, first.shift is None, bins
+        draw_once(key, draw_sheet, path, examples[:1], bins)
 
     def write_sheets(folder, examples, *, bins):
         with pytest.MonkeyPatch.context() as patch:
