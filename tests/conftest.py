@@ -1,5 +1,6 @@
 """A tiny city, the folder of real data, and no network."""
 
+import gc
 import json
 import logging
 import multiprocessing
@@ -76,6 +77,16 @@ LOADED = [  # by the process from which others are forked
     *("roadseg.learn.training.augment", "networkx", "PIL.Image", "pyarrow"),
     *(f"roadseg.commands.stages.{name}" for name in ("pipeline", *STAGES)),
 ]
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection():
+    """Import all tests and libraries without looking for garbage, which takes a third longer."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
 
 
 def pytest_collection_modifyitems(items):
@@ -185,7 +196,7 @@ def rehearsed_once():
 
 @pytest.fixture(scope="session")
 def fewer_drawn():
-    """Draw curves of the same columns once, and one example on each sheet.
+    """Draw curves of the same columns once, and one sheet for all examples of a kind.
 
     They take longer than the epoch and the masks that they show.
     """
@@ -194,16 +205,20 @@ def fewer_drawn():
 
     drawn, write_curves, draw_sheet = {}, train.write_curves, sheets._draw_sheet  # noqa: SLF001
 
-    def write(path, history, *, best_epoch):
-        columns = tuple(history[0])
-        if columns not in drawn:
-            write_curves(path, history, best_epoch=best_epoch)
-            drawn[columns] = path.read_bytes()
+    def draw_once(key, draw, path, *given, **options):
+        if key not in drawn:
+            draw(path, *given, **options)
+            drawn[key] = path.read_bytes()
         with atomic_write(path) as partial:
-            partial.write_bytes(drawn[columns])
+            partial.write_bytes(drawn[key])
+
+    def write(path, history, **options):
+        draw_once(tuple(history[0]), write_curves, path, history, **options)
 
     def draw_first(path, examples, bins):
-        draw_sheet(path, examples[:1], bins)
+        first = examples[0]
+        key = first.image.shape, first.shift is None, bins
+        draw_once(key, draw_sheet, path, examples[:1], bins)
 
     def write_sheets(folder, examples, *, bins):
         with pytest.MonkeyPatch.context() as patch:
@@ -277,6 +292,14 @@ def _handlers_of_signals():
     yield
     for number, handler in before.items():
         signal.signal(number, handler)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _temporary_files(tmp_path_factory):
+    """Let browsers, QGIS and launchers leave their files where those of old runs are removed."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TMPDIR", str(tmp_path_factory.mktemp("t")))  # short: it holds sockets
+        yield
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -141,7 +141,8 @@ def test_qgis_opens_every_layer_with_its_style_after_all_have_moved(tmp_path, pr
     for name in ("run", "images"):
         (tmp_path / name).rename(moved / name)
     command = [python, "-c", PROGRAM, str(moved / "run" / "roadseg.qgz")]
-    alone = {"QT_QPA_PLATFORM": "offscreen", "PATH": os.environ["PATH"]}
+    alone = {name: os.environ[name] for name in ("PATH", "TMPDIR")}
+    alone["QT_QPA_PLATFORM"] = "offscreen"
     told = subprocess.run(command, env=alone, capture_output=True, text=True, check=True).stdout
     crs, layers = json.loads(told)
     assert crs == "EPSG:32611"

@@ -226,7 +226,8 @@ def test_qgis_adds_and_changes_edits(path, opened, some, index):
     if not has_qgis(python):
         pytest.skip("needs QGIS; ROADSEG_QGIS names a Python that can import it")
     add(opened, some[:1])
-    environment = {"PATH": os.environ["PATH"], "QT_QPA_PLATFORM": "offscreen"}
+    environment = {name: os.environ[name] for name in ("PATH", "TMPDIR")}
+    environment["QT_QPA_PLATFORM"] = "offscreen"
     words = [python, "-c", IN_QGIS, str(path), index]
     done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

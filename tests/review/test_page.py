@@ -1,7 +1,5 @@
 """The page in a browser: by keyboard alone and by touch, without a finding of axe-core."""
 
-from contextlib import contextmanager
-
 import pytest
 
 FINDINGS = """async () => (await axe.run(document, { resultTypes: ["violations"] }))
@@ -29,34 +27,39 @@ ALL = """() => [...review.here.roads.byId.values()].sort((a, b) => a.id - b.id)
 LOOK = "([x, y]) => { review.view.look([x, y], 3); review.draw(); }"
 
 
-@pytest.fixture
-def said():
-    """Give the list of what pages say in the console."""
-    return []
+@pytest.fixture(scope="module")
+def tab(browser):
+    """Give a function that returns a tab: one for each set of options, as a new one takes long."""
+    tabs = {}
+
+    def tab(width=1280, **options):
+        key = width, *options.items()
+        if key not in tabs:
+            size = {"width": width, "height": 844}
+            tabs[key] = browser.new_context(viewport=size, **options).new_page()
+        return tabs[key]
+
+    yield tab
+    for one in tabs.values():
+        one.context.close()
 
 
 @pytest.fixture
-def opened(browser, server, said):
-    """Give a context that opens the page."""
+def opened(tab, server):
+    """Give a function that opens the page."""
 
-    @contextmanager
-    def page(width=1280, **options):
-        context = browser.new_context(viewport={"width": width, "height": 844}, **options)
-        tab = context.new_page()
-        tab.on("console", lambda message: said.append(message.text))
-        tab.on("pageerror", lambda error: said.append(str(error)))
-        tab.goto(server.address)
-        tab.evaluate(READY)
-        yield tab
-        context.close()
+    def page(**options):
+        one = tab(**options)
+        one.goto(server.address)
+        one.evaluate(READY)
+        return one
 
     return page
 
 
 @pytest.fixture
 def page(opened):
-    with opened() as tab:
-        yield tab
+    return opened()
 
 
 def press(page, *keys):
@@ -71,7 +74,11 @@ def done(server):
     return [edit.kind for edit in edits]
 
 
-def test_the_page_begins_with_the_road_at_which_a_look_is_worth_most(page, said):
+def test_the_page_begins_with_the_road_at_which_a_look_is_worth_most(tab, opened):
+    said = []
+    tab().on("console", lambda message: said.append(message.text))
+    tab().on("pageerror", lambda error: said.append(str(error)))
+    page = opened()
     assert page.evaluate("review.current.id") == 4
     assert page.locator("#road-title").inner_text() == "Is this a road?"
     assert page.locator("#road-facts").inner_text().startswith("20 % certain · 40.0 m")
@@ -128,9 +135,9 @@ def test_a_speed_is_typed(page, server):
 
 def test_what_was_decided_is_seen_when_the_page_is_opened_again(page, opened):
     press(page, "r")
-    with opened() as again:
-        assert again.evaluate("review.sheets[0].roads.byId.get(4).edited") == "rejected"
-        assert again.evaluate("review.current.id") != 4
+    again = opened()
+    assert again.evaluate("review.sheets[0].roads.byId.get(4).edited") == "rejected"
+    assert again.evaluate("review.current.id") != 4
 
 
 def test_roads_that_were_changed_are_the_same_when_the_page_is_opened_again(page, opened):
@@ -143,8 +150,7 @@ def test_roads_that_were_changed_are_the_same_when_the_page_is_opened_again(page
     press(page, "Enter", "Escape")
     before = page.evaluate(ALL)
     assert len(before) == 6
-    with opened() as again:
-        assert again.evaluate(ALL) == before
+    assert opened().evaluate(ALL) == before
 
 
 def test_when_all_is_decided_the_page_says_so(page):
@@ -163,6 +169,7 @@ def test_what_cannot_be_done_is_said(page, server):
 def test_a_server_that_is_gone_is_told_of(page):
     page.route("**/edit", lambda route: route.abort())
     press(page, "a")
+    page.unroute_all()
     assert "does not answer" in page.locator("#told").inner_text()
     assert page.evaluate("review.sheets[0].roads.byId.get(4).edited") == ""
 
@@ -189,8 +196,7 @@ def test_the_page_runs_no_script_of_others(page):
 
 @pytest.fixture
 def phone(opened):
-    with opened(390, has_touch=True, is_mobile=True) as tab:
-        yield tab
+    return opened(width=390, has_touch=True, is_mobile=True)
 
 
 def test_all_buttons_can_be_touched(phone):
@@ -220,11 +226,11 @@ def test_the_map_takes_most_of_a_phone(phone):
 @pytest.mark.parametrize("keys", [[], ["r", "d", "Enter"], ["?"]], ids=["begin", "drawing", "help"])
 def test_axe_finds_nothing(axe, opened, scheme, width, keys):
     # Its script is not of the page, so that the policy has to be passed by.
-    with opened(width, color_scheme=scheme, bypass_csp=True, has_touch=width == 390) as page:
-        press(page, *keys)
-        page.evaluate("document.getElementById('legend-box').open = true")
-        page.evaluate(axe)
-        assert page.evaluate(FINDINGS) == []
+    page = opened(width=width, color_scheme=scheme, bypass_csp=True, has_touch=width == 390)
+    press(page, *keys)
+    page.evaluate("document.getElementById('legend-box').open = true")
+    page.evaluate(axe)
+    assert page.evaluate(FINDINGS) == []
 
 
 @pytest.mark.parametrize(("count", "width"), [(10_000, 1.6), (10_001, 0.99)])

@@ -1,5 +1,6 @@
 """map --adapt: a network learns from the roads of images without labels that it is sure of."""
 
+import pickle
 import shutil
 from pathlib import Path
 
@@ -9,12 +10,14 @@ import rasterio
 from starter_places import write_places
 
 import roadseg
+from roadseg.commands.stages import train
 from roadseg.commands.tools import adapt, improve
 from roadseg.commands.tools import map as tool
 from roadseg.dataset.calibration import read_calibration
 from roadseg.errors import ConfigError
 from roadseg.learn.network.checkpoints import read_checkpoint_facts
 from roadseg.learn.network.starter import starter_folder
+from roadseg.learn.training.rehearsal import Pace
 from roadseg.raster.images import open_raster
 from roadseg.roads.formats.files import read_gpkg
 from roadseg.system.workspace import Workspace
@@ -31,10 +34,10 @@ QUICK = (
 )
 
 
-def map_adapted(folder, *others, said=None, **options):
+def map_adapted(folder, *others, output=None, said=None, **options):
     return tool.run(
         [str(folder / "images"), *map(str, others)],
-        folder / "map",
+        output or folder / "map",
         adapt=True,
         settings=QUICK,
         say=lambda name, summary: said.append((name, summary)) if said is not None else None,
@@ -43,17 +46,25 @@ def map_adapted(folder, *others, said=None, **options):
 
 
 @pytest.fixture(scope="module")
-def adapted(tmp_path_factory):
+def adapted(once):
     """Map drawn places of four bands by the adapted starter; return the folder and what is said."""
-    folder, said = tmp_path_factory.mktemp("adapted"), []
-    write_places(folder, PLACES, size_px=448)
-    for path in (folder / "images").iterdir():
-        with rasterio.open(path) as image:
-            profile, pixels = image.profile, image.read([1, 2, 3, 1])
-        with rasterio.open(path, "w", **{**profile, "count": 4, "photometric": None}) as image:
-            image.write(pixels)
-    summary = map_adapted(folder, said=said)
-    return folder, dict(said), summary
+
+    def write(folder):
+        write_places(folder, PLACES, size_px=448)
+        for path in (folder / "images").iterdir():
+            with rasterio.open(path) as image:
+                profile, pixels = image.profile, image.read([1, 2, 3, 1])
+            with rasterio.open(path, "w", **{**profile, "count": 4, "photometric": None}) as image:
+                image.write(pixels)
+        said = []
+        with pytest.MonkeyPatch.context() as patch:
+            pace = Pace(window_s=0.1, held_out_s=0.01)  # It would take as long as to train.
+            patch.setattr(train, "measure_pace", lambda *_, **__: pace)
+            summary = map_adapted(folder, said=said)
+        (folder / "said").write_bytes(pickle.dumps((dict(said), summary)))
+
+    folder = once("adapted", write)
+    return folder, *pickle.loads((folder / "said").read_bytes())  # noqa: S301
 
 
 def test_it_learns_from_the_roads_that_are_sure(adapted):
@@ -113,11 +124,12 @@ def test_the_same_call_trains_nothing_again(adapted):
 
 def test_images_that_are_added_are_learned_from(adapted, tmp_path, monkeypatch):
     folder, _, _ = adapted
+    output = shutil.copytree(folder / "map", tmp_path / "map")
     shutil.copy(folder / "images/place_1001.tif", tmp_path / "place_1002.tif")
     seen = []
     monkeypatch.setattr(adapt.pipeline, "prepare", lambda *given, **_: seen.append(given) or 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        map_adapted(folder, tmp_path)
+        map_adapted(folder, tmp_path / "place_1002.tif", output=output)
     ((config, _),) = seen
     images = {Path(image).stem for image in config.imagery.images}
     assert images == {f"place_{number}" for number in (1002, *PLACES)}

@@ -77,9 +77,11 @@ def test_other_networks_are_built_by_the_libraries(changes):
     assert not isinstance(model_to_fill(spec), LiteUnet)
 
 
-def test_the_starter_maps_and_is_trained_without_other_networks_and_charts():
+def test_predicting_needs_no_tables_and_the_starter_no_other_networks_and_charts():
     code = f"""
 import sys
+import roadseg.commands.stages.predict
+tables = {{"pandas", "geopandas", "pyogrio", "scipy", "cv2"}} & set(sys.modules)
 import roadseg.commands.tools.map
 from roadseg.learn.network.checkpoints import load_checkpoint
 from roadseg.learn.network.models import check_names
@@ -91,17 +93,7 @@ load_checkpoint(starter_folder())
 options = TrainOptions()
 check_names(options.architecture, options.encoder)
 new_network(options, bands=3, bins=DEFAULT_BINS)
-sys.exit(" ".join(sorted({set(UNNEEDED)!r} & set(sys.modules))))
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.stderr.strip() == ""
-
-
-def test_predicting_imports_no_tables():
-    code = """
-import sys
-import roadseg.commands.stages.predict
-sys.exit(" ".join(sorted({"pandas", "geopandas", "pyogrio", "scipy", "cv2"} & set(sys.modules))))
+sys.exit(" ".join(sorted(tables | {set(UNNEEDED)!r} & set(sys.modules))))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stderr.strip() == ""

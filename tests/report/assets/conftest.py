@@ -39,22 +39,25 @@ def _make_run(config, scenes):
     graph.run_images(config, rasters, output=workspace.graphs)
     workspace.evaluation.write_text("chip,iou,apls_length\ncity_0,0.9,0.2\ncity_2,0.8,0.7\n")
     report.run(config, workspace)
-    return workspace
 
 
 @pytest.fixture(scope="session")
-def shown_run(tmp_path_factory, write_city):
+def shown_run(once, write_city):
     """Make a run of two scenes with graphs and metrics, but without training, and its report."""
-    return _make_run(load_config(write_city(tmp_path_factory.mktemp("<b>shown"))), SCENES)
+    folder = once("<b>shown", lambda folder: _make_run(load_config(write_city(folder)), SCENES))
+    return Workspace(folder / "run")
 
 
 @pytest.fixture(scope="session")
-def joined_run(tmp_path_factory, write_city, make_scene):
+def joined_run(once, write_city, make_scene):
     """Make a run of two scenes that touch, each with the next part of the road to the east."""
-    folder = tmp_path_factory.mktemp("joined")
-    config = load_config(write_city(folder), ["split.folds=2"])
-    make_scene(folder, "city_1", origin=(660064.0, 4000000.0))
-    return _make_run(config, ("city_0", "city_1"))
+
+    def write(folder):
+        config = load_config(write_city(folder), ["split.folds=2"])
+        make_scene(folder, "city_1", origin=(660064.0, 4000000.0))
+        _make_run(config, ("city_0", "city_1"))
+
+    return Workspace(once("joined", write) / "run")
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +77,8 @@ def open_page(tab):
     """Give the function that opens the report of a run, with a fragment of its address."""
 
     def open_at(workspace, fragment=""):
-        tab[0].goto("about:blank")  # a change of the fragment alone would not load the page again
+        if fragment or "#" in tab[0].url:  # whose change alone would not load the page again
+            tab[0].goto("about:blank")
         tab[0].goto(workspace.report.as_uri() + fragment)
         tab[0].evaluate(LOADED)
         tab[0].locator("#ground").scroll_into_view_if_needed()
@@ -87,6 +91,15 @@ def open_page(tab):
 def page(open_page, shown_run):
     """Open the report; give the page."""
     return open_page(shown_run)
+
+
+@pytest.fixture(scope="module")
+def same_page(browser, shown_run):
+    """Open the report once, for tests that do not depend on what others have done there."""
+    page = browser.new_page()
+    page.goto(shown_run.report.as_uri())
+    yield page
+    page.close()
 
 
 @pytest.fixture(scope="session")

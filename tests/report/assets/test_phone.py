@@ -7,16 +7,21 @@ from roadseg.roads.formats.files import read_gpkg
 HEIGHT = 844
 
 
-@pytest.fixture
-def phone(browser, shown_run):
-    """Open the report on a phone."""
+@pytest.fixture(scope="module")
+def screen(browser):
+    """Open the browser of a phone."""
     context = browser.new_context(
         viewport={"width": 390, "height": HEIGHT}, has_touch=True, is_mobile=True
     )
-    page = context.new_page()
-    page.goto(shown_run.report.as_uri())
-    yield page
+    yield context.new_page()
     context.close()
+
+
+@pytest.fixture
+def phone(screen, shown_run):
+    """Open the report on a phone."""
+    screen.goto(shown_run.report.as_uri())
+    return screen
 
 
 def test_most_of_the_screen_is_the_map(phone):

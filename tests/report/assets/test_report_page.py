@@ -35,17 +35,17 @@ def test_nothing_is_wrong_and_nothing_is_asked_of_the_network(tab, page, shown_r
     assert {url for url in asked if url[:5] != "data:"} == {shown_run.report.as_uri()}
 
 
-def test_scripts_of_others_cannot_run(page):
-    page.evaluate(
+def test_scripts_of_others_cannot_run(same_page):
+    same_page.evaluate(
         "document.body.append(Object.assign(document.createElement('script'), "
         "{textContent: 'window.planted = 1'}))"
     )
-    assert page.evaluate("window.planted === undefined")
+    assert same_page.evaluate("window.planted === undefined")
 
 
-def test_names_are_shown_as_text(page, shown_run):
-    assert page.locator("h1").inner_text() == shown_run.root.parent.name
-    assert page.locator("h1 b").count() == 0
+def test_names_are_shown_as_text(same_page, shown_run):
+    assert same_page.locator("h1").inner_text() == shown_run.root.parent.name
+    assert same_page.locator("h1 b").count() == 0
 
 
 @pytest.mark.parametrize("scene", ["city_0", "city_2"])
@@ -59,16 +59,15 @@ def test_a_click_on_a_road_shows_its_attributes(page, shown_run, scene, middle, 
     assert scene in text
 
 
-def test_a_report_in_miles_shows_miles_and_feet(browser, shown_run, tmp_path):
+def test_a_report_in_miles_shows_miles_and_feet(tab, shown_run, tmp_path):
     run = Workspace(shutil.copytree(shown_run.root, tmp_path / "run"))
     with shown_in("miles"):
         report.run(load_config(None, [f"run={run.root}"]), run, force=True)
-    page = browser.new_page()
+    page = tab[0]
     page.goto(run.report.as_uri())
     shown = [
         page.locator(f"#{part}").inner_text() for part in ("headline", "legend", "told", "bar")
     ]
-    page.close()
     assert re.search(r"\d mi\s", shown[0])
     assert "mi²" in shown[0]
     assert re.search(r"\d to \d+ mph", shown[1])
@@ -77,48 +76,47 @@ def test_a_report_in_miles_shows_miles_and_feet(browser, shown_run, tmp_path):
     assert not re.search(r"\bkm\b|km/h|\d m\b", " ".join(shown))
 
 
-def test_lengths_of_all_classes_add_up_to_the_roads_of_the_map(page):
-    said = page.locator("#lengths .bars span").all_inner_texts()
+def test_lengths_of_all_classes_add_up_to_the_roads_of_the_map(same_page):
+    said = same_page.locator("#lengths .bars span").all_inner_texts()
     names, lengths = said[::2], said[1::2]
     assert {"Residential"} < set(names)
     assert sum(float(each.split()[0]) for each in lengths) == pytest.approx(
-        float(page.locator("#headline .value").first.inner_text().split()[0]), abs=0.1
+        float(same_page.locator("#headline .value").first.inner_text().split()[0]), abs=0.1
     )
 
 
-def test_polygons_of_the_area_have_a_row_each(browser, shown_run, tmp_path):
+def test_polygons_of_the_area_have_a_row_each(tab, shown_run, tmp_path):
     run = Workspace(shutil.copytree(shown_run.root, tmp_path / "run"))
     scenes = gpd.read_file(run.package, layer="scenes")
     scenes["name"] = ["<b>one", "two"]
     scenes[["name", "geometry"]].to_file(tmp_path / "area.gpkg")
     settings = [f"run={run.root}", f"imagery.area={tmp_path / 'area.gpkg'}"]
     report.run(load_config(None, settings), run, force=True)
-    page = browser.new_page()
+    page = tab[0]
     page.goto(run.report.as_uri())
     rows = [row.split("\t") for row in page.locator("#lengths tbody tr").all_inner_texts()]
-    page.close()
     assert [row[0] for row in rows] == ["<b>one", "two", "Whole map"]
     one, two, whole = (float(row[-1]) for row in rows)
     assert one + two == pytest.approx(whole, abs=0.03)
 
 
-def test_routes_take_the_time_that_the_command_says(page, shown_run, middle):
+def test_routes_take_the_time_that_the_command_says(same_page, shown_run, middle):
     graph = read_gpkg(shown_run.graph("city_0"))
     places = [middle(graph, row) for row in range(len(graph.lines))]
     for start, goal in itertools.pairwise(places):
         expected = route.run(shown_run.graph("city_0"), start, goal)
-        found = page.evaluate("ends => roadseg.route(...ends)", [list(start), list(goal)])
+        found = same_page.evaluate("ends => roadseg.route(...ends)", [list(start), list(goal)])
         assert found["seconds"] == pytest.approx(expected.seconds, abs=0.001)
         assert found["length_m"] == pytest.approx(expected.length_m, abs=0.005)
         assert found["edges"] == expected.edges
 
 
-def test_a_route_along_one_edge_is_a_part_of_it(page, shown_run):
+def test_a_route_along_one_edge_is_a_part_of_it(same_page, shown_run):
     graph = read_gpkg(shown_run.graph("city_0"))
     to_degrees = transformer(graph.crs, DEGREES).transform
     ends = [shapely.line_interpolate_point(graph.lines[0], at) for at in (3, 9)]
     start, goal = (to_degrees(point.x, point.y) for point in ends)
-    found = page.evaluate("ends => roadseg.route(...ends)", [list(start), list(goal)])
+    found = same_page.evaluate("ends => roadseg.route(...ends)", [list(start), list(goal)])
     assert found["length_m"] == pytest.approx(6, abs=0.005)
 
 
@@ -143,9 +141,11 @@ def test_two_clicks_draw_a_route_with_its_time(page, shown_run, middle, position
     )
 
 
-def test_graphs_of_their_own_have_no_way_between_them(page, shown_run, middle):
+def test_graphs_of_their_own_have_no_way_between_them(same_page, shown_run, middle):
     ends = [list(middle(read_gpkg(shown_run.graph(name)), 0)) for name in ("city_0", "city_2")]
-    assert "separate graphs" in page.evaluate("ends => roadseg.route(...ends)", ends)["problem"]
+    assert (
+        "separate graphs" in same_page.evaluate("ends => roadseg.route(...ends)", ends)["problem"]
+    )
 
 
 @pytest.mark.parametrize("layer", ["image", "probability", "mask", "reference", "errors", "graph"])
@@ -187,20 +187,20 @@ def test_the_worst_chips_come_first_until_a_header_is_clicked(page):
     assert first.inner_text() == "city_2"
 
 
-def test_what_the_run_lacks_is_named_with_its_command(page):
-    assert "roadseg train" in page.locator("#training .note").inner_text()
+def test_what_the_run_lacks_is_named_with_its_command(same_page):
+    assert "roadseg train" in same_page.locator("#training .note").inner_text()
 
 
-def test_figures_are_explained_where_they_stand(page):
-    page.click("#metrics summary:has-text('What these figures mean')")
-    assert "path length similarity" in page.locator("#metrics dl").inner_text()
-    header = page.locator("#metrics th:has-text('APLS length') button")
+def test_figures_are_explained_where_they_stand(same_page):
+    same_page.click("#metrics summary:has-text('What these figures mean')")
+    assert "path length similarity" in same_page.locator("#metrics dl").inner_text()
+    header = same_page.locator("#metrics th:has-text('APLS length') button")
     assert "routes agree" in header.get_attribute("title")
 
 
-def test_the_page_names_no_folder_of_the_disk(page, shown_run):
-    assert str(shown_run.root.parent.parent) not in page.content()
-    assert "/run" in page.locator("#subtitle").inner_text()
+def test_the_page_names_no_folder_of_the_disk(same_page, shown_run):
+    assert str(shown_run.root.parent.parent) not in same_page.content()
+    assert "/run" in same_page.locator("#subtitle").inner_text()
 
 
 def test_tools_are_not_printed_and_the_map_is(page):
@@ -230,16 +230,22 @@ EVALUATED = {
 }
 
 
-@pytest.fixture
-def page_of_folds(tab, shown_run, tmp_path):
-    """Open the report of a run whose figures are those of a cross-validation."""
-    shutil.copytree(shown_run.root, tmp_path / "run")
-    workspace = Workspace(tmp_path / "run")
+@pytest.fixture(scope="module")
+def run_of_folds(shown_run, tmp_path_factory):
+    """Write the report of a run whose figures are those of a cross-validation."""
+    folder = tmp_path_factory.mktemp("folds") / "run"
+    workspace = Workspace(shutil.copytree(shown_run.root, folder))
     record = {"stage": "evaluate", "state": "done", "key": "drawn", "summary": EVALUATED}
     workspace.record("evaluate").write_text(json.dumps(record))
     config = load_config(shown_run.root.parent / "roadseg.json")
     report.run(config, workspace, force=True)
-    tab[0].goto(workspace.report.as_uri())
+    return workspace
+
+
+@pytest.fixture
+def page_of_folds(tab, run_of_folds):
+    """Open that report."""
+    tab[0].goto(run_of_folds.report.as_uri())
     return tab[0]
 
 
@@ -271,11 +277,11 @@ def test_what_the_errors_do_not_show_is_told_below_the_map(page_of_folds):
     assert "on the held-out chips 3 breaks in known roads" in text
 
 
-def test_the_head_tells_no_spread_where_one_fold_was_held_out(page):
-    assert "over folds" not in page.locator("#headline").inner_text()
+def test_the_head_tells_no_spread_where_one_fold_was_held_out(same_page):
+    assert "over folds" not in same_page.locator("#headline").inner_text()
 
 
-def tables(browser, path, folder, changes):
+def tables(page, path, folder, changes):
     """Open a page with other data; return the tables of metrics as rows of texts."""
     before, after = path.read_text().split('id="data">')
     data, rest = after.split("</script>", 1)
@@ -283,50 +289,45 @@ def tables(browser, path, folder, changes):
     told["map"]["units"] = changes.pop("units", "metric")
     copy = folder / "report.html"
     copy.write_text(f'{before}id="data">{json.dumps({**told, **changes})}</script>{rest}')
-    page = browser.new_page()
     page.goto(copy.as_uri())
     rows = page.locator("#metrics tr").all()
-    found = [row.locator("th, td").all_text_contents() for row in rows]
-    page.close()
-    return found
+    return [row.locator("th, td").all_text_contents() for row in rows]
 
 
 @pytest.mark.parametrize(
     ("units", "per_km"), [("metric", ("Breaks/km", "1.50")), ("miles", ("Breaks/mi", "2.41"))]
 )
-def test_a_chip_has_its_breaks_in_the_units_of_the_reader(
-    browser, shown_run, tmp_path, units, per_km
-):
+def test_a_chip_has_its_breaks_in_the_units_of_the_reader(tab, shown_run, tmp_path, units, per_km):
     columns = ["chip", "iou", "breaks", "topo_recall", "breaks_per_km"]
     scores = {"columns": columns, "rows": [["city_0", 0.5, 3, 0.25, 1.5]]}
     changes = {"units": units, "scores": scores}
-    head, row = tables(browser, shown_run.report, tmp_path, changes)
+    head, row = tables(tab[0], shown_run.report, tmp_path, changes)
     assert head == ["Chip", "IoU", "Breaks", per_km[0]]
     assert row == ["city_0", "0.500", "3", per_km[1]]
 
 
-def test_folds_have_breaks_per_km_and_their_spread(browser, shown_run, tmp_path):
+def test_folds_have_breaks_per_km_and_their_spread(tab, shown_run, tmp_path):
     of = {"chips": 2, "breaks": 3, "breaks_per_km": 1.5, "topo_recall": 0.5}
     spread = {"breaks_per_km": {"mean": 1.5, "std": 0.25}}
     found = {"by_fold": {"0": of}, "spread": spread, "set_of_fold": {}}
     changes = {"summaries": {"evaluate": found}, "scores": None}
-    head, fold, means = tables(browser, shown_run.report, tmp_path, changes)
+    head, fold, means = tables(tab[0], shown_run.report, tmp_path, changes)
     assert head[1:] == ["Chips", "Breaks/km"]
     assert fold == ["0", "2", "1.50"]
     assert means[2] == "1.50 ± 0.25"
 
 
 @pytest.mark.parametrize(("units", "far"), [("metric", "over 1000 m"), ("miles", "over 3281 ft")])
-def test_metrics_are_a_table_by_distance(browser, shown_run, tmp_path, units, far):
+def test_metrics_are_a_table_by_distance(tab, shown_run, tmp_path, units, far):
     near = {"from_m": 0, "to_m": 100, "chips": 3, "reference_km": 1.609344, "iou": 0.8}
     classes = [near, near | {"from_m": 1000, "to_m": None, "iou": 0.5}]
     found = {"summaries": {"evaluate": {"by_distance": classes}}, "scores": None}
-    head, _, last = tables(browser, shown_run.report, tmp_path, {"units": units, **found})
+    head, _, last = tables(tab[0], shown_run.report, tmp_path, {"units": units, **found})
     assert head[0] == "Distance from the training ground"
     assert (last[0], last[-1]) == (far, "0.500")
 
 
-def test_a_map_by_the_starter_warns_and_says_nothing_of_training(browser, shown_run, tmp_path):
+def test_a_map_by_the_starter_warns_and_says_nothing_of_training(tab, shown_run, tmp_path):
     run = Workspace(tmp_path / "map")
     shutil.copytree(shown_run.probabilities, run.probabilities)
     for scene in ("city_0", "city_2"):
@@ -340,16 +341,15 @@ def test_a_map_by_the_starter_warns_and_says_nothing_of_training(browser, shown_
         grid = read_facts(run.probability(scene)).grid
         write_graphs(run.graphs, scene, graph, formats=("gpkg",), grid=grid)
     report.run(load_config(None, [f"run={run.root}"]), run)
-    page = browser.new_page()
+    page = tab[0]
     page.goto(run.report.as_uri())
     sections = page.locator("#contents").inner_text().split()
     text, legend = (page.locator(part).inner_text() for part in ("body", "#legend"))
-    page.close()
     assert sections == ["Map", "Scenes", "Config", "Versions"]
     assert "Mapped with the starter" in text
     assert not re.search("roadseg (train|prepare|evaluate)", text)
     assert legend.startswith("Certainty")
 
 
-def test_roads_of_several_speeds_are_coloured_by_speed(page):
-    assert page.locator("#legend").inner_text().startswith("Speed")
+def test_roads_of_several_speeds_are_coloured_by_speed(same_page):
+    assert same_page.locator("#legend").inner_text().startswith("Speed")
