@@ -3,6 +3,7 @@
 import importlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -135,11 +136,22 @@ def run(
         check_weights(config.train)
     done: dict[str, Any] = {}
     for name in STAGES:
+        if name == "predict" and fold != "each":
+            left = _megapixels_left(config, workspace, fold, force=force)
+            _stage("quantize").if_it_pays(config, workspace, fold=fold, megapixels=left)
         done[name] = _stage(name).run(config, workspace, force=force, **_fold_of(name, fold))
         if name not in _IN_SUMMARY:
             say(name, done[name])
     places = (workspace.graphs, workspace.pictures, workspace.report)
     return RunSummary(done, *map(str, places))
+
+
+def _megapixels_left(
+    config: Config, workspace: Workspace, fold: int, *, force: bool
+) -> Callable[[], float]:
+    """Return a function that says how many megapixels are left to predict."""
+    left = _stage("predict").megapixels_left
+    return partial(left, config, workspace, fold=fold, force=force)
 
 
 def plan(
@@ -165,6 +177,10 @@ def plan(
         elif name in _WITH_A_PLAN:
             # The first stage comes after none.
             given = ({} if name == STAGES[0] else {"after": after}) | _fold_of(name, fold)
+            if name == "predict" and not after and fold != "each":
+                left = _megapixels_left(config, workspace, fold, force=force)
+                if _stage("quantize").pays(config, workspace, fold=fold, megapixels=left):
+                    plans.append(_stage("quantize").plan(config, workspace, fold=fold))
             planned = _stage(name).plan(config, workspace, force=force, **given)
             plans += planned.stages if isinstance(planned, Plans) else [planned]
         else:

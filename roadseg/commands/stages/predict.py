@@ -148,6 +148,10 @@ class _Work:
         described = self.job.describe(self.scenes)
         return [scene for scene in described if force or not scene.is_there]
 
+    def megapixels_left(self, *, force: bool) -> float:
+        """Return the megapixels of the scenes that are left to predict."""
+        return sum(scene.facts.pixels for scene in self.waiting(force=force)) / 1e6
+
 
 def run_images(
     config: Config,
@@ -179,6 +183,29 @@ def _write_mask(config: Config, path: Path, scene: SceneToPredict) -> None:
     key = key_of({"threshold": threshold}, {"probability": scene.key})
     if read_raster_key(path) != key:
         write_road_mask(scene.path, path, threshold=threshold, key=key)
+
+
+def megapixels_left(
+    config: Config, workspace: Workspace, *, fold: Fold | FoldOrEach, force: bool = False
+) -> float:
+    """Return the megapixels of the scenes that `run` would predict."""
+    record = stage_record("predict", config, workspace, PredictSummary, fold)
+    if not force and record.reason() is None:
+        return 0.0
+    return _work_of_run(config, workspace, fold).megapixels_left(force=force)
+
+
+def megapixels_left_of_images(
+    config: Config,
+    images: Iterable[str],
+    *,
+    checkpoints: Sequence[Path],
+    output: Path,
+    force: bool = False,
+) -> float:
+    """Return the megapixels of the images that `run_images` would predict."""
+    work = _work_of_images(config, images, checkpoints, output, None)
+    return work.megapixels_left(force=force)
 
 
 def usual_fold(config: Config, workspace: Workspace) -> FoldOrEach:

@@ -8,10 +8,11 @@ map: first probabilities, masks of the certain roads in them, and the network tr
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from roadseg.commands.stages import graph, pipeline, predict, train
+from roadseg.commands.stages import graph, pipeline, predict, quantize, train
 from roadseg.commands.tools import init
 from roadseg.config import FILE_NAME, Config, load_config
 from roadseg.dataset.calibration import read_calibration, write_calibration
@@ -138,6 +139,15 @@ def run(
         "adapt",
         AdaptSummary(str(network), len(labels.images), labels.sure_km, labels.road_km, trained),
     )
+    left = partial(
+        predict.megapixels_left_of_images,
+        *(config, images),
+        checkpoints=[network],
+        output=workspace.probabilities,
+        force=force,
+    )
+    # Its own labels can judge it, as INT8 has to find what float32 finds, right or wrong.
+    quantize.if_it_pays(planned, made, fold=_FOLD, megapixels=left)
     return network
 
 

@@ -25,6 +25,9 @@ ENGINES = ("eager", "inductor", "openvino")
 # Windows of 512 pixels for each thread from which compiling first is the shorter way: a
 # ResNet34-UNet took 13.8 s of one core, and then 0.77 s instead of 0.95 s a window.
 _COMPILING_PAYS = 80
+# The same of opening a network that was quantised before: whole commands with the starter on one
+# thread took as long as with eager at 2 to 5 such windows, beside other work.
+_OPENING_PAYS = 6
 # The same of converting for OpenVINO: with the default network, whole commands on one thread took
 # as long as with eager at 65 windows, and were twice as fast without the time of converting.
 _CONVERTING_PAYS = 120
@@ -180,16 +183,17 @@ def _fastest(
     if (device.type, device.backend) != ("cpu", "native"):
         why = f"always used on {device.name} with backend {device.backend}"
         return _by_torch("eager", why, checkpoint, device, shape)
-    why, problem = _why_int8(folder, windows, shape[-1])
+    pixels = (_USUAL_PX / shape[-1]) ** 2 * torch.get_num_threads()
+    why, problem = _why_int8(folder, windows, math.ceil(_OPENING_PAYS * pixels))
     if why:
         return _engine(
             "openvino", why, shape, openvino.open(int8_folder(folder), window_shape=shape)
         )
     notes = [problem] if problem else []
-    pixels = (_USUAL_PX / shape[-1]) ** 2 * torch.get_num_threads()
     needed = math.ceil(_CONVERTING_PAYS * pixels)
     if windows >= needed and not openvino.available():
-        why = f"{_precision(device)}, converted: {count(windows, 'window')}, worth it from {needed}"
+        how = f"{openvino_precision(device)}, converted"
+        why = f"{how}: {count(windows, 'window')}, worth it from {needed}"
         try:
             run = _converted(checkpoint, shape, device)
         except RoadsegError as error:
@@ -205,14 +209,16 @@ def _fastest(
     return _by_torch(name, "; ".join([why, *notes]), checkpoint, device, shape)
 
 
-def _why_int8(folder: Path, windows: int, window_px: int) -> tuple[str, str]:
+def _why_int8(folder: Path, windows: int, needed: int) -> tuple[str, str]:
     """Return why the quantised network of a folder is the fastest, or why it is not used."""
     facts = read_int8_facts(folder)
     if facts is None:
         return "", ""
     problem = openvino.available() or unusable(facts, folder)
-    if not problem and not facts.pays(windows, window_px):
-        problem = f"not worth opening for {count(windows, 'window')}"
+    if not problem and windows < needed:
+        problem = f"{count(windows, 'window')}, worth it from {needed}"
+    if not problem and facts.speedup is not None and facts.speedup <= 1:
+        problem = "not faster than eager when it was made"
     if problem:
         return "", f"not INT8: {problem}"
     speed = f"{facts.speedup:.1f} times as fast as eager, " if facts.speedup else ""
@@ -230,7 +236,7 @@ def _by_openvino(checkpoint: Checkpoint, folder: Path, device: Device, shape: Sh
     facts = read_int8_facts(folder)
     if facts is None:
         run = _converted(checkpoint, shape, device)
-        why = f"requested; {_precision(device)}, as `{MAKING}` was not run"
+        why = f"requested; {openvino_precision(device)}, as `{MAKING}` was not run"
         return _engine("openvino", why, shape, run)
     if problem := unusable(facts, folder):
         raise CheckpointError(
@@ -286,7 +292,7 @@ def _engine(name: str, why: str, shape: Shape, run: Network) -> Engine:
     return Engine(name, f"engine {name} ({why})", batch_size, window_px, run)
 
 
-def _precision(device: Device) -> str:
+def openvino_precision(device: Device) -> str:
     """Return the precision in which OpenVINO is fastest: bfloat16 with AMX, where that may be.
 
     Without AMX, its float32 is faster than its bfloat16, and than that of PyTorch.
@@ -302,7 +308,7 @@ def _converted(checkpoint: Checkpoint, shape: Shape, device: Device) -> Network:
         RoadsegError: if it cannot be converted, or computes something else.
     """
     network = ProbabilityNetwork(checkpoint.model, checkpoint.scaling).eval()
-    precision = _precision(device)
+    precision = openvino_precision(device)
     run = openvino.convert(network, window_shape=shape, precision=precision)
     allowed = MAX_DIFFERENCE
     if precision == "bf16":

@@ -68,14 +68,6 @@ class Int8Facts:
         """Speed as a multiple of that of eager; None if that was not measured on this CPU."""
         return self.windows_per_s / self.eager_windows_per_s if self.cpu == _cpu() else None
 
-    def pays(self, windows: int, window_px: int) -> bool:
-        """Return whether it opens and predicts a number of windows in less time than eager."""
-        if self.speedup is None:
-            return True
-        measured = windows * (window_px / self.window_px) ** 2
-        eager_s = measured / self.eager_windows_per_s
-        return self.opening_s + measured / self.windows_per_s < eager_s
-
 
 def int8_folder(folder: Path) -> Path:
     """Return the folder of the quantised network in a checkpoint folder."""
@@ -116,6 +108,16 @@ def write_int8_facts(
 def remove_int8_facts(folder: Path) -> None:
     """Remove the facts, which makes it count as missing, before its files change."""
     (int8_folder(folder) / _FACTS).unlink(missing_ok=True)
+
+
+def is_judged(folder: Path) -> bool:
+    """Return whether the network of a checkpoint folder was quantised, and accepted or refused.
+
+    Raises:
+        CheckpointError: see `read_int8_facts`.
+    """
+    facts = read_int8_facts(folder)
+    return facts is not None and facts.checkpoint == _digest(folder)
 
 
 def unusable(facts: Int8Facts, folder: Path) -> str:

@@ -37,6 +37,11 @@ def available() -> str | None:
     return None if find_spec("openvino") else f"the package openvino is not installed; {_INSTALL}"
 
 
+def can_build() -> bool:
+    """Return whether the packages that `build` needs are installed."""
+    return available() is None and find_spec("nncf") is not None
+
+
 def build(
     network: nn.Module, folder: Path, *, window_shape: Shape, calibration: Sequence[Tensor]
 ) -> None:

@@ -5,10 +5,12 @@ from importlib.util import find_spec
 import pytest
 from safetensors.torch import load_file
 
-from roadseg.commands.stages import quantize
+from roadseg.commands.stages import pipeline, quantize
 from roadseg.commands.stages.training_jobs import training_job
+from roadseg.config import load_config
 from roadseg.errors import RoadsegError
 from roadseg.learn.hardware.devices import pick_device
+from roadseg.learn.inference import openvino
 from roadseg.learn.inference.engines import Engine, open_engine
 from roadseg.learn.inference.int8 import FILES, int8_folder, read_int8_facts
 from roadseg.learn.inference.quantisation import Quantised, calibration_windows
@@ -17,6 +19,7 @@ from roadseg.learn.network.checkpoints import (
     save_checkpoint,
 )
 
+MUCH = max(quantize.PAYS_MPX.values())  # Megapixels to predict.
 ACCURATE = {"mask_iou": 0.99, "f1": 0.8, "exact_f1": 0.8, "apls": 0.7, "exact_apls": 0.7}
 
 
@@ -133,6 +136,86 @@ def test_other_weights_make_it_anew(finished, quantised_as):
     save_checkpoint(folder, "best", tensors, read_checkpoint_facts(folder, "best"))
     run(finished)
     assert len(calls) == 2
+
+
+@pytest.mark.parametrize(("chips", "judged"), [(3, [0, 1, 2]), (8, [0, 3, 6]), (0, [])])
+def test_of_many_held_out_chips_some_from_all_over_are_judged(monkeypatch, chips, judged):
+    monkeypatch.setattr(quantize, "_JUDGED", 3)
+    assert list(quantize.spread(range(chips))) == judged
+
+
+@pytest.fixture
+def before_predicting(finished, quantised_as, monkeypatch, caplog):
+    """Give a function that quantises if it pays; it returns the log, and how often it was done."""
+    monkeypatch.setattr(openvino, "can_build", lambda: True)
+    caplog.set_level("INFO", logger="roadseg.commands.stages.quantize")
+
+    def call(*settings, megapixels=MUCH, change=lambda probabilities: probabilities):
+        caplog.clear()
+        calls = quantised_as(change)
+        before = len(calls)
+        config = load_config(finished[0].run.parent / "roadseg.json", settings)
+        quantize.if_it_pays(config, finished[1], fold=0, megapixels=lambda: megapixels)
+        return caplog.text, len(calls) - before
+
+    return call
+
+
+def test_much_to_predict_is_quantised_for_and_told_once(before_predicting):
+    text, done = before_predicting()
+    assert ("quantised to INT8: mask IoU 1.000 with float32 on " in text, done) == (True, 1)
+    assert before_predicting() == ("", 0)
+
+
+def test_a_refusal_is_told_and_not_repeated(before_predicting, finished):
+    text, done = before_predicting(change=lambda probabilities: 1 - probabilities)
+    assert (text.count("not quantised: the INT8 network is refused: mask IoU"), done) == (1, 1)
+    assert before_predicting() == ("", 0)
+    assert facts_of(finished[1]).gate["passed"] is False
+
+
+@pytest.mark.parametrize("setting", ["predict.engine=eager", "compute.compile=true"])
+def test_where_another_engine_predicts_nothing_is_quantised(before_predicting, setting):
+    assert before_predicting(setting)[1] == 0
+
+
+def test_for_little_to_predict_nothing_is_quantised(before_predicting):
+    assert before_predicting(megapixels=quantize.PAYS_MPX["fp32"] - 1) == ("", 0)
+
+
+@pytest.mark.parametrize(("precision", "done"), [("fp32", 1), ("bf16", 0)])
+def test_less_pays_where_openvino_is_slower_otherwise(
+    before_predicting, monkeypatch, precision, done
+):
+    monkeypatch.setattr(quantize, "openvino_precision", lambda _: precision)
+    assert before_predicting(megapixels=quantize.PAYS_MPX["fp32"])[1] == done
+
+
+def test_without_nncf_nothing_is_quantised(before_predicting, monkeypatch):
+    monkeypatch.setattr(openvino, "can_build", lambda: False)
+    assert before_predicting() == ("", 0)
+
+
+def test_a_run_quantises_before_it_predicts_and_a_second_one_does_nothing(
+    finished, quantised_as, monkeypatch
+):
+    monkeypatch.setattr(openvino, "can_build", lambda: True)
+    monkeypatch.setattr(quantize, "PAYS_MPX", dict.fromkeys(quantize.PAYS_MPX, 0.001))
+    calls = quantised_as(lambda probabilities: probabilities)
+    config, workspace = finished
+    pipeline.run(config, workspace, say=lambda *_: None)
+    assert calls == []  # All is predicted.
+    workspace.record("predict").unlink()
+    for path in workspace.probabilities.glob("*.tif"):
+        path.unlink()
+    stages = [plan.stage for plan in pipeline.plan(config, workspace).stages if plan.runs]
+    assert stages == ["quantize", "predict", "graph", "evaluate", "report"]
+    pipeline.run(config, workspace, say=lambda *_: None)
+    assert len(calls) == 1
+    made = {path: path.stat().st_mtime_ns for path in workspace.root.rglob("*.*")}
+    pipeline.run(config, workspace, say=lambda *_: None)
+    assert {path: path.stat().st_mtime_ns for path in workspace.root.rglob("*.*")} == made
+    assert not any(plan.runs for plan in pipeline.plan(config, workspace).stages)
 
 
 def test_the_summary_is_a_table(finished, quantised_as):

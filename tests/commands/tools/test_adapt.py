@@ -10,7 +10,7 @@ import rasterio
 from starter_places import write_places
 
 import roadseg
-from roadseg.commands.stages import train
+from roadseg.commands.stages import quantize, train
 from roadseg.commands.tools import adapt, improve
 from roadseg.commands.tools import map as tool
 from roadseg.dataset.calibration import read_calibration
@@ -139,6 +139,24 @@ def test_improve_goes_on_from_it(adapted):
     folder, _, _ = adapted
     network = improve.network_of(Workspace(folder / "map"))
     assert network == Workspace(folder / "map/adapted").checkpoint(0)
+
+
+def test_it_is_quantised_if_what_is_left_to_predict_pays(adapted, monkeypatch):
+    asked = []
+
+    def if_it_pays(config, workspace, *, fold, megapixels):
+        asked.append((config.run, workspace.checkpoint(fold), megapixels()))
+
+    monkeypatch.setattr(quantize, "if_it_pays", if_it_pays)
+    folder, _, _ = adapted
+    made = Workspace(folder / "map").adapted
+    map_adapted(folder)
+    assert asked == [(made.root, made.checkpoint(0), 0)]
+    (probabilities,) = sorted((folder / "map" / "probabilities").glob("place_1001.tif"))
+    probabilities.unlink()
+    map_adapted(folder)
+    assert asked[1][2] > 0
+    assert not (made.checkpoint(0) / "int8").exists()  # That of the starter is not its own.
 
 
 def test_with_few_sure_roads_the_network_stays_as_it_is(tmp_path, monkeypatch, caplog):

@@ -13,6 +13,7 @@ from roadseg.learn.inference import engines, int8, openvino
 from roadseg.learn.inference.engines import Engine, ensemble, open_engine, with_tta
 from roadseg.learn.inference.int8 import (
     int8_folder,
+    is_judged,
     read_int8_facts,
     remove_int8_facts,
     write_int8_facts,
@@ -301,24 +302,26 @@ def test_an_engine_that_is_named_is_taken(choice, name):
 
 
 def test_openvino_is_int8_after_quantisation(choice, folder):
-    before = choice("openvino")
+    _, before = choice("openvino")
     make(folder)
-    assert before[1] == "engine openvino (requested; bf16, as `roadseg quantize` was not run)"
+    assert before.endswith("(requested; bf16, as `roadseg quantize` was not run)")
     assert choice("openvino")[1] == "engine openvino (requested; INT8)"
 
 
-def test_speeds_of_another_cpu_do_not_count(folder, monkeypatch):
+def test_speeds_of_another_cpu_do_not_count(choice, folder, monkeypatch):
     monkeypatch.setattr(int8, "_cpu", lambda: "elsewhere")
     make(folder, windows_per_s=1.0)
-    monkeypatch.undo()
-    facts = read_int8_facts(folder)
-    assert facts.speedup is None
-    assert facts.pays(1, 64)
+    monkeypatch.setattr(int8, "_cpu", lambda: "here")
+    assert read_int8_facts(folder).speedup is None
+    assert choice() == (
+        "openvino",
+        "engine openvino (INT8, accuracy verified when it was made)",
+    )
 
 
 UNFIT = {
     "inaccurate": ({"gate": {"passed": False}}, "not accurate enough when it was made"),
-    "slower than eager": ({"windows_per_s": 1.9}, "not worth opening for 6000 windows"),
+    "slower than eager": ({"windows_per_s": 1.9}, "not faster than eager when it was made"),
 }
 
 
@@ -350,15 +353,28 @@ def test_auto_leaves_out_what_other_versions_would_compute_differently(choice, f
     assert (name, "not 99.0" in reason) == ("inductor", True)
 
 
-@pytest.mark.parametrize(("windows", "pays"), [(40, False), (41, True)])
-def test_opening_has_to_be_won_back(folder, windows, pays):
-    facts = make(folder, windows_per_s=4.0, eager_windows_per_s=2.0, opening_s=10.0)
-    assert facts.pays(windows, 64) is pays
+@pytest.mark.parametrize(("windows", "name"), [(5, "eager"), (6, "openvino")])
+def test_opening_has_to_be_won_back(choice, folder, windows, name):
+    make(folder)
+    found, reason = choice(windows=windows, window_px=512)
+    assert found == name
+    assert (f"not INT8: {windows} windows, worth it from 6" in reason) is (name == "eager")
 
 
-def test_a_window_of_twice_the_side_counts_four_times(folder):
-    facts = make(folder, windows_per_s=4.0, eager_windows_per_s=2.0, opening_s=10.0)
-    assert [facts.pays(windows, 128) for windows in (10, 11)] == [False, True]
+def test_of_small_windows_and_with_more_threads_it_takes_more_to_win_it_back(
+    choice, folder, monkeypatch
+):
+    make(folder)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    assert [choice(windows=n, window_px=256)[0] for n in (47, 48)] == ["eager", "openvino"]
+
+
+def test_a_network_is_judged_whatever_the_verdict_until_its_weights_change(folder):
+    assert not is_judged(folder)
+    make(folder, gate={"passed": False})
+    assert is_judged(folder)
+    (folder / "best.safetensors").write_bytes(b"trained on")
+    assert not is_judged(folder)
 
 
 def test_an_inaccurate_network_is_refused_by_its_name_too(choice, folder):
