@@ -26,7 +26,7 @@ ENGINES = ("eager", "inductor", "openvino")
 # ResNet34-UNet took 13.8 s of one core, and then 0.77 s instead of 0.95 s a window.
 _COMPILING_PAYS = 80
 # The same of opening a network that was quantised before: whole commands with the starter on one
-# thread took as long as with eager at 2 to 5 such windows, beside other work.
+# thread took as long as with eager at 4 to 9 such windows, beside other work.
 _OPENING_PAYS = 6
 # The same of converting for OpenVINO: with the default network, whole commands on one thread took
 # as long as with eager at 65 windows, and were twice as fast without the time of converting.

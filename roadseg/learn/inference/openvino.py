@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from roadseg.errors import CheckpointError, RoadsegError
+from roadseg.errors import CheckpointError, RoadsegError, first_line
 from roadseg.learn.inference.programs import (
     INPUT,
     OUTPUT,
@@ -183,12 +183,17 @@ def _quantised(model: Any, calibration: Sequence[Tensor]) -> Any:  # noqa: ANN40
         nncf = _load("nncf")
         # Not by nncf.set_log_level, which also sets the level of handlers that others have added.
         logging.getLogger("nncf").setLevel(logging.ERROR)
-        return nncf.quantize(
-            model,
-            nncf.Dataset([batch.numpy() for batch in calibration]),
-            preset=nncf.QuantizationPreset.MIXED,
-            subset_size=len(calibration),
-        )
+        try:
+            return nncf.quantize(
+                model,
+                nncf.Dataset([batch.numpy() for batch in calibration]),
+                preset=nncf.QuantizationPreset.MIXED,
+                subset_size=len(calibration),
+            )
+        except (RuntimeError, nncf.ValidationError, nncf.UnsupportedModelError) as error:
+            raise RoadsegError(
+                f"NNCF cannot quantise this network: {first_line(error)}; choose another engine"
+            ) from error
 
 
 @contextmanager

@@ -95,6 +95,20 @@ def test_quantising_says_nothing_and_leaves_logging_as_it_was(
     assert capfd.readouterr() == ("", "")
 
 
+def test_what_nncf_cannot_quantise_is_told_in_one_line(
+    small_network, small_windows, folder, tmp_path, monkeypatch
+):
+    nncf = sys.modules["nncf"]  # It was loaded to make the folder.
+    assert (folder / "model.xml").exists()
+
+    def fail(*_, **__):
+        raise nncf.ValidationError("no such layer\nand more")
+
+    monkeypatch.setattr(nncf, "quantize", fail)
+    with pytest.raises(RoadsegError, match=r"^NNCF cannot quantise this network: no such layer;"):
+        openvino.build(small_network, tmp_path, window_shape=SHAPE, calibration=[small_windows(1)])
+
+
 def test_no_statistics_are_sent(folder):
     openvino.open(folder, window_shape=SHAPE)
     assert sys.modules["openvino_telemetry"] is None
