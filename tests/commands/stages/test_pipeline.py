@@ -15,7 +15,7 @@ from roadseg.dataset import scenes
 from roadseg.errors import DataError, RoadsegError
 from roadseg.learn.inference import jobs, tasks
 from roadseg.learn.network import models
-from roadseg.report.plots import maps
+from roadseg.report.plots import comparisons
 from roadseg.roads.formats.files import read_gpkg
 from roadseg.roads.masks.mask_files import read_mask
 from roadseg.system.workspace import STAGES, Workspace
@@ -76,7 +76,7 @@ def test_a_run_that_is_interrupted_again_and_again_ends_as_one_that_is_not(city,
         (tasks, "write_probability"),
         (graph, "find_graph"),
         (graph, "write_graphs"),
-        (maps, "draw_comparison"),
+        (comparisons, "draw_comparison"),
     ):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(module, function, interrupt)
