@@ -23,9 +23,9 @@ import numpy as np
 import shapely
 
 from roadseg.arrays import Floats, Ints
-from roadseg.commands.stages.made_from import as_it_is, scene_names
 from roadseg.config import FILE_NAME, load_config
 from roadseg.dataset.calibration import TRUE_M
+from roadseg.report.run_facts import found_layout, scene_names
 from roadseg.report.scenes import read_scenes
 from roadseg.review.apply import Revision
 from roadseg.review.edits import Edit
@@ -87,7 +87,7 @@ def read_sheets(folder: Path) -> Sequence[Sheet]:
     """Return the maps of a run, or of a folder with graphs."""
     path = folder / FILE_NAME
     config = load_config(path if path.is_file() else None)
-    workspace = as_it_is(Workspace(folder))
+    workspace = found_layout(Workspace(folder))
     return sheets_of(read_scenes(config, workspace, scene_names(workspace), with_labels=False))
 
 

@@ -52,9 +52,8 @@ STAGE = {
 from dataclasses import dataclass
 
 from roadseg.dataset.chips import read_chips
-from roadseg.system.dry_runs import plan_work
 from roadseg.system.files import atomic_write
-from roadseg.system.stage_records import StageRecord, read_stage_key
+from roadseg.system.stage_records import MadeFrom, Stage, read_stage_key
 from roadseg.system.workspace import require
 
 
@@ -67,37 +66,36 @@ class CountSummary:
 
 def run(config, workspace, *, force=False):
     """Count, unless nothing has changed since it was counted."""
-    record = _record(config, workspace)
-    if not force and (done := record.summary()):
+    stage = _stage(config, workspace)
+    if done := stage.summary(CountSummary, force=force):
         return done
-    record.begin()
+    stage.begin()
     scenes = len(read_chips(workspace.chips).scenes)
     with atomic_write(workspace.count) as partial:
         partial.write_text(str(scenes * config.count.times), encoding="utf-8")
     summary = CountSummary(scenes)
-    record.finish(summary, [workspace.count])
+    stage.finish(summary, [workspace.count])
     return summary
 
 
-def plan(config, workspace, *, after="", force=False):
+def plan(config, workspace, *, force=False):
     """Return what `run` would do."""
-    return plan_work(
-        after or _record(config, workspace),
+    stage = _stage(config, workspace)
+    return stage.plan(stage.reason(force=force))
+
+
+def _stage(config, workspace):
+    def made_from():
+        prepared = require(workspace.record("prepare"), made_by="prepare")
+        inputs = {"what prepare made": read_stage_key(prepared)}
+        return MadeFrom(config.count.model_dump(mode="json"), inputs)
+
+    return Stage(
         workspace.record("count"),
-        force=force,
+        made_from,
         reads=["chips"],
         writes=[workspace.count],
         unit="scenes",
-    )
-
-
-def _record(config, workspace):
-    prepared = require(workspace.record("prepare"), made_by="prepare")
-    return StageRecord(
-        workspace.record("count"),
-        CountSummary,
-        settings=config.count.model_dump(mode="json"),
-        inputs={"what prepare made": read_stage_key(prepared)},
     )
 ''',
     "dataset/options.py": (

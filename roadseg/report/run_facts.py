@@ -3,7 +3,7 @@
 import os
 import stat
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,15 @@ from typing import Any
 from roadseg.errors import DataError, MissingInputError
 from roadseg.system.stage_records import Record, read_record
 from roadseg.system.text import count
-from roadseg.system.workspace import STAGES, Fold, Workspace
+from roadseg.system.workspace import (
+    EDITS,
+    NETWORK,
+    PACKAGE,
+    STAGES,
+    SUBMISSION,
+    Fold,
+    Workspace,
+)
 
 _RUN_STAGES = tuple(
     stage for stage in STAGES if stage != "train"
@@ -94,6 +102,35 @@ def _folds(workspace: Workspace) -> list[Fold]:
 def _fold_of(predict: Record | None, trainings: dict[Fold, Record]) -> Fold:
     fold = (predict.summary or {}).get("fold") if predict else None
     return fold if isinstance(fold, int) else next(iter(trainings), 0)
+
+
+def found_layout(workspace: Workspace) -> Workspace:
+    """Return the workspace, or its flat form for a folder that --output of a stage named."""
+    has_folders = workspace.graphs.is_dir() or workspace.probabilities.is_dir()
+    return workspace if has_folders else replace(workspace, is_flat=True)
+
+
+def scene_names(workspace: Workspace) -> list[str]:
+    """Return the names of the scenes that have a graph or a probability raster.
+
+    Raises:
+        MissingInputError: if there are none.
+    """
+    graphs = {path.stem for path in workspace.graphs.glob("*.gpkg") if path.name[0] != "."}
+    rasters = {path.stem for path in workspace.probabilities.glob("*.tif") if path.name[0] != "."}
+    names = sorted((graphs - {NETWORK, SUBMISSION, EDITS, PACKAGE}) | rasters)
+    if not names:
+        raise MissingInputError(
+            f"{workspace.root}: contains neither graphs nor probabilities; run `roadseg graph` "
+            "or `roadseg predict` first, or use another folder with --run"
+        )
+    return names
+
+
+def checkpoint_folders(workspace: Workspace) -> list[Path]:
+    """Return the checkpoint folders of all folds, and that of the network of all chips."""
+    last = workspace.checkpoint("all")
+    return [*sorted(last.parent.glob("fold-*")), *([last] if last.is_dir() else [])]
 
 
 def find_runs(folder: Path) -> Iterator[Path]:

@@ -1,13 +1,11 @@
 """Dry runs: what a stage would read, write and take, without running it."""
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from roadseg.system.stage_records import Reason, Record, StageRecord, Summary, read_record
 from roadseg.system.text import about_memory, about_time, count
 
-_UNKNOWN = "unknown: no earlier run"
+UNKNOWN = "unknown: no earlier run"
 
 
 @dataclass(frozen=True)
@@ -31,7 +29,7 @@ class Plan:
     writes: list[str]
     seconds: float | None = None
     memory_mb: float | None = None
-    based_on: str = _UNKNOWN
+    based_on: str = UNKNOWN
     renews: bool = True
 
     def __str__(self) -> str:
@@ -74,77 +72,3 @@ def _near(path: str) -> str:
     """Return a path from here, if it lies here."""
     here = Path.cwd()
     return str(Path(path).relative_to(here)) if Path(path).is_relative_to(here) else path
-
-
-def up_to_date(stage: str) -> Plan:
-    """Return the dry run of a stage for which nothing has changed."""
-    return Plan(stage, runs=False, why="nothing has changed", reads=[], writes=[])
-
-
-def plan_work(
-    made_of: StageRecord[Summary] | str,
-    path: Path,
-    *,
-    force: bool = False,
-    reads: Sequence[str],
-    writes: Iterable[Path],
-    unit: str,
-    counted: str = "",
-    now: float | None = None,
-    memory_mb: float | None = None,
-) -> Plan:
-    """Return what a stage would do.
-
-    Args:
-        made_of: what it would be made from now; or the earlier stage that runs first.
-        path: of the record that it leaves.
-        force: whether the stage runs whatever it was made from.
-        unit: of its work, in the plural.
-        counted: key of their number, or list, in its summary; empty if that is the unit.
-        now: how many these are; None if unknown before an earlier stage has run.
-        memory_mb: an estimate; None: that of the earlier run.
-    """
-    after = Reason(f"after {made_of}") if isinstance(made_of, str) else made_of.reason()
-    reason = after or (Reason("--force") if force else None)
-    if reason is None:
-        return up_to_date(path.stem)
-    earlier = read_record(path)
-    seconds, basis = _seconds(earlier, counted or unit, unit, now)
-    if memory_mb is not None:
-        basis = f"memory estimated; {basis}"
-    elif earlier and earlier.peak_mb:
-        memory_mb, basis = earlier.peak_mb, f"{basis}; memory: the peak of its process"
-    return Plan(
-        path.stem,
-        runs=True,
-        why=reason.text,
-        reads=list(reads),
-        writes=[*map(str, writes)],
-        seconds=seconds,
-        memory_mb=memory_mb,
-        based_on=basis,
-        renews=reason.renews or force,
-    )
-
-
-def _seconds(
-    earlier: Record | None, counted: str, unit: str, now: float | None
-) -> tuple[float | None, str]:
-    """Return the time of the earlier run, scaled to the amount of now, and a sentence about it."""
-    summary = earlier.summary if earlier and earlier.is_done else None
-    done = (summary or {}).get(counted)
-    before = len(done) if isinstance(done, list) else done
-    if earlier is None or summary is None or not isinstance(before, int | float):
-        return None, _UNKNOWN
-    # A training that was interrupted has the time of all its parts in its summary.
-    took_s = float(summary.get("seconds", earlier.seconds))
-    named = unit.removesuffix("s") if before == 1 else unit
-    took = f"the last run took {took_s:.1f} s for {_amount(before)} {named}"
-    if now is None or not before:
-        return took_s, took
-    return took_s * now / before, f"{took}, now {_amount(now)}"
-
-
-def _amount(value: float) -> str:
-    """Return an amount as the summaries show it: counts whole, all else with one decimal."""
-    return f"{round(value, 1):.16g}"

@@ -1,17 +1,18 @@
-"""Stage records: the inputs and outputs of each stage, and whether they are unchanged."""
+"""Stage records: what each stage was made from and has made, and whether it has to run again."""
 
 import json
 import logging
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from pydantic import BaseModel
 
 from roadseg.errors import DataError, MissingInputError, OutputError
+from roadseg.system.dry_runs import UNKNOWN, Plan
 from roadseg.system.files import moved_with
 from roadseg.system.fingerprints import fingerprints
 from roadseg.system.machine import peak_memory_mb
@@ -22,10 +23,14 @@ from roadseg.system.text import count, first
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-    Summary = TypeVar("Summary", bound=DataclassInstance)
+    Kind = TypeVar("Kind", bound=DataclassInstance)
 else:
-    Summary = TypeVar("Summary")
+    Kind = TypeVar("Kind")
 
+# Where a stage stands that has to run.
+State = Literal[
+    "not run", "changed", "interrupted", "incomplete", "outputs missing", "outputs changed"
+]
 _ASIDE = ".changed"  # This ends the name of an output that somebody has changed and that is kept.
 _MISSING, _CHANGED = "is missing", "was modified"
 _SHOWN = 3  # Settings and files that a reason names.
@@ -43,7 +48,7 @@ class Record(BaseModel):
         folder: where the record lay when it was written.
         inputs: fingerprint of each input, by a name that stays when files move.
         outputs: fingerprint of each file that the stage made, by its path from the folder.
-        seconds: since the stage began; of one that was done in parts, those of all together.
+        seconds: that the stage took; of one that was done in parts, those of all together.
         peak_mb: largest memory of its process.
     """
 
@@ -63,8 +68,14 @@ class Record(BaseModel):
 
     @property
     def is_done(self) -> bool:
-        """Return whether the stage reached its end."""
+        """Whether the stage reached its end."""
         return self.state == "done" and self.summary is not None
+
+    @property
+    def failed(self) -> list[str]:
+        """Names of the scenes that failed and were skipped, sorted."""
+        failed = (self.summary or {}).get("failed")
+        return sorted(failed) if isinstance(failed, dict) else []
 
 
 @dataclass(frozen=True)
@@ -72,46 +83,74 @@ class Reason:
     """Reason why a stage has to run.
 
     Attributes:
-        renews: whether what it makes may differ from what was there, so that later stages have to
-            run as well.
+        state: where the stage stands without that.
     """
 
     text: str
-    renews: bool = True
+    state: State
+
+    @property
+    def renews(self) -> bool:
+        """Whether its outputs may differ from those before, so that later stages run as well."""
+        return self.state not in ("outputs missing", "outputs changed")
 
 
-class StageRecord(Generic[Summary]):
-    """Record of inputs and outputs of a stage: `<stage>.json` in the run folder.
+@dataclass(frozen=True)
+class MadeFrom:
+    """What decides about the outputs of a stage, as JSON values.
 
-    It is written twice: as "started" before the first output and as "done" after the last.
+    Attributes:
+        settings: without paths of files.
+        inputs: fingerprints of files or keys of earlier stages, by name.
+        defaults: of settings; records of versions that did not know one hold while it has its.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        kind: type[Summary],
-        *,
-        settings: Mapping[str, Any],
-        inputs: Mapping[str, str],
-        defaults: Mapping[str, Any] | None = None,
-    ) -> None:
-        """Set what a stage would be made from.
+    settings: Mapping[str, Any]
+    inputs: Mapping[str, str]
+    defaults: Mapping[str, Any] = field(default_factory=dict)
 
-        Args:
-            settings: that decide about its outputs, without paths of files.
-            inputs: fingerprints of files or keys of earlier stages, by name.
-        """
-        self.path = path.absolute()
-        self.settings: dict[str, Any] = _as_json(settings)
-        self.inputs = dict(inputs)
-        self._defaults: dict[str, Any] = _as_json(defaults or {})
-        self._kind = kind
-        self._begun = time.monotonic()
-        self._before_s = 0.0
+    def known_to(self, earlier: Record) -> dict[str, Any]:
+        """Return the settings as the version of an earlier record would have written them."""
+        return known_settings(self.settings, earlier.settings, self.defaults)
+
+
+@dataclass
+class Stage:
+    """A stage as a build tool sees it: what it is made from now, and the record of its last run.
+
+    The record, `<stage>.json`, is written as "started" before the first output and as "done" after
+    the last. What the stage is made from is looked for only when a method needs it.
+
+    Attributes:
+        path: of its record.
+        find: finds what it is made from; what it raises, methods raise.
+        reads: what a dry run says that it reads, in words.
+        writes: files and folders that it writes.
+        unit: of its work, in the plural.
+        counted: key of the number of these, or of their list, in its summary; empty if it is the
+            unit.
+    """
+
+    path: Path
+    find: Callable[[], MadeFrom]
+    reads: Sequence[str] = ()
+    writes: Sequence[Path] = ()
+    unit: str = ""
+    counted: str = ""
+    _written_s: float = field(init=False)  # Seconds before this are in the record.
+
+    def __post_init__(self) -> None:
+        """Begin to count seconds, and let the path hold in any working folder."""
+        self.path, self._written_s = self.path.absolute(), time.monotonic()
+
+    @cached_property
+    def made_from(self) -> MadeFrom:
+        """What the outputs would be made from now."""
+        return self.find()
 
     @cached_property
     def key(self) -> str:
-        """Digest of settings and inputs; that of the record there if it was made from the same.
+        """Digest of settings and inputs; that of the last run if it was made from the same.
 
         A setting that its version did not know makes no difference at its default, so that records
         of earlier versions hold.
@@ -120,52 +159,134 @@ class StageRecord(Generic[Summary]):
             DataError: if there is a file that is no record.
         """
         if earlier := read_record(self.path):
-            known = known_settings(self.settings, earlier.settings, self._defaults)
-            if (earlier.settings, earlier.inputs) == (known, self.inputs):
+            made = (self.made_from.known_to(earlier), self.made_from.inputs)
+            if (earlier.settings, earlier.inputs) == made:
                 return earlier.key
-        return key_of(self.settings, self.inputs)
+        return key_of(self.made_from.settings, self.made_from.inputs)
 
-    def summary(self) -> Summary | None:
-        """Return the summary of an earlier run whose outputs hold, None if the stage has to run.
+    def reason(self, *, after: str = "", force: bool = False) -> Reason | None:
+        """Return why the stage has to run, None if its outputs are up to date.
+
+        Args:
+            after: the earlier stage, or the option, that makes it run; empty if none does.
 
         Raises:
             DataError: if there is a file that is no record.
         """
-        reason = self.reason()
+        if after:
+            return Reason(f"after {after}", "changed")
+        reason = self._reason()
+        # What is forced may come out differently, also if only an output is missing.
+        return Reason(reason.text if reason else "--force", "changed") if force else reason
+
+    def _reason(self) -> Reason | None:
+        # Before a first run as well, what is missing has to be told.
+        earlier, _ = read_record(self.path), self.made_from
+        if earlier is None:
+            return Reason("no earlier run", "not run")
+        if change := self.change(earlier):
+            return change
+        if not earlier.is_done:
+            return Reason("the last run was interrupted", "interrupted")
+        if earlier.failed:
+            failed = count(len(earlier.failed), "scene")
+            return Reason(f"{failed} failed in the last run", "incomplete")
+        if lost := lost_outputs(self.path, earlier):
+            text = first([f"{name} {what}" for name, what in lost.items()], _SHOWN)
+            is_missing = _MISSING in lost.values()
+            return Reason(text, "outputs missing" if is_missing else "outputs changed")
+        return None
+
+    def change(self, earlier: Record) -> Reason | None:
+        """Return which settings or inputs differ from those of an earlier run, None if none do."""
+        if earlier.key == self.key:
+            return None
+        # Settings say more than the fingerprints of inputs, so these are named only without others.
+        changed = list(_changes(earlier.settings, self.made_from.known_to(earlier)))
+        if not changed:
+            before, now = earlier.inputs, self.made_from.inputs
+            changed = [name for name in {**before, **now} if before.get(name) != now.get(name)]
+        if not changed:  # A setting is there that an earlier version did not know.
+            return Reason("its record is of another version", "incomplete")
+        return Reason(f"changed: {first(changed, _SHOWN)}", "changed")
+
+    def plan(
+        self,
+        reason: Reason | None,
+        *,
+        writes: Iterable[Path] = (),
+        now: float | None = None,
+        memory_mb: float | None = None,
+    ) -> Plan:
+        """Return the dry run of the stage, with the time and the memory of its last run.
+
+        Args:
+            reason: why it would run; None if it would not.
+            writes: if more is known of it than what the stage writes at all.
+            now: amount of work, in its unit; None if unknown before an earlier stage has run.
+            memory_mb: an estimate; None: that of the last run.
+        """
         if reason is None:
-            _log.info("%s is up to date; use --force to run it again", self.path.stem)
-            return read_summary(self.path, self._kind)
+            return Plan(self.path.stem, runs=False, why="nothing has changed", reads=[], writes=[])
+        earlier = read_record(self.path)
+        seconds, basis = self._seconds(earlier, now)
+        if memory_mb is not None:
+            basis = f"memory estimated; {basis}"
+        elif earlier and earlier.peak_mb:
+            memory_mb, basis = earlier.peak_mb, f"{basis}; memory: the peak of its process"
+        return Plan(
+            self.path.stem,
+            runs=True,
+            why=reason.text,
+            reads=list(self.reads),
+            writes=[str(path) for path in list(writes) or self.writes],
+            seconds=seconds,
+            memory_mb=memory_mb,
+            based_on=basis,
+            renews=reason.renews,
+        )
+
+    def _seconds(self, earlier: Record | None, now: float | None) -> tuple[float | None, str]:
+        """Return the time of the last run, scaled to the amount of now, and a sentence about it."""
+        summary = earlier.summary if earlier and earlier.is_done else None
+        done = (summary or {}).get(self.counted or self.unit)
+        before = len(done) if isinstance(done, list) else done
+        if earlier is None or summary is None or not isinstance(before, int | float):
+            return None, UNKNOWN
+        # A training that was interrupted has the time of all its parts in its summary.
+        took_s = float(summary.get("seconds", earlier.seconds))
+        unit = self.unit.removesuffix("s") if before == 1 else self.unit
+        took = f"the last run took {took_s:.1f} s for {_amount(before)} {unit}"
+        if now is None or not before:
+            return took_s, took
+        return took_s * now / before, f"{took}, now {_amount(now)}"
+
+    def summary(self, kind: type[Kind], *, force: bool = False) -> Kind | None:
+        """Return the summary of the last run if it is up to date, None if the stage has to run.
+
+        Raises:
+            DataError: if there is a file that is no record.
+        """
+        if force:
+            _ = self.made_from  # What is missing is told before work begins.
+            return None
+        if (reason := self.reason()) is None:
+            try:
+                done = read_summary(self.path, kind)
+            except DataError:
+                reason = Reason("its record was written by another version", "incomplete")
+            else:
+                _log.info("%s is up to date; use --force to run it again", self.path.stem)
+                return done
         # What was lost or changed by others is worth a line; all else is what was asked for.
         level = logging.DEBUG if reason.renews else logging.INFO
         _log.log(level, "%s runs: %s", self.path.stem, reason.text)
         return None
 
-    def reason(self) -> Reason | None:
-        """Return why the stage has to run, None if it has not.
-
-        Raises:
-            DataError: if there is a file that is no record.
-        """
-        earlier = read_record(self.path)
-        if earlier is None:
-            return Reason("no earlier run")
-        if change := self.change(earlier):
-            return Reason(change)
-        if not earlier.is_done:
-            return Reason("the last run was interrupted")
-        try:
-            failed = getattr(read_summary(self.path, self._kind), "failed", None)
-        except DataError:
-            return Reason("its record was written by another version")
-        if failed:
-            return Reason(f"{count(len(failed), 'scene')} failed in the last run")
-        lost = [f"{name} {what}" for name, what in lost_outputs(self.path, earlier).items()]
-        return Reason(first(lost, _SHOWN), renews=False) if lost else None
-
     def begin(self) -> None:
-        """Write that the stage starts, so that outputs from here on are not taken for finished.
+        """Write that the stage starts or goes on, so that its outputs do not count as finished.
 
-        Outputs that somebody has changed are put aside before they are made again.
+        Outputs that somebody has changed since they were finished are put aside first.
         """
         if earlier := read_record(self.path):
             for name, what in lost_outputs(self.path, earlier).items():
@@ -173,20 +294,7 @@ class StageRecord(Generic[Summary]):
                     _put_aside(self.path.parent / name)
         self._write("started")
 
-    def begin_part(self) -> None:
-        """Write that the stage starts, unless another part of its work has."""
-        earlier = read_record(self.path)
-        if earlier is None or earlier.key != self.key or earlier.is_done:
-            self.begin()
-
-    def end_part(self) -> None:
-        """Add the seconds of this part of the work to those of the others."""
-        earlier = read_record(self.path)
-        if earlier and earlier.key == self.key:
-            self._before_s = earlier.seconds
-            self._write("started")
-
-    def finish(self, summary: Summary, outputs: Iterable[Path]) -> None:
+    def finish(self, summary: "DataclassInstance", outputs: Iterable[Path]) -> None:
         """Write that all outputs are there.
 
         Args:
@@ -198,21 +306,9 @@ class StageRecord(Generic[Summary]):
         digests = fingerprints(inside)
         # Names that count from the folder hold when the run folder moves as a whole.
         names = {path.relative_to(folder).as_posix(): digests[path] for path in inside}
-        self._write("done", summary=_as_json(asdict(summary)), outputs=names)
-
-    def change(self, earlier: Record) -> str | None:
-        """Return which settings or inputs differ from those of an earlier run, None if none do."""
-        if earlier.key == self.key:
-            return None
-        # Settings say more than the fingerprints of inputs, so these are named only without others.
-        known = known_settings(self.settings, earlier.settings, self._defaults)
-        changed = list(_changes(earlier.settings, known))
-        if not changed:
-            names = dict.fromkeys([*earlier.inputs, *self.inputs])
-            changed = [n for n in names if earlier.inputs.get(n) != self.inputs.get(n)]
-        if not changed:  # A setting is there that an earlier version did not know.
-            return "its record is of another version"
-        return f"changed: {first(changed, _SHOWN)}"
+        self._write(
+            "done", summary=json.loads(json.dumps(asdict(summary), default=str)), outputs=names
+        )
 
     def _write(
         self,
@@ -221,20 +317,25 @@ class StageRecord(Generic[Summary]):
         summary: dict[str, Any] | None = None,
         outputs: Mapping[str, str] | None = None,
     ) -> None:
+        earlier, now_s = read_record(self.path), time.monotonic()
+        # A stage that goes on, or of which several shards do a part, takes the time of all parts.
+        goes_on = earlier and earlier.key == self.key and (state == "done" or not earlier.is_done)
+        before_s = earlier.seconds if earlier and goes_on else 0.0
         record = Record(
             stage=self.path.stem,
             state=state,
             key=self.key,
             folder=str(self.path.parent),
-            settings=self.settings,
-            inputs=self.inputs,
+            settings=dict(self.made_from.settings),
+            inputs=dict(self.made_from.inputs),
             versions=versions(),
-            seconds=round(self._before_s + time.monotonic() - self._begun, 3),
+            seconds=round(before_s + now_s - self._written_s, 3),
             peak_mb=peak_memory_mb(),
             outputs=dict(outputs or {}),
             summary=summary,
         )
         write_json(self.path, record.model_dump(mode="json"))
+        self._written_s = now_s
 
 
 def read_record(path: Path) -> Record | None:
@@ -261,11 +362,12 @@ def read_stage_key(path: Path) -> str:
     """
     record = _read_finished(path)
     # Without failed scenes the key is that of the record, so older runs keep theirs.
-    failed = (record.summary or {}).get("failed")
-    return key_of({"without": sorted(failed)}, {"all": record.key}) if failed else record.key
+    if not record.failed:
+        return record.key
+    return key_of({"without": record.failed}, {"all": record.key})
 
 
-def read_summary(path: Path, kind: type[Summary]) -> Summary:
+def read_summary(path: Path, kind: type[Kind]) -> Kind:
     """Return the summary of a finished stage, or a part of it.
 
     Args:
@@ -336,5 +438,6 @@ def _short(value: Any) -> str:  # noqa: ANN401 - any JSON value
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
-def _as_json(values: Mapping[str, Any]) -> Any:  # noqa: ANN401 - as they are read again
-    return json.loads(json.dumps(values, default=str))
+def _amount(value: float) -> str:
+    """Return an amount as the summaries show it: counts whole, all else with one decimal."""
+    return f"{round(value, 1):.16g}"

@@ -14,7 +14,7 @@ from roadseg.dataset.held_out import (
 from roadseg.errors import DataError
 from roadseg.raster.windows import Window
 from roadseg.roads.speeds import DEFAULT_BINS
-from roadseg.system.stage_records import StageRecord
+from roadseg.system.stage_records import MadeFrom, Stage
 from roadseg.system.workspace import Workspace
 
 CORNERS = ((0.0, 0.0), (9.0, 0.0), (9.0, 9.0), (0.0, 9.0))
@@ -38,7 +38,7 @@ def workspace(tmp_path):
 def split_into(folds, workspace, *, buffer_m=0.0):
     """Leave folds as split does."""
     write_folds(workspace.folds, folds)
-    record = StageRecord(workspace.record("split"), Split, settings={}, inputs={})
+    record = Stage(workspace.record("split"), lambda: MadeFrom({}, {}))
     record.finish(Split(buffer_m), [])
     return workspace
 

@@ -13,9 +13,9 @@ import shapely
 from affine import Affine
 from pyproj import CRS
 
-from roadseg.commands.stages.made_from import as_it_is, scene_names
 from roadseg.config import load_config
 from roadseg.raster.grid import Grid
+from roadseg.report.run_facts import found_layout, scene_names
 from roadseg.report.scenes import read_scenes
 from roadseg.review.edits import EditFile
 from roadseg.review.server import ReviewServer
@@ -95,7 +95,7 @@ def sit():
     """Give the function that opens a sitting on a run."""
 
     def opened(workspace, who="Ana"):
-        workspace = as_it_is(workspace)
+        workspace = found_layout(workspace)
         names = scene_names(workspace)
         shown = read_scenes(load_config(None), workspace, names, with_labels=False)
         sheets = sheets_of(shown)

@@ -82,10 +82,10 @@ def train(
       roadseg train --fold each
       roadseg train --fold all
     """
+    if dry_run:
+        return _plan("train", config, workspace, fold=fold, force=force)
     from roadseg.commands.stages import train
 
-    if dry_run:
-        return train.plan(config, workspace, fold=fold, force=force)
     return train.run(config, workspace, fold=fold, force=force)
 
 
@@ -146,8 +146,10 @@ def predict(
 
     if output is None:
         fold = predict.usual_fold(config, workspace) if fold is None else fold
-        of_run = predict.plan if dry_run else predict.run
-        return of_run(config, workspace, fold=fold, force=force, shard=shard)
+        chosen: dict[str, Any] = {"fold": fold, "force": force, "shard": shard}
+        if dry_run:
+            return _plan("predict", config, workspace, **chosen)
+        return predict.run(config, workspace, **chosen)
     return (predict.plan_images if dry_run else predict.run_images)(
         config,
         images,
@@ -255,10 +257,10 @@ def run(
 
 
 def _plan(stage: str, config: "Config", workspace: "Workspace", **options: Any) -> object:  # noqa: ANN401 - of `plan_stage`
-    """Return what a stage would do that looks at no image for it."""
-    from roadseg.commands.stages.made_from import plan_stage
+    """Return what a stage of the run would do."""
+    from roadseg.commands.stages import pipeline
 
-    return plan_stage(stage, config, workspace, **options)
+    return pipeline.plan_stage(stage, config, workspace, **options)
 
 
 def _all_or_none(*values: object) -> bool:

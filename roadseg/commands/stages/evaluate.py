@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from roadseg.arrays import Bytes
-from roadseg.commands.stages.made_from import compare_options, stage_record
+from roadseg.commands.stages.made_from import compare_options, declared_stage
 from roadseg.config import Config
 from roadseg.dataset.calibration import Calibration
 from roadseg.dataset.chips import ChipRecord, SceneRecord, read_chips
@@ -259,15 +259,14 @@ class SceneToScore:
 
 def run(config: Config, workspace: Workspace, *, force: bool = False) -> EvaluateSummary:
     """Compare masks and graphs with the labels, chip by chip, on what was held out."""
-    record = stage_record("evaluate", config, workspace, EvaluateSummary)
-    predicted = read_predicted(workspace)
-    if not force and (done := record.summary()):
+    stage = declared_stage("evaluate", config, workspace)
+    if done := stage.summary(EvaluateSummary, force=force):
         _update_card(workspace, done)
         return done
-    listed = read_chips(workspace.chips)
+    listed, predicted = read_chips(workspace.chips), read_predicted(workspace)
     chips_of = held_out_chips(workspace, listed, predicted)
     folds = read_folds(workspace.folds, listed.chips)
-    record.begin()
+    stage.begin()
     tasks = [
         SceneToScore(
             listed.scene(name),
@@ -292,7 +291,7 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> Evaluat
     if summary.reliability:
         write_reliability(workspace.reliability, summary.reliability)
         drawn.append(workspace.reliability)
-    record.finish(summary, [workspace.evaluation, *drawn])
+    stage.finish(summary, [workspace.evaluation, *drawn])
     _update_card(workspace, summary)
     return summary
 

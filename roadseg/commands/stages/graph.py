@@ -15,7 +15,7 @@ import numpy as np
 
 from roadseg.commands.fusion.edge_images import with_images
 from roadseg.commands.stages.edge_calibration import keep_calibration, measure_run
-from roadseg.commands.stages.made_from import stage_record
+from roadseg.commands.stages.made_from import declared_stage
 from roadseg.commands.stages.road_networks import RoadNetwork, trace_network, with_origin
 from roadseg.config import Config
 from roadseg.dataset.calibration import Calibration, calibrate
@@ -177,8 +177,8 @@ def _parts(parts: int, largest_km: float, km: float) -> str:
 
 def run(config: Config, workspace: Workspace, *, force: bool = False) -> GraphSummary:
     """Find the road graph of every predicted scene of the run."""
-    record = stage_record("graph", config, workspace, GraphSummary)
-    if not force and (done := record.summary()):
+    stage = declared_stage("graph", config, workspace)
+    if done := stage.summary(GraphSummary, force=force):
         return done
     predicted = read_predicted(workspace)
     names = predicted.scenes
@@ -187,14 +187,14 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> GraphSu
     # How rasters without a place are read depends on the set of their scene.
     set_of = read_chips(workspace.chips).set_of if workspace.chips.exists() else {}
     scenes = [SceneToTrace(name, path, set_of.get(name, "")) for name, path in paths.items()]
-    record.begin()
+    stage.begin()
     scenes, calibration = _calibrated(scenes, config, workspace)
     calibration_files = keep_calibration(workspace, predicted, calibration)
     summary = _trace_all(scenes, folder, config, calibration=calibration)
     written = [*summary.scenes, *([NETWORK] if summary.joined else [])]
     graphs = [folder / f"{name}.{suffix}" for name in written for suffix in config.graph.formats]
     submission = folder / f"{SUBMISSION}.csv"
-    record.finish(
+    stage.finish(
         summary, [*(path for path in (*graphs, submission) if path.exists()), *calibration_files]
     )
     return summary

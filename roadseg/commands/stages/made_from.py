@@ -1,60 +1,46 @@
 """Made from: settings and inputs that each stage's outputs depend on, found with few imports.
 
-A stage begins with its `stage_record`, which compares them with those of its last run. Dry runs
-(`plan_stage`) and `roadseg status` do that for all stages without loading what they need to work,
-such as torch.
+Each stage of a run is declared here once. From that follow its record, why it has to run, and its
+dry run. `roadseg status` and most dry runs need nothing else, such as torch.
 """
 
 import itertools
 import json
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypedDict, cast
+from typing import Any, cast
 
 from roadseg.config import Config
-from roadseg.dataset.options import SplitOptions
 from roadseg.dataset.sets import Source, find_scenes, find_sources
-from roadseg.errors import ConfigError, DataError, MissingInputError, RoadsegError
-from roadseg.learn.options import PredictOptions, TrainOptions
+from roadseg.errors import ConfigError, DataError, RoadsegError
+from roadseg.learn.network.starter import first_weights
+from roadseg.options import Section
 from roadseg.raster.options import ImageryOptions
 from roadseg.raster.sources import find_images
+from roadseg.report.run_facts import checkpoint_folders, found_layout, scene_names
 from roadseg.roads.formats.by_suffix import check_formats
-from roadseg.roads.options import CompareOptions, EvaluateOptions, GraphOptions, LabelOptions
-from roadseg.system.dry_runs import Plan, plan_work
+from roadseg.roads.options import CompareOptions, LabelOptions
+from roadseg.system.dry_runs import Plan
 from roadseg.system.files import is_virtual
 from roadseg.system.fingerprints import GONE, fingerprint, fingerprints
 from roadseg.system.records import by_dotted_key
 from roadseg.system.stage_records import (
+    MadeFrom,
     Reason,
-    StageRecord,
-    Summary,
+    Stage,
     read_record,
     read_stage_key,
     read_summary,
 )
-from roadseg.system.workspace import (
-    EDITS,
-    NETWORK,
-    PACKAGE,
-    STAGES,
-    SUBMISSION,
-    AnyFold,
-    Fold,
-    Workspace,
-    require,
-)
+from roadseg.system.workspace import NETWORK, STAGES, AnyFold, Fold, Workspace, require
 
 _log = logging.getLogger(__name__)
 
 # Options of imagery by which all stages read the same pixels.
 _READ_BY = ("bands", "crs", "gsd_m", "nodata")
-# Stages that read images, or what was made of them, beside masks.
-_READ_IMAGES = ("train", "predict", "graph", "evaluate")
-# First weights of an encoder that are what they are called, wherever they come from.
-_WORDS = (None, "auto", "imagenet")
 # Commands that begin with what a stage begins with.
 _BEGINS_AS = {"run": "prepare", "tune": "graph", "quantize": "predict"}
 # Settings that change no figure of the report. Some are paths: the contents of their files count.
@@ -70,24 +56,6 @@ _NOT_SHOWN: dict[str, Any] = {
     "split": {"file", "target"},
     "train": {"init", "encoder_weights"},
 }
-
-
-_OF_SPLIT = "what split made"  # The input of a training that decides what it holds out.
-
-
-class MadeFrom(TypedDict):
-    """The arguments of a `StageRecord`: settings, their defaults, a fingerprint of each input."""
-
-    settings: dict[str, Any]
-    inputs: dict[str, str]
-    defaults: dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """The part of any summary that decides whether a stage has to run again."""
-
-    failed: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -111,30 +79,24 @@ class Sources:
     fingerprints: Mapping[Path, str]
     outside: int = 0
 
-    def area_fingerprints(self, scene: str) -> dict[str, str]:
-        """Return the fingerprint of each file of the area of a scene."""
-        return {
-            f"area {number}": self.fingerprints[path]
-            for number, path in enumerate(self.scenes[scene].area)
-        }
+    def of_scene(self, name: str) -> dict[str, str]:
+        """Return the fingerprint of each file of a scene, by what it is to the scene."""
+        scene = self.scenes[name]
+        files = {"image": scene.image, "labels": scene.labels}
+        files |= {f"area {number}": path for number, path in enumerate(scene.area)}
+        return {what: self.fingerprints[path] for what, path in files.items()}
 
 
 def sources_of(config: Config, workspace: Workspace) -> Sources:
     """Find the image and the label file of every scene, and their contents.
 
     Raises:
-        ConfigError: if the run folder is the one that they lie in, or a CRS is none.
+        ConfigError: if the run folder is the one that they lie in.
     """
-    for of in config.sets:
-        if of.imagery.crs is not None:  # pyproj is slow to import.
-            from roadseg.raster.grid import crs_setting
-
-            crs_setting(of.imagery.crs, f"{of.key or 'imagery.'}crs")
     scenes = find_scenes(config.sets)
     found = find_sources(scenes, within=config.imagery.area)
-    paths = [source.image for source in found.values()]
-    paths += [source.labels for source in found.values()]
-    paths += {path for source in found.values() for path in source.area}
+    files = ((source.image, source.labels, *source.area) for source in found.values())
+    paths = list(itertools.chain.from_iterable(files))
     run = workspace.root.resolve()
     # Links are followed once for each folder: there may be many files.
     first_in = {path.parent: path for path in reversed(paths) if not is_virtual(path)}
@@ -148,8 +110,33 @@ def sources_of(config: Config, workspace: Workspace) -> Sources:
     return Sources(found, fingerprints(paths), outside)
 
 
-def area_from(config: Config) -> dict[str, str]:
-    """Return what changes when the area to work in does, as an input of a stage; none without."""
+def _made_from(
+    inputs: Mapping[str, str],
+    *sections: Section,
+    exclude: Any = None,  # noqa: ANN401 - of pydantic
+    more: Mapping[str, Any] | None = None,
+) -> MadeFrom:
+    """Return what a stage is made from whose settings are those of sections, and some more.
+
+    Args:
+        exclude: settings of the sections that do not count.
+    """
+    settings: dict[str, Any] = {}
+    defaults: dict[str, Any] = {}
+    for section in sections:
+        settings |= section.model_dump(mode="json", exclude=exclude)
+        defaults |= section.defaults()
+    return MadeFrom(settings | dict(more or {}), inputs, defaults)
+
+
+def _made_by(stage: str, workspace: Workspace) -> dict[str, str]:
+    """Return what an earlier stage made, as an input."""
+    record = require(workspace.record(stage), made_by=stage)
+    return {f"what {stage} made": read_stage_key(record)}
+
+
+def _area(config: Config) -> dict[str, str]:
+    """Return what changes when the area to work in does, as an input; none without an area."""
     if config.imagery.area is None:
         return {}
     from roadseg.roads.labels.areas import area_content
@@ -157,57 +144,81 @@ def area_from(config: Config) -> dict[str, str]:
     return {"area to work in": area_content(config.imagery.area)}
 
 
-def made_of_sources(config: Config, sources: Sources) -> MadeFrom:
-    """Return what prepare makes masks and chips from."""
-    content, scenes = sources.fingerprints, sources.scenes.items()
-    defaults = {"imagery": ImageryOptions.defaults(), "labels": LabelOptions.defaults()}
-    return {
-        "settings": _settings(config),
-        "defaults": defaults | {f"set {of.name}": defaults for of in config.sets},
-        "inputs": {
-            **area_from(config),
-            **{f"image of {name}": content[source.image] for name, source in scenes},
-            **{f"set of {name}": source.set.name for name, source in scenes if source.set.name},
-            **{f"labels of {name}": content[source.labels] for name, source in scenes},
-            **{
-                f"{key} of {name}": fingerprint
-                for name in sources.scenes
-                for key, fingerprint in sources.area_fingerprints(name).items()
-            },
-        },
-    }
+def prepare_stage(config: Config, workspace: Workspace, sources: Sources | None = None) -> Stage:
+    """Return the stage prepare.
+
+    Args:
+        sources: that it makes masks and chips from; None finds them when they are needed.
+    """
+
+    def made_from() -> MadeFrom:
+        found = sources or sources_of(config, workspace)
+        inputs = _area(config)
+        for name, source in found.scenes.items():
+            of_set = {"set": source.set.name} if source.set.name else {}
+            contents = found.of_scene(name) | of_set
+            inputs |= {f"{what} of {name}": content for what, content in contents.items()}
+        defaults = {"imagery": ImageryOptions.defaults(), "labels": LabelOptions.defaults()}
+        of_sets = {f"set {of.name}": defaults for of in config.sets}
+        return MadeFrom(_mask_settings(config), inputs, defaults | of_sets)
+
+    return Stage(
+        workspace.record("prepare"),
+        made_from,
+        reads=("images", "labels"),
+        writes=(workspace.masks, workspace.chips, workspace.scaling, workspace.quality),
+        unit="scenes",
+    )
 
 
-def _settings(config: Config) -> dict[str, Any]:
+def _mask_settings(config: Config) -> dict[str, Any]:
     """Return the settings of images and labels, and of each set, that decide about masks."""
-    sets = {f"set {of.name}": (of.imagery, of.labels) for of in config.sets if of.name}
-    settings = {
-        name: {
-            "imagery": imagery.model_dump(
-                mode="json", exclude={"licence", "images", "sets", "area"}
-            ),
-            "labels": labels.model_dump(mode="json", exclude={"licence", "roads", "area"}),
-        }
-        for name, (imagery, labels) in {"": (config.imagery, config.labels), **sets}.items()
-    }
-    return settings.pop("") | settings
+
+    def settings(imagery: ImageryOptions, labels: LabelOptions) -> dict[str, Any]:
+        of_images = imagery.model_dump(mode="json", exclude={"licence", "images", "sets", "area"})
+        of_labels = labels.model_dump(mode="json", exclude={"licence", "roads", "area"})
+        return {"imagery": of_images, "labels": of_labels}
+
+    of_sets = {f"set {of.name}": settings(of.imagery, of.labels) for of in config.sets if of.name}
+    return settings(config.imagery, config.labels) | of_sets
 
 
-def _split(config: Config, workspace: Workspace, _fold: AnyFold) -> MadeFrom:
-    prepared = require(workspace.record("prepare"), made_by="prepare")
-    of_sets = {"sets": set_names(config)} if config.split.method == "sets" else {}
-    inputs = {"what prepare made": read_stage_key(prepared)}
-    if config.split.method == "file":
-        inputs["split.file"] = fingerprint(fold_file(config))
-    if config.split.method == "knndm":  # The distance of these images decides about folds.
-        images = find_images(config.split.target, setting="split.target")
-        content = fingerprints(images.values())
-        inputs |= {f"image {name} to be mapped": content[path] for name, path in images.items()}
-    return {
-        "settings": config.split.model_dump(mode="json", exclude={"file", "target"}) | of_sets,
-        "defaults": SplitOptions.defaults(),
-        "inputs": inputs,
-    }
+def _require_read_as_prepared(config: Config, workspace: Workspace) -> None:
+    """Refuse options by which images would be read in another way than for their masks."""
+    path = workspace.record("prepare")
+    prepared = read_record(path)
+    before = by_dotted_key(prepared.settings if prepared else {})
+    for key, now in by_dotted_key(_mask_settings(config)).items():
+        of, _, option = key.rpartition("imagery.")
+        if option in _READ_BY and before.get(key, now) != now:
+            name = f"imagery.{option}{of.rstrip('.').replace('set ', ' of ')}"
+            raise DataError(
+                f"{path}: found {name} {json.dumps(before[key])}, expected {json.dumps(now)} as "
+                "in the config; run `roadseg prepare` again, or set it as it was"
+            )
+
+
+def _split(config: Config, workspace: Workspace, _fold: AnyFold) -> Stage:
+    options = config.split
+
+    def made_from() -> MadeFrom:
+        inputs = _made_by("prepare", workspace)
+        more = {"sets": set_names(config)} if options.method == "sets" else {}
+        if options.method == "file":
+            inputs["split.file"] = fingerprint(fold_file(config))
+        if options.method == "knndm":  # The distance of these images decides about folds.
+            images = find_images(options.target, setting="split.target")
+            content = fingerprints(images.values())
+            inputs |= {f"image {name} to be mapped": content[path] for name, path in images.items()}
+        return _made_from(inputs, options, exclude={"file", "target"}, more=more)
+
+    return Stage(
+        workspace.record("split"),
+        made_from,
+        reads=("chips.json",),
+        writes=(workspace.folds, workspace.fold_layer, workspace.fold_map),
+        unit="chips",
+    )
 
 
 def set_names(config: Config) -> list[str]:
@@ -229,53 +240,31 @@ def fold_file(config: Config) -> Path:
     """Return the user's file of folds.
 
     Raises:
-        ConfigError: if none is named.
         DataError: if there is no such file.
     """
     path = config.split.file
-    if path is None:
-        raise ConfigError("split.file is not set, but split.method file needs it")
-    if not path.is_file():
+    if path is None or not path.is_file():
         raise DataError(f"split.file: {path} is not an existing file")
     return path
 
 
-def _train(config: Config, workspace: Workspace, fold: AnyFold) -> MadeFrom:
-    split = require(workspace.record("split"), made_by="split")
-    earlier = read_record(record_path("train", workspace, fold))
-    if config.train.init is None and config.train.encoder_weights in _WORDS:
-        begun = {"init": "none", "encoder_weights": str(config.train.encoder_weights)}
-    else:  # Only files of weights need torch, which takes seconds to import.
-        from roadseg.learn.network.pretrained import first_weights
+def _train(config: Config, workspace: Workspace, fold: AnyFold) -> Stage:
+    # A training holds out one fold, never each of them.
+    folder = workspace.checkpoint(cast("Fold", fold))
+    path = folder / workspace.record("train").name
 
-        begun = first_weights(config.train)
-    first = {
-        # Weights that a training began with may go: what they were is then taken from its record.
-        name: earlier.inputs.get(name, weights) if earlier and weights == GONE else weights
-        for name, weights in begun.items()
-    }
-    return {
-        "settings": config.train.model_dump(mode="json", exclude=set(first))
-        | {"fold": fold}
-        | {f"weight of {of.name}": of.weight for of in config.sets if of.name},
-        "defaults": TrainOptions.defaults(),
-        "inputs": {_OF_SPLIT: read_stage_key(split), **first},
-    }
+    def made_from() -> MadeFrom:
+        inputs, weights = _made_by("split", workspace), first_weights(config.train)
+        earlier = read_record(path)
+        before = earlier.inputs if earlier else {}
+        # Weights that a training began with may go: what they were, its record still tells.
+        inputs |= {n: before.get(n, made) if made == GONE else made for n, made in weights.items()}
+        more = {f"weight of {of.name}": of.weight for of in config.sets if of.name}
+        found = _made_from(inputs, config.train, exclude=set(weights), more=more | {"fold": fold})
+        _require_read_as_prepared(config, workspace)
+        return found
 
-
-def _require_read_as_prepared(config: Config, workspace: Workspace) -> None:
-    """Refuse options by which images would be read in another way than for their masks."""
-    path = workspace.record("prepare")
-    prepared = read_record(path)
-    before = by_dotted_key(prepared.settings if prepared else {})
-    for key, now in by_dotted_key(_settings(config)).items():
-        of, _, option = key.rpartition("imagery.")
-        if option in _READ_BY and before.get(key, now) != now:
-            name = f"imagery.{option}{of.rstrip('.').replace('set ', ' of ')}"
-            raise DataError(
-                f"{path}: found {name} {json.dumps(before[key])}, expected {json.dumps(now)} as "
-                "in the config; run `roadseg prepare` again, or set it as it was"
-            )
+    return Stage(path, made_from, reads=("images", "masks"), writes=(folder,), unit="epochs")
 
 
 def fold_numbers(workspace: Workspace) -> range:
@@ -289,32 +278,40 @@ def fold_numbers(workspace: Workspace) -> range:
     return range(len(split.chips_by_fold))
 
 
-def _predict(config: Config, workspace: Workspace, fold: AnyFold) -> MadeFrom:
-    if fold == "all":
-        raise ConfigError(
-            "--fold all: this network was trained on all chips of the run, so it cannot be "
-            "measured on them; predict other IMAGES with --output, or choose a fold"
-        )
-    if fold == "each":
-        trained = {
-            f"what train made of fold {one}": _held_out(workspace, one)
-            for one in fold_numbers(workspace)
-        }
-    else:
-        record = require(workspace.train_record(fold), made_by=f"train --fold {fold}")
-        trained = {"what train made": read_stage_key(record)}
-    return {
-        "settings": config.predict.model_dump(mode="json") | {"fold": fold},
-        "defaults": PredictOptions.defaults(),
-        "inputs": trained | area_from(config),
-    }
+def _predict(config: Config, workspace: Workspace, fold: AnyFold) -> Stage:
+    def made_from() -> MadeFrom:
+        if fold == "all":
+            raise ConfigError(
+                "--fold all: this network was trained on all chips of the run, so it cannot be "
+                "measured on them; predict other IMAGES with --output, or choose a fold"
+            )
+        if fold == "each":
+            inputs = {
+                f"what train made of fold {one}": _key_of_fold(workspace, one)
+                for one in fold_numbers(workspace)
+            }
+        else:
+            record = require(workspace.train_record(fold), made_by=f"train --fold {fold}")
+            inputs = {"what train made": read_stage_key(record)}
+        inputs |= _area(config)
+        _require_read_as_prepared(config, workspace)
+        return _made_from(inputs, config.predict, more={"fold": fold})
+
+    return Stage(
+        workspace.record("predict"),
+        made_from,
+        reads=("images", "checkpoints"),
+        writes=(workspace.probabilities,),
+        unit="megapixels",
+    )
 
 
-def _held_out(workspace: Workspace, fold: int) -> str:
+def _key_of_fold(workspace: Workspace, fold: int) -> str:
     """Return the key of the training of a fold, which has not seen the chips that are in it now."""
     path = require(workspace.train_record(fold), made_by="train --fold each")
     key, record = read_stage_key(path), read_record(path)
-    if record is None or record.inputs.get(_OF_SPLIT) != read_stage_key(workspace.record("split")):
+    split = _made_by("split", workspace)
+    if record is None or not split.items() <= record.inputs.items():
         raise DataError(
             f"{path}: this network was trained with an earlier split and may have seen the chips "
             f"that it would be measured on; run `roadseg train --fold {fold} --force`"
@@ -322,23 +319,35 @@ def _held_out(workspace: Workspace, fold: int) -> str:
     return key
 
 
-def _graph(config: Config, workspace: Workspace, _fold: AnyFold) -> MadeFrom:
-    check_formats(config.graph.formats)
-    predicted = require(workspace.record("predict"), made_by="predict")
-    return {
-        "settings": config.graph.model_dump(mode="json"),
-        "defaults": GraphOptions.defaults(),
-        "inputs": {"what predict made": read_stage_key(predicted), **area_from(config)},
-    }
+def _graph(config: Config, workspace: Workspace, _fold: AnyFold) -> Stage:
+    def made_from() -> MadeFrom:
+        check_formats(config.graph.formats)
+        inputs = _made_by("predict", workspace) | _area(config)
+        _require_read_as_prepared(config, workspace)
+        return _made_from(inputs, config.graph)
+
+    return Stage(
+        workspace.record("graph"),
+        made_from,
+        reads=("probabilities",),
+        writes=(workspace.graphs,),
+        unit="scenes",
+    )
 
 
-def _evaluate(config: Config, workspace: Workspace, _fold: AnyFold) -> MadeFrom:
-    graphs = require(workspace.record("graph"), made_by="graph")
-    return {
-        "settings": config.evaluate.model_dump(mode="json") | compare_options(config).model_dump(),
-        "defaults": EvaluateOptions.defaults() | CompareOptions.defaults(),
-        "inputs": {"what graph made": read_stage_key(graphs), **area_from(config)},
-    }
+def _evaluate(config: Config, workspace: Workspace, _fold: AnyFold) -> Stage:
+    def made_from() -> MadeFrom:
+        inputs = _made_by("graph", workspace) | _area(config)
+        _require_read_as_prepared(config, workspace)
+        return _made_from(inputs, config.evaluate, compare_options(config))
+
+    return Stage(
+        workspace.record("evaluate"),
+        made_from,
+        reads=("probabilities", "graphs", "labels"),
+        writes=(workspace.evaluation, workspace.pictures, workspace.reliability),
+        unit="chips",
+    )
 
 
 def compare_options(config: Config) -> CompareOptions:
@@ -346,162 +355,71 @@ def compare_options(config: Config) -> CompareOptions:
     return CompareOptions(spacing_m=config.evaluate.spacing_m, snap_m=config.evaluate.snap_m)
 
 
-def _report(config: Config, workspace: Workspace, _fold: AnyFold) -> MadeFrom:
-    workspace = as_it_is(workspace)
-    shown = {
-        str(path.relative_to(workspace.root)): content
-        for path, content in fingerprints(_shown(workspace)).items()
-    }
-    return {
-        "settings": config.model_dump(mode="json", exclude=_NOT_SHOWN)
-        | {"units": config.compute.units},
-        "defaults": Config.defaults(),
-        "inputs": shown | area_from(config),
-    }
+def _report(config: Config, workspace: Workspace, _fold: AnyFold) -> Stage:
+    def made_from() -> MadeFrom:
+        more = {"units": config.compute.units}
+        inputs = _shown(workspace) | _area(config)
+        return _made_from(inputs, config, exclude=_NOT_SHOWN, more=more)
+
+    return Stage(
+        workspace.record("report"),
+        made_from,
+        reads=("probabilities", "graphs", "all records"),
+        writes=(workspace.report, workspace.qgis_project, workspace.package),
+        unit="scenes",
+    )
 
 
-def as_it_is(workspace: Workspace) -> Workspace:
-    """Return the workspace, or its flat form for a folder that --output of a stage named."""
-    has_folders = workspace.graphs.is_dir() or workspace.probabilities.is_dir()
-    return workspace if has_folders else replace(workspace, is_flat=True)
-
-
-def scene_names(workspace: Workspace) -> list[str]:
-    """Return the scenes that have a graph or a probability raster; refuse a run without any."""
-    graphs = {path.stem for path in workspace.graphs.glob("*.gpkg") if path.name[0] != "."}
-    rasters = {path.stem for path in workspace.probabilities.glob("*.tif") if path.name[0] != "."}
-    names = sorted((graphs - {NETWORK, SUBMISSION, EDITS, PACKAGE}) | rasters)
-    if not names:
-        raise MissingInputError(
-            f"{workspace.root}: contains neither graphs nor probabilities; run `roadseg graph` "
-            "or `roadseg predict` first, or use another folder with --run"
-        )
-    return names
-
-
-def _shown(workspace: Workspace) -> list[Path]:
-    """Return the files of the run that the page shows and that are there."""
+def _shown(workspace: Workspace) -> dict[str, str]:
+    """Return the fingerprints of the files of the run that the page shows and that are there."""
+    workspace = found_layout(workspace)
     names = scene_names(workspace)
     records = [workspace.record(stage) for stage in STAGES[:-1]]  # Not its own.
     tables = [workspace.evaluation, workspace.chips, workspace.scaling, workspace.graph(NETWORK)]
-    tables.append(workspace.edits)
     scenes = [place(name) for name in names for place in (workspace.graph, workspace.probability)]
     folds = [
         path / name
         for path in checkpoint_folders(workspace)
         for name in ("metrics.csv", "best.safetensors")
     ]
-    return [path for path in (*records, *tables, *scenes, *folds) if path.is_file()]
+    every = [*records, *tables, workspace.edits, *scenes, *folds]
+    contents = fingerprints(path for path in every if path.is_file())
+    return {str(path.relative_to(workspace.root)): digest for path, digest in contents.items()}
 
 
-def checkpoint_folders(workspace: Workspace) -> list[Path]:
-    """Return the checkpoint folders of all folds, and that of their chips together."""
-    last = workspace.checkpoint("all")
-    return [*sorted(last.parent.glob("fold-*")), *([last] if last.is_dir() else [])]
-
-
-@dataclass(frozen=True)
-class _Stage:
-    """A stage: what it is made from, and its work as a dry run tells it.
-
-    Attributes:
-        unit: of its work; its summary has the number, or a list, under this name.
-        writes: names in the run folder.
-    """
-
-    made_from: Callable[[Config, Workspace, AnyFold], MadeFrom]
-    unit: str
-    reads: tuple[str, ...]
-    writes: tuple[str, ...]
-
-
-_STAGES = {
-    "prepare": _Stage(
-        lambda config, workspace, _: made_of_sources(config, sources_of(config, workspace)),
-        unit="scenes",
-        reads=("images", "labels"),
-        writes=("masks", "chips.json", "scaling.json", "quality"),
-    ),
-    "split": _Stage(
-        _split,
-        unit="chips",
-        reads=("chips.json",),
-        writes=("folds.json", "folds.gpkg", "folds.png"),
-    ),
-    "train": _Stage(_train, unit="epochs", reads=("images", "masks"), writes=("checkpoints",)),
-    "predict": _Stage(
-        _predict, unit="megapixels", reads=("images", "checkpoints"), writes=("probabilities",)
-    ),
-    "graph": _Stage(_graph, unit="scenes", reads=("probabilities",), writes=("graphs",)),
-    "evaluate": _Stage(
-        _evaluate,
-        unit="chips",
-        reads=("probabilities", "graphs", "labels"),
-        writes=("evaluation.csv", "pictures", "reliability.png"),
-    ),
-    "report": _Stage(
-        _report,
-        unit="scenes",
-        reads=("probabilities", "graphs", "all records"),
-        writes=("report.html", "roadseg.qgz", "roadseg.gpkg"),
-    ),
+_STAGES: dict[str, Callable[[Config, Workspace, AnyFold], Stage]] = {
+    "prepare": lambda config, workspace, _: prepare_stage(config, workspace),
+    "split": _split,
+    "train": _train,
+    "predict": _predict,
+    "graph": _graph,
+    "evaluate": _evaluate,
+    "report": _report,
 }
 
 
-def stage_record(
-    stage: str, config: Config, workspace: Workspace, kind: type[Summary], fold: AnyFold = 0
-) -> StageRecord[Summary]:
-    """Return the record of a stage with what it would be made from now.
+def declared_stage(name: str, config: Config, workspace: Workspace, fold: AnyFold = 0) -> Stage:
+    """Return a stage of a run. Its methods find out what it is made from.
+
+    They raise ConfigError if a setting cannot be used, or no fold is held out; MissingInputError if
+    a stage before has not run; DataError if images would be read in another way than when their
+    masks were made, or one of several networks was trained with an earlier split.
 
     Args:
-        kind: its summary, or a part of it.
         fold: of a training or prediction; others have none.
-
-    Raises:
-        ConfigError: if a setting cannot be used, or no fold is held out.
-        MissingInputError: if a stage before has not run.
-        DataError: if images would be read in another way than when their masks were made, or one
-            of several networks was trained with an earlier split.
     """
-    made = _STAGES[stage].made_from(config, workspace, fold)
-    if stage in _READ_IMAGES:
-        _require_read_as_prepared(config, workspace)
-    return StageRecord(record_path(stage, workspace, fold), kind, **made)
+    return _STAGES[name](config, workspace, fold)
 
 
-def plan_stage(
-    stage: str,
-    config: Config,
-    workspace: Workspace,
-    *,
-    fold: AnyFold = 0,
-    after: str = "",
-    record: StageRecord[Any] | None = None,
-    force: bool = False,
-    writes: Iterable[Path] = (),
-    now: float | None = None,
-    memory_mb: float | None = None,
-) -> Plan:
-    """Return what a stage would do, without importing what it needs to do it.
+def stage_before(stage: str, again: Mapping[str, Reason | Plan]) -> str:
+    """Return the last earlier stage that makes a stage run, empty if none does.
+
+    The report runs after every stage that runs, because it shows their records as well.
 
     Args:
-        after: the earlier stage, or the option, that makes it run; empty if none does.
-        record: its `stage_record`, if that is made already.
-        writes: if more is known of it than that the folders of the stage change.
-        now: amount of work, in its unit; None if unknown.
-        memory_mb: an estimate; None: that of the earlier run.
+        again: why earlier stages run again, by their names in order.
     """
-    of, root = _STAGES[stage], workspace.root
-    return plan_work(
-        after or record or stage_record(stage, config, workspace, Outcome, fold),
-        record_path(stage, workspace, fold),
-        force=force,
-        reads=of.reads,
-        writes=list(writes) or [root / name for name in of.writes],
-        unit=of.unit,
-        now=now,
-        memory_mb=memory_mb,
-    )
+    return next((n for n in reversed(again) if again[n].renews or stage == "report"), "")
 
 
 def tell_of_changes(
@@ -523,30 +441,12 @@ def tell_of_changes(
         for earlier in itertools.takewhile(lambda name: name != last, _STAGES):
             is_each = earlier == "train" and fold == "each"
             for one in fold_numbers(workspace) if is_each else [fold]:
-                record = read_record(record_path(earlier, workspace, one))
-                made = stage_record(earlier, config, workspace, Outcome, one)
-                if record and (change := made.change(record)):
+                now = declared_stage(earlier, config, workspace, one)
+                before = read_record(now.path)
+                if before and (change := now.change(before)):
                     _log.info(
                         "%s uses what %s made with other settings or inputs (%s); `roadseg run` "
                         "makes it again",
-                        *(stage, earlier, change),
+                        *(stage, earlier, change.text),
                     )
                     return
-
-
-def record_path(stage: str, workspace: Workspace, fold: AnyFold) -> Path:
-    """Return the path of the record of a stage, in a training that of a fold."""
-    # A training holds out one fold, never each of them.
-    is_training = stage == "train"
-    return workspace.train_record(cast("Fold", fold)) if is_training else workspace.record(stage)
-
-
-def reason_to_run(
-    stage: str, config: Config, workspace: Workspace, *, fold: AnyFold
-) -> Reason | None:
-    """Return why a stage would run if no earlier one did, None if it would not.
-
-    Raises:
-        RoadsegError: if what it is made from cannot be found.
-    """
-    return stage_record(stage, config, workspace, Outcome, fold).reason()

@@ -1,27 +1,22 @@
 """The order of the stages: each one alone, and all of a config, which is checked before."""
 
-import importlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
-from roadseg.commands.stages.made_from import fold_numbers, plan_stage, reason_to_run
+from roadseg.commands.stages.made_from import declared_stage, fold_numbers, stage_before
 from roadseg.config import Config
 from roadseg.errors import ConfigError
 from roadseg.roads.formats.by_suffix import check_formats
-from roadseg.system.dry_runs import Plan, Plans, up_to_date
+from roadseg.system.dry_runs import Plan, Plans
 from roadseg.system.files import with_home
-from roadseg.system.stage_records import Reason
 from roadseg.system.text import Summary
-from roadseg.system.workspace import STAGES, FoldOrEach, Workspace
+from roadseg.system.workspace import STAGES, AnyFold, FoldOrEach, Workspace
 
 Say = Callable[[str, object], None]
 
-_OF_A_FOLD = ("train", "predict")  # Stages that take the number of the held-out fold.
-_WITH_A_PLAN = ("prepare", "train", "predict")  # Of their own, since they look at images.
 _IN_SUMMARY = ("evaluate", "report")  # The summary of a run has theirs; they are not said before.
 
 
@@ -113,8 +108,10 @@ def _files(config: Config) -> dict[str, Path]:
 
 def prepare(config: Config, workspace: Workspace, *, force: bool = False) -> PrepareAndSplitSummary:
     """Make masks and chips, and divide these into folds."""
-    stages = [_stage(name) for name in STAGES[:2]]
-    return PrepareAndSplitSummary(*(stage.run(config, workspace, force=force) for stage in stages))
+    from roadseg.commands.stages import prepare, split
+
+    prepared = prepare.run(config, workspace, force=force)
+    return PrepareAndSplitSummary(prepared, split.run(config, workspace, force=force))
 
 
 def run(
@@ -134,24 +131,36 @@ def run(
         from roadseg.learn.network.pretrained import check_weights
 
         check_weights(config.train)
+    from roadseg.commands.stages import (
+        evaluate,
+        graph,
+        predict,
+        prepare,
+        quantize,
+        report,
+        split,
+        train,
+    )
+
+    stages: dict[str, Callable[..., object]] = {
+        "prepare": prepare.run,
+        "split": split.run,
+        "train": partial(train.run, fold=fold),
+        "predict": partial(predict.run, fold=fold),
+        "graph": graph.run,
+        "evaluate": evaluate.run,
+        "report": report.run,
+    }
     done: dict[str, Any] = {}
-    for name in STAGES:
+    for name, run_stage in stages.items():
         if name == "predict" and fold != "each":
-            left = _megapixels_left(config, workspace, fold, force=force)
-            _stage("quantize").if_it_pays(config, workspace, fold=fold, megapixels=left)
-        done[name] = _stage(name).run(config, workspace, force=force, **_fold_of(name, fold))
+            left = partial(predict.megapixels_left, config, workspace, fold=fold, force=force)
+            quantize.if_it_pays(config, workspace, fold=fold, megapixels=left)
+        done[name] = run_stage(config, workspace, force=force)
         if name not in _IN_SUMMARY:
             say(name, done[name])
     places = (workspace.graphs, workspace.pictures, workspace.report)
     return RunSummary(done, *map(str, places))
-
-
-def _megapixels_left(
-    config: Config, workspace: Workspace, fold: int, *, force: bool
-) -> Callable[[], float]:
-    """Return a function that says how many megapixels are left to predict."""
-    left = _stage("predict").megapixels_left
-    return partial(left, config, workspace, fold=fold, force=force)
 
 
 def plan(
@@ -167,47 +176,72 @@ def plan(
     A stage runs for certain after an earlier one that gives other results.
     """
     check_settings(config, fold=fold)
-    plans: list[Plan] = []
+    plans: dict[str, Plan] = {}
     for name in stages:
-        renewing = [done.stage for done in plans if done.runs and is_renewed(name, done)]
-        after = renewing[-1] if renewing else ""
-        # A stage that holds needs no import of its own, which would load torch for some of them.
-        if not after and not force and _holds(name, config, workspace, fold):
-            plans.append(up_to_date(name))
-        elif name in _WITH_A_PLAN:
-            # The first stage comes after none.
-            given = ({} if name == STAGES[0] else {"after": after}) | _fold_of(name, fold)
-            if name == "predict" and not after and fold != "each":
-                left = _megapixels_left(config, workspace, fold, force=force)
-                if _stage("quantize").pays(config, workspace, fold=fold, megapixels=left):
-                    plans.append(_stage("quantize").plan(config, workspace, fold=fold))
-            planned = _stage(name).plan(config, workspace, force=force, **given)
-            plans += planned.stages if isinstance(planned, Plans) else [planned]
-        else:
-            plans.append(plan_stage(name, config, workspace, after=after, force=force))
-    return Plans(plans)
+        after = stage_before(name, {key: plan for key, plan in plans.items() if plan.runs})
+        planned = plan_stage(name, config, workspace, fold=fold, after=after, force=force)
+        of_folds = planned.stages if isinstance(planned, Plans) else [planned]
+        if name == "predict" and of_folds[0].runs and not after and fold != "each":
+            of_folds = [*_plan_quantize(config, workspace, fold, force=force), *of_folds]
+        plans |= {each.stage: each for each in of_folds}
+    return Plans([*plans.values()])
 
 
-def is_renewed(stage: str, earlier: Plan | Reason) -> bool:
-    """Return whether a stage has to run after an earlier one that runs.
+def _plan_quantize(config: Config, workspace: Workspace, fold: int, *, force: bool) -> list[Plan]:
+    """Return the dry run of quantize if `run` quantises before it predicts, else none."""
+    from roadseg.commands.stages import predict, quantize
 
-    The report runs after every stage that runs, because it shows their records as well.
+    left = partial(predict.megapixels_left, config, workspace, fold=fold, force=force)
+    if not quantize.pays(config, workspace, fold=fold, megapixels=left):
+        return []
+    return [quantize.plan(config, workspace, fold=fold)]
+
+
+def plan_stage(
+    stage: str,
+    config: Config,
+    workspace: Workspace,
+    *,
+    fold: AnyFold = 0,
+    after: str = "",
+    force: bool = False,
+    shard: tuple[int, int] | None = None,
+) -> Plan | Plans:
+    """Return the dry run of a stage, with fold "each" that of the training of every fold.
+
+    A stage that looks at images for that is imported, and with it torch, only if it has to run.
+
+    Args:
+        after: the earlier stage, or the option, that makes it run; empty if none does.
+        shard: part of a prediction.
     """
-    return earlier.renews or stage == "report"
+    if stage == "train" and fold == "each":
+        return _plan_folds(config, workspace, after=after, force=force)
+    declared = declared_stage(stage, config, workspace, fold)
+    reason = declared.reason(after=after, force=force)
+    if stage == "prepare" and reason:
+        from roadseg.commands.stages import prepare
+
+        return prepare.plan(config, workspace, reason)
+    if stage == "train" and reason and fold != "each":
+        from roadseg.commands.stages import train
+
+        return train.plan(config, workspace, reason, fold=fold, after=bool(after), force=force)
+    if stage == "predict" and reason and not after and fold != "all":
+        from roadseg.commands.stages import predict
+
+        return predict.plan(config, workspace, reason, fold=fold, force=force, shard=shard)
+    return declared.plan(reason)
 
 
-def _holds(stage: str, config: Config, workspace: Workspace, fold: FoldOrEach) -> bool:
-    """Return whether what a stage made is up to date, as far as its record alone can tell."""
-    is_each = stage == "train" and fold == "each"
-    folds = fold_numbers(workspace) if is_each else [fold]
-    return all(reason_to_run(stage, config, workspace, fold=one) is None for one in folds)
+def _plan_folds(config: Config, workspace: Workspace, *, after: str, force: bool) -> Plans:
+    """Return the dry run of the training of every fold."""
+    folds = range(config.folds) if after else fold_numbers(workspace)
+    stages = {fold: declared_stage("train", config, workspace, fold) for fold in folds}
+    reasons = {fold: stage.reason(after=after, force=force) for fold, stage in stages.items()}
+    if any(reasons.values()):
+        from roadseg.commands.stages import train
 
-
-def _fold_of(stage: str, fold: FoldOrEach) -> dict[str, Any]:
-    """Return the fold as an argument of a stage, if it takes one."""
-    return {"fold": fold} if stage in _OF_A_FOLD else {}
-
-
-def _stage(name: str) -> ModuleType:
-    """Load a stage only when it is needed, since some of them load torch."""
-    return importlib.import_module(f"roadseg.commands.stages.{name}")
+        return train.plan_folds(config, workspace, reasons, after=bool(after), force=force)
+    plans = {fold: stage.plan(None) for fold, stage in stages.items()}
+    return Plans([replace(plan, stage=f"train --fold {fold}") for fold, plan in plans.items()])

@@ -3,11 +3,10 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from roadseg.commands.fusion.fused_places import FusedPlaces
 from roadseg.commands.fusion.out_of_fold import OutOfFold
-from roadseg.commands.stages.made_from import fold_numbers, plan_stage, stage_record
+from roadseg.commands.stages.made_from import declared_stage, fold_numbers
 from roadseg.config import Config
 from roadseg.dataset.chips import ChipList, ChipRecord, read_chips
 from roadseg.dataset.held_out import folds_of_scenes, read_fold_chips
@@ -22,7 +21,7 @@ from roadseg.roads.masks.thresholding import write_road_mask
 from roadseg.system.dry_runs import Plan
 from roadseg.system.locks import exclusive
 from roadseg.system.records import key_of
-from roadseg.system.stage_records import read_record
+from roadseg.system.stage_records import Reason, read_record
 from roadseg.system.text import Summary, count
 from roadseg.system.workspace import Fold, FoldOrEach, Workspace
 
@@ -81,23 +80,24 @@ def run(
     A shard is a part of the work. The last one to end finds the rasters of all, and finishes the
     record as the command without shards does.
     """
-    record = stage_record("predict", config, workspace, PredictSummary, fold)
-    if not force and (done := record.summary()):
+    stage = declared_stage("predict", config, workspace, fold)
+    if done := stage.summary(PredictSummary, force=force):
         return done
     work = _work_of_run(config, workspace, fold, shard)
     if shard is None:
-        record.begin()
+        stage.begin()
         summary, outputs = work.run(config, force=force)
-        record.finish(summary, outputs)
+        stage.finish(summary, outputs)
         return summary
     with exclusive(workspace.root):
-        record.begin_part()
+        stage.begin()
     summary, _ = work.run(config, force=force)
     with exclusive(workspace.root):
-        record.end_part()
         whole = _work_of_run(config, workspace, fold)
         if whole.is_there():
-            record.finish(*whole.run(config, force=False))
+            stage.finish(*whole.run(config, force=False))
+        else:
+            stage.begin()  # For the shards that are left, with the time of this one.
     return summary
 
 
@@ -189,8 +189,7 @@ def megapixels_left(
     config: Config, workspace: Workspace, *, fold: Fold | FoldOrEach, force: bool = False
 ) -> float:
     """Return the megapixels of the scenes that `run` would predict."""
-    record = stage_record("predict", config, workspace, PredictSummary, fold)
-    if not force and record.reason() is None:
+    if declared_stage("predict", config, workspace, fold).reason(force=force) is None:
         return 0.0
     return _work_of_run(config, workspace, fold).megapixels_left(force=force)
 
@@ -211,7 +210,7 @@ def megapixels_left_of_images(
 def usual_fold(config: Config, workspace: Workspace) -> FoldOrEach:
     """Return how scenes of a run are predicted: "each" if every fold is trained, else fold 0."""
     try:
-        stage_record("predict", config, workspace, PredictSummary, "each")
+        _ = declared_stage("predict", config, workspace, "each").made_from
     except (DataError, MissingInputError):
         return 0
     return "each"
@@ -254,25 +253,17 @@ def _usual_checkpoint(workspace: Workspace, fold: Fold | None) -> Path:
 def plan(
     config: Config,
     workspace: Workspace,
+    reason: Reason,
     *,
     fold: Fold | FoldOrEach,
-    after: str = "",
     force: bool = False,
     shard: tuple[int, int] | None = None,
 ) -> Plan:
-    """Return what `run` would do, if necessary after an earlier stage."""
-
-    def planned(**known: Any) -> Plan:  # noqa: ANN401 - of `plan_stage`
-        return plan_stage(
-            "predict", config, workspace, fold=fold, after=after, force=force, **known
-        )
-
-    stage_plan = planned()
-    if after or not stage_plan.runs:
-        return stage_plan
+    """Return what `run` would do, for a reason."""
     work = _work_of_run(config, workspace, fold, shard)
     waiting = work.waiting(force=force)
-    return planned(
+    return declared_stage("predict", config, workspace, fold).plan(
+        reason,
         writes=[scene.path for scene in waiting],
         now=sum(scene.facts.pixels for scene in waiting) / 1e6,
         memory_mb=work.job.memory_mb(waiting),

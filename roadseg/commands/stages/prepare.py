@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from roadseg.commands.stages.made_from import Sources, made_of_sources, plan_stage, sources_of
+from roadseg.commands.stages.made_from import Sources, prepare_stage, sources_of
 from roadseg.config import Config
 from roadseg.dataset.chips import SceneRecord, read_chips, write_chips
 from roadseg.dataset.quality import (
@@ -22,7 +22,7 @@ from roadseg.dataset.quality import (
     summarise,
 )
 from roadseg.dataset.scenes import PreparedScene, SceneSummary, SceneTask, prepare_scene
-from roadseg.dataset.sets import errors_by_set
+from roadseg.dataset.sets import errors_by_set, find_scenes, find_sources
 from roadseg.dataset.shifts import WORTH_M, combine_shifts, find_shifts
 from roadseg.errors import DataError
 from roadseg.learn.options import ComputeOptions
@@ -34,7 +34,7 @@ from roadseg.roads.options import LabelOptions
 from roadseg.system.dry_runs import Plan
 from roadseg.system.parallel import each
 from roadseg.system.progress import counted
-from roadseg.system.stage_records import StageRecord
+from roadseg.system.stage_records import Reason, Stage
 from roadseg.system.text import count, first
 from roadseg.system.workspace import Workspace
 
@@ -51,11 +51,11 @@ _DULL = 1 / 8  # Share of the scaling's range that 8 bits fill among 11.
 def run(config: Config, workspace: Workspace, *, force: bool = False) -> PrepareSummary:
     """Make the mask of every scene from its labels, and cut the scenes into chips."""
     sources = sources_of(config, workspace)
-    record = _record(config, workspace, sources)
-    if not force and (done := record.summary()):
-        _name_again(workspace, sources, done, record)
+    stage = prepare_stage(config, workspace, sources)
+    if done := stage.summary(PrepareSummary, force=force):
+        _name_again(workspace, sources, done, stage)
         return done
-    record.begin()
+    stage.begin()
     tasks = _with_shifts(_tasks(workspace, sources, force=force), sources, config.compute)
     prepared, failed = _prepare_all(tasks, config.compute, sources)
     scenes = [scene.summary for scene in prepared]
@@ -80,7 +80,7 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> Prepare
                 "%s; check %s, and if the labels are shifted there, set %s",
                 *(shift_text(shift_m), workspace.quality, key),
             )
-    record.finish(summary, _outputs(workspace, summary, sources))
+    stage.finish(summary, _outputs(workspace, summary, sources))
     return summary
 
 
@@ -91,30 +91,21 @@ def _shared_labels(config: Config) -> LabelOptions:
     return config.labels.model_copy(update={"shift": rule})
 
 
-def plan(config: Config, workspace: Workspace, *, force: bool = False) -> Plan:
-    """Return what `run` would do; of the images only the headers are read."""
-    sources = sources_of(config, workspace)
-    record = _record(config, workspace, sources)
-    scenes = sources.scenes.values()
-    dry_run = plan_stage("prepare", config, workspace, record=record, force=force, now=len(scenes))
-    if dry_run.runs and config.compute.on_error == "stop":
+def plan(config: Config, workspace: Workspace, reason: Reason) -> Plan:
+    """Return what `run` would do, for a reason; of the images only the headers are read."""
+    scenes = find_sources(find_scenes(config.sets), within=config.imagery.area).values()
+    if config.compute.on_error == "stop":
         for scene in counted(scenes, "check", total=len(scenes), unit="images"):
             with errors_by_set(scene.set.key):
                 read_facts(scene.image, scene.set.imagery, part=scene.part)
-    return dry_run
-
-
-def _record(config: Config, workspace: Workspace, sources: Sources) -> StageRecord[PrepareSummary]:
-    return StageRecord(
-        workspace.record("prepare"), PrepareSummary, **made_of_sources(config, sources)
-    )
+    return prepare_stage(config, workspace).plan(reason, now=len(scenes))
 
 
 def _name_again(
     workspace: Workspace,
     sources: Sources,
     done: PrepareSummary,
-    record: StageRecord[PrepareSummary],
+    stage: Stage,
 ) -> None:
     """Name images and labels in chips.json where they lie now, if they have moved."""
     listed = read_chips(workspace.chips)
@@ -129,7 +120,7 @@ def _name_again(
     ]
     if scenes != list(listed.scenes):
         write_chips(workspace.chips, scenes, listed.chips, listed.bins)
-        record.finish(done, _outputs(workspace, done, sources))
+        stage.finish(done, _outputs(workspace, done, sources))
 
 
 def _outputs(workspace: Workspace, summary: PrepareSummary, sources: Sources) -> list[Path]:
@@ -146,11 +137,7 @@ def _tasks(workspace: Workspace, sources: Sources, *, force: bool) -> list[Scene
             name=name,
             image=source.image.absolute(),
             labels=source.labels.absolute(),
-            fingerprints={
-                "image": sources.fingerprints[source.image],
-                "labels": sources.fingerprints[source.labels],
-                **sources.area_fingerprints(name),
-            },
+            fingerprints=sources.of_scene(name),
             shared=served[source.labels] > 1,
             mask=workspace.mask(name),
             record=workspace.scene_record(name),

@@ -43,9 +43,9 @@ from roadseg.roads.masks.probabilities import Probability
 from roadseg.roads.metrics.compare import score_by
 from roadseg.roads.metrics.pixels import Counts, count_pixels
 from roadseg.roads.tracing.trace import find_graph
-from roadseg.system.dry_runs import Plan, plan_work
+from roadseg.system.dry_runs import Plan
 from roadseg.system.progress import counted
-from roadseg.system.stage_records import StageRecord, read_stage_key
+from roadseg.system.stage_records import MadeFrom, Stage, read_stage_key
 from roadseg.system.text import Summary, count
 from roadseg.system.workspace import Workspace, require
 
@@ -136,8 +136,8 @@ def run(config: Config, workspace: Workspace, *, fold: int, force: bool = False)
     Raises:
         RoadsegError: if it misses one of the `LIMITS`. It is not ready then.
     """
-    folder, record = workspace.checkpoint(fold), _record(config, workspace, fold)
-    if not force and _is_ready(folder) and (done := record.summary()):
+    folder, stage = workspace.checkpoint(fold), _stage(config, workspace, fold)
+    if done := stage.summary(QuantizeSummary, force=force or not _is_ready(folder)):
         return done
     listed = read_chips(require(workspace.chips, made_by="prepare"))
     parted = read_fold_chips(workspace, listed.chips, fold)
@@ -148,7 +148,7 @@ def run(config: Config, workspace: Workspace, *, fold: int, force: bool = False)
         chips_to_learn(config, workspace, listed, side, scenes=scenes, scaling=scaling)
         for side in (parted.training, spread(parted.held_out))
     )
-    record.begin()
+    stage.begin()
     quantised = quantise(
         checkpoint,
         folder,
@@ -170,8 +170,8 @@ def run(config: Config, workspace: Workspace, *, fold: int, force: bool = False)
         opening_s=quantised.opening_s,
     )
     # The files of the network lie beside its record.
-    beside = sorted(path for path in record.path.parent.iterdir() if path.is_file())
-    record.finish(summary, [path for path in beside if path != record.path])
+    beside = sorted(path for path in stage.path.parent.iterdir() if path.is_file())
+    stage.finish(summary, [path for path in beside if path != stage.path])
     return summary
 
 
@@ -223,31 +223,32 @@ def spread(chips: Sequence[ChipRecord]) -> Sequence[ChipRecord]:
 
 def plan(config: Config, workspace: Workspace, *, fold: int, force: bool = False) -> Plan:
     """Return what `run` would do."""
-    folder, record = workspace.checkpoint(fold), _record(config, workspace, fold)
+    folder, stage = workspace.checkpoint(fold), _stage(config, workspace, fold)
     is_ready = _is_ready(folder)
     chips = read_chips(require(workspace.chips, made_by="prepare")).chips
-    stage_plan = plan_work(
-        record,
-        record.path,
-        force=force or not is_ready,
-        reads=["images", "checkpoint"],
-        writes=[int8_folder(folder)],
-        unit="chips",
-        now=len(spread(read_fold_chips(workspace, chips, fold).held_out)),
-    )
+    now = len(spread(read_fold_chips(workspace, chips, fold).held_out))
+    planned = stage.plan(stage.reason(force=force or not is_ready), now=now)
     if force or is_ready:
-        return stage_plan
-    return replace(stage_plan, why="the INT8 network is not ready")
+        return planned
+    return replace(planned, why="the INT8 network is not ready")
 
 
-def _record(config: Config, workspace: Workspace, fold: int) -> StageRecord[QuantizeSummary]:
-    trained = read_stage_key(require(workspace.train_record(fold), made_by=f"train --fold {fold}"))
-    return StageRecord(
-        int8_folder(workspace.checkpoint(fold)) / "quantize.json",
-        QuantizeSummary,
-        settings=_settings(config) | {"fold": fold},
-        defaults=_settings(Config()) | Config.retired,
-        inputs={"what train made": trained},
+def _stage(config: Config, workspace: Workspace, fold: int) -> Stage:
+    def made_from() -> MadeFrom:
+        path = require(workspace.train_record(fold), made_by=f"train --fold {fold}")
+        return MadeFrom(
+            settings=_settings(config) | {"fold": fold},
+            inputs={"what train made": read_stage_key(path)},
+            defaults=_settings(Config()) | Config.retired,
+        )
+
+    folder = int8_folder(workspace.checkpoint(fold))
+    return Stage(
+        folder / "quantize.json",
+        made_from,
+        reads=("images", "checkpoint"),
+        writes=(folder,),
+        unit="chips",
     )
 
 

@@ -10,12 +10,7 @@ from typing import Any
 
 import geopandas as gpd
 
-from roadseg.commands.stages.made_from import (
-    as_it_is,
-    checkpoint_folders,
-    scene_names,
-    stage_record,
-)
+from roadseg.commands.stages.made_from import declared_stage
 from roadseg.config import Config
 from roadseg.dataset.fold_files import read_folds
 from roadseg.errors import ConfigError, DataError, RoadsegError
@@ -33,6 +28,7 @@ from roadseg.report.page import as_data, build_page, write_page
 from roadseg.report.pictures import sheet_uri
 from roadseg.report.qgis_project import write_project
 from roadseg.report.roads import Precision
+from roadseg.report.run_facts import checkpoint_folders, found_layout, scene_names
 from roadseg.report.scenes import ReportScenes, describe_map, encode_pictures, read_scenes
 from roadseg.review.edits import edits_in_force
 from roadseg.roads.labels.areas import work_area
@@ -43,7 +39,7 @@ from roadseg.roads.metrics.road_lengths import (
 )
 from roadseg.system.progress import counted
 from roadseg.system.records import versions
-from roadseg.system.stage_records import StageRecord
+from roadseg.system.stage_records import Stage
 from roadseg.system.text import Summary, count
 from roadseg.system.workspace import ADAPTED, STAGES, Workspace
 
@@ -97,18 +93,18 @@ def run(
         MissingInputError: if there is neither a graph nor a probability raster.
         ConfigError: if the roads alone take more than `report.max_mb`.
     """
-    workspace = as_it_is(workspace)
+    workspace = found_layout(workspace)
     names = scene_names(workspace)
-    record = stage_record("report", config, workspace, ReportSummary)
-    done = None if force else record.summary()
+    stage = declared_stage("report", config, workspace)
+    done = stage.summary(ReportSummary, force=force)
     if done and not pdf:
         return done
     if done is None:
-        record.begin()
+        stage.begin()
     shown = read_scenes(config, workspace, names)
     facts, lengths = _facts(config, workspace, shown), _lengths(config, shown)
     summary = done or _write(
-        config, workspace, record, shown, facts=facts, lengths=lengths, scenes=len(names)
+        config, workspace, stage, shown, facts=facts, lengths=lengths, scenes=len(names)
     )
     if pdf:
         from roadseg.report.client_page import client_page
@@ -123,7 +119,7 @@ def run(
 def _write(
     config: Config,
     workspace: Workspace,
-    record: StageRecord[ReportSummary],
+    stage: Stage,
     shown: ReportScenes,
     *,
     facts: Mapping[str, Any],
@@ -140,7 +136,7 @@ def _write(
         outputs.append(workspace.package)
     megabytes = round(size / _BYTES, 2)
     summary = ReportSummary(str(workspace.report), scenes, megabytes, shown.left_out, lengths)
-    record.finish(summary, outputs)
+    stage.finish(summary, outputs)
     return summary
 
 

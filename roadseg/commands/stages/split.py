@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from roadseg.arrays import Ints
-from roadseg.commands.stages.made_from import Outcome, fold_file, set_names, stage_record
+from roadseg.commands.stages.made_from import declared_stage, fold_file, set_names
 from roadseg.config import Config
 from roadseg.dataset.chips import NO_ZONE, ChipRecord, read_chips
 from roadseg.dataset.fold_files import read_fold_file, road_by_fold, write_fold_layer, write_folds
@@ -33,7 +33,7 @@ from roadseg.raster.images import read_facts
 from roadseg.raster.sources import find_images
 from roadseg.raster.windows import cut_chips
 from roadseg.report.plots.fold_maps import draw_folds
-from roadseg.system.stage_records import read_summary
+from roadseg.system.stage_records import read_record
 from roadseg.system.text import Summary, count
 from roadseg.system.units import distance_text
 from roadseg.system.workspace import Workspace, require
@@ -133,8 +133,8 @@ class SplitSummary(Summary):
 def run(config: Config, workspace: Workspace, *, force: bool = False) -> SplitSummary:
     """Deal every chip of the run into a fold."""
     options = config.split
-    record = stage_record("split", config, workspace, SplitSummary)
-    if not force and (done := record.summary()):
+    stage = declared_stage("split", config, workspace)
+    if done := stage.summary(SplitSummary, force=force):
         return done
     listed = read_chips(require(workspace.chips, made_by="prepare"))
     chips = listed.chips
@@ -149,7 +149,8 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> SplitSu
         matched = _matched(config, workspace.chips, chips, sets, overlaps)
         folds, groups, mismatch_m = matched.folds, matched.clusters, matched.mismatch_m
     elif options.method == "file":
-        failed = read_summary(workspace.record("prepare"), Outcome).failed
+        prepared = read_record(workspace.record("prepare"))
+        failed = prepared.failed if prepared else []
         folds, groups = _folds_of_file(config, chips, failed), options.folds
     elif options.method == "sets":
         names = set_names(config)
@@ -159,7 +160,7 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> SplitSu
     _refuse_overlaps(options, workspace.chips, chips, folds, overlaps)
     named = {chip.name: int(fold) for chip, fold in zip(chips, folds, strict=True)}
     buffer_by_fold = _buffer_by_fold(options, workspace.chips, chips, named)
-    record.begin()
+    stage.begin()
     write_folds(workspace.folds, named)
     write_fold_layer(workspace.fold_layer, chips, folds)
     draw_folds(workspace.fold_map, chips, folds)
@@ -181,7 +182,7 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> SplitSu
         buffer_m=options.buffer_m,
         buffer_by_fold=buffer_by_fold,
     )
-    record.finish(summary, [workspace.folds, workspace.fold_layer, workspace.fold_map])
+    stage.finish(summary, [workspace.folds, workspace.fold_layer, workspace.fold_map])
     return summary
 
 

@@ -1,17 +1,12 @@
 """train: learn roads from chips and masks. Reads chips.json, folds.json; writes checkpoints/."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from roadseg.commands.stages.made_from import (
-    fold_numbers,
-    plan_stage,
-    reason_to_run,
-    stage_record,
-)
+from roadseg.commands.stages.made_from import declared_stage, fold_numbers
 from roadseg.commands.stages.training_jobs import training_job
 from roadseg.commands.survey.training_plan import forecast_training
 from roadseg.config import Config
@@ -36,7 +31,7 @@ from roadseg.roads.metrics.pooling import Spread, spread_of
 from roadseg.system.dry_runs import Plan, Plans
 from roadseg.system.progress import Progress
 from roadseg.system.records import versions
-from roadseg.system.stage_records import lost_outputs, read_record
+from roadseg.system.stage_records import Reason, lost_outputs, read_record
 from roadseg.system.text import Summary, about_time, count
 from roadseg.system.workspace import AnyFold, Fold, Workspace
 
@@ -126,7 +121,7 @@ def run_folds(
     """
     numbers = fold_numbers(workspace)
     shares = {
-        fold: float(not force and reason_to_run("train", config, workspace, fold=fold) is None)
+        fold: float(declared_stage("train", config, workspace, fold).reason(force=force) is None)
         for fold in numbers
     }
     begun = sum(shares.values())
@@ -168,8 +163,8 @@ def run_fold(
     Fold "all" trains on all chips, for as long as the trainings of single folds found best. The
     first process calls `has_done` after each epoch with the share of all epochs that is done.
     """
-    record = stage_record("train", config, workspace, TrainSummary, fold)
-    if not force and (done := record.summary()):
+    stage = declared_stage("train", config, workspace, fold)
+    if done := stage.summary(TrainSummary, force=force):
         write_model_card(config, workspace, fold=fold, epochs=done.epochs)
         return done
     if not force:
@@ -196,7 +191,7 @@ def run_fold(
             parallel=processes,
             workers=config.compute.workers,
             anew=force,
-            started=record.begin,
+            started=stage.begin,
             after_epoch=after_epoch,
         )
         summary = _summary(job, fold, history, folder, sets=[of.name for of in config.sets])
@@ -205,7 +200,7 @@ def run_fold(
                 _take_over_confidence(workspace)
             write_model_card(config, workspace, fold=fold, epochs=len(history))
             best = checkpoint_path(folder, "best")
-            record.finish(summary, [best, best.with_suffix(".json")])
+            stage.finish(summary, [best, best.with_suffix(".json")])
     return summary
 
 
@@ -257,65 +252,61 @@ def _draw_curves(folder: Path, history: list[Row]) -> None:
     write_curves(folder / _CURVES, history, best_epoch=int(best["epoch"]))
 
 
-def plan(
-    config: Config, workspace: Workspace, *, fold: AnyFold, after: str = "", force: bool = False
-) -> Plan | Plans:
-    """Return what `run` would do, if necessary after an earlier stage."""
-    if fold == "each":
-        return _plan_folds(config, workspace, after=after, force=force)
-    return _plan_fold(config, workspace, fold=fold, after=after, force=force)
+def plan_folds(
+    config: Config,
+    workspace: Workspace,
+    reasons: Mapping[int, Reason | None],
+    *,
+    after: bool,
+    force: bool,
+) -> Plans:
+    """Return what `run` would do for each fold, for the reasons of these; see `plan`.
 
-
-def _plan_folds(config: Config, workspace: Workspace, *, after: str, force: bool) -> Plans:
-    """Plan the training of each fold; one rehearsal tells the time of all that have not begun."""
+    One rehearsal tells the time of all trainings that have not begun.
+    """
     plans: list[Plan] = []
-    whole: Plan | None = None
-    for fold in range(config.folds) if after else fold_numbers(workspace):
-        planned = _plan_fold(config, workspace, fold=fold, after=after, force=force, like=whole)
+    like: Plan | None = None
+    for fold, reason in reasons.items():
+        planned = plan(config, workspace, reason, fold=fold, after=after, force=force, like=like)
         if planned.runs and (force or not _has_begun(workspace, fold)):
-            whole = whole or planned
+            like = like or planned
         plans.append(replace(planned, stage=f"train --fold {fold}"))
     return Plans(plans)
 
 
-def _plan_fold(
+def plan(
     config: Config,
     workspace: Workspace,
+    reason: Reason | None,
     *,
     fold: Fold,
-    after: str,
-    force: bool,
+    after: bool = False,
+    force: bool = False,
     like: Plan | None = None,
 ) -> Plan:
-    """Plan the training of one fold, or on all.
+    """Return what `run` would do for one fold, or for all of them together, for a reason.
 
-    A training whose time nothing on record tells takes as long as another one that is `like` it,
-    or else as a rehearsal finds.
+    Args:
+        after: whether an earlier stage runs first, so that there are no chips yet.
+        like: the plan of another training. One whose time nothing on record tells takes as long,
+            or else as a rehearsal finds.
     """
-    planned = plan_stage(
-        "train",
-        config,
-        workspace,
-        fold=fold,
-        after=after,
-        force=force,
-        writes=[workspace.checkpoint(fold)],
-        now=None if fold == "all" else config.train.epochs,
-    )
+    now = None if fold == "all" else config.train.epochs
+    planned = declared_stage("train", config, workspace, fold).plan(reason, now=now)
     if config.train.minutes is not None and fold != "all":
         planned = replace(planned, seconds=None)  # As an earlier training had other epochs.
-    folder = workspace.checkpoint(fold)
-    if after and not force and _has_begun(workspace, fold):
-        why = f"{planned.why}; needs --force if that changes the chips"
-        planned = replace(planned, why=why)
     if not planned.runs:
         return planned
     if planned.seconds is None and like is not None:
         planned = replace(planned, seconds=like.seconds, based_on=like.based_on)
+    folder, goes_on = workspace.checkpoint(fold), not force and _has_begun(workspace, fold)
     if after:
+        if goes_on:
+            why = f"{planned.why}; needs --force if that changes the chips"
+            planned = replace(planned, why=why)
         return planned if planned.seconds is not None else _with_forecast(planned, config)
     job = training_job(config, workspace, fold, anew=force)
-    if not force and _has_begun(workspace, fold):
+    if goes_on:
         job = replace(job, options=planned_before(folder, job.options))
     last = None if force else read_last(folder, job.settings)
     if last is not None and last["history"]:

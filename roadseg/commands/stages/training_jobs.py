@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from roadseg.commands.stages.made_from import reason_to_run
+from roadseg.commands.stages.made_from import declared_stage
 from roadseg.config import Config
 from roadseg.dataset.chips import ChipList, ChipRecord, SceneRecord, read_chips
 from roadseg.dataset.held_out import read_fold_chips
@@ -193,7 +193,7 @@ def _trained_folds(config: Config, workspace: Workspace) -> dict[int, FoldTraini
     weights, trained = _scene_weights(config, listed), {}
     last_fold = read_fold_chips(workspace, listed.chips, "all").last_fold
     for fold in range(last_fold + 1):
-        if reason_to_run("train", config, workspace, fold=fold) is None:
+        if declared_stage("train", config, workspace, fold).reason() is None:
             chips = read_fold_chips(workspace, listed.chips, fold).training
             weight = sum(weights[chip.scene] for chip in chips)
             trained[fold] = FoldTraining(workspace.checkpoint(fold), weight)

@@ -31,11 +31,11 @@ from roadseg.roads.tracing.blocks import join_blocks
 from roadseg.roads.tracing.coarse_mask import CoarseMask
 from roadseg.roads.tracing.trace import BLOCK_PX, find_paths, postprocess
 from roadseg.roads.tracing.tuning import PARAMETERS, Settings, Trial, best_of, gain, search
-from roadseg.system.dry_runs import Plan, plan_work
+from roadseg.system.dry_runs import Plan
 from roadseg.system.parallel import in_order
 from roadseg.system.progress import Progress, counted
 from roadseg.system.records import write_json
-from roadseg.system.stage_records import StageRecord, read_stage_key
+from roadseg.system.stage_records import MadeFrom, Stage, read_stage_key
 from roadseg.system.text import Summary, count
 from roadseg.system.workspace import FoldOrEach, Workspace, require
 
@@ -120,16 +120,16 @@ def run(
         config: settings; the first trial is its section graph.
         write: config file to write; None for tuned.json in the run folder.
     """
-    predicted, record = read_predicted(workspace), _record(config, workspace)
+    predicted, stage = read_predicted(workspace), _stage(config, workspace)
     target = write or workspace.tuned_config
-    done = None if force else record.summary()
+    done = stage.summary(TuneSummary, force=force)
     if done:
         summary = replace(done, config=str(target))
     else:
-        record.begin()
+        stage.begin()
         summary = _search(config, workspace, predicted, target)
     _write_config(target, config, workspace, summary.settings if summary.is_better else {})
-    record.finish(summary, [workspace.tuning_plot])
+    stage.finish(summary, [workspace.tuning_plot])
     return summary
 
 
@@ -137,26 +137,26 @@ def plan(
     config: Config, workspace: Workspace, *, write: Path | None = None, force: bool = False
 ) -> Plan:
     """Return what `run` would do."""
-    return plan_work(
-        _record(config, workspace),
+    stage = _stage(config, workspace)
+    writes = [workspace.tuning_plot, write or workspace.tuned_config]
+    return stage.plan(stage.reason(force=force), writes=writes, now=config.tune.trials)
+
+
+def _stage(config: Config, workspace: Workspace) -> Stage:
+    def made_from() -> MadeFrom:
+        predicted = require(workspace.record("predict"), made_by="predict")
+        return MadeFrom(
+            settings=_key_settings(config),
+            inputs={"what predict made": read_stage_key(predicted)},
+            defaults=_key_settings(Config()),
+        )
+
+    return Stage(
         workspace.record("tune"),
-        force=force,
-        reads=["probabilities", "labels"],
-        writes=[workspace.tuning_plot, write or workspace.tuned_config],
+        made_from,
+        reads=("probabilities", "labels"),
         unit="trials",
         counted="tried",
-        now=config.tune.trials,
-    )
-
-
-def _record(config: Config, workspace: Workspace) -> StageRecord[TuneSummary]:
-    predicted = require(workspace.record("predict"), made_by="predict")
-    return StageRecord(
-        workspace.record("tune"),
-        TuneSummary,
-        settings=_key_settings(config),
-        defaults=_key_settings(Config()),
-        inputs={"what predict made": read_stage_key(predicted)},
     )
 
 

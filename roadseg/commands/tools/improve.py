@@ -18,7 +18,6 @@ from pyproj import CRS
 
 from roadseg.arrays import Bools, Floats, Ints, Lines
 from roadseg.commands.stages import pipeline, prepare
-from roadseg.commands.stages.made_from import as_it_is, scene_names
 from roadseg.commands.tools import review
 from roadseg.commands.tools.adapt import network_form, resampled_to
 from roadseg.commands.tools.map import predict_and_trace
@@ -36,6 +35,7 @@ from roadseg.raster.grid import DEGREES, Grid, reproject, reproject_points
 from roadseg.raster.images import read_grid
 from roadseg.raster.sources import find_areas
 from roadseg.raster.windows import CERTAIN, Window
+from roadseg.report.run_facts import found_layout, scene_names
 from roadseg.report.scenes import ReportScene, read_scenes
 from roadseg.review.edits import EditFile
 from roadseg.review.masks import Decided, decided_roads, edited_blocks
@@ -133,7 +133,7 @@ def run(
         ConfigError: if the folder has a run of other edits.
     """
     output = output or next_folder(workspace.root)
-    workspace = as_it_is(workspace)
+    workspace = found_layout(workspace)
     require(workspace.edits, made_by="review")
     shown = read_scenes(config, workspace, scene_names(workspace), with_labels=False)
     named = {scene.name: scene for scene in shown.scenes}

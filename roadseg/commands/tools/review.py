@@ -7,8 +7,8 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from roadseg.commands.stages.made_from import as_it_is, scene_names
 from roadseg.config import Config
+from roadseg.report.run_facts import found_layout, scene_names
 from roadseg.report.scenes import read_scenes
 from roadseg.review.edits import EditFile
 from roadseg.review.server import ReviewServer
@@ -76,7 +76,7 @@ def run(
     """
     if export is not None:
         format_of(export)
-    workspace = as_it_is(workspace)
+    workspace = found_layout(workspace)
     names = scene_names(workspace)
     with lock(workspace.root, part="review"):
         shown = read_scenes(config, workspace, names, with_labels=False)

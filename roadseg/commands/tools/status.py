@@ -1,12 +1,11 @@
 """status: how far a run has come, and what `roadseg run` would do again. Writes nothing."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
-from roadseg.commands.stages.made_from import reason_to_run, record_path
-from roadseg.commands.stages.pipeline import is_renewed
+from roadseg.commands.stages.made_from import declared_stage, stage_before
 from roadseg.config import Config
 from roadseg.errors import RoadsegError
 from roadseg.report.run_facts import (
@@ -23,7 +22,7 @@ from roadseg.system.stage_records import Reason
 from roadseg.system.text import Summary, one_line, size_text, table, time_text
 from roadseg.system.workspace import STAGES, AnyFold, Fold, Workspace
 
-DONE, NOT_RUN, CHANGED = "done", "not run", "changed"
+DONE = "done"
 
 
 @dataclass(frozen=True)
@@ -115,7 +114,7 @@ def run(config: Config | None, folder: Path) -> RunStatus:
     held_out: AnyFold = "each" if facts.is_cross_validation else facts.fold
     others = [fold for fold in facts.trainings if fold != facts.fold]
     stages: list[StageStatus] = []
-    again: list[tuple[str, Reason]] = []  # What later stages need and runs again, and why.
+    again: dict[str, Reason] = {}  # Why stages run again that later ones need, by name.
     for stage in STAGES:
         for fold in (facts.fold, *others) if stage == "train" else (held_out,):
             # In a cross-validation later stages need the trainings of all folds.
@@ -125,7 +124,7 @@ def run(config: Config | None, folder: Path) -> RunStatus:
             status, reason = _at(config, facts, stage, fold, again, in_use=bool(in_use))
             stages.append(replace(status, stage=name))
             if reason and (is_main or is_each):
-                again.append((name, reason))
+                again[name] = reason
     compared, megabytes = config is not None, megabytes_in(folder)
     return RunStatus(str(folder), in_use, compared, stages, megabytes, held_out)
 
@@ -135,45 +134,37 @@ def _at(
     facts: RunFacts,
     stage: str,
     fold: AnyFold,
-    again: Sequence[tuple[str, Reason]],
+    again: Mapping[str, Reason],
     *,
     in_use: bool,
 ) -> tuple[StageStatus, Reason | None]:
     """Return where a stage stands, and why it would run again; None if that is not known.
 
     Args:
-        again: earlier stages that run again, and why.
+        again: why earlier stages run again, by name.
     """
     trained = facts.trainings.get(cast("Fold", fold))
     record = trained if stage == "train" else facts.records.get(stage)
+    reason: Reason | None = None
     if record is None:
-        return StageStatus(stage, NOT_RUN), Reason("no earlier run")
+        reason = Reason("no earlier run", "not run")
+        return StageStatus(stage, reason.state), reason
     if not record.is_done:
         if in_use:
             return StageStatus(stage, "running"), None
-        cause = Reason("the last run was interrupted")
-        return StageStatus(stage, "interrupted", cause.text), cause
-    workspace = Workspace(facts.folder)
-    reason: Reason | None = None
-    state, why = DONE, ""
-    earlier = [name for name, why_again in again if is_renewed(stage, why_again)]
+        reason = Reason("the last run was interrupted", "interrupted")
+        return StageStatus(stage, reason.state, reason.text), reason
+    # Without a config, only records are looked at.
+    declared = declared_stage(stage, config or Config(), Workspace(facts.folder), fold)
+    after, state, why = stage_before(stage, again), DONE, ""
     try:
-        if earlier:
-            reason = Reason(f"after {earlier[-1]}")
-        elif config is not None:
-            reason = reason_to_run(stage, config, workspace, fold=fold)
+        if after or config is not None:
+            reason = declared.reason(after=after)
     except RoadsegError as error:
         state, why = "unknown", one_line(error)
     if reason is not None:
-        state, why = _state_of(reason), reason.text
-    path = record_path(stage, workspace, fold)
+        state, why = reason.state, reason.text
+    path = declared.path
     size = megabytes_in(path.parent) if stage == "train" else megabytes_of(path, record)
     figure = main_figure(stage, record)
     return StageStatus(stage, state, why, ended(path), seconds_of(record), figure, size), reason
-
-
-def _state_of(reason: Reason) -> str:
-    """Return the state of a stage that was done and would run again."""
-    if not reason.renews:
-        return "outputs missing" if "is missing" in reason.text else "outputs changed"
-    return CHANGED if reason.text.startswith(("changed:", "after ")) else "incomplete"

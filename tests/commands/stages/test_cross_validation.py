@@ -125,7 +125,7 @@ class TestTraining:
             return measure(*values, **named)
 
         monkeypatch.setattr(train, "measure_pace", noted)
-        plans = train.plan(config, workspace, fold="each").stages
+        plans = pipeline.plan_stage("train", config, workspace, fold="each").stages
         assert [plan.stage for plan in plans] == [f"train --fold {fold}" for fold in FOLDS]
         assert [plan.runs for plan in plans] == [False, True, True, False, False]
         assert plans[1].seconds == plans[2].seconds > 0

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from roadseg.system.dry_runs import plan_work
-from roadseg.system.stage_records import StageRecord
+from roadseg.system.stage_records import MadeFrom, Stage
 from roadseg.system.workspace import STAGES
 
 
@@ -192,17 +191,17 @@ def test_most_stages_and_finished_runs_are_planned_without_torch(finished_city):
 
 
 def test_an_interrupted_stage_runs_again(tmp_path):
-    record = StageRecord(tmp_path / "graph.json", Done, settings={}, inputs={})
-    record.begin()
-    found = plan_work(record, record.path, reads=[], writes=[], unit="scenes", now=1)
+    stage = Stage(tmp_path / "graph.json", lambda: MadeFrom({}, {}), unit="scenes")
+    stage.begin()
+    found = stage.plan(stage.reason(), now=1)
     assert (found.runs, found.why, found.seconds) == (True, "the last run was interrupted", None)
 
 
 def test_time_is_scaled_by_the_amount_of_work(tmp_path):
-    record = StageRecord(tmp_path / "tune.json", Done, settings={"trials": 10}, inputs={})
-    record.finish(Done(seconds=30.0, trials=10), [])
-    now = StageRecord(record.path, Done, settings={"trials": 40}, inputs={})
-    found = plan_work(now, now.path, reads=[], writes=[], unit="trials", now=40)
+    path = tmp_path / "tune.json"
+    Stage(path, lambda: MadeFrom({"trials": 10}, {})).finish(Done(seconds=30.0, trials=10), [])
+    stage = Stage(path, lambda: MadeFrom({"trials": 40}, {}), unit="trials")
+    found = stage.plan(stage.reason(), now=40)
     assert (found.why, found.seconds) == ("changed: trials 10 -> 40", 120.0)
 
 

@@ -10,7 +10,7 @@ import pytest
 import rasterio
 
 from roadseg.commands.stages import evaluate, pipeline, prepare, split, train, tune
-from roadseg.commands.stages.made_from import reason_to_run
+from roadseg.commands.stages.made_from import declared_stage, prepare_stage
 from roadseg.commands.stages.training_jobs import training_job
 from roadseg.config import load_config
 from roadseg.errors import ConfigError, DataError
@@ -236,7 +236,7 @@ def test_a_weight_changes_what_train_does_and_not_what_prepare_does(sets):
     other, _ = sets("train.epochs=1", "imagery.sets.areas.weight=4")
     prepare.run(other, workspace)
     assert workspace.record("prepare").stat().st_mtime_ns == before
-    assert train.plan(other, workspace, fold=0, force=True).runs
+    assert pipeline.plan_stage("train", other, workspace, fold=0, force=True).runs
     with pytest.raises(ConfigError, match=r"started with set_weights\.areas 1\.0 \(now 4\.0\);"):
         train.run(other, workspace, fold=0)
 
@@ -245,7 +245,7 @@ def test_an_option_of_a_set_makes_prepare_run_again(sets):
     config, workspace = sets()
     prepare.run(config, workspace)
     other, _ = sets("imagery.sets.areas.labels.default_speed_mph=15")
-    planned = prepare.plan(other, workspace)
+    planned = pipeline.plan_stage("prepare", other, workspace)
     assert planned.runs
     assert "set areas" in planned.why
     prepare.run(other, workspace)
@@ -262,8 +262,8 @@ def test_a_scene_that_changes_its_set_makes_prepare_run_again(sets):
         name: replace(source, set=swapped[source.set.name])
         for name, source in sources.scenes.items()
     }
-    record = prepare._record(config, workspace, replace(sources, scenes=moved))  # noqa: SLF001
-    assert "set of " in record.reason().text
+    stage = prepare_stage(config, workspace, replace(sources, scenes=moved))
+    assert "set of " in stage.reason().text
 
 
 def test_chips_of_a_set_are_drawn_by_its_weight(sets):
@@ -282,8 +282,8 @@ def test_sets_may_move_with_their_run(sets, tmp_path):
     pipeline.prepare(config, workspace)
     (tmp_path / "project").rename(tmp_path / "elsewhere")
     config = load_config(tmp_path / "elsewhere/roadseg.json")
-    assert not prepare.plan(config, Workspace(config.run)).runs
-    assert reason_to_run("split", config, Workspace(config.run), fold=0) is None
+    for stage in ("prepare", "split"):
+        assert declared_stage(stage, config, Workspace(config.run)).reason() is None
     train.run(config, Workspace(config.run), fold=0)
 
 

@@ -14,7 +14,7 @@ from roadseg.dataset.held_out import read_fold_chips
 from roadseg.errors import DataError
 from roadseg.raster.windows import Window
 from roadseg.roads.speeds import DEFAULT_BINS
-from roadseg.system.stage_records import StageRecord
+from roadseg.system.stage_records import MadeFrom, Stage
 from roadseg.system.workspace import Workspace
 
 SIDE_M = 100.0
@@ -52,7 +52,7 @@ def prepared(tmp_path):
         names = dict.fromkeys(c.scene for c in chips)
         scenes = [SceneRecord(n, Path(f"{n}.tif"), Path(labels(n)), (0.5, 0.5)) for n in names]
         write_chips(workspace.chips, scenes, chips, DEFAULT_BINS)
-        record = StageRecord(workspace.record("prepare"), Prepared, settings={}, inputs={})
+        record = Stage(workspace.record("prepare"), lambda: MadeFrom({}, {}))
         record.finish(Prepared(failed or {}), [])
         return config, workspace
 

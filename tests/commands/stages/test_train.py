@@ -1,13 +1,14 @@
 import json
 import shutil
+from functools import partial
 from pathlib import Path
 
 import pytest
 import rasterio
 from safetensors.torch import load_file
 
-from roadseg.commands.stages import train
-from roadseg.commands.stages.made_from import reason_to_run
+from roadseg.commands.stages import pipeline, train
+from roadseg.commands.stages.made_from import declared_stage
 from roadseg.commands.stages.training_jobs import training_job
 from roadseg.errors import ConfigError, DataError
 from roadseg.learn.network.checkpoints import read_checkpoint_facts
@@ -54,15 +55,15 @@ def test_a_training_of_a_version_without_an_option_holds_while_it_has_its_defaul
     del values["settings"]["loss"]["bootstrap"]
     values["key"] = key_of(values["settings"], values["inputs"])
     path.write_text(json.dumps(values))
-    assert reason_to_run("train", config, workspace, fold=0) is None
+    assert declared_stage("train", config, workspace).reason() is None
     other = changed(config, loss=LossOptions(bootstrap=0.7))
-    assert "loss.bootstrap" in reason_to_run("train", other, workspace, fold=0).text
+    assert "loss.bootstrap" in declared_stage("train", other, workspace).reason().text
 
 
 def test_a_new_training_says_before_it_starts_how_long_it_takes(finished, caplog):
     config, workspace = finished
     shutil.rmtree(workspace.checkpoint(0))
-    planned = train.plan(config, workspace, fold=0)
+    planned = pipeline.plan_stage("train", config, workspace)
     assert planned.seconds > 0
     assert planned.based_on.startswith("estimated by a rehearsal, 2 epochs of about ")
     with caplog.at_level("INFO"):
@@ -91,7 +92,8 @@ def test_a_training_with_a_limit_of_time_is_planned_and_goes_on_with_its_plan(fi
 
 def test_what_a_limited_training_takes_does_not_follow_from_the_epochs_of_an_earlier_one(finished):
     config, workspace = finished
-    planned = train.plan(changed(config, minutes=1, epochs=500), workspace, fold=0, force=True)
+    limited = changed(config, minutes=1, epochs=500)
+    planned = pipeline.plan_stage("train", limited, workspace, force=True)
     assert planned.seconds == 60
 
 
@@ -103,7 +105,7 @@ def test_a_limited_training_that_goes_on_has_the_rest_of_its_time(finished, monk
     with pytest.raises(KeyboardInterrupt):
         train.run(limited, workspace, fold=0, force=True)
     rows = read_checkpoint_facts(workspace.checkpoint(0), "last")["history"]
-    planned = train.plan(limited, workspace, fold=0)
+    planned = pipeline.plan_stage("train", limited, workspace)
     assert planned.seconds == pytest.approx(12 - sum(row["seconds"] for row in rows))
     assert "1 of 4 epochs are done" in planned.why
 
@@ -165,7 +167,7 @@ def test_images_are_read_as_they_were_for_their_masks_also_if_a_training_is_done
         r"prepare\.json: found imagery\.gsd_m null, expected 2\.0 as in the config; run `roadseg "
         "prepare` again, or set it as it was"
     )
-    for do in (train.run, train.plan):
+    for do in (train.run, partial(pipeline.plan_stage, "train")):
         with pytest.raises(DataError, match=told):
             do(config, workspace, fold=fold)
 

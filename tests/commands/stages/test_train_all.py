@@ -3,12 +3,13 @@
 import csv
 import json
 import shutil
+from functools import partial
 
 import pytest
 from click.testing import CliRunner
 
 from roadseg.commands.cli.main import main
-from roadseg.commands.stages import predict, report, train
+from roadseg.commands.stages import pipeline, predict, report, train
 from roadseg.errors import MissingInputError
 from roadseg.learn.network.checkpoints import read_checkpoint_facts
 from roadseg.roads.masks.probabilities import open_probability
@@ -42,7 +43,7 @@ def everything(all_city, copy_city, tmp_path):
 def test_without_a_trained_fold_nothing_says_for_how_long(finished):
     config, workspace = finished
     shutil.rmtree(workspace.checkpoint(0))
-    for begin in (train.run, train.plan):
+    for begin in (train.run, partial(pipeline.plan_stage, "train")):
         with pytest.raises(MissingInputError, match="run `roadseg train --fold 0` first"):
             begin(config, workspace, fold="all")
     assert not workspace.checkpoint("all").exists()
@@ -99,7 +100,7 @@ def test_a_limited_time_is_that_of_a_fold(finished):
 
 def test_a_dry_run_says_how_long_it_would_take(finished):
     config, workspace = finished
-    planned = train.plan(config, workspace, fold="all")
+    planned = pipeline.plan_stage("train", config, workspace, fold="all")
     assert planned.runs
     assert planned.seconds > 0
     assert "by a rehearsal" in planned.based_on

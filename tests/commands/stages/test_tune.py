@@ -16,7 +16,7 @@ from roadseg.raster.windows import Rows
 from roadseg.roads.masks.mask_files import read_mask
 from roadseg.roads.masks.probabilities import write_probability
 from roadseg.roads.speeds import DEFAULT_BINS
-from roadseg.system.stage_records import StageRecord
+from roadseg.system.stage_records import MadeFrom, Stage
 from roadseg.system.workspace import Workspace
 
 SCENES = [f"city_{number}" for number in range(5)]
@@ -43,7 +43,7 @@ def deal(workspace, held_out):
 
 def say_predicted(workspace, scenes):
     inputs = dict.fromkeys(scenes, "")
-    record = StageRecord(workspace.record("predict"), Predicted, settings={}, inputs=inputs)
+    record = Stage(workspace.record("predict"), lambda: MadeFrom({}, inputs))
     record.finish(Predicted(scenes, fold=0), [])
 
 

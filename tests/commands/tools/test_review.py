@@ -10,8 +10,8 @@ import pytest
 import shapely
 from pyproj import CRS
 
-from roadseg.commands.stages.made_from import scene_names
 from roadseg.commands.tools.review import ReviewSummary
+from roadseg.report.run_facts import scene_names
 from roadseg.review.edits import Edit, EditFile
 from roadseg.roads.formats.files import read_gpkg, write_gpkg
 from roadseg.roads.graph.road_graph import graph_from_lines

@@ -10,13 +10,12 @@ from click.testing import CliRunner
 
 from roadseg.commands.cli.main import main
 from roadseg.commands.stages import evaluate, graph, predict
-from roadseg.commands.stages.made_from import stage_record, tell_of_changes
+from roadseg.commands.stages.made_from import declared_stage, tell_of_changes
 from roadseg.commands.stages.pipeline import plan
-from roadseg.commands.stages.train import TrainSummary
 from roadseg.commands.tools.status import run
 from roadseg.config import load_config
 from roadseg.errors import DataError, MissingInputError
-from roadseg.learn.network.pretrained import first_weights
+from roadseg.learn.network.starter import first_weights
 from roadseg.learn.options import TrainOptions
 from roadseg.system.locks import lock
 from roadseg.system.stage_records import read_record
@@ -128,7 +127,7 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path):
 def test_first_weights_known_without_torch_are_those_of_the_training(finished, weights):
     config, workspace = finished
     changed = config.model_copy(update={"train": TrainOptions(encoder_weights=weights)})
-    made = stage_record("train", changed, workspace, TrainSummary).inputs
+    made = declared_stage("train", changed, workspace).made_from.inputs
     assert made.items() >= first_weights(changed.train).items()
 
 

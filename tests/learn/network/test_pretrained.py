@@ -20,11 +20,10 @@ from roadseg.learn.network.checkpoints import MODEL, init_from, save_checkpoint
 from roadseg.learn.network.models import NetworkSpec, build_model
 from roadseg.learn.network.pretrained import (
     build_pretrained,
-    first_weights,
     load_encoder,
     log_first_weights,
-    names_file,
 )
+from roadseg.learn.network.starter import first_weights, names_file
 from roadseg.learn.network.weight_packages import PACKAGES, WeightPackage
 from roadseg.learn.options import TrainOptions
 from roadseg.roads.speeds import SpeedBins
