@@ -31,8 +31,8 @@ from roadseg.review.apply import Revision
 from roadseg.review.edits import Edit
 from roadseg.review.sheets import Sheet, sheets_of
 from roadseg.roads.graph.clipping import clip_graph
-from roadseg.roads.graph.joining import in_crs
-from roadseg.roads.graph.road_graph import RoadGraph, take_edges, unjoined
+from roadseg.roads.graph.joining import to_crs
+from roadseg.roads.graph.road_graph import RoadGraph, separate_edges, take_edges
 from roadseg.roads.metrics.apls import apls
 from roadseg.roads.metrics.buffer import lengths_near, match_lines
 from roadseg.roads.metrics.differences import missing_roads
@@ -70,7 +70,7 @@ def read_case(run: Path, reference: Path) -> list[Case]:
     cases = []
     for sheet in read_sheets(run):
         ground = shapely.union_all(sheet.area.outlines)
-        roads = max((in_crs(each.graph, sheet.area.crs) for each in truth), key=near(ground))
+        roads = max((to_crs(each.graph, sheet.area.crs) for each in truth), key=near(ground))
         roads = clip_graph(roads, ground)
         places = sheet.area.outlines.tolist()
         parts = [clip_graph(roads, place) for place in places]
@@ -111,7 +111,7 @@ def draw_missing(case: Case, revision: Revision, view: shapely.Geometry) -> None
     """Draw the roads of the reference that are missing in a view, joined to those nearby."""
     truth = clip_graph(take_edges(case.reference, case.tree.query(view)), view)
     lines = [revision.roads[number].line for number in revision.near(view, SNAP_M)]
-    there = unjoined(np.array(lines, dtype=object), truth.crs, {})
+    there = separate_edges(np.array(lines, dtype=object), truth.crs, {})
     missing = missing_roads(truth, there, tolerance_m=OPTIONS.tolerance_m, min_length_m=LEAST_M)
     for line in missing.lines:
         xy = shapely.get_coordinates(line)

@@ -28,7 +28,7 @@ from roadseg.roads.masks.probabilities import Probability
 from roadseg.roads.metrics.reliability import measure_reliability
 from roadseg.roads.options import TraceOptions
 from roadseg.roads.tracing.link_model import LinkFeatures, LinkModel
-from roadseg.roads.tracing.link_ways import TracedLinks
+from roadseg.roads.tracing.link_paths import TracedLinks
 from roadseg.roads.tracing.trace import find_graph
 
 USED = "roadseg.roads.tracing.trace.general_link_model"
@@ -82,7 +82,7 @@ def candidates(scenes: list[Scene], seeds: range, model: LinkModel) -> tuple[np.
                     find_graph(Probability(scene.grid, road), options)
                 for links in recorder.seen:
                     terms.append(np.column_stack(list(links.columns().values())))
-                    truths.append(are_true(links.ways.lines, scene.truth))
+                    truths.append(are_true(links.paths.lines, scene.truth))
     return np.concatenate(terms), np.concatenate(truths)
 
 

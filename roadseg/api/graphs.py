@@ -32,7 +32,7 @@ from roadseg.roads.formats.by_suffix import format_of, writer_of
 from roadseg.roads.formats.pairing import RoadSource, only_source
 from roadseg.roads.formats.tables import edge_table, node_table
 from roadseg.roads.graph.cleaning import part_lengths
-from roadseg.roads.graph.joining import in_crs
+from roadseg.roads.graph.joining import to_crs
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.labels.traffic import ONE_WAY
 from roadseg.roads.masks.burning import IGNORE
@@ -96,7 +96,7 @@ class Graph:
         import networkx as nx
 
         local = is_local(self.roads.crs)
-        placed = self.roads if local else in_crs(self.roads, DEGREES)
+        placed = self.roads if local else to_crs(self.roads, DEGREES)
         network: nx.MultiDiGraph[int] = nx.MultiDiGraph()
         network.graph |= {} if local else {"crs": "epsg:4326"}
         streets = self.nodes["street_count"].tolist()

@@ -37,7 +37,7 @@ class Extent:
         shapely.prepare(self.polygons)
 
     @classmethod
-    def of(cls, window: Window) -> "Extent":
+    def whole(cls, window: Window) -> "Extent":
         """Return all pixels of a window."""
         return cls(shapely.MultiPolygon([_box(window)]))
 
@@ -102,7 +102,7 @@ class ScenePart:
         shown = self.window.within(window)
         if self.extent is None and shown == (0, 0, *window[2:]):
             return ScenePart(window)
-        extent = self.extent or Extent.of(Window(0, 0, *shown[2:]))
+        extent = self.extent or Extent.whole(Window(0, 0, *shown[2:]))
         return ScenePart(window, extent.moved(-shown.row, -shown.col))
 
     def shows_all(self, grid: Grid) -> bool:

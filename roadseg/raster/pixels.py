@@ -1,4 +1,4 @@
-"""Pixels of a scene, and which of them have data: by window, sampled or thinned."""
+"""Pixels of a scene, and which of them have data: by window, sampled, or reduced to a preview."""
 
 import math
 import threading
@@ -70,7 +70,7 @@ def blank_window(facts: RasterFacts, window: Window) -> Read:
 
 
 def read_preview(facts: RasterFacts, *, side: int) -> Read:
-    """Read a thinned copy of a whole scene for display.
+    """Read a reduced copy of a whole scene for display.
 
     Returns:
         As `read_window`, with the proportions of the grid and at most `side` rows and columns.
@@ -78,7 +78,7 @@ def read_preview(facts: RasterFacts, *, side: int) -> Read:
     Raises:
         DataError: if the file cannot be read.
     """
-    shape = thinned_shape(facts.grid, side=side)
+    shape = preview_shape(facts.grid, side=side)
     with open_raster(facts.path, as_image=True) as source:
         if facts.part is None:
             return read_pixels(source, facts, shape=shape)
@@ -90,10 +90,10 @@ def read_preview(facts: RasterFacts, *, side: int) -> Read:
     return values, valid
 
 
-def thinned_shape(grid: Grid, *, side: int) -> tuple[int, int]:
+def preview_shape(grid: Grid, *, side: int) -> tuple[int, int]:
     """Return rows and columns with the proportions of a grid, at most `side` of each."""
-    thinning = max(1.0, max(grid.height, grid.width) / side)
-    return max(1, round(grid.height / thinning)), max(1, round(grid.width / thinning))
+    reduction = max(1.0, max(grid.height, grid.width) / side)
+    return max(1, round(grid.height / reduction)), max(1, round(grid.width / reduction))
 
 
 @dataclass(frozen=True)
@@ -279,7 +279,7 @@ def read_pixels(
     window: rasterio.windows.Window | None = None,
     shape: tuple[int, int] | None = None,
 ) -> Read:
-    """Read bands and which pixels have data: of a window, or of all, thinned to a shape."""
+    """Read bands and which pixels have data: of a window, or of all, reduced to a shape."""
     how = Resampling.nearest if shape is None else Resampling.average
     values = source.read(
         list(facts.bands),

@@ -10,7 +10,7 @@ from roadseg.learn.network.starter import NAME
 from roadseg.report.pictures import mosaic, read_photo
 from roadseg.report.plots.one_page import MAP_PX, MapPicture, OnePage
 from roadseg.report.scenes import ReportScenes
-from roadseg.roads.graph.joining import in_crs
+from roadseg.roads.graph.joining import to_crs
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.labels.areas import work_area
 from roadseg.roads.metrics.road_lengths import RoadLengths, classes_of
@@ -104,7 +104,7 @@ def _picture(
     polygons, shown_m = work_area(area), shapely.union_all(ground.outlines)
     named = polygons.by_name() if polygons else {}
     cut = {n: shapely.intersection(shown_m, part.on(ground.grid)) for n, part in named.items()}
-    lines = [in_crs(graph, ground.crs).lines for graph in graphs]
+    lines = [to_crs(graph, ground.crs).lines for graph in graphs]
     return MapPicture(
         ground.crs,
         (west, south, east, north),

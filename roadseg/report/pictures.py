@@ -21,7 +21,7 @@ from roadseg.arrays import Bools, Bytes
 from roadseg.errors import DataError
 from roadseg.raster.grid import Grid
 from roadseg.raster.images import RasterFacts, open_raster
-from roadseg.raster.pixels import read_preview, thinned_shape
+from roadseg.raster.pixels import preview_shape, read_preview
 from roadseg.raster.scaling import Scaling
 from roadseg.raster.windows import CERTAIN, Window
 from roadseg.report.plots.figures import probability_colours, rgb
@@ -77,7 +77,7 @@ def read_road(
     """
     window = window or Window(0, 0, file.grid.height, file.grid.width)
     grid, read = file.grid.crop(*window), window.to_rasterio()
-    shape = thinned_shape(grid, side=side_px)
+    shape = preview_shape(grid, side=side_px)
     with open_raster(file.path) as source:
         resampling = Resampling.nearest if file.is_mask else Resampling.average
         band = source.read(source.count, window=read, out_shape=shape, resampling=resampling)

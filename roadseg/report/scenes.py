@@ -36,7 +36,7 @@ from roadseg.report.roads import Precision, encode_graph, encode_lines, missed_a
 from roadseg.roads.colours import as_hex, bin_colours
 from roadseg.roads.formats.files import read_gpkg
 from roadseg.roads.graph.clipping import clip_graph
-from roadseg.roads.graph.joining import in_crs
+from roadseg.roads.graph.joining import to_crs
 from roadseg.roads.graph.road_graph import RoadGraph, take_edges
 from roadseg.roads.masks.probabilities import ProbabilityFile, open_probability
 from roadseg.roads.options import CompareOptions
@@ -386,7 +386,7 @@ def _scenes_along(network: RoadGraph, scenes: Sequence[ReportScene]) -> list[str
     tree, names = shapely.STRtree(network.lines), []
     for scene in scenes:
         if scene.graph is not None and not scene.grid.is_local:
-            lines = in_crs(scene.graph, network.crs).lines
+            lines = to_crs(scene.graph, network.crs).lines
             middles = shapely.line_interpolate_point(lines, 0.5, normalized=True)
             if tree.query(middles, predicate="dwithin", distance=_NEAR_M).size:
                 names.append(scene.name)
@@ -410,10 +410,10 @@ def _compared_roads(scene: ReportScene, crs: CRS) -> dict[str, RoadGraph]:
     """
     if scene.reference is None:
         return {}
-    reference = in_crs(scene.reference, crs)
+    reference = to_crs(scene.reference, crs)
     errors = {}
     if scene.graph is not None:
-        predicted = in_crs(scene.graph, crs)
+        predicted = to_crs(scene.graph, crs)
         missed, false = missed_and_false(reference, predicted, tolerance_m=_TOLERANCE_M)
         errors = {"missed": missed, "false": false}
     if scene.complete is not None:
@@ -428,4 +428,4 @@ def _compared_roads(scene: ReportScene, crs: CRS) -> dict[str, RoadGraph]:
 def _in_crs_of(area: Area, graph: RoadGraph) -> RoadGraph:
     """Reproject a graph to the CRS of a map, with its original lengths as an attribute."""
     lengths = {"length_m": graph.length_m, **graph.attributes}
-    return in_crs(replace(graph, attributes=lengths), area.crs)
+    return to_crs(replace(graph, attributes=lengths), area.crs)

@@ -1,4 +1,4 @@
-"""Drawing: the way of least cost through the probabilities, between two places that a person chose.
+"""Drawing: the least-cost path through the probabilities, between two places that a person chose.
 
 It is found and simplified as `tracing` does it for links across gaps.
 """
@@ -13,9 +13,9 @@ import shapely
 from roadseg.arrays import Bytes, Floats
 from roadseg.raster.grid import Grid
 from roadseg.raster.windows import Window
-from roadseg.roads.tracing.link_ways import trace_links
+from roadseg.roads.tracing.link_paths import trace_links
 
-_MARGIN_M, _MARGIN_SHARE = 20.0, 0.3  # By how much a way may leave the box around its ends.
+_MARGIN_M, _MARGIN_SHARE = 20.0, 0.3  # By how much a path may leave the box around its ends.
 _MOST_PX = 60_000  # Pixels of the box; a larger one is searched in coarser pixels.
 
 
@@ -50,13 +50,13 @@ class _Coarser:
         return np.asarray(np.rint(blocks.mean(axis=(1, 3))), dtype=np.uint8)
 
 
-def draw_way(start: Floats, goal: Floats, pixels: RoadPixels) -> shapely.LineString:
-    """Return the way of least cost from one place to another, straight where that is about as good.
+def draw_path(start: Floats, goal: Floats, pixels: RoadPixels) -> shapely.LineString:
+    """Return the least-cost path from one place to another, straight where that is about as good.
 
     Args:
         start: shape (2,), x and y in the metric CRS of the pixels.
         goal: the same.
-        pixels: probabilities; ways outside of them are not looked for.
+        pixels: probabilities; paths outside of them are not looked for.
 
     Raises:
         DataError: if they cannot be read.
@@ -67,11 +67,11 @@ def draw_way(start: Floats, goal: Floats, pixels: RoadPixels) -> shapely.LineStr
     by = max(math.ceil(math.sqrt(box_px / _MOST_PX)), 1)
     by = min(by, pixels.grid.height, pixels.grid.width)
     coarse = _Coarser(pixels, by)
-    ways = trace_links(
+    paths = trace_links(
         *(start[np.newaxis], goal[np.newaxis]),
         grid=coarse.grid,
         read_road=coarse.read_road,
         margin_m=margin_m,
     )
-    line: shapely.LineString = ways.lines[0]
+    line: shapely.LineString = paths.lines[0]
     return line

@@ -18,10 +18,10 @@ from roadseg.report.pictures import photo_uri, probability_uri, read_photo, read
 from roadseg.report.roads import Precision, encode_column, encode_lines
 from roadseg.report.scenes import ReportScene, ReportScenes
 from roadseg.review.apply import Change, Revision
-from roadseg.review.drawing import RoadPixels, draw_way
+from roadseg.review.drawing import RoadPixels, draw_path
 from roadseg.review.edits import Edit
 from roadseg.review.order import worth_of_looks
-from roadseg.roads.graph.joining import in_crs, side_by_side, touching
+from roadseg.roads.graph.joining import disjoint_union, to_crs, touching
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.masks.tiled_probabilities import OFF_PX, as_one
 
@@ -49,7 +49,7 @@ class Sheet:
         self.scenes: list[ReportScene] = [shown.scenes[row] for row in self.area.scenes]
         self.place = self.scenes[0].name if self.scenes[0].grid.is_local else ""
         graphs = [graph for _, _, graph in shown.graphs_on(number)]
-        self.graph = _side_by_side(graphs, self.area)
+        self.graph = _disjoint_union(graphs, self.area)
         self.revision = Revision(self.graph)
         self.worth = worth_of_looks(self.revision.base, _probability(self.graph))
 
@@ -71,7 +71,7 @@ class Sheet:
             if shapely.contains(ground, points).all():
                 crs = pixels.grid.metric_crs
                 ends = reproject_points(np.array([start, goal]), self.area.crs, crs)
-                line = np.array([draw_way(ends[0], ends[1], pixels)])
+                line = np.array([draw_path(ends[0], ends[1], pixels)])
                 xy = shapely.get_coordinates(reproject(line, crs, self.area.crs))
                 xy[0], xy[-1] = start, goal
                 return shapely.LineString(xy)
@@ -190,12 +190,12 @@ class Sheet:
         }
 
 
-def _side_by_side(graphs: Sequence[RoadGraph], area: Area) -> RoadGraph:
+def _disjoint_union(graphs: Sequence[RoadGraph], area: Area) -> RoadGraph:
     """Return several graphs as one on a map."""
     if not graphs:
         nothing = np.zeros(0, dtype=object)
         return RoadGraph(area.crs, np.zeros((0, 2)), np.zeros((0, 2), dtype=np.int64), nothing)
-    graph, _ = side_by_side([in_crs(graph, area.crs) for graph in graphs])
+    graph, _ = disjoint_union([to_crs(graph, area.crs) for graph in graphs])
     return graph
 
 

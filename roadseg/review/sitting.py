@@ -17,7 +17,7 @@ from roadseg.raster.grid import is_local
 from roadseg.review.apply import Change, tick
 from roadseg.review.edits import KINDS, Edit, EditFile, common_crs
 from roadseg.review.sheets import Sheet
-from roadseg.roads.graph.joining import side_by_side
+from roadseg.roads.graph.joining import disjoint_union
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.system.units import chosen_units
 
@@ -134,7 +134,7 @@ class Sitting:
                 alike[0].append(graph)
             else:
                 groups.append((sheet.scenes[0].name, [graph]))
-        return [(name, side_by_side(each)[0]) for name, each in groups]
+        return [(name, disjoint_union(each)[0]) for name, each in groups]
 
     def decided(self) -> dict[str, int]:
         """Return how many roads there are of each state; "open" are those not yet decided."""

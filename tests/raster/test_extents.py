@@ -26,7 +26,7 @@ def box(row, col, height, width):
 def shown(ground):
     """Return which pixels of the grid a part has."""
     part = part_of(GRID, ground).within(ALL)
-    return Extent.of(ALL).inside(ALL) if part.extent is None else part.extent.inside(ALL)
+    return Extent.whole(ALL).inside(ALL) if part.extent is None else part.extent.inside(ALL)
 
 
 def pixels(row, col, height, width):
@@ -106,7 +106,7 @@ def test_roads_may_be_cut_at_the_edge_and_outside_of_the_area():
 
 
 def test_extents_that_meet_are_one():
-    left, right = Extent.of(Window(0, 0, 10, 10)), Extent.of(Window(0, 10, 10, 10))
+    left, right = Extent.whole(Window(0, 0, 10, 10)), Extent.whole(Window(0, 10, 10, 10))
     inset = [Extent(e.polygons.buffer(-0.001, join_style="mitre")) for e in (left, right)]
     inset = [Extent(shapely.MultiPolygon([e.polygons])) for e in inset]
     assert len(joined_extent(inset).polygons.geoms) == 1

@@ -8,7 +8,7 @@ from pyproj import CRS
 
 from roadseg.raster.grid import Grid
 from roadseg.review import drawing
-from roadseg.review.drawing import draw_way
+from roadseg.review.drawing import draw_path
 from roadseg.roads.masks.probabilities import Probability
 
 UTM = CRS.from_epsg(32611)
@@ -23,7 +23,7 @@ def pixels(road):
 
 def way_between(start, goal, of):
     """Return the way between two places that count from the south-west corner, as do its own."""
-    way = draw_way(*np.add([start, goal], CORNER), of)
+    way = draw_path(*np.add([start, goal], CORNER), of)
     return shapely.transform(way, lambda xy: xy - CORNER)
 
 

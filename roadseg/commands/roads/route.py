@@ -27,7 +27,7 @@ from roadseg.roads.formats.gpkg_styles import line_renderer
 from roadseg.roads.formats.pairing import find_sources
 from roadseg.roads.graph.cleaning import components
 from roadseg.roads.graph.road_graph import TRAVEL_TIME, RoadGraph
-from roadseg.roads.graph.routing import add_node, find_way, line_of
+from roadseg.roads.graph.routing import add_node, route_line, shortest_path
 from roadseg.roads.graph.shortest_paths import Weight
 from roadseg.roads.labels.roads import extent_degrees
 from roadseg.roads.labels.traffic import assumed_speeds
@@ -143,11 +143,11 @@ def run(
     """
     require_suffix(output, ".geojson", ".gpkg", option="--output")
     refuse_to_overwrite(output, _graph_file(path), option="--output")
-    way, summary = find_route(_read(path), start, goal, options, name=str(path))
+    route, summary = find_route(_read(path), start, goal, options, name=str(path))
     if output is None:
         return summary
     summary = replace(summary, output=str(output))
-    _write(output, way, summary)
+    _write(output, route, summary)
     return summary
 
 
@@ -167,25 +167,25 @@ def find_route(
     graph, first, from_road_m = _enter(graph, start, "--from", options.snap_m)
     graph, last, to_road_m = _enter(graph, goal, "--to", options.snap_m)
     try:
-        way = find_way(graph, first, last, weight=_WEIGHTS[options.weight])
+        route = shortest_path(graph, first, last, weight=_WEIGHTS[options.weight])
     except ValueError as error:
         raise DataError(f"{name}: {error}; use --weight length, which needs no times") from error
-    if way is None:
+    if route is None:
         raise _no_way(name, graph, (first, last))
-    inferred = way.attributes.get("inferred")
+    inferred = route.attributes.get("inferred")
     summary = RouteSummary(
         weight=options.weight,
-        seconds=_seconds(way),
-        length_m=float(way.length_m.sum()),
-        edges=len(way.lines),
-        inferred_share=None if inferred is None else _share(way, inferred == 1),
-        assumed_share=_share(way, assumed_speeds(way.attributes, len(way.lines))),
+        seconds=_seconds(route),
+        length_m=float(route.length_m.sum()),
+        edges=len(route.lines),
+        inferred_share=None if inferred is None else _share(route, inferred == 1),
+        assumed_share=_share(route, assumed_speeds(route.attributes, len(route.lines))),
         from_road_m=from_road_m,
         to_road_m=to_road_m,
-        sections=list(_sections(way)),
+        sections=list(_sections(route)),
         output=None,
     )
-    return way, summary
+    return route, summary
 
 
 def _read(path: Path) -> RoadGraph:
@@ -289,27 +289,27 @@ def _no_way(name: str, graph: RoadGraph, nodes: tuple[int, int]) -> RoadsegError
     )
 
 
-def _seconds(way: RoadGraph) -> float | None:
-    if TRAVEL_TIME not in way.attributes:
+def _seconds(route: RoadGraph) -> float | None:
+    if TRAVEL_TIME not in route.attributes:
         return None
-    total = float(np.sum(way.attributes[TRAVEL_TIME], dtype=np.float64))
+    total = float(np.sum(route.attributes[TRAVEL_TIME], dtype=np.float64))
     return total if np.isfinite(total) else None
 
 
-def _share(way: RoadGraph, chosen: Bools) -> float:
+def _share(route: RoadGraph, chosen: Bools) -> float:
     """Return the share of the length that the chosen edges have."""
-    length = way.length_m
+    length = route.length_m
     total = float(length.sum())
     return float(length[chosen].sum()) / total if total else 0.0
 
 
-def _sections(way: RoadGraph) -> Iterator[Stretch]:
+def _sections(route: RoadGraph) -> Iterator[Stretch]:
     """Yield stretches of edges of one name, class and speed; parts of an edge have their times."""
-    seconds, length = _column(way, TRAVEL_TIME, None), way.length_m
+    seconds, length = _column(route, TRAVEL_TIME, None), route.length_m
     kinds = zip(
-        _column(way, "name", ""),
-        _column(way, "highway", ""),
-        _column(way, "speed_kph", None),
+        _column(route, "name", ""),
+        _column(route, "highway", ""),
+        _column(route, "speed_kph", None),
         strict=True,
     )
     for (name, highway, kph), rows in groupby(range(len(length)), list(kinds).__getitem__):
@@ -324,9 +324,9 @@ def _sections(way: RoadGraph) -> Iterator[Stretch]:
         )
 
 
-def _column(way: RoadGraph, name: str, missing: Any) -> list[Any]:  # noqa: ANN401 - of any column
+def _column(route: RoadGraph, name: str, missing: Any) -> list[Any]:  # noqa: ANN401 - of any column
     """Return the values of an attribute, with `missing` for those that are not known."""
-    values = way.attributes.get(name, np.full(len(way.lines), None)).tolist()
+    values = route.attributes.get(name, np.full(len(route.lines), None)).tolist()
     return [missing if value is None or value != value else value for value in values]  # noqa: PLR0124 - NaN
 
 
@@ -357,8 +357,8 @@ def _length(metres: float) -> str:
     return f"{metres:.1f}" if is_metric() else f"{to_road_unit(metres / 1000):.2f}"
 
 
-def _write(path: Path, way: RoadGraph, summary: RouteSummary) -> None:
-    """Write the way as a graph of a single edge from start to goal."""
+def _write(path: Path, route: RoadGraph, summary: RouteSummary) -> None:
+    """Write the route as a graph of a single edge from start to goal."""
     facts = {
         TRAVEL_TIME: summary.seconds,
         "inferred_share": summary.inferred_share,
@@ -367,10 +367,10 @@ def _write(path: Path, way: RoadGraph, summary: RouteSummary) -> None:
         "weight": summary.weight,
     }
     columns = {name: np.array([fact]) for name, fact in facts.items() if fact is not None}
-    line = np.array([line_of(way)], dtype=object)
+    line = np.array([route_line(route)], dtype=object)
     ends = np.array([[0, 1]], dtype=np.int64)
-    route = RoadGraph(way.crs, way.nodes[[0, -1]], ends, line, columns)
+    joined = RoadGraph(route.crs, route.nodes[[0, -1]], ends, line, columns)
     if path.suffix.lower() == ".gpkg":
-        write_gpkg(path, route, edge_style=line_renderer(ROUTE, width_mm=1.2))
+        write_gpkg(path, joined, edge_style=line_renderer(ROUTE, width_mm=1.2))
     else:
-        write_geojson(path, route)
+        write_geojson(path, joined)

@@ -11,7 +11,7 @@ import shapely
 from roadseg.arrays import Ints
 from roadseg.commands.fusion.edge_images import with_images
 from roadseg.raster.mosaic import group_tiles
-from roadseg.roads.graph.joining import in_crs, join_scenes, touching
+from roadseg.roads.graph.joining import join_scenes, to_crs, touching
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.masks.probabilities import ProbabilityFile
 from roadseg.roads.masks.tiled_probabilities import OFF_PX, as_one
@@ -77,10 +77,10 @@ def trace_network(
         else read_scene(names[rows[0]])
         for rows in groups
     ]
-    graph = in_crs(graphs[0], crs)
+    graph = to_crs(graphs[0], crs)
     if len(graphs) > 1:
         grounds = np.array([shapely.union_all(areas[rows]) for rows in groups], dtype=object)
-        moved = [in_crs(graph, crs) for graph in graphs]
+        moved = [to_crs(graph, crs) for graph in graphs]
         graph = join_scenes(moved, grounds, within_m=_JOIN_M)
     return RoadNetwork([names[row] for row in sorted(joined)], graph)
 

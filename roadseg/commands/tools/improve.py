@@ -42,7 +42,7 @@ from roadseg.review.masks import Decided, decided_roads, edited_blocks
 from roadseg.review.sheets import sheets_of
 from roadseg.review.sitting import Sitting, crs_of_edits
 from roadseg.roads.formats.layers import write_layer
-from roadseg.roads.graph.road_graph import sample_points, unjoined
+from roadseg.roads.graph.road_graph import sample_points, separate_edges
 from roadseg.roads.masks.mask_files import write_mask
 from roadseg.roads.masks.probabilities import ProbabilityFile, open_probability
 from roadseg.system.files import atomic_write
@@ -394,7 +394,7 @@ def _road_mask(config: Config, file: ProbabilityFile) -> Bools:
 
 def _found_m(grid: Grid, mask: Bools, lines: Lines, crs: CRS) -> float:
     """Return along how many metres of lines a mask says road."""
-    graph = unjoined(lines, crs, {})
+    graph = separate_edges(lines, crs, {})
     xy, edge = sample_points(graph, spacing_m=_SPACING_M)
     size_m = (graph.length_m / np.bincount(edge, minlength=len(lines)))[edge]
     at = np.floor(grid.from_metric(reproject_points(xy, crs, grid.metric_crs))).astype(np.int64)

@@ -19,16 +19,16 @@ from roadseg.roads.formats.by_suffix import reader_of
 from roadseg.roads.formats.pairing import RoadSource, match, only_source
 from roadseg.roads.formats.tables import attributes_of
 from roadseg.roads.graph.crossings import find_unjoined
-from roadseg.roads.graph.joining import in_crs
+from roadseg.roads.graph.joining import to_crs
 from roadseg.roads.graph.road_graph import (
     DECIMALS,
     TRAVEL_TIME,
     RoadGraph,
     end_points,
     graph_from_lines,
+    separate_edges,
     take_edges,
     unique_pairs,
-    unjoined,
     without_duplicate_edges,
 )
 from roadseg.roads.graph.travel import travel_time_s
@@ -433,7 +433,7 @@ def _of_lines(source: RoadSource, roads: Roads, columns: Mapping[str, Array]) ->
     others = {key: column for key, column in columns.items() if key not in read}
     speed_kph, is_default = roads.speed_mph * KPH_PER_MPH, roads.speed_source == DEFAULT
     # Lines are joined later, in a metric CRS.
-    graph = unjoined(
+    graph = separate_edges(
         roads.shapes,
         roads.crs,
         {
@@ -484,7 +484,7 @@ def _not_on_earth(roads: DrawnRoads) -> DataError:
 
 def _to_crs(roads: DrawnRoads, crs: CRS) -> RoadGraph:
     is_anywhere = is_local(crs) or len(roads.graph.lines) == 0
-    graph = replace(roads.graph, crs=crs) if is_anywhere else in_crs(roads.graph, crs)
+    graph = replace(roads.graph, crs=crs) if is_anywhere else to_crs(roads.graph, crs)
     xy = shapely.get_coordinates(graph.lines)
     if not (np.isfinite(xy).all() and np.isfinite(graph.nodes).all()):
         raise _not_on_earth(roads)

@@ -18,7 +18,7 @@ from roadseg.errors import DataError
 from roadseg.raster.grid import DEGREES, LOCAL_CRS, is_local, transformer, utm_epsg
 from roadseg.roads.formats.osm_xml import xml_text
 from roadseg.roads.formats.tables import attributes_of, edge_table, node_table
-from roadseg.roads.graph.joining import in_crs
+from roadseg.roads.graph.joining import to_crs
 from roadseg.roads.graph.road_graph import (
     TRAVEL_TIME,
     RoadGraph,
@@ -211,7 +211,7 @@ def _in_metres(path: str, graph: RoadGraph) -> RoadGraph:
             f"{path}: x {middle[0]:.9g}, y {middle[1]:.9g} is not a valid position in "
             f"{graph.crs.name}"
         )
-    return in_crs(graph, CRS.from_epsg(utm_epsg(lon, lat)))
+    return to_crs(graph, CRS.from_epsg(utm_epsg(lon, lat)))
 
 
 def _check_ends(path: str, graph: RoadGraph) -> None:
@@ -252,7 +252,7 @@ def write_graphml(path: Path, graph: RoadGraph) -> None:
     edges = edge_table(graph)
     placed, crs = graph, graph.crs.to_wkt()
     if not is_local(graph.crs):
-        placed, crs = in_crs(graph, DEGREES), "epsg:4326"
+        placed, crs = to_crs(graph, DEGREES), "epsg:4326"
     x, y = ([f"{value:.{_DECIMALS}f}" for value in axis] for axis in placed.nodes.T)
     nodes = node_table(graph)[["street_count"]].assign(x=x, y=y)
     one_way = graph.attributes.get(ONE_WAY, np.zeros(len(graph.lines)))

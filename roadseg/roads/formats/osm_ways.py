@@ -9,7 +9,7 @@ import shapely
 from roadseg.arrays import Array, Floats, Ints, Objects, Texts
 from roadseg.errors import DataError
 from roadseg.raster.grid import DEGREES, is_local
-from roadseg.roads.graph.joining import in_crs
+from roadseg.roads.graph.joining import to_crs
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.labels.highways import highway_of
 
@@ -42,7 +42,7 @@ def vertices(graph: RoadGraph) -> tuple[Floats, Ints, Ints]:
         Longitude and latitude, shape (k, 2): the nodes of the graph, then all vertices between;
         the rows of these along all edges, one edge after the other; and how many an edge has.
     """
-    placed = in_crs(graph, DEGREES)
+    placed = to_crs(graph, DEGREES)
     xy, line = shapely.get_coordinates(placed.lines, return_index=True)
     is_first = np.diff(line, prepend=-1) != 0
     is_last = np.diff(line, append=-1) != 0

@@ -45,14 +45,14 @@ def join_scenes(graphs: Sequence[RoadGraph], areas: Shapes, *, within_m: float) 
         graph if ground is area else clip_graph(graph, ground)
         for graph, ground, area in zip(graphs, own, areas, strict=True)
     ]
-    graph, scene = side_by_side(parts)
+    graph, scene = disjoint_union(parts)
     pairs = _meeting_ends(graph, scene, np.array(own, dtype=object), within_m)
     if len(pairs) == 0:
         return graph
-    return merge_chains(unite(graph, pairs))
+    return merge_chains(_merge_node_pairs(graph, pairs))
 
 
-def in_crs(graph: RoadGraph, crs: CRS) -> RoadGraph:
+def to_crs(graph: RoadGraph, crs: CRS) -> RoadGraph:
     """Return a graph in another CRS; travel times stay as they were measured."""
     if graph.crs == crs:
         return graph
@@ -68,7 +68,7 @@ def _own_ground(areas: Shapes, row: int) -> shapely.Polygon | shapely.MultiPolyg
     return cast("shapely.Polygon", own)
 
 
-def side_by_side(parts: Sequence[RoadGraph]) -> tuple[RoadGraph, Ints]:
+def disjoint_union(parts: Sequence[RoadGraph]) -> tuple[RoadGraph, Ints]:
     """Make one graph of several, which stay apart; also return the row of the part of each node."""
     sizes = np.array([len(part.nodes) for part in parts])
     first = np.cumsum(sizes) - sizes
@@ -104,7 +104,7 @@ def _meeting_ends(graph: RoadGraph, scene: Ints, grounds: Shapes, within_m: floa
     return ends[nearest_pairs(graph.nodes[ends], scene[ends], within=within_m)]
 
 
-def unite(graph: RoadGraph, pairs: Ints) -> RoadGraph:
+def _merge_node_pairs(graph: RoadGraph, pairs: Ints) -> RoadGraph:
     """Make one node of each pair of nodes."""
     # Edges between the nodes of each pair are put in, and contracted.
     links = lines_from(graph.nodes[pairs].reshape(-1, 2), np.full(len(pairs), 2))

@@ -98,7 +98,7 @@ def graph_from_lines(
     return RoadGraph(crs, nodes, rows.reshape(-1, 2), pieces, part_attributes(columns, owner, part))
 
 
-def unjoined(lines: Lines, crs: CRS, attributes: dict[str, Array]) -> RoadGraph:
+def separate_edges(lines: Lines, crs: CRS, attributes: dict[str, Array]) -> RoadGraph:
     """Return a graph of lines, each an edge between two nodes of its own."""
     ends = np.arange(2 * len(lines)).reshape(-1, 2)
     return RoadGraph(crs, end_points(lines).reshape(-1, 2), ends, lines, attributes)

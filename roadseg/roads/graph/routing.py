@@ -1,4 +1,4 @@
-"""Routing: the cheapest way from one node of a road graph to another, edge by edge."""
+"""Routing: the cheapest route from one node of a road graph to another, edge by edge."""
 
 from typing import NamedTuple
 
@@ -40,21 +40,21 @@ def add_node(graph: RoadGraph, xy: Floats) -> tuple[RoadGraph, int, float]:
     return _split(graph, edge, along), len(graph.nodes), float(away[0])
 
 
-def find_way(graph: RoadGraph, start: int, goal: int, *, weight: Weight) -> RoadGraph | None:
-    """Find the cheapest way between two nodes.
+def shortest_path(graph: RoadGraph, start: int, goal: int, *, weight: Weight) -> RoadGraph | None:
+    """Find the cheapest route between two nodes.
 
     Edges are driven both ways, unless the attribute `oneway` is 1 (along the line only) or -1
     (against it only).
 
     Args:
         graph: roads in metres.
-        start: row of the node at which the way begins.
+        start: row of the node at which the route begins.
         goal: row of the node at which it ends.
 
     Returns:
-        The edges of the way in the order and direction in which they are driven, from one node to
+        The edges of the route in the order and direction in which they are driven, from one node to
         the next: node 0 is the start, the last one the goal; no edges if start and goal are one.
-        None if no way leads from one to the other.
+        None if no route leads from one to the other.
 
     Raises:
         ValueError: `weight` is a column that the edges lack, or that is negative or not finite on
@@ -67,7 +67,7 @@ def find_way(graph: RoadGraph, start: int, goal: int, *, weight: Weight) -> Road
     _, (before,) = dijkstra(drives.matrix(), indices=[start], return_predecessors=True)
     if start != goal and before[goal] < 0:
         return None
-    # The way is read back from the goal, from each node to the one before it.
+    # The route is read back from the goal, from each node to the one before it.
     passed = [goal]
     while passed[-1] != start:
         passed.append(int(before[passed[-1]]))
@@ -88,11 +88,11 @@ def find_way(graph: RoadGraph, start: int, goal: int, *, weight: Weight) -> Road
     )
 
 
-def line_of(way: RoadGraph) -> shapely.LineString:
-    """Return a way, as `find_way` returns it, as one line; of one without edges a point twice."""
-    xy = shapely.get_coordinates(way.lines)
+def route_line(route: RoadGraph) -> shapely.LineString:
+    """Return a route of `shortest_path` as one line; one without edges as a point twice."""
+    xy = shapely.get_coordinates(route.lines)
     if len(xy) == 0:
-        return shapely.LineString(way.nodes[[0, 0]])
+        return shapely.LineString(route.nodes[[0, 0]])
     return shapely.LineString(xy[begin_runs(*xy.T)])
 
 
@@ -128,7 +128,7 @@ class _Drives(NamedTuple):
         return csr_array((self.cost, ends), shape=(self.nodes, self.nodes))
 
     def edges(self, nodes: Ints) -> Ints:
-        """Return the row of the edge between each node of a way and the next."""
+        """Return the row of the edge between each node of a route and the next."""
         rows = np.searchsorted(self.pair, nodes[:-1] * self.nodes + nodes[1:])
         return np.asarray(self.edge[rows], dtype=np.int64)
 

@@ -1,4 +1,4 @@
-"""Routes: the cheapest ways between places on the edges of a road graph; distances nearby."""
+"""Shortest paths: costs of routes between places on edges of a road graph; distances nearby."""
 
 import heapq
 from array import array
@@ -68,7 +68,7 @@ class Routes:
             other = np.take(reached, last, axis=1)
             other += arrive[:, 1]
             np.minimum(routes, other, out=routes)
-            # Start and goal on one edge are also joined by the way along it.
+            # Start and goal on one edge are also joined by the path along it.
             has_start = np.zeros(len(self.cost), dtype=bool)
             has_start[starts.edge] = True
             near = np.flatnonzero(has_start[goals.edge])
@@ -92,7 +92,7 @@ class Routes:
         return both * self.cost[points.edge, None]
 
     def _with_starts(self, starts: ControlPoints, leave: Floats) -> csr_array:
-        """Add a row for each start, with ways to the ends of its edge and none back."""
+        """Add a row for each start, with paths to the ends of its edge and none back."""
         old = self.adjacency
         size = old.shape[0] + len(starts)
         rows = old.indptr[-1] + 2 * np.arange(1, len(starts) + 1, dtype=old.indptr.dtype)
@@ -103,7 +103,7 @@ class Routes:
 
 
 class RoadDistances:
-    """Lengths of the shortest ways along roads from some nodes, the starts, to nodes nearby.
+    """Lengths of the shortest paths along roads from some nodes, the starts, to nodes nearby.
 
     Args:
         graph: roads in metres.

@@ -75,7 +75,7 @@ class TiledProbability:
         if all(tile.extent is None for tile in self.tiles):
             return None
         shapes = [
-            (tile.extent or Extent.of(Window(0, 0, *place[2:]))).moved(-place.row, -place.col)
+            (tile.extent or Extent.whole(Window(0, 0, *place[2:]))).moved(-place.row, -place.col)
             for tile, place in zip(self.tiles, self.places, strict=True)
         ]
         return joined_extent(shapes)

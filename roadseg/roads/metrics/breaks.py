@@ -22,8 +22,8 @@ from roadseg.roads.metrics.pooling import Pooled
 _OnEdges = tuple[Ints, Floats]  # Rows of edges, and metres along each from its start.
 
 _LEAST = 5.0  # Tolerances; shorter found stretches may be another road that leaves or crosses.
-_DETOUR = 2.0  # A way that is longer than this times the reference's is a detour.
-_SLACK = 4.0  # Tolerances; what a way may be longer besides, as both its ends may lie aside.
+_DETOUR = 2.0  # A route that is longer than this times the reference's is a detour.
+_SLACK = 4.0  # Tolerances; what a route may be longer besides, as both its ends may lie aside.
 _TOUCHING = 4  # Samples; runs no further apart are compared even if others lie between them.
 _SHIFTS = 32  # A run is compared with so many of those that begin after it.
 
@@ -55,17 +55,17 @@ def count_breaks(reference: RoadGraph, predicted: RoadGraph, *, tolerance_m: flo
        direction by less than 45 degrees. A road that crosses finds nothing.
     3. Where a road ends at other roads, it leads on to them: its end is a place too, which is found
        if one of the others is found there.
-    4. Found places that follow each other are one stretch if the prediction has a way between them
-       that is at most twice as long as the reference's, plus four times the tolerance. A stretch
-       that is shorter than five times the tolerance, from its first place to its last, is dropped:
-       it may be another road that runs beside this one before it turns off. So a shorter road has
-       no breaks.
+    4. Found places that follow each other are one stretch if the prediction has a route between
+       them that is at most twice as long as the reference's, plus four times the tolerance. A
+       stretch that is shorter than five times the tolerance, from its first place to its last, is
+       dropped: it may be another road that runs beside this one before it turns off. So a shorter
+       road has no breaks.
     5. A road has one break less than the fewest stretches that hold all its found places; one that
        the prediction has just as it is drawn has none.
 
-    So a gap is one break, however long it is, and none if a short way leads around it. A road that
-    stops short of the road that it leads to has a break. A road that is missing has none, nor has
-    one of which only the dead end is missing: these lower completeness.
+    So a gap is one break, however long it is, and none if a short route leads around it. A road
+    that stops short of the road that it leads to has a break. A road that is missing has none, nor
+    has one of which only the dead end is missing: these lower completeness.
 
     Args:
         predicted: graph to be scored, in the same metric CRS.
@@ -76,7 +76,7 @@ def count_breaks(reference: RoadGraph, predicted: RoadGraph, *, tolerance_m: flo
 
     Source: the number of gaps per km is a measure of C. Wiedemann, "External evaluation of road
     networks", IAPRS 34 (2003). The rules are ours: places and directions as in TOPO (Biagioni and
-    Eriksson, TRR 2291, 2012), and ways around a gap as in APLS.
+    Eriksson, TRR 2291, 2012), and routes around a gap as in APLS.
     """
     check_sides(reference, predicted, tolerance_m)
     # Rule 1: the roads of the reference.
@@ -227,7 +227,7 @@ def _parts(runs: _Runs, graph: RoadGraph, *, slack_m: float) -> Ints:
     """Number the stretches that runs belong to, shape (r,)."""
     here, there = _neighbours(runs)
     is_joined = np.zeros(len(here), dtype=bool)
-    ways = _Ways(graph)
+    routes = _Routes(graph)
     # Runs side by side are joined if they are at the first place of the later, or at the last.
     for at_end in (False, True):
         rows = np.flatnonzero(~is_joined)
@@ -236,7 +236,7 @@ def _parts(runs: _Runs, graph: RoadGraph, *, slack_m: float) -> Ints:
         goal = np.maximum(goal, runs.first[two])
         start = np.minimum(runs.last[one], goal)
         most_m = _DETOUR * (runs.at_m[goal] - runs.at_m[start]) + slack_m
-        is_joined[rows] = ways.join(runs.place(one, start), runs.place(two, goal), most_m)
+        is_joined[rows] = routes.join(runs.place(one, start), runs.place(two, goal), most_m)
     return linked(np.column_stack([here, there])[is_joined], nodes=len(runs.edge))
 
 
@@ -259,15 +259,15 @@ def _neighbours(runs: _Runs) -> tuple[Ints, Ints]:
     return here, there
 
 
-class _Ways:
-    """Ways along a graph, of which only short ones are searched."""
+class _Routes:
+    """Routes along a graph, of which only short ones are searched."""
 
     def __init__(self, graph: RoadGraph) -> None:
         self._graph, self._ends, self._length_m = graph, graph.ends, graph.length_m
         self._part = components(graph)
 
     def join(self, starts: _OnEdges, goals: _OnEdges, most_m: Floats) -> Bools:
-        """Return which places are joined by a way so short, shape (k,)."""
+        """Return which places are joined by a route so short, shape (k,)."""
         (edge, along), (other, away) = starts, goals
         is_joined = np.asarray((edge == other) & (np.abs(along - away) <= most_m))
         here, there = self._to_ends(edge, along), self._to_ends(other, away)
@@ -275,7 +275,7 @@ class _Ways:
             meets = self._ends[edge, one] == self._ends[other, two]
             is_joined |= meets & (here[:, one] + there[:, two] <= most_m)
         rest = ~is_joined & (self._part[self._ends[edge, 0]] == self._part[self._ends[other, 0]])
-        # A way of the length of straight lines between ends has to be short enough.
+        # A route of the length of straight lines between ends has to be short enough.
         gap = self._graph.nodes[self._ends[edge]][:, :, None]
         gap = gap - self._graph.nodes[self._ends[other]][:, None]
         least = here[:, :, None] + np.hypot(gap[..., 0], gap[..., 1]) + there[:, None]

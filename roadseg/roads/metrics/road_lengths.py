@@ -11,7 +11,7 @@ import numpy as np
 import shapely
 from pyproj import CRS
 
-from roadseg.roads.graph.joining import in_crs
+from roadseg.roads.graph.joining import to_crs
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.labels.highways import ROAD_CLASSES, UNKNOWN_CLASS, highway_class
 from roadseg.system.text import count, table
@@ -91,7 +91,7 @@ def road_lengths(maps: Iterable[MappedRoads]) -> RoadLengths:
         if not any(len(graph.lines) for graph in each.graphs):
             continue
         lengths_m = np.concatenate([graph.length_m for graph in each.graphs])
-        lines = np.concatenate([in_crs(graph, each.crs).lines for graph in each.graphs])
+        lines = np.concatenate([to_crs(graph, each.crs).lines for graph in each.graphs])
         names = [name for graph in each.graphs for name in classes_of(graph)]
         classes, of_edge = np.unique(names, return_inverse=True)
         tree, drawn_m = shapely.STRtree(lines), shapely.length(lines)

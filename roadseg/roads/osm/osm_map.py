@@ -9,7 +9,7 @@ import shapely
 from roadseg.errors import DataError
 from roadseg.raster.grid import DEGREES
 from roadseg.roads.conflation.obstacles import Obstacles
-from roadseg.roads.graph.road_graph import RoadGraph, unjoined
+from roadseg.roads.graph.road_graph import RoadGraph, separate_edges
 from roadseg.roads.osm.osm_objects import (
     OF_MAPS,
     UNITS_PER_DEGREE,
@@ -61,7 +61,7 @@ class OsmMap:
 
     def graph(self) -> RoadGraph:
         """Return the ways as edges in degrees, which do not share nodes, with their tags."""
-        return unjoined(self.ways.lines, DEGREES, {**self.ways.columns(_KEYS)})
+        return separate_edges(self.ways.lines, DEGREES, {**self.ways.columns(_KEYS)})
 
 
 def read_osm_map(path: Path, box: Box) -> OsmMap:

@@ -1,4 +1,4 @@
-"""LinkModel: the probability that a link across a gap is a road, from features along its way."""
+"""LinkModel: the probability that a link across a gap is a road, from features along its path."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -8,7 +8,7 @@ import shapely
 
 from roadseg.arrays import Bools, Floats
 from roadseg.roads.logistic import LogisticModel, log_odds, read_packaged
-from roadseg.roads.tracing.link_ways import TracedLinks
+from roadseg.roads.tracing.link_paths import TracedLinks
 
 _LEAST_M = 0.1  # Metres; shorter lengths count as this, so that their logarithm is finite.
 
@@ -18,7 +18,7 @@ class LinkFeatures:
     """Features of candidate links, one row for each.
 
     Attributes:
-        ways: shape (k,), through the raster.
+        paths: shape (k,), through the raster.
         straight_m: shape (k,), from end to end.
         turn: shape (k,), angle in radians between the heading of the dead end and the link.
         turn_facing: shape (k,), the same at the other dead end; 0 at the side of a road.
@@ -27,7 +27,7 @@ class LinkFeatures:
         is_lone: shape (k,), whether that edge has two dead ends.
     """
 
-    ways: TracedLinks
+    paths: TracedLinks
     straight_m: Floats
     turn: Floats
     turn_facing: Floats
@@ -37,8 +37,8 @@ class LinkFeatures:
 
     def columns(self) -> dict[str, Floats]:
         """Return the terms of the model, each of shape (k,), by name."""
-        ways = self.ways
-        length_m = np.maximum(shapely.length(ways.lines), _LEAST_M)
+        paths = self.paths
+        length_m = np.maximum(shapely.length(paths.lines), _LEAST_M)
         return {
             "log length": np.log(length_m),
             "length": length_m,
@@ -48,10 +48,10 @@ class LinkFeatures:
             "joins two dead ends": self.is_facing.astype(np.float64),
             "log length of its edge": np.log(np.maximum(self.own_m, _LEAST_M)),
             "edge has two dead ends": self.is_lone.astype(np.float64),
-            "log odds of the mean": log_odds(ways.probability),
-            "log odds of the lower quarter": log_odds(ways.quarter),
-            "log odds of the lowest 5 m": log_odds(ways.lowest_5m),
-            "log odds of the lowest": log_odds(ways.lowest),
+            "log odds of the mean": log_odds(paths.probability),
+            "log odds of the lower quarter": log_odds(paths.quarter),
+            "log odds of the lowest 5 m": log_odds(paths.lowest_5m),
+            "log odds of the lowest": log_odds(paths.lowest),
         }
 
 

@@ -1,7 +1,7 @@
 """Linking: continue the dead ends of a road graph across gaps to the road ahead.
 
 From top to bottom: the rules and the choice of links, the candidates, and the graph with the links.
-The ways of links through the raster are in `link_ways`, their probability is in `link_model`.
+The least-cost paths of links are in `link_paths`, their probability is in `link_model`.
 """
 
 from dataclasses import dataclass, replace
@@ -35,12 +35,12 @@ from roadseg.roads.tracing.dead_ends import (
     longest_links_m,
 )
 from roadseg.roads.tracing.link_model import LinkFeatures, LinkModel
-from roadseg.roads.tracing.link_ways import ReadRoad, TracedLinks, places_along, trace_links
+from roadseg.roads.tracing.link_paths import ReadRoad, TracedLinks, places_along, trace_links
 
 INFERRED, CONFIDENCE = "inferred", "confidence"
 
 _WIDE_SHARES = 1.5, 1.0  # `SHARES` with a model, which rejects wrong links itself.
-_TARGETS, _TARGETS_WITH_MODEL = 2, 5  # Cheapest candidates of a dead end whose ways are traced.
+_TARGETS, _TARGETS_WITH_MODEL = 2, 5  # Cheapest candidates of a dead end whose paths are traced.
 _FACING_COST = 0.5  # Factor of the cost of a link between two dead ends.
 _DETOUR = 1.5  # Longest road, in lengths of the link, that makes the link unnecessary (rule 3).
 _ALONGSIDE = np.cos(np.radians(30))  # Roads within this angle run alongside each other (rule 5).
@@ -48,7 +48,7 @@ _LANE_CHANGE = np.cos(np.radians(12))  # Largest turn of a link between such roa
 _NEARBY_M = 5.0  # Metres from a landing to other dead ends whose turn counts as well (rule 6).
 _ENDS_AT_ONCE = 2_000  # Dead ends whose landings are in memory together.
 _BOTH = 2  # Ends of an edge.
-_LEAVING_M = 5.0  # Metres of a way that give its heading at either end.
+_LEAVING_M = 5.0  # Metres of a path that give its heading at either end.
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class _Gaps:
         return RoadDistances(self.graph, self.ends.node, _DETOUR * self.max_gap_m)
 
     def cheapest(self, links: "_Links") -> "_Links":
-        """Keep the few cheapest links of each dead end, whose ways are then traced."""
+        """Keep the few cheapest links of each dead end, whose paths are then traced."""
         order = np.lexsort([links.cost, links.end])
         end = links.end[order]
         count = _TARGETS if self.model is None else _TARGETS_WITH_MODEL
@@ -150,7 +150,7 @@ def link_gaps(
     6. If it lands within 5 m of another dead end, rule 2 holds there as well.
     7. To the side of a road it meets no other road on its way. Between dead ends it may cross
        roads, and is joined with them.
-    8. With a raster it follows the way of least cost (`trace_links`), for which rules 2 and 7 hold
+    8. With a raster it follows the least-cost path (`trace_links`), for which rules 2 and 7 hold
        as well. Without a raster it is straight. With a model its probability is at least
        `min_probability`.
     9. A dead end is linked once: the most probable links first or, without a model, the cheapest,
@@ -220,7 +220,7 @@ def _choose_facing(gaps: _Gaps) -> _Links:
     if len(facing.end) == 0:
         return facing
     sides = _side_links(gaps, np.unique([facing.end, facing.facing]))
-    links = _with_ways(gaps.cheapest(_Links.joined([facing, sides])), gaps)
+    links = _with_paths(gaps.cheapest(_Links.joined([facing, sides])), gaps)
     order = np.argsort(links.cost, kind="stable")
     # The first link of a dead end excludes its others, also if it goes to the side of a road.
     members = np.column_stack([links.end, np.where(links.is_facing, links.facing, links.end)])
@@ -230,7 +230,7 @@ def _choose_facing(gaps: _Gaps) -> _Links:
 
 def _choose_sides(gaps: _Gaps, rest: Ints) -> _Links:
     """Choose for each of these dead ends the cheapest link to the side of a road."""
-    links = _with_ways(gaps.cheapest(_side_links(gaps, rest)), gaps)
+    links = _with_paths(gaps.cheapest(_side_links(gaps, rest)), gaps)
     links = links.take(np.lexsort([links.cost, links.end]))
     links = links.take(np.unique(links.end, return_index=True)[1])
     own, other = gaps.ends.edge[links.end].tolist(), links.edge.tolist()
@@ -240,22 +240,22 @@ def _choose_sides(gaps: _Gaps, rest: Ints) -> _Links:
     return links.take(links.cost <= back)
 
 
-def _with_ways(links: _Links, gaps: _Gaps) -> _Links:
+def _with_paths(links: _Links, gaps: _Gaps) -> _Links:
     """Trace links through the raster, set cost and confidence, and drop those against the rules."""
     ends = gaps.ends
     if gaps.grid is None or gaps.read_road is None:
-        ways = TracedLinks.straight(links.line)
+        paths = TracedLinks.straight(links.line)
     else:
         starts = ends.place[links.end]
-        ways = trace_links(starts, links.landing, grid=gaps.grid, read_road=gaps.read_road)
+        paths = trace_links(starts, links.landing, grid=gaps.grid, read_road=gaps.read_road)
     first, last = (
-        -end_steps(ways.lines, np.full(len(ways.lines), at_start), over_m=_LEAVING_M)
+        -end_steps(paths.lines, np.full(len(paths.lines), at_start), over_m=_LEAVING_M)
         for at_start in (True, False)
     )
     forth, back = cosine(first, ends.heading[links.end]), cosine(last, ends.heading[links.facing])
     back = np.where(links.is_facing, back, forth)
-    links = _with_costs(links, ways, gaps, turns=(forth, back))
-    # Rules 2 and 7 hold for the way through the raster as well.
+    links = _with_costs(links, paths, gaps, turns=(forth, back))
+    # Rules 2 and 7 hold for the path through the raster as well.
     fits = np.minimum(forth, back) >= gaps.least_cos
     if gaps.model and gaps.read_road:
         fits &= links.confidence >= gaps.min_probability
@@ -264,7 +264,7 @@ def _with_ways(links: _Links, gaps: _Gaps) -> _Links:
 
 def _with_costs(
     links: _Links,
-    ways: TracedLinks,
+    paths: TracedLinks,
     gaps: _Gaps,
     *,
     turns: tuple[Floats, Floats],
@@ -275,28 +275,28 @@ def _with_costs(
         turns: cosines of the turns at the dead end, and at the other end.
     """
     if gaps.model and gaps.read_road:
-        probability = gaps.model.predict(_features(links, ways, gaps, turns))
-        return replace(links, line=ways.lines, cost=1 - probability, confidence=probability)
+        probability = gaps.model.predict(_features(links, paths, gaps, turns))
+        return replace(links, line=paths.lines, cost=1 - probability, confidence=probability)
     turn = (turns[0] + turns[1]) / 2
-    length = shapely.length(ways.lines)
+    length = shapely.length(paths.lines)
     shape = np.clip(turn, 0, 1) * (1 - np.minimum(length / gaps.max_gap_m, 1) / 2)
     return replace(
         links,
-        line=ways.lines,
-        cost=_link_cost(ways.cost_m, turn, is_facing=links.is_facing),
-        confidence=np.where(ways.is_informed, ways.probability, shape),
+        line=paths.lines,
+        cost=_link_cost(paths.cost_m, turn, is_facing=links.is_facing),
+        confidence=np.where(paths.is_informed, paths.probability, shape),
     )
 
 
 def _features(
-    links: _Links, ways: TracedLinks, gaps: _Gaps, turns: tuple[Floats, Floats]
+    links: _Links, paths: TracedLinks, gaps: _Gaps, turns: tuple[Floats, Floats]
 ) -> LinkFeatures:
     """Return the features of links for the model."""
     graph, ends = gaps.graph, gaps.ends
     own = ends.edge[links.end]
     angle, facing_angle = (np.arccos(np.clip(turn, -1, 1)) for turn in turns)
     return LinkFeatures(
-        ways=ways,
+        paths=paths,
         straight_m=np.hypot(*(links.landing - ends.place[links.end]).T),
         turn=angle,
         turn_facing=np.where(links.is_facing, facing_angle, 0.0),

@@ -46,7 +46,7 @@ from roadseg.roads.tracing.edge_statistics import (
 from roadseg.roads.tracing.end_repair import draw_out_ends, straighten_ends, straighten_forks
 from roadseg.roads.tracing.junctions import place_junctions
 from roadseg.roads.tracing.link_model import LinkModel, general_link_model
-from roadseg.roads.tracing.link_ways import ReadRoad, are_two_valued
+from roadseg.roads.tracing.link_paths import ReadRoad, are_two_valued
 from roadseg.roads.tracing.linking import CONFIDENCE, INFERRED, link_gaps
 
 BLOCK_PX = 4096  # Side of the blocks in which roads are thinned.

@@ -61,7 +61,7 @@ def test_ground_without_raster_has_no_data():
 
 
 def test_ground_outside_of_the_area_of_a_raster_has_no_data():
-    west = Extent.of(Window(0, 0, 200, 100))
+    west = Extent.whole(Window(0, 0, 200, 100))
     shown = profiles(replace(raster(halves()), extent=west))
     assert (shown[-20:] == NO_DATA).all()
     assert (shown[:20] != NO_DATA).all()

@@ -4,7 +4,7 @@ import shapely
 from pyproj import CRS
 
 from roadseg.raster.grid import DEGREES
-from roadseg.roads.graph.joining import in_crs, join_scenes, touching
+from roadseg.roads.graph.joining import join_scenes, to_crs, touching
 from roadseg.roads.graph.road_graph import end_points
 from tests.drawing import UTM, drawn
 
@@ -58,11 +58,11 @@ def test_scenes_that_touch_are_told_from_others():
 
 def test_a_graph_comes_to_another_crs_and_back():
     graph = graph_of([(500000, 4000000), (500100, 4000000)])
-    back = in_crs(in_crs(graph, CRS.from_epsg(32612)), UTM)
+    back = to_crs(to_crs(graph, CRS.from_epsg(32612)), UTM)
     assert np.allclose(back.nodes, graph.nodes, atol=1e-3)
     assert shapely.equals_exact(back.lines, graph.lines, 1e-3).all()
 
 
 def test_lines_end_at_the_nodes_in_any_crs():
-    graph = in_crs(graph_of([(500000, 4000000), (500100, 4000000)]), DEGREES)
+    graph = to_crs(graph_of([(500000, 4000000), (500100, 4000000)]), DEGREES)
     assert np.array_equal(end_points(graph.lines), graph.nodes[graph.ends])

@@ -7,7 +7,7 @@ import shapely
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from roadseg.roads.graph.routing import add_node, find_way, line_of
+from roadseg.roads.graph.routing import add_node, route_line, shortest_path
 from tests.drawing import drawn
 
 STREET, APART = [(0, 0), (100, 0)], [(0, 50), (100, 50)]
@@ -17,11 +17,11 @@ AROUND = [(100, 0), (100, 30), (0, 30), (0, 0)]
 def way_between(graph, start, goal, weight="length_m"):
     graph, first, _ = add_node(graph, np.array(start, dtype=float))
     graph, last, _ = add_node(graph, np.array(goal, dtype=float))
-    return find_way(graph, first, last, weight=weight)
+    return shortest_path(graph, first, last, weight=weight)
 
 
 def points(way):
-    return shapely.get_coordinates(line_of(way)).tolist()
+    return shapely.get_coordinates(route_line(way)).tolist()
 
 
 def node_at(graph, xy):
@@ -70,7 +70,9 @@ def test_there_is_no_way_between_roads_apart():
 
 def test_of_parallel_edges_the_one_that_costs_less_is_driven():
     graph = drawn(STREET, AROUND, travel_time_s=np.array([60.0, 9.0]))
-    way = find_way(graph, node_at(graph, (0, 0)), node_at(graph, (100, 0)), weight="travel_time_s")
+    way = shortest_path(
+        graph, node_at(graph, (0, 0)), node_at(graph, (100, 0)), weight="travel_time_s"
+    )
     assert (way.length_m.tolist(), way.attributes["travel_time_s"].tolist()) == ([160], [9])
     assert len(points(way_between(graph, (0, 0), (100, 0)))) == 2
 
@@ -103,12 +105,12 @@ def test_ways_are_as_fast_as_those_of_networkx_and_all_of_one_piece(graph, data)
     network = nx.MultiGraph()
     for ends, seconds in zip(graph.ends, graph.attributes["travel_time_s"], strict=True):
         network.add_edge(*ends.tolist(), seconds=seconds)
-    way = find_way(graph, start, goal, weight="travel_time_s")
+    way = shortest_path(graph, start, goal, weight="travel_time_s")
     assert (way is not None) == nx.has_path(network, start, goal)
     if way is not None:
         expected = nx.shortest_path_length(network, start, goal, weight="seconds")
         assert way.attributes["travel_time_s"].sum() == pytest.approx(expected)
-        assert line_of(way).length == pytest.approx(way.length_m.sum())
+        assert route_line(way).length == pytest.approx(way.length_m.sum())
         assert way.nodes[[0, -1]].tolist() == graph.nodes[[start, goal]].tolist()
 
 
@@ -148,7 +150,7 @@ def test_one_way_streets_are_driven_as_networkx_drives_them(seed):
         network.add_edges_from([(u, v)] if way >= 0 else [], length=length)
         network.add_edges_from([(v, u)] if way <= 0 else [], length=length)
     start, goal = rng.choice(len(graph.nodes), 2, replace=False)
-    found = find_way(graph, start, goal, weight="length_m")
+    found = shortest_path(graph, start, goal, weight="length_m")
     try:
         length = nx.shortest_path_length(network, start, goal, weight="length")
     except (nx.NetworkXNoPath, nx.NodeNotFound):

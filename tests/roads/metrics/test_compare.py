@@ -6,7 +6,7 @@ import shapely
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from roadseg.roads.graph.road_graph import graph_from_lines, unjoined
+from roadseg.roads.graph.road_graph import graph_from_lines, separate_edges
 from roadseg.roads.graph.travel import add_travel
 from roadseg.roads.metrics.compare import Side, compare, pool, score_by
 from roadseg.roads.options import CompareOptions
@@ -86,7 +86,7 @@ def test_roads_score_exactly_1_against_themselves_however_they_are_drawn(roads):
     lines = lines_of(*(road for road, _ in roads))
     seconds = shapely.length(lines) / np.array([kph / 3.6 for _, kph in roads])
     noded = graph_from_lines(lines, UTM, {"travel_time_s": seconds})
-    side = Side(noded, unjoined(lines, noded.crs, {"travel_time_s": seconds}))
+    side = Side(noded, separate_edges(lines, noded.crs, {"travel_time_s": seconds}))
     figures = compare(side, side, CompareOptions()).figures
     assert figures.pop("reference_km") == figures.pop("predicted_km")
     assert {name: value for name, value in figures.items() if value is not None} == {

@@ -1,4 +1,4 @@
-"""Ways of links: paths of least cost through a probability raster, and probabilities on them."""
+"""Link paths: least-cost paths through a probability raster, and probabilities on them."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -14,10 +14,10 @@ from roadseg.raster.windows import CERTAIN, Window
 from roadseg.roads.graph.road_graph import DECIMALS, RoadGraph, lines_from, ranges
 
 _STEP_COST = 0.1  # Cost of a metre of certain road; without road it is 1.1.
-_MARGIN_M = 3.0  # Metres by which a way may leave the box around its ends.
-_WORTH = 0.9  # Cost of a way relative to the straight line, from which on that is preferred.
-_STRETCH_M = 5.0  # Metres of a way in the moving average whose minimum is a feature.
-_TOLERANCE_PX = 1.5  # Pixels by which simplifying a way may move it.
+_MARGIN_M = 3.0  # Metres by which a path may leave the box around its ends.
+_WORTH = 0.9  # Cost of a path relative to the straight line, from which on that is preferred.
+_STRETCH_M = 5.0  # Metres of a path in the moving average whose minimum is a feature.
+_TOLERANCE_PX = 1.5  # Pixels by which simplifying a path may move it.
 _CELL_PX = 512  # Side of the cells; windows that start in the same cell are read together.
 _LOOKS, _LOOK_PX = 50, 32  # Windows that tell masks from probabilities, and half their side.
 _SPACING_M = 1.0  # Metres between the places along roads at which links may land.
@@ -27,7 +27,7 @@ ReadRoad = Callable[[Window], Bytes]
 
 @dataclass(frozen=True)
 class TracedLinks:
-    """Ways between pairs of places.
+    """Least-cost paths between pairs of places.
 
     Attributes:
         lines: shape (k,), LineStrings in metres from each start to its goal.
@@ -50,14 +50,14 @@ class TracedLinks:
 
     @classmethod
     def straight(cls, lines: Lines) -> "TracedLinks":
-        """Return straight ways without a raster, as if road were certain along them."""
+        """Return straight paths without a raster, as if road were certain along them."""
         certain = np.ones(len(lines))
         none = np.zeros(len(lines), dtype=bool)
         return cls(lines, shapely.length(lines), certain, certain, certain, certain, none)
 
 
 @dataclass(frozen=True)
-class _Way:
+class _Path:
     pixels: Ints  # shape (n, 2), row and col in the window, first and last included
     cost_m: float
     profile: "_Profile"
@@ -65,7 +65,7 @@ class _Way:
 
 
 class _Profile(NamedTuple):
-    """Probability along a way: mean, lower quartile, lowest mean over 5 m, and minimum."""
+    """Probability along a path: mean, lower quartile, lowest mean over 5 m, and minimum."""
 
     mean: float
     quarter: float
@@ -74,7 +74,7 @@ class _Profile(NamedTuple):
 
     @classmethod
     def along(cls, road: Bytes, pixel_m: float) -> "_Profile":
-        """Compute them from the bytes of probability along a way."""
+        """Compute them from the bytes of probability along a path."""
         share = road / CERTAIN
         over = min(max(round(_STRETCH_M / pixel_m), 1), len(share))
         sums = np.cumsum(np.concatenate([[0.0], share]))
@@ -119,17 +119,17 @@ def trace_links(
     read_road: ReadRoad,
     margin_m: float = _MARGIN_M,
 ) -> TracedLinks:
-    """Find the way of least cost through the raster from each start to its goal.
+    """Find the least-cost path through the raster from each start to its goal.
 
     The cost of a metre is 1.1 less the probability of road. The straight line is preferred if it
     costs at most a ninth more, or if the raster around has no values but 0 and 1.
 
     Args:
-        starts: shape (k, 2), x and y in metres; ways with the same start share a search.
+        starts: shape (k, 2), x and y in metres; paths with the same start share a search.
         goals: shape (k, 2), x and y in metres.
         read_road: reads a window of it: probability of any road, 255 for certain. Windows lie
             inside the raster and are little larger than the links; neighbouring ones are joined.
-        margin_m: by how much a way may leave the box around its ends.
+        margin_m: by how much a path may leave the box around its ends.
 
     Source: minimum cost paths by skimage.graph.MCP_Geometric; MaGRoad (WildRoad) links roads by
     paths of least cost over the probability as well. The costs are ours.
@@ -141,27 +141,27 @@ def trace_links(
     margin = np.ceil(margin_m / np.array(pixel_m)).astype(np.int64)
     _, start = np.unique(starts, axis=0, return_inverse=True)
     low, high = _boxes(pixels, start.ravel(), margin, shape)
-    none = _Way(np.zeros((0, 2), dtype=np.int64), 0.0, _Profile(0, 0, 0, 0), is_informed=False)
-    ways = [none] * len(starts)
+    none = _Path(np.zeros((0, 2), dtype=np.int64), 0.0, _Profile(0, 0, 0, 0), is_informed=False)
+    paths = [none] * len(starts)
     for (row, col), stop, links in _neighbourhoods(low, high, start.ravel()):
         road = read_road(Window(row, col, int(stop[0]) - row, int(stop[1]) - col))
         for link in np.split(links, np.flatnonzero(np.diff(start.ravel()[links])) + 1):
             first, last = low[link[0]], high[link[0]]
             (top, left), (bottom, right) = first - (row, col), last - (row, col)
             local = pixels[:, link] - first
-            laid = _ways(road[top:bottom, left:right], local[0, 0], local[1], pixel_m)
-            for i, way in zip(link.tolist(), laid, strict=True):
-                ways[i] = way
-    profiles = np.array([way.profile for way in ways], dtype=np.float64).reshape(-1, 4)
+            laid = _paths(road[top:bottom, left:right], local[0, 0], local[1], pixel_m)
+            for i, path in zip(link.tolist(), laid, strict=True):
+                paths[i] = path
+    profiles = np.array([path.profile for path in paths], dtype=np.float64).reshape(-1, 4)
     mean, quarter, lowest_5m, lowest = profiles.T
     return TracedLinks(
-        _draw_ways(ways, low, starts, goals, grid),
-        np.array([way.cost_m for way in ways], dtype=np.float64),
+        _draw_paths(paths, low, starts, goals, grid),
+        np.array([path.cost_m for path in paths], dtype=np.float64),
         mean,
         quarter,
         lowest_5m,
         lowest,
-        np.array([way.is_informed for way in ways], dtype=bool),
+        np.array([path.is_informed for path in paths], dtype=bool),
     )
 
 
@@ -217,11 +217,11 @@ def _boxes(pixels: Ints, start: Ints, margin: Ints, shape: Ints) -> tuple[Ints, 
     return np.maximum(low - margin, 0), np.minimum(high + margin + 1, shape)
 
 
-def _ways(road: Bytes, start: Ints, goals: Ints, pixel_m: tuple[float, float]) -> list[_Way]:
-    """Find the ways from one pixel of a window to several others."""
+def _paths(road: Bytes, start: Ints, goals: Ints, pixel_m: tuple[float, float]) -> list[_Path]:
+    """Find the paths from one pixel of a window to several others."""
     is_informed = bool(((road > 0) & (road < CERTAIN)).any())
     straight = [
-        _straight_way(road, start, goal, pixel_m, is_informed=is_informed) for goal in goals
+        _straight_path(road, start, goal, pixel_m, is_informed=is_informed) for goal in goals
     ]
     if not is_informed:
         return straight
@@ -230,33 +230,33 @@ def _ways(road: Bytes, start: Ints, goals: Ints, pixel_m: tuple[float, float]) -
     costs, _ = search.find_costs([tuple(start)], goals)
     least = costs[tuple(goals.T)].tolist()
     return [
-        _winding_way(road, np.array(search.traceback(goal)), cost, pixel_m)
-        if cost < _WORTH * way.cost_m
-        else way
-        for goal, cost, way in zip(goals, least, straight, strict=True)
+        _winding_path(road, np.array(search.traceback(goal)), cost, pixel_m)
+        if cost < _WORTH * path.cost_m
+        else path
+        for goal, cost, path in zip(goals, least, straight, strict=True)
     ]
 
 
-def _straight_way(
+def _straight_path(
     road: Bytes, start: Ints, goal: Ints, pixel_m: tuple[float, float], *, is_informed: bool
-) -> _Way:
+) -> _Path:
     step = goal - start
     along = np.linspace(0, 1, int(np.abs(step).max()) + 1)[:, None]
     rows, cols = np.rint(start + along * step).astype(np.int64).T
     profile = _Profile.along(road[rows, cols], max(pixel_m))
     cost_m = float(np.hypot(*(step * pixel_m))) * (1 + _STEP_COST - profile.mean)
-    return _Way(np.stack([start, goal]), cost_m, profile, is_informed)
+    return _Path(np.stack([start, goal]), cost_m, profile, is_informed)
 
 
-def _winding_way(road: Bytes, pixels: Ints, cost_m: float, pixel_m: tuple[float, float]) -> _Way:
+def _winding_path(road: Bytes, pixels: Ints, cost_m: float, pixel_m: tuple[float, float]) -> _Path:
     profile = _Profile.along(road[tuple(pixels.T)], max(pixel_m))
-    return _Way(pixels, cost_m, profile, is_informed=True)
+    return _Path(pixels, cost_m, profile, is_informed=True)
 
 
-def _draw_ways(ways: list[_Way], low: Ints, starts: Floats, goals: Floats, grid: Grid) -> Lines:
-    """Convert ways to simplified lines in metres, exactly from start to goal."""
-    sizes = np.array([len(way.pixels) for way in ways], dtype=np.int64)
-    pixels = np.concatenate([np.zeros((0, 2), dtype=np.int64), *(way.pixels for way in ways)])
+def _draw_paths(paths: list[_Path], low: Ints, starts: Floats, goals: Floats, grid: Grid) -> Lines:
+    """Convert paths to simplified lines in metres, exactly from start to goal."""
+    sizes = np.array([len(path.pixels) for path in paths], dtype=np.int64)
+    pixels = np.concatenate([np.zeros((0, 2), dtype=np.int64), *(path.pixels for path in paths)])
     xy = grid.to_metric(pixels + np.repeat(low, sizes, axis=0) + 0.5)
     last = np.cumsum(sizes) - 1
     xy[last - sizes + 1], xy[last] = starts, goals

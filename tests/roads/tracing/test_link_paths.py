@@ -6,7 +6,7 @@ from affine import Affine
 from roadseg.raster.grid import LOCAL_CRS, Grid
 from roadseg.roads.graph.road_graph import graph_from_lines
 from roadseg.roads.graph.shortest_paths import RoadDistances
-from roadseg.roads.tracing.link_ways import places_along, trace_links
+from roadseg.roads.tracing.link_paths import places_along, trace_links
 
 
 def lay(road, starts, goals, *, pixel_m=(1.0, 1.0)):
@@ -33,55 +33,55 @@ def arch(low=20, high=220):
 
 
 def test_where_all_is_alike_the_way_is_straight():
-    ways = lay(np.full((20, 20), 90), [(2.5, 3.5)], [(12.5, 8.5)])
-    assert shapely.to_wkt(ways.lines[0]) == "LINESTRING (2.5 3.5, 12.5 8.5)"
-    assert ways.probability[0] == pytest.approx(90 / 255)
-    assert ways.cost_m[0] == pytest.approx(np.hypot(10, 5) * (1.1 - 90 / 255))
+    paths = lay(np.full((20, 20), 90), [(2.5, 3.5)], [(12.5, 8.5)])
+    assert shapely.to_wkt(paths.lines[0]) == "LINESTRING (2.5 3.5, 12.5 8.5)"
+    assert paths.probability[0] == pytest.approx(90 / 255)
+    assert paths.cost_m[0] == pytest.approx(np.hypot(10, 5) * (1.1 - 90 / 255))
 
 
 def test_a_way_goes_round_where_the_raster_shows_road():
-    ways = lay(arch(), [(4.5, 5.5)], [(14.5, 5.5)])
-    assert shapely.get_coordinates(ways.lines[0])[:, 1].max() == 7.5  # The middle of row 12.
-    assert ways.probability[0] == pytest.approx(220 / 255)
+    paths = lay(arch(), [(4.5, 5.5)], [(14.5, 5.5)])
+    assert shapely.get_coordinates(paths.lines[0])[:, 1].max() == 7.5  # The middle of row 12.
+    assert paths.probability[0] == pytest.approx(220 / 255)
 
 
 def test_a_way_goes_straight_where_the_way_round_is_not_worth_it():
-    ways = lay(arch(low=200), [(4.5, 5.5)], [(14.5, 5.5)])
-    assert shapely.get_num_coordinates(ways.lines).tolist() == [2]
+    paths = lay(arch(low=200), [(4.5, 5.5)], [(14.5, 5.5)])
+    assert shapely.get_num_coordinates(paths.lines).tolist() == [2]
 
 
 def test_a_mask_of_two_values_is_not_followed():
-    ways = lay(arch(low=0, high=255), [(4.5, 5.5)], [(14.5, 5.5)])
-    assert shapely.get_num_coordinates(ways.lines).tolist() == [2]
-    assert ways.is_informed.tolist() == [False]
+    paths = lay(arch(low=0, high=255), [(4.5, 5.5)], [(14.5, 5.5)])
+    assert shapely.get_num_coordinates(paths.lines).tolist() == [2]
+    assert paths.is_informed.tolist() == [False]
 
 
 def test_ways_start_and_end_exactly_at_their_places():
-    ways = lay(arch(), [(4.3, 5.2)], [(14.8, 5.7)])
-    ends = shapely.get_coordinates(ways.lines[0])[[0, -1]]
+    paths = lay(arch(), [(4.3, 5.2)], [(14.8, 5.7)])
+    ends = shapely.get_coordinates(paths.lines[0])[[0, -1]]
     assert ends.tolist() == [[4.3, 5.2], [14.8, 5.7]]
 
 
 def test_ways_from_one_place_to_several_keep_their_order():
     starts = [(4.5, 5.5), (15.5, 15.5), (4.5, 5.5)]
-    ways = lay(arch(), starts, [(14.5, 5.5), (18.5, 15.5), (4.5, 9.5)])
-    ends = shapely.get_coordinates(shapely.get_point(ways.lines, -1))
+    paths = lay(arch(), starts, [(14.5, 5.5), (18.5, 15.5), (4.5, 9.5)])
+    ends = shapely.get_coordinates(shapely.get_point(paths.lines, -1))
     assert ends.tolist() == [[14.5, 5.5], [18.5, 15.5], [4.5, 9.5]]
 
 
 def test_costs_are_in_metres_whatever_the_shape_of_pixels():
-    ways = lay(np.full((40, 10), 128), [(4.0, 2.0)], [(4.0, 16.0)], pixel_m=(2.0, 0.5))
-    assert ways.cost_m[0] == pytest.approx(14 * (1.1 - 128 / 255), rel=0.02)
+    paths = lay(np.full((40, 10), 128), [(4.0, 2.0)], [(4.0, 16.0)], pixel_m=(2.0, 0.5))
+    assert paths.cost_m[0] == pytest.approx(14 * (1.1 - 128 / 255), rel=0.02)
 
 
 def test_places_at_the_border_and_outside_are_taken_to_it():
-    ways = lay(np.full((20, 20), 90), [(0, 0), (-1, 21)], [(9, 0), (9, 20)])
-    assert np.isfinite(ways.cost_m).all()
+    paths = lay(np.full((20, 20), 90), [(0, 0), (-1, 21)], [(9, 0), (9, 20)])
+    assert np.isfinite(paths.cost_m).all()
 
 
 def test_no_links_need_no_raster():
-    ways = lay(np.zeros((20, 20)), np.empty((0, 2)), np.empty((0, 2)))
-    assert len(ways.lines) == 0
+    paths = lay(np.zeros((20, 20)), np.empty((0, 2)), np.empty((0, 2)))
+    assert len(paths.lines) == 0
 
 
 def graph(*lines):
