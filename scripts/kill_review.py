@@ -5,7 +5,7 @@
 
 Copies the run, opens its page in Chromium and presses keys that accept and reject. At a random
 moment the server, or the browser, gets SIGKILL. The page says how many edits were acknowledged: as
-many at least have to be in `edits.gpkg`, which has to be whole, and the next sitting goes on from
+many at least have to be in `edits.gpkg`, which has to be whole, and the next session goes on from
 there. There may be more, as a killed browser no longer says what it was told last.
 """
 

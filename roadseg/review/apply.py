@@ -114,7 +114,7 @@ class Revision:
         (line,) = _rounded(np.array([edit.line]))
         return changes[edit.kind](replace(edit, line=line))
 
-    def take_back(self, change: Change) -> None:
+    def undo(self, change: Change) -> None:
         """Undo a change, which was the last one."""
         self._swap(change.after, change.before)
 

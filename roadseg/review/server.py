@@ -15,7 +15,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from roadseg.errors import RoadsegError
 from roadseg.report.page import csp_digest, filled, one_script, page_file
-from roadseg.review.sitting import RequestError, Sitting
+from roadseg.review.session import RequestError, ReviewSession
 
 _log = logging.getLogger(__name__)
 
@@ -44,14 +44,14 @@ class ReviewServer(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 64
 
-    def __init__(self, sitting: Sitting, *, title: str) -> None:
+    def __init__(self, session: ReviewSession, *, title: str) -> None:
         """Listen on a free port of this machine alone."""
         super().__init__((_HOST, 0), _Answer)
-        self.sitting = sitting
+        self.session = session
         self.token = secrets.token_urlsafe(24)
         self.host = f"{_HOST}:{self.server_port}"
         self.page, self.policy = _review_page(title)
-        self.data = _encoded(sitting.describe())  # Once: it takes longer than a page may wait.
+        self.data = _encoded(session.describe())  # Once: it takes longer than a page may wait.
         self._places = threading.BoundedSemaphore(_MOST_AT_ONCE)
 
     @property
@@ -97,7 +97,7 @@ class _Answer(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         """Give the page, what it shows, or a picture."""
         self._deadline.cancel()
-        sitting, (path, query) = self.server.sitting, self._asked()
+        session, (path, query) = self.server.session, self._asked()
         if path is None:
             return
         if path == "":
@@ -105,15 +105,15 @@ class _Answer(BaseHTTPRequestHandler):
         elif path == "data":
             self._send(200, self.server.data, _JSON)
         elif path == "changes":
-            self._answer(sitting.changes)
+            self._answer(session.changes)
         elif path == "picture":
-            self._answer(lambda: _picture(sitting, query))
+            self._answer(lambda: _picture(session, query))
         else:
             self._refuse(404, "There is nothing here.")
 
     def do_POST(self) -> None:
         """Do an edit, undo or redo one."""
-        sitting, (path, _) = self.server.sitting, self._asked()
+        session, (path, _) = self.server.session, self._asked()
         if path is None:
             return
         if self.headers.get("Origin") != f"http://{self.server.host}":
@@ -127,9 +127,9 @@ class _Answer(BaseHTTPRequestHandler):
         else:
             body = self.rfile.read(size)
             self._deadline.cancel()
-            actions = {"undo": sitting.undo, "redo": sitting.redo}
+            actions = {"undo": session.undo, "redo": session.redo}
             if path == "edit":
-                self._answer(lambda: sitting.edit(_request(body)))
+                self._answer(lambda: session.edit(_request(body)))
             elif path in actions:
                 self._answer(actions[path])
             else:
@@ -228,7 +228,7 @@ def _request(body: bytes) -> dict[str, Any]:
     return value
 
 
-def _picture(sitting: Sitting, query: str) -> dict[str, Any] | None:
+def _picture(session: ReviewSession, query: str) -> dict[str, Any] | None:
     try:
         asked = parse_qs(query, max_num_fields=8)
         names = ("sheet", "scene", "level", "row", "col")
@@ -236,5 +236,5 @@ def _picture(sitting: Sitting, query: str) -> dict[str, Any] | None:
         layer = asked["layer"][0]
     except (KeyError, ValueError) as error:
         raise RequestError("Expected sheet, scene, layer, level, row and col.") from error
-    found: dict[str, Any] | None = sitting.picture((sheet, scene), layer, (level, row, col))
+    found: dict[str, Any] | None = session.picture((sheet, scene), layer, (level, row, col))
     return found

@@ -19,8 +19,8 @@ from roadseg.report.run_facts import found_layout, scene_names
 from roadseg.report.scenes import read_scenes
 from roadseg.review.edits import EditFile
 from roadseg.review.server import ReviewServer
+from roadseg.review.session import ReviewSession, crs_of_edits
 from roadseg.review.sheets import sheets_of
-from roadseg.review.sitting import Sitting, crs_of_edits
 from roadseg.roads.formats.files import write_gpkg
 from roadseg.roads.graph.road_graph import graph_from_lines
 from roadseg.roads.graph.travel import add_travel
@@ -99,7 +99,7 @@ def sit():
         names = scene_names(workspace)
         shown = read_scenes(load_config(None), workspace, names, with_labels=False)
         sheets = sheets_of(shown)
-        return Sitting(sheets, EditFile(workspace.edits, crs_of_edits(sheets)), who)
+        return ReviewSession(sheets, EditFile(workspace.edits, crs_of_edits(sheets)), who)
 
     return opened
 
@@ -154,7 +154,7 @@ def server(serving):
     workspace, server = serving
     with closing(sqlite3.connect(workspace.edits)) as file, file:
         file.execute("DELETE FROM edits")
-    server.sitting.changes()  # it notices that
+    server.session.changes()  # it notices that
     return server
 
 

@@ -43,8 +43,8 @@ def test_what_all_edits_have_changed_together_is_known(crossroads, drawn):
     rejected = revision.apply(Edit("reject", crossroads.lines[APART]))
     new = revision.apply(Edit("draw", drawn((20, 150), (60, 150))))
     assert revision.so_far() == Change(rejected.before, {**rejected.after, **new.after})
-    revision.take_back(new)
-    revision.take_back(rejected)
+    revision.undo(new)
+    revision.undo(rejected)
     assert revision.so_far() == Change()
 
 
@@ -233,7 +233,7 @@ def test_whatever_is_done_can_be_taken_back_and_is_the_same_when_replayed(
     assert (shapely.length(graphs[-1].lines) > 0).all()
     for change in reversed(changes):
         assert same(graphs.pop(), revision.graph())
-        revision.take_back(change)
+        revision.undo(change)
     assert same(graphs.pop(), revision.graph())
 
 

@@ -70,7 +70,7 @@ def press(page, *keys):
 
 def done(server):
     """Return the kinds of all edits in the file."""
-    edits, _ = server.sitting._file.read(server.sitting.sheets[0].area.crs)  # noqa: SLF001
+    edits, _ = server.session._file.read(server.session.sheets[0].area.crs)  # noqa: SLF001
     return [edit.kind for edit in edits]
 
 

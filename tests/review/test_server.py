@@ -213,7 +213,7 @@ def test_an_edit_that_cannot_be_kept_is_not_acknowledged(ask, served, monkeypatc
 
 
 def test_an_edit_while_another_program_writes_is_not_acknowledged(ask, served, server):
-    server.sitting._file._file.execute("PRAGMA busy_timeout=1")  # noqa: SLF001 - it would wait for seconds
+    server.session._file._file.execute("PRAGMA busy_timeout=1")  # noqa: SLF001 - it would wait for seconds
     with closing(sqlite3.connect(served.edits)) as other:
         other.execute("BEGIN IMMEDIATE")
         status, answer = ask("edit", ACCEPT)

@@ -39,8 +39,8 @@ from roadseg.report.run_facts import found_layout, scene_names
 from roadseg.report.scenes import ReportScene, read_scenes
 from roadseg.review.edits import EditFile
 from roadseg.review.masks import Decided, decided_roads, edited_blocks
+from roadseg.review.session import ReviewSession, crs_of_edits
 from roadseg.review.sheets import sheets_of
-from roadseg.review.sitting import Sitting, crs_of_edits
 from roadseg.roads.formats.layers import write_layer
 from roadseg.roads.graph.road_graph import sample_points, separate_edges
 from roadseg.roads.masks.mask_files import write_mask
@@ -144,7 +144,7 @@ def run(
         )
     sheets = sheets_of(shown)
     with closing(EditFile(workspace.edits, crs_of_edits(sheets))) as file:
-        Sitting(sheets, file, who="")
+        ReviewSession(sheets, file, who="")
     roads = [decided_roads(sheet.revision, width_m=config.labels.width_m) for sheet in sheets]
     start = checkpoint_folder(checkpoint) if checkpoint else network_of(workspace)
     made = Workspace(output)

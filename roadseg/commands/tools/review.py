@@ -12,8 +12,8 @@ from roadseg.report.run_facts import found_layout, scene_names
 from roadseg.report.scenes import read_scenes
 from roadseg.review.edits import EditFile
 from roadseg.review.server import ReviewServer
+from roadseg.review.session import ReviewSession, crs_of_edits
 from roadseg.review.sheets import sheets_of
-from roadseg.review.sitting import Sitting, crs_of_edits
 from roadseg.roads.formats.by_suffix import format_of, write_graph
 from roadseg.system.locks import lock
 from roadseg.system.text import Summary, count, first
@@ -22,7 +22,7 @@ from roadseg.system.workspace import Workspace
 
 @dataclass(frozen=True)
 class ReviewSummary(Summary):
-    """What was done to the roads of a run, in all sittings.
+    """What was done to the roads of a run, in all sessions.
 
     Attributes:
         edits: the file of edits.
@@ -82,24 +82,24 @@ def run(
         shown = read_scenes(config, workspace, names, with_labels=False)
         sheets = sheets_of(shown)
         with closing(EditFile(workspace.edits, crs_of_edits(sheets))) as file:
-            sitting = Sitting(sheets, file, who or getpass.getuser())
+            session = ReviewSession(sheets, file, who or getpass.getuser())
             exported = []
             if export is None:
-                _serve(sitting, workspace.root.absolute().name, say)
+                _serve(session, workspace.root.absolute().name, say)
             else:
-                exported = _export(sitting, export, workspace.root)
+                exported = _export(session, export, workspace.root)
             in_force, _ = file.counts
             return ReviewSummary(
                 edits=str(workspace.edits),
                 in_force=in_force,
-                roads=sitting.decided(),
-                left_out=sitting.left_out,
+                roads=session.decided(),
+                left_out=session.left_out,
                 exported=exported,
             )
 
 
-def _serve(sitting: Sitting, title: str, say: Callable[[str], None]) -> None:
-    with ReviewServer(sitting, title=title) as server:
+def _serve(session: ReviewSession, title: str, say: Callable[[str], None]) -> None:
+    with ReviewServer(session, title=title) as server:
         thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()
         with suppress(KeyboardInterrupt):
@@ -109,10 +109,10 @@ def _serve(sitting: Sitting, title: str, say: Callable[[str], None]) -> None:
         server.shutdown()
 
 
-def _export(sitting: Sitting, path: Path, source: Path) -> list[str]:
+def _export(session: ReviewSession, path: Path, source: Path) -> list[str]:
     """Write the edited roads, those of each coordinate system to a file of their own."""
     written = []
-    graphs = sitting.graphs()
+    graphs = session.graphs()
     for name, graph in graphs:
         own = path if len(graphs) == 1 else path.with_name(f"{path.stem}_{name}{path.suffix}")
         write_graph(own, graph, source=source)

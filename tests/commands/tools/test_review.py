@@ -70,10 +70,10 @@ def test_edits_of_roads_that_are_gone_are_named(call, folder, tmp_path):
     assert "left out: row 1: no road is there any more" in done.stdout
 
 
-def test_a_sitting_ends_with_what_comes_next():
-    sitting = ReviewSummary(edits="city/edits.gpkg", in_force=2, roads={"rejected": 2})
-    assert "next      roadseg improve city" in str(sitting)
-    assert "next" not in str(replace(sitting, in_force=0))
+def test_a_session_ends_with_what_comes_next():
+    session = ReviewSummary(edits="city/edits.gpkg", in_force=2, roads={"rejected": 2})
+    assert "next      roadseg improve city" in str(session)
+    assert "next" not in str(replace(session, in_force=0))
 
 
 def test_places_far_apart_have_a_file_each(call, folder, tmp_path):

@@ -1,4 +1,4 @@
-"""Sitting: one person at the page; what they do is kept in the file of edits, then answered."""
+"""Session: one person at the page; what they do is kept in the file of edits, then answered."""
 
 import math
 import threading
@@ -30,7 +30,7 @@ class RequestError(ValueError):
     """A request of the page that cannot be done: its text is shown to the person."""
 
 
-class Sitting:
+class ReviewSession:
     """The roads of a run under review, and the file in which all edits are.
 
     Its methods may be called from several threads. An edit is in the file, and on the disk, when
@@ -85,13 +85,13 @@ class Sitting:
             try:
                 row = self._file.add(edit, sheet.area.crs, who=self._who)
             except BaseException:
-                sheet.revision.take_back(change)
+                sheet.revision.undo(change)
                 raise
             self._done.append((row, number, change))
             return self._told(number, change)
 
     def undo(self) -> dict[str, Any]:
-        """Undo the last edit, of this sitting or one before; return what has changed."""
+        """Undo the last edit, of this session or one before; return what has changed."""
         with self._lock:
             if self._file.has_changed() or not self._done:
                 return self._again("There is nothing to undo.")
@@ -99,7 +99,7 @@ class Sitting:
             if self._file.undo() != row:  # A row that could not be used was the last one.
                 return self._again()
             self._done.pop()
-            self.sheets[number].revision.take_back(change)
+            self.sheets[number].revision.undo(change)
             return self._told(number, Change(change.after, change.before))
 
     def redo(self) -> dict[str, Any]:
