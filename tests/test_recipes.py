@@ -51,10 +51,10 @@ STAGE = {
 
 from dataclasses import dataclass
 
+from roadseg.commands.stages.made_from import made_by
 from roadseg.dataset.chips import read_chips
 from roadseg.system.files import atomic_write
-from roadseg.system.stage_records import MadeFrom, Stage, read_stage_key
-from roadseg.system.workspace import require
+from roadseg.system.stage_records import MadeFrom, Stage
 
 
 @dataclass(frozen=True)
@@ -85,14 +85,10 @@ def plan(config, workspace, *, force=False):
 
 
 def _stage(config, workspace):
-    def made_from():
-        prepared = require(workspace.record("prepare"), made_by="prepare")
-        inputs = {"what prepare made": read_stage_key(prepared)}
-        return MadeFrom(config.count.model_dump(mode="json"), inputs)
-
+    settings = config.count.model_dump(mode="json")
     return Stage(
         workspace.record("count"),
-        made_from,
+        lambda: MadeFrom(settings, made_by("prepare", workspace)),
         reads=["chips"],
         writes=[workspace.count],
         unit="scenes",

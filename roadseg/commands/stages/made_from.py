@@ -129,8 +129,12 @@ def _made_from(
     return MadeFrom(settings | dict(more or {}), inputs, defaults)
 
 
-def _made_by(stage: str, workspace: Workspace) -> dict[str, str]:
-    """Return what an earlier stage made, as an input."""
+def made_by(stage: str, workspace: Workspace) -> dict[str, str]:
+    """Return what an earlier stage made, as an input of a later one.
+
+    Raises:
+        MissingInputError: if the stage has not reached its end.
+    """
     record = require(workspace.record(stage), made_by=stage)
     return {f"what {stage} made": read_stage_key(record)}
 
@@ -202,7 +206,7 @@ def _split(config: Config, workspace: Workspace, _fold: AnyFold) -> Stage:
     options = config.split
 
     def made_from() -> MadeFrom:
-        inputs = _made_by("prepare", workspace)
+        inputs = made_by("prepare", workspace)
         more = {"sets": set_names(config)} if options.method == "sets" else {}
         if options.method == "file":
             inputs["split.file"] = fingerprint(fold_file(config))
@@ -254,7 +258,7 @@ def _train(config: Config, workspace: Workspace, fold: AnyFold) -> Stage:
     path = folder / workspace.record("train").name
 
     def made_from() -> MadeFrom:
-        inputs, weights = _made_by("split", workspace), first_weights(config.train)
+        inputs, weights = made_by("split", workspace), first_weights(config.train)
         earlier = read_record(path)
         before = earlier.inputs if earlier else {}
         # Weights that a training began with may go: what they were, its record still tells.
@@ -310,7 +314,7 @@ def _key_of_fold(workspace: Workspace, fold: int) -> str:
     """Return the key of the training of a fold, which has not seen the chips that are in it now."""
     path = require(workspace.train_record(fold), made_by="train --fold each")
     key, record = read_stage_key(path), read_record(path)
-    split = _made_by("split", workspace)
+    split = made_by("split", workspace)
     if record is None or not split.items() <= record.inputs.items():
         raise DataError(
             f"{path}: this network was trained with an earlier split and may have seen the chips "
@@ -322,7 +326,7 @@ def _key_of_fold(workspace: Workspace, fold: int) -> str:
 def _graph(config: Config, workspace: Workspace, _fold: AnyFold) -> Stage:
     def made_from() -> MadeFrom:
         check_formats(config.graph.formats)
-        inputs = _made_by("predict", workspace) | _area(config)
+        inputs = made_by("predict", workspace) | _area(config)
         _require_read_as_prepared(config, workspace)
         return _made_from(inputs, config.graph)
 
@@ -337,7 +341,7 @@ def _graph(config: Config, workspace: Workspace, _fold: AnyFold) -> Stage:
 
 def _evaluate(config: Config, workspace: Workspace, _fold: AnyFold) -> Stage:
     def made_from() -> MadeFrom:
-        inputs = _made_by("graph", workspace) | _area(config)
+        inputs = made_by("graph", workspace) | _area(config)
         _require_read_as_prepared(config, workspace)
         return _made_from(inputs, config.evaluate, compare_options(config))
 
@@ -411,8 +415,8 @@ def declared_stage(name: str, config: Config, workspace: Workspace, fold: AnyFol
     return _STAGES[name](config, workspace, fold)
 
 
-def stage_before(stage: str, again: Mapping[str, Reason | Plan]) -> str:
-    """Return the last earlier stage that makes a stage run, empty if none does.
+def renewed_before(stage: str, again: Mapping[str, Reason | Plan]) -> str:
+    """Return the last earlier stage whose new outputs make a stage run, empty if there is none.
 
     The report runs after every stage that runs, because it shows their records as well.
 

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from roadseg.commands.stages.made_from import declared_stage, fold_numbers, stage_before
+from roadseg.commands.stages.made_from import declared_stage, fold_numbers, renewed_before
 from roadseg.config import Config
 from roadseg.errors import ConfigError
 from roadseg.roads.formats.by_suffix import check_formats
@@ -178,7 +178,7 @@ def plan(
     check_settings(config, fold=fold)
     plans: dict[str, Plan] = {}
     for name in stages:
-        after = stage_before(name, {key: plan for key, plan in plans.items() if plan.runs})
+        after = renewed_before(name, {key: plan for key, plan in plans.items() if plan.runs})
         planned = plan_stage(name, config, workspace, fold=fold, after=after, force=force)
         of_folds = planned.stages if isinstance(planned, Plans) else [planned]
         if name == "predict" and of_folds[0].runs and not after and fold != "each":

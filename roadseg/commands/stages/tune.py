@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from roadseg.arrays import Floats
-from roadseg.commands.stages.made_from import compare_options
+from roadseg.commands.stages.made_from import compare_options, made_by
 from roadseg.config import Config, with_relative_paths
 from roadseg.dataset.chips import ChipRecord, SceneRecord, read_chips
 from roadseg.dataset.held_out import Predicted, held_out_chips, read_predicted
@@ -35,7 +35,7 @@ from roadseg.system.dry_runs import Plan
 from roadseg.system.parallel import in_order
 from roadseg.system.progress import Progress, counted
 from roadseg.system.records import write_json
-from roadseg.system.stage_records import MadeFrom, Stage, read_stage_key
+from roadseg.system.stage_records import MadeFrom, Stage
 from roadseg.system.text import Summary, count
 from roadseg.system.workspace import FoldOrEach, Workspace, require
 
@@ -143,17 +143,10 @@ def plan(
 
 
 def _stage(config: Config, workspace: Workspace) -> Stage:
-    def made_from() -> MadeFrom:
-        predicted = require(workspace.record("predict"), made_by="predict")
-        return MadeFrom(
-            settings=_key_settings(config),
-            inputs={"what predict made": read_stage_key(predicted)},
-            defaults=_key_settings(Config()),
-        )
-
+    settings, defaults = _key_settings(config), _key_settings(Config())
     return Stage(
         workspace.record("tune"),
-        made_from,
+        lambda: MadeFrom(settings, made_by("predict", workspace), defaults),
         reads=("probabilities", "labels"),
         unit="trials",
         counted="tried",

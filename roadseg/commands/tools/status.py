@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
-from roadseg.commands.stages.made_from import declared_stage, stage_before
+from roadseg.commands.stages.made_from import declared_stage, renewed_before
 from roadseg.config import Config
 from roadseg.errors import RoadsegError
 from roadseg.report.run_facts import (
@@ -156,7 +156,7 @@ def _at(
         return StageStatus(stage, reason.state, reason.text), reason
     # Without a config, only records are looked at.
     declared = declared_stage(stage, config or Config(), Workspace(facts.folder), fold)
-    after, state, why = stage_before(stage, again), DONE, ""
+    after, state, why = renewed_before(stage, again), DONE, ""
     try:
         if after or config is not None:
             reason = declared.reason(after=after)
