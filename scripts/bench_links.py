@@ -40,7 +40,7 @@ from scipy import ndimage
 from shapely.ops import substring
 
 from roadseg.raster.grid import DEGREES, Grid, transformer
-from roadseg.roads.graph.control_points import snap
+from roadseg.roads.graph.control_points import snap_to_edges
 from roadseg.roads.graph.road_graph import RoadGraph, graph_from_lines
 from roadseg.roads.graph.shortest_paths import Routes
 from roadseg.roads.masks.probabilities import Probability
@@ -214,7 +214,9 @@ def false_links(linked: RoadGraph, truth: RoadGraph, scene: Scene) -> tuple:
         shapely.get_coordinates(shapely.get_point(lines, -1)),
     )
     routes = Routes.through(truth, "length_m")
-    (starts, has_start), (goals, has_goal) = (snap(xy, truth, snap_m=3 * NEAR_M) for xy in ends)
+    (starts, has_start), (goals, has_goal) = (
+        snap_to_edges(xy, truth, snap_m=3 * NEAR_M) for xy in ends
+    )
     by_road = np.array(
         [routes.costs(starts.take([i]), goals.take([i]))[0, 0] for i in range(len(links))]
     )

@@ -20,7 +20,7 @@ import shapely
 from bench_noise import NOISE, THRESHOLD, Scene, dense_windows, draw, read_city
 from sklearn.metrics import roc_auc_score
 
-from roadseg.roads.graph.control_points import snap
+from roadseg.roads.graph.control_points import snap_to_edges
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.graph.shortest_paths import Routes
 from roadseg.roads.logistic import LogisticModel, fit_near
@@ -60,7 +60,9 @@ def are_true(lines: np.ndarray, truth: RoadGraph) -> np.ndarray:
     near[np.unique(tree.query(places, predicate="dwithin", distance=NEAR_M)[0])] = True
     is_on = near.reshape(-1, PLACES).mean(axis=1) >= SHARE
     ends = [shapely.get_coordinates(shapely.get_point(lines, side)) for side in (0, -1)]
-    (starts, has_start), (goals, has_goal) = (snap(xy, truth, snap_m=SNAP_M) for xy in ends)
+    (starts, has_start), (goals, has_goal) = (
+        snap_to_edges(xy, truth, snap_m=SNAP_M) for xy in ends
+    )
     routes = Routes.through(truth, "length_m")
     metres = np.array(
         [routes.costs(starts.take([i]), goals.take([i]))[0, 0] for i in range(len(lines))]

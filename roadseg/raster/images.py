@@ -160,7 +160,7 @@ def open_raster(
         check_database(path)
     with reading(path), warnings.catch_warnings():
         warnings.simplefilter("ignore", NotGeoreferencedWarning)
-        opened = open_elsewhere(str(path), str(path)) if remote else rasterio.open(path)
+        opened = open_self_contained(str(path), str(path)) if remote else rasterio.open(path)
         with (
             opened as source,
             _coloured(path, source) if as_image else nullcontext(source) as image,
@@ -202,7 +202,7 @@ def _first_bytes(path: Path, size: int) -> bytes:
 
 
 @contextmanager
-def open_elsewhere(
+def open_self_contained(
     path: str, name: str, opener: object | None = None
 ) -> Iterator[rasterio.DatasetReader]:
     """Open a raster on a server or in a bucket, in a format that cannot lead to other files.
@@ -243,7 +243,7 @@ def _own_pixels(path: str, name: str, opener: object | None) -> rasterio.Dataset
 
 
 @contextmanager
-def open_whole(path: Path, *, as_image: bool = False) -> Iterator[rasterio.DatasetReader]:
+def open_complete(path: Path, *, as_image: bool = False) -> Iterator[rasterio.DatasetReader]:
     """Open a raster as `open_raster`, and check that its file is not cut short.
 
     Only a TIFF tells so without being read.
@@ -285,7 +285,7 @@ def read_facts(
             pixels that are no real numbers of one type, has no place on the ground, or is
             less than 32 pixels high or wide.
     """
-    with open_whole(path, as_image=True) as source:
+    with open_complete(path, as_image=True) as source:
         return facts_of(path, source, options, part=part)
 
 
@@ -333,7 +333,7 @@ def read_grid(path: Path, *, crs: CRS | None = None, gsd_m: float | None = None)
     Raises:
         DataError: if the file cannot be read or is cut short, or has no place on the ground.
     """
-    with open_whole(path) as source:
+    with open_complete(path) as source:
         return grid_of(path, source, crs=crs, gsd_m=gsd_m)
 
 

@@ -21,8 +21,8 @@ from roadseg.raster.images import (
     RasterFacts,
     facts_of,
     is_masked,
+    open_complete,
     open_raster,
-    open_whole,
     reading,
     resampled_to,
 )
@@ -175,13 +175,13 @@ def open_scene(
     Raises:
         DataError: if it cannot be used, see `read_facts`, or be read inside the block.
     """
-    with open_whole(path, as_image=True) as source:
+    with open_complete(path, as_image=True) as source:
         yield OpenScene(facts_of(path, source, options, part=part), source)
 
 
 def sample_pixels(facts: RasterFacts, *, pixels: int) -> Array:
     """Read pixels of a scene that have data, see `OpenScene.sample`."""
-    with open_whole(facts.path, as_image=True) as source:
+    with open_complete(facts.path, as_image=True) as source:
         return OpenScene(facts, source).sample(pixels=pixels)
 
 

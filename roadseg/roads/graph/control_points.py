@@ -29,7 +29,7 @@ class ControlPoints(Columns):
         return len(self.edge)
 
 
-def place(graph: RoadGraph, *, spacing_m: float) -> tuple[ControlPoints, Floats]:
+def place_control_points(graph: RoadGraph, *, spacing_m: float) -> tuple[ControlPoints, Floats]:
     """Place control points on all nodes that have an edge and evenly along all edges.
 
     An edge shorter than 0.75 `spacing_m` gets none, any other max(2, ceil(length / `spacing_m`))
@@ -58,7 +58,7 @@ def place(graph: RoadGraph, *, spacing_m: float) -> tuple[ControlPoints, Floats]
     return points.take(order), xy[order]
 
 
-def snap(xy: Floats, graph: RoadGraph, *, snap_m: float) -> tuple[ControlPoints, Bools]:
+def snap_to_edges(xy: Floats, graph: RoadGraph, *, snap_m: float) -> tuple[ControlPoints, Bools]:
     """Find each position on the nearest edge; of those equally near to 1 um, the first.
 
     Args:

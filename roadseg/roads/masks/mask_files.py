@@ -11,7 +11,7 @@ import numpy as np
 from roadseg.arrays import Bytes
 from roadseg.errors import DataError
 from roadseg.raster.grid import Grid
-from roadseg.raster.images import open_raster, open_whole
+from roadseg.raster.images import open_complete, open_raster
 from roadseg.raster.tiff import new_profile, open_new
 from roadseg.raster.windows import Window
 from roadseg.roads.colours import bin_colours
@@ -81,7 +81,7 @@ def read_mask(path: Path, window: Window | None = None) -> Bytes:
 def read_raster_key(path: Path) -> str | None:
     """Return the key that a raster was written with; None if there is no whole one with a key."""
     try:
-        with open_whole(path) as source:
+        with open_complete(path) as source:
             key: str | None = source.tags().get(KEY_TAG)
             return key
     except DataError:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from roadseg.arrays import Bools, Floats, Ints
-from roadseg.roads.graph.control_points import ControlPoints, place, snap
+from roadseg.roads.graph.control_points import ControlPoints, place_control_points, snap_to_edges
 from roadseg.roads.graph.road_graph import RoadGraph, find_lines, require_one_crs, unique_pairs
 from roadseg.roads.graph.shortest_paths import Routes, Weight, edge_costs
 from roadseg.roads.metrics.canonical import canonical_graph
@@ -192,8 +192,8 @@ def _place_and_snap(
     graph: RoadGraph, other: RoadGraph, spacing_m: float, snap_m: float
 ) -> tuple[ControlPoints, ControlPoints, Bools]:
     """Return the control points of a graph, where they are in another, and which are there."""
-    points, xy = place(graph, spacing_m=spacing_m)
-    snapped, is_near = snap(xy, other, snap_m=snap_m)
+    points, xy = place_control_points(graph, spacing_m=spacing_m)
+    snapped, is_near = snap_to_edges(xy, other, snap_m=snap_m)
     # Where roads cross without a node or overlap, a position alone does not say on which it is.
     edge, turned = (of[points.edge] for of in find_lines(graph.lines, other.lines))
     fraction = np.where(turned, 1 - points.fraction, points.fraction)

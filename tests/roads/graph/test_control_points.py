@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import shapely
 
-from roadseg.roads.graph.control_points import place, snap
+from roadseg.roads.graph.control_points import place_control_points, snap_to_edges
 from tests.drawing import drawn
 
 
@@ -13,36 +13,38 @@ from tests.drawing import drawn
     [(37.49, []), (37.5, [18.75]), (50, [25]), (99, [49.5]), (100, [50]), (102, [34, 68])],
 )
 def test_points_on_an_edge_are_even(length, inner):
-    _, xy = place(drawn([(0, 0), (length, 0)]), spacing_m=50)
+    _, xy = place_control_points(drawn([(0, 0), (length, 0)]), spacing_m=50)
     assert xy[:, 0] == pytest.approx([0, *inner, length])
 
 
 def test_a_point_names_its_edge_and_how_far_along_it_is():
     graph = drawn([(0, 0), (40, 0)], [(80, 0), (40, 0)], [(40, 0), (40, 9)])
-    points, xy = place(graph, spacing_m=50)
+    points, xy = place_control_points(graph, spacing_m=50)
     lines = graph.lines[points.edge]
     there = shapely.line_interpolate_point(lines, points.fraction, normalized=True)
     assert shapely.get_coordinates(there) == pytest.approx(xy)
 
 
 def test_a_node_where_edges_meet_is_one_point():
-    points, _ = place(drawn([(0, 0), (9, 0)], [(9, 0), (9, 9)], [(9, 0), (20, 0)]), spacing_m=50)
+    points, _ = place_control_points(
+        drawn([(0, 0), (9, 0)], [(9, 0), (9, 9)], [(9, 0), (20, 0)]), spacing_m=50
+    )
     assert len(points) == 4
 
 
 def test_points_come_from_west_to_east():
-    _, xy = place(drawn([(90, 0), (0, 10)], [(0, 10), (0, 0)]), spacing_m=50)
+    _, xy = place_control_points(drawn([(90, 0), (0, 10)], [(0, 10), (0, 0)]), spacing_m=50)
     assert xy.tolist() == sorted(xy.tolist())
 
 
 @pytest.mark.parametrize(("away", "is_found"), [(3.999, True), (4.0, True), (4.001, False)])
 def test_an_edge_is_found_up_to_and_including_the_distance(away, is_found):
-    _, found = snap(np.array([[5.0, away]]), drawn([(0, 0), (10, 0)]), snap_m=4)
+    _, found = snap_to_edges(np.array([[5.0, away]]), drawn([(0, 0), (10, 0)]), snap_m=4)
     assert found.tolist() == [is_found]
 
 
 def test_the_nearest_edge_is_found_at_the_nearest_place():
-    points, _ = snap(
+    points, _ = snap_to_edges(
         np.array([[4.0, 2.5]]),
         drawn([(0, 0), (10, 0)], [(0, 4), (8, 4)], [(0, 6), (9, 6)]),
         snap_m=4,
@@ -51,10 +53,12 @@ def test_the_nearest_edge_is_found_at_the_nearest_place():
 
 
 def test_of_edges_equally_near_the_first_is_found():
-    points, _ = snap(np.array([[5.0, 0]]), drawn([(0, 3), (10, 3)], [(0, -3), (10, -3)]), snap_m=4)
+    points, _ = snap_to_edges(
+        np.array([[5.0, 0]]), drawn([(0, 3), (10, 3)], [(0, -3), (10, -3)]), snap_m=4
+    )
     assert points.edge.tolist() == [0]
 
 
 def test_nothing_is_found_in_a_graph_without_edges():
-    points, found = snap(np.array([[5.0, 0], [6, 0]]), drawn(), snap_m=4)
+    points, found = snap_to_edges(np.array([[5.0, 0], [6, 0]]), drawn(), snap_m=4)
     assert (len(points), found.tolist()) == (2, [False, False])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.sparse.csgraph import dijkstra
 
-from roadseg.roads.graph.control_points import ControlPoints, place
+from roadseg.roads.graph.control_points import ControlPoints, place_control_points
 from roadseg.roads.graph.shortest_paths import Routes
 from tests.drawing import drawn
 
@@ -54,7 +54,10 @@ def test_an_edge_that_costs_nothing_is_a_way():
 
 def test_places_are_of_one_part_just_if_there_is_a_route():
     graph = drawn(STREET, APART, RING)
-    routes, (points, _) = Routes.through(graph, "length_m"), place(graph, spacing_m=50)
+    routes, (points, _) = (
+        Routes.through(graph, "length_m"),
+        place_control_points(graph, spacing_m=50),
+    )
     parts = routes.parts(points)
     same_part = parts[:, None] == parts
     assert np.isfinite(routes.costs(points, points)).tolist() == same_part.tolist()

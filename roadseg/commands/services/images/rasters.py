@@ -34,7 +34,7 @@ from roadseg.commands.services.images.records import (
 )
 from roadseg.errors import ConfigError, DataError
 from roadseg.raster.grid import Grid, grid_of
-from roadseg.raster.images import open_elsewhere
+from roadseg.raster.images import open_self_contained
 from roadseg.raster.tiff import new_profile, open_new
 from roadseg.raster.windows import Window
 from roadseg.roads.labels.areas import Area
@@ -145,11 +145,11 @@ def open_remote(
             if parts.scheme in _BUCKETS:
                 filled = split_address(client.with_keys(raster.address))
                 path = _BUCKETS[parts.scheme] + filled.netloc + filled.path
-                with open_elsewhere(path, shown) as source:
+                with open_self_contained(path, shown) as source:
                     yield source, None
             else:
                 file = RemoteFile(raster.address, client, cache)
-                with open_elsewhere(file.name, shown, file.open) as source:
+                with open_self_contained(file.name, shown, file.open) as source:
                     yield source, file.size
                 if file.failure:
                     raise file.failure
