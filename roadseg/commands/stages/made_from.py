@@ -423,7 +423,8 @@ def renewed_before(stage: str, again: Mapping[str, Reason | Plan]) -> str:
     Args:
         again: why earlier stages run again, by their names in order.
     """
-    return next((n for n in reversed(again) if again[n].renews or stage == "report"), "")
+    names = [name for name, why in again.items() if why.renews or stage == "report"]
+    return names[-1] if names else ""
 
 
 def tell_of_changes(
