@@ -76,6 +76,7 @@ def scenes_in(folder):
     return {name: digest for name, digest in files_in(folder).items() if "/" not in name}
 
 
+@pytest.mark.slow
 def test_commands_that_predict_the_same_do_not_disturb_each_other(
     tmp_path, ended_well, predict, alone
 ):

@@ -15,7 +15,7 @@ from shapely import affinity
 
 from roadseg.commands.roads.score import run
 from roadseg.roads.formats.by_suffix import write_graphs
-from roadseg.roads.graph.control_points import place
+from roadseg.roads.graph.control_points import place_control_points
 from roadseg.roads.graph.road_graph import TRAVEL_TIME, RoadGraph
 from roadseg.roads.graph.travel import add_travel
 from roadseg.roads.metrics.canonical import canonical_graph
@@ -72,7 +72,7 @@ def says_on_which_road(graph):
     There, rounded lines may snap it to the other road, or to where its own one passes again.
     """
     graph = canonical_graph(graph)
-    points = shapely.points(place(graph, spacing_m=50)[1])[:, np.newaxis]
+    points = shapely.points(place_control_points(graph, spacing_m=50)[1])[:, np.newaxis]
     ends = np.concatenate([list(itertools.pairwise(line.coords)) for line in graph.lines])
     pieces = shapely.linestrings(ends)
     at_end = shapely.dwithin(points, shapely.boundary(pieces), APART_M)
