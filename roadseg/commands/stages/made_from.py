@@ -91,10 +91,15 @@ def sources_of(config: Config, workspace: Workspace) -> Sources:
     """Find the image and the label file of every scene, and their contents.
 
     Raises:
-        ConfigError: if the run folder is the one that they lie in.
+        ConfigError: if the run folder is the one that they lie in, or a CRS is none.
     """
     scenes = find_scenes(config.sets)
     found = find_sources(scenes, within=config.imagery.area)
+    for of in config.sets:
+        if of.imagery.crs is not None:  # pyproj is slow to import.
+            from roadseg.raster.grid import crs_setting
+
+            crs_setting(of.imagery.crs, f"{of.key or 'imagery.'}crs")
     files = ((source.image, source.labels, *source.area) for source in found.values())
     paths = list(itertools.chain.from_iterable(files))
     run = workspace.root.resolve()
