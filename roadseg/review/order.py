@@ -8,7 +8,7 @@ from roadseg.roads.graph.cleaning import components
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.graph.shortest_paths import adjacency, cheapest_of_each
 
-_STARTS = 24  # Places from which ways to all others are searched.
+_STARTS = 24  # Places from which paths to all others are searched.
 _CARRIED = 4.0  # Weight of the share of roads that is reached through an edge.
 _NOT_KNOWN = 0.5  # Probability of edges of which none is known.
 
@@ -32,13 +32,13 @@ def worth_of_looks(graph: RoadGraph, probability: Floats) -> Floats:
 def carried_share(graph: RoadGraph) -> Floats:
     """Return the share of the roads of its connected part that is reached through each edge.
 
-    It is the mean over shortest ways from evenly spread nodes to all edges, so that it is high for
+    It is the mean over shortest paths from evenly spread nodes to all edges, so that it is high for
     what would be cut off, or have a long detour, without the edge: at most one half, as of an edge
     between two halves the smaller one counts. It takes time in proportion to the size of the graph,
     times its logarithm.
 
     Source: betweenness centrality, estimated from a sample of sources as by U. Brandes and C. Pich,
-    "Centrality estimation in large networks", 2007; that ways are weighted by length is ours.
+    "Centrality estimation in large networks", 2007; that paths are weighted by length is ours.
     """
     length = graph.length_m
     shares = np.zeros(len(length))
@@ -74,7 +74,7 @@ def carried_share(graph: RoadGraph) -> Floats:
 def _spread(part: Ints, metres: Floats) -> Ints:
     """Return nodes from which to search: more in longer connected parts, and evenly among theirs.
 
-    Parts that are too short for one have none: no way of importance leads through them.
+    Parts that are too short for one have none: no path of importance leads through them.
     """
     starts = []
     for number in np.flatnonzero(metres * _STARTS >= metres.sum()):

@@ -76,7 +76,7 @@ _TITLES = {  # Metrics of all chips, in the order of the table.
     "calibration error": "calibration_error",
 }
 _OF_PIXELS = ("iou", "precision", "recall", "f1")
-_PICTURE_PX = 1500  # Pixels; the picture of a larger scene is thinned to this side.
+_PICTURE_PX = 1500  # Pixels; the picture of a larger scene is reduced to this side.
 
 
 @dataclass(frozen=True)

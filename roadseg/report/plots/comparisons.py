@@ -53,7 +53,7 @@ class Ground:
 
     Attributes:
         grid: grid of the scene, in full resolution.
-        image: the scene, thinned or not, shape (row, col, 3).
+        image: the scene, reduced or not, shape (row, col, 3).
     """
 
     name: str

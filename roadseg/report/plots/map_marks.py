@@ -1,4 +1,4 @@
-"""Map marks: the scale bar and the north arrow of a map for print."""
+"""Map marks: the scale bar and the north arrow of a map."""
 
 import math
 

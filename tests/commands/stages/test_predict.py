@@ -7,8 +7,6 @@ from functools import partial
 import numpy as np
 import pytest
 import rasterio
-from affine import Affine
-from pyproj import CRS
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
@@ -17,9 +15,7 @@ from roadseg.errors import CheckpointError, DataError, MissingInputError, Output
 from roadseg.learn.inference import jobs, tasks
 from roadseg.learn.inference.sliding_window import share_cores
 from roadseg.raster import strips
-from roadseg.raster.grid import Grid
 from roadseg.raster.strips import Strips
-from roadseg.raster.tiff import new_profile, open_new
 from roadseg.roads.masks import probabilities
 from roadseg.roads.masks.mask_files import read_mask
 from roadseg.roads.masks.probabilities import read_probability
@@ -253,22 +249,6 @@ def test_a_scene_of_which_only_the_end_is_missing_needs_no_network(predict_tall,
             predict_tall("out")
     monkeypatch.setattr(tasks, "predict_parts", None)
     assert predict_tall("out") == straight
-
-
-@pytest.fixture
-def draw_narrow(tmp_path, monkeypatch):
-    """Give a function that draws a narrow scene, each strip of it the work of another process."""
-    monkeypatch.setattr(jobs, "_STRIPS_OF_A_TASK", 1)
-
-    def draw(height):
-        noise = np.random.default_rng(0).integers(60, 220, (3, height, 64), dtype=np.uint8)
-        grid = Grid(CRS.from_epsg(32611), Affine(1, 0, 660000, 0, -1, 4000000), height, 64)
-        path = tmp_path / "narrow.tif"
-        with open_new(path, new_profile(grid, count=3, dtype="uint8")) as target:
-            target.write(noise)
-        return path
-
-    return draw
 
 
 def test_a_scene_that_cannot_be_used_stops_all_or_is_skipped(finished, make_scene, tmp_path):
