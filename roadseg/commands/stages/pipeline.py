@@ -142,20 +142,20 @@ def run(
         train,
     )
 
+    before = None
+    if fold != "each":
+        before = partial(quantize.if_it_pays, config, workspace, fold=fold)
     stages: dict[str, Callable[..., object]] = {
         "prepare": prepare.run,
         "split": split.run,
         "train": partial(train.run, fold=fold),
-        "predict": partial(predict.run, fold=fold),
+        "predict": partial(predict.run, fold=fold, before=before),
         "graph": graph.run,
         "evaluate": evaluate.run,
         "report": report.run,
     }
     done: dict[str, Any] = {}
     for name, run_stage in stages.items():
-        if name == "predict" and fold != "each":
-            left = partial(predict.megapixels_left, config, workspace, fold=fold, force=force)
-            quantize.if_it_pays(config, workspace, fold=fold, megapixels=left)
         done[name] = run_stage(config, workspace, force=force)
         if name not in _IN_SUMMARY:
             say(name, done[name])
@@ -194,7 +194,8 @@ def _plan_quantize(config: Config, workspace: Workspace, fold: int, *, force: bo
     left = partial(predict.megapixels_left, config, workspace, fold=fold, force=force)
     if not quantize.pays(config, workspace, fold=fold, megapixels=left):
         return []
-    return [quantize.plan(config, workspace, fold=fold)]
+    # What is predicted counts as the same with and without it, so later stages do not run for it.
+    return [replace(quantize.plan(config, workspace, fold=fold), renews=False)]
 
 
 def plan_stage(

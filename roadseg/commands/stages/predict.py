@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from roadseg.commands.fusion.fused_places import FusedPlaces
@@ -26,6 +27,8 @@ from roadseg.system.text import Summary, count
 from roadseg.system.workspace import Fold, FoldOrEach, Workspace
 
 AnyJob = PredictionJob | OutOfFold | FusedPlaces
+# What is done before a prediction; it is given a function that says how many megapixels are left.
+Before = Callable[..., None]
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,7 @@ def run(
     fold: Fold | FoldOrEach,
     force: bool = False,
     shard: tuple[int, int] | None = None,
+    before: Before | None = None,
 ) -> PredictSummary:
     """Predict the scenes of the run: those with held-out chips of the fold, or all of them.
 
@@ -79,11 +83,17 @@ def run(
 
     A shard is a part of the work. The last one to end finds the rasters of all, and finishes the
     record as the command without shards does.
+
+    Args:
+        before: called before the work begins, if there is any.
     """
     stage = declared_stage("predict", config, workspace, fold)
     if done := stage.summary(PredictSummary, force=force):
         return done
     work = _work_of_run(config, workspace, fold, shard)
+    if before is not None:
+        before(megapixels=partial(work.megapixels_left, force=force))
+        stage = declared_stage("predict", config, workspace, fold)  # Its seconds begin here.
     if shard is None:
         stage.begin()
         summary, outputs = work.run(config, force=force)
@@ -161,6 +171,7 @@ def run_images(
     output: Path,
     force: bool = False,
     shard: tuple[int, int] | None = None,
+    before: Before | None = None,
 ) -> PredictSummary:
     """Predict any images with checkpoint folders, whose probabilities are averaged.
 
@@ -168,11 +179,14 @@ def run_images(
         checkpoints: folders of networks that were trained in the same way; `starter` is that of
             roadseg.
         shard: number of a part, from 1, and number of parts, of which each has every N-th scene.
+        before: called before the work begins.
 
     Raises:
         ConfigError: if images are to be fused, but are parted by a shard.
     """
     work = _work_of_images(config, images, checkpoints, output, shard)
+    if before is not None:
+        before(megapixels=partial(work.megapixels_left, force=force))
     summary, _ = work.run(config, force=force)
     return summary
 
@@ -192,19 +206,6 @@ def megapixels_left(
     if declared_stage("predict", config, workspace, fold).reason(force=force) is None:
         return 0.0
     return _work_of_run(config, workspace, fold).megapixels_left(force=force)
-
-
-def megapixels_left_of_images(
-    config: Config,
-    images: Iterable[str],
-    *,
-    checkpoints: Sequence[Path],
-    output: Path,
-    force: bool = False,
-) -> float:
-    """Return the megapixels of the images that `run_images` would predict."""
-    work = _work_of_images(config, images, checkpoints, output, None)
-    return work.megapixels_left(force=force)
 
 
 def usual_fold(config: Config, workspace: Workspace) -> FoldOrEach:

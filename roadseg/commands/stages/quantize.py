@@ -201,11 +201,14 @@ def if_it_pays(
     """Quantise the network of a fold before it predicts, if that `pays`.
 
     The log says what was done, or why not; prediction goes on in either case.
+
+    Raises:
+        RoadsegError: what would stop the prediction as well.
     """
+    if not pays(config, workspace, fold=fold, megapixels=megapixels):
+        return
+    _log.info("quantising the network first, as there is much to predict")
     try:
-        if not pays(config, workspace, fold=fold, megapixels=megapixels):
-            return
-        _log.info("quantising the network first, as there is much to predict")
         done = run(config, workspace, fold=fold)
     except RoadsegError as error:
         _log.warning("not quantised: %s", error)

@@ -95,8 +95,8 @@ def run(
     settings: Sequence[str],
     force: bool = False,
     say: pipeline.Say,
-) -> Path:
-    """Adapt a network to images, and return the folder of the new one.
+) -> tuple[Path, predict.Before | None]:
+    """Adapt a network to images.
 
     If it is sure of too few roads, a warning says so, and the folder returned is `start`. What is
     finished is not repeated.
@@ -105,6 +105,9 @@ def run(
         config: that of the map.
         start: checkpoint folder of the network.
         settings: of the training, such as "train.minutes=2".
+
+    Returns:
+        The folder of the new network, and what to do before it predicts; None for nothing.
 
     Raises:
         ConfigError: if images are to be fused.
@@ -120,7 +123,7 @@ def run(
             "that it found (confidence of at least %g); at least %s are needed",
             *(road_text(labels.sure_km), SURE, road_text(LEAST_KM)),
         )
-        return start
+        return start, None
     if not (path.exists() and set(load_config(path).imagery.images) == set(labels.images)):
         size = [] if labels.gsd_m is None else [f"imagery.gsd_m={labels.gsd_m}"]
         own = [f"run={made.root.absolute()}", f"labels.licence={_LICENCE}"]
@@ -139,16 +142,8 @@ def run(
         "adapt",
         AdaptSummary(str(network), len(labels.images), labels.sure_km, labels.road_km, trained),
     )
-    left = partial(
-        predict.megapixels_left_of_images,
-        *(config, images),
-        checkpoints=[network],
-        output=workspace.probabilities,
-        force=force,
-    )
     # Its own labels can judge it, as INT8 has to find what float32 finds, right or wrong.
-    quantize.if_it_pays(planned, made, fold=_FOLD, megapixels=left)
-    return network
+    return network, partial(quantize.if_it_pays, planned, made, fold=_FOLD)
 
 
 def _network(start: Path) -> list[str]:

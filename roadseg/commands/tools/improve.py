@@ -4,6 +4,7 @@ Reads a run and its edits; writes another run folder with masks of the edits, a 
 on from the one of the run, new roads, and the edits, which stay in force.
 """
 
+import functools
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -17,7 +18,7 @@ import shapely
 from pyproj import CRS
 
 from roadseg.arrays import Bools, Floats, Ints, Lines
-from roadseg.commands.stages import pipeline, prepare
+from roadseg.commands.stages import pipeline, prepare, quantize
 from roadseg.commands.tools import review
 from roadseg.commands.tools.adapt import network_form, resampled_to
 from roadseg.commands.tools.map import predict_and_trace
@@ -172,7 +173,9 @@ def run(
         pipeline.run(planned, made, say=say)
         if others:  # Images without labels and edits, with the confidence that was measured.
             networks = [made.checkpoint(_FOLD)]
-            predict_and_trace(planned, made, map(str, images.values()), networks, say=say)
+            before = functools.partial(quantize.if_it_pays, planned, made, fold=_FOLD)
+            paths = map(str, images.values())
+            predict_and_trace(planned, made, paths, networks, before=before, say=say)
         found = _measure(planned, workspace, made, roads)
     reviewed = review.run(planned, made, export=output / "roads.gpkg", say=lambda _: None)
     return ImproveSummary(

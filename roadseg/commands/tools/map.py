@@ -192,12 +192,15 @@ def run(
             done = pipeline.run(config, workspace, force=force, say=say).stages
         else:
             start = networks = [checkpoint_folder(path) for path in checkpoints or (Path(NAME),)]
+            before = None
             if adapt:
-                adapted = adapting.run(
+                adapted, before = adapting.run(
                     config, workspace, images, *start, settings=settings, force=force, say=say
                 )
                 networks = [adapted]
-            done = predict_and_trace(config, workspace, images, networks, force=force, say=say)
+            done = predict_and_trace(
+                config, workspace, images, networks, force=force, before=before, say=say
+            )
             if networks != start:
                 _log.warning(_ADAPTED)
             elif not checkpoints:
@@ -295,11 +298,21 @@ def predict_and_trace(
     checkpoints: Sequence[Path],
     *,
     force: bool = False,
+    before: predict.Before | None = None,
     say: pipeline.Say,
 ) -> dict[str, Any]:
-    """Predict images with networks, trace their roads, and write the report; return summaries."""
+    """Predict images with networks, trace their roads, and write the report; return summaries.
+
+    Args:
+        before: called before the prediction.
+    """
     predicted = predict.run_images(
-        config, images, checkpoints=checkpoints, output=workspace.probabilities, force=force
+        config,
+        images,
+        checkpoints=checkpoints,
+        output=workspace.probabilities,
+        force=force,
+        before=before,
     )
     say("predict", predicted)
     rasters = [str(workspace.probability(name)) for name in predicted.scenes]

@@ -1,4 +1,4 @@
-"""Prediction jobs: predict the missing parts of scenes, here, in processes or on a cluster."""
+"""Prediction jobs: predict the missing parts of scenes, here or in several processes."""
 
 import itertools
 import logging
@@ -281,8 +281,9 @@ class PredictionJob:
     def _fail(self, name: str, error: RoadsegError) -> None:
         if self._compute.on_error == "stop":
             raise error
-        logger.warning("skipped %s: %s", name, error)
-        self.failed.setdefault(name, str(error))
+        if name not in self.failed:  # Scenes may be described more than once.
+            logger.warning("skipped %s: %s", name, error)
+            self.failed[name] = str(error)
 
 
 def _missing(scene: SceneToPredict) -> float:

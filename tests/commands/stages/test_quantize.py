@@ -1,5 +1,6 @@
 import json
 import shutil
+import time
 from importlib.util import find_spec
 
 import pytest
@@ -8,9 +9,9 @@ from safetensors.torch import load_file
 from roadseg.commands.stages import pipeline, quantize
 from roadseg.commands.stages.training_jobs import training_job
 from roadseg.config import load_config
-from roadseg.errors import RoadsegError
+from roadseg.errors import DataError, RoadsegError
 from roadseg.learn.hardware.devices import pick_device
-from roadseg.learn.inference import openvino
+from roadseg.learn.inference import jobs, openvino
 from roadseg.learn.inference.engines import Engine, open_engine
 from roadseg.learn.inference.int8 import FILES, int8_folder, read_int8_facts
 from roadseg.learn.inference.quantisation import Quantised, calibration_windows
@@ -18,6 +19,8 @@ from roadseg.learn.network.checkpoints import (
     read_checkpoint_facts,
     save_checkpoint,
 )
+from roadseg.system import stage_records
+from roadseg.system.stage_records import read_record
 
 MUCH = max(quantize.PAYS_MPX.values())  # Megapixels to predict.
 ACCURATE = {"mask_iou": 0.99, "f1": 0.8, "exact_f1": 0.8, "apls": 0.7, "exact_apls": 0.7}
@@ -216,6 +219,50 @@ def test_a_run_quantises_before_it_predicts_and_a_second_one_does_nothing(
     pipeline.run(config, workspace, say=lambda *_: None)
     assert {path: path.stat().st_mtime_ns for path in workspace.root.rglob("*.*")} == made
     assert not any(plan.runs for plan in pipeline.plan(config, workspace).stages)
+
+
+@pytest.fixture
+def unpredicted(finished, quantised_as, monkeypatch):
+    """Return a run whose probabilities were deleted, and for which it pays to quantise."""
+    monkeypatch.setattr(openvino, "can_build", lambda: True)
+    monkeypatch.setattr(quantize, "PAYS_MPX", dict.fromkeys(quantize.PAYS_MPX, 0.001))
+    quantised_as(lambda probabilities: probabilities)
+    config, workspace = finished
+    for path in workspace.probabilities.glob("*.tif"):
+        path.unlink()
+    return config, workspace
+
+
+def test_later_stages_run_for_it_neither_in_a_run_nor_in_its_dry_run(unpredicted):
+    config, workspace = unpredicted
+    graphs = workspace.record("graph").read_bytes()
+    stages = [plan.stage for plan in pipeline.plan(config, workspace).stages if plan.runs]
+    assert stages == ["quantize", "predict", "report"]
+    pipeline.run(config, workspace, say=lambda *_: None)
+    assert read_int8_facts(workspace.checkpoint(0)) is not None
+    assert workspace.record("graph").read_bytes() == graphs
+
+
+@pytest.mark.parametrize("on_error", ["skip", "stop"])
+def test_a_scene_that_cannot_be_predicted_is_told_once(unpredicted, monkeypatch, caplog, on_error):
+    def refuse(image, *_, **__):
+        raise DataError(f"{image.name}: cannot be used")
+
+    monkeypatch.setattr(jobs, "scene_to_predict", refuse)
+    compute = unpredicted[0].compute.model_copy(update={"on_error": on_error})
+    config = unpredicted[0].model_copy(update={"compute": compute})
+    with pytest.raises(DataError, match="cannot be used"):
+        pipeline.run(config, unpredicted[1], say=lambda *_: None)
+    assert caplog.text.count("cannot be used") == (on_error == "skip")
+
+
+def test_quantising_is_no_part_of_the_time_of_a_prediction(unpredicted, monkeypatch):
+    now_s, took_s = time.monotonic, [0.0]
+    monkeypatch.setattr(quantize, "if_it_pays", lambda *_, **__: took_s.append(1000.0))
+    monkeypatch.setattr(stage_records.time, "monotonic", lambda: now_s() + took_s[-1])
+    config, workspace = unpredicted
+    pipeline.run(config, workspace, say=lambda *_: None)
+    assert took_s[-1] > read_record(workspace.record("predict")).seconds
 
 
 def test_the_summary_is_a_table(finished, quantised_as):

@@ -1,9 +1,12 @@
 """improve: edits of a review become labels, and the new run keeps them."""
 
+import shutil
+
 import numpy as np
 import pytest
 import shapely
 
+from roadseg.commands.stages import quantize
 from roadseg.commands.tools import improve
 from roadseg.errors import ConfigError, DataError, MissingInputError
 from roadseg.raster.grid import reproject
@@ -20,6 +23,12 @@ def edit(workspace, *edits):
     for each in edits:
         file.add(each, crs, who="Ana")
     file.close()
+
+
+def line_across(workspace, name):
+    """Draw a line from one corner of a scene to the other."""
+    west, south, east, north = shapely.bounds(read_grid(workspace.mask(name)).footprint_m)
+    return shapely.LineString([(west + 1, south + 1), (east - 1, north - 1)])
 
 
 def run(finished, output, **options):
@@ -66,16 +75,39 @@ def test_a_run_of_other_edits_is_left_alone(finished, tmp_path):
         run(finished, tmp_path / "new")
 
 
+def test_before_images_without_edits_are_mapped_it_may_quantise(finished, tmp_path, monkeypatch):
+    config, workspace = finished
+    (known,) = workspace.probabilities.glob("*.tif")
+    other = next(path for path in workspace.masks.glob("*.tif") if path.name != known.name)
+    shutil.copy(known, workspace.probability(other.stem))
+    edit(workspace, Edit("draw", line_across(workspace, known.stem), width_m=6.0))
+    write_masks, asked = improve._write_masks, []  # noqa: SLF001
+
+    def predict_and_trace(*_, before, **__):
+        before(megapixels=lambda: 1.0)
+        raise ZeroDivisionError
+
+    def of_known(*given):
+        return (scene for scene in write_masks(*given) if scene.name != other.stem)
+
+    monkeypatch.setattr(improve, "_write_masks", of_known)
+    monkeypatch.setattr(quantize, "if_it_pays", lambda *_, **given: asked.append(given))
+    monkeypatch.setattr(improve.pipeline, "run", lambda *_, **__: None)
+    monkeypatch.setattr(improve, "predict_and_trace", predict_and_trace)
+    with pytest.raises(ZeroDivisionError):
+        run((config, workspace), tmp_path / "new", checkpoint=workspace.checkpoint(0))
+    ((given),) = asked
+    assert (given["fold"], given["megapixels"]()) == (0, 1.0)
+
+
 @pytest.mark.slow
 def test_a_run_goes_on_with_its_edits_and_its_network(finished, tmp_path):
     config, workspace = finished
     of_today = config.train.model_copy(update={"decoder_channels": None, "encoder": "resnet34"})
     config = config.model_copy(update={"train": of_today})
     name = next(workspace.graphs.glob("*.gpkg")).stem
-    mask = workspace.mask(name)
-    west, south, east, north = shapely.bounds(read_grid(mask).footprint_m)
-    crs = read_grid(mask).metric_crs
-    drawn = shapely.LineString([(west + 1, south + 1), (east - 1, north - 1)])
+    crs = read_grid(workspace.mask(name)).metric_crs
+    drawn = line_across(workspace, name)
     edit(workspace, Edit("draw", drawn, width_m=6.0))
     output = tmp_path / "new"
     summary = run((config, workspace), output)
