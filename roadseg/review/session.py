@@ -223,7 +223,7 @@ def _draw(sheet: Sheet, request: Mapping[str, Any]) -> Edit:
         sheet.revision.snap(_place(sheet, request, name), reach_m) for name in ("from", "to")
     )
     _require_apart(start, goal)
-    return Edit("draw", sheet.way(start, goal))
+    return Edit("draw", sheet.least_cost_path(start, goal))
 
 
 def _split(sheet: Sheet, request: Mapping[str, Any]) -> Edit:

@@ -64,8 +64,8 @@ class Sheet:
         west, south, east, north = shapely.total_bounds(self.area.outlines)
         return bool(shapely.box(west, south, east, north).distance(edit.line) < _APART_M)
 
-    def way(self, start: Floats, goal: Floats) -> shapely.LineString:
-        """Return the way for a road from one place to another; straight without probabilities."""
+    def least_cost_path(self, start: Floats, goal: Floats) -> shapely.LineString:
+        """Return the path of a new road between two places; straight without probabilities."""
         points = shapely.points([start, goal])
         for pixels, ground in self._pixels:
             if shapely.contains(ground, points).all():

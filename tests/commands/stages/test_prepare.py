@@ -6,7 +6,7 @@ import pytest
 import rasterio
 import shapely
 
-from roadseg.commands.stages import prepare
+from roadseg.commands.stages import pipeline, prepare
 from roadseg.config import load_config
 from roadseg.errors import ConfigError, DataError
 from roadseg.system.workspace import Workspace
@@ -283,6 +283,16 @@ def test_a_picture_that_cannot_be_made_is_told(city, monkeypatch, caplog):
 def test_a_setting_that_cannot_be_is_named(city, assignment, told):
     with pytest.raises(ConfigError, match=told):
         run(city, assignment)
+
+
+def test_a_crs_that_is_none_is_no_scene_to_skip_and_stops_a_dry_run_too(city):
+    settings = ["imagery.crs=EPSG:1", "compute.on_error=skip"]
+    with pytest.raises(ConfigError, match=r"^imagery\.crs: expected a CRS"):
+        run(city, *settings)
+    config = load_config(city, settings)
+    with pytest.raises(ConfigError, match=r"^imagery\.crs: expected a CRS"):
+        pipeline.plan_stage("prepare", config, Workspace(config.run))
+    assert not config.run.exists()
 
 
 def test_a_read_only_run_folder_is_named(city, monkeypatch):
