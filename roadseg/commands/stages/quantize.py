@@ -58,7 +58,6 @@ PAYS_MPX = {"fp32": 500, "bf16": 3000}
 # losses on the held-out chips, with which it is used.
 LIMITS = {"min_mask_iou": 0.97, "max_f1_loss": 0.005, "max_apls_loss": 0.02}
 
-
 _log = logging.getLogger(__name__)
 
 
@@ -204,6 +203,7 @@ def if_it_pays(
 
     Raises:
         RoadsegError: what would stop the prediction as well.
+        CheckpointError: if there is an INT8 network whose facts are damaged.
     """
     if not pays(config, workspace, fold=fold, megapixels=megapixels):
         return
