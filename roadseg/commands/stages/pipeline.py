@@ -131,36 +131,40 @@ def run(
         from roadseg.learn.network.pretrained import check_weights
 
         check_weights(config.train)
-    from roadseg.commands.stages import (
-        evaluate,
-        graph,
-        predict,
-        prepare,
-        quantize,
-        report,
-        split,
-        train,
-    )
+    done: dict[str, Any] = {}
+    # Torch is imported for the later ones only: without it, workers of prepare are forked.
+    for stages in (_first_stages, partial(_later_stages, config, workspace, fold)):
+        for name, run_stage in stages().items():
+            done[name] = run_stage(config, workspace, force=force)
+            if name not in _IN_SUMMARY:
+                say(name, done[name])
+    places = (workspace.graphs, workspace.pictures, workspace.report)
+    return RunSummary(done, *map(str, places))
+
+
+def _first_stages() -> dict[str, Callable[..., object]]:
+    """Return the functions that run the stages before the training, in order."""
+    from roadseg.commands.stages import prepare, split
+
+    return {"prepare": prepare.run, "split": split.run}
+
+
+def _later_stages(
+    config: Config, workspace: Workspace, fold: FoldOrEach
+) -> dict[str, Callable[..., object]]:
+    """Return the functions that run the training and the stages after it, in order."""
+    from roadseg.commands.stages import evaluate, graph, predict, quantize, report, train
 
     before = None
     if fold != "each":
         before = partial(quantize.if_it_pays, config, workspace, fold=fold)
-    stages: dict[str, Callable[..., object]] = {
-        "prepare": prepare.run,
-        "split": split.run,
+    return {
         "train": partial(train.run, fold=fold),
         "predict": partial(predict.run, fold=fold, before=before),
         "graph": graph.run,
         "evaluate": evaluate.run,
         "report": report.run,
     }
-    done: dict[str, Any] = {}
-    for name, run_stage in stages.items():
-        done[name] = run_stage(config, workspace, force=force)
-        if name not in _IN_SUMMARY:
-            say(name, done[name])
-    places = (workspace.graphs, workspace.pictures, workspace.report)
-    return RunSummary(done, *map(str, places))
 
 
 def plan(
