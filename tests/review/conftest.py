@@ -15,7 +15,7 @@ from pyproj import CRS
 
 from roadseg.config import load_config
 from roadseg.raster.grid import Grid
-from roadseg.report.run_facts import found_layout, scene_names
+from roadseg.report.run_facts import scene_names
 from roadseg.report.scenes import read_scenes
 from roadseg.review.edits import EditFile
 from roadseg.review.server import ReviewServer
@@ -90,24 +90,12 @@ def run(tmp_path, written_run):
     return Workspace(shutil.copytree(written_run, tmp_path / "run"))
 
 
-@pytest.fixture(scope="session")
-def sit():
-    """Give the function that opens a sitting on a run."""
-
-    def opened(workspace, who="Ana"):
-        workspace = found_layout(workspace)
-        names = scene_names(workspace)
-        shown = read_scenes(load_config(None), workspace, names, with_labels=False)
-        sheets = sheets_of(shown)
-        return ReviewSession(sheets, EditFile(workspace.edits, crs_of_edits(sheets)), who)
-
-    return opened
-
-
-@pytest.fixture
-def sitting(run, sit):
-    """Sit down at the run."""
-    return sit(run)
+def open_session(workspace):
+    """Open a session on a run."""
+    names = scene_names(workspace)
+    shown = read_scenes(load_config(None), workspace, names, with_labels=False)
+    sheets = sheets_of(shown)
+    return ReviewSession(sheets, EditFile(workspace.edits, crs_of_edits(sheets)), "Ana")
 
 
 class Asking:
@@ -137,10 +125,10 @@ class Asking:
 
 
 @pytest.fixture(scope="module")
-def serving(tmp_path_factory, written_run, sit):
+def serving(tmp_path_factory, written_run):
     """Serve a copy of the run; give its workspace and the server."""
     workspace = Workspace(shutil.copytree(written_run, tmp_path_factory.mktemp("served") / "run"))
-    with ReviewServer(sit(workspace), title="run") as server:
+    with ReviewServer(open_session(workspace), title="run") as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         yield workspace, server

@@ -62,7 +62,7 @@ def test_what_was_acknowledged_is_kept(run, after):
         kept = kinds
 
 
-def test_ctrl_c_ends_the_sitting_in_order(run):
+def test_ctrl_c_ends_the_session_in_order(run):
     words = [sys.executable, "-m", "roadseg", "review", str(run.root), "--json"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     # Shells ignore SIGINT for what they start in the background.
