@@ -117,10 +117,6 @@ def unpickled(source):
             yield ast.unparse(call)
 
 
-def relative(path):
-    return path.relative_to(PACKAGE).as_posix()
-
-
 def found_in_all(find):
     """Return what is found in the modules of the package."""
     paths = {path.relative_to(PACKAGE).as_posix(): path for path in PACKAGE.rglob("*.py")}
