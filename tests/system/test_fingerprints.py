@@ -52,6 +52,18 @@ def test_another_byte_gives_another_fingerprint_though_size_and_time_are_the_sam
     assert fingerprint(write_old(path, b"roods")) != first
 
 
+def test_the_order_in_which_a_disk_lists_parts_makes_no_difference(tmp_path, monkeypatch):
+    for suffix in ("shp", "shx", "dbf"):
+        (tmp_path / f"a.{suffix}").write_text(suffix)
+    parts = list(module.parts_of(tmp_path / "a.shp"))
+    assert len(parts) == 3
+    found = set()
+    for order in (parts, parts[::-1], parts[1:] + parts[:1]):
+        monkeypatch.setattr(module, "parts_of", lambda _, order=order: order)
+        found.add(fingerprint(tmp_path / "a.shp"))
+    assert len(found) == 1
+
+
 def test_a_missing_file_says_so(path):
     assert fingerprint(path) == fingerprint(path / "b") == GONE
 
