@@ -1,5 +1,7 @@
 """Depthwise convolutions whose gradients are computed in float32."""
 
+from functools import partial
+
 import pytest
 import timm
 import torch
@@ -28,10 +30,10 @@ def calls(monkeypatch):
 
 
 def leaves(channels, kernel, *, size=9, bias=True, groups=None):
-    generator = torch.Generator().manual_seed(0)
-    images = torch.randn(2, channels, size, size, generator=generator)
-    weight = torch.randn(channels, channels // (groups or channels), kernel, kernel)
-    offset = torch.randn(channels) if bias else None
+    draw = partial(torch.randn, generator=torch.Generator().manual_seed(0))
+    images = draw(2, channels, size, size)
+    weight = draw(channels, channels // (groups or channels), kernel, kernel)
+    offset = draw(channels) if bias else None
     return [each if each is None else each.requires_grad_() for each in (images, weight, offset)]
 
 
