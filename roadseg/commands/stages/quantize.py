@@ -35,7 +35,7 @@ from roadseg.learn.network.checkpoint_facts import threshold_of
 from roadseg.learn.network.checkpoints import Checkpoint, load_checkpoint
 from roadseg.learn.training.samples import Chip
 from roadseg.raster.pixels import read_window
-from roadseg.raster.windows import CERTAIN, Window, fitting_batch, mirrored
+from roadseg.raster.windows import CERTAIN, Window, fitting_batch, mirrored, spread
 from roadseg.roads.graph.clipping import clip_graph
 from roadseg.roads.masks.burning import IGNORE
 from roadseg.roads.masks.mask_files import read_mask
@@ -145,7 +145,7 @@ def run(config: Config, workspace: Workspace, *, fold: int, force: bool = False)
     scenes, scaling = scenes_to_learn(config, listed), checkpoint.scaling
     training, held_out = (
         chips_to_learn(config, workspace, listed, side, scenes=scenes, scaling=scaling)
-        for side in (parted.training, spread(parted.held_out))
+        for side in (parted.training, judged(parted.held_out))
     )
     stage.begin()
     quantised = quantise(
@@ -219,9 +219,9 @@ def if_it_pays(
         )
 
 
-def spread(chips: Sequence[ChipRecord]) -> Sequence[ChipRecord]:
-    """Return at most `_JUDGED` of some chips, spread over all of them."""
-    return chips[:: max(-(-len(chips) // _JUDGED), 1)]
+def judged(held_out: Sequence[ChipRecord]) -> list[ChipRecord]:
+    """Return the held-out chips on which a network is judged, from all over the ground."""
+    return spread(held_out, _JUDGED)
 
 
 def plan(config: Config, workspace: Workspace, *, fold: int, force: bool = False) -> Plan:
@@ -229,7 +229,7 @@ def plan(config: Config, workspace: Workspace, *, fold: int, force: bool = False
     folder, stage = workspace.checkpoint(fold), _stage(config, workspace, fold)
     is_ready = _is_ready(folder)
     chips = read_chips(require(workspace.chips, made_by="prepare")).chips
-    now = len(spread(read_fold_chips(workspace, chips, fold).held_out))
+    now = len(judged(read_fold_chips(workspace, chips, fold).held_out))
     planned = stage.plan(stage.reason(force=force or not is_ready), now=now)
     if force or is_ready:
         return planned
