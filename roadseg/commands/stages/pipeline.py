@@ -1,6 +1,6 @@
 """The order of the stages: each one alone, and all of a config, which is checked before."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -132,39 +132,33 @@ def run(
 
         check_weights(config.train)
     done: dict[str, Any] = {}
-    # Torch is imported for the later ones only: without it, workers of prepare are forked.
-    for stages in (_first_stages, partial(_later_stages, config, workspace, fold)):
-        for name, run_stage in stages().items():
-            done[name] = run_stage(config, workspace, force=force)
-            if name not in _IN_SUMMARY:
-                say(name, done[name])
+    for name, run_stage in _stages(config, workspace, fold):
+        done[name] = run_stage(config, workspace, force=force)
+        if name not in _IN_SUMMARY:
+            say(name, done[name])
     places = (workspace.graphs, workspace.pictures, workspace.report)
     return RunSummary(done, *map(str, places))
 
 
-def _first_stages() -> dict[str, Callable[..., object]]:
-    """Return the functions that run the stages before the training, in order."""
+def _stages(
+    config: Config, workspace: Workspace, fold: FoldOrEach
+) -> Iterator[tuple[str, Callable[..., object]]]:
+    """Yield the names of the stages in order, each with the function that runs it."""
     from roadseg.commands.stages import prepare, split
 
-    return {"prepare": prepare.run, "split": split.run}
-
-
-def _later_stages(
-    config: Config, workspace: Workspace, fold: FoldOrEach
-) -> dict[str, Callable[..., object]]:
-    """Return the functions that run the training and the stages after it, in order."""
+    yield "prepare", prepare.run
+    yield "split", split.run
+    # These import torch; without it, workers of prepare are forked.
     from roadseg.commands.stages import evaluate, graph, predict, quantize, report, train
 
+    yield "train", partial(train.run, fold=fold)
     before = None
     if fold != "each":
         before = partial(quantize.if_it_pays, config, workspace, fold=fold)
-    return {
-        "train": partial(train.run, fold=fold),
-        "predict": partial(predict.run, fold=fold, before=before),
-        "graph": graph.run,
-        "evaluate": evaluate.run,
-        "report": report.run,
-    }
+    yield "predict", partial(predict.run, fold=fold, before=before)
+    yield "graph", graph.run
+    yield "evaluate", evaluate.run
+    yield "report", report.run
 
 
 def plan(
