@@ -174,23 +174,25 @@ def plan(
     A stage runs for certain after an earlier one that gives other results.
     """
     check_settings(config, fold=fold)
+    before = None if fold == "each" else partial(_plan_quantize, config, workspace, fold=fold)
     plans: dict[str, Plan] = {}
     for name in stages:
         after = renewed_before(name, {key: plan for key, plan in plans.items() if plan.runs})
-        planned = plan_stage(name, config, workspace, fold=fold, after=after, force=force)
-        of_folds = planned.stages if isinstance(planned, Plans) else [planned]
-        if name == "predict" and of_folds[0].runs and not after and fold != "each":
-            of_folds = [*_plan_quantize(config, workspace, fold, force=force), *of_folds]
-        plans |= {each.stage: each for each in of_folds}
+        planned = plan_stage(
+            name, config, workspace, fold=fold, after=after, force=force, before=before
+        )
+        several = planned.stages if isinstance(planned, Plans) else [planned]
+        plans |= {each.stage: each for each in several}
     return Plans([*plans.values()])
 
 
-def _plan_quantize(config: Config, workspace: Workspace, fold: int, *, force: bool) -> list[Plan]:
+def _plan_quantize(
+    config: Config, workspace: Workspace, *, fold: int, megapixels: Callable[[], float]
+) -> list[Plan]:
     """Return the dry run of quantize if `run` quantises before it predicts, else none."""
-    from roadseg.commands.stages import predict, quantize
+    from roadseg.commands.stages import quantize
 
-    left = partial(predict.megapixels_left, config, workspace, fold=fold, force=force)
-    if not quantize.pays(config, workspace, fold=fold, megapixels=left):
+    if not quantize.pays(config, workspace, fold=fold, megapixels=megapixels):
         return []
     # What is predicted counts as the same with and without it, so later stages do not run for it.
     return [replace(quantize.plan(config, workspace, fold=fold), renews=False)]
@@ -205,6 +207,7 @@ def plan_stage(
     after: str = "",
     force: bool = False,
     shard: tuple[int, int] | None = None,
+    before: Callable[..., list[Plan]] | None = None,
 ) -> Plan | Plans:
     """Return the dry run of a stage, with fold "each" that of the training of every fold.
 
@@ -213,6 +216,7 @@ def plan_stage(
     Args:
         after: the earlier stage, or the option, that makes it run; empty if none does.
         shard: part of a prediction.
+        before: returns the dry runs of what is done before a prediction; see `predict.plan`.
     """
     if stage == "train" and fold == "each":
         return _plan_folds(config, workspace, after=after, force=force)
@@ -229,7 +233,9 @@ def plan_stage(
     if stage == "predict" and reason and not after and fold != "all":
         from roadseg.commands.stages import predict
 
-        return predict.plan(config, workspace, reason, fold=fold, force=force, shard=shard)
+        return predict.plan(
+            config, workspace, reason, fold=fold, force=force, shard=shard, before=before
+        )
     return declared.plan(reason)
 
 

@@ -19,7 +19,7 @@ from roadseg.learn.network.starter import checkpoint_folder
 from roadseg.roads.masks.fusion import IMAGES, image_path
 from roadseg.roads.masks.mask_files import read_raster_key
 from roadseg.roads.masks.thresholding import write_road_mask
-from roadseg.system.dry_runs import Plan
+from roadseg.system.dry_runs import Plan, Plans
 from roadseg.system.locks import exclusive
 from roadseg.system.records import key_of
 from roadseg.system.stage_records import Reason, read_record
@@ -199,15 +199,6 @@ def _write_mask(config: Config, path: Path, scene: SceneToPredict) -> None:
         write_road_mask(scene.path, path, threshold=threshold, key=key)
 
 
-def megapixels_left(
-    config: Config, workspace: Workspace, *, fold: Fold | FoldOrEach, force: bool = False
-) -> float:
-    """Return the megapixels of the scenes that `run` would predict."""
-    if declared_stage("predict", config, workspace, fold).reason(force=force) is None:
-        return 0.0
-    return _work_of_run(config, workspace, fold).megapixels_left(force=force)
-
-
 def usual_fold(config: Config, workspace: Workspace) -> FoldOrEach:
     """Return how scenes of a run are predicted: "each" if every fold is trained, else fold 0."""
     try:
@@ -259,16 +250,24 @@ def plan(
     fold: Fold | FoldOrEach,
     force: bool = False,
     shard: tuple[int, int] | None = None,
-) -> Plan:
-    """Return what `run` would do, for a reason."""
+    before: Callable[..., list[Plan]] | None = None,
+) -> Plan | Plans:
+    """Return what `run` would do, for a reason.
+
+    Args:
+        before: returns the dry runs of what is done before the work begins; it is given the same
+            as `Before`.
+    """
     work = _work_of_run(config, workspace, fold, shard)
     waiting = work.waiting(force=force)
-    return declared_stage("predict", config, workspace, fold).plan(
+    megapixels = sum(scene.facts.pixels for scene in waiting) / 1e6
+    planned = declared_stage("predict", config, workspace, fold).plan(
         reason,
         writes=[scene.path for scene in waiting],
-        now=sum(scene.facts.pixels for scene in waiting) / 1e6,
+        now=megapixels,
         memory_mb=work.job.memory_mb(waiting),
     )
+    return Plans([*before(megapixels=lambda: megapixels), planned]) if before else planned
 
 
 def plan_images(

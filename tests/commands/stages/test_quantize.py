@@ -254,6 +254,10 @@ def test_a_scene_that_cannot_be_predicted_is_told_once(unpredicted, monkeypatch,
     with pytest.raises(DataError, match="cannot be used"):
         pipeline.run(config, unpredicted[1], say=lambda *_: None)
     assert caplog.text.count("cannot be used") == (on_error == "skip")
+    if on_error == "skip":
+        caplog.clear()
+        pipeline.plan(config, unpredicted[1])
+        assert caplog.text.count("cannot be used") == 1
 
 
 def test_quantising_is_no_part_of_the_time_of_a_prediction(unpredicted, monkeypatch):
