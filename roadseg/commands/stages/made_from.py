@@ -207,6 +207,13 @@ def _require_read_as_prepared(config: Config, workspace: Workspace) -> None:
             )
 
 
+def _ground(config: Config, workspace: Workspace) -> dict[str, str]:
+    """Return the area as an input of a stage that reads the images as prepare has read them."""
+    area = _area(config)
+    _require_read_as_prepared(config, workspace)
+    return area
+
+
 def _split(config: Config, workspace: Workspace, _fold: AnyFold) -> Stage:
     options = config.split
 
@@ -302,8 +309,7 @@ def _predict(config: Config, workspace: Workspace, fold: AnyFold) -> Stage:
         else:
             record = require(workspace.train_record(fold), made_by=f"train --fold {fold}")
             inputs = {"what train made": read_stage_key(record)}
-        inputs |= _area(config)
-        _require_read_as_prepared(config, workspace)
+        inputs |= _ground(config, workspace)
         return _made_from(inputs, config.predict, more={"fold": fold})
 
     return Stage(
@@ -331,8 +337,7 @@ def _key_of_fold(workspace: Workspace, fold: int) -> str:
 def _graph(config: Config, workspace: Workspace, _fold: AnyFold) -> Stage:
     def made_from() -> MadeFrom:
         check_formats(config.graph.formats)
-        inputs = made_by("predict", workspace) | _area(config)
-        _require_read_as_prepared(config, workspace)
+        inputs = made_by("predict", workspace) | _ground(config, workspace)
         return _made_from(inputs, config.graph)
 
     return Stage(
@@ -346,8 +351,7 @@ def _graph(config: Config, workspace: Workspace, _fold: AnyFold) -> Stage:
 
 def _evaluate(config: Config, workspace: Workspace, _fold: AnyFold) -> Stage:
     def made_from() -> MadeFrom:
-        inputs = made_by("graph", workspace) | _area(config)
-        _require_read_as_prepared(config, workspace)
+        inputs = made_by("graph", workspace) | _ground(config, workspace)
         return _made_from(inputs, config.evaluate, compare_options(config))
 
     return Stage(
