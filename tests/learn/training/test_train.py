@@ -196,7 +196,7 @@ def test_a_network_has_a_logit_for_each_bin_and_one_for_any_road(
     assert loaded.model(torch.zeros(1, 3, 64, 64)).shape == (1, 3, 64, 64)
 
 
-LEARNING = {"windows_per_chip": 32, "batch_size": 2, "learning_rate": 5e-3, "lr_milestones": ()}
+LEARNING = {"windows_per_chip": 20, "batch_size": 2, "learning_rate": 5e-3, "lr_milestones": ()}
 
 
 @pytest.mark.parametrize(
