@@ -167,6 +167,7 @@ def load_config(path: Path | None, assignments: Sequence[str] = ()) -> Config:
     Args:
         path: the file; relative paths in it start at its folder. None: the defaults.
         assignments: changes such as "train.epochs=3"; the value is JSON, or else a string.
+            Relative paths in them start at the working folder.
 
     Raises:
         ConfigError: naming the file, the dotted key, what was expected and what was found.
@@ -174,7 +175,22 @@ def load_config(path: Path | None, assignments: Sequence[str] = ()) -> Config:
     values = {} if path is None else _settings_in(_read_all(path))
     assigned = [_assign(values, assignment) for assignment in assignments]
     config = check_config(values, path or Path("--set"), assigned=assigned)
-    return with_absolute_paths(config, path.resolve().parent if path else Path.cwd())
+    typed = with_absolute_paths(config, Path.cwd())
+    config = typed if path is None else with_absolute_paths(config, path.resolve().parent)
+    for key in assigned:
+        config = _with_value(config, typed, key.split("."))
+    return config
+
+
+def _with_value(section: Any, other: Any, names: Sequence[str]) -> Any:  # noqa: ANN401 - or sets
+    """Return a section, or sets by their names, with one value, named by its keys, of another."""
+    if not names:
+        return other
+    name, *rest = names
+    if isinstance(section, dict):
+        return section | {name: _with_value(section[name], other[name], rest)}
+    value = _with_value(getattr(section, name), getattr(other, name), rest)
+    return section.model_copy(update={name: value})
 
 
 def _settings_in(values: Mapping[str, Any]) -> dict[str, Any]:

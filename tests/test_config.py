@@ -587,6 +587,20 @@ def test_paths_of_areas_are_those_of_the_folder_of_the_config(tmp_path):
     assert moved.labels.area == ("../city/border.gpkg", "/data/all.gpkg")
 
 
+def test_assigned_paths_start_at_the_working_folder(write, tmp_path, monkeypatch):
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    path = write(of_sets(images=["t"], roads=["r"]) | {"run": "run", "split": {"target": ["far"]}})
+    assigned = ["split.target=near/*.tif,/n", "imagery.sets.tianjin.roads=r", "train.epochs=3"]
+    config = load_config(path, [*assigned, 'labels={"area": ["a.gpkg"]}'])
+    assert config.split.target == (f"{here}/near/*.tif", "/n")
+    assert config.labels.area == (f"{here}/a.gpkg",)
+    own = config.imagery.sets["tianjin"]
+    assert (own.images, own.roads) == ((f"{tmp_path}/t",), (f"{here}/r",))
+    assert (config.run, config.train.epochs) == (tmp_path / "run", 3)
+
+
 def test_paths_of_the_area_of_a_set_start_at_the_folder_of_the_config(write, tmp_path):
     config = load_config(write(of_sets(labels={"area": ["border.gpkg"]})))
     tianjin, vegas = config.sets

@@ -347,16 +347,7 @@ OUTPUT = click.option(
 )
 
 
-def _from_here(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str | None:
-    """Return a path, which begins in this folder, as an absolute one; a box as it is."""
-    if not value or "://" in value or value.startswith(("~", "/")):
-        return value
-    from roadseg.raster.options import box_numbers
-
-    return str(Path(value).absolute()) if box_numbers(value) is None else value
-
-
-AREA = of_config("imagery", "--area FILE|BOX", callback=_from_here)
+AREA = of_config("imagery", "--area FILE|BOX")
 WORKERS = of_config("compute", "--workers")
 ON_ERROR = of_config("compute", "--on-error")
 PRECISION = of_config("graph", "--precision SHARE")

@@ -14,8 +14,6 @@ FINDINGS = """async () => (await axe.run(document, { resultTypes: ["violations"]
     .violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ target }) => target).join(" ")}`)"""
 
 
-
-
 @pytest.fixture(params=[1280, 390], ids=["desktop", "phone"])
 def shown(browser, shown_run, request):
     """Open the report on a desktop and on a phone."""
