@@ -229,7 +229,11 @@ def _require_roads(scenes: list[SceneSummary], sources: Sources) -> None:
             labels = {sources.scenes[scene.name].labels for scene in alike}
             what = f"none of the {len(labels)} label files of {len(alike)} scenes contains a road"
             raise DataError(next(missed, f"{key}roads: {what}"))
-    bare = [s.name for s in scenes if not any(chip.road_share for chip in s.chips)]
+    bare = [
+        scene.name
+        for scene in scenes
+        if not (scene.is_outside or any(chip.road_share for chip in scene.chips))
+    ]
     if bare:
         logger.warning(
             "%d of %s have no roads and are all background: %s",

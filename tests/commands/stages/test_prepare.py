@@ -375,8 +375,9 @@ def test_lengths_of_roads_are_those_in_the_area(city):
     assert 0 < part.road_km < whole.road_km / 5
 
 
-def test_scenes_outside_of_the_area_have_no_chips(city):
+def test_scenes_outside_of_the_area_have_no_chips_and_are_not_called_background(city, caplog):
     assert run(city, write_area(city, (-100, -100, 70, 1000))).chips == 1
+    assert "all background" not in caplog.text
 
 
 def test_masks_are_made_again_when_the_area_changes(city):
