@@ -23,7 +23,7 @@ from roadseg.roads.masks.burning import BACKGROUND, IGNORE
 from roadseg.roads.masks.mask_files import read_mask
 from roadseg.roads.options import LabelOptions, ShiftRule
 from roadseg.roads.speeds import shown_name
-from roadseg.system.text import count, counted
+from roadseg.system.text import count, itemize
 from roadseg.system.units import road_text
 
 EXAMPLES = 12  # Scenes on the sheets, whose shift is measured as well.
@@ -154,7 +154,7 @@ class PrepareSummary:
             "labels": self._labels_text(),
             "roads": _road_text(self.road_km, self.road_share),
             **self._bin_rows(),
-            "speeds": counted(self.roads_by_speed_source, "from "),
+            "speeds": itemize(self.roads_by_speed_source, "from "),
             "moved": self._moved_text(),
             "shift": ""
             if any(figures.shift_m for figures in self.sets.values())
@@ -174,7 +174,7 @@ class PrepareSummary:
             count(masks, "raster mask"): masks,
             f"{self.labels} in {where}, scheme {', '.join(files)}": files,
             f"repaired: {self.repaired}": self.repaired,
-            f"left out: {counted(self.dropped)}": self.dropped,
+            f"left out: {itemize(self.dropped)}": self.dropped,
         }
         return "; ".join(text for text, there in parts.items() if there)
 

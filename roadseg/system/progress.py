@@ -72,16 +72,15 @@ class Progress:
         return f"{self.what}: {done:.3f} of {self.total:.3f} {self.unit}"
 
     @property
-    def rate_and_eta(self) -> str:
-        """Return the rate and the time left; empty while nothing is done."""
+    def rate_and_left(self) -> tuple[str, float] | None:
+        """Return the rate, and the seconds that are left; None while nothing is done."""
         took_s, here = self._last - self._begun, self.done - self._before
         if here <= 0 or took_s <= 0:
-            return ""
+            return None
         each_s, left = took_s / here, max(self.total - self.done, 0)
         # The item under way has had some of its time already, so the time left counts down.
         waited_s = min(time.monotonic() - self._last, each_s)
-        left_s = max(each_s * left - waited_s, 0)
-        return f"{_rate(1 / each_s, self.unit)}, {about_time(left_s)} left"
+        return _rate(1 / each_s, self.unit), max(each_s * left - waited_s, 0)
 
 
 def counted(
@@ -167,10 +166,15 @@ class _Line:
             _log.info(self.text())
 
     def text(self) -> str:
-        """Return the text of all work, and the remaining time of the outermost that has begun."""
-        outlook = next(filter(None, (work.rate_and_eta for work in self._works)), "")
+        """Return the text of all work, the rate of the outermost, and the longest time left.
+
+        Work inside of other work may have the longest, where one item is larger than those before.
+        """
         named = "; ".join(map(str, self._works))
-        return f"{named}, {outlook}" if outlook else named
+        begun = [known for work in self._works if (known := work.rate_and_left) is not None]
+        if not begun:
+            return named
+        return f"{named}, {begun[0][0]}, {about_time(max(left_s for _, left_s in begun))} left"
 
     def json_text(self) -> str:
         """Return all work from the outermost to the innermost, and its text, as JSON."""

@@ -10,7 +10,7 @@ def count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def counted(counts: Mapping[str, int], before: str = "") -> str:
+def itemize(counts: Mapping[str, int], before: str = "") -> str:
     """Return how many there are of each: `3 null, 1 empty`, or with "from " `3 from maxspeed`."""
     return ", ".join(f"{number} {before}{what}" for what, number in counts.items())
 

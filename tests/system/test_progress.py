@@ -12,6 +12,7 @@ from roadseg.commands.cli.logs import send_logs
 from roadseg.commands.cli.main import main
 from roadseg.system import progress
 from roadseg.system.progress import Progress, counted
+from roadseg.system.text import about_time
 
 
 class Clock:
@@ -44,6 +45,11 @@ def clock(monkeypatch):
     found = Clock()
     monkeypatch.setattr(progress, "time", found)
     return found
+
+
+def outlook(work):
+    rate, left_s = work.rate_and_left
+    return f"{rate}, {about_time(left_s)} left"
 
 
 @pytest.fixture
@@ -129,11 +135,23 @@ def test_work_inside_of_work_is_told_on_the_same_line(clock, terminal):
         )
 
 
+def test_an_item_larger_than_those_before_has_the_time_left_that_it_says(clock, terminal):
+    with Progress("graph", total=20, unit="scenes") as graph:
+        clock.now += 19
+        graph.add(19)
+        with Progress("big", total=36, unit="blocks") as big:
+            clock.now += 20
+            big.add(10)
+            assert terminal.line == (
+                "graph: 19 of 20 scenes; big: 10 of 36 blocks, 1.0 scenes/s, about 52 s left"
+            )
+
+
 def test_what_was_done_before_does_not_count_for_the_rate(clock):
     with Progress("train", total=30, unit="epochs", done=20) as work:
         clock.now += 120
         work.add()
-        assert work.rate_and_eta == "30.0 epochs/h, about 18 min left"
+        assert outlook(work) == "30.0 epochs/h, about 18 min left"
 
 
 def test_a_part_of_an_item_counts_for_the_time_left_and_not_as_done(clock):
@@ -141,7 +159,7 @@ def test_a_part_of_an_item_counts_for_the_time_left_and_not_as_done(clock):
         for _ in range(9):
             clock.now += 5
             work.add(1 / 10)
-        assert work.rate_and_eta == "1.2 epochs/min, about 3 min left"
+        assert outlook(work) == "1.2 epochs/min, about 3 min left"
         assert str(work) == "train: 0 of 4 epochs"
 
 
@@ -151,14 +169,14 @@ def test_the_time_left_runs_down_for_as_long_as_one_item_took_before(clock, unde
         clock.now += 30
         work.add()
         clock.now += under_way_s
-        assert work.rate_and_eta == f"2.0 epochs/min, about {left_s} s left"
+        assert outlook(work) == f"2.0 epochs/min, about {left_s} s left"
 
 
 def test_the_rate_of_many_has_no_decimals(clock):
     with Progress("look at", total=90_000, unit="images") as work:
         clock.now += 2
         work.add(500)
-        assert work.rate_and_eta == "250 images/s, about 6 min left"
+        assert outlook(work) == "250 images/s, about 6 min left"
 
 
 def test_work_that_is_left_early_is_told_no_more(terminal):

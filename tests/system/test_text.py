@@ -1,6 +1,6 @@
 import pytest
 
-from roadseg.system.text import count, counted, first, one_line, size_text, table, time_text
+from roadseg.system.text import count, first, itemize, one_line, size_text, table, time_text
 
 
 @pytest.mark.parametrize(("number", "text"), [(0, "0 files"), (1, "1 file"), (2, "2 files")])
@@ -9,8 +9,8 @@ def test_one_of_a_thing_has_no_s(number, text):
 
 
 def test_counts_are_listed_in_their_order():
-    assert counted({"null": 3, "empty": 1}) == "3 null, 1 empty"
-    assert counted({"maxspeed": 3}, "by ") == "3 by maxspeed"
+    assert itemize({"null": 3, "empty": 1}) == "3 null, 1 empty"
+    assert itemize({"maxspeed": 3}, "by ") == "3 by maxspeed"
 
 
 def test_what_an_error_says_in_lines_is_one_line():

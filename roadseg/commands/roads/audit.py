@@ -18,7 +18,7 @@ from roadseg.roads.audit.ways import read_ways
 from roadseg.roads.masks.probabilities import open_probability
 from roadseg.roads.options import AuditOptions
 from roadseg.system.files import refuse_to_overwrite, require_suffix
-from roadseg.system.text import Summary, count, counted, table
+from roadseg.system.text import Summary, count, itemize, table
 from roadseg.system.units import road_unit, short_text, to_road_unit
 from roadseg.system.workspace import Workspace
 
@@ -92,7 +92,7 @@ class AuditSummary(Summary):
         if self.shift_east_m is not None and self.shift_north_m is not None:
             lines.append(shift_text((self.shift_east_m, self.shift_north_m)))
         if self.left_out:
-            lines.append(f"left out: {counted(self.left_out)}")
+            lines.append(f"left out: {itemize(self.left_out)}")
         if self.outside:
             lines.append(f"outside the rasters: {count(self.outside, 'way')}")
         return "\n".join(lines)

@@ -19,7 +19,7 @@ from roadseg.raster.grid import LOCAL_CRS
 from roadseg.raster.images import RasterFacts
 from roadseg.raster.sources import file_name
 from roadseg.roads.speeds import KPH_PER_MPH
-from roadseg.system.text import Summary, count, counted
+from roadseg.system.text import Summary, count, itemize
 from roadseg.system.units import speed_text
 
 # Names of attributes that look like a speed or a width.
@@ -141,7 +141,7 @@ def _line_rows(labels: LabelSurvey, *, schemes: str, widths: str, usual: str) ->
     return {
         "labels": f"{count(roads, 'road')}{features} in {some}{count(matched, 'file')}; "
         f"{_few(sorted({_crs_name(file.roads.crs) for file in files}))}"
-        + (f"; left out: {counted(dropped)}" if dropped else "")
+        + (f"; left out: {itemize(dropped)}" if dropped else "")
         + (f"; without roads: {_few(labels.bare)}" if labels.bare else ""),
         "keys": ", ".join(keys) or "none",
         "speeds": f"scheme {schemes}: {', '.join(speeds)}"

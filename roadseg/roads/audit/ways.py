@@ -20,7 +20,7 @@ from roadseg.roads.labels.schemes import read_attributes
 from roadseg.roads.labels.tags import highway_keys, text
 from roadseg.roads.labels.vectors import read_vectors
 from roadseg.roads.options import LabelOptions
-from roadseg.system.text import counted
+from roadseg.system.text import itemize
 
 logger = logging.getLogger(__name__)
 
@@ -108,7 +108,7 @@ def audited_ways(source: str, crs: CRS, geometries: Lines, columns: Columns) -> 
     feature = cleaned.owner[reason == ""]
     left_out = cleaned.dropped + Counter(reason[reason != ""].tolist())
     if not len(feature):
-        reasons = f" ({counted(left_out)})" if left_out else ""
+        reasons = f" ({itemize(left_out)})" if left_out else ""
         raise DataError(
             f"{source}: none of its {len(geometries)} features is a road for cars{reasons}; use "
             "a map with roads as lines"

@@ -44,7 +44,7 @@ from roadseg.roads.labels.traffic import CARS, DEFAULT, LAYER, ONE_WAY, SPEED_KN
 from roadseg.roads.metrics.compare import Side
 from roadseg.roads.options import LabelOptions, TraceOptions
 from roadseg.roads.speeds import KPH_PER_MPH, KPH_PER_MPS
-from roadseg.system.text import count, counted, first
+from roadseg.system.text import count, first, itemize
 from roadseg.system.units import road_text
 
 if TYPE_CHECKING:
@@ -420,7 +420,7 @@ def _read_lines(source: RoadSource, *, every_column: bool) -> DrawnRoads:
     lost = {why: number for why, number in file.dropped.items() if why in _LOST}
     if lost:
         logger.warning(
-            "%s: roads that have no usable geometry are left out: %s", source, counted(lost)
+            "%s: roads that have no usable geometry are left out: %s", source, itemize(lost)
         )
     columns = {key: column[~roads.is_area] for key, column in file.columns.items()}
     return _of_lines(source, roads.lines_only(), columns)

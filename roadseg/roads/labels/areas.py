@@ -19,7 +19,7 @@ from roadseg.raster.options import box_numbers
 from roadseg.roads.labels.roads import clean_shapes, file_crs
 from roadseg.system.files import is_virtual, with_home
 from roadseg.system.fingerprints import GONE, fingerprint, stamp
-from roadseg.system.text import count, counted, one_line
+from roadseg.system.text import count, itemize, one_line
 
 _HALF_TURN = 180.0  # Degrees.
 _STEPS = 64  # Along an outline that bends when it is brought to another CRS.
@@ -202,7 +202,7 @@ def read_areas(path: Path, *, crs: CRS | None = None, purpose: str = _LABELS) ->
     is_polygon = shapely.get_type_id(cleaned.shapes) == shapely.GeometryType.POLYGON
     polygons = cleaned.shapes[is_polygon]
     if not len(polygons):
-        dropped = f" ({counted(cleaned.dropped)})" if +cleaned.dropped else ""
+        dropped = f" ({itemize(cleaned.dropped)})" if +cleaned.dropped else ""
         raise DataError(
             f"{path}: found no polygon in {count(len(file.geometries), 'feature')}{dropped}, "
             f"expected {purpose}"

@@ -22,7 +22,7 @@ from roadseg.roads.labels.schemes import read_attributes, wanted_keys
 from roadseg.roads.labels.tags import PACKED, unpack_frequent, without_lists
 from roadseg.roads.labels.traffic import Traffic
 from roadseg.roads.options import LabelOptions, SchemeName
-from roadseg.system.text import counted
+from roadseg.system.text import itemize
 
 if TYPE_CHECKING:
     from roadseg.raster.images import RasterFacts
@@ -194,7 +194,7 @@ def read_roads(
     # A file of footways only is a scene without roads.
     features = len(file.geometries)
     if features and not len(roads.shapes) and (reason == "").all():
-        raise DataError(f"{path}: none of its {features} features is a road ({counted(+dropped)})")
+        raise DataError(f"{path}: none of its {features} features is a road ({itemize(+dropped)})")
     return LabelFile(
         roads=roads,
         features=features,

@@ -312,7 +312,7 @@ def test_a_run_goes_on_in_the_area(begun, city):
     again = pipeline.plan(config, workspace, fold=0, force=False)
     assert not any(stage.runs for stage in again.stages)
     (city.parent / "areas/work.gpkg").rename(city.parent / "moved.gpkg")
-    moved = load_config(city, ["imagery.area=moved.gpkg"])
+    moved = load_config(city, [f"imagery.area={city.parent / 'moved.gpkg'}"])
     for stage in ("prepare", "predict", "graph", "evaluate", "report"):
         assert declared_stage(stage, moved, workspace).reason() is None
     other = load_config(city, ["imagery.area=-116,35,-115,37"])
