@@ -5,6 +5,7 @@ on from the one of the run, new roads, and the edits, which stay in force.
 """
 
 import functools
+import shlex
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -30,7 +31,7 @@ from roadseg.dataset.options import SetLabelOptions
 from roadseg.dataset.scenes import complete_area
 from roadseg.dataset.sets import find_scenes
 from roadseg.errors import ConfigError, DataError
-from roadseg.learn.network.checkpoints import checkpoint_path
+from roadseg.learn.network.checkpoints import checkpoint_path, read_checkpoint_facts
 from roadseg.learn.network.starter import checkpoint_folder, starter_folder
 from roadseg.raster.grid import DEGREES, Grid, reproject, reproject_points
 from roadseg.raster.images import read_grid
@@ -106,7 +107,7 @@ class ImproveSummary(Summary):
                 f"  accepted  {self.accepted}",
                 f"  rejected  {self.rejected}",
                 f"roads     {', '.join(self.roads)}",
-                f"run       {self.run} (go on with `roadseg review {self.run}`)",
+                f"run       {self.run} (go on with `roadseg review {shlex.quote(self.run)}`)",
             ]
         )
 
@@ -307,6 +308,9 @@ def _plan(
         }
     else:
         imagery["images"], labels["roads"] = files[""]
+        imagery["bands"] = config.imagery.bands or tuple(
+            read_checkpoint_facts(start, "best")["bands"]
+        )
     if config.imagery.gsd_m is None:
         imagery["gsd_m"] = resampled_to(read_grid(scenes[0].mask), read_grid(scenes[0].image))
     updates = {

@@ -1,5 +1,6 @@
 """improve: edits of a review become labels, and the new run keeps them."""
 
+import json
 import shutil
 
 import numpy as np
@@ -98,6 +99,19 @@ def test_before_images_without_edits_are_mapped_it_may_quantise(finished, tmp_pa
         run((config, workspace), tmp_path / "new", checkpoint=workspace.checkpoint(0))
     ((given),) = asked
     assert (given["fold"], given["megapixels"]()) == (0, 1.0)
+
+
+def test_a_map_of_the_first_of_many_bands_is_improved_with_these(finished, tmp_path, monkeypatch):
+    config, workspace = finished
+    name = next(workspace.graphs.glob("*.gpkg")).stem
+    edit(workspace, Edit("draw", line_across(workspace, name), width_m=6.0))
+    facts = {"bands": [1, 2, 3]}  # Of images with more, which the config does not choose from.
+    monkeypatch.setattr(improve, "read_checkpoint_facts", lambda *_: facts)
+    monkeypatch.setattr(improve.pipeline, "run", lambda *_, **__: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        run((config, workspace), tmp_path / "new")
+    planned = json.loads((tmp_path / "new" / "roadseg.json").read_text())
+    assert planned["imagery"]["bands"] == [1, 2, 3]
 
 
 @pytest.mark.slow
