@@ -69,7 +69,7 @@ def summarise(
     default_kph = values["labels"]["default_speed_mph"] * KPH_PER_MPH
     by_default = f"labels.default_speed_mph ({speed_text(default_kph)})"
     sets = values["imagery"].get("sets", {})
-    config = "" if str(output) == FILE_NAME else f" --config {output}"
+    config = "" if str(output) == FILE_NAME else f" --config {shlex.quote(str(output))}"
     dry_run = "" if training else " (--dry-run shows how long it takes)"
     rows = {
         "images": _image_text(images, places=defaults.places),

@@ -2,6 +2,7 @@
 
 import logging
 import math
+import shlex
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -97,8 +98,8 @@ class MapSummary(Summary):
             "report": self.report,
             "QGIS": f"{self.project} (a project with all layers)",
             "config": f"{self.config} (for all other commands)",
-            "next": f"roadseg review {Path(self.config).parent} (correct the roads; then "
-            "`roadseg improve` learns from that)",
+            "next": f"roadseg review {shlex.quote(str(Path(self.config).parent))} (correct the "
+            "roads; then `roadseg improve` learns from that)",
         }
         lines = [f"{name:<10} {text}" for name, text in rows.items() if text]
         return "\n".join([*lines, *filter(None, [str(self.lengths)])])

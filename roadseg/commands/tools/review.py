@@ -1,6 +1,7 @@
 """review: people look at the roads of a run, and correct them. Writes edits, and edited graphs."""
 
 import getpass
+import shlex
 import threading
 from collections.abc import Callable
 from contextlib import closing, suppress
@@ -46,7 +47,7 @@ class ReviewSummary(Summary):
             lines.append(f"left out: {first(self.left_out)}")
         lines += [f"exported: {path}" for path in self.exported]
         if self.in_force and not self.exported:
-            run = Path(self.edits).parent
+            run = shlex.quote(str(Path(self.edits).parent))
             lines.append(f"next      roadseg improve {run} (a network learns from the edits)")
             lines.append(
                 f"          roadseg review {run} --export FILE (write the corrected roads)"

@@ -73,6 +73,9 @@ def test_edits_of_roads_that_are_gone_are_named(call, folder, tmp_path):
 def test_a_session_ends_with_what_comes_next():
     session = ReviewSummary(edits="city/edits.gpkg", in_force=2, roads={"rejected": 2})
     assert "next      roadseg improve city" in str(session)
+    assert "next      roadseg improve 'my city'" in str(
+        replace(session, edits="my city/edits.gpkg")
+    )
     assert "next" not in str(replace(session, in_force=0))
 
 
