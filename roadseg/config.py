@@ -276,12 +276,10 @@ def _require_fixed(key: str, value: object, fixed: object, where: Callable[[str]
         for name in value:
             _require_fixed(f"{key}.{name}", value[name], fixed[name], where)
     elif value != fixed:
-        instead = (
-            "remove it; the changelog names what to use instead"
-            if fixed is None
-            else f"its value is always {json.dumps(fixed)}, so remove it"
+        raise ConfigError(
+            f"{where(key)}: {key}: no longer a setting, and only {json.dumps(fixed)} is still "
+            "accepted; remove it; the changelog names what to use instead"
         )
-        raise ConfigError(f"{where(key)}: {key}: no longer a setting; {instead}")
 
 
 def _assign(values: dict[str, Any], assignment: str) -> str:

@@ -139,13 +139,17 @@ def test_paths_start_at_the_folder_of_the_config(write, tmp_path):
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"graph": {"neat": True}}, "graph.neat: no longer a setting; its value is always false"),
+        ({"graph": {"neat": True}}, "graph.neat: no longer a setting, and only false is still acc"),
         (
             {"quantize": {"windows": 8}},
-            "quantize.windows: no longer a setting; its value is always 64, so remove it",
+            "quantize.windows: no longer a setting, and only 64 is still accepted; remove it",
         ),
-        ({"split": {"group": "a"}}, "split.group: no longer a setting; remove it"),
-        ({"quantize": {"window": 64}}, 'quantize: no longer a setting; its value is always {"win'),
+        ({"split": {"group": "a"}}, "split.group: no longer a setting, and only null is still acc"),
+        (
+            {"compute": {"scheduler_timeout_s": 60}},
+            "compute.scheduler_timeout_s: no longer a setting, and only 45.0 is still accepted",
+        ),
+        ({"quantize": {"window": 64}}, 'quantize: no longer a setting, and only {"win'),
         ({"train": {"epoch": 3}}, "train.epoch: unknown key; did you mean train.epochs?"),
         ({"train": {"windowpx": 3}}, "train.windowpx: unknown key; did you mean train.window_px?"),
         ({"trian": {}}, "trian: unknown key; did you mean train?"),
