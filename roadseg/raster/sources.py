@@ -87,6 +87,8 @@ def find_labels(
     """
     without = set(images.values())
     paths = _find(patterns, _LABELS, what="label files", setting=setting, without=without)
+    if packed := [path for path in paths if path.suffix.lower() == ".bz2"]:
+        raise DataError(f"{packed[0]}: labels packed as .bz2 are not read; unpack it with bunzip2")
     if len(paths) == 1:
         return dict.fromkeys(images, paths[0])
     by_name: dict[str, Path] = {}

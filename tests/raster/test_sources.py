@@ -71,6 +71,12 @@ def test_images_of_one_name_take_that_of_their_folder(touch, tmp_path):
     assert list(found) == ["north_a", "south_a", "b"]
 
 
+def test_labels_that_no_reader_unpacks_are_refused(touch):
+    image, labels = touch("a.tif"), touch("roads.osm.bz2")
+    with pytest.raises(DataError, match=r"roads\.osm\.bz2: .* not read; unpack it with bunzip2"):
+        find_labels([str(labels)], {"a": image})
+
+
 def test_images_that_would_have_one_name_are_refused(touch, tmp_path):
     touch("x/city/a.tif", "y/city/a.tif")
     with pytest.raises(DataError, match=r"a\.tif and .*a\.tif would have the same name; rename"):

@@ -320,6 +320,8 @@ def _explained(path: Path) -> Iterator[None]:
 
 def _start(path: Path) -> str:
     """Return how a text file starts: what calls itself GeoJSON may be the page of an error."""
+    if path.suffix.lower() == ".bz2":
+        return " but one packed as .bz2 (unpack it with bunzip2)"
     if not _is_plain(path) or not path.is_file():
         return ""
     with path.open("rb") as file:

@@ -1,3 +1,4 @@
+import bz2
 import gzip
 import json
 import os
@@ -263,6 +264,12 @@ def test_a_file_that_is_no_vector_file_is_refused(tmp_path, name, content, told)
     (tmp_path / name).write_bytes(content)
     with pytest.raises(DataError, match=rf"{name}: not a vector file{told}"):
         read(tmp_path / name)
+
+
+def test_a_file_packed_by_bzip2_is_to_be_unpacked(tmp_path):
+    (tmp_path / "roads.osm.bz2").write_bytes(bz2.compress(b"<osm/>"))
+    with pytest.raises(DataError, match=r"not a vector file but .* \(unpack it with bunzip2\)"):
+        read(tmp_path / "roads.osm.bz2")
 
 
 @pytest.mark.parametrize("suffix", ["osm", "osm.gz", "zip"])
