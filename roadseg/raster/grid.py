@@ -41,7 +41,7 @@ _transformer = lru_cache(maxsize=256)(partial(Transformer.from_crs, always_xy=Tr
 _LONGEST_PX = 10_000_000  # Pixels of a side; 3,000 km of 0.3 m.
 _USE_MASKS = (
     "or, without road lines as labels (with raster masks of its size, or with none), set the size "
-    "of its pixels in metres, such as --set imagery.gsd_m=0.5"
+    "of its pixels in metres, such as --set imagery.gsd_m=0.5 (of score and convert: --gsd-m 0.5)"
 )
 
 

@@ -69,9 +69,14 @@ class Group(OrderedGroup):
             raise
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Read the options before a command; keep all words."""
+        """Read the options before a command, of which some print what they show; keep all words."""
         ctx.meta[WORDS] = list(args)
-        return super().parse_args(ctx, args)
+        try:
+            return super().parse_args(ctx, args)
+        except OSError as error:
+            if _is_closed_pipe(error):
+                raise
+            ctx.exit(report_failure(error, ctx))
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands under what they are for."""
@@ -106,7 +111,8 @@ def _with_setting(error: click.NoSuchOption, ctx: click.Context) -> click.UsageE
             msg += ", it writes one; --output names that"
         return click.UsageError(msg, ctx=error.ctx)
     key = next((key for key in keys if key.startswith(f"{command}.")), keys[0] if keys else None)
-    if key is None:
+    takes_settings = error.ctx and any("--set" in each.opts for each in error.ctx.command.params)
+    if key is None or not takes_settings:
         return error
     value = word_after(ctx, error.option_name)
     value = "VALUE" if not value or value.startswith("--") else value

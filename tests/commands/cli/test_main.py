@@ -193,6 +193,12 @@ def test_an_option_that_is_a_setting_is_answered_with_the_setting(call, words, m
     assert result.stderr.endswith(expected)
 
 
+def test_a_command_without_settings_suggests_none(call):
+    result = call("diff", "a.gpkg", "--reference", "b.gpkg", "--gsd-m", "0.9")
+    assert result.exit_code == 2
+    assert result.stderr.endswith("Error: No such option '--gsd-m'.\n")
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [
