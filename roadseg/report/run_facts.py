@@ -198,8 +198,17 @@ def _of_training(values: dict[str, Any]) -> str:
     return epochs if values["val_iou"] is None else f"IoU {values['val_iou']:.3f}, {epochs}"
 
 
+def _of_preparing(values: dict[str, Any]) -> str:
+    labels = (
+        f"{values['road_km']:.2f} km of labels"
+        if values["labels"]
+        else f"{values['road_share']:.2%} of the pixels are road"  # Raster masks have no lines.
+    )
+    return f"{count(values['scenes'], 'scene')}, {labels}"
+
+
 _FIGURES: dict[str, Callable[[dict[str, Any]], str]] = {
-    "prepare": lambda it: f"{count(it['scenes'], 'scene')}, {it['road_km']:.2f} km of labels",
+    "prepare": _of_preparing,
     "split": lambda it: f"{count(it['chips'], 'chip')} in {len(it['chips_by_fold'])} folds",
     "train": _of_training,
     "predict": lambda it: f"{count(len(it['scenes']), 'scene')}, {it['megapixels']:.1f} megapixels",

@@ -1,5 +1,6 @@
 """Status of a run: what is done, what changed, what is missing, who works in it."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -40,6 +41,15 @@ def test_a_finished_run_is_done_with_its_figures(finished):
     assert "IoU" in status.stages[5].figure
     assert all(each.megabytes > 0 for each in status.stages)
     assert str(status).endswith("nothing to do")
+
+
+def test_labels_without_lines_have_the_share_of_their_pixels(finished):
+    path = finished[1].record("prepare")
+    record = json.loads(path.read_text())
+    record["summary"] |= {"labels": 0, "road_km": 0, "road_share": 0.138918}
+    path.write_text(json.dumps(record))
+    figure = run(*with_root(finished)).stages[0].figure
+    assert figure.endswith("scenes, 13.89% of the pixels are road")
 
 
 def with_root(finished):
