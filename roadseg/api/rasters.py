@@ -49,7 +49,8 @@ def predict(
         image: any raster that GDAL reads; or its pixels, shape (band, row, col) or (row, col), of
             the type that the network was trained on, or of any type with `scaling="auto"`. Masked
             pixels have no data.
-        checkpoint: folder of a trained network, or several whose probabilities are averaged.
+        checkpoint: folder of a trained network, or several whose probabilities are averaged;
+            "starter" is the network that comes with roadseg.
         transform: for an array: the transform from (col, row) to (x, y) in the CRS `crs`, as in
             rasterio. Without it, set the pixel size with `gsd_m`.
         options: of the sections predict, imagery and compute of the config, such as `tta=True`,
@@ -66,11 +67,12 @@ def predict(
             gsd_m).
     """
     from roadseg.learn.inference.tasks import predict_scene
+    from roadseg.learn.network.starter import checkpoint_folder
 
     several = [checkpoint] if isinstance(checkpoint, str | Path) else checkpoint
     if not isinstance(several, Sequence) or not several:
         raise ConfigError(f"checkpoint: expected a folder or several, got {checkpoint!r}")
-    folders = tuple(Path(folder).absolute() for folder in several)
+    folders = tuple(checkpoint_folder(Path(folder)).absolute() for folder in several)
     predicting, imagery, compute = sections_of(
         options, PredictOptions, ImageryOptions, ComputeOptions
     )

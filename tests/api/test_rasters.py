@@ -28,6 +28,11 @@ def test_an_array_is_predicted_as_its_file(image, checkpoint):
     assert of_array.grid == of_file.grid
 
 
+def test_the_starter_has_its_name(image):
+    options = {"gsd": "auto", "scaling": "auto", "bands": (1, 1, 1), **FLAT}
+    assert roadseg.predict(image, "starter", **options).edge_model is not None
+
+
 def test_several_images_are_for_the_command(image, checkpoint):
     with pytest.raises(ConfigError, match="fuse: only of the command `roadseg predict`"):
         roadseg.predict(image, checkpoint, fuse=True, **FLAT)
