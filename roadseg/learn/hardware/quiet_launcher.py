@@ -13,7 +13,8 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from types import FrameType
+from typing import TYPE_CHECKING, NoReturn
 
 from roadseg.errors import PartnerError
 from roadseg.learn.hardware.interrupts import SIGNALS
@@ -35,8 +36,9 @@ def run(module: str) -> int:
     Returns:
         How its processes ended. A signal is passed on to them; after a second one they are killed.
     """
-    if signal.getsignal(signal.SIGINT) == signal.default_int_handler:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)  # Until torch is there, without a traceback.
+    for number in SIGNALS:  # Until torch handles them.
+        if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
+            signal.signal(number, _end)
     from torch.distributed.elastic.multiprocessing import SignalException
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 
@@ -58,6 +60,13 @@ def run(module: str) -> int:
         # The handler of torch raises; while the interpreter ends, that shows as a traceback.
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
     return exit_code(_ends())
+
+
+def _end(number: int, _: FrameType | None) -> NoReturn:
+    """End before there are processes to wait for."""
+    code = _BY_SIGNAL + number
+    os.write(2, LAST_LINES.get(code, "").encode())
+    os._exit(code)
 
 
 def exit_code(ends: Sequence[int | None], *, received: int | None = None) -> int:
