@@ -193,6 +193,17 @@ def test_an_option_that_is_a_setting_is_answered_with_the_setting(call, words, m
     assert result.stderr.endswith(expected)
 
 
+@pytest.mark.parametrize("option", ["--help", "--version"])
+def test_help_that_cannot_be_written_is_an_error_in_one_line(call, monkeypatch, option):
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(click.decorators, "echo", full)
+    result = call(option)
+    assert result.exit_code == 3
+    assert result.stderr.startswith("Error: No space left on device; check the free disk space")
+
+
 def test_a_command_without_settings_suggests_none(call):
     result = call("diff", "a.gpkg", "--reference", "b.gpkg", "--gsd-m", "0.9")
     assert result.exit_code == 2
