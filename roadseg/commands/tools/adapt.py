@@ -124,13 +124,15 @@ def run(
             *(road_text(labels.sure_km), SURE, road_text(LEAST_KM)),
         )
         return start, None
-    if not (path.exists() and set(load_config(path).imagery.images) == set(labels.images)):
+    changes = [*_network(start), *settings]
+    planned = load_config(path, changes) if path.exists() else None
+    if planned is None or set(planned.imagery.images) != set(labels.images):
         size = [] if labels.gsd_m is None else [f"imagery.gsd_m={labels.gsd_m}"]
         own = [f"run={made.root.absolute()}", f"labels.licence={_LICENCE}"]
-        given = load_config(None, [*_network(start), *settings, *size, *own])
+        given = load_config(None, [*changes, *size, *own])
         masks = [str(made.pseudo_labels)]
         init.run(labels.images, masks, path, settings=given, force=True, rehearse=False)
-    planned = load_config(path, [*_network(start), *settings])
+        planned = load_config(path, changes)
     pipeline.prepare(planned, made, force=force)
     _log.info("the labels are roads of the first map, so the IoU of this training is no accuracy")
     trained = train.run_fold(planned, made, fold=_FOLD, force=force)
