@@ -27,6 +27,7 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 
 _LAYER = "edits"
 _IN_FORCE, _UNDONE, _REPLACED = 0, 1, 2  # Values of `undone`; what is replaced is not redone.
+_EXPECTED = "expected a file of `roadseg review`; rename it, and a new one is made"
 _PATIENCE_S = 5.0  # Seconds that another program may take to save the file.
 _HEAD_BYTES = 8  # Of a geometry in a GeoPackage, before the box around it.
 _BOX_BYTES = (0, 32, 48, 48, 64)  # Of the box, by the number that the flags name.
@@ -182,10 +183,7 @@ class EditFile:
         missing = sorted(_COLUMNS - columns)
         if missing:
             lacks = f"column {missing[0]} in its layer edits" if columns else "layer edits"
-            raise DataError(
-                f"{self.path}: has no {lacks}, expected a file of `roadseg review`; rename it, "
-                "and a new one is made"
-            )
+            raise DataError(f"{self.path}: has no {lacks}, {_EXPECTED}")
         number, definition = self._file.execute(
             "SELECT g.srs_id, s.definition FROM gpkg_geometry_columns g "
             "JOIN gpkg_spatial_ref_sys s ON g.srs_id = s.srs_id WHERE g.table_name = 'edits'"
@@ -198,6 +196,8 @@ class EditFile:
             yield
         except sqlite3.Error as error:
             reason = one_line(error)
+            if not isinstance(error, sqlite3.OperationalError):  # Such as "file is not a database".
+                raise DataError(f"{self.path}: {reason}, {_EXPECTED}") from error
             if "locked" in reason:
                 reason = "another program is writing to it; save your edits there, and try again"
             raise OutputError(f"{self.path}: {reason}") from error

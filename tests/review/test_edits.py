@@ -184,7 +184,9 @@ def test_an_edit_that_cannot_be_written_has_not_happened(path, opened, some):
 @pytest.mark.parametrize("content", ["", "not a database, but long enough to be read as one"])
 def test_another_file_is_not_taken_for_edits(path, content):
     path.write_text(content)
-    with pytest.raises((DataError, OutputError), match=r"edits.gpkg"):
+    with pytest.raises(
+        DataError, match=r"edits.gpkg: .*, expected a file of `roadseg review`; ren"
+    ):
         EditFile(path, UTM)
 
 
