@@ -17,6 +17,7 @@ from roadseg.roads.speeds import SpeedBins
 from roadseg.system.files import moved_with
 from roadseg.system.records import write_json
 from roadseg.system.schemas import STRICT, FileName, FilePath, Metres, Share, read_strict
+from roadseg.system.workspace import require
 
 NO_ZONE = 0  # The zone of a scene without georeference.
 
@@ -155,10 +156,11 @@ def read_chips(path: Path) -> ChipList:
     """Read the list of scenes and chips, with the present paths of images that moved with it.
 
     Raises:
+        MissingInputError: if there is no such file.
         DataError: if the file is not what `write_chips` writes, or its names do not agree.
     """
     advice = "run `roadseg prepare --force`"
-    listed = read_strict(path, ChipList, advice=advice)
+    listed = read_strict(require(path, made_by="prepare"), ChipList, advice=advice)
     scenes, chips = (Counter(each.name for each in some) for some in (listed.scenes, listed.chips))
     doubled = [name for names in (scenes, chips) for name in names if names[name] > 1]
     astray = {chip.scene for chip in listed.chips} - set(scenes)

@@ -30,10 +30,13 @@ def read_json(path: Path) -> Any:  # noqa: ANN401 - a record is any JSON value
     """Read a record.
 
     Raises:
-        DataError: if the file does not contain JSON, or more or deeper JSON than any record.
+        DataError: if the file is missing, or contains no JSON, or more or deeper JSON than any
+            record.
     """
     try:
         return parse_json(path)
+    except FileNotFoundError as error:
+        raise DataError(f"{path} does not exist; run its stage again") from error
     except (OSError, ValueError) as error:
         raise DataError(
             f"{path}: not a readable JSON file ({error}); delete it, and run its stage again"

@@ -11,7 +11,7 @@ from roadseg.dataset.chips import (
     read_chips,
     write_chips,
 )
-from roadseg.errors import DataError
+from roadseg.errors import DataError, MissingInputError
 from roadseg.roads.speeds import SpeedBins
 
 SCENE = SceneRecord("a", Path("/data/a.tif"), Path("/data/a.geojson"), (0.24, 0.3))
@@ -99,3 +99,8 @@ def test_a_file_that_is_no_list_of_chips_is_refused(path, change, told):
 def test_a_share_may_be_none_or_all(path, share):
     spoil(path, lambda values: values["chips"][0].update(road_share=share))
     assert read_chips(path).chips[0].road_share == share
+
+
+def test_chips_that_are_missing_are_to_be_prepared(tmp_path):
+    with pytest.raises(MissingInputError, match=r"chips\.json .* run `roadseg prepare` first"):
+        read_chips(tmp_path / "chips.json")

@@ -31,6 +31,11 @@ def test_a_file_that_is_not_json_is_refused(path, content):
         read_json(path)
 
 
+def test_a_file_that_is_missing_is_not_to_be_deleted(path):
+    with pytest.raises(DataError, match=r"split\.json does not exist; run its stage again"):
+        read_json(path)
+
+
 @pytest.mark.parametrize("deep", ["[" * 100_000, '{"a":' * 100_000, "[" * 300 + "]" * 300])
 def test_a_file_nested_without_end_is_refused(path, deep):
     path.write_text(deep)

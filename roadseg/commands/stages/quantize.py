@@ -138,7 +138,7 @@ def run(config: Config, workspace: Workspace, *, fold: int, force: bool = False)
     folder, stage = workspace.checkpoint(fold), _stage(config, workspace, fold)
     if done := stage.summary(QuantizeSummary, force=force or not _is_ready(folder)):
         return done
-    listed = read_chips(require(workspace.chips, made_by="prepare"))
+    listed = read_chips(workspace.chips)
     parted = read_fold_chips(workspace, listed.chips, fold)
     checkpoint = load_checkpoint(folder)
     window_px, batch_size = _windows(config, listed.chips)
@@ -228,7 +228,7 @@ def plan(config: Config, workspace: Workspace, *, fold: int, force: bool = False
     """Return what `run` would do."""
     folder, stage = workspace.checkpoint(fold), _stage(config, workspace, fold)
     is_ready = _is_ready(folder)
-    chips = read_chips(require(workspace.chips, made_by="prepare")).chips
+    chips = read_chips(workspace.chips).chips
     now = len(judged(read_fold_chips(workspace, chips, fold).held_out))
     planned = stage.plan(stage.reason(force=force or not is_ready), now=now)
     if force or is_ready:

@@ -36,7 +36,7 @@ from roadseg.report.plots.fold_maps import draw_folds
 from roadseg.system.stage_records import read_record
 from roadseg.system.text import Summary, count
 from roadseg.system.units import distance_text
-from roadseg.system.workspace import Workspace, require
+from roadseg.system.workspace import Workspace
 
 _CHIP_PLACE = re.compile(r"_r\d+_c\d+$")  # What a chip's name has beyond its scene's.
 _LISTED = 10  # Folds or groups that are named one by one, at most.
@@ -136,7 +136,7 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> SplitSu
     stage = declared_stage("split", config, workspace)
     if done := stage.summary(SplitSummary, force=force):
         return done
-    listed = read_chips(require(workspace.chips, made_by="prepare"))
+    listed = read_chips(workspace.chips)
     chips = listed.chips
     corners = np.array([chip.corners_m for chip in chips])
     scenes, zones = [chip.scene for chip in chips], [chip.zone for chip in chips]

@@ -68,7 +68,7 @@ def training_job(
 
 
 def _job_as_configured(config: Config, workspace: Workspace, fold: Fold) -> TrainingJob:
-    listed = read_chips(require(workspace.chips, made_by="prepare"))
+    listed = read_chips(workspace.chips)
     sides = _read_sides(workspace, listed.chips, fold)
     scaling = read_scaling(workspace.scaling)
     imagery, scenes = config.imagery_of(listed.set_of), scenes_to_learn(config, listed)
@@ -189,7 +189,7 @@ def _read_sides(
 
 def _trained_folds(config: Config, workspace: Workspace) -> dict[int, FoldTraining]:
     """Return the trainings that held a fold out, are done, and hold for this config."""
-    listed = read_chips(require(workspace.chips, made_by="prepare"))
+    listed = read_chips(workspace.chips)
     weights, trained = _scene_weights(config, listed), {}
     last_fold = read_fold_chips(workspace, listed.chips, "all").last_fold
     for fold in range(last_fold + 1):
