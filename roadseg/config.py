@@ -4,6 +4,7 @@ import difflib
 import json
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType, NoneType
@@ -219,11 +220,19 @@ def config_schema() -> dict[str, Any]:
 def _read_all(path: Path) -> dict[str, Any]:
     try:
         values = parse_json(path, largest=_LARGEST_BYTES)
+        json.loads(path.read_bytes(), object_pairs_hook=_require_once)
     except (OSError, ValueError) as error:
         raise ConfigError(f"{path}: not a readable JSON file ({error})") from error
     if not isinstance(values, dict):
         raise ConfigError(f"{path}: expected a JSON object with sections, got {values!r:.60}")
     return values
+
+
+def _require_once(pairs: list[tuple[str, Any]]) -> None:
+    """Refuse a key that an object has twice, of which the last one would count without a word."""
+    for key, times in Counter(key for key, _ in pairs).items():
+        if times > 1:
+            raise ValueError(f"{key!r:.60} stands there twice; keep one, with all that it holds")
 
 
 def check_config(values: Mapping[str, Any], path: Path, *, assigned: Sequence[str] = ()) -> Config:
