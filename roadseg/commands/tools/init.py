@@ -30,6 +30,7 @@ from roadseg.learn.network.weight_packages import PACKAGES
 from roadseg.learn.options import TrainOptions
 from roadseg.system.records import by_dotted_key, write_json
 
+_RGB = 3  # Bands of the starter.
 _log = logging.getLogger(__name__)
 
 
@@ -167,4 +168,7 @@ def _weights(options: TrainOptions, *, bands: int) -> str:
         return f"{options.encoder}, {options.encoder_weights or 'random'}"
     package = PACKAGES.get(options.encoder)
     where = package.package if package and package.find() else "to be downloaded once"
-    return f"{options.encoder}, ImageNet ({where})"
+    text = f"{options.encoder}, ImageNet ({where})"
+    if options.encoder_weights == "auto" and bands > _RGB and is_like_starter(options, bands=_RGB):
+        text += "; with three bands, from the starter (--set imagery.bands=1,2,3)"
+    return text

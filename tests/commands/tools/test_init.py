@@ -685,6 +685,7 @@ def test_with_minutes_a_training_is_planned_for_them(city):
     [
         ((), "from the starter"),
         (("train.encoder_weights=imagenet",), "ImageNet"),
+        (("imagery.bands=1,2,3,1",), "with three bands, from the starter (--set imagery.bands=1"),
         (("train.decoder_channels=null",), "ImageNet"),  # the starter is another network
     ],
 )
