@@ -22,9 +22,9 @@ _Count = Annotated[int, Field(ge=0, le=10**9)]
 
 
 class LossOptions(Section):
-    """Weights of the terms of the loss (0 omits a term), and pixels to ignore."""
+    """Weights of the terms of the loss; 0 omits a term."""
 
-    retired = MappingProxyType({"cldice": 0.0})
+    retired = MappingProxyType({"cldice": 0.0, "bootstrap": 0.0})
     focal: float = setting(
         0.0, "weight", "Focal loss: per pixel, with more weight on difficult ones.", ge=0, le=1e6
     )
@@ -40,15 +40,6 @@ class LossOptions(Section):
         le=1e6,
     )
 
-    bootstrap: float = setting(
-        0.0,
-        "probability",
-        "For incomplete labels: ignore background pixels where the probability of any road "
-        "exceeds this, such as 0.7. 0 trains on all pixels.",
-        ge=0,
-        lt=1,
-    )
-
     @property
     def needs_skeletons(self) -> bool:
         """Whether a term compares with the skeletons of the roads."""
@@ -56,7 +47,7 @@ class LossOptions(Section):
 
     @model_validator(mode="after")
     def _some_term(self) -> "LossOptions":
-        if not any(self.model_dump(exclude={"bootstrap"}).values()):
+        if not any(self.model_dump().values()):
             raise ValueError("loss: expected a weight above 0 for at least one term")
         return self
 

@@ -4,7 +4,6 @@ Every term is a ratio of sums over valid pixels. `loss_sums` takes the sums of a
 be added to those of other batches and processes; `loss_of` makes the loss of them.
 """
 
-import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -55,27 +54,6 @@ def loss_sums(
                 raise ValueError(f"{weights} needs skeletons, got none")
             sums |= _tube_sums(logits[:, -1], masks, skeletons)
         return torch.stack([sums[name] for name in _sum_names(weights)])
-
-
-def ignore_likely_roads(masks: Tensor, logits: Tensor, *, above: float) -> Tensor:
-    """Return masks that ignore background on which a network is sure of a road (bootstrapping).
-
-    Where labels miss roads, the network is not taught that there are none. Roads that are labelled
-    are always trained on.
-
-    Source: Reed et al., Training Deep Neural Networks on Noisy Labels with Bootstrapping, 2015,
-    who move the targets towards what the network says; here such a pixel is left out.
-
-    Args:
-        masks: uint8, shape (n, row, col), as for `loss_sums`.
-        logits: of the network in training, shape (n, bins + 1, row, col); the last channel is any
-            road.
-        above: probability of any road above which the network is sure; 0 changes nothing.
-    """
-    if not above:
-        return masks
-    is_sure = logits.detach()[:, -1].float() > math.log(above / (1 - above))
-    return masks.masked_fill(is_sure & (masks == BACKGROUND), IGNORE)
 
 
 def loss_of(sums: Tensor, *, weights: LossOptions) -> Tensor:

@@ -11,7 +11,7 @@ from roadseg.learn.hardware.devices import Device
 from roadseg.learn.hardware.distributed import Parallel
 from roadseg.learn.network.checkpoint_facts import MODEL
 from roadseg.learn.network.checkpoints import Tensors, misfit, named
-from roadseg.learn.network.losses import ignore_likely_roads, loss_of, loss_sums
+from roadseg.learn.network.losses import loss_of, loss_sums
 from roadseg.learn.network.models import Normalise
 from roadseg.learn.options import TrainOptions
 from roadseg.learn.training.optimizers import build_optimizer, clip_gradients
@@ -112,7 +112,6 @@ class Trainer:
         weights = self._options.loss
         with self.device.fast_gradients(), self._parallel.normalising():
             logits, (masks, *skeletons) = self._forward(self._in_training, batch)
-        masks = ignore_likely_roads(masks, logits, above=weights.bootstrap)
         sums = loss_sums(logits, masks, *skeletons, weights=weights)
         return loss_of(self._parallel.sum_with_gradient(sums), weights=weights)
 

@@ -52,12 +52,12 @@ def test_a_training_of_a_version_without_an_option_holds_while_it_has_its_defaul
     config, workspace = finished
     path = workspace.train_record(0)
     values = json.loads(path.read_text())
-    del values["settings"]["loss"]["bootstrap"]
+    del values["settings"]["loss"]["focal"]
     values["key"] = key_of(values["settings"], values["inputs"])
     path.write_text(json.dumps(values))
     assert declared_stage("train", config, workspace).reason() is None
-    other = changed(config, loss=LossOptions(bootstrap=0.7))
-    assert "loss.bootstrap" in declared_stage("train", other, workspace).reason().text
+    other = changed(config, loss=LossOptions(focal=0.7))
+    assert "loss.focal" in declared_stage("train", other, workspace).reason().text
 
 
 def test_a_new_training_says_before_it_starts_how_long_it_takes(finished, caplog):

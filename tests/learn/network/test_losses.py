@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from roadseg.learn.network.losses import ignore_likely_roads, loss_of, loss_sums
+from roadseg.learn.network.losses import loss_of, loss_sums
 from roadseg.learn.options import LossOptions
 
 TERMS = ("focal", "dice", "bce", "skeleton_recall")
@@ -187,43 +187,8 @@ def test_skeletons_that_are_needed_and_missing_are_told():
 
 @pytest.mark.parametrize(
     "wrong",
-    [{}, {"bootstrap": 0.7}, {"bootstrap": 1.0}, {"focal": -1.0, "dice": 1.0}, {"bce": math.nan}],
+    [{}, {"focal": -1.0, "dice": 1.0}, {"bce": math.nan}],
 )
 def test_weights_that_teach_nothing_are_refused(wrong):
-    with pytest.raises(ValueError, match=r"above 0|or equal to 0|less than 1|finite number"):
+    with pytest.raises(ValueError, match=r"above 0|or equal to 0|finite number"):
         LossOptions(**NONE | wrong)
-
-
-def logit(probability):
-    return math.log(probability / (1 - probability))
-
-
-def forgiven(masks, any_road, *, above):
-    """Return what becomes of a row of a mask where any road has these probabilities."""
-    logits = torch.zeros(1, 3, 1, len(masks))
-    logits[0, -1, 0] = torch.tensor([logit(p) for p in any_road])
-    return ignore_likely_roads(mask_of(*masks), logits, above=above)[0, 0].tolist()
-
-
-def test_only_background_on_which_the_network_is_sure_of_a_road_is_ignored():
-    assert forgiven([0, 0, 0], [0.1, 0.69, 0.71], above=0.7) == [0, 0, 255]
-    assert forgiven([1, 2, 255], [0.99, 0.01, 0.99], above=0.7) == [1, 2, 255]
-
-
-def test_all_labels_are_believed_without_bootstrapping():
-    assert forgiven([0, 1], [0.999, 0.999], above=0) == [0, 1]
-
-
-def test_only_the_channel_of_any_road_forgives():
-    logits = torch.full((1, 3, 1, 1), 9.0)
-    logits[0, -1] = -9
-    assert ignore_likely_roads(mask_of(0), logits, above=0.7).item() == 0
-
-
-def test_the_gradient_is_blind_to_what_was_forgiven():
-    logits, masks, _ = random_batch()
-    logits = (3 * logits).requires_grad_()
-    kept = ignore_likely_roads(masks, logits, above=0.7)
-    loss(logits, kept, LossOptions()).backward()
-    assert (kept != masks).any()
-    assert (logits.grad.permute(0, 2, 3, 1)[kept != masks] == 0).all()

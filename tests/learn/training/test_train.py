@@ -277,7 +277,6 @@ ENDINGS = {signal.SIGTERM: SystemExit, signal.SIGINT: KeyboardInterrupt}
         ((signal.SIGTERM, "step"), PLAIN),
         ((signal.SIGINT, "step"), COSINE),
         ((signal.SIGINT, "evaluate"), PIECES),
-        ((signal.SIGTERM, "step"), {"loss": LossOptions(bootstrap=0.5)}),
         ((signal.SIGTERM, "step"), {"architecture": "fpn"}),  # Its decoder has dropout.
         ((signal.SIGTERM, "evaluate"), COSINE),
         ((signal.SIGINT, "evaluate"), PLAIN),
@@ -476,10 +475,10 @@ def test_an_ended_training_returns_at_once(run, tmp_path, monkeypatch):
 def test_a_training_of_a_version_without_an_option_goes_on_while_it_has_its_default(run, tmp_path):
     run(tmp_path, epochs=1)
     facts = read_checkpoint_facts(tmp_path, "last")
-    del facts["augment"], facts["loss"]["bootstrap"]
+    del facts["augment"], facts["loss"]["focal"]
     save_checkpoint(tmp_path, "last", weights(tmp_path), facts)
-    with pytest.raises(ConfigError, match=r"started with loss\.bootstrap None \(now 0.5\)"):
-        run(tmp_path, epochs=2, loss=LossOptions(bootstrap=0.5))
+    with pytest.raises(ConfigError, match=r"started with loss\.focal None \(now 0.5\)"):
+        run(tmp_path, epochs=2, loss=LossOptions(focal=0.5))
     assert len(run(tmp_path, epochs=2)) == 2
 
 

@@ -8,21 +8,18 @@ import torch
 from roadseg.errors import CheckpointError
 from roadseg.learn.hardware.distributed import Parallel
 from roadseg.learn.network.models import NetworkSpec, build_model
-from roadseg.learn.options import LossOptions, TrainOptions
+from roadseg.learn.options import TrainOptions
 from roadseg.learn.training.trainer import Trainer
 from roadseg.raster.scaling import Scaling
 
 ENCODER = "tu-test_resnet"
 
 
-def build(device, *, state=None, weights=None):
+def build(device, *, state=None):
     torch.manual_seed(0)
     model = build_model(NetworkSpec(encoder=ENCODER, in_channels=3, classes=3))
     model = device.to(model)
-    options = TrainOptions(
-        learning_rate=1e-3,
-        loss=weights or LossOptions(),
-    )
+    options = TrainOptions(learning_rate=1e-3)
     scaling = Scaling({}, (127.0,) * 3, (64.0,) * 3)
     return Trainer(model, options, scaling=scaling, device=device, parallel=Parallel(), state=state)
 
@@ -40,18 +37,11 @@ def take(trainer, *seeds):
     return trainer.state()[0]
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {},
-        {"weights": LossOptions(bootstrap=0.5)},
-    ],
-)
-def test_a_trainer_goes_on_from_its_state_as_if_it_had_never_stopped(cpu, changes):
-    straight = take(build(cpu, **changes), 1, 2, 3)
-    stopped = build(cpu, **changes)
+def test_a_trainer_goes_on_from_its_state_as_if_it_had_never_stopped(cpu):
+    straight = take(build(cpu), 1, 2, 3)
+    stopped = build(cpu)
     take(stopped, 1)
-    resumed = take(build(cpu, state=stopped.state(), **changes), 2, 3)
+    resumed = take(build(cpu, state=stopped.state()), 2, 3)
     assert all(torch.equal(straight[name], resumed[name]) for name in straight)
 
 
@@ -96,13 +86,3 @@ def test_half_precision_scales_the_loss_and_keeps_the_scale(cpu):
     changed = values["scaler_state"] | {"scale": 8.0}
     resumed = build(half, state=(tensors, values | {"scaler_state": changed}))
     assert resumed.state()[1]["scaler_state"] == changed
-
-
-def test_bootstrapping_changes_what_is_learnt_but_not_how_it_is_measured(cpu):
-    plain, forgiving = build(cpu), build(cpu, weights=LossOptions(bootstrap=0.3))
-    logits, sums = plain.evaluate(batch(1))
-    again, measured = forgiving.evaluate(batch(1))
-    assert torch.equal(logits, again)
-    assert torch.equal(sums, measured)
-    losses = [each.step(batch(1), rate=1e-3) for each in (plain, forgiving)]
-    assert losses[0] != losses[1]
