@@ -11,8 +11,8 @@ look at another:
 
 import argparse
 import json
-from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
@@ -23,32 +23,22 @@ from sklearn.metrics import roc_auc_score
 from roadseg.roads.graph.control_points import snap_to_edges
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.graph.shortest_paths import Routes
-from roadseg.roads.logistic import LogisticModel, fit_near
+from roadseg.roads.logistic import LogisticModel, Terms, fit_near
 from roadseg.roads.masks.probabilities import Probability
 from roadseg.roads.metrics.reliability import measure_reliability
 from roadseg.roads.options import TraceOptions
-from roadseg.roads.tracing.link_model import LinkFeatures, LinkModel
 from roadseg.roads.tracing.link_paths import TracedLinks
+from roadseg.roads.tracing.linking import link_terms
 from roadseg.roads.tracing.trace import find_graph
 
 USED = "roadseg.roads.tracing.trace.general_link_model"
+TERMS = "roadseg.roads.tracing.linking.link_terms"
 MODEL = Path(__file__).parent.parent / "roadseg" / "roads" / "tracing" / "link_model.json"
 SOURCE = "scripts/fit_links.py on drawn probabilities"
 NEAR_M, SHARE, PLACES = 5.0, 0.7, 11  # most of a true link, so many places on it, is this near
 SNAP_M, LEAST_M, APART = 12.0, 4.0, 2.0  # and the road is not longer by this factor
-FIRST = LinkModel(2.0, {"length": -0.08, "log odds of the mean": 0.5})  # until there is a better
-
-
-@dataclass(frozen=True)
-class Recorder(LinkModel):
-    """A model that keeps the features of all links that it predicts."""
-
-    seen: list[LinkFeatures] = field(default_factory=list)
-
-    def predict(self, links: LinkFeatures) -> np.ndarray:
-        """Keep the links, and say what the model says."""
-        self.seen.append(links)
-        return super().predict(links)
+# until there is a better
+FIRST = LogisticModel(2.0, {"length": -0.08, "log odds of the mean": 0.5})
 
 
 def are_true(lines: np.ndarray, truth: RoadGraph) -> np.ndarray:
@@ -71,34 +61,37 @@ def are_true(lines: np.ndarray, truth: RoadGraph) -> np.ndarray:
     return is_on & has_start & has_goal & is_joined
 
 
-def candidates(scenes: list[Scene], seeds: range, model: LinkModel) -> tuple[np.ndarray, ...]:
-    """Return the terms of all links that may be, shape (links, terms), and which are true."""
-    terms, truths = [], []
+def candidates(scenes: list[Scene], seeds: range, model: LogisticModel) -> tuple[Terms, np.ndarray]:
+    """Return the terms of all links that may be, columns of shape (links,), and which are true."""
+    found: list[tuple[Terms, np.ndarray]] = []
+    truths: list[np.ndarray] = []
+
+    def keep(links: Any, paths: TracedLinks, *others: Any) -> Terms:
+        terms = link_terms(links, paths, *others)
+        found.append((terms, paths.lines))
+        return terms
+
+    options = TraceOptions(threshold=THRESHOLD, min_link_probability=0)
     for seed in seeds:
         for number, scene in enumerate(scenes):
             for noise in NOISE.values():
                 road = draw(scene, noise, np.random.default_rng([seed, number]))
-                recorder = Recorder(model.intercept, model.coefficients)
-                options = TraceOptions(threshold=THRESHOLD, min_link_probability=0)
-                with patch(USED, return_value=recorder):
+                with patch(USED, return_value=model), patch(TERMS, keep):
                     find_graph(Probability(scene.grid, road), options)
-                for links in recorder.seen:
-                    terms.append(np.column_stack(list(links.columns().values())))
-                    truths.append(are_true(links.paths.lines, scene.truth))
-    return np.concatenate(terms), np.concatenate(truths)
+                truths += [are_true(lines, scene.truth) for _, lines in found[len(truths) :]]
+    columns = {name: np.concatenate([terms[name] for terms, _ in found]) for name in found[0][0]}
+    return columns, np.concatenate(truths)
 
 
-def fit(terms: np.ndarray, truth: np.ndarray, names: list[str]) -> LinkModel:
+def fit(terms: Terms, truth: np.ndarray) -> LogisticModel:
     """Fit a logistic regression; each coefficient is held near 0 as if by one more link."""
-    columns = dict(zip(names, terms.T, strict=True))
     nothing = LogisticModel(0.0, {})
-    found = fit_near(nothing, columns, truth * 1.0, np.ones(len(truth)), strength=1.0)
-    return LinkModel(found.intercept, found.coefficients)
+    return fit_near(nothing, terms, truth * 1.0, np.ones(len(truth)), strength=1.0)
 
 
-def report(name: str, terms: np.ndarray, truth: np.ndarray, model: LinkModel) -> None:
+def report(name: str, terms: Terms, truth: np.ndarray, model: LogisticModel) -> None:
     """Print how well the model tells true links, and how far its probabilities are off."""
-    said = model.probability(dict(zip(model.coefficients, terms.T, strict=True)))
+    said = model.probability(terms)
     apart = measure_reliability(said, truth * 1.0, np.ones(len(truth))).error
     print(
         f"{name}: {len(truth)} links, {truth.mean():.3f} true, "
@@ -120,12 +113,10 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help=f"write {MODEL.name}")
     options = parser.parse_args()
     scenes = dense_windows(read_city(options.roads), options.windows, options.side_m)
-    none = np.zeros(0)
-    columns = LinkFeatures(TracedLinks.straight(none.astype(object)), *[none] * 6).columns()
     model = FIRST
     for _ in range(2):  # what is asked for depends on what was chosen before
         terms, truth = candidates(scenes, range(100, 100 + options.seeds), model)
-        model = fit(terms, truth, list(columns))
+        model = fit(terms, truth)
     report("fitted on", terms, truth, model)
     if options.held_out:
         others = dense_windows(read_city(options.held_out), options.windows, options.side_m)

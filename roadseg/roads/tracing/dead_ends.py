@@ -35,7 +35,9 @@ class DeadEnds:
     heading: Floats
 
 
-def find_dead_ends(graph: RoadGraph, border: shapely.Geometry | None, border_m: float) -> DeadEnds:
+def find_dead_ends(
+    graph: RoadGraph, border: shapely.Geometry | None, border_m: float = BORDER_M
+) -> DeadEnds:
     """Find the dead ends of a graph; with a border, those further than `border_m` from it."""
     edges, sides = np.nonzero(graph.degree[graph.ends] == 1)
     nodes = graph.ends[edges, sides]

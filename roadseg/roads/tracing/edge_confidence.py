@@ -22,7 +22,7 @@ from roadseg.roads.logistic import (
     log_odds,
     read_packaged,
 )
-from roadseg.roads.tracing.dead_ends import BORDER_M, find_dead_ends
+from roadseg.roads.tracing.dead_ends import find_dead_ends
 from roadseg.roads.tracing.linking import CONFIDENCE, INFERRED
 
 _LEAST_M = (
@@ -52,7 +52,7 @@ def edge_terms(graph: RoadGraph, border: shapely.Geometry) -> Terms:
         border: of the scene; roads that end here go on outside and are no dead ends.
     """
     attributes = graph.attributes
-    ends = find_dead_ends(graph, border, BORDER_M)
+    ends = find_dead_ends(graph, border)
     width_m = np.nan_to_num(attributes["width_m"], nan=0.0)
     start, end = graph.nodes[graph.ends].transpose(1, 0, 2)
     chord_m = np.hypot(*(end - start).T)

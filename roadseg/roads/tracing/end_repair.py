@@ -11,7 +11,7 @@ from roadseg.roads.graph.directions import cross, places_inside, unit
 from roadseg.roads.graph.groups import group_means
 from roadseg.roads.graph.road_graph import RoadGraph, lines_from, take_edges
 from roadseg.roads.tracing.coarse_mask import CoarseMask
-from roadseg.roads.tracing.dead_ends import DeadEnds, are_lone, find_dead_ends, headings
+from roadseg.roads.tracing.dead_ends import BORDER_M, DeadEnds, are_lone, find_dead_ends, headings
 
 _BRANCH_M = 50.0  # Metres; longer dead ends are roads.
 _BRANCH_RADII = 1.6  # Longest branch in half widths of its road; one into a right corner has 1.41.
@@ -40,7 +40,6 @@ def straighten_ends(
     *,
     mask: CoarseMask,
     border: shapely.Geometry,
-    border_m: float,
 ) -> RoadGraph:
     """Lead roads straight to their ends instead of into the corners, and remove side branches.
 
@@ -67,8 +66,8 @@ def straighten_ends(
     Args:
         graph: roads in metres as traced, without attributes.
         mask: what is road; the CRS of the graph is the metric CRS of its grid.
-        border: a geometry, such as the outline of the scene, near which ends stay (rule 3).
-        border_m: distance up to which an end is near the border.
+        border: a geometry, such as the outline of the scene, up to `BORDER_M` from which ends stay
+            (rule 3).
 
     Returns:
         The graph with chains merged.
@@ -77,9 +76,9 @@ def straighten_ends(
     shape, as is common in pruning (X. Bai, L. J. Latecki, W.-Y. Liu, PAMI 29(3), 2007).
     """
     # Rules 1 to 5: branches go until none is left.
-    graph = _without_branches(graph, mask, border=border, border_m=border_m)
+    graph = _without_branches(graph, mask, border=border)
     # Rule 6: ends that bend.
-    return _unbend_ends(graph, find_dead_ends(graph, border, border_m), mask)
+    return _unbend_ends(graph, find_dead_ends(graph, border), mask)
 
 
 def straighten_forks(graph: RoadGraph, *, mask: CoarseMask, border: shapely.Geometry) -> RoadGraph:
@@ -114,7 +113,6 @@ def draw_out_ends(
     *,
     mask: CoarseMask,
     border: shapely.Geometry,
-    border_m: float,
 ) -> RoadGraph:
     """Extend dead ends straight to the end of the road, which thinning has shortened.
 
@@ -125,10 +123,10 @@ def draw_out_ends(
     Args:
         graph: roads in metres, without attributes.
         mask: what is road; the CRS of the graph is the metric CRS of its grid.
-        border: a geometry, such as the outline of the scene, near which ends stay as they are.
-        border_m: distance up to which that holds.
+        border: a geometry, such as the outline of the scene, up to `BORDER_M` from which ends stay
+            as they are.
     """
-    ends = find_dead_ends(graph, border, border_m)
+    ends = find_dead_ends(graph, border)
     at_start = graph.ends[ends.edge, 0] == ends.node
     half_m = _tip_lengths(graph.lines[ends.edge], at_start, mask) / _BRANCH_RADII
     reach_m = mask.road_ahead_m(ends.place, ends.heading, half_m)
@@ -147,7 +145,7 @@ def _without_branches(
     mask: CoarseMask,
     *,
     border: shapely.Geometry,
-    border_m: float,
+    border_m: float = BORDER_M,
     at_border: bool = False,
     within_m: float = np.inf,
 ) -> RoadGraph:
@@ -157,7 +155,7 @@ def _without_branches(
     """
     graph = merge_chains(graph)
     while True:
-        ends = find_dead_ends(graph, None, 0.0)
+        ends = find_dead_ends(graph, None)
         is_inner = np.isin(ends.node, find_dead_ends(graph, border, border_m).node)
         alone, beside = (np.ones_like(is_inner), ~is_inner) if at_border else (is_inner, is_inner)
         root = _roots(graph, ends)

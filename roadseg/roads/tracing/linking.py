@@ -1,11 +1,11 @@
 """Linking: continue the dead ends of a road graph across gaps to the road ahead.
 
 From top to bottom: the rules and the choice of links, the candidates, and the graph with the links.
-The least-cost paths of links are in `link_paths`, their probability is in `link_model`.
+The least-cost paths of links are in `link_paths`.
 """
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 import shapely
@@ -25,6 +25,7 @@ from roadseg.roads.graph.road_graph import (
     with_vertices,
 )
 from roadseg.roads.graph.shortest_paths import RoadDistances
+from roadseg.roads.logistic import LogisticModel, Terms, log_odds, read_packaged
 from roadseg.roads.tracing.dead_ends import (
     SHARES,
     DeadEnds,
@@ -34,7 +35,6 @@ from roadseg.roads.tracing.dead_ends import (
     link_costs,
     longest_links_m,
 )
-from roadseg.roads.tracing.link_model import LinkFeatures, LinkModel
 from roadseg.roads.tracing.link_paths import ReadRoad, TracedLinks, places_along, trace_links
 
 INFERRED, CONFIDENCE = "inferred", "confidence"
@@ -49,6 +49,7 @@ _NEARBY_M = 5.0  # Metres from a landing to other dead ends whose turn counts as
 _ENDS_AT_ONCE = 2_000  # Dead ends whose landings are in memory together.
 _BOTH = 2  # Ends of an edge.
 _LEAVING_M = 5.0  # Metres of a path that give its heading at either end.
+_LEAST_M = 0.1  # Metres; shorter lengths count as this, so that their logarithm is finite.
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ class _Gaps:
     least_cos: float
     grid: Grid | None
     read_road: ReadRoad | None
-    model: LinkModel | None
+    model: LogisticModel | None
     min_probability: float
 
     @cached_property
@@ -130,9 +131,8 @@ def link_gaps(
     min_probability: float = 0.0,
     grid: Grid | None = None,
     read_road: ReadRoad | None = None,
-    model: LinkModel | None = None,
+    model: LogisticModel | None = None,
     border: shapely.Geometry | None = None,
-    border_m: float = 0.0,
 ) -> RoadGraph:
     """Link dead ends to the road ahead of them, be it another dead end or the side of a road.
 
@@ -171,8 +171,8 @@ def link_gaps(
             for certain; None for straight links.
         model: predicts the probability of links from the raster along them; None for masks of 0
             and 1, which show nothing in a gap.
-        border: such as the edge of the scene; roads that end here go on outside and get no link.
-        border_m: distance from `border` up to which that holds.
+        border: such as the edge of the scene; roads that end up to `BORDER_M` from it go on outside
+            and get no link.
 
     Returns:
         The roads and links with the attributes `inferred`, 1 for links and else 0, and
@@ -191,7 +191,7 @@ def link_gaps(
         raise ValueError(f"gaps are linked before edges get attributes: {sorted(graph.attributes)}")
     if read_road is not None and grid is None:
         raise ValueError("read_road needs the grid of its pixels")
-    ends = find_dead_ends(graph, border, border_m)
+    ends = find_dead_ends(graph, border)
     if max_gap_m <= 0 or len(ends.edge) == 0:
         unknown = np.full(len(graph.lines), np.nan)
         attributes = {INFERRED: np.zeros(len(graph.lines), dtype=np.uint8), CONFIDENCE: unknown}
@@ -275,7 +275,7 @@ def _with_costs(
         turns: cosines of the turns at the dead end, and at the other end.
     """
     if gaps.model and gaps.read_road:
-        probability = gaps.model.predict(_features(links, paths, gaps, turns))
+        probability = gaps.model.probability(link_terms(links, paths, gaps, turns))
         return replace(links, line=paths.lines, cost=1 - probability, confidence=probability)
     turn = (turns[0] + turns[1]) / 2
     length = shapely.length(paths.lines)
@@ -288,22 +288,47 @@ def _with_costs(
     )
 
 
-def _features(
+@cache
+def general_link_model() -> LogisticModel:
+    """Return the model that comes with the package; `scripts/fit_links.py` fits it."""
+    return read_packaged("link_model.json")
+
+
+def link_terms(
     links: _Links, paths: TracedLinks, gaps: _Gaps, turns: tuple[Floats, Floats]
-) -> LinkFeatures:
-    """Return the features of links for the model."""
-    graph, ends = gaps.graph, gaps.ends
-    own = ends.edge[links.end]
-    angle, facing_angle = (np.arccos(np.clip(turn, -1, 1)) for turn in turns)
-    return LinkFeatures(
-        paths=paths,
-        straight_m=np.hypot(*(links.landing - ends.place[links.end]).T),
-        turn=angle,
-        turn_facing=np.where(links.is_facing, facing_angle, 0.0),
-        is_facing=links.is_facing,
-        own_m=graph.length_m[own],
-        is_lone=are_lone(graph, own),
+) -> Terms:
+    """Return the terms of the link model, which says how likely each link is a road.
+
+    Args:
+        turns: cosines of the turns at the dead end, and at the other end.
+
+    Returns:
+        Columns of shape (links,) by name.
+    """
+    own = gaps.ends.edge[links.end]
+    length_m, straight_m, own_m = (
+        np.maximum(metres, _LEAST_M)
+        for metres in (
+            shapely.length(paths.lines),
+            np.hypot(*(links.landing - gaps.ends.place[links.end]).T),
+            gaps.graph.length_m[own],
+        )
     )
+    turn, turn_facing = (np.arccos(np.clip(cosines, -1, 1)) for cosines in turns)
+    return {
+        "log length": np.log(length_m),
+        "length": length_m,
+        "log winding": np.log(length_m / straight_m),
+        "turn": turn,
+        "turn at the other dead end": np.where(links.is_facing, turn_facing, 0.0),
+        "joins two dead ends": links.is_facing.astype(np.float64),
+        "log length of its edge": np.log(own_m),
+        "edge has two dead ends": are_lone(gaps.graph, own).astype(np.float64),
+        "log odds of the mean": log_odds(paths.probability),
+        "log odds of the lower quarter": log_odds(paths.quarter),
+        "log odds of the lowest 5 m": log_odds(paths.lowest_5m),
+        "log odds of the lowest": log_odds(paths.lowest),
+    }
 
 
 def _link_cost(metres: Floats, turn: Floats, *, is_facing: Bools | bool) -> Floats:

@@ -45,9 +45,8 @@ from roadseg.roads.tracing.edge_statistics import (
 )
 from roadseg.roads.tracing.end_repair import draw_out_ends, straighten_ends, straighten_forks
 from roadseg.roads.tracing.junctions import place_junctions
-from roadseg.roads.tracing.link_model import LinkModel, general_link_model
 from roadseg.roads.tracing.link_paths import ReadRoad, are_two_valued
-from roadseg.roads.tracing.linking import CONFIDENCE, INFERRED, link_gaps
+from roadseg.roads.tracing.linking import CONFIDENCE, INFERRED, general_link_model, link_gaps
 
 BLOCK_PX = 4096  # Side of the blocks in which roads are thinned.
 _ALL_BANDS_PX = 1536  # Side of the blocks of which all bands are read at once.
@@ -184,7 +183,7 @@ class _Scene:
     border: shapely.Geometry
     options: TraceOptions
     mask: CoarseMask
-    link_model: LinkModel | None
+    link_model: LogisticModel | None
 
     def prune_and_link(self, graph: RoadGraph) -> RoadGraph:
         """Prune roads, repair the ends at which links start, place junctions, and link.
@@ -225,7 +224,7 @@ class _Scene:
 
     def _repair_ends(self, graph: RoadGraph, border: shapely.Geometry) -> RoadGraph:
         for repair in (straighten_ends, draw_out_ends):
-            graph = repair(graph, mask=self.mask, border=border, border_m=BORDER_M)
+            graph = repair(graph, mask=self.mask, border=border)
         return graph
 
     def _prune(self, graph: RoadGraph) -> RoadGraph:
@@ -246,7 +245,6 @@ class _Scene:
             read_road=read_road,
             model=self.link_model,
             border=border,
-            border_m=BORDER_M,
         )
 
     def _border_and_far_ends(self, graph: RoadGraph, tips: Floats) -> shapely.Geometry:

@@ -7,7 +7,7 @@ from tests.drawing import drawn
 
 
 def test_a_dead_end_heads_where_its_last_15_metres_lead():
-    ends = find_dead_ends(drawn([(0, 0), (50, 0), (50, 15), (50, 30)]), None, 0.0)
+    ends = find_dead_ends(drawn([(0, 0), (50, 0), (50, 15), (50, 30)]), None)
     east = ends.place[:, 0] == 50
     assert ends.heading[east] == pytest.approx(np.array([[0, 1]]))
     assert ends.heading[~east] == pytest.approx(np.array([[-1, 0]]))

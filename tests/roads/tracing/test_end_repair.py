@@ -21,7 +21,7 @@ def straightened(*boxes):
 def straightened_shape(shape):
     """Trace a shape of road, and straighten its ends."""
     graph, mask = traced(shape)
-    scene = {"mask": mask, "border": GRID.footprint_m.exterior, "border_m": 2.0}
+    scene = {"mask": mask, "border": GRID.footprint_m.exterior}
     return draw_out_ends(straighten_ends(graph, **scene), **scene)
 
 

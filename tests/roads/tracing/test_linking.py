@@ -5,8 +5,7 @@ from affine import Affine
 
 from roadseg.raster.grid import LOCAL_CRS, Grid
 from roadseg.roads.graph.road_graph import graph_from_lines
-from roadseg.roads.tracing.link_model import general_link_model
-from roadseg.roads.tracing.linking import link_gaps
+from roadseg.roads.tracing.linking import general_link_model, link_gaps
 
 GRID = Grid(LOCAL_CRS, Affine(1, 0, 0, 0, -1, 60), 60, 120)  # x 0 to 120, y 0 to 60
 FACING = [(10, 30), (50, 30)], [(62, 30), (110, 30)]
@@ -177,9 +176,9 @@ def test_links_keep_all_roads_and_cross_none(seed):
 def test_ends_at_the_border_of_the_scene_are_left_alone():
     lines = [(0, 0), (50, 0)], [(58, 0), (110, 0)]
     border = shapely.LineString([(51, -10), (51, 10)])
-    assert len(links(linked(*lines, border=border, border_m=2))) == 1  # the other end links
+    assert len(links(linked(*lines, border=border))) == 1  # the other end links
     both = shapely.MultiLineString([border, [(57, -10), (57, 10)]])
-    assert len(links(linked(*lines, border=both, border_m=2))) == 0
+    assert len(links(linked(*lines, border=both))) == 0
 
 
 def test_a_lone_road_and_an_empty_graph_stay_as_they_are():
