@@ -187,7 +187,7 @@ def measure_chips(
     """Return the edges on each chip of a scene, and how much of each is real.
 
     Args:
-        graph: roads of the scene as `find_graph` returns them.
+        graph: roads of the scene as `find_edges` returns them.
         terms: of its edges, see `edge_terms`.
         reference: labelled roads of the scene, in the same metres.
         areas: of the chips, those parts in which labels are complete.

@@ -36,7 +36,7 @@ def measure_run(
 
     Args:
         chips_of: those held out, by the name of their scene.
-        graphs: all roads of scenes, as `find_graph` returns them, by name.
+        graphs: all roads of scenes, as `find_edges` returns them, by name.
 
     Returns:
         The edges there, and how much of each is real; None if there is no edge.

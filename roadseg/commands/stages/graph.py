@@ -33,7 +33,7 @@ from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.logistic import LogisticModel
 from roadseg.roads.masks.probabilities import ProbabilityFile, open_probability
 from roadseg.roads.tracing.edge_confidence import mean_confidence
-from roadseg.roads.tracing.trace import find_graph, rate_edges
+from roadseg.roads.tracing.trace import find_edges, rate_edges
 from roadseg.system.dry_runs import Plan
 from roadseg.system.parallel import Outcome, each, in_order
 from roadseg.system.progress import counted
@@ -247,10 +247,8 @@ def _warn_of_no_roads(scenes: Iterable[SceneToTrace], config: Config) -> None:
 
 def find_roads(config: Config, scene: SceneToTrace, *, workers: int = 1) -> RoadGraph:
     """Find all roads of a scene, however sure they are, its blocks in several processes."""
-    pixels = replace(scene.open(config), edge_model=None)
     run = partial(in_order, what=scene.name, unit="blocks", workers=workers)
-    options = config.graph.model_copy(update={"precision": None})
-    return find_graph(pixels, options, run=run)
+    return find_edges(scene.open(config), config.graph, run=run)
 
 
 def trace_scene(config: Config, folder: Path, scene: SceneToTrace, *, workers: int = 1) -> Traced:

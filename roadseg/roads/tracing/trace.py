@@ -102,17 +102,17 @@ class Run(Protocol):
         """Do the work for every item."""
 
 
-def find_graph(
-    pixels: PixelSource,
-    options: TraceOptions,
-    *,
-    run: Run = map,
-) -> RoadGraph:
-    """Find the road graph of a scene, in the scene's metric CRS.
+def find_graph(pixels: PixelSource, options: TraceOptions, *, run: Run = map) -> RoadGraph:
+    """Find the road graph of a scene: all its roads (see `find_edges`), rated by `rate_edges`."""
+    return rate_edges(find_edges(pixels, options, run=run), pixels, options)
+
+
+def find_edges(pixels: PixelSource, options: TraceOptions, *, run: Run = map) -> RoadGraph:
+    """Find all roads of a scene, however sure they are, in the scene's metric CRS.
 
     The scene is read in blocks, once to thin its roads and once for what lies along its edges;
     memory grows with the block and with the graph, not with the scene. Edges have the attributes
-    `inferred` (1 for a link across a gap), `confidence` (see `rate_edges`), `probability` and
+    `inferred` (1 for a link across a gap), `confidence` (see `link_gaps`), `probability` and
     `min_probability` along them, `width_m`, `speed_kph`, `speed_known` (0 for an assumed speed),
     `highway`, the class of road that has such a speed, and `travel_time_s`.
 
@@ -123,7 +123,7 @@ def find_graph(
     """
     with pixels.opened() as source:
         graph = find_lines(source, options, run=run)
-        return rate_edges(measure_edges(graph, source, options, run=run), source, options)
+        return measure_edges(graph, source, options, run=run)
 
 
 def find_lines(pixels: PixelSource, options: TraceOptions, *, run: Run = map) -> RoadGraph:
@@ -264,7 +264,7 @@ class _Scene:
 def measure_edges(
     graph: RoadGraph, pixels: PixelSource, options: TraceOptions, *, run: Run = map
 ) -> RoadGraph:
-    """Add the attributes that are read from the pixels along the edges, see `find_graph`."""
+    """Add the attributes that are read from the pixels along the edges, see `find_edges`."""
     groups = SamplePointGroups(graph, pixels.grid, block_px=_ALL_BANDS_PX)
     level = options.level_for(pixels.threshold)
     parts = list(run(partial(read_group, pixels, level), groups))
