@@ -66,7 +66,7 @@ def predict(
         ConfigError: if there is no such option, or an array has no location (transform and crs, or
             gsd_m).
     """
-    from roadseg.learn.inference.tasks import predict_scene
+    from roadseg.learn.inference.jobs import PredictionJob
     from roadseg.learn.network.starter import checkpoint_folder
 
     several = [checkpoint] if isinstance(checkpoint, str | Path) else checkpoint
@@ -82,7 +82,9 @@ def predict(
         _require_array(image)
         _require_place(transform, imagery.crs, imagery.gsd_m)
     with image_file(image, transform) as path, progress_in_notebook():
-        return predict_scene(path, folders, predicting, imagery, compute)
+        only = compute.model_copy(update={"on_error": "stop"})  # There is no other image.
+        job = PredictionJob(folders, Path(), imagery=imagery, predict=predicting, compute=only)
+        return job.in_memory(path)
 
 
 @contextmanager

@@ -293,19 +293,6 @@ def plan_images(
     )
 
 
-def _require_whole(config: Config, shard: tuple[int, int] | None) -> None:
-    """Refuse to fuse some of the images of a place.
-
-    Raises:
-        ConfigError: if images are to be fused, but are parted by a shard.
-    """
-    if config.predict.fuse and shard is not None:
-        raise ConfigError(
-            "predict.fuse: a shard may have only some of the images of a place; run the shards "
-            "without --fuse, and then the same command once with --fuse and without --shard"
-        )
-
-
 def _work_of_run(
     config: Config,
     workspace: Workspace,
@@ -313,7 +300,6 @@ def _work_of_run(
     shard: tuple[int, int] | None = None,
 ) -> _Work:
     """Return the work on scenes of the run, each of which is read as its set is."""
-    _require_whole(config, shard)
     listed = read_chips(workspace.chips)
     imagery_of = config.imagery_of(listed.set_of)
     chips: Iterable[ChipRecord] = listed.chips
@@ -335,8 +321,8 @@ def _work_of_run(
         chip_px = {name: imagery.chip_px for name, imagery in imagery_of.items()}
         return OutOfFold(of_fold, workspace, folder, folds_of_scenes(workspace, listed), chip_px)
 
-    touched, outside = scenes_in_area(images, imagery_of, within=config.imagery.area)
-    return _Work(_fused(config, job_into, workspace.probabilities), _part(touched, shard), outside)
+    touched = scenes_in_area(images, imagery_of, within=config.imagery.area)
+    return _work(config, job_into, workspace.probabilities, touched, shard)
 
 
 def _work_of_images(
@@ -347,20 +333,39 @@ def _work_of_images(
     shard: tuple[int, int] | None,
 ) -> _Work:
     """Return the work on any images."""
-    _require_whole(config, shard)
     networks = list(map(checkpoint_folder, checkpoints))
-    job = _fused(config, lambda folder: _job(config, networks, folder), output)
-    touched, outside = images_in_area(images, config.imagery)
-    return _Work(job, _part(touched, shard), outside)
+    touched = images_in_area(images, config.imagery)
+    return _work(config, lambda folder: _job(config, networks, folder), output, touched, shard)
 
 
-def _fused(
-    config: Config, job_into: Callable[[Path], PredictionJob | OutOfFold], folder: Path
-) -> AnyJob:
-    """Return the job into a folder, or the one that fuses the images of places there."""
+def _work(
+    config: Config,
+    job_into: Callable[[Path], PredictionJob | OutOfFold],
+    folder: Path,
+    touched: tuple[dict[str, Path], int],
+    shard: tuple[int, int] | None,
+) -> _Work:
+    """Return the work on the scenes of a shard, all of them without one.
+
+    Args:
+        job_into: returns the job with its results in a folder; with `predict.fuse` these are fused.
+        touched: scenes in the area to work in, and how many images lie outside.
+
+    Raises:
+        ConfigError: if images are to be fused, but are parted by a shard.
+    """
+    scenes, outside = touched
+    number, parts = shard or (1, 1)
+    scenes = dict(sorted(scenes.items())[number - 1 :: parts])
     if not config.predict.fuse:
-        return job_into(folder)
-    return FusedPlaces(job_into(folder / IMAGES), folder, config.compute.workers)
+        return _Work(job_into(folder), scenes, outside)
+    if shard is not None:
+        raise ConfigError(
+            "predict.fuse: a shard may have only some of the images of a place; run the shards "
+            "without --fuse, and then the same command once with --fuse and without --shard"
+        )
+    fused = FusedPlaces(job_into(folder / IMAGES), folder, config.compute.workers)
+    return _Work(fused, scenes, outside)
 
 
 def _job(
@@ -376,9 +381,3 @@ def _job(
         set_of=listed.set_of if listed else None,
         part_of={scene.name: scene.part for scene in listed.scenes} if listed else None,
     )
-
-
-def _part(scenes: dict[str, Path], shard: tuple[int, int] | None) -> dict[str, Path]:
-    """Return the scenes of a shard, all of them without one."""
-    number, count = shard or (1, 1)
-    return dict(sorted(scenes.items())[number - 1 :: count])

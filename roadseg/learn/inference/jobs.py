@@ -25,6 +25,7 @@ from roadseg.learn.inference.tasks import (
     Task,
     edge_model_of,
     opened,
+    predict_in_memory,
     predict_task,
     read_alike,
     weights_of,
@@ -37,6 +38,7 @@ from roadseg.raster.options import ImageryOptions
 from roadseg.raster.scaling import Scaling
 from roadseg.raster.strips import require_room
 from roadseg.roads.masks.image_dates import day_tags, day_taken
+from roadseg.roads.masks.probabilities import Probability
 from roadseg.system.fingerprints import fingerprint, fingerprints
 from roadseg.system.parallel import each
 from roadseg.system.progress import Progress, counted
@@ -125,6 +127,16 @@ class PredictionJob:
             raise DataError(f"all {count(len(images), 'scene')} failed, the first: {first}")
         return done
 
+    def in_memory(self, image: Path) -> Probability:
+        """Predict a scene without writing anything.
+
+        Raises:
+            CheckpointError: if the networks were trained on other pixels.
+            DataError: if the scene cannot be read.
+        """
+        (scene,) = self.describe({image.stem: image})
+        return predict_in_memory(scene, self.networks([scene])[scene.name])
+
     def memory_mb(self, scenes: Sequence[SceneToPredict]) -> float | None:
         """Estimate the memory of the largest process that predicts scenes; None for no scenes.
 
@@ -136,8 +148,7 @@ class PredictionJob:
         if scenes and self._is_here(len(scenes)):
             chosen_device(self._compute)
         networks = self.networks(scenes)
-        needed = (self._memory_mb(scene, networks[self._window_px(scene)]) for scene in scenes)
-        return max(needed, default=None)
+        return max((self._memory_mb(scene, networks[scene.name]) for scene in scenes), default=None)
 
     def describe(self, images: dict[str, Path]) -> list[SceneToPredict]:
         """Return the scenes that the networks can predict, without predicting them."""
@@ -192,13 +203,13 @@ class PredictionJob:
         """Return whether this process itself does a number of tasks."""
         return min(self._compute.workers, pieces) <= 1
 
-    def _predict(self, scenes: Iterable[SceneToPredict], networks: Mapping[int, Networks]) -> None:
+    def _predict(self, scenes: Iterable[SceneToPredict], networks: Mapping[str, Networks]) -> None:
         """Predict scenes here, or in processes; finish each once its strips exist."""
         # Scenes with windows of one size follow each other, so that networks stay open.
         scenes = sorted(scenes, key=self._window_px)
-        pieces = list(_pieces(scenes, shared=self._compute.workers > 1))
-        here = self._is_here(len(pieces))
-        tasks = [Task(*piece, networks[self._window_px(piece[0])]) for piece in pieces]
+        shared = self._compute.workers > 1
+        tasks = [task for s in scenes for task in _tasks(s, networks[s.name], shared=shared)]
+        here = self._is_here(len(tasks))
         if tasks:
             self._announce(tasks, here=here)
         left = Counter(task.scene.name for task in tasks)
@@ -220,17 +231,18 @@ class PredictionJob:
                     self._fail(task.scene.name, error)
         opened.cache_clear()
 
-    def networks(self, scenes: Iterable[SceneToPredict]) -> dict[int, Networks]:
-        """Return the networks for the windows of each size that scenes have."""
-        windows = defaultdict[int, list[int]](list)
+    def networks(self, scenes: Sequence[SceneToPredict]) -> dict[str, Networks]:
+        """Return the networks for the windows of each scene, by its name."""
+        counts = defaultdict[int, list[int]](list)
         for scene in scenes:
-            windows[self._window_px(scene)].append(self._windows(scene))
-        return {
-            window_px: Networks.of(
-                self.folders, self._options, self._compute, window_px=window_px, counts=counts
+            counts[self._window_px(scene)].append(self._windows(scene))
+        by_side = {
+            side: Networks.of(
+                self.folders, self._options, self._compute, window_px=side, counts=counts[side]
             )
-            for window_px, counts in windows.items()
+            for side in counts
         }
+        return {scene.name: by_side[self._window_px(scene)] for scene in scenes}
 
     def _window_px(self, scene: SceneToPredict) -> int:
         return self._options.window_for(scene.facts.whole.height, scene.facts.whole.width)
@@ -291,22 +303,15 @@ def _missing(scene: SceneToPredict) -> float:
     return sum(map(len, scene.strips.missing)) / scene.facts.grid.height
 
 
-def _pieces(
-    scenes: Iterable[SceneToPredict], *, shared: bool
-) -> Iterator[tuple[SceneToPredict, tuple[range, ...], bool]]:
-    """Divide the missing parts of scenes into tasks for one or several processes.
-
-    Yields:
-        A scene, rows of it, and whether these are all that are missing.
-    """
-    for scene in scenes:
-        missing = scene.strips.missing
-        # What is there already stays with this process, which finishes the raster.
-        is_all = not (shared and scene.strips.is_begun)
-        size = _STRIPS_OF_A_TASK if shared else max(len(missing), 1)
-        for first in range(0, max(len(missing), 1), size):
-            rows = tuple(_joined(missing[first : first + size]))
-            yield scene, rows, is_all and len(missing) <= size
+def _tasks(scene: SceneToPredict, trained: Networks, *, shared: bool) -> Iterator[Task]:
+    """Divide the missing parts of a scene into tasks for one or several processes."""
+    missing = scene.strips.missing
+    # What is there already stays with this process, which finishes the raster.
+    is_all = not (shared and scene.strips.is_begun)
+    size = _STRIPS_OF_A_TASK if shared else max(len(missing), 1)
+    for first in range(0, max(len(missing), 1), size):
+        rows = tuple(_joined(missing[first : first + size]))
+        yield Task(scene, rows, is_all and len(missing) <= size, trained)
 
 
 def _joined(strips: Sequence[range]) -> Iterator[range]:

@@ -1,7 +1,6 @@
 """Prediction tasks: rows of a scene to probabilities, by networks that a process opens once."""
 
-import itertools
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -9,14 +8,12 @@ from pathlib import Path
 
 from roadseg.arrays import Bools, Bytes
 from roadseg.dataset.calibration import read_calibration
-from roadseg.dataset.scene_parts import cut_to_area
 from roadseg.errors import CheckpointError, OutputError, RoadsegError
 from roadseg.learn.hardware.cpu import keep_freed_memory
 from roadseg.learn.hardware.devices import chosen_device
-from roadseg.learn.inference.compatibility import scaling_to_predict, scene_to_predict
 from roadseg.learn.inference.engines import Engine, ensemble, open_engine, with_tta
-from roadseg.learn.inference.sliding_window import count_touching, predict_parts, shown, whole_of
-from roadseg.learn.network.checkpoint_facts import Facts, speed_bins_of, threshold_of
+from roadseg.learn.inference.sliding_window import predict_parts, shown, whole_of
+from roadseg.learn.network.checkpoint_facts import Facts
 from roadseg.learn.network.checkpoints import (
     checkpoint_path,
     load_checkpoint,
@@ -24,7 +21,6 @@ from roadseg.learn.network.checkpoints import (
 )
 from roadseg.learn.options import ComputeOptions, PredictOptions
 from roadseg.raster.images import RasterFacts
-from roadseg.raster.options import ImageryOptions
 from roadseg.raster.pixels import SceneReader
 from roadseg.raster.scaling import Scaling
 from roadseg.raster.strips import Strips
@@ -196,49 +192,27 @@ def opened(trained: Networks) -> Engine:
     return with_tta(engine) if options.tta else engine
 
 
-def predict_scene(
-    image: Path,
-    folders: tuple[Path, ...],
-    options: PredictOptions,
-    imagery: ImageryOptions,
-    compute: ComputeOptions,
-) -> Probability:
-    """Predict a scene in memory.
-
-    Args:
-        folders: of the checkpoints, whose probabilities are averaged.
+def predict_in_memory(scene: SceneToPredict, trained: Networks) -> Probability:
+    """Predict a scene without writing its raster.
 
     Raises:
-        CheckpointError: if a checkpoint cannot be read, or was trained on other pixels.
         DataError: if the scene cannot be read.
     """
-    trained = read_alike(folders)
-    scaling = Scaling.from_json(trained[0]["scaling"])
-    bins = speed_bins_of(trained[0])
-    facts = scene_to_predict(image, trained[0], imagery=imagery, gsd=options.gsd)
-    facts = cut_to_area(facts, imagery.area)
-    scaling = scaling_to_predict(facts, scaling, unknown=options.scaling)
-    window_px = options.window_for(facts.whole.height, facts.whole.width)
-    windows = count_touching(facts, window_px=window_px, overlap_px=options.overlap_px)
-    trained_for = Networks.of(folders, options, compute, window_px=window_px, counts=[windows])
-    classes, grid = len(bins.band_names), facts.grid
-    with SceneReader(facts, rows=window_px) as source:
-        parts = _predict(
-            opened(trained_for),
-            source,
-            facts,
-            scaling,
-            bands=classes,
-            overlap_px=options.overlap_px,
+    facts, grid = scene.facts, scene.facts.grid
+    with SceneReader(facts, rows=trained.window_px) as source:
+        values = whole_of(
+            _predicted(scene, trained, source, [range(grid.height)]),
+            classes=len(scene.bins.band_names),
+            height=grid.height,
+            width=grid.width,
         )
-        values = whole_of(parts, classes=classes, height=grid.height, width=grid.width)
     return Probability(
-        facts.grid,
+        grid,
         values[-1],
         values[:-1],
-        bins,
-        threshold=threshold_of(trained),
-        edge_model=edge_model_of(folders),
+        scene.bins,
+        threshold=scene.threshold,
+        edge_model=scene.edge_model,
         extent=facts.extent,
     )
 
@@ -255,68 +229,46 @@ def predict_task(task: Task, *, add_km2: AddKm2 = lambda _: None) -> None:
     """
     scene = task.scene
     with SceneReader(scene.facts, rows=task.trained.window_px) as source:
-        parts = itertools.chain.from_iterable(
-            _parts(task, source, rows, add_km2) for rows in task.rows
-        )
+        parts = _predicted(scene, task.trained, source, task.rows, add_km2)
         if task.is_all:
             scene.write(parts)
         else:
             scene.write_strips(parts)
 
 
-def _parts(task: Task, source: SceneReader, rows: range, add_km2: AddKm2) -> Iterator[Rows]:
-    scene = task.scene
-    parts = _predict(
-        opened(task.trained),
-        source,
-        scene.facts,
-        scene.scaling,
-        bands=len(scene.bins.band_names),
-        overlap_px=task.trained.options.overlap_px,
-        rows=rows,
-    )
-    with closing(parts):
-        for part in parts:
-            yield part
-            add_km2(part.known.size * scene.pixel_km2)
-
-
-def _predict(
-    engine: Engine,
+def _predicted(
+    scene: SceneToPredict,
+    trained: Networks,
     source: SceneReader,
-    facts: RasterFacts,
-    scaling: Scaling,
-    *,
-    bands: int,
-    overlap_px: int,
-    rows: range | None = None,
-) -> Generator[Rows, None, None]:
+    strips: Iterable[range],
+    add_km2: AddKm2 = lambda _: None,
+) -> Iterator[Rows]:
     """Predict rows of a scene or of a part of it, in the windows of the whole scene."""
-    down, across = shown(facts)
-    parts = predict_parts(
-        engine,
-        partial(_read, source, facts, scaling),
-        classes=bands,
-        height=facts.whole.height,
-        width=facts.whole.width,
-        overlap_px=overlap_px,
-        rows=down if rows is None else range(down.start + rows.start, down.start + rows.stop),
-        cols=across,
-    )
-    with closing(parts):
-        for part in parts:
-            start, col = part.start - down.start, part.col - across.start
-            yield part._replace(start=start, col=col)
+    whole, (down, across) = scene.facts.whole, shown(scene.facts)
+    for strip in strips:
+        parts = predict_parts(
+            opened(trained),
+            partial(_read, source, scene),
+            classes=len(scene.bins.band_names),
+            height=whole.height,
+            width=whole.width,
+            overlap_px=trained.options.overlap_px,
+            rows=range(down.start + strip.start, down.start + strip.stop),
+            cols=across,
+        )
+        with closing(parts):
+            for part in parts:
+                yield part._replace(start=part.start - down.start, col=part.col - across.start)
+                add_km2(part.known.size * scene.pixel_km2)
 
 
-def _read(
-    source: SceneReader, facts: RasterFacts, scaling: Scaling, window: Window
-) -> tuple[Bytes, Bools]:
+def _read(source: SceneReader, scene: SceneToPredict, window: Window) -> tuple[Bytes, Bools]:
     """Read a window of the whole scene; pixels beyond its edge are mirrored, and not valid."""
     row, col, height, width = window
+    facts = scene.facts
     rows, cols = min(height, facts.whole.height - row), min(width, facts.whole.width - col)
     bands, valid = source.read(facts.in_part(Window(row, col, rows, cols)))
-    return mirrored(scaling.apply(bands), valid, height=height, width=width)
+    return mirrored(scene.scaling.apply(bands), valid, height=height, width=width)
 
 
 def read_alike(folders: Sequence[Path]) -> list[Facts]:
