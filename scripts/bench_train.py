@@ -36,8 +36,8 @@ from roadseg.learn.network.losses import loss_of, loss_sums
 from roadseg.learn.network.models import NetworkSpec, Normalise, build_model, untrained_model
 from roadseg.learn.options import TrainOptions
 from roadseg.learn.training.epochs import seed_step
-from roadseg.learn.training.optimizers import build_optimizer
 from roadseg.learn.training.samples import Chip, TrainingBatches, TrainingWindows
+from roadseg.learn.training.trainer import build_optimizer
 from roadseg.raster.images import read_facts
 from roadseg.raster.scaling import Scaling
 from roadseg.system.records import read_json

@@ -161,9 +161,9 @@ def forks():
 def shapes_followed_once():
     """Follow the shapes of one network and batch once, which takes longer than to train it."""
     from roadseg.learn.inference import engines
-    from roadseg.learn.training import train
+    from roadseg.learn.training import trainer
 
-    fitting, check_batch = set(), train.check_batch
+    fitting, check_batch = set(), trainer.check_batch
 
     def check(model, **batch):
         key = (str(model), model.training, *batch.items())
@@ -172,7 +172,7 @@ def shapes_followed_once():
             fitting.add(key)
 
     with pytest.MonkeyPatch.context() as patch:
-        for module in (engines, train):
+        for module in (engines, trainer):
             patch.setattr(module, "check_batch", check)
         yield
 

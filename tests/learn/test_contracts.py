@@ -18,7 +18,7 @@ from roadseg.errors import ConfigError, DeviceError
 from roadseg.learn.hardware.devices import missing, pick_device
 from roadseg.learn.hardware.distributed import Parallel
 from roadseg.learn.options import TrainOptions
-from roadseg.learn.training import optimizers
+from roadseg.learn.training import trainer as training
 from roadseg.learn.training.trainer import Trainer
 from roadseg.raster.scaling import Scaling
 
@@ -129,10 +129,10 @@ def gaudi(monkeypatch, events):
         hpu = sys.modules[f"{GAUDI}.torch.hpu"]
         monkeypatch.setattr(torch, "hpu", hpu, raising=False)
         monkeypatch.setenv("PT_HPU_LAZY_MODE", "1" if lazy else "0")
-        optimizers._hpu_clipper.cache_clear()  # noqa: SLF001
+        training._hpu_clipper.cache_clear()  # noqa: SLF001
 
     yield put
-    optimizers._hpu_clipper.cache_clear()  # noqa: SLF001
+    training._hpu_clipper.cache_clear()  # noqa: SLF001
 
 
 def pick_with(patches, *choices, **options):

@@ -20,8 +20,8 @@ from roadseg.learn.network.checkpoints import checkpoint_path
 from roadseg.learn.options import TrainOptions
 from roadseg.learn.training.history import Row, best_row, read_last, seconds_of
 from roadseg.learn.training.rehearsal import measure_pace
-from roadseg.learn.training.samples import TrainingWindows, held_out_windows
-from roadseg.learn.training.timetable import fit_minutes, planned_before, training_seconds
+from roadseg.learn.training.samples import held_out_windows
+from roadseg.learn.training.timetable import Forecast, forecast, planned_before
 from roadseg.learn.training.train import TrainingJob, train
 from roadseg.learn.training.validation import IOU_OF, THRESHOLD
 from roadseg.raster.images import read_facts
@@ -177,7 +177,11 @@ def run_fold(
         require_same(processes, {**used, **job.settings})
         require_shared(processes, workspace.root)
         if force or not _has_begun(workspace, fold):
-            job = _rehearsed(job, processes, workers=config.compute.workers)
+            ahead = _rehearse(job, processes, workers=config.compute.workers)
+            job = replace(job, options=ahead.options)
+            if processes.first:
+                taken = about_time(ahead.seconds)
+                logger.info("training will take %s: at most %s", taken, ahead.epochs_text)
         else:
             job = replace(job, options=planned_before(folder, job.options))
 
@@ -212,39 +216,14 @@ def _take_over_confidence(workspace: Workspace) -> None:
             return
 
 
-def _rehearsed(job: TrainingJob, processes: Parallel, *, workers: int) -> TrainingJob:
-    """Log before the start how long it will take; plan it, where its time is limited."""
-    job, epoch_s = _rehearse(job, processes, workers=workers)
-    if processes.first:
-        options = job.options
-        logger.info(
-            "training will take %s: at most %d epochs of %s",
-            about_time(training_seconds(options, epoch_s)),
-            *(options.epochs, _epoch_text(options, epoch_s)),
-        )
-    return job
-
-
-def _epoch_text(options: TrainOptions, epoch_s: float) -> str:
-    """Return how long an epoch takes, with its share of a limited time."""
-    return about_time(epoch_s if options.limit_s is None else options.limit_s / options.epochs)
-
-
-def _rehearse(job: TrainingJob, processes: Parallel, *, workers: int) -> tuple[TrainingJob, float]:
-    """Return the training with what is planned for its time, and the seconds of an epoch."""
+def _rehearse(job: TrainingJob, processes: Parallel, *, workers: int) -> Forecast:
+    """Measure the pace of a training, and forecast it; plan it, where its time is limited."""
     pace = measure_pace(job, parallel=processes, workers=workers)
-    held_out = 0
-    if job.validation:
-        # All that is held out, whatever an earlier plan has left in the config.
-        every = job.options.model_copy(update={"validation_windows": None})
-        held_out = len(held_out_windows(job.validation, every))
-        if job.options.minutes is not None:
-            weight = sum(chip.weight for chip in job.training)
-            options = fit_minutes(job.options, pace, weight=weight, held_out=held_out)
-            job = replace(job, options=options)
-    windows = len(TrainingWindows(job.training, job.options))
-    checked = min(job.options.validation_windows or held_out, held_out)
-    return job, pace.epoch_seconds(windows, checked)
+    # All that is held out, whatever an earlier plan has left in the config.
+    every = job.options.model_copy(update={"validation_windows": None})
+    held_out = len(held_out_windows(job.validation, every)) if job.validation else 0
+    weight = sum(chip.weight for chip in job.training)
+    return forecast(job.options, pace, weight=weight, held_out=held_out)
 
 
 def _draw_curves(folder: Path, history: list[Row]) -> None:
@@ -313,8 +292,8 @@ def plan(
         return _going_on(planned, last["history"], job.options)
     if planned.seconds is not None:
         return planned
-    job, epoch_s = _rehearse(job, Parallel(), workers=config.compute.workers)
-    return _with_epochs(planned, job.options, epoch_s, "estimated by a rehearsal")
+    ahead = _rehearse(job, Parallel(), workers=config.compute.workers)
+    return _as_forecast(planned, ahead, "estimated by a rehearsal")
 
 
 def _with_forecast(plan: Plan, config: Config) -> Plan:
@@ -334,13 +313,12 @@ def _with_forecast(plan: Plan, config: Config) -> Plan:
         for name, (image, of) in sources.items()
         if name in parts
     ]
-    forecast = forecast_training(scenes, config, device=chosen_device(config.compute))
-    return _with_epochs(plan, forecast.options, forecast.epoch_s, "estimated on random pixels")
+    ahead = forecast_training(scenes, config, device=chosen_device(config.compute))
+    return _as_forecast(plan, ahead, "estimated on random pixels")
 
 
-def _with_epochs(plan: Plan, options: TrainOptions, epoch_s: float, how: str) -> Plan:
-    based_on = f"{how}, {options.epochs} epochs of {_epoch_text(options, epoch_s)}"
-    return replace(plan, seconds=training_seconds(options, epoch_s), based_on=based_on)
+def _as_forecast(plan: Plan, ahead: Forecast, how: str) -> Plan:
+    return replace(plan, seconds=ahead.seconds, based_on=f"{how}, {ahead.epochs_text}")
 
 
 def _going_on(plan: Plan, history: list[Row], options: TrainOptions) -> Plan:

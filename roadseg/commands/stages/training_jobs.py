@@ -3,7 +3,7 @@
 import logging
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,14 +13,10 @@ from roadseg.dataset.chips import ChipList, ChipRecord, SceneRecord, read_chips
 from roadseg.dataset.held_out import read_fold_chips
 from roadseg.errors import ConfigError, DataError, MissingInputError
 from roadseg.learn.hardware.devices import chosen_device
-from roadseg.learn.network.checkpoints import checkpoint_path
+from roadseg.learn.network.checkpoint_facts import Facts, threshold_of
+from roadseg.learn.network.checkpoints import checkpoint_path, read_checkpoint_facts
 from roadseg.learn.training.samples import Chip
-from roadseg.learn.training.timetable import (
-    FoldTraining,
-    as_long_as_folds,
-    facts_of_folds,
-    facts_of_folds_before,
-)
+from roadseg.learn.training.timetable import planned_before
 from roadseg.learn.training.train import TrainingJob
 from roadseg.raster.images import RasterFacts, read_facts
 from roadseg.raster.options import ImageryOptions
@@ -31,6 +27,7 @@ from roadseg.system.workspace import Fold, Workspace, require
 
 logger = logging.getLogger(__name__)
 
+_FROM_FOLDS = ("from_folds", "threshold", "thresholds")  # Facts that a training takes over.
 _SAME_SIZE = 1e-3  # Relative difference up to which pixels are of one size.
 
 
@@ -54,17 +51,7 @@ def training_job(
         MissingInputError: if a stage before has not run.
     """
     job = _job_as_configured(config, workspace, fold)
-    if fold != "all":
-        return job
-    folder = workspace.checkpoint("all")
-    if not anew and checkpoint_path(folder, "last").exists():
-        of_folds, trained = facts_of_folds_before(folder), None
-    else:
-        folds = _trained_folds(config, workspace)
-        of_folds, trained = facts_of_folds(folds), next(iter(folds.values()))
-    weight = sum(chip.weight for chip in job.training)
-    options = as_long_as_folds(job.options, of_folds, trained, weight=weight)
-    return replace(job, options=options, facts={**job.facts, **of_folds})
+    return job if fold != "all" else _as_folds_found(config, workspace, job, anew=anew)
 
 
 def _job_as_configured(config: Config, workspace: Workspace, fold: Fold) -> TrainingJob:
@@ -187,22 +174,76 @@ def _read_sides(
     return training, validation
 
 
-def _trained_folds(config: Config, workspace: Workspace) -> dict[int, FoldTraining]:
-    """Return the trainings that held a fold out, are done, and hold for this config."""
+def _as_folds_found(
+    config: Config, workspace: Workspace, job: TrainingJob, *, anew: bool
+) -> TrainingJob:
+    """Return the training on all chips, with what those that held out a fold have found.
+
+    It has as many epochs as the folds needed on average to their best one, over which the learning
+    rate is planned. If the time of a training is limited, it has the epochs and steps planned for a
+    fold, and so the same time.
+    """
+    folder, options = workspace.checkpoint("all"), job.options
+    if not anew and checkpoint_path(folder, "last").exists():
+        # It goes on as it has begun, also with its own plan of a limited time.
+        facts = read_checkpoint_facts(folder, "last")
+        found = {key: facts[key] for key in _FROM_FOLDS if key in facts}
+    else:
+        weights = _trained_folds(config, workspace)
+        found = _facts_of_folds(workspace, weights)
+        if options.minutes is not None:
+            fold, weight = next(iter(weights.items()))
+            options = planned_before(workspace.checkpoint(fold), options)
+            share = weight / sum(chip.weight for chip in job.training)
+            steps = {"windows_per_chip": options.windows_per_chip * share}
+            options = options.model_copy(update=steps)
+    if options.minutes is None:
+        options = options.model_copy(update={"epochs": found["from_folds"]["epochs"]})
+    return replace(job, options=options, facts={**job.facts, **found})
+
+
+def _trained_folds(config: Config, workspace: Workspace) -> dict[int, float]:
+    """Return the folds whose training is done and holds for this config, by number.
+
+    Returns:
+        The sum of the weights of the chips that each was trained on.
+    """
     listed = read_chips(workspace.chips)
     weights, trained = _scene_weights(config, listed), {}
     last_fold = read_fold_chips(workspace, listed.chips, "all").last_fold
     for fold in range(last_fold + 1):
         if declared_stage("train", config, workspace, fold).reason() is None:
             chips = read_fold_chips(workspace, listed.chips, fold).training
-            weight = sum(weights[chip.scene] for chip in chips)
-            trained[fold] = FoldTraining(workspace.checkpoint(fold), weight)
+            trained[fold] = sum(weights[chip.scene] for chip in chips)
     if not trained:
         raise MissingInputError(
             f"{workspace.checkpoint(0)}: no fold has been trained with this config, so the "
             "number of epochs is unknown; run `roadseg train --fold 0` first"
         )
     return trained
+
+
+def _facts_of_folds(workspace: Workspace, folds: Iterable[int]) -> Facts:
+    """Return the scores of folds, the mean of their best epochs and of their thresholds.
+
+    Thresholds are those over all chips and those of each set, if they were measured.
+    """
+    facts = {fold: read_checkpoint_facts(workspace.checkpoint(fold), "best") for fold in folds}
+    every = list(facts.values())
+    sets = sorted(set().union(*(each.get("thresholds", {}) for each in every)))
+    by_set = {
+        name: threshold_of([each for each in every if name in each.get("thresholds", {})], name)
+        for name in sets
+    }
+    shared: Facts = {
+        "from_folds": {
+            "epochs": max(1, round(statistics.fmean(each["epoch"] for each in every))),
+            "scores": {str(fold): each["score"] for fold, each in facts.items()},
+        }
+    }
+    if (threshold := threshold_of(every)) is not None:
+        shared |= {"threshold": threshold} | ({"thresholds": by_set} if by_set else {})
+    return shared
 
 
 def _scene_weights(config: Config, listed: ChipList) -> dict[str, float]:

@@ -1,12 +1,15 @@
 """Training plan: the duration of a training, or a plan for the given minutes."""
 
+import math
 from collections.abc import Sequence
 
 from roadseg.commands.survey.defaults import Settings
 from roadseg.config import Config
 from roadseg.learn.hardware.devices import Device, chosen_device
+from roadseg.learn.training.rehearsal import guess_pace
 from roadseg.learn.training.timetable import PLANNED, Forecast, forecast
 from roadseg.raster.images import RasterFacts
+from roadseg.raster.windows import cover, cut_chips
 
 
 def forecast_training(
@@ -14,22 +17,31 @@ def forecast_training(
 ) -> Forecast:
     """Forecast how long the training of a config takes, before its scenes are cut into chips.
 
+    Its pace is measured on random pixels, and one fold is taken to be held out.
+
     Args:
         scenes: facts of each scene's image, and the weight of its chips.
 
     Raises:
         ConfigError: if the network cannot be built, or there is no time for a step.
     """
-    return forecast(
-        config.train,
-        [(facts.grid, weight) for facts, weight in scenes],
-        chip_px=config.imagery.chip_px,
-        folds=config.folds,
+    train, weight, windows = config.train, 0.0, 0
+    for facts, each in scenes:
+        chips = cut_chips(facts.grid.height, facts.grid.width, chip_px=config.imagery.chip_px)
+        weight += each * len(chips)
+        windows += sum(
+            len(cover(chip.height, chip.width, window_px=train.window_px, overlap_px=0))
+            for chip in chips
+        )
+    pace = guess_pace(
+        train,
         bands=len(scenes[0][0].bands),
         bins=config.labels.bins.count,
         device=device,
         workers=config.compute.workers,
     )
+    trained = weight * (config.folds - 1) / config.folds
+    return forecast(train, pace, weight=trained, held_out=math.ceil(windows / config.folds))
 
 
 def plan_training(

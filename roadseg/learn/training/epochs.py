@@ -13,15 +13,12 @@ import torch
 from torch import Tensor
 
 from roadseg.errors import RoadsegError
-from roadseg.learn.hardware.distributed import Parallel
 from roadseg.learn.hardware.interrupts import Stop
 from roadseg.learn.network.checkpoint_facts import MODEL, Facts
 from roadseg.learn.network.checkpoints import named, save_checkpoint
-from roadseg.learn.options import TrainOptions
 from roadseg.learn.training.history import Row, best_row, has_ended, seconds_of, write_metrics
-from roadseg.learn.training.optimizers import learning_rate
 from roadseg.learn.training.samples import HeldOutBatches, TrainingBatches
-from roadseg.learn.training.trainer import Batch, Trainer
+from roadseg.learn.training.trainer import Batch, Trainer, learning_rate
 from roadseg.learn.training.training_clock import TrainingClock
 from roadseg.learn.training.validation import Scores, thresholds_in, validate
 from roadseg.system.progress import Progress, counted
@@ -58,13 +55,11 @@ class Epochs:
     batches: TrainingBatches
     validation_batches: HeldOutBatches | None
     folder: Path
-    options: TrainOptions
     settings: Facts
     loss: Tensor
     before: int
     step: int
     clock: TrainingClock
-    parallel: Parallel
     stop: Stop
     after_epoch: Callable[[list[Row]], None] = lambda _: None
     _saved_s: float = field(init=False)
@@ -76,7 +71,7 @@ class Epochs:
 
     def run(self) -> list[Row]:
         """Train until the last epoch; if asked to stop, write `last` and exit."""
-        history, total = self.clock.history, self.options.epochs
+        history, total = self.clock.history, self.trainer.options.epochs
         numbers = itertools.count(len(history) + 1)
         left = takewhile(lambda _: not self._has_ended(), numbers)
         self._saved_s = self.clock.now_s
@@ -101,7 +96,7 @@ class Epochs:
         """Return whether no epoch follows; the first one, and one that has begun, are finished."""
         history = self.clock.history
         is_between = bool(history) and not self.step
-        return has_ended(history, self.options) or (is_between and self.clock.is_over)
+        return has_ended(history, self.trainer.options) or (is_between and self.clock.is_over)
 
     def _epoch(self, number: int, steps: Iterator[Batch], shown: Progress) -> None:
         """Finish the current epoch, validate, and save the result."""
@@ -110,11 +105,11 @@ class Epochs:
         self._steps(number, steps, shown)
         rate, stepped_s = self._rate(self.taken), clock.now_s
         trained_s = stepped_s - begun_s
-        losses = float(self.parallel.sum(self.loss)) / self.parallel.size
+        losses = float(self.trainer.parallel.sum(self.loss)) / self.trainer.parallel.size
         held_out = self.validation_batches
         scores = None if held_out is None else self._validate(held_out)
         clock.read()
-        windows = (self.step - before) * self.options.batch_size
+        windows = (self.step - before) * self.trainer.options.batch_size
         row = {
             "epoch": number,
             "train_loss": _finite(losses) / self.step,
@@ -142,7 +137,7 @@ class Epochs:
             return
         for batch in steps:
             number = self.taken + 1
-            seed_step(self.options.seed, number, self.parallel.rank)
+            seed_step(self.trainer.options.seed, number, self.trainer.parallel.rank)
             self.loss += self.trainer.step(batch, rate=self._rate(number))
             self.step += 1
             shown.reach(self._done())
@@ -162,14 +157,12 @@ class Epochs:
 
     def _validate(self, held_out: HeldOutBatches) -> Scores:
         def after_batch() -> None:
-            if self.parallel.any(self.stop.requested):
+            if self.trainer.parallel.any(self.stop.requested):
                 raise _AskedToStopError
 
         scores = validate(
             self.trainer,
             counted(held_out, "validate", total=len(held_out), unit="batches"),
-            weights=self.options.loss,
-            parallel=self.parallel,
             after_batch=after_batch,
             sets=held_out.sets,
             set_numbers=held_out.set_numbers,
@@ -179,7 +172,7 @@ class Epochs:
 
     def _keep(self, row: Row, scores: Scores | None) -> None:
         """Save a finished epoch; `last` comes last, so that it implies all other files."""
-        if not self.parallel.first:
+        if not self.trainer.parallel.first:
             return
         history, folder = self.clock.history, self.folder
         best = best_row(history)
@@ -194,7 +187,7 @@ class Epochs:
             held_out = f"validation loss {scores.loss:.4f}, IoU {scores.roads.iou:.3f}, "
         _log.info(
             "epoch %d of %d: training loss %.4f, %s%.1f windows/s",
-            *(len(history), self.options.epochs, row["train_loss"], held_out),
+            *(len(history), self.trainer.options.epochs, row["train_loss"], held_out),
             row["windows_per_s"],
         )
         if len(history) == 1 and scores is not None and scores.is_almost_blind:
@@ -207,7 +200,7 @@ class Epochs:
 
     def _save_last(self) -> None:
         """Write `last`: all that the next step needs."""
-        if not self.parallel.first:
+        if not self.trainer.parallel.first:
             return
         tensors, values = self.trainer.state()
         facts = self._facts() | {
@@ -226,15 +219,15 @@ class Epochs:
         if all epochs had as many steps as planned.
         """
         steps, used = self.batches.steps, self.clock.used
-        step = number - 1 if used is None else used * self.options.epochs * steps
-        return learning_rate(step, self.options, steps_per_epoch=steps)
+        step = number - 1 if used is None else used * self.trainer.options.epochs * steps
+        return learning_rate(step, self.trainer.options, steps_per_epoch=steps)
 
     def _done(self) -> float:
         """Return how many epochs are done, with steps or time as parts of an epoch."""
         finished, used = len(self.clock.history), self.clock.used
         if used is None:
             return finished + self.step / self.batches.steps
-        return max(finished, used * self.options.epochs)
+        return max(finished, used * self.trainer.options.epochs)
 
     def _facts(self) -> Facts:
         history = self.clock.history

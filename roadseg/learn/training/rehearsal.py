@@ -20,13 +20,11 @@ from roadseg.learn.network.models import untrained_model
 from roadseg.learn.network.pretrained import new_network
 from roadseg.learn.options import TrainOptions
 from roadseg.learn.training.samples import (
-    HeldOutBatches,
     RandomWindows,
-    TrainingBatches,
     TrainingWindows,
     load_ahead,
 )
-from roadseg.learn.training.train import TrainingJob, accelerators, new_trainer
+from roadseg.learn.training.train import TrainingJob, accelerators
 from roadseg.learn.training.trainer import Batch, Trainer
 from roadseg.raster.scaling import Scaling
 
@@ -73,17 +71,8 @@ def measure_pace(job: TrainingJob, *, parallel: Parallel, workers: int) -> Pace:
     """
     windows = TrainingWindows(job.training, job.options)
     options = _small(job.options, len(windows), processes=parallel.size)
-    pin = job.device.pin_memory
-    batches = TrainingBatches(
-        job.training, options, parallel=parallel, workers=workers, pin_memory=pin
-    )
-    checks: Iterable[Iterable[Batch]] = ()
-    if job.validation:
-        checks = itertools.repeat(
-            HeldOutBatches(
-                job.validation, options, parallel=parallel, workers=workers, pin_memory=pin
-            )
-        )
+    batches, held_out = replace(job, options=options).batches(parallel, workers)
+    checks = itertools.repeat(held_out) if held_out is not None else ()
     scaling = job.training[0].scaling
 
     def build() -> nn.Module:
@@ -92,7 +81,7 @@ def measure_pace(job: TrainingJob, *, parallel: Parallel, workers: int) -> Pace:
     with _rehearsing(build, job.options, scaling, device=job.device, parallel=parallel) as trainer:
         steps = job.options.epochs * len(windows) / options.batch_size
         total = math.inf if job.options.minutes else steps
-        return _pace(trainer, batches.after(0), checks, options, parallel, total=total)
+        return _pace(trainer, batches.after(0), checks, options.batch_size, total=total)
 
 
 def guess_pace(
@@ -114,7 +103,7 @@ def guess_pace(
     first = default_collate([windows[number] for number in numbers])
     alone, build = Parallel(), partial(untrained_model, options, bands=bands, bins=bins)
     with _rehearsing(build, options, scaling, device=device, parallel=alone) as trainer:
-        return _pace(trainer, batches, itertools.repeat([first]), small, alone)
+        return _pace(trainer, batches, itertools.repeat([first]), small.batch_size)
 
 
 def _small(options: TrainOptions, windows: int, *, processes: int = 1) -> TrainOptions:
@@ -136,39 +125,39 @@ def _rehearsing(
     """Yield a trainer of a new network, and restore torch's random generators afterwards."""
     device = replace(device, compiler=None)
     with torch.random.fork_rng(accelerators(device)):
-        yield new_trainer(build(), options, scaling=scaling, device=device, parallel=parallel)
+        yield Trainer(build(), options, scaling=scaling, device=device, parallel=parallel)
 
 
 def _pace(
     trainer: Trainer,
     steps: Iterable[Batch],
     checks: Iterable[Iterable[Batch]],
-    options: TrainOptions,
-    parallel: Parallel,
+    batch_size: int,
     *,
     total: float = math.inf,
 ) -> Pace:
     """Time some steps and batches of validations.
 
     Args:
+        batch_size: windows of a batch, all processes together.
         total: steps of the training; infinitely many if they are not planned yet.
     """
 
     def learn(batch: Batch) -> None:
-        trainer.step(batch, rate=options.learning_rate)
+        trainer.step(batch, rate=trainer.options.learning_rate)
         trainer.device.synchronize()
 
     def check(batch: Batch) -> None:
         trainer.evaluate(batch)
         trainer.device.synchronize()
 
-    limit_s = options.limit_s or math.inf
+    limit_s, parallel = trainer.options.limit_s or math.inf, trainer.parallel
     step_s = _seconds_of_one(learn, steps, parallel, total=total, limit_s=limit_s)
     total = min(total, limit_s / step_s)
     check_s = _seconds_of_one(check, itertools.chain.from_iterable(checks), parallel, total=total)
     # The mean over all processes, which have to make the same plan.
     times = parallel.sum(torch.tensor([step_s, check_s], dtype=torch.float64)) / parallel.size
-    window_s, held_out_s = (times / options.batch_size).tolist()
+    window_s, held_out_s = (times / batch_size).tolist()
     return Pace(window_s, held_out_s)
 
 

@@ -54,6 +54,11 @@ class Chip:
     weight: float = 1.0
 
 
+def epoch_windows(options: TrainOptions, weight: float) -> int:
+    """Return the number of windows of an epoch on chips with this sum of weights, at least 1."""
+    return max(1, round(options.windows_per_chip * weight))
+
+
 class TrainingWindows(Dataset[tuple[Tensor, ...]]):
     """Random windows of chips, augmented: image uint8 (band, row, col), mask uint8 (row, col).
 
@@ -83,7 +88,7 @@ class TrainingWindows(Dataset[tuple[Tensor, ...]]):
         self._window_px, windows_per_chip = options.window_px, options.windows_per_chip
         weights = np.array([chip.weight for chip in self._chips])
         self._total, self._ends = weights.sum(), weights.cumsum()
-        self._windows: int = max(1, round(windows_per_chip * self._total))
+        self._windows = epoch_windows(options, float(self._total))
         # Windows of a pass, which visits all chips: an epoch, or several if these are shorter.
         self._pass = self._windows if windows_per_chip >= 1 else max(1, round(self._total))
         # Whether each chip has a window in every pass.

@@ -1,21 +1,17 @@
-"""Timetable: how many epochs share the given time or worked best on folds; forecasts."""
+"""Timetable: how many epochs share the given time; forecasts."""
 
 import math
-import statistics
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import ValidationError
 
 from roadseg.errors import CheckpointError, ConfigError
-from roadseg.learn.hardware.devices import Device
-from roadseg.learn.network.checkpoint_facts import Facts, threshold_of
 from roadseg.learn.network.checkpoints import checkpoint_path, read_checkpoint_facts
 from roadseg.learn.options import MINUTE_S, TrainOptions
-from roadseg.learn.training.rehearsal import KEEPING_S, START_S, Pace, guess_pace
-from roadseg.raster.grid import Grid
-from roadseg.raster.windows import cut_chips
+from roadseg.learn.training.rehearsal import KEEPING_S, START_S, Pace
+from roadseg.learn.training.samples import epoch_windows
+from roadseg.system.text import about_time
 
 # Options that a timetable decides; they are stored with the training and stay fixed.
 PLANNED = ("epochs", "patience", "windows_per_chip", "validation_windows", "warmup_steps")
@@ -120,7 +116,6 @@ class Forecast:
         windows: training windows of an epoch.
         held_out: windows that cover the held-out chips.
         checked: those of them that each epoch is validated on.
-        epoch_s: seconds of an epoch with its validation, at this pace.
     """
 
     options: TrainOptions
@@ -128,128 +123,38 @@ class Forecast:
     windows: int
     held_out: int
     checked: int
-    epoch_s: float
+
+    @property
+    def epoch_s(self) -> float:
+        """Seconds of an epoch with its validation, at this pace."""
+        return self.pace.epoch_seconds(self.windows, self.checked)
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of the training: its time limit, or else at most all its epochs."""
+        limit_s, epochs = self.options.limit_s, self.options.epochs
+        return START_S + epochs * self.epoch_s if limit_s is None else limit_s
+
+    @property
+    def epochs_text(self) -> str:
+        """How many epochs there are at most, and how long each takes."""
+        limit_s, epochs = self.options.limit_s, self.options.epochs
+        each_s = self.epoch_s if limit_s is None else limit_s / epochs
+        return f"{epochs} epochs of {about_time(each_s)}"
 
 
-def training_seconds(options: TrainOptions, epoch_s: float) -> float:
-    """Return how long a training takes: its time limit, or else at most all its epochs.
-
-    Args:
-        epoch_s: seconds of an epoch with its validation.
-    """
-    return START_S + options.epochs * epoch_s if options.limit_s is None else options.limit_s
-
-
-def forecast(
-    options: TrainOptions,
-    scenes: Iterable[tuple[Grid, float]],
-    *,
-    chip_px: int,
-    folds: int,
-    bands: int,
-    bins: int,
-    device: Device,
-    workers: int,
-) -> Forecast:
-    """Forecast a training by steps on random pixels; plan it if its time is limited.
+def forecast(options: TrainOptions, pace: Pace, *, weight: float, held_out: int) -> Forecast:
+    """Forecast a training at a pace; plan it if its time is limited.
 
     Args:
-        scenes: grid of each scene, which will be cut into chips, and the weight of its chips.
-        folds: number of folds, one of which is held out.
+        weight: sum of the weights of all training chips.
+        held_out: number of windows that cover the held-out chips; 0 if none are held out, so that
+            the options are planned already.
 
     Raises:
-        ConfigError: if the network cannot be built, or there is no time for a step.
+        ConfigError: if there is no time for a step in each epoch.
     """
-    weight = all_windows = 0.0
-    for grid, each in scenes:
-        chips = cut_chips(grid.height, grid.width, chip_px=chip_px)
-        weight += each * len(chips)
-        all_windows += sum(
-            math.ceil(chip.height / options.window_px) * math.ceil(chip.width / options.window_px)
-            for chip in chips
-        )
-    trained, held_out = weight * (folds - 1) / folds, math.ceil(all_windows / folds)
-    pace = guess_pace(options, bands=bands, bins=bins, device=device, workers=workers)
-    if options.minutes is not None:
-        options = fit_minutes(options, pace, weight=trained, held_out=held_out)
-    windows = round(options.windows_per_chip * trained)
+    if options.minutes is not None and held_out:
+        options = fit_minutes(options, pace, weight=weight, held_out=held_out)
     checked = min(options.validation_windows or held_out, held_out)
-    epoch_s = pace.epoch_seconds(windows, checked)
-    return Forecast(options, pace, windows, held_out, checked, epoch_s)
-
-
-@dataclass(frozen=True)
-class FoldTraining:
-    """A finished training that held out a fold.
-
-    Attributes:
-        weight: sum of the weights of its training chips.
-    """
-
-    folder: Path
-    weight: float
-
-
-def facts_of_folds(trained: Mapping[int, FoldTraining]) -> Facts:
-    """Return what the checkpoint of a training on all chips takes over from the folds.
-
-    These are the scores of the folds, the mean of their best epochs, and the mean of their
-    thresholds, over all and for each set, if they were measured.
-
-    Raises:
-        CheckpointError: if a checkpoint cannot be read.
-    """
-    facts = {fold: read_checkpoint_facts(each.folder, "best") for fold, each in trained.items()}
-    every = list(facts.values())
-    sets = sorted(set().union(*(each.get("thresholds", {}) for each in every)))
-    by_set = {
-        name: threshold_of([each for each in every if name in each.get("thresholds", {})], name)
-        for name in sets
-    }
-    threshold = threshold_of(every)
-    shared: Facts = {
-        "from_folds": {
-            "epochs": max(1, round(statistics.fmean(each["epoch"] for each in every))),
-            "scores": {str(fold): each["score"] for fold, each in facts.items()},
-        }
-    }
-    if threshold is not None:
-        shared |= {"threshold": threshold} | ({"thresholds": by_set} if by_set else {})
-    return shared
-
-
-def as_long_as_folds(
-    options: TrainOptions, fold_facts: Facts, example: FoldTraining | None, *, weight: float
-) -> TrainOptions:
-    """Return the options of a training on all chips.
-
-    It has as many epochs as the folds needed on average to their best one, over which the learning
-    rate is planned. If the time of a training is limited, it has the epochs and steps planned for a
-    fold, and so the same time.
-
-    Args:
-        example: the training of a fold; None if the training on all chips has begun, which then
-            has its own plan of a limited time.
-        weight: sum of the weights of all chips.
-
-    Raises:
-        ConfigError: if the training of the fold was planned for another time.
-        CheckpointError: if its checkpoint cannot be read.
-    """
-    if options.minutes is None:
-        return options.model_copy(update={"epochs": fold_facts["from_folds"]["epochs"]})
-    if example is None:
-        return options
-    planned = planned_before(example.folder, options)
-    share = example.weight / weight
-    return planned.model_copy(update={"windows_per_chip": planned.windows_per_chip * share})
-
-
-def facts_of_folds_before(folder: Path) -> Facts:
-    """Read back `facts_of_folds` from a training on all chips that has begun.
-
-    Raises:
-        CheckpointError: if its checkpoint cannot be read.
-    """
-    facts = read_checkpoint_facts(folder, "last")
-    return {key: facts[key] for key in ("from_folds", "threshold", "thresholds") if key in facts}
+    return Forecast(options, pace, epoch_windows(options, weight), held_out, checked)

@@ -11,26 +11,24 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
 
 from roadseg.errors import DataError
-from roadseg.learn.hardware.cpu import keep_freed_memory
 from roadseg.learn.hardware.devices import Device
-from roadseg.learn.hardware.distributed import Parallel, freeze_unused
+from roadseg.learn.hardware.distributed import Parallel
 from roadseg.learn.hardware.interrupts import postponed
 from roadseg.learn.network.checkpoint_facts import Facts
 from roadseg.learn.network.checkpoints import (
     read_tensors,
     write_facts_beside,
 )
-from roadseg.learn.network.models import check_batch, check_window, untrained_model
+from roadseg.learn.network.models import check_window, untrained_model
 from roadseg.learn.network.pretrained import log_first_weights, new_network
 from roadseg.learn.network.starter import first_weights
 from roadseg.learn.options import TrainOptions
 from roadseg.learn.training.epochs import LOSS, Epochs, seed_step
 from roadseg.learn.training.history import Row, has_ended, read_last
 from roadseg.learn.training.samples import Chip, HeldOutBatches, TrainingBatches
-from roadseg.learn.training.trainer import State, Trainer
+from roadseg.learn.training.trainer import Trainer
 from roadseg.learn.training.training_clock import TrainingClock
 from roadseg.raster.scaling import Scaling
 from roadseg.roads.speeds import SpeedBins
@@ -57,6 +55,28 @@ class TrainingJob:
     facts: Mapping[str, Any]
     bins: SpeedBins
     device: Device
+
+    def batches(
+        self, parallel: Parallel, workers: int
+    ) -> tuple[TrainingBatches, HeldOutBatches | None]:
+        """Return the batches to train and to validate on; None if nothing is held out.
+
+        Args:
+            workers: processes that read and augment windows; 0 does so in this process.
+
+        Raises:
+            ConfigError: if an epoch has too few windows for a step, or a batch for all processes.
+        """
+        options, pin = self.options, self.device.pin_memory
+        training = TrainingBatches(
+            self.training, options, parallel=parallel, workers=workers, pin_memory=pin
+        )
+        if not self.validation:
+            return training, None
+        held_out = HeldOutBatches(
+            self.validation, options, parallel=parallel, workers=workers, pin_memory=pin
+        )
+        return training, held_out
 
     @cached_property
     def settings(self) -> Facts:
@@ -148,18 +168,7 @@ def train(
         if parallel.first:
             write_facts_beside(folder, "best")
         return list(last["history"])
-    batches = TrainingBatches(
-        job.training, options, parallel=parallel, workers=workers, pin_memory=device.pin_memory
-    )
-    held_out = None
-    if job.validation:
-        held_out = HeldOutBatches(
-            job.validation,
-            options,
-            parallel=parallel,
-            workers=workers,
-            pin_memory=device.pin_memory,
-        )
+    batches, held_out = job.batches(parallel, workers)
     before = last or {}
     history, step = list(before.get("history", [])), before.get("step", 0)
     if last:
@@ -183,13 +192,11 @@ def train(
                 batches=batches,
                 validation_batches=held_out,
                 folder=folder,
-                options=options,
                 settings=settings | {"began_with": origin},
                 loss=loss.to(device.type),
                 before=before.get("steps_before", 0),
                 step=step,
                 clock=clock,
-                parallel=parallel,
                 stop=stop,
                 after_epoch=after_epoch,
             ).run()
@@ -222,40 +229,10 @@ def _trainer(
         origin = last["began_with"]
     scaling = _shared_scaling(job.training)
     state = None if last is None else (read_tensors(folder, "last"), last)
-    trainer = new_trainer(
+    trainer = Trainer(
         model, options, scaling=scaling, device=job.device, parallel=parallel, state=state
     )
     return trainer, origin
-
-
-def new_trainer(
-    model: nn.Module,
-    options: TrainOptions,
-    *,
-    scaling: Scaling,
-    device: Device,
-    parallel: Parallel,
-    state: State | None = None,
-) -> Trainer:
-    """Move a model to the device and prepare it for its first step, or for the next one.
-
-    From then on the process keeps freed memory, so that a rehearsal is as fast as the training.
-
-    Args:
-        model: network from normalised windows to logits.
-        state: state of the training to resume; None for a new training.
-
-    Raises:
-        ConfigError: if the network does not accept such batches, or options cannot be combined.
-        CheckpointError: if the state does not fit the network or the options.
-    """
-    keep_freed_memory()
-    bands, side = len(scaling.mean), options.window_px
-    check_batch(model.train(), in_channels=bands, window_px=side, batch_size=options.batch_size)
-    model = device.to(model)
-    if parallel.size > 1:
-        freeze_unused(model, torch.zeros(1, bands, side, side).to(device.type))
-    return Trainer(model, options, scaling=scaling, device=device, parallel=parallel, state=state)
 
 
 def accelerators(device: Device) -> list[int]:

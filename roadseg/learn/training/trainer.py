@@ -1,20 +1,26 @@
-"""Trainer: a network in training; its state can be saved, and loaded to resume exactly."""
+"""Trainer: a network in training, step by step; its state can be saved, to resume exactly.
 
-from collections.abc import Mapping, Sequence
+After it come the optimizer, in the fused form that a device offers, and the rate of each step.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from importlib import import_module
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from roadseg.errors import CheckpointError
+from roadseg.learn.hardware.cpu import keep_freed_memory
 from roadseg.learn.hardware.devices import Device
-from roadseg.learn.hardware.distributed import Parallel
+from roadseg.learn.hardware.distributed import Parallel, freeze_unused
 from roadseg.learn.network.checkpoint_facts import MODEL
 from roadseg.learn.network.checkpoints import Tensors, misfit, named
 from roadseg.learn.network.losses import loss_of, loss_sums
-from roadseg.learn.network.models import Normalise
+from roadseg.learn.network.models import Normalise, check_batch
 from roadseg.learn.options import TrainOptions
-from roadseg.learn.training.optimizers import build_optimizer, clip_gradients
 from roadseg.raster.scaling import Scaling
 from roadseg.system.text import one_line
 
@@ -22,6 +28,8 @@ Batch = Sequence[Tensor]  # Images, masks and, if the loss needs them, skeletons
 State = tuple[dict[str, Tensor], dict[str, Any]]  # Tensors by name, and JSON values.
 
 _OPTIMIZER = "optimizer."  # Prefix of the names of its tensors.
+_DROP = 0.2  # Factor by which the learning rate drops after a milestone.
+_BETAS, _EPS = (0.9, 0.999), 1e-8  # Torch's defaults; Gaudi's optimizers have others.
 
 
 class Trainer:
@@ -29,7 +37,9 @@ class Trainer:
 
     Attributes:
         model: the network, from normalised windows to logits.
+        options: how it learns.
         device: where it trains.
+        parallel: the processes that train together.
     """
 
     def __init__(
@@ -42,17 +52,26 @@ class Trainer:
         parallel: Parallel,
         state: State | None = None,
     ) -> None:
-        """Prepare a model for its first step, or for the next one of an earlier training.
+        """Move a model to the device and prepare it for its first step, or for the next one.
+
+        From then on the process keeps freed memory, so that a rehearsal is as fast as the training.
 
         Args:
-            model: network from normalised windows to logits, on the device.
+            model: network from normalised windows to logits.
             state: `Trainer.state` of the training to resume; None for a new training.
 
         Raises:
+            ConfigError: if the network does not accept such batches.
             CheckpointError: if the state does not fit the network or the options.
         """
-        self._options = options
-        self.device, self._parallel, self._scaler = device, parallel, device.scaler()
+        keep_freed_memory()
+        bands, side = len(scaling.mean), options.window_px
+        check_batch(model.train(), in_channels=bands, window_px=side, batch_size=options.batch_size)
+        model = device.to(model)
+        if parallel.size > 1:
+            freeze_unused(model, torch.zeros(1, bands, side, side).to(device.type))
+        self.options = options
+        self.device, self.parallel, self._scaler = device, parallel, device.scaler()
         optimizer = build_optimizer(model.parameters(), rate=options.learning_rate, device=device)
         if state is not None:
             _load_state(state, model, optimizer, self._scaler)
@@ -87,7 +106,7 @@ class Trainer:
     def evaluate(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Return the logits of `model`, float32, and the sums of its loss."""
         logits, labels = self._forward(self._in_validation.eval(), batch)
-        sums = loss_sums(logits, *labels, weights=self._options.loss)
+        sums = loss_sums(logits, *labels, weights=self.options.loss)
         self.device.mark()
         return logits, sums
 
@@ -109,11 +128,11 @@ class Trainer:
         }
 
     def _loss(self, batch: Batch) -> Tensor:
-        weights = self._options.loss
-        with self.device.fast_gradients(), self._parallel.normalising():
+        weights = self.options.loss
+        with self.device.fast_gradients(), self.parallel.normalising():
             logits, (masks, *skeletons) = self._forward(self._in_training, batch)
         sums = loss_sums(logits, masks, *skeletons, weights=weights)
-        return loss_of(self._parallel.sum_with_gradient(sums), weights=weights)
+        return loss_of(self.parallel.sum_with_gradient(sums), weights=weights)
 
     def _forward(self, network: nn.Module, batch: Batch) -> tuple[Tensor, list[Tensor]]:
         """Return the logits of a batch, float32, and its labels on the device."""
@@ -182,3 +201,72 @@ def _named_under(prefix: str, tensors: Tensors) -> dict[str, Tensor]:
         for name, value in tensors.items()
         if name.startswith(prefix)
     }
+
+
+def build_optimizer(
+    parameters: Iterable[nn.Parameter], *, rate: float, device: Device
+) -> torch.optim.Optimizer:
+    """Build an Adam that updates all weights in few, fused operations.
+
+    Build it after the model is on the device, and load its state before `Device.for_training`.
+    The state of Gaudi's optimizers differs from that of torch's, and can be loaded on an HPU only.
+    """
+    if device.name == "hpu":
+        # Without weight decay, AdamW is Adam, of which Gaudi has no fused form.
+        fused = import_module("habana_frameworks.torch.hpex.optimizers")
+        optimizer: torch.optim.Optimizer = fused.FusedAdamW(
+            parameters, lr=rate, weight_decay=0.0, betas=_BETAS, eps=_EPS
+        )
+        return optimizer
+    return torch.optim.Adam(parameters, lr=rate, betas=_BETAS, eps=_EPS, fused=True)
+
+
+def clip_gradients(
+    parameters: Iterable[nn.Parameter], *, device: Device, max_norm: float = 1.0
+) -> None:
+    """Shrink the gradients together so that their norm is at most `max_norm`.
+
+    With backend ipex, pass `model.parameters()`: those of the optimizer are copies without
+    gradients.
+
+    Args:
+        parameters: weights on the device, with gradients.
+    """
+    if device.name == "hpu":
+        _hpu_clipper(max_norm).clip_norm(parameters)
+    else:
+        nn.utils.clip_grad_norm_(parameters, max_norm)
+
+
+@cache
+def _hpu_clipper(max_norm: float) -> Any:  # noqa: ANN401 - no type of ours
+    """Build Gaudi's clipper, which puts the norm on the device; for float32 without parameters."""
+    return import_module("habana_frameworks.torch.hpex.normalization").FusedClipNorm([], max_norm)
+
+
+def learning_rate(step: float, options: TrainOptions, *, steps_per_epoch: int) -> float:
+    """Return the learning rate of a step.
+
+    It rises linearly to the peak, which step `warmup_steps - 1` is the first to have. Schedule
+    "step" divides it by 5 after each milestone. Schedule "cosine" falls from the peak along half a
+    cosine and would reach zero one step after the last. It depends on `epochs`, so a longer
+    training has other rates at all steps.
+
+    Source: the cosine is that of Loshchilov and Hutter, SGDR, 2017, without restarts, the warm-up
+    that of Goyal et al., Accurate, Large Minibatch SGD, 2017.
+
+    Args:
+        step: number of the step in the whole training, from 0; between two steps if the time tells.
+        options: `schedule`, `learning_rate` (the peak), `warmup_steps` (0 begins at the peak),
+            `lr_milestones` (epochs from 1, after which "step" lowers the rate) and `epochs`.
+        steps_per_epoch: at least 1.
+    """
+    warmup, peak = options.warmup_steps, options.learning_rate
+    rising = min(1.0, (step + 1) / warmup) if warmup else 1.0
+    if options.schedule == "step":
+        epoch = step // steps_per_epoch + 1
+        passed = sum(epoch > milestone for milestone in options.lr_milestones)
+        return peak * rising * _DROP**passed
+    falling_steps = max(1, steps_per_epoch * options.epochs - warmup)
+    done = min(max(0, step - warmup) / falling_steps, 1.0)
+    return peak * rising * (1 + math.cos(math.pi * done)) / 2

@@ -8,10 +8,8 @@ import torch
 from torch import Tensor
 
 from roadseg.errors import DataError
-from roadseg.learn.hardware.distributed import Parallel
 from roadseg.learn.network.checkpoint_facts import Facts
 from roadseg.learn.network.losses import loss_of
-from roadseg.learn.options import LossOptions
 from roadseg.learn.training.trainer import Batch, Trainer
 from roadseg.raster.windows import CERTAIN
 from roadseg.roads.masks.burning import BACKGROUND, IGNORE
@@ -77,8 +75,6 @@ def validate(
     trainer: Trainer,
     batches: Iterable[Batch],
     *,
-    weights: LossOptions,
-    parallel: Parallel,
     after_batch: Callable[[], None],
     sets: Sequence[str] = ("",),
     set_numbers: Iterable[Sequence[int]] = itertools.repeat((0,)),
@@ -102,10 +98,10 @@ def validate(
         window_sets = torch.tensor(numbers, device=logits.device).expand(len(window_counts))
         counts = counts.to(logits.device).index_add(0, window_sets, window_counts)
         after_batch()
-    pixels = parallel.sum(counts).cpu().numpy()
+    pixels = trainer.parallel.sum(counts).cpu().numpy()
     if not pixels.any():
         raise DataError("the held-out chips contain no pixel with data; change the split")
-    loss = float(loss_of(parallel.sum(sums), weights=weights))
+    loss = float(loss_of(trainer.parallel.sum(sums), weights=trainer.options.loss))
     every = Histogram(*pixels.sum(axis=0))
     by_set = {
         name: Histogram(*sides)

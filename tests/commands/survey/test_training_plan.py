@@ -1,37 +1,40 @@
 """A forecast says how long a training takes, before its images are cut into chips."""
 
+from types import SimpleNamespace
+
 import pytest
 from pyproj import CRS
 from rasterio import Affine
 
-from roadseg.learn.options import TrainOptions
-from roadseg.learn.training import timetable as module
+from roadseg.commands.survey import training_plan
+from roadseg.config import load_config
 from roadseg.learn.training.rehearsal import KEEPING_S, Pace
-from roadseg.learn.training.timetable import forecast
 from roadseg.raster.grid import Grid
 
 
-def grid(height, width):
-    return Grid(CRS.from_epsg(32611), Affine.identity(), width, height)
+def scene(height, width):
+    grid = Grid(CRS.from_epsg(32611), Affine.identity(), width, height)
+    return SimpleNamespace(grid=grid, bands=(1, 2, 3))
 
 
-ALIKE = [(grid(500, 500), 1.0)] * 50  # 40 chips to train on, and 10 of 4 windows held out.
+ALIKE = [(scene(500, 500), 1.0)] * 50  # 40 chips to train on, and 10 of 4 windows held out.
 
 
 @pytest.fixture
-def foretell(monkeypatch, cpu):
+def foretell(monkeypatch):
     """Give a function that forecasts at a pace of 0.1 s to learn, 0.01 s to validate a window."""
-    monkeypatch.setattr(module, "guess_pace", lambda *_, **__: Pace(0.1, 0.01))
+    monkeypatch.setattr(training_plan, "guess_pace", lambda *_, **__: Pace(0.1, 0.01))
 
-    def foretell(scenes=ALIKE, chip_px=500, **options):
-        usual = {"chip_px": chip_px, "folds": 5, "bands": 3, "bins": 1}
-        return forecast(TrainOptions(**options), scenes, **usual, device=cpu, workers=0)
+    def foretell(scenes=ALIKE, **options):
+        own = [f"train.{name}={value}" for name, value in options.items()]
+        config = load_config(None, ["imagery.chip_px=500", "split.folds=5", *own])
+        return training_plan.forecast_training(scenes, config, device=None)
 
     return foretell
 
 
 def test_scenes_are_cut_into_chips_and_these_into_windows(foretell):
-    scenes = [(grid(1000, 600), 1.0), (grid(500, 500), 3.0)]
+    scenes = [(scene(1000, 600), 1.0), (scene(500, 500), 3.0)]
     seen = foretell(scenes, windows_per_chip=10)
     # The large scene is four chips of 500 x 300; every chip is covered by four windows.
     assert seen.windows == (4 + 3) * 10 * 4 / 5

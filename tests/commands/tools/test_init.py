@@ -9,12 +9,11 @@ import pytest
 import rasterio
 
 from roadseg.commands.stages.pipeline import prepare
-from roadseg.commands.survey import contents
+from roadseg.commands.survey import contents, training_plan
 from roadseg.commands.survey.cities import balanced_weights
 from roadseg.commands.tools import init
 from roadseg.config import Config, config_schema, load_config
 from roadseg.errors import ConfigError, DataError
-from roadseg.learn.training import timetable
 from roadseg.learn.training.rehearsal import Pace
 from roadseg.system.workspace import Workspace
 
@@ -699,7 +698,7 @@ def test_without_minutes_nothing_is_planned(city):
 
 
 def test_too_few_minutes_write_nothing(city, monkeypatch):
-    monkeypatch.setattr(timetable, "guess_pace", lambda *_, **__: Pace(1.0, 0.1))
+    monkeypatch.setattr(training_plan, "guess_pace", lambda *_, **__: Pace(1.0, 0.1))
     with pytest.raises(ConfigError, match=r"train.minutes: 0.1 min are too few"):
         look(city, *TINY, "train.minutes=0.1", "train.batch_size=4096")
     assert not (city / "found.json").exists()
@@ -707,7 +706,7 @@ def test_too_few_minutes_write_nothing(city, monkeypatch):
 
 @pytest.mark.usefixtures("cities")
 def test_sets_are_planned_by_their_weights(monkeypatch):
-    monkeypatch.setattr(timetable, "guess_pace", lambda *_, **__: Pace(0.01, 0.001))
+    monkeypatch.setattr(training_plan, "guess_pace", lambda *_, **__: Pace(0.01, 0.001))
     look_here(*TINY, "train.minutes=2", "imagery.sets.small_town.weight=1")
     even = written(Path())["train"]["windows_per_chip"]
     look_here(*TINY, "train.minutes=2", "imagery.sets.small_town.weight=10")

@@ -17,7 +17,7 @@ from torch import nn
 from roadseg.errors import DeviceError
 from roadseg.learn.hardware import ipex
 from roadseg.learn.hardware.devices import pick_device
-from roadseg.learn.training.optimizers import build_optimizer, clip_gradients
+from roadseg.learn.training.trainer import build_optimizer, clip_gradients
 
 needs_ipex = pytest.mark.skipif(bool(ipex.mismatch()), reason=ipex.mismatch())
 each_precision = pytest.mark.parametrize("precision", ["fp32", "bf16"])

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from roadseg.learn.training.optimizers import build_optimizer, clip_gradients
+from roadseg.learn.training.trainer import build_optimizer, clip_gradients
 
 
 def ones():

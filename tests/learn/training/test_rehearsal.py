@@ -8,7 +8,7 @@ import torch
 from roadseg.errors import CheckpointError, ConfigError
 from roadseg.learn.hardware.distributed import Parallel
 from roadseg.learn.options import LossOptions, TrainOptions
-from roadseg.learn.training import rehearsal, train
+from roadseg.learn.training import rehearsal, trainer
 from roadseg.learn.training.rehearsal import KEEPING_S, Pace, guess_pace, measure_pace
 from roadseg.learn.training.train import TrainingJob
 from roadseg.roads.speeds import DEFAULT_BINS
@@ -94,7 +94,7 @@ def test_without_chips_a_pace_is_guessed_with_as_many_bands(cpu, loss):
 
 def test_a_guess_keeps_freed_memory_as_the_training_does(cpu, monkeypatch):
     kept = []
-    monkeypatch.setattr(train, "keep_freed_memory", lambda: kept.append(True))
+    monkeypatch.setattr(trainer, "keep_freed_memory", lambda: kept.append(True))
     guess_pace(TrainOptions(**SMALL), bands=3, bins=1, device=cpu, workers=0)
     assert kept
 

@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 
 from roadseg.learn.options import TrainOptions
-from roadseg.learn.training.optimizers import learning_rate
+from roadseg.learn.training.trainer import learning_rate
 
 PLAIN = {
     "epochs": 4,
