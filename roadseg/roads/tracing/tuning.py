@@ -26,7 +26,7 @@ class Parameter:
     def at(self, share: float) -> float:
         """Return the value at a share of the range, clipped to 0 to 1."""
         value = self.low + min(max(share, 0.0), 1.0) * (self.high - self.low)
-        return round(round(value / self.step) * self.step, 6)
+        return float(round(round(value / self.step) * self.step, 6))
 
     def share(self, value: float) -> float:
         """Return the share of the range at which a value lies, the inverse of `at`."""

@@ -55,6 +55,10 @@ def test_nothing_is_tried_twice():
     assert len(set(tried)) == len(tried)
 
 
+def test_all_values_are_floats_as_in_a_config():
+    assert {type(value) for one in climb() for value in one.settings.values()} == {float}
+
+
 def test_a_search_ends_when_there_is_nothing_left_to_try():
     assert 100 < len(climb(trials=5000)) <= 5000
 
