@@ -153,9 +153,8 @@ def tune(
     """Search for the graph settings with the best APLS or other score.
 
     Scores trials on the held-out fold. Varies these settings of `graph`: threshold, max_gap_m,
-    max_turn_deg, min_link_probability, min_spur_m, min_component_m. The first trial uses those of
-    the config. Writes a config with the best settings. If the gain is within chance, the old
-    settings are kept.
+    max_turn_deg, min_link_probability, min_spur_m. The first trial uses those of the config. Writes
+    a config with the best settings. If the gain is within chance, the old settings are kept.
 
     \b
     Examples:

@@ -39,7 +39,6 @@ PARAMETERS = (
     Parameter("max_turn_deg", 15, 90, 5),
     Parameter("min_link_probability", 0, 0.5, 0.01),
     Parameter("min_spur_m", 0, 30, 1),
-    Parameter("min_component_m", 0, 200, 5),
 )
 _THRESHOLD, *_OTHERS = PARAMETERS
 _THRESHOLDS = 9  # Thresholds of the first sweep, 0.1 apart.

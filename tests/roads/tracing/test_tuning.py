@@ -18,9 +18,8 @@ START = {
     "max_turn_deg": 60.0,
     "min_link_probability": 0.0,
     "min_spur_m": 10.0,
-    "min_component_m": 20.0,
 }
-GOAL = {**START, "threshold": 0.27, "max_gap_m": 45.0, "min_spur_m": 22.0, "min_component_m": 90.0}
+GOAL = {**START, "threshold": 0.27, "max_gap_m": 45.0, "min_spur_m": 22.0}
 
 
 def hill(trials):
