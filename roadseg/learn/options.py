@@ -228,7 +228,8 @@ class PredictOptions(Section):
     tta: bool = setting(
         default=False,
         unit="-",
-        description="Test-time augmentation: average over 8 rotations and flips; 8 times slower.",
+        description="Test-time augmentation: average over 4 rotations by right angles; takes 4 "
+        "times as long.",
     )
     gsd: Literal["strict", "auto"] = setting(
         "strict",

@@ -11,7 +11,7 @@ from roadseg.dataset.calibration import read_calibration
 from roadseg.errors import CheckpointError, OutputError, RoadsegError
 from roadseg.learn.hardware.cpu import keep_freed_memory
 from roadseg.learn.hardware.devices import chosen_device
-from roadseg.learn.inference.engines import Engine, ensemble, open_engine, with_tta
+from roadseg.learn.inference.engines import ROTATIONS, Engine, ensemble, open_engine, with_tta
 from roadseg.learn.inference.sliding_window import predict_parts, shown, whole_of
 from roadseg.learn.network.checkpoint_facts import Facts
 from roadseg.learn.network.checkpoints import (
@@ -35,8 +35,6 @@ from roadseg.roads.masks.probabilities import (
 )
 from roadseg.roads.speeds import SpeedBins
 from roadseg.system.fingerprints import stamp
-
-_TURNS = 8  # Rotations and flips of a window.
 
 AddKm2 = Callable[[float], object]
 
@@ -77,7 +75,7 @@ class Networks:
             compute,
             window_px=window_px,
             batch_size=fitting_batch(counts, most=options.most_at_once(window_px)),
-            windows=sum(counts) * (_TURNS if options.tta else 1),
+            windows=sum(counts) * (ROTATIONS if options.tta else 1),
         )
 
 

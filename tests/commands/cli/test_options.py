@@ -65,7 +65,7 @@ def test_an_option_of_a_field_has_its_help(command, option):
         ("map", "[default: auto; config: predict.gsd]"),
         ("map", "has no data. [config: imagery.area]"),
         ("conflate", "[default: 20] [0<=x<=10000000]"),
-        ("predict", "8 times slower. [default: no; config: predict.tta]"),
+        ("predict", "takes 4 times as long. [default: no; config: predict.tta]"),
         ("score", "0: none. [default: 1] [0<=x<=1024]"),
     ],
 )

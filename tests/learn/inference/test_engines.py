@@ -174,10 +174,11 @@ def test_a_mean_says_what_it_is_of():
 
 def test_every_turn_is_turned_back():
     engine = Engine("eager", "", 2, 64, lambda windows: windows / 255)
-    torch.testing.assert_close(with_tta(engine).run(windows_of()), windows_of() / 255)
+    found = with_tta(engine).run(windows_of())
+    torch.testing.assert_close(found, windows_of() / 255, rtol=0, atol=2e-3)
 
 
-def test_windows_are_shown_in_all_eight_turns_and_flips():
+def test_windows_are_shown_in_all_four_rotations():
     seen = []
 
     def run(windows):
@@ -185,15 +186,18 @@ def test_windows_are_shown_in_all_eight_turns_and_flips():
         return windows.float()
 
     with_tta(Engine("eager", "", 2, 64, run)).run(windows_of())
-    assert len({bytes(windows.numpy()) for windows in seen}) == 8
+    assert len({bytes(windows.numpy()) for windows in seen}) == 4
     assert all(windows.is_contiguous() for windows in seen)
 
 
 def test_what_lies_in_one_corner_is_spread_over_all_four():
-    corner = torch.zeros(1, 1, 2, 2)
-    corner[..., 0, 0] = 1
+    corner = torch.full((1, 1, 2, 2), 0.5)
+    corner[..., 0, 0] = 0.8
     engine = with_tta(Engine("eager", "", 1, 2, lambda _: corner))
-    torch.testing.assert_close(engine.run(windows_of(1, 2)), torch.full((1, 1, 2, 2), 0.25))
+    odds = 4 ** (1 / 4)  # 4 to 1 in the corner, 1 to 1 elsewhere
+    torch.testing.assert_close(
+        engine.run(windows_of(1, 2)), torch.full((1, 1, 2, 2), odds / (1 + odds))
+    )
 
 
 @pytest.mark.parametrize(("windows", "name"), [(79, "eager"), (80, "inductor")])
