@@ -24,7 +24,7 @@ _Count = Annotated[int, Field(ge=0, le=10**9)]
 class LossOptions(Section):
     """Weights of the terms of the loss; 0 omits a term."""
 
-    retired = MappingProxyType({"cldice": 0.0, "bootstrap": 0.0})
+    retired = MappingProxyType({"cldice": 0.0, "bootstrap": 0.0, "skeleton_recall": 0.0})
     focal: float = setting(
         0.0, "weight", "Focal loss: per pixel, with more weight on difficult ones.", ge=0, le=1e6
     )
@@ -32,18 +32,6 @@ class LossOptions(Section):
     bce: float = setting(
         0.5, "weight", "Binary cross entropy: per pixel, with equal weight.", ge=0, le=1e6
     )
-    skeleton_recall: float = setting(
-        0.0,
-        "weight",
-        "Skeleton recall: share of the centrelines that is found; reduces gaps in roads.",
-        ge=0,
-        le=1e6,
-    )
-
-    @property
-    def needs_skeletons(self) -> bool:
-        """Whether a term compares with the skeletons of the roads."""
-        return self.skeleton_recall > 0
 
     @model_validator(mode="after")
     def _some_term(self) -> "LossOptions":

@@ -35,8 +35,7 @@ def training_rate(
         bands: of the windows, which are noise in memory.
         rounds: of so many steps, after one that is not counted.
     """
-    images, masks = _noise(options.batch_size, bands, bins, options.window_px)
-    batch = [images, masks] + ([masks.clamp(max=1)] if options.loss.needs_skeletons else [])
+    batch = _noise(options.batch_size, bands, bins, options.window_px)
     trainer = noise_trainer(options, bands=bands, bins=bins, device=device)
 
     def learn() -> None:

@@ -17,42 +17,38 @@ from roadseg.roads.masks.burning import BACKGROUND, IGNORE
 
 _EPSILON = 1e-5  # Keeps the ratios of an empty batch defined.
 _SURELY_RIGHT = -1e4  # Logit of the wrong answer at an ignored pixel: nothing is wrong there.
-_TUBE_PX = 2  # Pixels on either side of a skeleton within which it is to be found.
 
 # The sums that each term is made of, in the order in which `loss_sums` returns them.
 _SUMS = {
     "focal": ("focal", "focal_pixels"),
     "bce": ("entropy", "entropy_pixels"),
     "dice": ("shared", "predicted_and_road"),
-    "skeleton_recall": ("tube_predicted", "tube"),
 }
 
 
-def loss_sums(
-    logits: Tensor, masks: Tensor, skeletons: Tensor | None = None, *, weights: LossOptions
-) -> Tensor:
+def loss_sums(logits: Tensor, masks: Tensor, *, weights: LossOptions) -> Tensor:
     """Return the sums over valid pixels that the loss is made of.
 
     Args:
         logits: shape (n, bins + 1, row, col), any float type; the last channel is any road.
         masks: uint8, shape (n, row, col): 0 background, 1..bins speed bin, 255 ignore.
-        skeletons: uint8, shape (n, row, col): 1 on the skeletons of the roads, else 0; only read
-            if `weights.needs_skeletons`.
         weights: which terms there are; how many sums are returned depends on them alone.
 
     Returns:
         Shape (k,), float32; float64 if the logits are.
-
-    Raises:
-        ValueError: if skeletons are needed and missing.
     """
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
     with torch.autocast(logits.device.type, enabled=False):
-        sums = _point_sums(logits, masks, weights)
-        if weights.needs_skeletons:
-            if skeletons is None:
-                raise ValueError(f"{weights} needs skeletons, got none")
-            sums |= _tube_sums(logits[:, -1], masks, skeletons)
+        focal, entropy, predicted, shared = _PointSums.apply(logits, masks, weights).unbind()
+        valid = (masks != IGNORE).sum().to(logits.dtype)
+        sums = {
+            "focal": focal,
+            "focal_pixels": valid,
+            "entropy": entropy,
+            "entropy_pixels": valid,
+            "shared": shared,
+            "predicted_and_road": predicted + 2 * _is_road(masks).sum(),
+        }
         return torch.stack([sums[name] for name in _sum_names(weights)])
 
 
@@ -70,46 +66,11 @@ def loss_of(sums: Tensor, *, weights: LossOptions) -> Tensor:
         loss = loss + weights.bce * each["entropy"] / each["entropy_pixels"].clamp(min=1)
     if weights.dice:
         loss = loss + weights.dice * (1 - _ratio(2 * each["shared"], each["predicted_and_road"]))
-    if weights.skeleton_recall:
-        loss = loss + weights.skeleton_recall * (1 - _ratio(each["tube_predicted"], each["tube"]))
     return loss
 
 
 def _sum_names(weights: LossOptions) -> list[str]:
     return [name for term, names in _SUMS.items() if getattr(weights, term) for name in names]
-
-
-def _point_sums(logits: Tensor, masks: Tensor, weights: LossOptions) -> dict[str, Tensor]:
-    """Return the sums of the terms that look at each pixel by itself."""
-    if not (weights.focal or weights.bce or weights.dice):
-        return {}
-    focal, entropy, predicted, shared = _PointSums.apply(logits, masks, weights).unbind()
-    valid = (masks != IGNORE).sum().to(logits.dtype)
-    return {
-        "focal": focal,
-        "focal_pixels": valid,
-        "entropy": entropy,
-        "entropy_pixels": valid,
-        "shared": shared,
-        "predicted_and_road": predicted + 2 * _is_road(masks).sum(),
-    }
-
-
-def _tube_sums(logits: Tensor, masks: Tensor, skeletons: Tensor) -> dict[str, Tensor]:
-    """Return the sums of any road, shape (n, row, col), near the skeletons of the roads.
-
-    Source: Kirchhoff et al., Skeleton Recall Loss, 2024.
-    """
-    # As the channels of one image; on a CPU this order in memory makes pooling three times faster.
-    on_cpu = logits.device.type == "cpu"
-    order = torch.channels_last if on_cpu else torch.contiguous_format
-    probability, road, skeleton, valid = (
-        plane.to(logits.dtype).unsqueeze(0).contiguous(memory_format=order)
-        for plane in (logits.sigmoid(), _is_road(masks), skeletons, masks != IGNORE)
-    )
-    side = 2 * _TUBE_PX + 1
-    tube = functional.max_pool2d(skeleton * road, side, stride=1, padding=_TUBE_PX) * road
-    return {"tube_predicted": (probability * valid * tube).sum(), "tube": tube.sum()}
 
 
 class _PointSums(torch.autograd.Function):

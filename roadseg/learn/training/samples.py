@@ -25,7 +25,6 @@ from roadseg.raster.scaling import Scaling
 from roadseg.raster.windows import Window, cover, spread
 from roadseg.roads.masks.burning import IGNORE, road_pixels
 from roadseg.roads.masks.mask_files import read_mask
-from roadseg.roads.tracing.skeletons import skeletonise
 from roadseg.system.machine import check_workers
 
 _CELL_PX = 32  # Side of the cells of a chip, of which those with road are listed.
@@ -59,10 +58,8 @@ def epoch_windows(options: TrainOptions, weight: float) -> int:
     return max(1, round(options.windows_per_chip * weight))
 
 
-class TrainingWindows(Dataset[tuple[Tensor, ...]]):
+class TrainingWindows(Dataset[tuple[Tensor, Tensor]]):
     """Random windows of chips, augmented: image uint8 (band, row, col), mask uint8 (row, col).
-
-    If the loss needs skeletons, a third tensor has 1 on those of the roads of the mask.
 
     Epoch e, counted from 1, has the indices from e * len(self) on. A window depends only on seed
     and index, so that an interrupted epoch repeats exactly, in any process. Chips get windows in
@@ -95,7 +92,6 @@ class TrainingWindows(Dataset[tuple[Tensor, ...]]):
         self._reaches_all = weights.min() * self._pass >= self._total
         self._in_order = windows_per_chip >= 1
         self._seed = options.seed
-        self._skeletons = options.loss.needs_skeletons
         self._augment = Augmenter(len(self._chips[0].scene.bands), options.augment)
         self._road_cells: dict[int, Ints] = {}  # By chip, filled on demand.
 
@@ -103,13 +99,13 @@ class TrainingWindows(Dataset[tuple[Tensor, ...]]):
         """Return the number of windows of an epoch."""
         return self._windows
 
-    def __getitem__(self, index: int) -> tuple[Tensor, ...]:
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
         """Draw, read and augment a window."""
         number = self.chip_of(index)
         rng = np.random.default_rng([self._seed, index])
         image, mask = _read(self._chips[number], self._draw(number, rng), self._window_px)
         image, mask = self._augment(image, mask, seed=int(rng.integers(2**32)))
-        return _tensors(image, mask, skeletons=self._skeletons)
+        return _tensors(image, mask)
 
     def chip_of(self, index: int) -> int:
         """Return the number of the chip of a window."""
@@ -143,23 +139,22 @@ class TrainingWindows(Dataset[tuple[Tensor, ...]]):
         return self._road_cells[number]
 
 
-class RandomWindows(Dataset[tuple[Tensor, ...]]):
+class RandomWindows(Dataset[tuple[Tensor, Tensor]]):
     """Windows of random pixels, all of them road, augmented as in a training."""
 
     def __init__(self, options: TrainOptions, *, bands: int) -> None:
         """Prepare to draw windows with this many bands."""
         self._shape = bands, options.window_px, options.window_px
-        self._skeletons = options.loss.needs_skeletons
         self._augment = Augmenter(bands, options.augment)
 
-    def __getitem__(self, index: int) -> tuple[Tensor, ...]:
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
         """Draw and augment a window."""
         image = np.random.default_rng(index).integers(256, size=self._shape, dtype=np.uint8)
         mask = np.ones(self._shape[1:], dtype=np.uint8)
-        return _tensors(*self._augment(image, mask, seed=index), skeletons=self._skeletons)
+        return _tensors(*self._augment(image, mask, seed=index))
 
 
-class ValidationWindows(Dataset[tuple[Tensor, ...]]):
+class ValidationWindows(Dataset[tuple[Tensor, Tensor]]):
     """Windows that cover each chip, without augmentation, in a fixed order; each pixel counts once.
 
     The last windows end at the edge of the chip. Their overlap with previous windows is ignored in
@@ -172,18 +167,15 @@ class ValidationWindows(Dataset[tuple[Tensor, ...]]):
         chips: Sequence[Chip],
         *,
         window_px: int,
-        skeletons: bool = False,
         most: int | None = None,
     ) -> None:
         """Cover the chips with windows.
 
         Args:
             chips: at least one; all have the same bands.
-            skeletons: whether a third tensor has 1 on the skeletons of the roads of the mask.
             most: largest number of windows; if there are more, they are sampled evenly.
         """
         self._window_px = window_px
-        self._skeletons = skeletons
         self._bands = len(chips[0].scene.bands)
         windows = [
             (chip, window)
@@ -196,10 +188,10 @@ class ValidationWindows(Dataset[tuple[Tensor, ...]]):
         """Return the number of windows of all chips."""
         return len(self._windows)
 
-    def __getitem__(self, index: int) -> tuple[Tensor, ...]:
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
         """Read a window; -1 is the empty one."""
         image, mask = self._empty() if index == -1 else self._read(*self._windows[index])
-        return _tensors(image, mask, skeletons=self._skeletons)
+        return _tensors(image, mask)
 
     def set_of(self, index: int) -> str:
         """Return the set of a window; an empty window, which counts nothing, has any set."""
@@ -316,7 +308,6 @@ def held_out_windows(chips: Sequence[Chip], options: TrainOptions) -> Validation
     return ValidationWindows(
         chips,
         window_px=options.window_px,
-        skeletons=options.loss.needs_skeletons,
         most=options.validation_windows,
     )
 
@@ -375,11 +366,8 @@ def _fill(array: Bytes, window_px: int, value: int) -> Bytes:
     return np.pad(array, missing, constant_values=value) if np.any(missing) else array
 
 
-def _tensors(image: Bytes, mask: Bytes, *, skeletons: bool) -> tuple[Tensor, ...]:
-    planes = [image, mask]
-    if skeletons:
-        planes.append(skeletonise(road_pixels(mask)).astype(np.uint8))
-    return tuple(torch.from_numpy(plane) for plane in planes)
+def _tensors(image: Bytes, mask: Bytes) -> tuple[Tensor, Tensor]:
+    return torch.from_numpy(image), torch.from_numpy(mask)
 
 
 @lru_cache(maxsize=4)  # The windows of one epoch come from two or three passes.

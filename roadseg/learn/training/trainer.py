@@ -24,7 +24,7 @@ from roadseg.learn.options import TrainOptions
 from roadseg.raster.scaling import Scaling
 from roadseg.system.text import one_line
 
-Batch = Sequence[Tensor]  # Images, masks and, if the loss needs them, skeletons.
+Batch = Sequence[Tensor]  # Images and masks.
 State = tuple[dict[str, Tensor], dict[str, Any]]  # Tensors by name, and JSON values.
 
 _OPTIMIZER = "optimizer."  # Prefix of the names of its tensors.
@@ -105,8 +105,8 @@ class Trainer:
     @torch.no_grad()
     def evaluate(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Return the logits of `model`, float32, and the sums of its loss."""
-        logits, labels = self._forward(self._in_validation.eval(), batch)
-        sums = loss_sums(logits, *labels, weights=self.options.loss)
+        logits, masks = self._forward(self._in_validation.eval(), batch)
+        sums = loss_sums(logits, masks, weights=self.options.loss)
         self.device.mark()
         return logits, sums
 
@@ -130,16 +130,16 @@ class Trainer:
     def _loss(self, batch: Batch) -> Tensor:
         weights = self.options.loss
         with self.device.fast_gradients(), self.parallel.normalising():
-            logits, (masks, *skeletons) = self._forward(self._in_training, batch)
-        sums = loss_sums(logits, masks, *skeletons, weights=weights)
+            logits, masks = self._forward(self._in_training, batch)
+        sums = loss_sums(logits, masks, weights=weights)
         return loss_of(self.parallel.sum_with_gradient(sums), weights=weights)
 
-    def _forward(self, network: nn.Module, batch: Batch) -> tuple[Tensor, list[Tensor]]:
-        """Return the logits of a batch, float32, and its labels on the device."""
-        images, *labels = batch
+    def _forward(self, network: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Return the logits of a batch, float32, and its masks on the device."""
+        images, masks = batch
         with self.device.autocast():
             logits = network(self.device.to(images)).float()
-        return logits, [self.device.to(label) for label in labels]
+        return logits, self.device.to(masks)
 
 
 def _load_state(

@@ -10,17 +10,17 @@ from torch.nn import functional
 from roadseg.learn.network.losses import loss_of, loss_sums
 from roadseg.learn.options import LossOptions
 
-TERMS = ("focal", "dice", "bce", "skeleton_recall")
+TERMS = ("focal", "dice", "bce")
 NONE = dict.fromkeys(TERMS, 0.0)
-ALL = LossOptions(focal=0.3, dice=0.2, bce=0.1, skeleton_recall=0.4)
+ALL = LossOptions(focal=0.3, dice=0.2, bce=0.1)
 
 
 def only(term):
     return LossOptions(**NONE | {term: 1.0})
 
 
-def loss(logits, masks, weights, skeletons=None):
-    return loss_of(loss_sums(logits, masks, skeletons, weights=weights), weights=weights)
+def loss(logits, masks, weights):
+    return loss_of(loss_sums(logits, masks, weights=weights), weights=weights)
 
 
 def mask_of(*values):
@@ -28,14 +28,12 @@ def mask_of(*values):
 
 
 def random_batch(n=2, *, bins=3, size_px=12, dtype=torch.float32):
-    """Draw logits, masks with all values, and skeletons of one row in four."""
+    """Draw logits, and masks with all values."""
     generator = torch.Generator().manual_seed(0)
     shape = (n, size_px, size_px)
     logits = torch.randn(n, bins + 1, size_px, size_px, generator=generator, dtype=dtype) * 2
     masks = torch.randint(-1, bins + 1, shape, generator=generator).to(torch.uint8)
-    skeletons = torch.zeros(shape, dtype=torch.uint8)
-    skeletons[:, ::4] = (masks[:, ::4] > 0) & (masks[:, ::4] < 255)
-    return logits, masks, skeletons
+    return logits, masks
 
 
 def certain(masks, bins, size=50.0):
@@ -56,31 +54,23 @@ def plain(logits, masks):
 
 
 def test_the_focal_loss_is_the_entropy_times_the_square_of_what_is_wrong():
-    logits, masks, _ = random_batch()
+    logits, masks = random_batch()
     _, _, entropy = plain(logits, masks)
     expected = (entropy * (1 - np.exp(-entropy)) ** 2).mean()
     assert loss(logits, masks, only("focal")).item() == pytest.approx(expected, rel=1e-6)
 
 
 def test_bce_is_the_mean_entropy():
-    logits, masks, _ = random_batch()
+    logits, masks = random_batch()
     expected = plain(logits, masks)[2].mean()
     assert loss(logits, masks, only("bce")).item() == pytest.approx(expected, rel=1e-6)
 
 
 def test_dice_counts_the_whole_batch_and_all_channels():
-    logits, masks, _ = random_batch()
+    logits, masks = random_batch()
     probability, wanted, _ = plain(logits, masks)
     expected = 1 - 2 * probability[wanted].sum() / (probability.sum() + wanted.sum())
     assert loss(logits, masks, only("dice")).item() == pytest.approx(expected, rel=1e-5)
-
-
-def test_skeleton_recall_is_the_probability_near_the_skeleton_within_the_road():
-    logits = torch.linspace(-3, 3, 9).view(1, 1, 1, 9).expand(1, 3, 1, 9)
-    masks, skeletons = mask_of(0, 0, 1, 2, 2, 2, 255, 0, 0), mask_of(0, 0, 0, 1, 0, 0, 0, 0, 0)
-    expected = 1 - logits[0, -1, 0, 2:6].sigmoid().mean()
-    found = loss(logits, masks, only("skeleton_recall"), skeletons)
-    assert found.item() == pytest.approx(expected.item(), rel=1e-5)
 
 
 @pytest.mark.parametrize("bins", [1, 3, 31])
@@ -88,30 +78,26 @@ def test_skeleton_recall_is_the_probability_near_the_skeleton_within_the_road():
 def test_a_perfect_prediction_costs_nothing(term, bins):
     masks = torch.zeros(1, 32, 32, dtype=torch.uint8)
     masks[:, 10:15], masks[:, :4] = bins, 255
-    skeletons = torch.zeros_like(masks)
-    skeletons[:, 12] = 1
-    assert loss(certain(masks, bins), masks, only(term), skeletons).item() < 1e-5
+    assert loss(certain(masks, bins), masks, only(term)).item() < 1e-5
 
 
 @pytest.mark.parametrize("term", TERMS)
 def test_a_wrong_prediction_costs_much(term):
     masks = torch.zeros(1, 32, 32, dtype=torch.uint8)
     masks[:, 10:15] = 1
-    skeletons = torch.zeros_like(masks)
-    skeletons[:, 12] = 1
-    assert loss(-certain(masks, 1), masks, only(term), skeletons).item() > 0.99
+    assert loss(-certain(masks, 1), masks, only(term)).item() > 0.99
 
 
 @pytest.mark.parametrize("term", [*TERMS, "all"])
 def test_the_gradient_is_that_of_the_loss(term):
     weights = ALL if term == "all" else only(term)
-    logits, masks, skeletons = random_batch(n=2, bins=2, size_px=5, dtype=torch.float64)
+    logits, masks = random_batch(n=2, bins=2, size_px=5, dtype=torch.float64)
     logits.requires_grad_()
-    assert torch.autograd.gradcheck(lambda x: loss(x, masks, weights, skeletons), logits)
+    assert torch.autograd.gradcheck(lambda x: loss(x, masks, weights), logits)
 
 
 def test_the_gradient_is_that_of_plain_autograd():
-    logits, masks, _ = random_batch()
+    logits, masks = random_batch()
     logits = logits.contiguous(memory_format=torch.channels_last).requires_grad_()
     weights = LossOptions(focal=0.75, dice=0.25, bce=0)
     found = torch.autograd.grad(loss(logits, masks, weights), logits)[0]
@@ -127,9 +113,9 @@ def test_the_gradient_is_that_of_plain_autograd():
 
 
 def test_the_weights_add_up():
-    batch = logits, masks, skeletons = random_batch()
-    parts = [getattr(ALL, t) * loss(logits, masks, only(t), skeletons).item() for t in TERMS]
-    assert loss(*batch[:2], ALL, skeletons).item() == pytest.approx(sum(parts), rel=1e-5)
+    batch = logits, masks = random_batch()
+    parts = [getattr(ALL, t) * loss(logits, masks, only(t)).item() for t in TERMS]
+    assert loss(*batch, ALL).item() == pytest.approx(sum(parts), rel=1e-5)
 
 
 def test_sums_of_parts_of_a_batch_add_up_to_those_of_the_batch():
@@ -142,12 +128,11 @@ def test_sums_of_parts_of_a_batch_add_up_to_those_of_the_batch():
 @pytest.mark.parametrize("term", [*TERMS, "all"])
 def test_ignored_pixels_change_neither_loss_nor_gradient(term):
     weights = ALL if term == "all" else only(term)
-    logits, masks, skeletons = random_batch()
+    logits, masks = random_batch()
     other = torch.where((masks == 255).unsqueeze(1), 30.0, logits).requires_grad_()
-    other_skeletons = torch.where(masks == 255, 1, skeletons).to(torch.uint8)
-    found = loss(other, masks, weights, other_skeletons)
+    found = loss(other, masks, weights)
     found.backward()
-    assert found.item() == pytest.approx(loss(logits, masks, weights, skeletons).item(), rel=1e-6)
+    assert found.item() == pytest.approx(loss(logits, masks, weights).item(), rel=1e-6)
     assert other.grad.masked_select((masks == 255).unsqueeze(1)).abs().max() == 0
     assert other.grad.abs().max() > 0
 
@@ -155,7 +140,7 @@ def test_ignored_pixels_change_neither_loss_nor_gradient(term):
 @pytest.mark.parametrize("term", TERMS)
 def test_a_batch_without_a_valid_pixel_costs_nothing(term):
     logits = torch.randn(1, 8, 1, 2, requires_grad=True)
-    found = loss(logits, mask_of(255, 255), only(term), mask_of(0, 0))
+    found = loss(logits, mask_of(255, 255), only(term))
     found.backward()
     assert found.item() == 0
     assert torch.equal(logits.grad, torch.zeros_like(logits))
@@ -166,23 +151,18 @@ def test_the_loss_is_float32_and_stays_finite_for_extreme_logits(dtype):
     masks = torch.tensor([[[3, 0], [0, 255]]], dtype=torch.uint8)
     logits = (-certain(masks, 7, 3e4)).to(dtype).requires_grad_()
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        found = loss(logits, masks, ALL, (masks == 3).to(torch.uint8))
+        found = loss(logits, masks, ALL)
     found.backward()
     assert found.dtype is torch.float32
     assert torch.isfinite(found)
     assert torch.isfinite(logits.grad).all()
 
 
-@pytest.mark.parametrize(("weights", "sums"), [(LossOptions(), 4), (ALL, 8)])
+@pytest.mark.parametrize(("weights", "sums"), [(LossOptions(), 4), (ALL, 6)])
 def test_how_many_sums_there_are_depends_on_the_weights_alone(weights, sums):
     for size_px in (4, 12):
         found = loss_sums(*random_batch(size_px=size_px), weights=weights)
         assert (found.shape, found.dtype) == ((sums,), torch.float32)
-
-
-def test_skeletons_that_are_needed_and_missing_are_told():
-    with pytest.raises(ValueError, match="needs skeletons"):
-        loss_sums(*random_batch()[:2], weights=ALL)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import torch
 from torch.utils.data import DataLoader
 
 from roadseg.errors import DataError
-from roadseg.learn.options import LossOptions, TrainOptions
+from roadseg.learn.options import TrainOptions
 from roadseg.learn.training import samples as chips_module
 from roadseg.learn.training.samples import (
     TrainingWindows,
@@ -18,7 +18,6 @@ from roadseg.learn.training.samples import (
     validation_batches,
 )
 from roadseg.raster.windows import Window
-from roadseg.roads.tracing.skeletons import skeletonise
 
 
 def training_windows(chips, *, window_px=64, per_chip=4, **options):
@@ -139,22 +138,6 @@ def test_a_chip_without_a_road_is_drawn_from_anywhere(make_chips, drawn):
     assert len(corners(drawn(chips, window_px=64, road_share=1.0))) == 9
 
 
-def test_the_skeleton_is_that_of_the_augmented_mask(make_chips):
-    windows = training_windows(make_chips(), loss=LossOptions(skeleton_recall=0.5))
-    for index in range(4):
-        image, mask, skeleton = windows[index]
-        assert (image.shape[1:], skeleton.dtype) == (skeleton.shape, torch.uint8)
-        road = (mask > 0) & (mask < 255)
-        assert np.array_equal(skeleton.numpy(), skeletonise(road.numpy()))
-        assert skeleton.any()
-
-
-def test_validation_windows_have_skeletons_if_asked(make_chips):
-    _, mask, skeleton = ValidationWindows(make_chips(), window_px=64, skeletons=True)[0]
-    assert not skeleton[(mask == 0) | (mask == 255)].any()
-    assert 0 < skeleton.sum() < (mask > 0).sum() / 2
-
-
 def test_a_chip_smaller_than_a_window_is_filled_with_ignore(make_chips):
     windows = without_augmentation(training_windows(make_chips(size_px=40, chip_px=40)))
     image, mask = windows[0]
@@ -211,12 +194,11 @@ def test_validation_is_dealt_in_equally_many_batches(windows, batches):
 
 
 def test_the_empty_validation_window_counts_nowhere(make_chips):
-    cover = ValidationWindows(make_chips(bands=2), window_px=64, skeletons=True)
-    image, mask, skeleton = cover[-1]
-    assert [t.shape for t in (image, mask, skeleton)] == [t.shape for t in cover[0]]
+    cover = ValidationWindows(make_chips(bands=2), window_px=64)
+    image, mask = cover[-1]
+    assert [t.shape for t in (image, mask)] == [t.shape for t in cover[0]]
     assert (mask == 255).all()
     assert not image.any()
-    assert not skeleton.any()
 
 
 @pytest.mark.parametrize(("size_px", "windows"), [(64, 1), (96, 4), (128, 4), (40, 1)])

@@ -7,7 +7,7 @@ import torch
 
 from roadseg.errors import CheckpointError, ConfigError
 from roadseg.learn.hardware.distributed import Parallel
-from roadseg.learn.options import LossOptions, TrainOptions
+from roadseg.learn.options import TrainOptions
 from roadseg.learn.training import rehearsal, trainer
 from roadseg.learn.training.rehearsal import KEEPING_S, Pace, guess_pace, measure_pace
 from roadseg.learn.training.train import TrainingJob
@@ -57,10 +57,9 @@ def test_first_weights_that_are_missing_are_told_before_any_step(pace, batches, 
     assert batches == {"step": [], "evaluate": []}
 
 
-@pytest.mark.parametrize("loss", [LossOptions(), LossOptions(skeleton_recall=0.5)])
-def test_learning_takes_time_and_torchs_own_generator_stays_untouched(pace, loss):
+def test_learning_takes_time_and_torchs_own_generator_stays_untouched(pace):
     before = torch.get_rng_state()
-    measured = pace(loss=loss)
+    measured = pace()
     assert min(measured.window_s, measured.held_out_s) > 0
     assert torch.equal(before, torch.get_rng_state())
 
@@ -86,9 +85,8 @@ def test_what_the_network_does_not_take_is_refused_as_by_the_training(pace):
         pace(architecture="pan", encoder="resnet18", batch_size=2)
 
 
-@pytest.mark.parametrize("loss", [LossOptions(), LossOptions(skeleton_recall=0.5)])
-def test_without_chips_a_pace_is_guessed_with_as_many_bands(cpu, loss):
-    guessed = guess_pace(TrainOptions(**SMALL, loss=loss), bands=8, bins=3, device=cpu, workers=0)
+def test_without_chips_a_pace_is_guessed_with_as_many_bands(cpu):
+    guessed = guess_pace(TrainOptions(**SMALL), bands=8, bins=3, device=cpu, workers=0)
     assert guessed.window_s > guessed.held_out_s > 0
 
 

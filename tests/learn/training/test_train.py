@@ -204,7 +204,7 @@ LEARNING = {"windows_per_chip": 20, "batch_size": 2, "learning_rate": 5e-3, "lr_
     [
         {},
         {"schedule": "cosine"},
-        {"loss": LossOptions(focal=0.5, dice=0.3, skeleton_recall=0.2), "warmup_steps": 8},
+        {"loss": LossOptions(focal=0.5, dice=0.3, bce=0.2), "warmup_steps": 8},
     ],
 )
 def test_a_network_learns_the_crossing(make_chips, start, tmp_path, changes):
