@@ -190,6 +190,8 @@ def _with_value(section: Any, other: Any, names: Sequence[str]) -> Any:  # noqa:
     name, *rest = names
     if isinstance(section, dict):
         return section | {name: _with_value(section[name], other[name], rest)}
+    if name in section.retired:
+        return section
     value = _with_value(getattr(section, name), getattr(other, name), rest)
     return section.model_copy(update={name: value})
 

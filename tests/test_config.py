@@ -612,6 +612,14 @@ def test_assigned_paths_start_at_the_working_folder(write, tmp_path, monkeypatch
     assert (config.run, config.train.epochs) == (tmp_path / "run", 3)
 
 
+@pytest.mark.parametrize(
+    "assignment", ["train.loss.bootstrap=0", "quantize.windows=64", 'train.loss={"cldice": 0}']
+)
+def test_the_fixed_value_of_a_retired_setting_may_be_assigned(write, assignment):
+    path = write({})
+    assert load_config(path, [assignment]) == load_config(path)
+
+
 def test_paths_of_the_area_of_a_set_start_at_the_folder_of_the_config(write, tmp_path):
     config = load_config(write(of_sets(labels={"area": ["border.gpkg"]})))
     tianjin, vegas = config.sets
