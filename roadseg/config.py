@@ -351,7 +351,8 @@ def change_config(path: Path, assignments: Sequence[str]) -> None:
     But for reasons (`$why`) of settings that have changed, which no longer hold.
 
     Args:
-        assignments: changes such as "train.epochs=3", see `load_config`.
+        assignments: changes such as "train.epochs=3", see `load_config`; but relative paths are
+            written as they are, and so start at the folder of the file.
 
     Raises:
         ConfigError: if the file could not be used with them, and is left as it was.

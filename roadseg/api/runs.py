@@ -40,7 +40,8 @@ def run(
 
     Args:
         config: JSON file, or a loaded config; None: the defaults.
-        overrides: settings by key, such as `{"train.epochs": 10}`.
+        overrides: settings by key, such as `{"train.epochs": 10}`; relative paths in them start at
+            the working folder.
         fold: the held-out fold; "each" trains one network per fold, and measures every chip with
             the network that held it out.
         force: run every stage again.
@@ -167,7 +168,8 @@ def load_config(config: AnyConfig = None, overrides: Overrides = None) -> Config
 
     Args:
         config: JSON file, or a loaded config; None: the defaults.
-        overrides: settings by key, such as `{"train.epochs": 10}`.
+        overrides: settings by key, such as `{"train.epochs": 10}`; relative paths in them start at
+            the working folder.
 
     Raises:
         ConfigError: if the file cannot be used, or there is no such setting.

@@ -102,7 +102,8 @@ def schema() -> None:
 def set_values(config_path: Path | None, assignments: tuple[str, ...]) -> object:
     """Change settings in the config file.
 
-    Write values as for --set. An invalid config is not written.
+    Write values as for --set, but relative paths start at the folder of the file. An invalid
+    config is not written.
 
     \b
     Example: roadseg config set train.epochs=20 graph.formats=gpkg,osm
