@@ -188,10 +188,10 @@ def _with_value(section: Any, other: Any, names: Sequence[str]) -> Any:  # noqa:
     if not names:
         return other
     name, *rest = names
+    if name not in (section if isinstance(section, dict) else type(section).model_fields):
+        return section  # The setting is retired, or a later assignment has replaced its set.
     if isinstance(section, dict):
         return section | {name: _with_value(section[name], other[name], rest)}
-    if name in section.retired:
-        return section
     value = _with_value(getattr(section, name), getattr(other, name), rest)
     return section.model_copy(update={name: value})
 

@@ -620,6 +620,17 @@ def test_the_fixed_value_of_a_retired_setting_may_be_assigned(write, assignment)
     assert load_config(path, [assignment]) == load_config(path)
 
 
+def test_an_assignment_may_replace_the_sets_of_one_before(write):
+    (of,) = load_config(
+        write({}),
+        [
+            "imagery.sets.old.images=a",
+            'imagery.sets={"new": {"images": ["/b"], "roads": ["/r"]}}',
+        ],
+    ).sets
+    assert of.name == "new"
+
+
 def test_paths_of_the_area_of_a_set_start_at_the_folder_of_the_config(write, tmp_path):
     config = load_config(write(of_sets(labels={"area": ["border.gpkg"]})))
     tianjin, vegas = config.sets
