@@ -9,6 +9,7 @@ from affine import Affine
 
 import roadseg
 from roadseg.errors import CheckpointError, ConfigError, DataError
+from roadseg.learn.inference import jobs
 
 FLAT = {"window_px": 64, "overlap_px": 16, "device": "cpu"}
 
@@ -26,6 +27,11 @@ def test_an_array_is_predicted_as_its_file(image, checkpoint):
     of_file = roadseg.predict(image, checkpoint, **FLAT)
     np.testing.assert_array_equal(of_array.road, of_file.road)
     assert of_array.grid == of_file.grid
+
+
+def test_an_image_is_not_read_whole_for_a_key_that_nothing_keeps(image, checkpoint, monkeypatch):
+    monkeypatch.setattr(jobs, "fingerprints", lambda *_: 1 / 0)
+    assert roadseg.predict(image, checkpoint, **FLAT).road.any()
 
 
 def test_the_starter_has_its_name(image):

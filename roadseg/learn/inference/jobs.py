@@ -134,7 +134,7 @@ class PredictionJob:
             CheckpointError: if the networks were trained on other pixels.
             DataError: if the scene cannot be read.
         """
-        (scene,) = self.describe({image.stem: image})
+        (scene,) = self.describe({image.stem: image}, is_kept=False)
         return predict_in_memory(scene, self.networks([scene])[scene.name])
 
     def memory_mb(self, scenes: Sequence[SceneToPredict]) -> float | None:
@@ -150,12 +150,17 @@ class PredictionJob:
         networks = self.networks(scenes)
         return max((self._memory_mb(scene, networks[scene.name]) for scene in scenes), default=None)
 
-    def describe(self, images: dict[str, Path]) -> list[SceneToPredict]:
-        """Return the scenes that the networks can predict, without predicting them."""
+    def describe(self, images: dict[str, Path], *, is_kept: bool = True) -> list[SceneToPredict]:
+        """Return the scenes that the networks can predict, without predicting them.
+
+        Args:
+            is_kept: whether their rasters are written, so that images are read whole for the keys.
+        """
         options, trained = self._options, self._trained_alike
         known = Scaling.from_json(trained[0]["scaling"])
         bins = speed_bins_of(trained[0])
-        content_of = fingerprints(images.values())
+        paths = images.values()
+        content_of = fingerprints(paths) if is_kept else dict.fromkeys(paths, "")
         weights = " ".join(fingerprint(weights_of(folder)) for folder in self.folders)
         # Scenes of a run are calibrated by `graph`, which measures how sure their edges are.
         edges = None if self._imagery_of else edge_model_of(self.folders)
