@@ -196,7 +196,7 @@ class EditFile:
             yield
         except sqlite3.Error as error:
             reason = one_line(error)
-            if not isinstance(error, sqlite3.OperationalError):  # Such as "file is not a database".
+            if type(error) is sqlite3.DatabaseError:  # Such as "file is not a database".
                 raise DataError(f"{self.path}: {reason}, {_EXPECTED}") from error
             if "locked" in reason:
                 reason = "another program is writing to it; save your edits there, and try again"

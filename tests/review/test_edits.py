@@ -181,6 +181,13 @@ def test_an_edit_that_cannot_be_written_has_not_happened(path, opened, some):
     assert told(opened) == ([], [])
 
 
+def test_a_file_that_is_good_is_not_to_be_renamed(path):
+    file = EditFile(path, UTM)
+    file.close()
+    with pytest.raises(OutputError, match=r"edits.gpkg: Cannot operate on a closed database.$"):
+        file.read(UTM)
+
+
 @pytest.mark.parametrize("content", ["", "not a database, but long enough to be read as one"])
 def test_another_file_is_not_taken_for_edits(path, content):
     path.write_text(content)
