@@ -125,9 +125,10 @@ def _with_option(error: click.UsageError) -> click.UsageError:
     extra = _EXTRA.match(error.message)
     if not (extra and error.ctx):
         return error
-    word, command = shlex.quote(extra[1] or extra[2]), error.ctx.command
+    given, command = extra[1] or extra[2], error.ctx.command
+    word = shlex.quote(given)
     names = {name for each in command.params for name in each.opts}
-    if "--config" in names and word.endswith(".json"):
+    if "--config" in names and given.endswith(".json"):
         hint = f"use --config {word}"
     elif "--images" in names:
         hint = "use --images for images, and --labels for road labels"

@@ -161,6 +161,7 @@ def test_wrong_usage_exits_with_2(call, words):
         (["config", "shwo"], "Did you mean 'show'?"),
         (["check"], "Did you mean 'config check'?"),
         (["run", "roadseg.json"], "extra argument (roadseg.json); use --config roadseg.json"),
+        (["run", "my map/a.json"], "extra argument (my map/a.json); use --config 'my map/a.json'"),
         (["report", "my run"], "(my run); to choose a run folder, use --run 'my run'"),
         (["status", "run", "all"], "(run all); to choose a run folder, use --run run"),
         (["init", "images"], "use --images for images, and --labels for road labels"),
