@@ -71,7 +71,7 @@ def test_touched_files_change_nothing(project):
 
 def test_images_that_moved_keep_their_training_and_are_found(project):
     (project / "images").rename(project / "pictures")
-    moved = 'imagery.images=["pictures"]'
+    moved = f'imagery.images=["{project}/pictures"]'
     assert run(project, moved)[0] <= NAMED_AGAIN
     listed = json.loads((project / "run/chips.json").read_text())
     assert {Path(s["image"]).parent for s in listed["scenes"]} == {project / "pictures"}
@@ -185,7 +185,7 @@ def test_weights_without_their_last_step_stay_finished(project):
 def test_a_training_from_weights_that_are_gone_stays_finished(project):
     weights = project / "first"
     shutil.copytree(project / "run" / "checkpoints" / "fold-0", weights)
-    started = ("train.init=first", "run=run2")
+    started = (f"train.init={weights}", f"run={project}/run2")
     run(project, *started)
     shutil.rmtree(weights)
     assert run(project, *started)[0] == set()

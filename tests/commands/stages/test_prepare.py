@@ -306,7 +306,7 @@ def test_a_read_only_run_folder_is_named(city, monkeypatch):
 
 @pytest.mark.parametrize("folder", ["images", "roads"])
 def test_a_run_folder_that_holds_the_inputs_is_refused(city, folder):
-    config = load_config(city, [f"run={folder}"])
+    config = load_config(city, [f"run={city.parent / folder}"])
     with pytest.raises(
         ConfigError, match=rf"run: .*{folder} contains city_0\.\w+, which is not an output"
     ):

@@ -75,10 +75,11 @@ def drawn(tmp_path_factory, make_scene):
 
 
 @pytest.fixture
-def sets(tmp_path, drawn):
+def sets(tmp_path, drawn, monkeypatch):
     """Give a function of assignments; it returns config and workspace of the two cities."""
     folder = tmp_path / "project"
     shutil.copytree(drawn, folder)
+    monkeypatch.chdir(folder)
     path = folder / "roadseg.json"
     path.write_text(json.dumps(SETTINGS))
 

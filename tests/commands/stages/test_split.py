@@ -41,8 +41,9 @@ def places(providers=("google", "yahoo")):
 
 
 @pytest.fixture
-def prepared(tmp_path):
+def prepared(tmp_path, monkeypatch):
     """Give the function that leaves chips as prepare does; it returns config and workspace."""
+    monkeypatch.chdir(tmp_path)
 
     def leave(chips, *assignments, failed=None, labels=lambda _: "r.geojson"):
         path = tmp_path / "roadseg.json"
