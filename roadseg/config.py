@@ -6,6 +6,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType, NoneType
 from typing import Any, Literal, TypeGuard, get_args, get_origin, overload
@@ -222,7 +223,7 @@ def config_schema() -> dict[str, Any]:
 def _read_all(path: Path) -> dict[str, Any]:
     try:
         values = parse_json(path, largest=_LARGEST_BYTES)
-        json.loads(path.read_bytes(), object_pairs_hook=_require_once)
+        json.loads(path.read_bytes(), object_pairs_hook=partial(_require_once, path))
     except (OSError, ValueError) as error:
         raise ConfigError(f"{path}: not a readable JSON file ({error})") from error
     if not isinstance(values, dict):
@@ -230,11 +231,13 @@ def _read_all(path: Path) -> dict[str, Any]:
     return values
 
 
-def _require_once(pairs: list[tuple[str, Any]]) -> None:
+def _require_once(path: Path, pairs: list[tuple[str, Any]]) -> None:
     """Refuse a key that an object has twice, of which the last one would count without a word."""
     for key, times in Counter(key for key, _ in pairs).items():
         if times > 1:
-            raise ValueError(f"{key!r:.60} stands there twice; keep one, with all that it holds")
+            raise ConfigError(
+                f"{path}: {key!r:.60} stands there twice; keep one, with all that it holds"
+            )
 
 
 def check_config(values: Mapping[str, Any], path: Path, *, assigned: Sequence[str] = ()) -> Config:
