@@ -6,7 +6,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import partial, reduce
 from pathlib import Path
 from types import MappingProxyType, NoneType
 from typing import Any, Literal, TypeGuard, get_args, get_origin, overload
@@ -177,11 +177,13 @@ def load_config(path: Path | None, assignments: Sequence[str] = ()) -> Config:
     values = {} if path is None else _settings_in(_read_all(path))
     assigned = [_assign(values, assignment) for assignment in assignments]
     config = check_config(values, path or Path("--set"), assigned=assigned)
+    if path is None:
+        return with_absolute_paths(config, Path.cwd())
+    of_file = with_absolute_paths(config, path.resolve().parent)
+    if not assigned:
+        return of_file
     typed = with_absolute_paths(config, Path.cwd())
-    config = typed if path is None else with_absolute_paths(config, path.resolve().parent)
-    for key in assigned:
-        config = _with_value(config, typed, key.split("."))
-    return config
+    return reduce(lambda made, key: _with_value(made, typed, key.split(".")), assigned, of_file)
 
 
 def _with_value(section: Any, other: Any, names: Sequence[str]) -> Any:  # noqa: ANN401 - or sets
