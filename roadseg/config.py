@@ -19,7 +19,7 @@ from roadseg.errors import ConfigError
 from roadseg.learn.options import ComputeOptions, PredictOptions, TrainOptions
 from roadseg.options import Section, setting
 from roadseg.raster.options import ImageryOptions, box_numbers
-from roadseg.roads.options import EvaluateOptions, GraphOptions, LabelOptions, TuneOptions
+from roadseg.roads.options import EvaluateOptions, GraphOptions, LabelOptions
 from roadseg.system.files import with_home
 from roadseg.system.records import by_dotted_key, parse_json, write_json
 from roadseg.system.schemas import expected_and_got, first_faults
@@ -63,7 +63,8 @@ class Config(Section):
                 "min_mask_iou": 0.97,
                 "max_f1_loss": 0.005,
                 "max_apls_loss": 0.02,
-            }
+            },
+            "tune": {"goal": "apls", "trials": 40, "seed": 0},
         }
     )
     run: Path = setting(
@@ -78,7 +79,6 @@ class Config(Section):
     train: TrainOptions = TrainOptions()
     predict: PredictOptions = PredictOptions()
     graph: GraphOptions = GraphOptions()
-    tune: TuneOptions = TuneOptions()
     evaluate: EvaluateOptions = EvaluateOptions()
     report: ReportOptions = ReportOptions()
     compute: ComputeOptions = ComputeOptions()
@@ -376,23 +376,6 @@ def differences(there: Config, here: Config) -> dict[str, list[Any]]:
     one, other = (by_dotted_key(config.model_dump(mode="json")) for config in (there, here))
     keys = dict.fromkeys([*one, *other])
     return {key: [one.get(key), other.get(key)] for key in keys if one.get(key) != other.get(key)}
-
-
-def with_relative_paths(config: Config, folder: Path, *, project: Path) -> Config:
-    """Return a config whose paths into a project are relative, so that both can move together.
-
-    Args:
-        folder: where the file of the config is to lie.
-        project: folder; paths that lead elsewhere stay absolute.
-    """
-
-    def relative(path: str) -> str:
-        if path.startswith("@"):
-            return f"@{relative(path[1:])}"
-        inside = Path(path).is_relative_to(project)
-        return os.path.relpath(path, folder) if inside else path
-
-    return _with_paths(config, relative)
 
 
 def with_absolute_paths(config: Config, folder: Path) -> Config:

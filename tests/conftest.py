@@ -71,7 +71,7 @@ CITY = {
     "predict": {"window_px": 64, "overlap_px": 16},
     "compute": {"workers": 0},
 }
-STAGES = ("evaluate", "graph", "predict", "prepare", "report", "split", "train", "tune")
+STAGES = ("evaluate", "graph", "predict", "prepare", "report", "split", "train")
 LOADED = [  # by the process from which others are forked
     *("segmentation_models_pytorch", "roadseg.config", "roadseg.commands.cli.main"),
     *("roadseg.learn.training.augment", "networkx", "PIL.Image", "pyarrow"),

@@ -38,7 +38,7 @@ FLOORS = [  # from the ground up; rooms of one line do not import each other
     ("__main__",),
 ]
 RANK = {room: rank for rank, rooms in enumerate(FLOORS) for room in rooms}
-STAGES = {f"commands.stages.{name}" for name in (*workspace.STAGES, "tune", "quantize")}
+STAGES = {f"commands.stages.{name}" for name in (*workspace.STAGES, "quantize")}
 IN_ORDER = "commands.stages.pipeline"  # It runs the stages.
 MOST_IN_A_ROOM = 16
 LEARNING = "torch segmentation_models_pytorch timm albumentations openvino nncf onnx"

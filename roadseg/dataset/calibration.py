@@ -155,11 +155,13 @@ class Calibration:
         """Return a sentence on the data of the model and its error."""
         chips = count(self.chips, "held-out chip")
         based = f"confidence calibrated on {road_text(self.km)} of roads on {chips}"
+        if (least := self.model.least_threshold) is not None:
+            based = f"roads traced where their probability is at least {least:g}; {based}"
         if self.reliability is None:
             return f"{based} of one place"
         return f"{based} (expected error {self.reliability.error:.3f})"
 
-    def of_set(self, name: str) -> LogisticModel:
+    def of_set(self, name: str) -> EdgeModel:
         """Return the model of a set; of all edges for an unknown set."""
         return self.by_set.get(name, self.model)
 
@@ -247,22 +249,32 @@ def cross_fit(measured: MeasuredEdges) -> Floats | None:
     return confidence
 
 
-def calibrate(measured: MeasuredEdges, *, precision: float | None = None) -> Calibration:
+def calibrate(
+    measured: MeasuredEdges,
+    *,
+    precision: float | None = None,
+    least_threshold: float | None = None,
+) -> Calibration:
     """Fit models of the confidence of edges, and measure them by cross-validation.
 
     Args:
+        least_threshold: with which the edges were traced, see `EdgeModel`.
         precision: a further precision for which the kept edges are measured; None for none.
     """
     precisions = (*PRECISIONS, *([] if precision is None else [precision]))
     models, confidence = fit_models(measured), cross_fit(measured)
     length_m = measured.edges.length_m
+
+    def of_edges(model: LogisticModel) -> EdgeModel:
+        return EdgeModel(model.intercept, model.coefficients, least_threshold)
+
     calibration = Calibration(
         weights="",
         chips=len(measured.place),
         places=len(np.unique(measured.place)),
         km=float(length_m.sum()) / 1000,
-        model=models.overall,
-        by_set=models.by_set,
+        model=of_edges(models.overall),
+        by_set={name: of_edges(model) for name, model in models.by_set.items()},
     )
     if confidence is None:
         return calibration

@@ -11,7 +11,7 @@ from statistics import fmean
 from typing import Annotated, Any
 
 import numpy as np
-from pydantic import AfterValidator
+from pydantic import Field
 
 from roadseg.arrays import Floats
 from roadseg.system.records import parse_json
@@ -65,6 +65,33 @@ class LogisticModel:
         return {"intercept": round(self.intercept, 4), "coefficients": coefficients}
 
 
+@dataclass(frozen=True)
+class EdgeModel(LogisticModel):
+    """How probable it is that edges that were traced on the pixels of a network are roads.
+
+    Attributes:
+        coefficients: of some of `EDGE_TERMS`.
+        least_threshold: probability, 0 to 1, below which no pixel is traced as road, also if the
+            threshold of the network is lower; None if that alone counts.
+
+    Raises:
+        ValueError: if a coefficient is of no such term.
+    """
+
+    least_threshold: Annotated[float, Field(gt=0, lt=1)] | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse terms that edges do not have."""
+        if unknown := sorted(self.coefficients.keys() - set(EDGE_TERMS)):
+            terms = ", ".join(EDGE_TERMS)
+            raise ValueError(f"expected coefficients of {terms}, got {unknown[0]:.60}")
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as JSON values with four decimals."""
+        least = self.least_threshold
+        return super().as_json() | ({} if least is None else {"least_threshold": least})
+
+
 def fit_near(
     prior: LogisticModel, terms: Terms, share: Floats, weight: Floats, *, strength: float
 ) -> LogisticModel:
@@ -107,7 +134,7 @@ def fit_near(
     return LogisticModel(intercept, dict(zip(names, slopes.tolist(), strict=True)))
 
 
-def mean_model(models: Sequence[LogisticModel]) -> LogisticModel | None:
+def mean_model(models: Sequence[EdgeModel]) -> EdgeModel | None:
     """Return the mean of models, term by term: that of their log odds; None if there are none."""
     if not models:
         return None
@@ -115,7 +142,12 @@ def mean_model(models: Sequence[LogisticModel]) -> LogisticModel | None:
     of_terms = {
         name: fmean(model.coefficients.get(name, 0.0) for model in models) for name in names
     }
-    return LogisticModel(fmean(model.intercept for model in models), of_terms)
+    known = [model.least_threshold for model in models if model.least_threshold is not None]
+    return EdgeModel(
+        fmean(model.intercept for model in models),
+        of_terms,
+        round(fmean(known), 4) if len(known) == len(models) else None,
+    )
 
 
 def read_packaged(name: str) -> LogisticModel:
@@ -125,27 +157,21 @@ def read_packaged(name: str) -> LogisticModel:
     return LogisticModel(stored["intercept"], stored["coefficients"])
 
 
-def _knows_its_terms(model: LogisticModel) -> LogisticModel:
-    if unknown := sorted(model.coefficients.keys() - set(EDGE_TERMS)):
-        raise ValueError(f"expected coefficients of {', '.join(EDGE_TERMS)}, got {unknown[0]:.60}")
-    return model
-
-
-EdgeModel = Annotated[LogisticModel, AfterValidator(_knows_its_terms)]
-
-
-def edge_model_text(model: LogisticModel) -> str:
+def edge_model_text(model: EdgeModel) -> str:
     """Return a model of edges as the text of a tag."""
-    return json.dumps(asdict(model))
+    values = asdict(model)
+    if model.least_threshold is None:
+        del values["least_threshold"]
+    return json.dumps(values)
 
 
-def parse_edge_model(text: str) -> LogisticModel:
+def parse_edge_model(text: str) -> EdgeModel:
     """Return the model of edges that a text holds, as `edge_model_text` writes it.
 
     Raises:
         ValueError: if the text is no valid model.
     """
-    model: LogisticModel = check(parse_json(text), EdgeModel)
+    model: EdgeModel = check(parse_json(text), EdgeModel)
     return model
 
 

@@ -186,7 +186,6 @@ class LabelOptions(Section):
 
 
 Weight = Literal["time", "length"]
-Goal = Literal["apls", "topo", "quality", "breaks"]
 
 _USUAL_THRESHOLD = 0.4  # Where nothing says which one is best.
 # Metres. A mask shows nothing in a gap, so that only short links are more often right than wrong.
@@ -320,25 +319,6 @@ class GraphOptions(TraceOptions):
         if "gpkg" not in self.formats:
             raise ValueError('formats: must include "gpkg", which evaluate reads')
         return self
-
-
-class TuneOptions(Section):
-    """The search for better settings of the graph."""
-
-    retired = MappingProxyType({"seed": 0})
-    goal: Goal = setting(
-        "apls",
-        "-",
-        "Score that chooses the settings: apls (by length), topo (F1), quality, or breaks "
-        "(quality divided by 1 + breaks per km).",
-    )
-    trials: int = setting(
-        40,
-        "trials",
-        "Number of settings to try, starting with those of the config.",
-        ge=1,
-        le=100_000,
-    )
 
 
 class AplsOptions(Section):

@@ -60,8 +60,6 @@ class Workspace:
     report_pdf = _In("report.pdf")  # The same on one sheet of A4: report -> the user.
     qgis_project = _In("roadseg.qgz")  # All layers of the run: report -> the user.
     package = _In(f"{PACKAGE}.gpkg")  # All vectors of the run in one file: report -> the user.
-    tuning_plot = _In("tune.png")  # Chart of the trials: tune -> the user.
-    tuned_config = _In("tuned.json")  # The graph settings found: tune -> the user.
 
     def record(self, stage: str) -> Path:
         """Return the path of the record of a stage: what it was made from, and its summary."""

@@ -4,6 +4,7 @@ import pytest
 from roadseg.roads.logistic import (
     LENGTH,
     MEAN,
+    EdgeModel,
     LogisticModel,
     edge_model_text,
     fit_near,
@@ -102,8 +103,12 @@ def test_log_odds_of_what_is_certain_are_finite():
 
 
 def test_the_mean_of_models_has_the_mean_of_their_log_odds():
-    found = mean_model([LogisticModel(1.0, {"a": 2.0}), LogisticModel(0.0, {"a": 1.0, "b": 1.0})])
-    assert found == LogisticModel(0.5, {"a": 1.5, "b": 0.5})
+    models = EdgeModel(1.0, {MEAN: 2.0}, 0.9), EdgeModel(0.0, {MEAN: 1.0, LENGTH: 1.0}, 0.7)
+    assert mean_model(models) == EdgeModel(0.5, {MEAN: 1.5, LENGTH: 0.5}, 0.8)
+
+
+def test_the_mean_has_no_threshold_if_a_model_has_none():
+    assert mean_model([EdgeModel(1.0, {}, 0.9), EdgeModel(0.0, {})]) == EdgeModel(0.5, {})
 
 
 def test_there_is_no_mean_of_no_models():
@@ -114,8 +119,9 @@ def test_without_coefficients_all_rows_are_alike():
     assert LogisticModel(0.0, {}).probability({"a": np.arange(3.0)}).tolist() == [0.5] * 3
 
 
-def test_a_model_comes_back_from_its_text():
-    model = LogisticModel(1 / 3, {MEAN: 1.0, LENGTH: -2 / 3})
+@pytest.mark.parametrize("threshold", [None, 0.85])
+def test_a_model_comes_back_from_its_text(threshold):
+    model = EdgeModel(1 / 3, {MEAN: 1.0, LENGTH: -2 / 3}, threshold)
     assert parse_edge_model(edge_model_text(model)) == model
 
 
@@ -128,6 +134,7 @@ def test_a_model_comes_back_from_its_text():
         '{"intercept": 0, "coefficients": {"colour": 1}}',
         '{"intercept": NaN, "coefficients": {}}',
         '{"intercept": 0, "coefficients": {"log length": "long"}}',
+        '{"intercept": 0, "coefficients": {}, "least_threshold": 1}',
     ],
 )
 def test_what_is_no_model_is_refused(text):

@@ -135,7 +135,7 @@ def diff(config_path: Path | None, other: Path | None) -> None:
     the value of this config.
 
     \b
-    Example: roadseg config diff run/tuned.json
+    Example: roadseg config diff other.json
     """
     from roadseg.config import Config, differences
 

@@ -1,4 +1,4 @@
-"""The commands that make results better or faster: improve, tune, quantize and export."""
+"""The commands that make results better or faster: improve, quantize and export."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,9 +12,6 @@ from roadseg.commands.cli.options import (
     FOLDER,
     LAUNCHING,
     SET,
-    WORKERS,
-    of_config,
-    output_file,
     together,
 )
 
@@ -136,37 +133,5 @@ def improve(
     )
 
 
-@stage_command(
-    of_config("tune", "--goal"),
-    of_config("tune", "--trials"),
-    output_file("Config to write. [default: tuned.json in the run folder]"),
-    WORKERS,
-)
-def tune(
-    config: "Config",
-    workspace: "Workspace",
-    *,
-    dry_run: bool,
-    force: bool,
-    output: Path | None,
-) -> object:
-    """Search for the graph settings with the best APLS or other score.
-
-    Scores trials on the held-out fold. Varies these settings of `graph`: threshold, max_gap_m,
-    max_turn_deg, min_link_probability, min_spur_m. The first trial uses those of the config. Writes
-    a config with the best settings. If the gain is within chance, the old settings are kept.
-
-    \b
-    Examples:
-      roadseg tune
-      roadseg tune --goal breaks
-      roadseg tune --trials 80 --workers 8 --output better.json
-      roadseg graph --config run/tuned.json
-    """
-    from roadseg.commands.stages import tune
-
-    return (tune.plan if dry_run else tune.run)(config, workspace, write=output, force=force)
-
-
 # In the order of their use.
-COMMANDS = [improve, tune, quantize, export]
+COMMANDS = [improve, quantize, export]

@@ -29,7 +29,6 @@ _SECTIONS = {
     "train": ("learn", "TrainOptions"),
     "predict": ("learn", "PredictOptions"),
     "graph": ("roads", "GraphOptions"),
-    "tune": ("roads", "TuneOptions"),
 }
 
 

@@ -5,7 +5,7 @@ In a run, the confidence of edges is calibrated by the labels of the chips held 
 
 import logging
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -14,12 +14,16 @@ from typing import TypeVar, cast
 import numpy as np
 
 from roadseg.commands.fusion.edge_images import with_images
-from roadseg.commands.stages.edge_calibration import keep_calibration, measure_run
+from roadseg.commands.stages.edge_calibration import (
+    best_threshold,
+    keep_calibration,
+    measure_run,
+)
 from roadseg.commands.stages.made_from import declared_stage
 from roadseg.commands.stages.road_networks import RoadNetwork, trace_network, with_origin
 from roadseg.config import Config
 from roadseg.dataset.calibration import Calibration, calibrate
-from roadseg.dataset.chips import read_chips
+from roadseg.dataset.chips import ChipList, ChipRecord, read_chips
 from roadseg.dataset.held_out import held_out_chips, read_predicted
 from roadseg.dataset.scene_parts import extent_on, images_in_area
 from roadseg.errors import DataError, RoadsegError
@@ -30,7 +34,7 @@ from roadseg.roads.formats.files import read_gpkg
 from roadseg.roads.formats.spacenet_csv import write_submission
 from roadseg.roads.graph.cleaning import part_lengths
 from roadseg.roads.graph.road_graph import RoadGraph
-from roadseg.roads.logistic import LogisticModel
+from roadseg.roads.logistic import EdgeModel
 from roadseg.roads.masks.probabilities import ProbabilityFile, open_probability
 from roadseg.roads.tracing.edge_confidence import mean_confidence
 from roadseg.roads.tracing.trace import find_edges, rate_edges
@@ -139,7 +143,7 @@ class SceneToTrace:
     name: str
     path: Path
     set: str = ""
-    edge_model: LogisticModel | None = None
+    edge_model: EdgeModel | None = None
     graph: RoadGraph | None = None
 
     def open(self, config: Config) -> ProbabilityFile:
@@ -282,6 +286,8 @@ def _calibrated(
 ) -> tuple[list[SceneToTrace], Calibration | None]:
     """Trace scenes with chips held out, and find how often edges are real there.
 
+    If the threshold is "auto", it is found first whether roads need a higher one than pixels.
+
     Returns:
         The scenes with what was traced and found, and what was found.
     """
@@ -290,6 +296,10 @@ def _calibrated(
     listed, predicted = read_chips(workspace.chips), read_predicted(workspace)
     chips_of = held_out_chips(workspace, listed, predicted)
     held_out = [scene for scene in scenes if scene.name in chips_of]
+    threshold = _least_threshold(config, workspace, listed, chips_of)
+    # Only its threshold counts as long as the confidence of edges is not asked for.
+    model = EdgeModel(0.0, {}, threshold)
+    held_out = [replace(scene, edge_model=model) for scene in held_out]
     graphs: dict[str, RoadGraph] = {}
     outcomes = _outcomes(partial(find_roads, config), held_out, config)
     for outcome in counted(outcomes, "trace", total=len(held_out), unit="scenes"):
@@ -303,7 +313,10 @@ def _calibrated(
     except RoadsegError as error:
         _log.warning("confidence is not calibrated, because labels cannot be read: %s", error)
         measured = None
-    calibration = calibrate(measured, precision=config.graph.precision) if measured else None
+    precision = config.graph.precision
+    calibration = (
+        calibrate(measured, precision=precision, least_threshold=threshold) if measured else None
+    )
     return [
         replace(
             scene,
@@ -312,6 +325,21 @@ def _calibrated(
         )
         for scene in scenes
     ], calibration
+
+
+def _least_threshold(
+    config: Config,
+    workspace: Workspace,
+    listed: ChipList,
+    chips_of: Mapping[str, Sequence[ChipRecord]],
+) -> float | None:
+    """Return what `best_threshold` finds; None if a threshold is given or labels are missing."""
+    if config.graph.threshold != "auto":
+        return None
+    try:
+        return best_threshold(config, workspace, listed, chips_of)
+    except RoadsegError:
+        return None  # What cannot be read is told where roads are traced and measured.
 
 
 def _warn_of_precision(summary: GraphSummary) -> None:

@@ -42,7 +42,7 @@ _log = logging.getLogger(__name__)
 # Options of imagery by which all stages read the same pixels.
 _READ_BY = ("bands", "crs", "gsd_m", "nodata")
 # Commands that begin with what a stage begins with.
-_BEGINS_AS = {"run": "prepare", "tune": "graph", "quantize": "predict"}
+_BEGINS_AS = {"run": "prepare", "quantize": "predict"}
 # Settings that change no figure of the report. Some are paths: the contents of their files count.
 _NOT_SHOWN: dict[str, Any] = {
     "run": True,

@@ -40,7 +40,7 @@ from roadseg.roads.graph.clipping import clip_graph
 from roadseg.roads.masks.burning import IGNORE
 from roadseg.roads.masks.mask_files import read_mask
 from roadseg.roads.masks.probabilities import Probability
-from roadseg.roads.metrics.compare import score_by
+from roadseg.roads.metrics.compare import score_apls
 from roadseg.roads.metrics.pixels import Counts, count_pixels
 from roadseg.roads.tracing.trace import find_graph
 from roadseg.system.dry_runs import Plan
@@ -330,7 +330,7 @@ def measure(
             pixels[side] += count_roads(labels, predicted.road, threshold=threshold)
             graph = clip_graph(find_graph(predicted, tracing), area)
             if len(roads.lines) or len(graph.lines):
-                apls[side].append(score_by("apls", roads, graph, compare_options(config)))
+                apls[side].append(score_apls(roads, graph, compare_options(config)))
     return Accuracy(masks.iou, pixels[0].f1, pixels[1].f1, *map(mean_apls, apls))
 
 

@@ -25,7 +25,7 @@ from roadseg.raster.pixels import SceneReader
 from roadseg.raster.scaling import Scaling
 from roadseg.raster.strips import Strips
 from roadseg.raster.windows import Rows, Window, fitting_batch, mirrored
-from roadseg.roads.logistic import LogisticModel, mean_model
+from roadseg.roads.logistic import EdgeModel, mean_model
 from roadseg.roads.masks.mask_files import read_raster_key
 from roadseg.roads.masks.probabilities import (
     Probability,
@@ -99,7 +99,7 @@ class SceneToPredict:
     key: str
     bins: SpeedBins
     threshold: float | None
-    edge_model: LogisticModel | None
+    edge_model: EdgeModel | None
     tags: tuple[tuple[str, str], ...]
 
     @property
@@ -291,7 +291,7 @@ def read_alike(folders: Sequence[Path]) -> list[Facts]:
     return facts
 
 
-def edge_model_of(folders: Sequence[Path]) -> LogisticModel | None:
+def edge_model_of(folders: Sequence[Path]) -> EdgeModel | None:
     """Return how probable it is that edges of networks that predict together are roads.
 
     Returns:

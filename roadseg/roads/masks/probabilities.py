@@ -22,7 +22,7 @@ from roadseg.raster.pixels import CACHE_BYTES
 from roadseg.raster.strips import Strips
 from roadseg.raster.tiff import copy_as_cog
 from roadseg.raster.windows import CERTAIN, Rows, Window, cut_blocks
-from roadseg.roads.logistic import LogisticModel, edge_model_text, parse_edge_model
+from roadseg.roads.logistic import EdgeModel, edge_model_text, parse_edge_model
 from roadseg.roads.masks.fusion import FusedImage, images_of
 from roadseg.roads.masks.mask_files import (
     CONTENT_TAG,
@@ -67,7 +67,7 @@ class Probability:
     bins: Bytes | None = None
     speed_bins: SpeedBins | None = None
     threshold: float | None = None
-    edge_model: LogisticModel | None = None
+    edge_model: EdgeModel | None = None
     extent: Extent | None = None
 
     @property
@@ -154,7 +154,7 @@ class ProbabilityFile:
     is_mask: bool
     model: str = ""
     threshold: float | None = None
-    edge_model: LogisticModel | None = None
+    edge_model: EdgeModel | None = None
     images: tuple[FusedImage, ...] = ()
     extent: Extent | None = None
     source: Any = field(default=None, repr=False, compare=False)
@@ -316,7 +316,7 @@ def read_probability(path: Path, *, gsd_m: float | None = None) -> Probability:
     )
 
 
-def network_tags(threshold: float | None, edge_model: LogisticModel | None) -> dict[str, str]:
+def network_tags(threshold: float | None, edge_model: EdgeModel | None) -> dict[str, str]:
     """Return the tags with which a raster says how what its network predicts is to be taken.
 
     Args:
@@ -398,7 +398,7 @@ def _threshold(path: Path, tags: Mapping[str, str]) -> float | None:
     return threshold
 
 
-def _edge_model(path: Path, tags: Mapping[str, str]) -> LogisticModel | None:
+def _edge_model(path: Path, tags: Mapping[str, str]) -> EdgeModel | None:
     text = tags.get(_CONFIDENCE_TAG)
     if text is None:
         return None

@@ -18,7 +18,7 @@ from roadseg.raster.images import open_raster, reading
 from roadseg.raster.mosaic import cover_tiles, place_tile
 from roadseg.raster.pixels import CACHE_BYTES
 from roadseg.raster.windows import Window, shared_window, window_corners
-from roadseg.roads.logistic import LogisticModel, mean_model
+from roadseg.roads.logistic import EdgeModel, mean_model
 from roadseg.roads.masks.probabilities import ProbabilityFile
 from roadseg.roads.speeds import SpeedBins
 
@@ -52,7 +52,7 @@ class TiledProbability:
     places: tuple[Window, ...]
     has_overlaps: bool
     threshold: float | None = None
-    edge_model: LogisticModel | None = None
+    edge_model: EdgeModel | None = None
     sources: "_OpenTiles | None" = field(default=None, repr=False, compare=False)
 
     def __getstate__(self) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from roadseg.roads.metrics.breaks import Breaks, count_breaks
 from roadseg.roads.metrics.buffer import BufferMatch, match_lines
 from roadseg.roads.metrics.pooling import Pooled
 from roadseg.roads.metrics.topo import Topo, topo
-from roadseg.roads.options import CompareOptions, Goal
+from roadseg.roads.options import CompareOptions
 
 _Part = TypeVar("_Part", BufferMatch, Breaks, "SideFacts")
 
@@ -160,28 +160,10 @@ def compare(reference: Side, predicted: Side | None, options: CompareOptions) ->
     )
 
 
-def score_by(
-    goal: Goal, reference: RoadGraph, predicted: RoadGraph, options: CompareOptions
-) -> float:
-    """Return a single figure of how alike two graphs are, from 0 to 1, as `compare` measures it.
-
-    Breaks alone are fewest where nothing is predicted. So "breaks" is the quality divided by
-    1 + breaks per km of the reference: a break per km costs half of it.
-
-    Args:
-        goal: the figure: "apls" by length, "topo" (F1), "quality" or "breaks".
-        predicted: graph to be scored, in the same metric CRS.
-    """
-    if goal == "apls":
-        sides, spacing_m = (reference, predicted), options.spacing_m
-        return apls(*sides, spacing_m=spacing_m, snap_m=options.snap_m).score
-    if goal == "topo":
-        return topo(reference, predicted, radius_m=_radius_m(_reach_m(reference, predicted))).f1
-    quality = match_lines(reference, predicted, tolerance_m=options.tolerance_m).quality
-    if goal == "quality":
-        return quality
-    breaks = count_breaks(reference, predicted, tolerance_m=options.tolerance_m)
-    return quality / (1 + (breaks.per_km or 0.0))
+def score_apls(reference: RoadGraph, predicted: RoadGraph, options: CompareOptions) -> float:
+    """Return the APLS by length of two graphs in one metric CRS, as `compare` measures it."""
+    sides, spacing_m = (reference, predicted), options.spacing_m
+    return apls(*sides, spacing_m=spacing_m, snap_m=options.snap_m).score
 
 
 def pool(pairs: Sequence[Measures]) -> Measures:

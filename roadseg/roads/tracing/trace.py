@@ -23,7 +23,7 @@ from roadseg.roads.graph.cleaning import (
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.graph.travel import add_travel, vote_speeds
 from roadseg.roads.labels.highways import highway_of
-from roadseg.roads.logistic import LogisticModel
+from roadseg.roads.logistic import EdgeModel, LogisticModel
 from roadseg.roads.options import TraceOptions
 from roadseg.roads.speeds import KPH_PER_MPH, SpeedBins
 from roadseg.roads.tracing.blocks import BlockPaths, join_blocks, trace_block, widened
@@ -77,7 +77,7 @@ class PixelSource(Protocol):
         """Threshold of the network, 0 to 1; None if not known."""
 
     @property
-    def edge_model(self) -> LogisticModel | None:
+    def edge_model(self) -> EdgeModel | None:
         """Model of how probable the edges of the network are; None if not known."""
 
     def touches(self, window: Window) -> bool:
@@ -126,13 +126,35 @@ def find_edges(pixels: PixelSource, options: TraceOptions, *, run: Run = map) ->
         return measure_edges(graph, source, options, run=run)
 
 
-def find_lines(pixels: PixelSource, options: TraceOptions, *, run: Run = map) -> RoadGraph:
-    """Find the roads of an open scene without the attributes that `measure_edges` adds."""
+def find_lines(
+    pixels: PixelSource,
+    options: TraceOptions,
+    *,
+    window: Window | None = None,
+    run: Run = map,
+) -> RoadGraph:
+    """Find the roads of an open scene without the attributes that `measure_edges` adds.
+
+    Args:
+        window: the part of the scene that is traced; None for all of it.
+    """
     grid = pixels.grid
-    blocks = cut_blocks(grid.height, grid.width, block_px=BLOCK_PX)
+    blocks = [window] if window else cut_blocks(grid.height, grid.width, block_px=BLOCK_PX)
     blocks = [block for block in blocks if pixels.touches(block)] or blocks[:1]
     traced, mask = join_blocks(run(partial(find_paths, pixels, options), blocks), grid)
     return postprocess(traced, pixels, options, mask=mask)
+
+
+def traced_level(pixels: PixelSource, options: TraceOptions) -> int:
+    """Return the lowest byte of probability that is road where roads are traced.
+
+    If no threshold is given, it is that of the network, or the least one of its model of edges if
+    that is higher.
+    """
+    own, model = options.threshold_for(pixels.threshold), pixels.edge_model
+    if options.threshold != "auto" or model is None or model.least_threshold is None:
+        return options.level_for(own)
+    return options.level_for(max(own, model.least_threshold))
 
 
 def find_paths(
@@ -141,7 +163,7 @@ def find_paths(
     """Trace the roads in one block of a scene."""
     grid = pixels.grid
     window = widened(block, height=grid.height, width=grid.width)
-    is_road = pixels.read_road(window) >= options.level_for(pixels.threshold)
+    is_road = pixels.read_road(window) >= traced_level(pixels, options)
     return trace_block(
         is_road,
         block,
@@ -266,7 +288,7 @@ def measure_edges(
 ) -> RoadGraph:
     """Add the attributes that are read from the pixels along the edges, see `find_edges`."""
     groups = SamplePointGroups(graph, pixels.grid, block_px=_ALL_BANDS_PX)
-    level = options.level_for(pixels.threshold)
+    level = traced_level(pixels, options)
     parts = list(run(partial(read_group, pixels, level), groups))
     bins = pixels.speed_bins
     statistics = add_up(parts, len(graph.lines), bins.count if bins else 0)

@@ -391,7 +391,6 @@ def test_a_wrong_set_names_the_key(fails, assignment, message):
         ("predict", "fold-0/train.json", "train --fold 0"),
         ("graph", "predict.json", "predict"),
         ("evaluate", "graph.json", "graph"),
-        ("tune", "predict.json", "predict"),
         ("quantize", "fold-0/train.json", "train --fold 0"),
     ],
 )

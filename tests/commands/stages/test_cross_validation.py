@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 
 import roadseg
 from roadseg.commands.cli.main import main
-from roadseg.commands.stages import evaluate, graph, pipeline, predict, split, train, tune
+from roadseg.commands.stages import evaluate, graph, pipeline, predict, split, train
 from roadseg.commands.tools import status
 from roadseg.config import load_config
 from roadseg.errors import DataError, MissingInputError
@@ -224,13 +224,6 @@ class TestEvaluation:
         assert shown["summaries"]["evaluate"]["spread"].keys() >= {"iou", "apls_length", "quality"}
         trainings = [read_record(workspace.train_record(fold)).seconds for fold in FOLDS]
         assert shown["seconds"]["train"] == pytest.approx(sum(trainings))
-
-    def test_the_tuning_is_by_all_chips(self, each):
-        config, workspace = each
-        few = config.model_copy(update={"tune": config.tune.model_copy(update={"trials": 2})})
-        summary = tune.run(few, workspace)
-        assert (summary.fold, summary.chips) == ("each", 5)
-        assert "of all folds" in str(summary)
 
 
 class TestRun:

@@ -22,7 +22,7 @@ class Done:
     trials: int
 
 
-COMMANDS = [*STAGES, "run", "tune", "quantize"]
+COMMANDS = [*STAGES, "run", "quantize"]
 CHANGES = {
     "prepare": ("labels.buffer_m", "3.0"),
     "split": ("split.seed", "1"),
@@ -34,7 +34,7 @@ CHANGES = {
 NO_TORCH = f"""
 import sys
 from roadseg.commands.cli.main import main
-for command in {[*set(STAGES) - {"train", "predict"}, "tune"]!r}:
+for command in {[*set(STAGES) - {"train", "predict"}]!r}:
     main([command, "--dry-run", "--force"], standalone_mode=False)
 for words in (["run", "--dry-run"], ["status"], ["runs"]):
     main(words, standalone_mode=False)
@@ -157,7 +157,7 @@ def test_a_training_whose_time_is_limited_is_planned_for_it(planned):
     assert training["seconds"] == 180
 
 
-@pytest.mark.parametrize("command", ["split", "train", "predict", "graph", "evaluate", "tune"])
+@pytest.mark.parametrize("command", ["split", "train", "predict", "graph", "evaluate"])
 def test_a_missing_earlier_stage_is_the_error_that_the_command_itself_gives(fails, call, command):
     told = fails(command, "--run", "elsewhere", exit_code=1)
     assert "first\n" in told
@@ -202,7 +202,7 @@ def test_an_interrupted_stage_runs_again(tmp_path):
 
 
 def test_time_is_scaled_by_the_amount_of_work(tmp_path):
-    path = tmp_path / "tune.json"
+    path = tmp_path / "graph.json"
     Stage(path, lambda: MadeFrom({"trials": 10}, {})).finish(Done(seconds=30.0, trials=10), [])
     stage = Stage(path, lambda: MadeFrom({"trials": 40}, {}), unit="trials")
     found = stage.plan(stage.reason(), now=40)

@@ -134,8 +134,30 @@ def test_labels_that_are_gone_leave_graphs_with_the_general_confidence(measured,
     assert "confidence is not calibrated, because labels cannot be read" in caplog.text
 
 
+def test_roads_are_traced_at_the_least_threshold_with_the_highest_apls(measured):
+    config, workspace, summary = measured
+    # From 0.7 on the false road, whose probability is 0.59, is gone.
+    assert summary.calibration.model.least_threshold == 0.7
+    assert "roads traced where their probability is at least 0.7; conf" in str(summary)
+    given = graph.run(set_graph(config, threshold=0.7), workspace)
+    assert given.road_km == summary.road_km
+    given = graph.run(set_graph(config, threshold=0.5), workspace)
+    assert given.calibration.model.least_threshold is None
+    assert given.road_km > summary.road_km
+
+
+def test_a_network_whose_own_threshold_is_the_best_keeps_it(measured):
+    config, workspace, _ = measured
+    predict_half_of_the_truth(workspace, scene_of(workspace), false=0)
+    summary = graph.run(config, workspace, force=True)
+    assert summary.calibration.model.least_threshold is None
+    assert "roads traced" not in str(summary)
+
+
 def test_precision_keeps_fewer_roads_and_calibrates_on_all(measured):
-    config, workspace, every = measured
+    config, workspace, _ = measured
+    config = set_graph(config, threshold=0.5)
+    every = graph.run(config, workspace)
     summary = graph.run(set_graph(config, precision=0.9), workspace)
     assert summary.road_km < summary.found_km == every.road_km
     assert summary.calibration == every.calibration

@@ -25,7 +25,7 @@ from roadseg.roads.formats.by_suffix import write_graphs
 from roadseg.roads.graph.road_graph import graph_from_lines
 from roadseg.roads.graph.travel import add_travel
 
-DRY = ("prepare", "split", "train", "predict", "run", "tune", "quantize")
+DRY = ("prepare", "split", "train", "predict", "run", "quantize")
 PARSED = {  # and why
     "--ncores": "a machine may have fewer cores",
     "--processes": "the same",
@@ -122,7 +122,7 @@ PROVIDED = {  # what examples name, and how it is made
     "predicted/": draw_folder,
     "truth.csv": write_wkt,
     "submission.csv": write_wkt,
-    "run/tuned.json": write_shown_config,
+    "other.json": write_shown_config,
     "area.geojson": draw_area,
     "city.tif": partial(copied, "images/city_0.tif"),
     "spring.tif": partial(copied, "images/city_0.tif"),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from roadseg.commands.stages import pipeline, predict, tune
+from roadseg.commands.stages import pipeline, predict
 from roadseg.config import load_config
 from roadseg.errors import CheckpointError
 from roadseg.system.workspace import Workspace
@@ -202,12 +202,3 @@ def test_a_damaged_probability_outside_a_run_is_predicted_again(project, tmp_pat
         path.write_bytes(damaged)
         predict.run_images(config, [image], **options)
         assert path.read_bytes() == content
-
-
-def test_a_tuned_config_belongs_to_the_project_that_it_moved_with(project):
-    config = load_config(project / "roadseg.json", ["tune.trials=2"])
-    tune.run(config, Workspace(config.run))
-    moved = project.rename(project.parent / "renamed")
-    tuned = load_config(moved / "run" / "tuned.json")
-    assert tuned.run == moved / "run"
-    assert [Path(os.path.normpath(p)) for p in tuned.imagery.images] == [moved / "images"]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import rasterio
 
-from roadseg.commands.stages import evaluate, pipeline, prepare, split, train, tune
+from roadseg.commands.stages import evaluate, pipeline, prepare, split, train
 from roadseg.commands.stages.made_from import declared_stage, prepare_stage
 from roadseg.commands.stages.training_jobs import training_job
 from roadseg.config import load_config
@@ -166,12 +166,6 @@ def test_facts_of_a_checkpoint_hold_for_all_sets(finished_sets):
     assert (facts["resample_m"], facts["nodata"], facts["bands"]) == (None, None, [1, 2, 3])
     assert facts["gsd_range_m"] == [pytest.approx(0.5, abs=0.01), pytest.approx(1, abs=0.01)]
     assert facts["set_weights"] == {"lines": 2.5, "areas": 1.0}
-
-
-def test_settings_are_searched_on_scenes_of_all_sets(finished_sets):
-    config, workspace = finished_sets
-    few = config.model_copy(update={"tune": config.tune.model_copy(update={"trials": 2})})
-    assert len(tune.run(few, workspace).tried) == 2
 
 
 def test_one_set_after_the_other_is_held_out_whole(sets):

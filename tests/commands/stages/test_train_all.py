@@ -157,7 +157,7 @@ def test_an_unfinished_network_of_all_chips_is_left_alone(everything, monkeypatc
     assert predict.usual_checkpoints(workspace, None) == [workspace.checkpoint(0)]
 
 
-@pytest.mark.parametrize("command", ["predict", "run", "quantize", "tune"])
+@pytest.mark.parametrize("command", ["predict", "run", "quantize"])
 def test_it_cannot_be_measured_on_what_it_has_learned(finished, command):
     done = roadseg(command, "--fold", "all", "--config", finished[0].run.parent / "roadseg.json")
     assert done.exit_code == 2

@@ -162,7 +162,6 @@ def test_a_training_that_began_is_not_taken_for_ended(finished):
         ("labels.buffer_m=3", "split", "prepare"),
         ("labels.buffer_m=3", "evaluate", "prepare"),
         ("split.seed=1", "predict", "split"),
-        ("train.epochs=3", "tune", "train"),
         ("predict.tta=true", "graph", "predict"),
         ("graph.threshold=0.4", "evaluate", "graph"),
     ],

@@ -16,7 +16,7 @@ from roadseg.raster import tiff
 from roadseg.raster.grid import LOCAL_CRS, Grid
 from roadseg.raster.strips import Strips
 from roadseg.raster.windows import Window
-from roadseg.roads.logistic import LogisticModel
+from roadseg.roads.logistic import EdgeModel
 from roadseg.roads.masks.mask_files import bins_tags, read_raster_key, write_mask
 from roadseg.roads.masks.probabilities import (
     read_probability,
@@ -364,7 +364,7 @@ def with_tag(path, name, text):
     return path
 
 
-EDGES = LogisticModel(-0.5, {"log length": 0.25})
+EDGES = EdgeModel(-0.5, {"log length": 0.25})
 
 
 def test_a_raster_keeps_the_threshold_of_its_network_and_how_sure_its_edges_are(path):

@@ -1,4 +1,4 @@
-"""All measures of two sides together: connectivity, and single figures by goal."""
+"""All measures of two sides together: connectivity, and pooling."""
 
 import numpy as np
 import pytest
@@ -8,13 +8,12 @@ from hypothesis import strategies as st
 
 from roadseg.roads.graph.road_graph import graph_from_lines, separate_edges
 from roadseg.roads.graph.travel import add_travel
-from roadseg.roads.metrics.compare import Side, compare, pool, score_by
+from roadseg.roads.metrics.compare import Side, compare, pool
 from roadseg.roads.options import CompareOptions
 from tests.drawing import UTM, drawn, lines_of
 
 ROAD = [(0, 0), (300, 0)]
 BROKEN = [[(0, 0), (100, 0)], [(150, 0), (300, 0)]]
-GOALS = ("apls", "topo", "quality", "breaks")
 
 
 def driven(*roads):
@@ -26,10 +25,6 @@ def driven(*roads):
 def compared(reference, predicted):
     ours, theirs = (driven(*roads) for roads in (reference, predicted))
     return compare(Side(ours, ours), Side(theirs, theirs), CompareOptions())
-
-
-def scored(goal, reference, predicted):
-    return score_by(goal, driven(*reference), driven(*predicted), CompareOptions())
 
 
 def test_the_largest_part_has_its_share_of_all_roads():
@@ -61,16 +56,6 @@ def test_breaks_of_several_places_are_per_km_of_all_of_them():
     assert both.breaks.per_km == pytest.approx(1 / 0.6)
 
 
-@pytest.mark.parametrize("goal", GOALS)
-def test_the_same_roads_score_1_by_every_goal(goal):
-    assert scored(goal, [ROAD], [ROAD]) == pytest.approx(1)
-
-
-@pytest.mark.parametrize("goal", GOALS)
-def test_an_empty_prediction_scores_0_by_every_goal(goal):
-    assert scored(goal, [ROAD], []) == 0
-
-
 # Streets that cross, touch, overlap and repeat each other and themselves, noded or not.
 crossings = st.tuples(*[st.sampled_from([0, 45, 90, 180])] * 2)
 drawings = st.lists(crossings, min_size=2, max_size=5).filter(lambda road: len(set(road)) > 1)
@@ -92,15 +77,3 @@ def test_roads_score_exactly_1_against_themselves_however_they_are_drawn(roads):
     assert {name: value for name, value in figures.items() if value is not None} == {
         name: AGAINST_ITSELF.get(name, 1) for name in figures if figures[name] is not None
     }
-
-
-def test_goals_are_the_figures_of_all_measures():
-    found = compared([ROAD], BROKEN)
-    figures = found.length.score, found.topo.f1, found.buffer.quality
-    assert [scored(goal, [ROAD], BROKEN) for goal in GOALS[:3]] == pytest.approx(figures)
-
-
-def test_breaks_divide_the_quality():
-    found = compared([ROAD], BROKEN)
-    expected = found.buffer.quality / (1 + 1 / 0.3)
-    assert scored("breaks", [ROAD], BROKEN) == pytest.approx(expected)

@@ -4,7 +4,7 @@ from affine import Affine
 from pyproj import CRS
 
 from roadseg.raster.grid import LOCAL_CRS, Grid
-from roadseg.roads.logistic import IS_LINK, LogisticModel
+from roadseg.roads.logistic import IS_LINK, EdgeModel
 from roadseg.roads.masks.probabilities import Probability
 from roadseg.roads.options import TraceOptions
 from roadseg.roads.speeds import SpeedBins
@@ -94,10 +94,26 @@ def test_links_that_are_unlikely_by_a_calibrated_model_are_dropped(
     road[26:34] = 250
     road[:, 100:112] = 90
     grid = Grid(UTM, Affine(0.5, 0, ORIGIN[0], 0, -0.5, ORIGIN[1]), *road.shape)
-    model = None if odds is None else LogisticModel(0.0, {IS_LINK: odds})
+    model = None if odds is None else EdgeModel(0.0, {IS_LINK: odds})
     options = TraceOptions(threshold=0.5, min_link_probability=min_link_probability)
     graph = find_graph(Probability(grid, road, edge_model=model), options)
     assert graph.attributes["inferred"].sum() == inferred
+
+
+@pytest.mark.parametrize(
+    ("given", "least", "edges"),
+    [("auto", None, 2), ("auto", 0.7, 1), ("auto", 0.3, 2), (0.3, 0.7, 3), (0.7, 0.3, 1)],
+)
+def test_roads_are_traced_at_the_threshold_given_else_at_the_higher_one_of_network_and_edges(
+    given, least, edges
+):
+    road = np.zeros((100, 200), dtype=np.uint8)
+    for row, probability in ((10, 0.4), (50, 0.6), (80, 0.9)):
+        road[row : row + 8] = 255 * probability
+    grid = Grid(UTM, Affine(0.5, 0, ORIGIN[0], 0, -0.5, ORIGIN[1]), *road.shape)
+    model = EdgeModel(0.0, {}, least)
+    pixels = Probability(grid, road, threshold=0.5, edge_model=model)
+    assert len(find_graph(pixels, TraceOptions(threshold=given)).lines) == edges
 
 
 def test_speeds_are_the_default_where_no_bins_are_known():
