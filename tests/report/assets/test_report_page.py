@@ -268,7 +268,7 @@ def test_the_head_tells_how_far_folds_differ(page_of_folds):
 
 def test_the_head_tells_correctness_and_completeness(page_of_folds):
     text = page_of_folds.locator("#headline").inner_text()
-    assert re.search(r"CORRECTNESS\s+0.900\s+of predicted roads", text, re.IGNORECASE)
+    assert re.search(r"CORRECTNESS\s+0.900\s+of found roads", text, re.IGNORECASE)
     assert re.search(r"COMPLETENESS\s+0.800\s+of known roads", text, re.IGNORECASE)
 
 
