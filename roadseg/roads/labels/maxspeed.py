@@ -81,14 +81,14 @@ _MPH_COUNTRIES = {"gb", "us"}
 _LIST = re.compile(r"[;|,]")
 _NUMBER = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z/]*)")
 _CODE = re.compile(r"(?:([a-z]{2})[-:])?(?:([a-z0-9]{1,3}):)?([a-z0-9_: ]+)")
-_ZONE_NUMBER = re.compile(r"(?:zone:?)?(\d+)([ _]?mph)?")
+_ZONE_NUMBER = re.compile(r"(?:(?:zone|tempo)[ :]?)?(\d+)([ _]?mph)?")
 
 
 def maxspeed_mph(value: object, *, unit: SpeedUnit = "km/h") -> float | None:
     """Return the speed that a `maxspeed` states, in mph; None if it states none.
 
     Understood are numbers with or without a unit ("50", "50 km/h", "30mph", "10 knots"), "walk"
-    (7 km/h), "none" (130 km/h), codes of a zone ("DE:zone:30", "zone30") or of a country's
+    (7 km/h), "none" (130 km/h), codes of a zone ("DE:zone:30", "Zone 30") or of a country's
     limits ("DE:urban", "GB:nsl_single"), and lists of these ("50;30"). Of a list the fastest
     counts, as of roads that overlap: its values are those of the directions or lanes of one
     road, or of ways that were joined. None is what the rest gives, such as "signals" or

@@ -39,6 +39,7 @@ def kph(value):
         (["GB:nsl_dual", "UK:motorway"], 70 * KPH_PER_MPH),
         (["GB:nsl_restricted"], 30 * KPH_PER_MPH),
         (["DE:zone30", "DE:zone:30", "DE:30", "zone:30", "zone30", "AU:zone30"], 30),
+        (["Zone 30", "ZONE 30", "Tempo 30", "tempo30"], 30),
         (["GB:zone:20", "GB:20 mph", "GB:20_mph", "US:20"], 20 * KPH_PER_MPH),
         (["300"], 300),
     ],
