@@ -142,15 +142,24 @@ class Config(Section):
 
 
 @overload
-def find_config(given: Path | None, *, required: Literal[True] = ...) -> Path: ...
+def find_config(
+    given: Path | None, run: Path | None = ..., *, required: Literal[True] = ...
+) -> Path: ...
 @overload
-def find_config(given: Path | None, *, required: bool) -> Path | None: ...
-def find_config(given: Path | None, *, required: bool = True) -> Path | None:
-    """Return the path of the config file: `given`, else ROADSEG_CONFIG, else ./roadseg.json.
+def find_config(given: Path | None, run: Path | None = ..., *, required: bool) -> Path | None: ...
+def find_config(
+    given: Path | None, run: Path | None = None, *, required: bool = True
+) -> Path | None:
+    """Return the path of the config file: the first of four that is named or there.
+
+    These are `given`, the one in the run folder `run`, as `map` leaves it, the one that
+    ROADSEG_CONFIG names, and ./roadseg.json.
 
     Raises:
         ConfigError: if there is none; unless it was not named and is not required: then None.
     """
+    if given is None and run is not None and (run / FILE_NAME).is_file():
+        return run / FILE_NAME
     named = given or (Path(os.environ[VARIABLE]) if os.environ.get(VARIABLE) else None)
     path = named or Path(FILE_NAME)
     if path.is_file():

@@ -423,6 +423,18 @@ def test_the_config_is_the_given_one_then_the_variables_then_the_one_here(monkey
     assert find_config(given) == given
 
 
+def test_a_run_folder_that_is_named_has_its_own_config(monkeypatch, here, write):
+    given, named, found = write({}, "a.json"), write({}, "b.json"), write({})
+    monkeypatch.setenv("ROADSEG_CONFIG", str(named))
+    run = here / "map"
+    run.mkdir()
+    assert find_config(None, run) == named
+    own = run / "roadseg.json"
+    own.write_bytes(found.read_bytes())
+    assert find_config(None, run) == own
+    assert find_config(given, run) == given
+
+
 @pytest.mark.usefixtures("here")
 def test_a_missing_config_is_named():
     with pytest.raises(

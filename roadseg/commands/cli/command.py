@@ -60,7 +60,7 @@ def stage_command(
             # If the command is to be restarted, this call starts it and does not return.
             assignments += take_settings(values, start=not dry_run)
             required = needs_config and not values.get("images")
-            config = load(config_path, assignments, required=required)
+            config = load(config_path, assignments, run_folder, required=required)
             folder = run_folder or config.run
             workspace = Workspace(folder)
             lock = contextlib.nullcontext() if dry_run else _lock(folder, function, values)
@@ -120,25 +120,20 @@ def _lock(
 
 
 def load(
-    config_path: Path | None, assignments: tuple[str, ...], *, required: bool = True
+    config_path: Path | None,
+    assignments: tuple[str, ...],
+    run_folder: Path | None = None,
+    *,
+    required: bool = True,
 ) -> "Config":
-    """Read the config that a command was given, or that it finds."""
+    """Read the config that a command was given, or that it finds: first in its run folder."""
     from roadseg.config import find_config, load_config
 
-    path = find_config(config_path, required=required)
+    path = find_config(config_path, run_folder, required=required)
     _log.debug("config: %s", path or "the defaults")
     config = load_config(path, assignments)
     choose_units(config.compute.units)
     return config
-
-
-def load_of(folder: Path, config_path: Path | None, assignments: tuple[str, ...]) -> "Config":
-    """Read the config that a command was given, else that in a run folder, as `map` leaves it."""
-    from roadseg.config import FILE_NAME
-
-    if config_path is None and (folder / FILE_NAME).is_file():
-        config_path = folder / FILE_NAME
-    return load(config_path, assignments, required=False)
 
 
 def require_images(images: tuple[str, ...]) -> None:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from roadseg.commands.cli.command import announce, load, load_of, shown, stage_command
+from roadseg.commands.cli.command import announce, load, shown, stage_command
 from roadseg.commands.cli.options import (
     CONFIG,
     FOLD,
@@ -124,7 +124,7 @@ def improve(
     from roadseg.system.workspace import Workspace
 
     return improve.run(
-        load_of(run_folder, config_path, assignments),
+        load(config_path, assignments, run_folder, required=False),
         Workspace(run_folder),
         output,
         minutes=minutes,

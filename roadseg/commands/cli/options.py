@@ -251,7 +251,7 @@ CONFIG = click.option(
     "--config",
     "config_path",
     type=FILE,
-    help="Config file. [default: $ROADSEG_CONFIG, otherwise roadseg.json]",
+    help="Config file. [default: that in the run folder given, $ROADSEG_CONFIG, or roadseg.json]",
 )
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from roadseg.commands.cli.command import load, load_of, shown
+from roadseg.commands.cli.command import load, shown
 from roadseg.commands.cli.options import (
     CONFIG,
     FILE,
@@ -348,10 +348,7 @@ def review(
     from roadseg.commands.tools import review
     from roadseg.system.workspace import Workspace
 
-    if run_folder is None:
-        config = load(config_path, assignments)
-    else:
-        config = load_of(run_folder, config_path, assignments)
+    config = load(config_path, assignments, run_folder, required=run_folder is None)
     folder = run_folder or config.run
 
     def say(text: str) -> None:

@@ -28,10 +28,10 @@ def status(
     from roadseg.commands.tools import status
     from roadseg.config import find_config
 
-    config_file = find_config(config_path, required=False)
+    config_file = find_config(config_path, run_folder, required=False)
     config = None
     if config_file or run_folder is None or assignments:
-        config = load(config_path, assignments)
+        config = load(config_path, assignments, run_folder)
     folder = run_folder or (config.run if config else Path())
     return status.run(config, folder)
 

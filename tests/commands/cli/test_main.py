@@ -315,6 +315,15 @@ def test_run_names_another_run_folder(call, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.usefixtures("city")
+@pytest.mark.parametrize("stage", ["split", "run", "status"])
+def test_a_stage_takes_the_config_in_the_run_folder_that_it_is_told(stage, fails, tmp_path):
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "roadseg.json").write_text('{"split": {"folds": "own"}}')
+    message = fails(stage, "--run", "other", exit_code=2)
+    assert message.startswith("Error: other/roadseg.json: split.folds: ")
+
+
 def test_the_schema_is_json(call):
     assert "train" in json.loads(call("config", "schema").stdout)["properties"]
 
