@@ -6,7 +6,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial, reduce
+from functools import reduce
 from pathlib import Path
 from types import MappingProxyType, NoneType
 from typing import Any, Literal, TypeGuard, get_args, get_origin, overload
@@ -21,7 +21,7 @@ from roadseg.options import Section, setting
 from roadseg.raster.options import ImageryOptions, box_numbers
 from roadseg.roads.options import EvaluateOptions, GraphOptions, LabelOptions
 from roadseg.system.files import with_home
-from roadseg.system.records import by_dotted_key, parse_json, write_json
+from roadseg.system.records import by_dotted_key, parse_json, read_file, write_json
 from roadseg.system.schemas import expected_and_got, first_faults
 
 FILE_NAME = "roadseg.json"
@@ -232,23 +232,24 @@ def config_schema() -> dict[str, Any]:
 
 
 def _read_all(path: Path) -> dict[str, Any]:
+    twice: list[str] = []
+
+    def collect(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        twice.extend(key for key, times in Counter(key for key, _ in pairs).items() if times > 1)
+        return dict(pairs)
+
     try:
-        values = parse_json(path, largest=_LARGEST_BYTES)
-        json.loads(path.read_bytes(), object_pairs_hook=partial(_require_once, path))
-    except (OSError, ValueError) as error:
+        contents = read_file(path, largest=_LARGEST_BYTES)
+        values = json.loads(contents, object_pairs_hook=collect)
+    except (OSError, ValueError, RecursionError) as error:
         raise ConfigError(f"{path}: not a readable JSON file ({error})") from error
+    if twice:  # Of which the last one would count without a word.
+        raise ConfigError(
+            f"{path}: {twice[0]!r:.60} stands there twice; keep one, with all that it holds"
+        )
     if not isinstance(values, dict):
         raise ConfigError(f"{path}: expected a JSON object with sections, got {values!r:.60}")
     return values
-
-
-def _require_once(path: Path, pairs: list[tuple[str, Any]]) -> None:
-    """Refuse a key that an object has twice, of which the last one would count without a word."""
-    for key, times in Counter(key for key, _ in pairs).items():
-        if times > 1:
-            raise ConfigError(
-                f"{path}: {key!r:.60} stands there twice; keep one, with all that it holds"
-            )
 
 
 def check_config(values: Mapping[str, Any], path: Path, *, assigned: Sequence[str] = ()) -> Config:

@@ -43,26 +43,36 @@ def read_json(path: Path) -> Any:  # noqa: ANN401 - a record is any JSON value
         ) from error
 
 
-def parse_json(source: Path | str, *, largest: int = _LARGEST_BYTES) -> Any:  # noqa: ANN401 - any JSON value
+def parse_json(source: Path | str) -> Any:  # noqa: ANN401 - any JSON value
     """Return the value of a JSON file or text of no more than 200 levels.
 
     Args:
         source: a file in UTF-8, with or without a byte order mark, or the text itself.
 
     Raises:
-        ValueError: if it is no JSON, too deep or too large.
+        ValueError: if it is no JSON, too deep, or no file or too large a one.
         OSError: if the file cannot be read.
     """
     if isinstance(source, str):
         return from_json(source)
-    status = source.stat()
+    # Some editors of Windows put a byte order mark before the text.
+    return from_json(read_file(source, largest=_LARGEST_BYTES).removeprefix(BOM_UTF8))
+
+
+def read_file(path: Path, *, largest: int) -> bytes:
+    """Return the contents of a file.
+
+    Raises:
+        ValueError: if it is no file, or has more bytes than `largest`.
+        OSError: if it cannot be read.
+    """
+    status = path.stat()
     # Reading a pipe would wait for ever.
     if not stat.S_ISREG(status.st_mode):
         raise ValueError("a folder, a pipe or a device, expected a file")
     if status.st_size > largest:
         raise ValueError(f"{status.st_size} bytes, expected at most {largest}")
-    # Some editors of Windows put a byte order mark before the text.
-    return from_json(source.read_bytes().removeprefix(BOM_UTF8))
+    return path.read_bytes()
 
 
 def key_of(settings: Mapping[str, Any], inputs: Mapping[str, str]) -> str:
