@@ -29,7 +29,7 @@ from roadseg.learn.options import ComputeOptions
 from roadseg.raster.images import read_facts
 from roadseg.raster.scaling import Scaling, filled_share, fit_scaling, write_scaling
 from roadseg.report.plots.sheets import write_sheets
-from roadseg.roads.masks.mask_labels import warn_of_masks
+from roadseg.roads.masks.mask_labels import check_masks
 from roadseg.roads.options import LabelOptions
 from roadseg.system.dry_runs import Plan
 from roadseg.system.parallel import each
@@ -222,7 +222,7 @@ def _require_roads(scenes: list[SceneSummary], sources: Sources) -> None:
 
     masks = (s.name for s in scenes if s.scheme == "mask")
     asked = (name for name in masks if sources.scenes[name].set.labels.mask_speeds_mph is None)
-    warn_of_masks(sorted({sources.scenes[name].labels for name in asked}))
+    check_masks(sorted({sources.scenes[name].labels for name in asked}))
     for key, alike in sets.items():
         if not any(chip.road_share for scene in alike for chip in scene.chips):
             missed = (scene.missed for scene in alike if scene.missed)

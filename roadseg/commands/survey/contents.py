@@ -21,11 +21,11 @@ from roadseg.raster.windows import Window, spread
 from roadseg.roads.formats.any_roads import label_graphs, warn_of_unjoined
 from roadseg.roads.labels.roads import LabelFile, apart_text, lay_over, read_roads
 from roadseg.roads.masks.mask_labels import (
+    check_masks,
     is_mask_file,
     looks_like_mask,
     mask_values,
     open_mask_labels,
-    warn_of_masks,
 )
 from roadseg.roads.options import LabelOptions
 from roadseg.system.progress import counted
@@ -149,7 +149,7 @@ def survey_labels(
             with open_mask_labels(path, facts, options) as opened:
                 opened.read(Window(0, 0, side, side))
     if options.mask_speeds_mph is None:
-        warn_of_masks(masks)
+        check_masks(masks)
     return LabelSurvey(
         matches=matches,
         files=files,

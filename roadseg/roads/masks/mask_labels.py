@@ -125,14 +125,16 @@ def open_mask_labels(
             yield MaskLabels(source, seen, bin_by_value, default_bin)
 
 
-def warn_of_masks(paths: Collection[Path]) -> None:
-    """Warn of masks in which most is road, or all that may be road has the nodata value.
+def check_masks(paths: Collection[Path]) -> None:
+    """Refuse masks of classes with 255, and warn of those in which the roads seem to be wrong.
 
-    A sample of each is read. In a line each, the first of these masks is named, and how many there
-    are. Nodata values are looked at only if no mask has a road.
+    In these most is road, or all that may be road has the nodata value. A sample of each is read.
+    In a line each, the first of these masks is named, and how many there are. Nodata values are
+    looked at only if no mask has a road.
 
     Raises:
-        DataError: if a mask cannot be read.
+        DataError: if a mask cannot be read, or has few values with 1 and 255 among them: beside
+            classes, 255 usually stands for pixels to ignore, while beside 0 alone it is road.
     """
     inverted, hidden, roads = [], [], 0
     for path in paths:
@@ -141,6 +143,7 @@ def warn_of_masks(paths: Collection[Path]) -> None:
             # Masks of `write_mask` are right, and their nodata value is not known.
             if not valid.any() or _own_speeds(path, source) is not None:
                 continue
+            _require_clear(path, np.unique(values[valid]).tolist(), source)
             share = _drawn_roads(values[valid], source).mean()
             roads += share > 0
             if share > _HALF:
@@ -159,6 +162,15 @@ def warn_of_masks(paths: Collection[Path]) -> None:
             "%s: has no road, but its nodata value%s; if this stands for roads, take nodata away: "
             "gdal_translate -a_nodata none %s roads.tif",
             *(hidden[0], _as_others(hidden), hidden[0].name),
+        )
+
+
+def _require_clear(path: Path, values: Collection[float], source: rasterio.DatasetReader) -> None:
+    if {1, IGNORE} <= set(values) and len(values) <= _MASK_VALUES and not _is_lossy(source):
+        raise DataError(
+            f"{path}: has pixels of 1 and of {IGNORE}; if {IGNORE} stands for pixels to ignore, "
+            f"say so in the file (gdal_translate -a_nodata {IGNORE} {path.name} roads.tif); if it "
+            f'is road, too, set labels.mask_speeds_mph={{"1": 25, "{IGNORE}": 25}}'
         )
 
 

@@ -13,11 +13,11 @@ from roadseg.raster.pixels import read_window
 from roadseg.raster.windows import Window
 from roadseg.roads.masks.mask_files import CONTENT_TAG, SPEED_BINS, write_mask
 from roadseg.roads.masks.mask_labels import (
+    check_masks,
     is_mask_file,
     looks_like_mask,
     mask_values,
     open_mask_labels,
-    warn_of_masks,
 )
 from roadseg.roads.options import LabelOptions
 from roadseg.roads.speeds import DEFAULT_BINS, SpeedBins
@@ -351,12 +351,28 @@ def test_a_mask_resampled_with_its_image_keeps_its_roads(real_data):
 def test_masks_whose_roads_look_like_something_else_are_named(
     write_raster, caplog, values, nodata, remark
 ):
-    warn_of_masks([write_raster(values.astype(np.uint8), nodata=nodata)])
+    check_masks([write_raster(values.astype(np.uint8), nodata=nodata)])
     assert bool(caplog.messages) == bool(remark)
     assert remark in caplog.text
 
 
+def test_a_mask_of_classes_does_not_say_whether_255_is_road(write_raster):
+    values = np.where(CORNER, 255, ROADS).astype(np.uint8)
+    with pytest.raises(
+        DataError, match=r"a\.tif: has pixels of 1 and of 255; if 255 stands for pi"
+    ):
+        check_masks([write_raster(values, name="a.tif")])
+    check_masks([write_raster(values, nodata=255, name="a.tif")])
+
+
+def test_bytes_between_0_and_255_of_a_drawing_are_no_classes(write_raster, caplog):
+    blurred = np.where(ROADS, np.arange(1600).reshape(40, 40) // 5 % 100 + 1, 255 * CORNER)
+    assert {1, 255} < set(blurred.flat)
+    check_masks([write_raster(blurred.astype(np.uint8))])
+    assert not caplog.messages
+
+
 def test_a_mask_with_nodata_beside_masks_with_roads_is_a_place_without_roads(write_raster, caplog):
     bare = write_raster(np.uint8(ROADS * 255), nodata=255, name="bare.tif")
-    warn_of_masks([bare, write_raster(CLASSES)])
+    check_masks([bare, write_raster(CLASSES)])
     assert not caplog.messages
