@@ -171,7 +171,7 @@ def test_a_section_that_stands_twice_is_refused(tmp_path):
             "split.method: expected 'blocks', 'places', 'knndm', 'random', 'sets' or 'f",
         ),
         ({"imagery": {"bands": []}}, "imagery.bands: expected at least 1 item, got 0: []"),
-        ({"run": 3}, "run: Input is not a valid path"),
+        ({"run": 3}, "run: expected a path, got 3"),
     ],
     ids=lambda value: value[:28] if isinstance(value, str) else "",
 )

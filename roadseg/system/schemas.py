@@ -116,6 +116,8 @@ def expected_and_got(fault: Mapping[str, Any]) -> str:
         word, limit = _LENGTHS[fault["type"]]
         items = f"{len(fault['input'])}: {fault['input']!r:.60}"
         return f"expected {word} {count(fault['ctx'][limit], 'item')}, got {items}"
+    if fault["type"] == "path_type":
+        return f"expected a path, got {fault['input']!r:.60}"
     return f"{fault['msg'].replace('Input should be', 'expected')}, got {fault['input']!r:.60}"
 
 

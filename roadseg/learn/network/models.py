@@ -167,8 +167,10 @@ def check_names(architecture: str, encoder: str) -> None:
 
     _check_name("architecture", architecture.lower(), list(smp.MODEL_ARCHITECTURES_MAPPING))
     if not knows_encoder(encoder):
-        known = _timm_encoders() if encoder.startswith(_TIMM) else list(smp.encoders.encoders)
-        _check_name("encoder", encoder, known)
+        if encoder.startswith(_TIMM):
+            _check_name("encoder", encoder, _timm_encoders())
+        of_timm = f" (encoders of timm are {_TIMM}NAME, such as {_TIMM}convnext_tiny)"
+        _check_name("encoder", encoder, list(smp.encoders.encoders), more=of_timm)
 
 
 def knows_encoder(name: str) -> bool:
@@ -292,9 +294,9 @@ def _timm_encoders() -> list[str]:
     return [f"{_TIMM}{name}" for name in dict.fromkeys([*plain, *with_weights])]
 
 
-def _check_name(key: str, name: str, known: list[str]) -> None:
+def _check_name(key: str, name: str, known: list[str], *, more: str = "") -> None:
     if name not in known:
         near = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
         some = [*known[:_LISTED], *(["..."] if len(known) > _LISTED else [])]
         hint = f"did you mean {' or '.join(near)}?" if near else f"expected {', '.join(some)}"
-        raise ConfigError(f"train.{key}: {name!r:.100} is unknown; {hint}")
+        raise ConfigError(f"train.{key}: {name!r:.100} is unknown; {hint}{more}")

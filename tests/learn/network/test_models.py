@@ -40,6 +40,8 @@ def test_an_encoder_of_timm_is_known_by_its_prefix():
         ({"encoder": "resnet3"}, "train.encoder: 'resnet3' is unknown; did you mean resnet34"),
         ({"architecture": "unett"}, "train.architecture: 'unett' .* did you mean unet"),
         ({"architecture": "qqq"}, "'qqq' is unknown; expected unet, "),
+        ({"encoder": "foo"}, "'foo' is unknown; expected .* .encoders of timm are tu-NAME, such"),
+        ({"encoder": "convnext_tiny"}, "such as tu-convnext_tiny"),
         ({"encoder": "tu-resnet3"}, "'tu-resnet3' is unknown; did you mean tu-resnet"),
         ({"encoder": "tu-" + "q" * 80}, "q' is unknown; expected tu-"),
         ({"architecture": "dpt"}, r"dpt with encoder resnet18, new weights.*start with 'tu-'"),
