@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from roadseg.config import Config
+from roadseg.errors import MissingInputError
 from roadseg.report.run_facts import found_layout, scene_names
 from roadseg.report.scenes import read_scenes
 from roadseg.review.edits import EditFile
@@ -71,7 +72,7 @@ def run(
         say: called with the address of the page.
 
     Raises:
-        MissingInputError: if there is neither a graph nor a probability raster.
+        MissingInputError: if there is neither a graph nor a probability raster, or no road to write.
         ConfigError: if the suffix of `export` is none of a format.
         OutputError: if the edits cannot be written, or somebody reviews this run already.
     """
@@ -112,6 +113,11 @@ def _serve(session: ReviewSession, title: str, say: Callable[[str], None]) -> No
 
 def _export(session: ReviewSession, path: Path, source: Path) -> list[str]:
     """Write the edited roads, those of each coordinate system to a file of their own."""
+    if not session.decided():
+        raise MissingInputError(
+            f"{source}: has no road to write; run `roadseg graph` first, or draw some in the page "
+            "of `roadseg review`"
+        )
     written = []
     graphs = session.graphs()
     for name, graph in graphs:

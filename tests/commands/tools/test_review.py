@@ -8,14 +8,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import shapely
+from affine import Affine
 from pyproj import CRS
 
 from roadseg.commands.tools.review import ReviewSummary
+from roadseg.raster.grid import Grid
 from roadseg.report.run_facts import scene_names
 from roadseg.review.edits import Edit, EditFile
 from roadseg.roads.formats.files import read_gpkg, write_gpkg
 from roadseg.roads.graph.road_graph import graph_from_lines
 from roadseg.roads.graph.travel import add_travel
+from roadseg.roads.masks.probabilities import write_probability
+from roadseg.roads.speeds import DEFAULT_BINS
 from roadseg.system.locks import lock
 from roadseg.system.workspace import Workspace
 
@@ -109,6 +113,19 @@ def test_a_folder_without_roads_is_refused(call, tmp_path):
     done = call("review", tmp_path)
     assert done.exit_code == 1
     assert "contains neither graphs nor probabilities" in done.stderr
+
+
+def test_a_folder_of_probabilities_without_graphs_has_no_roads_to_write(call, tmp_path):
+    grid = Grid(UTM, Affine(1, 0, 480_000, 0, -1, 3_650_000), 64, 64)
+    values = np.zeros((DEFAULT_BINS.count + 1, 64, 64), dtype=np.float32)
+    rows = [(0, values, np.ones((64, 64), dtype=bool))]
+    path = tmp_path / "flat" / "city.tif"
+    path.parent.mkdir()
+    write_probability(path, rows, grid, bins=DEFAULT_BINS, key="", tags={})
+    done = call("review", tmp_path / "flat", "--export", tmp_path / "out.gpkg")
+    assert done.exit_code == 1
+    assert "flat: has no road to write; run `roadseg graph` first" in done.stderr
+    assert not (tmp_path / "out.gpkg").exists()
 
 
 def test_a_run_that_somebody_reviews_is_refused(call, folder, tmp_path):
