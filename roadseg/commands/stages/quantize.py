@@ -21,7 +21,7 @@ from roadseg.dataset.reference_graphs import Reference, count_roads, mean_apls, 
 from roadseg.errors import RoadsegError
 from roadseg.learn.hardware.devices import chosen_device
 from roadseg.learn.inference import openvino
-from roadseg.learn.inference.engines import Engine, openvino_precision
+from roadseg.learn.inference.engines import ROTATIONS, Engine, openvino_precision
 from roadseg.learn.inference.int8 import (
     int8_folder,
     is_judged,
@@ -184,10 +184,14 @@ def pays(
 
     Args:
         megapixels: says how many are left to predict; called only if all else but the device fits.
+            With `predict.tta` each counts as often as it is predicted.
     """
     if config.predict.engine != "auto" or not openvino.can_build():
         return False
-    if is_judged(workspace.checkpoint(fold)) or (left := megapixels()) < min(PAYS_MPX.values()):
+    if is_judged(workspace.checkpoint(fold)):
+        return False
+    left = megapixels() * (ROTATIONS if config.predict.tta else 1)
+    if left < min(PAYS_MPX.values()):
         return False
     device = chosen_device(config.compute)
     is_native = (device.type, device.backend, device.compiler) == ("cpu", "native", None)

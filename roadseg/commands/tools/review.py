@@ -72,7 +72,7 @@ def run(
         say: called with the address of the page.
 
     Raises:
-        MissingInputError: if there is neither a graph nor a probability raster, or no road to write.
+        MissingInputError: if there is neither a graph nor a raster, or no road to write.
         ConfigError: if the suffix of `export` is none of a format.
         OutputError: if the edits cannot be written, or somebody reviews this run already.
     """

@@ -22,6 +22,7 @@ _PACKAGE = "openvino"  # So does its version.
 _FOLDER = "int8"
 _FACTS = "facts.json"
 _MOST_PX = 2**14
+_REFUSED = "not accurate enough when it was made"
 
 
 def _has_verdict(gate: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -113,11 +114,13 @@ def remove_int8_facts(folder: Path) -> None:
 def is_judged(folder: Path) -> bool:
     """Return whether the network of a checkpoint folder was quantised, and accepted or refused.
 
+    What another version of OpenVINO made, or other weights, says nothing about this network.
+
     Raises:
         CheckpointError: see `read_int8_facts`.
     """
     facts = read_int8_facts(folder)
-    return facts is not None and facts.checkpoint == _digest(folder)
+    return facts is not None and unusable(facts, folder) in ("", _REFUSED)
 
 
 def unusable(facts: Int8Facts, folder: Path) -> str:
@@ -130,10 +133,10 @@ def unusable(facts: Int8Facts, folder: Path) -> str:
         return "made from another checkpoint"
     if changed := sorted(facts.files.items() - _digests(folder).items()):
         return f"{changed[0][0]} was modified after it was made"
-    if not facts.gate["passed"]:
-        return "not accurate enough when it was made"
     made_with, now = facts.versions.get(_PACKAGE), installed_version(_PACKAGE)
-    return "" if made_with == now else f"made with {_PACKAGE} {made_with}, not {now}"
+    if made_with != now:
+        return f"made with {_PACKAGE} {made_with}, not {now}"
+    return "" if facts.gate["passed"] else _REFUSED
 
 
 def read_int8_facts(folder: Path) -> Int8Facts | None:

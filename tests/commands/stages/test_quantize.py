@@ -186,6 +186,12 @@ def test_for_little_to_predict_nothing_is_quantised(before_predicting):
     assert before_predicting(megapixels=quantize.PAYS_MPX["fp32"] - 1) == ("", 0)
 
 
+@pytest.mark.parametrize(("less", "done"), [(0, 1), (1, 0)])
+def test_each_rotation_counts_as_often_as_it_is_predicted(before_predicting, less, done):
+    megapixels = (MUCH - less) / 4
+    assert before_predicting("predict.tta=true", megapixels=megapixels)[1] == done
+
+
 @pytest.mark.parametrize(("precision", "done"), [("fp32", 1), ("bf16", 0)])
 def test_less_pays_where_openvino_is_slower_otherwise(
     before_predicting, monkeypatch, precision, done

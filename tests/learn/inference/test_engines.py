@@ -373,11 +373,19 @@ def test_of_small_windows_and_with_more_threads_it_takes_more_to_win_it_back(
     assert [choice(windows=n, window_px=256)[0] for n in (47, 48)] == ["eager", "openvino"]
 
 
-def test_a_network_is_judged_whatever_the_verdict_until_its_weights_change(folder):
+@pytest.mark.parametrize("passed", [True, False])
+def test_a_network_is_judged_whatever_the_verdict_until_its_weights_change(folder, passed):
     assert not is_judged(folder)
-    make(folder, gate={"passed": False})
+    make(folder, gate={"passed": passed})
     assert is_judged(folder)
     (folder / "best.safetensors").write_bytes(b"trained on")
+    assert not is_judged(folder)
+
+
+@pytest.mark.parametrize("passed", [True, False])
+def test_a_network_is_judged_again_by_another_version_of_openvino(folder, monkeypatch, passed):
+    make(folder, gate={"passed": passed})
+    monkeypatch.setattr(int8, "installed_version", lambda _: "99.0")
     assert not is_judged(folder)
 
 
