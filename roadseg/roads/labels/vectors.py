@@ -26,7 +26,6 @@ from roadseg.roads.labels.overture import is_segments, segment_columns, segment_
 from roadseg.roads.labels.tags import SHAPEFILE_NAMES
 from roadseg.system.files import PARQUET_SUFFIXES, ROAD_SUFFIXES, is_virtual
 from roadseg.system.records import parse_json
-from roadseg.system.sqlite import check_views
 from roadseg.system.text import one_line
 
 logger = logging.getLogger(__name__)
@@ -46,7 +45,8 @@ _ROAD_NAME = re.compile(
 )
 _DEGREES = "EPSG:4326"
 _PMTILES = ".pmtiles"
-_OSM_INDEX = "OSM_USE_CUSTOM_INDEXING"
+# GDAL's index takes no negative ids, as editors and roadseg have; without, large files take longer.
+_OF_OSM_XML = {"USE_CUSTOM_INDEXING": "NO"}
 _HEAD_BYTES = 65536  # Of a GeoJSON file, in which its CRS stands before the features.
 _TAIL_BYTES = 4096  # Of the same file, in which its CRS stands after them.
 _SHP_MAGIC = bytes.fromhex("0000270a")
@@ -100,8 +100,8 @@ def read_vectors(path: Path, choose: Choose) -> VectorFile:
     if path.suffix.lower() in PARQUET_SUFFIXES:
         return _read_geoparquet(path, choose)
     source = _gdal_name(path)
-    _check_views(path)
-    with _explained(path), _remarks_logged(path), _any_osm_ids(source):
+    _require_features(path)
+    with _explained(path), _remarks_logged(path):
         info = _info(source)
         if info["driver"] in _OF_OTHER_FILES:
             raise _names_others(path)
@@ -115,50 +115,6 @@ def read_vectors(path: Path, choose: Choose) -> VectorFile:
                 break
         _warn_of_others(path, info["layer_name"], infos)
     return layer
-
-
-def _warn_of_others(path: Path, read: str, infos: Mapping[str, Mapping[str, Any]]) -> None:
-    """Name layers left out that may hold lines, and how one of them would be read instead."""
-    others = [
-        name
-        for name, info in infos.items()
-        if name != read and info["features"] and "Polygon" not in info["geometry_type"]
-    ]
-    if others and infos[read]["driver"] != "OSM":
-        logger.warning(
-            "%s: read its layer %s and left out %s; to read another, write it to a file of its "
-            "own: ogr2ogr roads.gpkg %s %s",
-            *(path, read, ", ".join(others), path.name, shlex.quote(others[0])),
-        )
-
-
-def _info(source: str, layer: str | None = None) -> dict[str, Any]:
-    """Return what pyogrio says of a layer, by default the first."""
-    info: dict[str, Any] = pyogrio.read_info(source, layer=layer)
-    if info["driver"] == "CSV":
-        info = pyogrio.read_info(source, **_OF_TABLES)
-    return info
-
-
-def _check_views(path: Path) -> None:
-    """Refuse views that may not end, and what names other files, in which there may be some."""
-    if is_virtual(path):
-        from roadseg.raster.images import check_database
-
-        check_database(path)
-        return
-    check_views(path, path)
-    with suppress(OSError, EOFError), opened(path) as file:
-        start = file.read(_START_BYTES)
-        if any(sign in start for sign in _NAMES_OTHERS):
-            raise _names_others(path)
-
-
-def _names_others(path: Path) -> DataError:
-    return DataError(
-        f"{path}: names other files, expected one with features; write them to a file of their "
-        f"own: ogr2ogr roads.gpkg {path.name}"
-    )
 
 
 def _gdal_name(path: Path) -> str:
@@ -183,6 +139,28 @@ def _gdal_name(path: Path) -> str:
         raise DataError(f"{path}: cannot be read: {error.strerror}") from error
 
 
+def _check_shapefile(path: Path) -> None:
+    """Refuse a Shapefile that is cut short or lacks a part.
+
+    OGR gives null geometries for what is cut off, and no attributes where there is no .dbf.
+
+    Raises:
+        DataError: saying what is missing.
+        OSError: if it cannot be read.
+    """
+    for part, holds in ((".shx", "the position of each shape"), (".dbf", "the attributes")):
+        if not any(path.with_suffix(name).exists() for name in (part, part.upper())):
+            raise DataError(
+                f"{path}: its {part} is missing, which contains {holds}; copy all parts of the "
+                "Shapefile: .shp, .shx, .dbf and .prj"
+            )
+    with path.open("rb") as file:
+        header = file.read(28)
+    expected, size = 2 * int.from_bytes(header[24:], "big"), path.stat().st_size
+    if header.startswith(_SHP_MAGIC) and size < expected:
+        raise DataError(f"{path}: cut short, {size} of {expected} bytes; download or copy it again")
+
+
 def _member(path: Path) -> str:
     """Return the first vector file in a zip."""
     try:
@@ -196,101 +174,22 @@ def _member(path: Path) -> str:
     raise DataError(f"{path}: contains no vector file (found {', '.join(names[:3]) or 'nothing'})")
 
 
-def _for_roads(path: Path, kinds: Kinds) -> list[str]:
-    """Return the layers that may hold roads: with lines, with anything, with polygons.
+def _require_features(path: Path) -> None:
+    """Refuse views that may not end, and what names other files, in which there may be some."""
+    from roadseg.raster.images import check_database
 
-    Of each kind, those that are called roads come first.
-    """
-    by_name = sorted(kinds.items(), key=lambda item: not _ROAD_NAME.search(item[0]))
-    chosen = [
-        name
-        for likely in _LIKELY
-        for name, kind in by_name
-        if kind and any(word in kind for word in likely)
-    ]
-    if chosen:
-        return chosen
-    if not any(kinds.values()):
-        raise DataError(
-            f"{path}: has no geometry, expected road lines; a table needs a column WKT or geometry "
-            "with lines as WKT or GeoJSON; a column of GeoJSON features can be a file of its own: "
-            f"cut -f2 {path.name} > {path.stem}.geojsonl"
-        )
-    layers = ", ".join(f"{name}: {kind}" for name, kind in kinds.items())
-    raise DataError(f"{path}: has no layer with lines or polygons (found {layers})")
+    check_database(path)
+    with suppress(OSError, EOFError), opened(path) as file:
+        start = file.read(_START_BYTES)
+        if any(sign in start for sign in _NAMES_OTHERS):
+            raise _names_others(path)
 
 
-def _read_layer(path: Path, source: str, info: Mapping[str, Any], choose: Choose) -> VectorFile:
-    names = SHAPEFILE_NAMES if info["driver"] == "ESRI Shapefile" else {}
-    keys_of = {names.get(str(field), str(field)): str(field) for field in info["fields"]}
-    keys = tuple(keys_of)
-    deleted = ""
-    if info["driver"] == "OSM" and info["layer_name"] == "lines":
-        deleted = ",".join(f"'{way}'" for kind, way in deleted_objects(path) if kind == "way")
-    meta, _, wkb, values = pyogrio.raw.read(
-        source,
-        layer=info["layer_name"],
-        columns=[keys_of[key] for key in choose(keys)],
-        where=f"osm_id NOT IN ({deleted})" if deleted else None,
-        force_2d=True,
-        datetime_as_string=True,
-        **(_OF_TABLES if info["driver"] == "CSV" else {}),
+def _names_others(path: Path) -> DataError:
+    return DataError(
+        f"{path}: names other files, expected one with features; write them to a file of their "
+        f"own: ogr2ogr roads.gpkg {path.name}"
     )
-    _check_whole(path, info, len(wkb))
-    columns = {
-        names.get(str(field), str(field)): column
-        for field, column in zip(meta["fields"], values, strict=True)
-    }
-    crs, is_assumed = _crs(path, info["driver"], info["crs"])
-    # Coordinates that are NaN are counted later.
-    with np.errstate(invalid="ignore"):
-        shapes = np.asarray(shapely.from_wkb(wkb, on_invalid="fix"), dtype=object)
-    broken = int(np.sum(shapely.is_missing(shapes)) - np.sum([item is None for item in wkb]))
-    return VectorFile(keys, columns, shapes, broken, crs, is_assumed)
-
-
-def _check_whole(path: Path, info: Mapping[str, Any], features: int) -> None:
-    """Refuse a file of which OGR reads less than there is without a word."""
-    expected = info["features"]  # It is -1 where that is not known beforehand.
-    if _is_plain(path) and info["driver"] == "GeoJSONSeq":
-        expected = _sequence_length(path)
-    if expected > features:
-        raise DataError(
-            f"{path}: only {features} of its {expected} features can be read; the file is "
-            "damaged or cut short, download or copy it again"
-        )
-
-
-def _crs(path: Path, driver: str, stated: str | None) -> tuple[str | None, bool]:
-    """Return the CRS of a layer, and whether it is only assumed."""
-    if driver in ("GeoJSONSeq", "CSV"):
-        return stated or _DEGREES, True
-    if driver != "GeoJSON" or stated != _DEGREES or not _is_plain(path):
-        return stated, False
-    named = _geojson_crs(path)
-    is_known = named is None or named.endswith(("CRS84", "4326"))
-    return stated if is_known else named, named is None
-
-
-def _is_plain(path: Path) -> bool:
-    """Return whether Python can read the bytes that GDAL reads."""
-    return not is_virtual(path) and path.suffix.lower() not in (".zip", ".kmz")
-
-
-@contextmanager
-def _any_osm_ids(source: str) -> Iterator[None]:
-    """Configure GDAL to read OSM XML with negative ids, as editors and roadseg number new objects.
-
-    Its index of nodes takes none; without that index large files take longer.
-    """
-    if not source.lower().endswith((".osm", ".osm.gz")):
-        yield
-        return
-    pyogrio.set_gdal_config_options({_OSM_INDEX: "NO"})
-    try:
-        yield
-    finally:
-        pyogrio.set_gdal_config_options({_OSM_INDEX: None})
 
 
 @contextmanager
@@ -329,6 +228,11 @@ def _start(path: Path) -> str:
     return f", it starts with {start!r}" if start.isascii() and start.isprintable() else ""
 
 
+def _is_plain(path: Path) -> bool:
+    """Return whether Python can read the bytes that GDAL reads."""
+    return not is_virtual(path) and path.suffix.lower() not in (".zip", ".kmz")
+
+
 @contextmanager
 def _remarks_logged(path: Path) -> Iterator[None]:
     """Log what GDAL remarks; pyogrio's own warnings are of what is dealt with here."""
@@ -340,26 +244,99 @@ def _remarks_logged(path: Path) -> Iterator[None]:
         logger.warning("%s: %s", path, remark)
 
 
-def _check_shapefile(path: Path) -> None:
-    """Refuse a Shapefile that is cut short or lacks a part.
+def _info(source: str, layer: str | None = None) -> dict[str, Any]:
+    """Return what pyogrio says of a layer, by default the first."""
+    info: dict[str, Any] = pyogrio.read_info(source, layer=layer)
+    return pyogrio.read_info(source, **_OF_TABLES) if info["driver"] == "CSV" else info
 
-    OGR gives null geometries for what is cut off, and no attributes where there is no .dbf.
 
-    Raises:
-        DataError: saying what is missing.
-        OSError: if it cannot be read.
+def _for_roads(path: Path, kinds: Kinds) -> list[str]:
+    """Return the layers that may hold roads: with lines, with anything, with polygons.
+
+    Of each kind, those that are called roads come first.
     """
-    for part, holds in ((".shx", "the position of each shape"), (".dbf", "the attributes")):
-        if not any(path.with_suffix(name).exists() for name in (part, part.upper())):
-            raise DataError(
-                f"{path}: its {part} is missing, which contains {holds}; copy all parts of the "
-                "Shapefile: .shp, .shx, .dbf and .prj"
-            )
-    with path.open("rb") as file:
-        header = file.read(28)
-    expected, size = 2 * int.from_bytes(header[24:], "big"), path.stat().st_size
-    if header.startswith(_SHP_MAGIC) and size < expected:
-        raise DataError(f"{path}: cut short, {size} of {expected} bytes; download or copy it again")
+    by_name = sorted(kinds.items(), key=lambda item: not _ROAD_NAME.search(item[0]))
+    chosen = [
+        name
+        for likely in _LIKELY
+        for name, kind in by_name
+        if kind and any(word in kind for word in likely)
+    ]
+    if chosen:
+        return chosen
+    if not any(kinds.values()):
+        raise DataError(
+            f"{path}: has no geometry, expected road lines; a table needs a column WKT or geometry "
+            "with lines as WKT or GeoJSON; a column of GeoJSON features can be a file of its own: "
+            f"cut -f2 {path.name} > {path.stem}.geojsonl"
+        )
+    layers = ", ".join(f"{name}: {kind}" for name, kind in kinds.items())
+    raise DataError(f"{path}: has no layer with lines or polygons (found {layers})")
+
+
+def _read_layer(path: Path, source: str, info: Mapping[str, Any], choose: Choose) -> VectorFile:
+    names = SHAPEFILE_NAMES if info["driver"] == "ESRI Shapefile" else {}
+    keys_of = {names.get(str(field), str(field)): str(field) for field in info["fields"]}
+    keys = tuple(keys_of)
+    options = _OF_TABLES if info["driver"] == "CSV" else {}
+    if source.lower().endswith((".osm", ".osm.gz")):
+        options = _OF_OSM_XML
+    deleted = ""
+    if info["driver"] == "OSM" and info["layer_name"] == "lines":
+        deleted = ",".join(f"'{way}'" for kind, way in deleted_objects(path) if kind == "way")
+    meta, _, wkb, values = pyogrio.raw.read(
+        source,
+        layer=info["layer_name"],
+        columns=[keys_of[key] for key in choose(keys)],
+        where=f"osm_id NOT IN ({deleted})" if deleted else None,
+        force_2d=True,
+        datetime_as_string=True,
+        **options,
+    )
+    _check_whole(path, info, len(wkb))
+    columns = {
+        names.get(str(field), str(field)): column
+        for field, column in zip(meta["fields"], values, strict=True)
+    }
+    crs, is_assumed = _crs(path, info["driver"], info["crs"])
+    # Coordinates that are NaN are counted later.
+    with np.errstate(invalid="ignore"):
+        shapes = np.asarray(shapely.from_wkb(wkb, on_invalid="fix"), dtype=object)
+    broken = int(np.sum(shapely.is_missing(shapes)) - np.sum([item is None for item in wkb]))
+    return VectorFile(keys, columns, shapes, broken, crs, is_assumed)
+
+
+def _check_whole(path: Path, info: Mapping[str, Any], features: int) -> None:
+    """Refuse a file of which OGR reads less than there is without a word."""
+    expected = info["features"]  # It is -1 where that is not known beforehand.
+    if _is_plain(path) and info["driver"] == "GeoJSONSeq":
+        expected = _sequence_length(path)
+    if expected > features:
+        raise DataError(
+            f"{path}: only {features} of its {expected} features can be read; the file is "
+            "damaged or cut short, download or copy it again"
+        )
+
+
+def _sequence_length(path: Path) -> int:
+    """Return how many records a GeoJSON text sequence has; OGR skips those it cannot read."""
+    with opened(path) as file:
+        first = next(file, b"")
+        lines = itertools.chain([first], file)
+        if first.startswith(_RECORD):
+            return sum(line.count(_RECORD) for line in lines)
+        return sum(bool(line.strip()) for line in lines)
+
+
+def _crs(path: Path, driver: str, stated: str | None) -> tuple[str | None, bool]:
+    """Return the CRS of a layer, and whether it is only assumed."""
+    if driver in ("GeoJSONSeq", "CSV"):
+        return stated or _DEGREES, True
+    if driver != "GeoJSON" or stated != _DEGREES or not _is_plain(path):
+        return stated, False
+    named = _geojson_crs(path)
+    is_known = named is None or named.endswith(("CRS84", "4326"))
+    return stated if is_known else named, named is None
 
 
 def _geojson_crs(path: Path) -> str | None:
@@ -380,16 +357,6 @@ def _geojson_crs(path: Path) -> str | None:
     return None
 
 
-def _sequence_length(path: Path) -> int:
-    """Return how many records a GeoJSON text sequence has; OGR skips those it cannot read."""
-    with opened(path) as file:
-        first = next(file, b"")
-        lines = itertools.chain([first], file)
-        if first.startswith(_RECORD):
-            return sum(line.count(_RECORD) for line in lines)
-        return sum(bool(line.strip()) for line in lines)
-
-
 def _crs_name(named: Any) -> str | None:  # noqa: ANN401 - any JSON value
     if named is None or isinstance(named, str):
         return named
@@ -397,6 +364,21 @@ def _crs_name(named: Any) -> str | None:  # noqa: ANN401 - any JSON value
         return str(named["properties"]["name"])
     except (KeyError, TypeError):
         return json.dumps(named)
+
+
+def _warn_of_others(path: Path, read: str, infos: Mapping[str, Mapping[str, Any]]) -> None:
+    """Name layers left out that may hold lines, and how one of them would be read instead."""
+    others = [
+        name
+        for name, info in infos.items()
+        if name != read and info["features"] and "Polygon" not in info["geometry_type"]
+    ]
+    if others and infos[read]["driver"] != "OSM":
+        logger.warning(
+            "%s: read its layer %s and left out %s; to read another, write it to a file of its "
+            "own: ogr2ogr roads.gpkg %s %s",
+            *(path, read, ", ".join(others), path.name, shlex.quote(others[0])),
+        )
 
 
 def _read_geoparquet(path: Path, choose: Choose) -> VectorFile:
