@@ -6,47 +6,32 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from qgis.core import (
-    QgsProcessing,
-    QgsProcessingOutputHtml,
-    QgsProcessingOutputNumber,
-    QgsProcessingOutputRasterLayer,
-    QgsProcessingOutputVectorLayer,
-    QgsProcessingParameterBoolean,
-    QgsProcessingParameterEnum,
-    QgsProcessingParameterExtent,
-    QgsProcessingParameterFeatureSource,
-    QgsProcessingParameterFile,
-    QgsProcessingParameterFileDestination,
-    QgsProcessingParameterFolderDestination,
-    QgsProcessingParameterNumber,
-    QgsProcessingParameterPoint,
-    QgsProcessingParameterRasterLayer,
-    QgsProcessingParameterVectorDestination,
-)
+from qgis import core
 
-from .running import Call, Results, RoadsegAlgorithm, advanced
+from .running import Results, RoadsegAlgorithm, advanced
 
-_LINE = QgsProcessing.SourceType.TypeVectorLine
+_LINE = core.QgsProcessing.SourceType.TypeVectorLine
 
 
 def _lines(name: str, title: str, *, optional: bool = False) -> Any:
-    return QgsProcessingParameterFeatureSource(name, title, [_LINE], optional=optional)
+    return core.QgsProcessingParameterFeatureSource(name, title, [_LINE], optional=optional)
 
 
 def _number(name: str, title: str, default: float, least: float, most: float) -> Any:
-    kind = QgsProcessingParameterNumber.Type.Double
-    number = QgsProcessingParameterNumber(name, title, kind, default, False, least, most)
+    kind = core.QgsProcessingParameterNumber.Type.Double
+    number = core.QgsProcessingParameterNumber(name, title, kind, default, False, least, most)
     number.setMetadata({"widget_wrapper": {"decimals": 2}})
     return number
 
 
 def _extent() -> Any:
-    return QgsProcessingParameterExtent("EXTENT", "Extent (if empty, all of it)", optional=True)
+    return core.QgsProcessingParameterExtent(
+        "EXTENT", "Extent (if empty, all of it)", optional=True
+    )
 
 
 def _output(title: str) -> Any:
-    return QgsProcessingParameterVectorDestination("OUTPUT", title, _LINE)
+    return core.QgsProcessingParameterVectorDestination("OUTPUT", title, _LINE)
 
 
 class MapRoads(RoadsegAlgorithm):
@@ -71,55 +56,54 @@ allows this.
 The report opens from Processing > Results Viewer. An interrupted map goes on when it is started \
 again with the same folder and settings."""
     OUTPUTS = (
-        (QgsProcessingOutputVectorLayer, "ROADS", "Roads"),
-        (QgsProcessingOutputRasterLayer, "PROBABILITY", "Probability of road"),
-        (QgsProcessingOutputHtml, "REPORT", "Report"),
+        (core.QgsProcessingOutputVectorLayer, "ROADS", "Roads"),
+        (core.QgsProcessingOutputRasterLayer, "PROBABILITY", "Probability of road"),
+        (core.QgsProcessingOutputHtml, "REPORT", "Report"),
     )
 
     def inputs(self) -> list[Any]:
-        """Return the parameters."""
-        folder = QgsProcessingParameterFile.Behavior.Folder
+        folder = core.QgsProcessingParameterFile.Behavior.Folder
         pixel = _number("PIXEL", "Pixel size for layers of a service, in metres", 0.6, 0.05, 10)
         return [
-            QgsProcessingParameterRasterLayer("INPUT", "Image"),
+            core.QgsProcessingParameterRasterLayer("INPUT", "Image"),
             _extent(),
             _lines("LABELS", "Known roads to train on", optional=True),
             _number("MINUTES", "Minutes of training on known roads", 20, 0.1, 100_000),
-            QgsProcessingParameterBoolean(
+            core.QgsProcessingParameterBoolean(
                 "ADAPT", "Without known roads: adapt to the image", False
             ),
-            QgsProcessingParameterFile(
+            core.QgsProcessingParameterFile(
                 "CHECKPOINT", "Folder of a trained network", folder, optional=True
             ),
             advanced(pixel),
-            QgsProcessingParameterFolderDestination("OUTPUT", "Folder of the map"),
+            core.QgsProcessingParameterFolderDestination("OUTPUT", "Folder of the map"),
         ]
 
-    def process(self, call: Call) -> Results:
+    def process(self) -> Results:
         """Map the image, and load the roads over their probability."""
-        folder = call.folder("OUTPUT")
+        folder = self.folder("OUTPUT")
         # Where roadseg keeps what it fetched; a folder with other files is refused as output.
         sources = folder / "sources"
         sources.mkdir(parents=True, exist_ok=True)
-        if call.raster("INPUT").providerType() == "gdal":
-            image = call.image("INPUT")
+        if self.raster("INPUT").providerType() == "gdal":
+            image = self.image("INPUT")
         else:
-            image = call.drawn("INPUT", "EXTENT", float(call.number("PIXEL")), sources)
-        words = ["map", image, "--output", str(folder), *call.area("EXTENT", sources)]
-        if call.is_given("LABELS"):
-            words += ["--labels", call.roads("LABELS"), "--minutes", call.number("MINUTES")]
-        if call.is_given("CHECKPOINT"):
-            words += ["--checkpoint", str(call.folder("CHECKPOINT"))]
-        if call.is_on("ADAPT"):
+            image = self.drawn("INPUT", "EXTENT", float(self.number("PIXEL")), sources)
+        words = ["map", image, "--output", str(folder), *self.area("EXTENT", sources)]
+        if self.is_given("LABELS"):
+            words += ["--labels", self.roads("LABELS"), "--minutes", self.number("MINUTES")]
+        if self.is_given("CHECKPOINT"):
+            words += ["--checkpoint", str(self.folder("CHECKPOINT"))]
+        if self.parameterAsBool(*self.given("ADAPT")):
             words.append("--adapt")
-        summary = call.run(*words)
+        summary = self.roadseg(*words)
         scene = summary["graphs"]["scenes"][0]
         # The dot sorts the raster before the roads, and thus below them.
         raster, roads = f"./probabilities/{scene}.tif", f"graphs/{scene}.gpkg|layername=edges"
         return {
             "OUTPUT": str(folder),
-            "PROBABILITY": call.load(f"{folder}/{raster}", "Probability of road"),
-            "ROADS": call.load(f"{folder}/{roads}", "Roads"),
+            "PROBABILITY": self.load(f"{folder}/{raster}", "Probability of road"),
+            "ROADS": self.load(f"{folder}/{roads}", "Roads"),
             "REPORT": summary["report"],
         }
 
@@ -135,22 +119,23 @@ A mask has whole numbers, in which 0 is background and 1 to 7 are roads (by spee
 are bytes from 0 to 255, or numbers from 0 to 1. Short gaps are closed; these roads are dashed."""
 
     def inputs(self) -> list[Any]:
-        """Return the parameters."""
-        raster = QgsProcessingParameterRasterLayer("INPUT", "Mask or probabilities")
+        raster = core.QgsProcessingParameterRasterLayer("INPUT", "Mask or probabilities")
         return [raster, _extent(), _output("Roads")]
 
-    def process(self, call: Call) -> Results:
+    def process(self) -> Results:
         """Trace beside the destination, and put the network there when it is complete."""
-        output = call.destination("OUTPUT")
+        output = self.destination("OUTPUT")
         output.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".roadseg-", dir=output.parent) as name:
             folder = Path(name)
-            words = ["graph", call.image("INPUT"), "--output", name]
-            words += ["--set", "graph.formats=gpkg", *call.area("EXTENT", folder)]
-            summary = call.run(*words)
+            words = ["graph", self.image("INPUT"), "--output", name]
+            words += ["--set", "graph.formats=gpkg", *self.area("EXTENT", folder)]
+            summary = self.roadseg(*words)
             (folder / f"{summary['scenes'][0]}.gpkg").replace(output)
-        call.tell(f"{summary['road_km']:g} km of roads in {summary['parts']} connected parts")
-        return {"OUTPUT": call.loaded(output, {"edges": ""})}
+        self.feedback.pushInfo(
+            f"{summary['road_km']:g} km of roads in {summary['parts']} connected parts"
+        )
+        return {"OUTPUT": self.loaded(output, {"edges": ""})}
 
 
 class CompareRoads(RoadsegAlgorithm):
@@ -166,41 +151,39 @@ many places. All range from 0 to 1 (best).
 
 The layers of differences hold the roads that only one side has."""
     OUTPUTS = (
-        (QgsProcessingOutputNumber, "CORRECTNESS", "Correctness"),
-        (QgsProcessingOutputNumber, "COMPLETENESS", "Completeness"),
-        (QgsProcessingOutputNumber, "QUALITY", "Quality"),
-        (QgsProcessingOutputNumber, "APLS", "APLS"),
-        (QgsProcessingOutputNumber, "TOPO", "TOPO F1"),
+        (core.QgsProcessingOutputNumber, "CORRECTNESS", "Correctness"),
+        (core.QgsProcessingOutputNumber, "COMPLETENESS", "Completeness"),
+        (core.QgsProcessingOutputNumber, "QUALITY", "Quality"),
+        (core.QgsProcessingOutputNumber, "APLS", "APLS"),
+        (core.QgsProcessingOutputNumber, "TOPO", "TOPO F1"),
     )
 
     def inputs(self) -> list[Any]:
-        """Return the parameters."""
         return [
             _lines("REFERENCE", "Reference (the roads that are right)"),
             _lines("PREDICTED", "Roads to compare with it"),
             _output("Differences"),
         ]
 
-    def process(self, call: Call) -> Results:
-        """Measure both sides, then find the differences."""
-        output = call.destination("OUTPUT")
-        reference, predicted = call.two_roads("REFERENCE", "PREDICTED")
-        pooled = call.run("score", reference, predicted)["pooled"]
+    def process(self) -> Results:
+        output = self.destination("OUTPUT")
+        reference, predicted = self.two_roads("REFERENCE", "PREDICTED")
+        pooled = self.roadseg("score", reference, predicted)["pooled"]
         buffer = pooled["buffer"]
         results: Results = {
             **{key.upper(): buffer[key] for key in ("correctness", "completeness", "quality")},
             "APLS": pooled["apls"]["length"]["score"],
             "TOPO": pooled["topo"]["f1"],
         }
-        found = call.run("diff", predicted, "--reference", reference, "--output", str(output))
+        found = self.roadseg("diff", predicted, "--reference", reference, "--output", str(output))
         for (_kind, _name, title), value in zip(self.OUTPUTS, results.values(), strict=True):
-            call.tell(f"{title}: {value:.3f}")
+            self.feedback.pushInfo(f"{title}: {value:.3f}")
         layers = {}
         for layer, side in (("reference", "PREDICTED"), ("predicted", "REFERENCE")):
-            title = f"Only in {call.title(side)}"
+            title = f"Only in {self.parameterAsSource(*self.given(side)).sourceName()}"
             layers[f"missing_in_{layer}"] = title
-            call.tell(f"{title}: {found[side.lower()]['only_km']:.2f} km")
-        return {**results, "OUTPUT": call.loaded(output, layers)}
+            self.feedback.pushInfo(f"{title}: {found[side.lower()]['only_km']:.2f} km")
+        return {**results, "OUTPUT": self.loaded(output, layers)}
 
 
 class FindRoute(RoadsegAlgorithm):
@@ -208,38 +191,36 @@ class FindRoute(RoadsegAlgorithm):
 
     ID, TITLE = "route", "Route"
     TAGS = "roads streets network fastest shortest path navigation"
-    HELP = """Finds the fastest or shortest way by car between two places on a road network. To \
+    HELP = """Finds the fastest or shortest route by car between two places on a road network. To \
 choose a place, press the button beside it, then click on the map.
 
 The network is the result of another algorithm of roadseg, or any layer of lines that meet where \
 they share a vertex. Columns of OpenStreetMap, such as oneway and maxspeed, are followed."""
     OUTPUTS = (
-        (QgsProcessingOutputNumber, "SECONDS", "Time in seconds"),
-        (QgsProcessingOutputNumber, "KM", "Length in kilometres"),
+        (core.QgsProcessingOutputNumber, "SECONDS", "Time in seconds"),
+        (core.QgsProcessingOutputNumber, "KM", "Length in kilometres"),
     )
 
     def inputs(self) -> list[Any]:
-        """Return the parameters."""
-        ways = ["fastest way", "shortest way"]
+        ways = ["fastest route", "shortest route"]
         return [
             _lines("INPUT", "Road network"),
-            QgsProcessingParameterPoint("START", "Start"),
-            QgsProcessingParameterPoint("END", "Destination"),
-            QgsProcessingParameterEnum("WEIGHT", "Find the", ways, defaultValue=0),
+            core.QgsProcessingParameterPoint("START", "Start"),
+            core.QgsProcessingParameterPoint("END", "Destination"),
+            core.QgsProcessingParameterEnum("WEIGHT", "Find the", ways, defaultValue=0),
             _output("Route"),
         ]
 
-    def process(self, call: Call) -> Results:
-        """Find the route."""
-        output = call.destination("OUTPUT")
-        summary = call.run(
-            *("route", call.roads("INPUT"), "--output", str(output)),
-            *("--from", call.degrees("START"), "--to", call.degrees("END")),
-            *("--weight", ("time", "length")[call.choice("WEIGHT")]),
+    def process(self) -> Results:
+        output = self.destination("OUTPUT")
+        summary = self.roadseg(
+            *("route", self.roads("INPUT"), "--output", str(output)),
+            *("--from", self.degrees("START"), "--to", self.degrees("END")),
+            *("--weight", ("time", "length")[self.parameterAsEnum(*self.given("WEIGHT"))]),
         )
         seconds, km = summary["seconds"], summary["length_m"] / 1000
-        call.tell(f"{km:.3f} km" + (f" in {seconds:.0f} s" if seconds else ""))
-        return {"OUTPUT": call.loaded(output, {"edges": ""}), "SECONDS": seconds, "KM": km}
+        self.feedback.pushInfo(f"{km:.3f} km" + (f" in {seconds:.0f} s" if seconds else ""))
+        return {"OUTPUT": self.loaded(output, {"edges": ""}), "SECONDS": seconds, "KM": km}
 
 
 class CheckMap(RoadsegAlgorithm):
@@ -254,29 +235,29 @@ line), not seen, or without data. The probabilities are the layer "Probability o
 roads; a mask works as well."""
 
     def inputs(self) -> list[Any]:
-        """Return the parameters."""
         kinds = "HTML files (*.html)"
         return [
             _lines("INPUT", "Roads of the map"),
-            QgsProcessingParameterRasterLayer("PROBABILITY", "Probabilities of roads, or a mask"),
+            core.QgsProcessingParameterRasterLayer(
+                "PROBABILITY", "Probabilities of roads, or a mask"
+            ),
             _output("Checked roads"),
-            QgsProcessingParameterFileDestination(
+            core.QgsProcessingParameterFileDestination(
                 "PAGE", "Page with the roads to look at first", kinds, None, True, False
             ),
         ]
 
-    def process(self, call: Call) -> Results:
-        """Check the roads."""
-        output = call.destination("OUTPUT")
-        words = ["audit", call.roads("INPUT"), "--probabilities", call.image("PROBABILITY")]
+    def process(self) -> Results:
+        output = self.destination("OUTPUT")
+        words = ["audit", self.roads("INPUT"), "--probabilities", self.image("PROBABILITY")]
         words += ["--output", str(output)]
         results: Results = {}
-        if call.is_given("PAGE"):
-            results["PAGE"] = str(call.destination("PAGE"))
+        if self.is_given("PAGE"):
+            results["PAGE"] = str(self.destination("PAGE"))
             words += ["--page", results["PAGE"]]
-        for each in call.run(*words)["statuses"]:
-            call.tell(f"{each['status']}: {each['km']:.2f} km ({each['share']:.0%})")
-        return {**results, "OUTPUT": call.loaded(output, {"stretches": ""})}
+        for each in self.roadseg(*words)["statuses"]:
+            self.feedback.pushInfo(f"{each['status']}: {each['km']:.2f} km ({each['share']:.0%})")
+        return {**results, "OUTPUT": self.loaded(output, {"stretches": ""})}
 
 
 class AddMissingRoads(RoadsegAlgorithm):
@@ -289,30 +270,30 @@ class AddMissingRoads(RoadsegAlgorithm):
 The merged network is loaded; new roads have a colour of their own. If the map is a file of \
 OpenStreetMap (.osm or .osm.pbf), the folder also holds the changes for its tools (changes.osc, \
 review.osm for JOSM). Look at every road before you upload any of them."""
-    OUTPUTS = ((QgsProcessingOutputVectorLayer, "MERGED", "Merged roads"),)
+    OUTPUTS = ((core.QgsProcessingOutputVectorLayer, "MERGED", "Merged roads"),)
 
     def inputs(self) -> list[Any]:
-        """Return the parameters."""
         same = "Distance up to which roads are the same, in metres"
         return [
             _lines("PREDICTED", "Roads that may be new"),
             _lines("INTO", "Map to extend"),
             _number("CONFIDENCE", "Lowest confidence of new roads", 0.5, 0, 1),
             _number("TOLERANCE", same, 8, 0.1, 1000),
-            QgsProcessingParameterFolderDestination("OUTPUT", "Folder of the results"),
+            core.QgsProcessingParameterFolderDestination("OUTPUT", "Folder of the results"),
         ]
 
-    def process(self, call: Call) -> Results:
-        """Merge the roads."""
-        folder = call.folder("OUTPUT")
-        predicted, into = call.two_roads("PREDICTED", "INTO")
-        summary = call.run(
+    def process(self) -> Results:
+        folder = self.folder("OUTPUT")
+        predicted, into = self.two_roads("PREDICTED", "INTO")
+        summary = self.roadseg(
             *("conflate", predicted, "--into", into),
-            *("--output", str(folder), "--min-confidence", call.number("CONFIDENCE")),
-            *("--tolerance-m", call.number("TOLERANCE")),
+            *("--output", str(folder), "--min-confidence", self.number("CONFIDENCE")),
+            *("--tolerance-m", self.number("TOLERANCE")),
         )
-        call.tell(f"{summary['added_km']:.2f} km added; {summary['check_km']:.2f} km to check")
-        merged = call.load(f"{folder}/merged.gpkg|layername=edges", "Merged roads")
+        self.feedback.pushInfo(
+            f"{summary['added_km']:.2f} km added; {summary['check_km']:.2f} km to check"
+        )
+        merged = self.load(f"{folder}/merged.gpkg|layername=edges", "Merged roads")
         return {"OUTPUT": str(folder), "MERGED": merged}
 
 

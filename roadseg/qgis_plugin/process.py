@@ -10,9 +10,10 @@ import subprocess
 import tempfile
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 # The words that start roadseg, which `roadseg qgis install` leaves beside this file.
 COMMAND_FILE = Path(__file__).with_name("command.json")
@@ -30,6 +31,7 @@ _INSTALL = (
     "Settings > Options > Processing > Providers > roadseg"
 )
 _LAST_LINES = 5  # Of stderr, which stand for the error of a command that ended without a word.
+
 
 Show = Callable[[str], object]  # Takes a line that the command wrote on stderr.
 
@@ -101,10 +103,12 @@ def run(
             )
         except OSError as error:
             raise CommandError(f"{command[0]} cannot be started: {error}; {_INSTALL}") from error
-        lines: queue.Queue[str | None] = queue.Queue()
-        threading.Thread(target=_pass_on, args=(child.stderr, lines), daemon=True).start()
+        last: deque[str] = deque(maxlen=_LAST_LINES)
         try:
-            last = _follow(lines, show, is_cancelled)
+            for line in _lines(child.stderr, is_cancelled):
+                show(line)
+                if read_progress(line) is None:
+                    last.append(line)
         except BaseException:
             end(child)
             raise
@@ -117,31 +121,24 @@ def run(
     return summary
 
 
-def _pass_on(stream: IO[str], lines: queue.Queue[str | None]) -> None:
-    """Put the lines of a stream into a queue, and None after the last one."""
-    with stream:
-        for line in stream:
-            lines.put(line.rstrip())
-    lines.put(None)
+def _lines(stream: Any, is_cancelled: Callable[[], bool]) -> Iterator[str]:
+    """Yield the lines of a stream, and look again and again whether the user has cancelled."""
+    read: queue.Queue[str | None] = queue.Queue()
 
+    def pass_on() -> None:
+        with stream:
+            for line in stream:
+                read.put(line.rstrip())
+        read.put(None)
 
-def _follow(
-    lines: queue.Queue[str | None], show: Show, is_cancelled: Callable[[], bool]
-) -> deque[str]:
-    """Show lines until None comes; return the last ones that are not progress."""
-    last: deque[str] = deque(maxlen=_LAST_LINES)
-    while True:
-        if is_cancelled():
-            raise CancelledError
-        try:
-            line = lines.get(timeout=LOOK_S)
-        except queue.Empty:
-            continue
-        if line is None:
-            return last
-        show(line)
-        if read_progress(line) is None:
-            last.append(line)
+    threading.Thread(target=pass_on, daemon=True).start()
+    while not is_cancelled():
+        with suppress(queue.Empty):
+            line = read.get(timeout=LOOK_S)
+            if line is None:
+                return
+            yield line
+    raise CancelledError
 
 
 def end(child: subprocess.Popen[str]) -> None:

@@ -47,9 +47,6 @@ class Provider(QgsProcessingProvider):
     def icon(self) -> QIcon:
         return QIcon(ICON)
 
-    def svgIconPath(self) -> str:
-        return ICON
-
     def load(self) -> bool:
         ProcessingConfig.settingIcons[self.name()] = self.icon()
         meaning = "The roadseg command (if empty, the one that installed the plugin)"
@@ -72,6 +69,3 @@ class Provider(QgsProcessingProvider):
 
     def supportedOutputVectorLayerExtensions(self) -> list[str]:
         return ["gpkg"]
-
-    def defaultVectorFileExtension(self, hasGeometry: bool = True) -> str:
-        return "gpkg"

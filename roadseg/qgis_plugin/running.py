@@ -11,28 +11,13 @@ from typing import Any
 
 from osgeo import gdal, ogr
 from processing.core.ProcessingConfig import ProcessingConfig
-from qgis.core import (
-    QgsCoordinateReferenceSystem,
-    QgsDistanceArea,
-    QgsPointXY,
-    QgsProcessingAlgorithm,
-    QgsProcessingContext,
-    QgsProcessingException,
-    QgsProcessingLayerPostProcessorInterface,
-    QgsProcessingParameterDefinition,
-    QgsProcessingParameterString,
-    QgsProcessingUtils,
-    QgsRasterBlockFeedback,
-    QgsRasterFileWriter,
-    QgsRasterLayer,
-    QgsRasterPipe,
-)
+from qgis import core
 from qgis.PyQt.QtCore import Qt
 
 from .process import CancelledError, CommandError, find_command, percent, read_progress, run
 
 COMMAND = "ROADSEG_COMMAND"  # The setting of Processing that names the executable.
-DEGREES = QgsCoordinateReferenceSystem("EPSG:4326")
+DEGREES = core.QgsCoordinateReferenceSystem("EPSG:4326")
 EXTRA = "EXTRA"
 
 _TEXT_S = 30.0  # Seconds between two lines of the log about the same work.
@@ -46,7 +31,7 @@ _PARAMETERS = {"area": "EXTENT", "from": "START", "to": "END", "probabilities": 
 Results = dict[str, Any]
 
 
-class _DefaultStyle(QgsProcessingLayerPostProcessorInterface):
+class _DefaultStyle(core.QgsProcessingLayerPostProcessorInterface):
     """Gives a layer the style that roadseg wrote into its GeoPackage, or beside its raster."""
 
     def postProcessLayer(self, layer: Any, context: Any, feedback: Any) -> None:
@@ -58,84 +43,98 @@ class _DefaultStyle(QgsProcessingLayerPostProcessorInterface):
 _STYLES: list[_DefaultStyle] = []
 
 
-class Follower:
-    """Shows what a command writes on stderr in QGIS's progress bar and log."""
-
-    def __init__(self, feedback: Any, translated: Any) -> None:
-        self._feedback, self._translated, self._what, self._due = feedback, translated, "", 0.0
-
-    def __call__(self, line: str) -> None:
-        if progress := read_progress(line):
-            self._feedback.setProgress(percent(progress["progress"]))
-            what, now = progress["progress"][0]["what"], time.monotonic()
-            if what != self._what:  # It may be short, and then has no text.
-                self._what, self._due = what, now
-            elif now >= self._due:
-                self._due = now + _TEXT_S
-                self._feedback.setProgressText(progress["text"])
-        elif line.startswith("WARNING: "):
-            self._feedback.pushWarning(self._translated(line.removeprefix("WARNING: ")))
-        elif not line.startswith("Error: "):  # That becomes the message of the algorithm.
-            self._feedback.pushInfo(line.removeprefix("INFO: "))
+def advanced(parameter: Any) -> Any:
+    """Return a parameter that the dialog shows under Advanced Parameters only."""
+    parameter.setFlags(parameter.flags() | core.QgsProcessingParameterDefinition.Flag.FlagAdvanced)
+    return parameter
 
 
-class Call:
-    """One run of an algorithm: its parameters as roadseg takes them, and its results in QGIS."""
+class RoadsegAlgorithm(core.QgsProcessingAlgorithm):
+    """An algorithm that runs a command of roadseg: its parameters as words, its results in QGIS.
 
-    def __init__(
-        self,
-        algorithm: QgsProcessingAlgorithm,
-        parameters: dict[str, Any],
-        context: QgsProcessingContext,
-        feedback: Any,
-    ) -> None:
-        self.algorithm, self.parameters = algorithm, parameters
-        self.context, self.feedback = context, feedback
+    QGIS makes an instance for each run, and calls `processAlgorithm` outside of the thread of its
+    window. Methods that take the name of a parameter return what the user has given for it.
+
+    An algorithm has `inputs()`, its parameters, and `process()`, which runs the command and returns
+    the results.
+
+    Attributes:
+        ID: part of its id after the colon.
+        TITLE: its name in the toolbox.
+        HELP: what it does, for the side of its dialog.
+        TAGS: further words with which it is found.
+        OUTPUTS: kind, name and title of results that are no parameters.
+    """
+
+    ID = TITLE = HELP = TAGS = ""
+    OUTPUTS: tuple[tuple[Any, str, str], ...] = ()
+
+    def initAlgorithm(self, configuration: Any = None) -> None:
+        title = "Further options of the roadseg command"
+        extra = core.QgsProcessingParameterString(EXTRA, title, optional=True)
+        for parameter in (*self.inputs(), advanced(extra)):
+            self.addParameter(parameter)
+        for kind, name, title in self.OUTPUTS:
+            self.addOutput(kind(name, title))
+
+    def processAlgorithm(self, parameters: dict[str, Any], context: Any, feedback: Any) -> Results:
+        self.parameters, self.context, self.feedback = parameters, context, feedback
         self._extra = shlex.split(self.text(EXTRA))
+        self._work, self._due = "", 0.0
+        try:
+            return self.process()
+        except CancelledError:
+            feedback.pushInfo("Cancelled. roadseg has ended, and what it wrote is complete.")
+            return {}
+        except OSError as error:  # Such as an output in a folder that cannot be written.
+            raise core.QgsProcessingException(
+                f"{error.filename}: {error.strerror}; choose another place for the result"
+            ) from error
 
-    def tell(self, text: str) -> None:
-        """Add a line to the log of the algorithm."""
-        self.feedback.pushInfo(text)
+    def createInstance(self) -> RoadsegAlgorithm:
+        return type(self)()
 
-    def text(self, name: str) -> str:
-        """Return a text; empty if none is given."""
-        return str(self.algorithm.parameterAsString(self.parameters, name, self.context))
+    def name(self) -> str:
+        return self.ID
 
-    def folder(self, name: str) -> Path:
-        """Return a folder that is read or written."""
-        return Path(self.text(name)).absolute()
+    def displayName(self) -> str:
+        return self.TITLE
 
-    def number(self, name: str) -> str:
-        """Return a number as a word of a command."""
-        return f"{self.algorithm.parameterAsDouble(self.parameters, name, self.context):g}"
+    def shortHelpString(self) -> str:
+        return self.HELP
 
-    def title(self, name: str) -> str:
-        """Return the name of a layer with lines, as the user sees it."""
-        source = self.algorithm.parameterAsSource(self.parameters, name, self.context)
-        return str(source.sourceName())
+    def tags(self) -> list[str]:
+        return self.TAGS.split()
 
-    def choice(self, name: str) -> int:
-        """Return the place of an item in the list of its parameter."""
-        return int(self.algorithm.parameterAsEnum(self.parameters, name, self.context))
+    def icon(self) -> Any:
+        return self.provider().icon()
 
-    def is_on(self, name: str) -> bool:
-        """Return whether a box is ticked."""
-        return bool(self.algorithm.parameterAsBool(self.parameters, name, self.context))
-
-    def degrees(self, name: str) -> str:
-        """Return a point in any coordinate system as longitude,latitude."""
-        point = self.algorithm.parameterAsPoint(self.parameters, name, self.context, DEGREES)
-        return f"{point.x():.8f},{point.y():.8f}"
+    def given(self, name: str) -> tuple[dict[str, Any], str, Any]:
+        """Return what QGIS's methods that read a parameter take."""
+        return self.parameters, name, self.context
 
     def is_given(self, name: str) -> bool:
         return self.parameters.get(name) not in (None, "")
 
+    def text(self, name: str) -> str:
+        return str(self.parameterAsString(*self.given(name)))
+
+    def number(self, name: str) -> str:
+        return f"{self.parameterAsDouble(*self.given(name)):g}"
+
+    def folder(self, name: str) -> Path:
+        return Path(self.text(name)).absolute()
+
+    def degrees(self, name: str) -> str:
+        """Return a point in any coordinate system as longitude,latitude."""
+        point = self.parameterAsPoint(*self.given(name), DEGREES)
+        return f"{point.x():.8f},{point.y():.8f}"
+
     def destination(self, name: str) -> Path:
         """Return the GeoPackage or file of an output."""
-        algorithm = self.algorithm
-        is_file = algorithm.parameterDefinition(name).type() == "fileDestination"
-        read = algorithm.parameterAsFileOutput if is_file else algorithm.parameterAsOutputLayer
-        return Path(read(self.parameters, name, self.context)).absolute()
+        is_file = self.parameterDefinition(name).type() == "fileDestination"
+        read = self.parameterAsFileOutput if is_file else self.parameterAsOutputLayer
+        return Path(read(*self.given(name))).absolute()
 
     def roads(self, name: str) -> str:
         """Return a file with the lines of a layer: its own, if roadseg reads the same lines there.
@@ -143,13 +142,12 @@ class Call:
         Selected or filtered features, layers that are no files, and one of several layers of a
         file are copied into a temporary GeoPackage.
         """
-        given = (self.parameters, name, self.context)
-        path, layer = self.algorithm.parameterAsCompatibleSourceLayerPathAndLayerName(
-            *given, _READ_BY_ROADSEG, "gpkg", self.feedback
+        path, layer = self.parameterAsCompatibleSourceLayerPathAndLayerName(
+            *self.given(name), _READ_BY_ROADSEG, "gpkg", self.feedback
         )
         if layer and not _is_only(path, layer):
-            path = self.algorithm.parameterAsCompatibleSourceLayerPath(
-                *given, [], "gpkg", self.feedback
+            path = self.parameterAsCompatibleSourceLayerPath(
+                *self.given(name), [], "gpkg", self.feedback
             )
         return os.path.abspath(str(path))  # noqa: PTH100 - as for rasters
 
@@ -157,15 +155,14 @@ class Call:
         """Return files with the lines of two layers, which have to differ."""
         files = [self.roads(name) for name in names]
         if files[0] == files[1]:
-            raise QgsProcessingException("Both are the same layer: choose two different ones.")
+            raise core.QgsProcessingException("Both are the same layer: choose two different ones.")
         return files
 
-    def raster(self, name: str) -> QgsRasterLayer:
+    def raster(self, name: str) -> Any:
         """Return a raster layer."""
-        layer = self.algorithm.parameterAsRasterLayer(self.parameters, name, self.context)
-        if layer is None:
-            raise QgsProcessingException("The raster layer cannot be opened.")
-        return layer
+        if layer := self.parameterAsRasterLayer(*self.given(name)):
+            return layer
+        raise core.QgsProcessingException("The raster layer cannot be opened.")
 
     def image(self, name: str) -> str:
         """Return the file or address of a raster layer that GDAL reads."""
@@ -181,44 +178,34 @@ class Call:
             pixel_m: size of the pixels to draw, metres.
             folder: where they are written.
         """
-        layer, feedback = self.raster(name), self.feedback
+        layer, transforms = self.raster(name), self.context.transformContext()
         if not self.is_given(extent):
-            raise QgsProcessingException(
+            raise core.QgsProcessingException(
                 f"{layer.name()} comes from a service: choose an extent, such as that of the map, "
                 "with the button beside Extent."
             )
-        box = self.algorithm.parameterAsExtent(self.parameters, extent, self.context, layer.crs())
-        ruler = QgsDistanceArea()
-        ruler.setSourceCrs(layer.crs(), self.context.transformContext())
-        ruler.setEllipsoid("EPSG:7030")  # That of WGS 84.
-        x, y = box.center().x(), box.center().y()
-        width, height = (
-            max(1, round(ruler.measureLine(QgsPointXY(*start), QgsPointXY(*end)) / pixel_m))
-            for start, end in (
-                ((box.xMinimum(), y), (box.xMaximum(), y)),
-                ((x, box.yMinimum()), (x, box.yMaximum())),
-            )
-        )
+        box = self.parameterAsExtent(*self.given(extent), layer.crs())
+        width, height = (max(1, round(m / pixel_m)) for m in _size_m(box, layer.crs(), transforms))
         if width * height > _MOST_PIXELS:
-            raise QgsProcessingException(
+            raise core.QgsProcessingException(
                 f"The extent has {width} x {height} pixels of {pixel_m:g} m; choose a smaller one."
             )
-        feedback.setProgressText(f"Drawing {width} x {height} pixels of {layer.name()}")
-        pipe = QgsRasterPipe()
+        self.feedback.setProgressText(f"Drawing {width} x {height} pixels of {layer.name()}")
+        pipe = core.QgsRasterPipe()
         pipe.set(layer.dataProvider().clone())
         pipe.set(layer.renderer().clone())
         path, partial = folder / "image.tif", folder / "partial.tif"
-        drawing = QgsRasterBlockFeedback()
+        drawing = core.QgsRasterBlockFeedback()
         # The user cancels in the thread of the window.
-        feedback.canceled.connect(drawing.cancel, Qt.ConnectionType.DirectConnection)
-        failure = QgsRasterFileWriter(str(partial)).writeRaster(
-            pipe, width, height, box, layer.crs(), self.context.transformContext(), drawing
+        self.feedback.canceled.connect(drawing.cancel, Qt.ConnectionType.DirectConnection)
+        failure = core.QgsRasterFileWriter(str(partial)).writeRaster(
+            pipe, width, height, box, layer.crs(), transforms, drawing
         )
-        if feedback.isCanceled():
+        if self.feedback.isCanceled():
             partial.unlink(missing_ok=True)
             raise CancelledError
-        if failure != QgsRasterFileWriter.WriterError.NoError:
-            raise QgsProcessingException(f"{layer.name()} could not be drawn into {partial}.")
+        if failure != core.QgsRasterFileWriter.WriterError.NoError:
+            raise core.QgsProcessingException(f"{layer.name()} could not be drawn into {partial}.")
         partial.replace(path)
         return str(path)
 
@@ -226,14 +213,12 @@ class Call:
         """Return the words that limit a command to an extent, which is written into a folder."""
         if not self.is_given(name):
             return []
-        outline = self.algorithm.parameterAsExtentGeometry(
-            self.parameters, name, self.context, DEGREES
-        )
         path = folder / "area.geojson"
+        outline = self.parameterAsExtentGeometry(*self.given(name), DEGREES)
         path.write_text(outline.asJson(8), encoding="utf-8")
         return ["--area", str(path)]
 
-    def run(self, *words: str) -> Results:
+    def roadseg(self, *words: str) -> Results:
         """Run a command of roadseg; return its summary. The first one gets the further options.
 
         Raises:
@@ -246,19 +231,34 @@ class Call:
             self.feedback.pushCommandInfo(shlex.join(command))
             return run(
                 command,
-                folder=Path(QgsProcessingUtils.tempFolder()),
-                show=Follower(self.feedback, self.translated),
+                folder=Path(core.QgsProcessingUtils.tempFolder()),
+                show=self._show,
                 is_cancelled=self.feedback.isCanceled,
             )
         except CommandError as error:
-            raise QgsProcessingException(self.translated(str(error))) from error
+            raise core.QgsProcessingException(self._translated(str(error))) from error
 
-    def translated(self, message: str) -> str:
+    def _show(self, line: str) -> None:
+        """Show what a command writes on stderr in QGIS's progress bar and log."""
+        if progress := read_progress(line):
+            self.feedback.setProgress(percent(progress["progress"]))
+            work, now = progress["progress"][0]["what"], time.monotonic()
+            if work != self._work:  # It may be short, and then has no text.
+                self._work, self._due = work, now
+            elif now >= self._due:
+                self._due = now + _TEXT_S
+                self.feedback.setProgressText(progress["text"])
+        elif line.startswith("WARNING: "):
+            self.feedback.pushWarning(self._translated(line.removeprefix("WARNING: ")))
+        elif not line.startswith("Error: "):  # That becomes the message of the algorithm.
+            self.feedback.pushInfo(line.removeprefix("INFO: "))
+
+    def _translated(self, message: str) -> str:
         """Return a message of roadseg with what the user sees in place of options and commands."""
 
         def title(option: re.Match[str]) -> str:
             name = _PARAMETERS.get(option[1], option[1].upper())
-            parameter = self.algorithm.parameterDefinition(name)
+            parameter = self.parameterDefinition(name)
             return f'"{parameter.description()}"' if parameter else option[0]
 
         return re.sub(r"--([a-z-]+)", title, message.replace("`roadseg predict`", '"Map roads"'))
@@ -286,7 +286,7 @@ class Call:
 
         QGIS puts layers over each other in the order of their sources, from 3.32 on by their key.
         """
-        details = QgsProcessingContext.LayerDetails(title, self.context.project(), title)
+        details = core.QgsProcessingContext.LayerDetails(title, self.context.project(), title)
         waiting = self.context.layersToLoadOnCompletion()
         details.forceName, details.layerSortKey = force, len(waiting)
         _STYLES.append(_DefaultStyle())
@@ -294,12 +294,6 @@ class Call:
         waiting[source] = details
         self.context.setLayersToLoadOnCompletion(waiting)
         return source
-
-
-def advanced(parameter: Any) -> Any:
-    """Return a parameter that the dialog shows under Advanced Parameters only."""
-    parameter.setFlags(parameter.flags() | QgsProcessingParameterDefinition.Flag.FlagAdvanced)
-    return parameter
 
 
 def _is_only(path: str, layer: str) -> bool:
@@ -312,64 +306,12 @@ def _is_only(path: str, layer: str) -> bool:
     return names == {layer} or (names == {"nodes", "edges"} and layer == "edges")
 
 
-class RoadsegAlgorithm(QgsProcessingAlgorithm):
-    """An algorithm that runs a command of roadseg.
-
-    Attributes:
-        ID: part of its id after the colon.
-        TITLE: its name in the toolbox.
-        HELP: what it does, for the side of its dialog.
-        TAGS: further words with which it is found.
-        OUTPUTS: kind, name and title of results that are no parameters.
-    """
-
-    ID = TITLE = HELP = TAGS = ""
-    OUTPUTS: tuple[tuple[Any, str, str], ...] = ()
-
-    def inputs(self) -> list[Any]:
-        """Return the parameters."""
-        raise NotImplementedError
-
-    def process(self, call: Call) -> Results:
-        """Run the command, and return the results."""
-        raise NotImplementedError
-
-    def initAlgorithm(self, configuration: Any = None) -> None:
-        title = "Further options of the roadseg command"
-        extra = QgsProcessingParameterString(EXTRA, title, optional=True)
-        for parameter in (*self.inputs(), advanced(extra)):
-            self.addParameter(parameter)
-        for kind, name, title in self.OUTPUTS:
-            self.addOutput(kind(name, title))
-
-    def processAlgorithm(
-        self, parameters: dict[str, Any], context: QgsProcessingContext, feedback: Any
-    ) -> Results:
-        """Run the command; QGIS calls this outside of the thread of its window."""
-        try:
-            return self.process(Call(self, parameters, context, feedback))
-        except CancelledError:
-            feedback.pushInfo("Cancelled. roadseg has ended, and what it wrote is complete.")
-            return {}
-        except OSError as error:  # Such as an output in a folder that cannot be written.
-            raise QgsProcessingException(
-                f"{error.filename}: {error.strerror}; choose another place for the result"
-            ) from error
-
-    def createInstance(self) -> RoadsegAlgorithm:
-        return type(self)()
-
-    def name(self) -> str:
-        return self.ID
-
-    def displayName(self) -> str:
-        return self.TITLE
-
-    def shortHelpString(self) -> str:
-        return self.HELP
-
-    def tags(self) -> list[str]:
-        return self.TAGS.split()
-
-    def icon(self) -> Any:
-        return self.provider().icon()
+def _size_m(box: Any, crs: Any, transforms: Any) -> list[float]:
+    """Return the width and the height of a rectangle in metres on the ground."""
+    ruler = core.QgsDistanceArea()
+    ruler.setSourceCrs(crs, transforms)
+    ruler.setEllipsoid("EPSG:7030")  # That of WGS 84.
+    x, y = box.center().x(), box.center().y()
+    across = (box.xMinimum(), y), (box.xMaximum(), y)
+    up = (x, box.yMinimum()), (x, box.yMaximum())
+    return [ruler.measureLine(*(core.QgsPointXY(*end) for end in line)) for line in (across, up)]
