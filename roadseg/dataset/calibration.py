@@ -13,7 +13,7 @@ from roadseg.arrays import Bools, Floats, Ints, Lines
 from roadseg.dataset.chips import NO_ZONE, ChipRecord
 from roadseg.dataset.footprints import same_place_pairs
 from roadseg.roads.graph.clipping import clip_graph
-from roadseg.roads.graph.groups import linked
+from roadseg.roads.graph.groups import connected_groups
 from roadseg.roads.graph.road_graph import RoadGraph, take_edges
 from roadseg.roads.logistic import EdgeModel, LogisticModel, Terms, fit_near
 from roadseg.roads.metrics.buffer import lengths_near
@@ -180,7 +180,7 @@ def places_of(chips: Sequence[ChipRecord], labels: Mapping[str, Path]) -> Ints:
     first = {scene: row for row, scene in reversed(list(enumerate(scenes)))}
     local = [(first[scene], row) for row, scene in enumerate(scenes) if zones[row] == NO_ZONE]
     together = np.concatenate([pairs, np.array(local, dtype=np.int64).reshape(-1, 2)])
-    return linked(together, nodes=len(chips))
+    return connected_groups(together, nodes=len(chips))
 
 
 def measure_chips(

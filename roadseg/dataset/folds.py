@@ -6,7 +6,7 @@ import numpy as np
 
 from roadseg.arrays import Bools, Floats, Ints
 from roadseg.dataset.footprints import Pairs
-from roadseg.roads.graph.groups import linked
+from roadseg.roads.graph.groups import connected_groups
 from roadseg.system.text import count
 
 Block = tuple[Hashable, int, int]
@@ -40,7 +40,7 @@ def join_groups(groups: Sequence[Hashable], pairs: Pairs) -> list[Hashable]:
         The group of each chip; joined groups have the first of their names.
     """
     names, group_of_chip = _indexed(groups)
-    joined = linked(group_of_chip[pairs], nodes=len(names))
+    joined = connected_groups(group_of_chip[pairs], nodes=len(names))
     _, first = np.unique(joined, return_index=True)
     return [names[first[joined[group]]] for group in group_of_chip]
 

@@ -10,7 +10,7 @@ from pyproj import CRS
 from roadseg.arrays import Floats, Ints, Shapes
 from roadseg.dataset.chips import NO_ZONE, ChipRecord
 from roadseg.raster.grid import DEGREES, transformer
-from roadseg.roads.graph.groups import linked
+from roadseg.roads.graph.groups import connected_groups
 
 Corners = Floats
 Pairs = Ints
@@ -128,7 +128,7 @@ def areas_apart(degrees: Corners, *, gap_km: float) -> Ints:
     cells = np.floor(globe_km(degrees.mean(axis=1)) / gap_km)
     cells, of_chip = np.unique(cells, axis=0, return_inverse=True)
     links = cKDTree(cells).query_pairs(1, p=np.inf, output_type="ndarray")
-    area = linked(links, nodes=len(cells))[of_chip.reshape(-1)]
+    area = connected_groups(links, nodes=len(cells))[of_chip.reshape(-1)]
     _, first, number = np.unique(area, return_index=True, return_inverse=True)
     return np.argsort(np.argsort(first))[number]
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+import pandas as pd
 import shapely
 
 from roadseg.arrays import Bools, Floats, Ints, Lines
@@ -292,32 +293,17 @@ def _measure(stations: Stations, ridges: Ridges, stretches: Stretches) -> dict[s
     """Return lengths, medians of offset and width, and mean probabilities of stretches."""
     of_station = stretches.of_station
     is_seen = (stretches.status < NOT_SEEN)[of_station]
-    data = np.where(ridges.has_data, 1.0, np.nan)
-    return {
-        "length_m": np.asarray(np.bincount(of_station, stations.length_m)),
-        "offset_m": _medians(np.where(is_seen, ridges.offset_m, np.nan), stretches),
-        "width_m": _medians(np.where(is_seen, ridges.width_m, np.nan), stretches),
-        "probability": _means(ridges.on_way * data, stretches),
-        "ridge_probability": _means(ridges.on_ridge * data, stretches),
+    of_stretches: dict[str, tuple[Floats, str]] = {
+        "length_m": (stations.length_m, "sum"),
+        "offset_m": (np.where(is_seen, ridges.offset_m, np.nan), "median"),
+        "width_m": (np.where(is_seen, ridges.width_m, np.nan), "median"),
+        "probability": (np.where(ridges.has_data, ridges.on_way, np.nan), "mean"),
+        "ridge_probability": (np.where(ridges.has_data, ridges.on_ridge, np.nan), "mean"),
     }
-
-
-def _medians(values: Floats, stretches: Stretches) -> Floats:
-    """Return the median of the known values of each stretch, NaN where there is none."""
-    of_station = stretches.of_station
-    order = np.lexsort((values, of_station))  # NaN comes last.
-    known = np.bincount(of_station, np.isfinite(values)).astype(np.int64)
-    low, high = (stretches.first + np.maximum(known - 1 + i, 0) // 2 for i in (0, 1))
-    median = (values[order[low]] + values[order[high]]) / 2
-    return np.where(known > 0, median, np.nan)
-
-
-def _means(values: Floats, stretches: Stretches) -> Floats:
-    """Return the mean of the known values of each stretch, NaN where there is none."""
-    is_known = np.isfinite(values)
-    known = np.bincount(stretches.of_station, is_known)
-    total = np.bincount(stretches.of_station, np.where(is_known, values, 0.0))
-    return np.where(known > 0, total / np.maximum(known, 1), np.nan)
+    return {
+        name: pd.Series(values).groupby(of_station).agg(figure).to_numpy()
+        for name, (values, figure) in of_stretches.items()
+    }
 
 
 def _speeds(cover: Cover, stations: Stations, ridges: Ridges, stretches: Stretches) -> Floats:

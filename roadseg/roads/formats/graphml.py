@@ -23,7 +23,7 @@ from roadseg.roads.graph.road_graph import (
     TRAVEL_TIME,
     RoadGraph,
     are_reversed,
-    drawings,
+    edge_keys,
     end_points,
     without_duplicate_edges,
 )
@@ -190,7 +190,7 @@ def _one_way(graph: RoadGraph, *, is_directed: bool) -> Ints:
     """
     if not is_directed:
         return np.zeros(len(graph.ends), dtype=np.int64)
-    (first, last), roads = graph.ends.T, drawings(graph)
+    (first, last), roads = graph.ends.T, edge_keys(graph)
     rises = (first < last).tolist()
     driven = set(zip(roads, rises, strict=True))
     is_alone = [(road, not up) not in driven for road, up in zip(roads, rises, strict=True)]

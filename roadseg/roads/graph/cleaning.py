@@ -4,10 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import shapely
-from scipy.spatial import cKDTree
 
 from roadseg.arrays import Array, Bools, Floats, Ints, Lines
-from roadseg.roads.graph.groups import greedy_matching, group_means, linked
+from roadseg.roads.graph.groups import connected_groups, group_means
 from roadseg.roads.graph.road_graph import (
     TRAVEL_TIME,
     RoadGraph,
@@ -121,27 +120,6 @@ def merge_near_junctions(graph: RoadGraph, *, within_m: float) -> RoadGraph:
 def between_junctions(graph: RoadGraph) -> Bools:
     """Return which edges join two junctions, shape (m,)."""
     return np.asarray((graph.degree[graph.ends] >= _JUNCTION).all(axis=1))
-
-
-def nearest_pairs(places: Floats, group: Ints, *, within: float) -> Ints:
-    """Pair places of different groups, the nearest first; each is in one pair at most.
-
-    Args:
-        places: shape (n, 2).
-        group: shape (n,), the group of each.
-        within: greatest distance of a pair, in the unit of the places.
-
-    Returns:
-        Rows of the places of each pair, shape (k, 2).
-    """
-    if len(places) == 0:
-        return np.empty((0, 2), dtype=np.int64)
-    pairs = cKDTree(places).query_pairs(within, output_type="ndarray").astype(np.int64)
-    pairs = pairs[group[pairs[:, 0]] != group[pairs[:, 1]]]
-    # Distances that differ by rounding are equal, wherever the places lie.
-    apart = np.hypot(*(places[pairs[:, 0]] - places[pairs[:, 1]]).T).round(6)
-    pairs = pairs[np.lexsort([*pairs.T, apart])]
-    return np.asarray(pairs[greedy_matching(pairs)])
 
 
 def drop_components(graph: RoadGraph, *, min_component_m: float) -> RoadGraph:
@@ -292,7 +270,7 @@ def _draw_to(graph: RoadGraph, rows: Ints, places: Floats) -> Lines:
 
 def components(graph: RoadGraph) -> Ints:
     """Number the connected parts of a graph, shape (number of nodes,)."""
-    return linked(graph.ends, nodes=len(graph.nodes))
+    return connected_groups(graph.ends, nodes=len(graph.nodes))
 
 
 def part_lengths(graph: RoadGraph) -> Floats:

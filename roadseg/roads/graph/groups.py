@@ -1,13 +1,15 @@
 """Groups: rows that belong together because they are linked, nearest, or follow each other."""
 
+from collections.abc import Hashable, Iterable
+
 import numpy as np
 from numpy.typing import NDArray
 
 from roadseg.arrays import Array, Bools, Floats, Ints
 
 
-def linked(pairs: Ints, *, nodes: int) -> Ints:
-    """Number the groups of nodes that are linked, directly or by way of others.
+def connected_groups(pairs: Ints, *, nodes: int) -> Ints:
+    """Number the groups of nodes that are connected, directly or by way of others.
 
     Args:
         pairs: shape (m, 2), indices of nodes that belong together.
@@ -30,6 +32,14 @@ def greedy_matching(pairs: Ints) -> Ints:
             taken.update(pair)
             rows.append(row)
     return np.array(rows, dtype=np.int64)
+
+
+def first_of_equal(keys: Iterable[Hashable]) -> Ints:
+    """Return the rows of the keys that no earlier row has."""
+    rows = dict[Hashable, int]()
+    for row, key in enumerate(keys):
+        rows.setdefault(key, row)
+    return np.array(list(rows.values()), dtype=np.int64)
 
 
 def begin_runs(*columns: Array) -> Bools:

@@ -7,11 +7,13 @@ from typing import Any, cast
 import numpy as np
 import shapely
 from pyproj import CRS
+from scipy.spatial import cKDTree
 
 from roadseg.arrays import Array, Bools, Ints, Shapes
 from roadseg.raster.grid import reproject, reproject_points
-from roadseg.roads.graph.cleaning import contract_edges, merge_chains, nearest_pairs
+from roadseg.roads.graph.cleaning import contract_edges, merge_chains
 from roadseg.roads.graph.clipping import clip_graph
+from roadseg.roads.graph.groups import greedy_matching
 from roadseg.roads.graph.road_graph import RoadGraph, lines_from
 
 _OVERLAP_M2 = 1.0  # Square metres; scenes that share less ground only touch.
@@ -101,7 +103,15 @@ def _meeting_ends(graph: RoadGraph, scene: Ints, grounds: Shapes, within_m: floa
     # Only roads that end at the border of their ground can go on in another scene.
     near = shapely.distance(points, shapely.boundary(grounds[scene[ends]])) <= within_m
     ends = ends[near]
-    return ends[nearest_pairs(graph.nodes[ends], scene[ends], within=within_m)]
+    if len(ends) == 0:
+        return np.empty((0, 2), dtype=np.int64)
+    tree = cKDTree(graph.nodes[ends])
+    pairs = ends[tree.query_pairs(within_m, output_type="ndarray").astype(np.int64)]
+    pairs = pairs[scene[pairs[:, 0]] != scene[pairs[:, 1]]]
+    # Distances that differ by rounding are equal, wherever the places lie.
+    apart = np.hypot(*(graph.nodes[pairs[:, 0]] - graph.nodes[pairs[:, 1]]).T).round(6)
+    pairs = pairs[np.lexsort([*pairs.T, apart])]
+    return np.asarray(pairs[greedy_matching(pairs)])
 
 
 def _merge_node_pairs(graph: RoadGraph, pairs: Ints) -> RoadGraph:

@@ -1,6 +1,6 @@
 """RoadGraph: nodes and edges as tables, made of lines that are joined where they meet."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -10,7 +10,7 @@ from pyproj import CRS
 from shapely.ops import substring
 
 from roadseg.arrays import Array, Bools, Floats, Ints, Lines
-from roadseg.roads.graph.groups import begin_runs
+from roadseg.roads.graph.groups import begin_runs, first_of_equal
 
 TRAVEL_TIME = "travel_time_s"  # A part of an edge has a part of this attribute.
 ONE_WAY = "oneway"  # 1 where cars drive an edge along its line only, -1 against it, 0 both ways.
@@ -20,7 +20,7 @@ _LINES_AT_ONCE = 20_000  # The coordinates of so many lines are in memory togeth
 _POINTS_AT_ONCE = 100_000  # So many points are made geometries together; these are large.
 _ROW = "row"  # Column with the row of an edge in the graph before.
 
-Drawing = tuple[int, int, bytes]  # both nodes of an edge, and its line in one of its directions
+EdgeKey = tuple[int, int, bytes]  # both nodes of an edge, and its line in one of its directions
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def graph_from_lines(
     sizes = spans[:, 1] - spans[:, 0] + 1
     pieces = lines_from(xy[ranges(spans[:, 0], sizes)], sizes)
     # Lines that share a part have this piece several times.
-    once = _first_of_equal(pieces)
+    once = first_of_equal(_line_keys(pieces))
     pieces, spans = pieces[once], spans[once]
     owner = source[spans[:, 0]]
     steps = np.hypot(*np.diff(xy, axis=0).T) * (np.diff(source) == 0)
@@ -196,25 +196,10 @@ def with_vertices(lines: Lines, chosen: Ints, points: Floats) -> Lines:
     return changed
 
 
-def drawings(graph: RoadGraph) -> list[Drawing]:
-    """Return what edges have in common that join the same nodes by the same line, either way."""
+def edge_keys(graph: RoadGraph) -> list[EdgeKey]:
+    """Return a key for each edge; equal edges join the same nodes by the same line, either way."""
     low, high = np.sort(graph.ends, axis=1).T.tolist()
-    return list(zip(low, high, shapely.to_wkb(shapely.normalize(graph.lines)), strict=True))
-
-
-def unique_edge_rows(graph: RoadGraph, order: Iterable[int]) -> Ints:
-    """Return the rows of distinct edges: those drawn alike between the same nodes count once.
-
-    Args:
-        order: rows of all edges; of edges drawn alike, either way, the first in it stays.
-
-    Returns:
-        The rows that stay, in their order.
-    """
-    drawn, rows = drawings(graph), dict[Drawing, int]()
-    for row in order:
-        rows.setdefault(drawn[row], row)
-    return np.array(list(rows.values()), dtype=np.int64)
+    return list(zip(low, high, _line_keys(graph.lines), strict=True))
 
 
 def find_lines(lines: Lines, others: Lines) -> tuple[Ints, Bools]:
@@ -234,7 +219,7 @@ def find_lines(lines: Lines, others: Lines) -> tuple[Ints, Bools]:
 
 def without_duplicate_edges(graph: RoadGraph) -> RoadGraph:
     """Return a graph without edges that join the same nodes by the same line as another one."""
-    kept = unique_edge_rows(graph, range(len(graph.lines)))
+    kept = first_of_equal(edge_keys(graph))
     columns = {name: column[kept] for name, column in graph.attributes.items()}
     return RoadGraph(graph.crs, graph.nodes, graph.ends[kept], graph.lines[kept], columns)
 
@@ -353,16 +338,13 @@ def _distinct_vertices(lines: Lines) -> tuple[Floats, Ints]:
     rows = np.flatnonzero(sizes > 1)
     xy, line = xy[sizes[line] > 1], line[sizes[line] > 1]
     is_first = np.zeros(len(lines), dtype=bool)
-    is_first[rows[_first_of_equal(lines_from(xy, sizes[rows]))]] = True
+    is_first[rows[first_of_equal(_line_keys(lines_from(xy, sizes[rows])))]] = True
     return xy[is_first[line]], line[is_first[line]]
 
 
-def _first_of_equal(lines: Lines) -> Ints:
-    """Return the rows of the lines that do not repeat an earlier line in either direction."""
-    rows: dict[bytes, int] = {}
-    for row, drawing in enumerate(shapely.to_wkb(shapely.normalize(lines))):
-        rows.setdefault(drawing, row)
-    return np.array(list(rows.values()), dtype=np.int64)
+def _line_keys(lines: Lines) -> list[bytes]:
+    """Return a key for each line, which equal lines share in either direction."""
+    return list(shapely.to_wkb(shapely.normalize(lines)))
 
 
 def _is_node(vertex: Ints, line: Ints) -> Bools:

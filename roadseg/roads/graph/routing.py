@@ -1,7 +1,5 @@
 """Routing: the cheapest route from one node of a road graph to another, edge by edge."""
 
-from typing import NamedTuple
-
 import numpy as np
 import shapely
 from scipy.sparse import csr_array
@@ -63,8 +61,9 @@ def shortest_path(graph: RoadGraph, start: int, goal: int, *, weight: Weight) ->
     Source: E. W. Dijkstra, "A note on two problems in connexion with graphs", Numerische
     Mathematik 1 (1959), as scipy has it.
     """
-    drives = _cheapest(graph, weight)
-    _, (before,) = dijkstra(drives.matrix(), indices=[start], return_predecessors=True)
+    (pair, cost, edge), count = _cheapest(graph, weight), len(graph.nodes)
+    drives = csr_array((cost, np.divmod(pair, count)), shape=(count, count))
+    _, (before,) = dijkstra(drives, indices=[start], return_predecessors=True)
     if start != goal and before[goal] < 0:
         return None
     # The route is read back from the goal, from each node to the one before it.
@@ -72,7 +71,7 @@ def shortest_path(graph: RoadGraph, start: int, goal: int, *, weight: Weight) ->
     while passed[-1] != start:
         passed.append(int(before[passed[-1]]))
     nodes = np.array(passed[::-1], dtype=np.int64)
-    edges = drives.edges(nodes)
+    edges = edge[np.searchsorted(pair, nodes[:-1] * count + nodes[1:])]
     lines, order = graph.lines[edges], np.arange(len(nodes))
     # Edges that are driven backwards are turned round.
     is_back = graph.ends[edges, 0] != nodes[:-1]
@@ -109,37 +108,19 @@ def _split(graph: RoadGraph, edge: int, along_m: float) -> RoadGraph:
     return RoadGraph(graph.crs, nodes, ends, lines, part_attributes(graph.attributes, source, part))
 
 
-class _Drives(NamedTuple):
-    """The cheapest edge from one node to another, for each two that one joins; shape (k,) each.
+def _cheapest(graph: RoadGraph, weight: Weight) -> tuple[Ints, Floats, Ints]:
+    """Return the cheapest edge from one node to another, for each two that one joins.
 
-    Attributes:
-        pair: first node times the number of nodes, plus last node; rising.
-        cost: of the edge.
+    Returns:
+        First node times the number of nodes, plus last node, rising; the cost; and the row of the
+        edge, all of shape (k,).
     """
-
-    pair: Ints
-    cost: Floats
-    edge: Ints
-    nodes: int
-
-    def matrix(self) -> csr_array:
-        """Return the costs, shape (nodes, nodes)."""
-        ends = np.divmod(self.pair, self.nodes)
-        return csr_array((self.cost, ends), shape=(self.nodes, self.nodes))
-
-    def edges(self, nodes: Ints) -> Ints:
-        """Return the row of the edge between each node of a route and the next."""
-        rows = np.searchsorted(self.pair, nodes[:-1] * self.nodes + nodes[1:])
-        return np.asarray(self.edge[rows], dtype=np.int64)
-
-
-def _cheapest(graph: RoadGraph, weight: Weight) -> _Drives:
-    cost, nodes = edge_costs(graph, weight), len(graph.nodes)
+    cost = edge_costs(graph, weight)
     one_way = graph.attributes.get(ONE_WAY, np.zeros(len(cost)))
     along, back = np.flatnonzero(one_way >= 0), np.flatnonzero(one_way <= 0)
     edge = np.concatenate([along, back])
     ends = np.concatenate([graph.ends[along], graph.ends[back, ::-1]])
-    pair = ends[:, 0] * nodes + ends[:, 1]
+    pair = ends[:, 0] * len(graph.nodes) + ends[:, 1]
     cheapest = cheapest_of_each(pair, cost[edge])
     edge = edge[cheapest]
-    return _Drives(pair[cheapest], cost[edge], edge, nodes)
+    return pair[cheapest], cost[edge], edge

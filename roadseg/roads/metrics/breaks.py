@@ -10,7 +10,7 @@ import shapely
 from roadseg.arrays import Bools, Columns, Floats, Ints
 from roadseg.roads.graph.cleaning import components
 from roadseg.roads.graph.directions import unit
-from roadseg.roads.graph.groups import begin_runs, linked
+from roadseg.roads.graph.groups import begin_runs, connected_groups
 from roadseg.roads.graph.road_graph import RoadGraph, find_lines, ranges
 from roadseg.roads.graph.shortest_paths import RoadDistances
 from roadseg.roads.graph.strokes import strokes
@@ -237,7 +237,7 @@ def _parts(runs: _Runs, graph: RoadGraph, *, slack_m: float) -> Ints:
         start = np.minimum(runs.last[one], goal)
         most_m = _DETOUR * (runs.at_m[goal] - runs.at_m[start]) + slack_m
         is_joined[rows] = routes.join(runs.place(one, start), runs.place(two, goal), most_m)
-    return linked(np.column_stack([here, there])[is_joined], nodes=len(runs.edge))
+    return connected_groups(np.column_stack([here, there])[is_joined], nodes=len(runs.edge))
 
 
 def _neighbours(runs: _Runs) -> tuple[Ints, Ints]:

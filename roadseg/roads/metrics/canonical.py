@@ -8,12 +8,13 @@ import shapely
 
 from roadseg.arrays import Floats, Ints, Lines
 from roadseg.roads.graph.cleaning import merge_chains
+from roadseg.roads.graph.groups import first_of_equal
 from roadseg.roads.graph.road_graph import (
     TRAVEL_TIME,
     RoadGraph,
+    edge_keys,
     part_attributes,
     take_edges,
-    unique_edge_rows,
 )
 
 _STRAIGHT_M = 0.002  # Metres; twice what rounding to 1 mm can move a vertex of a straight road.
@@ -37,7 +38,8 @@ def canonical_graph(graph: RoadGraph) -> RoadGraph:
     seconds = {name: graph.attributes[name] for name in [TRAVEL_TIME] if name in graph.attributes}
     graph = replace(graph, attributes=seconds)
     by_time = np.argsort(seconds.get(TRAVEL_TIME, np.zeros(len(graph.lines))), kind="stable")
-    once = np.sort(unique_edge_rows(graph, by_time.tolist()))
+    keys = edge_keys(graph)
+    once = np.sort(by_time[first_of_equal(keys[row] for row in by_time.tolist())])
     graph = _open_rings(merge_chains(take_edges(graph, once)))
     return take_edges(graph, _in_order(graph))
 

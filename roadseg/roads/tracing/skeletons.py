@@ -9,7 +9,7 @@ from scipy import sparse
 from scipy.sparse import csgraph
 
 from roadseg.arrays import Bools, Floats, Ints
-from roadseg.roads.graph.groups import group_means, linked
+from roadseg.roads.graph.groups import connected_groups, group_means
 from roadseg.roads.tracing.mask_cleaning import NO_SIDES, Sides
 from roadseg.roads.tracing.thinning import thin
 
@@ -86,11 +86,11 @@ def trace_paths(skeleton: NDArray[np.generic], *, goes_on: Sides = NO_SIDES) -> 
     is_junction = ((degree > _THROUGH) | in_block) & ~is_seam
     is_chain = (degree == _THROUGH) & ~in_block & ~is_seam
     # Pixels with two neighbours form chains. A closed ring has one of its pixels as its node.
-    chain = linked(pairs[is_chain[pairs].all(axis=1)], nodes=n)
+    chain = connected_groups(pairs[is_chain[pairs].all(axis=1)], nodes=n)
     is_chain[_ring_starts(chain, is_chain, pairs)] = False
 
     # Touching pixels of a junction are one node, in their middle.
-    cluster = linked(pairs[is_junction[pairs].all(axis=1)], nodes=n)
+    cluster = connected_groups(pairs[is_junction[pairs].all(axis=1)], nodes=n)
     node_pixels = np.flatnonzero(~is_chain)
     _, node_of = np.unique(cluster[node_pixels], return_inverse=True)
     node = np.full(n, -1)

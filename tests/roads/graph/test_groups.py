@@ -1,12 +1,12 @@
 import numpy as np
 
-from roadseg.roads.graph.groups import begin_runs, greedy_matching, group_means, linked
+from roadseg.roads.graph.groups import begin_runs, connected_groups, greedy_matching, group_means
 
 
 def test_nodes_linked_by_way_of_others_are_one_group():
     pairs = np.array([[3, 1], [1, 4], [1, 4]])
-    assert linked(pairs, nodes=6).tolist() == [0, 1, 2, 1, 1, 3]
-    assert linked(pairs[:0], nodes=2).tolist() == [0, 1]
+    assert connected_groups(pairs, nodes=6).tolist() == [0, 1, 2, 1, 1, 3]
+    assert connected_groups(pairs[:0], nodes=2).tolist() == [0, 1]
 
 
 def test_pairs_whose_members_are_taken_are_left_out():
