@@ -21,11 +21,14 @@ Objects = NDArray[np.object_]  # texts or None, and what else a column may hold
 
 @dataclass(frozen=True)
 class Columns:
-    """A base of dataclasses whose fields are arrays with a row for each of the same things."""
+    """A base of dataclasses whose fields have a row for each of the same things.
+
+    These fields are arrays, dictionaries of arrays, or such tables; others are of all things.
+    """
 
     def take(self, rows: Ints | Bools) -> Self:
         """Return some rows, by their numbers or by a boolean for each."""
-        return replace(self, **{f.name: getattr(self, f.name)[rows] for f in fields(self)})
+        return replace(self, **{f.name: _taken(getattr(self, f.name), rows) for f in fields(self)})
 
     @classmethod
     def joined(cls, parts: Sequence[Self]) -> Self:
@@ -34,3 +37,11 @@ class Columns:
             parts[0],
             **{f.name: np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(cls)},
         )
+
+
+def _taken(field: Any, rows: Ints | Bools) -> Any:  # noqa: ANN401 - a field of any type
+    if isinstance(field, Columns):
+        return field.take(rows)
+    if type(field) is dict:
+        return {name: column[rows] for name, column in field.items()}
+    return field[rows] if isinstance(field, np.ndarray) else field

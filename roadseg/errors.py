@@ -1,5 +1,8 @@
 """Errors a user can act on, and the one that stands for a fault of the program's own."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 class RoadsegError(Exception):
     """Base of every error that the command line shows as one line."""
@@ -49,6 +52,21 @@ class FaultError(RoadsegError):
     """A fault of roadseg's own: something was raised that is not one of these errors."""
 
     exit_code = 70  # EX_SOFTWARE of BSD's sysexits
+
+
+@contextmanager
+def naming(source: object) -> Iterator[None]:
+    """Name the file or folder from which values come in what is said of these.
+
+    Raises:
+        DataError: for a ValueError that is no error of a user's already.
+    """
+    try:
+        yield
+    except RoadsegError:
+        raise
+    except ValueError as error:
+        raise DataError(f"{source}: {error}") from error
 
 
 def first_line(error: BaseException) -> str:

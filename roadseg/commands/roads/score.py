@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from roadseg.arrays import Bools
-from roadseg.errors import DataError
+from roadseg.errors import naming
 from roadseg.roads.formats.any_roads import (
     DEFAULT_SPEED_MPH,
     DrawnRoads,
@@ -172,10 +172,8 @@ def _measure(pairs: _Sources, pixels: PixelPlacement, options: CompareOptions, n
     if predicted is not None:
         theirs = read_drawn(predicted, _beside(predicted, reference, pixels))
     here, there = place_sides(name, ours, ours if theirs is None else theirs)
-    try:
+    with naming(name):
         roads = compare(here, None if theirs is None else there, options)
-    except ValueError as error:
-        raise DataError(f"{name}: {error}") from error
     return _Pair(roads, *compare_pixels(name, ours, theirs))
 
 

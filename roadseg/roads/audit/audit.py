@@ -10,7 +10,7 @@ import shapely
 
 from roadseg.arrays import Bools, Floats, Ints, Lines
 from roadseg.errors import DataError
-from roadseg.raster.grid import XY, reproject
+from roadseg.raster.grid import XY
 from roadseg.raster.windows import CERTAIN
 from roadseg.roads.audit.profiles import Cover, Raster, bin_probabilities, probability_profiles
 from roadseg.roads.audit.ridges import Ridges, find_ridges
@@ -25,7 +25,7 @@ from roadseg.roads.audit.stretches import NOT_SEEN, SHIFTED, Stretches, cut_stre
 from roadseg.roads.audit.ways import AuditedWays
 from roadseg.roads.graph.road_graph import cut_lines
 from roadseg.roads.graph.travel import vote_speeds
-from roadseg.roads.labels.roads import extent_degrees, swap_hint
+from roadseg.roads.labels.roads import places_text
 from roadseg.roads.options import AuditOptions
 from roadseg.roads.speeds import KPH_PER_MPH
 from roadseg.system.progress import counted
@@ -189,14 +189,13 @@ def _on_rasters(ways: AuditedWays, cover: Cover) -> Ints:
     near = np.flatnonzero(is_placed)[shapely.intersects(ground, lines[is_placed])]
     if len(near):
         return near
-    boxes = map(shapely.total_bounds, (ways.lines, reproject(cover.outlines, cover.crs, ways.crs)))
-    hint = swap_hint(*boxes) or (
-        "use a map of the same place, and check the coordinate systems of both"
+    where = places_text(
+        ("ways are", ways.lines, ways.crs),
+        ("probabilities", cover.outlines, cover.crs),
+        advice="use a map of the same place, and check the coordinate systems of both",
     )
     raise DataError(
-        f"{ways.source}: none of its {len(lines)} ways touches the probabilities: the ways are at "
-        f"{extent_degrees(ways.lines, ways.crs)}, the probabilities at "
-        f"{extent_degrees(cover.outlines, cover.crs)}; {hint}"
+        f"{ways.source}: none of its {len(lines)} ways touches the probabilities: {where}"
     )
 
 

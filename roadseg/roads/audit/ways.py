@@ -10,7 +10,7 @@ import numpy as np
 import shapely
 from pyproj import CRS
 
-from roadseg.arrays import Array, Ints, Lines, Texts
+from roadseg.arrays import Array, Columns, Lines, Texts
 from roadseg.errors import DataError
 from roadseg.raster.grid import is_local, reproject
 from roadseg.roads.formats.by_suffix import reader_of
@@ -24,8 +24,6 @@ from roadseg.system.text import itemize
 
 logger = logging.getLogger(__name__)
 
-Columns = dict[str, Array]
-
 _CARS = LabelOptions()  # Roads for cars that images show, as of labels.
 # Keys of the id of a way, of which the first wins.
 _IDS = ("osm_id", "osm_way_id", "osmid", "@id", "full_id", "way_id", "id", "objectid", "fid")
@@ -33,7 +31,7 @@ _NAMES = ("name", "street_name", "ref")
 
 
 @dataclass(frozen=True)
-class AuditedWays:
+class AuditedWays(Columns):
     """The ways of a map, one line each.
 
     Attributes:
@@ -49,17 +47,11 @@ class AuditedWays:
     source: str
     crs: CRS
     lines: Lines
-    columns: Columns
+    columns: dict[str, Array]
     ids: Texts
     names: Texts
     classes: Texts
     left_out: Counter[str]
-
-    def take(self, rows: Ints) -> "AuditedWays":
-        """Return the chosen ways."""
-        columns = {key: column[rows] for key, column in self.columns.items()}
-        texts = {key: getattr(self, key)[rows] for key in ("ids", "names", "classes")}
-        return replace(self, lines=self.lines[rows], columns=columns, **texts)
 
     def to_crs(self, crs: CRS) -> "AuditedWays":
         """Return the ways in another coordinate system."""
@@ -93,7 +85,9 @@ def read_ways(path: Path) -> AuditedWays:
     return audited_ways(str(path), crs, file.geometries, file.columns)
 
 
-def audited_ways(source: str, crs: CRS, geometries: Lines, columns: Columns) -> AuditedWays:
+def audited_ways(
+    source: str, crs: CRS, geometries: Lines, columns: dict[str, Array]
+) -> AuditedWays:
     """Return the roads for cars of a map; see `read_ways`.
 
     Raises:
@@ -133,7 +127,7 @@ def audited_ways(source: str, crs: CRS, geometries: Lines, columns: Columns) -> 
     )
 
 
-def _texts(columns: Columns, keys: Collection[str], count: int) -> Texts:
+def _texts(columns: dict[str, Array], keys: Collection[str], count: int) -> Texts:
     """Return the first of some attributes that each of `count` features has; "" for none."""
     texts = np.full(count, "", dtype=object)
     by_small = {key.lower(): column for key, column in columns.items()}

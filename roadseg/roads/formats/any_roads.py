@@ -13,7 +13,7 @@ import shapely
 from pyproj import CRS
 
 from roadseg.arrays import Array, Bools, Lines, Texts
-from roadseg.errors import ConfigError, DataError
+from roadseg.errors import ConfigError, DataError, naming
 from roadseg.raster.grid import DEGREES, LOCAL_CRS, Grid, is_local, reproject, utm_epsg
 from roadseg.roads.formats.by_suffix import reader_of
 from roadseg.roads.formats.pairing import RoadSource, match, only_source
@@ -36,8 +36,8 @@ from roadseg.roads.labels.roads import (
     Roads,
     check_not_degrees,
     extent_degrees,
+    places_text,
     read_roads,
-    swap_hint,
 )
 from roadseg.roads.labels.schemes import OWN_SPEED, TIMES, stated_travel
 from roadseg.roads.labels.traffic import CARS, DEFAULT, LAYER, ONE_WAY, SPEED_KNOWN, SPEED_SOURCE
@@ -212,10 +212,8 @@ def place_roads(roads: DrawnRoads, crs: CRS) -> Side:
     # After a conversion a road of 200 m would else be longer, and have one more control point.
     lines = np.asarray(shapely.transform(drawn.lines, lambda xy: np.round(xy, _UM)), dtype=object)
     graph = replace(drawn, nodes=np.round(drawn.nodes, _UM), lines=lines)
-    try:
+    with naming(roads.source):
         graph = _with_times(graph if roads.is_joined else _join_lines(graph))
-    except ValueError as error:
-        raise DataError(f"{roads.source}: {error}") from error
     return Side(graph, drawn, float(drawn.length_m[roads.is_assumed].sum()))
 
 
@@ -325,12 +323,14 @@ def check_nearness(reference: Side, predicted: Side, name: str) -> None:
     boxes = [shapely.box(*shapely.total_bounds(side.lines)) for side in sides]
     apart = float(shapely.distance(*boxes))
     if apart > _FARTHEST_M:
-        here, there = (extent_degrees(side.lines, side.crs) for side in sides)
-        degrees = (reproject(side.lines, side.crs, DEGREES) for side in sides)
-        advice = swap_hint(*map(shapely.total_bounds, degrees)) or "check the CRS or the names"
+        here, there = (reproject(side.lines, side.crs, DEGREES) for side in sides)
+        where = places_text(
+            ("reference is", here, DEGREES),
+            ("prediction", there, DEGREES),
+            advice="check the CRS or the names",
+        )
         raise DataError(
-            f"{name}: the two sides do not overlap; they are {apart / 1000:.1f} km apart: the "
-            f"reference is at {here}, the prediction at {there}; {advice}"
+            f"{name}: the two sides do not overlap; they are {apart / 1000:.1f} km apart: {where}"
         )
     if apart > 0:
         logger.warning("%s: the two sides are %.0f m apart; are they the same place?", name, apart)

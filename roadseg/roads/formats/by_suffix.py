@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-from roadseg.errors import ConfigError, DataError
+from roadseg.errors import ConfigError, naming
 
 if TYPE_CHECKING:
     from roadseg.raster.grid import Grid
@@ -109,12 +109,8 @@ def write_graph(path: Path, graph: "RoadGraph", *, source: Path) -> None:
             needs degrees and the graph has no place on earth.
         OutputError: if the file cannot be written.
     """
-    try:
+    with naming(source):
         writer_of(format_of(path))(path, graph)
-    except DataError:
-        raise
-    except ValueError as error:
-        raise DataError(f"{source}: {error}") from error
 
 
 def format_of(path: Path) -> str:

@@ -8,10 +8,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import shapely
-from shapely.errors import ShapelyError
 
 from roadseg.arrays import Floats, Ints, Lines
-from roadseg.errors import DataError
+from roadseg.errors import DataError, naming
 from roadseg.raster.grid import LOCAL_CRS, Grid, is_local, reproject_points
 from roadseg.roads.graph.road_graph import TRAVEL_TIME, RoadGraph, graph_from_lines
 from roadseg.system.files import atomic_write
@@ -64,10 +63,8 @@ class WktCsv:
         attributes = {} if seconds is None else {TRAVEL_TIME: seconds}
         crs = place.metric_crs if isinstance(place, Grid) else LOCAL_CRS
         lines = shapely.transform(roads.lines, lambda xy: _metric(xy, place))
-        try:
+        with naming(f"{self.path}: image {image}"):
             return graph_from_lines(lines, crs, attributes)
-        except ValueError as error:
-            raise DataError(f"{self.path}: image {image}: {error}") from error
 
 
 def read_wkt_csv(path: Path) -> WktCsv:
@@ -111,11 +108,15 @@ def _read_table(path: Path) -> pd.DataFrame:
 
 
 def _geometries(path: Path, text: "pd.Series[str]") -> Lines:
-    try:
-        with np.errstate(invalid="ignore"):  # NaN is refused below.
-            lines = np.asarray(shapely.from_wkt(text.to_numpy(dtype=object)), dtype=object)
-    except (ShapelyError, TypeError):
-        lines = np.array([_parse(path, row, wkt) for row, wkt in enumerate(text)], dtype=object)
+    with np.errstate(invalid="ignore"):  # NaN is refused below.
+        read = shapely.from_wkt(text.to_numpy(dtype=object), on_invalid="ignore")
+    lines = np.asarray(read, dtype=object)
+    wrong = np.flatnonzero(shapely.is_missing(lines))
+    if len(wrong):
+        raise DataError(
+            f"{path}: row {wrong[0] + 2} has {text.iloc[wrong[0]][:60]!r} in {_WKT}, expected a "
+            "LINESTRING"
+        )
     kinds = np.array([geometry.geom_type for geometry in lines])
     wrong = np.flatnonzero(~np.isin(kinds, _LINES))
     if len(wrong):
@@ -131,15 +132,6 @@ def _geometries(path: Path, text: "pd.Series[str]") -> Lines:
             f"numbers of pixels, up to {_FARTHEST_PX:.0e}"
         )
     return lines
-
-
-def _parse(path: Path, row: int, wkt: str) -> shapely.Geometry:
-    try:
-        return shapely.from_wkt(wkt)
-    except (ShapelyError, TypeError) as error:
-        raise DataError(
-            f"{path}: row {row + 2} has {wkt[:60]!r} in {_WKT}, expected a LINESTRING"
-        ) from error
 
 
 def _seconds(path: Path, table: pd.DataFrame) -> Floats | None:

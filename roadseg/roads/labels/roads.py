@@ -1,8 +1,7 @@
 """Roads: label lines and areas with their speeds, read from any vector file, cleaned, in metres."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -15,8 +14,8 @@ from pyproj import CRS
 from pyproj.exceptions import ProjError
 from shapely.affinity import translate
 
-from roadseg.arrays import Array, Bools, Floats, Shapes, Texts
-from roadseg.errors import DataError
+from roadseg.arrays import Array, Bools, Columns, Floats, Shapes, Texts
+from roadseg.errors import DataError, naming
 from roadseg.raster.grid import DEGREES, XY, Grid, reproject, transformer
 from roadseg.roads.labels.schemes import read_attributes, wanted_keys
 from roadseg.roads.labels.tags import PACKED, unpack_frequent, without_lists
@@ -38,7 +37,7 @@ _FARTHEST_DEGREES = 360.0
 
 
 @dataclass(frozen=True)
-class Roads:
+class Roads(Columns):
     """Road labels and what is known of them.
 
     Attributes:
@@ -74,18 +73,6 @@ class Roads:
     def tree(self) -> shapely.STRtree:
         """Index of the shapes, for label files that many scenes share."""
         return shapely.STRtree(self.shapes)
-
-    def take(self, chosen: Indices | Bools) -> "Roads":
-        """Return the chosen roads, by index or by a boolean for each."""
-        return Roads(
-            self.crs,
-            self.shapes[chosen],
-            self.speed_mph[chosen],
-            self.speed_source[chosen],
-            self.travel_time_s[chosen],
-            self.width_m[chosen],
-            self.traffic.take(chosen),
-        )
 
     def to_crs(self, crs: CRS) -> "Roads":
         """Return the roads in another CRS."""
@@ -164,11 +151,11 @@ def read_roads(
     from roadseg.roads.labels.vectors import read_vectors
 
     def choose(keys: tuple[str, ...]) -> list[str]:
-        with _naming(path):
+        with naming(path):
             return list(keys) if every_column else wanted_keys(keys, options)
 
     file = read_vectors(path, choose)
-    with _naming(path):
+    with naming(path):
         attributes = read_attributes(file.columns, len(file.geometries), options)
     cleaned = clean_shapes(file.geometries)
     reason = attributes.left_out[cleaned.owner]
@@ -219,15 +206,6 @@ def _every_column(file: "VectorFile", owner: Indices) -> dict[str, Array]:
     names = {key.lower(): key for key in reversed(columns) if key.lower() != "fid"}
     columns = {key: without_lists(columns[key][owner]) for key in columns if key in names.values()}
     return {key: column for key, column in columns.items() if not pd.isna(column).all()}
-
-
-@contextmanager
-def _naming(path: Path) -> Iterator[None]:
-    """Name the file in what is said of its attributes."""
-    try:
-        yield
-    except ValueError as error:
-        raise DataError(f"{path}: {error}") from error
 
 
 def file_crs(path: Path, file: "VectorFile", shapes: Shapes, given: CRS | None) -> CRS:
@@ -400,12 +378,28 @@ def lay_over(
 def apart_text(facts: "RasterFacts", labels: Path, roads: Roads) -> str:
     """Return where roads and scene lie, if they do not touch."""
     outline = np.array([facts.grid.footprint], dtype=object)
-    boxes = map(shapely.total_bounds, (roads.shapes, reproject(outline, facts.grid.crs, roads.crs)))
-    hint = swap_hint(*boxes) or "check the CRS of both, or the file names"
+    where = places_text(
+        ("roads are", roads.shapes, roads.crs),
+        ("image", outline, facts.grid.crs),
+        advice="check the CRS of both, or the file names",
+    )
+    return f"{labels}: none of its {len(roads.shapes)} roads touches {facts.path}: {where}"
+
+
+def places_text(
+    one: tuple[str, Shapes, CRS], other: tuple[str, Shapes, CRS], *, advice: str
+) -> str:
+    """Return where two sides lie that do not touch, and what to do: swap x and y, or the advice.
+
+    Args:
+        one: its name with "is" or "are", its geometries and their CRS.
+        other: its name, its geometries and their CRS.
+    """
+    (name, shapes, crs), (other_name, others, other_crs) = one, other
+    boxes = map(shapely.total_bounds, (shapes, reproject(others, other_crs, crs)))
     return (
-        f"{labels}: none of its {len(roads.shapes)} roads touches {facts.path}: the roads are at "
-        f"{extent_degrees(roads.shapes, roads.crs)}, the image at "
-        f"{extent_degrees(outline, facts.grid.crs)}; {hint}"
+        f"the {name} at {extent_degrees(shapes, crs)}, the {other_name} at "
+        f"{extent_degrees(others, other_crs)}; {swap_hint(*boxes) or advice}"
     )
 
 

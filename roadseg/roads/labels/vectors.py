@@ -26,6 +26,7 @@ from roadseg.roads.labels.overture import is_segments, segment_columns, segment_
 from roadseg.roads.labels.tags import SHAPEFILE_NAMES
 from roadseg.system.files import PARQUET_SUFFIXES, ROAD_SUFFIXES, is_virtual
 from roadseg.system.records import parse_json
+from roadseg.system.sqlite import check_views
 from roadseg.system.text import one_line
 
 logger = logging.getLogger(__name__)
@@ -176,9 +177,12 @@ def _member(path: Path) -> str:
 
 def _require_features(path: Path) -> None:
     """Refuse views that may not end, and what names other files, in which there may be some."""
-    from roadseg.raster.images import check_database
+    if is_virtual(path):
+        from roadseg.raster.images import check_database  # It loads rasterio.
 
-    check_database(path)
+        check_database(path)
+        return
+    check_views(path, path)
     with suppress(OSError, EOFError), opened(path) as file:
         start = file.read(_START_BYTES)
         if any(sign in start for sign in _NAMES_OTHERS):
