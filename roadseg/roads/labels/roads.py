@@ -353,9 +353,8 @@ def roads_on(grid: Grid, roads: Roads, *, shift_m: XY = (0.0, 0.0)) -> tuple[Roa
     near = _near(grid, roads, outline)
     metric = roads.take(near).to_crs(grid.metric_crs)
     finite = np.flatnonzero(np.isfinite(shapely.bounds(metric.shapes)).all(axis=1))
-    if _is_finite(outline):
-        apart_m = shapely.distance(metric.shapes[finite], outline)
-        finite = finite[apart_m <= metric.half_width_m[finite]]
+    apart_m = shapely.distance(metric.shapes[finite], outline)
+    finite = finite[apart_m <= metric.half_width_m[finite]]
     return metric.take(finite).moved(shift_m), near[finite]
 
 
@@ -444,9 +443,9 @@ def _are_polygons(shapes: Shapes) -> Bools:
 
 
 def _near(grid: Grid, roads: Roads, outline: shapely.Polygon) -> Indices:
-    """Return which roads come near a scene by their boxes; all, where the scene has none."""
-    if len(roads.shapes) == 0 or not _is_finite(outline):
-        return np.arange(len(roads.shapes))
+    """Return which roads come near a scene by their boxes; all, where it has none in their CRS."""
+    if len(roads.shapes) == 0:
+        return np.arange(0)
     area = shapely.buffer(outline, roads.half_width_m.max() + 1, join_style="mitre")
     around = np.array([shapely.segmentize(area, _STEP_M)], dtype=object)
     box = shapely.total_bounds(reproject(around, grid.metric_crs, roads.crs))
@@ -459,11 +458,6 @@ def _outline_m(grid: Grid) -> shapely.Polygon:
     """Return the outline of a scene in its metric CRS, with vertices where long sides bend."""
     if grid.footprint_m.length <= 4 * _STEP_M:
         return grid.footprint_m
-    steps = np.nan_to_num(grid.footprint_m.length / _STEP_M, nan=_MOST_STEPS)
-    step = grid.footprint.length / np.clip(steps, 1, _MOST_STEPS)
+    step = grid.footprint.length / min(grid.footprint_m.length / _STEP_M, _MOST_STEPS)
     outline = np.array([shapely.segmentize(grid.footprint, step)], dtype=object)
     return shapely.Polygon(shapely.get_coordinates(reproject(outline, grid.crs, grid.metric_crs)))
-
-
-def _is_finite(outline: shapely.Polygon) -> bool:
-    return bool(np.isfinite(outline.bounds).all())
