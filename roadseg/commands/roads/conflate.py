@@ -33,7 +33,7 @@ from roadseg.roads.labels.roads import swap_hint
 from roadseg.roads.labels.traffic import SPEED_KNOWN
 from roadseg.roads.options import NO_ROADS, ConflateOptions
 from roadseg.roads.osm.osm_change import osm_change, write_changes, write_merged, write_review
-from roadseg.roads.osm.osm_map import OsmMap, read_osm_map
+from roadseg.roads.osm.osm_map import OsmMap, read_osm_map, road_extent
 from roadseg.roads.osm.osm_objects import OSM_SUFFIXES, Box
 from roadseg.system.files import atomic_write, atomic_write_folder
 from roadseg.system.text import Summary, count, first
@@ -196,7 +196,7 @@ def read_map(path: Path, predicted: DrawnRoads) -> MapRoads:
     box = _box(predicted)
     osm = read_osm_map(path, box)
     if len(osm.ways.way_id) == 0:
-        raise DataError(_elsewhere(path, osm.extent, predicted, box))
+        raise DataError(_elsewhere(path, predicted, box))
     return MapRoads(replace(graph_drawn(RoadSource(path), osm.graph()), is_joined=False), osm)
 
 
@@ -280,8 +280,9 @@ def _box(roads: DrawnRoads) -> Box:
     return west - wide, south - high, east + wide, north + high
 
 
-def _elsewhere(path: Path, extent: Box | None, predicted: DrawnRoads, box: Box) -> str:
+def _elsewhere(path: Path, predicted: DrawnRoads, box: Box) -> str:
     """Return what is wrong with a map that has no road near the predicted ones."""
+    extent = road_extent(path)
     if extent is None:
         return f"{path}: contains no roads, expected ways with the tag highway"
     hint = swap_hint(box, extent) or "check the CRS or the names"

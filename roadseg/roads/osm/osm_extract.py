@@ -11,16 +11,13 @@ import shapely
 from roadseg.errors import DataError
 from roadseg.raster.strips import require_room
 from roadseg.roads.osm.osm_objects import (
-    UNITS_PER_DEGREE,
-    CollectedObjects,
     OsmObjects,
-    is_near,
     is_time,
-    located_ways,
     nodes_with_ids,
     objects_in,
     osm_errors,
     osmium,
+    ways_near,
 )
 from roadseg.system.files import partial_path
 
@@ -67,7 +64,10 @@ def read_extract(
     with osm_errors(path):
         header = objects_in(path, module.osm.ALL).header
         _check_cover(path, header.box(), area)
-        objects = _ways(path, area.bounds, keys, scratch).touching(area)
+        # A disk that becomes full would end the process without a word.
+        places = scratch / "places"
+        require_room(places, _INDEX_SHARE * path.stat().st_size + _INDEX_STEP)
+        objects = ways_near(path, area.bounds, keys, partial_path(places)).touching(area)
         objects = _with_nodes(path, objects) if every_node else objects
     date = header.get("osmosis_replication_timestamp", "")
     return objects, date if is_time(date) else None
@@ -91,20 +91,6 @@ def _check_cover(path: Path, box: "Box", area: shapely.MultiPolygon) -> None:
             path,
             text,
         )
-
-
-def _ways(
-    path: Path, bounds: tuple[float, ...], keys: tuple[str, ...], scratch: Path
-) -> OsmObjects:
-    """Return the ways with these keys whose own box meets another; their nodes lack versions."""
-    # A disk that becomes full would end the process without a word.
-    require_room(scratch / "places", _INDEX_SHARE * path.stat().st_size + _INDEX_STEP)
-    sides = [round(side * UNITS_PER_DEGREE) for side in bounds]
-    collected = CollectedObjects()
-    for way, nodes in located_ways(path, keys, partial_path(scratch / "places")):
-        if is_near(nodes, sides):
-            collected.add_located(way, nodes, dict(way.tags))
-    return collected.objects()
 
 
 def _with_nodes(path: Path, objects: OsmObjects) -> OsmObjects:

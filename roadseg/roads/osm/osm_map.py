@@ -6,19 +6,17 @@ from pathlib import Path
 import numpy as np
 import shapely
 
-from roadseg.errors import DataError
 from roadseg.raster.grid import DEGREES
 from roadseg.roads.conflation.obstacles import Obstacles
 from roadseg.roads.graph.road_graph import RoadGraph, separate_edges
 from roadseg.roads.osm.osm_objects import (
+    HIGHWAYS,
     OF_MAPS,
     UNITS_PER_DEGREE,
     Box,
-    CollectedObjects,
     OsmObjects,
-    PlacedNode,
-    is_near,
     located_ways,
+    ways_near,
 )
 
 # Classes that are no ways to drive or walk on, or not yet.
@@ -51,13 +49,11 @@ class OsmMap:
 
     Attributes:
         obstacles: railways, runways, waterways and buildings, in degrees.
-        extent: box around the first nodes of all roads of the file; None if there are none.
     """
 
     path: Path
     ways: OsmObjects
     obstacles: Obstacles
-    extent: Box | None
 
     def graph(self) -> RoadGraph:
         """Return the ways as edges in degrees, which do not share nodes, with their tags."""
@@ -74,37 +70,44 @@ def read_osm_map(path: Path, box: Box) -> OsmMap:
         box: only ways whose own box meets this one are kept.
 
     Raises:
-        DataError: if the file cannot be read, or has no ids.
+        DataError: if the file cannot be read, has no ids, or has a way several times.
         ConfigError: if osmium is not installed.
     """
-    sides = [round(side * UNITS_PER_DEGREE) for side in box]
-    collected, obstacles, seen = CollectedObjects(), [], set[int]()
-    low, high = [2**40] * 2, [-(2**40)] * 2
-    for way, nodes in located_ways(path, OF_MAPS):
-        tags = dict(way.tags)
-        is_road = _is_road(tags) and len(set(nodes)) > 1
-        if is_road:
-            low, high = [*map(min, low, nodes[0][1:])], [*map(max, high, nodes[0][1:])]
-        if not is_near(nodes, sides):
-            continue
-        if kind := _obstacle(tags):
-            obstacles.append((kind, nodes))
-        if is_road and way.id in seen:
-            raise DataError(
-                f"{path}: contains way {way.id} several times, expected every way once; take one "
-                "state out of a history with osmium time-filter"
-            )
-        if is_road:
-            seen.add(way.id)
-            collected.add_located(way, nodes, tags)
-    west, south, east, north = (side / UNITS_PER_DEGREE for side in (*low, *high))
-    extent = (west, south, east, north) if west <= east else None
-    return OsmMap(path, collected.objects(), _as_obstacles(obstacles), extent)
+    near = ways_near(path, box, OF_MAPS)
+    is_road = np.array([_is_road(tags) for tags in near.way_tags], dtype=bool)
+    is_road &= shapely.length(near.lines) > 0
+    return OsmMap(path, near.take(is_road), _obstacles(near))
+
+
+def road_extent(path: Path) -> Box | None:
+    """Return the box around the first nodes of all roads of a file, degrees; None without roads."""
+    ways = located_ways(path, HIGHWAYS)
+    starts = [n[0][1:] for way, n in ways if len(set(n)) > 1 and _is_road(dict(way.tags))]
+    if not starts:
+        return None
+    places = np.array(starts) / UNITS_PER_DEGREE
+    (west, south), (east, north) = places.min(axis=0).tolist(), places.max(axis=0).tolist()
+    return west, south, east, north
 
 
 def _is_road(tags: dict[str, str]) -> bool:
     """Return whether a way is a road or path that is there, and no area."""
     return tags.get("highway", "") not in ("", *_NOT_THERE) and tags.get("area", "no") != "yes"
+
+
+def _obstacles(ways: OsmObjects) -> Obstacles:
+    """Return what roads do not cross without a look, in degrees."""
+    kinds = np.array([_obstacle(tags) for tags in ways.way_tags], dtype=object)
+    chosen = np.flatnonzero(kinds != "")
+    kinds, shapes = kinds[chosen].tolist(), ways.lines[chosen]
+    for row, (kind, line) in enumerate(zip(kinds, shapes, strict=True)):
+        if kind != "railway" and line.is_closed and shapely.get_num_coordinates(line) >= _RING:
+            shapes[row] = shapely.Polygon(line.coords)
+    return Obstacles(
+        np.array([_NAMES[kind] for kind in kinds], dtype=object),
+        shapes,
+        np.array([_REACH_M[kind] for kind in kinds], dtype=np.float64),
+    )
 
 
 def _obstacle(tags: dict[str, str]) -> str:
@@ -116,20 +119,3 @@ def _obstacle(tags: dict[str, str]) -> str:
         if value != "no" and (key == "building" or value in _IN_THE_WAY[key]):
             return key
     return ""
-
-
-def _as_obstacles(ways: list[tuple[str, list[PlacedNode]]]) -> Obstacles:
-    """Return what roads do not cross without a look, in degrees."""
-    shapes = np.empty(len(ways), dtype=object)
-    for row, (kind, nodes) in enumerate(ways):
-        xy = np.array(nodes, dtype=np.int64)[:, 1:] / UNITS_PER_DEGREE
-        is_area = kind != "railway" and len(xy) >= _RING and nodes[0] == nodes[-1]
-        if len(xy) > 1:
-            shapes[row] = shapely.Polygon(xy) if is_area else shapely.LineString(xy)
-    kinds = [kind for kind, _ in ways]
-    whole = shapes != None  # noqa: E711 - of each
-    return Obstacles(
-        np.array([_NAMES[kind] for kind in kinds], dtype=object)[whole],
-        shapes[whole],
-        np.array([_REACH_M[kind] for kind in kinds], dtype=np.float64)[whole],
-    )

@@ -276,11 +276,35 @@ def _place(node: "NodeRef", new: dict[int, tuple[int, int]]) -> tuple[int, int]:
     return (node.x, node.y) if node.location.valid() else (_NOWHERE, _NOWHERE)
 
 
-def is_near(nodes: Sequence[PlacedNode], sides: Sequence[int]) -> bool:
-    """Return whether the box around nodes meets another one, in units of 1e-7 degrees."""
-    west, south, east, north = sides
-    xs, ys = [x for _, x, _ in nodes], [y for _, _, y in nodes]
-    return max(xs) >= west and min(xs) <= east and max(ys) >= south and min(ys) <= north
+def ways_near(
+    path: Path, box: Sequence[float], keys: Sequence[str], index: Path | None = None
+) -> OsmObjects:
+    """Return the ways of a file that have one of some keys, and whose own box meets another one.
+
+    Versions and tags of their nodes are not known. Other arguments are those of `located_ways`.
+
+    Args:
+        box: west, south, east and north, degrees.
+
+    Raises:
+        DataError: if the file cannot be read, has no ids, or has a way several times.
+        OutputError: if the index cannot be written.
+        ConfigError: if osmium is not installed.
+    """
+    west, south, east, north = (round(side * UNITS_PER_DEGREE) for side in box)
+    collected, seen = CollectedObjects(), set[int]()
+    for way, nodes in located_ways(path, keys, index):
+        _, xs, ys = zip(*nodes, strict=True)
+        if max(xs) < west or min(xs) > east or max(ys) < south or min(ys) > north:
+            continue
+        if way.id in seen:
+            raise DataError(
+                f"{path}: contains way {way.id} several times, expected every way once; take one "
+                "state out of a history with osmium time-filter"
+            )
+        seen.add(way.id)
+        collected.add_located(way, nodes, dict(way.tags))
+    return collected.objects()
 
 
 def osmium() -> ModuleType:
