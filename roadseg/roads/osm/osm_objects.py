@@ -155,11 +155,6 @@ class CollectedObjects:
         self._refs.extend(refs)
         self._way_tags.append({sys.intern(key): sys.intern(value) for key, value in tags.items()})
 
-    def add_located(self, way: "Way", nodes: Sequence[PlacedNode], tags: Tags) -> None:
-        """Add a way with its nodes, whose versions and tags are not known."""
-        self.add_way(way.id, way.version, [ref for ref, _, _ in nodes], tags)
-        self._nodes.extend(value for ref, x, y in nodes for value in (ref, 0, x, y))
-
     def add_node(self, number: int, version: int, place: tuple[int, int], tags: Tags) -> None:
         """Add a node at a place in units of 1e-7 degrees."""
         self._nodes.extend((number, version, *place))
@@ -294,7 +289,7 @@ def ways_near(
     west, south, east, north = (round(side * UNITS_PER_DEGREE) for side in box)
     collected, seen = CollectedObjects(), set[int]()
     for way, nodes in located_ways(path, keys, index):
-        _, xs, ys = zip(*nodes, strict=True)
+        refs, xs, ys = zip(*nodes, strict=True)
         if max(xs) < west or min(xs) > east or max(ys) < south or min(ys) > north:
             continue
         if way.id in seen:
@@ -303,7 +298,9 @@ def ways_near(
                 "state out of a history with osmium time-filter"
             )
         seen.add(way.id)
-        collected.add_located(way, nodes, dict(way.tags))
+        collected.add_way(way.id, way.version, refs, dict(way.tags))
+        for ref, x, y in nodes:
+            collected.add_node(ref, 0, (x, y), {})
     return collected.objects()
 
 
