@@ -22,8 +22,9 @@ from roadseg.roads.formats.any_roads import (
     place_roads,
     read_drawn,
 )
-from roadseg.roads.formats.files import write_geojson, write_gpkg
+from roadseg.roads.formats.files import write_gpkg
 from roadseg.roads.formats.gpkg_styles import line_renderer
+from roadseg.roads.formats.layers import write_edges
 from roadseg.roads.formats.pairing import find_sources
 from roadseg.roads.graph.cleaning import components
 from roadseg.roads.graph.road_graph import TRAVEL_TIME, RoadGraph
@@ -373,4 +374,4 @@ def _write(path: Path, route: RoadGraph, summary: RouteSummary) -> None:
     if path.suffix.lower() == ".gpkg":
         write_gpkg(path, joined, edge_style=line_renderer(ROUTE, width_mm=1.2))
     else:
-        write_geojson(path, joined)
+        write_edges(path, joined)

@@ -30,13 +30,13 @@ class FormatModule(NamedTuple):
 
 FORMATS = {
     "gpkg": FormatModule("files", "write_gpkg"),
-    "geojson": FormatModule("files", "write_geojson"),
+    "geojson": FormatModule("layers", "write_edges"),
     "graphml": FormatModule("graphml", "write_graphml", "read_graphml"),
-    "parquet": FormatModule("files", "write_geoparquet"),
+    "parquet": FormatModule("layers", "write_edges"),
     "osm": FormatModule("osm_xml", "write_osm"),
     "pbf": FormatModule("pbf", "write_pbf"),
-    "fgb": FormatModule("layers", "write_fgb"),
-    "shp": FormatModule("layers", "write_shp"),
+    "fgb": FormatModule("layers", "write_edges"),
+    "shp": FormatModule("layers", "write_edges"),
 }
 READERS = {f".{suffix}": each for suffix, each in FORMATS.items() if each.read}
 _EXTRAS = {"pyarrow": "parquet", "osmium": "osm"}  # The extra of roadseg that installs each.

@@ -1,6 +1,5 @@
-"""Graphs as GeoPackage (written and read), GeoJSON and GeoParquet."""
+"""Graphs as GeoPackage, written and read."""
 
-import os
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -13,29 +12,19 @@ from pyogrio.errors import DataLayerError, DataSourceError
 
 from roadseg.arrays import Array, Floats
 from roadseg.errors import DataError
-from roadseg.raster.grid import DEGREES, LOCAL_CRS, is_local
+from roadseg.raster.grid import LOCAL_CRS, is_local
 from roadseg.roads.formats.gpkg_styles import (
     STYLE_LAYER,
     edge_renderer,
     layer_styles,
     node_renderer,
 )
-from roadseg.roads.formats.layers import (
-    require_whole,
-    single_lines,
-    write_gpkg_layers,
-    write_layer,
-    write_parquet,
-)
+from roadseg.roads.formats.layers import write_gpkg_layers
 from roadseg.roads.formats.tables import EDGE_COLUMNS, attributes_of, edge_table, node_table
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.system.files import atomic_write
 from roadseg.system.sqlite import check_views
 from roadseg.system.text import one_line
-
-# Numbers of GeoJSON files need no more digits; RFC 7946 recommends seven decimals of a degree.
-_IN_DEGREES = {"RFC7946": "YES", "COORDINATE_PRECISION": "7", "SIGNIFICANT_FIGURES": "9"}
-_IN_METRES = {"COORDINATE_PRECISION": "3", "SIGNIFICANT_FIGURES": "9"}
 
 
 def write_gpkg(
@@ -86,7 +75,10 @@ def read_gpkg(path: Path) -> RoadGraph:
         raise DataError(
             f"{path}: layer edges refers to a node (u or v) that is missing in layer nodes"
         )
-    lines = single_lines(edges.geometry.to_numpy(dtype=object))
+    lines = edges.geometry.to_numpy(dtype=object)
+    # Other programs make collections of one line of lines.
+    is_one = shapely.get_num_geometries(lines) == 1
+    lines = np.where(is_one, shapely.get_geometry(lines, 0), lines)
     if np.any(shapely.get_type_id(lines) != shapely.GeometryType.LINESTRING):
         raise DataError(f"{path}: layer edges has a geometry that is not a LineString")
     points = nodes.geometry.to_numpy(dtype=object)
@@ -100,47 +92,6 @@ def read_gpkg(path: Path) -> RoadGraph:
         lines=lines,
         attributes=attributes_of(edges),
     )
-
-
-def write_geojson(path: Path, graph: RoadGraph) -> None:
-    """Write the edges of a graph as GeoJSON in degrees, with the columns of `write_gpkg`.
-
-    Of a scene without georeference the coordinates are its metres as they are; the file cannot
-    say so, and a program that takes it for degrees will show it in the wrong place.
-
-    Source: RFC 7946: longitude first, WGS 84, no crs member, seven decimals.
-
-    Raises:
-        ValueError: if an attribute has the name of a column of the file.
-        OutputError: if the file cannot be written.
-    """
-    table = edge_table(graph)
-    is_placed = not is_local(graph.crs)
-    with atomic_write(path) as partial:
-        write_layer(
-            partial,
-            table.to_crs(DEGREES) if is_placed else table,
-            "GeoJSON",
-            layer_options=_IN_DEGREES if is_placed else _IN_METRES,
-        )
-        require_whole(_tail(partial).endswith(b"]\n}"))
-
-
-def write_geoparquet(path: Path, graph: RoadGraph) -> None:
-    """Write the edges of a graph as GeoParquet 1.1 in its own CRS, columns as in `write_gpkg`.
-
-    Raises:
-        ValueError: if an attribute has the name of a column of the file.
-        OutputError: if the file cannot be written.
-    """
-    with atomic_write(path) as partial:
-        write_parquet(partial, edge_table(graph))
-
-
-def _tail(path: Path) -> bytes:
-    with path.open("rb") as file:
-        file.seek(-8, os.SEEK_END)
-        return file.read().rstrip()
 
 
 def _numbers(ids: Array) -> Floats:

@@ -1,4 +1,4 @@
-"""Layers of lines that GDAL writes: graphs in formats of its own, and road labels as they are."""
+"""Layers of lines, written: edges of graphs and road labels, by GDAL or as GeoParquet."""
 
 import errno
 import os
@@ -9,14 +9,12 @@ from pathlib import Path
 from types import MappingProxyType
 
 import geopandas as gpd
-import numpy as np
 import pandas as pd
 import pyogrio
-import shapely
 from pyogrio.errors import DataLayerError, DataSourceError, FeatureError
 
 from roadseg.arrays import Array, Lines
-from roadseg.raster.grid import DEGREES
+from roadseg.raster.grid import DEGREES, is_local
 from roadseg.roads.formats.gpkg_styles import STYLE_LAYER
 from roadseg.roads.formats.tables import edge_table
 from roadseg.roads.graph.road_graph import RoadGraph
@@ -24,37 +22,42 @@ from roadseg.roads.labels.tags import SHAPEFILE_NAMES
 from roadseg.system.files import SHAPEFILE_PARTS, atomic_write, atomic_write_parts, write_error
 
 LABEL_DRIVERS = {".gpkg": "GPKG", ".geojson": "GeoJSON", ".fgb": "FlatGeobuf"}
+_DRIVERS = LABEL_DRIVERS | {".json": "GeoJSON", ".shp": "ESRI Shapefile"}
 _GPKG_VERSION = "1.2"  # GDAL before 3.7 warns of later ones, which have nothing that we need.
+# Numbers of GeoJSON files need no more digits; RFC 7946 recommends seven decimals of a degree.
+_IN_DEGREES = {"RFC7946": "YES", "COORDINATE_PRECISION": "7", "SIGNIFICANT_FIGURES": "9"}
+_IN_METRES = {"COORDINATE_PRECISION": "3", "SIGNIFICANT_FIGURES": "9"}
 
 
-def write_fgb(path: Path, graph: RoadGraph) -> None:
-    """Write the edges of a graph as FlatGeobuf in its own CRS, columns as in `write_gpkg`.
+def write_edges(path: Path, graph: RoadGraph) -> None:
+    """Write the edges of a graph in the format of the suffix, with the columns of `write_gpkg`.
+
+    - GeoJSON (.geojson, .json): in degrees. Of a scene without georeference the coordinates are its
+      metres as they are; the file cannot say so, and a program that takes it for degrees will show
+      it in the wrong place.
+    - FlatGeobuf (.fgb): in its own CRS.
+    - Shapefile (.shp): the same. Names have at most ten letters: `tags.SHAPEFILE_NAMES` lists those
+      of ours that are cut, and readers know them again. Others are cut by GDAL. Texts have at most
+      254 bytes.
+    - GeoParquet 1.1 (any other): in its own CRS.
+
+    Source: RFC 7946 for GeoJSON: longitude first, WGS 84, no crs member, seven decimals.
 
     Raises:
         ValueError: if an attribute has the name of a column of the file.
         OutputError: if the file cannot be written.
     """
-    with atomic_write(path) as partial:
-        table = edge_table(graph)
-        write_layer(partial, table, "FlatGeobuf")
-        require_whole(_features(partial) == len(table))
-
-
-def write_shp(path: Path, graph: RoadGraph) -> None:
-    """Write the edges of a graph as a Shapefile in its own CRS, columns as in `write_gpkg`.
-
-    Names have at most ten letters there: `tags.SHAPEFILE_NAMES` lists those of ours that are cut,
-    and readers know them again. Others are cut by GDAL. Texts have at most 254 bytes.
-
-    Raises:
-        ValueError: if an attribute has the name of a column of the file.
-        OutputError: if its files cannot be written.
-    """
-    short = {full: cut for cut, full in SHAPEFILE_NAMES.items()}
+    table, suffix, options = edge_table(graph), path.suffix.lower(), None
+    if _DRIVERS.get(suffix) == "GeoJSON":
+        options = _IN_METRES if is_local(graph.crs) else _IN_DEGREES
+        table = table if is_local(graph.crs) else table.to_crs(DEGREES)
+    if suffix != ".shp":
+        with atomic_write(path) as partial:
+            _write_table(partial, table, layer_options=options)
+        return
+    table = table.rename(columns={full: cut for cut, full in SHAPEFILE_NAMES.items()})
     with atomic_write_parts(path, *SHAPEFILE_PARTS) as partial:
-        table = edge_table(graph).rename(columns=short)
-        write_layer(partial, table, "ESRI Shapefile")
-        require_whole(_features(partial) == len(table))
+        _write_table(partial, table)
 
 
 def write_label_layer(path: Path, lines: Lines, columns: Mapping[str, Array]) -> None:
@@ -69,19 +72,35 @@ def write_label_layer(path: Path, lines: Lines, columns: Mapping[str, Array]) ->
         OSError: if the file cannot be written.
     """
     table = gpd.GeoDataFrame(dict(columns), geometry=lines, crs=DEGREES)
-    driver = LABEL_DRIVERS.get(path.suffix.lower())
+    is_geojson = path.suffix.lower() == ".geojson"
+    options = {"RFC7946": "YES"} if is_geojson else None
+    _write_table(path, table, layer="roads", layer_options=options)
+
+
+def _write_table(
+    path: Path,
+    table: gpd.GeoDataFrame,
+    *,
+    layer: str = "edges",
+    layer_options: Mapping[str, str] | None = None,
+) -> None:
+    """Write the only layer of a file in the format of its suffix, and check that it is whole."""
+    driver = _DRIVERS.get(path.suffix.lower())
     if driver is None:
-        write_parquet(path, table)
+        # It needs pyarrow, see `by_suffix.check_formats`. By `bbox` readers skip what is elsewhere.
+        table.to_parquet(
+            path, index=False, schema_version="1.1.0", write_covering_bbox=True, compression="zstd"
+        )
         return
-    write_layer(
-        path,
-        table,
-        driver,
-        layer="roads",
-        layer_options={"RFC7946": "YES"} if driver == "GeoJSON" else None,
-    )
+    write_layer(path, table, driver, layer=layer, layer_options=layer_options)
+    if driver == "GeoJSON":
+        with path.open("rb") as file:
+            file.seek(-8, os.SEEK_END)
+            require_whole(file.read().rstrip().endswith(b"]\n}"))
+        return
     with gdal_errors(path):
-        require_whole(pyogrio.read_info(path, force_feature_count=True)["features"] == len(lines))
+        features = len(pyogrio.read_bounds(path)[0])  # Each of them is read.
+    require_whole(features == len(table))
 
 
 def write_layer(
@@ -164,28 +183,6 @@ def _unsynced() -> Iterator[None]:
         yield
     finally:
         pyogrio.set_gdal_config_options({name: before})
-
-
-def write_parquet(path: Path, table: gpd.GeoDataFrame) -> None:
-    """Write GeoParquet 1.1, with a column `bbox` by which readers skip what is elsewhere.
-
-    It needs pyarrow, see `by_suffix.check_formats`.
-    """
-    table.to_parquet(
-        path, index=False, schema_version="1.1.0", write_covering_bbox=True, compression="zstd"
-    )
-
-
-def single_lines(lines: Lines) -> Lines:
-    """Return geometries with lines in the place of collections of one line."""
-    is_one = shapely.get_num_geometries(lines) == 1
-    return np.where(is_one, shapely.get_geometry(lines, 0), lines)
-
-
-def _features(path: Path) -> int:
-    """Return how many features the only layer has, each of which is read."""
-    with gdal_errors(path):
-        return len(pyogrio.read_bounds(path)[0])
 
 
 @contextmanager

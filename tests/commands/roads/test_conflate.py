@@ -15,7 +15,8 @@ from pyproj import CRS
 from roadseg.commands.roads.conflate import run
 from roadseg.errors import ConfigError, DataError
 from roadseg.raster.grid import DEGREES, reproject
-from roadseg.roads.formats.files import read_gpkg, write_geojson, write_gpkg
+from roadseg.roads.formats.files import read_gpkg, write_gpkg
+from roadseg.roads.formats.layers import write_edges
 from roadseg.roads.graph.road_graph import graph_from_lines
 
 UTM = CRS.from_epsg(32632)
@@ -41,7 +42,7 @@ def write_roads(path, *roads, origin=ORIGIN, swapped=False, **columns):
         ]
         path.write_text(json.dumps({"type": "FeatureCollection", "features": features}))
     else:
-        (write_gpkg if path.suffix == ".gpkg" else write_geojson)(path, graph)
+        (write_gpkg if path.suffix == ".gpkg" else write_edges)(path, graph)
     return path
 
 

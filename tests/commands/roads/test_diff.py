@@ -12,8 +12,9 @@ from roadseg.commands.roads.diff import run
 from roadseg.errors import ConfigError, DataError, OutputError
 from roadseg.raster.grid import LOCAL_CRS, reproject
 from roadseg.roads.colours import FALSE, MISSED
-from roadseg.roads.formats.files import write_geojson, write_gpkg
+from roadseg.roads.formats.files import write_gpkg
 from roadseg.roads.formats.graphml import write_graphml
+from roadseg.roads.formats.layers import write_edges
 from roadseg.roads.graph.road_graph import graph_from_lines
 from roadseg.roads.options import DiffOptions
 from tests.drawing import lines_of
@@ -21,7 +22,7 @@ from tests.drawing import lines_of
 UTM = CRS.from_epsg(32632)
 ORIGIN = np.array([477_000.0, 5_473_000.0])
 STREET, OLD, NEW = [(0, 0), (300, 0)], [(0, 0), (0, 200)], [(300, 0), (300, 100)]
-WRITERS = {"gpkg": write_gpkg, "geojson": write_geojson, "graphml": write_graphml}
+WRITERS = {"gpkg": write_gpkg, "geojson": write_edges, "graphml": write_graphml}
 
 
 @pytest.fixture

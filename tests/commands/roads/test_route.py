@@ -13,8 +13,9 @@ from pyproj import CRS
 from roadseg.commands.roads.route import run
 from roadseg.errors import ConfigError, DataError, RoadsegError
 from roadseg.raster.grid import DEGREES, LOCAL_CRS, transformer
-from roadseg.roads.formats.files import read_gpkg, write_geojson, write_gpkg
+from roadseg.roads.formats.files import read_gpkg, write_gpkg
 from roadseg.roads.formats.graphml import write_graphml
+from roadseg.roads.formats.layers import write_edges
 from roadseg.roads.graph.road_graph import graph_from_lines
 from roadseg.roads.graph.travel import add_travel
 from roadseg.roads.options import RouteOptions
@@ -186,7 +187,7 @@ def test_places_of_a_local_graph_are_its_metres(write):
 
 
 def test_any_file_with_lines_will_do(tmp_path):
-    write_geojson(tmp_path / "a.geojson", drawn(STREET, [(300, 0), (300, 300)]))
+    write_edges(tmp_path / "a.geojson", drawn(STREET, [(300, 0), (300, 300)]))
     found = run(tmp_path / "a.geojson", degrees(0, 0), degrees(300, 300))
     assert found.length_m == pytest.approx(600, abs=0.1)
     assert found.sections[0].speed_kph == pytest.approx(25 * 1.609344)

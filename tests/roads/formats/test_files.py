@@ -17,14 +17,15 @@ from pyproj import CRS
 from roadseg.errors import ConfigError, DataError, OutputError, RoadsegError
 from roadseg.raster.grid import LOCAL_CRS, Grid
 from roadseg.roads.formats.by_suffix import write_graphs
-from roadseg.roads.formats.files import read_gpkg, write_geojson, write_geoparquet, write_gpkg
+from roadseg.roads.formats.files import read_gpkg, write_gpkg
+from roadseg.roads.formats.layers import write_edges
 from roadseg.roads.graph.road_graph import graph_from_lines
 from roadseg.roads.graph.travel import add_travel
 from roadseg.system.files import partial_path
 
 UTM = CRS.from_epsg(32631)
 GRID = Grid(UTM, Affine(0.5, 0, 430_000, 0, -0.5, 4_581_000), 2000, 2000)
-OGR_WRITERS = [(write_gpkg, "a.gpkg"), (write_geojson, "a.geojson")]
+OGR_WRITERS = [(write_gpkg, "a.gpkg"), (write_edges, "a.geojson")]
 FORMATS = ["gpkg", "geojson", "graphml", "parquet", "osm", "csv"]
 
 
@@ -120,7 +121,7 @@ def test_a_geopackage_lists_both_layers_and_their_styles(tmp_path, traced):
 
 
 def test_geojson_of_a_graph_without_place_on_earth_is_in_metres(tmp_path, local):
-    write_geojson(tmp_path / "a.geojson", local)
+    write_edges(tmp_path / "a.geojson", local)
     written = json.loads((tmp_path / "a.geojson").read_text())
     lines = [shapely.geometry.shape(feature["geometry"]) for feature in written["features"]]
     assert shapely.equals_exact(np.array(lines), local.lines, tolerance=1e-6).all()
@@ -128,7 +129,7 @@ def test_geojson_of_a_graph_without_place_on_earth_is_in_metres(tmp_path, local)
 
 
 def test_geojson_is_longitude_latitude_without_a_crs_member(tmp_path, graph):
-    write_geojson(tmp_path / "a.geojson", graph)
+    write_edges(tmp_path / "a.geojson", graph)
     written = json.loads((tmp_path / "a.geojson").read_text())
     lon, lat = written["features"][0]["geometry"]["coordinates"][0]
     assert (round(lon, 1), round(lat, 1)) == (2.2, 41.4)
@@ -137,7 +138,7 @@ def test_geojson_is_longitude_latitude_without_a_crs_member(tmp_path, graph):
 
 
 def test_geojson_has_the_columns_of_the_geopackage(tmp_path, traced):
-    write_geojson(tmp_path / "a.geojson", traced)
+    write_edges(tmp_path / "a.geojson", traced)
     facts = json.loads((tmp_path / "a.geojson").read_text())["features"][1]["properties"]
     expected = {"osmid": 1, "inferred": 1, "confidence": 0.5, "width": None, "highway": "road"}
     assert {name: facts[name] for name in expected} == expected
@@ -145,7 +146,7 @@ def test_geojson_has_the_columns_of_the_geopackage(tmp_path, traced):
 
 def test_geopandas_reads_the_geoparquet(tmp_path, traced):
     pytest.importorskip("pyarrow")
-    write_geoparquet(tmp_path / "a.parquet", traced)
+    write_edges(tmp_path / "a.parquet", traced)
     table = gpd.read_parquet(tmp_path / "a.parquet")
     assert table.crs == UTM
     assert shapely.equals_exact(table.geometry.to_numpy(), traced.lines).all()
@@ -154,7 +155,7 @@ def test_geopandas_reads_the_geoparquet(tmp_path, traced):
 
 def test_a_geoparquet_of_a_graph_without_place_on_earth_is_in_metres(tmp_path, local):
     pytest.importorskip("pyarrow")
-    write_geoparquet(tmp_path / "a.parquet", local)
+    write_edges(tmp_path / "a.parquet", local)
     table = gpd.read_parquet(tmp_path / "a.parquet")
     assert table.crs.type_name == LOCAL_CRS.type_name
     assert table.length.tolist() == local.length_m.tolist()
@@ -162,7 +163,7 @@ def test_a_geoparquet_of_a_graph_without_place_on_earth_is_in_metres(tmp_path, l
 
 def test_duckdb_reads_the_geoparquet(tmp_path, traced):
     duckdb = pytest.importorskip("duckdb")
-    write_geoparquet(tmp_path / "a.parquet", traced)
+    write_edges(tmp_path / "a.parquet", traced)
     query = "SELECT sum(length), count(*) FILTER (inferred = 1) FROM read_parquet(?)"
     found = duckdb.execute(query, [str(tmp_path / "a.parquet")]).fetchone()
     assert found == (pytest.approx(traced.length_m.sum()), 2)
@@ -243,7 +244,7 @@ def without_styles(table, path, **options):
 @pytest.mark.parametrize(
     ("case", "write_less"),
     [
-        ((write_geojson, "a.geojson"), without_end),
+        ((write_edges, "a.geojson"), without_end),
         ((write_gpkg, "a.gpkg"), without_index),
         ((write_gpkg, "a.gpkg"), without_styles),
     ],

@@ -7,24 +7,23 @@ import shapely
 
 from roadseg.errors import DataError, OutputError
 from roadseg.roads.formats.layers import (
-    write_fgb,
+    write_edges,
     write_layer,
-    write_shp,
 )
 from roadseg.roads.labels.vectors import read_vectors
 
-WRITERS = [(write_fgb, "a.fgb"), (write_shp, "a.shp")]
+WRITERS = [(write_edges, "a.fgb"), (write_edges, "a.shp")]
 
 
 def test_a_shapefile_has_all_its_parts_and_replaces_those_of_the_one_before(tmp_path, graph):
     (tmp_path / "a.qix").write_text("an index of other shapes")
-    write_shp(tmp_path / "a.shp", graph)
+    write_edges(tmp_path / "a.shp", graph)
     names = sorted(path.name for path in tmp_path.iterdir())
     assert names == ["a.cpg", "a.dbf", "a.prj", "a.shp", "a.shx"]
 
 
 def test_names_that_a_shapefile_cuts_are_known_again(tmp_path, graph):
-    write_shp(tmp_path / "a.shp", graph)
+    write_edges(tmp_path / "a.shp", graph)
     assert "travel_tim" in gpd.read_file(tmp_path / "a.shp").columns
     found = read_vectors(tmp_path / "a.shp", lambda keys: [k for k in keys if k == "travel_time"])
     assert found.columns["travel_time"] == pytest.approx(graph.attributes["travel_time_s"])
