@@ -42,18 +42,12 @@ class Routes:
         cost = edge_costs(graph, weight)
         return cls(graph.ends, cost, adjacency(graph.ends, cost, len(graph.nodes)))
 
-    def costs(self, starts: ControlPoints, goals: ControlPoints) -> Floats:
-        """Return the cost of the cheapest route from each start to each goal.
+    def costs_to(self, goals: ControlPoints) -> Callable[[ControlPoints], Floats]:
+        """Return a function that returns the cost of the cheapest route from each start to goals.
 
         Each start becomes a node of its own, joined to both ends of its edge: one search a start.
-
-        Returns:
-            Shape (starts, goals), infinite where there is no route.
+        The costs have shape (starts, goals), and are infinite where there is no route.
         """
-        return self.costs_to(goals)(starts)
-
-    def costs_to(self, goals: ControlPoints) -> Callable[[ControlPoints], Floats]:
-        """Return a function of starts that returns the costs to the same goals every time."""
         arrive = self._to_ends(goals)
         first, last = self.ends[goals.edge].T
         nodes = self.adjacency.shape[0]

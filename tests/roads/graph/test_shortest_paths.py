@@ -18,7 +18,7 @@ def at(*places):
 
 
 def costs(graph, starts, goals, weight="length_m"):
-    return Routes.through(graph, weight).costs(at(*starts), at(*goals)).tolist()
+    return Routes.through(graph, weight).costs_to(at(*goals))(at(*starts)).tolist()
 
 
 def test_places_on_one_edge_are_as_far_apart_as_along_it():
@@ -60,7 +60,7 @@ def test_places_are_of_one_part_just_if_there_is_a_route():
     )
     parts = routes.parts(points)
     same_part = parts[:, None] == parts
-    assert np.isfinite(routes.costs(points, points)).tolist() == same_part.tolist()
+    assert np.isfinite(routes.costs_to(points)(points)).tolist() == same_part.tolist()
     assert not same_part.all()
 
 
@@ -84,4 +84,4 @@ def test_costs_in_a_town_are_those_between_the_ends_of_edges_and_along_them():
     straight = dijkstra(routes.adjacency, indices=graph.ends[edges].ravel())[:, nodes]
     to_ends = np.column_stack([starts.fraction, 1 - starts.fraction]) * routes.cost[edges, None]
     plain = (to_ends.ravel()[:, None] + straight).reshape(50, 2, -1).min(axis=1)
-    assert np.allclose(routes.costs(starts, goals), plain, rtol=1e-12, atol=1e-9)
+    assert np.allclose(routes.costs_to(goals)(starts), plain, rtol=1e-12, atol=1e-9)
