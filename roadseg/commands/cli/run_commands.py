@@ -1,5 +1,6 @@
 """The commands on runs as a whole: status, runs and compare."""
 
+import shlex
 from pathlib import Path
 
 import click
@@ -33,7 +34,9 @@ def status(
     if config_file or run_folder is None or assignments:
         config = load(config_path, assignments, run_folder)
     folder = run_folder or (config.run if config else Path())
-    return status.run(config, folder)
+    named = {"--config": config_path, "--run": run_folder}
+    options = [word for option, path in named.items() if path for word in (option, str(path))]
+    return status.run(config, folder, options=shlex.join(options))
 
 
 @click.command()

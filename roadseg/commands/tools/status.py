@@ -56,6 +56,7 @@ class RunStatus(Summary):
         compared: whether its stages were compared with a config.
         megabytes: of all files in the folder.
         fold: held out; "each" in a cross-validation.
+        options: with which the run was found, such as "--run map".
     """
 
     run: str
@@ -64,6 +65,7 @@ class RunStatus(Summary):
     stages: list[StageStatus]
     megabytes: float
     fold: AnyFold = 0
+    options: str = ""
 
     def __str__(self) -> str:
         """Return a line for each stage, and one that says what to do."""
@@ -82,10 +84,11 @@ class RunStatus(Summary):
             return []
         is_done = all(each.state == DONE for each in self.stages)
         fold = "" if self.fold in (0, "all") else f" --fold {self.fold}"
+        options = f" {self.options}" if self.options else ""
         return [
             "nothing to do"
             if is_done
-            else f"next: roadseg run{fold} (--dry-run estimates the time)"
+            else f"next: roadseg run{options}{fold} (--dry-run estimates the time)"
         ]
 
 
@@ -100,11 +103,12 @@ def _row(status: StageStatus) -> tuple[str, ...]:
     )
 
 
-def run(config: Config | None, folder: Path) -> RunStatus:
+def run(config: Config | None, folder: Path, *, options: str = "") -> RunStatus:
     """Return where each stage of a run stands.
 
     Args:
         config: that its stages are compared with; None shows what their records say alone.
+        options: with which the run was found, for the command that is named as the next one.
 
     Raises:
         MissingInputError: if there is no such folder.
@@ -126,7 +130,7 @@ def run(config: Config | None, folder: Path) -> RunStatus:
             if reason and (is_main or is_each):
                 again[name] = reason
     compared, megabytes = config is not None, megabytes_in(folder)
-    return RunStatus(str(folder), in_use, compared, stages, megabytes, held_out)
+    return RunStatus(str(folder), in_use, compared, stages, megabytes, held_out, options)
 
 
 def _at(

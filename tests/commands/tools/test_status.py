@@ -81,6 +81,15 @@ def test_a_stage_without_record_never_ran(finished, look):
     assert look()["evaluate"].state == "not run"
 
 
+def test_the_next_command_finds_the_same_run(finished):
+    workspace = finished[1]
+    workspace.record("graph").unlink()
+    config = workspace.root.parent / "roadseg.json"
+    words = ["status", "--config", str(config), "--run", str(workspace.root)]
+    said = CliRunner().invoke(main, words).stdout
+    assert f"next: roadseg run --config {config} --run {workspace.root} (--dry-run" in said
+
+
 @pytest.mark.parametrize(("is_held", "state"), [(True, "running"), (False, "interrupted")])
 def test_a_started_stage_runs_only_while_somebody_holds_the_run(finished, is_held, state):
     config, workspace = finished
