@@ -7,7 +7,7 @@ import re
 import shlex
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from osgeo import gdal, ogr
 from processing.core.ProcessingConfig import ProcessingConfig
@@ -82,7 +82,7 @@ class RoadsegAlgorithm(core.QgsProcessingAlgorithm):
         self._extra = shlex.split(self.text(EXTRA))
         self._work, self._due = "", 0.0
         try:
-            return self.process()
+            return cast("Results", self.process())
         except CancelledError:
             feedback.pushInfo("Cancelled. roadseg has ended, and what it wrote is complete.")
             return {}

@@ -1,6 +1,6 @@
 """What labels say about graphs on chips held out: the threshold, and how often edges are real.
 
-No stage, serves graph.
+No stage, serves graph, and evaluate to open scenes.
 """
 
 import math
@@ -39,6 +39,28 @@ from roadseg.system.workspace import Workspace, require
 
 _CANDIDATES = (0.3, 0.5, 0.7, 0.8, 0.9)  # Least thresholds that are tried.
 _MOST_CHIPS = 32  # On which they are tried.
+
+
+def open_scene(
+    config: Config, workspace: Workspace, scene: SceneRecord
+) -> tuple[ProbabilityFile, Reference]:
+    """Return the probabilities of a scene with chips held out, and its labelled roads.
+
+    Args:
+        config: settings of the set of the scene.
+
+    Raises:
+        MissingInputError: if its mask, its probabilities or its label file are gone.
+        DataError: if one of them cannot be used.
+    """
+    imagery, path = config.imagery, require(workspace.probability(scene.name), made_by="predict")
+    pixels = open_probability(path, gsd_m=imagery.gsd_m)
+    pixels = replace(pixels, extent=extent_on(pixels.grid, imagery.area, path=path))
+    mask = require(workspace.mask(scene.name), made_by="prepare")
+    reference = read_reference(
+        scene, mask, pixels.grid, labels=config.labels, imagery=imagery, tracing=config.graph
+    )
+    return pixels, reference
 
 
 def best_threshold(
@@ -81,7 +103,7 @@ def _score_thresholds(
 ) -> Floats:
     """Return the APLS of chips at the threshold of the network, and with each candidate."""
     scene, chips = given
-    pixels, reference = _open(config.of_set(scene.set), workspace, scene)
+    pixels, reference = open_scene(config.of_set(scene.set), workspace, scene)
     grid, comparing = pixels.grid, compare_options(config)
     own = config.graph.threshold_for(pixels.threshold)
     thresholds = [max(own, least) for least in (0.0, *_CANDIDATES)]
@@ -161,21 +183,7 @@ def _measure_scene(
     graph: RoadGraph,
 ) -> list[ChipEdges]:
     """Return the edges of a scene on each of its chips, and how much of each is real."""
-    pixels, reference = _open(config, workspace, scene)
+    pixels, reference = open_scene(config, workspace, scene)
     terms = edge_terms(graph, pixels.border_m)
     areas = [reference.area_in(chip.window) for chip in chips]
     return measure_chips(graph, terms, reference.roads, areas)
-
-
-def _open(
-    config: Config, workspace: Workspace, scene: SceneRecord
-) -> tuple[ProbabilityFile, Reference]:
-    """Return the probabilities of a scene, and its labelled roads."""
-    imagery, path = config.imagery, workspace.probability(scene.name)
-    pixels = open_probability(path, gsd_m=imagery.gsd_m)
-    pixels = replace(pixels, extent=extent_on(pixels.grid, imagery.area, path=path))
-    mask = require(workspace.mask(scene.name), made_by="prepare")
-    reference = read_reference(
-        scene, mask, pixels.grid, labels=config.labels, imagery=imagery, tracing=config.graph
-    )
-    return pixels, reference

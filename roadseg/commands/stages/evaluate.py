@@ -6,24 +6,23 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from roadseg.arrays import Bytes
+from roadseg.commands.stages.edge_calibration import open_scene
 from roadseg.commands.stages.made_from import compare_options, declared_stage
 from roadseg.config import Config
 from roadseg.dataset.calibration import Calibration
 from roadseg.dataset.chips import ChipRecord, SceneRecord, read_chips
 from roadseg.dataset.fold_files import read_folds
 from roadseg.dataset.held_out import held_out_chips, metres_from_training, read_predicted
-from roadseg.dataset.reference_graphs import Reference, count_roads, mean_apls, read_reference
-from roadseg.dataset.scene_parts import extent_on
+from roadseg.dataset.reference_graphs import Reference, count_roads, mean_apls
 from roadseg.errors import DataError
 from roadseg.raster.images import read_facts
 from roadseg.raster.pixels import read_preview
 from roadseg.raster.scaling import read_scaling
-from roadseg.raster.windows import Window
 from roadseg.report.card_files import add_evaluation
 from roadseg.report.plots.charts import write_reliability
 from roadseg.roads.formats.files import read_gpkg
@@ -31,7 +30,7 @@ from roadseg.roads.graph.clipping import clip_graph
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.masks.burning import IGNORE
 from roadseg.roads.masks.mask_files import read_mask
-from roadseg.roads.masks.probabilities import Probability, read_probability
+from roadseg.roads.masks.probabilities import ProbabilityFile
 from roadseg.roads.metrics.compare import Measures, Side, compare, pool
 from roadseg.roads.metrics.pixels import Counts
 from roadseg.roads.metrics.pooling import Spread, spread_of
@@ -299,61 +298,46 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> Evaluat
 def score_scene(config: Config, workspace: Workspace, task: SceneToScore) -> list[ChipScore]:
     """Score the chips of a scene, and draw it if that is wanted."""
     own = config.of_set(task.record.set)
-    scene = _read_scene(own, workspace, task.record)
-    touched = [chip for chip in task.chips if scene.probability.touches(chip[0].window)]
+    scene = _open_scene(own, workspace, task.record)
+    touched = [chip for chip in task.chips if scene.pixels.touches(chip[0].window)]
     shown = counted(touched, task.record.name, total=len(touched), unit="chips")
-    scores = [_score_chip(config, scene, chip, fold=fold) for chip, fold in shown]
-    if task.is_drawn:
-        _draw(own, workspace, task.record, scene)
+    with scene.pixels.opened() as pixels:
+        scene = replace(scene, pixels=pixels)
+        scores = [_score_chip(config, scene, chip, fold=fold) for chip, fold in shown]
+        if task.is_drawn:
+            _draw(own, workspace, task.record, scene)
     return scores
 
 
 @dataclass(frozen=True)
 class _Scene:
     set: str
-    mask: Bytes
-    probability: Probability
+    mask: Path
+    pixels: ProbabilityFile
     reference: Reference
     predicted: RoadGraph
 
 
-def _read_scene(config: Config, workspace: Workspace, scene: SceneRecord) -> _Scene:
-    mask_file = require(workspace.mask(scene.name), made_by="prepare")
-    path = require(workspace.probability(scene.name), made_by="predict")
-    probability = read_probability(path, gsd_m=config.imagery.gsd_m)
-    extent = extent_on(probability.grid, config.imagery.area, path=path)
-    probability, mask = replace(probability, extent=extent), read_mask(mask_file)
-    if extent is not None:
-        mask[~extent.inside(Window(0, 0, *mask.shape))] = IGNORE
-    return _Scene(
-        set=scene.set,
-        mask=mask,
-        probability=probability,
-        reference=read_reference(
-            scene,
-            mask_file,
-            probability.grid,
-            labels=config.labels,
-            imagery=config.imagery,
-            tracing=config.graph,
-        ),
-        predicted=read_gpkg(require(workspace.graph(scene.name), made_by="graph")),
-    )
+def _open_scene(config: Config, workspace: Workspace, scene: SceneRecord) -> _Scene:
+    pixels, reference = open_scene(config, workspace, scene)
+    predicted = read_gpkg(require(workspace.graph(scene.name), made_by="graph"))
+    return _Scene(scene.set, workspace.mask(scene.name), pixels, reference, predicted)
 
 
 def _score_chip(config: Config, scene: _Scene, chip: ChipRecord, *, fold: int) -> ChipScore:
-    row, col, height, width = chip.window
-    window = (slice(row, row + height), slice(col, col + width))
     area = scene.reference.area_in(chip.window)
     reference = clip_graph(scene.reference.roads, area)
     predicted = clip_graph(scene.predicted, area)
-    threshold = config.graph.threshold_for(scene.probability.threshold)
+    threshold = config.graph.threshold_for(scene.pixels.threshold)
+    mask = read_mask(scene.mask, chip.window)
+    if scene.pixels.extent is not None:
+        mask[~scene.pixels.extent.inside(chip.window)] = IGNORE
     return ChipScore(
         chip=chip.name,
         set=scene.set,
         fold=fold,
         threshold=threshold,
-        pixels=count_roads(scene.mask[window], scene.probability.road[window], threshold=threshold),
+        pixels=count_roads(mask, scene.pixels.read_road(chip.window), threshold=threshold),
         roads=compare(
             Side(reference, reference), Side(predicted, predicted), compare_options(config)
         ),
@@ -378,10 +362,10 @@ def _draw(config: Config, workspace: Workspace, record: SceneRecord, scene: _Sce
     facts = read_facts(record.image, config.imagery, part=record.part)
     pixels, _ = read_preview(facts, side=_PICTURE_PX)
     image = np.moveaxis(rgb(read_scaling(workspace.scaling).apply(pixels)), 0, -1)
-    ground = Ground(record.name, scene.probability.grid, image)
+    ground = Ground(record.name, scene.pixels.grid, image)
     inside = clip_graph(scene.reference.roads, ground.grid.footprint_m)
     path = workspace.picture(record.name)
-    draw_comparison(path, ground, scene.probability, inside, scene.predicted)
+    draw_comparison(path, ground, scene.pixels, inside, scene.predicted)
 
 
 def _write_table(workspace: Workspace, scores: list[ChipScore]) -> None:

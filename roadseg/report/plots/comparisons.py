@@ -16,7 +16,7 @@ from matplotlib.patheffects import withStroke
 
 from roadseg.arrays import Bools, Bytes, Floats
 from roadseg.raster.grid import Grid
-from roadseg.raster.windows import CERTAIN
+from roadseg.raster.windows import CERTAIN, Window
 from roadseg.report.plots.figures import (
     INK,
     PAPER,
@@ -30,13 +30,14 @@ from roadseg.report.plots.figures import (
 from roadseg.report.plots.map_marks import extent_in
 from roadseg.roads.colours import bin_colours
 from roadseg.roads.graph.road_graph import RoadGraph
-from roadseg.roads.masks.probabilities import Probability
 from roadseg.roads.speeds import DEFAULT_BINS, KPH_PER_MPH, SpeedBins
+from roadseg.roads.tracing.trace import PixelSource
 from roadseg.system.units import road_text
 
 Colour = str | tuple[float, float, float]
 
 _PAPER, _PANELS, _PANEL_PX = Paper(8.9, 360), 3, 1000
+_STRIP_PX = 512  # Rows of a scene that are read together.
 # Inches: beside and between panels, of a title above, and of a row of the key.
 _EDGE_IN, _GAP_IN, _TITLE_IN, _ROW_IN = 0.04, 0.08, 0.22, 0.17
 _KEY_COLUMNS = 6
@@ -72,31 +73,39 @@ class Ground:
 
 
 def draw_comparison(
-    path: Path, ground: Ground, probability: Probability, labels: RoadGraph, predicted: RoadGraph
+    path: Path, ground: Ground, pixels: PixelSource, labels: RoadGraph, predicted: RoadGraph
 ) -> None:
     """Draw labels, probability of road, and predicted roads side by side, for the screen.
 
     Roads have the colours of the speed bins of the probability, or of the default bins.
 
     Args:
+        pixels: the probabilities of the scene, of which a strip is read at a time.
         labels: in the metric CRS of the scene, with `speed_kph`.
         predicted: the same.
 
     Raises:
         OutputError: if the file cannot be written.
     """
-    bins = probability.speed_bins or DEFAULT_BINS
+    bins = pixels.speed_bins or DEFAULT_BINS
     figure, (left, middle, right) = _new_sheet(ground, _speed_key(bins, labels, predicted))
     for panel, graph, name in ((left, labels, "labels"), (right, predicted, "found")):
         _show(panel, ground.grid, ground.image, interpolation="bilinear")
         _add_speeds(panel, ground, graph, bins)
         _add_title(panel, f"{name}: {road_text(graph.length_m.sum() / 1000)}")
-    # A panel shows no more pixels than it has.
-    thin = max(1, max(probability.road.shape) // _PANEL_PX)
-    shown = probability.road[::thin, ::thin]
-    _show(middle, ground.grid, shown, cmap="magma", vmin=0, vmax=CERTAIN)
+    _show(middle, ground.grid, _thinned(pixels), cmap="magma", vmin=0, vmax=CERTAIN)
     _add_title(middle, f"{ground.name}: probability of road")
     save_figure(figure, path)
+
+
+def _thinned(pixels: PixelSource) -> Bytes:
+    """Return as many of the probabilities of road as a panel shows, shape (row, col)."""
+    height, width = pixels.grid.height, pixels.grid.width
+    thin = max(1, max(height, width) // _PANEL_PX)
+    strip = thin * max(1, _STRIP_PX // thin)
+    rows = [(row, min(strip, height - row)) for row in range(0, height, strip)]
+    read = [pixels.read_road(Window(row, 0, rest, width))[::thin, ::thin] for row, rest in rows]
+    return np.concatenate(read)
 
 
 def _new_sheet(ground: Ground, key: Sequence[Line2D]) -> tuple[Figure, list[Axes]]:
