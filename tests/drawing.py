@@ -6,7 +6,9 @@ import numpy as np
 import shapely
 from pyproj import CRS, Transformer
 
+from roadseg.raster.windows import Window
 from roadseg.roads.graph.road_graph import RoadGraph, graph_from_lines
+from roadseg.roads.masks.probabilities import Probability, open_probability
 
 UTM = CRS.from_epsg(32611)
 LAS_VEGAS = np.array([661300.0, 4005500.0])  # In this CRS.
@@ -46,3 +48,12 @@ def write_lines(path, lines, epsg, **facts):
     path.parent.mkdir(exist_ok=True)
     path.write_text(json.dumps({"type": "FeatureCollection", "crs": crs, "features": features}))
     return path
+
+
+def read_probability(path, *, gsd_m=None):
+    """Read a probability raster, or a mask as certain probabilities, into memory."""
+    opened = open_probability(path, gsd_m=gsd_m)
+    pixels = opened.read_all(Window(0, 0, opened.grid.height, opened.grid.width))
+    return Probability(
+        opened.grid, *pixels, opened.speed_bins, opened.threshold, opened.edge_model, opened.extent
+    )

@@ -21,7 +21,7 @@ from roadseg.roads.labels.areas import work_area
 from roadseg.roads.labels.roads import roads_on
 from roadseg.roads.masks.burning import IGNORE, road_pixels
 from roadseg.roads.masks.mask_labels import is_mask_file
-from roadseg.roads.masks.probabilities import read_probability
+from roadseg.roads.masks.probabilities import open_probability
 from roadseg.roads.metrics.pixels import Counts, count_pixels
 from roadseg.roads.options import LabelOptions, TraceOptions
 from roadseg.roads.speeds import KPH_PER_MPH
@@ -74,7 +74,7 @@ def read_reference(
     """
     roads = _lines_of(scene, grid, labels)
     if roads is None:
-        roads = find_graph(read_probability(mask, gsd_m=imagery.gsd_m), tracing)
+        roads = find_graph(open_probability(mask, gsd_m=imagery.gsd_m), tracing)
     complete, area = complete_area(scene.area, grid, labels), work_area(imagery.area)
     if area is not None:
         worked = area.on(grid)

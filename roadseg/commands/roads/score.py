@@ -12,6 +12,7 @@ import numpy as np
 
 from roadseg.arrays import Bools
 from roadseg.errors import naming
+from roadseg.raster.windows import Window
 from roadseg.roads.formats.any_roads import (
     DEFAULT_SPEED_MPH,
     DrawnRoads,
@@ -41,7 +42,7 @@ from roadseg.system.units import (
 from roadseg.system.workspace import NETWORK
 
 if TYPE_CHECKING:
-    from roadseg.roads.masks.probabilities import Probability
+    from roadseg.roads.tracing.trace import PixelSource
 
 logger = logging.getLogger(__name__)
 
@@ -210,9 +211,10 @@ def compare_pixels(
     return count_pixels(road, other, ours.valid), count_centrelines(road, other, ours.valid)
 
 
-def _road(raster: "Probability") -> Bools:
-    """Return which pixels are road, shape (row, col), as tracing has them."""
-    return np.asarray(raster.road >= TraceOptions().level_for(raster.threshold))
+def _road(raster: "PixelSource") -> Bools:
+    """Return which pixels are road, shape (row, col)."""
+    road = raster.read_road(Window(0, 0, raster.grid.height, raster.grid.width))
+    return np.asarray(road >= TraceOptions().level_for(raster.threshold))
 
 
 def _pool(pairs: Sequence[_Pair]) -> _Pair:

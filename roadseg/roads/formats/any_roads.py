@@ -48,7 +48,7 @@ from roadseg.system.text import count, first, itemize
 from roadseg.system.units import road_text
 
 if TYPE_CHECKING:
-    from roadseg.roads.masks.probabilities import Probability
+    from roadseg.roads.tracing.trace import PixelSource
 
 logger = logging.getLogger(__name__)
 
@@ -84,7 +84,7 @@ class DrawnRoads:
     graph: RoadGraph
     is_joined: bool
     is_assumed: Bools
-    raster: "Probability | None" = None
+    raster: "PixelSource | None" = None
     valid: Bools | None = None
     left_out: Texts | None = None
 
@@ -380,9 +380,9 @@ def _trace(source: RoadSource, pixels: PixelPlacement) -> DrawnRoads:
     from roadseg.raster.images import open_raster
     from roadseg.raster.pixels import valid_pixels
     from roadseg.roads.masks.mask_labels import check_masks, looks_like_mask
-    from roadseg.roads.masks.probabilities import read_probability
+    from roadseg.roads.masks.probabilities import open_probability
 
-    raster = read_probability(source.path, gsd_m=pixels.gsd_m)
+    raster = open_probability(source.path, gsd_m=pixels.gsd_m)
     if raster.speed_bins is None and looks_like_mask(source.path):
         check_masks([source.path])
     with open_raster(source.path) as file:
@@ -393,7 +393,7 @@ def _trace(source: RoadSource, pixels: PixelPlacement) -> DrawnRoads:
     return raster_drawn(source, raster, valid)
 
 
-def raster_drawn(source: RoadSource, raster: "Probability", valid: Bools) -> DrawnRoads:
+def raster_drawn(source: RoadSource, raster: "PixelSource", valid: Bools) -> DrawnRoads:
     """Return the roads that `roadseg graph` traces in a raster by default, with its pixels.
 
     Args:

@@ -298,24 +298,6 @@ def unless_made(path: Path, key: str) -> Iterator[None]:
             raise
 
 
-def read_probability(path: Path, *, gsd_m: float | None = None) -> Probability:
-    """Read a probability raster, or a mask as certain probabilities, as a whole.
-
-    Args and errors are those of `open_probability`.
-    """
-    opened = open_probability(path, gsd_m=gsd_m)
-    whole_scene = Window(0, 0, opened.grid.height, opened.grid.width)
-    pixels = opened.read_all(whole_scene)
-    return Probability(
-        opened.grid,
-        *pixels,
-        speed_bins=opened.speed_bins,
-        threshold=opened.threshold,
-        edge_model=opened.edge_model,
-        extent=opened.extent,
-    )
-
-
 def network_tags(threshold: float | None, edge_model: EdgeModel | None) -> dict[str, str]:
     """Return the tags with which a raster says how what its network predicts is to be taken.
 

@@ -14,7 +14,7 @@ import rasterio
 from click.testing import CliRunner
 
 from roadseg.commands.cli.main import main
-from roadseg.roads.masks.probabilities import read_probability
+from tests.drawing import read_probability
 
 SETTINGS = ("predict.window_px=64", "predict.overlap_px=16", "compute.device=cpu")
 PATIENCE_S = 120

@@ -10,8 +10,8 @@ from roadseg.errors import ConfigError, DataError
 from roadseg.roads.formats.files import read_gpkg
 from roadseg.roads.masks.fusion import fuse, image_path
 from roadseg.roads.masks.image_dates import day_of
-from roadseg.roads.masks.probabilities import read_probability
 from roadseg.system.workspace import Workspace
+from tests.drawing import read_probability
 
 FUSED = "predict.fuse=true"
 SPRING, SUMMER = "spring", "summer"

@@ -11,9 +11,10 @@ from roadseg.config import load_config
 from roadseg.dataset.chips import read_chips
 from roadseg.errors import DataError
 from roadseg.roads.masks.mask_files import read_mask
-from roadseg.roads.masks.probabilities import open_probability, read_probability
+from roadseg.roads.masks.probabilities import open_probability
 from roadseg.system.stage_records import read_record
 from roadseg.system.workspace import Workspace
+from tests.drawing import read_probability
 
 SETTINGS = {
     "imagery": {"images": ["images"], "chip_px": 32},

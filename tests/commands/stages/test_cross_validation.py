@@ -16,11 +16,12 @@ from roadseg.commands.stages import evaluate, graph, pipeline, predict, split, t
 from roadseg.commands.tools import status
 from roadseg.config import load_config
 from roadseg.errors import DataError, MissingInputError
-from roadseg.roads.masks.probabilities import open_probability, read_probability
+from roadseg.roads.masks.probabilities import open_probability
 from roadseg.system import progress
 from roadseg.system.locks import lock
 from roadseg.system.stage_records import read_record
 from roadseg.system.workspace import Workspace
+from tests.drawing import read_probability
 
 FOLDS = range(5)
 

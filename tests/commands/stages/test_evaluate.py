@@ -23,7 +23,7 @@ from roadseg.roads.graph.road_graph import graph_from_lines
 from roadseg.roads.graph.travel import add_travel
 from roadseg.roads.labels.roads import read_roads
 from roadseg.roads.masks.mask_files import read_mask
-from roadseg.roads.masks.probabilities import read_probability, write_probability
+from roadseg.roads.masks.probabilities import write_probability
 from roadseg.roads.metrics.compare import Side, compare
 from roadseg.roads.metrics.pixels import Counts
 from roadseg.roads.options import CompareOptions
@@ -31,6 +31,7 @@ from roadseg.roads.speeds import DEFAULT_BINS
 from roadseg.system.stage_records import read_summary
 from roadseg.system.units import shown_in
 from roadseg.system.workspace import Workspace
+from tests.drawing import read_probability
 
 
 def replace_by_the_truth(workspace, scene, *, share=1.0):

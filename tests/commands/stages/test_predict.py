@@ -18,11 +18,11 @@ from roadseg.raster import strips
 from roadseg.raster.strips import Strips
 from roadseg.roads.masks import probabilities
 from roadseg.roads.masks.mask_files import read_mask
-from roadseg.roads.masks.probabilities import read_probability
 from roadseg.roads.speeds import DEFAULT_BINS
 from roadseg.system import stage_records
 from roadseg.system.parallel import each
 from roadseg.system.stage_records import read_record, read_stage_key
+from tests.drawing import read_probability
 
 
 def changed(config, section, **values):

@@ -9,6 +9,7 @@ from affine import Affine
 
 from roadseg.errors import ConfigError, DataError
 from roadseg.raster.grid import LOCAL_CRS
+from roadseg.raster.windows import Window
 from roadseg.roads.formats.any_roads import (
     PixelPlacement,
     check_nearness,
@@ -142,9 +143,9 @@ def test_an_image_of_another_name_is_refused(tmp_path, image):
         read_drawn(source, find_placement(image, None))
 
 
-def test_a_raster_is_traced_and_its_pixels_are_kept(image):
+def test_a_raster_is_traced_and_its_pixels_can_be_read(image):
     found = read(image)
-    assert found.raster.road.max() == 255
+    assert found.raster.read_road(Window(0, 0, *found.valid.shape)).max() == 255
     assert found.valid.all()
 
 

@@ -19,10 +19,10 @@ from roadseg.raster.windows import Window
 from roadseg.roads.logistic import EdgeModel
 from roadseg.roads.masks.mask_files import bins_tags, read_raster_key, write_mask
 from roadseg.roads.masks.probabilities import (
-    read_probability,
     write_probability,
 )
 from roadseg.roads.speeds import DEFAULT_BINS, SpeedBins
+from tests.drawing import read_probability
 
 GRID = Grid(CRS.from_epsg(32611), Affine(1, 0, 660000, 0, -1, 4000000), 20, 30)
 VALUES = np.linspace(0, 1, 8 * 600, dtype=np.float32).reshape(8, 20, 30)
