@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 
@@ -34,7 +35,8 @@ from roadseg.roads.metrics.compare import score_apls
 from roadseg.roads.tracing.blocks import widened
 from roadseg.roads.tracing.edge_confidence import edge_terms
 from roadseg.roads.tracing.trace import find_lines
-from roadseg.system.parallel import in_order
+from roadseg.system.parallel import each
+from roadseg.system.progress import counted
 from roadseg.system.workspace import Workspace, require
 
 _CANDIDATES = (0.3, 0.5, 0.7, 0.8, 0.9)  # Least thresholds that are tried.
@@ -80,9 +82,6 @@ def best_threshold(
 
     Returns:
         The least threshold, see `EdgeModel`; None if none is better than that of the network.
-
-    Raises:
-        RoadsegError: if labels cannot be read.
     """
     with_roads = [chip for chips in chips_of.values() for chip in chips if chip.road_share]
     step = math.ceil(len(with_roads) / _MOST_CHIPS) or 1
@@ -91,7 +90,10 @@ def best_threshold(
         tried.setdefault(chip.scene, []).append(chip)
     work = partial(_score_thresholds, config, workspace)
     tasks = [(listed.scene(name), chips) for name, chips in tried.items()]
-    scores = in_order(work, tasks, what="thresholds", workers=config.compute.workers)
+    outcomes = each(work, tasks, workers=config.compute.workers)
+    shown = counted(outcomes, "thresholds", total=len(tasks), unit="scenes")
+    # What cannot be read is told where roads are traced and measured.
+    scores = [cast("Floats", outcome.result) for outcome in shown if outcome.error is None]
     if not scores:
         return None
     best = int(np.argmax(np.concatenate(scores).mean(axis=0)))

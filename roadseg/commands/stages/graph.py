@@ -5,7 +5,7 @@ In a run, the confidence of edges is calibrated by the labels of the chips held 
 
 import logging
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -23,7 +23,7 @@ from roadseg.commands.stages.made_from import declared_stage
 from roadseg.commands.stages.road_networks import RoadNetwork, trace_network, with_origin
 from roadseg.config import Config
 from roadseg.dataset.calibration import Calibration, calibrate
-from roadseg.dataset.chips import ChipList, ChipRecord, read_chips
+from roadseg.dataset.chips import read_chips
 from roadseg.dataset.held_out import held_out_chips, read_predicted
 from roadseg.dataset.scene_parts import extent_on, images_in_area
 from roadseg.errors import DataError, RoadsegError
@@ -296,9 +296,11 @@ def _calibrated(
     listed, predicted = read_chips(workspace.chips), read_predicted(workspace)
     chips_of = held_out_chips(workspace, listed, predicted)
     held_out = [scene for scene in scenes if scene.name in chips_of]
-    threshold = _least_threshold(config, workspace, listed, chips_of)
+    least: float | None = None
+    if config.graph.threshold == "auto":
+        least = best_threshold(config, workspace, listed, chips_of)
     # Only its threshold counts as long as the confidence of edges is not asked for.
-    model = EdgeModel(0.0, {}, threshold)
+    model = EdgeModel(0.0, {}, least)
     held_out = [replace(scene, edge_model=model) for scene in held_out]
     graphs: dict[str, RoadGraph] = {}
     outcomes = _outcomes(partial(find_roads, config), held_out, config)
@@ -315,7 +317,7 @@ def _calibrated(
         measured = None
     precision = config.graph.precision
     calibration = (
-        calibrate(measured, precision=precision, least_threshold=threshold) if measured else None
+        calibrate(measured, precision=precision, least_threshold=least) if measured else None
     )
     return [
         replace(
@@ -325,21 +327,6 @@ def _calibrated(
         )
         for scene in scenes
     ], calibration
-
-
-def _least_threshold(
-    config: Config,
-    workspace: Workspace,
-    listed: ChipList,
-    chips_of: Mapping[str, Sequence[ChipRecord]],
-) -> float | None:
-    """Return what `best_threshold` finds; None if a threshold is given or labels are missing."""
-    if config.graph.threshold != "auto":
-        return None
-    try:
-        return best_threshold(config, workspace, listed, chips_of)
-    except RoadsegError:
-        return None  # What cannot be read is told where roads are traced and measured.
 
 
 def _warn_of_precision(summary: GraphSummary) -> None:
