@@ -41,7 +41,12 @@ _CURVES = "curves.png"
 
 @dataclass(frozen=True)
 class TrainSummary(Summary):
-    """Figures of the training of one fold; on all of them, nothing is measured."""
+    """Figures of the training of one fold; on all of them, nothing is measured.
+
+    Attributes:
+        validation_windows: number of the windows that the figures are from, if they may be a
+            sample; None if all were measured.
+    """
 
     fold: Fold
     training_chips: int
@@ -56,6 +61,7 @@ class TrainSummary(Summary):
     val_iou_by_set: dict[str, float] = field(default_factory=dict)
     val_best_iou: float | None = None
     threshold: float | None = None
+    validation_windows: int | None = None
 
     def __str__(self) -> str:
         """Return the figures as a sentence."""
@@ -63,8 +69,11 @@ class TrainSummary(Summary):
         trained = f"{count(self.epochs, 'epoch')} on {on} in {self.seconds:.0f} s"
         if self.fold == "all":
             return f"all folds: {trained}{self._threshold_text()}; {self.checkpoint}"
+        sample = ""
+        if self.validation_windows is not None:
+            sample = f"{count(self.validation_windows, 'window')} of "
         return (
-            f"fold {self.fold}: {trained}; best epoch {self.best_epoch}; on held-out "
+            f"fold {self.fold}: {trained}; best epoch {self.best_epoch}; on {sample}held-out "
             f"chips ({self.validation_chips}): loss {self.val_loss:.4f}, IoU "
             f"{self.val_iou:.3f}{self._sets_text()}, F1 "
             f"{self.val_f1:.3f}{self._threshold_text()}; {self.checkpoint}"
@@ -351,6 +360,9 @@ def _summary(
     job: TrainingJob, fold: Fold, history: list[Row], folder: Path, *, sets: Sequence[str]
 ) -> TrainSummary:
     best = best_row(history)
+    windows = None
+    if job.validation and job.options.validation_windows is not None:
+        windows = len(held_out_windows(job.validation, job.options))
     return TrainSummary(
         fold=fold,
         training_chips=len(job.training),
@@ -365,4 +377,5 @@ def _summary(
         val_iou_by_set={name: iou for name in sets if (iou := best.get(IOU_OF + name)) is not None},
         val_best_iou=best.get("val_best_iou"),
         threshold=best.get(THRESHOLD, job.facts.get("threshold")),
+        validation_windows=windows,
     )

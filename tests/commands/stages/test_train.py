@@ -234,6 +234,16 @@ def test_what_an_earlier_plan_left_in_the_config_does_not_limit_the_validation(f
 
 
 @pytest.mark.parametrize(
+    ("validation_windows", "on"), [(1, "on 1 window of held-out chips ("), (None, "on held-out")]
+)
+def test_the_figures_of_a_sample_of_windows_say_so(finished, validation_windows, on):
+    config, workspace = finished
+    sampled = changed(config, validation_windows=validation_windows)
+    summary = train.run(sampled, workspace, fold=0, force=True)
+    assert f"; {on}" in str(summary)
+
+
+@pytest.mark.parametrize(
     ("sources", "shares", "have_speeds"),
     [
         ({"default": 7}, {"20 to 30 mph": 0.1}, False),
