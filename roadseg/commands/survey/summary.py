@@ -22,8 +22,9 @@ from roadseg.roads.speeds import KPH_PER_MPH
 from roadseg.system.text import Summary, count, itemize
 from roadseg.system.units import speed_text
 
-# Names of attributes that look like a speed or a width.
+# Names of attributes that look like a speed, also those in km/h by their language, or a width.
 _SPEED = re.compile(r"speed|limit|kph|km/?h|mph|vmax|geschw|tempo|vitesse|veloc", re.IGNORECASE)
+_KPH = re.compile(r"k|vmax|geschw|tempo|vitesse|veloc", re.IGNORECASE)
 _WIDTH = re.compile(r"width|breite|largeur|ancho|larghezza", re.IGNORECASE)
 _CLASSES = 8  # Masks with more values of roads than this hold no classes of roads.
 
@@ -155,7 +156,7 @@ def _unused_speed(keys: Sequence[str]) -> str:
     key = next(filter(_SPEED.search, keys), None)
     if key is None:
         return ""
-    unit, other = ("km/h", "mph") if "k" in key.lower() else ("mph", "km/h")
+    unit, other = ("km/h", "mph") if _KPH.search(key) else ("mph", "km/h")
     settings = {"scheme": "attribute", "speed_key": key, "speed_unit": unit}
     return f"; to use {key}: {_as_options(settings)} (or {other})"
 

@@ -321,6 +321,14 @@ class TestLabels:
         assert "to use SPEEDLIM: --set labels.scheme=attribute --set labels.speed_key" in summary
         assert "--set 'labels.width_key=breite ft'" in summary
 
+    @pytest.mark.parametrize(
+        ("key", "unit"), [("TEMPO", "km/h"), ("vitesse", "km/h"), ("SPEEDLIM", "mph")]
+    )
+    def test_the_unit_of_a_speed_follows_the_language_of_its_name(self, city, key, unit):
+        for path in (city / "roads").iterdir():
+            set_properties(path, [{key: "50"}, {key: None}])
+        assert f"--set labels.speed_unit={unit} (or " in look(city).rows["speeds"]
+
     def test_polygons_keep_their_shape(self, city):
         for path in (city / "roads").iterdir():
             roads = gpd.read_file(path)
