@@ -18,6 +18,7 @@ from roadseg.roads.masks.tiled_probabilities import OFF_PX, as_one
 from roadseg.roads.options import GraphOptions, TraceOptions
 from roadseg.roads.tracing.trace import find_graph
 from roadseg.system.parallel import in_order
+from roadseg.system.text import count
 from roadseg.system.workspace import NETWORK
 
 _log = logging.getLogger(__name__)
@@ -107,9 +108,9 @@ def _groups(tiles: Sequence[ProbabilityFile], pairs: Ints) -> list[list[int]]:
     if apart:
         here, there = (tiles[row].path for row in apart[0])
         _log.warning(
-            "%s and %s touch but do not share a pixel grid or speed bins, so only road ends that "
-            "meet at the border are joined (%d borders)",
-            *(here, there, len(apart)),
+            "%s and %s touch or overlap but do not share a pixel grid or speed bins, so only "
+            "road ends that meet at the border are joined (%s)",
+            *(here, there, count(len(apart), "border")),
         )
     return groups
 

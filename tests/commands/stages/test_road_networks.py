@@ -150,7 +150,9 @@ def test_masks_of_other_speed_bins_are_not_one_raster(cut, caplog):
     tagged = [{**tags, "ROADSEG_CONTENT": "speed bins"} for tags in of]
     tiles = cut((0, 0, 600, 300), tags=tagged[0]) | cut((0, 300, 600, 300), tags=tagged[1])
     assert len(part_lengths(network(tiles))) == 1
+    assert "touch or overlap but" in caplog.text
     assert "speed bins" in caplog.text
+    assert "(1 border)" in caplog.text
 
 
 def test_two_places_are_one_network_of_two_parts(cut):
