@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patheffects import withStroke
 
-from roadseg.arrays import Bools, Bytes, Floats
+from roadseg.arrays import Bools, Bytes
 from roadseg.raster.grid import Grid
 from roadseg.raster.windows import CERTAIN, Window
 from roadseg.report.plots.figures import (
@@ -23,20 +23,16 @@ from roadseg.report.plots.figures import (
     SMALL_PT,
     TALLEST,
     TEXT_PT,
-    Paper,
     new_figure,
     save_figure,
 )
-from roadseg.report.plots.map_marks import extent_in
-from roadseg.roads.colours import bin_colours
+from roadseg.roads.colours import as_hex, bin_colours
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.speeds import DEFAULT_BINS, KPH_PER_MPH, SpeedBins
 from roadseg.roads.tracing.trace import PixelSource
 from roadseg.system.units import road_text
 
-Colour = str | tuple[float, float, float]
-
-_PAPER, _PANELS, _PANEL_PX = Paper(8.9, 360), 3, 1000
+_WIDTH_IN, _DPI, _PANELS, _PANEL_PX = 8.9, 360, 3, 1000
 _STRIP_PX = 512  # Rows of a scene that are read together.
 # Inches: beside and between panels, of a title above, and of a row of the key.
 _EDGE_IN, _GAP_IN, _TITLE_IN, _ROW_IN = 0.04, 0.08, 0.22, 0.17
@@ -44,7 +40,6 @@ _KEY_COLUMNS = 6
 # Width of a road: metres on the ground, and points on paper at least and at most.
 _ROAD_M, _ROAD_PT = 6.0, (0.8, 2.2)
 _PT_PER_IN = 72
-_DASHES = (0, (1.6, 1.0))
 _RIM = withStroke(linewidth=2.6, foreground=INK)
 
 
@@ -62,14 +57,10 @@ class Ground:
     image: Bytes
 
     @property
-    def width_m(self) -> float:
-        """Length of a row on the ground."""
-        return self.grid.width * self.grid.pixel_size_m[0]
-
-    @property
-    def height_m(self) -> float:
-        """Length of a column on the ground."""
-        return self.grid.height * self.grid.pixel_size_m[1]
+    def size_m(self) -> tuple[float, float]:
+        """Lengths of a row and of a column on the ground."""
+        width_m, height_m = self.grid.pixel_size_m
+        return self.grid.width * width_m, self.grid.height * height_m
 
 
 def draw_comparison(
@@ -90,11 +81,11 @@ def draw_comparison(
     bins = pixels.speed_bins or DEFAULT_BINS
     figure, (left, middle, right) = _new_sheet(ground, _speed_key(bins, labels, predicted))
     for panel, graph, name in ((left, labels, "labels"), (right, predicted, "found")):
-        _show(panel, ground.grid, ground.image, interpolation="bilinear")
-        _add_speeds(panel, ground, graph, bins)
-        _add_title(panel, f"{name}: {road_text(graph.length_m.sum() / 1000)}")
-    _show(middle, ground.grid, _thinned(pixels), cmap="magma", vmin=0, vmax=CERTAIN)
-    _add_title(middle, f"{ground.name}: probability of road")
+        title = f"{name}: {road_text(graph.length_m.sum() / 1000)}"
+        _show(panel, ground.grid, ground.image, title, interpolation="bilinear")
+        _add_roads(panel, ground, graph, bins)
+    title = f"{ground.name}: probability of road"
+    _show(middle, ground.grid, _thinned(pixels), title, cmap="magma", vmin=0, vmax=CERTAIN)
     save_figure(figure, path)
 
 
@@ -108,16 +99,19 @@ def _thinned(pixels: PixelSource) -> Bytes:
     return np.concatenate(read)
 
 
-def _new_sheet(ground: Ground, key: Sequence[Line2D]) -> tuple[Figure, list[Axes]]:
+def _new_sheet(ground: Ground, key: Sequence[Line2D]) -> tuple[Figure, Sequence[Axes]]:
     """Return a figure with three panels of the shape of the ground above a key."""
     key_in = math.ceil(len(key) / _KEY_COLUMNS) * _ROW_IN + 0.05
-    aspect = ground.height_m / ground.width_m
+    aspect = ground.size_m[1] / ground.size_m[0]
     # Panels fill the width of the paper, unless they would then be taller than a page.
     gaps_in = (_PANELS - 1) * _GAP_IN
-    room_in = (_PAPER.width_in - 2 * _EDGE_IN - gaps_in) / _PANELS
-    width_in = min(room_in, _PAPER.width_in * TALLEST / aspect)
-    figure = new_figure(_PAPER, key_in + width_in * aspect + _TITLE_IN)
-    left_in = (_PAPER.width_in - _PANELS * width_in - gaps_in) / 2
+    room_in = (_WIDTH_IN - 2 * _EDGE_IN - gaps_in) / _PANELS
+    width_in = min(room_in, _WIDTH_IN * TALLEST / aspect)
+    height_in = key_in + width_in * aspect + _TITLE_IN
+    figure = new_figure(_WIDTH_IN, height_in, dpi=_DPI)
+    edge = (1 - (_PANELS * width_in + gaps_in) / _WIDTH_IN) / 2
+    places = {"left": edge, "right": 1 - edge, "bottom": key_in / height_in}
+    places |= {"top": 1 - _TITLE_IN / height_in, "wspace": _GAP_IN / width_in}
     figure.legend(
         handles=list(key),
         loc="lower center",
@@ -128,102 +122,53 @@ def _new_sheet(ground: Ground, key: Sequence[Line2D]) -> tuple[Figure, list[Axes
         borderpad=0.1,
         labelspacing=0.3,
     )
-    places_in = [
-        (left_in + number * (width_in + _GAP_IN), key_in, width_in, width_in * aspect)
-        for number in range(_PANELS)
-    ]
-    return figure, [_add_panel(figure, place_in, ground.grid) for place_in in places_in]
+    return figure, figure.subplots(1, _PANELS, gridspec_kw=places)
 
 
-def _add_panel(figure: Figure, place_in: tuple[float, float, float, float], grid: Grid) -> Axes:
-    """Add a panel in which a place is a column and a row of the grid."""
-    left, bottom, width, height = place_in
-    whole_in = figure.get_size_inches()
-    place = (left / whole_in[0], bottom / whole_in[1], width / whole_in[0], height / whole_in[1])
-    panel = figure.add_axes(place)
-    panel.set(xlim=(0, grid.width), ylim=(grid.height, 0), xticks=[], yticks=[])
-    return panel
-
-
-def _show(panel: Axes, grid: Grid, pixels: Bytes, **how: Any) -> None:  # noqa: ANN401 - of imshow
+def _show(panel: Axes, grid: Grid, pixels: Bytes, title: str, **how: Any) -> None:  # noqa: ANN401
+    """Show pixels in a panel, in which a place is a column and a row of the grid."""
     panel.imshow(pixels, extent=(0, grid.width, grid.height, 0), aspect="auto", **how)
+    panel.set(xticks=[], yticks=[])
+    panel.set_title(title, fontsize=TEXT_PT, loc="left", pad=3)
 
 
-def _add_speeds(panel: Axes, ground: Ground, graph: RoadGraph, bins: SpeedBins) -> None:
-    """Draw roads in the colours of their speeds, with a thin dark rim."""
-    width, is_inferred = _road_pt(panel, ground), _inferred(graph)
-    colours = np.array(bin_colours(bins)) / 255
-    lines, shades = _on_grid(ground, graph), colours[_bins_of(graph, bins) - 1]
-    known = np.flatnonzero(~is_inferred).tolist()
-    inferred = np.flatnonzero(is_inferred).tolist()
-    solid = [lines[row] for row in known]
-    _add_lines(panel, solid, width + 0.9, INK)
-    _add_lines(panel, solid, width, shades[known])
-    dashed = [lines[row] for row in inferred]
-    _add_lines(panel, dashed, width + 1.1, INK)
-    _add_lines(panel, dashed, width + 0.3, PAPER)
-    _add_lines(panel, dashed, width, shades[inferred], is_dashed=True)
+def _add_roads(panel: Axes, ground: Ground, graph: RoadGraph, bins: SpeedBins) -> None:
+    """Draw roads in the colours of their speeds, with a thin dark rim; inferred ones are dashed."""
+    width_in = panel.get_position().width * _WIDTH_IN
+    width_pt = float(np.clip(_ROAD_M * width_in * _PT_PER_IN / ground.size_m[0], *_ROAD_PT))
+    on_grid = shapely.transform(graph.lines, lambda xy: ground.grid.from_metric(xy)[:, ::-1])
+    colours = np.array(bin_colours(bins))[_bins_of(graph, bins) - 1] / 255
+    none = np.zeros(len(graph.lines))
+    is_inferred = np.asarray(graph.attributes.get("inferred", none), dtype=np.bool_)
 
+    def add(chosen: Bools, wider_pt: float, colour: Any = None, **style: Any) -> None:  # noqa: ANN401
+        lines = [shapely.get_coordinates(line) for line in on_grid[chosen]]
+        shown = colours[chosen] if colour is None else colour
+        if lines:  # A collection without any would have no limits.
+            style = {"linewidths": width_pt + wider_pt, "colors": shown, **style}
+            panel.add_collection(LineCollection(lines, **style), autolim=False)
 
-def _add_lines(
-    panel: Axes,
-    lines: list[Floats],
-    width_pt: float,
-    colours: Colour | Floats,
-    *,
-    is_dashed: bool = False,
-) -> None:
-    # A collection without lines would have no limits.
-    if lines:
-        collection = LineCollection(
-            lines,
-            linewidths=width_pt,
-            colors=colours,
-            capstyle="butt" if is_dashed else "round",
-            linestyles=_DASHES if is_dashed else "solid",
-        )
-        panel.add_collection(collection, autolim=False)
-
-
-def _add_title(panel: Axes, text: str) -> None:
-    panel.set_title(text, fontsize=TEXT_PT, loc="left", pad=3)
+    add(~is_inferred, 0.9, INK, capstyle="round")
+    add(~is_inferred, 0, capstyle="round")
+    add(is_inferred, 1.1, INK, capstyle="round")
+    add(is_inferred, 0.3, PAPER, capstyle="round")
+    add(is_inferred, 0, capstyle="butt", linestyles=(0, (1.6, 1.0)))
 
 
 def _speed_key(bins: SpeedBins, *graphs: RoadGraph) -> list[Line2D]:
     """Return a line with a dark rim for each speed bin of the graphs."""
-    numbers = {number for graph in graphs for number in _bins_of(graph, bins).tolist()}
-    colours = np.array(bin_colours(bins)) / 255
+    numbers = np.unique(np.concatenate([_bins_of(graph, bins) for graph in graphs])).tolist()
     return [
         Line2D(
-            [],
-            [],
-            color=(*colours[number - 1].tolist(),),
+            *([], []),
+            color=as_hex(bin_colours(bins)[number - 1]),
             label=bins.shown_names[number - 1],
             linewidth=1.8,
             path_effects=[_RIM],
         )
-        for number in sorted(numbers)
+        for number in numbers
     ]
-
-
-def _inferred(graph: RoadGraph) -> Bools:
-    """Return which edges are inferred; without this attribute, no edge is."""
-    return np.asarray(graph.attributes.get("inferred", np.zeros(len(graph.lines))), dtype=np.bool_)
 
 
 def _bins_of(graph: RoadGraph, bins: SpeedBins) -> Bytes:
     return bins.bin_of(graph.attributes["speed_kph"] / KPH_PER_MPH)
-
-
-def _on_grid(ground: Ground, graph: RoadGraph) -> list[Floats]:
-    """Return lines in columns and rows of the grid."""
-    xy, line = shapely.get_coordinates(graph.lines, return_index=True)
-    starts = np.flatnonzero(np.diff(line)) + 1
-    lines = np.split(ground.grid.from_metric(xy)[:, ::-1], starts)
-    return lines if len(graph.lines) else []
-
-
-def _road_pt(panel: Axes, ground: Ground) -> float:
-    """Return how wide a road is on paper, in points."""
-    left_in, _, right_in, _ = extent_in(panel)
-    return float(np.clip(_ROAD_M * (right_in - left_in) * _PT_PER_IN / ground.width_m, *_ROAD_PT))

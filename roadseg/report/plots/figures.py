@@ -1,6 +1,5 @@
 """Figures: their size and colours, and how they are written."""
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,28 +23,19 @@ _UNDATED: dict[str, dict[str, None]] = {".png": {}, ".pdf": {"CreationDate": Non
 PNG_LEVEL = 3  # Of compression: twice as fast as Pillow's 6, and photos are 3 % larger at most.
 
 
-@dataclass(frozen=True)
-class Paper:
-    """Size of a figure."""
-
-    width_in: float
-    dpi: int
-
-
-def new_figure(paper: Paper, height_in: float) -> "Figure":
-    """Return an empty figure of the width of the paper."""
+def new_figure(width_in: float, height_in: float, *, dpi: int) -> "Figure":
+    """Return an empty figure."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(paper.width_in, height_in), dpi=paper.dpi)
+    figure = Figure(figsize=(width_in, height_in), dpi=dpi)
     FigureCanvasAgg(figure)
     return figure
 
 
 def screen_figure(width_px: float, height_px: float) -> "Figure":
     """Return an empty figure of a number of pixels."""
-    paper = Paper(width_px / _SCREEN_DPI, _SCREEN_DPI)
-    return new_figure(paper, height_px / _SCREEN_DPI)
+    return new_figure(width_px / _SCREEN_DPI, height_px / _SCREEN_DPI, dpi=_SCREEN_DPI)
 
 
 def save_figure(figure: "Figure", path: Path) -> None:

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import shapely
-from affine import Affine
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
@@ -18,19 +17,18 @@ from matplotlib.patheffects import withStroke
 from pyproj import CRS
 
 from roadseg.arrays import Bytes, Lines
-from roadseg.raster.grid import Grid, is_local
-from roadseg.report.plots.figures import AMBER, INK, PAPER, Paper, new_figure, save_figure
-from roadseg.report.plots.map_marks import add_marks
+from roadseg.raster.grid import is_local
+from roadseg.report.plots.figures import AMBER, INK, PAPER, new_figure, save_figure
+from roadseg.report.plots.map_marks import add_north, add_scale_bar
 from roadseg.roads.colours import as_hex, speed_colours
 from roadseg.roads.labels.highways import UNKNOWN_CLASS
 from roadseg.roads.metrics.road_lengths import WHOLE, RoadLengths, road_cell
 from roadseg.system.units import road_unit
 
-SHEET = Paper(width_in=8.27, dpi=200)
 MAP_PX = 1400  # Pixels of the longer side of the picture, which the width of a page needs.
 
-_HEIGHT_IN, _EDGE_IN = 11.69, 0.6
-_WIDTH_IN = SHEET.width_in - 2 * _EDGE_IN
+_PAPER_IN, _HEIGHT_IN, _EDGE_IN, _DPI = 8.27, 11.69, 0.6, 200
+_WIDTH_IN = _PAPER_IN - 2 * _EDGE_IN
 _TITLE_PT, _FIGURE_PT, _HEAD_PT, _TEXT_PT, _SMALL_PT = 21, 15, 11, 8.5, 7.5
 _LINE_IN, _ROW_IN, _HEAD_IN, _GAP_IN = 0.165, 0.215, 0.22, 0.2
 _FIGURES_IN, _LEAST_MAP_IN = 0.62, 3.0  # With the space above the figures.
@@ -92,7 +90,7 @@ def draw_one_page(path: Path, page: OnePage) -> None:
     Raises:
         OutputError: if the file cannot be written.
     """
-    sheet = _Sheet(new_figure(SHEET, _HEIGHT_IN))
+    sheet = _Sheet(new_figure(_PAPER_IN, _HEIGHT_IN, dpi=_DPI))
     names = _main_classes(page.lengths)
     areas = _area_rows(page.lengths, names) if page.lengths.areas else []
     notes = [line for note in page.notes for line in _wrapped(note, _TEXT_PT)]
@@ -255,8 +253,8 @@ class _Sheet:
     def add_map(self, picture: MapPicture, y: float, height: float, names: Sequence[str]) -> None:
         """Draw the map in the middle of a box as wide as the page."""
         place = (
-            *(_EDGE_IN / SHEET.width_in, y / _HEIGHT_IN),
-            *(_WIDTH_IN / SHEET.width_in, height / _HEIGHT_IN),
+            *(_EDGE_IN / _PAPER_IN, y / _HEIGHT_IN),
+            *(_WIDTH_IN / _PAPER_IN, height / _HEIGHT_IN),
         )
         panel = self.figure.add_axes(place, facecolor=_GROUND)
         west, south, east, north = picture.bounds
@@ -271,8 +269,8 @@ class _Sheet:
         self._add_roads(panel, picture, names, road_pt)
         self._add_polygons(panel, picture.polygons, scale)
         if not is_local(picture.crs):
-            pixel = Affine(width_m / MAP_PX, 0, left, 0, -height_m / MAP_PX, top)
-            add_marks(panel, Grid(picture.crs, pixel, MAP_PX, MAP_PX))
+            add_scale_bar(panel, width_m)
+            add_north(panel, picture.crs, ((west + east) / 2, (south + north) / 2))
 
     def _add_roads(
         self, panel: Axes, picture: MapPicture, names: Sequence[str], width: float

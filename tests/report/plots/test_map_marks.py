@@ -1,0 +1,44 @@
+import pytest
+from matplotlib.figure import Figure
+from pyproj import CRS
+
+from roadseg.report.plots.map_marks import add_north, add_scale_bar, bar_text, scale_bar_m
+
+
+@pytest.mark.parametrize(
+    ("room", "bar"), [(100, 100), (99.9, 50), (50, 50), (49.9, 20), (1.5, 1), (0.3, 0.2)]
+)
+def test_a_scale_bar_is_the_longest_round_one_that_fits(room, bar):
+    assert scale_bar_m(room) == pytest.approx(bar)
+
+
+@pytest.mark.parametrize(("length", "text"), [(500, "500 m"), (1000, "1 km"), (20000, "20 km")])
+def test_long_bars_are_told_in_kilometres(length, text):
+    assert bar_text(length) == text
+
+
+@pytest.mark.parametrize(("unit_m", "limits"), [(1.0, (0, 2000)), (0.5, (100, 4100))])
+def test_a_scale_bar_is_as_long_as_it_says(unit_m, limits):
+    panel = Figure().add_axes((0, 0, 1, 1), xlim=limits)
+    add_scale_bar(panel, (limits[1] - limits[0]) * unit_m)
+    (bar,) = panel.artists
+    (line,) = bar.size_bar.get_children()
+    assert line.get_width() * unit_m == 500
+    assert bar.txt_label.get_text() == "500 m"
+
+
+@pytest.mark.parametrize(
+    ("epsg", "place", "left_deg"),
+    [
+        (32611, (500_000, 4_000_000), 0.0),  # On the central meridian.
+        (32611, (800_000, 6_000_000), 3.7),  # The meridians lean to the middle of the zone.
+        (32711, (800_000, 4_000_000), -3.7),
+        (32661, (2_000_000, 1_000_000), 0.0),
+        (32661, (2_000_000, 3_000_000), 180.0),  # Beyond the pole.
+    ],
+)
+def test_the_arrow_points_to_true_north(epsg, place, left_deg):
+    panel = Figure().add_axes((0, 0, 1, 1))
+    add_north(panel, CRS.from_epsg(epsg), place)
+    (mark,) = panel.texts
+    assert mark.get_rotation() % 360 == pytest.approx(left_deg % 360, abs=0.1)
