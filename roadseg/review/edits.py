@@ -2,7 +2,7 @@
 
 import math
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -222,12 +222,6 @@ def edits_in_force(path: Path) -> gpd.GeoDataFrame:
         "speed_kph": np.array([edit.speed_kph for edit in edits], dtype=np.float64),
     }
     return gpd.GeoDataFrame(columns, geometry=[edit.line for edit in edits], crs=file.crs)
-
-
-def common_crs(crs_of_roads: Sequence[CRS]) -> CRS:
-    """Return the CRS for the edits of roads in several: theirs if it is one, else degrees."""
-    alike = all(crs == crs_of_roads[0] for crs in crs_of_roads)
-    return crs_of_roads[0] if alike else DEGREES
 
 
 def _make(path: Path, crs: CRS) -> None:

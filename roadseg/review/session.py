@@ -13,9 +13,9 @@ from pyproj import CRS
 
 from roadseg.arrays import Floats
 from roadseg.errors import DataError
-from roadseg.raster.grid import is_local
+from roadseg.raster.grid import DEGREES, is_local
 from roadseg.review.apply import Change, tick
-from roadseg.review.edits import KINDS, Edit, EditFile, common_crs
+from roadseg.review.edits import KINDS, Edit, EditFile
 from roadseg.review.sheets import Sheet
 from roadseg.roads.graph.joining import disjoint_union
 from roadseg.roads.graph.road_graph import RoadGraph
@@ -180,7 +180,7 @@ class ReviewSession:
 
 
 def crs_of_edits(sheets: Sequence[Sheet]) -> CRS:
-    """Return the CRS for a new file of edits.
+    """Return the CRS for a new file of edits: that of the maps if they share one, else degrees.
 
     Raises:
         DataError: if some scenes have a georeference and others do not.
@@ -191,7 +191,7 @@ def crs_of_edits(sheets: Sequence[Sheet]) -> CRS:
             f"{sheets[0].scenes[0].name}: some scenes of this run have a georeference and others "
             "do not, expected one kind; predict them into two folders, and review each"
         )
-    return common_crs(every)
+    return every[0] if all(crs == every[0] for crs in every) else DEGREES
 
 
 def _edit(sheet: Sheet, request: Mapping[str, Any]) -> Edit:

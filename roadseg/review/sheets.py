@@ -18,12 +18,13 @@ from roadseg.report.pictures import photo_uri, probability_uri, read_photo, read
 from roadseg.report.roads import Precision, encode_column, encode_lines
 from roadseg.report.scenes import ReportScene, ReportScenes
 from roadseg.review.apply import Change, Revision
-from roadseg.review.drawing import RoadPixels, draw_path
+from roadseg.review.drawing import draw_path
 from roadseg.review.edits import Edit
 from roadseg.review.order import worth_of_looks
 from roadseg.roads.graph.joining import disjoint_union, to_crs, touching
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.masks.tiled_probabilities import OFF_PX, as_one
+from roadseg.roads.tracing.trace import PixelSource
 
 TILE_PX = 1024  # Side of the pictures that the page asks for.
 
@@ -153,7 +154,7 @@ class Sheet:
         return {"picture": uri, "box": box.tolist()} if uri else None
 
     @cached_property
-    def _pixels(self) -> list[tuple[RoadPixels, shapely.Geometry]]:
+    def _pixels(self) -> list[tuple[PixelSource, shapely.Geometry]]:
         """The probabilities, those of adjoining scenes on common pixels as one, and their ground.
 
         Those of several scenes come first.

@@ -8,9 +8,9 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from multiprocessing.connection import wait
@@ -25,6 +25,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 Work = Callable[[Item], Result]
 Begin = Callable[[int, int], None]
+_Job = tuple[Future[Any], Any]  # What will come of an item, and the item.
 
 _BROKEN_POOLS = 3  # Pools that may break one after the other without a finished item in between.
 THREADS = 8  # That fetch ahead.
@@ -180,16 +181,6 @@ def _end_with_parent() -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-@dataclass
-class _Job(Generic[Item, Result]):
-    """A piece of work, and what came of it."""
-
-    item: Item
-    result: list[Result] = field(default_factory=list)
-    error: BaseException | None = None
-    done: threading.Event = field(default_factory=threading.Event)
-
-
 def ahead_in_order(
     work: Callable[[Item], Result], items: Iterable[Item], *, ahead: int = 8 * THREADS
 ) -> Iterator[Result]:
@@ -205,35 +196,31 @@ def ahead_in_order(
     Raises:
         BaseException: what the work raises for an item, when its turn comes.
     """
-    left, jobs = iter(items), queue.SimpleQueue[_Job[Any, Any] | None]()
-    waiting: deque[_Job[Item, Result]] = deque()
+    left, jobs = iter(items), queue.SimpleQueue[_Job | None]()
+    waiting: deque[Future[Result]] = deque()
     for _ in range(THREADS):
         threading.Thread(target=_serve, args=(work, jobs), daemon=True).start()
     try:
         while True:
             for item in islice(left, ahead - len(waiting)):
-                waiting.append(_Job(item))
-                jobs.put(waiting[-1])
+                waiting.append(Future())
+                jobs.put((waiting[-1], item))
             if not waiting:
                 return
-            job = waiting.popleft()
-            job.done.wait()
-            if job.error is not None:
-                raise job.error
-            yield job.result.pop()
+            yield waiting.popleft().result()
     finally:
-        for job in waiting:
-            job.done.set()  # What has not begun is left undone.
+        for future in waiting:
+            future.cancel()  # What has not begun is left undone.
         for _ in range(THREADS):
             jobs.put(None)
 
 
-def _serve(work: Callable[[Any], Any], jobs: "queue.SimpleQueue[_Job[Any, Any] | None]") -> None:
+def _serve(work: Callable[[Any], Any], jobs: "queue.SimpleQueue[_Job | None]") -> None:
     while (job := jobs.get()) is not None:
-        if job.done.is_set():
+        future, item = job
+        if not future.set_running_or_notify_cancel():
             continue
         try:
-            job.result.append(work(job.item))
+            future.set_result(work(item))
         except BaseException as error:  # noqa: BLE001 - raised when its turn comes
-            job.error = error
-        job.done.set()
+            future.set_exception(error)

@@ -5,6 +5,7 @@ import sqlite3
 import subprocess
 import sys
 from contextlib import closing
+from types import SimpleNamespace
 
 import geopandas as gpd
 import numpy as np
@@ -15,9 +16,10 @@ from pyproj import CRS
 
 from roadseg.errors import DataError, OutputError
 from roadseg.raster.grid import DEGREES, LOCAL_CRS
-from roadseg.review.edits import Edit, EditFile, common_crs, edits_in_force
+from roadseg.review.edits import Edit, EditFile, edits_in_force
+from roadseg.review.session import crs_of_edits
 
-UTM = CRS.from_epsg(32611)
+UTM, OTHER_ZONE = CRS.from_epsg(32611), CRS.from_epsg(32612)
 # Add a line without a kind in QGIS, as a user does, and reject what has the kind accept.
 IN_QGIS = """
 import sys
@@ -212,9 +214,10 @@ def test_edits_in_degrees_come_back_to_the_millimetre(path, some):
     assert np.abs(there - back).max() < 1e-4
 
 
-def test_roads_of_several_systems_share_degrees():
-    assert common_crs([UTM, UTM]) == UTM
-    assert common_crs([UTM, CRS.from_epsg(32612)]) == DEGREES
+def test_maps_of_several_systems_have_edits_in_degrees():
+    here, there = (SimpleNamespace(area=SimpleNamespace(crs=crs)) for crs in (UTM, OTHER_ZONE))
+    assert crs_of_edits([here, here]) == UTM
+    assert crs_of_edits([here, there]) == DEGREES
 
 
 def test_edits_of_a_scene_without_georeference_are_kept(path, some):

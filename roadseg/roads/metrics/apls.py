@@ -1,7 +1,7 @@
 """APLS: compare a predicted road graph with the reference by the routes through them."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from math import sqrt
 from typing import Any
 
@@ -151,25 +151,14 @@ def pool_apls(scores: Sequence[Apls]) -> Apls:
     if not scores:
         return Apls(1.0, 1.0, 1.0)
 
-    def mean(name: str) -> float:
-        return float(np.array([getattr(score, name) for score in scores]).mean())
+    def pooled(name: str) -> float:
+        values = [getattr(score, name) for score in scores]
+        if name.endswith("_margin"):
+            # Errors of different pairs are independent, so that their squares add up.
+            return float(np.linalg.norm(values)) / len(values)
+        return sum(values) if name.endswith(("_points", "_sources")) else float(np.mean(values))
 
-    def margin(name: str) -> float:
-        # Errors of different pairs are independent, so that their squares add up.
-        return float(np.linalg.norm([getattr(score, name) for score in scores])) / len(scores)
-
-    return Apls(
-        mean("score"),
-        mean("reference_to_predicted"),
-        mean("predicted_to_reference"),
-        margin("score_margin"),
-        margin("reference_to_predicted_margin"),
-        margin("predicted_to_reference_margin"),
-        sum(score.reference_points for score in scores),
-        sum(score.predicted_points for score in scores),
-        sum(score.reference_sources for score in scores),
-        sum(score.predicted_sources for score in scores),
-    )
+    return Apls(**{each.name: pooled(each.name) for each in fields(Apls)})
 
 
 @dataclass(frozen=True)
