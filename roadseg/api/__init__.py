@@ -21,8 +21,7 @@ from roadseg.api.runs import (
     train,
     write_report,
 )
-from roadseg.api.services import fetch_images, fetch_roads
-from roadseg.api.tools import demo, init, map_roads
+from roadseg.api.tools import demo, fetch_images, fetch_roads, init, map_roads
 from roadseg.config import Config
 from roadseg.raster.grid import Grid
 from roadseg.roads.masks.probabilities import Probability

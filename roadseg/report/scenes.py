@@ -23,7 +23,15 @@ from roadseg.raster.images import RasterFacts, read_facts
 from roadseg.raster.options import ImageryOptions
 from roadseg.raster.scaling import Scaling, read_scaling
 from roadseg.raster.sources import find_images
-from roadseg.report.areas import Area, describe_area, map_areas, relative
+from roadseg.report.map_data import (
+    Area,
+    Precision,
+    describe_area,
+    encode_graph,
+    encode_lines,
+    map_areas,
+    relative,
+)
 from roadseg.report.pictures import (
     MapImage,
     mask_uri,
@@ -32,13 +40,13 @@ from roadseg.report.pictures import (
     read_photo,
     read_road,
 )
-from roadseg.report.roads import Precision, encode_graph, encode_lines, missed_and_false
 from roadseg.roads.colours import as_hex, bin_colours
 from roadseg.roads.formats.files import read_gpkg
 from roadseg.roads.graph.clipping import clip_graph
 from roadseg.roads.graph.joining import to_crs
 from roadseg.roads.graph.road_graph import RoadGraph, take_edges
 from roadseg.roads.masks.probabilities import ProbabilityFile, open_probability
+from roadseg.roads.metrics.differences import missing_roads
 from roadseg.roads.options import CompareOptions
 from roadseg.roads.speeds import DEFAULT_BINS, KPH_PER_MPH, SpeedBins
 from roadseg.roads.tracing.edge_confidence import mean_confidence
@@ -53,6 +61,7 @@ _PHOTO, _PROBABILITY = 0.7, 0.8  # Share of the bytes of a scene, and of those t
 _NEAR_M = 10.0  # Metres; scenes with roads this close to a network belong to it.
 _SNAP_M = 500.0  # Metres; largest distance to the nearest road, as in `roadseg route`.
 _TOLERANCE_M = CompareOptions().tolerance_m
+_SHORTEST_M = 5.0  # Metres; shorter roads are not shown as missed or false.
 
 
 @dataclass(frozen=True)
@@ -414,8 +423,9 @@ def _compared_roads(scene: ReportScene, crs: CRS) -> dict[str, RoadGraph]:
     errors = {}
     if scene.graph is not None:
         predicted = to_crs(scene.graph, crs)
-        missed, false = missed_and_false(reference, predicted, tolerance_m=_TOLERANCE_M)
-        errors = {"missed": missed, "false": false}
+        sides = {"missed": (reference, predicted), "false": (predicted, reference)}
+        limits = {"tolerance_m": _TOLERANCE_M, "min_length_m": _SHORTEST_M}
+        errors = {name: missing_roads(*each, **limits) for name, each in sides.items()}
     if scene.complete is not None:
         # Roads across the border are compared as a whole and clipped afterwards.
         border = np.array([scene.complete], dtype=object)

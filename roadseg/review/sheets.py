@@ -1,5 +1,6 @@
 """Sheets: the maps of a run under review, with their roads, pictures and probabilities."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -8,22 +9,21 @@ from typing import Any
 import numpy as np
 import shapely
 
-from roadseg.arrays import Floats
+from roadseg.arrays import Bytes, Floats
 from roadseg.raster.extents import ScenePart
 from roadseg.raster.grid import Grid, reproject, reproject_points
 from roadseg.raster.mosaic import group_tiles
 from roadseg.raster.windows import Window
-from roadseg.report.areas import Area
+from roadseg.report.map_data import Area, Precision, encode_column, encode_lines
 from roadseg.report.pictures import photo_uri, probability_uri, read_photo, read_road
-from roadseg.report.roads import Precision, encode_column, encode_lines
 from roadseg.report.scenes import ReportScene, ReportScenes
 from roadseg.review.apply import Change, Revision
-from roadseg.review.drawing import draw_path
 from roadseg.review.edits import Edit
 from roadseg.review.order import worth_of_looks
 from roadseg.roads.graph.joining import disjoint_union, to_crs, touching
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.masks.tiled_probabilities import OFF_PX, as_one
+from roadseg.roads.tracing.link_paths import trace_links
 from roadseg.roads.tracing.trace import PixelSource
 
 TILE_PX = 1024  # Side of the pictures that the page asks for.
@@ -32,6 +32,8 @@ _MOST_BYTES = 4_000_000  # Of a picture.
 _APART_M = 9_000.0  # Metres from a map; areas with maps of their own are 20 km apart.
 _DRAWN = Precision(step_m=0.01, tolerance_m=0.0)
 _LEVELS = 24  # Each halves the pixels of the one before.
+_MARGIN_M, _MARGIN_SHARE = 20.0, 0.3  # By how much a path may leave the box around its ends.
+_MOST_PX = 60_000  # Pixels of the box; a larger one is searched in coarser pixels.
 
 
 class Sheet:
@@ -189,6 +191,41 @@ class Sheet:
             "size": [grid.height, grid.width],
             **{name: side.round(3).tolist() for name, side in sides.items()},
         }
+
+
+def draw_path(start: Floats, goal: Floats, pixels: PixelSource) -> shapely.LineString:
+    """Return the least-cost path from one place to another, straight where that is about as good.
+
+    It is found and simplified as `tracing` does it for links across gaps.
+
+    Args:
+        start: shape (2,), x and y in the metric CRS of the pixels.
+        goal: the same.
+        pixels: probabilities; paths outside of them are not looked for.
+
+    Raises:
+        DataError: if they cannot be read.
+    """
+    grid, away = pixels.grid, np.abs(goal - start)
+    margin_m = max(_MARGIN_M, _MARGIN_SHARE * float(np.hypot(*away)))
+    box_px = np.prod((away + 2 * margin_m) / grid.pixel_size_m)
+    by = min(max(math.ceil(math.sqrt(box_px / _MOST_PX)), 1), grid.height, grid.width)
+    height, width = grid.height // by, grid.width // by
+
+    def read_means(window: Window) -> Bytes:
+        """Return the mean of `by` times `by` pixels each."""
+        fine = pixels.read_road(Window(*(side * by for side in window)))
+        blocks = fine.reshape(window.height, by, window.width, by)
+        return np.asarray(np.rint(blocks.mean(axis=(1, 3))), dtype=np.uint8)
+
+    paths = trace_links(
+        *(start[np.newaxis], goal[np.newaxis]),
+        grid=grid.crop(0, 0, height * by, width * by).with_shape(height, width),
+        read_road=read_means,
+        margin_m=margin_m,
+    )
+    line: shapely.LineString = paths.lines[0]
+    return line
 
 
 def _disjoint_union(graphs: Sequence[RoadGraph], area: Area) -> RoadGraph:

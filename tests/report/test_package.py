@@ -13,7 +13,7 @@ from pyproj import CRS
 from roadseg.dataset.chips import ChipRecord
 from roadseg.raster.grid import LOCAL_CRS, Grid
 from roadseg.raster.windows import Window
-from roadseg.report.areas import map_areas
+from roadseg.report.map_data import map_areas
 from roadseg.report.package import write_package
 from roadseg.report.scenes import ReportScene, ReportScenes
 from roadseg.roads.formats.files import read_gpkg

@@ -16,7 +16,7 @@ from affine import Affine
 from roadseg.raster.grid import LOCAL_CRS, Grid
 from roadseg.raster.images import read_facts
 from roadseg.raster.scaling import Scaling
-from roadseg.report.areas import map_areas
+from roadseg.report.map_data import map_areas
 from roadseg.report.qgis_project import write_project
 from roadseg.report.scenes import ReportScene, ReportScenes
 from roadseg.roads.formats.files import write_gpkg

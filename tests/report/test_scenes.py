@@ -6,7 +6,7 @@ from affine import Affine
 
 from roadseg.dataset.chips import read_chips
 from roadseg.raster.grid import Grid
-from roadseg.report.areas import map_areas
+from roadseg.report.map_data import map_areas
 from roadseg.report.scenes import ReportScene, ReportScenes, read_scenes
 from roadseg.roads.speeds import DEFAULT_BINS
 from tests.drawing import UTM, drawn

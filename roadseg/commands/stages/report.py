@@ -23,11 +23,11 @@ from roadseg.report.facts import (
     read_training,
     with_short_paths,
 )
+from roadseg.report.map_data import Precision
 from roadseg.report.package import write_package
 from roadseg.report.page import as_data, build_page, write_page
 from roadseg.report.pictures import sheet_uri
 from roadseg.report.qgis_project import write_project
-from roadseg.report.roads import Precision
 from roadseg.report.run_facts import checkpoint_folders, found_layout, scene_names
 from roadseg.report.scenes import ReportScenes, describe_map, encode_pictures, read_scenes
 from roadseg.review.edits import edits_in_force

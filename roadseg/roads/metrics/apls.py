@@ -29,8 +29,6 @@ class Apls:
         reference_to_predicted: how far the prediction has the routes of the reference (complete?).
         predicted_to_reference: how far the reference has the routes of the prediction (correct?).
         score_margin: half the width of the 95 % confidence interval of `score`; 0 if exact.
-        reference_to_predicted_margin: the same of that direction.
-        predicted_to_reference_margin: the same of that direction.
         reference_points: control points of the reference.
         predicted_points: control points of the prediction.
         reference_sources: how many of them routes were started from, all unless sampled.
@@ -41,8 +39,6 @@ class Apls:
     reference_to_predicted: float
     predicted_to_reference: float
     score_margin: float = 0.0
-    reference_to_predicted_margin: float = 0.0
-    predicted_to_reference_margin: float = 0.0
     reference_points: int = 0
     predicted_points: int = 0
     reference_sources: int = 0
@@ -153,7 +149,7 @@ def pool_apls(scores: Sequence[Apls]) -> Apls:
 
     def pooled(name: str) -> float:
         values = [getattr(score, name) for score in scores]
-        if name.endswith("_margin"):
+        if name == "score_margin":
             # Errors of different pairs are independent, so that their squares add up.
             return float(np.linalg.norm(values)) / len(values)
         return sum(values) if name.endswith(("_points", "_sources")) else float(np.mean(values))
@@ -198,12 +194,12 @@ def _join_directions(there: Similarity, back: Similarity) -> Apls:
     a, b = there.score, back.score
     if a is None or b is None:
         score = float(a is None and b is None)
-        return Apls(score, score, score, 0.0, 0.0, 0.0, *counts)
+        return Apls(score, score, score, 0.0, *counts)
     if a + b == 0:
-        return Apls(0.0, a, b, 0.0, there.margin, back.margin, *counts)
+        return Apls(0.0, a, b, 0.0, *counts)
     # The first-order change of the harmonic mean if both directions are off by their margins.
     margin = 2 * (b * b * there.margin + a * a * back.margin) / (a + b) ** 2
-    return Apls(2 * a * b / (a + b), a, b, margin, there.margin, back.margin, *counts)
+    return Apls(2 * a * b / (a + b), a, b, margin, *counts)
 
 
 def mean_similarity(

@@ -4,7 +4,7 @@ from affine import Affine
 from pyproj import CRS
 
 from roadseg.raster.grid import DEGREES, LOCAL_CRS, Grid, transformer
-from roadseg.report.areas import describe_area, map_areas, terms
+from roadseg.report.map_data import describe_area, map_areas, terms
 
 
 def grid(x, y, *, epsg=32611, side_m=500):

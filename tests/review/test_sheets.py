@@ -7,8 +7,8 @@ from affine import Affine
 from pyproj import CRS
 
 from roadseg.raster.grid import Grid
-from roadseg.review import drawing
-from roadseg.review.drawing import draw_path
+from roadseg.review import sheets
+from roadseg.review.sheets import draw_path
 from roadseg.roads.masks.probabilities import Probability
 
 UTM = CRS.from_epsg(32611)
@@ -37,7 +37,7 @@ def corner():
 
 @pytest.fixture(params=[60_000, 2500], ids=["fine", "coarse"])
 def size(request, monkeypatch):
-    monkeypatch.setattr(drawing, "_MOST_PX", request.param)
+    monkeypatch.setattr(sheets, "_MOST_PX", request.param)
 
 
 @pytest.mark.usefixtures("size")

@@ -1,4 +1,4 @@
-"""Areas of a report's map in metres, and polynomials that convert them to degrees."""
+"""The map of a page as JSON: areas in metres, polynomials to degrees, and roads as columns."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,9 +10,11 @@ from affine import Affine
 from numpy.typing import NDArray
 from pyproj import CRS
 
-from roadseg.arrays import Floats
+from roadseg.arrays import Floats, Lines
 from roadseg.dataset.footprints import areas_apart
 from roadseg.raster.grid import DEGREES, Grid, transformer
+from roadseg.roads.graph.road_graph import TRAVEL_TIME, RoadGraph
+from roadseg.roads.graph.travel import add_travel
 
 Box = tuple[float, float, float, float]  # West, south, east and north.
 
@@ -20,6 +22,7 @@ _GAP_KM = 20.0  # Kilometres; areas at least this far apart have separate maps.
 _DEGREE = 5  # Degree of the polynomials, whose error over 100 km is a micrometre.
 _POINTS = 12  # Points in each direction to which the polynomials are fitted.
 _MARGIN_M = 2000.0  # Metres around the scenes that the polynomials have to cover for the cursor.
+_DECIMALS = {"length_m": 4, TRAVEL_TIME: 5}  # Decimals of attributes; others have 3.
 
 
 @dataclass(frozen=True)
@@ -151,3 +154,66 @@ def _spread(area: Area) -> Floats:
     x = (west + east) / 2 + nodes * ((east - west) / 2 + _MARGIN_M)
     y = (south + north) / 2 + nodes * ((north - south) / 2 + _MARGIN_M)
     return np.column_stack([axis.ravel() for axis in np.meshgrid(x, y)])
+
+
+@dataclass(frozen=True)
+class Precision:
+    """Precision of drawn lines.
+
+    Attributes:
+        step_m: size of a unit of the coordinates.
+        tolerance_m: how far a line may move when simplified; 0 keeps every vertex.
+    """
+
+    step_m: float
+    tolerance_m: float
+
+
+def encode_graph(
+    graph: RoadGraph, origin: tuple[float, float], precision: Precision
+) -> dict[str, Any]:
+    """Return a graph with all attributes of its edges; lengths and times are exact.
+
+    Args:
+        graph: roads in metres.
+        origin: x and y of the origin of coordinates.
+    """
+    if TRAVEL_TIME not in graph.attributes and "speed_kph" in graph.attributes:
+        graph = add_travel(graph, graph.attributes["speed_kph"])
+    columns = {"length_m": graph.length_m, **graph.attributes}
+    return {
+        "nodes": len(graph.nodes),
+        "ends": graph.ends.ravel().tolist(),
+        "lines": encode_lines(graph.lines, origin, precision),
+        "columns": {name: encode_column(name, column) for name, column in columns.items()},
+    }
+
+
+def encode_lines(lines: Lines, origin: tuple[float, float], precision: Precision) -> dict[str, Any]:
+    """Return lines in integer steps, each vertex relative to the previous one, also across lines.
+
+    Arguments are those of `encode_graph`.
+    """
+    if precision.tolerance_m:
+        lines = shapely.simplify(lines, precision.tolerance_m, preserve_topology=False)
+    xy, line = shapely.get_coordinates(lines, return_index=True)
+    # Differences have few digits, and errors of integers do not add up.
+    steps = np.rint((xy - origin) / precision.step_m).astype(np.int64)
+    return {
+        "step": precision.step_m,
+        "sizes": np.bincount(line, minlength=len(lines)).tolist(),
+        "xy": np.diff(steps, axis=0, prepend=np.zeros((1, 2), dtype=np.int64)).ravel().tolist(),
+    }
+
+
+def encode_column(name: str, column: NDArray[Any]) -> dict[str, Any]:
+    """Return rounded numbers, None for NaN; texts as a list of distinct texts and their codes."""
+    if column.dtype.kind in "fiub":
+        values = np.round(column.astype(np.float64), _DECIMALS.get(name, 3)).tolist()
+        return {"values": [None if v != v else _whole_if_exact(v) for v in values]}  # noqa: PLR0124 - NaN
+    texts, codes = np.unique(["" if v is None else str(v) for v in column], return_inverse=True)
+    return {"texts": texts.tolist(), "codes": codes.tolist()}
+
+
+def _whole_if_exact(value: float) -> float | int:
+    return int(value) if value == int(value) else value
