@@ -5,6 +5,7 @@ import io
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from pyproj import CRS
 from rasterio.enums import Resampling
+from rasterio.transform import array_bounds
 from rasterio.warp import reproject
 
 from roadseg.arrays import Bools, Bytes
@@ -119,11 +121,7 @@ def photo_uri(flat: MapImage, *, most_bytes: int) -> str | None:
     is_whole = bool((flat.pixels[-1] == CERTAIN).all())
     bands = flat.pixels[:-1] if is_whole else flat.pixels
     picture = Image.fromarray(np.ascontiguousarray(np.moveaxis(bands, 0, -1)))
-
-    def encode(shown: Image.Image) -> bytes:
-        return _as_webp(shown, method=2)
-
-    return _encode_small(picture, encode, "image/webp", most_bytes)
+    return _encode_small(picture, partial(_as_webp, method=2), "image/webp", most_bytes)
 
 
 def probability_uri(flat: MapImage, *, most_bytes: int) -> str | None:
@@ -165,11 +163,7 @@ def sheet_uri(path: Path, *, side_px: int, most_bytes: int) -> str | None:
     except (OSError, SyntaxError) as error:  # Pillow raises SyntaxError for a damaged PNG.
         raise DataError(f"{path}: not a readable picture; delete it, or make it again") from error
     picture.thumbnail((side_px, side_px))
-
-    def encode(shown: Image.Image) -> bytes:
-        return _as_webp(shown, method=4)
-
-    return _encode_small(picture, encode, "image/webp", most_bytes)
+    return _encode_small(picture, partial(_as_webp, method=4), "image/webp", most_bytes)
 
 
 def _to_bytes(pixels: NDArray[Any], valid: Bools, scaling: Scaling | None) -> Bytes:
@@ -199,7 +193,7 @@ def _warp_to_map(pixels: Bytes, grid: Grid, crs: CRS) -> MapImage:
     is_flat = transform.b == transform.d == 0 and transform.a > 0 > transform.e
     # Rows that run from west to east need no warping, which would blur them.
     if is_flat and (grid.crs == crs or grid.is_local):
-        return MapImage(pixels, _bounds(height, width, transform))
+        return MapImage(pixels, array_bounds(height, width, transform))
     target, rows, columns = _map_grid(grid, crs, pixels=height * width)
     flat = np.zeros((len(pixels), rows, columns), dtype=np.uint8)
     # The last band is a mask of data, which must not be interpolated.
@@ -214,7 +208,7 @@ def _warp_to_map(pixels: Bytes, grid: Grid, crs: CRS) -> MapImage:
             dst_crs=rasterio.crs.CRS.from_wkt(crs.to_wkt()),
             resampling=resampling,
         )
-    return MapImage(flat, _bounds(rows, columns, target))
+    return MapImage(flat, array_bounds(rows, columns, target))
 
 
 def _map_grid(grid: Grid, crs: CRS, *, pixels: int) -> tuple[Affine, int, int]:
@@ -224,11 +218,6 @@ def _map_grid(grid: Grid, crs: CRS, *, pixels: int) -> tuple[Affine, int, int]:
     size_m = math.sqrt(moved.area / pixels)
     rows, columns = (max(1, math.ceil(side / size_m)) for side in (north - south, east - west))
     return Affine(size_m, 0, west, 0, -size_m, north), rows, columns
-
-
-def _bounds(height: int, width: int, transform: Affine) -> tuple[float, float, float, float]:
-    a, _, west, _, e, north = transform[:6]
-    return west, north + e * height, west + a * width, north
 
 
 def _encode_small(

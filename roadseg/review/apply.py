@@ -127,14 +127,8 @@ class Revision:
 
     def near(self, shape: shapely.Geometry, within_m: float) -> list[int]:
         """Return the numbers of the roads no farther from a shape, without rejected ones."""
-        rows = self._tree.query(shape, predicate="dwithin", distance=within_m).tolist()
-        found = [row for row in rows if row in self.roads and row not in self._new]
-        if self._new:
-            lines = np.array(list(self._new.values()), dtype=object)
-            chosen = np.flatnonzero(shapely.dwithin(lines, shape, within_m))
-            numbers = list(self._new)
-            found += [numbers[at] for at in chosen]
-        return sorted(number for number in found if not self.roads[number].is_rejected)
+        near = self._near(shape, within_m)
+        return [number for number in near if not self.roads[number].is_rejected]
 
     def snap(self, place: Floats, within_m: float, *, without: Collection[int] = ()) -> Floats:
         """Return the end of a road near a place, else the nearest place on a road, else itself.
@@ -192,7 +186,7 @@ class Revision:
         """
         roads = [self.roads[number] for number in sorted(self.roads)]
         roads = [road for road in roads if not road.is_rejected]
-        lines = _array([road.line for road in roads])
+        lines = np.array([road.line for road in roads], dtype=object)
         source = np.array([road.source for road in roads], dtype=np.int64)
         ends = end_points(lines).reshape(-1, 2) + 0.0
         first, node = unique_pairs(ends)
@@ -226,7 +220,7 @@ class Revision:
             attributes[TRAVEL_TIME][is_new] = seconds
 
     def _lines(self, numbers: Iterable[int]) -> Lines:
-        return _array([self.roads[number].line for number in numbers])
+        return np.array([self.roads[number].line for number in numbers], dtype=object)
 
     def _decide(self, edit: Edit) -> Change:
         """Accept or reject the roads along a line, or set their speed."""
@@ -271,9 +265,9 @@ class Revision:
         kph = None
         if "speed_kph" in self.base.attributes:
             kph = self._beside(met, "speed_kph", self.speed_of) or _USUAL_KPH
-        names = set(_names(_array([*self._lines(met), *(road.line for road in after.values())])))
+        names = set(_names([*self._lines(met), *(road.line for road in after.values())]))
         for part in _cut(line, own):
-            if _names(_array([part]))[0] not in names:
+            if _names([part])[0] not in names:
                 after[self._number()] = Road(part, _DRAWN, "drawn", kph, width_m=width_m)
         return self._swap(before, after)
 
@@ -334,17 +328,22 @@ class Revision:
 
     def _meant(self, line: shapely.LineString) -> list[int]:
         """Return the roads that the line of an edit is about."""
-        named = self._named.get(_names(_array([line]))[0])
+        named = self._named.get(_names([line])[0])
         if named:
             return sorted(named)
         along = line.buffer(_REACH_M, cap_style="flat")
-        rows = self._tree.query(along, predicate="intersects").tolist()
-        numbers = [row for row in rows if row in self.roads and row not in self._new]
-        numbers += list(self._new)
+        numbers = self._near(along, 0.0)
         lines = self._lines(numbers)
-        inside = shapely.length(shapely.intersection(lines, along)) if len(lines) else np.zeros(0)
-        is_meant = inside >= _SHARE * shapely.length(lines)
-        return sorted(np.array(numbers, dtype=np.int64)[is_meant].tolist())
+        inside_m = shapely.length(shapely.intersection(lines, along))
+        return list(itertools.compress(numbers, inside_m >= _SHARE * shapely.length(lines)))
+
+    def _near(self, shape: shapely.Geometry, within_m: float) -> list[int]:
+        """Return the numbers of the roads no farther from a shape, also of rejected ones."""
+        rows = self._tree.query(shape, predicate="dwithin", distance=within_m).tolist()
+        found = [row for row in rows if row in self.roads and row not in self._new]
+        lines = np.array(list(self._new.values()), dtype=object)
+        is_near = shapely.dwithin(lines, shape, within_m)
+        return sorted([*found, *itertools.compress(self._new, is_near)])
 
     def _beside(
         self, numbers: Iterable[int], name: str, value_of: Callable[[Road], float | None]
@@ -391,7 +390,9 @@ def _cut(line: shapely.LineString, places: Floats) -> list[shapely.LineString]:
     if not len(places):
         return [line]
     places = np.unique(places.round(DECIMALS), axis=0)
-    marked = with_vertices(_array([line]), np.zeros(len(places), dtype=np.int64), places)
+    marked = with_vertices(
+        np.array([line], dtype=object), np.zeros(len(places), dtype=np.int64), places
+    )
     xy = shapely.get_coordinates(marked)
     xy = xy[begin_runs(*xy.T)]
     is_cut: Bools = (xy[:, np.newaxis] == places).all(axis=2).any(axis=1)
@@ -429,16 +430,9 @@ def _rounded(lines: Lines) -> Lines:
     return np.asarray(shapely.transform(lines, lambda xy: xy.round(DECIMALS) + 0.0))
 
 
-def _names(lines: Lines) -> list[bytes]:
+def _names(lines: Lines | list[shapely.LineString]) -> list[bytes]:
     """Return for each line what it has in common with one drawn alike, in either direction."""
     return list(shapely.to_wkb(shapely.normalize(lines))) if len(lines) else []
-
-
-def _array(lines: Iterable[shapely.LineString]) -> Lines:
-    every = list(lines)
-    array = np.empty(len(every), dtype=object)
-    array[:] = every
-    return array
 
 
 def _taken(name: str, column: Array, source: Ints) -> Array:

@@ -77,11 +77,9 @@ def decided_roads(revision: Revision, *, width_m: float) -> Decided:
         width_m: of roads whose width is not known.
     """
     roads = list(revision.roads.values())
-    lines = np.empty(len(roads), dtype=object)
-    lines[:] = [road.line for road in roads]
     return Decided(
         crs=revision.base.crs,
-        lines=lines,
+        lines=np.array([road.line for road in roads], dtype=object),
         state=np.array([_state(road) for road in roads], dtype=object),
         width_m=np.array([revision.width_of(road) or width_m for road in roads]),
         speed_mph=np.array([(revision.speed_of(road) or 0.0) / KPH_PER_MPH for road in roads]),
