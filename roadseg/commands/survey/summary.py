@@ -19,7 +19,7 @@ from roadseg.raster.grid import LOCAL_CRS
 from roadseg.raster.images import RasterFacts
 from roadseg.raster.sources import file_name
 from roadseg.roads.speeds import KPH_PER_MPH
-from roadseg.system.text import Summary, count, itemize
+from roadseg.system.text import Summary, count, first, itemize
 from roadseg.system.units import speed_text
 
 # Names of attributes that look like a speed, also those in km/h by their language, or a width.
@@ -79,10 +79,12 @@ def summarise(
             for each in survey.cities
             if (name := each.city.name) in sets
         },
-        "left out": f"{_few(list(map(file_name, images.masks)))}: road masks, not images"
+        "left out": f"{first(list(map(file_name, images.masks)), 3)}: road masks, not images"
         if images.masks
         else "",
-        "unusable": _few([f"{file_name(path)}: {why}" for path, why in images.unusable.items()]),
+        "unusable": first(
+            [f"{file_name(path)}: {why}" for path, why in images.unusable.items()], 3
+        ),
         "no data": defaults.nodata,
         **_line_rows(labels, schemes=_schemes(values), widths=defaults.widths, usual=by_default),
         "masks": _mask_text(labels, values["labels"], usual=by_default),
@@ -110,9 +112,9 @@ def _image_text(images: ImageSurvey, *, places: int) -> str:
     sizes = {(f.grid.height, f.grid.width, round(_pixel_m(f), 2)) for f in scenes}
     others = "" if len(sizes) == 1 else " and other sizes"
     return (
-        f"{number}{several}: {next(iter(kinds)) if len(kinds) == 1 else _few(named)}; "
+        f"{number}{several}: {next(iter(kinds)) if len(kinds) == 1 else first(named, 3)}; "
         f"{grid.width} x {grid.height} px of {_pixel_m(scenes[0]):.2f} m{others}; "
-        f"{_few(sorted({_crs_name(facts.grid.crs) for facts in scenes}))}"
+        f"{first(sorted({_crs_name(facts.grid.crs) for facts in scenes}), 3)}"
     )
 
 
@@ -121,8 +123,8 @@ def _set_text(surveyed: SurveyedCity, own: Mapping[str, Any], *, chips: int) -> 
     scenes = list(surveyed.images.scenes.values())
     return (
         f"{count(len(scenes), 'image')}, pixels of {_pixel_m(scenes[0]):.2f} m, "
-        f"{count(chips, 'chip')}, weight {own['weight']:g}; images: {_few(own['images'])}; "
-        f"labels: {_few(own['roads'])}"
+        f"{count(chips, 'chip')}, weight {own['weight']:g}; images: {first(own['images'], 3)}; "
+        f"labels: {first(own['roads'], 3)}"
     )
 
 
@@ -141,9 +143,9 @@ def _line_rows(labels: LabelSurvey, *, schemes: str, widths: str, usual: str) ->
     speeds = (f"{n} from {usual if key == 'default' else key}" for key, n in sources.items())
     return {
         "labels": f"{count(roads, 'road')}{features} in {some}{count(matched, 'file')}; "
-        f"{_few(sorted({_crs_name(file.roads.crs) for file in files}))}"
+        f"{first(sorted({_crs_name(file.roads.crs) for file in files}), 3)}"
         + (f"; left out: {itemize(dropped)}" if dropped else "")
-        + (f"; without roads: {_few(labels.bare)}" if labels.bare else ""),
+        + (f"; without roads: {first(labels.bare, 3)}" if labels.bare else ""),
         "keys": ", ".join(keys) or "none",
         "speeds": f"scheme {schemes}: {', '.join(speeds)}"
         + (_unused_speed(keys) if set(sources) == {"default"} else ""),
@@ -174,7 +176,7 @@ def _mask_text(labels: LabelSurvey, values: Mapping[str, Any], *, usual: str) ->
         return ""
     found = list(map(str, sorted(labels.mask_values)))
     masks = count(len(set(labels.matches.values())), "raster mask")
-    text = f"{masks} with the values {_few(found, 8)}"
+    text = f"{masks} with the values {first(found, 8)}"
     if values["mask_speeds_mph"]:
         return f"{text}; speeds from labels.mask_speeds_mph"
     text += f"; speed of all roads: {usual}"
@@ -226,9 +228,3 @@ def _crs_name(crs: CRS) -> str:
         return "no georeference"
     authority = crs.to_authority()
     return ":".join(authority) if authority else str(crs.name)
-
-
-def _few(names: Sequence[str], shown: int = 3) -> str:
-    """Return the first names, and the number of all if some are left out."""
-    more = f", {len(names)} in all" if len(names) > shown else ""
-    return ", ".join(names[:shown]) + more

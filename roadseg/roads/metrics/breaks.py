@@ -227,7 +227,6 @@ def _parts(runs: _Runs, graph: RoadGraph, *, slack_m: float) -> Ints:
     """Number the stretches that runs belong to, shape (r,)."""
     here, there = _neighbours(runs)
     is_joined = np.zeros(len(here), dtype=bool)
-    routes = _Routes(graph)
     # Runs side by side are joined if they are at the first place of the later, or at the last.
     for at_end in (False, True):
         rows = np.flatnonzero(~is_joined)
@@ -236,7 +235,8 @@ def _parts(runs: _Runs, graph: RoadGraph, *, slack_m: float) -> Ints:
         goal = np.maximum(goal, runs.first[two])
         start = np.minimum(runs.last[one], goal)
         most_m = _DETOUR * (runs.at_m[goal] - runs.at_m[start]) + slack_m
-        is_joined[rows] = routes.join(runs.place(one, start), runs.place(two, goal), most_m)
+        places = runs.place(one, start), runs.place(two, goal)
+        is_joined[rows] = _are_joined(graph, *places, most_m)
     return connected_groups(np.column_stack([here, there])[is_joined], nodes=len(runs.edge))
 
 
@@ -259,40 +259,32 @@ def _neighbours(runs: _Runs) -> tuple[Ints, Ints]:
     return here, there
 
 
-class _Routes:
-    """Routes along a graph, of which only short ones are searched."""
-
-    def __init__(self, graph: RoadGraph) -> None:
-        self._graph, self._ends, self._length_m = graph, graph.ends, graph.length_m
-        self._part = components(graph)
-
-    def join(self, starts: _OnEdges, goals: _OnEdges, most_m: Floats) -> Bools:
-        """Return which places are joined by a route so short, shape (k,)."""
-        (edge, along), (other, away) = starts, goals
-        is_joined = np.asarray((edge == other) & (np.abs(along - away) <= most_m))
-        here, there = self._to_ends(edge, along), self._to_ends(other, away)
+def _are_joined(graph: RoadGraph, starts: _OnEdges, goals: _OnEdges, most_m: Floats) -> Bools:
+    """Return which places are joined by a route so short, shape (k,); others are not searched."""
+    (edge, along), (other, away) = starts, goals
+    ends, length_m, part = graph.ends, graph.length_m, components(graph)
+    is_joined = np.asarray((edge == other) & (np.abs(along - away) <= most_m))
+    # Metres from each place to both ends of its edge.
+    here = np.column_stack([along, length_m[edge] - along])
+    there = np.column_stack([away, length_m[other] - away])
+    for one, two in np.ndindex(2, 2):
+        meets = ends[edge, one] == ends[other, two]
+        is_joined |= meets & (here[:, one] + there[:, two] <= most_m)
+    rest = ~is_joined & (part[ends[edge, 0]] == part[ends[other, 0]])
+    # A route of the length of straight lines between ends has to be short enough.
+    gap = graph.nodes[ends[edge]][:, :, None] - graph.nodes[ends[other]][:, None]
+    least = here[:, :, None] + np.hypot(gap[..., 0], gap[..., 1]) + there[:, None]
+    rows = np.flatnonzero(rest & (least.min(axis=(1, 2)) <= most_m))
+    if len(rows):
+        nodes, start = np.unique(ends[edge[rows]].T, return_inverse=True)
+        start, goal = start.reshape(2, -1), ends[other[rows]].T
+        limit_m = np.zeros(len(nodes))
+        np.maximum.at(limit_m, start.ravel(), np.tile(most_m[rows], 2))
+        distances = RoadDistances(graph, nodes, limit_m)
         for one, two in np.ndindex(2, 2):
-            meets = self._ends[edge, one] == self._ends[other, two]
-            is_joined |= meets & (here[:, one] + there[:, two] <= most_m)
-        rest = ~is_joined & (self._part[self._ends[edge, 0]] == self._part[self._ends[other, 0]])
-        # A route of the length of straight lines between ends has to be short enough.
-        gap = self._graph.nodes[self._ends[edge]][:, :, None]
-        gap = gap - self._graph.nodes[self._ends[other]][:, None]
-        least = here[:, :, None] + np.hypot(gap[..., 0], gap[..., 1]) + there[:, None]
-        rows = np.flatnonzero(rest & (least.min(axis=(1, 2)) <= most_m))
-        if len(rows):
-            nodes, start = np.unique(self._ends[edge[rows]].T, return_inverse=True)
-            start, goal = start.reshape(2, -1), self._ends[other[rows]].T
-            limit_m = np.zeros(len(nodes))
-            np.maximum.at(limit_m, start.ravel(), np.tile(most_m[rows], 2))
-            distances = RoadDistances(self._graph, nodes, limit_m)
-            for one, two in np.ndindex(2, 2):
-                metres = here[rows, one] + distances.metres(start[one], goal[two])
-                is_joined[rows] |= metres + there[rows, two] <= most_m[rows]
-        return is_joined
-
-    def _to_ends(self, edge: Ints, along: Floats) -> Floats:
-        return np.column_stack([along, self._length_m[edge] - along])
+            metres = here[rows, one] + distances.metres(start[one], goal[two])
+            is_joined[rows] |= metres + there[rows, two] <= most_m[rows]
+    return is_joined
 
 
 @dataclass(frozen=True)
