@@ -53,9 +53,9 @@ def sections_of(given: Mapping[str, Any], *kinds: type[Section]) -> list[Any]:
             f"{min(unknown)}: no such option, expected one of {', '.join(sorted(known))}"
         )
     try:
-        return [
-            kind.model_validate_json(json.dumps(_known(given, kind), default=str)) for kind in kinds
-        ]
+        own = [{name: given[name] for name in given if name in kind.model_fields} for kind in kinds]
+        texts = [json.dumps(values, default=str) for values in own]
+        return [kind.model_validate_json(text) for kind, text in zip(kinds, texts, strict=True)]
     except ValidationError as error:
         raise ConfigError(first_faults(error, _fault_text, most=_MOST_FAULTS)) from error
 
@@ -74,10 +74,6 @@ def _parameters(kinds: tuple[type[Section], ...]) -> list[inspect.Parameter]:
         )
         for name in in_order
     ]
-
-
-def _known(given: Mapping[str, Any], kind: type[Section]) -> dict[str, Any]:
-    return {name: value for name, value in given.items() if name in kind.model_fields}
 
 
 def _fault_text(fault: Mapping[str, Any]) -> str:

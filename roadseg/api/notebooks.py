@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import shapely
 
+from roadseg.report.page import svg_path
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.system import progress
 
@@ -53,22 +54,13 @@ def map_svg(graph: RoadGraph) -> str:
     scale = _MAP_PX / max(east - west, north - south, 1e-9)
     width, height = (east - west) * scale + 2 * _MARGIN_PX, (north - south) * scale + 2 * _MARGIN_PX
     inferred = graph.attributes.get("inferred", np.zeros(len(graph.lines)))[:_MOST_DRAWN] == 1
-    drawn = shapely.simplify(
-        shapely.transform(
-            lines,
-            lambda xy: np.column_stack([xy[:, 0] - west, north - xy[:, 1]]) * scale + _MARGIN_PX,
-        ),
-        0.3,
-    )
+    drawn = shapely.simplify(lines, 0.3 / scale)
+    corner = np.array([west - _MARGIN_PX / scale, north + _MARGIN_PX / scale])
     strokes = (
-        f'<path d="{" ".join(map(_path, drawn[chosen]))}" fill="none" stroke="{colour}" '
+        f'<path d="{svg_path(drawn[chosen], corner, scale)}" fill="none" stroke="{colour}" '
         'stroke-width="1.5"/>'
         for chosen, colour in ((~inferred, _BLUE), (inferred, _ORANGE))
         if chosen.any()
     )
     size = f'width="{width:.0f}" height="{height:.0f}" style="background: white"'
     return f'<svg xmlns="http://www.w3.org/2000/svg" {size}>{"".join(strokes)}</svg>'
-
-
-def _path(line: shapely.LineString) -> str:
-    return "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in shapely.get_coordinates(line))

@@ -2,14 +2,14 @@
 
 import base64
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import shapely
 from PIL import Image
 
-from roadseg.arrays import Bytes, Floats
-from roadseg.report.page import csp_digest, escaped, page_file
+from roadseg.arrays import Bytes
+from roadseg.report.page import csp_digest, escaped, page_file, svg_path
 from roadseg.roads.audit.profiles import NO_DATA as NO_PIXEL
 from roadseg.roads.audit.profiles import Cover, Raster, probability_square
 from roadseg.roads.audit.stretches import CONFIRMED, NO_DATA, NOT_SEEN, SHIFTED, STATUSES
@@ -41,9 +41,12 @@ def build_audit_page(tables: AuditTables, rasters: Sequence[Raster], *, title: s
     """
     style = f"\n{page_file('report.css')}\n{page_file('audit.css')}{_colours()}\n"
     worst = tables.worst(_MOST_WAYS)
+    shift = shift_text(tables.audit.shift_m).capitalize()
+    note = f'<p class="note">{escaped(shift)}.</p>' if shift else ""
+    heading = f"The {len(worst)} ways to look at first" if worst else "Nothing to look at"
     sections = {
-        "Overview": f"{_shift_note(tables)}{_map(tables)}",
-        _first_title(worst): _worst(tables, Cover.of(rasters), worst),
+        "Overview": f"{note}{_map(tables)}",
+        heading: _worst(tables, Cover.of(rasters), worst),
     }
     body = "".join(
         f"<section><h2>{heading}</h2>{content}</section>" for heading, content in sections.items()
@@ -91,11 +94,6 @@ def _key(status: str) -> str:
     return f'<svg class="mark" viewBox="0 0 26 10" aria-hidden="true">{line}</svg>'
 
 
-def _shift_note(tables: AuditTables) -> str:
-    shift = shift_text(tables.audit.shift_m)
-    return f'<p class="note">{escaped(shift.capitalize())}.</p>' if shift else ""
-
-
 def _map(tables: AuditTables) -> str:
     audit = tables.audit
     low_x, low_y, high_x, high_y = shapely.total_bounds(audit.lines)
@@ -105,7 +103,7 @@ def _map(tables: AuditTables) -> str:
     corner = np.array([low_x, high_y])
     paths = "".join(
         f'<path class="{_CLASSES[status]}" '
-        f'd="{_path(lines[audit.status == status], corner, scale)}"/>'
+        f'd="{svg_path(lines[audit.status == status], corner, scale)}"/>'
         for status in _UPWARDS
         if (audit.status == status).any()
     )
@@ -116,19 +114,6 @@ def _map(tables: AuditTables) -> str:
     )
 
 
-def _path(lines: Iterable[shapely.LineString], corner: Floats, scale: float) -> str:
-    """Return lines as the path of a drawing, with a decimal of a pixel."""
-    parts = []
-    for line in lines:
-        xy = np.abs((shapely.get_coordinates(line) - corner) * scale)
-        parts.append("M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in xy.tolist()))
-    return "".join(parts)
-
-
-def _first_title(worst: Sequence[WorstWay]) -> str:
-    return f"The {len(worst)} ways to look at first" if worst else "Nothing to look at"
-
-
 def _worst(tables: AuditTables, cover: Cover, worst: Sequence[WorstWay]) -> str:
     if not worst:
         return '<p class="note">Every way with data lies on a road of the image.</p>'
@@ -137,15 +122,12 @@ def _worst(tables: AuditTables, cover: Cover, worst: Sequence[WorstWay]) -> str:
         _card(rank, way, _picture(tables, cover, tree, way.way - 1))
         for rank, way in enumerate(worst, 1)
     )
+    legend = ", ".join(f"{_key(status)} {status}" for status in STATUSES)
     return (
         '<p class="note">The pictures show the road probability in grey (brighter is higher), with '
-        f"north at the top, and the ways coloured by status: {_legend()}.</p>"
+        f"north at the top, and the ways coloured by status: {legend}.</p>"
         f'<div class="ways">{cards}</div>'
     )
-
-
-def _legend() -> str:
-    return ", ".join(f"{_key(status)} {status}" for status in STATUSES)
 
 
 def _card(rank: int, way: WorstWay, picture: str) -> str:
@@ -177,7 +159,7 @@ def _picture(tables: AuditTables, cover: Cover, tree: shapely.STRtree, way: int)
     rows = tree.query(square, predicate="intersects")
     paths = "".join(
         f'<path class="{_CLASSES[audit.status[row]]}{"" if audit.way[row] == way else " other"}" '
-        f'd="{_path(_inside(audit.lines[row], square), corner, scale)}"/>'
+        f'd="{svg_path(_inside(audit.lines[row], square), corner, scale)}"/>'
         for row in sorted(rows.tolist(), key=lambda row: bool(audit.way[row] == way))
     )
     pixels = probability_square(cover, centre, side_m=side_m, side_px=_SIDE_PX)

@@ -15,7 +15,7 @@ from roadseg.dataset.scenes import SceneSummary, read_scene_summary
 from roadseg.learn.network.checkpoints import checkpoint_path, read_checkpoint_facts
 from roadseg.report.card_files import read_weights, write_card
 from roadseg.report.facts import copyrights
-from roadseg.roads.labels.origins import Origin, credits_of, read_origins
+from roadseg.roads.labels.origins import credits_of, read_origins
 from roadseg.roads.speeds import SpeedBins
 from roadseg.system.text import first
 from roadseg.system.workspace import Fold, Workspace
@@ -47,6 +47,7 @@ def write_model_card(config: Config, workspace: Workspace, *, fold: Fold, epochs
     training = parted.training
     records = _scene_records(workspace, listed.scenes)
     origins = read_origins(scene.labels for scene in listed.scenes)
+    licences = " and ".join(dict.fromkeys(origin.licence for origin in origins)) or None
     told = {
         "training": {
             "fold": fold,
@@ -70,7 +71,7 @@ def write_model_card(config: Config, workspace: Workspace, *, fold: Fold, epochs
         },
         "labels": {
             "files": _files(scene.labels for scene in listed.scenes),
-            "licence": config.labels.licence or _licences(origins),
+            "licence": config.labels.licence or licences,
             "credits": credits_of(origins),
             "schemes": sorted({record.scheme for record in records.values()}),
             "have_speeds": facts.get("labels_have_speeds", True),
@@ -173,11 +174,6 @@ def _scene_records(workspace: Workspace, scenes: Sequence[SceneRecord]) -> dict[
 def _files(paths: Iterable[Path]) -> dict[str, Any]:
     names = sorted({path.name for path in paths})
     return {"count": len(names), "names": names[:_NAMES]}
-
-
-def _licences(origins: Iterable[Origin]) -> str | None:
-    """Return the licences of labels that were fetched; None if there are none."""
-    return " and ".join(dict.fromkeys(origin.licence for origin in origins)) or None
 
 
 def _degrees(chips: Sequence[ChipRecord]) -> Corners:

@@ -72,7 +72,8 @@ def map_areas(grids: Sequence[Grid]) -> list[Area]:
     placed = [row for row, grid in enumerate(grids) if not grid.is_local]
     areas = [_area(grids, [row]) for row, grid in enumerate(grids) if grid.is_local]
     if placed:
-        corners = np.array([_corners(grids[row]) for row in placed])
+        grounds = [grids[row].footprint_in(DEGREES) for row in placed]
+        corners = np.array([shapely.get_coordinates(each)[:4] for each in grounds])
         numbers = areas_apart(corners, gap_km=_GAP_KM)
         groups = [np.flatnonzero(numbers == number) for number in range(numbers.max() + 1)]
         areas = [_area(grids, [placed[i] for i in group]) for group in groups] + areas
@@ -142,10 +143,6 @@ def _area(grids: Sequence[Grid], rows: Sequence[int]) -> Area:
     return Area(crs, tuple(rows), outlines)
 
 
-def _corners(grid: Grid) -> Floats:
-    return np.asarray(shapely.get_coordinates(grid.footprint_in(DEGREES))[:4])
-
-
 def _spread(area: Area) -> Floats:
     """Return points over an area, closer to each other at its rim."""
     west, south, east, north = area.box
@@ -210,10 +207,7 @@ def encode_column(name: str, column: NDArray[Any]) -> dict[str, Any]:
     """Return rounded numbers, None for NaN; texts as a list of distinct texts and their codes."""
     if column.dtype.kind in "fiub":
         values = np.round(column.astype(np.float64), _DECIMALS.get(name, 3)).tolist()
-        return {"values": [None if v != v else _whole_if_exact(v) for v in values]}  # noqa: PLR0124 - NaN
+        # NaN is not itself; whole numbers are shorter without a point.
+        return {"values": [None if v != v else int(v) if v == int(v) else v for v in values]}  # noqa: PLR0124
     texts, codes = np.unique(["" if v is None else str(v) for v in column], return_inverse=True)
     return {"texts": texts.tolist(), "codes": codes.tolist()}
-
-
-def _whole_if_exact(value: float) -> float | int:
-    return int(value) if value == int(value) else value

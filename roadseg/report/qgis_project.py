@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
-import numpy as np
 import shapely
 from pyproj import CRS
 
 from roadseg.raster.images import RasterFacts, read_grid
 from roadseg.raster.scaling import Scaling
+from roadseg.report.map_data import Area
 from roadseg.report.scenes import ReportScene, ReportScenes
 from roadseg.roads.formats.gpkg_styles import edge_renderer, node_renderer
 from roadseg.roads.graph.road_graph import RoadGraph
@@ -73,7 +73,7 @@ def write_project(path: Path, workspace: Workspace, shown: ReportScenes) -> None
         ET.SubElement(root, "projectCrs").append(_crs(scenes[0].grid.metric_crs))
         properties = ET.SubElement(ET.SubElement(root, "properties"), "SpatialRefSys")
         ET.SubElement(properties, "ProjectionsEnabled", type="int").text = "1"
-        _add_view(root, [scene for scene in scenes if scene.name in _first_area(shown, scenes)])
+        _add_view(root, shown.areas[0])  # Those without a georeference come last.
     _add_layers(
         root, [group for group in _groups(scenes, workspace, shown, folder) if group.layers]
     )
@@ -204,19 +204,11 @@ def _crs(crs: CRS) -> ET.Element:
     return element
 
 
-def _first_area(shown: ReportScenes, scenes: Sequence[ReportScene]) -> set[str]:
-    """Return the names of the scenes on the same map as the first scene."""
-    areas = ({shown.scenes[row].name for row in area.scenes} for area in shown.areas)
-    return next(names for names in areas if scenes[0].name in names)
-
-
-def _add_view(root: ET.Element, scenes: Sequence[ReportScene]) -> None:
-    """Add the initial extent of the map: all scenes."""
-    crs = scenes[0].grid.metric_crs
-    outlines = [scene.grid.footprint_in(crs) for scene in scenes]
+def _add_view(root: ET.Element, area: Area) -> None:
+    """Add the initial extent of the map: all scenes of an area."""
     canvas = ET.SubElement(root, "mapcanvas", name="theMapCanvas")
     extent = ET.SubElement(canvas, "extent")
-    bounds = shapely.total_bounds(np.array(outlines, dtype=object))
+    bounds = shapely.total_bounds(area.outlines)
     for tag, value in zip(("xmin", "ymin", "xmax", "ymax"), bounds.tolist(), strict=True):
         ET.SubElement(extent, tag).text = f"{value:.3f}"
-    ET.SubElement(canvas, "destinationsrs").append(_crs(crs))
+    ET.SubElement(canvas, "destinationsrs").append(_crs(area.crs))

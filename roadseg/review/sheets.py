@@ -21,7 +21,7 @@ from roadseg.review.apply import Change, Revision
 from roadseg.review.edits import Edit
 from roadseg.review.order import worth_of_looks
 from roadseg.roads.graph.joining import disjoint_union, to_crs, touching
-from roadseg.roads.graph.road_graph import RoadGraph
+from roadseg.roads.graph.road_graph import RoadGraph, graph_from_lines
 from roadseg.roads.masks.tiled_probabilities import OFF_PX, as_one
 from roadseg.roads.tracing.link_paths import trace_links
 from roadseg.roads.tracing.trace import PixelSource
@@ -231,8 +231,7 @@ def draw_path(start: Floats, goal: Floats, pixels: PixelSource) -> shapely.LineS
 def _disjoint_union(graphs: Sequence[RoadGraph], area: Area) -> RoadGraph:
     """Return several graphs as one on a map."""
     if not graphs:
-        nothing = np.zeros(0, dtype=object)
-        return RoadGraph(area.crs, np.zeros((0, 2)), np.zeros((0, 2), dtype=np.int64), nothing)
+        return graph_from_lines(np.zeros(0, dtype=object), area.crs)
     graph, _ = disjoint_union([to_crs(graph, area.crs) for graph in graphs])
     return graph
 

@@ -1,25 +1,20 @@
 """Comparison: all measures of predicted roads against the reference, and their pooling."""
 
-import functools
-import operator
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from statistics import fmean
-from typing import TypeVar
 
 import numpy as np
 import shapely
 
 from roadseg.roads.graph.cleaning import part_lengths
-from roadseg.roads.graph.road_graph import RoadGraph
+from roadseg.roads.graph.road_graph import RoadGraph, graph_from_lines
 from roadseg.roads.metrics.apls import Apls, apls, apls_by, pool_apls
 from roadseg.roads.metrics.breaks import Breaks, count_breaks
 from roadseg.roads.metrics.buffer import BufferMatch, match_lines
 from roadseg.roads.metrics.pooling import Pooled
 from roadseg.roads.metrics.topo import Topo, topo
 from roadseg.roads.options import CompareOptions
-
-_Part = TypeVar("_Part", BufferMatch, Breaks, "SideFacts")
 
 TOPO_KM = 500.0  # Kilometres of roads on a side up to which TOPO, 2 ms a start, is measured.
 
@@ -133,9 +128,11 @@ def compare(reference: Side, predicted: Side | None, options: CompareOptions) ->
         ValueError: the CRSs differ, a distance is not above 0, or a travel time is negative or not
             finite.
     """
-    other = predicted or _nothing(reference)
+    nothing = graph_from_lines(np.zeros(0, dtype=object), reference.graph.crs)
+    other = predicted or Side(nothing, nothing)
     facts = _facts(reference), _facts(other)
-    radius_m = _radius_m(_reach_m(reference.drawn, other.drawn))
+    is_chip = _reach_m(reference.drawn, other.drawn) <= _CHIP_M
+    radius_m = _CHIP_RADIUS_M if is_chip else _CITY_RADIUS_M
     marbles: Topo | None = Topo(0.0, 0.0, 0.0, 0.0, 0, 0)
     if max(side.road_km for side in facts) > TOPO_KM:
         marbles = None
@@ -177,21 +174,11 @@ def pool(pairs: Sequence[Measures]) -> Measures:
         time=pool_apls([pair.time for pair in pairs]),
         topo=_pool_topo(topos) if len(topos) == len(pairs) else None,
         topo_radius_m=max(pair.topo_radius_m for pair in pairs),
-        buffer=_add_up([pair.buffer for pair in pairs]),
-        breaks=_add_up([pair.breaks for pair in pairs]),
-        reference=_add_up([pair.reference for pair in pairs]),
-        predicted=_add_up([pair.predicted for pair in pairs]),
+        buffer=sum((pair.buffer for pair in pairs), BufferMatch()),
+        breaks=sum((pair.breaks for pair in pairs), Breaks()),
+        reference=sum((pair.reference for pair in pairs), SideFacts()),
+        predicted=sum((pair.predicted for pair in pairs), SideFacts()),
     )
-
-
-def _add_up(parts: Sequence[_Part]) -> _Part:
-    return functools.reduce(operator.add, parts)
-
-
-def _nothing(like: Side) -> Side:
-    none = np.zeros(0, dtype=object)
-    graph = RoadGraph(like.graph.crs, np.zeros((0, 2)), np.zeros((0, 2), dtype=np.int64), none)
-    return Side(graph, graph)
 
 
 def _facts(side: Side) -> SideFacts:
@@ -210,17 +197,9 @@ def _reach_m(here: RoadGraph, there: RoadGraph) -> float:
     return float(max(east - west, north - south))
 
 
-def _radius_m(reach_m: float) -> float:
-    """Return the radius of TOPO for roads that reach so far."""
-    return _CHIP_RADIUS_M if reach_m <= _CHIP_M else _CITY_RADIUS_M
-
-
 def _pool_topo(scores: Sequence[Topo]) -> Topo:
-    return Topo(
-        precision=fmean([score.precision for score in scores]),
-        matched_recall=fmean([score.matched_recall for score in scores]),
-        coverage=fmean([score.coverage for score in scores]),
-        recall=fmean([score.recall for score in scores]),
-        starts=sum(score.starts for score in scores),
-        counted=sum(score.counted for score in scores),
-    )
+    def pooled(name: str) -> float:
+        values = [getattr(score, name) for score in scores]
+        return sum(values) if name in ("starts", "counted") else fmean(values)
+
+    return Topo(**{each.name: pooled(each.name) for each in fields(Topo)})
