@@ -17,6 +17,7 @@ from roadseg.raster.grid import is_local
 from roadseg.roads.masks.probabilities import Probability
 from roadseg.roads.options import AuditOptions
 from roadseg.system.files import require_suffix
+from roadseg.system.text import Summary
 
 if TYPE_CHECKING:
     import geopandas as gpd
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class MapAudit:
+class MapAudit(Summary):
     """What an image says of the roads of a map.
 
     Attributes:
@@ -66,10 +67,6 @@ class MapAudit:
     def __str__(self) -> str:
         """Return the summary as `roadseg audit` prints it."""
         return str(self.summary)
-
-    def _repr_html_(self) -> str:
-        """Show the summary in a notebook."""
-        return self.summary._repr_html_()
 
 
 @takes(AuditOptions)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from roadseg.api.files import AnyPath
 from roadseg.api.graphs import AnyRoads, drawn_roads
 from roadseg.api.keywords import options_of, takes
-from roadseg.api.notebooks import figure_text
 from roadseg.roads.formats.any_roads import place_sides
 from roadseg.roads.formats.tables import edge_table
 from roadseg.roads.metrics.breaks import Breaks
@@ -16,6 +15,7 @@ from roadseg.roads.metrics.compare import Measures, compare
 from roadseg.roads.metrics.pixels import CentrelineCounts, Counts
 from roadseg.roads.metrics.topo import Topo
 from roadseg.roads.options import CompareOptions, ConflateOptions, DiffOptions
+from roadseg.system.text import Summary
 
 if TYPE_CHECKING:
     import geopandas as gpd
@@ -32,7 +32,7 @@ class AplsScores:
 
 
 @dataclass(frozen=True)
-class Scores:
+class Scores(Summary):
     """Scores of the agreement between two road networks.
 
     Attributes:
@@ -73,15 +73,8 @@ class Scores:
 
     def __str__(self) -> str:
         """Return the figures, one per line."""
-        return "\n".join(f"{name:<20}{figure_text(value)}" for name, value in self.table.items())
-
-    def _repr_html_(self) -> str:
-        """Show the figures as a table in a notebook."""
-        rows = (
-            f"<tr><th>{name}</th><td>{figure_text(value)}</td></tr>"
-            for name, value in self.table.items()
-        )
-        return f"<table>{''.join(rows)}</table>"
+        figures = {name: "-" if it is None else f"{it:.3f}" for name, it in self.table.items()}
+        return "\n".join(f"{name:<20}{figure}" for name, figure in figures.items())
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Views for notebooks: small maps of graphs, figures of scores, and progress on one line."""
+"""Views for notebooks: small maps of graphs, and progress on one line."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -38,11 +38,6 @@ def _display() -> Callable[..., Any] | None:
         return None
     display: Callable[..., Any] = ipython.display.display
     return display
-
-
-def figure_text(value: float | None) -> str:
-    """Return a figure with three decimals, a dash for none."""
-    return "-" if value is None else f"{value:.3f}"
 
 
 def map_svg(graph: RoadGraph) -> str:

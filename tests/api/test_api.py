@@ -127,7 +127,7 @@ def test_values_show_themselves(labels, image, checkpoint):
     assert re.fullmatch(r"<Graph: [\d.]+ km, \d+ nodes, \d+ edges; .*>", repr(labels))
     assert shown.count("<path") == 1
     assert 'style="background: white"' in shown  # Readable where notebooks are dark, too.
-    assert "1.000</td>" in roadseg.score(labels, labels)._repr_html_()
+    assert "apls_length         1.000" in roadseg.score(labels, labels)._repr_html_()
     found = roadseg.predict(image, checkpoint, **FLAT)
     assert found._repr_png_().startswith(b"\x89PNG")
     assert re.fullmatch(r"<Probability: \d+ x \d+ pixels, 7 speed bins>", repr(found))
