@@ -424,8 +424,10 @@ def _compared_roads(scene: ReportScene, crs: CRS) -> dict[str, RoadGraph]:
     if scene.graph is not None:
         predicted = to_crs(scene.graph, crs)
         sides = {"missed": (reference, predicted), "false": (predicted, reference)}
-        limits = {"tolerance_m": _TOLERANCE_M, "min_length_m": _SHORTEST_M}
-        errors = {name: missing_roads(*each, **limits) for name, each in sides.items()}
+        errors = {
+            name: missing_roads(*each, tolerance_m=_TOLERANCE_M, min_length_m=_SHORTEST_M)
+            for name, each in sides.items()
+        }
     if scene.complete is not None:
         # Roads across the border are compared as a whole and clipped afterwards.
         border = np.array([scene.complete], dtype=object)

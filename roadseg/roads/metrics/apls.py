@@ -147,7 +147,7 @@ def pool_apls(scores: Sequence[Apls]) -> Apls:
     if not scores:
         return Apls(1.0, 1.0, 1.0)
 
-    def pooled(name: str) -> float:
+    def pooled(name: str) -> Any:  # noqa: ANN401 - a number of the type of the field
         values = [getattr(score, name) for score in scores]
         if name == "score_margin":
             # Errors of different pairs are independent, so that their squares add up.

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from statistics import fmean
+from typing import Any
 
 import numpy as np
 import shapely
@@ -198,7 +199,7 @@ def _reach_m(here: RoadGraph, there: RoadGraph) -> float:
 
 
 def _pool_topo(scores: Sequence[Topo]) -> Topo:
-    def pooled(name: str) -> float:
+    def pooled(name: str) -> Any:  # noqa: ANN401 - a number of the type of the field
         values = [getattr(score, name) for score in scores]
         return sum(values) if name in ("starts", "counted") else fmean(values)
 
