@@ -58,6 +58,7 @@ def notebook(monkeypatch):
     fake = SimpleNamespace(
         get_ipython=lambda: SimpleNamespace(kernel=object()),
         display=SimpleNamespace(display=lambda *_, **__: handle),
+        version_info=(9, 0),  # For matplotlib, in a process that has drawn nothing yet.
     )
     monkeypatch.setitem(sys.modules, "IPython", fake)
     return lines
