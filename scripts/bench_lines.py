@@ -45,7 +45,7 @@ from pyproj import CRS
 from scipy.spatial import cKDTree
 
 from roadseg.raster.grid import Grid
-from roadseg.roads.graph.cleaning import nearest_pairs
+from roadseg.roads.graph.groups import greedy_matching
 from roadseg.roads.graph.road_graph import RoadGraph, graph_from_lines
 from roadseg.roads.masks.probabilities import Probability
 from roadseg.roads.metrics.apls import apls
@@ -152,10 +152,12 @@ def places(graph: RoadGraph, scene: Scene, *, ends: bool) -> np.ndarray:
 
 def pairs_of(true: np.ndarray, found: np.ndarray, within: float) -> tuple[np.ndarray, np.ndarray]:
     """Pair places one to one, the nearest first; rows of both, and their distances."""
-    group = np.repeat([0, 1], [len(true), len(found)])
-    rows = np.sort(nearest_pairs(np.concatenate([true, found]), group, within=within), axis=1)
-    rows = rows - [0, len(true)]
-    return rows, np.hypot(*(true[rows[:, 0]] - found[rows[:, 1]]).T)
+    if not len(true) or not len(found):
+        return np.empty((0, 2), dtype=np.int64), np.empty(0)
+    near = cKDTree(true).sparse_distance_matrix(cKDTree(found), within, output_type="ndarray")
+    near = near[np.lexsort([near["j"], near["i"], near["v"].round(6)])]
+    near = near[greedy_matching(np.column_stack([near["i"], len(true) + near["j"]]))]
+    return np.column_stack([near["i"], near["j"]]), near["v"]
 
 
 def faults(graph: RoadGraph) -> dict[str, int]:

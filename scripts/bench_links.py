@@ -218,7 +218,7 @@ def false_links(linked: RoadGraph, truth: RoadGraph, scene: Scene) -> tuple:
         snap_to_edges(xy, truth, snap_m=3 * NEAR_M) for xy in ends
     )
     by_road = np.array(
-        [routes.costs(starts.take([i]), goals.take([i]))[0, 0] for i in range(len(links))]
+        [routes.costs_to(goals.take([i]))(starts.take([i]))[0, 0] for i in range(len(links))]
     )
     detour = by_road > APART * np.maximum(shapely.length(lines), NEAR_M)
     return is_off | (has_start & has_goal & detour), is_beside

@@ -55,7 +55,7 @@ def are_true(lines: np.ndarray, truth: RoadGraph) -> np.ndarray:
     )
     routes = Routes.through(truth, "length_m")
     metres = np.array(
-        [routes.costs(starts.take([i]), goals.take([i]))[0, 0] for i in range(len(lines))]
+        [routes.costs_to(goals.take([i]))(starts.take([i]))[0, 0] for i in range(len(lines))]
     )
     is_joined = metres <= APART * np.maximum(shapely.length(lines), LEAST_M)
     return is_on & has_start & has_goal & is_joined
