@@ -151,7 +151,6 @@ def network(road: np.ndarray, scene: Scene, options: argparse.Namespace, gap_m: 
     how = TraceOptions(
         threshold=THRESHOLD,
         max_gap_m=gap_m,
-        max_turn_deg=options.max_turn,
         min_link_probability=options.min_probability,
     )
     return find_graph(Probability(scene.grid, road), how)
@@ -333,7 +332,6 @@ def main() -> None:
     parser.add_argument("folders", nargs="*", type=Path, metavar="FOLDER")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--max-gap", type=float, default=25.0, metavar="M")
-    parser.add_argument("--max-turn", type=float, default=60.0, metavar="DEGREES")
     parser.add_argument("--min-probability", type=float, default=0.0)
     parser.add_argument("--apart", action="store_true", help="take each mask by itself")
     parser.add_argument("--soft", action="store_true", help="make probabilities of the masks")

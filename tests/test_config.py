@@ -655,7 +655,7 @@ def test_where_sets_are_folds_there_are_as_many(write):
 def test_a_config_may_name_a_retired_setting_with_its_value(tmp_path):
     path = tmp_path / "roadseg.json"
     path.write_text(
-        '{"graph": {"neat": false, "close_m": 1}, "quantize": {"windows": 64}, '
+        '{"graph": {"neat": false, "close_m": 0, "min_spur_m": 1}, "quantize": {"windows": 64}, '
         '"train": {"distributed": {"hierarchy": null}}}'
     )
-    assert load_config(path).graph.close_m == 1
+    assert load_config(path).graph.min_spur_m == 1

@@ -245,12 +245,16 @@ class TraceOptions(ThresholdOptions):
     """From the pixels of roads to a road graph: how roads are found, pruned, linked and drawn."""
 
     retired = MappingProxyType(
-        {"neat": False, "min_hole_m2": 30.0, "merge_nodes_m": 4.0, "block_px": 4096}
+        {
+            "neat": False,
+            "close_m": 0.0,
+            "min_hole_m2": 30.0,
+            "merge_nodes_m": 4.0,
+            "max_turn_deg": 90.0,
+            "block_px": 4096,
+        }
     )
 
-    close_m: float = setting(
-        0.0, "metres", "Close cracks and notches in roads up to this width.", ge=0, le=1000
-    )
     min_blob_m2: float = setting(30.0, "m2", "Remove smaller patches of road.", ge=0, le=1e9)
     min_spur_m: float = setting(
         12.0, "metres", "Remove shorter dead ends (spurs).", ge=0, le=100_000
@@ -260,9 +264,6 @@ class TraceOptions(ThresholdOptions):
         "metres",
         "Longest gap across which a dead end is linked to the road ahead. auto: 50, and 25 on "
         "masks, which show nothing in a gap.",
-    )
-    max_turn_deg: float = setting(
-        90.0, "degrees", "Largest turn between a link and the road at either end.", gt=0, le=180
     )
     min_link_probability: float = setting(
         0.2,

@@ -101,7 +101,7 @@ def test_what_is_missing_is_all_where_there_is_nothing(labels, city):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"max_gap": 3}, "max_gap: no such option, expected one of close_m, "),
+        ({"max_gap": 3}, "max_gap: no such option, expected one of default_speed_mph, "),
         ({"max_gap_m": -3}, 'max_gap_m: expected a number from 0 to 1000, or "auto", got -3'),
     ],
 )

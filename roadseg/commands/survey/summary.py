@@ -92,6 +92,9 @@ def summarise(
         "split": _split_text(survey, folds=values["split"]["folds"]),
         "weights": weights,
         **training,
+        "predict": "every window in four rotations, which finds roads better (predict.tta)"
+        if values["predict"]["tta"]
+        else "",
         "wrote": f"{output}; next: roadseg run{config}{dry_run}",
     }
     return InitSummary(

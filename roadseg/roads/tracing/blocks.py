@@ -1,5 +1,6 @@
 """Blocks: trace the skeleton of a scene block by block, and join the blocks at their seams."""
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +14,7 @@ from roadseg.raster.windows import Window
 from roadseg.roads.graph.cleaning import between_junctions, contract_edges, merge_chains
 from roadseg.roads.graph.road_graph import DECIMALS, RoadGraph, in_parts, lines_from, take_edges
 from roadseg.roads.tracing.coarse_mask import CoarseMask, join_coarse_blocks, pack_block
-from roadseg.roads.tracing.mask_cleaning import Sides, clean_mask, close_cracks
+from roadseg.roads.tracing.mask_cleaning import Sides, clean_mask
 from roadseg.roads.tracing.skeletons import (
     SkeletonPaths,
     neighbours,
@@ -62,30 +63,22 @@ def widened(block: Window, *, height: int, width: int) -> Window:
 
 
 def trace_block(
-    is_road: Bools,
-    block: Window,
-    grid: Grid,
-    *,
-    close_m: float,
-    min_blob_m2: float,
+    is_road: Bools, block: Window, grid: Grid, *, min_blob_m2: float
 ) -> tuple[BlockPaths, Bytes]:
     """Thin the roads of one block of a scene and trace their paths.
 
     Args:
         is_road: roads on the block `widened`, shape (row, col).
-        close_m: cracks up to this wide between roads are closed.
         min_blob_m2: smaller patches of road are removed.
 
     Returns:
         The paths, and the part of the coarse mask (`coarse_mask.pack_block`).
     """
     around = widened(block, height=grid.height, width=grid.width)
-    across, down = grid.pixel_size_m
-    pixel_m2 = across * down
-    reach_px = round(close_m / 2 / down), round(close_m / 2 / across)
+    pixel_m2 = math.prod(grid.pixel_size_m)
     # The halo is cleaned too, so that the result does not depend on the seams.
     cleaned = clean_mask(
-        close_cracks(is_road, reach_px=reach_px),
+        is_road,
         min_blob_px=int(np.ceil(min_blob_m2 / pixel_m2)),
         min_hole_px=int(np.ceil(_MIN_HOLE_M2 / pixel_m2)),
         goes_on=_inner_sides(around, grid),

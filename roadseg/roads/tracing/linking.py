@@ -127,7 +127,7 @@ def link_gaps(
     graph: RoadGraph,
     *,
     max_gap_m: float,
-    max_turn_deg: float = 60.0,
+    max_turn_deg: float = 90.0,
     min_probability: float = 0.0,
     grid: Grid | None = None,
     read_road: ReadRoad | None = None,

@@ -1,4 +1,4 @@
-"""Mask cleaning: close cracks, remove small blobs, fill small holes."""
+"""Mask cleaning: remove small blobs, fill small holes."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -65,27 +65,6 @@ def clean_mask(
     _paint(pixels, outlines, removed | opened, 0)
     _paint(pixels, outlines, filled | (kept & _parent_is(filled, parent)), 1)
     return roads
-
-
-def close_cracks(mask: NDArray[np.generic], *, reach_px: tuple[int, int]) -> Bools:
-    """Close cracks and notches that are up to twice `reach_px` wide (morphological closing).
-
-    Nothing is added at the border of the mask.
-
-    Args:
-        mask: shape (row, col); zero is background.
-        reach_px: rows and columns by which roads are dilated, then eroded.
-    """
-    roads = np.ascontiguousarray(mask, dtype=bool)
-    rows, cols = reach_px
-    if max(rows, cols) == 0 or roads.size == 0:
-        return roads
-    # OpenCV makes an ellipse of no width a single pixel, so a flat kernel is a rectangle.
-    shape = cv2.MORPH_ELLIPSE if min(reach_px) else cv2.MORPH_RECT
-    kernel = cv2.getStructuringElement(shape, (2 * cols + 1, 2 * rows + 1))
-    grown = cv2.dilate(roads.view(np.uint8), kernel)
-    closed = cv2.erode(grown, kernel, borderType=cv2.BORDER_CONSTANT, borderValue=0)
-    return np.asarray(closed.view(bool) | roads)
 
 
 def _is_hole(parent: Ints) -> Bools:

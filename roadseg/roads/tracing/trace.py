@@ -164,13 +164,7 @@ def find_paths(
     grid = pixels.grid
     window = widened(block, height=grid.height, width=grid.width)
     is_road = pixels.read_road(window) >= traced_level(pixels, options)
-    return trace_block(
-        is_road,
-        block,
-        grid,
-        close_m=options.close_m,
-        min_blob_m2=options.min_blob_m2,
-    )
+    return trace_block(is_road, block, grid, min_blob_m2=options.min_blob_m2)
 
 
 def postprocess(
@@ -261,7 +255,6 @@ class _Scene:
         return link_gaps(
             graph,
             max_gap_m=self._max_gap_m,
-            max_turn_deg=self.options.max_turn_deg,
             min_probability=self.options.min_link_probability,
             grid=self.pixels.grid,
             read_road=read_road,

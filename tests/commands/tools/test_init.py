@@ -9,7 +9,7 @@ import pytest
 import rasterio
 
 from roadseg.commands.stages.pipeline import prepare
-from roadseg.commands.survey import contents, training_plan
+from roadseg.commands.survey import contents, defaults, training_plan
 from roadseg.commands.survey.cities import balanced_weights
 from roadseg.commands.tools import init
 from roadseg.config import Config, config_schema, load_config
@@ -97,7 +97,21 @@ def test_init_writes_what_it_chose_or_was_given_and_nothing_else(city):
     values = json.loads((city / "found.json").read_text())
     assert values["train"] == {"seed": 3, "loss": {"dice": 0.7}}
     assert values["labels"].keys() == {"roads", "scheme"}
-    assert not {"predict", "graph", "compute", "report"} & values.keys()
+    assert values["predict"] == {"tta": True}
+    assert not {"graph", "compute", "report"} & values.keys()
+
+
+def test_rotations_are_for_images_that_are_small_beside_the_training(city, monkeypatch):
+    monkeypatch.setattr(defaults, "_TTA_MEGAPIXELS_PER_MIN", 5 * 64 * 64 / 1e6 / 12)
+
+    def is_chosen(*assignments):
+        look(city, *assignments, rehearse=False, force=True)
+        return written(city)["predict"]["tta"]
+
+    assert is_chosen()
+    assert is_chosen("train.minutes=12")
+    assert not is_chosen("train.minutes=11")
+    assert not is_chosen("predict.tta=false")
 
 
 def test_init_names_a_schema_beside_the_config(city):
@@ -110,7 +124,9 @@ def test_init_names_a_schema_beside_the_config(city):
 def test_init_says_why_it_chose_what_it_wrote(city):
     look(city, "imagery.chip_px=64")
     values = json.loads((city / "found.json").read_text())
-    assert values["$why"].keys() == {"labels.scheme", "split.block_m", "train.window_px"}
+    assert values["$why"].keys() == {
+        *("labels.scheme", "split.block_m", "train.window_px", "predict.tta")
+    }
     assert values["$why"]["split.block_m"].startswith("the largest blocks of ground")
 
 
@@ -146,6 +162,7 @@ def test_the_summary_tells_what_was_found(city):
         "speeds    scheme spacenet: 10 from inferred_speed_mph",
         "widths    4 m for all roads (2 x labels.buffer_m)",
         "matches   city_0 uses city_0.geojson; 4 more images matched",
+        "predict   every window in four rotations, which finds roads better (predict.tta)",
     ):
         assert line in text.splitlines()
 

@@ -14,7 +14,7 @@ from roadseg.roads.graph.cleaning import components, merge_chains
 from roadseg.roads.metrics.apls import apls
 from roadseg.roads.tracing.blocks import HALO_PX, join_blocks, trace_block, widened
 
-AS_IS = {"close_m": 0, "min_blob_m2": 0}
+AS_IS = {"min_blob_m2": 0}
 UTM = CRS.from_epsg(32611)
 
 

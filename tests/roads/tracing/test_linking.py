@@ -69,8 +69,8 @@ def stub(own_m):
 @pytest.mark.parametrize(
     ("lines", "options", "expected"),
     [
-        (turned(59), {}, 1),
-        (turned(61), {}, 0),
+        (turned(89), {}, 1),
+        (turned(91), {}, 0),
         (turned(40), {"max_turn_deg": 41}, 1),
         (turned(40), {"max_turn_deg": 39}, 0),
         (joined(0.4), {}, 0),
@@ -89,7 +89,7 @@ def stub(own_m):
         ((ROAD, [(54, -3), (54, -60)]), {"max_gap_m": 12}, 1),
     ],
     ids=[
-        *("a turn of less than 60 degrees", "a link does not turn back"),
+        *("a turn of less than 90 degrees", "a link does not turn back"),
         *("less than the greatest turn", "more than the greatest turn"),
         *("ends that a road of half as much again joins", "ends that a longer road joins"),
         *("a road 5 m alongside", "a road 8 m alongside", "a road 16 m alongside"),

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import ndimage
 
-from roadseg.roads.tracing.mask_cleaning import Sides, clean_mask, close_cracks
+from roadseg.roads.tracing.mask_cleaning import Sides, clean_mask
 
 EIGHT = np.ones((3, 3))
 masks = hnp.arrays(bool, st.tuples(st.integers(1, 40), st.integers(1, 40)))
@@ -72,27 +72,3 @@ def test_a_blob_at_a_side_beyond_which_the_scene_goes_on_stays(side):
     assert clean_mask(mask, min_blob_px=5, min_hole_px=0, goes_on=corner).sum() == 2
     other = Sides(*np.roll([True, False, False, False], side + 2).tolist())
     assert not clean_mask(mask, min_blob_px=5, min_hole_px=0, goes_on=other).any()
-
-
-@pytest.mark.parametrize(
-    ("reach_px", "parts"), [((1, 1), 1), ((0, 1), 1), ((1, 0), 2), ((0, 0), 2)]
-)
-def test_a_crack_is_closed_up_to_twice_the_reach(reach_px, parts):
-    road = np.zeros((9, 30), dtype=bool)
-    road[3:6] = True
-    road[:, 14:16] = False
-    closed = close_cracks(road, reach_px=reach_px)
-    assert ndimage.label(closed)[1] == parts
-    assert closed[road].all()
-
-
-def test_no_road_is_added_at_the_border():
-    road = np.zeros((20, 20), dtype=bool)
-    road[8:12, 1:] = True
-    assert np.array_equal(close_cracks(road, reach_px=(2, 2)), road)
-
-
-def test_a_crack_wider_than_twice_the_reach_stays():
-    road = np.ones((9, 30), dtype=bool)
-    road[:, 14:17] = False
-    assert np.array_equal(close_cracks(road, reach_px=(1, 1)), road)
