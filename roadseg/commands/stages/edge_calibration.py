@@ -13,7 +13,7 @@ from typing import cast
 import numpy as np
 
 from roadseg.arrays import Floats
-from roadseg.commands.stages.made_from import compare_options, fold_numbers
+from roadseg.commands.stages.made_from import fold_numbers
 from roadseg.config import Config
 from roadseg.dataset.calibration import (
     WEIGHTS,
@@ -32,6 +32,7 @@ from roadseg.roads.graph.clipping import clip_graph
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.masks.probabilities import ProbabilityFile, open_probability
 from roadseg.roads.metrics.compare import score_apls
+from roadseg.roads.options import CompareOptions
 from roadseg.roads.tracing.blocks import widened
 from roadseg.roads.tracing.edge_confidence import edge_terms
 from roadseg.roads.tracing.trace import find_lines
@@ -106,7 +107,8 @@ def _score_thresholds(
     """Return the APLS of chips at the threshold of the network, and with each candidate."""
     scene, chips = given
     pixels, reference = open_scene(config.of_set(scene.set), workspace, scene)
-    grid, comparing = pixels.grid, compare_options(config)
+    # Not as `evaluate` is set to compare: its section changes no graph.
+    grid, comparing = pixels.grid, CompareOptions()
     own = config.graph.threshold_for(pixels.threshold)
     thresholds = [max(own, least) for least in (0.0, *_CANDIDATES)]
     scores = []
