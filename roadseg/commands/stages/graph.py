@@ -315,16 +315,15 @@ def _calibrated(
     except RoadsegError as error:
         _log.warning("confidence is not calibrated, because labels cannot be read: %s", error)
         measured = None
-    precision = config.graph.precision
-    calibration = (
-        calibrate(measured, precision=precision, least_threshold=least) if measured else None
-    )
+    if measured is None:
+        # The threshold is kept with the confidence only: without it, that of the network counts.
+        return [
+            replace(scene, graph=graphs.get(scene.name) if least is None else None)
+            for scene in scenes
+        ], None
+    calibration = calibrate(measured, precision=config.graph.precision, least_threshold=least)
     return [
-        replace(
-            scene,
-            edge_model=calibration.of_set(scene.set) if calibration else None,
-            graph=graphs.get(scene.name),
-        )
+        replace(scene, edge_model=calibration.of_set(scene.set), graph=graphs.get(scene.name))
         for scene in scenes
     ], calibration
 

@@ -154,6 +154,14 @@ def test_a_network_whose_own_threshold_is_the_best_keeps_it(measured):
     assert "roads traced" not in str(summary)
 
 
+def test_the_threshold_of_roads_does_not_depend_on_how_evaluate_compares(measured):
+    config, workspace, summary = measured
+    strict = config.evaluate.model_copy(update={"snap_m": 0.001})
+    config = config.model_copy(update={"evaluate": strict})
+    again = graph.run(config, workspace, force=True)
+    assert again.calibration == summary.calibration
+
+
 def test_precision_keeps_fewer_roads_and_calibrates_on_all(measured):
     config, workspace, _ = measured
     config = set_graph(config, threshold=0.5)
@@ -192,6 +200,20 @@ def measured_twice(measured):
     predict_half_of_the_truth(workspace, scene)
     graph.run(config, workspace, force=True)
     return config, workspace
+
+
+def test_without_a_calibration_all_scenes_are_traced_at_the_threshold_of_the_network(
+    measured_twice, tmp_path
+):
+    config, workspace = measured_twice
+    listed = json.loads(workspace.chips.read_text())
+    gone = next(s for s in listed["scenes"] if s["name"] == scene_of(workspace))
+    gone["labels"] = str(tmp_path / "gone.geojson")
+    workspace.chips.write_text(json.dumps(listed))
+    summary = graph.run(config, workspace, force=True)
+    assert summary.calibration is None
+    given = graph.run(set_graph(config, threshold=0.4), workspace)
+    assert summary.road_km == given.road_km
 
 
 def test_two_places_held_out_have_a_calibration_error_and_a_diagram(measured_twice):
