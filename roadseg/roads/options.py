@@ -222,7 +222,8 @@ class ThresholdOptions(Section):
         "auto",
         "probability",
         "Lowest probability that counts as road. auto: the threshold stored in the raster, "
-        "measured on held-out chips, otherwise 0.4.",
+        "measured on held-out chips, otherwise 0.4. Roads are traced at a higher one if `roadseg "
+        "graph` found that they need it.",
     )
 
     def threshold_for(self, measured: float | None) -> float:

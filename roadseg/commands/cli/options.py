@@ -251,7 +251,8 @@ CONFIG = click.option(
     "--config",
     "config_path",
     type=FILE,
-    help="Config file. [default: that in the run folder given, $ROADSEG_CONFIG, or roadseg.json]",
+    help="Config file. [default: roadseg.json in the run folder that is named, else "
+    "$ROADSEG_CONFIG, else ./roadseg.json]",
 )
 
 

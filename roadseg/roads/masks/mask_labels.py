@@ -170,7 +170,8 @@ def _require_clear(path: Path, values: Collection[float], source: rasterio.Datas
         raise DataError(
             f"{path}: has pixels of 1 and of {IGNORE}; if {IGNORE} stands for pixels to ignore, "
             f"say so in the file (gdal_translate -a_nodata {IGNORE} {path.name} roads.tif); if it "
-            f'is road, too, set labels.mask_speeds_mph={{"1": 25, "{IGNORE}": 25}}'
+            f"is road, too, save it as 1; or, for labels of a run, set labels.mask_speeds_mph="
+            f'{{"1": 25, "{IGNORE}": 25}}'
         )
 
 
