@@ -70,7 +70,7 @@ def read_osm_map(path: Path, box: Box) -> OsmMap:
         box: only ways whose own box meets this one are kept.
 
     Raises:
-        DataError: if the file cannot be read, has no ids, or has a way several times.
+        DataError: if the file cannot be read, has no ids, or has a way in several versions.
         ConfigError: if osmium is not installed.
     """
     near = ways_near(path, box, OF_MAPS)

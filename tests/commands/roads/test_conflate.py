@@ -321,7 +321,7 @@ WAY, ONE_NODE = '<way id="10"', [('<nd ref="11"/>', ""), ('<nd ref="12"/>', "")]
     ("changes", "words"),
     [
         ([(WAY, "<way")], "contains ways without ids"),
-        ([("</way>", f"</way>{SECOND}")], "contains way 10 several times"),
+        ([("</way>", f"</way>{SECOND}")], "contains way 10 in several versions"),
         ([(WAY, '<way id="-9223372036854775807"')], "contains the id -9223372036854775807"),
         ([(WAY, '<way id="abc"')], "map.osm: cannot be read as OpenStreetMap data"),
         ([(WAY, '<way id="9223372036854775807"')], "map.osm: cannot be read as OpenStreetMap"),
@@ -337,6 +337,14 @@ def test_a_map_that_is_not_as_osm_writes_it_is_refused(tmp_path, changes, words)
     path = edited(tmp_path, *changes)
     text = refusal(tmp_path, write_roads(tmp_path / "new.gpkg", SIDE), path)
     assert text.count(words) == 1
+
+
+def test_a_map_of_extracts_that_share_a_way_is_merged(tmp_path):
+    once = write_map(tmp_path / "map.osm", STREET).read_text()
+    way = once[once.index("<way") : once.index("</way>") + len("</way>")]
+    edited(tmp_path, ("</way>", f"</way>{way}"))
+    run(write_roads(tmp_path / "new.gpkg", SIDE), tmp_path / "map.osm", output=tmp_path / "out")
+    assert ("w", 10) in objects(tmp_path / "out" / "merged.osm.pbf")
 
 
 def test_what_was_deleted_in_josm_is_not_in_the_merged_map(tmp_path):

@@ -40,6 +40,15 @@ def test_a_way_whose_nodes_are_missing_is_left_out_and_named(extract, caplog):
     assert caplog.text.rstrip().endswith(": 6")
 
 
+def test_a_way_that_extracts_share_counts_once(extract):
+    assert extract(INSIDE + ROAD + ROAD).way_id.tolist() == [5]
+
+
+def test_a_history_is_refused(extract):
+    with pytest.raises(DataError, match=r"way 5 in several versions, expected one"):
+        extract(INSIDE + ROAD + ROAD.replace('"3"', '"4"'))
+
+
 def test_a_way_of_a_single_node_is_no_line(extract):
     assert len(extract(INSIDE + ROAD.replace('<nd ref="2"/>', "")).way_id) == 0
 
