@@ -40,9 +40,8 @@ from scipy import ndimage
 from shapely.ops import substring
 
 from roadseg.raster.grid import DEGREES, Grid, transformer
-from roadseg.roads.graph.control_points import snap_to_edges
 from roadseg.roads.graph.road_graph import RoadGraph, graph_from_lines
-from roadseg.roads.graph.shortest_paths import Routes
+from roadseg.roads.graph.shortest_paths import Routes, snap_to_edges
 from roadseg.roads.masks.probabilities import Probability
 from roadseg.roads.metrics.apls import apls
 from roadseg.roads.options import TraceOptions

@@ -142,7 +142,7 @@ def put_starter(folder, grid):
         read_tensors,
         save_checkpoint,
     )
-    from roadseg.learn.network.starter import starter_folder
+    from roadseg.learn.network.installed_weights import starter_folder
 
     facts = read_checkpoint_facts(starter_folder(), "best")
     facts |= {"gsd_m": sum(grid.pixel_size_m) / 2}

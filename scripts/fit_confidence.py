@@ -37,7 +37,7 @@ from roadseg.config import load_config
 from roadseg.dataset.calibration import Calibration, MeasuredEdges, cross_fit, write_calibration
 from roadseg.dataset.chips import ChipRecord, read_chips
 from roadseg.dataset.held_out import held_out_chips, read_predicted
-from roadseg.learn.network.starter import starter_folder
+from roadseg.learn.network.installed_weights import starter_folder
 from roadseg.roads.logistic import LogisticModel, fit_near
 from roadseg.roads.metrics.reliability import measure_reliability
 from roadseg.roads.tracing import edge_confidence

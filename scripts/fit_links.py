@@ -20,9 +20,8 @@ import shapely
 from bench_noise import NOISE, THRESHOLD, Scene, dense_windows, draw, read_city
 from sklearn.metrics import roc_auc_score
 
-from roadseg.roads.graph.control_points import snap_to_edges
 from roadseg.roads.graph.road_graph import RoadGraph
-from roadseg.roads.graph.shortest_paths import Routes
+from roadseg.roads.graph.shortest_paths import Routes, snap_to_edges
 from roadseg.roads.logistic import LogisticModel, Terms, fit_near
 from roadseg.roads.masks.probabilities import Probability
 from roadseg.roads.metrics.reliability import measure_reliability

@@ -49,8 +49,8 @@ from roadseg.learn.network.checkpoints import (
     read_tensors,
     save_checkpoint,
 )
+from roadseg.learn.network.installed_weights import starter_folder
 from roadseg.learn.network.models import Normalise
-from roadseg.learn.network.starter import starter_folder
 from roadseg.learn.training.samples import TrainingWindows, epoch_batches
 from roadseg.raster.scaling import Scaling
 from roadseg.system.files import atomic_write

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, Union
 
 import numpy as np
 
-from roadseg.api.files import TABLE, AnyPath, as_file
+from roadseg.api.arguments import TABLE, AnyPath, as_file, options_of, takes
 from roadseg.api.graphs import Graph
-from roadseg.api.keywords import options_of, takes
 from roadseg.api.masks import Mask
 from roadseg.errors import DataError
 from roadseg.raster.grid import is_local

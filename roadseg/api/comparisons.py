@@ -4,9 +4,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from roadseg.api.files import AnyPath
+from roadseg.api.arguments import AnyPath, options_of, takes
 from roadseg.api.graphs import AnyRoads, drawn_roads
-from roadseg.api.keywords import options_of, takes
 from roadseg.roads.formats.any_roads import place_sides
 from roadseg.roads.formats.tables import edge_table
 from roadseg.roads.metrics.breaks import Breaks

@@ -11,8 +11,7 @@ import numpy as np
 import shapely
 from affine import Affine
 
-from roadseg.api.files import TABLE, AnyPath, table_file
-from roadseg.api.keywords import options_of, takes
+from roadseg.api.arguments import TABLE, AnyPath, options_of, table_file, takes
 from roadseg.api.masks import Mask
 from roadseg.api.notebooks import map_svg
 from roadseg.api.rasters import AnyImage, in_memory

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from roadseg.api.files import AnyPath, table_file
-from roadseg.api.keywords import options_of, sections_of, takes
+from roadseg.api.arguments import AnyPath, options_of, sections_of, table_file, takes
 from roadseg.api.notebooks import progress_in_notebook
 from roadseg.arrays import Bools, Bytes
 from roadseg.raster.grid import Grid

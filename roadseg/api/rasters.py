@@ -13,8 +13,7 @@ from affine import Affine
 from pyproj import CRS
 from pyproj.exceptions import CRSError
 
-from roadseg.api.files import AnyPath, as_file
-from roadseg.api.keywords import sections_of, takes
+from roadseg.api.arguments import AnyPath, as_file, sections_of, takes
 from roadseg.api.notebooks import progress_in_notebook
 from roadseg.arrays import Array, Bytes
 from roadseg.errors import ConfigError
@@ -67,7 +66,7 @@ def predict(
             gsd_m).
     """
     from roadseg.learn.inference.jobs import PredictionJob
-    from roadseg.learn.network.starter import checkpoint_folder
+    from roadseg.learn.network.installed_weights import checkpoint_folder
 
     several = [checkpoint] if isinstance(checkpoint, str | Path) else checkpoint
     if not isinstance(several, Sequence) or not several:

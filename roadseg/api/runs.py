@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from roadseg import config as configs
-from roadseg.api.files import AnyPath
+from roadseg.api.arguments import AnyPath
 from roadseg.api.notebooks import progress_in_notebook
 from roadseg.config import Config
 from roadseg.errors import ConfigError

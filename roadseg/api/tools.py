@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from roadseg.api.files import AnyPath
+from roadseg.api.arguments import AnyPath
 from roadseg.api.notebooks import progress_in_notebook
 from roadseg.api.runs import Overrides, load_config, settings_of
 from roadseg.config import Config

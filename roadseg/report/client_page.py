@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import shapely
 
-from roadseg.learn.network.starter import NAME
+from roadseg.learn.network.installed_weights import NAME
 from roadseg.report.pictures import mosaic, read_photo
 from roadseg.report.plots.one_page import MAP_PX, MapPicture, OnePage
 from roadseg.report.scenes import ReportScenes

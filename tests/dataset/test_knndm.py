@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from roadseg.dataset.chips import ChipRecord
+from roadseg.dataset.folds import matched_folds
 from roadseg.dataset.footprints import nearest_m
-from roadseg.dataset.knndm import matched_folds
 from roadseg.raster.windows import Window
 
 NONE = np.empty((0, 2), dtype=np.int64)

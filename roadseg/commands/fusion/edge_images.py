@@ -9,8 +9,7 @@ from roadseg.arrays import Array, Floats, Ints
 from roadseg.raster.grid import Grid
 from roadseg.raster.windows import CERTAIN, Window
 from roadseg.roads.graph.road_graph import RoadGraph, take_edges
-from roadseg.roads.masks.fusion import FusedImage, OpenImage
-from roadseg.roads.masks.image_dates import day_of
+from roadseg.roads.masks.fusion import FusedImage, OpenImage, day_of
 from roadseg.roads.masks.probabilities import ProbabilityFile
 from roadseg.roads.options import TraceOptions
 from roadseg.roads.tracing.edge_statistics import SamplePointGroups

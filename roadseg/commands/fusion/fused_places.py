@@ -17,8 +17,7 @@ from roadseg.learn.inference.jobs import PredictionJob
 from roadseg.learn.inference.tasks import SceneToPredict
 from roadseg.raster.grid import Grid
 from roadseg.raster.windows import Rows, cut_blocks
-from roadseg.roads.masks.fusion import FusedImage, fuse, images_tags
-from roadseg.roads.masks.image_dates import without_day
+from roadseg.roads.masks.fusion import FusedImage, fuse, images_tags, without_day
 from roadseg.roads.masks.mask_files import read_raster_key
 from roadseg.system.parallel import each
 from roadseg.system.progress import counted

@@ -25,7 +25,7 @@ from roadseg.roads.formats.any_roads import (
 from roadseg.roads.formats.files import write_gpkg
 from roadseg.roads.formats.gpkg_styles import category_renderer
 from roadseg.roads.formats.layers import write_label_layer
-from roadseg.roads.formats.osm_ways import MOST_LETTERS, classes, source_of
+from roadseg.roads.formats.osm_xml import MOST_LETTERS, classes, source_of
 from roadseg.roads.formats.pairing import RoadSource
 from roadseg.roads.graph.road_graph import DECIMALS, RoadGraph, unique_pairs
 from roadseg.roads.labels.highways import highway_class

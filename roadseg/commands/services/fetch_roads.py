@@ -24,7 +24,7 @@ from roadseg.roads.labels.origins import (
     read_origin,
     write_origin,
 )
-from roadseg.roads.labels.overture_files import BUCKET, find_release, read_segments, release_of
+from roadseg.roads.labels.overture import BUCKET, find_release, read_segments, release_of
 from roadseg.roads.osm.osm_extract import read_extract
 from roadseg.roads.osm.osm_objects import (
     HIGHWAYS,

@@ -16,7 +16,7 @@ from typing import Any, cast
 from roadseg.config import Config
 from roadseg.dataset.sets import Source, find_scenes, find_sources
 from roadseg.errors import ConfigError, DataError, RoadsegError
-from roadseg.learn.network.starter import first_weights
+from roadseg.learn.network.installed_weights import first_weights
 from roadseg.options import Section
 from roadseg.raster.options import ImageryOptions
 from roadseg.raster.sources import find_images

@@ -15,10 +15,9 @@ from roadseg.dataset.scene_parts import images_in_area, scenes_in_area
 from roadseg.errors import ConfigError, DataError, MissingInputError, RoadsegError
 from roadseg.learn.inference.jobs import PredictionJob
 from roadseg.learn.inference.tasks import SceneToPredict, weights_of
-from roadseg.learn.network.starter import checkpoint_folder
+from roadseg.learn.network.installed_weights import checkpoint_folder
 from roadseg.roads.masks.fusion import IMAGES, image_path
-from roadseg.roads.masks.mask_files import read_raster_key
-from roadseg.roads.masks.thresholding import write_road_mask
+from roadseg.roads.masks.mask_files import read_raster_key, write_road_mask
 from roadseg.system.dry_runs import Plan, Plans
 from roadseg.system.locks import exclusive
 from roadseg.system.records import key_of

@@ -13,10 +13,12 @@ from roadseg.config import Config
 from roadseg.dataset.chips import NO_ZONE, ChipRecord, read_chips
 from roadseg.dataset.fold_files import read_fold_file, road_by_fold, write_fold_layer, write_folds
 from roadseg.dataset.folds import (
+    Matched,
     assign_folds,
     folds_by_name,
     ground_blocks,
     join_groups,
+    matched_folds,
 )
 from roadseg.dataset.footprints import (
     Pairs,
@@ -26,7 +28,6 @@ from roadseg.dataset.footprints import (
     same_place_pairs,
 )
 from roadseg.dataset.held_out import part_chips
-from roadseg.dataset.knndm import Matched, matched_folds
 from roadseg.dataset.options import SplitOptions
 from roadseg.errors import DataError
 from roadseg.raster.images import read_facts

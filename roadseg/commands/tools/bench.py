@@ -22,7 +22,7 @@ from roadseg.learn.inference.bench import inference_rate, training_rate
 from roadseg.learn.inference.jobs import PredictionJob
 from roadseg.learn.inference.tasks import Task, opened, predict_task
 from roadseg.learn.network.checkpoints import read_checkpoint_facts
-from roadseg.learn.network.starter import starter_folder
+from roadseg.learn.network.installed_weights import starter_folder
 from roadseg.raster.grid import Grid
 from roadseg.raster.options import ImageryOptions
 from roadseg.raster.tiff import new_profile, open_new

@@ -17,7 +17,7 @@ from roadseg.errors import CheckpointError
 from roadseg.learn.hardware import cpu
 from roadseg.learn.hardware.devices import lacks_compiler, missing, pick_device
 from roadseg.learn.hardware.launchers import INSTALL
-from roadseg.learn.network.weight_packages import PACKAGES, WeightPackage
+from roadseg.learn.network.installed_weights import PACKAGES, WeightPackage
 from roadseg.system.machine import Machine, format_cpus, read_machine
 from roadseg.system.records import installed_version
 from roadseg.system.text import Summary, count, one_line

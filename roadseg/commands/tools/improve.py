@@ -32,7 +32,7 @@ from roadseg.dataset.scenes import complete_area
 from roadseg.dataset.sets import find_scenes
 from roadseg.errors import ConfigError, DataError
 from roadseg.learn.network.checkpoints import checkpoint_path, read_checkpoint_facts
-from roadseg.learn.network.starter import checkpoint_folder, starter_folder
+from roadseg.learn.network.installed_weights import checkpoint_folder, starter_folder
 from roadseg.raster.grid import DEGREES, Grid, reproject, reproject_points
 from roadseg.raster.images import read_grid
 from roadseg.raster.sources import find_areas

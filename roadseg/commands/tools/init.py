@@ -25,8 +25,7 @@ from roadseg.config import (
     with_absolute_paths,
 )
 from roadseg.errors import ConfigError
-from roadseg.learn.network.starter import is_like_starter
-from roadseg.learn.network.weight_packages import PACKAGES
+from roadseg.learn.network.installed_weights import PACKAGES, is_like_starter
 from roadseg.learn.options import TrainOptions
 from roadseg.system.records import by_dotted_key, write_json
 

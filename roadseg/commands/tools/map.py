@@ -24,7 +24,7 @@ from roadseg.commands.tools import init
 from roadseg.config import FILE_NAME, Config, load_config
 from roadseg.dataset.scene_parts import extent_on
 from roadseg.errors import ConfigError, RoadsegError
-from roadseg.learn.network.starter import NAME, checkpoint_folder
+from roadseg.learn.network.installed_weights import NAME, checkpoint_folder
 from roadseg.raster.grid import crs_setting
 from roadseg.raster.images import read_facts
 from roadseg.raster.sources import image_paths, source_path

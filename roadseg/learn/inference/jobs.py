@@ -31,13 +31,13 @@ from roadseg.learn.inference.tasks import (
     weights_of,
 )
 from roadseg.learn.network.checkpoint_facts import Facts, speed_bins_of, threshold_of
-from roadseg.learn.network.starter import NAME, starter_folder
+from roadseg.learn.network.installed_weights import NAME, starter_folder
 from roadseg.learn.options import ComputeOptions, PredictOptions
 from roadseg.raster.extents import ScenePart
 from roadseg.raster.options import ImageryOptions
 from roadseg.raster.scaling import Scaling
 from roadseg.raster.strips import require_room
-from roadseg.roads.masks.image_dates import day_tags, day_taken
+from roadseg.roads.masks.fusion import day_tags, day_taken
 from roadseg.roads.masks.probabilities import Probability
 from roadseg.system.fingerprints import fingerprint, fingerprints
 from roadseg.system.parallel import each

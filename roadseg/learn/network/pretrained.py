@@ -16,10 +16,14 @@ from torch import Tensor, nn
 
 from roadseg.errors import CheckpointError, RoadsegError
 from roadseg.learn.network.checkpoints import Tensors, init_from, is_sound
+from roadseg.learn.network.installed_weights import NAME as STARTER
+from roadseg.learn.network.installed_weights import (
+    PACKAGES,
+    is_like_starter,
+    names_file,
+    starter_folder,
+)
 from roadseg.learn.network.models import NetworkSpec, build_model
-from roadseg.learn.network.starter import NAME as STARTER
-from roadseg.learn.network.starter import is_like_starter, names_file, starter_folder
-from roadseg.learn.network.weight_packages import PACKAGES
 from roadseg.learn.options import TrainOptions
 from roadseg.roads.speeds import SpeedBins
 from roadseg.system.files import with_home

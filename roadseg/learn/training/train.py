@@ -21,9 +21,9 @@ from roadseg.learn.network.checkpoints import (
     read_tensors,
     write_facts_beside,
 )
+from roadseg.learn.network.installed_weights import first_weights
 from roadseg.learn.network.models import check_window, untrained_model
 from roadseg.learn.network.pretrained import log_first_weights, new_network
-from roadseg.learn.network.starter import first_weights
 from roadseg.learn.options import TrainOptions
 from roadseg.learn.training.epochs import LOSS, Epochs, seed_step
 from roadseg.learn.training.history import Row, has_ended, read_last

@@ -18,8 +18,15 @@ from pyproj import CRS
 
 from roadseg.arrays import Bytes, Lines
 from roadseg.raster.grid import is_local
-from roadseg.report.plots.figures import AMBER, INK, PAPER, new_figure, save_figure
-from roadseg.report.plots.map_marks import add_north, add_scale_bar
+from roadseg.report.plots.figures import (
+    AMBER,
+    INK,
+    PAPER,
+    add_north,
+    add_scale_bar,
+    new_figure,
+    save_figure,
+)
 from roadseg.roads.colours import as_hex, speed_colours
 from roadseg.roads.labels.highways import UNKNOWN_CLASS
 from roadseg.roads.metrics.road_lengths import WHOLE, RoadLengths, road_cell

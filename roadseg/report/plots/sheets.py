@@ -17,8 +17,7 @@ from roadseg.dataset.registration import densest_window
 from roadseg.dataset.shifts import WORTH_M, Shift, directions
 from roadseg.errors import OutputError
 from roadseg.raster.windows import Window
-from roadseg.report.plots.figures import INK, PAPER, rgb, save_figure, screen_figure
-from roadseg.report.plots.map_marks import add_scale_bar
+from roadseg.report.plots.figures import INK, PAPER, add_scale_bar, rgb, save_figure, screen_figure
 from roadseg.roads.colours import bin_colours
 from roadseg.roads.masks.burning import IGNORE, road_pixels
 from roadseg.roads.speeds import SpeedBins

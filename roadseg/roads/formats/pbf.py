@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from roadseg.arrays import Floats, Ints, Objects, Texts
-from roadseg.roads.formats.osm_ways import (
+from roadseg.roads.formats.osm_xml import (
     MOST_LETTERS,
     classes,
     gap_notes,

@@ -8,9 +8,15 @@ from typing import Any
 import numpy as np
 
 from roadseg.arrays import Bools, Floats, Ints
-from roadseg.roads.graph.control_points import ControlPoints, place_control_points, snap_to_edges
 from roadseg.roads.graph.road_graph import RoadGraph, find_lines, require_one_crs, unique_pairs
-from roadseg.roads.graph.shortest_paths import Routes, Weight, edge_costs
+from roadseg.roads.graph.shortest_paths import (
+    ControlPoints,
+    Routes,
+    Weight,
+    edge_costs,
+    place_control_points,
+    snap_to_edges,
+)
 from roadseg.roads.metrics.canonical import canonical_graph
 
 EXACT_POINTS = 10_000  # Up to so many control points, routes start from every one.

@@ -13,8 +13,14 @@ from roadseg.arrays import Ints
 from roadseg.errors import DataError
 from roadseg.raster.grid import DEGREES, transformer
 from roadseg.roads.conflation.new_roads import NewRoads
-from roadseg.roads.formats.osm_ways import MOST_NODES
-from roadseg.roads.formats.osm_xml import OSM_HEAD, OSM_TAIL, XML_HEAD, node_xml, way_xml
+from roadseg.roads.formats.osm_xml import (
+    MOST_NODES,
+    OSM_HEAD,
+    OSM_TAIL,
+    XML_HEAD,
+    node_xml,
+    way_xml,
+)
 from roadseg.roads.formats.pbf import osm_writer
 from roadseg.roads.labels.osm_deletions import deleted_objects
 from roadseg.roads.osm.osm_map import OsmMap

@@ -23,11 +23,13 @@ from roadseg.system.text import count, one_line, size_text
 from roadseg.system.web.answers import (
     Answer,
     BadAnswerError,
+    Failure,
+    failure_of,
     join_address,
+    refusal,
     split_address,
     whole_number,
 )
-from roadseg.system.web.failures import Failure, failure_of, refusal
 from roadseg.system.web.keys import places_of_keys, with_keys, without_keys
 
 Value = TypeVar("Value")

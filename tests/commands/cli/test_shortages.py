@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 
-from roadseg.commands.cli.failures import shortage
+from roadseg.commands.cli.group import shortage
 from roadseg.errors import RoadsegError
 
 

@@ -10,8 +10,7 @@ from roadseg.errors import DataError
 from roadseg.raster.grid import Grid
 from roadseg.raster.windows import Rows
 from roadseg.roads.graph.road_graph import graph_from_lines
-from roadseg.roads.masks.fusion import FusedImage, image_path, images_tags
-from roadseg.roads.masks.image_dates import day_tags
+from roadseg.roads.masks.fusion import FusedImage, day_tags, image_path, images_tags
 from roadseg.roads.masks.probabilities import open_probability, write_probability
 from roadseg.roads.options import TraceOptions
 from roadseg.roads.speeds import DEFAULT_BINS

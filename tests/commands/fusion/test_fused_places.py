@@ -8,8 +8,7 @@ from roadseg.commands.stages import evaluate, graph, pipeline, predict, report
 from roadseg.config import load_config
 from roadseg.errors import ConfigError, DataError
 from roadseg.roads.formats.files import read_gpkg
-from roadseg.roads.masks.fusion import fuse, image_path
-from roadseg.roads.masks.image_dates import day_of
+from roadseg.roads.masks.fusion import day_of, fuse, image_path
 from roadseg.system.workspace import Workspace
 from tests.drawing import read_probability
 

@@ -15,8 +15,8 @@ from shapely import affinity
 
 from roadseg.commands.roads.score import run
 from roadseg.roads.formats.by_suffix import write_graphs
-from roadseg.roads.graph.control_points import place_control_points
 from roadseg.roads.graph.road_graph import TRAVEL_TIME, RoadGraph
+from roadseg.roads.graph.shortest_paths import place_control_points
 from roadseg.roads.graph.travel import add_travel
 from roadseg.roads.metrics.canonical import canonical_graph
 from roadseg.roads.options import CompareOptions

@@ -16,7 +16,7 @@ from roadseg.commands.tools import map as tool
 from roadseg.dataset.calibration import read_calibration
 from roadseg.errors import ConfigError
 from roadseg.learn.network.checkpoints import read_checkpoint_facts
-from roadseg.learn.network.starter import starter_folder
+from roadseg.learn.network.installed_weights import starter_folder
 from roadseg.learn.training.rehearsal import Pace
 from roadseg.raster.images import open_raster
 from roadseg.roads.formats.files import read_gpkg

@@ -11,7 +11,7 @@ import pytest
 from roadseg.commands.tools import doctor
 from roadseg.errors import CheckpointError
 from roadseg.learn.hardware.devices import pick_device
-from roadseg.learn.network.weight_packages import WeightPackage
+from roadseg.learn.network.installed_weights import WeightPackage
 from roadseg.learn.options import TrainOptions
 from roadseg.system.machine import Machine
 

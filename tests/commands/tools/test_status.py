@@ -16,7 +16,7 @@ from roadseg.commands.stages.pipeline import plan
 from roadseg.commands.tools.status import run
 from roadseg.config import load_config
 from roadseg.errors import DataError, MissingInputError
-from roadseg.learn.network.starter import first_weights
+from roadseg.learn.network.installed_weights import first_weights
 from roadseg.learn.options import TrainOptions
 from roadseg.system.locks import lock
 from roadseg.system.stage_records import read_record

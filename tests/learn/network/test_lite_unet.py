@@ -86,7 +86,7 @@ import roadseg.commands.tools.map
 from roadseg.learn.network.checkpoints import load_checkpoint
 from roadseg.learn.network.models import check_names
 from roadseg.learn.network.pretrained import new_network
-from roadseg.learn.network.starter import starter_folder
+from roadseg.learn.network.installed_weights import starter_folder
 from roadseg.learn.options import TrainOptions
 from roadseg.roads.speeds import DEFAULT_BINS
 load_checkpoint(starter_folder())

@@ -17,14 +17,18 @@ from safetensors.torch import load_file, save_file
 from roadseg.errors import CheckpointError, ConfigError, RoadsegError
 from roadseg.learn.network import models
 from roadseg.learn.network.checkpoints import MODEL, init_from, save_checkpoint
+from roadseg.learn.network.installed_weights import (
+    PACKAGES,
+    WeightPackage,
+    first_weights,
+    names_file,
+)
 from roadseg.learn.network.models import NetworkSpec, build_model
 from roadseg.learn.network.pretrained import (
     build_pretrained,
     load_encoder,
     log_first_weights,
 )
-from roadseg.learn.network.starter import first_weights, names_file
-from roadseg.learn.network.weight_packages import PACKAGES, WeightPackage
 from roadseg.learn.options import TrainOptions
 from roadseg.roads.speeds import SpeedBins
 from roadseg.system.fingerprints import GONE

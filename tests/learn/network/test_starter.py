@@ -8,8 +8,13 @@ import torch
 from roadseg.dataset.calibration import read_calibration
 from roadseg.errors import CheckpointError
 from roadseg.learn.network.checkpoints import MODEL, load_checkpoint, read_tensors
+from roadseg.learn.network.installed_weights import (
+    NAME,
+    checkpoint_folder,
+    first_weights,
+    starter_folder,
+)
 from roadseg.learn.network.pretrained import new_network
-from roadseg.learn.network.starter import NAME, checkpoint_folder, first_weights, starter_folder
 from roadseg.learn.options import TrainOptions
 from roadseg.roads.speeds import DEFAULT_BINS, SpeedBins
 

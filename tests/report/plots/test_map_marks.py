@@ -2,7 +2,7 @@ import pytest
 from matplotlib.figure import Figure
 from pyproj import CRS
 
-from roadseg.report.plots.map_marks import add_north, add_scale_bar, bar_text, scale_bar_m
+from roadseg.report.plots.figures import add_north, add_scale_bar, bar_text, scale_bar_m
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import shapely
 
-from roadseg.roads.graph.control_points import place_control_points, snap_to_edges
+from roadseg.roads.graph.shortest_paths import place_control_points, snap_to_edges
 from tests.drawing import drawn
 
 

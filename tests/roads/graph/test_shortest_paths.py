@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from scipy.sparse.csgraph import dijkstra
 
-from roadseg.roads.graph.control_points import ControlPoints, place_control_points
-from roadseg.roads.graph.shortest_paths import Routes
+from roadseg.roads.graph.shortest_paths import ControlPoints, Routes, place_control_points
 from tests.drawing import drawn
 
 STREET, APART = [(0, 0), (100, 0)], [(0, 50), (100, 50)]

@@ -9,7 +9,7 @@ import pytest
 import shapely
 
 from roadseg.errors import ConfigError, DataError
-from roadseg.roads.labels.overture_files import (
+from roadseg.roads.labels.overture import (
     PUBLIC_BUCKET,
     find_release,
     read_segments,

@@ -11,9 +11,8 @@ from roadseg.errors import DataError, OutputError
 from roadseg.raster.grid import Grid
 from roadseg.raster.images import read_grid
 from roadseg.raster.windows import CERTAIN
-from roadseg.roads.masks.mask_files import read_mask, read_raster_key
+from roadseg.roads.masks.mask_files import classify, read_mask, read_raster_key, write_road_mask
 from roadseg.roads.masks.probabilities import write_probability
-from roadseg.roads.masks.thresholding import classify, write_road_mask
 from roadseg.roads.speeds import DEFAULT_BINS, SpeedBins
 from tests.drawing import read_probability
 

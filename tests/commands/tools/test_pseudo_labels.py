@@ -8,11 +8,11 @@ import shapely
 from affine import Affine
 from pyproj import CRS
 
+from roadseg.commands.tools import adapt
+from roadseg.commands.tools.adapt import ROAD, are_sure, pseudo_label_blocks
 from roadseg.raster.grid import Grid
 from roadseg.roads.graph.road_graph import graph_from_lines
-from roadseg.roads.masks import pseudo_labels
 from roadseg.roads.masks.burning import BACKGROUND, IGNORE
-from roadseg.roads.masks.pseudo_labels import ROAD, are_sure, pseudo_label_blocks
 
 GRID = Grid(CRS.from_epsg(32611), Affine(1, 0, 660_000, 0, -1, 4_000_000), 60, 80)
 
@@ -64,11 +64,11 @@ def test_widths_are_those_of_roads(width_m, pixels):
 
 def test_blocks_do_not_show(monkeypatch):
     whole = drawn()
-    monkeypatch.setattr(pseudo_labels, "_BLOCK_PX", 16)
+    monkeypatch.setattr(adapt, "_BLOCK_PX", 16)
     assert np.array_equal(drawn(), whole)
 
 
 def test_what_is_sure():
-    confidence = np.array([pseudo_labels.SURE - 0.01, pseudo_labels.SURE])
+    confidence = np.array([adapt.SURE - 0.01, adapt.SURE])
     roads = SimpleNamespace(attributes={"confidence": confidence})
     assert are_sure(roads).tolist() == [False, True]
