@@ -143,7 +143,7 @@ def check_masks(paths: Collection[Path]) -> None:
             # Masks of `write_mask` are right, and their nodata value is not known.
             if not valid.any() or _own_speeds(path, source) is not None:
                 continue
-            _require_clear(path, np.unique(values[valid]).tolist(), source)
+            _require_clear(path, values[valid], source)
             share = _drawn_roads(values[valid], source).mean()
             roads += share > 0
             if share > _HALF:
@@ -165,8 +165,20 @@ def check_masks(paths: Collection[Path]) -> None:
         )
 
 
-def _require_clear(path: Path, values: Collection[float], source: rasterio.DatasetReader) -> None:
-    if {1, IGNORE} <= set(values) and len(values) <= _MASK_VALUES and not _is_lossy(source):
+def require_clear(path: Path) -> None:
+    """Refuse a raster in which both 1 and 255 may be road, by a sample of its pixels.
+
+    Raises:
+        DataError: if it is such a one, or cannot be read.
+    """
+    with open_raster(path) as source:
+        values, valid = _sample(source)
+        _require_clear(path, values[valid], source)
+
+
+def _require_clear(path: Path, values: Array, source: rasterio.DatasetReader) -> None:
+    found = np.unique(values)
+    if np.isin([1, IGNORE], found).all() and len(found) <= _MASK_VALUES and not _is_lossy(source):
         raise DataError(
             f"{path}: has pixels of 1 and of {IGNORE}; if {IGNORE} stands for pixels to ignore, "
             f"say so in the file (gdal_translate -a_nodata {IGNORE} {path.name} roads.tif); if it "

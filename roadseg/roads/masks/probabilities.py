@@ -32,6 +32,7 @@ from roadseg.roads.masks.mask_files import (
     bins_tags,
     read_raster_key,
 )
+from roadseg.roads.masks.mask_labels import require_clear
 from roadseg.roads.masks.raster_styles import probability_renderer, write_style
 from roadseg.roads.speeds import DEFAULT_BINS, SpeedBins
 from roadseg.system.files import atomic_write
@@ -327,8 +328,8 @@ def open_probability(
             their pixels.
 
     Raises:
-        DataError: if it cannot be read, lies nowhere, or has another number of bands, or tags
-            that say what cannot be.
+        DataError: if it cannot be read, lies nowhere, has another number of bands or tags that say
+            what cannot be, or if both 1 and 255 may be road.
     """
     grid = read_grid(path, crs=crs, gsd_m=gsd_m)
     with open_raster(path) as source:
@@ -350,6 +351,8 @@ def open_probability(
             return ProbabilityFile(path, grid, known, is_mask=True)
         if _is_mask(source):
             return ProbabilityFile(path, grid, None, is_mask=True)
+        if np.dtype(source.dtypes[0]).kind != "f":
+            require_clear(path)
         measured, edges = _threshold(path, tags), _edge_model(path, tags)
         return ProbabilityFile(
             path, grid, None, is_mask=False, threshold=measured, edge_model=edges

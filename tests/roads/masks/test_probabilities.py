@@ -333,14 +333,21 @@ def test_a_mask_of_prepare_is_one_whatever_its_values(path):
         (np.array([0, 1, 7], np.uint8), None, [0, 255, 255]),  # A mask has none above 7.
         (np.array([0, 1, 8], np.uint8), None, [0, 1, 8]),
         (np.array([9, 200, 201], np.uint8), 200, [9, 0, 201]),
+        (np.array([0, 1, 255], np.uint8), 255, [0, 255, 0]),
         (np.array([0, 0.5, 1, np.nan, 2], np.float32), None, [0, 128, 255, 0, 255]),
     ],
-    ids=["mask", "bytes", "no data", "floats"],
+    ids=["mask", "bytes", "no data", "a mask with pixels to ignore", "floats"],
 )
 def test_one_band_is_a_mask_or_probabilities(path, values, nodata, road):
     write_raster(path, values[np.newaxis, np.newaxis], nodata=nodata)
     found = read_probability(path)
     assert (found.road.tolist(), found.bins) == ([road], None)
+
+
+def test_a_mask_in_which_255_may_be_road_or_not_is_refused(path):
+    write_raster(path, np.array([[[0, 1, 255]]], np.uint8))
+    with pytest.raises(DataError, match=r"a\.tif: has pixels of 1 and of 255; if 255 stands for pi"):
+        read_probability(path)
 
 
 @pytest.mark.parametrize("bands", [2, 7, 9])
