@@ -245,7 +245,7 @@ def _read_all(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path}: not a readable JSON file ({error})") from error
     if twice:  # Of which the last one would count without a word.
         raise ConfigError(
-            f"{path}: {twice[0]!r:.60} stands there twice; keep one, with all that it holds"
+            f"{path}: {twice[0]!r:.60} appears twice; keep one, with all that it holds"
         )
     if not isinstance(values, dict):
         raise ConfigError(f"{path}: expected a JSON object with sections, got {values!r:.60}")

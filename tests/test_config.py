@@ -138,7 +138,7 @@ def test_paths_start_at_the_folder_of_the_config(write, tmp_path):
 def test_a_section_that_stands_twice_is_refused(tmp_path):
     path = tmp_path / "roadseg.json"
     path.write_text('{"train": {"epochs": 3}, "graph": {}, "train": {"seed": 1}}')
-    with pytest.raises(ConfigError, match=r"^\S+/roadseg\.json: 'train' stands there twice; keep"):
+    with pytest.raises(ConfigError, match=r"^\S+/roadseg\.json: 'train' appears twice; keep"):
         load_config(path)
 
 
