@@ -38,7 +38,9 @@ _ON_DEVICE = re.compile(
     r"(CUDA|HIP|XPU|HPU|MPS)\b.*out of memory|PT_DEVMEM|OUT_OF_DEVICE_MEMORY|STATUS_ALLOC_FAILED",
     re.DOTALL,
 )
-_ON_CPU = re.compile(r"DefaultCPUAllocator|std::bad_alloc|Cannot allocate memory")
+_ON_CPU = re.compile(
+    r"DefaultCPUAllocator|std::bad_alloc|Cannot allocate memory|failed to map segment"
+)
 # Numbers of the errors with which a system refuses a file.
 _REFUSED = {
     *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM),

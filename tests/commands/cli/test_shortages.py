@@ -31,7 +31,12 @@ def test_a_device_without_memory_is_told_with_what_to_do(error):
 
 @pytest.mark.parametrize(
     "error",
-    [MemoryError(), refusal(errno.ENOMEM), RuntimeError("std::bad_alloc")],
+    [
+        MemoryError(),
+        refusal(errno.ENOMEM),
+        RuntimeError("std::bad_alloc"),
+        ImportError("libtorch_cuda.so: failed to map segment from shared object"),
+    ],
     ids=repr,
 )
 def test_too_little_memory_is_told_with_what_to_do(error):

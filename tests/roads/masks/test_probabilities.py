@@ -346,7 +346,9 @@ def test_one_band_is_a_mask_or_probabilities(path, values, nodata, road):
 
 def test_a_mask_in_which_255_may_be_road_or_not_is_refused(path):
     write_raster(path, np.array([[[0, 1, 255]]], np.uint8))
-    with pytest.raises(DataError, match=r"a\.tif: has pixels of 1 and of 255; if 255 stands for pi"):
+    with pytest.raises(
+        DataError, match=r"a\.tif: has pixels of 1 and of 255; if 255 stands for pi"
+    ):
         read_probability(path)
 
 
