@@ -63,13 +63,14 @@ def export(
     batch_size: int | None,
     force: bool,
 ) -> object:
-    """Write the network of a CHECKPOINT as ONNX, for other programs.
+    """Write the network of a CHECKPOINT, or of the starter, as ONNX, for other programs.
 
     The windows of the network have predict.window_px pixels (see the config), 1024 if it is null.
 
     \b
-    Example:
+    Examples:
       roadseg export run/checkpoints/fold-0 --output city-onnx
+      roadseg export starter --output starter-onnx
     """
     from roadseg.commands.tools import export
 

@@ -7,6 +7,7 @@ from roadseg.errors import ConfigError
 from roadseg.learn.inference.exports import FACTS, MODEL, write_export
 from roadseg.learn.inference.programs import MAX_DIFFERENCE
 from roadseg.learn.network.checkpoints import load_checkpoint
+from roadseg.learn.network.installed_weights import checkpoint_folder
 from roadseg.system.text import Summary, count
 
 _MB = 1e6
@@ -54,10 +55,10 @@ def run(
     batch_size: int | None,
     force: bool = False,
 ) -> ExportSummary:
-    """Write a checkpoint as ONNX; batch_size None is for any number of windows."""
+    """Write a checkpoint, or "starter", as ONNX; batch_size None is for any number of windows."""
     _require_free(output, force=force)
     difference = write_export(
-        load_checkpoint(checkpoint),
+        load_checkpoint(checkpoint_folder(checkpoint)),
         output,
         window_px=window_px,
         batch_size=batch_size,

@@ -1,13 +1,16 @@
 """export: a checkpoint folder becomes a folder for other programs."""
 
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 import torch
 
+from roadseg.commands.tools import export as tool
 from roadseg.commands.tools.export import run
 from roadseg.errors import CheckpointError, ConfigError
-from roadseg.learn.network.checkpoints import MODEL, named, save_checkpoint
+from roadseg.learn.network.checkpoints import MODEL, load_checkpoint, named, save_checkpoint
+from roadseg.learn.network.installed_weights import starter_folder
 from roadseg.learn.network.models import NetworkSpec, build_model
 
 FACTS = {
@@ -52,6 +55,14 @@ def test_a_unet_computes_the_same_and_an_empty_folder_is_filled(checkpoint, tmp_
     assert "64 px, any batch size" in str(summary)
     written = sum(path.stat().st_size for path in tmp_path.iterdir())
     assert summary.megabytes == written / 1e6 > 1
+
+
+def test_the_starter_has_a_name(tmp_path, monkeypatch):
+    taken = []
+    monkeypatch.setattr(tool, "write_export", lambda *given, **_: taken.append(given[0]) or 0.0)
+    tmp_path.joinpath("out").mkdir()
+    export(Path("starter"), tmp_path / "out")
+    assert taken[0].facts == load_checkpoint(starter_folder()).facts
 
 
 def test_a_folder_that_is_there_is_replaced_only_by_force(checkpoint, tmp_path):
