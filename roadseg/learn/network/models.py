@@ -127,9 +127,10 @@ def build_model(spec: NetworkSpec, encoder_weights: str | None = None) -> nn.Mod
         ) from error
     except _UNBUILDABLE as error:
         parts = f"{architecture} with encoder {encoder}, {encoder_weights or 'new'} weights, "
-        raise ConfigError(
-            f"{parts}{spec.in_channels} bands cannot be built: {first_line(error)}"
-        ) from error
+        what = f"{parts}{spec.in_channels} bands cannot be built: {first_line(error)}"
+        if "pretrained weights" in what:
+            what += "; for random ones, set train.encoder_weights to null"
+        raise ConfigError(what) from error
     if ends_at_half:
         decoder = cast("nn.Module", model.decoder)
         decoder.blocks = cast("nn.ModuleList", decoder.blocks)[:-1]

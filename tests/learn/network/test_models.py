@@ -81,6 +81,11 @@ def test_every_installed_encoder_is_known_by_its_whole_name(encoder):
     assert not knows_encoder(f"{encoder} ")
 
 
+def test_no_weights_are_null():
+    with pytest.raises(ConfigError, match=r"`none` for .*; for random ones, set train\.encoder_w"):
+        build_model(NetworkSpec(encoder="resnet34", in_channels=3, classes=3), "none")
+
+
 def test_weights_that_cannot_be_downloaded_say_what_to_do(monkeypatch):
     def offline(*_, **__):
         raise FileNotFoundError("no route to the hub\nand more")
