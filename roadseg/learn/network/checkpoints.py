@@ -133,7 +133,7 @@ def read_checkpoint_facts(folder: Path, which: str) -> Facts:
 
 
 def init_from(
-    spec: NetworkSpec, path: Path, *, bins: SpeedBins, setting: str = "train.init"
+    spec: NetworkSpec, folder: Path, *, bins: SpeedBins, setting: str = "train.init"
 ) -> tuple[nn.Module, str]:
     """Return a network with the weights of another run, and what was loaded, in words.
 
@@ -141,21 +141,25 @@ def init_from(
     stay new.
 
     Args:
-        path: folder of a checkpoint (its best is taken), or a .safetensors file in one.
+        folder: of a checkpoint, whose best is taken.
         setting: that names the run, for errors.
 
     Raises:
-        ConfigError: if the other run has another architecture, encoder, decoder or number of
-            bands.
+        ConfigError: if the folder is a file, or the other run has another architecture, encoder,
+            decoder or number of bands.
         CheckpointError: if there is no checkpoint of roadseg, or it is damaged.
     """
-    folder, which = (path, "best") if path.is_dir() else (path.parent, path.stem)
-    facts = read_checkpoint_facts(folder, which)
-    _check_agrees(facts, path, spec, setting=setting)
-    saved = read_tensors(folder, which, MODEL)
+    if folder.is_file():
+        raise ConfigError(
+            f"{setting}: {folder} is a file, expected the folder of a checkpoint, such as "
+            "run/checkpoints/fold-0; a file of encoder weights goes into train.encoder_weights"
+        )
+    facts = read_checkpoint_facts(folder, "best")
+    _check_agrees(facts, folder, spec, setting=setting)
+    saved = read_tensors(folder, "best", MODEL)
     same_bins = (facts["bin_edges"], facts["bin_unit"]) == (list(bins.edges), bins.unit)
     model = model_to_fill(spec) if same_bins else build_model(spec)
-    _check_fits(path, saved, _saved_as(model, facts["classes"]))
+    _check_fits(folder, saved, _saved_as(model, facts["classes"]))
     weights = saved if same_bins else saved | _any_road_alone(model, saved)
     _fill(model, weights)
     taken = f"loaded {len(saved)} tensors"

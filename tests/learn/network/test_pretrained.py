@@ -254,6 +254,12 @@ def begin(path, bins=BINS, **changes):
     return model.eval(), taken
 
 
+def test_a_network_does_not_begin_with_a_file(tmp_path):
+    torch.save({}, tmp_path / "a.pth")
+    with pytest.raises(ConfigError, match=r"train\.init: \S+a\.pth is a file, expected the folder"):
+        begin(tmp_path / "a.pth")
+
+
 @torch.no_grad()
 def test_a_network_begins_as_the_other_run_ended(run):
     model, taken = begin(run[0])
@@ -267,7 +273,7 @@ def test_with_other_bins_only_any_road_is_known(run, bins):
     torch.manual_seed(0)
     new = untrained(classes=bins.count + 1).segmentation_head[0].weight[:-1]
     torch.manual_seed(0)
-    model, taken = begin(run[0] / "best.safetensors", bins=bins)
+    model, taken = begin(run[0], bins=bins)
     assert torch.allclose(model(IMAGES)[:, -1], run[1](IMAGES)[:, -1], atol=1e-6)
     assert torch.equal(model.segmentation_head[0].weight[:-1], new)
     assert taken.endswith(f"the {bins.count} channels of speed bins start from random values")
