@@ -38,7 +38,6 @@ class Example:
         image: shape (band, row, col); the first three bands are shown, or the first alone.
         mask: shape (row, col), 0 background, else the speed bin, 255 not known.
         pixel_m: ground size of a pixel as (along a row, along a column).
-        caption: lines of text below the name; three are shown, two if there is a shift.
         shift: how far the labels are off; None if not measured.
     """
 
@@ -46,22 +45,13 @@ class Example:
     image: Bytes
     mask: Bytes
     pixel_m: tuple[float, float]
-    caption: tuple[str, ...] = ()
     shift: Shift | None = None
 
-
-@dataclass(frozen=True)
-class Quality:
-    """The findings on some examples.
-
-    Attributes:
-        shift: how far the labels of all examples are off.
-        shifts: how far those of each are off, by name.
-    """
-
-    shift: Shift | None
-    shifts: Mapping[str, Shift]
-    sheets: Sequence[Path]
+    @property
+    def road_share(self) -> float:
+        """Share of road among the pixels that are known."""
+        known = self.mask[self.mask != IGNORE]
+        return float((known != BACKGROUND).mean()) if known.size else 0.0
 
 
 @dataclass(frozen=True)
@@ -240,14 +230,8 @@ def make_example(task: ExampleTask) -> Example:
         image=image,
         mask=mask,
         pixel_m=facts.grid.pixel_size_m,
-        caption=(f"{_road_share(mask):.1%} road",),
         shift=shift,
     )
-
-
-def _road_share(mask: Bytes) -> float:
-    known = mask[mask != IGNORE]
-    return float((known != BACKGROUND).mean()) if known.size else 0.0
 
 
 def _around(chip: Window, height: int, width: int) -> Window:
@@ -264,13 +248,15 @@ def summarise(
     *,
     options: LabelOptions,
     failed: Mapping[str, str],
-    quality: Quality,
+    shifts: Mapping[str, Shift],
+    sheets: Sequence[Path],
     set_of: Mapping[str, str],
 ) -> PrepareSummary:
     """Add up the figures of all scenes.
 
     Args:
         failed: why each of the other scenes was skipped.
+        shifts: how far the labels of examples are off, by the name of the scene.
         set_of: name of the set of each scene by name, empty where there are no sets.
     """
     bins = options.bins
@@ -297,13 +283,13 @@ def summarise(
         labels=sum(scene.features for scene in files.values()),
         dropped=_dropped(scenes, labels, files),
         repaired=sum(scene.repaired for scene in files.values()),
-        shift_m=_metres(quality.shift),
-        shifts_m={name: xy_m for name, s in quality.shifts.items() if (xy_m := _metres(s))},
+        shift_m=_metres(combine_shifts(list(shifts.values()))),
+        shifts_m={name: xy_m for name, s in shifts.items() if (xy_m := _metres(s))},
         failed=dict(failed),
-        sheets=[str(path) for path in quality.sheets],
+        sheets=[str(path) for path in sheets],
         **_moved(scenes, options.shift),
         sets={
-            name: _figures(of_set, quality)
+            name: _figures(of_set, shifts)
             for name in dict.fromkeys(set_of.values())
             if name and (of_set := [scene for scene in scenes if set_of[scene.name] == name])
         },
@@ -326,12 +312,12 @@ def _on_map(east_m: float, north_m: float) -> str:
     return f"{east}, {abs(north_m):.1f} m {'north' if north_m >= 0 else 'south'}"
 
 
-def _figures(scenes: Sequence[SceneSummary], quality: Quality) -> SetFigures:
+def _figures(scenes: Sequence[SceneSummary], shifts: Mapping[str, Shift]) -> SetFigures:
     """Return the figures of the scenes of a set."""
     km = sum(sum(scene.road_km.values()) for scene in scenes)
     chips = sum(len(scene.chips) for scene in scenes)
-    shifts = [quality.shifts[scene.name] for scene in scenes if scene.name in quality.shifts]
-    shift_m = _metres(combine_shifts(shifts))
+    own = [shifts[scene.name] for scene in scenes if scene.name in shifts]
+    shift_m = _metres(combine_shifts(own))
     return SetFigures(len(scenes), chips, round(km, 3), _pixels(scenes)[2], shift_m)
 
 

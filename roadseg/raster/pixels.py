@@ -49,20 +49,18 @@ def read_window(facts: RasterFacts, window: Window) -> Read:
         DataError: if the file cannot be read.
     """
     if not facts.touches(window):
-        return blank_window(facts, window)
+        return _blank(facts, window)
     with open_raster(facts.path, facts.whole, nodata=facts.nodata_or_nan, as_image=True) as source:
-        return read_part(source, facts, window)
+        return _read_part(source, facts, window)
 
 
-def read_part(source: rasterio.DatasetReader, facts: RasterFacts, window: Window) -> Read:
+def _read_part(source: rasterio.DatasetReader, facts: RasterFacts, window: Window) -> Read:
     """Read a window of `facts.grid` from the open raster of the whole scene."""
-    if not facts.touches(window):
-        return blank_window(facts, window)
     values, valid = read_pixels(source, facts, window=facts.in_scene(window).to_rasterio())
     return values, valid & _inside(facts, window)
 
 
-def blank_window(facts: RasterFacts, window: Window) -> Read:
+def _blank(facts: RasterFacts, window: Window) -> Read:
     """Return what a window holds that lies outside of the area, without reading it."""
     height, width = window[2:]
     values = np.zeros((len(facts.bands), height, width), dtype=facts.dtype)
@@ -216,7 +214,7 @@ class SceneReader:
         """Read a window, as `read_window`."""
         facts = self._facts
         if not facts.touches(window):
-            return blank_window(facts, window)
+            return _blank(facts, window)
         # A file takes with it the environment that it was opened in; this one stays in its thread.
         with reading(facts.path), rasterio.Env():
             if not hasattr(self._own, "source"):
@@ -224,7 +222,7 @@ class SceneReader:
                 opened = open_raster(facts.path, facts.whole, nodata=nodata, as_image=True)
                 with self._lock:
                     self._own.source = self._opened.enter_context(opened)
-            return read_part(self._own.source, facts, window)
+            return _read_part(self._own.source, facts, window)
 
 
 def cache_bytes(source: rasterio.DatasetReader, rows: int) -> int:

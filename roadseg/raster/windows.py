@@ -56,17 +56,14 @@ class Rows(NamedTuple):
     col: int = 0
 
 
-def cover(height: int, width: int, *, window_px: int, overlap_px: int) -> list[Window]:
+def cover(height: int, width: int, *, window_px: int) -> list[Window]:
     """Cover a scene with square windows, row by row; the last ones end at the scene's edge.
 
-    Neighbours overlap by `overlap_px`, the last two by more where the scene demands it. A scene
-    smaller than the window still gets a whole window, which then reaches beyond the edge.
-
-    Raises:
-        ValueError: if the scene is empty or the overlap is not from 0 to window_px - 1.
+    Only they overlap others. A scene smaller than the window still gets a whole window, which then
+    reaches beyond the edge.
     """
-    _check(min(height, width), window_px, overlap_px)
-    rows, cols = (_starts(length, window_px, overlap_px) for length in (height, width))
+    lasts = (max(length - window_px, 0) for length in (height, width))
+    rows, cols = ([*range(0, last, window_px), last] for last in lasts)
     return [Window(r, c, window_px, window_px) for r, c in itertools.product(rows, cols)]
 
 
@@ -133,9 +130,12 @@ def spread_starts(length: int, *, window_px: int, overlap_px: int, multiple: int
             scene; at most `window_px - overlap_px`.
 
     Raises:
-        ValueError: as for `cover`.
+        ValueError: if the scene is empty or the overlap is not from 0 to window_px - 1.
     """
-    _check(length, window_px, overlap_px)
+    if length < 1:
+        raise ValueError(f"a side of {length} pixels has no windows")
+    if not 0 <= overlap_px < window_px:
+        raise ValueError(f"overlap of {overlap_px} px does not fit windows of {window_px} px")
     last = math.ceil(max(length - window_px, 0) / multiple)
     gaps = math.ceil(last / ((window_px - overlap_px) // multiple))
     return [0, *(number * last // gaps * multiple for number in range(1, gaps + 1))]
@@ -202,18 +202,6 @@ def blend_weights(starts: Sequence[int], *, window_px: int) -> Floats32:
     for start in starts:
         sums[start : start + window_px] += hann
     return (hann / sums[places]).astype(np.float32)
-
-
-def _check(length: int, window_px: int, overlap_px: int) -> None:
-    if length < 1:
-        raise ValueError(f"a side of {length} pixels has no windows")
-    if not 0 <= overlap_px < window_px:
-        raise ValueError(f"overlap of {overlap_px} px does not fit windows of {window_px} px")
-
-
-def _starts(length: int, window_px: int, overlap_px: int) -> list[int]:
-    last = max(length - window_px, 0)
-    return [*range(0, last, window_px - overlap_px), last]
 
 
 def _cut(length: int, chip_px: int) -> list[tuple[int, int]]:

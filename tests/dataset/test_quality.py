@@ -1,7 +1,7 @@
 import pytest
 
 from roadseg.dataset.chips import ChipRecord
-from roadseg.dataset.quality import Quality, choose_examples, shift_text, summarise
+from roadseg.dataset.quality import choose_examples, shift_text, summarise
 from roadseg.dataset.scenes import SceneSummary
 from roadseg.dataset.shifts import Shift
 from roadseg.raster.windows import Window
@@ -30,7 +30,8 @@ def summary(*scenes, labels=None, failed=None, shift="none", shifts=None, set_of
         labels,
         options=LabelOptions(bin_edges=(30.0,), shift=shift),
         failed=failed or {},
-        quality=Quality(None, shifts or {}, []),
+        shifts=shifts or {},
+        sheets=[],
         set_of=set_of or dict.fromkeys(labels, ""),
     )
 

@@ -15,7 +15,6 @@ from roadseg.dataset.chips import SceneRecord, read_chips, write_chips
 from roadseg.dataset.quality import (
     ExampleTask,
     PrepareSummary,
-    Quality,
     choose_examples,
     make_example,
     shift_text,
@@ -23,7 +22,7 @@ from roadseg.dataset.quality import (
 )
 from roadseg.dataset.scenes import PreparedScene, SceneSummary, SceneTask, prepare_scene
 from roadseg.dataset.sets import errors_by_set, find_scenes, find_sources
-from roadseg.dataset.shifts import WORTH_M, combine_shifts, find_shifts
+from roadseg.dataset.shifts import WORTH_M, Shift, find_shifts
 from roadseg.errors import DataError
 from roadseg.learn.options import ComputeOptions
 from roadseg.raster.images import read_facts
@@ -64,13 +63,14 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> Prepare
     scaling = _fit_scaling(prepared, sources)
     write_scaling(workspace.scaling, scaling)
     _write_chips(config, workspace, sources, scenes)
-    quality = _look_at_examples(config, workspace, sources, scenes, scaling)
+    shifts, sheets = _look_at_examples(config, workspace, sources, scenes, scaling)
     summary = summarise(
         scenes,
         {name: source.labels for name, source in sources.scenes.items()},
         options=_shared_labels(config),
         failed=failed,
-        quality=quality,
+        shifts=shifts,
+        sheets=sheets,
         set_of={name: source.set.name for name, source in sources.scenes.items()},
     )
     summary = replace(summary, outside=sources.outside)
@@ -298,7 +298,7 @@ def _look_at_examples(
     sources: Sources,
     scenes: list[SceneSummary],
     scaling: Scaling,
-) -> Quality:
+) -> tuple[dict[str, Shift], list[Path]]:
     """Draw examples of the labels over the images, and estimate how far they are apart."""
     tasks = []
     for chip in choose_examples(scenes):
@@ -313,5 +313,4 @@ def _look_at_examples(
             logger.warning("could not draw %s: %s", tasks[outcome.index].chip.name, outcome.error)
     examples = [outcome.result for outcome in ended if outcome.result is not None]
     shifts = {example.name: example.shift for example in examples if example.shift is not None}
-    sheets = write_sheets(workspace.quality, examples, bins=config.labels.bins)
-    return Quality(combine_shifts(list(shifts.values())), shifts, sheets)
+    return shifts, write_sheets(workspace.quality, examples, bins=config.labels.bins)

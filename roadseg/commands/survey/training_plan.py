@@ -30,8 +30,7 @@ def forecast_training(
         chips = cut_chips(facts.grid.height, facts.grid.width, chip_px=config.imagery.chip_px)
         weight += each * len(chips)
         windows += sum(
-            len(cover(chip.height, chip.width, window_px=train.window_px, overlap_px=0))
-            for chip in chips
+            len(cover(chip.height, chip.width, window_px=train.window_px)) for chip in chips
         )
     pace = guess_pace(
         train,

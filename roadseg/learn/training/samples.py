@@ -180,7 +180,7 @@ class ValidationWindows(Dataset[tuple[Tensor, Tensor]]):
         windows = [
             (chip, window)
             for chip in chips
-            for window in cover(*chip.window[2:], window_px=window_px, overlap_px=0)
+            for window in cover(*chip.window[2:], window_px=window_px)
         ]
         self._windows = windows if most is None else spread(windows, most)
 

@@ -29,7 +29,7 @@ _EDGE_PX, _KEY_PX, _CAPTION_PX = 24, 58, 108
 _CELL_PX = (_SCENE_PX + _GAP_PX + _CLOSE_PX + _EDGE_PX, _SCENE_PX + _CAPTION_PX)
 _LEAST_PX = 960  # Pixels; the key needs this width of a sheet.
 _NAME_PT, _TEXT_PT, _LINE_PX = 13, 11, 21
-_LINES, _LETTERS = 3, 700  # Lines of a caption below the name; letters of a line, times points.
+_LETTERS = 700  # Of a line, times points.
 _CLOSE_M = 80.0  # Metres; side of the ground that is shown enlarged.
 _STRIPE_PX = 8
 _PALE, _DARK = (150, 150, 150), (70, 70, 70)
@@ -178,12 +178,12 @@ def _is_off(shift: Shift) -> bool:
 
 
 def _write_caption(figure: Figure, example: Example, place: tuple[int, int]) -> None:
-    lines = [(line, INK) for line in example.caption]
+    lines = [(f"{example.road_share:.1%} road", INK)]
     if example.shift is not None:
         colour = _ALARM if _is_off(example.shift) else INK
-        lines = [*lines[: _LINES - 1], (_shift_text(example.shift), colour)]
+        lines.append((_shift_text(example.shift), colour))
     _write(figure, place, example.name, size=_NAME_PT)
-    for number, (line, colour) in enumerate(lines[:_LINES], 1):
+    for number, (line, colour) in enumerate(lines, 1):
         _write(figure, (place[0], place[1] + number * _LINE_PX + 4), line, color=colour)
 
 

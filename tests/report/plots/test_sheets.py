@@ -92,9 +92,10 @@ def test_a_name_too_long_for_its_line_loses_its_middle(tmp_path):
     assert np.array_equal(*pictures)
 
 
-def test_lines_of_the_caption_are_written(tmp_path):
-    plain, told = sheet(tmp_path, EXAMPLE), sheet(tmp_path, replace(EXAMPLE, caption=("5 km",)))
-    assert not np.array_equal(plain, told)
+def test_the_share_of_road_is_written_below_the_picture(tmp_path):
+    more = replace(EXAMPLE, mask=np.where(np.arange(300) < 20, np.uint8(3), MASK))
+    below = [sheet(tmp_path, example)[SIDE:] for example in (EXAMPLE, more)]
+    assert not np.array_equal(*below)
 
 
 @pytest.mark.parametrize("bins", [SpeedBins((30.0,)), SpeedBins(tuple(range(5, 155, 5)), "km/h")])
