@@ -32,15 +32,18 @@ class SceneSet:
 
     Attributes:
         name: of the set; empty where a run has no sets.
-        key: its key in the config, with a trailing dot; empty without sets.
         weight: how often each of its chips is drawn in training, relative to other sets.
     """
 
     name: str
-    key: str
     imagery: ImageryOptions
     labels: LabelOptions
     weight: float = 1.0
+
+    @property
+    def key(self) -> str:
+        """Its key in the config, with a trailing dot; empty without sets."""
+        return self.name and f"imagery.sets.{self.name}."
 
 
 @dataclass(frozen=True)
@@ -69,7 +72,7 @@ def scene_sets(imagery: RunImageryOptions, labels: LabelOptions) -> list[SceneSe
         ValueError: if the options of a set cannot be combined with those it inherits.
     """
     if not imagery.sets:
-        return [SceneSet("", "", without_sets(imagery), labels)]
+        return [SceneSet("", without_sets(imagery), labels)]
     return [_with_inherited(name, own, imagery, labels) for name, own in imagery.sets.items()]
 
 
@@ -178,15 +181,13 @@ def _with_inherited(
     """Return a set with its inherited settings."""
     given = {key: value for key in _OWN if (value := getattr(own, key)) is not None}
     changed = {key: getattr(own.labels, key) for key in own.labels.model_fields_set}
-    key = f"imagery.sets.{name}."
     try:
         LabelOptions.model_validate(dict(labels) | changed)
     except ValidationError as error:
-        fault = error.errors()[0]
-        raise ValueError(f"{key}labels.{fault.get('ctx', {}).get('error', error)}") from error
+        why = error.errors()[0].get("ctx", {}).get("error", error)
+        raise ValueError(f"imagery.sets.{name}.labels.{why}") from error
     return SceneSet(
         name,
-        key,
         without_sets(imagery).model_copy(update=given | {"images": own.images}),
         labels.model_copy(update=changed | {"roads": own.roads}),
         own.weight,

@@ -51,10 +51,10 @@ def read_window(facts: RasterFacts, window: Window) -> Read:
     if not facts.touches(window):
         return _blank(facts, window)
     with open_raster(facts.path, facts.whole, nodata=facts.nodata_or_nan, as_image=True) as source:
-        return _read_part(source, facts, window)
+        return read_part(source, facts, window)
 
 
-def _read_part(source: rasterio.DatasetReader, facts: RasterFacts, window: Window) -> Read:
+def read_part(source: rasterio.DatasetReader, facts: RasterFacts, window: Window) -> Read:
     """Read a window of `facts.grid` from the open raster of the whole scene."""
     values, valid = read_pixels(source, facts, window=facts.in_scene(window).to_rasterio())
     return values, valid & _inside(facts, window)
@@ -222,7 +222,7 @@ class SceneReader:
                 opened = open_raster(facts.path, facts.whole, nodata=nodata, as_image=True)
                 with self._lock:
                     self._own.source = self._opened.enter_context(opened)
-            return _read_part(self._own.source, facts, window)
+            return read_part(self._own.source, facts, window)
 
 
 def cache_bytes(source: rasterio.DatasetReader, rows: int) -> int:

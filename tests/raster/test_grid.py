@@ -15,7 +15,6 @@ from roadseg.raster.images import read_facts, read_grid
 from roadseg.raster.options import ImageryOptions
 
 DEGREE_PIXELS = 2.7e-6
-UTM_11 = CRS.from_epsg(32611)
 UTM = CRS.from_epsg(32611)
 PLACE = Affine(1, 0, 660000, 0, -1, 4000000)
 FOREIGN = 'LOCAL_CS["unnamed",UNIT["metre",1]]'
@@ -45,13 +44,8 @@ GRIDS = {
         1300,
         1300,
     ),
-    "utm": Grid(UTM_11, Affine(0.3, 0, 660000, 0, -0.3, 4000000), 400, 600),
-    "rotated": Grid(
-        UTM_11,
-        Affine.translation(660000, 4000000) @ Affine.rotation(30) @ Affine.scale(0.5, -0.5),
-        400,
-        600,
-    ),
+    "utm": Grid(UTM, Affine(0.3, 0, 660000, 0, -0.3, 4000000), 400, 600),
+    "rotated": Grid(UTM, ROTATED, 400, 600),
     "south up": Grid(CRS.from_epsg(32733), Affine(2, 0, 500000, 0, 2, 6000000), 100, 50),
     "mercator": Grid(CRS.from_epsg(3857), Affine(0.6, 0, 13044000, 0, -0.6, 4735000), 512, 512),
     "polar": Grid(CRS.from_epsg(4326), Affine(1e-4, 0, 20, 0, -1e-5, 85), 100, 100),

@@ -29,6 +29,7 @@ State = tuple[dict[str, Tensor], dict[str, Any]]  # Tensors by name, and JSON va
 
 _OPTIMIZER = "optimizer."  # Prefix of the names of its tensors.
 _DROP = 0.2  # Factor by which the learning rate drops after a milestone.
+_MOST_NORM = 1.0  # Of all gradients together.
 _BETAS, _EPS = (0.9, 0.999), 1e-8  # Torch's defaults; Gaudi's optimizers have others.
 
 
@@ -221,10 +222,8 @@ def build_optimizer(
     return torch.optim.Adam(parameters, lr=rate, betas=_BETAS, eps=_EPS, fused=True)
 
 
-def clip_gradients(
-    parameters: Iterable[nn.Parameter], *, device: Device, max_norm: float = 1.0
-) -> None:
-    """Shrink the gradients together so that their norm is at most `max_norm`.
+def clip_gradients(parameters: Iterable[nn.Parameter], *, device: Device) -> None:
+    """Shrink the gradients together so that their norm is at most 1.
 
     With backend ipex, pass `model.parameters()`: those of the optimizer are copies without
     gradients.
@@ -233,15 +232,15 @@ def clip_gradients(
         parameters: weights on the device, with gradients.
     """
     if device.name == "hpu":
-        _hpu_clipper(max_norm).clip_norm(parameters)
+        _hpu_clipper().clip_norm(parameters)
     else:
-        nn.utils.clip_grad_norm_(parameters, max_norm)
+        nn.utils.clip_grad_norm_(parameters, _MOST_NORM)
 
 
 @cache
-def _hpu_clipper(max_norm: float) -> Any:  # noqa: ANN401 - no type of ours
+def _hpu_clipper() -> Any:  # noqa: ANN401 - no type of ours
     """Build Gaudi's clipper, which puts the norm on the device; for float32 without parameters."""
-    return import_module("habana_frameworks.torch.hpex.normalization").FusedClipNorm([], max_norm)
+    return import_module("habana_frameworks.torch.hpex.normalization").FusedClipNorm([], _MOST_NORM)
 
 
 def learning_rate(step: float, options: TrainOptions, *, steps_per_epoch: int) -> float:

@@ -132,12 +132,6 @@ def test_only_windows_that_touch_the_area_are_read(scene, checkpoint, draw, tmp_
     assert len(read) == touching < len(squares) / 3
 
 
-def test_a_hole_has_no_data(scene, checkpoint, draw, tmp_path):
-    ring = DISC - DISC.buffer(-30)
-    predicted([scene], checkpoint, tmp_path / "out", draw("a.gpkg", ring))
-    assert bands(tmp_path / "out/wide.tif")[1].sum() == pytest.approx(ring.area, rel=0.1)
-
-
 def test_an_area_inside_of_a_pixel_predicts_that_pixel(scene, checkpoint, whole, draw, tmp_path):
     tiny = shapely.box(EAST + 100.4, NORTH - 50.6, EAST + 100.6, NORTH - 50.4)
     predicted([scene], checkpoint, tmp_path / "out", draw("a.gpkg", tiny))

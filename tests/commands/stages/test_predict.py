@@ -90,16 +90,21 @@ def write_tensors(folder, tensors, **changes):
     save_file(tensors, path, metadata={"roadseg": json.dumps(facts)})
 
 
-@pytest.mark.parametrize(("trained", "given"), [(0, None), (None, 0), (0, 9)])
-def test_the_value_without_data_is_that_of_the_training(
-    finished, make_scene, tmp_path, trained, given
+@pytest.mark.parametrize(
+    "values", [(0, None, None), (None, 0, None), (0, 9, None), (None, None, 0)]
+)
+def test_pixels_without_data_by_training_settings_or_file_have_no_probability(
+    finished, make_scene, tmp_path, values
 ):
+    trained, given, own = values
     change_facts(finished[1].checkpoint(0), nodata=trained)
     image, _ = make_scene(tmp_path, "holes")
     with rasterio.open(image, "r+") as target:
+        target.nodata = own
         target.write(np.zeros((3, 20, 64), dtype=np.uint8), window=((0, 20), (0, 64)))
     predict_images(finished, [image], tmp_path / "out", nodata=given)
     with rasterio.open(tmp_path / "out/holes.tif") as raster:
+        assert not raster.read()[:, :20].any()
         assert not raster.dataset_mask()[:20].any()
         assert raster.dataset_mask()[20:].all()
 
@@ -114,18 +119,6 @@ def test_a_finished_scene_is_kept_and_a_changed_one_predicted_again(finished, ma
     make_scene(tmp_path, "elsewhere", size_px=80)
     predict_images(finished, [image], out)
     assert (out / "elsewhere.tif").stat().st_mtime_ns != first
-
-
-def test_pixels_without_data_have_no_probability(finished, make_scene, tmp_path):
-    image, _ = make_scene(tmp_path, "holes")
-    with rasterio.open(image, "r+") as target:
-        target.nodata = 0
-        target.write(np.zeros((3, 20, 64), dtype=np.uint8), window=((0, 20), (0, 64)))
-    predict_images(finished, [image], tmp_path / "out")
-    with rasterio.open(tmp_path / "out/holes.tif") as raster:
-        assert not raster.read()[:, :20].any()
-        assert not raster.dataset_mask()[:20].any()
-        assert raster.dataset_mask()[20:].all()
 
 
 def test_brightness_of_pixels_that_are_stretched_does_not_matter(finished, make_scene, tmp_path):
@@ -418,14 +411,6 @@ def test_a_network_of_an_earlier_version_names_no_threshold(finished, make_scene
     change_facts(finished[1].checkpoint(0), threshold=None)
     predict_images(finished, [image], tmp_path / "out")
     assert read_probability(tmp_path / "out/here.tif").threshold is None
-
-
-@pytest.mark.parametrize("wrong", [0, 1, 1.5, -1, "0.5", True])
-def test_a_checkpoint_with_another_threshold_is_one_line(finished, make_scene, tmp_path, wrong):
-    image, _ = make_scene(tmp_path, "here")
-    change_facts(finished[1].checkpoint(0), threshold=wrong)
-    with pytest.raises(CheckpointError, match=r"best\.safetensors: threshold: expected"):
-        predict_images(finished, [image], tmp_path / "out")
 
 
 def test_a_mask_has_the_pixels_from_the_threshold_on(finished, make_scene, tmp_path):

@@ -158,15 +158,6 @@ def test_bands_known_by_name_are_found_wherever_they_are(scene):
     assert fit(image, {"bands": ["Red", "green", "blue"]}).bands == (4, 2, 1)
 
 
-@pytest.mark.parametrize(
-    ("names", "number"), [(("red", "blue", "nir"), "no"), (("green", "blue", "green"), "2")]
-)
-def test_a_name_that_is_not_that_of_one_band_is_refused(scene, names, number):
-    message = rf"has {number} bands with the description 'green', .* with imagery\.bands"
-    with pytest.raises(DataError, match=message):
-        fit(describe(scene(), *names), {"bands": ["green", "blue"]})
-
-
 def test_bands_in_another_order_are_refused_where_both_sides_name_them(scene):
     image = describe(scene(), "blue", "green", "red")
     with pytest.raises(CheckpointError, match=r"are blue, green, red, but .* on red, green, blue"):

@@ -139,11 +139,6 @@ def test_inductor_and_ipex_do_not_go_together(open_here, cpu):
         open_here("inductor", device=replace(cpu, backend="ipex"))
 
 
-def test_an_unknown_engine_is_refused(open_here):
-    with pytest.raises(ConfigError, match=r"expected one of auto, eager, inductor, .* got 'warp'"):
-        open_here("warp")
-
-
 def test_openvino_is_for_cpus(open_here, cpu):
     with pytest.raises(ConfigError, match="engine openvino is for device cpu, not cuda"):
         open_here("openvino", device=replace(cpu, name="cuda", type="cuda"))

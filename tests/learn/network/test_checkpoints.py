@@ -195,6 +195,8 @@ LIES = {
     ),
     "no size to resample to": ({"resample_m": 0}, "resample_m.*: expected greater than"),
     "a threshold of nothing": ({"threshold": 0}, "threshold: expected greater than 0"),
+    "a threshold of all": ({"threshold": 1}, "threshold: expected less than 1"),
+    "a threshold in words": ({"threshold": "0.5"}, "threshold: expected a valid number"),
     "all folds without figures": (
         {"fold": "all"},
         'from_folds: expected if and only if fold is "all"',

@@ -17,9 +17,9 @@ def test_the_optimizer_is_torchs_fused_adam(cpu):
     assert (optimizer.defaults["fused"], optimizer.defaults["lr"]) == (True, 0.25)
 
 
-@pytest.mark.parametrize(("max_norm", "left"), [(1.99, 1.99), (2.01, 2.0)])
-def test_only_a_gradient_above_the_norm_is_shrunk(cpu, max_norm, left):
+@pytest.mark.parametrize(("norm", "left"), [(0.99, 0.99), (1.01, 1.0)])
+def test_only_a_gradient_above_a_norm_of_1_is_shrunk(cpu, norm, left):
     weights = ones()
-    weights.grad = torch.ones(2, 2)  # its norm is 2
-    clip_gradients([weights], max_norm=max_norm, device=cpu)
+    weights.grad = torch.full((2, 2), norm / 2)
+    clip_gradients([weights], device=cpu)
     assert float(weights.grad.norm()) == pytest.approx(left, rel=1e-5)

@@ -418,12 +418,6 @@ def test_what_fails_after_a_signal_has_come_ends_as_the_signal_does(
         run(tmp_path)
 
 
-def test_signals_act_as_before_once_training_has_ended(run, tmp_path):
-    before = signal.getsignal(signal.SIGTERM)
-    run(tmp_path, epochs=1)
-    assert signal.getsignal(signal.SIGTERM) is before
-
-
 def test_what_a_killed_process_left_half_written_is_removed(run, tmp_path):
     (tmp_path / ".partial-last.safetensors").write_text("half")
     run(tmp_path, epochs=1)
@@ -630,11 +624,6 @@ def test_chips_with_several_scalings_are_refused(make_chips, start, tmp_path):
     other = replace(chips[0], scaling=Scaling({}, mean=(0.0,) * 3, std=(1.0,) * 3))
     with pytest.raises(DataError, match="a different scaling"):
         start(chips, [other], tmp_path)
-
-
-def test_more_epochs_are_another_training_only_where_the_rate_is_planned_to_the_end():
-    assert "epochs" not in fixed_options(TrainOptions(schedule="step"))
-    assert fixed_options(TrainOptions(schedule="cosine", epochs=7))["epochs"] == 7
 
 
 def test_all_else_but_patience_is_fixed_and_can_be_written_as_json():
