@@ -199,7 +199,6 @@ def find_shifts(tasks: Sequence[SceneTask], *, workers: int) -> dict[str, LabelS
 
     Args:
         tasks: of the scenes, all with the same `label_options`.
-        workers: processes that estimate shifts.
 
     Returns:
         Metres east and north, by the name of the scene.
@@ -246,7 +245,6 @@ def scene_shift(task: SceneTask, *, reach_m: float) -> Shift:
 
     Args:
         task: the scene, whose `shift_m` its labels have been moved by already.
-        reach_m: longest shift that is searched.
 
     Raises:
         DataError: if image or labels cannot be used.

@@ -209,12 +209,7 @@ def is_local(crs: CRS) -> bool:
 
 
 def utm_epsg(lon: float, lat: float) -> int:
-    """Return the EPSG number of the UTM zone of a place, or of UPS near the poles.
-
-    Args:
-        lon: degrees east.
-        lat: degrees north.
-    """
+    """Return the EPSG number of the UTM zone of a place in degrees, or of UPS near the poles."""
     if lat >= _UTM_LIMITS[1]:
         return 32661
     if lat < _UTM_LIMITS[0]:

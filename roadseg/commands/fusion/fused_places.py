@@ -53,7 +53,6 @@ class FusedPlaces:
     largest image (see `group_images`).
 
     Attributes:
-        workers: processes that fuse places.
         failed: images that were skipped, and why.
         images_of: the images of each place, when they are fused.
     """

@@ -60,10 +60,7 @@ class GraphSummary(Summary):
 
     Attributes:
         scenes: names of those that were traced.
-        nodes: number in the graphs of all scenes.
-        edges: number in the graphs of all scenes.
-        inferred: number of those across gaps.
-        road_km: length of all roads.
+        inferred: number of edges across gaps.
         parts: connected parts of the graphs of all scenes.
         largest_km: roads of the largest of them.
         joined: names of scenes that touch, in one network.

@@ -215,7 +215,6 @@ def plan_stage(
 
     Args:
         after: the earlier stage, or the option, that makes it run; empty if none does.
-        shard: part of a prediction.
         before: returns the dry runs of what is done before a prediction; see `predict.plan`.
     """
     if stage == "train" and fold == "each":

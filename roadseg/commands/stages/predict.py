@@ -39,7 +39,6 @@ class PredictSummary(Summary):
         fold: that the network held out; "each" if every chip is of the network that held it out,
             None if probabilities of several networks are averaged.
         scenes: names of those that are predicted; with fusion, of the places.
-        megapixels: of these.
         failed: why scenes were skipped, by name.
         images_of: the images that each scene was fused from; empty without fusion.
         outside: images that lie outside of the area to work in, left out.
@@ -178,7 +177,6 @@ def run_images(
         checkpoints: folders of networks that were trained in the same way; `starter` is that of
             roadseg.
         shard: number of a part, from 1, and number of parts, of which each has every N-th scene.
-        before: called before the work begins.
 
     Raises:
         ConfigError: if images are to be fused, but are parted by a shard.

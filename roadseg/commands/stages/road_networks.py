@@ -53,10 +53,6 @@ def trace_network(
     run across their borders as they do elsewhere; on ground that several show the first that holds
     data there counts. Where others touch, the ends of roads that meet at the border are joined.
 
-    Args:
-        options: how roads are traced.
-        workers: processes that trace blocks.
-
     Raises:
         DataError: a raster cannot be read; it is named.
     """

@@ -162,7 +162,6 @@ def pick_device(
         precision: "fp32", "bf16" or "fp16" (mixed precision), or "auto": bf16 where it is fast;
             fp16 on a GPU without it.
         backend: "native" or, on a CPU, "ipex".
-        compiled: whether networks are compiled.
 
     Raises:
         ConfigError: if the choices cannot be combined.

@@ -45,7 +45,6 @@ class TrainingJob:
 
     Attributes:
         validation: held-out chips; without any, all epochs are trained without validation.
-        options: options of network, windows, loss and optimizer.
         facts: JSON values to add to the checkpoint (bands, GSD, ...).
     """
 

@@ -34,14 +34,7 @@ _BETAS, _EPS = (0.9, 0.999), 1e-8  # Torch's defaults; Gaudi's optimizers have o
 
 
 class Trainer:
-    """A network in training, whose state can be saved and loaded between two steps.
-
-    Attributes:
-        model: the network, from normalised windows to logits.
-        options: how it learns.
-        device: where it trains.
-        parallel: the processes that train together.
-    """
+    """A network in training, whose state can be saved and loaded between two steps."""
 
     def __init__(
         self,
@@ -227,9 +220,6 @@ def clip_gradients(parameters: Iterable[nn.Parameter], *, device: Device) -> Non
 
     With backend ipex, pass `model.parameters()`: those of the optimizer are copies without
     gradients.
-
-    Args:
-        parameters: weights on the device, with gradients.
     """
     if device.name == "hpu":
         _hpu_clipper().clip_norm(parameters)

@@ -83,7 +83,6 @@ def validate(
 
     Args:
         batches: all of one size; pixels of empty windows are ignored in the masks.
-        after_batch: called after every batch.
         sets: names of the sets of scenes; a single empty name without sets.
         set_numbers: for every batch, the index into `sets` of each window.
 

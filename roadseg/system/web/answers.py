@@ -175,12 +175,7 @@ def _requested_wait(response: urllib3.BaseHTTPResponse) -> float | None:
 def failure_of(
     error: exceptions.HTTPError, url: str, *, connect_s: float, quiet_s: float
 ) -> Failure:
-    """Return what an error of a connection means.
-
-    Args:
-        connect_s: seconds that were allowed for connecting.
-        quiet_s: seconds without a byte that were allowed.
-    """
+    """Return what an error of a connection means."""
     parts, chain = split_address(url), _chain(error)
     # The innermost reason, in the words of the system.
     host, why = parts.netloc, one_line(getattr(chain[-1], "strerror", None) or chain[-1])[:200]
