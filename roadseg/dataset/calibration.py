@@ -57,17 +57,15 @@ class ChipEdges:
 
 
 @dataclass(frozen=True)
-class MeasuredEdges:
-    """The edges of all held-out chips.
+class MeasuredEdges(ChipEdges):
+    """The edges of all held-out chips, one chip after the other.
 
     Attributes:
-        edges: edges of all chips, one chip after the other.
         chip: shape (k,), row of the chip of each edge.
         place: shape (chips,), number of the place that each chip shows.
         sets: name of the set of each chip; empty without sets.
     """
 
-    edges: ChipEdges
     chip: Ints
     place: Ints
     sets: Sequence[str]
@@ -78,13 +76,12 @@ class MeasuredEdges:
         terms = {
             name: np.concatenate([each.terms[name] for each in edges]) for name in edges[0].terms
         }
-        together = ChipEdges(
-            terms,
-            np.concatenate([each.length_m for each in edges]),
-            np.concatenate([each.share for each in edges]),
+        length_m, share = (
+            np.concatenate([getattr(each, name) for each in edges])
+            for name in ("length_m", "share")
         )
         chip = np.repeat(np.arange(len(edges)), [len(each.share) for each in edges])
-        return cls(together, chip, places, sets)
+        return cls(terms, length_m, share, chip, places, sets)
 
     @property
     def weight(self) -> Floats:
@@ -93,17 +90,16 @@ class MeasuredEdges:
         They add up to Kish's effective sample size: edges of equal length count as one each; a few
         long and many short edges together count as fewer.
         """
-        length_m = self.edges.length_m
-        squares = (length_m**2).sum()
-        each = length_m * (length_m.sum() / squares if squares else 0.0)
+        squares = (self.length_m**2).sum()
+        each = self.length_m * (self.length_m.sum() / squares if squares else 0.0)
         images = np.bincount(self.place)[self.place][self.chip]
         return np.asarray(each / images)
 
     def take(self, chosen: Bools) -> "MeasuredEdges":
         """Return the chosen edges."""
-        terms = {name: column[chosen] for name, column in self.edges.terms.items()}
-        edges = ChipEdges(terms, self.edges.length_m[chosen], self.edges.share[chosen])
-        return replace(self, edges=edges, chip=self.chip[chosen])
+        terms = {name: column[chosen] for name, column in self.terms.items()}
+        length_m, share, chip = (each[chosen] for each in (self.length_m, self.share, self.chip))
+        return replace(self, terms=terms, length_m=length_m, share=share, chip=chip)
 
     def of_set(self, name: str) -> Bools:
         """Return whether each edge belongs to a set."""
@@ -119,10 +115,10 @@ class Models:
 
     def confidence(self, edges: MeasuredEdges) -> Floats:
         """Return the probability that each edge is real, shape (k,), by the model of its set."""
-        confidence = self.overall.probability(edges.edges.terms)
+        confidence = self.overall.probability(edges.terms)
         for name, model in self.by_set.items():
             is_own = edges.of_set(name)
-            confidence[is_own] = model.probability(edges.take(is_own).edges.terms)
+            confidence[is_own] = model.probability(edges.take(is_own).terms)
         return confidence
 
 
@@ -263,7 +259,7 @@ def calibrate(
     """
     precisions = (*PRECISIONS, *([] if precision is None else [precision]))
     models, confidence = fit_models(measured), cross_fit(measured)
-    length_m = measured.edges.length_m
+    length_m = measured.length_m
 
     def of_edges(model: LogisticModel) -> EdgeModel:
         return EdgeModel(model.intercept, model.coefficients, least_threshold)
@@ -315,21 +311,21 @@ def read_calibration(folder: Path) -> Calibration | None:
 
 
 def _fit(measured: MeasuredEdges, prior: LogisticModel) -> LogisticModel:
-    edges = measured.edges
-    return fit_near(prior, edges.terms, edges.share, measured.weight, strength=_STRENGTH)
+    terms, share = measured.terms, measured.share
+    return fit_near(prior, terms, share, measured.weight, strength=_STRENGTH)
 
 
 def _reliability(measured: MeasuredEdges, confidence: Floats, chosen: Bools) -> Reliability:
-    edges = measured.edges
-    return measure_reliability(confidence[chosen], edges.share[chosen], edges.length_m[chosen])
+    share, length_m = measured.share[chosen], measured.length_m[chosen]
+    return measure_reliability(confidence[chosen], share, length_m)
 
 
 def _kept(measured: MeasuredEdges, confidence: Floats, precision: float) -> Kept:
     """Measure what remains if the surest edges of each chip are kept for a precision."""
     from roadseg.roads.tracing.edge_confidence import surest
 
-    edges, is_kept = measured.edges, np.zeros(len(confidence), dtype=bool)
+    is_kept = np.zeros(len(confidence), dtype=bool)
     # The edges of a chip follow each other.
     for rows in np.split(np.arange(len(is_kept)), np.flatnonzero(np.diff(measured.chip)) + 1):
-        is_kept[rows] = surest(confidence[rows], edges.length_m[rows], precision=precision)
-    return measure_kept(is_kept, edges.share, edges.length_m)
+        is_kept[rows] = surest(confidence[rows], measured.length_m[rows], precision=precision)
+    return measure_kept(is_kept, measured.share, measured.length_m)

@@ -128,8 +128,8 @@ def test_one_place_has_a_model_and_nothing_to_measure_it_on():
 def test_the_confidence_of_a_place_does_not_depend_on_its_own_labels():
     measured = drawn()
     of_first = measured.chip == 0
-    flipped = np.where(of_first, 1 - measured.edges.share, measured.edges.share)
-    other = replace(measured, edges=replace(measured.edges, share=flipped))
+    flipped = np.where(of_first, 1 - measured.share, measured.share)
+    other = replace(measured, share=flipped)
     assert cross_fit(measured)[of_first] == pytest.approx(cross_fit(other)[of_first])
     assert cross_fit(measured)[~of_first] != pytest.approx(cross_fit(other)[~of_first])
 
@@ -186,7 +186,7 @@ def test_a_damaged_file_is_one_line(checkpoint, text):
 def test_edges_have_the_confidence_of_the_model_of_their_set():
     measured = drawn(places=20, sets=("a", "b"))
     models, own = fit_models(measured), measured.of_set("b")
-    terms = measured.take(own).edges.terms
+    terms = measured.take(own).terms
     found = models.confidence(measured)[own]
     assert np.array_equal(found, models.by_set["b"].probability(terms))
     assert not np.array_equal(found, models.overall.probability(terms))

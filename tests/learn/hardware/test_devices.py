@@ -3,6 +3,7 @@
 import logging
 import shutil
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -11,6 +12,7 @@ from torch import nn
 from roadseg.errors import ConfigError, DeviceError
 from roadseg.learn.hardware import cpu, devices
 from roadseg.learn.hardware.devices import Device, missing, pick_device
+from roadseg.learn.options import ComputeOptions
 
 
 def fake_build(monkeypatch, *, cuda=None, hip=None):
@@ -25,12 +27,39 @@ def without_gpu(monkeypatch):
     monkeypatch.setattr(torch.backends.mps, "is_built", lambda: False)
 
 
+@pytest.fixture(autouse=True)
+def as_before():
+    """Give back the settings of this process that the tests change."""
+    precision, cudnn = torch.get_float32_matmul_precision(), torch.backends.cudnn
+    before = cudnn.allow_tf32, cudnn.benchmark
+    yield
+    torch.set_float32_matmul_precision(precision)
+    cudnn.allow_tf32, cudnn.benchmark = before
+
+
 @pytest.fixture
-def with_gpu(monkeypatch):
-    fake_build(monkeypatch, cuda="13.2")
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "Some GPU")
-    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda **_: True)
+def gpu(monkeypatch):
+    """Give a function that pretends that there is a GPU, of AMD if an architecture is named."""
+
+    def pretend(architecture=None):
+        built = {"hip": "7.1"} if architecture else {"cuda": "13.2"}
+        fake_build(monkeypatch, **built)
+        properties = SimpleNamespace(gcnArchName=f"{architecture}:sramecc+:xnack-")
+        for name, value in {
+            "is_available": True,
+            "get_device_name": "Some GPU",
+            "is_bf16_supported": True,
+            "current_device": 0,
+            "get_device_properties": properties,
+        }.items():
+            monkeypatch.setattr(torch.cuda, name, lambda *_, _value=value, **__: _value)
+
+    return pretend
+
+
+@pytest.fixture
+def with_gpu(gpu):
+    gpu()
 
 
 def fake_cpu(monkeypatch, *, fast):
@@ -237,3 +266,46 @@ def test_every_device_can_say_its_precision_and_where_it_talks():
     found = [(device.precision, device.dist_backend) for device in devices._DEVICES.values()]  # noqa: SLF001
     assert {backend for _, backend in found} == {"nccl", "xccl", "hccl", "gloo"}
     assert Device("cpu", "cpu", torch.float16).precision == "fp16"
+
+
+@pytest.mark.parametrize("architecture", ["gfx90a", "gfx942", "gfx950"])
+def test_mi200_and_later_take_channels_last_and_bf16(gpu, architecture):
+    gpu(architecture)
+    device = pick_device("rocm")
+    assert (device.channels_last, device.precision) == (True, "bf16")
+
+
+@pytest.mark.parametrize("architecture", ["gfx908", "gfx1030", "gfx1100", "gfx1201"])
+def test_other_amd_gpus_take_rows_of_bands_and_fp16(gpu, architecture):
+    gpu(architecture)
+    device = pick_device("rocm")
+    assert (device.channels_last, device.precision) == (False, "fp16")
+    assert f"fp16 ({architecture} is not an AMD Instinct MI200 or later)" in device.reason
+    assert not device.in_inference.channels_last
+
+
+def test_bf16_that_is_asked_for_is_taken_on_any_amd_gpu(gpu):
+    gpu("gfx1100")
+    assert pick_device("rocm", "bf16").precision == "bf16"
+
+
+def test_an_nvidia_gpu_is_not_asked_for_an_architecture_of_amd(gpu):
+    gpu()
+    assert pick_device("cuda").channels_last
+
+
+def test_a_gpu_may_round_products_of_float32(gpu):
+    gpu()
+    devices.chosen_device(ComputeOptions())
+    assert torch.backends.cudnn.allow_tf32
+    assert torch.get_float32_matmul_precision() == "high"
+
+
+def test_each_device_compiles_with_its_own_compiler(monkeypatch):
+    calls = []
+    monkeypatch.setattr(nn.Module, "compile", lambda _, **options: calls.append(options))
+    monkeypatch.setattr(devices, "_missing_compiler", lambda _: "")
+    options = ComputeOptions(compile=True, device="cpu", precision="fp32")
+    devices.chosen_device(options).compile(nn.Identity())
+    Device("hpu", "hpu", compiler="hpu_backend").compile(nn.Identity())
+    assert calls == [{"backend": "inductor"}, {"backend": "hpu_backend"}]
