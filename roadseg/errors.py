@@ -69,6 +69,11 @@ def naming(source: object) -> Iterator[None]:
         raise DataError(f"{source}: {error}") from error
 
 
+def root_cause(error: BaseException) -> BaseException:
+    """Return the first of the errors that followed from each other."""
+    return error if error.__cause__ is None else root_cause(error.__cause__)
+
+
 def first_line(error: BaseException) -> str:
     """Return the first line of an error of a library; its type if it says nothing."""
     # Python quotes what a KeyError says.

@@ -1,7 +1,6 @@
 """Fused places: images predicted one by one, then those of the same ground joined."""
 
 import logging
-import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -15,6 +14,7 @@ from roadseg.dataset.footprints import overlapping_pairs
 from roadseg.errors import DataError
 from roadseg.learn.inference.jobs import PredictionJob
 from roadseg.learn.inference.tasks import SceneToPredict
+from roadseg.learn.network.checkpoint_facts import mean_threshold
 from roadseg.raster.grid import Grid
 from roadseg.raster.windows import Rows, cut_blocks
 from roadseg.roads.masks.fusion import FusedImage, fuse, images_tags, without_day
@@ -123,14 +123,13 @@ class FusedPlaces:
 
     def _place(self, images: list[SceneToPredict]) -> Place:
         first = images[0]
-        thresholds = [image.threshold for image in images if image.threshold is not None]
         tags = without_day(dict(first.tags))
         tags["ROADSEG_SOURCE"] = ",".join(dict(image.tags)["ROADSEG_SOURCE"] for image in images)
         scene = replace(
             first,
             path=self.folder.absolute() / f"{first.name}.tif",
             key=key_of({"fused": _METHOD}, {image.name: image.key for image in images}),
-            threshold=round(statistics.fmean(thresholds), 4) if thresholds else None,
+            threshold=mean_threshold(image.threshold for image in images),
             tags=tuple(tags.items()),
         )
         return Place(scene, tuple(images))

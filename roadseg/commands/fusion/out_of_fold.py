@@ -1,7 +1,6 @@
 """Out-of-fold maps: every chip by the network that held it out."""
 
 import glob
-import statistics
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
@@ -14,6 +13,7 @@ import numpy as np
 from roadseg.errors import DataError
 from roadseg.learn.inference.jobs import PredictionJob
 from roadseg.learn.inference.tasks import SceneToPredict
+from roadseg.learn.network.checkpoint_facts import mean_threshold
 from roadseg.raster.windows import Rows, Window, cut_chips
 from roadseg.roads.masks.probabilities import ProbabilityFile
 from roadseg.system.records import key_of
@@ -129,8 +129,6 @@ class OutOfFold:
         first = next(iter(parts.values()))
         if len(parts) == 1:
             return first
-        thresholds = [part.threshold for part in parts.values()]
-        measured = [threshold for threshold in thresholds if threshold is not None]
         return replace(
             first,
             path=self.folder.absolute() / f"{first.name}.tif",
@@ -138,7 +136,7 @@ class OutOfFold:
                 {"folds": [[*window, fold] for window, fold in self.folds[first.name].items()]},
                 {f"fold {fold}": part.key for fold, part in parts.items()},
             ),
-            threshold=round(statistics.fmean(measured), 4) if measured == thresholds else None,
+            threshold=mean_threshold(part.threshold for part in parts.values()),
             tags=tuple(_tags(parts)),
         )
 

@@ -14,7 +14,8 @@ from roadseg.dataset.held_out import folds_of_scenes, read_fold_chips
 from roadseg.dataset.scene_parts import images_in_area, scenes_in_area
 from roadseg.errors import ConfigError, DataError, MissingInputError, RoadsegError
 from roadseg.learn.inference.jobs import PredictionJob
-from roadseg.learn.inference.tasks import SceneToPredict, weights_of
+from roadseg.learn.inference.tasks import SceneToPredict
+from roadseg.learn.network.checkpoints import checkpoint_path
 from roadseg.learn.network.installed_weights import checkpoint_folder
 from roadseg.roads.masks.fusion import IMAGES, image_path
 from roadseg.roads.masks.mask_files import read_raster_key, write_road_mask
@@ -229,11 +230,12 @@ def _usual_checkpoint(workspace: Workspace, fold: Fold | None) -> Path:
     if fold is None:
         record = read_record(workspace.train_record("all"))
         is_done = record is None or record.is_done  # A folder that was copied has no record.
-        fold = "all" if is_done and weights_of(workspace.checkpoint("all")).is_file() else 0
+        of_all = checkpoint_path(workspace.checkpoint("all"), "best")
+        fold = "all" if is_done and of_all.is_file() else 0
     folder = workspace.checkpoint(fold)
-    if not weights_of(folder).is_file():
+    if not (weights := checkpoint_path(folder, "best")).is_file():
         raise MissingInputError(
-            f"{weights_of(folder)} does not exist; run `roadseg train --fold {fold}` first, or "
+            f"{weights} does not exist; run `roadseg train --fold {fold}` first, or "
             "use the folder of another network with --checkpoint"
         )
     return folder

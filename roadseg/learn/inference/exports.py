@@ -1,14 +1,13 @@
 """Exports: a checkpoint as ONNX for other programs, checked against PyTorch."""
 
-from importlib import import_module
+from functools import partial
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from roadseg.errors import RoadsegError, first_line
+from roadseg.errors import RoadsegError, first_line, root_cause
 from roadseg.learn.inference.engines import ProbabilityNetwork
 from roadseg.learn.inference.programs import (
     INPUT,
@@ -17,6 +16,7 @@ from roadseg.learn.inference.programs import (
     Network,
     WindowShape,
     largest_difference,
+    load_package,
     trace,
 )
 from roadseg.learn.network.checkpoints import Checkpoint
@@ -26,10 +26,11 @@ from roadseg.system.records import versions, write_json
 
 MODEL, FACTS = "model.onnx", "model.json"
 
-_INSTALL = "run `pip install 'roadseg[onnx]'`"
 _ERRORS_ONLY = 3  # Severity of errors in ONNX Runtime's log.
 _ANY = "any"  # In the facts: the model takes any number of windows.
 _SOME = (1, 3)  # Numbers of windows with which such a model is checked.
+
+_load = partial(load_package, needed_by="an export", extra="onnx")
 
 
 def write_export(
@@ -90,7 +91,8 @@ def write_onnx(network: nn.Module, path: Path, *, window_shape: WindowShape) -> 
             verbose=False,
         )
     except torch.onnx.OnnxExporterError as error:
-        raise RoadsegError(f"this network cannot be written as ONNX: {_reason(error)}") from error
+        reason = first_line(root_cause(error))
+        raise RoadsegError(f"this network cannot be written as ONNX: {reason}") from error
     model.save(path, external_data=False)  # type: ignore[union-attr]
 
 
@@ -128,22 +130,6 @@ def _checked_difference(network: nn.Module, path: Path, window_shape: WindowShap
             "onnxruntime"
         )
     return difference
-
-
-def _reason(error: BaseException) -> str:
-    """Return the first line of the innermost cause of an error."""
-    while error.__cause__ is not None:
-        error = error.__cause__
-    return first_line(error)
-
-
-def _load(package: str) -> ModuleType:
-    try:
-        return import_module(package)
-    except ImportError as error:
-        raise RoadsegError(
-            f"an export needs the package {package} ({error}); {_INSTALL}"
-        ) from error
 
 
 def _facts(checkpoint: Checkpoint, window_shape: WindowShape, difference: float) -> dict[str, Any]:

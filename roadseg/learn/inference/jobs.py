@@ -28,9 +28,9 @@ from roadseg.learn.inference.tasks import (
     predict_in_memory,
     predict_task,
     read_alike,
-    weights_of,
 )
 from roadseg.learn.network.checkpoint_facts import Facts, speed_bins_of, threshold_of
+from roadseg.learn.network.checkpoints import checkpoint_path
 from roadseg.learn.network.installed_weights import NAME, starter_folder
 from roadseg.learn.options import ComputeOptions, PredictOptions
 from roadseg.raster.extents import ScenePart
@@ -102,6 +102,7 @@ class PredictionJob:
         self.folders = tuple(path.absolute() for path in checkpoints)
         self.failed: dict[str, str] = {}
         self._trained_alike = read_alike(self.folders)
+        self._weights = [checkpoint_path(folder, "best") for folder in self.folders]
 
     @property
     def fold(self) -> Fold | None:
@@ -161,7 +162,7 @@ class PredictionJob:
         bins = speed_bins_of(trained[0])
         paths = images.values()
         content_of = fingerprints(paths) if is_kept else dict.fromkeys(paths, "")
-        weights = " ".join(fingerprint(weights_of(folder)) for folder in self.folders)
+        weights = " ".join(map(fingerprint, self._weights))
         # Scenes of a run are calibrated by `graph`, which measures how sure their edges are.
         edges = None if self._imagery_of else edge_model_of(self.folders)
         scenes = []
@@ -283,7 +284,7 @@ class PredictionJob:
 
     def _memory_mb(self, scene: SceneToPredict, trained: Networks) -> float:
         facts = scene.facts
-        weights = sum(weights_of(folder).stat().st_size for folder in self.folders)
+        weights = sum(path.stat().st_size for path in self._weights)
         return predict_memory_mb(
             width=facts.grid.width,
             bands=len(facts.bands),

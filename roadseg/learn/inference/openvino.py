@@ -5,7 +5,6 @@ import logging
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
-from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
@@ -21,6 +20,7 @@ from roadseg.learn.inference.programs import (
     OUTPUT,
     Network,
     Shape,
+    load_package,
     trace,
 )
 from roadseg.system.files import write_error
@@ -180,7 +180,7 @@ def _scale_instead_of_resizing(openvino: ModuleType, model: Any) -> None:  # noq
 
 def _quantised(model: Any, calibration: Sequence[Tensor]) -> Any:  # noqa: ANN401 - openvino.Model
     with _quiet():
-        nncf = _load("nncf")
+        nncf = load_package("nncf", needed_by="OpenVINO", extra="openvino")
         # Not by nncf.set_log_level, which also sets the level of handlers that others have added.
         logging.getLogger("nncf").setLevel(logging.ERROR)
         try:
@@ -213,11 +213,4 @@ def _quiet() -> Iterator[None]:
 def _load_openvino() -> ModuleType:
     """Import OpenVINO with its package of telemetry hidden, so that it sends no statistics."""
     sys.modules.setdefault(_STATISTICS, None)  # type: ignore[arg-type]
-    return _load("openvino")
-
-
-def _load(package: str) -> ModuleType:
-    try:
-        return import_module(package)
-    except ImportError as error:
-        raise RoadsegError(f"OpenVINO needs the package {package} ({error}); {_INSTALL}") from error
+    return load_package("openvino", needed_by="OpenVINO", extra="openvino")

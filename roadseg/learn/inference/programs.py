@@ -6,6 +6,8 @@ The formats of OpenVINO and ONNX are made from it.
 import copy
 import itertools
 from collections.abc import Callable
+from importlib import import_module
+from types import ModuleType
 
 import numpy as np
 import torch
@@ -52,6 +54,21 @@ def trace(network: nn.Module, *, window_shape: WindowShape) -> ExportedProgram:
     for node in program.graph.nodes:
         node.meta.pop("stack_trace", None)  # It names files of this machine.
     return program
+
+
+def load_package(package: str, *, needed_by: str, extra: str) -> ModuleType:
+    """Import a package of an extra.
+
+    Raises:
+        RoadsegError: if it cannot be imported.
+    """
+    try:
+        return import_module(package)
+    except ImportError as error:
+        raise RoadsegError(
+            f"{needed_by} needs the package {package} ({error}); run `pip install "
+            f"'roadseg[{extra}]'`"
+        ) from error
 
 
 @torch.inference_mode()

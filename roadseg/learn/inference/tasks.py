@@ -70,7 +70,7 @@ class Networks:
         """Return the networks of some folders for scenes with so many windows each."""
         return cls(
             folders,
-            tuple(stamp(weights_of(folder)) for folder in folders),
+            tuple(stamp(checkpoint_path(folder, "best")) for folder in folders),
             options,
             compute,
             window_px=window_px,
@@ -303,8 +303,3 @@ def edge_model_of(folders: Sequence[Path]) -> EdgeModel | None:
     calibrations = [read_calibration(folder) for folder in folders]
     known = [each.model for each in calibrations if each is not None]
     return mean_model(known) if len(known) == len(calibrations) else None
-
-
-def weights_of(folder: Path) -> Path:
-    """Return the file that a checkpoint folder predicts with."""
-    return checkpoint_path(folder, "best")

@@ -2,7 +2,7 @@
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -177,10 +177,16 @@ def threshold_of(checkpoints: Sequence[Facts], of_set: str = "") -> float | None
     Returns:
         The mean; None if it was not measured for each of them.
     """
-    measured = [
+    return mean_threshold(
         facts.get("thresholds", {}).get(of_set, facts.get("threshold")) for facts in checkpoints
-    ]
-    return None if None in measured else round(statistics.fmean(measured), 4)
+    )
+
+
+def mean_threshold(thresholds: Iterable[float | None]) -> float | None:
+    """Return the mean of thresholds to four digits; None if one of them is not known."""
+    measured = list(thresholds)
+    known = [threshold for threshold in measured if threshold is not None]
+    return round(statistics.fmean(known), 4) if known == measured else None
 
 
 def read_weights_facts(path: Path) -> Facts:

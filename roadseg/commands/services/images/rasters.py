@@ -32,7 +32,7 @@ from roadseg.commands.services.images.records import (
     tags_of,
     write_record,
 )
-from roadseg.errors import ConfigError, DataError
+from roadseg.errors import ConfigError, DataError, root_cause
 from roadseg.raster.grid import Grid, grid_of
 from roadseg.raster.images import open_self_contained
 from roadseg.raster.tiff import new_profile, open_new
@@ -158,15 +158,10 @@ def open_remote(
                 raise file.failure from error
             if isinstance(error, DataError):
                 raise
-            reason = one_line(_innermost(error)).replace(shown, "").strip(" :")
+            reason = one_line(root_cause(error)).replace(shown, "").strip(" :")
             reason = f"{without_keys(reason):.300}"
             hint = _hint(parts.scheme)
             raise DataError(f"{shown}: cannot be read as a raster ({reason}){hint}") from error
-
-
-def _innermost(error: BaseException) -> BaseException:
-    """Return the first of the errors that followed from each other."""
-    return error if error.__cause__ is None else _innermost(error.__cause__)
 
 
 def _hint(scheme: str) -> str:
