@@ -3,10 +3,8 @@ import os
 from functools import partial
 
 import pytest
-import rasterio
 from affine import Affine
 from click.testing import CliRunner
-from rasterio.errors import NotGeoreferencedWarning
 
 from roadseg.commands.cli.main import main
 from roadseg.commands.stages import train
@@ -93,20 +91,11 @@ def call(tmp_path, monkeypatch):
     )
 
 
-@pytest.fixture(scope="session")
-def write_nowhere():
+@pytest.fixture
+def write_nowhere(write_raster):
     """Give the function that writes bytes, shape (band, row, col), without a place on earth."""
-
-    def write(path, pixels):
-        options = {"driver": "GTiff", "dtype": "uint8", "transform": Affine.identity()}
-        bands, height, width = pixels.shape
-        with (
-            pytest.warns(NotGeoreferencedWarning),
-            rasterio.open(path, "w", **options, count=bands, height=height, width=width) as target,
-        ):
-            target.write(pixels)
-
-    return write
+    nowhere = {"crs": None, "transform": Affine.identity()}
+    return lambda path, pixels: write_raster(pixels, name=path, **nowhere)
 
 
 @pytest.fixture

@@ -45,7 +45,7 @@ def region(tmp_path, drawn_map):
 @pytest.fixture
 def overture(tmp_path, region):
     labels = tmp_path / "all.gpkg"
-    run(RoadRequest("8.5,49.3,8.8,49.5", labels, source=str(region)))
+    fetch(labels, region, "8.5,49.3,8.8,49.5")
     roads = read_graph(labels).edges.to_crs(4326)
     limits = [
         {"value": round(kph), "unit": "km/h"}
@@ -71,8 +71,8 @@ def overture(tmp_path, region):
     return folder
 
 
-def fetch(output, source, **options):
-    return run(RoadRequest(area=CENTRE, output=output, source=str(source), **options))
+def fetch(output, source="overpass", area=CENTRE, **options):
+    return run(RoadRequest(area, output, str(source), **options))
 
 
 def edges(path):
@@ -98,7 +98,7 @@ def edges(path):
 @pytest.mark.parametrize("suffix", ["gpkg", "geojson", "parquet", "fgb"])
 def test_the_three_sources_give_the_same_graph(tmp_path, region, overture, overpass, suffix):
     outputs = [tmp_path / f"{name}.{suffix}" for name in ("a", "b", "c")]
-    fetch(outputs[0], "overpass", server=overpass.address)
+    fetch(outputs[0], server=overpass.address)
     fetch(outputs[1], region)
     fetch(outputs[2], overture)
     first, *others = [edges(output) for output in outputs]
@@ -111,7 +111,7 @@ def test_a_map_keeps_ids_versions_and_tags_whether_from_a_server_or_an_extract(
     tmp_path, region, overpass, suffix
 ):
     outputs = tmp_path / f"a.{suffix}", tmp_path / f"b.{suffix}"
-    fetch(outputs[0], "overpass", server=overpass.address)
+    fetch(outputs[0], server=overpass.address)
     fetch(outputs[1], region)
     maps = [read_osm_map(output, NEAR) for output in outputs]
     original = read_osm_map(region, NEAR)
@@ -125,7 +125,7 @@ def test_a_map_keeps_ids_versions_and_tags_whether_from_a_server_or_an_extract(
 
 
 def test_conflate_changes_a_fetched_map_by_its_ids_and_versions(tmp_path, overpass):
-    fetch(tmp_path / "map.osm.pbf", "overpass", server=overpass.address)
+    fetch(tmp_path / "map.osm.pbf", server=overpass.address)
     line = {"type": "LineString", "coordinates": [[8.6025, 49.405], [8.6025, 49.4062]]}
     (tmp_path / "new.geojson").write_text(json.dumps(line))
     conflate.run(tmp_path / "new.geojson", tmp_path / "map.osm.pbf", output=tmp_path / "conflated")
@@ -141,12 +141,12 @@ def test_audit_names_the_ways_of_fetched_roads_by_their_ids(tmp_path, region, su
 
 
 def test_tags_of_nodes_are_kept_in_a_map(tmp_path, overpass):
-    fetch(tmp_path / "map.osm", "overpass", server=overpass.address)
+    fetch(tmp_path / "map.osm", server=overpass.address)
     assert '<tag k="highway" v="traffic_signals"/>' in (tmp_path / "map.osm").read_text()
 
 
 def test_names_of_mappers_are_not_kept(tmp_path, overpass):
-    fetch(tmp_path / "map.osm", "overpass", server=overpass.address)
+    fetch(tmp_path / "map.osm", server=overpass.address)
     assert "somebody" not in (tmp_path / "map.osm").read_text()
 
 
@@ -164,11 +164,9 @@ def test_the_area_is_not_its_box(tmp_path, region):
         "coordinates": [[[8.6, 49.4], [8.604, 49.4], [8.6, 49.404], [8.6, 49.4]]],
     }
     (tmp_path / "area.geojson").write_text(json.dumps(corner))
-    request = RoadRequest(
-        str(tmp_path / "area.geojson"), tmp_path / "roads.gpkg", source=str(region)
-    )
     with pytest.raises(DataError, match="no road in the area"):
-        run(request)  # only a pedestrian area is there, which is no line
+        # Only a pedestrian area is there, which is no line.
+        fetch(tmp_path / "roads.gpkg", region, str(tmp_path / "area.geojson"))
 
 
 @pytest.mark.parametrize(
@@ -198,8 +196,8 @@ def test_a_date_that_nobody_states_is_not_made_up(tmp_path, drawn_map):
 
 
 def test_a_large_area_is_asked_for_in_boxes(tmp_path, overpass):
-    request = RoadRequest("8.3,49.3,8.9,49.7", tmp_path / "r.gpkg", server=overpass.address)
-    summary = run(request)
+    area = "8.3,49.3,8.9,49.7"
+    summary = fetch(tmp_path / "r.gpkg", area=area, server=overpass.address)
     assert len(overpass.questions) == 12
     assert summary.roads == 7
 
@@ -207,7 +205,7 @@ def test_a_large_area_is_asked_for_in_boxes(tmp_path, overpass):
 def test_a_box_that_is_too_much_is_asked_for_in_quarters(tmp_path, overpass, drawn_map):
     remark = 'runtime error: Query timed out in "query" at line 1 after 181 seconds.'
     overpass.faults = [(200, json.dumps(drawn_map.answer_to("") | {"remark": remark}), {})]
-    summary = fetch(tmp_path / "roads.gpkg", "overpass", server=overpass.address)
+    summary = fetch(tmp_path / "roads.gpkg", server=overpass.address)
     assert len(overpass.questions) == 5
     assert summary.roads == 6
 
@@ -215,7 +213,7 @@ def test_a_box_that_is_too_much_is_asked_for_in_quarters(tmp_path, overpass, dra
 def test_a_server_that_never_manages_ends(tmp_path, overpass):
     overpass.always = lambda _: {"elements": [], "remark": "runtime error: out of memory"}
     with pytest.raises(DataError, match=r"cannot answer even for a small box .*--from region.osm"):
-        fetch(tmp_path / "roads.gpkg", "overpass", server=overpass.address)
+        fetch(tmp_path / "roads.gpkg", server=overpass.address)
     assert len(overpass.questions) < 12
 
 
@@ -238,14 +236,14 @@ FAULTS = {
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_that_passes_is_asked_again(tmp_path, overpass, fault):
     overpass.faults = [FAULTS[fault]] * 2
-    assert fetch(tmp_path / "roads.gpkg", "overpass", server=overpass.address).roads == 6
+    assert fetch(tmp_path / "roads.gpkg", server=overpass.address).roads == 6
 
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_that_stays_is_told_in_one_line_and_leaves_nothing(tmp_path, overpass, fault):
     overpass.faults = [FAULTS[fault]] * 9
     with pytest.raises(DataError, match=r"asked 5 times") as told:
-        fetch(tmp_path / "roads.gpkg", "overpass", server=overpass.address)
+        fetch(tmp_path / "roads.gpkg", server=overpass.address)
     assert "\n" not in str(told.value)
     assert list(tmp_path.iterdir()) == []
 
@@ -273,28 +271,26 @@ def test_a_fault_shows_no_key(tmp_path, overpass, monkeypatch):
     monkeypatch.setenv("OVERPASS_KEY", "s3cretvalue")
     overpass.faults = [(403, "no", {})]
     with pytest.raises(DataError) as told:
-        fetch(tmp_path / "r.gpkg", "overpass", server=overpass.address + "?key={env:OVERPASS_KEY}")
+        fetch(tmp_path / "r.gpkg", server=overpass.address + "?key={env:OVERPASS_KEY}")
     assert "s3cretvalue" not in str(told.value)
 
 
 def test_an_area_without_roads_writes_nothing(tmp_path, overpass):
-    request = RoadRequest("1.0,1.0,1.01,1.01", tmp_path / "roads.gpkg", server=overpass.address)
+    area = "1.0,1.0,1.01,1.01"
     with pytest.raises(DataError, match=r"no road in the area 1,1,1.01,1.01; nothing was written"):
-        run(request)
+        fetch(tmp_path / "roads.gpkg", area=area, server=overpass.address)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_area_beyond_the_limit_is_refused_before_anything_is_asked(tmp_path, overpass):
-    request = RoadRequest("6,47,15,55", tmp_path / "roads.gpkg", server=overpass.address)
-    with pytest.raises(ConfigError, match=r"has 56\d,\d+ km2, more than --limit-km2 10,000"):
-        run(request)
+@pytest.mark.parametrize(
+    ("area", "km2"), [("6,47,15,55", r"56\d,\d+"), ("-180,-90,180,90", "510,065,622")]
+)
+def test_an_area_beyond_the_limit_is_refused_before_anything_is_asked(
+    tmp_path, overpass, area, km2
+):
+    with pytest.raises(ConfigError, match=rf"has {km2} km2, more than --limit-km2 10,000"):
+        fetch(tmp_path / "roads.gpkg", area=area, server=overpass.address)
     assert overpass.questions == []
-
-
-def test_the_world_is_beyond_the_limit(tmp_path, overpass):
-    request = RoadRequest("-180,-90,180,90", tmp_path / "roads.gpkg", server=overpass.address)
-    with pytest.raises(ConfigError, match=r"has 510,065,622 km2, more than"):
-        run(request)
 
 
 def test_a_file_that_exists_is_kept(tmp_path, region):
@@ -354,19 +350,13 @@ def test_an_extract_that_is_cut_short_is_told(tmp_path, region):
 
 def test_an_extract_of_another_place_is_told(tmp_path, region):
     fetch(tmp_path / "city.osm.pbf", region)
-    request = RoadRequest(
-        "1,1,1.1,1.1", tmp_path / "roads.gpkg", source=str(tmp_path / "city.osm.pbf")
-    )
     with pytest.raises(DataError, match=r"covers 8.6,49.4,8.61,49.41 degrees, but the area is 1,1"):
-        run(request)
+        fetch(tmp_path / "roads.gpkg", tmp_path / "city.osm.pbf", "1,1,1.1,1.1")
 
 
 def test_an_extract_of_a_part_of_the_area_is_warned_of(tmp_path, region, caplog):
     fetch(tmp_path / "city.osm.pbf", region)
-    request = RoadRequest(
-        "8.6,49.4,8.7,49.41", tmp_path / "r.gpkg", source=str(tmp_path / "city.osm.pbf")
-    )
-    run(request)
+    fetch(tmp_path / "r.gpkg", tmp_path / "city.osm.pbf", "8.6,49.4,8.7,49.41")
     assert "only a part of the area" in caplog.text
 
 

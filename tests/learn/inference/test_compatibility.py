@@ -3,6 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import rasterio
+from affine import Affine
 
 from roadseg.errors import CheckpointError, ConfigError, DataError
 from roadseg.learn.inference.compatibility import require_fit, scaling_to_predict, scene_to_predict
@@ -84,16 +85,10 @@ def test_the_size_can_be_set_where_the_training_took_pixels_as_they_were(scene):
 
 
 @pytest.fixture
-def nowhere(tmp_path):
+def nowhere(write_raster):
     """Write an image without georeference."""
-    path = tmp_path / "nowhere.tif"
-    options = {"driver": "GTiff", "dtype": "uint8", "count": 3, "height": 64, "width": 64}
-    with (
-        pytest.warns(rasterio.errors.NotGeoreferencedWarning),
-        rasterio.open(path, "w", **options) as target,
-    ):
-        target.write(np.zeros((3, 64, 64), dtype=np.uint8))
-    return path
+    values = np.zeros((3, 64, 64), dtype=np.uint8)
+    return write_raster(values, name="nowhere.tif", crs=None, transform=Affine.identity())
 
 
 def test_the_size_set_for_an_image_without_georeference_is_that_of_its_pixels(nowhere):
