@@ -190,6 +190,7 @@ Weight = Literal["time", "length"]
 _USUAL_THRESHOLD = 0.4  # Where nothing says which one is best.
 # Metres. A mask shows nothing in a gap, so that only short links are more often right than wrong.
 _USUAL_GAP_M, _MASK_GAP_M = 50.0, 25.0
+_USUAL_PART_M, _MASK_PART_M = 50.0, 20.0
 
 
 def _or_auto(limits: str) -> WrapValidator:
@@ -201,6 +202,9 @@ _Threshold = Annotated[
 ]
 _Gap = Annotated[
     Annotated[float, Field(ge=0, le=1000)] | Literal["auto"], _or_auto("from 0 to 1000")
+]
+_Part = Annotated[
+    Annotated[float, Field(ge=0, le=1e7)] | Literal["auto"], _or_auto("from 0 to 10000000")
 ]
 GraphFormat = Literal[
     "gpkg",
@@ -273,8 +277,10 @@ class TraceOptions(ThresholdOptions):
         ge=0,
         le=1,
     )
-    min_component_m: float = setting(
-        20.0, "metres", "Remove connected parts with less road than this.", ge=0, le=1e7
+    min_component_m: _Part = setting(
+        "auto",
+        "metres",
+        "Remove connected parts with less road than this. auto: 50, and 20 on masks.",
     )
     precision: float | None = setting(
         None,
@@ -300,6 +306,16 @@ class TraceOptions(ThresholdOptions):
         if self.max_gap_m != "auto":
             return self.max_gap_m
         return _MASK_GAP_M if is_mask else _USUAL_GAP_M
+
+    def part_for(self, *, is_mask: bool) -> float:
+        """Return the length in metres below which connected parts are removed.
+
+        Args:
+            is_mask: whether the raster holds nothing but 0 and 1.
+        """
+        if self.min_component_m != "auto":
+            return self.min_component_m
+        return _MASK_PART_M if is_mask else _USUAL_PART_M
 
 
 class GraphOptions(TraceOptions):

@@ -187,7 +187,7 @@ def postprocess(
     model = None if is_mask else general_link_model()
     scene = _Scene(pixels, pixels.border_m, options, mask, model)
     graph = scene.prune_and_link(merge_chains(graph))
-    graph = drop_components(graph, min_component_m=options.min_component_m)
+    graph = drop_components(graph, min_component_m=options.part_for(is_mask=is_mask))
     return simplify_lines(graph, tolerance_m=options.simplify_m)
 
 
