@@ -55,9 +55,8 @@ class RunFacts:
 
     def number(self, stage: str, name: str) -> float | None:
         """Return a number of the summary of a stage, or None."""
-        value = self.value(stage, name)
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        return float(value) if is_number else None
+        record = self.records.get(stage)
+        return record.number(name) if record else None
 
 
 def read_run(folder: Path) -> RunFacts:

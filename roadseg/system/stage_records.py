@@ -77,6 +77,12 @@ class Record(BaseModel):
         failed = (self.summary or {}).get("failed")
         return sorted(failed) if isinstance(failed, dict) else []
 
+    def number(self, name: str) -> float | None:
+        """Return a number of the summary, or None."""
+        value = (self.summary or {}).get(name)
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        return float(value) if is_number else None
+
 
 @dataclass(frozen=True)
 class Reason:

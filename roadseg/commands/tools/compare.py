@@ -4,12 +4,14 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from roadseg.errors import ConfigError
 from roadseg.report.facts import read_scores
 from roadseg.report.run_facts import RunFacts, read_run, seconds_of
 from roadseg.system.records import by_dotted_key
+from roadseg.system.stage_records import Record
 from roadseg.system.text import Summary, first, table, time_text
 from roadseg.system.workspace import STAGES, Workspace
 
@@ -131,7 +133,7 @@ def compare_runs(runs: Sequence[RunFacts]) -> Comparison:
     names = short_names([run.folder for run in runs])
     chips = [_chips(run) for run in runs]
     metrics = [
-        Row(title, tuple(run.number(stage, key) for run in runs), digits)
+        Row(title, tuple(_mean_number(run, stage, key) for run in runs), digits)
         for stage, key, title, digits in _METRICS
     ]
     seconds = [
@@ -161,9 +163,24 @@ def _is_known(row: Row) -> bool:
     return any(value is not None for value in row.values)
 
 
+def _records(run: RunFacts, stage: str) -> list[Record]:
+    """Return the record of a stage; of a cross-validation, those of the trainings of all folds."""
+    if stage == "train" and run.is_cross_validation:
+        return [record for fold, record in run.trainings.items() if fold != "all"]
+    return [run.records[stage]] if stage in run.records else []
+
+
+def _mean_number(run: RunFacts, stage: str, key: str) -> float | None:
+    """Return a number of the summary of a stage, as the mean over its records."""
+    numbers = [record.number(key) for record in _records(run, stage)]
+    known = [number for number in numbers if number is not None]
+    return fmean(known) if known else None
+
+
 def _seconds(run: RunFacts, stage: str) -> float | None:
-    record = run.records.get(stage)
-    return seconds_of(record) if record and record.is_done else None
+    """Return how long a stage took, all its trainings together."""
+    done = [seconds_of(record) for record in _records(run, stage) if record.is_done]
+    return sum(done) if done else None
 
 
 def _chips(run: RunFacts) -> dict[str, dict[str, float | None]]:

@@ -52,6 +52,18 @@ def test_a_changed_setting_and_metric_stand_side_by_side(pair):
     assert re.search(r"APLS length +0.250 +0.500 \(\+0.250\)", text)
 
 
+def test_trainings_of_a_cross_validation_count_together(pair):
+    folds = [pair[1] / "checkpoints" / f"fold-{fold}" for fold in range(2)]
+    shutil.copytree(*folds)
+    change(pair[1], "predict", {"settings/fold": "each"})
+    for folder, iou, seconds in zip(folds, (0.25, 0.75), (20.0, 30.0), strict=True):
+        change(folder, "train", {"summary/val_iou": iou, "summary/seconds": seconds})
+    compared = run(pair).comparison
+    (iou,) = (row for row in compared.metrics if row.title == "IoU in training")
+    (time,) = (row for row in compared.seconds if row.title == "train")
+    assert (iou.values[1], time.values[1]) == (0.5, 50.0)
+
+
 def test_a_run_of_an_earlier_version_has_no_figures_of_breaks(pair):
     path = pair[0] / "evaluate.json"
     record = json.loads(path.read_text())
