@@ -217,9 +217,11 @@ def _read_weights(file: Path) -> dict[str, Tensor]:
             return load_file(file)
         content = torch.load(file, map_location="cpu", weights_only=True)
     except (SafetensorError, pickle.UnpicklingError, RuntimeError, OSError, EOFError) as error:
-        first = one_line(error)[:120]
+        # Of pickles, PyTorch's reason begins with advice to load them unsafely.
+        is_pickle = isinstance(error, pickle.UnpicklingError)
+        reason = "" if is_pickle else f" ({one_line(error)[:120]})"
         raise CheckpointError(
-            f"{file}: damaged, or contains more than tensors ({first}); save only the weights, "
+            f"{file}: damaged, or contains more than tensors{reason}; save only the weights, "
             "as safetensors or with torch.save(model.state_dict(), ...)"
         ) from error
     return _tensors_in(content)
