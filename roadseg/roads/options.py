@@ -190,7 +190,6 @@ Weight = Literal["time", "length"]
 _USUAL_THRESHOLD = 0.4  # Where nothing says which one is best.
 # Metres. A mask shows nothing in a gap, so that only short links are more often right than wrong.
 _USUAL_GAP_M, _MASK_GAP_M = 50.0, 25.0
-_USUAL_PART_M, _MASK_PART_M = 50.0, 20.0
 
 
 def _or_auto(limits: str) -> WrapValidator:
@@ -280,7 +279,8 @@ class TraceOptions(ThresholdOptions):
     min_component_m: _Part = setting(
         "auto",
         "metres",
-        "Remove connected parts with less road than this. auto: 50, and 20 on masks.",
+        "Remove connected parts with less road than this. auto: 50; but 20 on masks, and for "
+        "parts that reach the border of the scene.",
     )
     precision: float | None = setting(
         None,
@@ -306,16 +306,6 @@ class TraceOptions(ThresholdOptions):
         if self.max_gap_m != "auto":
             return self.max_gap_m
         return _MASK_GAP_M if is_mask else _USUAL_GAP_M
-
-    def part_for(self, *, is_mask: bool) -> float:
-        """Return the length in metres below which connected parts are removed.
-
-        Args:
-            is_mask: whether the raster holds nothing but 0 and 1.
-        """
-        if self.min_component_m != "auto":
-            return self.min_component_m
-        return _MASK_PART_M if is_mask else _USUAL_PART_M
 
 
 class GraphOptions(TraceOptions):

@@ -122,14 +122,29 @@ def between_junctions(graph: RoadGraph) -> Bools:
     return np.asarray((graph.degree[graph.ends] >= _JUNCTION).all(axis=1))
 
 
-def drop_components(graph: RoadGraph, *, min_component_m: float) -> RoadGraph:
+def drop_components(
+    graph: RoadGraph,
+    *,
+    min_component_m: float,
+    border: shapely.Geometry | None = None,
+    border_m: float = 0.0,
+) -> RoadGraph:
     """Drop connected parts whose edges add up to less than `min_component_m`; just that stays.
 
     Nodes without an edge are dropped.
+
+    Args:
+        graph: roads in metres.
+        min_component_m: least length of a part, metres.
+        border: a geometry, such as the outline of the scene, beyond which roads go on.
+        border_m: a part with a node no further than this from `border` stays.
     """
-    component = components(graph)[graph.ends[:, 0]]
-    totals = np.bincount(component, weights=graph.length_m)
-    return take_edges(graph, totals[component] >= min_component_m)
+    component = components(graph)
+    part = component[graph.ends[:, 0]]
+    stays = np.bincount(part, graph.length_m, minlength=len(component)) >= min_component_m
+    if border is not None:
+        stays[component[shapely.dwithin(shapely.points(graph.nodes), border, border_m)]] = True
+    return take_edges(graph, stays[part])
 
 
 def simplify_lines(graph: RoadGraph, *, tolerance_m: float) -> RoadGraph:

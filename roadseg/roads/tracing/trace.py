@@ -50,6 +50,8 @@ from roadseg.roads.tracing.linking import CONFIDENCE, INFERRED, general_link_mod
 
 BLOCK_PX = 4096  # Side of the blocks in which roads are thinned.
 _ALL_BANDS_PX = 1536  # Side of the blocks of which all bands are read at once.
+_PART_M = 20.0  # Connected parts with less road go ...
+_LONE_PART_M = 50.0  # ... and so do, in probabilities, those that do not reach the border.
 MERGE_NODES_M = 4.0  # Metres; junctions that a shorter edge joins are one.
 _FORK_M = 30.0  # Metres from the middle of a wide end within which its skeleton forks into corners.
 
@@ -187,7 +189,14 @@ def postprocess(
     model = None if is_mask else general_link_model()
     scene = _Scene(pixels, pixels.border_m, options, mask, model)
     graph = scene.prune_and_link(merge_chains(graph))
-    graph = drop_components(graph, min_component_m=options.part_for(is_mask=is_mask))
+    least_m = options.min_component_m
+    if least_m == "auto":
+        least_m = _PART_M
+        if not is_mask:
+            graph = drop_components(
+                graph, min_component_m=_LONE_PART_M, border=scene.border, border_m=BORDER_M
+            )
+    graph = drop_components(graph, min_component_m=least_m)
     return simplify_lines(graph, tolerance_m=options.simplify_m)
 
 

@@ -70,10 +70,14 @@ def test_pieces_shorter_than_the_limit_go():
     assert len(network(street(), TraceOptions(min_component_m=301)).lines) == 0
 
 
-@pytest.mark.parametrize(("length_m", "sure", "edges"), [(40, 200, 0), (40, 255, 1), (60, 200, 1)])
-def test_lone_pieces_of_probabilities_have_to_be_longer_than_those_of_masks(length_m, sure, edges):
+@pytest.mark.parametrize(
+    ("first_m", "length_m", "sure", "edges"),
+    [(20, 40, 200, 0), (20, 40, 255, 1), (20, 60, 200, 1), (0, 40, 200, 1), (0, 15, 200, 0)],
+    ids=["lone", "in a mask", "longer", "at the border", "shorter at the border"],
+)
+def test_lone_pieces_of_probabilities_have_to_be_longer(first_m, length_m, sure, edges):
     road = np.zeros((50, 100), dtype=bool)
-    road[20:28, 20 : 20 + length_m] = True
+    road[20:28, first_m : first_m + length_m] = True
     assert len(network(road, TraceOptions(), sure=sure).lines) == edges
 
 
