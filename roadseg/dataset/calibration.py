@@ -98,8 +98,13 @@ class MeasuredEdges(ChipEdges):
     def take(self, chosen: Bools) -> "MeasuredEdges":
         """Return the chosen edges."""
         terms = {name: column[chosen] for name, column in self.terms.items()}
-        length_m, share, chip = (each[chosen] for each in (self.length_m, self.share, self.chip))
-        return replace(self, terms=terms, length_m=length_m, share=share, chip=chip)
+        return replace(
+            self,
+            terms=terms,
+            length_m=self.length_m[chosen],
+            share=self.share[chosen],
+            chip=self.chip[chosen],
+        )
 
     def of_set(self, name: str) -> Bools:
         """Return whether each edge belongs to a set."""

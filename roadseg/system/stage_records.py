@@ -80,8 +80,9 @@ class Record(BaseModel):
     def number(self, name: str) -> float | None:
         """Return a number of the summary, or None."""
         value = (self.summary or {}).get(name)
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        return float(value) if is_number else None
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return None
+        return float(value)
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """status: how far a run has come, and what `roadseg run` would do again. Writes nothing."""
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -57,6 +58,7 @@ class RunStatus(Summary):
         megabytes: of all files in the folder.
         fold: held out; "each" in a cross-validation.
         options: with which the run was found, such as "--run map".
+        has_labels: whether it trains; a map without labels has no other stages than those shown.
     """
 
     run: str
@@ -66,6 +68,7 @@ class RunStatus(Summary):
     megabytes: float
     fold: AnyFold = 0
     options: str = ""
+    has_labels: bool = True
 
     def __str__(self) -> str:
         """Return a line for each stage, and one that says what to do."""
@@ -82,6 +85,9 @@ class RunStatus(Summary):
     def _advice(self) -> list[str]:
         if self.in_use or not self.compared:
             return []
+        if not self.has_labels:
+            review = f"roadseg review {shlex.quote(self.run)}"
+            return [f"mapped without labels, so it has no other stages; to correct it: {review}"]
         is_done = all(each.state == DONE for each in self.stages)
         fold = "" if self.fold in (0, "all") else f" --fold {self.fold}"
         options = f" {self.options}" if self.options else ""
@@ -117,6 +123,7 @@ def run(config: Config | None, folder: Path, *, options: str = "") -> RunStatus:
     facts, in_use = read_run(folder), holders(folder)
     held_out: AnyFold = "each" if facts.is_cross_validation else facts.fold
     others = [fold for fold in facts.trainings if fold != facts.fold]
+    has_labels = config is None or any(each.labels.roads for each in config.sets)
     stages: list[StageStatus] = []
     again: dict[str, Reason] = {}  # Why stages run again that later ones need, by name.
     for stage in STAGES:
@@ -126,11 +133,15 @@ def run(config: Config | None, folder: Path, *, options: str = "") -> RunStatus:
             is_main = stage != "train" or fold == facts.fold
             name = f"train --fold {fold}" if is_each or not is_main else stage
             status, reason = _at(config, facts, stage, fold, again, in_use=bool(in_use))
+            if not has_labels and status.state == "not run":
+                continue
             stages.append(replace(status, stage=name))
             if reason and (is_main or is_each):
                 again[name] = reason
     compared, megabytes = config is not None, megabytes_in(folder)
-    return RunStatus(str(folder), in_use, compared, stages, megabytes, held_out, options)
+    return RunStatus(
+        str(folder), in_use, compared, stages, megabytes, held_out, options, has_labels
+    )
 
 
 def _at(

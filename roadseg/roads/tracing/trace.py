@@ -189,14 +189,12 @@ def postprocess(
     model = None if is_mask else general_link_model()
     scene = _Scene(pixels, pixels.border_m, options, mask, model)
     graph = scene.prune_and_link(merge_chains(graph))
-    least_m = options.min_component_m
-    if least_m == "auto":
-        least_m = _PART_M
-        if not is_mask:
-            graph = drop_components(
-                graph, min_component_m=_LONE_PART_M, border=scene.border, border_m=BORDER_M
-            )
+    least_m = _PART_M if options.min_component_m == "auto" else options.min_component_m
     graph = drop_components(graph, min_component_m=least_m)
+    if options.min_component_m == "auto" and not is_mask:
+        graph = drop_components(
+            graph, min_component_m=_LONE_PART_M, border=scene.border, border_m=BORDER_M
+        )
     return simplify_lines(graph, tolerance_m=options.simplify_m)
 
 

@@ -13,6 +13,7 @@ from starter_places import write_places
 
 import roadseg
 from roadseg.commands.tools import map as tool
+from roadseg.commands.tools import status
 from roadseg.config import load_config
 from roadseg.errors import ConfigError, DataError
 from roadseg.raster.grid import Grid
@@ -126,6 +127,9 @@ def test_a_network_maps_images_without_labels(mapped, tmp_path, monkeypatch):
     graph = read_gpkg(tmp_path / "map/graphs/city_0.gpkg")
     assert summary.graphs.road_km >= graph.length_m.sum() / 1000 - 0.001
     assert "data:image" in (tmp_path / "map/report.html").read_text()
+    stands = status.run(load_config(tmp_path / "map/roadseg.json"), tmp_path / "map")
+    assert [each.stage for each in stands.stages] == ["report"]
+    assert str(stands).endswith(f"to correct it: roadseg review {tmp_path}/map")
 
 
 def test_a_map_without_roads_warns(checkpoint, mapped, tmp_path, caplog):
