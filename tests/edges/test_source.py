@@ -18,7 +18,7 @@ ELSEWHERE = {  # (module, function): why it needs no `atomic_write` of its own
     ("raster/tiff.py", "open_new"): "the same",
     ("roads/formats/layers.py", "write_layer"): "the same",
     ("roads/formats/layers.py", "_write_table"): "the same",
-    ("api/files.py", "_write_table"): "a temporary file that a command reads",
+    ("api/arguments.py", "_write_table"): "a temporary file that a command reads",
     ("api/rasters.py", "_write"): "the same",
     ("api/masks.py", "_repr_png_"): "into memory",
     ("report/audit_page.py", "_uri"): "the same",
