@@ -75,7 +75,7 @@ def fit(sets: dict[str, MeasuredEdges], selective: Collection[str]) -> LogisticM
 
     Sets that are selective count for it only if all are.
     """
-    edges = [each.edges for each in sets.values()]
+    edges = list(sets.values())
     number = np.repeat(np.arange(len(edges)), [len(each.share) for each in edges])
     terms = {name: np.concatenate([e.terms[name] for e in edges]) for name in edges[0].terms}
     own = {f"set {k}": (number == k).astype(float) for k in range(len(edges))}
@@ -104,13 +104,12 @@ def calibration_of(sets: dict[str, MeasuredEdges]) -> Calibration:
     """Fit the model of the starter, and measure each city with the model of all others."""
     confidence = [
         fit({key: one for key, one in sets.items() if city(key) != city(name)}, ()).probability(
-            each.edges.terms
+            each.terms
         )
         for name, each in sets.items()
     ]
-    edges = [each.edges for each in sets.values()]
-    length_m = np.concatenate([each.length_m for each in edges])
-    share = np.concatenate([each.share for each in edges])
+    length_m = np.concatenate([each.length_m for each in sets.values()])
+    share = np.concatenate([each.share for each in sets.values()])
     return Calibration(
         weights="",
         chips=sum(len(each.place) for each in sets.values()),
@@ -121,11 +120,10 @@ def calibration_of(sets: dict[str, MeasuredEdges]) -> Calibration:
     )
 
 
-def report(name: str, measured: MeasuredEdges, others: LogisticModel) -> None:
+def report(name: str, edges: MeasuredEdges, others: LogisticModel) -> None:
     """Print how far confidences of a set are off by the model of other sets, and fitted near it."""
-    edges = measured.edges
     with patch.object(edge_confidence, "general_edge_model", lambda: others):
-        fitted = cross_fit(measured)
+        fitted = cross_fit(edges)
     said = {"as it is": others.probability(edges.terms), "fitted near it": fitted}
     errors = [
         f"{how} {measure_reliability(confidence, edges.share, edges.length_m).error:.3f}"

@@ -36,13 +36,7 @@ def training_rate(
         rounds: of so many steps, after one that is not counted.
     """
     batch = _noise(options.batch_size, bands, bins, options.window_px)
-    trainer = Trainer(
-        _model(options, bands, bins, device),
-        options,
-        scaling=_scaling(bands),
-        device=device,
-        parallel=Parallel(),
-    )
+    trainer = noise_trainer(options, bands=bands, bins=bins, device=device)
 
     def learn() -> None:
         for _ in range(steps):
@@ -126,6 +120,17 @@ def _noise(windows: int, bands: int, bins: int, side_px: int) -> tuple[Tensor, T
     masks[rng.random(masks.shape) > _ROAD_SHARE] = 0
     masks[:, :8, :8] = IGNORE
     return torch.from_numpy(images), torch.from_numpy(masks)
+
+
+def noise_trainer(options: TrainOptions, *, bands: int, bins: int, device: Device) -> Trainer:
+    """Return a trainer as training starts with, whose images have mean 127 and deviation 64."""
+    return Trainer(
+        _model(options, bands, bins, device),
+        options,
+        scaling=_scaling(bands),
+        device=device,
+        parallel=Parallel(),
+    )
 
 
 def _model(options: TrainOptions, bands: int, bins: int, device: Device) -> nn.Module:
