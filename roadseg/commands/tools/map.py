@@ -3,7 +3,7 @@
 import logging
 import math
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from os.path import normpath
@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from roadseg.commands.fusion.fused_places import SHARED
 from roadseg.commands.services.fetch_images import is_service
 from roadseg.commands.services.images.fetching import FetchOptions
 from roadseg.commands.services.map_sources import MapSources, fetch_sources
@@ -22,10 +23,11 @@ from roadseg.commands.survey.values import area_from, path_from
 from roadseg.commands.tools import adapt as adapting
 from roadseg.commands.tools import init
 from roadseg.config import FILE_NAME, Config, load_config
+from roadseg.dataset.footprints import overlapping_pairs
 from roadseg.dataset.scene_parts import extent_on
 from roadseg.errors import ConfigError, RoadsegError
 from roadseg.learn.network.installed_weights import NAME, checkpoint_folder
-from roadseg.raster.grid import crs_setting
+from roadseg.raster.grid import Grid, crs_setting
 from roadseg.raster.images import read_facts
 from roadseg.raster.sources import image_paths, source_path
 from roadseg.roads.formats.files import read_gpkg
@@ -339,7 +341,9 @@ def tell_bands(config: Config) -> None:
 
 def _summary(path: Path, config: Config, workspace: Workspace, done: dict[str, Any]) -> MapSummary:
     traced: GraphSummary = done["graph"]
-    km2 = math.fsum(_km2(config, workspace.probability(name)) for name in traced.scenes)
+    grids = {name: _grid(config, workspace.probability(name)) for name in traced.scenes}
+    km2 = math.fsum(_km2(config, workspace.probability(name), at) for name, at in grids.items())
+    _tell_of_shared_ground(grids)
     if traced.road_km < LEAST_DENSITY * km2:
         _log.warning(
             "almost no roads found (%s in %s): the network was not trained on such images; add "
@@ -369,9 +373,27 @@ def _summary(path: Path, config: Config, workspace: Workspace, done: dict[str, A
     )
 
 
-def _km2(config: Config, raster: Path) -> float:
+def _grid(config: Config, raster: Path) -> Grid:
     crs = crs_setting(config.imagery.crs, "imagery.crs")
-    grid = open_probability(raster, crs=crs, gsd_m=config.imagery.gsd_m).grid
+    return open_probability(raster, crs=crs, gsd_m=config.imagery.gsd_m).grid
+
+
+def _tell_of_shared_ground(grids: Mapping[str, Grid]) -> None:
+    """Say that ground counts twice if images show the same."""
+    corners = np.array([grid.corners_m for grid in grids.values()]).reshape(-1, 4, 2)
+    zones = [grid.metric_epsg for grid in grids.values()]
+    pairs = overlapping_pairs(corners, zones, share=SHARED)
+    if len(pairs):
+        here, there = (list(grids)[at] for at in pairs[0].tolist())
+        _log.warning(
+            "%s and %s show the same ground%s: it counts for each in the lines roads and "
+            "certainty, and once in the line network; --set predict.fuse=true joins such images "
+            "(this needs another --output)",
+            *(here, there, f", and {count(len(pairs) - 1, 'more pair')}" if pairs[1:].size else ""),
+        )
+
+
+def _km2(config: Config, raster: Path, grid: Grid) -> float:
     width, height = grid.pixel_size_m
     extent = extent_on(grid, config.imagery.area, path=raster)
     return (extent.pixels if extent else grid.width * grid.height) * width * height / _M2

@@ -132,6 +132,17 @@ def test_a_network_maps_images_without_labels(mapped, tmp_path, monkeypatch):
     assert str(stands).endswith(f"to correct it: roadseg review {tmp_path}/map")
 
 
+def test_images_that_show_the_same_ground_are_told(mapped, tmp_path, caplog):
+    image, network = mapped[0] / "images/city_0.tif", mapped[0] / "map/checkpoints/fold-0"
+    again = shutil.copy(image, tmp_path / "again.tif")
+    for name, images in {"one": [image], "two": [image, again]}.items():
+        caplog.clear()
+        tool.run([*map(str, images)], tmp_path / name, checkpoints=[network], say=silent)
+        assert ("again and city_0 show the same ground: it counts" in caplog.text) == (
+            name == "two"
+        )
+
+
 def test_a_map_without_roads_warns(checkpoint, mapped, tmp_path, caplog):
     folder, _, _ = mapped
     summary = tool.run(
