@@ -127,12 +127,13 @@ def run(config: Config | None, folder: Path, *, options: str = "") -> RunStatus:
     stages: list[StageStatus] = []
     again: dict[str, Reason] = {}  # Why stages run again that later ones need, by name.
     for stage in STAGES:
+        earlier = dict(again)  # Trainings do not depend on each other.
         for fold in (facts.fold, *others) if stage == "train" else (held_out,):
             # In a cross-validation later stages need the trainings of all folds.
             is_each = stage == "train" and facts.is_cross_validation and fold != "all"
             is_main = stage != "train" or fold == facts.fold
             name = f"train --fold {fold}" if is_each or not is_main else stage
-            status, reason = _at(config, facts, stage, fold, again, in_use=bool(in_use))
+            status, reason = _at(config, facts, stage, fold, earlier, in_use=bool(in_use))
             if not has_labels and status.state == "not run":
                 continue
             stages.append(replace(status, stage=name))

@@ -120,6 +120,9 @@ def test_a_further_fold_has_a_line_of_its_own(finished):
     shutil.copytree(workspace.checkpoint(0), workspace.checkpoint(1))
     names = [each.stage for each in run(config, workspace.root).stages]
     assert names[2:4] == ["train", "train --fold 1"]
+    root = workspace.root
+    changed = load_config(root.parent / "roadseg.json", ["train.learning_rate=0.5"])
+    assert "after" not in run(changed, root).stages[3].why
 
 
 def test_images_that_are_gone_leave_the_other_stages_known(look):
