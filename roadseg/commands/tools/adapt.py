@@ -123,7 +123,9 @@ def run(
         ConfigError: if images are to be fused.
     """
     if config.predict.fuse:
-        raise ConfigError("--adapt cannot be combined with predict.fuse; adapt to the images one by one")
+        raise ConfigError(
+            "--adapt cannot be combined with predict.fuse; adapt to the images one by one"
+        )
     made = workspace.adapted
     path = made.root / FILE_NAME
     labels = _write_labels(config, made, images, start, force=force)
