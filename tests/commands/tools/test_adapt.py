@@ -182,7 +182,7 @@ def test_it_is_for_one_network_and_no_labels(tmp_path, options):
 
 def test_images_that_are_fused_cannot_be_adapted_to(tmp_path):
     write_places(tmp_path, [1001], size_px=64)
-    with pytest.raises(ConfigError, match="--adapt cannot be combined with predict.fuse"):
+    with pytest.raises(ConfigError, match=r"--adapt cannot be combined with predict\.fuse"):
         tool.run(
             [str(tmp_path / "images")],
             tmp_path / "map",
