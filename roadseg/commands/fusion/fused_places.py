@@ -227,15 +227,21 @@ def group_images(grids: Mapping[str, Grid]) -> dict[str, list[str]]:
     return dict(sorted(images_of.items()))
 
 
-def _near(grids: Mapping[str, Grid]) -> dict[str, set[str]]:
-    """Return the images that share ground with each image."""
+def pairs_of_one_ground(grids: Mapping[str, Grid]) -> list[tuple[str, str]]:
+    """Return the pairs of images that share ground, by name."""
     names = list(grids)
     corners = np.array([grid.corners_m for grid in grids.values()]).reshape(-1, 4, 2)
     zones = [grid.metric_epsg for grid in grids.values()]
-    near: dict[str, set[str]] = {name: set() for name in names}
-    for here, there in overlapping_pairs(corners, zones, share=SHARED).tolist():
-        near[names[here]].add(names[there])
-        near[names[there]].add(names[here])
+    pairs = overlapping_pairs(corners, zones, share=SHARED).tolist()
+    return [(names[here], names[there]) for here, there in pairs]
+
+
+def _near(grids: Mapping[str, Grid]) -> dict[str, set[str]]:
+    """Return the images that share ground with each image."""
+    near: dict[str, set[str]] = {name: set() for name in grids}
+    for here, there in pairs_of_one_ground(grids):
+        near[here].add(there)
+        near[there].add(here)
     return near
 
 

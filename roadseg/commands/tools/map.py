@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from roadseg.commands.fusion.fused_places import SHARED
+from roadseg.commands.fusion.fused_places import pairs_of_one_ground
 from roadseg.commands.services.fetch_images import is_service
 from roadseg.commands.services.images.fetching import FetchOptions
 from roadseg.commands.services.map_sources import MapSources, fetch_sources
@@ -23,7 +23,6 @@ from roadseg.commands.survey.values import area_from, path_from
 from roadseg.commands.tools import adapt as adapting
 from roadseg.commands.tools import init
 from roadseg.config import FILE_NAME, Config, load_config
-from roadseg.dataset.footprints import overlapping_pairs
 from roadseg.dataset.scene_parts import extent_on
 from roadseg.errors import ConfigError, RoadsegError
 from roadseg.learn.network.installed_weights import NAME, checkpoint_folder
@@ -380,16 +379,13 @@ def _grid(config: Config, raster: Path) -> Grid:
 
 def _tell_of_shared_ground(grids: Mapping[str, Grid]) -> None:
     """Say that ground counts twice if images show the same."""
-    corners = np.array([grid.corners_m for grid in grids.values()]).reshape(-1, 4, 2)
-    zones = [grid.metric_epsg for grid in grids.values()]
-    pairs = overlapping_pairs(corners, zones, share=SHARED)
-    if len(pairs):
-        here, there = (list(grids)[at] for at in pairs[0].tolist())
+    if pairs := pairs_of_one_ground(grids):
+        others = count(len(pairs) - 1, "more pair")
         _log.warning(
             "%s and %s show the same ground%s: it counts for each in the lines roads and "
             "certainty, and once in the line network; --set predict.fuse=true joins such images "
             "(this needs another --output)",
-            *(here, there, f", and {count(len(pairs) - 1, 'more pair')}" if pairs[1:].size else ""),
+            *(*pairs[0], f", and {others}" if pairs[1:] else ""),
         )
 
 

@@ -143,7 +143,9 @@ def drop_components(
     part = component[graph.ends[:, 0]]
     stays = np.bincount(part, graph.length_m, minlength=len(component)) >= min_component_m
     if border is not None:
-        stays[component[shapely.dwithin(shapely.points(graph.nodes), border, border_m)]] = True
+        nodes = np.flatnonzero(~stays[component])
+        goes_on = shapely.dwithin(shapely.points(graph.nodes[nodes]), border, border_m)
+        stays[component[nodes[goes_on]]] = True
     return take_edges(graph, stays[part])
 
 

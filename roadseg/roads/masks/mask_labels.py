@@ -139,11 +139,11 @@ def check_masks(paths: Collection[Path]) -> None:
     inverted, hidden, roads = [], [], 0
     for path in paths:
         with open_raster(path) as source:
-            values, valid = _sample(source)
+            values, valid = sample_values(source)
             # Masks of `write_mask` are right, and their nodata value is not known.
             if not valid.any() or _own_speeds(path, source) is not None:
                 continue
-            _require_clear(path, values[valid], source)
+            require_clear(path, values[valid], source)
             share = _drawn_roads(values[valid], source).mean()
             roads += share > 0
             if share > _HALF:
@@ -165,18 +165,15 @@ def check_masks(paths: Collection[Path]) -> None:
         )
 
 
-def require_clear(path: Path) -> None:
-    """Refuse a raster in which both 1 and 255 may be road, by a sample of its pixels.
+def require_clear(path: Path, values: Array, source: rasterio.DatasetReader) -> None:
+    """Refuse a raster in which both 1 and 255 may be road.
+
+    Args:
+        values: of a sample of its pixels, those that hold data.
 
     Raises:
-        DataError: if it is such a one, or cannot be read.
+        DataError: if it is such a one.
     """
-    with open_raster(path) as source:
-        values, valid = _sample(source)
-        _require_clear(path, values[valid], source)
-
-
-def _require_clear(path: Path, values: Array, source: rasterio.DatasetReader) -> None:
     found = np.unique(values)
     if np.isin([1, IGNORE], found).all() and len(found) <= _MASK_VALUES and not _is_lossy(source):
         raise DataError(
@@ -200,7 +197,7 @@ def mask_values(path: Path) -> dict[int, float]:
         DataError: if it cannot be read.
     """
     with open_raster(path) as source:
-        every, valid = _sample(source)
+        every, valid = sample_values(source)
     values = np.rint(every[valid]).astype(np.int64)
     different, counts = np.unique(values, return_counts=True)
     return dict(zip(different.tolist(), (counts / len(values)).tolist(), strict=True))
@@ -215,11 +212,11 @@ def looks_like_mask(path: Path) -> bool:
     with open_raster(path) as source:
         if len(_bands(source)) > 1 or np.dtype(source.dtypes[0]).kind not in "iu":
             return False
-        values, valid = _sample(source)
+        values, valid = sample_values(source)
     return len(np.unique(values[valid])) <= _MASK_VALUES
 
 
-def _sample(source: rasterio.DatasetReader) -> Values:
+def sample_values(source: rasterio.DatasetReader) -> Values:
     """Read the values of pixels spread over a mask, and which hold any, both of shape (n,)."""
     windows = spread_windows(*source.shape, block=source.block_shapes[0], pixels=_SAMPLE_PX)
     parts = [_read_values(source, source, window) for window in windows]

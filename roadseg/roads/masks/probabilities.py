@@ -32,7 +32,7 @@ from roadseg.roads.masks.mask_files import (
     bins_tags,
     read_raster_key,
 )
-from roadseg.roads.masks.mask_labels import require_clear
+from roadseg.roads.masks.mask_labels import require_clear, sample_values
 from roadseg.roads.masks.raster_styles import probability_renderer, write_style
 from roadseg.roads.speeds import DEFAULT_BINS, SpeedBins
 from roadseg.system.files import atomic_write
@@ -352,7 +352,8 @@ def open_probability(
         if _is_mask(source):
             return ProbabilityFile(path, grid, None, is_mask=True)
         if np.dtype(source.dtypes[0]).kind != "f":
-            require_clear(path)
+            values, valid = sample_values(source)
+            require_clear(path, values[valid], source)
         measured, edges = _threshold(path, tags), _edge_model(path, tags)
         return ProbabilityFile(
             path, grid, None, is_mask=False, threshold=measured, edge_model=edges
