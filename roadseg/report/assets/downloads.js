@@ -6,7 +6,7 @@ const [FOOT_PX, FOOT_LINE_PX, FOOT_FONT] = [34, 17, "12.5px system-ui, sans-seri
 function saveAs(blob, name) {
   const address = URL.createObjectURL(blob);
   make("a", { href: address, download: name }).click();
-  setTimeout(() => URL.revokeObjectURL(address), 1000);
+  setTimeout(() => URL.revokeObjectURL(address), 60000); // A busy browser starts late.
 }
 
 const fileName = (ending) => `${document.title.split(" ")[0]}.${ending}`;
