@@ -50,7 +50,7 @@ from PIL import Image
 
 import roadseg
 from roadseg.arrays import Bytes, Floats
-from roadseg.dataset.calibration import measure_chips, read_calibration
+from roadseg.dataset.edge_calibration import measure_chips, read_calibration
 from roadseg.learn.network.checkpoints import read_checkpoint_facts
 from roadseg.raster.extents import border_of
 from roadseg.roads.masks.probabilities import Probability

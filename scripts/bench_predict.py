@@ -35,7 +35,7 @@ from roadseg.learn.inference.tasks import (
     Networks,
     SceneToPredict,
     Task,
-    opened,
+    open_networks,
     predict_task,
 )
 from roadseg.learn.network.checkpoint_facts import speed_bins_of
@@ -146,7 +146,7 @@ def part(pattern, block):
 def measure(engine, image, checkpoint, options):
     """Predict the scene in turns with the bare network; return seconds of both, by two clocks."""
     work = task_of(engine, image, checkpoint, options)
-    network = opened(work.trained)
+    network = open_networks(work.trained)
     print(network.reason, flush=True)
     windows = first_windows(work)
 

@@ -24,7 +24,7 @@ import shapely
 
 from roadseg.arrays import Floats, Ints
 from roadseg.config import FILE_NAME, load_config
-from roadseg.dataset.calibration import TRUE_M
+from roadseg.dataset.edge_calibration import TRUE_M
 from roadseg.report.run_facts import found_layout, scene_names
 from roadseg.report.scenes import read_scenes
 from roadseg.review.apply import Revision

@@ -31,11 +31,16 @@ from unittest.mock import patch
 
 import numpy as np
 
-from roadseg.commands.stages.edge_calibration import measure_run
+from roadseg.commands.stages.calibrate_edges import measure_run
 from roadseg.commands.stages.graph import SceneToTrace, find_roads
 from roadseg.config import load_config
-from roadseg.dataset.calibration import Calibration, MeasuredEdges, cross_fit, write_calibration
 from roadseg.dataset.chips import ChipRecord, read_chips
+from roadseg.dataset.edge_calibration import (
+    Calibration,
+    MeasuredEdges,
+    cross_fit,
+    write_calibration,
+)
 from roadseg.dataset.held_out import held_out_chips, read_predicted
 from roadseg.learn.network.installed_weights import starter_folder
 from roadseg.roads.logistic import LogisticModel, fit_near

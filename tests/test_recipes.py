@@ -51,7 +51,7 @@ STAGE = {
 
 from dataclasses import dataclass
 
-from roadseg.commands.stages.made_from import made_by
+from roadseg.commands.stages.declared_stages import made_by
 from roadseg.dataset.chips import read_chips
 from roadseg.system.files import atomic_write
 from roadseg.system.stage_records import MadeFrom, Stage

@@ -117,7 +117,7 @@ def burn(
     with given as roads, tempfile.TemporaryDirectory(prefix="roadseg-") as folder:
         mask = Path(folder) / "mask.tif"
         path = Path(image).absolute()
-        part = parts_of_scenes({"burn": path}, {"burn": imagery}, within=area)["burn"]
+        part = parts_of_scenes({"burn": path}, {"burn": imagery}, area_setting=area)["burn"]
         task = SceneTask(
             name="burn",
             image=path,

@@ -1,1 +1,1 @@
-"""The data set: scenes, chips, folds, and errors of their labels."""
+"""The data set: scenes, chips and folds; shifts of labels; references; confidence of edges."""

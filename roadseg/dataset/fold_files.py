@@ -16,7 +16,7 @@ from roadseg.dataset.chips import NO_ZONE, ChipRecord
 from roadseg.dataset.footprints import corners_degrees
 from roadseg.errors import DataError
 from roadseg.raster.grid import DEGREES
-from roadseg.raster.sources import IMAGE_SUFFIXES
+from roadseg.raster.inputs import IMAGE_SUFFIXES
 from roadseg.roads.colours import fold_colour
 from roadseg.system.files import atomic_write
 from roadseg.system.records import write_json

@@ -25,20 +25,20 @@ _LARGEST_SHARE = 0.5  # Of the chips, in one fold; in one of two folds 1.5 times
 _MORE_THAN_EVEN = 1.5
 
 
-def ground_blocks(centres_m: Floats, places: Sequence[Hashable], *, block_m: float) -> list[Block]:
+def ground_blocks(centres_m: Floats, grounds: Sequence[Hashable], *, block_m: float) -> list[Block]:
     """Return the square block of ground in which each chip's centre lies.
 
     Args:
         centres_m: shape (n, 2), x and y of chip centres, metres.
-        places: origin of the metres of each chip: the EPSG number of its metric CRS, or the name of
-            its scene without georeference.
+        grounds: origin of the metres of each chip: the EPSG number of its metric CRS, or the name
+            of its scene without georeference.
         block_m: side of a block, metres; a centre on an edge belongs to the higher block.
 
     Returns:
-        A block for each chip, as (place, column, row).
+        A block for each chip, as (ground, column, row).
     """
     cells = np.floor(np.asarray(centres_m).reshape(-1, 2) / block_m).astype(np.int64)
-    return [(place, int(x), int(y)) for place, (x, y) in zip(places, cells, strict=True)]
+    return [(ground, int(x), int(y)) for ground, (x, y) in zip(grounds, cells, strict=True)]
 
 
 def join_groups(groups: Sequence[Hashable], pairs: Pairs) -> list[Hashable]:

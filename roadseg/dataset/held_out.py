@@ -116,7 +116,7 @@ def metres_from_training(
 def held_out_chips(
     workspace: Workspace, listed: ChipList, predicted: Predicted
 ) -> dict[str, list[ChipRecord]]:
-    """Return the chips that were held out by the scene that was predicted, in the order of both."""
+    """Return the chips that the network held out, by predicted scene, as chips.json has them."""
     folds = read_folds(workspace.folds, listed.chips)
     chips: dict[str, list[ChipRecord]] = {}
     for chip in listed.chips:

@@ -12,8 +12,9 @@ import numpy as np
 from roadseg.arrays import Bytes
 from roadseg.dataset.chips import ChipRecord
 from roadseg.dataset.scenes import SceneSummary
-from roadseg.dataset.shifts import Shift, combine_shifts, directions, estimate_shift
+from roadseg.dataset.shifts import Shift, combine_shifts, estimate_shift
 from roadseg.raster.extents import ScenePart
+from roadseg.raster.grid import Grid
 from roadseg.raster.images import read_facts
 from roadseg.raster.options import ImageryOptions
 from roadseg.raster.pixels import read_window
@@ -37,14 +38,14 @@ class Example:
     Attributes:
         image: shape (band, row, col); the first three bands are shown, or the first alone.
         mask: shape (row, col), 0 background, else the speed bin, 255 not known.
-        pixel_m: ground size of a pixel as (along a row, along a column).
+        grid: of the whole scene, of which the image shows a part.
         shift: how far the labels are off; None if not measured.
     """
 
     name: str
     image: Bytes
     mask: Bytes
-    pixel_m: tuple[float, float]
+    grid: Grid
     shift: Shift | None = None
 
     @property
@@ -91,7 +92,7 @@ class PrepareSummary:
         schemes: label files by what their attributes mean.
         label_keys: attributes of the label files, with the number of files that have them.
         dropped: labels left out, by reason.
-        shift_m: metres right and down that would align the labels with the images; None if it
+        shift_m: metres east and south that would align the labels with the images; None if it
             cannot be measured.
         shifts_m: the same for each example in which it can be measured.
         moved: rule by which labels were moved before: none, given, set or scene.
@@ -229,7 +230,7 @@ def make_example(task: ExampleTask) -> Example:
         name=task.chip.scene,
         image=image,
         mask=mask,
-        pixel_m=facts.grid.pixel_size_m,
+        grid=facts.grid,
         shift=shift,
     )
 
@@ -329,13 +330,14 @@ def _pixels(scenes: Sequence[SceneSummary]) -> tuple[Counter[str], float, float]
 
 
 def shift_text(shift_m: Sequence[float] | None) -> str:
-    """Return how far labels are off, in words."""
+    """Return how far labels are off, in words; `shift_m` is as in `PrepareSummary`."""
     if shift_m is None:
         return "cannot be measured on these images"
     off = math.hypot(*shift_m)
     if off < 0.05:  # noqa: PLR2004 - half of the last digit
         return "labels fit to within 0.1 m"
-    return f"labels are {off:.1f} m off; moving them {directions(*shift_m)} would align them"
+    east_m, south_m = shift_m
+    return f"labels are {off:.1f} m off; moving them {_on_map(east_m, -south_m)} would align them"
 
 
 def _dropped(

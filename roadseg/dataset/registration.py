@@ -28,9 +28,8 @@ _EDGE_M = 0.8  # Metres; standard deviation of the blur of image edges and road 
 _NORMAL_M = 1.5  # Metres; that of the distance to the mask, whose gradient points across the road.
 _CALM_M = 8.0  # Metres; side of the squares in which the strength of edges is normalised.
 _EDGE_POWER = 0.5  # Exponent of the strength of edges: a roof counts little more than a kerb.
-_PULL = (
-    0.5  # Subtracted from the score at the largest displacement, less with its square nearer by.
-)
+# Subtracted from the score at the largest displacement, less with its square nearer by.
+_PULL = 0.5
 
 
 @dataclass(frozen=True)
@@ -73,22 +72,22 @@ def make_view(
     pixel_m: tuple[float, float],
     reach_m: float,
 ) -> View:
-    """Thin an image and its mask for comparison; of a large scene take the part with the most road.
+    """Average an image and its mask to coarser pixels; of a large scene, the part with most road.
 
     Args:
         image: shape (band, row, col).
         mask: shape (row, col).
         pixel_m: ground size of a pixel as (along a row, along a column).
     """
-    thin = max(1, round(_WORK_M / pixel_m[1])), max(1, round(_WORK_M / pixel_m[0]))
-    row, col, rows, cols = densest_window(mask, (_WORK_PX * thin[0], _WORK_PX * thin[1]))
+    step = max(1, round(_WORK_M / pixel_m[1])), max(1, round(_WORK_M / pixel_m[0]))
+    row, col, rows, cols = densest_window(mask, (_WORK_PX * step[0], _WORK_PX * step[1]))
     mask = mask[row : row + rows, col : col + cols]
-    bands = _thin(image[:_BANDS, row : row + rows, col : col + cols], thin)
-    known = _thin(mask == IGNORE, thin) == 0
+    bands = _block_means(image[:_BANDS, row : row + rows, col : col + cols], step)
+    known = _block_means(mask == IGNORE, step) == 0
     for band in bands:
         band[~known] = band[known].mean() if known.any() else 0
-    size_m = pixel_m[0] * thin[1], pixel_m[1] * thin[0]
-    road = _thin(road_pixels(mask), thin) > 0.5  # noqa: PLR2004 - half
+    size_m = pixel_m[0] * step[1], pixel_m[1] * step[0]
+    road = _block_means(road_pixels(mask), step) > 0.5  # noqa: PLR2004 - half
     view = View(bands, _signed_distance(road, size_m), known, known.copy(), size_m, reach_m)
     margin_row, margin_col = view.reach_px
     # Pixels that a displacement could move out of the image do not count.
@@ -108,7 +107,7 @@ def densest_window(mask: Bytes, side_px: tuple[int, int]) -> Window:
     if (height, width) == mask.shape:
         return Window(0, 0, height, width)
     step = max(1, height // _CELLS), max(1, width // _CELLS)
-    cells = _thin(road_pixels(mask), step)
+    cells = _block_means(road_pixels(mask), step)
     size = height // step[0], width // step[1]
     road_share = ndimage.uniform_filter(
         cells, size, mode="constant", origin=[-(n // 2) for n in size]
@@ -181,7 +180,7 @@ def best_displacement(
     return length * across[0], length * across[1]
 
 
-def _thin(pixels: NDArray[np.uint8 | np.bool_], step: tuple[int, int]) -> Floats32:
+def _block_means(pixels: NDArray[np.uint8 | np.bool_], step: tuple[int, int]) -> Floats32:
     """Return the means of blocks of pixels; incomplete blocks at the ends are dropped."""
     rows, cols = (length // size for length, size in zip(pixels.shape[-2:], step, strict=True))
     narrow = np.zeros((*pixels.shape[:-1], cols), dtype=np.float32)

@@ -10,9 +10,9 @@ import shapely
 from roadseg.errors import DataError, RoadsegError
 from roadseg.raster.extents import Extent, ScenePart, part_of
 from roadseg.raster.grid import DEGREES, Grid
-from roadseg.raster.images import RasterFacts, scene_grid
+from roadseg.raster.images import RasterFacts, read_scene_grid
+from roadseg.raster.inputs import find_images
 from roadseg.raster.options import ImageryOptions
-from roadseg.raster.sources import find_images
 from roadseg.raster.windows import Window
 from roadseg.roads.labels.areas import Area, work_area
 from roadseg.system.progress import counted
@@ -25,26 +25,26 @@ def parts_of_scenes(
     images: Mapping[str, Path],
     imagery_of: Mapping[str, ImageryOptions],
     *,
-    within: str | None,
+    area_setting: str | None,
 ) -> dict[str, ScenePart | None]:
     """Return the scenes that an area touches, each with its part in the area; None for all of it.
 
     Only headers are read. An image that cannot be read is kept, so that a later step reports it.
 
     Args:
-        within: `imagery.area`; None for everywhere.
+        area_setting: `imagery.area`; None for everywhere.
 
     Raises:
         ConfigError: if the area is neither a box nor a file.
         DataError: if it cannot be read, an image has no georeference, or it touches none of them.
     """
-    if (area := work_area(within)) is None:
+    if (area := work_area(area_setting)) is None:
         return dict.fromkeys(images)
     parts: dict[str, ScenePart | None] = {}
     grids: list[Grid] = []
     for name, path in counted(images.items(), "area", total=len(images), unit="images"):
         try:
-            grid = scene_grid(path, imagery_of[name])
+            grid = read_scene_grid(path, imagery_of[name])
         except RoadsegError:
             parts[name] = None
             continue
@@ -62,13 +62,16 @@ def parts_of_scenes(
 
 
 def scenes_in_area(
-    images: Mapping[str, Path], imagery_of: Mapping[str, ImageryOptions], *, within: str | None
+    images: Mapping[str, Path],
+    imagery_of: Mapping[str, ImageryOptions],
+    *,
+    area_setting: str | None,
 ) -> tuple[dict[str, Path], int]:
     """Return the images of scenes that an area touches, and how many others there are.
 
     Arguments and errors are those of `parts_of_scenes`.
     """
-    parts = parts_of_scenes(images, imagery_of, within=within)
+    parts = parts_of_scenes(images, imagery_of, area_setting=area_setting)
     return {name: images[name] for name in images if name in parts}, len(images) - len(parts)
 
 
@@ -82,12 +85,12 @@ def images_in_area(images: Iterable[str], imagery: ImageryOptions) -> tuple[dict
         ConfigError, DataError: see `find_images` and `parts_of_scenes`.
     """
     named = find_images(images)
-    return scenes_in_area(named, dict.fromkeys(named, imagery), within=imagery.area)
+    return scenes_in_area(named, dict.fromkeys(named, imagery), area_setting=imagery.area)
 
 
 def cut_to_area(
     facts: RasterFacts,
-    within: str | None,
+    area_setting: str | None,
     *,
     part: ScenePart | None = None,
     is_prepared: bool = False,
@@ -95,7 +98,7 @@ def cut_to_area(
     """Return the facts of the part of a scene that is in the area to work in.
 
     Args:
-        within: `imagery.area`; None is everywhere.
+        area_setting: `imagery.area`; None is everywhere.
         part: of the scene; None is all of it.
         is_prepared: whether a mask of this part exists, so that the area is only an extent in it.
 
@@ -104,7 +107,7 @@ def cut_to_area(
         DataError: if it cannot be read, does not touch the scene, or this has no georeference.
     """
     shown = facts.cut(part)
-    if (area := work_area(within)) is None:
+    if (area := work_area(area_setting)) is None:
         return shown
     touched = part_in(shown.grid, area, facts.path)
     if touched is None:
@@ -117,14 +120,14 @@ def cut_to_area(
     return facts.cut(ScenePart(shown.in_scene(all_shown), touched.within(all_shown).extent))
 
 
-def extent_on(grid: Grid, within: str | None, *, path: Path) -> Extent | None:
+def extent_on(grid: Grid, area_setting: str | None, *, path: Path) -> Extent | None:
     """Return the pixels of a raster in the area to work in, possibly empty; None for all pixels.
 
     Raises:
         ConfigError: if the area is neither a box nor a file.
         DataError: if it cannot be read, or the raster has no georeference; `path` is its name.
     """
-    if (area := work_area(within)) is None:
+    if (area := work_area(area_setting)) is None:
         return None
     part = part_in(grid, area, path)
     whole = Window(0, 0, grid.height, grid.width)

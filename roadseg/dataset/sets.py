@@ -12,8 +12,8 @@ from pydantic import ValidationError
 
 from roadseg.dataset.options import RunImageryOptions, SetOptions
 from roadseg.errors import DataError, RoadsegError
+from roadseg.raster.inputs import find_areas, find_images, find_labels
 from roadseg.raster.options import ImageryOptions
-from roadseg.raster.sources import find_areas, find_images, find_labels
 from roadseg.roads.options import LabelOptions
 
 if TYPE_CHECKING:
@@ -82,21 +82,23 @@ def without_sets(imagery: ImageryOptions) -> ImageryOptions:
     return ImageryOptions.model_construct(imagery.model_fields_set - {"sets"}, **fields)
 
 
-def find_sources(scenes: Sequence[ScenesOfSet], *, within: str | None = None) -> dict[str, Source]:
+def find_sources(
+    scenes: Sequence[ScenesOfSet], *, area_setting: str | None = None
+) -> dict[str, Source]:
     """Find the label file of every scene in the area to work in, by its name.
 
     Labels are looked for in the set of a scene only.
 
     Args:
         scenes: of `find_scenes`.
-        within: `imagery.area`; None is everywhere.
+        area_setting: `imagery.area`; None is everywhere.
 
     Raises:
         ConfigError: if a set names no labels, or the area is neither a box nor a file.
         DataError: if a pattern finds nothing, a scene has no labels or two matching files, two
             scenes would have one name, or none is in the area.
     """
-    parts = _parts(scenes, within)
+    parts = _parts(scenes, area_setting)
     sources: dict[str, Source] = {}
     for scene_set, every in scenes:
         images = {name: path for name, path in every.items() if name in parts}
@@ -117,15 +119,17 @@ def find_sources(scenes: Sequence[ScenesOfSet], *, within: str | None = None) ->
     return sources
 
 
-def _parts(scenes: Sequence[ScenesOfSet], within: str | None) -> Mapping[str, "ScenePart | None"]:
+def _parts(
+    scenes: Sequence[ScenesOfSet], area_setting: str | None
+) -> Mapping[str, "ScenePart | None"]:
     """Return the scenes in the area to work in, each with the part of it that is in there."""
     images = {name: path for _, each in scenes for name, path in each.items()}
-    if within is None:  # What reads areas is slow to import.
+    if area_setting is None:  # What reads areas is slow to import.
         return dict.fromkeys(images)
     from roadseg.dataset.scene_parts import parts_of_scenes
 
     imagery = {name: scene_set.imagery for scene_set, each in scenes for name in each}
-    return parts_of_scenes(images, imagery, within=within)
+    return parts_of_scenes(images, imagery, area_setting=area_setting)
 
 
 def find_scenes(sets: Iterable[SceneSet]) -> list[ScenesOfSet]:

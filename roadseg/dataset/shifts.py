@@ -29,7 +29,7 @@ SCENES = 96  # Most scenes that the shift of a set is estimated from.
 _BLOCKS = 3  # Rows and columns of blocks into which a scene is cut for the bootstrap.
 _DRAWS = 40  # Bootstrap samples of the blocks.
 _AGREE_M = 1.5  # Metres; displacements at most this far apart agree.
-_MIN_SCORE = 2.0  # On rough ground without roads, the best score is still above 3.
+_MIN_SCORE = 2.0  # It rules out flat images only: rough ground without roads still reaches 3.
 _RIM_M = 1.0  # Metres; a peak this close to the limit may belong to one beyond it.
 _COARSE_M = 2.5  # Metres; larger pixels do not show the sides of roads.
 _ONE_WAY = 0.05  # Roads run one way if less than this share of their outlines runs across.
@@ -44,9 +44,11 @@ Axis = tuple[float, float]
 class Shift:
     """The way that labels have to be moved to lie on the roads of the image.
 
+    `estimate_shift` returns it in the frame of the image, `to_map` in that of the map.
+
     Attributes:
-        x_m: metres along the rows of the image, positive to the right (east, if north is up).
-        y_m: metres along its columns, positive down (south, if north is up).
+        x_m: metres along the rows of the image, positive to the right; on the map, to the east.
+        y_m: metres along its columns, positive down; on the map, to the south.
         confidence: 0 to 1, the share of resampled scenes that agree; below `SURE` the shift means
             nothing.
         along_deg: None, or, if all roads run one way, their direction in degrees, from the right
@@ -122,12 +124,6 @@ def estimate_shift(
     agreed = np.mean([math.dist(displacement, other) <= _AGREE_M for other in drawn])
     along = None if across is None else math.degrees(math.atan2(across[0], -across[1])) % 180
     return Shift(*displacement, confidence=float(agreed), along_deg=along)
-
-
-def directions(x_m: float, y_m: float) -> str:
-    """Return a shift in words: `1.0 m left and 2.5 m down`."""
-    across = f"{abs(x_m):.1f} m {'right' if x_m > 0 else 'left'}"
-    return f"{across} and {abs(y_m):.1f} m {'down' if y_m > 0 else 'up'}"
 
 
 def combine_shifts(shifts: Sequence[Shift]) -> Shift | None:
@@ -256,7 +252,7 @@ def scene_shift(task: SceneTask, *, reach_m: float) -> Shift:
             drawn = [(window, draw(window)) for window in spread(blocks, _DRAWN)]
     drawn.sort(key=lambda one: -int(road_pixels(one[1]).sum()))
     shifts = [
-        _to_map(_window_shift(facts, window, mask, reach_m), facts.grid)
+        to_map(_window_shift(facts, window, mask, reach_m), facts.grid)
         for window, mask in drawn[:_COMPARED]
         if road_pixels(mask).any()
     ]
@@ -270,7 +266,7 @@ def _window_shift(facts: RasterFacts, window: Window, mask: Bytes, reach_m: floa
     return estimate_shift(pixels, mask, pixel_m=facts.grid.pixel_size_m, reach_m=reach_m)
 
 
-def _to_map(shift: Shift, grid: Grid) -> Shift:
+def to_map(shift: Shift, grid: Grid) -> Shift:
     """Return a shift along rows and columns as one to the east and to the south."""
     east, north = grid.to_east_north(shift.x_m, shift.y_m)
     along = shift.along_deg

@@ -24,7 +24,9 @@ _GEOS_LOCK = threading.Lock()  # Prepared geometries are not thread-safe.
 
 @dataclass(frozen=True)
 class Extent:
-    """The pixels of a raster that an area touches; all others have no data.
+    """A set of pixels of a raster, not its bounds: those that an area touches.
+
+    All others have no data.
 
     Attributes:
         polygons: x is the column, y the row, as shapely has it.
@@ -72,8 +74,8 @@ class Extent:
             rasterize([(shapes, 1)], (height, width), all_touched=True, dtype="uint8") > 0
         )
 
-    def moved(self, row: int, col: int) -> "Extent":
-        """Return the extent as counted from another first pixel."""
+    def counted_from(self, row: int, col: int) -> "Extent":
+        """Return the extent with the rows and columns counted from another first pixel."""
         return Extent(shapely.transform(self.polygons, lambda xy: xy - (col, row)))
 
     def scaled(self, down: float, across: float) -> "Extent":
@@ -103,7 +105,7 @@ class ScenePart:
         if self.extent is None and shown == (0, 0, *window[2:]):
             return ScenePart(window)
         extent = self.extent or Extent.whole(Window(0, 0, *shown[2:]))
-        return ScenePart(window, extent.moved(-shown.row, -shown.col))
+        return ScenePart(window, extent.counted_from(-shown.row, -shown.col))
 
     def shows_all(self, grid: Grid) -> bool:
         """Return whether the part is the whole scene."""
@@ -130,7 +132,7 @@ def part_of(grid: Grid, ground: shapely.Polygon | shapely.MultiPolygon) -> Scene
     # A hair of the scene is missing along its own border, which is no outline.
     if _widened(shared, 2 * _MIN_OVERLAP_PX).contains(_box(window)):
         return ScenePart(window)
-    return ScenePart(window, Extent(held).moved(row, col))
+    return ScenePart(window, Extent(held).counted_from(row, col))
 
 
 def joined_extent(extents: Iterable[Extent]) -> Extent:

@@ -116,7 +116,7 @@ class Grid:
 
     @cached_property
     def pixel_size_m(self) -> tuple[float, float]:
-        """Ground size of the middle pixel as (along a row, along a column), metres.
+        """Ground size of the middle pixel in metres as (width, height), thus in the order x, y.
 
         Geodesic, or that of the transform where the grid is local.
         """

@@ -88,7 +88,7 @@ class RasterFacts:
         return replace(self, grid=grid, part=part, scene_grid=self.grid)
 
     @property
-    def whole(self) -> Grid:
+    def whole_grid(self) -> Grid:
         """Where the pixels of the whole scene lie."""
         return self.scene_grid or self.grid
 
@@ -337,7 +337,7 @@ def read_grid(path: Path, *, crs: CRS | None = None, gsd_m: float | None = None)
         return grid_of(path, source, crs=crs, gsd_m=gsd_m)
 
 
-def scene_grid(path: Path, options: ImageryOptions) -> Grid:
+def read_scene_grid(path: Path, options: ImageryOptions) -> Grid:
     """Read where the pixels of a scene of a dataset lie, without checking more of it.
 
     Raises:

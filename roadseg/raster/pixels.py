@@ -42,15 +42,17 @@ def read_window(facts: RasterFacts, window: Window) -> Read:
         window: row, col, height and width in its grid.
 
     Returns:
-        The bands, shape (band, row, col), and which pixels have data, shape (row, col): not nodata,
-        not transparent, not masked out, finite in every band.
+        The bands, shape (band, row, col), and which pixels have data, shape (row, col): not nodata
+        in every band, not transparent, not masked out, finite in every band.
 
     Raises:
         DataError: if the file cannot be read.
     """
     if not facts.touches(window):
         return _blank(facts, window)
-    with open_raster(facts.path, facts.whole, nodata=facts.nodata_or_nan, as_image=True) as source:
+    with open_raster(
+        facts.path, facts.whole_grid, nodata=facts.nodata_or_nan, as_image=True
+    ) as source:
         return read_part(source, facts, window)
 
 
@@ -153,7 +155,7 @@ class OpenScene:
         inside = _inside(facts, window)
         if facts.is_file_valid or not inside.any():
             return inside
-        with resampled_to(self.source, facts.whole, facts.nodata_or_nan) as seen:
+        with resampled_to(self.source, facts.whole_grid, facts.nodata_or_nan) as seen:
             here = facts.in_scene(window).to_rasterio()
             # Only where the values themselves tell are the bands read as well.
             if facts.nodata is None and facts.is_whole_numbers:
@@ -200,7 +202,7 @@ class SceneReader:
         """Have GDAL hold as much as the windows need; threads open the file when they read."""
         facts = self._facts
         with open_raster(
-            facts.path, facts.whole, nodata=facts.nodata_or_nan, as_image=True
+            facts.path, facts.whole_grid, nodata=facts.nodata_or_nan, as_image=True
         ) as source:
             needed = cache_bytes(source, self._rows)
         self._opened.enter_context(rasterio.Env(GDAL_CACHEMAX=needed))
@@ -219,7 +221,7 @@ class SceneReader:
         with reading(facts.path), rasterio.Env():
             if not hasattr(self._own, "source"):
                 nodata = facts.nodata_or_nan
-                opened = open_raster(facts.path, facts.whole, nodata=nodata, as_image=True)
+                opened = open_raster(facts.path, facts.whole_grid, nodata=nodata, as_image=True)
                 with self._lock:
                     self._own.source = self._opened.enter_context(opened)
             return read_part(self._own.source, facts, window)
@@ -304,12 +306,14 @@ def _region(facts: RasterFacts, source: rasterio.DatasetReader) -> tuple[Window,
     if facts.part is None:
         return Window(0, 0, source.height, source.width), None
     row, col, height, width = facts.part.window
-    down, across = source.height / facts.whole.height, source.width / facts.whole.width
+    down, across = source.height / facts.whole_grid.height, source.width / facts.whole_grid.width
     first_row, first_col = math.floor(row * down), math.floor(col * across)
     last_row = min(math.ceil((row + height) * down), source.height)
     last_col = min(math.ceil((col + width) * across), source.width)
     region = Window(first_row, first_col, last_row - first_row, last_col - first_col)
     extent = facts.part.extent
     if extent is not None:
-        extent = extent.moved(-row, -col).scaled(down, across).moved(first_row, first_col)
+        extent = (
+            extent.counted_from(-row, -col).scaled(down, across).counted_from(first_row, first_col)
+        )
     return region, extent

@@ -14,7 +14,7 @@ from roadseg.system.schemas import read_strict
 Range = tuple[float, float]
 
 PERCENTILES = (2.0, 98.0)
-LEAST_STD = 1e-3  # In bytes; that of a fitted scaling is 1 at least.
+LEAST_STD = 1e-3  # On the scale 0 to 255; `fit_scaling` gives at least 1.
 _BYTE = 255
 _WHOLE = ("uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64")
 # The values of each type; float32 still holds the difference of any two.
@@ -143,7 +143,9 @@ def filled_share(pixels: Array, scaling: Scaling) -> float:
     Returns:
         What lies between the 2nd and the 98th percentile, 0..1, as the mean over the bands.
     """
-    low, high = np.percentile(_scale(pixels, scaling.ranges[pixels.dtype.name]), (2, 98), axis=1)
+    low, high = np.percentile(
+        _scale(pixels, scaling.ranges[pixels.dtype.name]), PERCENTILES, axis=1
+    )
     return float((high - low).mean() / 255)
 
 

@@ -1,4 +1,4 @@
-"""Strips: pieces of a raster of bytes, kept beside its place until the last one is there."""
+"""Strips: rows of a raster, each a file in a hidden folder beside it until all are there."""
 
 import shutil
 from collections import deque
@@ -219,17 +219,17 @@ def overview_factors(height: int, width: int) -> list[int]:
     return factors
 
 
-def require_room(path: Path, needed: int) -> None:
+def require_room(path: Path, needed_bytes: int) -> None:
     """Refuse to begin a file for which its disk clearly has too little room.
 
     Raises:
-        OutputError: if fewer are free.
+        OutputError: if fewer bytes are free.
     """
     folder = next(parent for parent in path.absolute().parents if parent.exists())
     free = shutil.disk_usage(folder).free
-    if free < needed:
+    if free < needed_bytes:
         raise OutputError(
-            f"{path}: needs {size_text(needed / 1e6)}, but its disk has only "
+            f"{path}: needs {size_text(needed_bytes / 1e6)}, but its disk has only "
             f"{size_text(free / 1e6)} free; free some space, or choose another output folder"
         )
 

@@ -212,10 +212,9 @@ def _cut(length: int, chip_px: int) -> list[tuple[int, int]]:
 
 Item = TypeVar("Item")
 
-PLACES = 5  # Fewer do not show what differs over a scene, and each costs time.
-_LARGER = (
-    4  # If a block is more than this many times larger than its share, only some rows are read.
-)
+PLACES = 5  # Windows of a sample at least; fewer miss how a scene varies, and each costs time.
+# If a block is more than this many times larger than its share, only some rows are read.
+_LARGER = 4
 _GOLDEN = (math.sqrt(5) - 1) / 2  # Its multiples spread most evenly over columns of blocks.
 
 

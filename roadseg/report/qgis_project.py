@@ -24,7 +24,7 @@ from roadseg.roads.masks.raster_styles import (
     probability_renderer,
 )
 from roadseg.system.files import atomic_write
-from roadseg.system.workspace import NETWORK, Workspace
+from roadseg.system.workspace import ROAD_NETWORK, Workspace
 
 _COLOURS = ("red", "green", "blue")
 _CHECKED, _UNCHECKED = "Qt::Checked", "Qt::Unchecked"
@@ -121,7 +121,7 @@ def _groups(
         yield _Layer(f"{name}, roads", edges, graph.crs, style, "Line")
 
     graphs = [(scene.name, scene.graph) for scene in scenes if scene.graph]
-    networks = [(NETWORK, network) for network in shown.networks.values()][:1]
+    networks = [(ROAD_NETWORK, network) for network in shown.networks.values()][:1]
     apart = [graph for graph in graphs if not networks or graph[0] not in shown.joined]
     joined = [graph for graph in graphs if graph[0] in shown.joined and networks]
     yield _Group("roads", [layer for graph in networks + apart for layer in roads(*graph)])

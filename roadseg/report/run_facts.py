@@ -13,8 +13,8 @@ from roadseg.system.stage_records import Record, read_record
 from roadseg.system.text import count
 from roadseg.system.workspace import (
     EDITS,
-    NETWORK,
     PACKAGE,
+    ROAD_NETWORK,
     STAGES,
     SUBMISSION,
     Fold,
@@ -117,7 +117,7 @@ def scene_names(workspace: Workspace) -> list[str]:
     """
     graphs = {path.stem for path in workspace.graphs.glob("*.gpkg") if path.name[0] != "."}
     rasters = {path.stem for path in workspace.probabilities.glob("*.tif") if path.name[0] != "."}
-    names = sorted((graphs - {NETWORK, SUBMISSION, EDITS, PACKAGE}) | rasters)
+    names = sorted((graphs - {ROAD_NETWORK, SUBMISSION, EDITS, PACKAGE}) | rasters)
     if not names:
         raise MissingInputError(
             f"{workspace.root}: contains neither graphs nor probabilities; run `roadseg graph` "

@@ -20,9 +20,9 @@ from roadseg.errors import DataError, RoadsegError
 from roadseg.raster.extents import ScenePart, part_of
 from roadseg.raster.grid import Grid, crs_setting, reproject
 from roadseg.raster.images import RasterFacts, read_facts
+from roadseg.raster.inputs import find_images
 from roadseg.raster.options import ImageryOptions
 from roadseg.raster.scaling import Scaling, read_scaling
-from roadseg.raster.sources import find_images
 from roadseg.report.map_data import (
     Area,
     Precision,
@@ -53,7 +53,7 @@ from roadseg.roads.tracing.edge_confidence import mean_confidence
 from roadseg.system.progress import counted
 from roadseg.system.stage_records import read_summary
 from roadseg.system.units import chosen_units
-from roadseg.system.workspace import NETWORK, Workspace
+from roadseg.system.workspace import ROAD_NETWORK, Workspace
 
 _PIXELS = 24_000_000  # Most pixels of all images together.
 _SIDE_PX = (256, 4096)  # Pixels; smallest and largest side of one image.
@@ -133,7 +133,7 @@ class ReportScenes:
         ]
         if number in self.networks:
             joined = [scene.name for scene in scenes if scene.name in self.joined]
-            graphs.insert(0, (NETWORK, joined, self.networks[number]))
+            graphs.insert(0, (ROAD_NETWORK, joined, self.networks[number]))
         return graphs
 
 
@@ -367,7 +367,7 @@ def _networks(
     workspace: Workspace, scenes: Sequence[ReportScene], areas: Sequence[Area]
 ) -> tuple[dict[int, RoadGraph], frozenset[str]]:
     """Read the network of touching scenes, split by map, and the names of these scenes."""
-    record, path = workspace.record("graph"), workspace.graph(NETWORK)
+    record, path = workspace.record("graph"), workspace.graph(ROAD_NETWORK)
     if not path.exists():
         return {}, frozenset()
     graph = read_gpkg(path)

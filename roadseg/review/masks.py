@@ -13,7 +13,7 @@ from roadseg.arrays import Array, Bytes, Floats, Lines
 from roadseg.raster.grid import Grid, reproject
 from roadseg.raster.windows import Window, cut_blocks
 from roadseg.review.apply import Revision, Road
-from roadseg.roads.masks.burning import BACKGROUND, RoadAreas, burn_roads, widened
+from roadseg.roads.masks.burning import BACKGROUND, RoadAreas, burn_roads, widened_areas
 from roadseg.roads.masks.mask_files import read_mask
 from roadseg.roads.speeds import KPH_PER_MPH, SpeedBins
 
@@ -67,7 +67,7 @@ class Decided:
         """
         rows = np.isin(self.state, states)
         half_m = self.width_m[rows] / 2 + wider_m
-        return widened(self.lines[rows], half_m, self.speed_mph[rows], grid, bins=bins)
+        return widened_areas(self.lines[rows], half_m, self.speed_mph[rows], grid, bins=bins)
 
 
 def decided_roads(revision: Revision, *, width_m: float) -> Decided:

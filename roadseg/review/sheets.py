@@ -145,7 +145,7 @@ class Sheet:
         window = Window(row * side, col * side, min(side, height), min(side, width))
         crs = self.area.crs
         if layer == "image" and own.image:
-            facts = replace(own.image, grid=own.image.whole, part=None, scene_grid=None)
+            facts = replace(own.image, grid=own.image.whole_grid, part=None, scene_grid=None)
             facts = facts.cut(ScenePart(own.image.in_scene(window)))
             flat = read_photo(facts, self._shown.scaling, crs, side_px=TILE_PX)
             uri = photo_uri(flat, most_bytes=_MOST_BYTES)

@@ -9,7 +9,7 @@ from roadseg.errors import DataError, MissingInputError
 Fold = int | Literal["all"]  # That a network held out; "all" is one trained on all of them.
 FoldOrEach = int | Literal["each"]  # In a prediction: one fold, or each by the network of its own.
 AnyFold = Fold | FoldOrEach
-NETWORK, SUBMISSION = "network", "submission"  # Names of the graphs of all scenes.
+ROAD_NETWORK, SUBMISSION = "network", "submission"  # Names of the graphs of all scenes.
 EDITS = "edits"  # Name of the edits of a review, which lie beside the graphs of a flat folder.
 ADAPTED = "adapted"  # Folder of the network that a map has taught, and the `model` of its roads.
 PACKAGE = "roadseg"  # Name of all vectors of a run in one file, which lies there as well.

@@ -90,9 +90,9 @@ def test_examples_are_spread_over_all_scenes(scenes, expected):
 @pytest.mark.parametrize(
     ("shift_m", "expected"),
     [
-        ([3.0, -4.0], "labels are 5.0 m off; moving them 3.0 m right"),
-        ([-3.0, 4.0], "3.0 m left and 4.0 m down"),
-        ([0.0, -1.0], "0.0 m left and 1.0 m up"),
+        ([3.0, -4.0], "labels are 5.0 m off; moving them 3.0 m east"),
+        ([-3.0, 4.0], "3.0 m west, 4.0 m south"),
+        ([0.0, -1.0], "0.0 m east, 1.0 m north"),
     ],
 )
 def test_a_shift_is_told_with_its_direction(shift_m, expected):

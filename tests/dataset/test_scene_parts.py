@@ -12,7 +12,7 @@ from affine import Affine
 from roadseg.dataset.scene_parts import cut_to_area, extent_on, parts_of_scenes
 from roadseg.errors import ConfigError, DataError
 from roadseg.raster import images, pixels
-from roadseg.raster.images import read_facts, scene_grid
+from roadseg.raster.images import read_facts, read_scene_grid
 from roadseg.raster.options import ImageryOptions
 from roadseg.raster.pixels import read_preview, read_window, sample_pixels
 from roadseg.raster.windows import Window
@@ -51,12 +51,12 @@ def draw(tmp_path):
 
 
 def parts(area, **paths):
-    return parts_of_scenes(paths, dict.fromkeys(paths, ImageryOptions()), within=area)
+    return parts_of_scenes(paths, dict.fromkeys(paths, ImageryOptions()), area_setting=area)
 
 
 def share(path, area):
     """Return the share of the pixels of a scene that are in an area."""
-    grid = scene_grid(path, ImageryOptions())
+    grid = read_scene_grid(path, ImageryOptions())
     extent = extent_on(grid, area, path=path)
     return 1.0 if extent is None else extent.inside(Window(0, 0, SIDE, SIDE)).mean()
 

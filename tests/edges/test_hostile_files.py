@@ -294,7 +294,7 @@ def made(trained, tmp_path_factory):
 @pytest.fixture
 def open_by(made, monkeypatch):
     """Give a function that opens an engine by its name or "auto", and says what was opened."""
-    monkeypatch.setattr("roadseg.learn.inference.openvino.available", lambda: None)
+    monkeypatch.setattr("roadseg.learn.inference.openvino.why_missing", lambda: None)
     monkeypatch.setattr("roadseg.learn.inference.openvino.open", lambda *_, **__: "INT8")
     checkpoint = load_checkpoint(made[0])
     options = {"device": pick_device("cpu", "fp32"), "window_px": 64, "batch_size": 2, "windows": 1}

@@ -2,7 +2,7 @@ import time
 
 import pytest
 
-from roadseg.raster.sources import match_names
+from roadseg.raster.inputs import match_names
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,7 @@ def stage_command(
                     and is_first()
                     and not (values.get("images") or values.get("shard"))
                 ):
-                    from roadseg.commands.stages.made_from import tell_of_changes
+                    from roadseg.commands.stages.declared_stages import tell_of_changes
 
                     tell_of_changes(function.__name__, config, workspace, values.get("fold"))
                 return function(config, workspace, dry_run=dry_run, **values)
@@ -139,7 +139,7 @@ def load(
 def require_images(images: tuple[str, ...]) -> None:
     """Refuse files that are not there before torch is loaded, which takes seconds."""
     if files := [image for image in images if "://" not in image]:
-        from roadseg.raster.sources import image_paths
+        from roadseg.raster.inputs import image_paths
 
         image_paths(files)
 

@@ -57,7 +57,7 @@ def check(config_path: Path | None, assignments: tuple[str, ...]) -> object:
     loaded = load(config_path, assignments)
     pipeline.check_settings(loaded)
     pipeline.check_training(loaded)
-    scenes = find_sources(find_scenes(loaded.sets), within=loaded.imagery.area)
+    scenes = find_sources(find_scenes(loaded.sets), area_setting=loaded.imagery.area)
     return _Checked(usable=True, scenes=len(scenes))
 
 

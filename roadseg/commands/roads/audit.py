@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from roadseg.errors import DataError
-from roadseg.raster.sources import image_paths
+from roadseg.raster.inputs import image_paths
 from roadseg.report.audit_page import build_audit_page
 from roadseg.report.page import write_page
 from roadseg.roads.audit.audit import audit_ways

@@ -44,7 +44,7 @@ from roadseg.system.units import (
     speed_unit,
     to_road_unit,
 )
-from roadseg.system.workspace import NETWORK, Workspace
+from roadseg.system.workspace import ROAD_NETWORK, Workspace
 
 logger = logging.getLogger(__name__)
 
@@ -215,8 +215,8 @@ def _graph_file(path: Path) -> Path:
     if run.chips.exists() and not run.graphs.is_dir():
         raise DataError(f"{path}: a run without graphs; run `roadseg graph` first")
     folder = Workspace(path, is_flat=not run.graphs.is_dir())
-    if folder.graph(NETWORK).exists():
-        return folder.graph(NETWORK)
+    if folder.graph(ROAD_NETWORK).exists():
+        return folder.graph(ROAD_NETWORK)
     graphs = sorted(folder.graphs.glob("*.gpkg"))
     if len(graphs) > 1:
         raise DataError(

@@ -39,7 +39,7 @@ from roadseg.system.units import (
     speed_text,
     to_road_unit,
 )
-from roadseg.system.workspace import NETWORK
+from roadseg.system.workspace import ROAD_NETWORK
 
 if TYPE_CHECKING:
     from roadseg.roads.tracing.trace import PixelSource
@@ -134,7 +134,7 @@ def run(
         table, *(each.path for side in sides for each in side.values()), option="--csv"
     )
     matched, unmatched = match_sources(*sides)
-    left_over = [name for name in unmatched if name != NETWORK]  # It holds the other graphs.
+    left_over = [name for name in unmatched if name != ROAD_NETWORK]  # It holds the other graphs.
     if left_over:
         logger.warning("%s", _left_over_text(left_over))
     pixels = find_placement(image, gsd_m)
@@ -276,7 +276,7 @@ def _routes(score: Apls) -> Record:
 def _write_table(path: Path, records: Sequence[Record]) -> None:
     flat = map(by_dotted_key, records)
     rows = [{key.replace(".", "_"): value for key, value in row.items()} for row in flat]
-    with atomic_write(path) as partial, partial.open("w", newline="", encoding="utf-8") as file:
+    with atomic_write(path) as draft, draft.open("w", newline="", encoding="utf-8") as file:
         names = dict.fromkeys(name for row in rows for name in row)
         writer = csv.DictWriter(file, list(names), restval="")
         writer.writeheader()

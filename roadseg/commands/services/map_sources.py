@@ -13,8 +13,8 @@ from roadseg.commands.services.images.fetching import FetchOptions, ImageRequest
 from roadseg.errors import ConfigError
 from roadseg.raster.grid import DEGREES, crs_setting
 from roadseg.raster.images import read_grid
+from roadseg.raster.inputs import image_paths
 from roadseg.raster.options import ImageryOptions
-from roadseg.raster.sources import image_paths
 from roadseg.roads.labels.areas import area_content
 from roadseg.system.records import parse_json, write_json
 from roadseg.system.web.keys import without_keys

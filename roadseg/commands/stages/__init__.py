@@ -1,1 +1,4 @@
-"""The stages of a run, and the pipeline of all of them."""
+"""The stages of a run, their pipeline, and the modules that serve them.
+
+`quantize` is a command, no stage of a run.
+"""

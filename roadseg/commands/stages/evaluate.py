@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from roadseg.commands.stages.edge_calibration import open_scene
-from roadseg.commands.stages.made_from import compare_options, declared_stage
+from roadseg.commands.stages.calibrate_edges import open_scene
+from roadseg.commands.stages.declared_stages import compare_options, declared_stage
 from roadseg.config import Config
-from roadseg.dataset.calibration import Calibration
 from roadseg.dataset.chips import ChipRecord, SceneRecord, read_chips
+from roadseg.dataset.edge_calibration import Calibration
 from roadseg.dataset.fold_files import read_folds
 from roadseg.dataset.held_out import held_out_chips, metres_from_training, read_predicted
 from roadseg.dataset.reference_graphs import Reference, count_roads, mean_apls
@@ -371,8 +371,8 @@ def _draw(config: Config, workspace: Workspace, record: SceneRecord, scene: _Sce
 def _write_table(workspace: Workspace, scores: list[ChipScore]) -> None:
     """Write a row for each chip; what was not measured is empty."""
     with (
-        atomic_write(workspace.evaluation) as partial,
-        partial.open("w", newline="", encoding="utf-8") as file,
+        atomic_write(workspace.evaluation) as draft,
+        draft.open("w", newline="", encoding="utf-8") as file,
     ):
         rows = [
             {name: getattr(score.pixels, name) for name in _OF_PIXELS} | score.roads.figures

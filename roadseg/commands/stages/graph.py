@@ -14,16 +14,16 @@ from typing import TypeVar, cast
 import numpy as np
 
 from roadseg.commands.fusion.edge_images import with_images
-from roadseg.commands.stages.edge_calibration import (
-    best_threshold,
+from roadseg.commands.stages.calibrate_edges import (
     keep_calibration,
+    least_threshold,
     measure_run,
 )
-from roadseg.commands.stages.made_from import declared_stage
+from roadseg.commands.stages.declared_stages import declared_stage
 from roadseg.commands.stages.road_networks import RoadNetwork, trace_network, with_origin
 from roadseg.config import Config
-from roadseg.dataset.calibration import Calibration, calibrate
 from roadseg.dataset.chips import read_chips
+from roadseg.dataset.edge_calibration import Calibration, calibrate
 from roadseg.dataset.held_out import held_out_chips, read_predicted
 from roadseg.dataset.scene_parts import extent_on, images_in_area
 from roadseg.errors import DataError, RoadsegError
@@ -37,13 +37,13 @@ from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.logistic import EdgeModel
 from roadseg.roads.masks.probabilities import ProbabilityFile, open_probability
 from roadseg.roads.tracing.edge_confidence import mean_confidence
-from roadseg.roads.tracing.trace import find_edges, rate_edges
+from roadseg.roads.tracing.trace import find_unrated_graph, rate_edges
 from roadseg.system.dry_runs import Plan
 from roadseg.system.parallel import Outcome, each, in_order
 from roadseg.system.progress import counted
 from roadseg.system.text import Summary, count, first
 from roadseg.system.units import road_text
-from roadseg.system.workspace import NETWORK, SUBMISSION, Workspace, require
+from roadseg.system.workspace import ROAD_NETWORK, SUBMISSION, Workspace, require
 
 _BLOCK_PX = 4096
 DOUBTFUL = 0.6  # Confidence below which roads are doubtful.
@@ -101,7 +101,7 @@ class GraphSummary(Summary):
     def network(self) -> str:
         """How large and how well connected the network of scenes that touch is, and its file."""
         of = _parts(self.joined_parts, self.joined_largest_km, self.joined_km)
-        return f"{road_text(self.joined_km)} in {NETWORK}.gpkg, {of}"
+        return f"{road_text(self.joined_km)} in {ROAD_NETWORK}.gpkg, {of}"
 
     def __str__(self) -> str:
         """Return the figures in a sentence."""
@@ -192,7 +192,7 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> GraphSu
     scenes, calibration = _calibrated(scenes, config, workspace)
     calibration_files = keep_calibration(workspace, predicted, calibration)
     summary = _trace_all(scenes, folder, config, calibration=calibration)
-    written = [*summary.scenes, *([NETWORK] if summary.joined else [])]
+    written = [*summary.scenes, *([ROAD_NETWORK] if summary.joined else [])]
     graphs = [folder / f"{name}.{suffix}" for name in written for suffix in config.graph.formats]
     submission = folder / f"{SUBMISSION}.csv"
     stage.finish(
@@ -248,8 +248,8 @@ def _warn_of_no_roads(scenes: Iterable[SceneToTrace], config: Config) -> None:
 
 def find_roads(config: Config, scene: SceneToTrace, *, workers: int = 1) -> RoadGraph:
     """Find all roads of a scene, however sure they are, its blocks in several processes."""
-    run = partial(in_order, what=scene.name, unit="blocks", workers=workers)
-    return find_edges(scene.open(config), config.graph, run=run)
+    map_blocks = partial(in_order, what=scene.name, unit="blocks", workers=workers)
+    return find_unrated_graph(scene.open(config), config.graph, map_blocks=map_blocks)
 
 
 def trace_scene(config: Config, folder: Path, scene: SceneToTrace, *, workers: int = 1) -> Traced:
@@ -295,7 +295,7 @@ def _calibrated(
     held_out = [scene for scene in scenes if scene.name in chips_of]
     least: float | None = None
     if config.graph.threshold == "auto":
-        least = best_threshold(config, workspace, listed, chips_of)
+        least = least_threshold(config, workspace, listed, chips_of)
     # Only its threshold counts as long as the confidence of edges is not asked for.
     model = EdgeModel(0.0, {}, least)
     held_out = [replace(scene, edge_model=model) for scene in held_out]
@@ -425,7 +425,7 @@ def _km(metres: float) -> float:
 
 def _refuse_taken(paths: dict[str, Path]) -> None:
     """Refuse scenes whose names are those of the files of all scenes."""
-    if taken := sorted({NETWORK, SUBMISSION} & set(paths)):
+    if taken := sorted({ROAD_NETWORK, SUBMISSION} & set(paths)):
         raise DataError(
             f"{paths[taken[0]]}: the name {taken[0]} is reserved for the file of all scenes; "
             "rename it"
@@ -459,5 +459,5 @@ def _write_together(scenes: list[SceneToTrace], folder: Path, config: Config) ->
     if network is not None:
         # Lines of a CSV are in pixels of one scene, which a network does not have.
         formats = [suffix for suffix in config.graph.formats if suffix != "csv"]
-        write_graphs(folder, NETWORK, network.graph, formats=formats)
+        write_graphs(folder, ROAD_NETWORK, network.graph, formats=formats)
     return network

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from roadseg.commands.stages.made_from import declared_stage, fold_numbers, renewed_before
+from roadseg.commands.stages.declared_stages import declared_stage, fold_numbers, renewed_before
 from roadseg.config import Config
 from roadseg.errors import ConfigError
 from roadseg.roads.formats.by_suffix import check_formats

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from roadseg.commands.fusion.fused_places import FusedPlaces
 from roadseg.commands.fusion.out_of_fold import OutOfFold
-from roadseg.commands.stages.made_from import declared_stage, fold_numbers
+from roadseg.commands.stages.declared_stages import declared_stage, fold_numbers
 from roadseg.config import Config
 from roadseg.dataset.chips import ChipList, ChipRecord, read_chips
 from roadseg.dataset.held_out import folds_of_scenes, read_fold_chips
@@ -320,7 +320,7 @@ def _work_of_run(
         chip_px = {name: imagery.chip_px for name, imagery in imagery_of.items()}
         return OutOfFold(of_fold, workspace, folder, folds_of_scenes(workspace, listed), chip_px)
 
-    touched = scenes_in_area(images, imagery_of, within=config.imagery.area)
+    touched = scenes_in_area(images, imagery_of, area_setting=config.imagery.area)
     return _work(config, job_into, workspace.probabilities, touched, shard)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from roadseg.commands.stages.made_from import Sources, prepare_stage, sources_of
+from roadseg.commands.stages.declared_stages import Sources, prepare_stage, sources_of
 from roadseg.config import Config
 from roadseg.dataset.chips import SceneRecord, read_chips, write_chips
 from roadseg.dataset.quality import (
@@ -22,7 +22,7 @@ from roadseg.dataset.quality import (
 )
 from roadseg.dataset.scenes import PreparedScene, SceneSummary, SceneTask, prepare_scene
 from roadseg.dataset.sets import errors_by_set, find_scenes, find_sources
-from roadseg.dataset.shifts import WORTH_M, Shift, find_shifts
+from roadseg.dataset.shifts import WORTH_M, Shift, find_shifts, to_map
 from roadseg.errors import DataError
 from roadseg.learn.options import ComputeOptions
 from roadseg.raster.images import read_facts
@@ -52,7 +52,7 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> Prepare
     sources = sources_of(config, workspace)
     stage = prepare_stage(config, workspace, sources)
     if done := stage.summary(PrepareSummary, force=force):
-        _name_again(workspace, sources, done, stage)
+        _update_paths(workspace, sources, done, stage)
         return done
     stage.begin()
     tasks = _with_shifts(_tasks(workspace, sources, force=force), sources, config.compute)
@@ -77,7 +77,7 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> Prepare
     for key, shift_m in summary.shifts_by_key.items():
         if math.hypot(*shift_m) > WORTH_M:
             logger.warning(
-                "%s; check %s, and if the labels are shifted there, set %s",
+                "%s; check %s, and if the labels are shifted there, set %s (metres east and north)",
                 *(shift_text(shift_m), workspace.quality, key),
             )
     stage.finish(summary, _outputs(workspace, summary, sources))
@@ -93,7 +93,7 @@ def _shared_labels(config: Config) -> LabelOptions:
 
 def plan(config: Config, workspace: Workspace, reason: Reason) -> Plan:
     """Return what `run` would do, for a reason; of the images only the headers are read."""
-    scenes = find_sources(find_scenes(config.sets), within=config.imagery.area).values()
+    scenes = find_sources(find_scenes(config.sets), area_setting=config.imagery.area).values()
     if config.compute.on_error == "stop":
         for scene in counted(scenes, "check", total=len(scenes), unit="images"):
             with errors_by_set(scene.set.key):
@@ -101,7 +101,7 @@ def plan(config: Config, workspace: Workspace, reason: Reason) -> Plan:
     return prepare_stage(config, workspace).plan(reason, now=len(scenes))
 
 
-def _name_again(
+def _update_paths(
     workspace: Workspace,
     sources: Sources,
     done: PrepareSummary,
@@ -312,5 +312,9 @@ def _look_at_examples(
         if outcome.error is not None:
             logger.warning("could not draw %s: %s", tasks[outcome.index].chip.name, outcome.error)
     examples = [outcome.result for outcome in ended if outcome.result is not None]
-    shifts = {example.name: example.shift for example in examples if example.shift is not None}
+    shifts = {
+        example.name: to_map(example.shift, example.grid)
+        for example in examples
+        if example.shift is not None
+    }
     return shifts, write_sheets(workspace.quality, examples, bins=config.labels.bins)

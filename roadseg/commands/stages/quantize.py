@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from roadseg.arrays import Bools, Bytes
-from roadseg.commands.stages.made_from import compare_options
+from roadseg.commands.stages.declared_stages import compare_options
 from roadseg.commands.stages.training_jobs import chips_to_learn, scenes_to_learn
 from roadseg.config import Config
 from roadseg.dataset.chips import ChipList, ChipRecord, read_chips

@@ -10,7 +10,7 @@ from typing import Any
 
 import geopandas as gpd
 
-from roadseg.commands.stages.made_from import declared_stage
+from roadseg.commands.stages.declared_stages import declared_stage
 from roadseg.config import Config
 from roadseg.dataset.fold_files import read_folds
 from roadseg.errors import ConfigError, DataError, RoadsegError

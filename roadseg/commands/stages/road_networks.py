@@ -19,7 +19,7 @@ from roadseg.roads.options import GraphOptions, TraceOptions
 from roadseg.roads.tracing.trace import find_graph
 from roadseg.system.parallel import in_order
 from roadseg.system.text import count
-from roadseg.system.workspace import NETWORK
+from roadseg.system.workspace import ROAD_NETWORK
 
 _log = logging.getLogger(__name__)
 
@@ -119,8 +119,8 @@ def _trace_as_one(
 ) -> RoadGraph:
     """Trace scenes as one raster; an edge is of the scene in which its middle lies."""
     pixels = as_one(tiles)
-    run = partial(in_order, what=NETWORK, unit="blocks", workers=workers)
-    graph = find_graph(pixels, options, run=run)
+    map_blocks = partial(in_order, what=ROAD_NETWORK, unit="blocks", workers=workers)
+    graph = find_graph(pixels, options, map_blocks=map_blocks)
     middles = shapely.line_interpolate_point(graph.lines, 0.5, normalized=True)
     tile_of_edge = pixels.tile_at(middles)
     graph = with_origin(graph, names, [tile.model for tile in tiles], tile_of_edge)

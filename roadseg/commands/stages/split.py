@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from roadseg.arrays import Ints
-from roadseg.commands.stages.made_from import declared_stage, fold_file, set_names
+from roadseg.commands.stages.declared_stages import declared_stage, fold_file, set_names
 from roadseg.config import Config
 from roadseg.dataset.chips import NO_ZONE, ChipRecord, read_chips
 from roadseg.dataset.fold_files import read_fold_file, road_by_fold, write_fold_layer, write_folds
@@ -31,7 +31,7 @@ from roadseg.dataset.held_out import part_chips
 from roadseg.dataset.options import SplitOptions
 from roadseg.errors import DataError
 from roadseg.raster.images import read_facts
-from roadseg.raster.sources import find_images
+from roadseg.raster.inputs import find_images
 from roadseg.raster.windows import cut_chips
 from roadseg.report.plots.fold_maps import draw_folds
 from roadseg.system.stage_records import read_record

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from roadseg.commands.stages.made_from import declared_stage, fold_numbers
+from roadseg.commands.stages.declared_stages import declared_stage, fold_numbers
 from roadseg.commands.stages.training_jobs import training_job
 from roadseg.commands.survey.training_plan import forecast_training
 from roadseg.config import Config
-from roadseg.dataset.calibration import read_calibration, write_calibration
+from roadseg.dataset.edge_calibration import read_calibration, write_calibration
 from roadseg.dataset.scene_parts import parts_of_scenes
 from roadseg.dataset.sets import find_scenes
 from roadseg.errors import CheckpointError
@@ -178,7 +178,7 @@ def run_fold(
         return done
     if not force:
         _refuse_changed_weights(workspace.train_record(fold))
-    job = training_job(config, workspace, fold, anew=force)
+    job = training_job(config, workspace, fold, force=force)
     folder = workspace.checkpoint(fold)
     with parallel(job.device) as processes:
         # All processes need the same settings, versions and run folder.
@@ -203,7 +203,7 @@ def run_fold(
             folder,
             parallel=processes,
             workers=config.compute.workers,
-            anew=force,
+            force=force,
             started=stage.begin,
             after_epoch=after_epoch,
         )
@@ -293,7 +293,7 @@ def plan(
             why = f"{planned.why}; needs --force if that changes the chips"
             planned = replace(planned, why=why)
         return planned if planned.seconds is not None else _with_forecast(planned, config)
-    job = training_job(config, workspace, fold, anew=force)
+    job = training_job(config, workspace, fold, force=force)
     if goes_on:
         job = replace(job, options=planned_before(folder, job.options))
     last = None if force else read_last(folder, job.settings)
@@ -315,7 +315,7 @@ def _with_forecast(plan: Plan, config: Config) -> Plan:
     parts = parts_of_scenes(
         {name: image for name, (image, _) in sources.items()},
         {name: of.imagery for name, (_, of) in sources.items()},
-        within=config.imagery.area,
+        area_setting=config.imagery.area,
     )
     scenes = [
         (read_facts(image, of.imagery, part=parts[name]), of.weight)

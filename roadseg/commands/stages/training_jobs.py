@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from roadseg.commands.stages.made_from import declared_stage
+from roadseg.commands.stages.declared_stages import declared_stage
 from roadseg.config import Config
 from roadseg.dataset.chips import ChipList, ChipRecord, SceneRecord, read_chips
 from roadseg.dataset.held_out import read_fold_chips
@@ -36,14 +36,14 @@ def training_job(
     workspace: Workspace,
     fold: Fold,
     *,
-    anew: bool = False,
+    force: bool = False,
 ) -> TrainingJob:
     """Return what decides about the weights: the chips of both sides, and how to learn.
 
     Args:
         workspace: with what `prepare` and `split` made.
         fold: that is held out; "all" holds none out.
-        anew: whether a training on all chips that has begun is not gone on with.
+        force: whether a training on all chips that has begun is not gone on with.
 
     Raises:
         ConfigError: if there is no such fold, or nothing left to train on.
@@ -51,7 +51,7 @@ def training_job(
         MissingInputError: if a stage before has not run.
     """
     job = _job_as_configured(config, workspace, fold)
-    return job if fold != "all" else _as_folds_found(config, workspace, job, anew=anew)
+    return job if fold != "all" else _as_folds_found(config, workspace, job, force=force)
 
 
 def _job_as_configured(config: Config, workspace: Workspace, fold: Fold) -> TrainingJob:
@@ -175,7 +175,7 @@ def _read_sides(
 
 
 def _as_folds_found(
-    config: Config, workspace: Workspace, job: TrainingJob, *, anew: bool
+    config: Config, workspace: Workspace, job: TrainingJob, *, force: bool
 ) -> TrainingJob:
     """Return the training on all chips, with what those that held out a fold have found.
 
@@ -184,7 +184,7 @@ def _as_folds_found(
     fold, and so the same time.
     """
     folder, options = workspace.checkpoint("all"), job.options
-    if not anew and checkpoint_path(folder, "last").exists():
+    if not force and checkpoint_path(folder, "last").exists():
         # It goes on as it has begun, also with its own plan of a limited time.
         facts = read_checkpoint_facts(folder, "last")
         found = {key: facts[key] for key in _FROM_FOLDS if key in facts}

@@ -15,7 +15,7 @@ from roadseg.config import Config
 from roadseg.dataset.options import SET_NAMES, is_set_name
 from roadseg.dataset.sets import scene_name
 from roadseg.errors import ConfigError, DataError
-from roadseg.raster.sources import IMAGE_SUFFIXES
+from roadseg.raster.inputs import IMAGE_SUFFIXES
 from roadseg.roads.masks.mask_labels import looks_like_mask
 from roadseg.system.files import LINE_SUFFIXES, MASK_SUFFIXES
 from roadseg.system.text import count

@@ -14,9 +14,9 @@ from roadseg.dataset.scene_parts import parts_of_scenes
 from roadseg.errors import DataError
 from roadseg.raster.grid import crs_setting
 from roadseg.raster.images import RasterFacts, read_facts
+from roadseg.raster.inputs import find_labels, image_paths, name_images
 from roadseg.raster.options import ImageryOptions
 from roadseg.raster.pixels import read_window
-from roadseg.raster.sources import find_labels, image_paths, name_images
 from roadseg.raster.windows import Window, spread
 from roadseg.roads.formats.any_roads import label_graphs, warn_of_unjoined
 from roadseg.roads.labels.roads import LabelFile, apart_text, lay_over, read_roads
@@ -102,7 +102,7 @@ def survey_images(
             "use --images for the images and --labels for the masks"
         )
     named = name_images([path for path in facts if path not in masks])
-    parts = parts_of_scenes(named, dict.fromkeys(named, options), within=options.area)
+    parts = parts_of_scenes(named, dict.fromkeys(named, options), area_setting=options.area)
     scenes = {name: facts[named[name]].cut(part) for name, part in parts.items()}
     require_same_bands(scenes.values())
     looked_at = spread(list(scenes), _SAMPLE_SCENES)

@@ -17,7 +17,7 @@ from roadseg.commands.survey.values import Survey
 from roadseg.config import FILE_NAME
 from roadseg.raster.grid import LOCAL_CRS
 from roadseg.raster.images import RasterFacts
-from roadseg.raster.sources import file_name
+from roadseg.raster.inputs import file_name
 from roadseg.roads.speeds import KPH_PER_MPH
 from roadseg.system.text import Summary, count, first, itemize
 from roadseg.system.units import speed_text

@@ -23,8 +23,8 @@ from roadseg.commands.survey.defaults import (
 )
 from roadseg.config import Config
 from roadseg.dataset.sets import errors_by_set
+from roadseg.raster.inputs import image_paths, source_path
 from roadseg.raster.options import box_numbers
-from roadseg.raster.sources import image_paths, source_path
 from roadseg.system.files import is_virtual
 
 

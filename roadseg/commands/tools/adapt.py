@@ -18,16 +18,16 @@ from roadseg.arrays import Bools, Bytes
 from roadseg.commands.stages import graph, pipeline, predict, quantize, train
 from roadseg.commands.tools import init
 from roadseg.config import FILE_NAME, Config, load_config
-from roadseg.dataset.calibration import read_calibration, write_calibration
+from roadseg.dataset.edge_calibration import read_calibration, write_calibration
 from roadseg.errors import ConfigError
 from roadseg.learn.network.checkpoints import read_checkpoint_facts
 from roadseg.learn.network.models import NetworkSpec
 from roadseg.raster.grid import Grid, reproject
-from roadseg.raster.images import scene_grid
-from roadseg.raster.sources import find_images
+from roadseg.raster.images import read_scene_grid
+from roadseg.raster.inputs import find_images
 from roadseg.raster.windows import CERTAIN, Window, cut_blocks
 from roadseg.roads.graph.road_graph import RoadGraph
-from roadseg.roads.masks.burning import BACKGROUND, IGNORE, RoadAreas, burn_roads, widened
+from roadseg.roads.masks.burning import BACKGROUND, IGNORE, RoadAreas, burn_roads, widened_areas
 from roadseg.roads.masks.mask_files import read_raster_key, write_mask
 from roadseg.roads.masks.probabilities import ProbabilityFile
 from roadseg.roads.speeds import DEFAULT_BINS
@@ -198,7 +198,7 @@ def _write_labels(
         sure_km += km
         _write_mask(config, made.pseudo_labels / f"{name}.tif", found, roads)
         used.append(str(image_of[name].resolve()))
-        gsd_m = resampled_to(found.grid, scene_grid(image_of[name], config.imagery)) or gsd_m
+        gsd_m = resampled_to(found.grid, read_scene_grid(image_of[name], config.imagery)) or gsd_m
     return _Labels(tuple(used), float(sure_km), float(road_km), gsd_m)
 
 
@@ -260,4 +260,4 @@ def _areas(roads: RoadGraph, chosen: Bools, grid: Grid, *, wider_m: float) -> Ro
     width_m = np.nan_to_num(roads.attributes["width_m"][chosen].astype(np.float64))
     half_m = np.clip(width_m, *_WIDTHS_M) / 2 + wider_m
     speed_mph = np.full(len(lines), DEFAULT_BINS.speeds_mph[0])
-    return widened(lines, half_m, speed_mph, grid, bins=DEFAULT_BINS)
+    return widened_areas(lines, half_m, speed_mph, grid, bins=DEFAULT_BINS)

@@ -20,7 +20,7 @@ from roadseg.learn.hardware.devices import Device, chosen_device
 from roadseg.learn.inference import openvino
 from roadseg.learn.inference.bench import inference_rate, training_rate
 from roadseg.learn.inference.jobs import PredictionJob
-from roadseg.learn.inference.tasks import Task, opened, predict_task
+from roadseg.learn.inference.tasks import Task, open_networks, predict_task
 from roadseg.learn.network.checkpoints import read_checkpoint_facts
 from roadseg.learn.network.installed_weights import starter_folder
 from roadseg.raster.grid import Grid
@@ -150,10 +150,10 @@ def map_rates(config: Config, device: Device, *, rounds: int) -> MapRates:
         _draw(image, gsd_m)
         for engine in engines_here(device):
             task = _task(image, output, here, engine)
-            open_s[engine] = _median_s(partial(opened, task.trained), "open", rounds=1)
+            open_s[engine] = _median_s(partial(open_networks, task.trained), "open", rounds=1)
             predict = partial(predict_task, task)
             predict_s[engine] = _median_s(predict, f"predict, {engine}", rounds=rounds)
-            opened.cache_clear()
+            open_networks.cache_clear()
         trace = partial(graph.run_images, here, [str(output / image.name)], output=output)
         road_km = trace().road_km
         graph_s = _median_s(trace, "trace", rounds=rounds)
@@ -166,7 +166,7 @@ def map_rates(config: Config, device: Device, *, rounds: int) -> MapRates:
 def engines_here(device: Device) -> list[str]:
     """Return the engines that the settings and this machine allow."""
     engines = ["eager" if device.compiler is None else "inductor"]
-    if (device.type, device.backend) == ("cpu", "native") and not openvino.available():
+    if (device.type, device.backend) == ("cpu", "native") and not openvino.why_missing():
         engines.append("openvino")
     return engines
 

@@ -35,7 +35,7 @@ from roadseg.learn.network.checkpoints import checkpoint_path, read_checkpoint_f
 from roadseg.learn.network.installed_weights import checkpoint_folder, starter_folder
 from roadseg.raster.grid import DEGREES, Grid, reproject, reproject_points
 from roadseg.raster.images import read_grid
-from roadseg.raster.sources import find_areas
+from roadseg.raster.inputs import find_areas
 from roadseg.raster.windows import CERTAIN, Window
 from roadseg.report.run_facts import found_layout, scene_names
 from roadseg.report.scenes import ReportScene, read_scenes

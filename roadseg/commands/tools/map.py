@@ -28,7 +28,7 @@ from roadseg.errors import ConfigError, RoadsegError
 from roadseg.learn.network.installed_weights import NAME, checkpoint_folder
 from roadseg.raster.grid import Grid, crs_setting
 from roadseg.raster.images import read_facts
-from roadseg.raster.sources import image_paths, source_path
+from roadseg.raster.inputs import image_paths, source_path
 from roadseg.roads.formats.files import read_gpkg
 from roadseg.roads.masks.probabilities import open_probability
 from roadseg.roads.metrics.road_lengths import RoadLengths

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
-from roadseg.commands.stages.made_from import declared_stage, renewed_before
+from roadseg.commands.stages.declared_stages import declared_stage, renewed_before
 from roadseg.config import Config
 from roadseg.errors import RoadsegError
 from roadseg.report.run_facts import (

@@ -14,7 +14,7 @@ from roadseg.errors import CheckpointError, ConfigError, DeviceError, RoadsegErr
 from roadseg.learn.hardware import cpu
 from roadseg.learn.hardware.devices import Device, compiler_of, lacks_compiler
 from roadseg.learn.inference import openvino
-from roadseg.learn.inference.int8 import MAKING, int8_folder, read_int8_facts, unusable
+from roadseg.learn.inference.int8 import MADE_BY, int8_folder, read_int8_facts, unusable
 from roadseg.learn.inference.programs import MAX_DIFFERENCE, Network, Shape, largest_difference
 from roadseg.learn.network.checkpoints import Checkpoint
 from roadseg.learn.network.models import Normalise, check_batch, check_window
@@ -177,7 +177,7 @@ def _fastest(
         )
     notes = [problem] if problem else []
     needed = math.ceil(_CONVERTING_PAYS * pixels)
-    if windows >= needed and not openvino.available():
+    if windows >= needed and not openvino.why_missing():
         how = f"{openvino_precision(device)}, converted"
         why = f"{how}: {count(windows, 'window')}, worth it from {needed}"
         try:
@@ -200,7 +200,7 @@ def _why_int8(folder: Path, windows: int, needed: int) -> tuple[str, str]:
     facts = read_int8_facts(folder)
     if facts is None:
         return "", ""
-    problem = openvino.available() or unusable(facts, folder)
+    problem = openvino.why_missing() or unusable(facts, folder)
     if not problem and windows < needed:
         problem = f"{count(windows, 'window')}, worth it from {needed}"
     if not problem and facts.speedup is not None and facts.speedup <= 1:
@@ -217,16 +217,16 @@ def _by_openvino(checkpoint: Checkpoint, folder: Path, device: Device, shape: Sh
         raise ConfigError(
             f"engine openvino is for device cpu, not {device.name}; choose engine eager"
         )
-    if problem := openvino.available():
+    if problem := openvino.why_missing():
         raise DeviceError(f"engine openvino: {problem}")
     facts = read_int8_facts(folder)
     if facts is None:
         run = _converted(checkpoint, shape, device)
-        why = f"requested; {openvino_precision(device)}, as `{MAKING}` was not run"
+        why = f"requested; {openvino_precision(device)}, as `{MADE_BY}` was not run"
         return _engine("openvino", why, shape, run)
     if problem := unusable(facts, folder):
         raise CheckpointError(
-            f"engine openvino: {int8_folder(folder)}: {problem}; run `{MAKING}` again, or choose "
+            f"engine openvino: {int8_folder(folder)}: {problem}; run `{MADE_BY}` again, or choose "
             "engine auto"
         )
     return _engine(

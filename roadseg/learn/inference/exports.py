@@ -62,10 +62,10 @@ def write_export(
     check_batch(model, in_channels=bands, window_px=window_px, batch_size=batch_size or 1)
     network = ProbabilityNetwork(model, checkpoint.scaling).eval()
     window_shape = (batch_size, bands, window_px, window_px)
-    with atomic_write_folder(folder) as partial:
-        write_onnx(network, partial / MODEL, window_shape=window_shape)
-        difference = _checked_difference(network, partial / MODEL, window_shape)
-        write_json(partial / FACTS, _facts(checkpoint, window_shape, difference))
+    with atomic_write_folder(folder) as draft:
+        write_onnx(network, draft / MODEL, window_shape=window_shape)
+        difference = _checked_difference(network, draft / MODEL, window_shape)
+        write_json(draft / FACTS, _facts(checkpoint, window_shape, difference))
     return difference
 
 

@@ -16,7 +16,7 @@ from roadseg.system.machine import read_machine
 from roadseg.system.records import installed_version, read_json, versions, write_json
 from roadseg.system.schemas import TOLERANT, Digest, check
 
-MAKING = "roadseg quantize"
+MADE_BY = "roadseg quantize"
 FILES = ("model.bin", "model.xml")  # They decide what it computes.
 _PACKAGE = "openvino"  # So does its version.
 _FOLDER = "int8"
@@ -153,11 +153,11 @@ def read_int8_facts(folder: Path) -> Int8Facts | None:
     except ValueError as error:
         reason = error.__cause__ if isinstance(error, DataError) else error
         raise CheckpointError(
-            f"{path}: does not describe a quantised network ({reason}); run `{MAKING}` again"
+            f"{path}: does not describe a quantised network ({reason}); run `{MADE_BY}` again"
         ) from error
     if (files := sorted(facts.files)) != sorted(FILES):
         raise CheckpointError(
-            f"{path}: describes files {files!r:.100}, expected {', '.join(FILES)}; run `{MAKING}` "
+            f"{path}: describes files {files!r:.100}, expected {', '.join(FILES)}; run `{MADE_BY}` "
             "again"
         )
     return facts

@@ -24,7 +24,7 @@ from roadseg.learn.inference.tasks import (
     SceneToPredict,
     Task,
     edge_model_of,
-    opened,
+    open_networks,
     predict_in_memory,
     predict_task,
     read_alike,
@@ -235,7 +235,7 @@ class PredictionJob:
                         task.scene.write([])  # Several tasks have made its strips.
                 except RoadsegError as error:
                     self._fail(task.scene.name, error)
-        opened.cache_clear()
+        open_networks.cache_clear()
 
     def networks(self, scenes: Sequence[SceneToPredict]) -> dict[str, Networks]:
         """Return the networks for the windows of each scene, by its name."""
@@ -251,7 +251,7 @@ class PredictionJob:
         return {scene.name: by_side[self._window_px(scene)] for scene in scenes}
 
     def _window_px(self, scene: SceneToPredict) -> int:
-        return self._options.window_for(scene.facts.whole.height, scene.facts.whole.width)
+        return self._options.window_for(scene.facts.whole_grid.height, scene.facts.whole_grid.width)
 
     def _windows(self, scene: SceneToPredict) -> int:
         overlap_px = self._options.overlap_px
@@ -271,7 +271,7 @@ class PredictionJob:
             memory if here else f"{memory} in each process",
         ]
         if here and megapixels:
-            engine = opened(tasks[0].trained)
+            engine = open_networks(tasks[0].trained)
             parts.append(engine.reason)
             computed = sum(
                 self._windows(scene) * _missing(scene) * networks[name].window_px ** 2

@@ -32,14 +32,14 @@ _STATISTICS = "openvino_telemetry"  # Package that sends statistics of use if Op
 _CUDA_REMARKS = "torch.utils.cpp_extension"  # Logger that reports a missing CUDA on any CPU.
 
 
-def available() -> str | None:
+def why_missing() -> str | None:
     """Return None if OpenVINO is installed, else how to install it."""
     return None if find_spec("openvino") else f"the package openvino is not installed; {_INSTALL}"
 
 
 def can_build() -> bool:
     """Return whether the packages that `build` needs are installed."""
-    return available() is None and find_spec("nncf") is not None
+    return why_missing() is None and find_spec("nncf") is not None
 
 
 def build(

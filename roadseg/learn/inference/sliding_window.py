@@ -114,16 +114,16 @@ def count_windows(height: int, width: int, *, window_px: int, overlap_px: int) -
 
 def count_touching(facts: RasterFacts, *, window_px: int, overlap_px: int) -> int:
     """Return how many windows of a scene, or of its wanted part, touch its area."""
-    lengths = (facts.whole.height, facts.whole.width)
+    lengths = (facts.whole_grid.height, facts.whole_grid.width)
     down, across = (
         _Side(length, window_px, overlap_px, wanted).starts
-        for length, wanted in zip(lengths, shown(facts), strict=True)
+        for length, wanted in zip(lengths, rows_and_cols(facts), strict=True)
     )
     windows = (Window(*place, window_px, window_px) for place in itertools.product(down, across))
     return sum(facts.touches(facts.in_part(window)) for window in windows)
 
 
-def shown(facts: RasterFacts) -> tuple[range, range]:
+def rows_and_cols(facts: RasterFacts) -> tuple[range, range]:
     """Return the rows and the columns of the whole scene that are to be predicted."""
     row, col, height, width = facts.in_scene(Window(0, 0, facts.grid.height, facts.grid.width))
     return range(row, row + height), range(col, col + width)

@@ -7,12 +7,12 @@ from functools import lru_cache, partial
 from pathlib import Path
 
 from roadseg.arrays import Bools, Bytes
-from roadseg.dataset.calibration import read_calibration
+from roadseg.dataset.edge_calibration import read_calibration
 from roadseg.errors import CheckpointError, OutputError, RoadsegError
 from roadseg.learn.hardware.cpu import keep_freed_memory
 from roadseg.learn.hardware.devices import chosen_device
 from roadseg.learn.inference.engines import ROTATIONS, Engine, ensemble, open_engine, with_tta
-from roadseg.learn.inference.sliding_window import predict_parts, shown, whole_of
+from roadseg.learn.inference.sliding_window import predict_parts, rows_and_cols, whole_of
 from roadseg.learn.network.checkpoint_facts import Facts
 from roadseg.learn.network.checkpoints import (
     checkpoint_path,
@@ -164,7 +164,7 @@ class Task:
 
 
 @lru_cache(maxsize=1)
-def opened(trained: Networks) -> Engine:
+def open_networks(trained: Networks) -> Engine:
     """Open networks to predict with; those that were opened last stay open.
 
     Raises:
@@ -242,10 +242,10 @@ def _predicted(
     add_km2: AddKm2 = lambda _: None,
 ) -> Iterator[Rows]:
     """Predict rows of a scene or of a part of it, in the windows of the whole scene."""
-    whole, (down, across) = scene.facts.whole, shown(scene.facts)
+    whole, (down, across) = scene.facts.whole_grid, rows_and_cols(scene.facts)
     for strip in strips:
         parts = predict_parts(
-            opened(trained),
+            open_networks(trained),
             partial(_read, source, scene),
             classes=len(scene.bins.band_names),
             height=whole.height,
@@ -264,7 +264,10 @@ def _read(source: SceneReader, scene: SceneToPredict, window: Window) -> tuple[B
     """Read a window of the whole scene; pixels beyond its edge are mirrored, and not valid."""
     row, col, height, width = window
     facts = scene.facts
-    rows, cols = min(height, facts.whole.height - row), min(width, facts.whole.width - col)
+    rows, cols = (
+        min(height, facts.whole_grid.height - row),
+        min(width, facts.whole_grid.width - col),
+    )
     bands, valid = source.read(facts.in_part(Window(row, col, rows, cols)))
     return mirrored(scene.scaling.apply(bands), valid, height=height, width=width)
 

@@ -112,7 +112,7 @@ def train(
     *,
     parallel: Parallel,
     workers: int,
-    anew: bool = False,
+    force: bool = False,
     started: Callable[[], None] = lambda: None,
     after_epoch: Callable[[list[Row]], None] = lambda _: None,
     tick: Callable[[], float] = time.monotonic,
@@ -133,7 +133,7 @@ def train(
     Args:
         job: data and options; a training resumes only with the same job.
         workers: processes that read and augment windows; 0 does so in this process.
-        anew: whether to start from the beginning; the folder is emptied once all inputs have been
+        force: whether to start from the beginning; the folder is emptied once all inputs have been
             checked.
         started: called before the first file is written or removed, when nothing can be refused any
             more.
@@ -151,12 +151,12 @@ def train(
     """
     options, device = job.options, job.device
     settings = job.settings
-    last = None if anew else read_last(folder, settings)
+    last = None if force else read_last(folder, settings)
     parallel.wait()  # All processes have read it then.
 
     def begin() -> None:
         if parallel.first:
-            if anew:
+            if force:
                 shutil.rmtree(folder, ignore_errors=True)
             started()
             remove_partial(folder)

@@ -33,7 +33,7 @@ const QUALITY_NAMES = {
   dtypes: "Data types", gsd_m: "Pixel size, m", nodata_share: "Pixels without data", road_share: "Road pixels",
   road_km: "Labelled roads", roads_by_speed_source: "Speed of roads from", schemes: "Label schemes",
   label_keys: "Label attributes", dropped: "Labels left out", repaired: "Labels repaired",
-  shift_m: "Shift of labels, m (right, down)", failed: "Scenes that failed",
+  shift_m: "Shift of labels, m (east, south)", failed: "Scenes that failed",
   moved: "Shift that labels were given", moved_m: "Labels moved, m (east, north)", moved_range_m: "Least and largest move, m",
   outside: "Images outside of the area",
 };

@@ -14,7 +14,7 @@ from PIL import Image
 from roadseg.arrays import Bytes
 from roadseg.dataset.quality import Example
 from roadseg.dataset.registration import densest_window
-from roadseg.dataset.shifts import WORTH_M, Shift, directions
+from roadseg.dataset.shifts import WORTH_M, Shift
 from roadseg.errors import OutputError
 from roadseg.raster.windows import Window
 from roadseg.report.plots.figures import INK, PAPER, add_scale_bar, rgb, save_figure, screen_figure
@@ -84,7 +84,7 @@ def _draw_example(
     window, whole = _busiest(example), Window(0, 0, *example.mask.shape)
     image = np.moveaxis(rgb(example.image), 0, -1)
     labelled = _labelled(image, example.mask, bins)
-    add = partial(_add_picture, figure, pixel_m=example.pixel_m)
+    add = partial(_add_picture, figure, pixel_m=example.grid.pixel_size_m)
     scene = add(labelled, whole, (left, top), side_px=_SCENE_PX)
     row, col, height, width = window
     scene.add_patch(Rectangle((col, row), width, height, fill=False, edgecolor=PAPER))
@@ -139,7 +139,9 @@ def _add_outline(
     panel: Axes, example: Example, window: Window, moved_m: tuple[float, float], colour: str
 ) -> None:
     """Draw the outlines of roads in a window, moved to the right and down."""
-    right, down = (metres / size for metres, size in zip(moved_m, example.pixel_m, strict=True))
+    right, down = (
+        metres / size for metres, size in zip(moved_m, example.grid.pixel_size_m, strict=True)
+    )
     # Roads from outside of the window come in when they are moved.
     away = math.ceil(max(abs(right), abs(down))) + 1
     row, col = max(window.row - away, 0), max(window.col - away, 0)
@@ -158,7 +160,7 @@ def _add_outline(
 def _busiest(example: Example) -> Window:
     """Return the part around the most road, which is often a junction."""
     shape = example.mask.shape
-    side_px = [_CLOSE_M / size_m for size_m in reversed(example.pixel_m)]
+    side_px = [_CLOSE_M / size_m for size_m in reversed(example.grid.pixel_size_m)]
     core = densest_window(example.mask, (round(side_px[0] / 2) or 1, round(side_px[1] / 2) or 1))
     height, width = (
         min(round(side) or 1, length) for side, length in zip(side_px, shape, strict=True)
@@ -203,7 +205,9 @@ def _shift_text(shift: Shift) -> str:
     if not shift.is_sure:
         return "shift of the labels: cannot be measured here"
     across = "" if shift.along_deg is None else " across the roads"
-    moved = f"; to align: {directions(shift.x_m, shift.y_m)}" if _is_off(shift) else ""
+    across_m = f"{abs(shift.x_m):.1f} m {'right' if shift.x_m > 0 else 'left'}"
+    down_m = f"{abs(shift.y_m):.1f} m {'down' if shift.y_m > 0 else 'up'}"
+    moved = f"; to align: {across_m} and {down_m}" if _is_off(shift) else ""
     return f"labels {shift.length_m:.1f} m off{across}{moved}"
 
 

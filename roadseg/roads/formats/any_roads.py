@@ -124,7 +124,7 @@ def find_placement(image: Path | None, gsd_m: float | None) -> PixelPlacement:
     """
     if image is None:
         return PixelPlacement({}, gsd_m)
-    from roadseg.raster.sources import find_images
+    from roadseg.raster.inputs import find_images
 
     return PixelPlacement(find_images([str(image)]), gsd_m)
 

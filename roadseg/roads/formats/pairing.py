@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from roadseg.errors import DataError
-from roadseg.raster.sources import match_names, stem
+from roadseg.raster.inputs import match_names, stem
 from roadseg.roads.formats.by_suffix import READERS
 from roadseg.system.files import FOLDER_SUFFIXES, LINE_SUFFIXES, MASK_SUFFIXES, is_virtual
 from roadseg.system.text import first

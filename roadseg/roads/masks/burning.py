@@ -44,10 +44,10 @@ def road_areas(roads: Roads, grid: Grid, *, bins: SpeedBins) -> RoadAreas:
     Args:
         roads: in `grid.metric_crs`; lines become `width_m` wide, polygons stay as they are.
     """
-    return widened(roads.shapes, roads.half_width_m, roads.speed_mph, grid, bins=bins)
+    return widened_areas(roads.shapes, roads.half_width_m, roads.speed_mph, grid, bins=bins)
 
 
-def widened(
+def widened_areas(
     shapes: Shapes, half_m: Floats, speed_mph: Floats, grid: Grid, *, bins: SpeedBins
 ) -> RoadAreas:
     """Widen shapes, and bring them to the CRS of a scene, ready to be burnt.

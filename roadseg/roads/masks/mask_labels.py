@@ -304,7 +304,7 @@ def _grid(path: Path, source: rasterio.DatasetReader, facts: RasterFacts, crs: C
         grid = Grid(crs, source.transform, *shape)
         if not grid.is_local:
             return grid
-    own = facts.whole
+    own = facts.whole_grid
     if (own.height, own.width) != shape and not own.is_local:
         own = read_grid(facts.path, crs=own.crs)
     if (own.height, own.width) != shape:

@@ -72,7 +72,7 @@ class Probability:
     extent: Extent | None = None
 
     @property
-    def border_m(self) -> shapely.Geometry:
+    def border(self) -> shapely.Geometry:
         """Where roads may be cut, see `border_of`."""
         return border_of(self.grid, self.extent)
 
@@ -165,7 +165,7 @@ class ProbabilityFile:
         return {**vars(self), "source": None}
 
     @property
-    def border_m(self) -> shapely.Geometry:
+    def border(self) -> shapely.Geometry:
         """Where roads may be cut, see `border_of`."""
         return border_of(self.grid, self.extent)
 

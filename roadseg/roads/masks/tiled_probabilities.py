@@ -60,7 +60,7 @@ class TiledProbability:
         return {**vars(self), "sources": None}
 
     @cached_property
-    def border_m(self) -> shapely.Geometry:
+    def border(self) -> shapely.Geometry:
         """Where roads may be cut, see `border_of`: outside of the area of all tiles together."""
         return border_of(self.grid, self._extent)
 
@@ -75,7 +75,9 @@ class TiledProbability:
         if all(tile.extent is None for tile in self.tiles):
             return None
         shapes = [
-            (tile.extent or Extent.whole(Window(0, 0, *place[2:]))).moved(-place.row, -place.col)
+            (tile.extent or Extent.whole(Window(0, 0, *place[2:]))).counted_from(
+                -place.row, -place.col
+            )
             for tile, place in zip(self.tiles, self.places, strict=True)
         ]
         return joined_extent(shapes)

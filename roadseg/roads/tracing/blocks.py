@@ -54,7 +54,7 @@ class BlockPaths:
     block: Window
 
 
-def widened(block: Window, *, height: int, width: int) -> Window:
+def with_halo(block: Window, *, height: int, width: int) -> Window:
     """Return a block with `HALO_PX` pixels around it, as far as they lie in the scene."""
     row, col = max(block.row - HALO_PX, 0), max(block.col - HALO_PX, 0)
     stop_row = min(block.row + block.height + HALO_PX, height)
@@ -68,13 +68,13 @@ def trace_block(
     """Thin the roads of one block of a scene and trace their paths.
 
     Args:
-        is_road: roads on the block `widened`, shape (row, col).
+        is_road: roads on the block `with_halo`, shape (row, col).
         min_blob_m2: smaller patches of road are removed.
 
     Returns:
         The paths, and the part of the coarse mask (`coarse_mask.pack_block`).
     """
-    around = widened(block, height=grid.height, width=grid.width)
+    around = with_halo(block, height=grid.height, width=grid.width)
     pixel_m2 = math.prod(grid.pixel_size_m)
     # The halo is cleaned too, so that the result does not depend on the seams.
     cleaned = clean_mask(

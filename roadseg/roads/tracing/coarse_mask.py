@@ -1,4 +1,4 @@
-"""CoarseMask: a scene's road mask at about 0.6 m, one bit a pixel, to look around road ends."""
+"""CoarseMask: a scene's road mask in pixels of up to 0.6 m, or its own, one bit each."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from roadseg.raster.grid import Grid
 from roadseg.raster.windows import Window
 from roadseg.roads.graph.road_graph import in_parts
 
-_PIXEL_M = 0.6  # Metres; finer scenes are thinned to pixels of at most this size.
+_PIXEL_M = 0.6  # Metres; of finer scenes every n-th pixel is kept, at most this far apart.
 _FIRST_BIT = np.uint8(128)
 # Eight points just inside the rim of a disc of radius 1, which are tried before the whole disc.
 _RIM = 0.9 * np.array([(np.sin(a), np.cos(a)) for a in np.arange(8) * np.pi / 4])
@@ -93,7 +93,7 @@ class CoarseMask:
 
 
 def pack_block(is_road: Bools, block: Window, grid: Grid) -> Bytes:
-    """Thin the mask of a block to the pixels of the coarse mask, and pack them into bytes."""
+    """Take every n-th pixel of the mask of a block, and pack them into bytes."""
     step = _step(grid)
     row, col = (_first(start, step) for start in block[:2])
     pixels = is_road[row - block.row :: step, col - block.col :: step]

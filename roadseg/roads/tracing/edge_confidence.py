@@ -25,9 +25,8 @@ from roadseg.roads.logistic import (
 from roadseg.roads.tracing.dead_ends import find_dead_ends
 from roadseg.roads.tracing.linking import CONFIDENCE, INFERRED
 
-_LEAST_M = (
-    1.0  # Metres; shorter lengths and widths count as this, so that their logarithm is finite.
-)
+# Metres; shorter lengths and widths count as this, so that their logarithm is finite.
+_LEAST_M = 1.0
 _ROUNDING = 1e-9  # Relative tolerance of the mean confidence, for rounding errors.
 
 
@@ -38,7 +37,7 @@ def general_edge_model() -> LogisticModel:
 
 
 def mean_confidence(graph: RoadGraph) -> float | None:
-    """Return the mean confidence of edges by their length; None if there are none, or it lacks."""
+    """Return the mean confidence of edges by their length; None without edges or confidence."""
     if CONFIDENCE not in graph.attributes or not graph.length_m.sum():
         return None
     return float(np.average(graph.attributes[CONFIDENCE], weights=graph.length_m))

@@ -127,8 +127,8 @@ def trace_links(
     Args:
         starts: shape (k, 2), x and y in metres; paths with the same start share a search.
         goals: shape (k, 2), x and y in metres.
-        read_road: reads a window of it: probability of any road, 255 for certain. Windows lie
-            inside the raster and are little larger than the links; neighbouring ones are joined.
+        read_road: reads a window of the raster: probability of any road, 255 for certain. Windows
+            lie inside it and are little larger than the links; neighbouring ones are joined.
         margin_m: by how much a path may leave the box around its ends.
 
     Source: minimum cost paths by skimage.graph.MCP_Geometric; MaGRoad (WildRoad) links roads by

@@ -13,7 +13,7 @@ Outlines = Sequence[Array]
 
 
 class Sides(NamedTuple):
-    """The sides of a window at which its scene goes on, so that it is no border of the scene."""
+    """Which sides of a window lie inside its scene; the others are the border of the scene."""
 
     top: bool = False
     right: bool = False

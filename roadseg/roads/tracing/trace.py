@@ -26,7 +26,7 @@ from roadseg.roads.labels.highways import highway_of
 from roadseg.roads.logistic import EdgeModel, LogisticModel
 from roadseg.roads.options import TraceOptions
 from roadseg.roads.speeds import KPH_PER_MPH, SpeedBins
-from roadseg.roads.tracing.blocks import BlockPaths, join_blocks, trace_block, widened
+from roadseg.roads.tracing.blocks import BlockPaths, join_blocks, trace_block, with_halo
 from roadseg.roads.tracing.coarse_mask import CoarseMask
 from roadseg.roads.tracing.dead_ends import BORDER_M
 from roadseg.roads.tracing.edge_confidence import (
@@ -67,7 +67,7 @@ class PixelSource(Protocol):
         """Grid of the pixels."""
 
     @property
-    def border_m(self) -> shapely.Geometry:
+    def border(self) -> shapely.Geometry:
         """Where roads may be cut: at the edge of the scene, and outside of the area to work in."""
 
     @property
@@ -95,7 +95,7 @@ class PixelSource(Protocol):
         """Return `read_road`, and the probability of each speed bin, (bin, row, col), if known."""
 
 
-class Run(Protocol):
+class MapBlocks(Protocol):
     """`map`, or a parallel form of it that returns the results in the order of the items."""
 
     def __call__(
@@ -104,36 +104,41 @@ class Run(Protocol):
         """Do the work for every item."""
 
 
-def find_graph(pixels: PixelSource, options: TraceOptions, *, run: Run = map) -> RoadGraph:
-    """Find the road graph of a scene: all its roads (see `find_edges`), rated by `rate_edges`."""
-    return rate_edges(find_edges(pixels, options, run=run), pixels, options)
+def find_graph(
+    pixels: PixelSource, options: TraceOptions, *, map_blocks: MapBlocks = map
+) -> RoadGraph:
+    """Find the road graph of a scene: that of `find_unrated_graph`, rated by `rate_edges`."""
+    return rate_edges(find_unrated_graph(pixels, options, map_blocks=map_blocks), pixels, options)
 
 
-def find_edges(pixels: PixelSource, options: TraceOptions, *, run: Run = map) -> RoadGraph:
+def find_unrated_graph(
+    pixels: PixelSource, options: TraceOptions, *, map_blocks: MapBlocks = map
+) -> RoadGraph:
     """Find all roads of a scene, however sure they are, in the scene's metric CRS.
 
     The scene is read in blocks, once to thin its roads and once for what lies along its edges;
     memory grows with the block and with the graph, not with the scene. Edges have the attributes
-    `inferred` (1 for a link across a gap), `confidence` (see `link_gaps`), `probability` and
-    `min_probability` along them, `width_m`, `speed_kph`, `speed_known` (0 for an assumed speed),
-    `highway`, the class of road that has such a speed, and `travel_time_s`.
+    `inferred` (1 for a link across a gap), `confidence` (of links by the model of links, NaN for
+    other edges; `rate_edges` replaces it for all), `probability` and `min_probability` along them,
+    `width_m`, `speed_kph`, `speed_known` (0 for an assumed speed), `highway`, the class of road
+    that has such a speed, and `travel_time_s`.
 
     Args:
-        pixels: the scene; it is pickled if `run` uses other processes.
+        pixels: the scene; it is pickled if `map_blocks` uses other processes.
         options: how roads are traced, linked and measured.
-        run: applies a function to all blocks; `map` does so in this process.
+        map_blocks: applies a function to all blocks; `map` does so in this process.
     """
     with pixels.opened() as source:
-        graph = find_lines(source, options, run=run)
-        return measure_edges(graph, source, options, run=run)
+        graph = find_bare_graph(source, options, map_blocks=map_blocks)
+        return measure_edges(graph, source, options, map_blocks=map_blocks)
 
 
-def find_lines(
+def find_bare_graph(
     pixels: PixelSource,
     options: TraceOptions,
     *,
     window: Window | None = None,
-    run: Run = map,
+    map_blocks: MapBlocks = map,
 ) -> RoadGraph:
     """Find the roads of an open scene without the attributes that `measure_edges` adds.
 
@@ -143,12 +148,12 @@ def find_lines(
     grid = pixels.grid
     blocks = [window] if window else cut_blocks(grid.height, grid.width, block_px=BLOCK_PX)
     blocks = [block for block in blocks if pixels.touches(block)] or blocks[:1]
-    traced, mask = join_blocks(run(partial(find_paths, pixels, options), blocks), grid)
+    traced, mask = join_blocks(map_blocks(partial(find_paths, pixels, options), blocks), grid)
     return postprocess(traced, pixels, options, mask=mask)
 
 
 def traced_level(pixels: PixelSource, options: TraceOptions) -> int:
-    """Return the lowest byte of probability that is road where roads are traced.
+    """Return the threshold of tracing as a byte: pixels of at least this value are road.
 
     If no threshold is given, it is that of the network, or the least one of its model of edges if
     that is higher.
@@ -164,7 +169,7 @@ def find_paths(
 ) -> tuple[BlockPaths, Bytes]:
     """Trace the roads in one block of a scene."""
     grid = pixels.grid
-    window = widened(block, height=grid.height, width=grid.width)
+    window = with_halo(block, height=grid.height, width=grid.width)
     is_road = pixels.read_road(window) >= traced_level(pixels, options)
     return trace_block(is_road, block, grid, min_blob_m2=options.min_blob_m2)
 
@@ -187,7 +192,7 @@ def postprocess(
     ends = graph.nodes[graph.degree == 1]
     is_mask = are_two_valued(ends, grid=pixels.grid, read_road=pixels.read_road)
     model = None if is_mask else general_link_model()
-    scene = _Scene(pixels, pixels.border_m, options, mask, model)
+    scene = _Scene(pixels, pixels.border, options, mask, model)
     graph = scene.prune_and_link(merge_chains(graph))
     least_m = _PART_M if options.min_component_m == "auto" else options.min_component_m
     graph = drop_components(graph, min_component_m=least_m)
@@ -284,12 +289,12 @@ class _Scene:
 
 
 def measure_edges(
-    graph: RoadGraph, pixels: PixelSource, options: TraceOptions, *, run: Run = map
+    graph: RoadGraph, pixels: PixelSource, options: TraceOptions, *, map_blocks: MapBlocks = map
 ) -> RoadGraph:
-    """Add the attributes that are read from the pixels along the edges, see `find_edges`."""
+    """Add the attributes of `find_unrated_graph` that are read from the pixels along edges."""
     groups = SamplePointGroups(graph, pixels.grid, block_px=_ALL_BANDS_PX)
     level = traced_level(pixels, options)
-    parts = list(run(partial(read_group, pixels, level), groups))
+    parts = list(map_blocks(partial(read_group, pixels, level), groups))
     bins = pixels.speed_bins
     statistics = add_up(parts, len(graph.lines), bins.count if bins else 0)
     speed_kph = np.full(len(statistics.edge), np.nan)
@@ -329,7 +334,7 @@ def rate_edges(graph: RoadGraph, pixels: PixelSource, options: TraceOptions) -> 
         confidence = np.where(np.isnan(confidence), graph.attributes["probability"], confidence)
         return replace(graph, attributes={**graph.attributes, CONFIDENCE: confidence})
     model = pixels.edge_model or general_edge_model()
-    graph = with_confidence(graph, model, pixels.border_m)
+    graph = with_confidence(graph, model, pixels.border)
     if pixels.edge_model is not None:
         graph = keep_likely_links(graph, min_confidence=options.min_link_probability)
     precision = options.precision

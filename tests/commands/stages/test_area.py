@@ -16,7 +16,7 @@ from rasterio.features import rasterize
 import roadseg
 from roadseg.commands.cli.main import main
 from roadseg.commands.stages import evaluate, graph, pipeline, predict, prepare
-from roadseg.commands.stages.made_from import declared_stage
+from roadseg.commands.stages.declared_stages import declared_stage
 from roadseg.config import load_config
 from roadseg.errors import DataError
 from roadseg.learn.inference.sliding_window import spread_starts

@@ -11,7 +11,7 @@ import shapely
 
 from roadseg.commands.roads import score
 from roadseg.commands.stages import evaluate, graph, pipeline, predict
-from roadseg.commands.stages.edge_calibration import open_scene
+from roadseg.commands.stages.calibrate_edges import open_scene
 from roadseg.config import Config, load_config
 from roadseg.dataset import scenes
 from roadseg.dataset.chips import read_chips

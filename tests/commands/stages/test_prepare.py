@@ -5,9 +5,11 @@ import numpy as np
 import pytest
 import rasterio
 import shapely
+from affine import Affine
 
 from roadseg.commands.stages import pipeline, prepare
 from roadseg.config import load_config
+from roadseg.dataset.shifts import Shift
 from roadseg.errors import ConfigError, DataError
 from roadseg.system.workspace import Workspace
 
@@ -327,6 +329,16 @@ def test_the_list_of_scenes_says_by_how_much_labels_were_moved(city):
     run(city, "labels.shift=[3, -2]")
     scenes = json.loads((city.parent / "run/chips.json").read_text())["scenes"]
     assert [scene["shift_m"] for scene in scenes] == [[3, -2]] * 5
+
+
+def test_the_shift_of_labels_is_told_east_and_south_however_images_are_turned(city, monkeypatch):
+    for image in (city.parent / "images").glob("*.tif"):
+        with rasterio.open(image, "r+") as raster:
+            west, north = raster.transform.c, raster.transform.f
+            raster.transform = Affine(0, -1, west + 64, -1, 0, north)  # Down is to the west.
+    found = Shift(0.0, 3.0, confidence=1.0)
+    monkeypatch.setattr("roadseg.dataset.quality.estimate_shift", lambda *_, **__: found)
+    assert run(city).shift_m == pytest.approx([-3, 0], abs=0.1)
 
 
 @pytest.mark.parametrize("rule", ["set", "scene"])

@@ -187,7 +187,10 @@ def test_for_little_to_predict_nothing_is_quantised(before_predicting):
 
 
 @pytest.mark.parametrize(("less", "done"), [(0, 1), (1, 0)])
-def test_each_rotation_counts_as_often_as_it_is_predicted(before_predicting, less, done):
+def test_each_rotation_counts_as_often_as_it_is_predicted(
+    before_predicting, monkeypatch, less, done
+):
+    monkeypatch.setattr(quantize, "openvino_precision", lambda _: "bf16")  # Here MUCH pays.
     megapixels = (MUCH - less) / 4
     assert before_predicting("predict.tta=true", megapixels=megapixels)[1] == done
 

@@ -10,7 +10,7 @@ import pytest
 import rasterio
 
 from roadseg.commands.stages import evaluate, pipeline, prepare, split, train
-from roadseg.commands.stages.made_from import declared_stage, prepare_stage
+from roadseg.commands.stages.declared_stages import declared_stage, prepare_stage
 from roadseg.commands.stages.training_jobs import training_job
 from roadseg.config import load_config
 from roadseg.errors import ConfigError, DataError

@@ -8,7 +8,7 @@ import rasterio
 from safetensors.torch import load_file
 
 from roadseg.commands.stages import pipeline, train
-from roadseg.commands.stages.made_from import declared_stage
+from roadseg.commands.stages.declared_stages import declared_stage
 from roadseg.commands.stages.training_jobs import training_job
 from roadseg.errors import ConfigError, DataError
 from roadseg.learn.network.checkpoints import read_checkpoint_facts

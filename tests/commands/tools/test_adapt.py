@@ -13,7 +13,7 @@ import roadseg
 from roadseg.commands.stages import quantize, train
 from roadseg.commands.tools import adapt, improve
 from roadseg.commands.tools import map as tool
-from roadseg.dataset.calibration import read_calibration
+from roadseg.dataset.edge_calibration import read_calibration
 from roadseg.errors import ConfigError
 from roadseg.learn.network.checkpoints import read_checkpoint_facts
 from roadseg.learn.network.installed_weights import starter_folder

@@ -16,7 +16,7 @@ SETTINGS = {
 def small(monkeypatch):
     """Map a smaller scene, without converting the network for OpenVINO, which takes 10 s."""
     monkeypatch.setattr(bench, "_SCENE_PX", 192)
-    monkeypatch.setattr(openvino, "available", lambda: "not here")
+    monkeypatch.setattr(openvino, "why_missing", lambda: "not here")
 
 
 def measured(tmp_path):
@@ -44,7 +44,7 @@ def test_a_city_takes_as_long_as_its_scenes_after_the_network_is_open(tmp_path):
 
 def test_openvino_is_measured_where_it_is_installed(monkeypatch):
     assert bench.engines_here(pick_device("cpu")) == ["eager"]
-    monkeypatch.setattr(openvino, "available", lambda: None)
+    monkeypatch.setattr(openvino, "why_missing", lambda: None)
     assert bench.engines_here(pick_device("cpu")) == ["eager", "openvino"]
 
 

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from roadseg.commands.cli.main import main
 from roadseg.commands.stages import evaluate, graph, predict
-from roadseg.commands.stages.made_from import declared_stage, tell_of_changes
+from roadseg.commands.stages.declared_stages import declared_stage, tell_of_changes
 from roadseg.commands.stages.pipeline import plan
 from roadseg.commands.tools.status import run
 from roadseg.config import load_config

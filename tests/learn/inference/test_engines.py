@@ -71,7 +71,7 @@ def choice(monkeypatch, open_here, cpu):
     The device computes in bfloat16, and there are enough windows for compiling to pay, but not for
     converting, unless another number is given.
     """
-    monkeypatch.setattr(openvino, "available", lambda: None)
+    monkeypatch.setattr(openvino, "why_missing", lambda: None)
     monkeypatch.setattr(engines.cpu, "features", lambda: {"amx_bf16": True})
     monkeypatch.setattr(openvino, "open", lambda *_, **__: None)
     monkeypatch.setattr(engines, "lacks_compiler", lambda _: "")
@@ -274,7 +274,7 @@ def test_what_openvino_cannot_convert_is_compiled(choice, cpu, monkeypatch):
 
 
 def test_without_openvino_nothing_is_converted(choice, cpu, monkeypatch):
-    monkeypatch.setattr(openvino, "available", lambda: "not installed")
+    monkeypatch.setattr(openvino, "why_missing", lambda: "not installed")
     assert choice(device=cpu, windows=80, window_px=512)[0] == "inductor"
 
 
@@ -340,7 +340,7 @@ def test_auto_leaves_out_what_was_made_from_other_weights(choice, folder):
 
 def test_auto_leaves_out_int8_without_openvino(choice, folder, monkeypatch):
     make(folder)
-    monkeypatch.setattr(openvino, "available", lambda: "pip install 'roadseg[openvino]'")
+    monkeypatch.setattr(openvino, "why_missing", lambda: "pip install 'roadseg[openvino]'")
     name, reason = choice()
     assert (name, "pip install 'roadseg[openvino]'" in reason) == ("inductor", True)
 
@@ -391,7 +391,7 @@ def test_an_inaccurate_network_is_refused_by_its_name_too(choice, folder):
 
 
 def test_openvino_without_its_package_says_how_to_get_it(open_here, monkeypatch):
-    monkeypatch.setattr(openvino, "available", lambda: "pip install 'roadseg[openvino]'")
+    monkeypatch.setattr(openvino, "why_missing", lambda: "pip install 'roadseg[openvino]'")
     with pytest.raises(DeviceError, match=r"engine openvino: pip install 'roadseg\[openvino\]'"):
         open_here("openvino")
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from roadseg.dataset.calibration import read_calibration
+from roadseg.dataset.edge_calibration import read_calibration
 from roadseg.errors import CheckpointError
 from roadseg.learn.network.checkpoints import MODEL, load_checkpoint, read_tensors
 from roadseg.learn.network.installed_weights import (

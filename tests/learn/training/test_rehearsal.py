@@ -87,7 +87,7 @@ def test_what_the_network_does_not_take_is_refused_as_by_the_training(pace):
 
 def test_without_chips_a_pace_is_guessed_with_as_many_bands(cpu):
     guessed = guess_pace(TrainOptions(**SMALL), bands=8, bins=3, device=cpu, workers=0)
-    assert guessed.window_s > guessed.held_out_s > 0
+    assert min(guessed.window_s, guessed.held_out_s) > 0
 
 
 def test_a_guess_keeps_freed_memory_as_the_training_does(cpu, monkeypatch):

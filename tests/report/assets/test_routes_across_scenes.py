@@ -4,7 +4,7 @@ import pytest
 
 from roadseg.commands.roads import route
 from roadseg.roads.formats.files import read_gpkg
-from roadseg.system.workspace import NETWORK
+from roadseg.system.workspace import ROAD_NETWORK
 
 
 @pytest.fixture
@@ -22,10 +22,10 @@ def test_a_route_across_a_border_takes_the_time_that_the_command_says(
     page = open_page(joined_run)
     page.select_option("#scene", scene)
     found = page.evaluate("ends => roadseg.route(...ends)", [list(end) for end in ends])
-    expected = route.run(joined_run.graph(NETWORK), *ends)
+    expected = route.run(joined_run.graph(ROAD_NETWORK), *ends)
     assert found["seconds"] == pytest.approx(expected.seconds, abs=0.001)
 
 
 def test_roads_of_scenes_that_touch_are_in_the_page_once(open_page, joined_run):
     names = open_page(joined_run).evaluate("roadseg.map.graphs.map(({ name }) => name)")
-    assert names == [NETWORK]
+    assert names == [ROAD_NETWORK]

@@ -2,18 +2,21 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from affine import Affine
 from PIL import Image
 
 from roadseg.dataset.quality import Example
 from roadseg.dataset.shifts import SURE, WORTH_M, Shift
 from roadseg.errors import OutputError
+from roadseg.raster.grid import LOCAL_CRS, Grid
 from roadseg.report.plots.sheets import write_sheets
 from roadseg.roads.colours import bin_colours
 from roadseg.roads.speeds import DEFAULT_BINS, SpeedBins
 
 MASK = np.zeros((300, 300), np.uint8)
 MASK[140:152], MASK[:, 200:210] = 3, 1
-EXAMPLE = Example("city_0", np.full((3, 300, 300), 90, np.uint8), MASK, (0.5, 0.5))
+HALF_METRES = Grid(LOCAL_CRS, Affine.scale(0.5), 300, 300)
+EXAMPLE = Example("city_0", np.full((3, 300, 300), 90, np.uint8), MASK, HALF_METRES)
 ALARM, CYAN, YELLOW = (190, 40, 0), (0, 230, 255), (255, 225, 0)
 BELOW_KEY, LEFT, SIDE = 58, 24, 420  # of the picture of a scene
 CLOSE = (slice(214, 420), slice(452, 658))  # the enlarged part with outlines
@@ -134,7 +137,8 @@ def test_outlines_are_moved_down_by_the_metres_of_the_shift(tmp_path):
 @pytest.mark.parametrize("shape", [(1, 1), (1, 300), (300, 2), (40, 700)])
 @pytest.mark.parametrize("value", [0, 1, 255])
 def test_scenes_of_any_shape_are_drawn(tmp_path, shape, value):
-    example = Example("a", np.zeros((1, *shape), np.uint8), np.full(shape, value, np.uint8), (1, 1))
+    grid = Grid(LOCAL_CRS, Affine.identity(), *shape)
+    example = Example("a", np.zeros((1, *shape), np.uint8), np.full(shape, value, np.uint8), grid)
     assert sheet(tmp_path, example).any()
 
 

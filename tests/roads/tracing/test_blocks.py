@@ -12,7 +12,7 @@ from roadseg.raster.grid import LOCAL_CRS, Grid
 from roadseg.raster.windows import Window, cut_blocks
 from roadseg.roads.graph.cleaning import components, merge_chains
 from roadseg.roads.metrics.apls import apls
-from roadseg.roads.tracing.blocks import HALO_PX, join_blocks, trace_block, widened
+from roadseg.roads.tracing.blocks import HALO_PX, join_blocks, trace_block, with_halo
 
 AS_IS = {"min_blob_m2": 0}
 UTM = CRS.from_epsg(32611)
@@ -23,7 +23,7 @@ def traced(is_road, *, block_px, crs=LOCAL_CRS):
     grid = Grid(crs, Affine(1, 0, 500000, 0, -1, 4000000), *is_road.shape)
     parts = []
     for block in cut_blocks(*is_road.shape, block_px=block_px):
-        row, col, height, width = widened(block, height=grid.height, width=grid.width)
+        row, col, height, width = with_halo(block, height=grid.height, width=grid.width)
         part = is_road[row : row + height, col : col + width]
         parts.append(trace_block(part, block, grid, **AS_IS))
     return merge_chains(join_blocks(parts, grid)[0])
@@ -42,7 +42,7 @@ def meeting_places(graph):
 
 
 def test_a_block_is_read_with_a_halo_inside_its_scene():
-    around = widened(Window(0, 500, 500, 500), height=1000, width=1020)
+    around = with_halo(Window(0, 500, 500, 500), height=1000, width=1020)
     assert around == Window(0, 500 - HALO_PX, 500 + HALO_PX, 520 + HALO_PX)
 
 

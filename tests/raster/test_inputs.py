@@ -9,7 +9,7 @@ import rasterio.shutil
 
 from roadseg.errors import ConfigError, DataError
 from roadseg.raster.images import open_raster, read_facts
-from roadseg.raster.sources import find_images, find_labels, source_path, stem
+from roadseg.raster.inputs import find_images, find_labels, source_path, stem
 from roadseg.roads.labels.roads import read_roads
 
 SERVER = Path(__file__).parents[1] / "data" / "serve_ranges.py"

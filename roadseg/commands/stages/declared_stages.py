@@ -18,8 +18,8 @@ from roadseg.dataset.sets import Source, find_scenes, find_sources
 from roadseg.errors import ConfigError, DataError, RoadsegError
 from roadseg.learn.network.installed_weights import first_weights
 from roadseg.options import Section
+from roadseg.raster.inputs import find_images
 from roadseg.raster.options import ImageryOptions
-from roadseg.raster.sources import find_images
 from roadseg.report.run_facts import checkpoint_folders, found_layout, scene_names
 from roadseg.roads.formats.by_suffix import check_formats
 from roadseg.roads.options import CompareOptions, LabelOptions
@@ -35,7 +35,7 @@ from roadseg.system.stage_records import (
     read_stage_key,
     read_summary,
 )
-from roadseg.system.workspace import NETWORK, STAGES, AnyFold, Fold, Workspace, require
+from roadseg.system.workspace import ROAD_NETWORK, STAGES, AnyFold, Fold, Workspace, require
 
 _log = logging.getLogger(__name__)
 
@@ -94,7 +94,7 @@ def sources_of(config: Config, workspace: Workspace) -> Sources:
         ConfigError: if the run folder is the one that they lie in, or a CRS is none.
     """
     scenes = find_scenes(config.sets)
-    found = find_sources(scenes, within=config.imagery.area)
+    found = find_sources(scenes, area_setting=config.imagery.area)
     for of in config.sets:
         if of.imagery.crs is not None:  # pyproj is slow to import.
             from roadseg.raster.grid import crs_setting
@@ -388,7 +388,12 @@ def _shown(workspace: Workspace) -> dict[str, str]:
     workspace = found_layout(workspace)
     names = scene_names(workspace)
     records = [workspace.record(stage) for stage in STAGES[:-1]]  # Not its own.
-    tables = [workspace.evaluation, workspace.chips, workspace.scaling, workspace.graph(NETWORK)]
+    tables = [
+        workspace.evaluation,
+        workspace.chips,
+        workspace.scaling,
+        workspace.graph(ROAD_NETWORK),
+    ]
     scenes = [place(name) for name in names for place in (workspace.graph, workspace.probability)]
     folds = [
         path / name
@@ -452,7 +457,7 @@ def tell_of_changes(
         if fold is None:
             predicted = read_record(workspace.record("predict"))
             fold = predicted.settings.get("fold", 0) if predicted else 0
-        for earlier in itertools.takewhile(lambda name: name != last, _STAGES):
+        for earlier in itertools.takewhile(lambda name: name != last, STAGES):
             is_each = earlier == "train" and fold == "each"
             for one in fold_numbers(workspace) if is_each else [fold]:
                 now = declared_stage(earlier, config, workspace, one)

@@ -1,6 +1,6 @@
 """What labels say about graphs on chips held out: the threshold, and how often edges are real.
 
-No stage, serves graph, and evaluate to open scenes.
+Not a stage: `graph` calibrates with it, and `evaluate` opens scenes with it.
 """
 
 import math
@@ -13,9 +13,10 @@ from typing import cast
 import numpy as np
 
 from roadseg.arrays import Floats
-from roadseg.commands.stages.made_from import fold_numbers
+from roadseg.commands.stages.declared_stages import fold_numbers
 from roadseg.config import Config
-from roadseg.dataset.calibration import (
+from roadseg.dataset.chips import ChipList, ChipRecord, SceneRecord
+from roadseg.dataset.edge_calibration import (
     WEIGHTS,
     Calibration,
     ChipEdges,
@@ -24,7 +25,6 @@ from roadseg.dataset.calibration import (
     places_of,
     write_calibration,
 )
-from roadseg.dataset.chips import ChipList, ChipRecord, SceneRecord
 from roadseg.dataset.held_out import Predicted
 from roadseg.dataset.reference_graphs import Reference, read_reference
 from roadseg.dataset.scene_parts import extent_on
@@ -33,9 +33,9 @@ from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.masks.probabilities import ProbabilityFile, open_probability
 from roadseg.roads.metrics.compare import score_apls
 from roadseg.roads.options import CompareOptions
-from roadseg.roads.tracing.blocks import widened
+from roadseg.roads.tracing.blocks import with_halo
 from roadseg.roads.tracing.edge_confidence import edge_terms
-from roadseg.roads.tracing.trace import find_lines
+from roadseg.roads.tracing.trace import find_bare_graph
 from roadseg.system.parallel import each
 from roadseg.system.progress import counted
 from roadseg.system.workspace import Workspace, require
@@ -66,7 +66,7 @@ def open_scene(
     return pixels, reference
 
 
-def best_threshold(
+def least_threshold(
     config: Config,
     workspace: Workspace,
     listed: ChipList,
@@ -116,11 +116,11 @@ def _score_thresholds(
         for chip in chips:
             area = reference.area_in(chip.window)
             roads = clip_graph(reference.roads, area)
-            around = widened(chip.window, height=grid.height, width=grid.width)
+            around = with_halo(chip.window, height=grid.height, width=grid.width)
             score_at = {}
             for threshold in set(thresholds):
                 options = config.graph.model_copy(update={"threshold": threshold})
-                found = clip_graph(find_lines(source, options, window=around), area)
+                found = clip_graph(find_bare_graph(source, options, window=around), area)
                 score_at[threshold] = score_apls(roads, found, comparing)
             scores.append([score_at[threshold] for threshold in thresholds])
     return np.array(scores)
@@ -137,7 +137,7 @@ def measure_run(
 
     Args:
         chips_of: those held out, by the name of their scene.
-        graphs: all roads of scenes, as `find_edges` returns them, by name.
+        graphs: all roads of scenes, as `find_unrated_graph` returns them, by name.
 
     Returns:
         The edges there, and how much of each is real; None if there is no edge.
@@ -188,6 +188,6 @@ def _measure_scene(
 ) -> list[ChipEdges]:
     """Return the edges of a scene on each of its chips, and how much of each is real."""
     pixels, reference = open_scene(config, workspace, scene)
-    terms = edge_terms(graph, pixels.border_m)
+    terms = edge_terms(graph, pixels.border)
     areas = [reference.area_in(chip.window) for chip in chips]
     return measure_chips(graph, terms, reference.roads, areas)

@@ -8,8 +8,8 @@ import pytest
 import rasterio
 
 from roadseg.commands.stages import evaluate, graph, predict, train
-from roadseg.dataset.calibration import read_calibration
 from roadseg.dataset.chips import read_chips
+from roadseg.dataset.edge_calibration import read_calibration
 from roadseg.raster.images import read_facts
 from roadseg.roads.formats.files import read_gpkg
 from roadseg.roads.masks.mask_files import read_mask

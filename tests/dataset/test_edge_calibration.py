@@ -6,7 +6,8 @@ import pytest
 import shapely
 from pyproj import CRS
 
-from roadseg.dataset.calibration import (
+from roadseg.dataset.chips import NO_ZONE, ChipRecord
+from roadseg.dataset.edge_calibration import (
     ChipEdges,
     MeasuredEdges,
     calibrate,
@@ -17,7 +18,6 @@ from roadseg.dataset.calibration import (
     read_calibration,
     write_calibration,
 )
-from roadseg.dataset.chips import NO_ZONE, ChipRecord
 from roadseg.errors import DataError
 from roadseg.raster.windows import Window
 from roadseg.roads.graph.road_graph import graph_from_lines

@@ -32,7 +32,10 @@ from roadseg.system.units import road_text
 if TYPE_CHECKING:
     from roadseg.dataset.reference_graphs import Area
 
-NAME, WEIGHTS = "confidence.json", "best.safetensors"  # Files in the folder of a checkpoint.
+CONFIDENCE_FILE, WEIGHTS = (
+    "confidence.json",
+    "best.safetensors",
+)  # Files in the folder of a checkpoint.
 TRUE_M = 4.0  # Metres from a labelled road up to which a predicted road is real.
 PRECISIONS = (0.8, 0.9, 0.95, 0.99)  # Precisions for which the kept edges are measured.
 
@@ -190,7 +193,7 @@ def measure_chips(
     """Return the edges on each chip of a scene, and how much of each is real.
 
     Args:
-        graph: roads of the scene as `find_edges` returns them.
+        graph: roads of the scene as `find_unrated_graph` returns them.
         terms: of its edges, see `edge_terms`.
         reference: labelled roads of the scene, in the same metres.
         areas: of the chips, those parts in which labels are complete.
@@ -297,8 +300,8 @@ def write_calibration(folder: Path, calibration: Calibration) -> Path:
         OutputError: if it cannot be written.
     """
     of_weights = replace(calibration, weights=fingerprint(folder / WEIGHTS))
-    write_json(folder / NAME, asdict(of_weights))
-    return folder / NAME
+    write_json(folder / CONFIDENCE_FILE, asdict(of_weights))
+    return folder / CONFIDENCE_FILE
 
 
 def read_calibration(folder: Path) -> Calibration | None:
@@ -307,7 +310,7 @@ def read_calibration(folder: Path) -> Calibration | None:
     Raises:
         DataError: if `write_calibration` did not write the file.
     """
-    path = folder / NAME
+    path = folder / CONFIDENCE_FILE
     if not path.is_file():
         return None
     advice = "delete it, and run `roadseg graph` again"
