@@ -249,11 +249,11 @@ function showQuality(section, { facts, sheets }) {
 }
 
 function shiftsTable(shifts) {
-  const length = ([, [right, down]]) => Math.hypot(right, down);
-  const rows = [...shifts].sort((a, b) => length(b) - length(a)).map(([name, [right, down]]) =>
-    make("tr", {}, make("td", {}, name), make("td", {}, right.toFixed(2)), make("td", {}, down.toFixed(2)),
-      make("td", {}, Math.hypot(right, down).toFixed(2))));
-  const head = ["Scene", "Right, m", "Down, m", "In all, m"].map((name) =>
+  const length = ([, [east, south]]) => Math.hypot(east, south);
+  const rows = [...shifts].sort((a, b) => length(b) - length(a)).map(([name, [east, south]]) =>
+    make("tr", {}, make("td", {}, name), make("td", {}, east.toFixed(2)), make("td", {}, south.toFixed(2)),
+      make("td", {}, Math.hypot(east, south).toFixed(2))));
+  const head = ["Scene", "East, m", "South, m", "In all, m"].map((name) =>
     make("th", { scope: "col" }, make("button", { type: "button", disabled: "" }, name)));
   return make("details", {}, make("summary", {}, `How far labels lie off their images (${rows.length})`),
     make("div", {}, make("table", {}, make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...rows))));
