@@ -4,7 +4,7 @@
 Draws the small city of the demo and runs all stages on it, by default on coarse pixels of a few
 scenes and with a tiny network. Then it does the same again and again, where the process and its
 workers get SIGINT or SIGKILL at a random moment. The processes are forked from one that has all
-libraries loaded, so that the moments fall into the work (--fresh starts the command force). After
+libraries loaded, so that the moments fall into the work (--fresh starts the command anew). After
 each kill every file under its final name has to be whole; after the same command has run to its
 end, all files have to be those of the run left alone, byte for byte, but for the seconds and the
 memory that something took, dates in GeoPackages, and the page of the report, which tells both.

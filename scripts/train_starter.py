@@ -16,7 +16,7 @@ learn from. 1. A first network learns from the synthetic places alone, from Imag
 2. It goes on with the open images as well, at 1 m and enlarged to 0.5 m.
 3. The weights of both are averaged. On ground of neither, the mean finds roads better than each of
    the two (M. Wortsman et al., Robust fine-tuning of zero-shot models, CVPR 2022). Its statistics
-   of batch normalisation are computed force, on windows of the second training (P. Izmailov
+   of batch normalisation are computed anew, on windows of the second training (P. Izmailov
    et al., Averaging weights leads to wider optima, UAI 2018).
 
 FOLDER takes the images and the runs; a second call goes on where the first one ended. The weights

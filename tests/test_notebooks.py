@@ -1,6 +1,6 @@
 """The notebooks run, and what they show is whole, small and of no particular machine.
 
-`scripts/notebooks` runs them force and writes them in place.
+`scripts/notebooks` runs them anew and writes them in place.
 """
 
 import re

@@ -32,10 +32,8 @@ from roadseg.system.units import road_text
 if TYPE_CHECKING:
     from roadseg.dataset.reference_graphs import Area
 
-CONFIDENCE_FILE, WEIGHTS = (
-    "confidence.json",
-    "best.safetensors",
-)  # Files in the folder of a checkpoint.
+# Files in the folder of a checkpoint.
+CONFIDENCE_FILE, WEIGHTS = "confidence.json", "best.safetensors"
 TRUE_M = 4.0  # Metres from a labelled road up to which a predicted road is real.
 PRECISIONS = (0.8, 0.9, 0.95, 0.99)  # Precisions for which the kept edges are measured.
 

@@ -19,7 +19,7 @@ from roadseg.roads.tracing.dead_ends import BORDER_M, DeadEnds, are_lone, find_d
 _BRANCH_M = 50.0  # Metres; longer dead ends are roads.
 _BRANCH_RADII = 1.6  # Longest branch in half widths of its road; one into a right corner has 1.41.
 _SIDE_RADII = 1.2  # The same for a branch beside a road that goes on.
-# Rule 2 of `straighten_ends`, for right and for sharper tips_xy: distance to the tip in radii of
+# Rule 2 of `straighten_ends`, for right and for sharper corners: distance to the tip in radii of
 # the largest disc of road, at most anywhere on a branch, and at least near its tip.
 _CORNER_RADII = (2.0, 1.1), (2.5, 1.6)
 # Shares of the way from the tip to the junction at which the two conditions are tested.
@@ -44,16 +44,16 @@ def straighten_ends(
     mask: CoarseMask,
     border: shapely.Geometry,
 ) -> RoadGraph:
-    """Lead roads straight to their ends instead of into the tips_xy, and remove side branches.
+    """Lead roads straight to their ends instead of into the corners, and remove side branches.
 
     The skeleton of a road with a blunt end forks, half the width before the end, into branches to
-    both tips_xy.
+    both corners.
 
     1. A dead end at a junction, up to 50 m long, is a branch into a corner if the disc around the
        junction with a radius of its length / 1.6 is all road.
     2. It is also one if the road narrows steadily to the tip: everywhere on it the disc of road has
        at least a radius of 1 / 2 of the distance to the tip, but near the tip less than 1 / 1.1 of
-       it; or, for sharper tips_xy, at least 1 / 2.5 but less than 1 / 1.6.
+       it; or, for sharper corners, at least 1 / 2.5 but less than 1 / 1.6.
     3. Near the border branches stay, unless they share their junction with one that ends elsewhere.
     4. Where only one other edge meets the branches, they become one edge that goes straight on, as
        far ahead as they reached.
@@ -88,7 +88,7 @@ def straighten_forks(graph: RoadGraph, *, mask: CoarseMask, border: shapely.Geom
     """Apply rules 1, 2 and 4 of `straighten_ends` to roads of up to 16 m, and rule 5 near a border.
 
     The mask of a road that leaves the scene is often narrower at the border, so that thinning leads
-    it into the tips_xy there. Where a road runs along the border, ragged edges of its mask touch
+    it into the corners there. Where a road runs along the border, ragged edges of its mask touch
     the border, and a branch leads to each of them; elsewhere a gap may begin at such a branch.
     Wider roads are left alone: within so much road, branches cannot be told from roads that leave
     the scene.
@@ -137,8 +137,8 @@ def draw_out_ends(
     nodes[ends.node] += reach_m[:, None] * ends.heading
     whole = np.zeros((len(graph.lines), 2))
     drawn = redraw_tips(replace(graph, nodes=nodes), np.unique(ends.edge), whole)
-    tips_xy = nodes[graph.ends[ends.edge]]
-    chord_m = np.hypot(*(tips_xy[:, 1] - tips_xy[:, 0]).T)
+    ends_xy = nodes[graph.ends[ends.edge]]
+    chord_m = np.hypot(*(ends_xy[:, 1] - ends_xy[:, 0]).T)
     is_patch = are_lone(graph, ends.edge) & (chord_m <= _PATCH * 2 * half_m)
     return take_edges(drawn, np.setdiff1d(np.arange(len(drawn.lines)), ends.edge[is_patch]))
 
@@ -202,8 +202,8 @@ def _find_branches(
         short[_are_surrounded(graph, ends, short, mask, part=1.0, radii=radii)]
         for radii in (_BRANCH_RADII, _SIDE_RADII)
     )
-    tips_xy = _run_into_corners(graph, ends, short, mask)
-    branches, beside = np.union1d(branches, tips_xy), np.union1d(beside, tips_xy)
+    corners = _run_into_corners(graph, ends, short, mask)
+    branches, beside = np.union1d(branches, corners), np.union1d(beside, corners)
     # Rule 3: one of the branches of a junction at least ends away from the border.
     branches = branches[np.isin(root, root[branches[goes_alone[branches]]])[branches]]
     # Rules 4 and 5: a junction with two other edges lies on a road that goes on.
@@ -215,15 +215,15 @@ def _find_branches(
 
 def _run_into_corners(graph: RoadGraph, ends: DeadEnds, short: Ints, mask: CoarseMask) -> Ints:
     """Return the rows of dead ends along which the road narrows to a corner (rule 2)."""
-    tips_xy = []
+    corners = []
     for radii, sharp_radii in _CORNER_RADII:
         rows = short
         for part in _CORNER_PARTS:
             rows = rows[_are_surrounded(graph, ends, rows, mask, part=part, radii=radii)]
         for part in _SHARP_PARTS:
             rows = rows[~_are_surrounded(graph, ends, rows, mask, part=part, radii=sharp_radii)]
-        tips_xy.append(rows)
-    return np.unique(np.concatenate(tips_xy))
+        corners.append(rows)
+    return np.unique(np.concatenate(corners))
 
 
 def _are_surrounded(

@@ -28,8 +28,8 @@ def test_a_road_in_pieces_is_one_edge_whatever_its_attributes():
 
 def test_the_order_and_direction_of_edges_leave_no_trace():
     roads = [[(0, 0), (9, 0)], [(9, 0), (9, 9)], [(9, 0), (20, 0)], [(0, 9), (5, 5)]]
-    force = [road[::-1] for road in roads[::-1]]
-    assert texts(canonical_graph(drawn(*roads))) == texts(canonical_graph(drawn(*force)))
+    anew = [road[::-1] for road in roads[::-1]]
+    assert texts(canonical_graph(drawn(*roads))) == texts(canonical_graph(drawn(*anew)))
 
 
 @pytest.mark.parametrize("seconds", [[5, 3], [3, 5]])
