@@ -190,7 +190,9 @@ def postprocess(
         options: how they are pruned, linked and simplified.
     """
     ends = graph.nodes[graph.degree == 1]
-    is_mask = are_two_valued(ends, grid=pixels.grid, read_road=pixels.read_road)
+    is_mask = are_two_valued(
+        ends if len(ends) else graph.nodes, grid=pixels.grid, read_road=pixels.read_road
+    )
     model = None if is_mask else general_link_model()
     scene = _Scene(pixels, pixels.border, options, mask, model)
     graph = scene.prune_and_link(merge_chains(graph))

@@ -81,6 +81,13 @@ def test_lone_pieces_of_probabilities_have_to_be_longer(first_m, length_m, sure,
     assert len(network(road, TraceOptions(), sure=sure).lines) == edges
 
 
+@pytest.mark.parametrize(("sure", "edges"), [(200, 0), (255, 1)], ids=["lone", "in a mask"])
+def test_a_lone_ring_is_a_lone_piece_though_no_road_ends(sure, edges):
+    down, across = np.indices((50, 50)) - 25
+    is_ring = np.abs(np.hypot(down, across) - 6) < 2  # 38 m around.
+    assert len(network(is_ring, TraceOptions(), sure=sure).lines) == edges
+
+
 def test_an_empty_mask_has_an_empty_network():
     assert len(network(np.zeros((50, 50), dtype=bool)).lines) == 0
 
