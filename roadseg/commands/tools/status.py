@@ -123,7 +123,8 @@ def run(config: Config | None, folder: Path, *, options: str = "") -> RunStatus:
     facts, in_use = read_run(folder), holders(folder)
     held_out: AnyFold = "each" if facts.is_cross_validation else facts.fold
     others = [fold for fold in facts.trainings if fold != facts.fold]
-    has_labels = config is None or any(each.labels.roads for each in config.sets)
+    has_roads = config is None or any(each.labels.roads for each in config.sets)
+    has_labels = has_roads or "prepare" in facts.records
     stages: list[StageStatus] = []
     again: dict[str, Reason] = {}  # Why stages run again that later ones need, by name.
     for stage in STAGES:

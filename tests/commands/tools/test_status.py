@@ -43,6 +43,14 @@ def test_a_finished_run_is_done_with_its_figures(finished):
     assert str(status).endswith("nothing to do")
 
 
+def test_a_run_whose_labels_are_no_longer_named_is_no_map_without_labels(finished):
+    workspace = finished[1]
+    config = load_config(workspace.root.parent / "roadseg.json", ["labels.roads=[]"])
+    status = run(config, workspace.root)
+    assert len(status.stages) == len(STAGES)
+    assert "mapped without labels" not in str(status)
+
+
 def test_labels_without_lines_have_the_share_of_their_pixels(finished):
     path = finished[1].record("prepare")
     record = json.loads(path.read_text())
