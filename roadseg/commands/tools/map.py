@@ -342,7 +342,7 @@ def _summary(path: Path, config: Config, workspace: Workspace, done: dict[str, A
     traced: GraphSummary = done["graph"]
     grids = {name: _grid(config, workspace.probability(name)) for name in traced.scenes}
     km2 = math.fsum(_km2(config, workspace.probability(name), at) for name, at in grids.items())
-    _tell_of_shared_ground(grids)
+    _tell_of_shared_ground(grids, fused=config.predict.fuse)
     if traced.road_km < LEAST_DENSITY * km2:
         _log.warning(
             "almost no roads found (%s in %s): the network was not trained on such images; add "
@@ -377,15 +377,15 @@ def _grid(config: Config, raster: Path) -> Grid:
     return open_probability(raster, crs=crs, gsd_m=config.imagery.gsd_m).grid
 
 
-def _tell_of_shared_ground(grids: Mapping[str, Grid]) -> None:
-    """Say that ground counts twice if images show the same."""
+def _tell_of_shared_ground(grids: Mapping[str, Grid], *, fused: bool) -> None:
+    """Say that ground counts several times if images show the same."""
     if pairs := pairs_of_one_ground(grids):
-        others = count(len(pairs) - 1, "more pair")
+        others = f" (and {count(len(pairs) - 1, 'more pair')})" if pairs[1:] else ""
+        advice = "--set predict.fuse=true joins such images (this needs another --output)"
         _log.warning(
-            "%s and %s show the same ground%s: it counts for each in the lines roads and "
-            "certainty, and once in the line network; --set predict.fuse=true joins such images "
-            "(this needs another --output)",
-            *(*pairs[0], f", and {others}" if pairs[1:] else ""),
+            "%s and %s%s show the same ground: its roads count for each image in the lines roads "
+            "and certainty, but only once in the line network%s",
+            *(*pairs[0], others, "" if fused else f"; {advice}"),
         )
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import rasterio
 from affine import Affine
 from pyproj import CRS
 from starter_places import write_places
@@ -138,9 +139,19 @@ def test_images_that_show_the_same_ground_are_told(mapped, tmp_path, caplog):
     for name, images in {"one": [image], "two": [image, again]}.items():
         caplog.clear()
         tool.run([*map(str, images)], tmp_path / name, checkpoints=[network], say=silent)
-        assert ("again and city_0 show the same ground: it counts" in caplog.text) == (
+        assert ("again and city_0 show the same ground: its roads count" in caplog.text) == (
             name == "two"
         )
+
+
+def test_images_that_are_fused_already_need_no_advice_to_fuse_them(mapped, tmp_path, caplog):
+    image, network = mapped[0] / "images/city_0.tif", mapped[0] / "map/checkpoints/fold-0"
+    with rasterio.open(shutil.copy(image, tmp_path / "half.tif"), "r+") as half:
+        half.transform @= Affine.translation(half.width / 2, 0)
+    images, settings = [str(image), str(tmp_path / "half.tif")], ["predict.fuse=true"]
+    tool.run(images, tmp_path / "map", checkpoints=[network], settings=settings, say=silent)
+    assert "city_0 and half show the same ground" in caplog.text
+    assert "predict.fuse" not in caplog.text
 
 
 def test_a_map_without_roads_warns(checkpoint, mapped, tmp_path, caplog):
