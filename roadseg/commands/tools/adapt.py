@@ -141,6 +141,8 @@ def run(
     if planned is None or set(planned.imagery.images) != set(labels.images):
         size = [] if labels.gsd_m is None else [f"imagery.gsd_m={labels.gsd_m}"]
         own = [f"run={made.root.absolute()}", f"labels.licence={_LICENCE}"]
+        # The map is predicted as its own config says, whatever suits a training of this time.
+        own.append(f"predict.tta={str(config.predict.tta).lower()}")
         given = load_config(None, [*changes, *size, *own])
         masks = [str(made.pseudo_labels)]
         init.run(labels.images, masks, path, settings=given, force=True, rehearse=False)

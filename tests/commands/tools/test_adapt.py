@@ -13,6 +13,7 @@ import roadseg
 from roadseg.commands.stages import quantize, train
 from roadseg.commands.tools import adapt, improve
 from roadseg.commands.tools import map as tool
+from roadseg.config import load_config
 from roadseg.dataset.edge_calibration import read_calibration
 from roadseg.errors import ConfigError
 from roadseg.learn.network.checkpoints import read_checkpoint_facts
@@ -105,6 +106,11 @@ def test_the_map_is_that_of_the_new_network(adapted):
     assert set(found.attributes["speed_known"]) == {0}
     assert set(found.attributes["model"]) == {"adapted"}
     assert "adapted/checkpoints/fold-0" in (folder / "map/report.html").read_text()
+
+
+def test_its_config_names_the_rotations_of_the_map(adapted):
+    made = adapted[0] / "map/adapted/roadseg.json"
+    assert not load_config(made).predict.tta  # By itself, init would set it for such images.
 
 
 def test_its_confidence_is_that_of_the_first_network(adapted):
