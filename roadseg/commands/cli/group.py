@@ -26,7 +26,7 @@ WORDS = "roadseg.words"  # Key of Context.meta under which the words of the comm
 _NOT_UTF_8 = "the name or the locale is not in UTF-8; rename the file, or set PYTHONUTF8=1"
 _MEMORY = (
     "out of memory: use fewer workers (--workers), or smaller batches and windows "
-    "(batch_size and window_px of train or predict), or raise the limit of memory"
+    "(batch_size and window_px of train or predict), or raise the memory limit"
 )
 _DEVICE_MEMORY = (
     "the device is out of memory: lower train.batch_size or predict.batch_size, set a smaller "

@@ -31,7 +31,7 @@ _WIDTH_KEYS = ("width_m", "width")
 _WIDTH_SHARE = 0.9  # Share of the lines that must have a width for it to be used.
 # Rotations cost 3 times the prediction: at this size some 7 % of a training on two cores.
 _TTA_MEGAPIXELS_PER_MIN = 6
-_HASTE_MIN = 2  # Who trains no longer than this wants to see a map soon.
+_HASTE_MIN = 2  # Whoever trains no longer than this wants to see a map soon.
 _USUAL_MIN = 12  # Minutes for which a training counts that is planned by its epochs.
 _OWN_SPEEDS = {"speed_key": "speed_kph", "speed_unit": "km/h"}  # Attribute of roadseg's graphs.
 # How the summary names each method of the split.

@@ -172,7 +172,7 @@ def require_clear(path: Path, values: Array, source: rasterio.DatasetReader) -> 
         values: of a sample of its pixels, those that hold data.
 
     Raises:
-        DataError: if it is such a one.
+        DataError: if both occur among few values.
     """
     found = np.unique(values)
     if np.isin([1, IGNORE], found).all() and len(found) <= _MASK_VALUES and not _is_lossy(source):

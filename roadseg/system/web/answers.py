@@ -1,6 +1,6 @@
 """Answers of servers: what stands in them where something else was expected.
 
-And failures: why a question was not answered, and whether asking again may help.
+And failures: why a request was not answered, and whether it is worth repeating.
 """
 
 import html
