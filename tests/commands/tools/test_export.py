@@ -9,6 +9,7 @@ import torch
 from roadseg.commands.tools import export as tool
 from roadseg.commands.tools.export import run
 from roadseg.errors import CheckpointError, ConfigError
+from roadseg.learn.inference import exports
 from roadseg.learn.network.checkpoints import MODEL, load_checkpoint, named, save_checkpoint
 from roadseg.learn.network.installed_weights import starter_folder
 from roadseg.learn.network.models import NetworkSpec, build_model
@@ -65,7 +66,9 @@ def test_the_starter_has_a_name(tmp_path, monkeypatch):
     assert taken[0].facts == load_checkpoint(starter_folder()).facts
 
 
-def test_a_folder_that_is_there_is_replaced_only_by_force(checkpoint, tmp_path):
+def test_a_folder_that_is_there_is_replaced_only_by_force(checkpoint, tmp_path, monkeypatch):
+    monkeypatch.setattr(exports, "write_onnx", lambda _, path, **__: path.touch())
+    monkeypatch.setattr(exports, "_checked_difference", lambda *_: 0.0)
     (tmp_path / "model.onnx").touch()
     with pytest.raises(ConfigError, match="exists; use --force to replace it"):
         export(checkpoint, tmp_path)

@@ -28,18 +28,6 @@ class Bessel(nn.Module):
         return torch.special.bessel_j0(windows.float())
 
 
-class Shifted(nn.Module):
-    """What another program makes of a network, wrongly: all probabilities are off."""
-
-    def __init__(self, network, shift):
-        super().__init__()
-        self.network = network
-        self.register_buffer("shift", torch.tensor(shift))
-
-    def forward(self, windows):
-        return self.network(windows) + self.shift
-
-
 class Fixed(nn.Module):
     """Stands for a network that takes one window only."""
 
@@ -66,28 +54,50 @@ def export(checkpoint, folder, **changes):
     return write_export(checkpoint, folder, **{"window_px": 32, "batch_size": 1} | changes)
 
 
-def write_shifted(monkeypatch, shift):
-    def write(network, path, *, window_shape):
-        write_onnx(Shifted(network, shift), path, window_shape=window_shape)
+def write_other(monkeypatch, shift):
+    """Let exports write and open another program's network, whose probabilities are off."""
+    written = []
+
+    def write(network, path, **_):
+        written.append(network)
+        path.write_bytes(b"onnx")
 
     monkeypatch.setattr(exports, "write_onnx", write)
+    monkeypatch.setattr(exports, "open_onnx", lambda _: lambda seen: written[-1](seen) + shift)
 
 
-@pytest.mark.parametrize("batch_size", [None, 2])
-def test_an_export_is_found_to_compute_what_the_network_does(checkpoint, tmp_path, batch_size):
-    folder = tmp_path / "out"
-    assert export(checkpoint, folder, batch_size=batch_size) < 1e-5
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+    """Give the folder of an export for any number of windows, and its largest difference."""
+    folder = tmp_path_factory.mktemp("export") / "out"
+    return folder, export(convolution(), folder, batch_size=None)
+
+
+def test_an_export_is_found_to_compute_what_the_network_does(exported):
+    folder, difference = exported
+    assert difference < 1e-5
     assert {path.name for path in folder.iterdir()} == {FACTS, MODEL}
     assert b"torch/nn/modules" not in (folder / MODEL).read_bytes()  # A place of this machine.
 
 
+def test_an_export_for_some_windows_at_once_computes_what_the_network_does(tmp_path):
+    assert export(convolution(), tmp_path / "out", batch_size=2) < 1e-5
+
+
+@pytest.fixture(scope="module")
+def found(small_network, tmp_path_factory):
+    """Give the small network as ONNX Runtime computes it."""
+    path = tmp_path_factory.mktemp("onnx") / MODEL
+    write_onnx(small_network, path, window_shape=(None, 2, 8, 8))
+    return open_onnx(path)
+
+
 @pytest.mark.parametrize("count", [1, 2, 5])
 def test_any_number_of_windows_has_the_probabilities_of_the_network(
-    small_network, small_windows, tmp_path, count
+    found, small_network, small_windows, count
 ):
-    write_onnx(small_network, tmp_path / MODEL, window_shape=(None, 2, 8, 8))
-    found = open_onnx(tmp_path / MODEL)(small_windows(count))
-    torch.testing.assert_close(found, small_network(small_windows(count)), atol=1e-5, rtol=0)
+    windows = small_windows(count)
+    torch.testing.assert_close(found(windows), small_network(windows), atol=1e-5, rtol=0)
 
 
 def test_a_part_that_onnx_lacks_is_named(tmp_path):
@@ -102,22 +112,20 @@ def test_a_missing_package_is_named_with_how_to_install_it(small_network, tmp_pa
         write_onnx(small_network, tmp_path / MODEL, window_shape=(1, 2, 8, 8))
 
 
-def test_the_facts_say_what_goes_in_and_comes_out(checkpoint, tmp_path):
-    export(checkpoint, tmp_path / "out", batch_size=None)
-    facts = json.loads((tmp_path / "out" / "model.json").read_text())
+def test_the_facts_say_what_goes_in_and_comes_out(exported):
+    facts = json.loads((exported[0] / "model.json").read_text())
     assert facts["input"]["shape"] == ["any", 2, 32, 32]
     assert facts["input"]["scaling"] == {"uint16": [[0, 900], [50, 800]]}
     assert facts["output"]["classes"] == ["speed_0_to_30_kph", "speed_above_30_kph", "road"]
 
 
-def test_the_facts_of_the_checkpoint_lie_beside_the_model(checkpoint, tmp_path):
-    export(checkpoint, tmp_path / "out")
-    facts = json.loads((tmp_path / "out" / "model.json").read_text())
+def test_the_facts_of_the_checkpoint_lie_beside_the_model(checkpoint, exported):
+    facts = json.loads((exported[0] / "model.json").read_text())
     assert facts["checkpoint"] == json.loads(json.dumps(checkpoint.facts))
 
 
 def test_a_model_that_is_a_little_off_is_written(checkpoint, tmp_path, monkeypatch):
-    write_shifted(monkeypatch, 0.9e-3)
+    write_other(monkeypatch, 0.9e-3)
     assert export(checkpoint, tmp_path / "out") == pytest.approx(0.9e-3, rel=1e-3)
 
 
@@ -125,13 +133,14 @@ def test_a_model_that_is_a_little_off_is_written(checkpoint, tmp_path, monkeypat
 def test_a_model_that_is_off_is_refused_and_leaves_nothing(
     checkpoint, tmp_path, monkeypatch, shift
 ):
-    write_shifted(monkeypatch, shift)
+    write_other(monkeypatch, shift)
     with pytest.raises(RoadsegError, match=r"differ from those of PyTorch by (0\.0011|nan), "):
         export(checkpoint, tmp_path / "out")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_export_replaces_the_one_before(checkpoint, tmp_path):
+def test_an_export_replaces_the_one_before(checkpoint, tmp_path, monkeypatch):
+    write_other(monkeypatch, 0.0)
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "model.xml").touch()
     export(checkpoint, tmp_path / "out")
@@ -141,7 +150,7 @@ def test_an_export_replaces_the_one_before(checkpoint, tmp_path):
 def test_an_export_that_fails_keeps_the_one_before(checkpoint, tmp_path, monkeypatch):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "model.onnx").touch()
-    write_shifted(monkeypatch, 1.0)
+    write_other(monkeypatch, 1.0)
     with pytest.raises(RoadsegError, match="differ from those"):
         export(checkpoint, tmp_path / "out")
     assert [path.name for path in tmp_path.rglob("*")] == ["out", "model.onnx"]
