@@ -146,7 +146,7 @@ def part(pattern, block):
 def measure(engine, image, checkpoint, options):
     """Predict the scene in turns with the bare network; return seconds of both, by two clocks."""
     work = task_of(engine, image, checkpoint, options)
-    network = open_networks(work.trained)
+    network = open_networks(work.networks)
     print(network.reason, flush=True)
     windows = first_windows(work)
 
@@ -155,7 +155,7 @@ def measure(engine, image, checkpoint, options):
         predict_task(work)
 
     def bare():
-        for _ in range(-(-work.trained.windows // len(windows))):
+        for _ in range(-(-work.networks.windows // len(windows))):
             network.run(windows).cpu()
 
     seconds = {name: [] for name in ("roadseg", "bare")}
@@ -188,20 +188,20 @@ def task_of(engine, image, checkpoint, options):
     compute = ComputeOptions(device=options.device, precision=options.precision)
     windows = count_windows(*size, window_px=side, overlap_px=options.overlap_px)
     batch_size = fitting_batch([windows], most=predict.most_at_once(side))
-    trained = Networks((checkpoint,), (), predict, compute, side, batch_size, windows)
+    networks = Networks((checkpoint,), (), predict, compute, side, batch_size, windows)
     scaling, bins = Scaling.from_json(known["scaling"]), speed_bins_of(known)
     path = image.with_name("out.tif")
     scene = SceneToPredict("scene", facts, scaling, path, "key", bins, None, None, ())
-    return Task(scene, (range(size[0]),), is_all=True, trained=trained)
+    return Task(scene, (range(size[0]),), is_all=True, networks=networks)
 
 
 def first_windows(work):
     """Read a batch of windows of the scene into memory."""
     with rasterio.open(work.scene.facts.path) as source:
-        sides = (work.trained.window_px, work.trained.window_px)
+        sides = (work.networks.window_px, work.networks.window_px)
         window = source.read(window=Window(0, 0, *sides).to_rasterio())
     scaled = work.scene.scaling.apply(window)
-    return torch.from_numpy(np.stack([scaled] * work.trained.batch_size))
+    return torch.from_numpy(np.stack([scaled] * work.networks.batch_size))
 
 
 def report_rates(engine, seconds, options):

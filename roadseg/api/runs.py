@@ -117,7 +117,7 @@ def predict_scenes(
     from roadseg.commands.stages import predict as stage
 
     with _run_folder(config, overrides, alone=False) as (loaded, workspace):
-        held_out = stage.usual_fold(loaded, workspace) if fold is None else fold
+        held_out = stage.default_fold(loaded, workspace) if fold is None else fold
         return stage.run(loaded, workspace, fold=held_out, force=force)
 
 

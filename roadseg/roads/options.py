@@ -189,7 +189,7 @@ Weight = Literal["time", "length"]
 
 _USUAL_THRESHOLD = 0.4  # Where nothing says which one is best.
 # Metres. A mask shows nothing in a gap, so that only short links are more often right than wrong.
-_USUAL_GAP_M, _MASK_GAP_M = 50.0, 25.0
+_DEFAULT_GAP_M, _MASK_GAP_M = 50.0, 25.0
 
 
 def _or_auto(limits: str) -> WrapValidator:
@@ -305,7 +305,7 @@ class TraceOptions(ThresholdOptions):
         """
         if self.max_gap_m != "auto":
             return self.max_gap_m
-        return _MASK_GAP_M if is_mask else _USUAL_GAP_M
+        return _MASK_GAP_M if is_mask else _DEFAULT_GAP_M
 
 
 class GraphOptions(TraceOptions):

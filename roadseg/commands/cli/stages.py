@@ -145,7 +145,7 @@ def predict(
     from roadseg.commands.stages import predict
 
     if output is None:
-        fold = predict.usual_fold(config, workspace) if fold is None else fold
+        fold = predict.default_fold(config, workspace) if fold is None else fold
         chosen: dict[str, Any] = {"fold": fold, "force": force, "shard": shard}
         if dry_run:
             return _plan("predict", config, workspace, **chosen)
@@ -153,7 +153,7 @@ def predict(
     return (predict.plan_images if dry_run else predict.run_images)(
         config,
         images,
-        checkpoints=list(checkpoints) or predict.usual_checkpoints(workspace, fold),
+        checkpoints=list(checkpoints) or predict.default_checkpoints(workspace, fold),
         output=output,
         force=force,
         shard=shard,

@@ -197,7 +197,7 @@ def _write_mask(config: Config, path: Path, scene: SceneToPredict) -> None:
         write_road_mask(scene.path, path, threshold=threshold, key=key)
 
 
-def usual_fold(config: Config, workspace: Workspace) -> FoldOrEach:
+def default_fold(config: Config, workspace: Workspace) -> FoldOrEach:
     """Return how scenes of a run are predicted: "each" if every fold is trained, else fold 0."""
     try:
         _ = declared_stage("predict", config, workspace, "each").made_from
@@ -206,7 +206,7 @@ def usual_fold(config: Config, workspace: Workspace) -> FoldOrEach:
     return "each"
 
 
-def usual_checkpoints(workspace: Workspace, fold: Fold | FoldOrEach | None) -> list[Path]:
+def default_checkpoints(workspace: Workspace, fold: Fold | FoldOrEach | None) -> list[Path]:
     """Return the folders of the networks of a run for images from elsewhere.
 
     Args:
@@ -217,11 +217,11 @@ def usual_checkpoints(workspace: Workspace, fold: Fold | FoldOrEach | None) -> l
         MissingInputError: if one is not trained.
     """
     if fold == "each":
-        return [_usual_checkpoint(workspace, number) for number in fold_numbers(workspace)]
-    return [_usual_checkpoint(workspace, fold)]
+        return [_default_checkpoint(workspace, number) for number in fold_numbers(workspace)]
+    return [_default_checkpoint(workspace, fold)]
 
 
-def _usual_checkpoint(workspace: Workspace, fold: Fold | None) -> Path:
+def _default_checkpoint(workspace: Workspace, fold: Fold | None) -> Path:
     """Return the folder of one network.
 
     Raises:

@@ -150,7 +150,7 @@ def map_rates(config: Config, device: Device, *, rounds: int) -> MapRates:
         _draw(image, gsd_m)
         for engine in engines_here(device):
             task = _task(image, output, here, engine)
-            open_s[engine] = _median_s(partial(open_networks, task.trained), "open", rounds=1)
+            open_s[engine] = _median_s(partial(open_networks, task.networks), "open", rounds=1)
             predict = partial(predict_task, task)
             predict_s[engine] = _median_s(predict, f"predict, {engine}", rounds=rounds)
             open_networks.cache_clear()
@@ -192,8 +192,8 @@ def _task(image: Path, output: Path, config: Config, engine: str) -> Task:
         compute=config.compute,
     )
     (scene,) = job.describe({image.stem: image})
-    (trained,) = job.networks([scene]).values()
-    return Task(scene, (range(scene.facts.grid.height),), is_all=True, trained=trained)
+    (networks,) = job.networks([scene]).values()
+    return Task(scene, (range(scene.facts.grid.height),), is_all=True, networks=networks)
 
 
 def _median_s(work: Callable[[], object], what: str, *, rounds: int) -> float:

@@ -259,7 +259,7 @@ class PredictionJob:
 
     def _announce(self, tasks: Sequence[Task], *, here: bool) -> None:
         """Log the work, its memory and, on this machine, its time before the start."""
-        networks = {task.scene.name: task.trained for task in tasks}
+        networks = {task.scene.name: task.networks for task in tasks}
         scenes = {task.scene.name: task.scene for task in tasks}
         pixels = [scene.facts.pixels * _missing(scene) for scene in scenes.values()]
         sizes = [scene.pixel_km2 for scene in scenes.values()]
@@ -271,7 +271,7 @@ class PredictionJob:
             memory if here else f"{memory} in each process",
         ]
         if here and megapixels:
-            engine = open_networks(tasks[0].trained)
+            engine = open_networks(tasks[0].networks)
             parts.append(engine.reason)
             computed = sum(
                 self._windows(scene) * _missing(scene) * networks[name].window_px ** 2
@@ -282,7 +282,7 @@ class PredictionJob:
                 parts.append(about_time(seconds * computed / engine.window_px**2))
         logger.info("to predict: %s", "; ".join(parts))
 
-    def _memory_mb(self, scene: SceneToPredict, trained: Networks) -> float:
+    def _memory_mb(self, scene: SceneToPredict, networks: Networks) -> float:
         facts = scene.facts
         weights = sum(path.stat().st_size for path in self._weights)
         return predict_memory_mb(
@@ -290,9 +290,9 @@ class PredictionJob:
             bands=len(facts.bands),
             band_bytes=np.dtype(facts.dtype).itemsize,
             classes=len(scene.bins.band_names),
-            window_px=trained.window_px,
+            window_px=networks.window_px,
             overlap_px=self._options.overlap_px,
-            batch_size=trained.batch_size,
+            batch_size=networks.batch_size,
             parameters=weights // _WEIGHT_BYTES,
         )
 
@@ -309,7 +309,7 @@ def _missing(scene: SceneToPredict) -> float:
     return sum(map(len, scene.strips.missing)) / scene.facts.grid.height
 
 
-def _tasks(scene: SceneToPredict, trained: Networks, *, shared: bool) -> Iterator[Task]:
+def _tasks(scene: SceneToPredict, networks: Networks, *, shared: bool) -> Iterator[Task]:
     """Divide the missing parts of a scene into tasks for one or several processes."""
     missing = scene.strips.missing
     # What is there already stays with this process, which finishes the raster.
@@ -317,7 +317,7 @@ def _tasks(scene: SceneToPredict, trained: Networks, *, shared: bool) -> Iterato
     size = _STRIPS_OF_A_TASK if shared else max(len(missing), 1)
     for first in range(0, max(len(missing), 1), size):
         rows = tuple(_joined(missing[first : first + size]))
-        yield Task(scene, rows, is_all and len(missing) <= size, trained)
+        yield Task(scene, rows, is_all and len(missing) <= size, networks)
 
 
 def _joined(strips: Sequence[range]) -> Iterator[range]:

@@ -154,7 +154,7 @@ class Task:
     scene: SceneToPredict
     rows: tuple[range, ...]
     is_all: bool
-    trained: Networks
+    networks: Networks
 
     @property
     def km2(self) -> float:
@@ -164,7 +164,7 @@ class Task:
 
 
 @lru_cache(maxsize=1)
-def open_networks(trained: Networks) -> Engine:
+def open_networks(networks: Networks) -> Engine:
     """Open networks to predict with; those that were opened last stay open.
 
     Raises:
@@ -172,34 +172,34 @@ def open_networks(trained: Networks) -> Engine:
         DeviceError: if the machine lacks what they need.
     """
     keep_freed_memory()
-    device, options = chosen_device(trained.compute), trained.options
-    checkpoints = [load_checkpoint(folder) for folder in trained.folders]
+    device, options = chosen_device(networks.compute), networks.options
+    checkpoints = [load_checkpoint(folder) for folder in networks.folders]
     engines = [
         open_engine(
             checkpoint,
             folder,
             name=options.engine,
             device=device,
-            window_px=trained.window_px,
-            batch_size=trained.batch_size,
-            windows=trained.windows,
+            window_px=networks.window_px,
+            batch_size=networks.batch_size,
+            windows=networks.windows,
         )
-        for checkpoint, folder in zip(checkpoints, trained.folders, strict=True)
+        for checkpoint, folder in zip(checkpoints, networks.folders, strict=True)
     ]
     engine = ensemble(engines)
     return with_tta(engine) if options.tta else engine
 
 
-def predict_in_memory(scene: SceneToPredict, trained: Networks) -> Probability:
+def predict_in_memory(scene: SceneToPredict, networks: Networks) -> Probability:
     """Predict a scene without writing its raster.
 
     Raises:
         DataError: if the scene cannot be read.
     """
     facts, grid = scene.facts, scene.facts.grid
-    with SceneReader(facts, rows=trained.window_px) as source:
+    with SceneReader(facts, rows=networks.window_px) as source:
         values = whole_of(
-            _predicted(scene, trained, source, [range(grid.height)]),
+            _predicted(scene, networks, source, [range(grid.height)]),
             classes=len(scene.bins.band_names),
             height=grid.height,
             width=grid.width,
@@ -226,8 +226,8 @@ def predict_task(task: Task, *, add_km2: AddKm2 = lambda _: None) -> None:
         OutputError: if the raster cannot be written.
     """
     scene = task.scene
-    with SceneReader(scene.facts, rows=task.trained.window_px) as source:
-        parts = _predicted(scene, task.trained, source, task.rows, add_km2)
+    with SceneReader(scene.facts, rows=task.networks.window_px) as source:
+        parts = _predicted(scene, task.networks, source, task.rows, add_km2)
         if task.is_all:
             scene.write(parts)
         else:
@@ -236,7 +236,7 @@ def predict_task(task: Task, *, add_km2: AddKm2 = lambda _: None) -> None:
 
 def _predicted(
     scene: SceneToPredict,
-    trained: Networks,
+    networks: Networks,
     source: SceneReader,
     strips: Iterable[range],
     add_km2: AddKm2 = lambda _: None,
@@ -245,12 +245,12 @@ def _predicted(
     whole, (down, across) = scene.facts.whole_grid, rows_and_cols(scene.facts)
     for strip in strips:
         parts = predict_parts(
-            open_networks(trained),
+            open_networks(networks),
             partial(_read, source, scene),
             classes=len(scene.bins.band_names),
             height=whole.height,
             width=whole.width,
-            overlap_px=trained.options.overlap_px,
+            overlap_px=networks.options.overlap_px,
             rows=range(down.start + strip.start, down.start + strip.stop),
             cols=across,
         )

@@ -11,7 +11,7 @@ from roadseg.errors import OutputError
 from roadseg.system.files import partial_path, remove_partial_once
 
 
-def usual_cache() -> Path:
+def default_cache() -> Path:
     """Return the folder for answers in the cache folder of the user."""
     own = os.environ.get("XDG_CACHE_HOME")
     return (Path(own) if own else Path.home() / ".cache") / "roadseg" / "web"

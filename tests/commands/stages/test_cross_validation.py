@@ -155,9 +155,9 @@ class TestPrediction:
 
     def test_it_is_what_predict_does_once_every_fold_is_trained(self, each):
         config, workspace = each
-        assert predict.usual_fold(config, workspace) == "each"
+        assert predict.default_fold(config, workspace) == "each"
         shutil.rmtree(workspace.checkpoint(1))
-        assert predict.usual_fold(config, workspace) == 0
+        assert predict.default_fold(config, workspace) == 0
 
     def test_without_a_network_of_each_fold_it_says_how_to_train_it(self, finished):
         with pytest.raises(MissingInputError, match=r"fold-1.*run `roadseg train --fold each`"):
@@ -170,7 +170,7 @@ class TestPrediction:
         split.run(changed, workspace)
         with pytest.raises(DataError, match=r"fold-0.*may have seen .* --fold 0 --force"):
             predict.run(changed, workspace, fold="each")
-        assert predict.usual_fold(changed, workspace) == 0
+        assert predict.default_fold(changed, workspace) == 0
 
     def test_images_from_elsewhere_are_averaged_over_all_networks(self, each, make_scene, tmp_path):
         image, _ = make_scene(tmp_path, "new")

@@ -143,18 +143,18 @@ def test_images_are_predicted_with_it_unless_another_network_is_named(
 
 def test_images_are_predicted_with_fold_0_where_it_is_missing(finished):
     _, workspace = finished
-    assert predict.usual_checkpoints(workspace, None) == [workspace.checkpoint(0)]
+    assert predict.default_checkpoints(workspace, None) == [workspace.checkpoint(0)]
     with pytest.raises(MissingInputError, match=r"train --fold 3.* or use .* --checkpoint"):
-        predict.usual_checkpoints(workspace, 3)
+        predict.default_checkpoints(workspace, 3)
 
 
 def test_an_unfinished_network_of_all_chips_is_left_alone(everything, monkeypatch):
     _, workspace, _ = everything
-    assert predict.usual_checkpoints(workspace, None) == [workspace.checkpoint("all")]
+    assert predict.default_checkpoints(workspace, None) == [workspace.checkpoint("all")]
     done = read_record(workspace.train_record("all"))
     begun = done.model_copy(update={"state": "started"})
     monkeypatch.setattr(predict, "read_record", lambda _: begun)
-    assert predict.usual_checkpoints(workspace, None) == [workspace.checkpoint(0)]
+    assert predict.default_checkpoints(workspace, None) == [workspace.checkpoint(0)]
 
 
 @pytest.mark.parametrize("command", ["predict", "run", "quantize"])

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from roadseg.errors import OutputError
-from roadseg.system.web.cache import Cache, usual_cache
+from roadseg.system.web.cache import Cache, default_cache
 
 
 def test_what_is_kept_is_taken(tmp_path):
@@ -42,4 +42,4 @@ def test_what_cannot_be_kept_leaves_nothing_behind(tmp_path, monkeypatch):
 
 def test_the_usual_folder_is_that_of_the_user(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert usual_cache() == tmp_path / "roadseg" / "web"
+    assert default_cache() == tmp_path / "roadseg" / "web"
