@@ -153,6 +153,12 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path):
         run(None, tmp_path / "nowhere")
 
 
+def test_of_an_interrupted_map_it_is_told_how_to_go_on(tmp_path):
+    (tmp_path / "roadseg.json").write_text("{}")
+    with pytest.raises(MissingInputError, match="no stage of this run has ended yet; repeat the"):
+        run(None, tmp_path)
+
+
 @pytest.mark.parametrize("weights", ["auto", "imagenet", None, "starter"])
 def test_first_weights_known_without_torch_are_those_of_the_training(finished, weights):
     config, workspace = finished
