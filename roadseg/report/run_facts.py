@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from roadseg.config import FILE_NAME
 from roadseg.errors import DataError, MissingInputError
 from roadseg.system.stage_records import Record, read_record
 from roadseg.system.text import count
@@ -64,7 +63,7 @@ def read_run(folder: Path) -> RunFacts:
     """Read the records of a run.
 
     Raises:
-        MissingInputError: if there is no such folder, or no stage of its run has ended.
+        MissingInputError: if there is no such folder.
         DataError: if it is no run of roadseg, or a record is damaged.
     """
     if not folder.is_dir():
@@ -81,14 +80,10 @@ def read_run(folder: Path) -> RunFacts:
         if (record := read_record(workspace.train_record(fold)))
     }
     if not records and not trainings:
-        if (folder / FILE_NAME).is_file():
-            raise MissingInputError(
-                f"{folder}: no stage of this run has ended yet; repeat the command that makes it, "
-                "such as `roadseg map`, and it goes on"
-            )
         raise DataError(
-            f"{folder}: not a run of roadseg, expected records such as prepare.json in it; use a "
-            "run folder (`roadseg runs` lists them)"
+            f"{folder}: not a run of roadseg, expected records such as prepare.json in it; if "
+            "its first stage was interrupted, repeat the command, else use a run folder (`roadseg "
+            "runs` lists them)"
         )
     fold = _fold_of(records.get("predict"), trainings)
     if fold in trainings:

@@ -155,7 +155,7 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path):
 
 def test_of_an_interrupted_map_it_is_told_how_to_go_on(tmp_path):
     (tmp_path / "roadseg.json").write_text("{}")
-    with pytest.raises(MissingInputError, match="no stage of this run has ended yet; repeat the"):
+    with pytest.raises(DataError, match="if its first stage was interrupted, repeat the command"):
         run(None, tmp_path)
 
 

@@ -60,8 +60,9 @@ def test_windows_may_have_another_side_than_those_it_was_built_for(hourglass, tm
     windows = torch.randint(0, 256, shape, dtype=torch.uint8, generator=generator)
     found = openvino.open(tmp_path, window_shape=shape)(windows)
     expected = hourglass(windows)
-    off, a_pixel_off = ((at - expected).abs().mean() for at in (found, expected.roll(1, -1)))
-    assert off < 0.7 * a_pixel_off  # INT8 is less exact on a CPU without VNNI.
+    off, a_pixel_off = ((at - expected).abs() for at in (found, expected.roll(1, -1)))
+    assert off.mean() < 0.7 * a_pixel_off.mean()
+    assert off.max() < 0.11  # 0.1 with VNNI, without which INT8 is less exact.
 
 
 @pytest.mark.parametrize("count", [1, 2, 5])

@@ -85,9 +85,23 @@ def test_what_the_network_does_not_take_is_refused_as_by_the_training(pace):
         pace(architecture="pan", encoder="resnet18", batch_size=2)
 
 
-def test_without_chips_a_pace_is_guessed_with_as_many_bands(cpu):
+def test_without_chips_a_pace_is_guessed_with_as_many_bands(cpu, monkeypatch):
+    clock = [0.0]
+
+    def lasting(seconds, work):
+        def call(*given, **options):
+            clock[0] += seconds
+            return work(*given, **options)
+
+        return call
+
+    for name, seconds in (("step", 3.0), ("evaluate", 1.0)):
+        work = getattr(rehearsal.Trainer, name)
+        monkeypatch.setattr(rehearsal.Trainer, name, lasting(seconds, work))
+    monkeypatch.setattr(rehearsal.time, "perf_counter", lambda: clock[0])
     guessed = guess_pace(TrainOptions(**SMALL), bands=8, bins=3, device=cpu, workers=0)
-    assert min(guessed.window_s, guessed.held_out_s) > 0
+    assert guessed.window_s > guessed.held_out_s > 0
+    assert guessed.window_s == 3 * guessed.held_out_s
 
 
 def test_a_guess_keeps_freed_memory_as_the_training_does(cpu, monkeypatch):
