@@ -62,19 +62,20 @@ class SetFigures:
     Attributes:
         road_km: length of the lines inside the scenes.
         road_share: share of the pixels with data that are road.
-        shift_m: as in `PrepareSummary`, of this set alone.
+        remaining_m: as in `PrepareSummary`, of this set alone, and so is `moved_m`.
     """
 
     scenes: int
     chips: int
     road_km: float
     road_share: float
-    shift_m: list[float] | None = None
+    remaining_m: list[float] | None = None
+    moved_m: list[float] = field(default_factory=list)
 
     def __str__(self) -> str:
         """Return the figures as text."""
         chips = f"{count(self.scenes, 'scene')} in {count(self.chips, 'chip')}"
-        off = f"; labels shifted by {math.hypot(*self.shift_m):.1f} m" if self.shift_m else ""
+        off = f"; labels shifted by {math.hypot(*xy_m):.1f} m" if (xy_m := self.remaining_m) else ""
         return f"{chips}; roads: {_road_text(self.road_km, self.road_share)}{off}"
 
 
@@ -92,14 +93,14 @@ class PrepareSummary:
         schemes: label files by what their attributes mean.
         label_keys: attributes of the label files, with the number of files that have them.
         dropped: labels left out, by reason.
-        shift_m: metres east and south that would align the labels with the images; None if it
-            cannot be measured.
-        shifts_m: the same for each example in which it can be measured.
         moved: rule by which labels were moved before: none, given, set or scene.
         moved_m: metres east and north by which they were moved, the median over the scenes.
         moved_range_m: shortest and longest of these moves, metres.
         sets: figures of each set by name; empty where a run has no sets.
         outside: images that lie outside of the area to work in, left out.
+        remaining_m: metres east and north that would still align the labels with the images; None
+            if they cannot be measured, empty in records of earlier versions.
+        remaining_by_scene_m: the same for each example in which it can be measured.
     """
 
     scenes: int
@@ -118,8 +119,6 @@ class PrepareSummary:
     labels: int
     dropped: dict[str, int]
     repaired: int
-    shift_m: list[float] | None
-    shifts_m: dict[str, list[float]]
     failed: dict[str, str]
     sheets: list[str]
     moved: str
@@ -127,13 +126,16 @@ class PrepareSummary:
     moved_range_m: list[float]
     sets: dict[str, SetFigures] = field(default_factory=dict)
     outside: int = 0
+    remaining_m: list[float] | None = field(default_factory=list)
+    remaining_by_scene_m: dict[str, list[float]] = field(default_factory=dict)
 
     @property
-    def shifts_by_key(self) -> dict[str, list[float]]:
-        """The shift of the labels of each set, or of all, by the config key that corrects it."""
-        shifts = {f"imagery.sets.{k}.labels.shift": v.shift_m for k, v in self.sets.items()}
-        shifts = shifts or {"labels.shift": self.shift_m}
-        return {key: shift_m for key, shift_m in shifts.items() if shift_m}
+    def shifted_by_key(self) -> "dict[str, SetFigures | PrepareSummary]":
+        """The sets, or the whole, with a known shift of labels, by the key that corrects it."""
+        every: dict[str, SetFigures | PrepareSummary] = {
+            f"imagery.sets.{name}.labels.shift": of for name, of in self.sets.items()
+        } or {"labels.shift": self}
+        return {key: of for key, of in every.items() if of.remaining_m}
 
     def __str__(self) -> str:
         """Return it as a table."""
@@ -148,8 +150,8 @@ class PrepareSummary:
             "speeds": itemize(self.roads_by_speed_source, "from "),
             "moved": self._moved_text(),
             "shift": ""
-            if any(figures.shift_m for figures in self.sets.values())
-            else shift_text(self.shift_m),
+            if any(figures.remaining_m for figures in self.sets.values())
+            else shift_text(self.remaining_m),
             "sheets": str(Path(self.sheets[0]).parent) if self.sheets else "",
             "outside": self.outside and f"{count(self.outside, 'image')} outside of the area",
             **{f"skipped {name}": why for name, why in self.failed.items()},
@@ -284,8 +286,6 @@ def summarise(
         labels=sum(scene.features for scene in files.values()),
         dropped=_dropped(scenes, labels, files),
         repaired=sum(scene.repaired for scene in files.values()),
-        shift_m=_metres(combine_shifts(list(shifts.values()))),
-        shifts_m={name: xy_m for name, s in shifts.items() if (xy_m := _metres(s))},
         failed=dict(failed),
         sheets=[str(path) for path in sheets],
         **_moved(scenes, options.shift),
@@ -294,17 +294,23 @@ def summarise(
             for name in dict.fromkeys(set_of.values())
             if name and (of_set := [scene for scene in scenes if set_of[scene.name] == name])
         },
+        remaining_m=_metres(combine_shifts(list(shifts.values()))),
+        remaining_by_scene_m={name: xy_m for name, s in shifts.items() if (xy_m := _metres(s))},
     )
 
 
 def _moved(scenes: Sequence[SceneSummary], rule: ShiftRule) -> dict[str, Any]:
-    shifts_m = np.array([scene.shift_m for scene in scenes])
-    lengths_m = np.hypot(*shifts_m.T)
+    lengths_m = [math.hypot(*scene.shift_m) for scene in scenes]
     return {
         "moved": rule if isinstance(rule, str) else "given",
-        "moved_m": np.median(shifts_m, axis=0).round(2).tolist(),
-        "moved_range_m": [round(float(m), 2) for m in (lengths_m.min(), lengths_m.max())],
+        "moved_m": _median_m(scenes),
+        "moved_range_m": [round(m, 2) for m in (min(lengths_m), max(lengths_m))],
     }
+
+
+def _median_m(scenes: Sequence[SceneSummary]) -> list[float]:
+    moved_m: list[float] = np.median([each.shift_m for each in scenes], axis=0).round(2).tolist()
+    return moved_m
 
 
 def _on_map(east_m: float, north_m: float) -> str:
@@ -318,8 +324,8 @@ def _figures(scenes: Sequence[SceneSummary], shifts: Mapping[str, Shift]) -> Set
     km = sum(sum(scene.road_km.values()) for scene in scenes)
     chips = sum(len(scene.chips) for scene in scenes)
     own = [shifts[scene.name] for scene in scenes if scene.name in shifts]
-    shift_m = _metres(combine_shifts(own))
-    return SetFigures(len(scenes), chips, round(km, 3), _pixels(scenes)[2], shift_m)
+    remaining_m, moved_m = _metres(combine_shifts(own)), _median_m(scenes)
+    return SetFigures(len(scenes), chips, round(km, 3), _pixels(scenes)[2], remaining_m, moved_m)
 
 
 def _pixels(scenes: Sequence[SceneSummary]) -> tuple[Counter[str], float, float]:
@@ -329,15 +335,14 @@ def _pixels(scenes: Sequence[SceneSummary]) -> tuple[Counter[str], float, float]
     return pixels, valid, round(1 - pixels[str(BACKGROUND)] / max(valid, 1), 6)
 
 
-def shift_text(shift_m: Sequence[float] | None) -> str:
-    """Return how far labels are off, in words; `shift_m` is as in `PrepareSummary`."""
-    if shift_m is None:
-        return "cannot be measured on these images"
-    off = math.hypot(*shift_m)
+def shift_text(remaining_m: Sequence[float] | None) -> str:
+    """Return how far labels are off, in words; `remaining_m` is as in `PrepareSummary`."""
+    if not remaining_m:
+        return "cannot be measured on these images" if remaining_m is None else ""
+    off = math.hypot(*remaining_m)
     if off < 0.05:  # noqa: PLR2004 - half of the last digit
         return "labels fit to within 0.1 m"
-    east_m, south_m = shift_m
-    return f"labels are {off:.1f} m off; moving them {_on_map(east_m, -south_m)} would align them"
+    return f"labels are {off:.1f} m off; moving them {_on_map(*remaining_m)} would align them"
 
 
 def _dropped(
@@ -361,4 +366,5 @@ def _sum(counts: Iterable[Mapping[str, float]]) -> Counter[str]:
 
 
 def _metres(shift: Shift | None) -> list[float] | None:
-    return [round(shift.x_m, 2), round(shift.y_m, 2)] if shift and shift.is_sure else None
+    """Return a shift on the map as metres east and north."""
+    return [round(shift.x_m, 2), 0.0 - round(shift.y_m, 2)] if shift and shift.is_sure else None

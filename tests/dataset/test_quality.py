@@ -88,15 +88,15 @@ def test_examples_are_spread_over_all_scenes(scenes, expected):
 
 
 @pytest.mark.parametrize(
-    ("shift_m", "expected"),
+    ("remaining_m", "expected"),
     [
-        ([3.0, -4.0], "labels are 5.0 m off; moving them 3.0 m east"),
-        ([-3.0, 4.0], "3.0 m west, 4.0 m south"),
-        ([0.0, -1.0], "0.0 m east, 1.0 m north"),
+        ([3.0, 4.0], "labels are 5.0 m off; moving them 3.0 m east"),
+        ([-3.0, -4.0], "3.0 m west, 4.0 m south"),
+        ([0.0, 1.0], "0.0 m east, 1.0 m north"),
     ],
 )
-def test_a_shift_is_told_with_its_direction(shift_m, expected):
-    assert expected in shift_text(shift_m)
+def test_a_shift_is_told_with_its_direction(remaining_m, expected):
+    assert expected in shift_text(remaining_m)
 
 
 @pytest.mark.parametrize(("off_m", "fits"), [(0.049, True), (0.05, False)])
@@ -134,9 +134,9 @@ def test_labels_that_were_not_to_be_moved_are_not_spoken_of():
 def test_how_far_labels_are_off_is_told_of_each_set():
     shifts = {"a": Shift(3.0, 4.0, confidence=1), "b": Shift(0.0, 0.1, confidence=1)}
     found = summary(*map(scene, "abc"), shifts=shifts, set_of={"a": "old", "b": "new", "c": "bare"})
-    assert found.shifts_by_key == {
-        "imagery.sets.old.labels.shift": [3, 4],
-        "imagery.sets.new.labels.shift": [0, 0.1],
+    assert {key: of.remaining_m for key, of in found.shifted_by_key.items()} == {
+        "imagery.sets.old.labels.shift": [3, -4],
+        "imagery.sets.new.labels.shift": [0, -0.1],
     }
     assert "labels shifted by 5.0 m" in str(found.sets["old"])
     assert "off" not in str(found.sets["bare"])

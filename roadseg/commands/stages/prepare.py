@@ -74,11 +74,13 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> Prepare
         set_of={name: source.set.name for name, source in sources.scenes.items()},
     )
     summary = replace(summary, outside=sources.outside)
-    for key, shift_m in summary.shifts_by_key.items():
-        if math.hypot(*shift_m) > WORTH_M:
+    for key, figures in summary.shifted_by_key.items():
+        if (remaining_m := figures.remaining_m) and math.hypot(*remaining_m) > WORTH_M:
             logger.warning(
-                "%s; check %s, and if the labels are shifted there, set %s (metres east and north)",
-                *(shift_text(shift_m), workspace.quality, key),
+                "%s; check %s, and if the labels are shifted there, set %s=[%.1f, %.1f] (metres "
+                "east and north in all)",
+                *(shift_text(remaining_m), workspace.quality, key),
+                *(map(sum, zip(figures.moved_m, remaining_m, strict=True))),
             )
     stage.finish(summary, _outputs(workspace, summary, sources))
     return summary

@@ -28,12 +28,13 @@ const METRIC_HELP = {
 // These are in the files only, so that the tables stay narrow enough to read.
 const LEFT_OUT = [
   "topo_precision", "topo_recall", "reference_parts", "predicted_parts",
+  "shift_m", // Of earlier versions, which gave it in other directions.
 ];
 const QUALITY_NAMES = {
   dtypes: "Data types", gsd_m: "Pixel size, m", nodata_share: "Pixels without data", road_share: "Road pixels",
   road_km: "Labelled roads", roads_by_speed_source: "Speed of roads from", schemes: "Label schemes",
   label_keys: "Label attributes", dropped: "Labels left out", repaired: "Labels repaired",
-  shift_m: "Shift of labels, m (east, south)", failed: "Scenes that failed",
+  remaining_m: "Shift of labels that remains, m (east, north)", failed: "Scenes that failed",
   moved: "Shift that labels were given", moved_m: "Labels moved, m (east, north)", moved_range_m: "Least and largest move, m",
   outside: "Images outside of the area",
 };
@@ -55,7 +56,7 @@ function metricUnit(name) {
 }
 
 function metricName(name) {
-  const [title, unit] = [METRIC_NAMES[name] ?? inWords(name), metricUnit(name)];
+  const [title, unit] = [METRIC_NAMES[name] ?? QUALITY_NAMES[name] ?? inWords(name), metricUnit(name)];
   return unit.startsWith("/") ? title + unit : unit ? `${title}, ${unit}` : title;
 }
 
@@ -229,8 +230,8 @@ function quality(name, value) {
 }
 
 function showQuality(section, { facts, sheets }) {
-  const long = new Set(["road_km_by_speed_bin", "pixel_share_by_speed_bin", "shifts_m", "sets"]);
-  const isMove = (name) => name.startsWith("moved") || name === "outside";
+  const long = new Set(["road_km_by_speed_bin", "pixel_share_by_speed_bin", "remaining_by_scene_m", "shift_m", "shifts_m", "sets"]);
+  const isMove = (name) => name.startsWith("moved") || ["outside", "remaining_m"].includes(name);
   const rows = Object.entries(facts).filter(([name, value]) => !long.has(name) && !(isMove(name) && (isEmpty(value) || ["none", 0].includes(value))));
   const columns = [make("div", { class: "card" }, make("h3", {}, "Images and labels"),
     pairs(rows.map(([name, value]) => [QUALITY_NAMES[name] ?? inWords(name), quality(name, value)])))];
@@ -241,7 +242,7 @@ function showQuality(section, { facts, sheets }) {
   section.append(make("div", { class: "columns" }, ...columns));
   const sets = Object.entries(facts.sets ?? {});
   if (sets.length) section.append(setsTable(sets));
-  const shifts = Object.entries(facts.shifts_m ?? {}).filter(([, value]) => Array.isArray(value));
+  const shifts = Object.entries(facts.remaining_by_scene_m ?? {});
   if (shifts.length) section.append(shiftsTable(shifts));
   if (sheets.length) section.append(make("h3", {}, "Labels over images"));
   sheets.forEach((sheet, at) => section.append(make("p", {},
@@ -249,11 +250,11 @@ function showQuality(section, { facts, sheets }) {
 }
 
 function shiftsTable(shifts) {
-  const length = ([, [east, south]]) => Math.hypot(east, south);
-  const rows = [...shifts].sort((a, b) => length(b) - length(a)).map(([name, [east, south]]) =>
-    make("tr", {}, make("td", {}, name), make("td", {}, east.toFixed(2)), make("td", {}, south.toFixed(2)),
-      make("td", {}, Math.hypot(east, south).toFixed(2))));
-  const head = ["Scene", "East, m", "South, m", "In all, m"].map((name) =>
+  const length = ([, [east, north]]) => Math.hypot(east, north);
+  const rows = [...shifts].sort((a, b) => length(b) - length(a)).map(([name, [east, north]]) =>
+    make("tr", {}, make("td", {}, name), make("td", {}, east.toFixed(2)), make("td", {}, north.toFixed(2)),
+      make("td", {}, Math.hypot(east, north).toFixed(2))));
+  const head = ["Scene", "East, m", "North, m", "In all, m"].map((name) =>
     make("th", { scope: "col" }, make("button", { type: "button", disabled: "" }, name)));
   return make("details", {}, make("summary", {}, `How far labels lie off their images (${rows.length})`),
     make("div", {}, make("table", {}, make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...rows))));

@@ -325,20 +325,42 @@ def test_labels_are_moved_by_the_shift_that_is_given(city):
     assert "3.0 m east, 2.0 m south (given)" in str(summary)
 
 
+def find_shift(monkeypatch, right_m, down_m):
+    """Let all examples have a shift, in the frame of their image."""
+    found = Shift(right_m, down_m, confidence=1.0)
+    monkeypatch.setattr("roadseg.dataset.quality.estimate_shift", lambda *_, **__: found)
+
+
 def test_the_list_of_scenes_says_by_how_much_labels_were_moved(city):
     run(city, "labels.shift=[3, -2]")
     scenes = json.loads((city.parent / "run/chips.json").read_text())["scenes"]
     assert [scene["shift_m"] for scene in scenes] == [[3, -2]] * 5
 
 
-def test_the_shift_of_labels_is_told_east_and_south_however_images_are_turned(city, monkeypatch):
+def test_the_shift_of_labels_is_told_east_and_north_however_images_are_turned(city, monkeypatch):
     for image in (city.parent / "images").glob("*.tif"):
         with rasterio.open(image, "r+") as raster:
             west, north = raster.transform.c, raster.transform.f
             raster.transform = Affine(0, -1, west + 64, -1, 0, north)  # Down is to the west.
-    found = Shift(0.0, 3.0, confidence=1.0)
-    monkeypatch.setattr("roadseg.dataset.quality.estimate_shift", lambda *_, **__: found)
-    assert run(city).shift_m == pytest.approx([-3, 0], abs=0.1)
+    find_shift(monkeypatch, 1.0, 3.0)
+    assert run(city).remaining_m == pytest.approx([-3, -1], abs=0.1)
+
+
+def test_a_warning_of_shifted_labels_names_the_whole_shift(city, monkeypatch, caplog):
+    find_shift(monkeypatch, 3.0, 2.0)
+    run(city, "labels.shift=[1, 0.5]")
+    assert "set labels.shift=[4.0, -1.5] (metres east and north in all)" in caplog.text
+
+
+def test_a_record_of_an_earlier_version_holds_without_its_shift(city, monkeypatch):
+    find_shift(monkeypatch, 3.0, 2.0)
+    run(city)
+    path = city.parent / "run/prepare.json"
+    record = json.loads(path.read_text())
+    for name in ("remaining_m", "remaining_by_scene_m"):
+        del record["summary"][name]
+    path.write_text(json.dumps(record | {"summary": record["summary"] | {"shift_m": [3, 2]}}))
+    assert "shift" not in str(run(city))
 
 
 @pytest.mark.parametrize("rule", ["set", "scene"])
