@@ -187,12 +187,17 @@ def _fastest(
         else:
             return _engine("openvino", "; ".join([why, *notes]), shape, run)
     needed = math.ceil(_COMPILING_PAYS * pixels)
-    name, why = "inductor", f"compiled: {count(windows, 'window')}, worth it from {needed}"
+    why = f"compiled: {count(windows, 'window')}, worth it from {needed}"
     if windows < needed:
-        name, why = "eager", f"not {why}"
+        why = f"not {why}"
     elif problem := lacks_compiler(device):
-        name, why = "eager", problem
-    return _by_torch(name, "; ".join([why, *notes]), checkpoint, device, shape)
+        why = problem
+    else:
+        try:
+            return _by_torch("inductor", "; ".join([why, *notes]), checkpoint, device, shape)
+        except DeviceError as error:
+            why = str(error)
+    return _by_torch("eager", "; ".join([why, *notes]), checkpoint, device, shape)
 
 
 def _why_int8(folder: Path, windows: int, needed: int) -> tuple[str, str]:

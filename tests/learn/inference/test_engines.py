@@ -219,6 +219,15 @@ def test_auto_without_a_compiler_is_eager_and_says_why(choice, monkeypatch):
     assert choice() == ("eager", "engine eager (there is no compiler g++)")
 
 
+def test_auto_is_eager_where_compiling_fails_and_says_why(choice, monkeypatch):
+    def fail(*_):
+        raise DeviceError("the network cannot be compiled: no space left")
+
+    monkeypatch.setattr(engines, "compiler_of", lambda _: "inductor")
+    monkeypatch.setattr(engines, "_compile_now", fail)
+    assert choice() == ("eager", "engine eager (the network cannot be compiled: no space left)")
+
+
 def test_auto_is_inductor_where_compile_is_on(choice, cpu):
     device = replace(cpu, compiler="inductor")
     assert choice(device=device, windows=1) == ("inductor", "engine inductor (compile is on)")
