@@ -1,5 +1,6 @@
 """map: images in, their road network out. Writes a config, a run in its folder, and the report."""
 
+import json
 import logging
 import math
 import shlex
@@ -22,7 +23,7 @@ from roadseg.commands.stages.graph import DOUBTFUL, GraphSummary
 from roadseg.commands.survey.values import area_from, path_from
 from roadseg.commands.tools import adapt as adapting
 from roadseg.commands.tools import init
-from roadseg.config import FILE_NAME, Config, load_config
+from roadseg.config import FILE_NAME, Config, change_config, differences, load_config
 from roadseg.dataset.scene_parts import extent_on
 from roadseg.errors import ConfigError, RoadsegError
 from roadseg.learn.network.installed_weights import NAME, checkpoint_folder
@@ -147,8 +148,8 @@ def run(
 ) -> MapSummary:
     """Map the roads of images: with networks that there are, or one that is trained on labels.
 
-    The config that is written into `output` is kept, so that the same call resumes where an earlier
-    one was interrupted.
+    The config that is written into `output` is kept, with the settings of the last call, so that
+    the same call resumes where an earlier one was interrupted.
 
     Args:
         images: files, folders or globs, or addresses of services.
@@ -209,6 +210,7 @@ def run(
                 _log.warning(_OF_THE_STARTER)
             if not checkpoints:
                 tell_bands(config)
+        _keep(path, settings)
         return _summary(path, config, workspace, done)
 
 
@@ -253,7 +255,16 @@ def _write_config(
         "predict": {"gsd": "auto", "scaling": "auto"},
     }
     write_json(path, values)
+    _keep(path, settings)
     return f"wrote {path}"
+
+
+def _keep(path: Path, settings: Sequence[str]) -> None:
+    """Write settings into a config, so that they hold for other commands; the area is in it."""
+    changed = differences(load_config(path), load_config(path, settings))
+    changed.pop("imagery.area", None)
+    if changed:
+        change_config(path, [f"{key}={json.dumps(now)}" for key, (_, now) in changed.items()])
 
 
 def _require_same(

@@ -129,8 +129,21 @@ def test_a_network_maps_images_without_labels(mapped, tmp_path, monkeypatch):
     assert summary.graphs.road_km >= graph.length_m.sum() / 1000 - 0.001
     assert "data:image" in (tmp_path / "map/report.html").read_text()
     stands = status.run(load_config(tmp_path / "map/roadseg.json"), tmp_path / "map")
-    assert [each.stage for each in stands.stages] == ["report"]
+    assert [(each.stage, each.state) for each in stands.stages] == [("report", "done")]
     assert str(stands).endswith(f"to correct it: roadseg review {tmp_path}/map")
+
+
+def test_settings_of_a_map_without_labels_are_in_its_config(mapped, tmp_path):
+    folder, _, _ = mapped
+    options = {"checkpoints": [folder / "map/checkpoints/fold-0"], "say": silent}
+    image, area = str(folder / "images/city_0.tif"), "imagery.area=-180,-90,180,90"
+    for threshold in (0.3, 0.9):
+        settings = [area, f"graph.threshold={threshold}"]
+        tool.run([image], tmp_path / "map", settings=settings, **options)
+        config = load_config(tmp_path / "map/roadseg.json")
+        assert (config.graph.threshold, config.imagery.area) == (threshold, "-180,-90,180,90")
+        (report,) = status.run(config, tmp_path / "map").stages
+        assert report.state == "done"
 
 
 def test_images_that_show_the_same_ground_are_told(mapped, tmp_path, caplog):
