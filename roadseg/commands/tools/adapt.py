@@ -9,6 +9,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from os.path import normpath
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from roadseg.commands.tools import init
 from roadseg.config import FILE_NAME, Config, load_config
 from roadseg.dataset.edge_calibration import read_calibration, write_calibration
 from roadseg.errors import ConfigError
-from roadseg.learn.network.checkpoints import read_checkpoint_facts
+from roadseg.learn.network.checkpoints import checkpoint_path, read_checkpoint_facts
 from roadseg.learn.network.models import NetworkSpec
 from roadseg.raster.grid import Grid, reproject
 from roadseg.raster.images import read_scene_grid
@@ -33,6 +34,7 @@ from roadseg.roads.masks.probabilities import ProbabilityFile
 from roadseg.roads.speeds import DEFAULT_BINS
 from roadseg.roads.tracing.trace import rate_edges
 from roadseg.system.progress import counted
+from roadseg.system.stage_records import read_stage_key
 from roadseg.system.text import Summary
 from roadseg.system.units import road_text
 from roadseg.system.workspace import Workspace
@@ -136,21 +138,23 @@ def run(
             *(road_text(labels.sure_km), SURE, road_text(LEAST_KM)),
         )
         return start, None
-    changes = [*_network(start), *settings]
+    # The map is predicted as its own config says, whatever suits a training of this time.
+    changes = [*_network(start), *settings, f"predict.tta={str(config.predict.tta).lower()}"]
     planned = load_config(path, changes) if path.exists() else None
-    if planned is None or set(planned.imagery.images) != set(labels.images):
+    if planned is None or set(map(normpath, planned.imagery.images)) != set(labels.images):
         size = [] if labels.gsd_m is None else [f"imagery.gsd_m={labels.gsd_m}"]
         own = [f"run={made.root.absolute()}", f"labels.licence={_LICENCE}"]
-        # The map is predicted as its own config says, whatever suits a training of this time.
-        own.append(f"predict.tta={str(config.predict.tta).lower()}")
         given = load_config(None, [*changes, *size, *own])
         masks = [str(made.pseudo_labels)]
         init.run(labels.images, masks, path, settings=given, force=True, rehearse=False)
         planned = load_config(path, changes)
     pipeline.prepare(planned, made, force=force)
     _log.info("the labels are roads of the first map, so the IoU of this training is no accuracy")
-    trained = train.run_fold(planned, made, fold=_FOLD, force=force)
     network = made.checkpoint(_FOLD)
+    if checkpoint_path(network, "last").exists():  # Of other labels, it is of no use.
+        before = read_checkpoint_facts(network, "last")["prepared_data"]
+        force |= before != read_stage_key(made.record("split"))
+    trained = train.run_fold(planned, made, fold=_FOLD, force=force)
     # The confidence cannot be measured without labels; that of the first network is kept.
     if (calibration := read_calibration(start)) is not None:
         write_calibration(network, calibration)
@@ -181,7 +185,12 @@ def network_form(start: Path) -> dict[str, Any]:
 def _write_labels(
     config: Config, made: Workspace, images: Sequence[str], start: Path, *, force: bool
 ) -> _Labels:
-    """Map images for the first time, and write masks of the roads that are certain."""
+    """Map images for the first time, and write masks of the roads that are certain.
+
+    Rotations (`predict.tta`) are for the last map.
+    """
+    once = config.predict.model_copy(update={"tta": False})
+    config = config.model_copy(update={"predict": once})
     predicted = predict.run_images(
         config, images, checkpoints=[start], output=made.probabilities, force=force
     )

@@ -1,5 +1,7 @@
 """map --adapt: a network learns from the roads of images without labels that it is sure of."""
 
+import json
+import os
 import pickle
 import shutil
 from pathlib import Path
@@ -21,6 +23,7 @@ from roadseg.learn.network.installed_weights import starter_folder
 from roadseg.learn.training.rehearsal import Pace
 from roadseg.raster.images import open_raster
 from roadseg.roads.formats.files import read_gpkg
+from roadseg.system.stage_records import read_stage_key
 from roadseg.system.workspace import Workspace
 
 PLACES = (1001, 1003)
@@ -35,12 +38,12 @@ QUICK = (
 )
 
 
-def map_adapted(folder, *others, output=None, said=None, **options):
+def map_adapted(folder, *others, output=None, said=None, settings=(), **options):
     return tool.run(
         [str(folder / "images"), *map(str, others)],
         output or folder / "map",
         adapt=True,
-        settings=QUICK,
+        settings=[*QUICK, *settings],
         say=lambda name, summary: said.append((name, summary)) if said is not None else None,
         **options,
     )
@@ -132,6 +135,27 @@ def test_the_same_call_trains_nothing_again(adapted, copied):
     written = weights.stat().st_mtime_ns
     assert map_adapted(folder, output=copied).graphs.edges == summary.graphs.edges
     assert weights.stat().st_mtime_ns == written
+
+
+@pytest.mark.parametrize(
+    ("setting", "anew"), [("predict.tta=true", False), ("predict.overlap_px=96", True)]
+)
+def test_it_learns_anew_only_from_other_labels(adapted, copied, monkeypatch, setting, anew):
+    seen, record = [], copied / "adapted/split.json"
+    monkeypatch.setattr(train, "run_fold", lambda *_, force, **__: seen.append(force) or 1 / 0)
+    before = read_stage_key(record)
+    with pytest.raises(ZeroDivisionError):
+        map_adapted(adapted[0], output=copied, settings=[setting])
+    assert (read_stage_key(record) != before, seen) == (anew, [anew])
+
+
+def test_images_whose_paths_are_relative_are_not_surveyed_again(adapted, copied, monkeypatch):
+    path = copied / "adapted/roadseg.json"
+    values = json.loads(path.read_text())
+    images = [os.path.relpath(image, path.parent) for image in values["imagery"]["images"]]
+    path.write_text(json.dumps(values | {"imagery": values["imagery"] | {"images": images}}))
+    monkeypatch.setattr(adapt.init, "run", None)
+    assert map_adapted(adapted[0], output=copied).scenes == len(PLACES)
 
 
 def test_images_that_are_added_are_learned_from(adapted, copied, tmp_path, monkeypatch):
