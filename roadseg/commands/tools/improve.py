@@ -131,7 +131,7 @@ def run(
 
     Raises:
         MissingInputError: if the run has no edits, or no probabilities.
-        DataError: if no edit says whether something is a road.
+        DataError: if no edit says whether something is a road, or images were fused.
         ConfigError: if the folder has a run of other edits.
     """
     output = output or next_folder(workspace.root)
@@ -143,6 +143,11 @@ def run(
         raise DataError(
             f"{nowhere[0]}: has no georeference, which `roadseg improve` needs; georeference the "
             "images, and map and review them again"
+        )
+    if fused := [s for s in shown.scenes if s.probability and len(s.probability.images) > 1]:
+        raise DataError(
+            f"{fused[0].name}: was fused from several images (predict.fuse), which `roadseg "
+            "improve` cannot do; map the images without --fuse, and review that map"
         )
     sheets = sheets_of(shown)
     with closing(EditFile(workspace.edits, crs_of_edits(sheets))) as file:

@@ -5,6 +5,7 @@ import shutil
 
 import numpy as np
 import pytest
+import rasterio
 import shapely
 
 from roadseg.commands.stages import quantize
@@ -14,6 +15,7 @@ from roadseg.raster.grid import reproject
 from roadseg.raster.images import read_grid
 from roadseg.review.edits import Edit, EditFile
 from roadseg.roads.formats.files import read_gpkg
+from roadseg.roads.masks.fusion import FusedImage, images_tags
 from roadseg.system.workspace import Workspace
 
 
@@ -47,6 +49,17 @@ def test_edits_that_decide_nothing_are_not_learned(finished, tmp_path):
     edit(finished[1], Edit("draw", far))
     with pytest.raises(DataError, match="no edit accepts, rejects or draws a road on these images"):
         run(finished, tmp_path / "new")
+
+
+def test_a_map_of_fused_images_is_refused(finished, tmp_path):
+    workspace = finished[1]
+    edit(workspace)
+    raster = next(workspace.probabilities.glob("*.tif"))
+    with rasterio.open(raster, "r+", IGNORE_COG_LAYOUT_BREAK="YES") as place:
+        place.update_tags(**images_tags([FusedImage(raster)] * 2))
+    with pytest.raises(DataError, match=r"was fused from several images .*without --fuse"):
+        run(finished, tmp_path / "new")
+    assert not (tmp_path / "new").exists()
 
 
 @pytest.mark.parametrize(
