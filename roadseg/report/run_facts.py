@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from roadseg.errors import DataError, MissingInputError
+from roadseg.system.locks import holders
 from roadseg.system.stage_records import Record, read_record
 from roadseg.system.text import count
 from roadseg.system.workspace import (
@@ -64,7 +65,7 @@ def read_run(folder: Path) -> RunFacts:
 
     Raises:
         MissingInputError: if there is no such folder.
-        DataError: if it is no run of roadseg, or a record is damaged.
+        DataError: if it is no run of roadseg, one that just began, or a record is damaged.
     """
     if not folder.is_dir():
         raise MissingInputError(
@@ -80,10 +81,12 @@ def read_run(folder: Path) -> RunFacts:
         if (record := read_record(workspace.train_record(fold)))
     }
     if not records and not trainings:
+        if in_use := " and ".join(holders(folder)):
+            raise DataError(f"{folder}: {in_use} is using this run folder; no stage has ended yet")
         raise DataError(
             f"{folder}: not a run of roadseg, expected records such as prepare.json in it; if "
-            "its first stage was interrupted, repeat the command, else use a run folder (`roadseg "
-            "runs` lists them)"
+            "`roadseg map` or `roadseg run` was interrupted, repeat it, else use a run folder "
+            "(`roadseg runs` lists them)"
         )
     fold = _fold_of(records.get("predict"), trainings)
     if fold in trainings:

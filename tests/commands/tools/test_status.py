@@ -155,7 +155,13 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path):
 
 def test_of_an_interrupted_map_it_is_told_how_to_go_on(tmp_path):
     (tmp_path / "roadseg.json").write_text("{}")
-    with pytest.raises(DataError, match="if its first stage was interrupted, repeat the command"):
+    with pytest.raises(DataError, match=r"if `roadseg map` or .* was interrupted, repeat it"):
+        run(None, tmp_path)
+
+
+def test_of_a_map_that_is_running_it_is_told_who_makes_it(tmp_path):
+    told = f"process {os.getpid()} is using this run folder; no stage has ended yet"
+    with lock(tmp_path), pytest.raises(DataError, match=told):
         run(None, tmp_path)
 
 
