@@ -34,9 +34,9 @@ def status(
     if config_file or run_folder is None or assignments:
         config = load(config_path, assignments, run_folder)
     folder = run_folder or (config.run if config else Path())
-    named = {"--config": config_path, "--run": run_folder}
-    options = [word for option, path in named.items() if path for word in (option, str(path))]
-    return status.run(config, folder, options=shlex.join(options))
+    named = {"--config": [config_path], "--run": [run_folder], "--set": assignments}
+    given = [(option, str(each)) for option, values in named.items() for each in values if each]
+    return status.run(config, folder, options=shlex.join(word for pair in given for word in pair))
 
 
 @click.command()

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -93,9 +94,9 @@ def test_the_next_command_finds_the_same_run(finished):
     workspace = finished[1]
     workspace.record("graph").unlink()
     config = workspace.root.parent / "roadseg.json"
-    words = ["status", "--config", str(config), "--run", str(workspace.root)]
-    said = CliRunner().invoke(main, words).stdout
-    assert f"next: roadseg run --config {config} --run {workspace.root} (--dry-run" in said
+    options = ["--config", str(config), "--run", str(workspace.root), "--set", "labels.roads=[a b]"]
+    said = CliRunner().invoke(main, ["status", *options]).stdout
+    assert f"next: roadseg run {shlex.join(options)} (--dry-run" in said
 
 
 @pytest.mark.parametrize(("is_held", "state"), [(True, "running"), (False, "interrupted")])
