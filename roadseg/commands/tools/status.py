@@ -59,6 +59,7 @@ class RunStatus(Summary):
         fold: held out; "each" in a cross-validation.
         options: with which the run was found, such as "--run map".
         has_labels: whether it trains; a map without labels has no other stages than those shown.
+        is_adapted: whether its labels are roads of a map, of which it is a part.
     """
 
     run: str
@@ -69,6 +70,7 @@ class RunStatus(Summary):
     fold: AnyFold = 0
     options: str = ""
     has_labels: bool = True
+    is_adapted: bool = False
 
     def __str__(self) -> str:
         """Return a line for each stage, and one that says what to do."""
@@ -83,14 +85,16 @@ class RunStatus(Summary):
         return f"; in use by {' and '.join(self.in_use)}" if self.in_use else ""
 
     def _advice(self) -> list[str]:
-        if self.in_use or not self.compared:
+        if self.in_use or not self.compared or self.is_adapted:
             return []
+        is_done = all(each.state == DONE for each in self.stages)
+        options = f" {self.options}" if self.options else ""
         if not self.has_labels:
             review = f"roadseg review {shlex.quote(self.run)}"
-            return [f"mapped without labels, so it has no other stages; to correct it: {review}"]
-        is_done = all(each.state == DONE for each in self.stages)
+            told = f"mapped without labels, so it has no other stages; to correct it: {review}"
+            report = f"next: roadseg report{options} (if images or settings changed: roadseg map)"
+            return [told] if is_done else [report, told]
         fold = "" if self.fold in (0, "all") else f" --fold {self.fold}"
-        options = f" {self.options}" if self.options else ""
         return [
             "nothing to do"
             if is_done
@@ -142,7 +146,15 @@ def run(config: Config | None, folder: Path, *, options: str = "") -> RunStatus:
                 again[name] = reason
     compared, megabytes = config is not None, megabytes_in(folder)
     return RunStatus(
-        str(folder), in_use, compared, stages, megabytes, held_out, options, has_labels
+        str(folder),
+        in_use,
+        compared,
+        stages,
+        megabytes,
+        held_out,
+        options,
+        has_labels,
+        is_adapted=Workspace(folder).pseudo_labels.exists(),
     )
 
 

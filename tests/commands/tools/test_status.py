@@ -14,7 +14,7 @@ from roadseg.commands.cli.main import main
 from roadseg.commands.stages import evaluate, graph, predict
 from roadseg.commands.stages.declared_stages import declared_stage, tell_of_changes
 from roadseg.commands.stages.pipeline import plan
-from roadseg.commands.tools.status import run
+from roadseg.commands.tools.status import RunStatus, StageStatus, run
 from roadseg.config import load_config
 from roadseg.errors import DataError, MissingInputError
 from roadseg.learn.network.installed_weights import first_weights
@@ -59,6 +59,18 @@ def test_labels_without_lines_have_the_share_of_their_pixels(finished):
     path.write_text(json.dumps(record))
     figure = run(*with_root(finished)).stages[0].figure
     assert figure.endswith("scenes, 13.89% of the pixels are road")
+
+
+def test_of_a_map_that_has_changed_the_report_is_made_again():
+    stages = [StageStatus("report", "changed", "changed: edits.gpkg")]
+    status = RunStatus("map", [], True, stages, 1.0, options="--run map", has_labels=False)
+    assert "next: roadseg report --run map (" in str(status)
+
+
+def test_of_a_network_that_was_adapted_to_its_map_no_stage_is_advised(finished):
+    finished[1].record("evaluate").unlink()
+    finished[1].pseudo_labels.mkdir()
+    assert "next" not in str(run(*with_root(finished)))
 
 
 def with_root(finished):
