@@ -117,6 +117,8 @@ def run(
 ) -> ScoreSummary:
     """Compare every place of the reference with what was predicted there.
 
+    The network of a run counts only where its other graphs do not, as it holds them.
+
     Args:
         image: image, or folder of images, in whose pixels the lines of a WKT CSV are.
         gsd_m: metres of a pixel of a WKT CSV without image, or of a raster without georeference.
@@ -134,7 +136,10 @@ def run(
         table, *(each.path for side in sides for each in side.values()), option="--csv"
     )
     matched, unmatched = match_sources(*sides)
-    left_over = [name for name in unmatched if name != ROAD_NETWORK]  # It holds the other graphs.
+    # The network of a run holds its other graphs.
+    left_over = [name for name in unmatched if name != ROAD_NETWORK]
+    if any(other for name, other in matched.items() if name != ROAD_NETWORK):
+        matched.pop(ROAD_NETWORK, None)
     if left_over:
         logger.warning("%s", _left_over_text(left_over))
     pixels = find_placement(image, gsd_m)

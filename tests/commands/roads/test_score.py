@@ -113,6 +113,15 @@ def folders(draw):
     return draw("truth/img3", GAP).parent, draw("found/img3", GAP).parent
 
 
+@pytest.mark.parametrize(
+    ("others", "compared"), [(["img3"], ["img3"]), ([], ["network"])], ids=["beside", "alone"]
+)
+def test_the_network_of_two_runs_counts_only_without_their_other_graphs(draw, others, compared):
+    for name in ("network", *others):
+        folders = [draw(f"{side}/{name}", STREETS).parent for side in ("one", "two")]
+    assert [pair["name"] for pair in score(*folders).pairs] == compared
+
+
 def test_a_missing_prediction_scores_0_and_is_listed(folders):
     summary = score(*folders)
     assert [pair["apls"]["length"]["score"] for pair in summary.pairs] == pytest.approx([1, 0, 1])
