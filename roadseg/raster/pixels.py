@@ -43,7 +43,7 @@ def read_window(facts: RasterFacts, window: Window) -> Read:
 
     Returns:
         The bands, shape (band, row, col), and which pixels have data, shape (row, col): not nodata
-        in every band, not transparent, not masked out, finite in every band.
+        in all bands at once, not transparent, not masked out, finite in every band.
 
     Raises:
         DataError: if the file cannot be read.
