@@ -129,7 +129,7 @@ def shown_name(name: str) -> str:
 
 
 def number(value: object) -> float | None:
-    """Read a number that may be a string, as SpaceNet writes them; None if it is none."""
+    """Read a number that may be a string, as SpaceNet writes them; None if it is not."""
     try:
         read = float(str(value).strip())
     except ValueError:

@@ -1,4 +1,4 @@
-"""Made from: settings and inputs that each stage's outputs depend on, found with few imports.
+"""Declared stages: the settings and inputs that each one's outputs depend on; few imports.
 
 Each stage of a run is declared here once. From that follow its record, why it has to run, and its
 dry run. `roadseg status` and most dry runs need nothing else, such as torch.
@@ -91,7 +91,7 @@ def sources_of(config: Config, workspace: Workspace) -> Sources:
     """Find the image and the label file of every scene, and their contents.
 
     Raises:
-        ConfigError: if the run folder is the one that they lie in, or a CRS is none.
+        ConfigError: if the run folder is the one that they lie in, or a CRS is invalid.
     """
     scenes = find_scenes(config.sets)
     found = find_sources(scenes, area_setting=config.imagery.area)

@@ -59,7 +59,7 @@ class Attributes:
         source: key that the speed came from, "default" if none.
         travel_time_s: seconds to drive the whole feature, above 0; NaN where none are stated.
         width_m: whole width, above 0.
-        left_out: "" for a road to keep, else why it is none: "not for cars", "tunnel",
+        left_out: "" for a road to keep, else the reason: "not for cars", "tunnel",
             "no highway tag".
         traffic: who may drive there, and its name.
     """

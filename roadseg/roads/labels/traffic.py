@@ -30,7 +30,7 @@ _GEOFABRIK_DIRECTIONS = {"f": 1, "t": -1}  # Along and against the line; b is bo
 _REVERSIBLE = "reversible"  # One-way, now in this and now in that direction.
 _ROUND = ("roundabout", "circular")
 _MOTORWAY = "motorway"
-# Values of `tunnel` and `bridge` of a road that is none; a culvert passes below.
+# Values of `tunnel` and `bridge` that say that a road is neither; a culvert passes below it.
 NO_STRUCTURE = ("", "no", "0", "false", "f", "none", "culvert")
 
 # Source: OpenStreetMap wiki, Key:access. What is left out lets a car through, or to its

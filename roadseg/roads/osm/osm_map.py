@@ -63,8 +63,8 @@ class OsmMap:
 def read_osm_map(path: Path, box: Box) -> OsmMap:
     """Read the ways of an OpenStreetMap file that come near a place.
 
-    Roads and paths of any kind are ways here; what is planned or under construction is none, and
-    areas are none. Obstacles that lie in tunnels or culverts are none.
+    Ways are roads and paths of any kind, except areas and what is planned or under construction.
+    Obstacles in tunnels and culverts are left out.
 
     Args:
         box: only ways whose own box meets this one are kept.

@@ -156,7 +156,7 @@ class Client:
             form: body to send by POST, in the encoding of forms; None asks by GET.
 
         Raises:
-            ConfigError: if the address is none, or its key is not in the environment.
+            ConfigError: if the address is invalid, or its key is not in the environment.
             DataError: if there is no right answer after all tries.
         """
         return cast("Value", self._ask(address, read, largest, headers or {}, form, ()))

@@ -27,7 +27,7 @@ def read_xml(answer: Answer) -> Element:
         raise BadAnswerError("found XML that declares entities, expected capabilities")
     try:
         root = ET.fromstring(answer.body)  # noqa: S314 - without entities
-    except (ET.ParseError, LookupError) as error:  # Or an encoding that is none.
+    except (ET.ParseError, LookupError) as error:  # Or an unknown encoding.
         raise BadAnswerError(f"found {answer.what}, expected capabilities in XML") from error
     for element in root.iter():
         element.tag = element.tag.rpartition("}")[2]

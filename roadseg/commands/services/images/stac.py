@@ -37,7 +37,7 @@ def read_json_answer(answer: Answer) -> Json:
     """Return the JSON object of an answer.
 
     Raises:
-        BadAnswerError: if it is none.
+        BadAnswerError: if it is something else.
     """
     try:
         value = parse_json(answer.text.removeprefix("\ufeff"))
