@@ -178,7 +178,7 @@ def _keep(first: Path, second: Path, config: Config) -> None:
     }
     facts = checkpoint.facts | {STORED_AS: "float16", "threshold": THRESHOLD}
     facts |= {"init": None, "encoder_weights": "imagenet"}
-    facts |= {"gsd_m": GSD_M[0], "gsd_range_m": list(GSD_M)}
+    facts |= {"gsd_m": GSD_M[0], "gsd_range_m": list(GSD_M), "pixel_sizes_m": list(GSD_M)}
     for of_second in ("thresholds", "began_with", "first_init", "first_encoder_weights"):
         facts.pop(of_second, None)
     save_checkpoint(starter_folder(), "best", named(MODEL, halves), facts)

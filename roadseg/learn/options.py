@@ -21,6 +21,11 @@ _Channels = Annotated[int, Field(ge=1, le=4096)]
 _Count = Annotated[int, Field(ge=0, le=10**9)]
 
 
+def round_side(side_px: float) -> int:
+    """Return the possible side of a window that is nearest to a side."""
+    return max(2, round(side_px / WINDOW_MULTIPLE)) * WINDOW_MULTIPLE
+
+
 class LossOptions(Section):
     """Weights of the terms of the loss; 0 omits a term."""
 
@@ -259,14 +264,18 @@ class PredictOptions(Section):
         """Side of the largest windows."""
         return self.window_px or _LARGEST_PX
 
-    def window_for(self, height: int, width: int) -> int:
-        """Return the side of the windows for a scene of so many rows and columns."""
+    def window_for(self, height: int, width: int, *, enlarged: float = 1) -> int:
+        """Return the side of the windows for a scene of so many rows and columns.
+
+        Args:
+            enlarged: factor by which the network has them enlarged.
+        """
         return self.window_px or fitting_window(
             height,
             width,
             overlap_px=self.overlap_px,
             multiple=WINDOW_MULTIPLE,
-            most=_LARGEST_PX,
+            most=round_side(_LARGEST_PX / max(enlarged, 1)),
         )
 
     def most_at_once(self, window_px: int) -> int:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import interpolate
 
 from roadseg.errors import CheckpointError, ConfigError, DeviceError, RoadsegError, first_line
 from roadseg.learn.hardware import cpu
@@ -150,6 +151,40 @@ def with_tta(engine: Engine) -> Engine:
         return _mean(map(turned, range(ROTATIONS))).sigmoid()
 
     return replace(engine, reason=f"{engine.reason}, mean of four rotations", run=run)
+
+
+def at_sizes(engines: Sequence[Engine], window_px: int) -> Engine:
+    """Return an engine that averages over windows that are resampled to the sides of several.
+
+    Every prediction is resampled back before the mean, which is that of the log odds.
+
+    Args:
+        window_px: side of the windows that it takes.
+    """
+    first = engines[0]
+    if [engine.window_px for engine in engines] == [window_px]:
+        return first
+
+    @torch.inference_mode()
+    def run(windows: Tensor) -> Tensor:
+        def at_size(engine: Engine) -> Tensor:
+            sized = _resampled(windows.float(), engine.window_px).round().clamp(0, 255)
+            found = engine.run(sized.to(windows.dtype)).float()
+            return _resampled(found.logit(_SURE), window_px)
+
+        return _mean(map(at_size, engines)).sigmoid()
+
+    sides = " and ".join(str(engine.window_px) for engine in engines)
+    reason = f"{first.reason}, windows of {window_px} px at {sides} px"
+    return replace(first, reason=reason, window_px=window_px, run=run)
+
+
+def _resampled(values: Tensor, side_px: int) -> Tensor:
+    """Return values, shape (window, band, row, col), with other rows and columns."""
+    if values.shape[-1] == side_px:
+        return values
+    size = (side_px, side_px)
+    return interpolate(values, size, mode="bilinear", antialias=True, align_corners=False)
 
 
 def _mean(values: Iterator[Tensor]) -> Tensor:

@@ -32,8 +32,9 @@ from roadseg.learn.inference.tasks import (
 from roadseg.learn.network.checkpoint_facts import Facts, speed_bins_of, threshold_of
 from roadseg.learn.network.checkpoints import checkpoint_path
 from roadseg.learn.network.installed_weights import NAME, starter_folder
-from roadseg.learn.options import ComputeOptions, PredictOptions
+from roadseg.learn.options import ComputeOptions, PredictOptions, round_side
 from roadseg.raster.extents import ScenePart
+from roadseg.raster.images import RasterFacts
 from roadseg.raster.options import ImageryOptions
 from roadseg.raster.scaling import Scaling
 from roadseg.raster.strips import require_room
@@ -47,6 +48,7 @@ from roadseg.system.text import about_memory, about_time, count
 from roadseg.system.workspace import ADAPTED, Fold, Workspace
 
 logger = logging.getLogger(__name__)
+_Sides = tuple[int, tuple[tuple[int, ...], ...]]
 
 _STRIPS_OF_A_TASK = 2  # Each task predicts some rows of windows above it once more.
 _REHEARSED = 1e8  # Pixels in windows from which on it pays to measure the time of a window first.
@@ -194,6 +196,8 @@ class PredictionJob:
             settings |= {} if facts.part is None else {"part": facts.part.digest}
             threshold = threshold_of(trained, self._set_of.get(name, ""))
             settings |= {} if threshold is None else {"threshold": threshold}
+            scales = self._scales(facts)
+            settings |= {} if all(each == [1] for each in scales) else {"scales": scales}
             settings |= {} if scaling is known else {"ranges": scaling.ranges[facts.dtype]}
             settings |= {} if edges is None else {"edges": edges.as_json()}
             settings |= {} if bins.are_known else {"speeds": "assumed"}
@@ -212,7 +216,7 @@ class PredictionJob:
     def _predict(self, scenes: Iterable[SceneToPredict], networks: Mapping[str, Networks]) -> None:
         """Predict scenes here, or in processes; finish each once its strips exist."""
         # Scenes with windows of one size follow each other, so that networks stay open.
-        scenes = sorted(scenes, key=self._window_px)
+        scenes = sorted(scenes, key=self._sides)
         shared = self._compute.workers > 1
         tasks = [task for s in scenes for task in _tasks(s, networks[s.name], shared=shared)]
         here = self._is_here(len(tasks))
@@ -239,19 +243,37 @@ class PredictionJob:
 
     def networks(self, scenes: Sequence[SceneToPredict]) -> dict[str, Networks]:
         """Return the networks for the windows of each scene, by its name."""
-        counts = defaultdict[int, list[int]](list)
+        counts = defaultdict[_Sides, list[int]](list)
         for scene in scenes:
-            counts[self._window_px(scene)].append(self._windows(scene))
-        by_side = {
-            side: Networks.of(
-                self.folders, self._options, self._compute, window_px=side, counts=counts[side]
+            counts[self._sides(scene)].append(self._windows(scene))
+        by_sides = {
+            (side, sides): Networks.of(
+                self.folders,
+                self._options,
+                self._compute,
+                window_px=side,
+                sides=sides,
+                counts=counts[side, sides],
             )
-            for side in counts
+            for side, sides in counts
         }
-        return {scene.name: by_side[self._window_px(scene)] for scene in scenes}
+        return {scene.name: by_sides[self._sides(scene)] for scene in scenes}
+
+    def _scales(self, facts: RasterFacts) -> Sequence[Sequence[float]]:
+        """Return by how much each network has the pixels of a scene enlarged; 1 is as they are."""
+        size_m = sum(facts.grid.pixel_size_m) / 2
+        every = [trained.get("pixel_sizes_m", ()) for trained in self._trained_alike]
+        return [[round(size_m / each_m, 3) for each_m in sizes] or [1.0] for sizes in every]
 
     def _window_px(self, scene: SceneToPredict) -> int:
-        return self._options.window_for(scene.facts.whole_grid.height, scene.facts.whole_grid.width)
+        grid, scales = scene.facts.whole_grid, self._scales(scene.facts)
+        return self._options.window_for(grid.height, grid.width, enlarged=max(map(max, scales)))
+
+    def _sides(self, scene: SceneToPredict) -> _Sides:
+        """Return the side of the windows of a scene, and those at which networks see them."""
+        side = self._window_px(scene)
+        scales = self._scales(scene.facts)
+        return side, tuple(tuple(round_side(side * each) for each in some) for some in scales)
 
     def _windows(self, scene: SceneToPredict) -> int:
         overlap_px = self._options.overlap_px
@@ -290,7 +312,7 @@ class PredictionJob:
             bands=len(facts.bands),
             band_bytes=np.dtype(facts.dtype).itemsize,
             classes=len(scene.bins.band_names),
-            window_px=networks.window_px,
+            window_px=networks.largest_px,
             overlap_px=self._options.overlap_px,
             batch_size=networks.batch_size,
             parameters=weights // _WEIGHT_BYTES,

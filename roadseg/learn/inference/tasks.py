@@ -11,7 +11,14 @@ from roadseg.dataset.edge_calibration import read_calibration
 from roadseg.errors import CheckpointError, OutputError, RoadsegError
 from roadseg.learn.hardware.cpu import keep_freed_memory
 from roadseg.learn.hardware.devices import chosen_device
-from roadseg.learn.inference.engines import ROTATIONS, Engine, ensemble, open_engine, with_tta
+from roadseg.learn.inference.engines import (
+    ROTATIONS,
+    Engine,
+    at_sizes,
+    ensemble,
+    open_engine,
+    with_tta,
+)
 from roadseg.learn.inference.sliding_window import predict_parts, rows_and_cols, whole_of
 from roadseg.learn.network.checkpoint_facts import Facts
 from roadseg.learn.network.checkpoints import (
@@ -45,6 +52,7 @@ class Networks:
 
     Attributes:
         stamps: what says that they have not changed.
+        sides: of the windows as each network sees them, pixels; it predicts them in each size.
         windows: of all scenes with such windows, done or not, so that every process and a command
             that goes on choose the same engine.
     """
@@ -54,8 +62,14 @@ class Networks:
     options: PredictOptions
     compute: ComputeOptions
     window_px: int
+    sides: tuple[tuple[int, ...], ...]
     batch_size: int
     windows: int
+
+    @property
+    def largest_px(self) -> int:
+        """Side of the largest windows that a network sees."""
+        return max(map(max, self.sides))
 
     @classmethod
     def of(
@@ -65,16 +79,19 @@ class Networks:
         compute: ComputeOptions,
         *,
         window_px: int,
+        sides: tuple[tuple[int, ...], ...],
         counts: Sequence[int],
     ) -> "Networks":
         """Return the networks of some folders for scenes with so many windows each."""
+        largest_px = max(map(max, sides))
         return cls(
             folders,
             tuple(stamp(checkpoint_path(folder, "best")) for folder in folders),
             options,
             compute,
             window_px=window_px,
-            batch_size=fitting_batch(counts, most=options.most_at_once(window_px)),
+            sides=sides,
+            batch_size=fitting_batch(counts, most=options.most_at_once(largest_px)),
             windows=sum(counts) * (ROTATIONS if options.tta else 1),
         )
 
@@ -173,20 +190,24 @@ def open_networks(networks: Networks) -> Engine:
     """
     keep_freed_memory()
     device, options = chosen_device(networks.compute), networks.options
-    checkpoints = [load_checkpoint(folder) for folder in networks.folders]
-    engines = [
-        open_engine(
-            checkpoint,
+
+    def opened(folder: Path, side: int) -> Engine:
+        return open_engine(
+            load_checkpoint(folder),
             folder,
             name=options.engine,
             device=device,
-            window_px=networks.window_px,
+            window_px=side,
             batch_size=networks.batch_size,
             windows=networks.windows,
         )
-        for checkpoint, folder in zip(checkpoints, networks.folders, strict=True)
-    ]
-    engine = ensemble(engines)
+
+    engine = ensemble(
+        [
+            at_sizes([opened(folder, side) for side in sides], networks.window_px)
+            for folder, sides in zip(networks.folders, networks.sides, strict=True)
+        ]
+    )
     return with_tta(engine) if options.tta else engine
 
 

@@ -62,6 +62,7 @@ class _Known(BaseModel):
     scaling: Scaling
     gsd_m: Metres
     gsd_range_m: tuple[Metres, Metres] = (0, math.inf)  # Missing in early checkpoints.
+    pixel_sizes_m: tuple[Metres, ...] = ()  # At which it sees every window; (): as it is.
     resample_m: Metres | None
     nodata: Annotated[float, Field(ge=-1e308, le=1e308)] | None
     bin_edges: tuple[float, ...]

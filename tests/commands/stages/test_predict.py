@@ -14,6 +14,7 @@ from roadseg.commands.stages import predict
 from roadseg.errors import CheckpointError, DataError, MissingInputError, OutputError
 from roadseg.learn.inference import jobs, tasks
 from roadseg.learn.inference.sliding_window import share_cores
+from roadseg.learn.options import PredictOptions
 from roadseg.raster import strips
 from roadseg.raster.strips import Strips
 from roadseg.roads.masks import probabilities
@@ -383,6 +384,28 @@ def test_turned_windows_are_averaged_on_request(finished, make_scene, tmp_path):
         predict_images(finished, [image], tmp_path / "out", predicting={"tta": tta})
         found.append(pixels_of(tmp_path / "out/here.tif").astype(float))
     assert 0 < np.abs(found[0] - found[1]).mean() < 30
+
+
+def test_windows_are_seen_in_every_pixel_size_of_the_network(
+    finished, make_scene, tmp_path, caplog
+):
+    caplog.set_level("INFO", "roadseg")
+    image, _ = make_scene(tmp_path, "here")  # Pixels of 1 m.
+    found = []
+    for sizes_m in ([], [1.0], [1.0, 0.5]):
+        change_facts(finished[1].checkpoint(0), pixel_sizes_m=sizes_m)
+        predict_images(finished, [image], tmp_path / "out")
+        found.append(pixels_of(tmp_path / "out/here.tif").astype(float))
+    assert (found[0] == found[1]).all()
+    assert 0 < np.abs(found[0] - found[2]).mean() < 30
+    assert caplog.text.count("windows of 64 px at 64 and 128 px") == 1
+
+
+@pytest.mark.parametrize(("enlarged", "largest_px"), [(0.7, 1024), (1, 1024), (1.5, 672)])
+def test_windows_that_a_network_has_enlarged_are_smaller(enlarged, largest_px):
+    scenes = range(500, 5000, 100)
+    sides = [PredictOptions().window_for(px, px, enlarged=enlarged) for px in scenes]
+    assert max(sides) == largest_px
 
 
 def test_a_mask_is_written_on_request_and_alone_if_the_rest_is_there(

@@ -10,7 +10,7 @@ from torch import nn
 
 from roadseg.errors import CheckpointError, ConfigError, DeviceError, RoadsegError
 from roadseg.learn.inference import engines, int8, openvino
-from roadseg.learn.inference.engines import Engine, ensemble, open_engine, with_tta
+from roadseg.learn.inference.engines import Engine, at_sizes, ensemble, open_engine, with_tta
 from roadseg.learn.inference.int8 import (
     int8_folder,
     is_judged,
@@ -193,6 +193,40 @@ def test_what_lies_in_one_corner_is_spread_over_all_four():
     torch.testing.assert_close(
         engine.run(windows_of(1, 2)), torch.full((1, 1, 2, 2), odds / (1 + odds))
     )
+
+
+def engine_of(side, run):
+    return Engine("eager", f"engine at {side}", 1, side, run)
+
+
+def test_windows_are_seen_at_every_size_and_what_is_found_is_put_back():
+    ramp = torch.arange(64).expand(1, 1, 64, 64).to(torch.uint8)
+    seen = []
+
+    def run(windows):
+        seen.append((windows.dtype, windows.shape[-1]))
+        return windows / 255
+
+    engine = at_sizes([engine_of(side, run) for side in (64, 32, 96)], 64)
+    found = engine.run(ramp)
+    assert seen == [(torch.uint8, 64), (torch.uint8, 32), (torch.uint8, 96)]
+    inside = (..., slice(4, -4))
+    torch.testing.assert_close(found[inside], (ramp / 255)[inside], rtol=0, atol=2e-3)
+    assert engine.window_px == 64
+    assert engine.reason == "engine at 64, windows of 64 px at 64 and 32 and 96 px"
+
+
+def test_the_mean_of_sizes_is_that_of_the_log_odds():
+    def sure_of(value):
+        return lambda windows: torch.full(windows.shape, value)
+
+    engine = at_sizes([engine_of(64, sure_of(0.8)), engine_of(32, sure_of(0.5))], 64)
+    torch.testing.assert_close(engine.run(windows_of(1)), torch.full((1, 3, 64, 64), 2 / 3))
+
+
+def test_windows_of_one_size_alone_are_not_resampled():
+    engine = engine_of(64, lambda windows: windows)
+    assert at_sizes([engine], 64) is engine
 
 
 @pytest.mark.parametrize(("windows", "name"), [(79, "eager"), (80, "inductor")])
