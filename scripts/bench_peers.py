@@ -146,7 +146,8 @@ def put_starter(folder, grid):
 
     facts = read_checkpoint_facts(starter_folder(), "best")
     facts |= {"gsd_m": sum(grid.pixel_size_m) / 2}
-    for name in ("stored_as", "gsd_range_m"):  # `read_tensors` gives float32.
+    # `read_tensors` gives float32, and the other methods see windows in one size.
+    for name in ("stored_as", "gsd_range_m", "pixel_sizes_m"):
         facts.pop(name, None)
     save_checkpoint(folder, "best", read_tensors(starter_folder(), "best"), facts)
 
