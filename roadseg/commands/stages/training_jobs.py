@@ -5,6 +5,7 @@ import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from roadseg.commands.stages.declared_stages import declared_stage
@@ -73,6 +74,7 @@ def _job_as_configured(config: Config, workspace: Workspace, fold: Fold) -> Trai
             **_read_as(list(imagery.values()), list(scenes.values())),
             "gsd_m": statistics.median(sizes_m),
             "gsd_range_m": [min(sizes_m), max(sizes_m)],
+            **seen_sizes(config.train.init, sizes_m),
             "band_names": names.pop() if len(names) == 1 else (),
             "fold": fold,
             "labels_have_speeds": _have_speeds(workspace),
@@ -81,6 +83,19 @@ def _job_as_configured(config: Config, workspace: Workspace, fold: Fold) -> Trai
         bins=listed.bins,
         device=chosen_device(config.compute),
     )
+
+
+def seen_sizes(init: Path | None, sizes_m: Sequence[float]) -> dict[str, Any]:
+    """Return the pixel sizes at which a network sees its windows, if it has such.
+
+    They are those of the network from which it goes on, if it learns pixels from the least of them
+    to the largest.
+    """
+    if init is None or not (seen_m := read_checkpoint_facts(init, "best").get("pixel_sizes_m")):
+        return {}
+    least_m, most_m = (1 - _SAME_SIZE) * min(seen_m), (1 + _SAME_SIZE) * max(seen_m)
+    learns_them = least_m <= min(sizes_m) and max(sizes_m) <= most_m
+    return {"pixel_sizes_m": list(seen_m)} if learns_them else {}
 
 
 def scenes_to_learn(config: Config, listed: ChipList) -> dict[str, RasterFacts]:

@@ -23,6 +23,7 @@ STORED_AS = "stored_as"  # Fact of files whose numbers have another type than in
 
 Facts = dict[str, Any]
 
+_FARTHEST = 4  # Times as small or large that pixels may be seen.
 _LAST = "last"  # Name of the file from which a training resumes.
 _ADVICE = "restore the file that `roadseg train` wrote, or retrain"
 
@@ -62,7 +63,8 @@ class _Known(BaseModel):
     scaling: Scaling
     gsd_m: Metres
     gsd_range_m: tuple[Metres, Metres] = (0, math.inf)  # Missing in early checkpoints.
-    pixel_sizes_m: tuple[Metres, ...] = ()  # At which it sees every window; (): as it is.
+    # At which it sees every window, one after the other; (): as the window is.
+    pixel_sizes_m: Annotated[tuple[Metres, ...], Field(max_length=4)] = ()
     resample_m: Metres | None
     nodata: Annotated[float, Field(ge=-1e308, le=1e308)] | None
     bin_edges: tuple[float, ...]
@@ -97,6 +99,10 @@ class _Known(BaseModel):
             raise ValueError(
                 f"gsd_range_m: expected a range that contains gsd_m {self.gsd_m:g}, got "
                 f"{least_m:g} to {most_m:g}"
+            )
+        if not all(least_m / _FARTHEST <= m <= most_m * _FARTHEST for m in self.pixel_sizes_m):
+            raise ValueError(
+                f"pixel_sizes_m: expected sizes near gsd_range_m, got {self.pixel_sizes_m}"
             )
         if not {"roadseg", "torch"} <= self.versions.keys():
             raise ValueError(f"versions: expected roadseg and torch, got {self.versions!r:.60}")

@@ -9,9 +9,10 @@ from safetensors.torch import load_file
 
 from roadseg.commands.stages import pipeline, train
 from roadseg.commands.stages.declared_stages import declared_stage
-from roadseg.commands.stages.training_jobs import training_job
+from roadseg.commands.stages.training_jobs import seen_sizes, training_job
 from roadseg.errors import ConfigError, DataError
 from roadseg.learn.network.checkpoints import read_checkpoint_facts
+from roadseg.learn.network.installed_weights import starter_folder
 from roadseg.learn.options import LossOptions
 from roadseg.system.records import key_of
 
@@ -259,3 +260,18 @@ def test_a_checkpoint_says_whether_its_labels_had_speeds(finished, sources, shar
     record["summary"] |= {"roads_by_speed_source": sources, "pixel_share_by_speed_bin": shares}
     path.write_text(json.dumps(record))
     assert training_job(config, workspace, 1).facts["labels_have_speeds"] == have_speeds
+
+
+@pytest.mark.parametrize(
+    ("init", "sizes_m", "seen_m"),
+    [
+        (starter_folder(), [0.7, 0.9], {"pixel_sizes_m": [0.7, 1.0]}),
+        (starter_folder(), [0.5, 0.9], {}),
+        (starter_folder(), [0.7, 1.2], {}),
+        (None, [0.7], {}),
+    ],
+)
+def test_pixel_sizes_are_those_of_the_network_before_if_it_learns_between_them(
+    init, sizes_m, seen_m
+):
+    assert seen_sizes(init, sizes_m) == seen_m

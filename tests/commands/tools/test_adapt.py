@@ -95,6 +95,7 @@ def test_the_network_reads_the_bands_and_pixels_that_the_first_one_saw(adapted):
     facts = read_checkpoint_facts(folder / "map/adapted/checkpoints/fold-0", "best")
     assert facts["bands"] == [1, 2, 3]
     assert 0.69 < facts["gsd_m"] <= 1
+    assert facts["pixel_sizes_m"] == [0.7, 1.0]
 
 
 def test_the_map_is_that_of_the_new_network(adapted):

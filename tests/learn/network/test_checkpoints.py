@@ -169,6 +169,10 @@ LIES = {
         {"gsd_m": 0.6},
         "gsd_range_m: expected a range that contains gsd_m 0.6",
     ),
+    "a size far from its range": (
+        {"pixel_sizes_m": [0.09]},
+        "pixel_sizes_m: expected sizes near gsd_range_m",
+    ),
     "no bands": ({"bands": []}, "bands: .* at least 1 item"),
     "a band too many": ({"bands": [1, 2, 3]}, "bands: expected 2, as in_channels says, got 3"),
     "a band twice": ({"bands": [3, 3]}, "bands: expected one scaling and name for each band"),
