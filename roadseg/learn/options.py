@@ -281,7 +281,7 @@ class PredictOptions(Section):
     def most_at_once(self, window_px: int) -> int:
         """Return the largest batch of windows: where their side is free, as many as fill one."""
         if self.window_px is not None:
-            return self.batch_size
+            return max(1, int(self.batch_size * min(1, (self.window_px / window_px) ** 2)))
         return max(1, min(self.batch_size, (_LARGEST_PX // window_px) ** 2))
 
 

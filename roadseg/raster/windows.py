@@ -151,7 +151,7 @@ def fitting_window(height: int, width: int, *, overlap_px: int, multiple: int, m
         overlap_px: overlap of neighbouring windows, at least; sides are at least twice as long,
             and longer by `multiple`.
         multiple: number of which sides and starts are multiples.
-        most: the largest side, taken where others are not better.
+        most: the largest side, taken where others are not better; the least one if that is larger.
     """
 
     def pixels(side: int) -> int:
@@ -162,7 +162,7 @@ def fitting_window(height: int, width: int, *, overlap_px: int, multiple: int, m
         return len(down) * len(across) * side**2
 
     least = math.ceil(max(2 * overlap_px, overlap_px + multiple) / multiple) * multiple
-    return min(range(most, least - 1, -multiple), key=pixels)
+    return min(range(max(most, least), least - 1, -multiple), key=pixels)
 
 
 def fitting_batch(windows: Iterable[int], *, most: int) -> int:

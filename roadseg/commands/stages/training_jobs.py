@@ -14,6 +14,7 @@ from roadseg.dataset.chips import ChipList, ChipRecord, SceneRecord, read_chips
 from roadseg.dataset.held_out import read_fold_chips
 from roadseg.errors import ConfigError, DataError, MissingInputError
 from roadseg.learn.hardware.devices import chosen_device
+from roadseg.learn.inference.compatibility import GSD_TOLERANCE
 from roadseg.learn.network.checkpoint_facts import Facts, threshold_of
 from roadseg.learn.network.checkpoints import checkpoint_path, read_checkpoint_facts
 from roadseg.learn.training.samples import Chip
@@ -88,12 +89,12 @@ def _job_as_configured(config: Config, workspace: Workspace, fold: Fold) -> Trai
 def seen_sizes(init: Path | None, sizes_m: Sequence[float]) -> dict[str, Any]:
     """Return the pixel sizes at which a network sees its windows, if it has such.
 
-    They are those of the network from which it goes on, if it learns pixels from the least of them
-    to the largest.
+    They are those of the network from which it goes on, if that would take all pixels as they are
+    that it learns.
     """
     if init is None or not (seen_m := read_checkpoint_facts(init, "best").get("pixel_sizes_m")):
         return {}
-    least_m, most_m = (1 - _SAME_SIZE) * min(seen_m), (1 + _SAME_SIZE) * max(seen_m)
+    least_m, most_m = (1 - GSD_TOLERANCE) * min(seen_m), (1 + GSD_TOLERANCE) * max(seen_m)
     learns_them = least_m <= min(sizes_m) and max(sizes_m) <= most_m
     return {"pixel_sizes_m": list(seen_m)} if learns_them else {}
 

@@ -81,7 +81,7 @@ class MapRates:
                     f"{self.km2_per_hour[name]:9.0f}"
                     for name, opening in self.open_s.items()
                 ),
-                f"plan       {plan} (a pixel takes as long)",
+                f"plan       {plan} (if a pixel takes as long)",
             ]
         )
 

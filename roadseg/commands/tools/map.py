@@ -148,8 +148,8 @@ def run(
 ) -> MapSummary:
     """Map the roads of images: with networks that there are, or one that is trained on labels.
 
-    The config that is written into `output` is kept, with the settings of the last call, so that
-    the same call resumes where an earlier one was interrupted.
+    The config that the first call writes into `output`, with its settings, is kept, so that the
+    same call resumes where an earlier one was interrupted.
 
     Args:
         images: files, folders or globs, or addresses of services.
@@ -210,7 +210,6 @@ def run(
                 _log.warning(_OF_THE_STARTER)
             if not checkpoints:
                 tell_bands(config)
-        _keep(path, settings)
         return _summary(path, config, workspace, done)
 
 
@@ -255,16 +254,11 @@ def _write_config(
         "predict": {"gsd": "auto", "scaling": "auto"},
     }
     write_json(path, values)
-    _keep(path, settings)
-    return f"wrote {path}"
-
-
-def _keep(path: Path, settings: Sequence[str]) -> None:
-    """Write settings into a config, so that they hold for other commands; the area is in it."""
     changed = differences(load_config(path), load_config(path, settings))
     changed.pop("imagery.area", None)
     if changed:
         change_config(path, [f"{key}={json.dumps(now)}" for key, (_, now) in changed.items()])
+    return f"wrote {path}"
 
 
 def _require_same(

@@ -261,7 +261,7 @@ class PredictionJob:
 
     def _scales(self, facts: RasterFacts) -> Sequence[Sequence[float]]:
         """Return by how much each network has the pixels of a scene enlarged; 1 is as they are."""
-        size_m = sum(facts.grid.pixel_size_m) / 2
+        size_m = sum(facts.whole_grid.pixel_size_m) / 2
         every = [trained.get("pixel_sizes_m", ()) for trained in self._trained_alike]
         return [[round(size_m / each_m, 3) for each_m in sizes] or [1.0] for sizes in every]
 

@@ -408,6 +408,15 @@ def test_windows_that_a_network_has_enlarged_are_smaller(enlarged, largest_px):
     assert max(sides) == largest_px
 
 
+def test_windows_of_a_wide_overlap_may_be_larger_when_they_are_enlarged():
+    assert PredictOptions(overlap_px=384).window_for(5000, 5000, enlarged=1.5) == 768
+
+
+def test_batches_of_enlarged_windows_are_smaller():
+    options = PredictOptions(window_px=512, batch_size=4)
+    assert [options.most_at_once(side) for side in (352, 512, 736, 1472)] == [4, 4, 1, 1]
+
+
 def test_a_mask_is_written_on_request_and_alone_if_the_rest_is_there(
     finished, make_scene, tmp_path
 ):

@@ -266,8 +266,9 @@ def test_a_checkpoint_says_whether_its_labels_had_speeds(finished, sources, shar
     ("init", "sizes_m", "seen_m"),
     [
         (starter_folder(), [0.7, 0.9], {"pixel_sizes_m": [0.7, 1.0]}),
+        (starter_folder(), [0.6, 1.15], {"pixel_sizes_m": [0.7, 1.0]}),
         (starter_folder(), [0.5, 0.9], {}),
-        (starter_folder(), [0.7, 1.2], {}),
+        (starter_folder(), [0.7, 1.3], {}),
         (None, [0.7], {}),
     ],
 )

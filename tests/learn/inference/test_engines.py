@@ -213,7 +213,8 @@ def test_windows_are_seen_at_every_size_and_what_is_found_is_put_back():
     inside = (..., slice(4, -4))
     torch.testing.assert_close(found[inside], (ramp / 255)[inside], rtol=0, atol=2e-3)
     assert engine.window_px == 64
-    assert engine.reason == "engine at 64, windows of 64 px at 64 and 32 and 96 px"
+    reasons = "engine at 64; engine at 32; engine at 96"
+    assert engine.reason == f"{reasons}, windows of 64 px at 64 and 32 and 96 px"
 
 
 def test_the_mean_of_sizes_is_that_of_the_log_odds():
