@@ -175,8 +175,10 @@ def at_sizes(engines: Sequence[Engine], window_px: int) -> Engine:
         return _mean(map(at_size, engines)).sigmoid()
 
     sides = " and ".join(str(engine.window_px) for engine in engines)
-    reasons = "; ".join(dict.fromkeys(engine.reason for engine in engines))
-    reason = f"{reasons}, windows of {window_px} px at {sides} px"
+    reasons: dict[str, str] = {}
+    for engine in engines:
+        reasons.setdefault(engine.name, engine.reason)
+    reason = f"{'; '.join(reasons.values())}, windows of {window_px} px at {sides} px"
     return replace(first, reason=reason, window_px=window_px, run=run)
 
 

@@ -213,8 +213,7 @@ def test_windows_are_seen_at_every_size_and_what_is_found_is_put_back():
     inside = (..., slice(4, -4))
     torch.testing.assert_close(found[inside], (ramp / 255)[inside], rtol=0, atol=2e-3)
     assert engine.window_px == 64
-    reasons = "engine at 64; engine at 32; engine at 96"
-    assert engine.reason == f"{reasons}, windows of 64 px at 64 and 32 and 96 px"
+    assert engine.reason == "engine at 64, windows of 64 px at 64 and 32 and 96 px"
 
 
 def test_the_mean_of_sizes_is_that_of_the_log_odds():
@@ -223,6 +222,12 @@ def test_the_mean_of_sizes_is_that_of_the_log_odds():
 
     engine = at_sizes([engine_of(64, sure_of(0.8)), engine_of(32, sure_of(0.5))], 64)
     torch.testing.assert_close(engine.run(windows_of(1)), torch.full((1, 3, 64, 64), 2 / 3))
+
+
+def test_an_engine_of_another_name_is_named_as_well():
+    other = Engine("openvino", "the other", 1, 32, None)
+    engine = at_sizes([engine_of(64, None), other, engine_of(96, None)], 64)
+    assert engine.reason == "engine at 64; the other, windows of 64 px at 64 and 32 and 96 px"
 
 
 def test_windows_of_one_size_alone_are_not_resampled():
