@@ -14,7 +14,7 @@ from roadseg.dataset.chips import ChipList, ChipRecord, SceneRecord, read_chips
 from roadseg.dataset.held_out import read_fold_chips
 from roadseg.errors import ConfigError, DataError, MissingInputError
 from roadseg.learn.hardware.devices import chosen_device
-from roadseg.learn.inference.compatibility import GSD_TOLERANCE
+from roadseg.learn.inference.compatibility import fits
 from roadseg.learn.network.checkpoint_facts import Facts, threshold_of
 from roadseg.learn.network.checkpoints import checkpoint_path, read_checkpoint_facts
 from roadseg.learn.training.samples import Chip
@@ -94,9 +94,7 @@ def seen_sizes(init: Path | None, sizes_m: Sequence[float]) -> dict[str, Any]:
     """
     if init is None or not (seen_m := read_checkpoint_facts(init, "best").get("pixel_sizes_m")):
         return {}
-    least_m, most_m = (1 - GSD_TOLERANCE) * min(seen_m), (1 + GSD_TOLERANCE) * max(seen_m)
-    learns_them = least_m <= min(sizes_m) and max(sizes_m) <= most_m
-    return {"pixel_sizes_m": list(seen_m)} if learns_them else {}
+    return {"pixel_sizes_m": list(seen_m)} if all(fits(m, seen_m) for m in sizes_m) else {}
 
 
 def scenes_to_learn(config: Config, listed: ChipList) -> dict[str, RasterFacts]:

@@ -11,7 +11,7 @@ from roadseg.raster.pixels import sample_pixels
 from roadseg.raster.scaling import Scaling, stretch_to
 from roadseg.system.text import one_line
 
-GSD_TOLERANCE = 0.2  # Relative difference of pixel sizes up to which a scene still fits.
+_GSD_TOLERANCE = 0.2  # Relative difference of pixel sizes up to which a scene still fits.
 _SAMPLE_PX = 2**18  # Pixels of a scene by which it is stretched.
 
 Bands = tuple[int | str, ...]
@@ -82,7 +82,7 @@ def require_fit(
     trained_m = float(trained["gsd_m"])
     least_m, most_m = trained.get("gsd_range_m", (trained_m, trained_m))
     found_m = sum(scene.grid.pixel_size_m) / 2
-    if (1 - GSD_TOLERANCE) * least_m <= found_m <= (1 + GSD_TOLERANCE) * most_m:
+    if fits(found_m, (least_m, most_m)):
         return scene
     differ = f"pixels of {found_m:.3g} m, but the checkpoint was trained on {trained_m:.3g} m"
     if scene.grid.is_local:
@@ -98,6 +98,11 @@ def require_fit(
     crs, own = scene.grid.crs.to_wkt(), {"bands": scene.bands, "nodata": scene.nodata}
     options = ImageryOptions().model_copy(update=own | {"crs": crs, "gsd_m": trained_m})
     return read_facts(scene.path, options)
+
+
+def fits(size_m: float, trained_m: Sequence[float]) -> bool:
+    """Return whether a network takes pixels of a size as they are, which learned pixels of some."""
+    return (1 - _GSD_TOLERANCE) * min(trained_m) <= size_m <= (1 + _GSD_TOLERANCE) * max(trained_m)
 
 
 def scaling_to_predict(
