@@ -149,7 +149,7 @@ def run(
     """Map the roads of images: with networks that there are, or one that is trained on labels.
 
     The config that the first call writes into `output`, with its settings, is kept, so that the
-    same call resumes where an earlier one was interrupted.
+    same call resumes where an earlier one was interrupted. Without labels, images may be added.
 
     Args:
         images: files, folders or globs, or addresses of services.
@@ -188,8 +188,11 @@ def run(
         if not is_begun:
             path.unlink(missing_ok=True)
             say("init", _write_config(path, images, labels, settings))
+        begun = load_config(path)
+        _require_same(begun, load_config(path, settings), path, images, labels)
+        if not labels and _files(_absolute(images)) != _files(begun.imagery.images):
+            change_config(path, [f"imagery.images={json.dumps(_listed(images, path))}"])
         config = load_config(path, settings)
-        _require_same(load_config(path), config, path, images, labels)
         workspace = Workspace(config.run)
         if labels:
             done = pipeline.run(config, workspace, force=force, say=say).stages
@@ -245,7 +248,7 @@ def _write_config(
         given = load_config(None, [*own, *settings])
         return init.run(images, labels, path, settings=given, rehearse=False)
     folder = path.absolute().parent
-    imagery: dict[str, Any] = {"images": [path_from(image, folder) for image in _absolute(images)]}
+    imagery: dict[str, Any] = {"images": _listed(images, path)}
     if (area := load_config(None, settings).imagery.area) is not None:
         imagery["area"] = area_from(area, folder)
     values: dict[str, Any] = {
@@ -268,9 +271,7 @@ def _require_same(
 
     Masks of roads among the images are not in the config.
     """
-    mapped, given = (
-        set(map(normpath, image_paths(of))) for of in (config.imagery.images, _absolute(images))
-    )
+    mapped, given = _files(config.imagery.images), _files(_absolute(images))
     roads = _absolute(config.labels.roads)
     areas = begun.imagery.area, config.imagery.area
     if len({area and normpath(area) for area in areas}) > 1:
@@ -291,6 +292,16 @@ def _require_same(
             f"{path}: this folder already contains a map of these images, made {how}; use "
             "another --output, or delete it"
         )
+
+
+def _listed(images: Sequence[str], path: Path) -> list[str]:
+    """Return images as a config lists them."""
+    return [path_from(image, path.absolute().parent) for image in _absolute(images)]
+
+
+def _files(images: Iterable[str]) -> set[str]:
+    """Return the files that absolute paths and globs of images name."""
+    return set(map(normpath, image_paths(images)))
 
 
 def _absolute(places: Iterable[str]) -> list[str]:

@@ -19,7 +19,9 @@ from roadseg.config import load_config
 from roadseg.errors import ConfigError, DataError
 from roadseg.raster.grid import Grid
 from roadseg.raster.tiff import new_profile, open_new
+from roadseg.report.scenes import read_scenes
 from roadseg.roads.formats.files import read_gpkg
+from roadseg.system.workspace import Workspace
 
 QUICK = (
     "train.encoder=tu-test_resnet",
@@ -142,6 +144,18 @@ def test_settings_of_a_map_without_labels_are_in_its_config(mapped, tmp_path):
     assert (config.graph.threshold, config.imagery.area) == (0.3, "-180,-90,180,90")
     (report,) = status.run(config, tmp_path / "map").stages
     assert report.state == "done"
+
+
+def test_images_that_are_added_to_a_map_without_labels_are_in_its_config(mapped, tmp_path):
+    folder, _, _ = mapped
+    options = {"checkpoints": [folder / "map/checkpoints/fold-0"], "say": silent}
+    images = [folder / f"images/city_{number}.tif" for number in range(2)]
+    for several in (images[:1], images, images[::-1]):
+        tool.run(list(map(str, several)), tmp_path / "map", **options)
+    config = load_config(tmp_path / "map/roadseg.json")
+    assert config.imagery.images == tuple(map(str, images))
+    (scene,) = read_scenes(config, Workspace(config.run), ["city_1"], with_labels=False).scenes
+    assert scene.image is not None
 
 
 def test_images_that_show_the_same_ground_are_told(mapped, tmp_path, caplog):
