@@ -100,7 +100,7 @@ class _Known(BaseModel):
                 f"gsd_range_m: expected a range that contains gsd_m {self.gsd_m:g}, got "
                 f"{least_m:g} to {most_m:g}"
             )
-        if not all(least_m / _FARTHEST <= m <= most_m * _FARTHEST for m in self.pixel_sizes_m):
+        if not all(most_m / _FARTHEST <= m <= least_m * _FARTHEST for m in self.pixel_sizes_m):
             raise ValueError(
                 f"pixel_sizes_m: expected sizes near gsd_range_m, got {self.pixel_sizes_m}"
             )

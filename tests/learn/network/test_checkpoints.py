@@ -173,6 +173,14 @@ LIES = {
         {"pixel_sizes_m": [0.09]},
         "pixel_sizes_m: expected sizes near gsd_range_m",
     ),
+    "a size far from the end of its range": (
+        {"gsd_range_m": [0.001, 1000], "pixel_sizes_m": [0.5]},
+        "pixel_sizes_m: expected sizes near gsd_range_m",
+    ),
+    "a size near no range": (
+        {"gsd_range_m": ABSENT, "pixel_sizes_m": [0.001]},
+        "pixel_sizes_m: expected sizes near gsd_range_m",
+    ),
     "no bands": ({"bands": []}, "bands: .* at least 1 item"),
     "a band too many": ({"bands": [1, 2, 3]}, "bands: expected 2, as in_channels says, got 3"),
     "a band twice": ({"bands": [3, 3]}, "bands: expected one scaling and name for each band"),
