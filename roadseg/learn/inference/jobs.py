@@ -272,8 +272,8 @@ class PredictionJob:
     def _sides(self, scene: SceneToPredict) -> _Sides:
         """Return the side of the windows of a scene, and those at which networks see them."""
         side = self._window_px(scene)
-        scales = self._scales(scene.facts)
-        return side, tuple(tuple(round_side(side * each) for each in some) for some in scales)
+        seen = ([round_side(side * each) for each in some] for some in self._scales(scene.facts))
+        return side, tuple(tuple(dict.fromkeys(sides)) for sides in seen)
 
     def _windows(self, scene: SceneToPredict) -> int:
         overlap_px = self._options.overlap_px

@@ -401,6 +401,15 @@ def test_windows_are_seen_in_every_pixel_size_of_the_network(
     assert caplog.text.count("windows of 64 px at 64 and 128 px") == 1
 
 
+def test_sizes_in_which_windows_have_one_side_are_one(finished, make_scene, tmp_path, caplog):
+    caplog.set_level("INFO", "roadseg")
+    image, _ = make_scene(tmp_path, "here")
+    change_facts(finished[1].checkpoint(0), pixel_sizes_m=[1.0, 1.2])
+    predict_images(finished, [image], tmp_path / "out")
+    assert "to predict" in caplog.text
+    assert "px at" not in caplog.text
+
+
 @pytest.mark.parametrize(("enlarged", "largest_px"), [(0.7, 1024), (1, 1024), (1.5, 672)])
 def test_windows_that_a_network_has_enlarged_are_smaller(enlarged, largest_px):
     scenes = range(500, 5000, 100)
