@@ -170,6 +170,9 @@ def _output(card: Card) -> Iterator[str]:
     classes = card["output"]["classes"]
     yield f"One logit per pixel and class ({len(classes)} classes): {', '.join(classes)}."
     yield "Apply the logistic function to get probabilities; a pixel can belong to several classes."
+    if sizes_m := card["input"].get("pixel_sizes_m"):
+        sizes = " and ".join(f"{size_m:g}" for size_m in sizes_m)
+        yield f"Every window is seen with pixels of {sizes} m, and the mean of the logits counts."
     if (threshold := card["output"].get("threshold")) is not None:
         by_set = card["output"].get("thresholds", {}).items()
         of_sets = "".join(f", of {name} {best:g}" for name, best in by_set)

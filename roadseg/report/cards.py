@@ -107,6 +107,7 @@ def describe_network(
         "input": {
             "bands": _band_names(facts),
             "gsd_m": facts["gsd_m"],
+            "pixel_sizes_m": facts.get("pixel_sizes_m", []),
             "scaling": facts["scaling"],
         },
         "output": {"classes": [*bins.names, "any road"], **measured},

@@ -101,6 +101,12 @@ def test_a_card_says_what_its_facts_call_for(words, facts, is_said):
     assert (words in text(**facts)) is is_said
 
 
+@pytest.mark.parametrize(("sizes_m", "is_said"), [([0.7, 1.0], True), ([], False)])
+def test_a_card_says_in_which_pixel_sizes_windows_are_seen(sizes_m, is_said):
+    words = "Every window is seen with pixels of 0.7 and 1 m, and the mean of the logits counts."
+    assert (words in text(facts=FACTS | {"pixel_sizes_m": sizes_m})) is is_said
+
+
 def test_tables_have_as_many_cells_in_every_row():
     rows = [line for line in text().splitlines() if line.startswith("|")]
     assert len(rows) == 3
