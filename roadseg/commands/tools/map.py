@@ -200,9 +200,10 @@ def run(
             start = networks = [checkpoint_folder(path) for path in checkpoints or (Path(NAME),)]
             before = None
             if adapt:
-                adapted, before = adapting.run(
-                    config, workspace, images, *start, settings=settings, force=force, say=say
-                )
+                with lock(workspace.adapted.root):
+                    adapted, before = adapting.run(
+                        config, workspace, images, *start, settings=settings, force=force, say=say
+                    )
                 networks = [adapted]
             done = predict_and_trace(
                 config, workspace, images, networks, force=force, before=before, say=say

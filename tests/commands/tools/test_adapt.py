@@ -23,6 +23,7 @@ from roadseg.learn.network.installed_weights import starter_folder
 from roadseg.learn.training.rehearsal import Pace
 from roadseg.raster.images import open_raster
 from roadseg.roads.formats.files import read_gpkg
+from roadseg.system.locks import holders
 from roadseg.system.stage_records import read_stage_key
 from roadseg.system.workspace import Workspace
 
@@ -148,6 +149,16 @@ def test_it_learns_anew_only_from_other_labels(adapted, copied, monkeypatch, set
     with pytest.raises(ZeroDivisionError):
         map_adapted(adapted[0], output=copied, settings=[setting])
     assert (read_stage_key(record) != before, seen) == (anew, [anew])
+
+
+def test_its_folder_is_in_use_while_it_learns(adapted, copied, monkeypatch):
+    seen = []
+    monkeypatch.setattr(
+        train, "run_fold", lambda _, made, **__: seen.extend(holders(made.root)) or 1 / 0
+    )
+    with pytest.raises(ZeroDivisionError):
+        map_adapted(adapted[0], output=copied)
+    assert seen == [f"process {os.getpid()}"]
 
 
 def test_images_whose_paths_are_relative_are_not_surveyed_again(adapted, copied, monkeypatch):
