@@ -147,7 +147,8 @@ def run(
     if fused := [s for s in shown.scenes if s.probability and len(s.probability.images) > 1]:
         raise DataError(
             f"{fused[0].name}: was fused from several images (predict.fuse), which `roadseg "
-            "improve` cannot do; map the images without --fuse, and review that map"
+            "improve` cannot do; map the images without predict.fuse into another folder "
+            "(--output), and review that map"
         )
     sheets = sheets_of(shown)
     with closing(EditFile(workspace.edits, crs_of_edits(sheets))) as file:

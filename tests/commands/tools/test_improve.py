@@ -57,7 +57,9 @@ def test_a_map_of_fused_images_is_refused(finished, tmp_path):
     raster = next(workspace.probabilities.glob("*.tif"))
     with rasterio.open(raster, "r+", IGNORE_COG_LAYOUT_BREAK="YES") as place:
         place.update_tags(**images_tags([FusedImage(raster)] * 2))
-    with pytest.raises(DataError, match=r"was fused from several images .*without --fuse"):
+    with pytest.raises(
+        DataError, match=r"fused from several .* without predict\.fuse into another"
+    ):
         run(finished, tmp_path / "new")
     assert not (tmp_path / "new").exists()
 
