@@ -168,7 +168,7 @@ def at_sizes(engines: Sequence[Engine], window_px: int) -> Engine:
     @torch.inference_mode()
     def run(windows: Tensor) -> Tensor:
         def at_size(engine: Engine) -> Tensor:
-            sized = _resampled(windows.float(), engine.window_px).round().clamp(0, 255)
+            sized = _resampled(windows.float(), engine.window_px).round()
             found = engine.run(sized.to(windows.dtype)).float()
             return _resampled(found.logit(_SURE), window_px)
 

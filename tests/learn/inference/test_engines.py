@@ -216,6 +216,28 @@ def test_windows_are_seen_at_every_size_and_what_is_found_is_put_back():
     assert engine.reason == "engine at 64, windows of 64 px at 64 and 32 and 96 px"
 
 
+def seen_at(side, row):
+    """Return a row of what an engine for windows of a side sees; all rows of them are alike."""
+    windows = torch.tensor(row, dtype=torch.uint8).expand(1, 1, len(row), len(row))
+    seen = []
+    engine = engine_of(side, lambda windows: seen.append(windows) or windows / 255)
+    at_sizes([engine], len(row)).run(windows)
+    return seen[0][0, 0, 0].double()
+
+
+@pytest.mark.parametrize(
+    ("side", "row"), [(32, [0, 240, 0] * 32), (96, range(64))], ids=["stripes", "ramp"]
+)
+def test_windows_of_another_size_are_as_bright(side, row):
+    assert seen_at(side, row)[4:-4].mean() == pytest.approx(sum(row) / len(row), abs=0.2)
+
+
+def test_what_is_seen_lies_where_it_was():
+    seen = seen_at(32, [0] * 4 + [200] * 8 + [0] * 52)
+    middle = (seen * (torch.arange(32) + 0.5)).sum() / seen.sum()
+    assert middle == pytest.approx(8 / 2, abs=0.05)
+
+
 def test_the_mean_of_sizes_is_that_of_the_log_odds():
     def sure_of(value):
         return lambda windows: torch.full(windows.shape, value)
