@@ -410,6 +410,18 @@ def test_sizes_in_which_windows_have_one_side_are_one(finished, make_scene, tmp_
     assert "px at" not in caplog.text
 
 
+def test_a_network_sees_no_larger_windows_because_it_has_them_enlarged(
+    finished, write_nowhere, tmp_path, monkeypatch, caplog
+):
+    caplog.set_level("INFO", "roadseg")
+    monkeypatch.setattr("roadseg.learn.options._LARGEST_PX", 128)
+    image, predicting = tmp_path / "here.tif", {"window_px": None, "overlap_px": 0}
+    write_nowhere(image, np.full((3, 128, 128), 80, dtype=np.uint8))
+    change_facts(finished[1].checkpoint(0), pixel_sizes_m=[0.5])
+    predict_images(finished, [image], tmp_path / "out", predicting=predicting, gsd_m=1.0)
+    assert "windows of 64 px at 128 px" in caplog.text
+
+
 @pytest.mark.parametrize(("enlarged", "largest_px"), [(0.7, 1024), (1, 1024), (1.5, 672)])
 def test_windows_that_a_network_has_enlarged_are_smaller(enlarged, largest_px):
     scenes = range(500, 5000, 100)
