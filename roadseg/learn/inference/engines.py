@@ -221,7 +221,7 @@ def _fastest(
         try:
             run = _converted(checkpoint, shape, device)
         except RoadsegError as error:
-            notes.append(str(error))
+            notes.append(_without_advice(error))
         else:
             return _engine("openvino", "; ".join([why, *notes]), shape, run)
     needed = math.ceil(_COMPILING_PAYS * pixels)
@@ -234,8 +234,13 @@ def _fastest(
         try:
             return _by_torch("inductor", "; ".join([why, *notes]), checkpoint, device, shape)
         except DeviceError as error:
-            why = str(error)
+            why = _without_advice(error)
     return _by_torch("eager", "; ".join([why, *notes]), checkpoint, device, shape)
+
+
+def _without_advice(error: RoadsegError) -> str:
+    """Return why an engine was not taken, without advice for those who requested it."""
+    return str(error).partition("; choose ")[0]
 
 
 def _why_int8(folder: Path, windows: int, needed: int) -> tuple[str, str]:
