@@ -74,6 +74,11 @@ class RoadMap {
     return this.scenes.some((scene) => scene.pictures[key]);
   }
 
+  // Whether the network was trained on a scene: on those with labels that were not held out.
+  learnedFrom({ name, reference }) {
+    return Boolean(this.measured && reference && !this.measured.has(name));
+  }
+
   shows(key) {
     return this.has(key) && (this.shown[key] || this.swipe.has(key));
   }

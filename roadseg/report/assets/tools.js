@@ -94,9 +94,8 @@ class Tools {
       const here = this.rowsOf(area);
       const name = areas.length > 1 ? `Area ${area + 1}` : "All scenes";
       const all = here.length > 1 ? [make("option", { value: this.optionOf(area) }, `${name} (${here.length})`)] : [];
-      const { measured } = this.map;
-      const learnt = (name) => (measured && !measured.has(name) ? " (trained on)" : "");
-      const options = here.map((row) => make("option", { value: `s${row}` }, `${scenes[row].name}${learnt(scenes[row].name)}`));
+      const learnt = (scene) => (this.map.learnedFrom(scene) ? " (trained on)" : "");
+      const options = here.map((row) => make("option", { value: `s${row}` }, `${scenes[row].name}${learnt(scenes[row])}`));
       byId("scene").append(...(areas.length > 1
         ? [make("optgroup", { label: name }, ...all, ...options)] : [...all, ...options]));
     });
@@ -139,7 +138,7 @@ class Tools {
     const { map } = this;
     const of = (part, whole) => (map.filter.isOn ? `${part} of ${whole}` : whole);
     const long = (metres) => inRoadUnit(metres / 1000).toFixed(2);
-    const learnt = map.measured ? map.scenesHere.filter(({ name }) => !map.measured.has(name)).length : 0;
+    const learnt = map.scenesHere.filter((scene) => map.learnedFrom(scene)).length;
     const seen = learnt ? ` · ${learnt} of ${map.scenesHere.length} scenes trained on, where results look better than elsewhere` : "";
     return `${of(long(metres), long(allMetres))} ${roadUnit()} of roads on ${of(edges, all)} edges · coordinates in ${map.areas[map.area].crs}${seen}`;
   }

@@ -108,3 +108,13 @@ def test_the_map_fills_the_screen_and_no_more(page):
         page.wait_for_function(
             f"(document.fullscreenElement?.id === 'map') === {str(filled).lower()}"
         )
+
+
+@pytest.mark.parametrize(("labels", "told"), [("[]", True), ("null", False)])
+def test_a_scene_without_labels_was_not_trained_on(page, labels, told):
+    text = page.evaluate(f"""() => {{
+        roadseg.map.measured = new Set([roadseg.map.scenes[0].name]);
+        roadseg.map.scenes[1].reference = {labels};
+        return roadseg.map.tools.summary(roadseg.map.tools.counts());
+    }}""")
+    assert ("1 of 2 scenes trained on" in text) == told
