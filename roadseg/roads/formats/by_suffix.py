@@ -145,7 +145,9 @@ def check_formats(formats: Collection[str]) -> None:
         raise ConfigError(f"graphs cannot be written as {unknown[0]!r}, only as {', '.join(known)}")
     for name in formats:
         if package := _PACKAGES.get(name):
-            check_package(package, needed_by=f"the format {name}", otherwise=f"omit {name}")
+            check_package(
+                package, needed_by=f"the format {name}", otherwise="choose another format"
+            )
 
 
 def check_package(package: str, *, needed_by: str, otherwise: str) -> None:
@@ -154,7 +156,7 @@ def check_package(package: str, *, needed_by: str, otherwise: str) -> None:
     Args:
         package: name of the module, "pyarrow" or "osmium".
         needed_by: what needs it, such as "the format pbf".
-        otherwise: what helps besides installing it, such as "omit pbf".
+        otherwise: what helps besides installing it, such as "choose another format".
 
     Raises:
         ConfigError: if it is not installed.

@@ -12,7 +12,7 @@ from roadseg.raster.inputs import match_names, stem
 from roadseg.roads.formats.by_suffix import READERS
 from roadseg.system.files import FOLDER_SUFFIXES, LINE_SUFFIXES, MASK_SUFFIXES, is_virtual
 from roadseg.system.text import first
-from roadseg.system.workspace import Workspace
+from roadseg.system.workspace import ROAD_NETWORK, Workspace
 
 if TYPE_CHECKING:
     from roadseg.roads.formats.spacenet_csv import WktCsv
@@ -51,7 +51,8 @@ def find_sources(path: Path) -> dict[str, RoadSource]:
 
     A file is named by its stem, the images of a WKT CSV by their ids. Of a folder (not its
     subfolders), files of lines and graphs count, or else .json, or else CSVs, or else rasters; of
-    several of one name (`city.gpkg` and `city.geojson`) the first of these formats.
+    several of one name (`city.gpkg` and `city.geojson`) the first of these formats. Beside others,
+    the files that report, review and split write into a run do not count.
 
     Raises:
         DataError: there is nothing of the kind, it is a run folder, a CSV cannot be read, or two
@@ -62,9 +63,14 @@ def find_sources(path: Path) -> dict[str, RoadSource]:
     if is_virtual(path) or not path.is_dir() or path.suffix.lower() in FOLDER_SUFFIXES:
         return _named([path])
     files = sorted(file for file in path.iterdir() if not file.name.startswith("."))
-    graphs = Workspace(path).graphs
-    if graphs.is_dir() and not any(file.suffix.lower() in _VECTORS for file in files):
-        raise DataError(f"{path}: a run folder, expected roads; use {graphs}, or one file in it")
+    run = Workspace(path)
+    others = [file for file in files if file not in (run.package, run.edits, run.fold_layer)]
+    has_lines = any(file.suffix.lower() in _VECTORS for file in others)
+    if run.graphs.is_dir() and not has_lines:
+        raise DataError(
+            f"{path}: a run folder, expected roads; use {run.graphs}, or one file in it"
+        )
+    files = others if has_lines else files
     for suffixes in _KINDS:
         alike = [file for file in files if file.suffix.lower() in suffixes]
         if alike:
@@ -81,11 +87,12 @@ def only_source(path: Path) -> RoadSource:
     Raises:
         DataError: there are those of several places, or as `find_sources`.
     """
-    sources = list(find_sources(path).values())
+    found = find_sources(path)
+    sources = list(found.values())
     if len(sources) != 1:
         raise DataError(
             f"{path}: contains roads of {len(sources)} places, expected one; use the file of one "
-            "place"
+            f"place, such as {found.get(ROAD_NETWORK, sources[0])}"
         )
     return sources[0]
 
@@ -179,8 +186,9 @@ def _refuse(
     path, whole = predicted[unknown[0]].path, len(predicted)
     is_one_sided = (len(reference) == 1) != (whole == 1)
     what = "image ids" if predicted[unknown[0]].table else "names"
+    known = next(iter(reference.values()))
+    there = known if len(reference) == 1 else known.path.parent
     raise DataError(
         f"{path}: {len(unknown)} of {whole} {what} match no reference ({first(unknown)}); "
-        f"expected those of {next(iter(reference.values())).path.parent}, such as "
-        f"{first(reference)}{_ONE_SIDED if is_one_sided else ''}"
+        f"expected {first(reference)}, from {there}{_ONE_SIDED if is_one_sided else ''}"
     )

@@ -1,7 +1,7 @@
 import pytest
 
 from roadseg.errors import DataError
-from roadseg.roads.formats.pairing import RoadSource, find_sources, match_sources
+from roadseg.roads.formats.pairing import RoadSource, find_sources, match_sources, only_source
 
 CSV = 'ImageId,WKT_Pix\nimg1,"LINESTRING (0 0, 9 0)"\nimg2,LINESTRING EMPTY\n'
 
@@ -62,10 +62,21 @@ def test_a_folder_without_roads_is_refused(folder):
         find_sources(folder("a", "notes.txt"))
 
 
-def test_a_run_folder_is_refused_with_its_graphs(folder):
+@pytest.mark.parametrize("files", [[], ["folds.gpkg", "roadseg.gpkg", "edits.gpkg"]])
+def test_a_run_folder_is_refused_with_its_graphs(folder, files):
     folder("run/graphs", "a.gpkg")
     with pytest.raises(DataError, match=r"run: a run folder, expected roads; use .*graphs, or one"):
-        find_sources(folder("run", "roadseg.json"))
+        find_sources(folder("run", "roadseg.json", *files))
+
+
+def test_beside_graphs_the_files_of_their_report_and_review_do_not_count(folder):
+    found = find_sources(folder("out", "city.gpkg", "roadseg.gpkg", "edits.gpkg"))
+    assert list(found) == ["city"]
+
+
+def test_of_several_places_the_network_is_advised(folder):
+    with pytest.raises(DataError, match=r"roads of 3 places, .* such as .*network\.gpkg$"):
+        only_source(folder("graphs", "a.gpkg", "b.gpkg", "network.gpkg"))
 
 
 def test_of_one_file_and_a_folder_it_is_said_that_they_do_not_match(folder):
@@ -99,7 +110,8 @@ def test_predictions_without_reference_are_left_over(folder):
 
 
 def test_predictions_of_other_places_only_are_refused(folder):
-    with pytest.raises(DataError, match=r"2 of 2 names match no reference \(img7, img8\)"):
+    message = r"2 of 2 names match no reference \(img7, img8\); expected img1, from .*img1\.gpkg; "
+    with pytest.raises(DataError, match=message):
         matched(folder("a", "img1.gpkg"), folder("b", "img7.gpkg", "img8.gpkg"))
 
 

@@ -133,5 +133,7 @@ def test_a_graph_without_roads_is_written(tmp_path, graph, name):
 @pytest.mark.parametrize("name", ["parquet", "pbf"])
 def test_a_format_without_its_package_is_refused_in_one_line(monkeypatch, name):
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
-    with pytest.raises(ConfigError, match=rf"format {name} needs {PACKAGES[name]}, which is not"):
+    with pytest.raises(
+        ConfigError, match=rf"format {name} needs {PACKAGES[name]}, .* another format"
+    ):
         check_formats(["gpkg", name])
