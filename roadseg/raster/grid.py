@@ -40,8 +40,8 @@ _from_wkt = lru_cache(maxsize=64)(CRS.from_wkt)
 _transformer = lru_cache(maxsize=256)(partial(Transformer.from_crs, always_xy=True))
 _LONGEST_PX = 10_000_000  # Pixels of a side; 3,000 km of 0.3 m.
 _USE_MASKS = (
-    "or, without road lines as labels (with raster masks of its size, or with none), set the size "
-    "of its pixels in metres, such as --set imagery.gsd_m=0.5 (of score and convert: --gsd-m 0.5)"
+    "or, if you have no labels or raster masks of its size as labels, only set the size of its "
+    "pixels in metres, such as --set imagery.gsd_m=0.5 (for score and convert: --gsd-m 0.5)"
 )
 
 

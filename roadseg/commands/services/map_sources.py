@@ -66,9 +66,10 @@ def fetch_sources(
     services = [image for image in given.images if fetch_images.is_service(image)]
     roads = [labels for labels in given.labels if labels in ROAD_SERVICES]
     if not services and options != FetchOptions():
+        of_files = f"; for files, --set imagery.gsd_m={options.gsd_m:g}" if options.gsd_m else ""
         raise ConfigError(
-            "options of a service, such as --zoom or --layer, need one among the images, such as "
-            "'https://tiles.example.org/{z}/{x}/{y}.jpg'"
+            "options of a service, such as --zoom or --gsd-m, need one among the images, such as "
+            f"'https://tiles.example.org/{{z}}/{{x}}/{{y}}.jpg'{of_files}"
         )
     if not (services or roads):
         return given

@@ -238,8 +238,11 @@ def _require_roads(scenes: list[SceneSummary], sources: Sources) -> None:
     ]
     if bare:
         logger.warning(
-            "%d of %s have no roads and are all background: %s",
-            *(len(bare), count(len(scenes), "scene"), first(bare)),
+            "%d of %s %s no roads in the labels, so the network learns that there are none: %s; if "
+            "the labels do not reach there, leave these images out, or name the area in which they "
+            "are complete (labels.area)",
+            *(len(bare), count(len(scenes), "scene"), "has" if len(bare) == 1 else "have"),
+            first(bare),
         )
 
 

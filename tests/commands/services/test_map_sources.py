@@ -149,8 +149,13 @@ def test_a_service_of_images_needs_an_area(sources, tiles, world):
 
 
 def test_options_of_a_service_without_one_are_told(sources):
-    with pytest.raises(ConfigError, match="such as --zoom or --layer, need one"):
+    with pytest.raises(ConfigError, match=r"such as --zoom or --gsd-m, need one .*\.jpg'$"):
         sources(["a.tif"])
+
+
+def test_for_files_the_setting_of_their_pixel_size_is_told(sources):
+    with pytest.raises(ConfigError, match=r"; for files, --set imagery\.gsd_m=0\.9$"):
+        sources(["a.tif"], options=FetchOptions(gsd_m=0.9))
 
 
 def test_a_key_is_in_no_record_of_a_map(sources, tiles, tmp_path, monkeypatch):
