@@ -146,7 +146,7 @@ class ReviewSession:
 
     def _replay(self) -> None:
         """Do all edits of the file again, from the beginning."""
-        self._done, used = [], set[int]()
+        self._done, used, rejected = [], set[int](), set[int]()
         left_out: dict[str, None] = {}
         numbers: set[int] = set()
         for number, sheet in enumerate(self.sheets):
@@ -154,6 +154,7 @@ class ReviewSession:
             edits, faults = self._file.read(sheet.area.crs)
             left_out |= dict.fromkeys(faults)
             numbers |= {edit.number for edit in edits}
+            rejected |= {edit.number for edit in edits if edit.kind == "reject"}
             for edit in edits:
                 if self._is_on(sheet, edit):
                     used.add(edit.number)
@@ -163,7 +164,9 @@ class ReviewSession:
             f"row {row}: lies on no map of this run": None for row in sorted(numbers - used)
         }
         idle = [row for row, _, change in self._done if not change.before and not change.after]
-        left_out |= {f"row {row}: no road is there any more": None for row in idle}
+        # A rejected road that a new graph no longer has is as the person wanted it.
+        gone = [row for row in idle if row not in rejected]
+        left_out |= {f"row {row}: no road is there any more": None for row in gone}
         self.left_out = list(left_out)
 
     def _again(self, error: str = "") -> dict[str, Any]:

@@ -39,13 +39,13 @@ def folder(tmp_path):
     return tmp_path / "flat"
 
 
-def reject(folder, graph, row, crs=UTM):
+def decide(folder, graph, row, crs=UTM, kind="reject"):
     with closing(EditFile(folder / "edits.gpkg", crs)) as file:
-        file.add(Edit("reject", graph.lines[row]), graph.crs, who="Ana")
+        file.add(Edit(kind, graph.lines[row]), graph.crs, who="Ana")
 
 
 def test_the_edited_roads_are_written_in_the_format_of_the_suffix(call, folder, tmp_path):
-    reject(folder, roads(), 2)
+    decide(folder, roads(), 2)
     done = call("review", folder, "--export", tmp_path / "out.gpkg", "--json")
     assert done.exit_code == 0, done.output
     told = json.loads(done.stdout)
@@ -56,22 +56,25 @@ def test_the_edited_roads_are_written_in_the_format_of_the_suffix(call, folder, 
 
 
 def test_edits_are_no_scene_of_a_folder(call, folder, tmp_path):
-    reject(folder, roads(), 0)
+    decide(folder, roads(), 0)
     call("review", folder, "--export", tmp_path / "out.geojson")
     assert scene_names(Workspace(folder, is_flat=True)) == ["city"]
 
 
 def test_a_new_graph_keeps_the_decisions(call, folder, tmp_path):
-    reject(folder, roads(), 2)
+    decide(folder, roads(), 2)
     write_gpkg(folder / "city.gpkg", roads(east=0.5))
     assert "1 rejected" in call("review", folder, "--export", tmp_path / "out.gpkg").stdout
 
 
-def test_edits_of_roads_that_are_gone_are_named(call, folder, tmp_path):
-    reject(folder, roads(), 2)
+@pytest.mark.parametrize(("kind", "is_named"), [("accept", True), ("reject", False)])
+def test_accepted_roads_that_are_gone_are_named_and_rejected_ones_not(
+    call, folder, tmp_path, kind, is_named
+):
+    decide(folder, roads(), 2, kind=kind)
     write_gpkg(folder / "city.gpkg", roads(east=3000))
     done = call("review", folder, "--export", tmp_path / "out.gpkg")
-    assert "left out: row 1: no road is there any more" in done.stdout
+    assert ("left out: row 1: no road is there any more" in done.stdout) == is_named
 
 
 def test_a_session_ends_with_what_comes_next():
