@@ -29,9 +29,8 @@ _SAME_PLACE_SHARE = 0.5  # Overlap, as a share of the smaller image, from which 
 _COLLAR = 0.005  # Share of the corners from which a black collar makes 0 the nodata value.
 _WIDTH_KEYS = ("width_m", "width")
 _WIDTH_SHARE = 0.9  # Share of the lines that must have a width for it to be used.
-# Rotations cost 3 times the prediction: at this size some 7 % of a training on two cores.
-_TTA_MEGAPIXELS_PER_MIN = 6
-_HASTE_MIN = 2  # Whoever trains no longer than this wants to see a map soon.
+# Rotations cost 3 times the prediction: at this size some 6 % of a training on two cores.
+_TTA_MEGAPIXELS_PER_MIN = 5
 _USUAL_MIN = 12  # Minutes for which a training counts that is planned by its epochs.
 _OWN_SPEEDS = {"speed_key": "speed_kph", "speed_unit": "km/h"}  # Attribute of roadseg's graphs.
 # How the summary names each method of the split.
@@ -186,7 +185,7 @@ def choose_defaults(
 def _is_small(scenes: Mapping[str, RasterFacts], *, minutes: float | None) -> bool:
     """Return whether predicting scenes in four rotations takes little beside their training."""
     pixels = sum(facts.grid.height * facts.grid.width for facts in scenes.values())
-    return pixels <= _TTA_MEGAPIXELS_PER_MIN * 1e6 * ((minutes or _USUAL_MIN) - _HASTE_MIN)
+    return pixels <= _TTA_MEGAPIXELS_PER_MIN * 1e6 * (minutes or _USUAL_MIN)
 
 
 def choose_nodata(images: ImageSurvey, settings: Config) -> Choice:

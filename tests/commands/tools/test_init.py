@@ -102,7 +102,7 @@ def test_init_writes_what_it_chose_or_was_given_and_nothing_else(city):
 
 
 def test_rotations_are_for_images_that_are_small_beside_the_training(city, monkeypatch):
-    monkeypatch.setattr(defaults, "_TTA_MEGAPIXELS_PER_MIN", 5 * 64 * 64 / 1e6 / 10)
+    monkeypatch.setattr(defaults, "_TTA_MEGAPIXELS_PER_MIN", 5 * 64 * 64 / 1e6 / 12)
 
     def is_chosen(*assignments):
         look(city, *assignments, rehearse=False, force=True)
