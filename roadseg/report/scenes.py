@@ -371,12 +371,10 @@ def _networks(
     if not path.exists():
         return {}, frozenset()
     graph = read_gpkg(path)
-    source = graph.attributes.get("source", np.full(len(graph.lines), ""))
-    joined = frozenset(read_summary(record, _Joined).joined if record.exists() else ())
-    # `improve` writes a network of more scenes after the one that the record is about.
-    is_later = record.exists() and record.stat().st_mtime_ns < path.stat().st_mtime_ns
-    if not record.exists() or (is_later and not joined.issuperset(source)):
-        joined = frozenset(_scenes_along(graph, scenes))
+    names = (
+        read_summary(record, _Joined).joined if record.exists() else _scenes_along(graph, scenes)
+    )
+    joined = frozenset(names)
     inside = {
         number: joined.intersection(scenes[row].name for row in area.scenes)
         for number, area in enumerate(areas)
@@ -385,6 +383,7 @@ def _networks(
     if len(inside) == 1:
         return dict.fromkeys(inside, graph), joined
     # The network is on several maps; the source scene of an edge tells on which.
+    source = graph.attributes.get("source", np.full(len(graph.lines), ""))
     parts = {
         number: take_edges(graph, np.isin(source, list(names))) for number, names in inside.items()
     }

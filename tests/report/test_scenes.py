@@ -1,19 +1,14 @@
-import os
 import shutil
 
 import pytest
 import shapely
 from affine import Affine
 
-from roadseg.config import load_config
 from roadseg.dataset.chips import read_chips
 from roadseg.raster.grid import Grid
 from roadseg.report.map_data import map_areas
 from roadseg.report.scenes import ReportScene, ReportScenes, read_scenes
-from roadseg.roads.formats.files import write_gpkg
 from roadseg.roads.speeds import DEFAULT_BINS
-from roadseg.system.records import write_json
-from roadseg.system.workspace import Workspace
 from tests.drawing import UTM, drawn
 
 GRID = Grid(UTM, Affine(1, 0, 480000, 0, -1, 3650000), 200, 200)
@@ -69,26 +64,3 @@ def test_images_that_are_to_be_mapped_are_shown_beside_those_with_chips(finished
     config = config.model_copy(update={"split": split})
     shown = read_scenes(config, workspace, [scene.name, "elsewhere"])
     assert [each.image.path.name for each in shown.scenes] == [scene.image.name, "elsewhere.tif"]
-
-
-@pytest.mark.parametrize(
-    ("recorded", "is_later", "shown"),
-    [
-        (["a", "b"], False, {"a", "b"}),
-        (["a"], True, {"a", "b"}),  # `improve` maps more images after the run that is recorded.
-        ([], True, {"a", "b"}),
-        ([], False, set()),  # The network is left over from an earlier run.
-    ],
-)
-def test_a_network_is_shown_once_whatever_the_record_is_about(tmp_path, recorded, is_later, shown):
-    run = Workspace(tmp_path)
-    run.graphs.mkdir()
-    write_gpkg(run.graph("a"), drawn([(480000, 3650000), (480100, 3650000)]))
-    write_gpkg(run.graph("b"), drawn([(480100, 3650000), (480200, 3650000)]))
-    both = [(480000, 3650000), (480100, 3650000)], [(480100, 3650000), (480200, 3650000)]
-    write_gpkg(run.graph("network"), drawn(*both, source=["a", "b"]))
-    record = {"stage": "graph", "state": "done", "key": "", "summary": {"joined": recorded}}
-    write_json(run.record("graph"), record)
-    made_s = run.graph("network").stat().st_mtime + (-10 if is_later else 10)
-    os.utime(run.record("graph"), (made_s, made_s))
-    assert read_scenes(load_config(None), run, ["a", "b"]).joined == shown

@@ -4,10 +4,9 @@ Reads a run and its edits; writes another run folder with masks of the edits, a 
 on from the one of the run, new roads, and the edits, which stay in force.
 """
 
-import functools
 import shlex
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,10 +18,9 @@ import shapely
 from pyproj import CRS
 
 from roadseg.arrays import Bools, Floats, Ints, Lines
-from roadseg.commands.stages import pipeline, prepare, quantize
+from roadseg.commands.stages import pipeline, prepare
 from roadseg.commands.tools import review
 from roadseg.commands.tools.adapt import network_form, resampled_to
-from roadseg.commands.tools.map import predict_and_trace
 from roadseg.config import FILE_NAME, Config
 from roadseg.dataset.chips import read_chips
 from roadseg.dataset.fold_files import write_folds
@@ -169,20 +167,13 @@ def run(
                 "expected some, from `roadseg review`"
             )
         _write_area(output / _MASKS / _AREA, scenes)
-        images = {scene.name: scene.image.path for scene in shown.scenes if scene.image is not None}
-        others = [images[name] for name in images.keys() - {scene.name for scene in scenes}]
-        planned = _plan(config, made, scenes, start, others=others, minutes=minutes)
+        planned = _plan(config, made, scenes, start, minutes=minutes)
         if not any(workspace.mask(scene.name).exists() for scene in scenes):
             planned = _with_folds(planned, made)
         write_json(output / FILE_NAME, planned.model_dump(mode="json"))
         with atomic_write(made.edits) as partial:
             shutil.copyfile(workspace.edits, partial)
         pipeline.run(planned, made, say=say)
-        if others:  # Images without labels and edits, with the confidence that was measured.
-            networks = [made.checkpoint(_FOLD)]
-            before = functools.partial(quantize.if_it_pays, planned, made, fold=_FOLD)
-            paths = map(str, images.values())
-            predict_and_trace(planned, made, paths, networks, before=before, say=say)
         found = _measure(planned, workspace, made, roads)
     reviewed = review.run(planned, made, export=output / "roads.gpkg", say=lambda _: None)
     return ImproveSummary(
@@ -228,7 +219,7 @@ def _write_masks(
     shown: Mapping[str, ReportScene],
     roads: Sequence[Decided],
 ) -> Iterator[_Scene]:
-    """Write the masks of scenes with labels or edits."""
+    """Write the masks of scenes; ground without labels or edits is ignored."""
     images = _images(config, workspace, shown)
     walk = counted(images.items(), "write masks", total=len(images), unit="scenes")
     for name, (image, set_name) in walk:
@@ -241,8 +232,6 @@ def _write_masks(
             own = config.of_set(set_name).labels
             complete = complete_area(find_areas(own.area), grid, own)
             ground = footprint if complete is None else shapely.union(decided, complete)
-        if ground.is_empty:
-            continue
         path = made.root / _MASKS / set_name / f"{image.stem}.tif"
         path.parent.mkdir(parents=True, exist_ok=True)
         blocks = edited_blocks(grid, near, bins=config.labels.bins, labels=labels)
@@ -276,10 +265,9 @@ def _images(
 
 def _write_area(path: Path, scenes: Sequence[_Scene]) -> None:
     """Write where the masks are complete; other ground is ignored."""
-    shapes = [reproject(np.array([each.ground]), each.crs, DEGREES)[0] for each in scenes]
-    table = gpd.GeoDataFrame(
-        {"scene": [each.name for each in scenes]}, geometry=shapes, crs=DEGREES
-    )
+    known = [each for each in scenes if not shapely.is_empty(each.ground)]
+    shapes = [reproject(np.array([each.ground]), each.crs, DEGREES)[0] for each in known]
+    table = gpd.GeoDataFrame({"scene": [each.name for each in known]}, geometry=shapes, crs=DEGREES)
     with atomic_write(path) as partial:
         write_layer(partial, table, "GeoJSON", layer="area", geometry_type=None)
 
@@ -290,14 +278,9 @@ def _plan(
     scenes: Sequence[_Scene],
     start: Path,
     *,
-    others: Iterable[Path],
     minutes: float,
 ) -> Config:
-    """Return the config of the new run: that of the old one, but with masks as its labels.
-
-    Args:
-        others: images without labels or edits, which are to be mapped as well.
-    """
+    """Return the config of the new run: that of the old one, but with masks as its labels."""
     files: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {}
     for name in {scene.set for scene in scenes}:
         own = [scene for scene in scenes if scene.set == name]
@@ -322,7 +305,6 @@ def _plan(
     updates = {
         "imagery": imagery,
         "labels": labels,
-        "split": {"target": tuple(sorted(str(path.absolute()) for path in others))},
         "train": {"init": start.absolute(), "minutes": minutes, **network_form(start)},
         "predict": {"scenes": "all"},
     }

@@ -2,13 +2,14 @@
 
 import json
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
 import rasterio
 import shapely
+from geopandas import read_file
 
-from roadseg.commands.stages import quantize
 from roadseg.commands.tools import improve
 from roadseg.errors import ConfigError, DataError, MissingInputError
 from roadseg.raster.grid import reproject
@@ -91,29 +92,29 @@ def test_a_run_of_other_edits_is_left_alone(finished, tmp_path):
         run(finished, tmp_path / "new")
 
 
-def test_before_images_without_edits_are_mapped_it_may_quantise(finished, tmp_path, monkeypatch):
+def test_images_without_labels_and_edits_are_in_the_run_but_not_learned_from(
+    finished, tmp_path, monkeypatch
+):
     config, workspace = finished
     (known,) = workspace.probabilities.glob("*.tif")
-    other = next(path for path in workspace.masks.glob("*.tif") if path.name != known.name)
-    shutil.copy(known, workspace.probability(other.stem))
+    mask = next(path for path in workspace.masks.glob("*.tif") if path.name != known.name)
+    other = workspace.probability(mask.stem)
+    shutil.copy(known, other)
+    with rasterio.open(other, "r+", IGNORE_COG_LAYOUT_BREAK="YES") as raster:
+        raster.transform = read_grid(mask).transform
+    mask.unlink()
     edit(workspace, Edit("draw", line_across(workspace, known.stem), width_m=6.0))
-    write_masks, asked = improve._write_masks, []  # noqa: SLF001
-
-    def predict_and_trace(*_, before, **__):
-        before(megapixels=lambda: 1.0)
-        raise ZeroDivisionError
-
-    def of_known(*given):
-        return (scene for scene in write_masks(*given) if scene.name != other.stem)
-
-    monkeypatch.setattr(improve, "_write_masks", of_known)
-    monkeypatch.setattr(quantize, "if_it_pays", lambda *_, **given: asked.append(given))
-    monkeypatch.setattr(improve.pipeline, "run", lambda *_, **__: None)
-    monkeypatch.setattr(improve, "predict_and_trace", predict_and_trace)
+    monkeypatch.setattr(improve.pipeline, "run", lambda *_, **__: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        run((config, workspace), tmp_path / "new", checkpoint=workspace.checkpoint(0))
-    ((given),) = asked
-    assert (given["fold"], given["megapixels"]()) == (0, 1.0)
+        run((config, workspace), tmp_path / "new")
+    planned = json.loads((tmp_path / "new" / "roadseg.json").read_text())
+    labels = planned["labels"]
+    images, masks = (
+        {Path(path).stem for path in paths}
+        for paths in (planned["imagery"]["images"], labels["roads"])
+    )
+    assert {known.stem, other.stem} <= images == masks
+    assert set(read_file(labels["area"][0])["scene"]) == images - {other.stem}
 
 
 def test_a_map_of_the_first_of_many_bands_is_improved_with_these(finished, tmp_path, monkeypatch):
