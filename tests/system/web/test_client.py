@@ -212,6 +212,20 @@ def test_a_key_goes_to_all_hosts_of_a_template(world, monkeypatch, place):
     assert world.asked == ["/fine?k=12345678"]
 
 
+@pytest.mark.parametrize(
+    ("home", "address"),
+    [
+        ("https://a.org/t", "https://a.org:443/t"),
+        ("https://a.org:443/t", "https://a.org/t"),
+        ("http://a.org/t", "http://a.org:80/t"),
+    ],
+)
+def test_a_host_is_the_same_with_the_usual_port(monkeypatch, home, address):
+    monkeypatch.setenv("MY_KEY", "12345678")
+    with Client(f"{home}?k={{env:MY_KEY}}", policy=QUICK) as client:
+        assert client.with_keys(f"{address}?k={{env:MY_KEY}}") == f"{address}?k=12345678"
+
+
 @pytest.mark.parametrize("wait", ["Fri, 31 Dec 99999 23:59:59 GMT", "9" * 5000, "-1", "²"])
 def test_a_time_to_wait_that_cannot_be_is_not_waited_for(client, world, wait):
     world.put("/fine", b"fine")
