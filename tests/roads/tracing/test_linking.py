@@ -104,6 +104,16 @@ def test_links_keep_the_rules(lines, options, expected):
     assert len(links(linked(*lines, **options))) == expected
 
 
+def test_a_link_between_two_ends_crosses_a_road_and_is_joined_with_it():
+    # Stubs of 6 m are too short for a link to the road, which is 6 m from both.
+    west = [(-50, -30), (0, 0), (-50, 30)], [(0, 0), (6, 0)]
+    east = [(74, -30), (24, 0), (74, 30)], [(24, 0), (18, 0)]
+    found = linked(*west, *east, [(12, -40), (12, 40)], max_gap_m=15)
+    assert shapely.union_all(links(found)).equals(shapely.LineString([(6, 0), (18, 0)]))
+    crossing = np.flatnonzero((found.nodes == (12, 0)).all(axis=1))
+    assert found.degree[crossing].tolist() == [4]
+
+
 def test_links_are_marked_and_roads_have_no_confidence():
     found = linked([(0, 0), (50, 0)], [(60, 0), (110, 0)], max_gap_m=20)
     assert found.attributes["inferred"].tolist() == [0, 0, 1]
