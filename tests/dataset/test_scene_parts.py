@@ -23,12 +23,13 @@ SIDE = 200
 
 @pytest.fixture
 def write(tmp_path):
-    """Give a function that writes a scene of 1 m pixels around a place."""
+    """Give a function that writes a scene of 1 m pixels, or others, around a place."""
 
-    def write(name, epsg, x, y, *, side=SIDE, **options):
+    def write(name, epsg, x, y, *, side=SIDE, pixel_m=(1, 1), **options):
         path = tmp_path / f"{name}.tif"
         values = np.arange(side * side, dtype=np.uint16).reshape(1, side, side)
-        transform = Affine(1, 0, x - side / 2, 0, -1, y + side / 2)
+        wide, high = pixel_m
+        transform = Affine(wide, 0, x - wide * side / 2, 0, -high, y + high * side / 2)
         size = {"height": side, "width": side, "count": 1, "dtype": "uint16", "nodata": None}
         crs = f"EPSG:{epsg}"
         with rasterio.open(path, "w", crs=crs, transform=transform, **size | options) as target:
@@ -180,6 +181,16 @@ def test_a_part_has_the_pixels_of_the_whole_and_no_data_outside(write, draw, gsd
     picture, shown = read_preview(facts, side=40)
     assert picture.shape == (1, *shown.shape)
     assert shown.mean() == pytest.approx(np.pi / 4, abs=0.1)
+
+
+def test_the_picture_of_a_part_shows_its_ground_whatever_the_form_of_the_pixels(write, draw):
+    path = write("a", 32611, 660000, 4000000, pixel_m=(0.5, 1))
+    disc = shapely.Point(660000, 4000000).buffer(32)
+    facts = read_facts(path, ImageryOptions(gsd_m=1.0))
+    _, shown = read_preview(cut_to_area(facts, draw("a.gpkg", disc, crs=32611)), side=32)
+    assert shown.shape == (32, 32)
+    assert shown.mean() == pytest.approx(np.pi / 4, abs=0.06)
+    assert np.array_equal(shown, shown.T)
 
 
 def test_a_sample_is_of_the_area(write, draw):
