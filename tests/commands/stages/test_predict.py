@@ -31,12 +31,21 @@ def changed(config, section, **values):
 
 
 def predict_images(
-    finished, images, output, *, folders=None, predicting=None, compute=None, **imagery
+    finished,
+    images,
+    output,
+    *,
+    folders=None,
+    predicting=None,
+    compute=None,
+    tracing=None,
+    **imagery,
 ):
     config, workspace = finished
     config = changed(config, "imagery", **imagery)
     config = changed(config, "predict", **predicting or {})
     config = changed(config, "compute", **compute or {})
+    config = changed(config, "graph", **tracing or {})
     folders = folders or [workspace.checkpoint(0)]
     return predict.run_images(config, map(str, images), checkpoints=folders, output=output)
 
@@ -447,6 +456,19 @@ def test_a_mask_is_written_on_request_and_alone_if_the_rest_is_there(
     predict_images(finished, [image], tmp_path / "out", predicting={"mask": True})
     assert read_mask(tmp_path / "out/road_masks/here.tif").shape == (64, 64)
     assert (tmp_path / "out/here.tif").stat().st_mtime_ns == first
+
+
+def test_a_mask_is_written_again_with_another_threshold(finished, make_scene, tmp_path):
+    image, _ = make_scene(tmp_path, "here")
+    shares = []
+    for threshold in (0.001, 0.999):
+        predict_images(
+            *(finished, [image], tmp_path / "out"),
+            predicting={"mask": True},
+            tracing={"threshold": threshold},
+        )
+        shares.append((read_mask(tmp_path / "out/road_masks/here.tif") > 0).mean())
+    assert shares == [1, 0]
 
 
 def test_a_raster_names_the_mean_threshold_of_its_networks(finished, make_scene, tmp_path):
