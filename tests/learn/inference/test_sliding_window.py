@@ -170,6 +170,14 @@ def test_a_row_that_ends_without_data_leaves_nothing_to_the_next():
     assert np.array_equal(found[0][valid], scene[valid])
 
 
+def test_a_window_without_data_leaves_nothing_to_the_rows_below_it():
+    # Windows start at 0, 32, 96 and 160; the second one has no data.
+    scene, valid = scene_of(288, 128), np.ones((288, 128), dtype=bool)
+    valid[32:160] = False
+    found = predict(engine_of(echo, window_px=128), scene, valid, overlap_px=64)
+    assert np.array_equal(found[0], np.where(valid, scene, 0))
+
+
 def test_a_scene_without_data_is_zero_throughout():
     engine = engine_of(echo)
     empty = np.zeros((70, 40), dtype=bool)
