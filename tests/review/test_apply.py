@@ -147,6 +147,15 @@ def test_a_joined_end_makes_a_node_on_the_other_road(edit):
     assert edited_of(graph) == ["", "", "", "", "", "moved"]
 
 
+def test_a_join_that_cuts_the_road_that_it_moves_can_be_taken_back(crossroads, drawn):
+    revision = Revision(crossroads)
+    before = revision.graph()
+    change = revision.apply(Edit("join", drawn((50, 100), (60, 20))))
+    assert len(revision.graph().lines) == len(before.lines) + 1
+    revision.undo(change)
+    assert same(revision.graph(), before)
+
+
 def test_a_split_road_has_two_parts_that_can_be_decided_apart(edit, crossroads):
     graph = edit(
         ("split", [(149.5, 99), (150.5, 101)]),
