@@ -128,7 +128,7 @@ class Asking:
 def serving(tmp_path_factory, written_run):
     """Serve a copy of the run; give its workspace and the server."""
     workspace = Workspace(shutil.copytree(written_run, tmp_path_factory.mktemp("served") / "run"))
-    with ReviewServer(open_session(workspace), title="run") as server:
+    with ReviewServer(open_session(workspace), title="<run>") as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         yield workspace, server

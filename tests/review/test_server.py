@@ -35,6 +35,8 @@ def test_the_page_is_sent_with_a_policy_that_allows_only_itself(ask):
     status, page = ask("")
     assert status == 200
     assert b"<title>Review" in page
+    assert b"&lt;run&gt;" in page
+    assert b"<run>" not in page
 
 
 def test_the_page_asks_for_what_it_shows(ask):
