@@ -495,6 +495,15 @@ def test_every_step_of_all_epochs_has_a_seed_of_its_own(run, tmp_path, monkeypat
     assert [number for _, number, _ in seeds] == [1, 2, 3, 4]
 
 
+def test_seeds_differ_between_trainings_steps_and_processes():
+    drawn = set()
+    with torch.random.fork_rng():
+        for seed in ((0, 1, 0), (1, 1, 0), (0, 2, 0), (0, 1, 1)):
+            epochs.seed_step(*seed)
+            drawn.add(torch.rand(1).item())
+    assert len(drawn) == 4
+
+
 def test_the_learning_rate_drops_after_a_milestone_also_when_going_on(run, tmp_path):
     run(tmp_path, epochs=1, lr_milestones=(1, 2))
     history = run(tmp_path, epochs=3, lr_milestones=(1, 2))
