@@ -7,20 +7,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 import rasterio
+import shapely
 from affine import Affine
 from pyproj import CRS
 from rasterio.errors import NotGeoreferencedWarning
 
 from roadseg.errors import DataError, OutputError, RoadsegError
 from roadseg.raster import tiff
+from roadseg.raster.extents import Extent
 from roadseg.raster.grid import LOCAL_CRS, Grid
 from roadseg.raster.strips import Strips
 from roadseg.raster.windows import Window
 from roadseg.roads.logistic import EdgeModel
 from roadseg.roads.masks.mask_files import bins_tags, read_raster_key, write_mask
-from roadseg.roads.masks.probabilities import (
-    write_probability,
-)
+from roadseg.roads.masks.probabilities import open_probability, write_probability
 from roadseg.roads.speeds import DEFAULT_BINS, SpeedBins
 from tests.drawing import read_probability
 
@@ -52,6 +52,16 @@ def write_raster(path, values, **profile):
         path, "w", count=bands, height=height, width=width, dtype=values.dtype.name, **options
     ) as target:
         target.write(values)
+
+
+def test_a_mask_has_no_road_outside_of_the_area(path):
+    write_bins(path, np.full((20, 30), 2, dtype=np.uint8), DEFAULT_BINS)
+    area = Extent(shapely.MultiPolygon([shapely.box(0, 0, 10, 20)]))
+    found, whole = replace(open_probability(path), extent=area), Window(0, 0, 20, 30)
+    road, bins = found.read_all(whole)
+    for each in (road, bins[1], found.read_road(whole)):
+        assert np.array_equal(each, area.inside(whole) * np.uint8(255))
+    assert not bins[[0, *range(2, 7)]].any()
 
 
 def test_probabilities_written_in_two_parts_come_back_as_bytes(path):
