@@ -129,6 +129,16 @@ def test_the_page_shows_the_worst_way_first_and_runs_nothing(roads, image, tmp_p
     assert csp_digest(style) in page
 
 
+def test_what_the_map_says_of_a_way_is_only_text_on_the_page(roads, image, tmp_path):
+    table = gpd.read_file(roads)
+    table["highway"] = "residential;<i>"
+    table.to_file(tmp_path / "odd.geojson", driver="GeoJSON")
+    run(tmp_path / "odd.geojson", image, page=tmp_path / "audit.html")
+    page = (tmp_path / "audit.html").read_text()
+    assert "residential;&lt;i&gt;" in page
+    assert "<i>" not in page
+
+
 def test_a_map_without_faults_has_a_page_that_says_so(image, roads, tmp_path):
     gpd.read_file(roads).iloc[:1].to_file(tmp_path / "good.geojson", driver="GeoJSON")
     run(tmp_path / "good.geojson", image, page=tmp_path / "audit.html")
