@@ -149,6 +149,20 @@ def test_a_network_maps_images_without_labels(mapped, tmp_path, monkeypatch):
     assert str(stands).endswith(f"to correct it: roadseg review {tmp_path}/map")
 
 
+def test_an_image_that_is_skipped_is_told(mapped, tmp_path):
+    folder, _, _ = mapped
+    (tmp_path / "broken.tif").write_text("no raster")
+    summary = tool.run(
+        [str(folder / "images/city_0.tif"), str(tmp_path / "broken.tif")],
+        tmp_path / "map",
+        checkpoints=[folder / "map/checkpoints/fold-0"],
+        settings=["graph.threshold=0.3", "compute.on_error=skip"],
+        say=silent,
+    )
+    assert list(summary.failed) == ["broken"]
+    assert summary.scenes == 1
+
+
 def test_settings_of_a_map_without_labels_are_in_its_config(mapped, tmp_path):
     folder, _, _ = mapped
     options = {"checkpoints": [folder / "map/checkpoints/fold-0"], "say": silent}
