@@ -1,8 +1,12 @@
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
+from affine import Affine
 from scipy import ndimage
 
-from roadseg.commands.fusion.image_shifts import about_the_middle, displacement
+from roadseg.commands.fusion.image_shifts import about_the_middle, displacement, find_shift
+from roadseg.raster.grid import LOCAL_CRS, Grid
 
 ALL = np.ones((128, 128), dtype=bool)
 
@@ -50,6 +54,16 @@ def test_roads_that_have_nothing_in_common_are_hardly_moved():
 
 def test_no_displacement_is_longer_than_the_reach():
     assert np.hypot(*found(crossing(), crossing(12, 0), reach=6)) < 7
+
+
+def test_the_reach_is_in_metres_whatever_the_form_of_the_pixels():
+    shift = 0, 16  # 8 m in pixels that are 0.5 m wide and 1 m high
+    grid = Grid(LOCAL_CRS, Affine(0.5, 0, 0, 0, -1, 128), 128, 128)
+    images = [
+        SimpleNamespace(read_road=lambda window, road=road: (road[window.slices], ALL))
+        for road in (crossing(), crossing(*shift))
+    ]
+    assert find_shift(*images, grid) == pytest.approx(shift, rel=0.06, abs=0.1)
 
 
 def test_what_has_no_data_does_not_count():
