@@ -101,6 +101,20 @@ def test_a_cancelled_command_is_gone(tmp_path, monkeypatch, deaf):
         os.kill(pids[0], 0)
 
 
+def test_a_command_whose_lines_cannot_be_shown_is_gone(tmp_path):
+    pids = []
+
+    def show(line):
+        pids.append(int(line))
+        raise RuntimeError("the log was deleted")
+
+    program = "import os, signal, sys; print(os.getpid(), file=sys.stderr, flush=True);"
+    with pytest.raises(RuntimeError, match="the log was deleted"):
+        start(f"{program} signal.alarm(60); signal.pause()", tmp_path, show=show)
+    with pytest.raises(ProcessLookupError):
+        os.kill(pids[0], 0)
+
+
 def executable(path):
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("#!/bin/sh\n")
