@@ -145,6 +145,7 @@ def test_a_ring_by_itself_has_control_points_at_its_corners_however_it_is_drawn(
 
 
 PIECES = [(0, 0), (40, 0)], [(40, 0), (80, 0)]
+JUNCTION = [(0, 0), (100, 0)], [(100, 0), (300, 0)], [(100, 0), (100, 90)]
 
 
 @pytest.mark.parametrize(
@@ -152,6 +153,7 @@ PIECES = [(0, 0), (40, 0)], [(40, 0), (80, 0)]
     [
         (drawn(ROAD), drawn(ROAD, ROAD), "length_m", 1),
         (drawn(ROAD), drawn(ROAD, ROAD[::-1]), "length_m", 1),
+        (drawn(*JUNCTION), drawn(JUNCTION[0][::-1], *JUNCTION[1:]), "length_m", 1),
         (drawn(ROAD), drawn([(500, 0), (500, 0)], ROAD), "length_m", 1),
         (drawn(ROAD, seconds=[20]), drawn(ROAD, ROAD, seconds=[40, 20]), "travel_time_s", 1),
         (
@@ -165,7 +167,8 @@ PIECES = [(0, 0), (40, 0)], [(40, 0), (80, 0)]
         (drawn(ROAD, seconds=[4]), EMPTY, "travel_time_s", 0),
     ],
     ids=[
-        *("drawn twice", "drawn twice, the other way", "an edge without length"),
+        *("drawn twice", "drawn twice, the other way", "one of three the other way"),
+        "an edge without length",
         *("of two the faster", "seconds of pieces add up", "length takes no notice of time"),
         *("time does", "an empty graph needs no times"),
     ],
