@@ -3,7 +3,7 @@ import shapely
 
 from roadseg.errors import DataError, OutputError
 from roadseg.roads.osm.osm_extract import read_extract
-from roadseg.roads.osm.osm_objects import HIGHWAYS
+from roadseg.roads.osm.osm_objects import HIGHWAYS, ways_near
 
 AREA = shapely.MultiPolygon([shapely.box(8.60, 49.40, 8.61, 49.41)])
 HEAD = '<osm version="0.6">'
@@ -31,6 +31,15 @@ def test_a_way_is_read_with_its_nodes_and_versions(extract):
     assert (found.way_id.tolist(), found.way_version.tolist()) == ([5], [3])
     assert (found.node_id.tolist(), found.node_version.tolist()) == ([1, 2], [2, 2])
     assert shapely.get_coordinates(found.lines).tolist() == [[8.601, 49.401], [8.602, 49.402]]
+
+
+@pytest.mark.parametrize(
+    ("east", "north", "ways"), [(0, 0, 1), (0.01, 0, 0), (-0.01, 0, 0), (0, 0.01, 0), (0, -0.01, 0)]
+)
+def test_only_ways_whose_own_box_meets_the_other_one_are_read(tmp_path, east, north, ways):
+    (tmp_path / "map.osm").write_text(f"{HEAD}{INSIDE}{ROAD}</osm>")
+    box = shapely.affinity.translate(AREA, east, north).bounds
+    assert len(ways_near(tmp_path / "map.osm", box, HIGHWAYS).way_id) == ways
 
 
 def test_a_way_whose_nodes_are_missing_is_left_out_and_named(extract, caplog):
