@@ -24,7 +24,9 @@ from roadseg.roads.audit.ways import read_ways
 from roadseg.roads.labels.origins import read_origin
 from roadseg.roads.labels.roads import read_roads
 from roadseg.roads.osm.osm_map import read_osm_map
+from roadseg.roads.osm.overpass import OverpassArea
 from roadseg.roads.speeds import KPH_PER_MPH
+from roadseg.system.web.client import Client
 
 CENTRE = "8.6000,49.4000,8.6100,49.4100"
 NEAR = (8.59, 49.39, 8.62, 49.42)
@@ -180,6 +182,15 @@ def test_licence_and_date_are_kept_beside_the_file(tmp_path, overture, overpass,
     assert (origin.licence, origin.date) == ("ODbL-1.0", date)
     assert origin.attribution.startswith("© OpenStreetMap contributors")
     assert (summary.licence, summary.date) == (origin.licence, origin.date)
+
+
+def test_of_several_answers_the_earliest_date_counts():
+    days = ["2026-11-20T20:21:02Z", "2026-11-19T08:00:00Z", "2026-11-21T00:00:00Z"]
+    area = shapely.MultiPolygon([shapely.box(8, 49, 9, 50)])
+    with Client() as client:
+        asked = OverpassArea(client, "https://a.org", area, ("highway",), days)
+        assert asked.date == days[1]
+        assert replace(asked, dates=[]).date is None
 
 
 def test_the_date_of_an_extract_goes_on_to_what_is_cut_out_of_it(tmp_path, region):
