@@ -259,6 +259,17 @@ def test_a_short_link_across_a_gap_is_left_out():
     assert drawn(new_roads(predicted, ways_of(*PAIR))) == []
 
 
+def test_a_short_road_that_only_a_link_leads_to_the_map_is_left_out():
+    ways, predicted = ways_of(STREET, [(0, 40), (200, 40)]), graph([(100, 0), (100, 30)])
+    assert new_roads(predicted, ways, min_length_m=20).is_linked.tolist() == [True]
+    assert drawn(new_roads(predicted, ways, min_length_m=40)) == []
+
+
+def test_a_dead_end_beside_that_of_a_way_is_not_joined_to_it():
+    new = new_roads(graph([(101, 6), (200, 6)]), ways_of([(0, 0), (100, 0)]))
+    assert new.reason.tolist() == ["not connected with the map"]
+
+
 def test_roads_to_check_that_end_together_share_the_node():
     bridge = ways_of(STREET, is_apart=True)
     new = new_roads(graph([(100, 0), (100, 90)], [(100, 0), (160, 90)]), bridge)
