@@ -44,6 +44,13 @@ def profiles(*rasters):
     return probability_profiles(Cover.of(rasters), spread_stations(WAY[:1]))
 
 
+def test_a_square_shows_the_middle_of_each_of_its_pixels():
+    values = np.random.default_rng(0).integers(0, 255, (90, 90), dtype=np.uint8)
+    centre = np.array([X + 45, Y + 45])
+    shown = probability_square(Cover.of([raster(values)]), centre, side_m=90, side_px=30)
+    assert np.array_equal(shown, values[1::3, 1::3])
+
+
 def test_profiles_run_from_right_to_left_of_the_way():
     shown = profiles(raster(halves()))
     assert (shown[:, : REACH_M - 1] == 10).all()
