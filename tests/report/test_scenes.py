@@ -64,3 +64,11 @@ def test_images_that_are_to_be_mapped_are_shown_beside_those_with_chips(finished
     config = config.model_copy(update={"split": split})
     shown = read_scenes(config, workspace, [scene.name, "elsewhere"])
     assert [each.image.path.name for each in shown.scenes] == [scene.image.name, "elsewhere.tif"]
+
+
+def test_labels_are_read_only_if_they_are_to_be_shown(finished):
+    config, workspace = finished
+    name = next(workspace.graphs.glob("city*.gpkg")).stem
+    for is_wanted in (True, False):
+        (scene,) = read_scenes(config, workspace, [name], with_labels=is_wanted).scenes
+        assert (scene.reference is not None) == is_wanted
