@@ -11,12 +11,13 @@ import shapely
 from geopandas import read_file
 
 from roadseg.commands.tools import improve
-from roadseg.errors import ConfigError, DataError, MissingInputError
+from roadseg.errors import ConfigError, DataError, MissingInputError, OutputError
 from roadseg.raster.grid import reproject
 from roadseg.raster.images import read_grid
 from roadseg.review.edits import Edit, EditFile
 from roadseg.roads.formats.files import read_gpkg
 from roadseg.roads.masks.fusion import FusedImage, images_tags
+from roadseg.system.locks import lock
 from roadseg.system.workspace import Workspace
 
 
@@ -50,6 +51,17 @@ def test_edits_that_decide_nothing_are_not_learned(finished, tmp_path):
     edit(finished[1], Edit("draw", far))
     with pytest.raises(DataError, match="no edit accepts, rejects or draws a road on these images"):
         run(finished, tmp_path / "new")
+
+
+def test_the_folder_of_another_process_is_left_alone(finished, tmp_path):
+    workspace = finished[1]
+    edit(workspace, Edit("draw", line_across(workspace, "city_0")))
+    with (
+        lock(tmp_path / "new"),
+        pytest.raises(OutputError, match="is using this run folder"),
+    ):
+        run(finished, tmp_path / "new")
+    assert not (tmp_path / "new/masks").exists()
 
 
 def test_a_map_of_fused_images_is_refused(finished, tmp_path):
