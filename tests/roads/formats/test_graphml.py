@@ -118,6 +118,16 @@ def test_degrees_come_to_metres(write):
     assert back.length_m == pytest.approx([111.0], abs=0.2)
 
 
+def test_feet_come_to_metres(write):
+    feet = nx.Graph(crs="epsg:2229")
+    feet.add_node(1, x=6_480_000.0, y=1_840_000.0)
+    feet.add_node(2, x=6_480_000.0, y=1_841_000.0)
+    feet.add_edge(1, 2)
+    back = read_graphml(write(feet))
+    assert back.crs.to_epsg() == 32611
+    assert back.length_m == pytest.approx([304.8], rel=0.001)
+
+
 @pytest.mark.parametrize("named", ["EPSG:32631", UTM.to_wkt()])
 def test_a_crs_may_be_written_in_many_ways(write, named):
     assert read_graphml(write(network(("a", "b", {}), crs=named))).crs == UTM
