@@ -245,3 +245,16 @@ def test_an_interrupted_stage_is_named(path, read):
     stage(path).begin()
     with pytest.raises(MissingInputError, match="split was interrupted; run `roadseg split` again"):
         read(path)
+
+
+@pytest.mark.parametrize(("folds", "seconds"), [(5, 100), (6, 0)])
+def test_the_seconds_of_a_run_that_goes_on_are_added_but_not_of_other_settings(
+    path, folds, seconds
+):
+    path.parent.mkdir()
+    stage(path).begin()
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"seconds": 100}))
+    going_on = stage(path, settings=[("folds", folds)])
+    going_on.begin()
+    going_on.finish(Found(), [])
+    assert read_record(path).seconds == pytest.approx(seconds, abs=30)
