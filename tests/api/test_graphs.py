@@ -119,3 +119,9 @@ def test_an_edge_with_something_else_than_a_line_is_refused(labels):
     network.edges[u, v, key]["geometry"] = 5
     with pytest.raises(DataError, match="the graph: geometry of an edge is not WKT"):
         roadseg.read_graph(network)
+
+
+def test_the_speeds_of_a_mask_without_bins_are_assumed():
+    road = np.zeros((100, 100), dtype=bool)
+    road[45:52] = True
+    assert roadseg.trace(road, gsd_m=1.0).drawn.is_assumed.tolist() == [True]
