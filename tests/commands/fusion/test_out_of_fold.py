@@ -1,16 +1,20 @@
 """Scenes with chips of several folds: put together, each chip of the network that held it out."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
 
 from roadseg.commands.fusion import out_of_fold
 from roadseg.commands.stages import evaluate, graph, pipeline, predict, train
 from roadseg.config import load_config
 from roadseg.dataset.chips import read_chips
 from roadseg.errors import DataError
-from roadseg.roads.masks.mask_files import read_mask
+from roadseg.learn.network.checkpoints import checkpoint_path
+from roadseg.roads.masks.mask_files import read_mask, read_raster_key
 from roadseg.roads.masks.probabilities import open_probability
 from roadseg.system.stage_records import read_record
 from roadseg.system.workspace import Workspace
@@ -117,6 +121,22 @@ def test_an_interrupted_prediction_goes_on_with_the_parts_that_are_there(cut, mo
     summary = predict.run(cut, workspace, fold="each")
     assert predicted == [["city_0"], ["city_0"]]
     assert len(summary.scenes) == 5
+
+
+def test_a_scene_is_put_together_again_with_another_network(cut, tmp_path):
+    moved = cut.model_copy(update={"run": shutil.copytree(cut.run, tmp_path / "run")})
+    workspace = Workspace(moved.run)
+    predict.run(moved, workspace, fold="each")
+    before = read_raster_key(workspace.probability("city_0"))
+    path = checkpoint_path(workspace.checkpoint(1), "best")
+    with safe_open(path, "pt") as file:
+        facts = file.metadata()
+    tensors = load_file(path)
+    changed = next(name for name in tensors if name.endswith("weight"))
+    save_file(tensors | {changed: -tensors[changed]}, path, metadata=facts)
+    workspace.record("predict").unlink()
+    predict.run(moved, workspace, fold="each")
+    assert read_raster_key(workspace.probability("city_0")) != before
 
 
 def test_a_dry_run_says_what_each_network_reads_and_writes(cut):
