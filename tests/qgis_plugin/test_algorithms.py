@@ -159,6 +159,7 @@ def test_a_filtered_layer_in_degrees_is_compared_with_one_in_metres(process, tmp
     lines(MAP, tmp_path / "map.geojson")
     results, said = process(
         "compareroads",
+        EXTRA="--spacing-m 45",  # Of the first of two commands alone.
         REFERENCE="map.geojson",
         PREDICTED="all.gpkg|layername=roads|subset=kind=1",
         OUTPUT="differences.gpkg",
