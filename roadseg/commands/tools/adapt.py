@@ -31,9 +31,11 @@ from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.masks.burning import BACKGROUND, IGNORE, RoadAreas, burn_roads, widened_areas
 from roadseg.roads.masks.mask_files import read_raster_key, write_mask
 from roadseg.roads.masks.probabilities import ProbabilityFile
+from roadseg.roads.options import TraceOptions
 from roadseg.roads.speeds import DEFAULT_BINS
 from roadseg.roads.tracing.trace import rate_edges
 from roadseg.system.progress import counted
+from roadseg.system.records import key_of
 from roadseg.system.stage_records import read_stage_key
 from roadseg.system.text import Summary
 from roadseg.system.units import road_text
@@ -223,8 +225,9 @@ def resampled_to(grid: Grid, image: Grid) -> float | None:
 
 
 def _write_mask(config: Config, path: Path, found: ProbabilityFile, roads: RoadGraph) -> None:
-    """Write the mask of an image, unless it was made of the same probabilities."""
-    key = read_raster_key(found.path) or ""
+    """Write the mask of an image, unless the same roads were found in the same probabilities."""
+    tracing = config.graph.model_dump(mode="json", include=set(TraceOptions.model_fields))
+    key = key_of(tracing, {"probability": read_raster_key(found.path) or ""})
     if path.exists() and read_raster_key(path) == key:
         return
     threshold = config.graph.threshold_for(found.threshold)

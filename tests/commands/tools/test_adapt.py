@@ -140,7 +140,13 @@ def test_the_same_call_trains_nothing_again(adapted, copied):
 
 
 @pytest.mark.parametrize(
-    ("setting", "anew"), [("predict.tta=true", False), ("predict.overlap_px=96", True)]
+    ("setting", "anew"),
+    [
+        ("predict.tta=true", False),
+        ("graph.formats=gpkg", False),
+        ("predict.overlap_px=96", True),
+        ("graph.threshold=0.85", True),
+    ],
 )
 def test_it_learns_anew_only_from_other_labels(adapted, copied, monkeypatch, setting, anew):
     seen, record = [], copied / "adapted/split.json"
