@@ -301,7 +301,9 @@ def _plan(
             read_checkpoint_facts(start, "best")["bands"]
         )
     if config.imagery.gsd_m is None:
-        imagery["gsd_m"] = resampled_to(read_grid(scenes[0].mask), read_grid(scenes[0].image))
+        # Some images may have the pixels of the network already; the others are resampled to these.
+        sizes_m = (resampled_to(read_grid(s.mask), read_grid(s.image)) for s in scenes)
+        imagery["gsd_m"] = next((size_m for size_m in sizes_m if size_m), None)
     updates = {
         "imagery": imagery,
         "labels": labels,

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import rasterio
 import shapely
+from affine import Affine
 from geopandas import read_file
 
 from roadseg.commands.tools import improve
@@ -127,6 +128,25 @@ def test_images_without_labels_and_edits_are_in_the_run_but_not_learned_from(
     )
     assert {known.stem, other.stem} <= images == masks
     assert set(read_file(labels["area"][0])["scene"]) == images - {other.stem}
+
+
+def test_images_are_resampled_as_in_the_map_if_the_first_had_the_pixels_of_its_network(
+    finished, tmp_path, monkeypatch
+):
+    config, workspace = finished
+    (known,) = workspace.probabilities.glob("*.tif")
+    mask = next(path for path in workspace.masks.glob("*.tif") if path.name != known.name)
+    other, grid = workspace.probability(mask.stem), read_grid(mask)
+    shutil.copy(known, other)
+    with rasterio.open(other, "r+", IGNORE_COG_LAYOUT_BREAK="YES") as raster:
+        raster.transform = grid.transform @ Affine.scale(0.5)
+    mask.unlink()
+    edit(workspace, Edit("draw", line_across(workspace, known.stem), width_m=6.0))
+    monkeypatch.setattr(improve.pipeline, "run", lambda *_, **__: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        run((config, workspace), tmp_path / "new")
+    planned = json.loads((tmp_path / "new" / "roadseg.json").read_text())
+    assert planned["imagery"]["gsd_m"] == pytest.approx(grid.pixel_size_m[0] / 2, rel=1e-3)
 
 
 def test_a_map_of_the_first_of_many_bands_is_improved_with_these(finished, tmp_path, monkeypatch):
