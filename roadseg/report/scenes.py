@@ -144,6 +144,8 @@ def read_scenes(
     left_out: list[str] = []
     chips = _chips(workspace, left_out)
     listed = {scene.name: scene for scene in chips.scenes} if chips else {}
+    # Images without chips, such as those that `improve` only maps, have no labels that count.
+    labelled = {chip.scene for chip in chips.chips} if chips and with_labels else set()
     images = _images(config, listed, left_out)
     scenes = []
     for name in counted(names, "report: roads", total=len(names), unit="scenes"):
@@ -151,7 +153,7 @@ def read_scenes(
             image, set_name = images.get(name, (None, ""))
             own = config.of_set(set_name)
             scene = _read_scene(own, workspace, name, image, left_out)
-            record = listed.get(name) if with_labels else None
+            record = listed[name] if name in labelled else None
             scenes.append(_with_reference(own, workspace, scene, record, left_out))
     if not scenes:
         raise DataError(f"none of {len(names)} scenes can be shown, the first: {left_out[0]}")

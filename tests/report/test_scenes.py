@@ -4,7 +4,7 @@ import pytest
 import shapely
 from affine import Affine
 
-from roadseg.dataset.chips import read_chips
+from roadseg.dataset.chips import read_chips, write_chips
 from roadseg.raster.grid import Grid
 from roadseg.report.map_data import map_areas
 from roadseg.report.scenes import ReportScene, ReportScenes, read_scenes
@@ -72,3 +72,13 @@ def test_labels_are_read_only_if_they_are_to_be_shown(finished):
     for is_wanted in (True, False):
         (scene,) = read_scenes(config, workspace, [name], with_labels=is_wanted).scenes
         assert (scene.reference is not None) == is_wanted
+
+
+def test_an_image_without_chips_has_no_labels(finished):
+    config, workspace = finished
+    name = next(workspace.graphs.glob("city*.gpkg")).stem
+    listed = read_chips(workspace.chips)
+    chips = [chip for chip in listed.chips if chip.scene != name]
+    write_chips(workspace.chips, listed.scenes, chips, listed.bins)
+    (scene,) = read_scenes(config, workspace, [name]).scenes
+    assert scene.reference is None
