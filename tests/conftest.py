@@ -91,8 +91,8 @@ def pytest_collection():
 
 
 def pytest_collection_modifyitems(items):
-    """Begin with the tests of the whole, of which some take long, so that none of them is last."""
-    items.sort(key=lambda item: item.path.parent != TESTS)
+    """Begin with slow tests and those of the whole, so that none of them is last."""
+    items.sort(key=lambda item: item.path.parent != TESTS and "slow" not in item.keywords)
 
 
 def _load(path):
