@@ -196,11 +196,11 @@ def run(
         if not is_begun:
             path.unlink(missing_ok=True)
             say("init", _write_config(path, images, labels, settings))
-        begun = load_config(path)
-        _require_same(begun, load_config(path, settings), path, images, labels)
-        if not labels and _files(_absolute(images)) != _files(begun.imagery.images):
-            change_config(path, [f"imagery.images={json.dumps(_listed(images, path))}"])
         config = load_config(path, settings)
+        _require_same(load_config(path), config, path, images, labels)
+        if not labels and _files(_absolute(images)) != _files(config.imagery.images):
+            change_config(path, [f"imagery.images={json.dumps(_listed(images, path))}"])
+            config = load_config(path, settings)
         workspace = Workspace(config.run)
         if labels:
             done = pipeline.run(config, workspace, force=force, say=say).stages
@@ -213,7 +213,7 @@ def run(
                         config, workspace, images, *start, settings=settings, force=force, say=say
                     )
                 networks = [adapted]
-            done = predict_and_trace(
+            done = _predict_and_trace(
                 config, workspace, images, networks, force=force, before=before, say=say
             )
             if networks != start:
@@ -318,7 +318,7 @@ def _absolute(places: Iterable[str]) -> list[str]:
     return [text if "://" in text else normpath(source_path(text).absolute()) for text in places]
 
 
-def predict_and_trace(
+def _predict_and_trace(
     config: Config,
     workspace: Workspace,
     images: Iterable[str],

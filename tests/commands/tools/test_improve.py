@@ -105,48 +105,47 @@ def test_a_run_of_other_edits_is_left_alone(finished, tmp_path):
         run(finished, tmp_path / "new")
 
 
-def test_images_without_labels_and_edits_are_in_the_run_but_not_learned_from(
-    finished, tmp_path, monkeypatch
-):
-    config, workspace = finished
-    (known,) = workspace.probabilities.glob("*.tif")
-    mask = next(path for path in workspace.masks.glob("*.tif") if path.name != known.name)
-    other = workspace.probability(mask.stem)
-    shutil.copy(known, other)
-    with rasterio.open(other, "r+", IGNORE_COG_LAYOUT_BREAK="YES") as raster:
-        raster.transform = read_grid(mask).transform
-    mask.unlink()
-    edit(workspace, Edit("draw", line_across(workspace, known.stem), width_m=6.0))
-    monkeypatch.setattr(improve.pipeline, "run", lambda *_, **__: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        run((config, workspace), tmp_path / "new")
-    planned = json.loads((tmp_path / "new" / "roadseg.json").read_text())
-    labels = planned["labels"]
+@pytest.fixture
+def planned(finished, tmp_path, monkeypatch):
+    """Give a function that plans the run of edits in one of two images, whose other is only mapped.
+
+    It takes the size of the pixels in which the other was mapped, in its own, and returns the
+    config, the names of both, and the grid of the other.
+    """
+
+    def plan(scale):
+        config, workspace = finished
+        (known,) = workspace.probabilities.glob("*.tif")
+        mask = next(path for path in workspace.masks.glob("*.tif") if path.name != known.name)
+        other, grid = workspace.probability(mask.stem), read_grid(mask)
+        shutil.copy(known, other)
+        with rasterio.open(other, "r+", IGNORE_COG_LAYOUT_BREAK="YES") as raster:
+            raster.transform = grid.transform @ Affine.scale(scale)
+        mask.unlink()
+        edit(workspace, Edit("draw", line_across(workspace, known.stem), width_m=6.0))
+        monkeypatch.setattr(improve.pipeline, "run", lambda *_, **__: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            run((config, workspace), tmp_path / "new")
+        written = json.loads((tmp_path / "new" / "roadseg.json").read_text())
+        return written, known.stem, other.stem, grid
+
+    return plan
+
+
+def test_images_without_labels_and_edits_are_in_the_run_but_not_learned_from(planned):
+    config, known, other, _ = planned(1.0)
+    labels = config["labels"]
     images, masks = (
         {Path(path).stem for path in paths}
-        for paths in (planned["imagery"]["images"], labels["roads"])
+        for paths in (config["imagery"]["images"], labels["roads"])
     )
-    assert {known.stem, other.stem} <= images == masks
-    assert set(read_file(labels["area"][0])["scene"]) == images - {other.stem}
+    assert {known, other} <= images == masks
+    assert set(read_file(labels["area"][0])["scene"]) == images - {other}
 
 
-def test_images_are_resampled_as_in_the_map_if_the_first_had_the_pixels_of_its_network(
-    finished, tmp_path, monkeypatch
-):
-    config, workspace = finished
-    (known,) = workspace.probabilities.glob("*.tif")
-    mask = next(path for path in workspace.masks.glob("*.tif") if path.name != known.name)
-    other, grid = workspace.probability(mask.stem), read_grid(mask)
-    shutil.copy(known, other)
-    with rasterio.open(other, "r+", IGNORE_COG_LAYOUT_BREAK="YES") as raster:
-        raster.transform = grid.transform @ Affine.scale(0.5)
-    mask.unlink()
-    edit(workspace, Edit("draw", line_across(workspace, known.stem), width_m=6.0))
-    monkeypatch.setattr(improve.pipeline, "run", lambda *_, **__: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        run((config, workspace), tmp_path / "new")
-    planned = json.loads((tmp_path / "new" / "roadseg.json").read_text())
-    assert planned["imagery"]["gsd_m"] == pytest.approx(grid.pixel_size_m[0] / 2, rel=1e-3)
+def test_images_are_resampled_as_in_the_map_if_the_first_had_the_pixels_of_its_network(planned):
+    config, *_, grid = planned(0.5)
+    assert config["imagery"]["gsd_m"] == pytest.approx(grid.pixel_size_m[0] / 2, rel=1e-3)
 
 
 def test_a_map_of_the_first_of_many_bands_is_improved_with_these(finished, tmp_path, monkeypatch):

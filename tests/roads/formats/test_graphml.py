@@ -108,24 +108,24 @@ def test_lines_that_cross_at_a_vertex_stay_apart(write):
     assert len(read_graphml(write(network(*edges, crs="epsg:32631"))).lines) == 2
 
 
-def test_degrees_come_to_metres(write):
-    lonlat = nx.Graph(crs="epsg:4326")
-    lonlat.add_node(1, x=2.0, y=41.0)
-    lonlat.add_node(2, x=2.0, y=41.001)
-    lonlat.add_edge(1, 2)
-    back = read_graphml(write(lonlat))
-    assert back.crs == UTM
-    assert back.length_m == pytest.approx([111.0], abs=0.2)
-
-
-def test_feet_come_to_metres(write):
-    feet = nx.Graph(crs="epsg:2229")
-    feet.add_node(1, x=6_480_000.0, y=1_840_000.0)
-    feet.add_node(2, x=6_480_000.0, y=1_841_000.0)
-    feet.add_edge(1, 2)
-    back = read_graphml(write(feet))
-    assert back.crs.to_epsg() == 32611
-    assert back.length_m == pytest.approx([304.8], rel=0.001)
+@pytest.mark.parametrize(
+    ("crs", "ends", "epsg", "length_m"),
+    [
+        ("epsg:4326", [(2.0, 41.0), (2.0, 41.001)], 32631, pytest.approx([111.0], abs=0.2)),
+        (  # In feet.
+            *("epsg:2229", [(6_480_000.0, 1_840_000.0), (6_480_000.0, 1_841_000.0)], 32611),
+            pytest.approx([304.8], rel=0.001),
+        ),
+    ],
+)
+def test_degrees_and_feet_come_to_metres(write, crs, ends, epsg, length_m):
+    graph = nx.Graph(crs=crs)
+    for number, (x, y) in enumerate(ends, 1):
+        graph.add_node(number, x=x, y=y)
+    graph.add_edge(1, 2)
+    back = read_graphml(write(graph))
+    assert back.crs == CRS.from_epsg(epsg)
+    assert back.length_m == length_m
 
 
 @pytest.mark.parametrize("named", ["EPSG:32631", UTM.to_wkt()])
