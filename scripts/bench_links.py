@@ -150,7 +150,7 @@ def network(road: np.ndarray, scene: Scene, options: argparse.Namespace, gap_m: 
     how = TraceOptions(
         threshold=THRESHOLD,
         max_gap_m=gap_m,
-        min_link_probability=options.min_probability,
+        min_confidence=options.min_probability,
     )
     return find_graph(Probability(scene.grid, road), how)
 

@@ -70,7 +70,7 @@ def candidates(scenes: list[Scene], seeds: range, model: LogisticModel) -> tuple
         found.append((terms, paths.lines))
         return terms
 
-    options = TraceOptions(threshold=THRESHOLD, min_link_probability=0)
+    options = TraceOptions(threshold=THRESHOLD, min_confidence=0)
     for seed in seeds:
         for number, scene in enumerate(scenes):
             for noise in NOISE.values():

@@ -256,6 +256,7 @@ class TraceOptions(ThresholdOptions):
             "merge_nodes_m": 4.0,
             "max_turn_deg": 90.0,
             "block_px": 4096,
+            "min_link_probability": 0.2,
         }
     )
 
@@ -269,10 +270,10 @@ class TraceOptions(ThresholdOptions):
         "Longest gap across which a dead end is linked to the road ahead. auto: 50, and 25 on "
         "masks, which show nothing in a gap.",
     )
-    min_link_probability: float = setting(
+    min_confidence: float = setting(
         0.2,
         "probability",
-        "Lowest confidence of a link; no effect on masks.",
+        "Lowest confidence of links, and of dead ends if it was measured; no effect on masks.",
         ge=0,
         le=1,
     )

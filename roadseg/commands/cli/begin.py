@@ -18,7 +18,7 @@ from roadseg.commands.cli.options import (
     JSON,
     LAUNCHING,
     ON_ERROR,
-    PREDICTING_ANY,
+    PREDICTING_IN_MAP,
     SET,
     WORKERS,
     of_config,
@@ -136,7 +136,7 @@ def init(
     show_default=True,
     help="Folder for all outputs: config, graphs, report and others.",
 )
-@together(AREA, *OF_IMAGES, FORCE, SET, shown, *PREDICTING_ANY, WORKERS, ON_ERROR, *DEVICES)
+@together(AREA, *OF_IMAGES, FORCE, SET, shown, *PREDICTING_IN_MAP, WORKERS, ON_ERROR, *DEVICES)
 def map_images(
     images: tuple[str, ...],
     labels: tuple[str, ...],

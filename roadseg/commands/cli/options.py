@@ -360,19 +360,23 @@ DEVICES = (
 FUSE = of_config("predict", "--fuse/--no-fuse")
 
 
-def _predicting(usual: str | None = None) -> tuple[Option, ...]:
-    """Return options of predictions; `usual` is what counts for images of another kind."""
+def _predicting(
+    *, gsd: str | None = None, scaling: str | None = None, tta: str | None = None
+) -> tuple[Option, ...]:
+    """Return options of predictions, of which some have another default."""
     return (
         of_config("predict", "--engine"),
-        of_config("predict", "--tta/--no-tta"),
-        of_config("predict", "--gsd", usual=usual),
-        of_config("predict", "--scaling", usual=usual),
+        of_config("predict", "--tta/--no-tta", usual=tta),
+        of_config("predict", "--gsd", usual=gsd),
+        of_config("predict", "--scaling", usual=scaling),
         of_config("predict", "--mask/--no-mask"),
     )
 
 
 PREDICTING = _predicting()
-PREDICTING_ANY = _predicting("auto")
+PREDICTING_IN_MAP = _predicting(
+    gsd="auto", scaling="auto", tta="no; with --labels: yes for small areas"
+)
 
 
 LAUNCHING = (

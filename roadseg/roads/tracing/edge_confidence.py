@@ -95,29 +95,32 @@ def surest(confidence: Floats, length_m: Floats, *, precision: float) -> Bools:
 
 def keep_surest(graph: RoadGraph, *, precision: float) -> RoadGraph:
     """Return the graph of its `surest` edges, without links that then have a loose end."""
-    return _keep(graph, surest(graph.attributes[CONFIDENCE], graph.length_m, precision=precision))
+    is_sure = surest(graph.attributes[CONFIDENCE], graph.length_m, precision=precision)
+    return _without_loose(graph, is_sure, graph.attributes[INFERRED] == 1)
 
 
-def keep_likely_links(graph: RoadGraph, *, min_confidence: float) -> RoadGraph:
-    """Drop links below a confidence, and links that then have a loose end.
+def keep_likely(graph: RoadGraph, *, min_confidence: float) -> RoadGraph:
+    """Drop links and dead ends below a confidence, and links that then have a loose end.
+
+    Other edges stay, since a way through a doubtful road is better than none. What becomes a dead
+    end is one, so that a doubtful road of several edges goes as a whole.
 
     Args:
-        min_confidence: 0 to 1; a link that just reaches it stays.
+        min_confidence: 0 to 1; an edge that just reaches it stays.
     """
+    is_link = graph.attributes[INFERRED] == 1
     is_unlikely = graph.attributes[CONFIDENCE] < min_confidence
-    is_unlikely &= graph.attributes[INFERRED] == 1
-    return _keep(graph, ~is_unlikely)
+    return _without_loose(graph, ~(is_link & is_unlikely), is_link | is_unlikely)
 
 
-def _keep(graph: RoadGraph, chosen: Bools) -> RoadGraph:
-    """Return the chosen edges, without links that no longer join anything at one end."""
-    graph = take_edges(graph, chosen)
+def _without_loose(graph: RoadGraph, kept: Bools, may_go: Bools) -> RoadGraph:
+    """Return the kept edges, less those that may go and that no longer join anything at one end."""
     while True:
-        is_dead_end = (graph.degree == 1)[graph.ends].any(axis=1)
-        is_loose = (graph.attributes[INFERRED] == 1) & is_dead_end
+        degree = np.bincount(graph.ends[kept].ravel(), minlength=len(graph.nodes))
+        is_loose = kept & may_go & (degree == 1)[graph.ends].any(axis=1)
         if not is_loose.any():
-            return graph
-        graph = take_edges(graph, ~is_loose)
+            return take_edges(graph, kept)
+        kept = kept & ~is_loose
 
 
 def _neighbour_probability(graph: RoadGraph) -> Floats:

@@ -31,7 +31,7 @@ from roadseg.roads.tracing.coarse_mask import CoarseMask
 from roadseg.roads.tracing.dead_ends import BORDER_M
 from roadseg.roads.tracing.edge_confidence import (
     general_edge_model,
-    keep_likely_links,
+    keep_likely,
     keep_surest,
     with_confidence,
 )
@@ -269,7 +269,7 @@ class _Scene:
         return link_gaps(
             graph,
             max_gap_m=self._max_gap_m,
-            min_probability=self.options.min_link_probability,
+            min_probability=self.options.min_confidence,
             grid=self.pixels.grid,
             read_road=read_road,
             model=self.link_model,
@@ -323,12 +323,12 @@ def rate_edges(graph: RoadGraph, pixels: PixelSource, options: TraceOptions) -> 
     the network, or else by `general_edge_model`. On a mask of 0 and 1, the confidence of roads is
     the mean of the mask along them, that of links comes from `link_gaps`, and all edges stay.
 
-    A calibrated model also rejects links below `min_link_probability`: it was fitted to links of
-    this network, while the link model was fitted to drawn streets.
+    A calibrated model also rejects links and dead ends below `min_confidence`: it was fitted to
+    edges of this network, while the link model was fitted to drawn streets.
 
     Args:
         pixels: the scene that they were traced on.
-        options: `min_link_probability`, and `precision` of the edges that are kept.
+        options: `min_confidence`, and `precision` of the edges that are kept.
     """
     is_of_mask = np.isin(graph.attributes["min_probability"], (0, 1)).all()
     if pixels.edge_model is None and is_of_mask:
@@ -338,7 +338,7 @@ def rate_edges(graph: RoadGraph, pixels: PixelSource, options: TraceOptions) -> 
     model = pixels.edge_model or general_edge_model()
     graph = with_confidence(graph, model, pixels.border)
     if pixels.edge_model is not None:
-        graph = keep_likely_links(graph, min_confidence=options.min_link_probability)
+        graph = keep_likely(graph, min_confidence=options.min_confidence)
     precision = options.precision
     return graph if precision is None else keep_surest(graph, precision=precision)
 

@@ -19,7 +19,7 @@ from roadseg.roads.logistic import (
 from roadseg.roads.tracing.edge_confidence import (
     edge_terms,
     general_edge_model,
-    keep_likely_links,
+    keep_likely,
     keep_surest,
     mean_confidence,
     surest,
@@ -150,12 +150,36 @@ def test_links_that_are_less_sure_go(min_confidence, kept):
     graph = measured(
         WEST, EAST, [(160, 0), (199, 0)], inferred=[0, 1, 0], confidence=[1.0, 0.3, 1.0]
     )
-    assert len(keep_likely_links(graph, min_confidence=min_confidence).lines) == kept
+    assert len(keep_likely(graph, min_confidence=min_confidence).lines) == kept
 
 
-def test_roads_stay_however_unsure_they_are():
-    graph = measured(WEST, EAST, inferred=[0, 0], confidence=[0.0, 0.1])
-    assert len(keep_likely_links(graph, min_confidence=1).lines) == 2
+@pytest.mark.parametrize(("min_confidence", "kept"), [(0.3, 4), (0.301, 3), (0.95, 0)])
+def test_dead_ends_that_are_less_sure_go(min_confidence, kept):
+    graph = measured(
+        WEST, EAST, [(160, 0), (199, 0)], [(100, 0), (100, 50)], confidence=[0.9, 0.9, 0.9, 0.3]
+    )
+    assert len(keep_likely(graph, min_confidence=min_confidence).lines) == kept
+
+
+def test_a_doubtful_dead_end_of_several_edges_goes_as_a_whole():
+    graph = measured(
+        [(0, 0), (100, 0)],
+        [(100, 0), (110, 0)],
+        [(110, 0), (150, 0)],
+        [(110, 0), (110, 40)],
+        confidence=[0.9, 0.1, 0.1, 0.1],
+    )
+    assert keep_likely(graph, min_confidence=0.2).length_m.tolist() == [100]
+
+
+def test_a_doubtful_way_between_sure_roads_stays():
+    graph = measured(
+        [(0, 0), (100, 0)],
+        [(100, 0), (150, 0)],
+        [(150, 0), (250, 0)],
+        confidence=[0.9, 0.1, 0.9],
+    )
+    assert len(keep_likely(graph, min_confidence=0.2).lines) == 3
 
 
 def test_a_link_goes_that_landed_on_an_unlikely_one():
@@ -167,4 +191,4 @@ def test_a_link_goes_that_landed_on_an_unlikely_one():
         inferred=[0, 1, 1, 1],
         confidence=[1.0, 0.1, 0.1, 0.9],
     )
-    assert keep_likely_links(graph, min_confidence=0.2).length_m.tolist() == [100]
+    assert keep_likely(graph, min_confidence=0.2).length_m.tolist() == [100]

@@ -84,18 +84,16 @@ def test_a_length_that_is_given_holds_for_masks_too():
 
 
 @pytest.mark.parametrize(
-    ("odds", "min_link_probability", "inferred"),
+    ("odds", "min_confidence", "inferred"),
     [(None, 0.3, 1), (0.0, 0.5, 1), (0.0, 0.501, 0), (-30.0, 0.2, 0), (-30.0, 0.0, 1)],
 )
-def test_links_that_are_unlikely_by_a_calibrated_model_are_dropped(
-    odds, min_link_probability, inferred
-):
+def test_links_that_are_unlikely_by_a_calibrated_model_are_dropped(odds, min_confidence, inferred):
     road = np.full((60, 200), 100, dtype=np.uint8)
     road[26:34] = 250
     road[:, 100:112] = 90
     grid = Grid(UTM, Affine(0.5, 0, ORIGIN[0], 0, -0.5, ORIGIN[1]), *road.shape)
     model = None if odds is None else EdgeModel(0.0, {IS_LINK: odds})
-    options = TraceOptions(threshold=0.5, min_link_probability=min_link_probability)
+    options = TraceOptions(threshold=0.5, min_confidence=min_confidence)
     graph = find_graph(Probability(grid, road, edge_model=model), options)
     assert graph.attributes["inferred"].sum() == inferred
 

@@ -60,7 +60,7 @@ def test_every_edge_says_whether_it_is_a_link(max_gap_m, links):
 
 @pytest.mark.parametrize(("least", "links"), [(0, 1), (1, 0)])
 def test_less_probable_links_are_left_out(least, links):
-    options = OPTIONS.model_copy(update={"min_link_probability": least})
+    options = OPTIONS.model_copy(update={"min_confidence": least})
     graph = network(street(gap=10), options, sure=200)
     assert graph.attributes["inferred"].sum() == links
 
