@@ -8,6 +8,7 @@ from typing import Any
 
 from qgis import core
 
+from .process import quality_lines
 from .running import Results, RoadsegAlgorithm, advanced
 
 _LINE = core.QgsProcessing.SourceType.TypeVectorLine
@@ -97,6 +98,8 @@ again with the same folder and settings."""
         if self.parameterAsBool(*self.given("ADAPT")):
             words.append("--adapt")
         summary = self.roadseg(*words)
+        for line in quality_lines(summary):
+            self.feedback.pushInfo(line)
         scene = summary["graphs"]["scenes"][0]
         # The dot sorts the raster before the roads, and thus below them.
         raster, roads = f"./probabilities/{scene}.tif", f"graphs/{scene}.gpkg|layername=edges"
@@ -179,8 +182,12 @@ The layers of differences hold the roads that only one side has."""
         for (_kind, _name, title), value in zip(self.OUTPUTS, results.values(), strict=True):
             self.feedback.pushInfo(f"{title}: {value:.3f}")
         layers = {}
-        for layer, side in (("reference", "PREDICTED"), ("predicted", "REFERENCE")):
-            title = f"Only in {self.parameterAsSource(*self.given(side)).sourceName()}"
+        sides = ("PREDICTED", "REFERENCE")
+        names = [self.parameterAsSource(*self.given(side)).sourceName() for side in sides]
+        if names[0] == names[1]:  # As of two maps, each loaded as "Roads".
+            names = [f"{names[0]} (compared)", f"{names[1]} (reference)"]
+        for layer, side, name in zip(("reference", "predicted"), sides, names, strict=True):
+            title = f"Only in {name}"
             layers[f"missing_in_{layer}"] = title
             self.feedback.pushInfo(f"{title}: {found[side.lower()]['only_km']:.2f} km")
         return {**results, "OUTPUT": self.loaded(output, layers)}
@@ -220,6 +227,10 @@ they share a vertex. Columns of OpenStreetMap, such as oneway and maxspeed, are 
         )
         seconds, km = summary["seconds"], summary["length_m"] / 1000
         self.feedback.pushInfo(f"{km:.3f} km" + (f" in {seconds:.0f} s" if seconds else ""))
+        if seconds and (assumed := summary["assumed_share"]):
+            self.feedback.pushInfo(
+                f"On {assumed:.0%} of the length no speed is known: there it is assumed."
+            )
         return {"OUTPUT": self.loaded(output, {"edges": ""}), "SECONDS": seconds, "KM": km}
 
 

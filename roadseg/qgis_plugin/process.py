@@ -173,3 +173,18 @@ def percent(works: Sequence[Mapping[str, Any]]) -> float:
     if inner and isinstance(first["total"], int):
         done = int(done) + percent(inner) / 100
     return 100 * min(done / total, 1.0) if total > 0 else 0.0
+
+
+def quality_lines(summary: Mapping[str, Any]) -> Iterator[str]:
+    """Yield how far a map is to be trusted, from the summary of `roadseg map`."""
+    if (confidence := summary["confidence"]) is not None:
+        yield (
+            f"Mean confidence of the roads: {confidence:.2f}. {summary['doubtful']:.0%} of their "
+            f"length is doubtful, {summary['inferred']:.0%} bridges gaps."
+        )
+    if measured := summary["measured"]:
+        yield (
+            f"On known roads that were left out of the training: correctness "
+            f"{measured['correctness']:.2f}, completeness {measured['completeness']:.2f}, APLS "
+            f"{measured['apls_length']:.2f}."
+        )

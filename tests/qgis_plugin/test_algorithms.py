@@ -171,10 +171,24 @@ def test_a_filtered_layer_in_degrees_is_compared_with_one_in_metres(process, tmp
     assert (tmp_path / "differences.gpkg").exists()
 
 
+def test_differences_of_layers_with_one_name_say_which_is_which(process, tmp_path):
+    for folder, roads in (("known", ROADS), ("found", MAP)):
+        (tmp_path / folder).mkdir()
+        lines(roads, tmp_path / folder / "roads.geojson")
+    _, said = process(
+        "compareroads",
+        REFERENCE="known/roads.geojson",
+        PREDICTED="found/roads.geojson",
+        OUTPUT="differences.gpkg",
+    )
+    assert "Only in roads (compared): 0.00 km" in said
+    assert "Only in roads (reference): 0.26 km" in said
+
+
 def test_a_route_is_found_between_points_in_other_coordinates(process, tmp_path):
     lines(ROADS, tmp_path / "roads.geojson")
     start = gpd.GeoSeries([shapely.Point(X + 30, Y + 150)], crs=UTM).to_crs(3857)[0]
-    results, _ = process(
+    results, said = process(
         "route",
         INPUT="roads.geojson",
         START=f"{start.x},{start.y} [EPSG:3857]",
@@ -183,6 +197,7 @@ def test_a_route_is_found_between_points_in_other_coordinates(process, tmp_path)
     )
     assert results["KM"] == pytest.approx(0.1, abs=0.001)
     assert results["SECONDS"] > 0
+    assert "On 100% of the length no speed is known" in said
     assert (tmp_path / "route.gpkg").exists()
 
 
@@ -251,6 +266,7 @@ def test_a_part_of_an_image_is_mapped_with_the_starter(process, tmp_path):
     assert (tmp_path / "map/sources/area.geojson").exists()
     assert not (tmp_path / "map/area.geojson").exists()
     assert "mapped with the starter network" in said
+    assert "Mean confidence of the roads: " in said
     assert "the network is not adapted to these images, as it is sure of only" in said
 
 

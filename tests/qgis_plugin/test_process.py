@@ -7,7 +7,14 @@ import sys
 import pytest
 
 from roadseg.qgis_plugin import process
-from roadseg.qgis_plugin.process import CancelledError, CommandError, find_command, percent, run
+from roadseg.qgis_plugin.process import (
+    CancelledError,
+    CommandError,
+    find_command,
+    percent,
+    quality_lines,
+    run,
+)
 
 
 def start(program, folder, *words, show=lambda _: None, is_cancelled=lambda: False):
@@ -157,3 +164,22 @@ def test_a_command_that_is_nowhere_tells_how_to_install_it(nothing):
 def test_a_setting_that_names_no_program_is_told(nothing):
     with pytest.raises(CommandError, match=r"^/no/roadseg is no program"):
         find_command("/no/roadseg", nothing)
+
+
+@pytest.mark.parametrize(
+    ("confidence", "measured", "expected"),
+    [
+        (None, None, []),
+        (0.7, None, ["Mean confidence of the roads: 0.70. 12% of their length is doubtful"]),
+        (
+            0.7,
+            {"correctness": 0.9, "completeness": 0.8, "apls_length": 0.75},
+            ["Mean confidence", "correctness 0.90, completeness 0.80, APLS 0.75"],
+        ),
+    ],
+)
+def test_the_log_says_how_far_a_map_is_to_be_trusted(confidence, measured, expected):
+    summary = {"confidence": confidence, "doubtful": 0.12, "inferred": 0, "measured": measured}
+    said = list(quality_lines(summary))
+    assert len(said) == len(expected)
+    assert all(part in line for part, line in zip(expected, said, strict=True))
