@@ -348,11 +348,13 @@ def _warn_of_doubt(summary: GraphSummary) -> None:
     """Log which scenes have the least sure roads, where these are doubtful."""
     ranked = sorted(summary.confidence.items(), key=lambda scene: scene[1])
     if doubtful := [f"{name} ({mean:.2f})" for name, mean in ranked if mean < DOUBTFUL]:
+        # Only the networks of a run with labels are calibrated.
+        how = "longer, or with more labels" if summary.calibration else "with labels"
         _log.warning(
             "%d of %s %s doubtful (mean confidence of the roads below %g): %s; check the roads "
-            "there, or train with labels of such images",
+            "there, or train %s of such images",
             *(len(doubtful), count(len(ranked), "scene"), "is" if len(doubtful) == 1 else "are"),
-            *(DOUBTFUL, first(doubtful, _SHOWN)),
+            *(DOUBTFUL, first(doubtful, _SHOWN), how),
         )
 
 

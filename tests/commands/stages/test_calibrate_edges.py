@@ -64,6 +64,14 @@ def test_graphs_of_a_run_have_the_confidence_that_was_calibrated_on_what_was_hel
     assert by_hand < real_m
 
 
+def test_a_run_with_labels_whose_roads_are_doubtful_is_to_be_trained_longer(measured, caplog):
+    config, workspace, _ = measured
+    predict_half_of_the_truth(workspace, scene_of(workspace), real=20, false=230)
+    summary = graph.run(config, workspace, force=True)
+    assert summary.calibration is not None
+    assert "or train longer, or with more labels of such images" in caplog.text
+
+
 def test_the_checkpoint_keeps_what_was_found(measured):
     _, workspace, summary = measured
     kept = read_calibration(workspace.checkpoint(0))

@@ -238,3 +238,4 @@ def test_scenes_whose_roads_are_doubtful_are_named(tmp_path, caplog):
     (message,) = [record.getMessage() for record in caplog.records if "doubtful" in record.msg]
     assert message.startswith("1 of 2 scenes is doubtful (mean confidence of the roads below 0.6)")
     assert f"unsure ({summary.confidence['unsure']:.2f});" in message
+    assert message.endswith("or train with labels of such images")
