@@ -19,6 +19,7 @@ from .process import CancelledError, CommandError, find_command, percent, read_p
 COMMAND = "ROADSEG_COMMAND"  # The setting of Processing that names the executable.
 DEGREES = core.QgsCoordinateReferenceSystem("EPSG:4326")
 EXTRA = "EXTRA"
+_FURTHER = "Further options of the roadseg command"
 
 _TEXT_S = 30.0  # Seconds between two lines of the log about the same work.
 _MOST_PIXELS = 100_000_000  # Of an image drawn from a service; more is a task for roadseg fetch.
@@ -70,8 +71,7 @@ class RoadsegAlgorithm(core.QgsProcessingAlgorithm):
     OUTPUTS: tuple[tuple[Any, str, str], ...] = ()
 
     def initAlgorithm(self, configuration: Any = None) -> None:
-        title = "Further options of the roadseg command"
-        extra = core.QgsProcessingParameterString(EXTRA, title, optional=True)
+        extra = core.QgsProcessingParameterString(EXTRA, _FURTHER, optional=True)
         for parameter in (*self.inputs(), advanced(extra)):
             self.addParameter(parameter)
         for kind, name, title in self.OUTPUTS:
@@ -261,7 +261,10 @@ class RoadsegAlgorithm(core.QgsProcessingAlgorithm):
             parameter = self.parameterDefinition(name)
             return f'"{parameter.description()}"' if parameter else option[0]
 
-        return re.sub(r"--([a-z-]+)", title, message.replace("`roadseg predict`", '"Map roads"'))
+        text = re.sub(r"--([a-z-]+)", title, message.replace("`roadseg predict`", '"Map roads"'))
+        if re.search(r"--[a-z]", text):
+            text += f' (options that begin with -- go into Advanced Parameters > "{_FURTHER}")'
+        return text
 
     def loaded(self, path: Path, titles: dict[str, str]) -> str:
         """Give the layers of a destination their styles where QGIS loads it.

@@ -208,6 +208,8 @@ def test_an_error_of_roadseg_is_the_message_of_the_algorithm(process, tmp_path):
     )
     assert results is None
     assert '"Start" 0,0: the nearest road is' in said
+    assert "(--snap-m)" in said
+    assert 'go into Advanced Parameters > "Further options of the roadseg command"' in said
     assert "Traceback" not in said
     assert not (tmp_path / "route.gpkg").exists()
 
