@@ -84,7 +84,8 @@ class TrainSummary(Summary):
             return ""
         if self.val_best_iou is None:
             return f"; threshold {self.threshold:g} (from the folds)"
-        return f", IoU {self.val_best_iou:.3f} at threshold {self.threshold:g}"
+        best = f"IoU {self.val_best_iou:.3f} at the best one, {self.threshold:g}"
+        return f", both at threshold 0.5; {best}"
 
     def _sets_text(self) -> str:
         sets = (f"{name} {iou:.3f}" for name, iou in self.val_iou_by_set.items())

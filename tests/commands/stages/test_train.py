@@ -276,3 +276,9 @@ def test_pixel_sizes_are_those_of_the_network_before_if_it_learns_between_them(
     init, sizes_m, seen_m
 ):
     assert seen_sizes(init, sizes_m) == seen_m
+
+
+def test_each_iou_of_a_training_has_its_threshold():
+    summary = train.TrainSummary(0, 9, 3, 4, 1, 0.27, 0.536, 0.698, 58, "fold-0", {}, 0.577, 0.1)
+    figures = "IoU 0.536, F1 0.698, both at threshold 0.5; IoU 0.577 at the best one, 0.1;"
+    assert figures in str(summary)
