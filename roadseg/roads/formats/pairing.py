@@ -1,5 +1,6 @@
 """Pairing: find the files on both sides of a comparison, and which of them belong together."""
 
+import itertools
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -65,14 +66,12 @@ def find_sources(path: Path) -> dict[str, RoadSource]:
     files = sorted(file for file in path.iterdir() if not file.name.startswith("."))
     run = Workspace(path)
     others = [file for file in files if file not in (run.package, run.edits, run.fold_layer)]
-    has_lines = any(file.suffix.lower() in _VECTORS for file in others)
-    if run.graphs.is_dir() and not has_lines:
+    if run.graphs.is_dir() and not any(file.suffix.lower() in _VECTORS for file in others):
         raise DataError(
             f"{path}: a run folder, expected roads; use {run.graphs}, or one file in it"
         )
-    files = others if has_lines else files
-    for suffixes in _KINDS:
-        alike = [file for file in files if file.suffix.lower() in suffixes]
+    for some, suffixes in itertools.product((others, files), _KINDS):
+        alike = [file for file in some if file.suffix.lower() in suffixes]
         if alike:
             best: dict[str, Path] = {}
             for file in sorted(alike, key=lambda file: suffixes.index(file.suffix.lower())):
@@ -102,7 +101,7 @@ def match_sources(
 ) -> tuple[dict[str, str | None], list[str]]:
     """Find for each place of the reference what was predicted there.
 
-    Two single files belong together whatever their names; all others as `sources.match_names` says.
+    Two single files belong together whatever their names; all others as `match` says.
 
     Returns:
         The name of the prediction for each name of the reference, None where there is none; and

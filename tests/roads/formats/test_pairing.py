@@ -69,9 +69,10 @@ def test_a_run_folder_is_refused_with_its_graphs(folder, files):
         find_sources(folder("run", "roadseg.json", *files))
 
 
-def test_beside_graphs_the_files_of_their_report_and_review_do_not_count(folder):
-    found = find_sources(folder("out", "city.gpkg", "roadseg.gpkg", "edits.gpkg"))
-    assert list(found) == ["city"]
+@pytest.mark.parametrize("name", ["city.gpkg", "city.csv", "city.tif"])
+def test_beside_roads_the_files_of_their_report_and_review_do_not_count(folder, name):
+    found = find_sources(folder("out", name, "roadseg.gpkg", "edits.gpkg"))
+    assert {source.path.name for source in found.values()} == {name}
 
 
 def test_of_several_places_the_network_is_advised(folder):
