@@ -20,6 +20,7 @@ from roadseg.commands.services.map_sources import MapSources, fetch_sources
 from roadseg.commands.stages import graph, pipeline, predict, report
 from roadseg.commands.stages.evaluate import EvaluateSummary
 from roadseg.commands.stages.graph import DOUBTFUL, GraphSummary
+from roadseg.commands.survey.contents import survey_images
 from roadseg.commands.survey.values import area_from, path_from
 from roadseg.commands.tools import adapt as adapting
 from roadseg.commands.tools import init
@@ -278,7 +279,7 @@ def _require_same(
 ) -> None:
     """Refuse a folder that contains the map of other images or labels, or of another area.
 
-    Masks of roads among the images are not in the config.
+    With labels, masks of roads among the images are not in the config.
     """
     mapped, given = _files(config.imagery.images), _files(_absolute(images))
     roads = _absolute(config.labels.roads)
@@ -301,6 +302,14 @@ def _require_same(
             f"{path}: this folder already contains a map of these images, made {how}; use "
             "another --output, or delete it"
         )
+    if labels and given > mapped:
+        skip = config.compute.on_error == "skip"
+        usable = survey_images(_absolute(images), config.imagery, skip=skip).scenes.values()
+        if added := sorted({normpath(facts.path) for facts in usable} - mapped):
+            raise ConfigError(
+                f"{path}: this folder already contains a map with labels, to which images such as "
+                f"{added[0]} cannot be added; use another --output, or delete it"
+            )
 
 
 def _listed(images: Sequence[str], path: Path) -> list[str]:

@@ -289,3 +289,30 @@ def test_the_map_of_other_images_is_kept(mapped):
             settings=QUICK,
             say=silent,
         )
+
+
+def test_images_cannot_be_added_to_a_map_with_labels(mapped, tmp_path):
+    folder, _, _ = mapped
+    extra = shutil.copy(folder / "images/city_0.tif", tmp_path / "more_9.tif")
+    with pytest.raises(ConfigError, match=r"images such as .*more_9\.tif cannot be added; use"):
+        tool.run(
+            [str(folder / "images"), str(extra)],
+            folder / "map",
+            labels=[str(folder / "roads/*.geojson")],
+            settings=QUICK,
+            say=silent,
+        )
+
+
+def test_a_map_with_labels_goes_on_though_masks_lie_among_its_images(mapped, tmp_path):
+    folder, _, _ = mapped
+    masks = shutil.copytree(folder / "map/masks", tmp_path / "masks")
+    said = []
+    tool.run(
+        [str(folder / "images"), str(masks)],
+        folder / "map",
+        labels=[str(folder / "roads/*.geojson")],
+        settings=QUICK,
+        say=lambda name, _: said.append(name),
+    )
+    assert "init" not in said
