@@ -1,6 +1,7 @@
 """What holds for every line of the package: files are written whole, text is UTF-8, no pickle."""
 
 import ast
+import re
 from functools import cache
 from pathlib import Path
 
@@ -128,6 +129,11 @@ def texts_of_any_encoding(source, module):
     return [f"{module}:{call.lineno} {ast.unparse(call):.60}" for call in found]
 
 
+def unused(source, module):
+    names = re.findall(r"^(?:def |class )?(_[a-zA-Z]\w*)", source, re.MULTILINE)
+    return [f"{module}: {name}" for name in names if len(re.findall(rf"\b{name}\b", source)) == 1]
+
+
 def test_files_are_written_whole():
     assert found_in_all(written_past) == []
 
@@ -141,6 +147,10 @@ def test_nothing_is_unpickled():
     assert found == [
         "learn/network/pretrained.py: pickle",  # its error, which torch.load raises
     ]
+
+
+def test_what_a_module_has_for_itself_is_used():
+    assert found_in_all(unused) == []
 
 
 def test_durations_are_taken_from_a_clock_that_cannot_go_back():

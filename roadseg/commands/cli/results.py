@@ -357,13 +357,5 @@ def review(
     return review.run(config, Workspace(folder), who=who, export=export, say=say)
 
 
-_KINDS = ("scene", "graph", "errors")
-
-
-def _file(name: str, meaning: str) -> Option:
-    """Return the option of a file that is drawn."""
-    return click.option(f"--{name}", type=_ROADS, metavar="FILE", help=meaning)
-
-
 # In the order of their use.
 COMMANDS = [review, route, score, diff, convert, conflate, audit]

@@ -44,7 +44,7 @@ class MapRates:
 
     Attributes:
         gsd_m: side of its pixels.
-        passes: pixels that the network computes for each of these, as it sees several sizes.
+        passes: pixels that the starter computes for each pixel, as it sees windows in two sizes.
         km2: of the scene.
         road_km: length of the roads found.
         open_s: to open the network, once for all images, by engine.

@@ -26,7 +26,6 @@ MAX_DIFFERENCE = 1e-3  # Largest difference of a probability from PyTorch's.
 INPUT = "windows"  # Name of the input, for other programs.
 OUTPUT = "probabilities"  # Name of the output.
 
-_TYPES = "uint8", "float32"  # Types of windows and probabilities.
 _VALUES = 256  # Values that a byte can have.
 _ROAD_PX = 8
 _SEVERAL = 2  # Windows of an example; torch.export takes 1 to mean always 1.

@@ -46,7 +46,7 @@ AUTO = "auto"  # The starter if the network has its form, else ImageNet weights,
 def build_pretrained(spec: NetworkSpec, encoder_weights: str | None) -> tuple[nn.Module, str]:
     """Build a network as `build_model` does, with encoder weights of a file, a package or the hub.
 
-    "imagenet" is taken from an installed package (`weight_packages`), else from the cache of the
+    "imagenet" is taken from an installed package (`installed_weights`), else from the cache of the
     Hugging Face hub, else downloaded. "auto" is the same, but random weights where none of these
     is to be had.
 

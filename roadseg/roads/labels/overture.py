@@ -180,7 +180,7 @@ def read_segments(address: str, area: shapely.MultiPolygon) -> tuple[Lines, dict
 
     Returns:
         The lines of the segments that are roads, in degrees, and their tags by key, as
-        `overture.segment_tags` gives them.
+        `segment_tags` gives them.
 
     Raises:
         DataError: if it cannot be read, or holds no segments.

@@ -107,7 +107,7 @@ def read_attributes(
 ) -> Attributes:
     """Read speed, travel time and width of features, and which of them are no roads.
 
-    The first of these that a feature has gives its speed, else it is `default_mph`:
+    The first of these that a feature has gives its speed, else it is `default_speed_mph`:
 
     - spacenet: `speed_kph`, `inferred_speed_mph`, `speed_mph`, `inferred_speed_mps`, `speed_m/s`;
       the usual speed of its `road_type`, or else of its `highway`, by lanes and paving.

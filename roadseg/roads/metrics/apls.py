@@ -67,7 +67,7 @@ def apls_by(
     """Score how alike the shortest routes of two road graphs are, by several costs of a route.
 
     Control points are all junctions and ends of roads and evenly spaced points between them
-    (`control_points.place`). Each is snapped to the nearest edge of the other graph, of several
+    (`place_control_points`). Each is snapped to the nearest edge of the other graph, of several
     equally near to the one that is drawn like its own, and is missing there if that is further away
     than `snap_m`. Every ordered pair of different control points
     with a route of cost L between them in their own graph counts min(1, |L - L'| / L), L' being
