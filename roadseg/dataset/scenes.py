@@ -21,7 +21,7 @@ from roadseg.raster.images import RasterFacts
 from roadseg.raster.options import ImageryOptions
 from roadseg.raster.pixels import OpenScene, open_scene
 from roadseg.raster.windows import Window, cut_blocks, cut_chips, shared_window
-from roadseg.roads.labels.areas import Area, area_on, read_areas
+from roadseg.roads.labels.areas import Area, area_on, read_area_file
 from roadseg.roads.labels.roads import LabelFile, Roads, apart_text, lay_over, read_roads
 from roadseg.roads.masks.burning import BACKGROUND, IGNORE, areas_of, burn_roads, road_areas
 from roadseg.roads.masks.mask_files import read_raster_key, write_mask
@@ -179,12 +179,12 @@ def complete_area(
             f"{paths[0]}: labels.area needs images with georeference; georeference the images, "
             "or leave labels.area empty"
         )
-    return area_on(grid, [_read_areas_once(path, stamp(path), options.crs) for path in paths])
+    return area_on(grid, [_read_area_once(path, stamp(path), options.crs) for path in paths])
 
 
 @lru_cache(maxsize=8)
-def _read_areas_once(path: Path, _content: str, crs: str | None) -> Area:
-    return read_areas(path, crs=crs_setting(crs, "labels.crs"))
+def _read_area_once(path: Path, _stamp: str, crs: str | None) -> Area:
+    return read_area_file(path, crs=crs_setting(crs, "labels.crs"))
 
 
 @lru_cache(maxsize=2)  # Scenes that share a label file come one after the other.

@@ -468,9 +468,9 @@ def _pool(scores: Sequence[ChipScore]) -> dict[str, Any]:
         **{name: getattr(pixels, name) for name in _OF_PIXELS},
         **roads.figures,
         "apls_length": mean_apls(of.length.score for of in routed),
-        "apls_time": mean_apls(of.time.score for of in routed if of.time),
+        "apls_time": mean_apls(of.time.score for of in routed),
         "pooled_apls_length": roads.length.score,
-        "pooled_apls_time": roads.time.score if roads.time else None,
+        "pooled_apls_time": roads.time.score,
         "reference_parts": roads.reference.components,
         "predicted_parts": roads.predicted.components,
     }

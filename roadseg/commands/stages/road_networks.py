@@ -74,11 +74,10 @@ def trace_network(
         else read_scene(names[rows[0]])
         for rows in groups
     ]
-    graph = to_crs(graphs[0], crs)
-    if len(graphs) > 1:
+    graph, *others = (to_crs(each, crs) for each in graphs)
+    if others:
         grounds = np.array([shapely.union_all(areas[rows]) for rows in groups], dtype=object)
-        moved = [to_crs(graph, crs) for graph in graphs]
-        graph = join_scenes(moved, grounds, within_m=_JOIN_M)
+        graph = join_scenes([graph, *others], grounds, within_m=_JOIN_M)
     return RoadNetwork([names[row] for row in sorted(joined)], graph)
 
 

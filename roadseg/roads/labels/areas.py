@@ -109,11 +109,10 @@ def read_area(text: str) -> Area:
         raise ConfigError(f"{text}: expected an area: {_FORMS}")
     if not (is_virtual(path) or path.exists()):
         raise DataError(f"{text} does not exist; expected an area: {_FORMS}")
-    areas = read_areas(path, purpose=_WORK)
-    area = replace(areas, text=text)
+    area = replace(read_area_file(path, purpose=_WORK), text=text)
     west, south, east, north = shapely.bounds(area.degrees).tolist()
     if not max(-west, east) <= _HALF_TURN or not max(-south, north) <= _HALF_TURN / 2:
-        x, y = shapely.total_bounds(areas.polygons)[:2]
+        x, y = shapely.total_bounds(area.polygons)[:2]
         raise DataError(
             f"{text}: its polygons, at x {x:.9g}, y {y:.9g} of {area.crs.name}, are not on earth; "
             "expected longitude before latitude, or the coordinate system that they are in"
@@ -139,7 +138,7 @@ def work_area(text: str | None) -> Area | None:
 
 
 @lru_cache(maxsize=8)
-def _read_once(text: str, _content: str) -> Area:
+def _read_once(text: str, _stamp: str) -> Area:
     return read_area(text)
 
 
@@ -184,7 +183,7 @@ def _boxes(text: str) -> Shapes | None:
     return np.array([shapely.box(west, south, east, north)], dtype=object)
 
 
-def read_areas(path: Path, *, crs: CRS | None = None, purpose: str = _LABELS) -> Area:
+def read_area_file(path: Path, *, crs: CRS | None = None, purpose: str = _LABELS) -> Area:
     """Read the polygons of a vector file, whatever their attributes say; invalid ones are mended.
 
     Args:

@@ -11,7 +11,7 @@ from roadseg.roads.graph.directions import cross
 from roadseg.roads.graph.road_graph import RoadGraph, require_one_crs
 from roadseg.roads.metrics.pooling import Pooled, share
 
-_ROUNDING_M = 1e-6  # Metres by which a place may be further than the tolerance by rounding.
+ROUNDING_M = 1e-6  # Metres by which a place may be further than the tolerance by rounding.
 _LEVEL = 1e-12  # Directions of less slope are as good as parallel.
 _SEGMENTS_AT_ONCE = 65536  # So many segments are compared together.
 
@@ -102,7 +102,7 @@ def lengths_near(lines: Lines, others: Lines, *, tolerance_m: float) -> Floats:
         others: LineStrings in the same metres.
         tolerance_m: greatest distance, that distance included.
     """
-    reach = tolerance_m + _ROUNDING_M
+    reach = tolerance_m + ROUNDING_M
     segments, line = segments_by_line(lines)
     near = np.zeros(len(lines))
     for block, row, start, end in near_parts(segments, segments_by_line(others)[0], reach):
@@ -111,7 +111,7 @@ def lengths_near(lines: Lines, others: Lines, *, tolerance_m: float) -> Floats:
         near += np.bincount(line[block][row], weights=metres, minlength=len(lines))
     # What is near as a whole has its own length, not a sum of parts of it.
     length = shapely.length(lines)
-    return np.where(near > length - _ROUNDING_M, length, near)
+    return np.where(near > length - ROUNDING_M, length, near)
 
 
 def near_parts(

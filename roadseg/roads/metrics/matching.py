@@ -8,12 +8,11 @@ import shapely
 from roadseg.arrays import Columns, Floats, Ints, Lines
 from roadseg.roads.graph.groups import begin_runs
 from roadseg.roads.graph.road_graph import ranges
-from roadseg.roads.metrics.buffer import segments_by_line
+from roadseg.roads.metrics.buffer import ROUNDING_M, segments_by_line
 
 SPACING_M = 5.0  # Metres between the places at which lines are compared, at most; as in TOPO.
 MOST_TURN_DEG = 45.0  # Degrees; lines that differ by as much are not the same road, as in TOPO.
-_ROUNDING_M = 1e-6  # Metres by which a place may be further than the tolerance by rounding.
-_STATIONS_AT_ONCE = 50_000  # So many places are compared together.
+_SAMPLES_AT_ONCE = 50_000  # So many are compared together.
 
 
 @dataclass(frozen=True)
@@ -89,10 +88,10 @@ def match(places: Samples, lines: Lines, *, tolerance_m: float) -> Matches:
     total = np.bincount(line, weights=length, minlength=len(lines))
     begin = np.cumsum(length) - length - (np.cumsum(total) - total)[line]
     tree = shapely.STRtree(np.asarray(shapely.linestrings(segments)))
-    reach = tolerance_m + _ROUNDING_M
+    reach = tolerance_m + ROUNDING_M
     blocks = []
-    for first in range(0, max(len(places.xy), 1), _STATIONS_AT_ONCE):
-        xy = places.xy[first : first + _STATIONS_AT_ONCE]
+    for first in range(0, max(len(places.xy), 1), _SAMPLES_AT_ONCE):
+        xy = places.xy[first : first + _SAMPLES_AT_ONCE]
         near = tree.query(shapely.points(xy), predicate="dwithin", distance=reach)
         sample, segment = near[0] + first, near[1]
         pair = _feet(places.xy[sample], places.direction[sample], segments[segment])

@@ -10,7 +10,7 @@ from pyproj import CRS
 from roadseg.errors import ConfigError, DataError
 from roadseg.raster.extents import polygons_in
 from roadseg.raster.grid import Grid
-from roadseg.roads.labels.areas import area_on, read_area, read_areas
+from roadseg.roads.labels.areas import area_on, read_area, read_area_file
 
 UTM = CRS.from_epsg(32611)
 GRID = Grid(UTM, Affine(1, 0, 660000, 0, -1, 4000000), 100, 100)
@@ -32,15 +32,15 @@ def on_grid(*areas):
 
 
 def test_polygons_of_all_files_count(tmp_path):
-    left = read_areas(write(tmp_path / "a.gpkg", LEFT))
-    upper = read_areas(write(tmp_path / "b.gpkg", UPPER, FAR))
+    left = read_area_file(write(tmp_path / "a.gpkg", LEFT))
+    upper = read_area_file(write(tmp_path / "b.gpkg", UPPER, FAR))
     assert on_grid(left).area == pytest.approx(5000)
     assert on_grid(left, upper).area == pytest.approx(7500)
 
 
 def test_polygons_may_be_in_any_crs(tmp_path):
     table = geopandas.GeoSeries([LEFT], crs=UTM).to_crs(4326)
-    areas = read_areas(write(tmp_path / "a.geojson", *table, crs=4326))
+    areas = read_area_file(write(tmp_path / "a.geojson", *table, crs=4326))
     assert on_grid(areas).area == pytest.approx(5000, rel=0.01)
 
 
@@ -62,17 +62,17 @@ def test_an_area_of_one_name_or_a_box_is_not_divided(tmp_path, monkeypatch, text
 
 
 def test_lines_among_polygons_are_left_out(tmp_path):
-    assert len(read_areas(write(tmp_path / "a.gpkg", LEFT, LINE)).polygons) == 1
+    assert len(read_area_file(write(tmp_path / "a.gpkg", LEFT, LINE)).polygons) == 1
 
 
 def test_polygons_elsewhere_leave_nothing(tmp_path):
-    assert area_on(GRID, [read_areas(write(tmp_path / "a.gpkg", FAR))]).is_empty
+    assert area_on(GRID, [read_area_file(write(tmp_path / "a.gpkg", FAR))]).is_empty
 
 
 def test_a_file_without_polygons_is_refused(tmp_path):
     told = r"a\.gpkg: found no polygon in 1 feature, expected .*; draw them, or remove"
     with pytest.raises(DataError, match=told):
-        read_areas(write(tmp_path / "a.gpkg", LINE))
+        read_area_file(write(tmp_path / "a.gpkg", LINE))
 
 
 def test_points_and_lines_where_polygons_touch_are_no_area():
@@ -84,13 +84,13 @@ def test_points_and_lines_where_polygons_touch_are_no_area():
 
 
 def test_a_polygon_around_half_of_the_earth_holds_the_scene(tmp_path):
-    areas = read_areas(write(tmp_path / "a.geojson", shapely.box(-179, -80, 1, 85), crs=4326))
+    areas = read_area_file(write(tmp_path / "a.geojson", shapely.box(-179, -80, 1, 85), crs=4326))
     assert on_grid(areas).area == pytest.approx(100 * 100)
 
 
 def test_holes_in_polygons_stay_holes(tmp_path):
     ring = shapely.difference(LEFT, shapely.box(660000, 3999950, 660050, 4000000))
-    areas = read_areas(write(tmp_path / "a.gpkg", ring))
+    areas = read_area_file(write(tmp_path / "a.gpkg", ring))
     assert on_grid(areas).area == pytest.approx(2500)
 
 
