@@ -20,7 +20,6 @@ from roadseg.errors import DataError, RoadsegError
 from roadseg.raster.extents import ScenePart, part_of
 from roadseg.raster.grid import Grid, crs_setting, reproject
 from roadseg.raster.images import RasterFacts, read_facts
-from roadseg.raster.inputs import find_images
 from roadseg.raster.options import ImageryOptions
 from roadseg.raster.scaling import Scaling, read_scaling
 from roadseg.report.map_data import (
@@ -269,21 +268,14 @@ def _chips(workspace: Workspace, left_out: list[str]) -> ChipList | None:
 def _images(
     config: Config, listed: Mapping[str, SceneRecord], left_out: list[str]
 ) -> dict[str, tuple[Path, str]]:
-    """Return the image of each scene with the name of its set: those of chips, and others to map.
-
-    Without chips, they are those that the config names.
-    """
+    """Return the image of each scene with the name of its set: those of chips, or of the config."""
+    if listed:
+        return {name: (scene.image, scene.set) for name, scene in listed.items()}
     images: dict[str, tuple[Path, str]] = {}
     with _listed_in(left_out):
-        if config.split.target:
-            others = find_images(config.split.target, setting="split.target")
-            images |= {name: (path, "") for name, path in others.items()}
-        if not listed:
-            for scene_set, own in find_scenes(
-                [each for each in config.sets if each.imagery.images]
-            ):
-                images |= {name: (path, scene_set.name) for name, path in own.items()}
-    return images | {name: (scene.image, scene.set) for name, scene in listed.items()}
+        for scene_set, own in find_scenes([each for each in config.sets if each.imagery.images]):
+            images |= {name: (path, scene_set.name) for name, path in own.items()}
+    return images
 
 
 def _read_scene(

@@ -1,5 +1,3 @@
-import shutil
-
 import pytest
 import shapely
 from affine import Affine
@@ -52,18 +50,6 @@ def test_a_road_beside_the_border_of_what_is_complete_is_found_by_its_label_beyo
     scene = ReportScene("a", GRID, None, None, roads(99), roads(101), NORTH)
     shown = lines_of(scene)
     assert (shown["missed"], shown["false"]) == (0, 0)
-
-
-def test_images_that_are_to_be_mapped_are_shown_beside_those_with_chips(finished, tmp_path):
-    config, workspace = finished
-    listed = {scene.name: scene for scene in read_chips(workspace.chips).scenes}
-    scene = listed[next(workspace.graphs.glob("city*.gpkg")).stem]
-    image = shutil.copy(scene.image, tmp_path / "elsewhere.tif")
-    shutil.copy(workspace.graph(scene.name), workspace.graph("elsewhere"))
-    split = config.split.model_copy(update={"target": (str(image),)})
-    config = config.model_copy(update={"split": split})
-    shown = read_scenes(config, workspace, [scene.name, "elsewhere"])
-    assert [each.image.path.name for each in shown.scenes] == [scene.image.name, "elsewhere.tif"]
 
 
 def test_labels_are_read_only_if_they_are_to_be_shown(finished):
