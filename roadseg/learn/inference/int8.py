@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field
 from roadseg.errors import CheckpointError, DataError
 from roadseg.learn.hardware import cpu
 from roadseg.learn.network.checkpoints import checkpoint_path
-from roadseg.system.fingerprints import file_sha256
+from roadseg.system.fingerprints import file_sha256, stamp
 from roadseg.system.machine import read_machine
 from roadseg.system.records import installed_version, read_json, versions, write_json
 from roadseg.system.schemas import TOLERANT, Digest, check
@@ -165,23 +165,21 @@ def read_int8_facts(folder: Path) -> Int8Facts | None:
 
 def _digest(folder: Path) -> str:
     """Return the digest of the weights in a checkpoint folder."""
-    path = checkpoint_path(folder, "best")
-    facts = path.stat()
-    return _digest_of(path, facts.st_mtime_ns, facts.st_size)
+    return _sha256(checkpoint_path(folder, "best"))
 
 
 def _digests(folder: Path) -> dict[str, str]:
     """Return the digests of its files that exist."""
     paths = [int8_folder(folder) / file for file in FILES]
-    states = {path: path.stat() for path in paths if path.is_file()}
-    return {
-        path.name: _digest_of(path, state.st_mtime_ns, state.st_size)
-        for path, state in states.items()
-    }
+    return {path.name: _sha256(path) for path in paths if path.is_file()}
+
+
+def _sha256(path: Path) -> str:
+    return _sha256_once(path, stamp(path))
 
 
 @functools.lru_cache
-def _digest_of(path: Path, _changed: int, _size: int) -> str:
+def _sha256_once(path: Path, _stamp: str) -> str:
     """Return the digest of a file, reading it again only after it has changed."""
     return file_sha256(path)
 
