@@ -32,7 +32,7 @@ from roadseg.errors import ConfigError, DataError
 from roadseg.learn.network.checkpoints import checkpoint_path, read_checkpoint_facts
 from roadseg.learn.network.installed_weights import checkpoint_folder, starter_folder
 from roadseg.raster.grid import DEGREES, Grid, reproject, reproject_points
-from roadseg.raster.images import read_grid
+from roadseg.raster.images import read_grid, read_scene_grid
 from roadseg.raster.inputs import find_areas
 from roadseg.raster.windows import CERTAIN, Window
 from roadseg.report.run_facts import found_layout, scene_names
@@ -302,7 +302,10 @@ def _plan(
         )
     if config.imagery.gsd_m is None:
         # Some images may have the pixels of the network already; the others are resampled to these.
-        sizes_m = (resampled_to(read_grid(s.mask), read_grid(s.image)) for s in scenes)
+        sizes_m = (
+            resampled_to(read_grid(s.mask), read_scene_grid(s.image, config.of_set(s.set).imagery))
+            for s in scenes
+        )
         imagery["gsd_m"] = next((size_m for size_m in sizes_m if size_m), None)
     updates = {
         "imagery": imagery,

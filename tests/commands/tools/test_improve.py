@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from affine import Affine
 from geopandas import read_file
 
 from roadseg.commands.tools import improve
+from roadseg.dataset.chips import read_chips, write_chips
 from roadseg.errors import ConfigError, DataError, MissingInputError, OutputError
 from roadseg.raster.grid import reproject
 from roadseg.raster.images import read_grid
@@ -159,6 +161,24 @@ def test_a_map_of_the_first_of_many_bands_is_improved_with_these(finished, tmp_p
         run((config, workspace), tmp_path / "new")
     planned = json.loads((tmp_path / "new" / "roadseg.json").read_text())
     assert planned["imagery"]["bands"] == [1, 2, 3]
+
+
+def test_images_without_a_crs_lie_where_the_config_says(finished, tmp_path, monkeypatch):
+    config, workspace = finished
+    listed, scenes = read_chips(workspace.chips), []
+    for scene in listed.scenes:
+        image = shutil.copy(scene.image, tmp_path / scene.image.name)
+        crs = read_grid(image).crs.to_string()
+        with rasterio.open(image, "r+") as raster:
+            raster.crs = rasterio.CRS()
+        scenes.append(replace(scene, image=image))
+    write_chips(workspace.chips, scenes, listed.chips, listed.bins)
+    imagery = config.imagery.model_copy(update={"crs": crs, "gsd_m": None})
+    name = next(workspace.graphs.glob("*.gpkg")).stem
+    edit(workspace, Edit("draw", line_across(workspace, name), width_m=6.0))
+    monkeypatch.setattr(improve.pipeline, "run", lambda *_, **__: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        run((config.model_copy(update={"imagery": imagery}), workspace), tmp_path / "new")
 
 
 @pytest.mark.slow
