@@ -101,9 +101,9 @@ def write_page(path: Path, page: str) -> int:
     return len(content)
 
 
-def page_file(name: str, room: str = "report") -> str:
+def page_file(name: str, folder: str = "report") -> str:
     """Return the text of a file of the pages: a script, a style or a frame, by its name."""
-    return files("roadseg").joinpath(room, "assets", name).read_text(encoding="utf-8")
+    return files("roadseg").joinpath(folder, "assets", name).read_text(encoding="utf-8")
 
 
 def csp_digest(text: str) -> str:

@@ -24,7 +24,7 @@ _MOST_BYTES = 4096  # Of the body of a request; those of the page have less than
 _PATIENCE_S = 5.0  # Seconds in which a whole request has to arrive.
 _MOST_AT_ONCE = 32  # Requests that are answered at once; browsers send six.
 _JSON = "application/json"
-_ROOM = "review"
+_FOLDER = "review"
 # Scripts of the report and of the review, each after those that it needs.
 _SHARED = "elements units lines colours viewport drawing pointers"
 _OWN = "roads tiles hands review"
@@ -206,12 +206,12 @@ def _review_page(title: str) -> tuple[str, str]:
     The policy allows its one script and one style by their digests, and questions to the server
     that sent the page.
     """
-    style = f"\n{page_file('report.css')}\n{page_file('review.css', _ROOM)}\n"
+    style = f"\n{page_file('report.css')}\n{page_file('review.css', _FOLDER)}\n"
     scripts = [page_file(f"{name}.js") for name in _SHARED.split()]
-    script = one_script(scripts + [page_file(f"{name}.js", _ROOM) for name in _OWN.split()])
+    script = one_script(scripts + [page_file(f"{name}.js", _FOLDER) for name in _OWN.split()])
     policy = _POLICY.format(style=csp_digest(style), script=csp_digest(script))
     texts = {"title": html.escape(title), "style": style, "script": script}
-    return filled(page_file("review.html", _ROOM), texts), policy
+    return filled(page_file("review.html", _FOLDER), texts), policy
 
 
 def _encoded(answer: dict[str, Any]) -> bytes:

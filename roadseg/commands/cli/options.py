@@ -22,7 +22,7 @@ Option = Callable[[Command], Command]
 
 _OF_NULL = re.compile(r" null: [^.]*\.")  # What null means in a config, which no option takes.
 
-# The room and the class of the options of each section of the config.
+# The folder and the class of the options of each section of the config.
 _SECTIONS = {
     "imagery": ("raster", "ImageryOptions"),
     "compute": ("learn", "ComputeOptions"),
@@ -49,11 +49,11 @@ class FieldOption(click.Option):
         usual: str | None = None,
         **others: Any,  # noqa: ANN401 - of click.Option
     ) -> None:
-        """Take the words of `click.Option`, and the room, the class and the name of the field.
+        """Take the words of `click.Option`, and the folder, the class and the name of the field.
 
         Args:
             words: how the option is written, such as ["--device"].
-            field: room, class and name, such as ("learn", "ComputeOptions", "device").
+            field: folder, class and name, such as ("learn", "ComputeOptions", "device").
             key: of the config, which counts where the option is not given; "" for none.
             metavar: what its value is called in the help; None leaves that to its type.
             usual: the value that counts without a config; None for the default of the field.
@@ -103,13 +103,13 @@ class FieldOption(click.Option):
 
 
 def _read_field(field: tuple[str, str, str]) -> "FieldInfo":
-    room, kind, name = field
-    return _options_class(room, kind).model_fields[name]
+    folder, kind, name = field
+    return _options_class(folder, kind).model_fields[name]
 
 
-def _options_class(room: str, kind: str) -> "type[BaseModel]":
+def _options_class(folder: str, kind: str) -> "type[BaseModel]":
     """Import a class of options when it is needed, because pydantic is slow to import."""
-    options = importlib.import_module(f"roadseg.{room}.options")
+    options = importlib.import_module(f"roadseg.{folder}.options")
     return cast("type[BaseModel]", getattr(options, kind))
 
 
@@ -163,11 +163,11 @@ class _NumberOrWord(click.ParamType[Any]):
         return value
 
 
-def options_of(room: str, kind: str, values: Mapping[str, object]) -> Any:  # noqa: ANN401 - a class of that room
+def options_of(folder: str, kind: str, values: Mapping[str, object]) -> Any:  # noqa: ANN401 - a class of that folder
     """Return options of a class, with its defaults where the command line gives None."""
     given = {name: value for name, value in values.items() if value is not None}
     try:
-        return _options_class(room, kind).model_validate(given)
+        return _options_class(folder, kind).model_validate(given)
     except ValueError as error:  # Click lets some of them through, such as a number "nan".
         from roadseg.system.schemas import expected_and_got
 
@@ -194,11 +194,11 @@ def of_config(section: str, words: str, **how: Any) -> Option:  # noqa: ANN401 -
     return of_field(*_SECTIONS[section], words, section=section, **how)
 
 
-def of_field(room: str, kind: str, words: str, *, section: str = "", **how: Any) -> Option:  # noqa: ANN401 - the same
+def of_field(folder: str, kind: str, words: str, *, section: str = "", **how: Any) -> Option:  # noqa: ANN401 - the same
     """Return an option for a field of some options; what is not given is left to the field.
 
     Args:
-        room: folder of the package whose options these are.
+        folder: folder of the package whose options these are.
         words: how the option is written, and what its value is called in the help if the type of
             the field does not say that, such as "--precision SHARE".
         section: of the config, whose key the option sets; empty for a command without a config.
@@ -207,13 +207,13 @@ def of_field(room: str, kind: str, words: str, *, section: str = "", **how: Any)
     words, _, metavar = words.partition(" ")
     name = _name_of(words.split("/", maxsplit=1)[0])
     key = f"{section}.{name}" if section else ""
-    field = (room, kind, name)
+    field = (folder, kind, name)
     return click.option(
         words, cls=FieldOption, field=field, key=key, metavar=metavar or None, **how
     )
 
 
-def section(parameter: str, room: str, kind: str, *options: str) -> Option:
+def section(parameter: str, folder: str, kind: str, *options: str) -> Option:
     """Return a decorator that gives a command options of one class, and passes it these as one.
 
     Args:
@@ -225,9 +225,9 @@ def section(parameter: str, room: str, kind: str, *options: str) -> Option:
         @functools.wraps(function)
         def command(**values: Any) -> Any:  # noqa: ANN401 - of any command
             given = {name: values.pop(name) for name in names}
-            return function(**values, **{parameter: options_of(room, kind, given)})
+            return function(**values, **{parameter: options_of(folder, kind, given)})
 
-        return together(*(of_field(room, kind, words) for words in options))(command)
+        return together(*(of_field(folder, kind, words) for words in options))(command)
 
     return decorate
 
