@@ -40,7 +40,7 @@ _from_wkt = lru_cache(maxsize=64)(CRS.from_wkt)
 _transformer = lru_cache(maxsize=256)(partial(Transformer.from_crs, always_xy=True))
 _LONGEST_PX = 10_000_000  # Pixels of a side; 3,000 km of 0.3 m.
 _USE_MASKS = (
-    "or, if you have no labels or raster masks of its size as labels, only set the size of its "
+    "or, if your labels are raster masks of its size, or you have none, only set the size of its "
     "pixels in metres, such as --set imagery.gsd_m=0.5 (for score and convert: --gsd-m 0.5)"
 )
 
