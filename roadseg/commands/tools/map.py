@@ -166,7 +166,7 @@ def run(
             "overture".
         checkpoints: folders of networks, instead of labels; without either the starter maps them.
         adapt: whether the network first learns from the roads of the images that it is sure of.
-        minutes: time limit of the training; None for `MINUTES`.
+        minutes: time limit of the training; None for that of the first call, or else `MINUTES`.
         settings: changes of the config such as "graph.threshold=0.4".
         service: how to fetch from a service of images.
         say: called with the name and the summary of every step when it is done.
@@ -175,10 +175,7 @@ def run(
         ConfigError: if there are both labels and networks, if several networks or one with labels
             are to be adapted, or if the folder contains the map of other images.
     """
-    _require_one_source(labels, checkpoints, adapt=adapt)
-    if labels or adapt:
-        usual = MINUTES["labels" if labels else "adapt"]
-        settings = [f"train.minutes={minutes or usual:g}", *settings]
+    _require_one_way(labels, checkpoints, adapt=adapt, minutes=minutes)
     path = output / FILE_NAME
     # Missing images are reported before anything is written.
     if files := [image for image in images if not is_service(image)]:
@@ -194,6 +191,10 @@ def run(
             say=say,
         )
         images, labels = sources.images, sources.labels
+        if labels or adapt:
+            planned = path if labels else Workspace(output).adapted.root / FILE_NAME
+            minutes = minutes or _minutes(planned if is_begun else None, adapt=adapt)
+            settings = [f"train.minutes={json.dumps(minutes)}", *settings]
         if not is_begun:
             path.unlink(missing_ok=True)
             say("init", _write_config(path, images, labels, settings))
@@ -226,8 +227,10 @@ def run(
         return _summary(path, config, workspace, done)
 
 
-def _require_one_source(labels: Sequence[str], checkpoints: Sequence[Path], *, adapt: bool) -> None:
-    """Refuse to learn from labels and with networks, or to adapt to images with labels."""
+def _require_one_way(
+    labels: Sequence[str], checkpoints: Sequence[Path], *, adapt: bool, minutes: float | None
+) -> None:
+    """Refuse to learn from labels and with networks, to adapt to labels, to limit no training."""
     if labels and checkpoints:
         raise ConfigError(
             "--labels and --checkpoint cannot be combined: the first trains a network, the "
@@ -238,6 +241,18 @@ def _require_one_source(labels: Sequence[str], checkpoints: Sequence[Path], *, a
             "--adapt cannot be combined with --labels, or with more than one --checkpoint: it "
             "trains one network on images without labels"
         )
+    if minutes is not None and not (labels or adapt):
+        raise ConfigError(
+            "--minutes limits a training, expected --labels or --adapt with it; without them, a "
+            "network maps the images as it is"
+        )
+
+
+def _minutes(planned: Path | None, *, adapt: bool) -> float | None:
+    """Return the time limit of a training that is planned already, or else the usual one."""
+    if planned is not None and planned.exists():
+        return load_config(planned).train.minutes
+    return MINUTES["adapt" if adapt else "labels"]
 
 
 def _is_begun(output: Path) -> bool:

@@ -240,11 +240,16 @@ def test_images_that_are_fused_cannot_be_adapted_to(tmp_path):
         )
 
 
-def test_the_time_is_two_minutes_if_none_is_given(tmp_path, monkeypatch):
+def test_the_time_is_two_minutes_if_none_is_given_now_or_before(tmp_path, monkeypatch):
     write_places(tmp_path, [1001], size_px=64)
+    begun = Workspace(tmp_path / "map")
     seen = []
     monkeypatch.setattr(adapt, "run", lambda *_, settings, **__: seen.append(settings) or 1 / 0)
-    for minutes in (None, 7.5):
+    for minutes in (None, 7.5, None):
         with pytest.raises(ZeroDivisionError):
             map_adapted(tmp_path, minutes=minutes)
-    assert [settings[0] for settings in seen] == ["train.minutes=2", "train.minutes=7.5"]
+        begun.adapted.root.mkdir(exist_ok=True)
+        begun.probabilities.mkdir(exist_ok=True)
+        (begun.adapted.root / "roadseg.json").write_text('{"train": {"minutes": 7.5}}')
+    times = [settings[0] for settings in seen]
+    assert times == ["train.minutes=2.0", "train.minutes=7.5", "train.minutes=7.5"]

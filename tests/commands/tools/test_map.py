@@ -115,6 +115,30 @@ def test_the_same_call_does_nothing_again(mapped):
     assert again == replace(summary, config=again.config)
 
 
+@pytest.mark.parametrize(("again", "minutes"), [(None, 0.5), (3.0, 3.0)])
+def test_the_time_of_the_first_call_is_kept(write_city, tmp_path, monkeypatch, again, minutes):
+    write_city(tmp_path)
+    seen = []
+    monkeypatch.setattr(tool.pipeline, "run", lambda config, *_, **__: seen.append(config) or 1 / 0)
+    for given in (0.5, again):
+        with pytest.raises(ZeroDivisionError):
+            tool.run(
+                [str(tmp_path / "images")],
+                tmp_path / "map",
+                labels=[str(tmp_path / "roads/*.geojson")],
+                minutes=given,
+                settings=["train.encoder_weights=null"],
+                say=silent,
+            )
+        Workspace(tmp_path / "map").masks.mkdir(exist_ok=True)
+    assert [config.train.minutes for config in seen] == [0.5, minutes]
+
+
+def test_minutes_are_refused_if_nothing_is_trained(tmp_path):
+    with pytest.raises(ConfigError, match="--minutes limits a training, expected --labels or"):
+        tool.run(["a.tif"], tmp_path / "map", minutes=5, say=silent)
+
+
 def test_a_project_that_was_moved_with_its_map_is_mapped_already(mapped, tmp_path, monkeypatch):
     folder, summary, _ = mapped
     moved = shutil.copytree(folder, tmp_path / "moved")
