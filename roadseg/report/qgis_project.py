@@ -15,7 +15,7 @@ from roadseg.raster.images import RasterFacts, read_grid
 from roadseg.raster.scaling import Scaling
 from roadseg.report.map_data import Area
 from roadseg.report.scenes import ReportScene, ReportScenes
-from roadseg.roads.formats.gpkg_styles import edge_renderer, node_renderer
+from roadseg.roads.formats.gpkg_styles import column_aliases, edge_renderer, node_renderer
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.masks.raster_styles import (
     QGIS_VERSION,
@@ -188,7 +188,7 @@ def _layer(layer: _Layer, name: str) -> ET.Element:
     ET.SubElement(element, "srs").append(_crs(layer.crs))
     if layer.geometry:
         ET.SubElement(element, "provider", encoding="UTF-8").text = "ogr"
-        element.append(layer.renderer)
+        element.extend([layer.renderer, column_aliases()])
     else:
         ET.SubElement(element, "provider").text = "gdal"
         ET.SubElement(element, "pipe").append(layer.renderer)

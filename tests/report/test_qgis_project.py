@@ -29,14 +29,17 @@ from tests.drawing import UTM, drawn
 # Open a project, and print name, validity, style and place of its layers as QGIS sees them.
 PROGRAM = """
 import json, sys
-from qgis.core import QgsApplication, QgsProject
+from qgis.core import QgsApplication, QgsProject, QgsVectorLayer
 application = QgsApplication([], False)
 application.initQgis()
 project = QgsProject.instance()
 assert project.read(sys.argv[1]), project.error()
 facts = lambda layer: (layer.isValid(), layer.renderer().type(), layer.crs().authid())
 layers = {layer.name(): facts(layer) for layer in project.mapLayers().values()}
-print(json.dumps([project.crs().authid(), layers]))
+roads = project.mapLayersByName("a & b, roads")[0]
+alone = QgsVectorLayer(roads.source(), "roads", "ogr")
+aliases = [{*each.attributeAliases().values()} - {""} for each in (roads, alone)]
+print(json.dumps([project.crs().authid(), layers, *map(sorted, aliases)]))
 """
 
 GRID = Grid(UTM, Affine(1, 0, 480000, 0, -1, 3650000), 40, 60)
@@ -144,7 +147,7 @@ def test_qgis_opens_every_layer_with_its_style_after_all_have_moved(tmp_path, pr
     alone = {name: os.environ[name] for name in ("PATH", "TMPDIR")}
     alone["QT_QPA_PLATFORM"] = "offscreen"
     told = subprocess.run(command, env=alone, capture_output=True, text=True, check=True).stdout
-    crs, layers = json.loads(told)
+    crs, layers, *aliases = json.loads(told)
     assert crs == "EPSG:32611"
     assert layers == {
         "a & b, nodes": [True, "singleSymbol", "EPSG:32611"],
@@ -153,6 +156,7 @@ def test_qgis_opens_every_layer_with_its_style_after_all_have_moved(tmp_path, pr
         "a & b, mask": [True, "paletted", "EPSG:32611"],
         "a & b, image": [True, "multibandcolor", "EPSG:32611"],
     }
+    assert aliases == [["length, m", "speed, km/h", "travel time, s", "width, m"]] * 2
 
 
 def test_layers_that_a_run_does_not_have_are_left_out(project):

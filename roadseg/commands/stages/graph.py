@@ -347,7 +347,7 @@ def _warn_of_precision(summary: GraphSummary) -> None:
 def _warn_of_doubt(summary: GraphSummary) -> None:
     """Log which scenes have the least sure roads, where these are doubtful."""
     ranked = sorted(summary.confidence.items(), key=lambda scene: scene[1])
-    if doubtful := [f"{name} ({mean:.2f})" for name, mean in ranked if mean < DOUBTFUL]:
+    if doubtful := [f"{name} ({mean:.2f})" for name, mean in ranked if round(mean, 2) < DOUBTFUL]:
         # Only the networks of a run with labels are calibrated.
         how = "longer, or with more labels" if summary.calibration else "with labels"
         _log.warning(

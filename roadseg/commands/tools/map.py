@@ -6,7 +6,7 @@ import math
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from os.path import normpath
 from pathlib import Path
 from typing import Any
@@ -68,6 +68,7 @@ class MapSummary(Summary):
         confidence: mean over the length of all roads; None if no road was found.
         doubtful: share of the length of roads whose confidence is below `DOUBTFUL`.
         inferred: share of the length across gaps.
+        is_placed: whether all images have a georeference, which `roadseg improve` needs.
         measured: metrics on the held-out chips, if there are labels.
         lengths: kilometres of road by class, and by polygon of the area.
         report: the page that shows it.
@@ -82,6 +83,7 @@ class MapSummary(Summary):
     confidence: float | None
     doubtful: float
     inferred: float
+    is_placed: bool
     measured: EvaluateSummary | None
     report: str
     project: str
@@ -102,7 +104,7 @@ class MapSummary(Summary):
             "QGIS": f"{self.project} (a project with all layers)",
             "config": f"{self.config} (for all other commands)",
             "next": f"roadseg review {shlex.quote(str(Path(self.config).parent))} (correct the "
-            "roads; then `roadseg improve` learns from that)",
+            f"roads{'; then `roadseg improve` learns from that' if self.is_placed else ''})",
         }
         lines = [f"{name:<10} {text}" for name, text in rows.items() if text]
         return "\n".join([*lines, *filter(None, [str(self.lengths)])])
@@ -271,7 +273,8 @@ def _write_config(
     own = [f"run={path.parent.absolute()}", "predict.scenes=all"]
     if labels:
         given = load_config(None, [*own, *settings])
-        return init.run(images, labels, path, settings=given, rehearse=False)
+        found = init.run(images, labels, path, settings=given, rehearse=False)
+        return replace(found, rows={**found.rows, "wrote": str(path)})
     folder = path.absolute().parent
     imagery: dict[str, Any] = {"images": _listed(images, path)}
     if (area := load_config(None, settings).imagery.area) is not None:
@@ -413,6 +416,7 @@ def _summary(path: Path, config: Config, workspace: Workspace, done: dict[str, A
         confidence=float(lengths @ confidence / total) if total else None,
         doubtful=float(lengths[confidence < DOUBTFUL].sum() / total) if total else 0.0,
         inferred=float(lengths @ inferred / total) if total else 0.0,
+        is_placed=not any(grid.is_local for grid in grids.values()),
         measured=done.get("evaluate"),
         lengths=done["report"].lengths,
         report=str(workspace.report),

@@ -24,6 +24,12 @@ _WIDTH_MM = 0.6  # Of lines; what is dark below them is half as wide again.
 _GREY: Rgb = (110, 110, 110)
 _DARK: Rgb = (35, 35, 35)
 _DASH_IF_INFERRED = "if(\"inferred\" = 1, 'dash', 'solid')"
+_ALIASES = {  # The units of columns whose names do not tell them.
+    "length": "length, m",
+    "speed_kph": "speed, km/h",
+    "travel_time": "travel time, s",
+    "width": "width, m",
+}
 _EXPRESSION = 3  # QGIS's number of properties that are expressions.
 
 
@@ -39,7 +45,7 @@ def layer_styles(renderers: Mapping[str, ET.Element]) -> pd.DataFrame:
             "f_table_name": layer,
             "f_geometry_column": _GEOMETRY,
             "styleName": f"roadseg {layer}",
-            "styleQML": style_text(renderer),
+            "styleQML": style_text(renderer, column_aliases()),
             "styleSLD": "",
             "useAsDefault": True,
             "description": "written by roadseg",
@@ -50,6 +56,14 @@ def layer_styles(renderers: Mapping[str, ET.Element]) -> pd.DataFrame:
         for layer, renderer in renderers.items()
     ]
     return pd.DataFrame(rows)
+
+
+def column_aliases() -> ET.Element:
+    """Return what tables and forms of QGIS call columns; those that a layer lacks do no harm."""
+    names = ET.Element("aliases")
+    for column, alias in _ALIASES.items():
+        ET.SubElement(names, "alias", field=column, name=alias)
+    return names
 
 
 def edge_renderer(edges: Edges) -> ET.Element:

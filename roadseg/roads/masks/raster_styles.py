@@ -63,10 +63,11 @@ def write_style(raster: Path, renderer: ET.Element) -> None:
         partial.write_text(style_text(pipe), encoding="utf-8")
 
 
-def style_text(style: ET.Element) -> str:
-    """Return a style as the text of a .qml file."""
-    root = ET.Element("qgis", version=QGIS_VERSION, styleCategories="Symbology")
-    root.append(style)
+def style_text(style: ET.Element, *fields: ET.Element) -> str:
+    """Return a style, and what it says of the columns, as the text of a .qml file."""
+    categories = "Symbology|Fields" if fields else "Symbology"
+    root = ET.Element("qgis", version=QGIS_VERSION, styleCategories=categories)
+    root.extend([style, *fields])
     return as_text(root)
 
 

@@ -21,6 +21,13 @@ def qml(layer, *columns, **others):
     return ET.fromstring(styles.loc[layer, "styleQML"])  # noqa: S314 - our own
 
 
+def test_columns_with_a_unit_are_shown_with_it():
+    aliases = {
+        each.get("field"): each.get("name") for each in qml("edges", "speed_kph").iter("alias")
+    }
+    assert aliases["travel_time"] == "travel time, s"
+
+
 def ranges(*columns, **others):
     found = qml("edges", *(columns or ["speed_kph"]), **others).iter("range")
     return [(float(part.get("lower")), float(part.get("upper"))) for part in found]
