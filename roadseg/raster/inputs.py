@@ -109,8 +109,8 @@ def find_labels(
             f"{missing[0]}: none of the {len(paths)} label files has a matching name "
             f"({count(len(missing), 'image')} without labels); the names of an image and its label "
             "file need the same numbers; add a label file, without features where there is no "
-            "road, or leave such images out of imagery.images and name them in split.target, to "
-            "map them with the trained network (`roadseg predict --checkpoint`)"
+            "road; or give all labels as one file, and the ground that they cover as labels.area; "
+            "or leave such images out, and map them later with the trained network (--checkpoint)"
         )
     return {name: by_name[str(matched[stems[name]])] for name in images}
 
