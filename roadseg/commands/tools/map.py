@@ -120,7 +120,8 @@ class MapSummary(Summary):
     def _network(self) -> str:
         if not self.graphs.joined:
             return ""
-        return f"{self.graphs.network} (of {len(self.graphs.joined)} adjoining images)"
+        images = f"{len(self.graphs.joined)} adjoining images"
+        return f"{self.graphs.network} (of {images}; roads that several show count once)"
 
     def _certainty(self) -> str:
         if self.confidence is None:
