@@ -231,11 +231,9 @@ def _require_roads(scenes: list[SceneSummary], sources: Sources) -> None:
             labels = {sources.scenes[scene.name].labels for scene in alike}
             what = f"none of the {len(labels)} label files of {len(alike)} scenes contains a road"
             raise DataError(next(missed, f"{key}roads: {what}"))
-    bare = [
-        scene.name
-        for scene in scenes
-        if not (scene.is_outside or any(chip.road_share for chip in scene.chips))
-    ]
+    # An area says that the labels reach there.
+    unsaid = [scene for scene in scenes if not sources.scenes[scene.name].area]
+    bare = [s.name for s in unsaid if not any(chip.road_share for chip in s.chips)]
     if bare:
         logger.warning(
             "%d of %s %s no roads in the labels, so the network learns that there are none: %s; if "

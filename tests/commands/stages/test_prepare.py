@@ -418,6 +418,13 @@ def test_scenes_outside_of_the_area_have_no_chips_and_are_not_called_background(
     assert "no roads in the labels" not in caplog.text
 
 
+def test_an_area_says_that_labels_reach_where_there_are_no_roads(city, caplog):
+    empty = '{"type": "FeatureCollection", "features": []}'
+    (city.parent / "roads/city_2.geojson").write_text(empty)
+    assert run(city, write_area(city, (-100, -100, 2000, 1000))).chips == 5
+    assert "no roads in the labels" not in caplog.text
+
+
 def test_masks_are_made_again_when_the_area_changes(city):
     area = write_area(city, (-100, -100, 20, 1000))
     run(city, area)
