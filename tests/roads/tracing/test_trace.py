@@ -8,6 +8,7 @@ from roadseg.roads.logistic import IS_LINK, EdgeModel
 from roadseg.roads.masks.probabilities import Probability
 from roadseg.roads.options import TraceOptions
 from roadseg.roads.speeds import SpeedBins
+from roadseg.roads.tracing import trace
 from roadseg.roads.tracing.trace import find_graph
 
 UTM = CRS.from_epsg(32611)
@@ -96,6 +97,18 @@ def test_links_that_are_unlikely_by_a_calibrated_model_are_dropped(odds, min_con
     options = TraceOptions(threshold=0.5, min_confidence=min_confidence)
     graph = find_graph(Probability(grid, road, edge_model=model), options)
     assert graph.attributes["inferred"].sum() == inferred
+
+
+@pytest.mark.parametrize(("is_calibrated", "edges"), [(True, 0), (False, 1)])
+def test_dead_ends_go_only_by_a_confidence_that_was_measured(monkeypatch, is_calibrated, edges):
+    road = np.full((60, 200), 10, dtype=np.uint8)
+    road[26:34] = 250
+    grid = Grid(UTM, Affine(0.5, 0, ORIGIN[0], 0, -0.5, ORIGIN[1]), *road.shape)
+    doubtful = EdgeModel(-2.0, {})
+    monkeypatch.setattr(trace, "general_edge_model", lambda: doubtful)
+    model = doubtful if is_calibrated else None
+    graph = find_graph(Probability(grid, road, edge_model=model), TraceOptions(threshold=0.5))
+    assert len(graph.lines) == edges
 
 
 @pytest.mark.parametrize(
