@@ -230,7 +230,7 @@ def _scene_shifts(tasks: Sequence[SceneTask], reach_m: float, workers: int) -> l
     """Return the shift of each scene; `NOT_MEASURED` if it cannot be read, which fails later."""
     shifts = [NOT_MEASURED] * len(tasks)
     work = each(partial(scene_shift, reach_m=reach_m), tasks, workers=workers)
-    for outcome in counted(work, "shifts", total=len(tasks), unit="scenes"):
+    for outcome in counted(work, "measure shifts", total=len(tasks), unit="scenes"):
         if outcome.result is not None:
             shifts[outcome.index] = outcome.result
     return shifts

@@ -71,7 +71,7 @@ def fingerprints(paths: Iterable[Path]) -> dict[Path, str]:
     wanted = list(dict.fromkeys(paths))
     with ThreadPoolExecutor(_THREADS) as threads:
         work = threads.map(fingerprint, wanted)
-        digests = counted(work, "check", total=len(wanted), unit="files")
+        digests = counted(work, "check for changes", total=len(wanted), unit="files")
         return dict(zip(wanted, digests, strict=True))
 
 

@@ -92,7 +92,7 @@ def least_threshold(
     work = partial(_score_thresholds, config, workspace)
     tasks = [(listed.scene(name), chips) for name, chips in tried.items()]
     outcomes = each(work, tasks, workers=config.compute.workers)
-    shown = counted(outcomes, "thresholds", total=len(tasks), unit="scenes")
+    shown = counted(outcomes, "try thresholds", total=len(tasks), unit="scenes")
     # What cannot be read is told where roads are traced and measured.
     scores = [cast("Floats", outcome.result) for outcome in shown if outcome.error is None]
     if not scores:

@@ -309,7 +309,7 @@ def _look_at_examples(
         mask, imagery = workspace.mask(chip.scene), source.set.imagery
         tasks.append(ExampleTask(chip, source.image, mask, imagery, scaling, source.part))
     work = each(make_example, tasks, workers=config.compute.workers)
-    shown = counted(work, "examples", total=len(tasks), unit="chips")
+    shown = counted(work, "draw examples", total=len(tasks), unit="chips")
     ended = sorted(shown, key=lambda outcome: outcome.index)
     for outcome in ended:
         if outcome.error is not None:

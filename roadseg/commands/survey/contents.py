@@ -204,7 +204,7 @@ def _read_headers(
 ) -> tuple[dict[Path, RasterFacts], dict[Path, str]]:
     facts: dict[Path, RasterFacts] = {}
     unusable: dict[Path, str] = {}
-    for path in counted(paths, "look at", total=len(paths), unit="images"):
+    for path in counted(paths, "inspect", total=len(paths), unit="images"):
         try:
             facts[path] = read_facts(path, options)
         except DataError as error:

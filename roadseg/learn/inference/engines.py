@@ -217,7 +217,7 @@ def _fastest(
     needed = math.ceil(_CONVERTING_PAYS * pixels)
     if windows >= needed and not openvino.why_missing():
         how = f"{openvino_precision(device)}, converted"
-        why = f"{how}: {count(windows, 'window')}, worth it from {needed}"
+        why = f"{how}: pays from {count(needed, 'window')} on, here {windows}"
         try:
             run = _converted(checkpoint, shape, device)
         except RoadsegError as error:
@@ -225,7 +225,7 @@ def _fastest(
         else:
             return _engine("openvino", "; ".join([why, *notes]), shape, run)
     needed = math.ceil(_COMPILING_PAYS * pixels)
-    why = f"compiled: {count(windows, 'window')}, worth it from {needed}"
+    why = f"compiled: pays from {count(needed, 'window')} on, here {windows}"
     if windows < needed:
         why = f"not {why}"
     elif problem := lacks_compiler(device):
@@ -250,7 +250,7 @@ def _why_int8(folder: Path, windows: int, needed: int) -> tuple[str, str]:
         return "", ""
     problem = openvino.why_missing() or unusable(facts, folder)
     if not problem and windows < needed:
-        problem = f"{count(windows, 'window')}, worth it from {needed}"
+        problem = f"pays from {count(needed, 'window')} on, here {windows}"
     if not problem and facts.speedup is not None and facts.speedup <= 1:
         problem = "not faster than eager when it was made"
     if problem:

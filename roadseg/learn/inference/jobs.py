@@ -168,7 +168,7 @@ class PredictionJob:
         # Scenes of a run are calibrated by `graph`, which measures how sure their edges are.
         edges = None if self._imagery_of else edge_model_of(self.folders)
         scenes = []
-        for name, image in counted(images.items(), "look at", total=len(images), unit="scenes"):
+        for name, image in counted(images.items(), "inspect", total=len(images), unit="scenes"):
             try:
                 facts = scene_to_predict(
                     image.absolute(),

@@ -262,7 +262,7 @@ def test_auto_compiles_for_many_windows(choice, windows, name):
     done = "compiled" if name == "inductor" else "not compiled"
     found, reason = choice(windows=windows, window_px=512)
     assert found == name
-    assert reason == f"engine {name} ({done}: {windows} windows, worth it from 80)"
+    assert reason == f"engine {name} ({done}: pays from 80 windows on, here {windows})"
 
 
 @pytest.mark.parametrize(("windows", "name"), [(319, "eager"), (320, "inductor")])
@@ -301,7 +301,7 @@ def test_auto_converts_for_many_windows(choice, cpu, windows, name, dtype):
     device = replace(cpu, amp_dtype=dtype)
     found, reason = choice(device=device, windows=windows, window_px=512)
     assert found == name
-    assert f"{windows} windows, worth it from {120 if name == 'openvino' else 80}" in reason
+    assert f"pays from {120 if name == 'openvino' else 80} windows on, here {windows}" in reason
 
 
 @pytest.mark.parametrize(
@@ -428,7 +428,7 @@ def test_opening_has_to_be_won_back(choice, folder, windows, name):
     make(folder)
     found, reason = choice(windows=windows, window_px=512)
     assert found == name
-    assert (f"not INT8: {windows} windows, worth it from 6" in reason) is (name == "eager")
+    assert (f"not INT8: pays from 6 windows on, here {windows}" in reason) is (name == "eager")
 
 
 def test_of_small_windows_and_with_more_threads_it_takes_more_to_win_it_back(
