@@ -52,12 +52,10 @@ import roadseg
 from roadseg.arrays import Bytes, Floats
 from roadseg.dataset.edge_calibration import measure_chips, read_calibration
 from roadseg.learn.network.checkpoints import read_checkpoint_facts
-from roadseg.raster.extents import border_of
 from roadseg.roads.masks.probabilities import Probability
 from roadseg.roads.metrics.compare import Measures, pool
 from roadseg.roads.metrics.pixels import Histogram
 from roadseg.roads.metrics.reliability import measure_reliability
-from roadseg.roads.tracing.edge_confidence import edge_terms
 from roadseg.system.files import atomic_write
 
 NYC_GSD_M, OPEN_GSD_M = 0.9, 1.0
@@ -271,17 +269,15 @@ def measure(data: Path, city: str, stem: str, predicted: Probability) -> Measure
     graph = roadseg.trace(replace(predicted, road=np.where(known, predicted.road, 0)))
     scores = roadseg.score(reference, graph)
     roads = graph.roads
-    terms = edge_terms(roads, border_of(predicted.grid, None))
+    sure = {"confidence": roads.attributes["confidence"]}
     area = predicted.grid.footprint_in(roads.crs)
-    (edges,) = measure_chips(roads, terms, reference.roads, [area])
-    model = predicted.edge_model
-    sure = roads.attributes["confidence"] if model is None else model.probability(edges.terms)
+    (edges,) = measure_chips(roads, sure, reference.roads, [area])
     length = scores.measures
     return Measured(
         histogram,
         length,
         length.reference.road_km + length.predicted.road_km > 0,
-        np.asarray(sure),
+        edges.terms["confidence"],
         edges.share,
         edges.length_m,
     )
