@@ -26,6 +26,7 @@ _REACH_M = 3.0  # Metres; so near to a road is what was drawn without being snap
 _SAME_M = 0.002  # Metres; places that differ by no more are one, as all are whole millimetres.
 _SHARE = 0.8  # Of an edge that has to lie along the line of an edit that is about it.
 _NODE_M = 0.05  # Metres; a crossing so near to a node is there.
+_BESIDE_M = 8.0  # Metres; a road that is drawn anew may lie so far from where it was.
 _USUAL_KPH = 40.0  # Speed of a drawn road where there is no other.
 _DRAWN = -1  # Source of roads that a person drew.
 
@@ -223,8 +224,15 @@ class Revision:
         return np.array([self.roads[number].line for number in numbers], dtype=object)
 
     def _decide(self, edit: Edit) -> Change:
-        """Accept or reject the roads along a line, or set their speed."""
+        """Accept or reject the roads along a line, or set their speed.
+
+        An accepted road that a new graph does not have, also not beside it, is drawn.
+        """
         before = {number: self.roads[number] for number in self._meant(edit.line)}
+        if edit.kind == "accept" and not before:
+            beside = shapely.buffer(self._lines(self.near(edit.line, _BESIDE_M)), _BESIDE_M)
+            lost = edit.line.difference(shapely.union_all(beside))
+            return self._draw(edit) if lost.length > edit.line.length / 2 else Change()
         after = {}
         for number, road in before.items():
             if edit.kind == "speed":

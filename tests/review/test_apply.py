@@ -201,9 +201,21 @@ def test_a_decision_holds_for_all_parts_of_a_road_that_is_cut_now(crossroads, dr
     assert len(edited_graph(cut, [Edit("reject", crossroads.lines[EAST])]).lines) == 4
 
 
+def test_an_accepted_road_that_a_new_graph_lacks_is_drawn(crossroads):
+    without = take_edges(crossroads, np.array([WEST, NORTH, SOUTH, APART]))
+    graph = edited_graph(without, [Edit("accept", crossroads.lines[EAST])])
+    assert edited_of(graph) == ["", "", "", "", "drawn"]
+    assert components(graph).max() == components(crossroads).max()  # It is joined again.
+
+
+def test_an_accepted_road_that_was_drawn_anew_beside_it_is_not_doubled(crossroads, drawn):
+    graph = edited_graph(crossroads, [Edit("accept", drawn((100, 106), (200, 106)))])
+    assert edited_of(graph) == [""] * 5
+
+
 def test_edits_about_nothing_change_nothing(edit, crossroads):
     graph = edit(
-        ("accept", [(0, 199), (5, 199)]),
+        ("reject", [(0, 199), (5, 199)]),
         ("move", [(0, 199), (5, 199)]),
         ("split", [(0, 199), (5, 199)]),
     )
