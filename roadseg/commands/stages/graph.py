@@ -227,7 +227,13 @@ def run_images(config: Config, images: Iterable[str], *, output: Path) -> GraphS
             "measures it, and later predictions of its networks carry it",
             summary.precision,
         )
-    if summary.scenes and not summary.edges:
+    if summary.found_km and not summary.edges:
+        _log.warning(
+            "none of the %s of roads that were traced is likely enough to stay; to look at all, "
+            "set graph.min_confidence to 0 and graph.precision to null",
+            road_text(summary.found_km),
+        )
+    elif summary.scenes and not summary.edges:
         _warn_of_no_roads(traced, config)
     return summary
 
@@ -333,7 +339,7 @@ def _warn_of_precision(summary: GraphSummary) -> None:
     if summary.emptied:
         _log.warning(
             "graph.precision %g leaves no roads in %d of %s, because no road there is sure enough; "
-            "use a lower value",
+            "use a lower value, or a lower graph.min_confidence",
             *(precision, summary.emptied, count(len(summary.scenes), "scene")),
         )
     measured = calibration.kept.get(f"{precision:g}") if calibration else None

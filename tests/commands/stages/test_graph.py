@@ -13,7 +13,8 @@ from roadseg.config import Config, load_config
 from roadseg.errors import DataError
 from roadseg.raster.grid import LOCAL_CRS, Grid
 from roadseg.roads.formats.files import read_gpkg
-from roadseg.roads.masks.probabilities import write_probability
+from roadseg.roads.logistic import EdgeModel
+from roadseg.roads.masks.probabilities import network_tags, write_probability
 from roadseg.roads.speeds import SpeedBins
 from roadseg.roads.tracing import trace
 
@@ -76,6 +77,15 @@ def test_speeds_are_those_of_the_bins_that_the_raster_names(tmp_path):
     graph.run_images(Config(), [str(tmp_path / "a.tif")], output=tmp_path)
     speeds = read_gpkg(tmp_path / "a.gpkg").attributes["speed_kph"]
     assert speeds == pytest.approx([75] * 4)
+
+
+def test_roads_of_which_none_is_likely_are_not_called_missing(tmp_path, caplog):
+    path = write(tmp_path / "grey.tif", cross() * np.uint8(250))
+    with rasterio.open(path, "r+") as raster:
+        raster.update_tags(**network_tags(None, EdgeModel(-3.0, {})))
+    assert graph.run_images(Config(), [str(path)], output=tmp_path).edges == 0
+    assert "none of the 0.40 km of roads that were traced is likely enough" in caplog.text
+    assert "the nodata value" not in caplog.text
 
 
 def test_a_mask_without_georeference_becomes_a_graph_in_its_own_metres(tmp_path, write_nowhere):
