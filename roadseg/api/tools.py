@@ -62,13 +62,14 @@ def map_roads(
         labels: known roads, on which a network is trained.
         checkpoints: folders of trained networks instead; without both, the starter maps.
         adapt: let the network first learn from the roads of the images that it is sure of.
-        minutes: time limit of the training; None for 20 with labels, and 2 with `adapt`.
+        minutes: time limit of the training; None for that of the first call, or else 20 with
+            labels, and 2 with `adapt`.
         overrides: settings by key.
         force: do everything again.
 
     Raises:
-        ConfigError: if there are both labels and networks, labels are to be adapted to, or
-            `output` has another map.
+        ConfigError: if there are both labels and networks, labels are to be adapted to, `minutes`
+            limits no training, or `output` has another map.
         DataError: if images or labels cannot be used.
     """
     from roadseg.commands.tools import map as tool

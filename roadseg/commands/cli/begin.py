@@ -127,7 +127,8 @@ def init(
     "--minutes",
     type=click.FloatRange(min=0.1),
     metavar="MINUTES",
-    help="Time limit for the training. [default: 20 with --labels, 2 with --adapt]",
+    help="Time limit for the training. [default: that of the first call, or else 20 with --labels "
+    "and 2 with --adapt]",
 )
 @click.option(
     "--output",

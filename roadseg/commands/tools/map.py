@@ -176,7 +176,8 @@ def run(
 
     Raises:
         ConfigError: if there are both labels and networks, if several networks or one with labels
-            are to be adapted, or if the folder contains the map of other images.
+            are to be adapted, if `minutes` limits no training, or if the folder contains the map of
+            other images.
     """
     _require_one_way(labels, checkpoints, adapt=adapt, minutes=minutes)
     path = output / FILE_NAME
@@ -196,7 +197,7 @@ def run(
         images, labels = sources.images, sources.labels
         if labels or adapt:
             planned = path if labels else Workspace(output).adapted.root / FILE_NAME
-            minutes = minutes or _minutes(planned if is_begun else None, adapt=adapt)
+            minutes = _minutes(minutes, planned if is_begun else None, adapt=adapt)
             settings = [f"train.minutes={json.dumps(minutes)}", *settings]
         if not is_begun:
             path.unlink(missing_ok=True)
@@ -251,8 +252,10 @@ def _require_one_way(
         )
 
 
-def _minutes(planned: Path | None, *, adapt: bool) -> float | None:
-    """Return the time limit of a training that is planned already, or else the usual one."""
+def _minutes(given: float | None, planned: Path | None, *, adapt: bool) -> float | None:
+    """Return the time limit that is given, or that of a planned training, or the usual one."""
+    if given is not None:
+        return given
     if planned is not None and planned.exists():
         return load_config(planned).train.minutes
     return MINUTES["adapt" if adapt else "labels"]
@@ -260,11 +263,9 @@ def _minutes(planned: Path | None, *, adapt: bool) -> float | None:
 
 def _is_begun(output: Path) -> bool:
     """Return whether a folder holds more of a map than its config."""
-    workspace = Workspace(output)
-    return any(
-        place.exists()
-        for place in (workspace.masks, workspace.checkpoint(0), workspace.probabilities)
-    )
+    made = Workspace(output)
+    places = made.masks, made.checkpoint(0), made.probabilities, made.adapted.probabilities
+    return any(place.exists() for place in places)
 
 
 def _write_config(

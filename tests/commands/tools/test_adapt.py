@@ -248,8 +248,7 @@ def test_the_time_is_two_minutes_if_none_is_given_now_or_before(tmp_path, monkey
     for minutes in (None, 7.5, None):
         with pytest.raises(ZeroDivisionError):
             map_adapted(tmp_path, minutes=minutes)
-        begun.adapted.root.mkdir(exist_ok=True)
-        begun.probabilities.mkdir(exist_ok=True)
+        begun.adapted.probabilities.mkdir(parents=True, exist_ok=True)
         (begun.adapted.root / "roadseg.json").write_text('{"train": {"minutes": 7.5}}')
     times = [settings[0] for settings in seen]
     assert times == ["train.minutes=2.0", "train.minutes=7.5", "train.minutes=7.5"]
