@@ -229,7 +229,7 @@ they share a vertex. Columns of OpenStreetMap, such as oneway and maxspeed, are 
         self.feedback.pushInfo(f"{km:.3f} km" + (f" in {seconds:.0f} s" if seconds else ""))
         if seconds and (assumed := summary["assumed_share"]):
             self.feedback.pushInfo(
-                f"On {assumed:.0%} of the length no speed is known: there it is assumed."
+                f"On {assumed:.1%} of the length no speed is known: there it is assumed."
             )
         return {"OUTPUT": self.loaded(output, {"edges": ""}), "SECONDS": seconds, "KM": km}
 

@@ -197,7 +197,7 @@ def test_a_route_is_found_between_points_in_other_coordinates(process, tmp_path)
     )
     assert results["KM"] == pytest.approx(0.1, abs=0.001)
     assert results["SECONDS"] > 0
-    assert "On 100% of the length no speed is known" in said
+    assert "On 100.0% of the length no speed is known" in said
     assert (tmp_path / "route.gpkg").exists()
 
 
