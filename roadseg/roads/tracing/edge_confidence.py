@@ -22,7 +22,7 @@ from roadseg.roads.logistic import (
     log_odds,
     read_packaged,
 )
-from roadseg.roads.tracing.dead_ends import find_dead_ends
+from roadseg.roads.tracing.dead_ends import BORDER_M, find_dead_ends
 from roadseg.roads.tracing.linking import CONFIDENCE, INFERRED
 
 # Metres; shorter lengths and widths count as this, so that their logarithm is finite.
@@ -96,28 +96,35 @@ def surest(confidence: Floats, length_m: Floats, *, precision: float) -> Bools:
 def keep_surest(graph: RoadGraph, *, precision: float) -> RoadGraph:
     """Return the graph of its `surest` edges, without links that then have a loose end."""
     is_sure = surest(graph.attributes[CONFIDENCE], graph.length_m, precision=precision)
-    return _without_loose(graph, is_sure, graph.attributes[INFERRED] == 1)
+    nowhere = np.zeros(len(graph.nodes), dtype=bool)
+    return _without_loose(graph, is_sure, graph.attributes[INFERRED] == 1, nowhere)
 
 
-def keep_likely(graph: RoadGraph, *, min_confidence: float) -> RoadGraph:
+def keep_likely(graph: RoadGraph, border: shapely.Geometry, *, min_confidence: float) -> RoadGraph:
     """Drop links and dead ends below a confidence, and links that then have a loose end.
 
     Other edges stay, since a way through a doubtful road is better than none. What becomes a dead
     end is one, so that a doubtful road of several edges goes as a whole.
 
     Args:
+        border: of the scene; roads that end here go on outside and are no dead ends.
         min_confidence: 0 to 1; an edge that just reaches it stays.
     """
     is_link = graph.attributes[INFERRED] == 1
     is_unlikely = graph.attributes[CONFIDENCE] < min_confidence
-    return _without_loose(graph, ~(is_link & is_unlikely), is_link | is_unlikely)
+    goes_on = shapely.dwithin(shapely.points(graph.nodes), border, BORDER_M)
+    return _without_loose(graph, ~(is_link & is_unlikely), is_link | is_unlikely, goes_on)
 
 
-def _without_loose(graph: RoadGraph, kept: Bools, may_go: Bools) -> RoadGraph:
-    """Return the kept edges, less those that may go and that no longer join anything at one end."""
+def _without_loose(graph: RoadGraph, kept: Bools, may_go: Bools, goes_on: Bools) -> RoadGraph:
+    """Return the kept edges, less those that may go and that no longer join anything at one end.
+
+    Args:
+        goes_on: the nodes at which a road goes on outside.
+    """
     while True:
         degree = np.bincount(graph.ends[kept].ravel(), minlength=len(graph.nodes))
-        is_loose = kept & may_go & (degree == 1)[graph.ends].any(axis=1)
+        is_loose = kept & may_go & ((degree == 1) & ~goes_on)[graph.ends].any(axis=1)
         if not is_loose.any():
             return take_edges(graph, kept)
         kept = kept & ~is_loose

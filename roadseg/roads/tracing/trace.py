@@ -338,7 +338,7 @@ def rate_edges(graph: RoadGraph, pixels: PixelSource, options: TraceOptions) -> 
     model = pixels.edge_model or general_edge_model()
     graph = with_confidence(graph, model, pixels.border)
     if pixels.edge_model is not None:
-        graph = keep_likely(graph, min_confidence=options.min_confidence)
+        graph = keep_likely(graph, pixels.border, min_confidence=options.min_confidence)
     precision = options.precision
     return graph if precision is None else keep_surest(graph, precision=precision)
 

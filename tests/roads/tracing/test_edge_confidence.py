@@ -150,15 +150,15 @@ def test_links_that_are_less_sure_go(min_confidence, kept):
     graph = measured(
         WEST, EAST, [(160, 0), (199, 0)], inferred=[0, 1, 0], confidence=[1.0, 0.3, 1.0]
     )
-    assert len(keep_likely(graph, min_confidence=min_confidence).lines) == kept
+    assert len(keep_likely(graph, BORDER, min_confidence=min_confidence).lines) == kept
 
 
 @pytest.mark.parametrize(("min_confidence", "kept"), [(0.3, 4), (0.301, 3), (0.95, 0)])
 def test_dead_ends_that_are_less_sure_go(min_confidence, kept):
     graph = measured(
-        WEST, EAST, [(160, 0), (199, 0)], [(100, 0), (100, 50)], confidence=[0.9, 0.9, 0.9, 0.3]
+        WEST, EAST, [(160, 0), (190, 0)], [(100, 0), (100, 40)], confidence=[0.9, 0.9, 0.9, 0.3]
     )
-    assert len(keep_likely(graph, min_confidence=min_confidence).lines) == kept
+    assert len(keep_likely(graph, BORDER, min_confidence=min_confidence).lines) == kept
 
 
 def test_a_doubtful_dead_end_of_several_edges_goes_as_a_whole():
@@ -169,7 +169,18 @@ def test_a_doubtful_dead_end_of_several_edges_goes_as_a_whole():
         [(110, 0), (110, 40)],
         confidence=[0.9, 0.1, 0.1, 0.1],
     )
-    assert keep_likely(graph, min_confidence=0.2).length_m.tolist() == [100]
+    assert keep_likely(graph, BORDER, min_confidence=0.2).length_m.tolist() == [100]
+
+
+def test_a_doubtful_road_that_leaves_the_scene_stays():
+    graph = measured(
+        [(0, 0), (22, 0)], [(22, 0), (22, 40)], [(22, 0), (90, 0)], confidence=[0.1] * 3
+    )
+    assert keep_likely(graph, BORDER, min_confidence=0.2).length_m.tolist() == []
+    graph = measured(
+        [(0, 0), (22, 0)], [(22, 0), (22, 40)], [(22, 0), (90, 0)], confidence=[0.1, 0.1, 0.9]
+    )
+    assert keep_likely(graph, BORDER, min_confidence=0.2).length_m.tolist() == [22, 68]
 
 
 def test_a_doubtful_way_between_sure_roads_stays():
@@ -179,7 +190,7 @@ def test_a_doubtful_way_between_sure_roads_stays():
         [(150, 0), (250, 0)],
         confidence=[0.9, 0.1, 0.9],
     )
-    assert len(keep_likely(graph, min_confidence=0.2).lines) == 3
+    assert len(keep_likely(graph, BORDER, min_confidence=0.2).lines) == 3
 
 
 def test_a_link_goes_that_landed_on_an_unlikely_one():
@@ -191,4 +202,4 @@ def test_a_link_goes_that_landed_on_an_unlikely_one():
         inferred=[0, 1, 1, 1],
         confidence=[1.0, 0.1, 0.1, 0.9],
     )
-    assert keep_likely(graph, min_confidence=0.2).length_m.tolist() == [100]
+    assert keep_likely(graph, BORDER, min_confidence=0.2).length_m.tolist() == [100]

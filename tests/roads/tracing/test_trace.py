@@ -102,7 +102,7 @@ def test_links_that_are_unlikely_by_a_calibrated_model_are_dropped(odds, min_con
 @pytest.mark.parametrize(("is_calibrated", "edges"), [(True, 0), (False, 1)])
 def test_dead_ends_go_only_by_a_confidence_that_was_measured(monkeypatch, is_calibrated, edges):
     road = np.full((60, 200), 10, dtype=np.uint8)
-    road[26:34] = 250
+    road[26:34, 40:160] = 250
     grid = Grid(UTM, Affine(0.5, 0, ORIGIN[0], 0, -0.5, ORIGIN[1]), *road.shape)
     doubtful = EdgeModel(-2.0, {})
     monkeypatch.setattr(trace, "general_edge_model", lambda: doubtful)
