@@ -197,7 +197,8 @@ def _write_labels(
         config, images, checkpoints=[start], output=made.probabilities, force=force
     )
     image_of = find_images(images)
-    options = config.graph.model_copy(update={"precision": None})
+    # What is doubtful is no label, and no background either.
+    options = config.graph.model_copy(update={"precision": None, "min_confidence": 0.0})
     used, sure_km, road_km, gsd_m = [], 0.0, 0.0, None
     names = predicted.scenes
     for name in counted(names, "find certain roads", total=len(names), unit="scenes"):

@@ -112,7 +112,7 @@ def keep_likely(graph: RoadGraph, border: shapely.Geometry, *, min_confidence: f
     """
     is_link = graph.attributes[INFERRED] == 1
     is_unlikely = graph.attributes[CONFIDENCE] < min_confidence
-    goes_on = shapely.dwithin(shapely.points(graph.nodes), border, BORDER_M)
+    goes_on = np.asarray(shapely.dwithin(shapely.points(graph.nodes), border, BORDER_M))
     return _without_loose(graph, ~(is_link & is_unlikely), is_link | is_unlikely, goes_on)
 
 
