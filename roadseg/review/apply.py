@@ -21,12 +21,12 @@ from roadseg.roads.graph.road_graph import (
 from roadseg.roads.graph.travel import travel_time_s
 
 EDITED = "edited"  # The attribute that says what people did to an edge; empty where nothing.
+BESIDE_M = 8.0  # Metres beside a road that was confirmed in which there is no other one.
 _REACH_M = 3.0  # Metres; so near to a road is what was drawn without being snapped to it.
 
 _SAME_M = 0.002  # Metres; places that differ by no more are one, as all are whole millimetres.
 _SHARE = 0.8  # Of an edge that has to lie along the line of an edit that is about it.
 _NODE_M = 0.05  # Metres; a crossing so near to a node is there.
-_BESIDE_M = 8.0  # Metres; a road that is drawn anew may lie so far from where it was.
 _USUAL_KPH = 40.0  # Speed of a drawn road where there is no other.
 _DRAWN = -1  # Source of roads that a person drew.
 
@@ -230,7 +230,7 @@ class Revision:
         """
         before = {number: self.roads[number] for number in self._meant(edit.line)}
         if edit.kind == "accept" and not before:
-            beside = shapely.buffer(self._lines(self.near(edit.line, _BESIDE_M)), _BESIDE_M)
+            beside = shapely.buffer(self._lines(self.near(edit.line, BESIDE_M)), BESIDE_M)
             lost = edit.line.difference(shapely.union_all(beside))
             return self._draw(edit) if lost.length > edit.line.length / 2 else Change()
         after = {}

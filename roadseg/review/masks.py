@@ -12,12 +12,11 @@ from pyproj import CRS
 from roadseg.arrays import Array, Bytes, Floats, Lines
 from roadseg.raster.grid import Grid, reproject
 from roadseg.raster.windows import Window, cut_blocks
-from roadseg.review.apply import Revision, Road
+from roadseg.review.apply import BESIDE_M, Revision, Road
 from roadseg.roads.masks.burning import BACKGROUND, RoadAreas, burn_roads, widened_areas
 from roadseg.roads.masks.mask_files import read_mask
 from roadseg.roads.speeds import KPH_PER_MPH, SpeedBins
 
-_SIDE_M = 8.0  # Metres beside a road that was confirmed in which there is no other one.
 _EDGE_M = 1.0  # Metres beyond the edge of a road that may still belong to it.
 _BLOCK_PX = 2048
 State = Literal["drawn", "accepted", "rejected", "undecided"]
@@ -44,7 +43,7 @@ class Decided:
     def near(self, grid: Grid) -> Self:
         """Return the roads that may touch the ground of a grid, in its metres."""
         lines = reproject(self.lines, self.crs, grid.metric_crs)
-        reach_m = self.width_m.max(initial=0.0) / 2 + _SIDE_M
+        reach_m = self.width_m.max(initial=0.0) / 2 + BESIDE_M
         rows = np.flatnonzero(shapely.dwithin(lines, grid.footprint_m, reach_m))
         columns = {name: getattr(self, name)[rows] for name in ("state", "width_m", "speed_mph")}
         return replace(self, crs=grid.metric_crs, lines=lines[rows], **columns)
@@ -55,7 +54,7 @@ class Decided:
         Roads about which nothing was decided are no part of it.
         """
         is_open = self.state == "undecided"
-        wider_m = np.where(is_open, _EDGE_M, _SIDE_M)
+        wider_m = np.where(is_open, _EDGE_M, BESIDE_M)
         shapes = shapely.buffer(self.lines, self.width_m / 2 + wider_m)
         return shapely.union_all(shapes[~is_open]) - shapely.union_all(shapes[is_open])
 
