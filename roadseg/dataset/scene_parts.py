@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,12 +10,13 @@ import shapely
 
 from roadseg.errors import DataError, RoadsegError
 from roadseg.raster.extents import Extent, ScenePart, part_of
-from roadseg.raster.grid import DEGREES, Grid
+from roadseg.raster.grid import DEGREES, Grid, crs_setting
 from roadseg.raster.images import RasterFacts, read_scene_grid
 from roadseg.raster.inputs import find_images
 from roadseg.raster.options import ImageryOptions
 from roadseg.raster.windows import Window
 from roadseg.roads.labels.areas import Area, work_area
+from roadseg.roads.masks.probabilities import ProbabilityFile, open_probability
 from roadseg.system.progress import counted
 from roadseg.system.text import count
 
@@ -132,6 +134,20 @@ def extent_on(grid: Grid, area_setting: str | None, *, path: Path) -> Extent | N
     part = part_in(grid, area, path)
     whole = Window(0, 0, grid.height, grid.width)
     return Extent(shapely.MultiPolygon()) if part is None else part.within(whole).extent
+
+
+def open_scene_probability(path: Path, imagery: ImageryOptions) -> ProbabilityFile:
+    """Return the probabilities of a scene, or its mask, with the part of it in the area.
+
+    Args:
+        imagery: the CRS and pixel size of a raster that does not name its own, and the area.
+
+    Raises:
+        ConfigError, DataError: see `open_probability` and `extent_on`.
+    """
+    crs = crs_setting(imagery.crs, "imagery.crs")
+    pixels = open_probability(path, crs=crs, gsd_m=imagery.gsd_m)
+    return replace(pixels, extent=extent_on(pixels.grid, imagery.area, path=path))
 
 
 def part_in(grid: Grid, area: Area, path: Path) -> ScenePart | None:

@@ -63,7 +63,7 @@ def export(
     batch_size: int | None,
     force: bool,
 ) -> object:
-    """Write the network of a CHECKPOINT, or of the starter, as ONNX, for other programs.
+    """Write the network of a CHECKPOINT, or of the starter, as ONNX.
 
     The windows of the network have predict.window_px pixels (see the config), 1024 if it is null.
 

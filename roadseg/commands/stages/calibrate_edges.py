@@ -5,7 +5,6 @@ Not a stage: `graph` calibrates with it, and `evaluate` opens scenes with it.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import cast
@@ -27,10 +26,10 @@ from roadseg.dataset.edge_calibration import (
 )
 from roadseg.dataset.held_out import Predicted
 from roadseg.dataset.reference_graphs import Reference, read_reference
-from roadseg.dataset.scene_parts import extent_on
+from roadseg.dataset.scene_parts import open_scene_probability
 from roadseg.roads.graph.clipping import clip_graph
 from roadseg.roads.graph.road_graph import RoadGraph
-from roadseg.roads.masks.probabilities import ProbabilityFile, open_probability
+from roadseg.roads.masks.probabilities import ProbabilityFile
 from roadseg.roads.metrics.compare import score_apls
 from roadseg.roads.options import CompareOptions
 from roadseg.roads.tracing.blocks import with_halo
@@ -57,8 +56,7 @@ def open_scene(
         DataError: if one of them cannot be used.
     """
     imagery, path = config.imagery, require(workspace.probability(scene.name), made_by="predict")
-    pixels = open_probability(path, gsd_m=imagery.gsd_m)
-    pixels = replace(pixels, extent=extent_on(pixels.grid, imagery.area, path=path))
+    pixels = open_scene_probability(path, imagery)
     mask = require(workspace.mask(scene.name), made_by="prepare")
     reference = read_reference(
         scene, mask, pixels.grid, labels=config.labels, imagery=imagery, tracing=config.graph

@@ -25,9 +25,8 @@ from roadseg.config import Config
 from roadseg.dataset.chips import read_chips
 from roadseg.dataset.edge_calibration import Calibration, calibrate
 from roadseg.dataset.held_out import held_out_chips, read_predicted
-from roadseg.dataset.scene_parts import extent_on, images_in_area
+from roadseg.dataset.scene_parts import images_in_area, open_scene_probability
 from roadseg.errors import DataError, RoadsegError
-from roadseg.raster.grid import crs_setting
 from roadseg.raster.windows import CERTAIN, cut_blocks
 from roadseg.roads.formats.by_suffix import check_formats, write_graphs
 from roadseg.roads.formats.files import read_gpkg
@@ -35,7 +34,7 @@ from roadseg.roads.formats.spacenet_csv import write_submission
 from roadseg.roads.graph.cleaning import part_lengths
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.logistic import EdgeModel
-from roadseg.roads.masks.probabilities import ProbabilityFile, open_probability
+from roadseg.roads.masks.probabilities import ProbabilityFile
 from roadseg.roads.tracing.edge_confidence import mean_confidence
 from roadseg.roads.tracing.trace import find_unrated_graph, rate_edges
 from roadseg.system.dry_runs import Plan
@@ -145,11 +144,7 @@ class SceneToTrace:
 
     def open(self, config: Config) -> ProbabilityFile:
         """Open the raster; the config knows where one without a CRS or without a place lies."""
-        imagery = config.of_set(self.set).imagery
-        crs = crs_setting(imagery.crs, "imagery.crs")
-        pixels = open_probability(self.path, crs=crs, gsd_m=imagery.gsd_m)
-        extent = extent_on(pixels.grid, imagery.area, path=self.path)
-        pixels = replace(pixels, extent=extent)
+        pixels = open_scene_probability(self.path, config.of_set(self.set).imagery)
         return replace(pixels, edge_model=self.edge_model) if self.edge_model else pixels
 
 

@@ -25,14 +25,14 @@ from roadseg.commands.survey.values import area_from, path_from
 from roadseg.commands.tools import adapt as adapting
 from roadseg.commands.tools import init
 from roadseg.config import FILE_NAME, Config, change_config, differences, load_config
-from roadseg.dataset.scene_parts import extent_on
+from roadseg.dataset.scene_parts import open_scene_probability
 from roadseg.errors import ConfigError, RoadsegError
 from roadseg.learn.network.installed_weights import NAME, checkpoint_folder
-from roadseg.raster.grid import Grid, crs_setting
+from roadseg.raster.grid import Grid
 from roadseg.raster.images import read_facts
 from roadseg.raster.inputs import image_paths, source_path
 from roadseg.roads.formats.files import read_gpkg
-from roadseg.roads.masks.probabilities import open_probability
+from roadseg.roads.masks.probabilities import ProbabilityFile
 from roadseg.roads.metrics.road_lengths import RoadLengths
 from roadseg.system.locks import lock
 from roadseg.system.records import write_json
@@ -394,8 +394,12 @@ def tell_bands(config: Config) -> None:
 
 def _summary(path: Path, config: Config, workspace: Workspace, done: dict[str, Any]) -> MapSummary:
     traced: GraphSummary = done["graph"]
-    grids = {name: _grid(config, workspace.probability(name)) for name in traced.scenes}
-    km2 = math.fsum(_km2(config, workspace.probability(name), at) for name, at in grids.items())
+    pixels = {
+        name: open_scene_probability(workspace.probability(name), config.imagery)
+        for name in traced.scenes
+    }
+    grids = {name: each.grid for name, each in pixels.items()}
+    km2 = math.fsum(map(_km2, pixels.values()))
     _tell_of_shared_ground(grids, fused=config.predict.fuse)
     if traced.road_km < LEAST_DENSITY * km2:
         _log.warning(
@@ -427,11 +431,6 @@ def _summary(path: Path, config: Config, workspace: Workspace, done: dict[str, A
     )
 
 
-def _grid(config: Config, raster: Path) -> Grid:
-    crs = crs_setting(config.imagery.crs, "imagery.crs")
-    return open_probability(raster, crs=crs, gsd_m=config.imagery.gsd_m).grid
-
-
 def _tell_of_shared_ground(grids: Mapping[str, Grid], *, fused: bool) -> None:
     """Say that ground counts several times if images show the same."""
     if pairs := pairs_of_one_ground(grids):
@@ -444,7 +443,8 @@ def _tell_of_shared_ground(grids: Mapping[str, Grid], *, fused: bool) -> None:
         )
 
 
-def _km2(config: Config, raster: Path, grid: Grid) -> float:
+def _km2(pixels: ProbabilityFile) -> float:
+    grid = pixels.grid
     width, height = grid.pixel_size_m
-    extent = extent_on(grid, config.imagery.area, path=raster)
-    return (extent.pixels if extent else grid.width * grid.height) * width * height / _M2
+    size_px = pixels.extent.pixels if pixels.extent else grid.width * grid.height
+    return size_px * width * height / _M2
