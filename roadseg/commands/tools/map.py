@@ -196,8 +196,7 @@ def run(
         )
         images, labels = sources.images, sources.labels
         if labels or adapt:
-            planned = path if labels else Workspace(output).adapted.root / FILE_NAME
-            minutes = _minutes(minutes, planned if is_begun else None, adapt=adapt)
+            minutes = _minutes(minutes, output, adapt=adapt, is_begun=is_begun)
             settings = [f"train.minutes={json.dumps(minutes)}", *settings]
         if not is_begun:
             path.unlink(missing_ok=True)
@@ -252,13 +251,15 @@ def _require_one_way(
         )
 
 
-def _minutes(given: float | None, planned: Path | None, *, adapt: bool) -> float | None:
-    """Return the time limit that is given, or that of a planned training, or the usual one."""
-    if given is not None:
-        return given
-    if planned is not None and planned.exists():
-        return load_config(planned).train.minutes
-    return MINUTES["adapt" if adapt else "labels"]
+def _minutes(given: float | None, output: Path, *, adapt: bool, is_begun: bool) -> float | None:
+    """Return the time limit that is given, or that of the first call, or the usual one."""
+    path, adapted = output / FILE_NAME, Workspace(output).adapted.root / FILE_NAME
+    usual = MINUTES["adapt" if adapt else "labels"]
+    if given is not None or not is_begun:
+        return usual if given is None else given
+    if adapt and not adapted.exists():  # The map may be one that was not adapted.
+        return load_config(path).train.minutes or usual
+    return load_config(adapted if adapt else path).train.minutes
 
 
 def _is_begun(output: Path) -> bool:

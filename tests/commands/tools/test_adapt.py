@@ -252,3 +252,14 @@ def test_the_time_is_two_minutes_if_none_is_given_now_or_before(tmp_path, monkey
         (begun.adapted.root / "roadseg.json").write_text('{"train": {"minutes": 7.5}}')
     times = [settings[0] for settings in seen]
     assert times == ["train.minutes=2.0", "train.minutes=7.5", "train.minutes=7.5"]
+
+
+def test_the_time_of_a_call_that_ended_before_it_adapted_is_kept(tmp_path, monkeypatch):
+    write_places(tmp_path, [1001], size_px=64)
+    seen = []
+    monkeypatch.setattr(adapt, "run", lambda *_, settings, **__: seen.append(settings) or 1 / 0)
+    for given in (["train.minutes=7.5"], []):
+        with pytest.raises(ZeroDivisionError):
+            map_adapted(tmp_path, settings=given)
+        Workspace(tmp_path / "map").adapted.probabilities.mkdir(parents=True, exist_ok=True)
+    assert seen[1][0] == "train.minutes=7.5"
