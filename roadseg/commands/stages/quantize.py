@@ -35,7 +35,7 @@ from roadseg.learn.network.checkpoint_facts import threshold_of
 from roadseg.learn.network.checkpoints import Checkpoint, load_checkpoint
 from roadseg.learn.training.samples import Chip
 from roadseg.raster.pixels import read_window
-from roadseg.raster.windows import CERTAIN, Window, fitting_batch, mirrored, spread
+from roadseg.raster.windows import CERTAIN, Window, fitting_batch, spread
 from roadseg.roads.graph.clipping import clip_graph
 from roadseg.roads.masks.burning import IGNORE
 from roadseg.roads.masks.mask_files import read_mask
@@ -356,10 +356,7 @@ def _predict(config: Config, checkpoint: Checkpoint, engine: Engine, chip: Chip)
 
 
 def _read(chip: Chip, window: Window) -> tuple[Bytes, Bools]:
-    """Read a window of a chip in whole; beyond its edge pixels are mirrored and not valid."""
-    row, col, height, width = chip.window
-    rows, cols = min(window.height, height - window.row), min(window.width, width - window.col)
-    inside = Window(row + window.row, col + window.col, rows, cols)
-    bands, valid = read_window(chip.scene, inside)
-    image = chip.scaling.apply(bands)
-    return mirrored(image, valid, height=window.height, width=window.width)
+    """Read a window of a chip, scaled."""
+    row, col = chip.window.row + window.row, chip.window.col + window.col
+    bands, valid = read_window(chip.scene, window._replace(row=row, col=col))
+    return chip.scaling.apply(bands), valid

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -23,6 +24,7 @@ from roadseg.raster.windows import (
     Rows,
     Window,
     blend_weights,
+    mirrored,
     spread_starts,
 )
 from roadseg.system.machine import read_machine
@@ -76,8 +78,9 @@ def predict_parts(
 
     Args:
         engine: takes batches of one size; the last one is filled up by repeating a window.
-        reader: reads a window in whole, also where it reaches beyond the scene, from any thread:
-            scaled bands, uint8 (band, row, col), and which pixels have data, (row, col).
+        reader: reads a window inside the scene, from any thread: scaled bands, uint8
+            (band, row, col), and which pixels have data, (row, col). Pixels beyond the scene mirror
+            it, and have no data.
         classes: number of probabilities that the engine gives for each pixel.
         overlap_px: overlap of neighbouring windows, at least.
         rows: rows of the scene to give out; None is all of them.
@@ -90,11 +93,19 @@ def predict_parts(
     wanted = ((height, rows), (width, cols))
     scene = _Scene(engine.window_px, overlap_px, classes=classes, wanted=wanted)
     launched: list[_Part] = []
-    with closing(_predict(engine, reader, scene)) as batches:
+    whole = partial(_read_whole, reader, height, width)
+    with closing(_predict(engine, whole, scene)) as batches:
         for parts in batches:
             yield from map(_fetched, launched)  # The device works on the next batch meanwhile.
             launched = parts
     yield from map(_fetched, launched)
+
+
+def _read_whole(reader: Reader, height: int, width: int, window: Window) -> tuple[Bytes, Bools]:
+    """Read a window also where it reaches beyond a scene of this size."""
+    rows, cols = min(window.height, height - window.row), min(window.width, width - window.col)
+    bands, valid = reader(Window(window.row, window.col, rows, cols))
+    return mirrored(bands, valid, height=window.height, width=window.width)
 
 
 def whole_of(parts: Iterable[Rows], *, classes: int, height: int, width: int) -> Bytes:

@@ -31,7 +31,7 @@ from roadseg.raster.images import RasterFacts
 from roadseg.raster.pixels import SceneReader
 from roadseg.raster.scaling import Scaling
 from roadseg.raster.strips import Strips
-from roadseg.raster.windows import Rows, Window, fitting_batch, mirrored
+from roadseg.raster.windows import Rows, Window, fitting_batch
 from roadseg.roads.logistic import EdgeModel, mean_model
 from roadseg.roads.masks.mask_files import read_raster_key
 from roadseg.roads.masks.probabilities import (
@@ -282,15 +282,9 @@ def _predicted(
 
 
 def _read(source: SceneReader, scene: SceneToPredict, window: Window) -> tuple[Bytes, Bools]:
-    """Read a window of the whole scene; pixels beyond its edge are mirrored, and not valid."""
-    row, col, height, width = window
-    facts = scene.facts
-    rows, cols = (
-        min(height, facts.whole_grid.height - row),
-        min(width, facts.whole_grid.width - col),
-    )
-    bands, valid = source.read(facts.in_part(Window(row, col, rows, cols)))
-    return mirrored(scene.scaling.apply(bands), valid, height=height, width=width)
+    """Read a window of the whole scene, scaled."""
+    bands, valid = source.read(scene.facts.in_part(window))
+    return scene.scaling.apply(bands), valid
 
 
 def read_alike(folders: Sequence[Path]) -> list[Facts]:

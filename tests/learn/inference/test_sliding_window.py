@@ -22,13 +22,15 @@ OPTIONS = {"classes": CLASSES, "overlap_px": 8}
 
 
 def reader_of(scene, valid=None):
-    """Read windows of a scene (row, col), repeating its edge where they reach beyond."""
+    """Read windows inside of a scene (row, col)."""
+    known = np.ones_like(scene, dtype=bool) if valid is None else valid
 
     def read(window):
-        rows = np.minimum(window.row + np.arange(window.height), scene.shape[0] - 1)
-        cols = np.minimum(window.col + np.arange(window.width), scene.shape[1] - 1)
-        known = np.ones_like(scene, dtype=bool) if valid is None else valid
-        return scene[rows[:, None], cols][np.newaxis], known[rows[:, None], cols]
+        row, col, height, width = window
+        inside = slice(row, row + height), slice(col, col + width)
+        pixels = scene[inside]
+        assert pixels.shape == (height, width)
+        return pixels[np.newaxis], known[inside]
 
     return read
 
@@ -91,6 +93,12 @@ def test_a_scene_of_any_size_gets_its_probabilities(shape, overlap_px):
     found = predict(engine_of(echo), scene, overlap_px=overlap_px)
     assert (found.shape, found.dtype) == ((CLASSES, *shape), np.uint8)
     assert np.array_equal(found[2], scene)
+
+
+def test_beyond_a_scene_a_window_mirrors_it():
+    seen = []
+    predict(engine_of(lambda images: seen.append(images) or echo(images)), scene_of(20, 32))
+    assert torch.equal(seen[0][..., 20:, :], seen[0][..., 8:20, :].flip(2))
 
 
 def test_how_images_lie_in_memory_changes_nothing(surroundings):
