@@ -103,7 +103,7 @@ def _fetch_side(fetch: Fetch, address: str, service: TileService) -> tuple[Fetch
     image = FetchedImage.on(plan.grid, path, THERE, service.credit)
     if is_fetched(path, origin):
         return image, "nothing to fetch"
-    expected = _require_within_limit(fetch, plan, reader)
+    expected = _what_to_fetch(fetch, plan, reader)
     if fetch.dry_run:
         return replace(image, state=WANTED), expected
     write_image(path, plan, reader, origin)
@@ -111,7 +111,7 @@ def _fetch_side(fetch: Fetch, address: str, service: TileService) -> tuple[Fetch
     return replace(image, state=FETCHED, remarks=list(remarks(reader.counts))), expected
 
 
-def _require_within_limit(fetch: Fetch, plan: TilePlan, reader: TileReader) -> str:
+def _what_to_fetch(fetch: Fetch, plan: TilePlan, reader: TileReader) -> str:
     """Return how many tiles are to be fetched, unless it is more than allowed."""
     sample = _sample(plan, reader)
     each = _USUAL_BYTES if sample is None else len(sample.body)
