@@ -5,9 +5,16 @@ from contextlib import contextmanager
 
 
 class RoadsegError(Exception):
-    """Base of every error that the command line shows as one line."""
+    """Base of every error that the command line shows as one line.
+
+    A second argument is advice to those who asked for what failed, with which the line ends.
+    """
 
     exit_code = 1
+
+    def __str__(self) -> str:
+        """Return what failed, and the advice."""
+        return "; ".join(map(str, self.args))
 
 
 class ConfigError(RoadsegError, ValueError):

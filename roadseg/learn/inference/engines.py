@@ -221,7 +221,7 @@ def _fastest(
         try:
             run = _converted(checkpoint, shape, device)
         except RoadsegError as error:
-            notes.append(_without_advice(error))
+            notes.append(error.args[0])
         else:
             return _engine("openvino", "; ".join([why, *notes]), shape, run)
     needed = math.ceil(_COMPILING_PAYS * pixels)
@@ -234,13 +234,8 @@ def _fastest(
         try:
             return _by_torch("inductor", "; ".join([why, *notes]), checkpoint, device, shape)
         except DeviceError as error:
-            why = _without_advice(error)
+            why = error.args[0]
     return _by_torch("eager", "; ".join([why, *notes]), checkpoint, device, shape)
-
-
-def _without_advice(error: RoadsegError) -> str:
-    """Return why an engine was not taken, without advice for those who requested it."""
-    return str(error).partition("; choose ")[0]
 
 
 def _why_int8(folder: Path, windows: int, needed: int) -> tuple[str, str]:
@@ -317,7 +312,7 @@ def _compile_now(run: Network, device: Device, shape: Shape) -> None:
             run(torch.zeros(shape, dtype=torch.uint8))
     except RuntimeError as error:
         raise DeviceError(
-            f"the network cannot be compiled: {first_line(error)}; choose engine eager"
+            f"the network cannot be compiled: {first_line(error)}", "choose engine eager"
         ) from error
 
 
@@ -356,6 +351,7 @@ def _converted(checkpoint: Checkpoint, shape: Shape, device: Device) -> Network:
     if not (difference := largest_difference(network, run, shape)) <= allowed:
         raise RoadsegError(
             f"OpenVINO's probabilities differ from PyTorch's by {difference:.2g}, expected at most "
-            f"{allowed:.2g}; choose engine eager"
+            f"{allowed:.2g}",
+            "choose engine eager",
         )
     return run

@@ -112,7 +112,7 @@ def _converted(openvino: ModuleType, network: nn.Module, window_shape: Shape) ->
     except (RuntimeError, openvino.frontend.OpConversionFailure) as error:
         reason = str(error).strip().splitlines()[-1].removeprefix("-- ")
         raise RoadsegError(
-            f"this network cannot be converted for OpenVINO: {reason}; choose another engine"
+            f"this network cannot be converted for OpenVINO: {reason}", "choose another engine"
         ) from error
     model.inputs[0].tensor.set_names({INPUT})
     model.outputs[0].tensor.set_names({OUTPUT})

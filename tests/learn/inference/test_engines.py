@@ -283,11 +283,14 @@ def test_auto_without_a_compiler_is_eager_and_says_why(choice, monkeypatch):
 
 def test_auto_is_eager_where_compiling_fails_and_says_why(choice, monkeypatch):
     def fail(*_):
-        raise DeviceError("the network cannot be compiled: no space left; choose engine eager")
+        raise DeviceError("the network cannot be compiled: no space; choose one", "choose eager")
 
     monkeypatch.setattr(engines, "compiler_of", lambda _: "inductor")
     monkeypatch.setattr(engines, "_compile_now", fail)
-    assert choice() == ("eager", "engine eager (the network cannot be compiled: no space left)")
+    assert choice() == (
+        "eager",
+        "engine eager (the network cannot be compiled: no space; choose one)",
+    )
 
 
 def test_auto_is_inductor_where_compile_is_on(choice, cpu):
