@@ -282,6 +282,22 @@ RUN = click.option(
     type=FOLDER,
     help="Run folder. [default: run; config: run]",
 )
+
+
+def _take_run(ctx: click.Context, _param: click.Parameter, folder: Path | None) -> None:
+    if folder is not None:
+        ctx.params["run_folder"] = folder
+
+
+# The same as an argument, beside `RUN`.
+RUN_ARGUMENT = click.argument(
+    "run",
+    metavar="[RUN]",
+    type=FOLDER,
+    required=False,
+    expose_value=False,
+    callback=_take_run,
+)
 FORCE = click.option("--force", is_flag=True, help="Run again even if nothing has changed.")
 DRY_RUN = click.option(
     "--dry-run",

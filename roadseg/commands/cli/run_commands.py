@@ -6,17 +6,17 @@ from pathlib import Path
 import click
 
 from roadseg.commands.cli.command import load, shown
-from roadseg.commands.cli.options import CONFIG, FOLDER, RUN, SET, together
+from roadseg.commands.cli.options import CONFIG, FOLDER, RUN, RUN_ARGUMENT, SET, together
 
 
 @click.command()
-@together(CONFIG, SET, RUN, shown)
+@together(RUN_ARGUMENT, CONFIG, SET, RUN, shown)
 def status(
     config_path: Path | None,
     assignments: tuple[str, ...],
     run_folder: Path | None,
 ) -> object:
-    """Show which stages of a run are done, changed, running or missing.
+    """Show which stages of a RUN are done, changed, running or missing.
 
     A stage is changed if `roadseg run` would run it again, because its settings, its inputs or an
     earlier stage have changed since it ran.
@@ -24,7 +24,7 @@ def status(
     \b
     Examples:
       roadseg status
-      roadseg status --run run --set graph.threshold=0.4
+      roadseg status roadseg-map --set graph.threshold=0.4
     """
     from roadseg.commands.tools import status
     from roadseg.config import find_config

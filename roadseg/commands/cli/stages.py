@@ -19,6 +19,7 @@ from roadseg.commands.cli.options import (
     PRECISION,
     PREDICTING,
     PROCESSES,
+    RUN_ARGUMENT,
     SHARD,
     TRAINED_FOLD,
     WORKERS,
@@ -211,13 +212,14 @@ def evaluate(config: "Config", workspace: "Workspace", *, dry_run: bool, force: 
 
 
 @stage_command(
+    RUN_ARGUMENT,
     click.option("--pdf", is_flag=True, help="Also write report.pdf: one page of A4 for a client."),
     needs_config=False,
 )
 def report(
     config: "Config", workspace: "Workspace", *, dry_run: bool, force: bool, pdf: bool
 ) -> object:
-    """Show a run on one page for the browser: map, metrics, errors.
+    """Show a RUN on one page for the browser: map, metrics, errors.
 
     The page is one file that works offline. Missing parts are left out. Beside it are a QGIS
     project with all layers, and a GeoPackage with all roads, errors and chips.
@@ -225,8 +227,8 @@ def report(
     \b
     Examples:
       roadseg report
-      roadseg report --pdf
-      roadseg report --run run --set report.max_mb=10
+      roadseg report roadseg-map --pdf
+      roadseg report --set report.max_mb=10
     """
     if dry_run:
         return _plan("report", config, workspace, after="--pdf" if pdf else "", force=force)

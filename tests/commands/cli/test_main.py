@@ -162,8 +162,8 @@ def test_wrong_usage_exits_with_2(call, words):
         (["check"], "Did you mean 'config check'?"),
         (["run", "roadseg.json"], "extra argument (roadseg.json); use --config roadseg.json"),
         (["run", "my map/a.json"], "extra argument (my map/a.json); use --config 'my map/a.json'"),
-        (["report", "my run"], "(my run); to choose a run folder, use --run 'my run'"),
-        (["status", "run", "all"], "(run all); to choose a run folder, use --run run"),
+        (["evaluate", "my run"], "(my run); to choose a run folder, use --run 'my run'"),
+        (["train", "run", "all"], "(run all); to choose a run folder, use --run run"),
         (["init", "images"], "use --images for images, and --labels for road labels"),
         (["train", "--flod", "1"], "Did you mean one of: '--fold'"),
     ],
@@ -173,6 +173,14 @@ def test_a_word_that_is_almost_right_is_answered_with_the_right_one(call, words,
     result = call(*words)
     assert result.exit_code == 2
     assert meant in result.stderr
+
+
+@pytest.mark.parametrize("words", [["a"], ["--run", "a"], ["--run", "b", "a"], ["a", "--run", "b"]])
+@pytest.mark.parametrize("command", ["status", "report"])
+def test_a_run_is_named_by_an_argument_or_an_option(call, tmp_path, monkeypatch, command, words):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a").mkdir()
+    assert call(command, *words).stderr.startswith("Error: a: ")
 
 
 @pytest.mark.parametrize(
