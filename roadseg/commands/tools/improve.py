@@ -137,17 +137,8 @@ def run(
     require(workspace.edits, made_by="review")
     shown = read_scenes(config, workspace, scene_names(workspace), with_labels=False)
     named = {scene.name: scene for scene in shown.scenes}
-    if nowhere := [name for name, scene in named.items() if scene.grid.is_local]:
-        raise DataError(
-            f"{nowhere[0]}: has no georeference, which `roadseg improve` needs; georeference the "
-            "images, and map and review them again"
-        )
-    if fused := [s for s in shown.scenes if s.probability and len(s.probability.images) > 1]:
-        raise DataError(
-            f"{fused[0].name}: was fused from several images (predict.fuse), which `roadseg "
-            "improve` cannot do; map the images without predict.fuse into another folder "
-            "(--output), and review that map"
-        )
+    if problem := review.why_not_improve(shown.scenes):
+        raise DataError(problem)
     sheets = sheets_of(shown)
     with closing(EditFile(workspace.edits, crs_of_edits(sheets))) as file:
         ReviewSession(sheets, file, who="")

@@ -68,7 +68,8 @@ class MapSummary(Summary):
         confidence: mean over the length of all roads; None if no road was found.
         doubtful: share of the length of roads whose confidence is below `DOUBTFUL`.
         inferred: share of the length across gaps.
-        is_placed: whether all images have a georeference, which `roadseg improve` needs.
+        can_improve: whether `roadseg improve` can learn from edits: images have a georeference, and
+            were not fused.
         measured: metrics on the held-out chips, if there are labels.
         lengths: kilometres of road by class, and by polygon of the area.
         report: the page that shows it.
@@ -83,7 +84,7 @@ class MapSummary(Summary):
     confidence: float | None
     doubtful: float
     inferred: float
-    is_placed: bool
+    can_improve: bool
     measured: EvaluateSummary | None
     report: str
     project: str
@@ -104,7 +105,7 @@ class MapSummary(Summary):
             "QGIS": f"{self.project} (a project with all layers)",
             "config": f"{self.config} (for all other commands)",
             "next": f"roadseg review {shlex.quote(str(Path(self.config).parent))} (correct the "
-            f"roads{'; then `roadseg improve` learns from that' if self.is_placed else ''})",
+            f"roads{'; then `roadseg improve` learns from that' if self.can_improve else ''})",
         }
         lines = [f"{name:<10} {text}" for name, text in rows.items() if text]
         return "\n".join([*lines, *filter(None, [str(self.lengths)])])
@@ -395,12 +396,12 @@ def tell_bands(config: Config) -> None:
 
 def _summary(path: Path, config: Config, workspace: Workspace, done: dict[str, Any]) -> MapSummary:
     traced: GraphSummary = done["graph"]
-    pixels = {
+    rasters = {
         name: open_scene_probability(workspace.probability(name), config.imagery)
         for name in traced.scenes
     }
-    grids = {name: each.grid for name, each in pixels.items()}
-    km2 = math.fsum(map(_km2, pixels.values()))
+    grids = {name: each.grid for name, each in rasters.items()}
+    km2 = math.fsum(map(_km2, rasters.values()))
     _tell_of_shared_ground(grids, fused=config.predict.fuse)
     if traced.road_km < LEAST_DENSITY * km2:
         _log.warning(
@@ -423,7 +424,7 @@ def _summary(path: Path, config: Config, workspace: Workspace, done: dict[str, A
         confidence=float(lengths @ confidence / total) if total else None,
         doubtful=float(lengths[confidence < DOUBTFUL].sum() / total) if total else 0.0,
         inferred=float(lengths @ inferred / total) if total else 0.0,
-        is_placed=not any(grid.is_local for grid in grids.values()),
+        can_improve=not any(r.grid.is_local or len(r.images) > 1 for r in rasters.values()),
         measured=done.get("evaluate"),
         lengths=done["report"].lengths,
         report=str(workspace.report),

@@ -3,7 +3,7 @@
 import getpass
 import shlex
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +11,7 @@ from pathlib import Path
 from roadseg.config import Config
 from roadseg.errors import MissingInputError
 from roadseg.report.run_facts import found_layout, scene_names
-from roadseg.report.scenes import read_scenes
+from roadseg.report.scenes import ReportScene, read_scenes
 from roadseg.review.edits import EditFile
 from roadseg.review.server import ReviewServer
 from roadseg.review.session import ReviewSession, crs_of_edits
@@ -32,6 +32,7 @@ class ReviewSummary(Summary):
         roads: edges by what was decided about them; "open" is nothing.
         left_out: edits that could not be used, and why.
         exported: graphs that were written.
+        can_improve: whether `roadseg improve` can learn from the edits.
     """
 
     edits: str
@@ -39,6 +40,7 @@ class ReviewSummary(Summary):
     roads: dict[str, int]
     left_out: list[str] = field(default_factory=list)
     exported: list[str] = field(default_factory=list)
+    can_improve: bool = True
 
     def __str__(self) -> str:
         """Return how many edits there are, where they are, and what they have decided."""
@@ -49,10 +51,11 @@ class ReviewSummary(Summary):
         lines += [f"exported: {path}" for path in self.exported]
         if self.in_force and not self.exported:
             run = shlex.quote(str(Path(self.edits).parent))
-            lines.append(f"next      roadseg improve {run} (a network learns from the edits)")
             lines.append(
-                f"          roadseg review {run} --export FILE (write the corrected roads)"
+                f"next      roadseg review {run} --export FILE (write the corrected roads)"
             )
+            if self.can_improve:
+                lines.append(f"          roadseg improve {run} (a network learns from the edits)")
         return "\n".join(lines)
 
 
@@ -97,7 +100,29 @@ def run(
                 roads=session.decided(),
                 left_out=session.left_out,
                 exported=exported,
+                can_improve=not why_not_improve(shown.scenes),
             )
+
+
+def why_not_improve(scenes: Sequence[ReportScene]) -> str:
+    """Return why `roadseg improve` cannot learn from edits of scenes; empty if it can."""
+    if all(scene.image is None for scene in scenes):
+        return (
+            "found no image of these roads, from which `roadseg improve` learns; map images with "
+            "`roadseg map`, and review that map"
+        )
+    if nowhere := [scene.name for scene in scenes if scene.grid.is_local]:
+        return (
+            f"{nowhere[0]}: has no georeference, which `roadseg improve` needs; georeference the "
+            "images, and map and review them again"
+        )
+    if fused := [s.name for s in scenes if s.probability and len(s.probability.images) > 1]:
+        return (
+            f"{fused[0]}: was fused from several images (predict.fuse), which `roadseg improve` "
+            "cannot do; map the images without predict.fuse into another folder (--output), and "
+            "review that map"
+        )
+    return ""
 
 
 def _serve(session: ReviewSession, title: str, say: Callable[[str], None]) -> None:

@@ -84,6 +84,8 @@ def test_labels_give_a_network_that_is_measured_and_maps_all_images(mapped):
     assert "next       roadseg review map (" in str(summary)
     spaced = replace(summary, config="my map/roadseg.json")
     assert "next       roadseg review 'my map' (" in str(spaced)
+    assert "`roadseg improve` learns" in str(summary)
+    assert "improve" not in str(replace(summary, can_improve=False))
     assert sum(summary.lengths.classes.values()) == pytest.approx(summary.graphs.road_km, abs=0.05)
     assert (folder / summary.project).is_file()
     assert {path.name for path in (folder / "map/graphs").glob("city_*.gpkg")} == {

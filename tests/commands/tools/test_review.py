@@ -50,6 +50,7 @@ def test_the_edited_roads_are_written_in_the_format_of_the_suffix(call, folder, 
     assert done.exit_code == 0, done.output
     told = json.loads(done.stdout)
     assert (told["in_force"], told["roads"]) == (1, {"open": 2, "rejected": 1})
+    assert not told["can_improve"]  # There is no image.
     graph = read_gpkg(tmp_path / "out.gpkg")
     assert graph.length_m.sum() == 200
     assert graph.attributes["edited"].tolist() in (["", ""], [None, None])
@@ -78,10 +79,10 @@ def test_decisions_about_roads_that_are_gone_hold(call, folder, tmp_path, kind, 
 
 def test_a_session_ends_with_what_comes_next():
     session = ReviewSummary(edits="city/edits.gpkg", in_force=2, roads={"rejected": 2})
-    assert "next      roadseg improve city" in str(session)
-    assert "next      roadseg improve 'my city'" in str(
-        replace(session, edits="my city/edits.gpkg")
-    )
+    assert "next      roadseg review city --export FILE" in str(session)
+    assert "          roadseg improve city" in str(session)
+    assert "roadseg improve 'my city'" in str(replace(session, edits="my city/edits.gpkg"))
+    assert "improve" not in str(replace(session, can_improve=False))
     assert "next" not in str(replace(session, in_force=0))
 
 
