@@ -146,7 +146,7 @@ def run(
     if planned is None or set(map(normpath, planned.imagery.images)) != set(labels.images):
         size = [] if labels.gsd_m is None else [f"imagery.gsd_m={labels.gsd_m}"]
         own = [f"run={made.root.absolute()}", f"labels.licence={_LICENCE}"]
-        given = load_config(None, [*changes, *size, *own])
+        given = load_config(workspace.root / FILE_NAME, [*changes, *size, *own])
         masks = [str(made.pseudo_labels)]
         init.run(labels.images, masks, path, settings=given, force=True, rehearse=False)
         planned = load_config(path, changes)

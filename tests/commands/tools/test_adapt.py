@@ -254,12 +254,16 @@ def test_the_time_is_two_minutes_if_none_is_given_now_or_before(tmp_path, monkey
     assert times == ["train.minutes=2.0", "train.minutes=7.5", "train.minutes=7.5"]
 
 
-def test_the_time_of_a_call_that_ended_before_it_adapted_is_kept(tmp_path, monkeypatch):
+def test_a_call_that_ended_before_it_adapted_has_set_how_to(tmp_path, monkeypatch):
     write_places(tmp_path, [1001], size_px=64)
-    seen = []
-    monkeypatch.setattr(adapt, "run", lambda *_, settings, **__: seen.append(settings) or 1 / 0)
-    for given in (["train.minutes=7.5"], []):
+    images, output, seen = tmp_path / "images", tmp_path / "map", []
+    labels = adapt._Labels((str(images / "place_1001.tif"),), 1.0, 1.0, None)  # noqa: SLF001
+    monkeypatch.setattr(adapt, "_write_labels", lambda *_, **__: labels)
+    monkeypatch.setattr(
+        adapt.init, "run", lambda *_, settings, **__: seen.append(settings.train) or 1 / 0
+    )
+    for given in (["train.minutes=7.5", "train.window_px=96"], []):
         with pytest.raises(ZeroDivisionError):
-            map_adapted(tmp_path, settings=given)
-        Workspace(tmp_path / "map").adapted.probabilities.mkdir(parents=True, exist_ok=True)
-    assert seen[1][0] == "train.minutes=7.5"
+            tool.run([str(images)], output, adapt=True, settings=given, say=lambda *_: None)
+        Workspace(output).adapted.probabilities.mkdir(parents=True, exist_ok=True)
+    assert [(train.minutes, train.window_px) for train in seen] == [(7.5, 96)] * 2
