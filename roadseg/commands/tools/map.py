@@ -404,10 +404,14 @@ def _summary(path: Path, config: Config, workspace: Workspace, done: dict[str, A
     km2 = math.fsum(map(_km2, rasters.values()))
     _tell_of_shared_ground(grids, fused=config.predict.fuse)
     if traced.road_km < LEAST_DENSITY * km2:
+        how = (
+            "if there should be more, train longer (--minutes), or check the labels"
+            if config.labels.roads
+            else "the network was not trained on such images; add labels with --labels"
+        )
         _log.warning(
-            "almost no roads found (%s in %s): the network was not trained on such images; add "
-            "labels with --labels",
-            *(road_text(traced.road_km), area_text(km2)),
+            "almost no roads found (%s in %s): %s",
+            *(road_text(traced.road_km), area_text(km2), how),
         )
     edges = [read_gpkg(workspace.graph(name)) for name in traced.scenes]
     lengths = np.concatenate([each.length_m for each in edges])

@@ -247,6 +247,21 @@ def test_a_map_without_roads_warns(checkpoint, mapped, tmp_path, caplog):
     assert "almost no roads found" in caplog.text
 
 
+def test_a_map_with_labels_and_few_roads_is_to_be_trained_longer(mapped, monkeypatch, caplog):
+    folder, _, _ = mapped
+    monkeypatch.setattr(tool, "LEAST_DENSITY", 1000)
+    tool.run(
+        [str(folder / "images")],
+        folder / "map",
+        labels=[str(folder / "roads/*.geojson")],
+        settings=QUICK,
+        say=silent,
+    )
+    assert "almost no roads found" in caplog.text
+    assert "add labels with --labels" not in caplog.text
+    assert "--minutes" in caplog.text
+
+
 def test_labels_and_a_network_do_not_go_together(tmp_path):
     with pytest.raises(ConfigError, match="cannot be combined"):
         tool.run(["a.tif"], tmp_path / "map", labels=["a.gpkg"], checkpoints=[tmp_path], say=silent)
