@@ -186,7 +186,7 @@ def run(
     if files := [image for image in images if not is_service(image)]:
         image_paths(files)
     with lock(output):
-        is_begun = path.exists() and _is_begun(output)
+        is_begun = path.exists() and _is_begun(path)
         sources = fetch_sources(
             MapSources(images, labels),
             Workspace(output).sources,
@@ -263,11 +263,19 @@ def _minutes(given: float | None, output: Path, *, adapt: bool, is_begun: bool) 
     return load_config(adapted if adapt else path).train.minutes
 
 
-def _is_begun(output: Path) -> bool:
-    """Return whether a folder holds more of a map than its config."""
-    made = Workspace(output)
+def _is_begun(path: Path) -> bool:
+    """Return whether a folder holds more of a map than its config.
+
+    Raises:
+        ConfigError: if the config is that of something else.
+    """
+    made = Workspace(path.parent)
     places = made.masks, made.checkpoint(0), made.probabilities, made.adapted.probabilities
-    return any(place.exists() for place in places)
+    if any(place.exists() for place in places):
+        return True
+    if normpath(run := load_config(path).run) != normpath(made.root.absolute()):
+        raise ConfigError(f"{path}: is the config of the run {run}; use another --output")
+    return False
 
 
 def _write_config(

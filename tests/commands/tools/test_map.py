@@ -332,6 +332,16 @@ def test_the_map_of_other_images_is_kept(mapped):
         )
 
 
+def test_a_config_of_another_run_is_kept(mapped, tmp_path):
+    own = tmp_path / "roadseg.json"
+    own.write_text('{"labels": {"buffer_m": 7}}')
+    with pytest.raises(
+        ConfigError, match=r"roadseg\.json: is the config of the run .*; use another"
+    ):
+        tool.run([str(mapped[0] / "images/city_0.tif")], tmp_path, say=silent)
+    assert own.read_text() == '{"labels": {"buffer_m": 7}}'
+
+
 def test_images_cannot_be_added_to_a_map_with_labels(mapped, tmp_path):
     folder, _, _ = mapped
     extra = shutil.copy(folder / "images/city_0.tif", tmp_path / "more_9.tif")
