@@ -130,7 +130,7 @@ def run(
     Raises:
         MissingInputError: if the run has no edits, or no probabilities.
         DataError: if no edit says whether something is a road, or images were fused.
-        ConfigError: if the folder has a run of other edits.
+        ConfigError: if the folder has another run.
     """
     output = output or next_folder(workspace.root)
     workspace = found_layout(workspace)
@@ -146,10 +146,10 @@ def run(
     start = checkpoint_folder(checkpoint) if checkpoint else network_of(workspace)
     made = Workspace(output)
     with lock(output):
-        if made.edits.exists() and made.edits.read_bytes() != workspace.edits.read_bytes():
+        if _is_taken(made, workspace.edits):
             raise ConfigError(
-                f"{output}: was made from other edits than {workspace.edits}; use another "
-                "--output, or delete it"
+                f"{output}: has a run that was not made from the edits in {workspace.edits}; use "
+                "another --output"
             )
         scenes = list(_write_masks(config, workspace, made, named, roads))
         if not any(scene.is_edited for scene in scenes):
@@ -161,9 +161,10 @@ def run(
         planned = _plan(config, made, scenes, start, minutes=minutes)
         if not any(workspace.mask(scene.name).exists() for scene in scenes):
             planned = _with_folds(planned, made)
-        write_json(output / FILE_NAME, planned.model_dump(mode="json"))
+        # In this order, as a config without edits is that of another run.
         with atomic_write(made.edits) as partial:
             shutil.copyfile(workspace.edits, partial)
+        write_json(output / FILE_NAME, planned.model_dump(mode="json"))
         pipeline.run(planned, made, say=say)
         found = _measure(planned, workspace, made, roads)
     reviewed = review.run(planned, made, export=output / "roads.gpkg", say=lambda _: None)
@@ -195,6 +196,13 @@ def next_folder(root: Path) -> Path:
     if name and number.isdecimal():
         return folder.with_name(f"{name}-{int(number) + 1}")
     return folder.with_name(f"{folder.name}-2")
+
+
+def _is_taken(made: Workspace, edits: Path) -> bool:
+    """Return whether a folder has a run that was not made from a file of edits, or has this one."""
+    if not made.edits.exists():
+        return (made.root / FILE_NAME).exists()
+    return made.edits.samefile(edits) or made.edits.read_bytes() != edits.read_bytes()
 
 
 def network_of(workspace: Workspace) -> Path:

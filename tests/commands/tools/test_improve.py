@@ -99,11 +99,24 @@ def test_each_fold_has_a_share_of_what_was_decided_and_the_first_the_least(sizes
     assert improve._shared(np.array(sizes, dtype=float), most=5) == folds  # noqa: SLF001
 
 
+@pytest.mark.parametrize("is_itself", [True, False])
+def test_no_run_is_replaced(finished, tmp_path, monkeypatch, is_itself):
+    output = finished[1].root if is_itself else tmp_path / "other"
+    output.mkdir(exist_ok=True)
+    config = output / "roadseg.json"
+    config.write_text("{}")
+    edit(finished[1], Edit("draw", line_across(finished[1], "city_0"), width_m=6.0))
+    monkeypatch.setattr(improve.pipeline, "run", lambda *_, **__: 1 / 0)
+    with pytest.raises(ConfigError, match="; use another --output"):
+        run(finished, output)
+    assert config.read_text() == "{}"
+
+
 def test_a_run_of_other_edits_is_left_alone(finished, tmp_path):
     edit(finished[1])
     (tmp_path / "new").mkdir()
     (tmp_path / "new" / "edits.gpkg").write_bytes(b"others")
-    with pytest.raises(ConfigError, match=r"new: was made from other edits than .*edits\.gpkg"):
+    with pytest.raises(ConfigError, match=r"new: has a run that was not made from .*edits\.gpkg"):
         run(finished, tmp_path / "new")
 
 
