@@ -17,6 +17,7 @@ from roadseg.review.server import ReviewServer
 from roadseg.review.session import ReviewSession, crs_of_edits
 from roadseg.review.sheets import sheets_of
 from roadseg.roads.formats.by_suffix import format_of, write_graph
+from roadseg.system.files import refuse_to_overwrite
 from roadseg.system.locks import lock
 from roadseg.system.text import Summary, count, first
 from roadseg.system.workspace import Workspace
@@ -76,13 +77,15 @@ def run(
 
     Raises:
         MissingInputError: if there is neither a graph nor a raster, or no road to write.
-        ConfigError: if the suffix of `export` is none of a format.
+        ConfigError: if the suffix of `export` is none of a format, or it would replace the edits or
+            a graph that they are about.
         OutputError: if the edits cannot be written, or somebody reviews this run already.
     """
     if export is not None:
         format_of(export)
     workspace = found_layout(workspace)
     names = scene_names(workspace)
+    refuse_to_overwrite(export, workspace.edits, *map(workspace.graph, names), option="--export")
     with lock(workspace.root, part="review"):
         shown = read_scenes(config, workspace, names, with_labels=False)
         sheets = sheets_of(shown)

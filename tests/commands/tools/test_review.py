@@ -56,6 +56,16 @@ def test_the_edited_roads_are_written_in_the_format_of_the_suffix(call, folder, 
     assert graph.attributes["edited"].tolist() in (["", ""], [None, None])
 
 
+@pytest.mark.parametrize("name", ["edits.gpkg", "city.gpkg"])
+def test_an_export_replaces_neither_the_edits_nor_the_roads_before(call, folder, name):
+    decide(folder, roads(), 0)
+    before = (folder / name).read_bytes()
+    done = call("review", folder, "--export", folder / name)
+    assert done.exit_code == 2
+    assert f"{name}: is a file to read; write to another one" in done.stderr
+    assert (folder / name).read_bytes() == before
+
+
 def test_edits_are_no_scene_of_a_folder(call, folder, tmp_path):
     decide(folder, roads(), 0)
     call("review", folder, "--export", tmp_path / "out.geojson")
