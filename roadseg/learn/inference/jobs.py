@@ -40,6 +40,7 @@ from roadseg.raster.scaling import Scaling
 from roadseg.raster.strips import require_room
 from roadseg.roads.masks.fusion import day_tags, day_taken
 from roadseg.roads.masks.probabilities import Probability
+from roadseg.system.files import refuse_to_overwrite
 from roadseg.system.fingerprints import fingerprint, fingerprints
 from roadseg.system.parallel import each
 from roadseg.system.progress import Progress, counted
@@ -158,6 +159,9 @@ class PredictionJob:
 
         Args:
             is_kept: whether their rasters are written, so that images are read whole for the keys.
+
+        Raises:
+            ConfigError: if a raster would replace its image.
         """
         options, trained = self._options, self._trained_alike
         known = Scaling.from_json(trained[0]["scaling"])
@@ -169,6 +173,8 @@ class PredictionJob:
         edges = None if self._imagery_of else edge_model_of(self.folders)
         scenes = []
         for name, image in counted(images.items(), "inspect", total=len(images), unit="scenes"):
+            path = self.folder.absolute() / f"{name}.tif"
+            refuse_to_overwrite(path if is_kept else None, image, option="--output")
             try:
                 facts = scene_to_predict(
                     image.absolute(),
@@ -202,7 +208,6 @@ class PredictionJob:
             settings |= {} if edges is None else {"edges": edges.as_json()}
             settings |= {} if bins.are_known else {"speeds": "assumed"}
             key = key_of(settings, {"image": content_of[image], "weights": weights})
-            path = self.folder.absolute() / f"{name}.tif"
             tags = _tags(image, self.folders, trained)
             scenes.append(
                 SceneToPredict(name, facts, scaling, path, key, bins, threshold, edges, tags)

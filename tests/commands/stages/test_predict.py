@@ -11,7 +11,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from roadseg.commands.stages import predict
-from roadseg.errors import CheckpointError, DataError, MissingInputError, OutputError
+from roadseg.errors import CheckpointError, ConfigError, DataError, MissingInputError, OutputError
 from roadseg.learn.inference import jobs, tasks
 from roadseg.learn.inference.sliding_window import share_cores
 from roadseg.learn.options import PredictOptions
@@ -74,6 +74,15 @@ def test_a_probability_raster_is_a_cog_on_its_scene_with_bands_of_bins_and_of_ro
         assert (raster.transform, raster.crs) == (image.transform, image.crs)
         assert raster.tags(ns="IMAGE_STRUCTURE")["LAYOUT"] == "COG"
     assert read_probability(workspace.probability(name)).speed_bins == DEFAULT_BINS
+
+
+def test_an_image_is_not_replaced_by_its_probabilities(finished, write_nowhere, tmp_path):
+    image = tmp_path / "city.tif"
+    write_nowhere(image, np.full((3, 64, 64), 80, dtype=np.uint8))
+    before = image.read_bytes()
+    with pytest.raises(ConfigError, match=r"^--output .*city\.tif: is a file to read; write to"):
+        predict_images(finished, [image], tmp_path, gsd_m=1.1)
+    assert image.read_bytes() == before
 
 
 def test_an_image_without_georeference_needs_the_size_of_its_pixels(
