@@ -222,13 +222,7 @@ def run_images(config: Config, images: Iterable[str], *, output: Path) -> GraphS
             "measures it, and later predictions of its networks carry it",
             summary.precision,
         )
-    if summary.found_km and not summary.edges:
-        _log.warning(
-            "none of the %s of roads that were traced is likely enough to stay; to look at all, "
-            "set graph.min_confidence to 0 and graph.precision to null",
-            road_text(summary.found_km),
-        )
-    elif summary.scenes and not summary.edges:
+    if summary.scenes and not summary.found_km:
         _warn_of_no_roads(traced, config)
     return summary
 
@@ -326,10 +320,16 @@ def _calibrated(
     ], calibration
 
 
-def _warn_of_precision(summary: GraphSummary) -> None:
-    """Log what is wrong with the precision that was asked for."""
+def _warn_of_what_stays(summary: GraphSummary) -> None:
+    """Log if no road is likely enough, and what is wrong with the precision that was asked for."""
     precision, calibration = summary.precision, summary.calibration
     if precision is None:
+        if summary.found_km and not summary.edges:
+            _log.warning(
+                "none of the %s of roads that were traced is likely enough to stay; to look at "
+                "all, set graph.min_confidence to 0",
+                road_text(summary.found_km),
+            )
         return
     if summary.emptied:
         _log.warning(
@@ -417,7 +417,7 @@ def _trace_all(
         calibration=calibration,
         outside=outside,
     )
-    _warn_of_precision(summary)
+    _warn_of_what_stays(summary)
     _warn_of_doubt(summary)
     return summary
 

@@ -79,14 +79,22 @@ def test_speeds_are_those_of_the_bins_that_the_raster_names(tmp_path):
     assert speeds == pytest.approx([75] * 4)
 
 
-def test_roads_of_which_none_is_likely_are_not_called_missing(tmp_path, caplog):
+@pytest.mark.parametrize(
+    ("precision", "told"),
+    [
+        (None, "none of the 0.39 km of roads that were traced is likely enough"),
+        (0.9, "graph.precision 0.9 leaves no roads in 1 of 1 scene"),
+    ],
+)
+def test_roads_of_which_none_is_likely_are_not_called_missing(tmp_path, caplog, precision, told):
     inner = np.pad(cross(), 20) * np.uint8(250)
     path = write(tmp_path / "grey.tif", inner)
     with rasterio.open(path, "r+") as raster:
         raster.update_tags(**network_tags(None, EdgeModel(-3.0, {})))
-    assert graph.run_images(Config(), [str(path)], output=tmp_path).edges == 0
-    assert "none of the 0.39 km of roads that were traced is likely enough" in caplog.text
-    assert "the nodata value" not in caplog.text
+    config = load_config(None, [f"graph.precision={precision or 'null'}"])
+    assert graph.run_images(config, [str(path)], output=tmp_path).edges == 0
+    (message,) = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
+    assert message.startswith(told)
 
 
 def test_a_mask_without_georeference_becomes_a_graph_in_its_own_metres(tmp_path, write_nowhere):
