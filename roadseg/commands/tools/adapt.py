@@ -101,7 +101,7 @@ class _Labels:
 
 
 def run(
-    config: Config,
+    path: Path,
     workspace: Workspace,
     images: Sequence[str],
     start: Path,
@@ -116,9 +116,9 @@ def run(
     finished is not repeated.
 
     Args:
-        config: that of the map.
+        path: config of the map.
         start: checkpoint folder of the network.
-        settings: of the training, such as "train.minutes=2".
+        settings: of this call, such as "train.minutes=2".
 
     Returns:
         The folder of the new network, and what to do before it predicts; None for nothing.
@@ -126,12 +126,13 @@ def run(
     Raises:
         ConfigError: if images are to be fused.
     """
+    config = load_config(path, settings)
     if config.predict.fuse:
         raise ConfigError(
             "--adapt cannot be combined with predict.fuse; adapt to the images one by one"
         )
     made = workspace.adapted
-    path = made.root / FILE_NAME
+    plan = made.root / FILE_NAME
     labels = _write_labels(config, made, images, start, force=force)
     if labels.sure_km < LEAST_KM:
         _log.warning(
@@ -142,14 +143,14 @@ def run(
         return start, None
     # The map is predicted as its own config says, whatever suits a training of this time.
     changes = [*_network(start), *settings, f"predict.tta={str(config.predict.tta).lower()}"]
-    planned = load_config(path, changes) if path.exists() else None
+    planned = load_config(plan, changes) if plan.exists() else None
     if planned is None or set(map(normpath, planned.imagery.images)) != set(labels.images):
         size = [] if labels.gsd_m is None else [f"imagery.gsd_m={labels.gsd_m}"]
         own = [f"run={made.root.absolute()}", f"labels.licence={_LICENCE}"]
-        given = load_config(workspace.root / FILE_NAME, [*changes, *size, *own])
+        given = load_config(path, [*changes, *size, *own])
         masks = [str(made.pseudo_labels)]
-        init.run(labels.images, masks, path, settings=given, force=True, rehearse=False)
-        planned = load_config(path, changes)
+        init.run(labels.images, masks, plan, settings=given, force=True, rehearse=False)
+        planned = load_config(plan, changes)
     pipeline.prepare(planned, made, force=force)
     _log.info("the labels are roads of the first map, so the IoU of this training is no accuracy")
     network = made.checkpoint(_FOLD)

@@ -186,11 +186,12 @@ def run(
     if files := [image for image in images if not is_service(image)]:
         image_paths(files)
     with lock(output):
-        is_begun = path.exists() and _is_begun(path)
+        given = load_config(None, [f"run={output.absolute()}", *settings])
+        is_begun = path.exists() and _is_begun(path, given.run)
         sources = fetch_sources(
             MapSources(images, labels),
             Workspace(output).sources,
-            imagery=load_config(None, settings).imagery,
+            imagery=given.imagery,
             options=service,
             is_begun=is_begun,
             say=say,
@@ -216,7 +217,7 @@ def run(
             if adapt:
                 with lock(workspace.adapted.root):
                     adapted, before = adapting.run(
-                        config, workspace, images, *start, settings=settings, force=force, say=say
+                        path, workspace, images, *start, settings=settings, force=force, say=say
                     )
                 networks = [adapted]
             done = _predict_and_trace(
@@ -263,18 +264,18 @@ def _minutes(given: float | None, output: Path, *, adapt: bool, is_begun: bool) 
     return load_config(adapted if adapt else path).train.minutes
 
 
-def _is_begun(path: Path) -> bool:
+def _is_begun(path: Path, run: Path) -> bool:
     """Return whether a folder holds more of a map than its config.
 
     Raises:
-        ConfigError: if the config is that of something else.
+        ConfigError: if the config is not that of a run.
     """
     made = Workspace(path.parent)
     places = made.masks, made.checkpoint(0), made.probabilities, made.adapted.probabilities
     if any(place.exists() for place in places):
         return True
-    if normpath(run := load_config(path).run) != normpath(made.root.absolute()):
-        raise ConfigError(f"{path}: is the config of the run {run}; use another --output")
+    if normpath(found := load_config(path).run) != normpath(run):
+        raise ConfigError(f"{path}: is the config of the run {found}; use another --output")
     return False
 
 
