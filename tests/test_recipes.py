@@ -120,14 +120,14 @@ def _stage(config, workspace):
     ),
     "commands/cli/stages.py": (
         (
-            '@stage_command(\n    click.option("--pdf"',
+            '@stage_command(\n    RUN_ARGUMENT,\n    click.option("--pdf"',
             (
                 "@stage_command()\ndef count(config, workspace, *, dry_run, force):\n"
                 '    """Count scenes."""\n'
                 "    from roadseg.commands.stages import count\n\n"
                 "    return (count.plan if dry_run else count.run)(config, workspace, force=force)"
                 "\n\n\n"
-                '@stage_command(\n    click.option("--pdf"'
+                '@stage_command(\n    RUN_ARGUMENT,\n    click.option("--pdf"'
             ),
         ),
         ("evaluate, report,", "evaluate, count, report,"),
