@@ -28,7 +28,7 @@ from roadseg.roads.conflation.new_roads import (
 )
 from roadseg.roads.conflation.obstacles import Obstacles, near_obstacles, on_other_levels
 from roadseg.roads.graph.cleaning import components
-from roadseg.roads.graph.road_graph import RoadGraph, graph_from_lines
+from roadseg.roads.graph.road_graph import RoadGraph, graph_from_lines, part_attributes
 from roadseg.roads.options import ConflateOptions
 
 _MOST_LINKED = 0.5  # Part of a new road that can be links across gaps.
@@ -142,7 +142,9 @@ class _Search:
         touches[crossed[0]] = True
         is_alone = (reason == "") & ~_are_connected(graph, reason == "", touches)
         reason[is_alone] = "not connected with the map"
-        attributes = {name: values for name, values in graph.attributes.items() if name != EDGE}
+        edge = graph.attributes[EDGE]
+        part = graph.length_m / self._predicted.length_m[edge]  # As drawn, not as it is missing.
+        attributes = part_attributes(self._predicted.attributes, edge, part)
         drawn = DrawnParts(
             replace(graph, attributes=attributes),
             lines,

@@ -67,6 +67,13 @@ def test_a_road_that_leaves_the_street_at_a_sharp_angle_is_led_back_to_it():
     assert 95 <= line[0][0] <= 110
 
 
+def test_the_travel_time_of_a_road_counts_what_leads_it_back():
+    predicted = graph([(0, 0), (100, 0), (200, 30)], travel_time_s=[20.0])
+    new = new_roads(predicted, ways_of(STREET))
+    speed = predicted.length_m[0] / 20
+    assert new.attributes["travel_time_s"] == pytest.approx(shapely.length(new.lines) / speed)
+
+
 def ramp(sine, bent=True):
     """A street, and a ramp that leaves it at (100, 0); one line shows both up to where they part.
 
