@@ -20,6 +20,7 @@ from roadseg.roads.osm.osm_objects import (
     ways_near,
 )
 from roadseg.system.files import partial_path
+from roadseg.system.text import count, first
 
 if TYPE_CHECKING:
     from osmium.osm import Box
@@ -67,7 +68,13 @@ def read_extract(
         # A disk that becomes full would end the process without a word.
         places = scratch / "places"
         require_room(places, _INDEX_SHARE * path.stat().st_size + _INDEX_STEP)
-        objects = ways_near(path, area.bounds, keys, partial_path(places)).touching(area)
+        near, incomplete = ways_near(path, area.bounds, keys, partial_path(places))
+        if incomplete:
+            _log.warning(
+                "%s: left out %s, because nodes are not in the file: %s",
+                *(path, count(len(incomplete), "way"), first(incomplete)),
+            )
+        objects = near.touching(area)
         objects = _with_nodes(path, objects) if every_node else objects
     date = header.get("osmosis_replication_timestamp", "")
     return objects, date if is_time(date) else None

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import shapely
 
+from roadseg.errors import DataError
 from roadseg.raster.grid import DEGREES
 from roadseg.roads.conflation.obstacles import Obstacles
 from roadseg.roads.graph.road_graph import RoadGraph, separate_edges
@@ -18,6 +19,7 @@ from roadseg.roads.osm.osm_objects import (
     located_ways,
     ways_near,
 )
+from roadseg.system.text import count, first
 
 # Classes that are no ways to drive or walk on, or not yet.
 _NOT_THERE = {"proposed", "construction", "razed", "abandoned", "platform", "no", "elevator"}
@@ -70,10 +72,17 @@ def read_osm_map(path: Path, box: Box) -> OsmMap:
         box: only ways whose own box meets this one are kept.
 
     Raises:
-        DataError: if the file cannot be read, has no ids, or has a way in several versions.
+        DataError: if the file cannot be read, has no ids, has a way in several versions, or lacks
+            nodes of these ways.
         ConfigError: if osmium is not installed.
     """
-    near = ways_near(path, box, OF_MAPS)
+    near, incomplete = ways_near(path, box, OF_MAPS)
+    if incomplete:
+        raise DataError(
+            f"{path}: lacks nodes of {count(len(incomplete), 'way')} near the predicted roads "
+            f"({first(incomplete)}), expected complete ways, as these roads would be added again; "
+            "take an extract with all nodes of its ways, as osmium extract makes it"
+        )
     is_road = np.array([_is_road(tags) for tags in near.way_tags], dtype=bool)
     is_road &= shapely.length(near.lines) > 0
     return OsmMap(path, near.take(is_road), _obstacles(near))

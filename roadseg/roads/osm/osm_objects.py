@@ -1,7 +1,6 @@
 """OsmObjects: ways of OpenStreetMap with their nodes, ids and versions; files of them."""
 
 import importlib
-import logging
 import re
 import sys
 from array import array
@@ -22,12 +21,11 @@ from roadseg.roads.formats.by_suffix import check_package
 from roadseg.roads.formats.pbf import osm_writer
 from roadseg.roads.graph.road_graph import lines_from, ranges
 from roadseg.roads.labels.osm_deletions import deleted_objects
-from roadseg.system.text import count, first, one_line
+from roadseg.system.text import one_line
 
 if TYPE_CHECKING:
     from osmium.osm import Node, NodeRef, Way
 
-_log = logging.getLogger(__name__)
 
 OSM_SUFFIXES = (".osm", ".pbf", ".osm.gz", ".osm.bz2")  # Files that have ids.
 UNITS_PER_DEGREE = 10_000_000  # OpenStreetMap keeps seven decimals.
@@ -43,7 +41,6 @@ _COLUMNS = (
 )
 
 _LEAST_NODES = 2  # Of a line.
-_NOWHERE = -(2**40)  # Units; no place on earth.
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 
 Tags = dict[str, str]
@@ -214,9 +211,7 @@ def in_file_order(ids: Ints) -> Ints:
 def located_ways(
     path: Path, keys: Sequence[str], index: Path | None = None
 ) -> Iterator[tuple["Way", list[PlacedNode]]]:
-    """Yield the ways of a file that have one of some keys, with their nodes.
-
-    Ways of which nodes are missing are left out, with a warning.
+    """Yield the ways of a file that have one of some keys, with their nodes that it has.
 
     Args:
         index: where the positions of nodes are kept, as a file without a name; None for in memory.
@@ -233,7 +228,6 @@ def located_ways(
         for node in ids_up_to_positive(path, module.osm.NODE)
         if node.id < 0
     }
-    incomplete = []
     with osm_errors(path):
         ways = objects_in(path, module.osm.NODE | module.osm.WAY)
         try:
@@ -252,28 +246,22 @@ def located_ways(
                     f"{path}: contains ways without ids, expected OpenStreetMap data with ids; "
                     "convert it to a GeoPackage with `roadseg convert`"
                 )
-            nodes = [(node.ref, *_place(node, new)) for node in way.nodes]
-            if any(x == _NOWHERE for _, x, _ in nodes):
-                incomplete.append(str(way.id))
-            elif nodes:
+            placed = [(node.ref, _place(node, new)) for node in way.nodes]
+            nodes = [(ref, *place) for ref, place in placed if place is not None]
+            if nodes:
                 yield way, nodes
-    if incomplete:
-        _log.warning(
-            "%s: left out %s, because nodes are not in the file: %s",
-            *(path, count(len(incomplete), "way"), first(incomplete)),
-        )
 
 
-def _place(node: "NodeRef", new: dict[int, tuple[int, int]]) -> tuple[int, int]:
-    """Return the position of a node of a way; `_NOWHERE` if the file does not have it."""
+def _place(node: "NodeRef", new: dict[int, tuple[int, int]]) -> tuple[int, int] | None:
+    """Return the position of a node of a way; None if the file does not have it."""
     if node.ref < 0:
-        return new.get(node.ref, (_NOWHERE, _NOWHERE))
-    return (node.x, node.y) if node.location.valid() else (_NOWHERE, _NOWHERE)
+        return new.get(node.ref)
+    return (node.x, node.y) if node.location.valid() else None
 
 
 def ways_near(
     path: Path, box: Sequence[float], keys: Sequence[str], index: Path | None = None
-) -> OsmObjects:
+) -> tuple[OsmObjects, list[str]]:
     """Return the ways of a file that have one of some keys, and whose own box meets another one.
 
     Versions and tags of their nodes are not known. Other arguments are those of `located_ways`.
@@ -281,16 +269,22 @@ def ways_near(
     Args:
         box: west, south, east and north, degrees.
 
+    Returns:
+        These ways, and the ids of those that are left out because the file lacks nodes of them.
+
     Raises:
         DataError: if the file cannot be read, has no ids, or has a way in several versions.
         OutputError: if the index cannot be written.
         ConfigError: if osmium is not installed.
     """
     west, south, east, north = (round(side * UNITS_PER_DEGREE) for side in box)
-    collected, seen = CollectedObjects(), dict[int, int]()
+    collected, seen, incomplete = CollectedObjects(), dict[int, int](), list[str]()
     for way, nodes in located_ways(path, keys, index):
         refs, xs, ys = zip(*nodes, strict=True)
         if max(xs) < west or min(xs) > east or max(ys) < south or min(ys) > north:
+            continue
+        if len(nodes) < len(way.nodes):
+            incomplete.append(str(way.id))
             continue
         # Extracts that were put together have the ways at their borders twice, which is harmless.
         if seen.setdefault(way.id, way.version) != way.version:
@@ -301,7 +295,7 @@ def ways_near(
         collected.add_way(way.id, way.version, refs, dict(way.tags))
         for ref, x, y in nodes:
             collected.add_node(ref, 0, (x, y), {})
-    return collected.objects()
+    return collected.objects(), incomplete
 
 
 def osmium() -> ModuleType:

@@ -331,6 +331,7 @@ WAY, ONE_NODE = '<way id="10"', [('<nd ref="11"/>', ""), ('<nd ref="12"/>', "")]
         ([(WAY, '<way visible="false" id="10"')], "contains no roads"),
         ([(WAY, '<way action="delete" id="10"')], "contains no roads"),
         (ONE_NODE, "contains no roads"),
+        ([('<nd ref="11"/>', '<nd ref="99"/>')], "lacks nodes of 1 way near the predicted roads"),
     ],
 )
 def test_a_map_that_is_not_as_osm_writes_it_is_refused(tmp_path, changes, words):

@@ -39,7 +39,7 @@ def test_a_way_is_read_with_its_nodes_and_versions(extract):
 def test_only_ways_whose_own_box_meets_the_other_one_are_read(tmp_path, east, north, ways):
     (tmp_path / "map.osm").write_text(f"{HEAD}{INSIDE}{ROAD}</osm>")
     box = shapely.affinity.translate(AREA, east, north).bounds
-    assert len(ways_near(tmp_path / "map.osm", box, HIGHWAYS).way_id) == ways
+    assert len(ways_near(tmp_path / "map.osm", box, HIGHWAYS)[0].way_id) == ways
 
 
 def test_a_way_whose_nodes_are_missing_is_left_out_and_named(extract, caplog):
