@@ -223,13 +223,12 @@ def _road(raster: "PixelSource") -> Bools:
 
 
 def _pool(pairs: Sequence[_Pair]) -> _Pair:
+    roads = pool([pair.roads for pair in pairs])
     pixels = [pair.pixels for pair in pairs if pair.pixels is not None]
     centrelines = [pair.centrelines for pair in pairs if pair.centrelines is not None]
-    return _Pair(
-        pool([pair.roads for pair in pairs]),
-        sum(pixels, Counts()) if pixels else None,
-        sum(centrelines, CentrelineCounts()) if centrelines else None,
-    )
+    if len(pixels) < len(pairs):  # Those of some places say nothing of all.
+        return _Pair(roads)
+    return _Pair(roads, sum(pixels, Counts()), sum(centrelines, CentrelineCounts()))
 
 
 def _record(pair: _Pair, options: CompareOptions) -> Record:

@@ -180,14 +180,14 @@ def test_people_read_an_aligned_table(folders):
 def paint(tmp_path):
     """Give a function that writes a mask of streets 6 m wide, one pixel a metre."""
 
-    def write(name, *streets, place=True):
-        pixels = np.zeros((300, 300), dtype=np.uint8)
+    def write(name, *streets, place=True, side=300):
+        pixels = np.zeros((side, side), dtype=np.uint8)
         for rows, cols in streets:
             pixels[rows, cols] = 255
         facts = {"crs": "EPSG:32611", "transform": Affine(1, 0, *ORIGIN[:1], 0, -1, ORIGIN[1])}
         path = tmp_path / f"{name}.tif"
         with rasterio.open(
-            path, "w", "GTiff", 300, 300, 1, dtype="uint8", **(facts if place else {})
+            path, "w", "GTiff", side, side, 1, dtype="uint8", **(facts if place else {})
         ) as target:
             target.write(pixels, 1)
         return path
@@ -223,6 +223,17 @@ def test_a_mask_without_prediction_lacks_all_its_pixels(paint, tmp_path):
     summary = score(tmp_path / "truth", tmp_path / "found")
     assert summary.pairs[1]["pixels"]["iou"] == 0
     assert summary.pooled["pixels"]["iou"] == pytest.approx(0.5)
+
+
+def test_places_have_no_common_metrics_of_pixels_if_one_has_none(paint, tmp_path):
+    (tmp_path / "truth").mkdir()
+    (tmp_path / "found").mkdir()
+    for name in ("truth/img1", "truth/img2", "found/img1"):
+        paint(name, ACROSS)
+    paint("found/img2", ACROSS, side=200)
+    summary = score(tmp_path / "truth", tmp_path / "found")
+    assert summary.pairs[0]["pixels"]["iou"] == 1
+    assert summary.pooled["pixels"] is None
 
 
 def test_a_mask_and_lines_have_no_pixels_in_common(paint, draw):
