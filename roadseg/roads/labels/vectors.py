@@ -10,6 +10,7 @@ import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +48,7 @@ _ROAD_NAME = re.compile(
 _DEGREES = "EPSG:4326"
 _PMTILES = ".pmtiles"
 # GDAL's index takes no negative ids, as editors and roadseg have; without, large files take longer.
-_OF_OSM_XML = {"USE_CUSTOM_INDEXING": "NO"}
+_INDEX = "USE_CUSTOM_INDEXING"
 _HEAD_BYTES = 65536  # Of a GeoJSON file, in which its CRS stands before the features.
 _TAIL_BYTES = 4096  # Of the same file, in which its CRS stands after them.
 _SHP_MAGIC = bytes.fromhex("0000270a")
@@ -282,21 +283,25 @@ def _read_layer(path: Path, source: str, info: Mapping[str, Any], choose: Choose
     names = SHAPEFILE_NAMES if info["driver"] == "ESRI Shapefile" else {}
     keys_of = {names.get(str(field), str(field)): str(field) for field in info["fields"]}
     keys = tuple(keys_of)
-    options = _OF_TABLES if info["driver"] == "CSV" else {}
-    if source.lower().endswith((".osm", ".osm.gz")):
-        options = _OF_OSM_XML
     deleted = ""
     if info["driver"] == "OSM" and info["layer_name"] == "lines":
         deleted = ",".join(f"'{way}'" for kind, way in deleted_objects(path) if kind == "way")
-    meta, _, wkb, values = pyogrio.raw.read(
+    read = partial(
+        pyogrio.raw.read,
         source,
         layer=info["layer_name"],
         columns=[keys_of[key] for key in choose(keys)],
         where=f"osm_id NOT IN ({deleted})" if deleted else None,
         force_2d=True,
         datetime_as_string=True,
-        **options,
+        **(_OF_TABLES if info["driver"] == "CSV" else {}),
     )
+    try:
+        meta, _, wkb, values = read()
+    except FeatureError as error:
+        if _INDEX not in str(error):
+            raise
+        meta, _, wkb, values = read(**{_INDEX: "NO"})
     _check_whole(path, info, len(wkb))
     columns = {
         names.get(str(field), str(field)): column

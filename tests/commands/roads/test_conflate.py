@@ -15,6 +15,7 @@ from pyproj import CRS
 from roadseg.commands.roads.conflate import run
 from roadseg.errors import ConfigError, DataError
 from roadseg.raster.grid import DEGREES, reproject
+from roadseg.roads.formats.any_roads import read_one_place
 from roadseg.roads.formats.files import read_gpkg, write_gpkg
 from roadseg.roads.formats.layers import write_edges
 from roadseg.roads.graph.road_graph import graph_from_lines
@@ -196,6 +197,11 @@ def test_a_second_run_adds_nothing(tmp_path, conflated):
     again = run(tmp_path / "new.gpkg", conflated / "merged.osm.pbf", output=tmp_path / "again")
     assert (again.added, again.touched) == (0, 0)
     assert objects(tmp_path / "again" / "merged.osm.pbf") == objects(conflated / "merged.osm.pbf")
+
+
+def test_the_merged_map_is_one_for_all_commands(conflated):
+    merged = read_one_place(conflated / "merged.osm.pbf")
+    assert merged.graph.attributes["name"].tolist() == [None, "Old"]
 
 
 def test_new_ids_lie_below_those_of_the_map(tmp_path, conflated):
