@@ -416,7 +416,7 @@ def _read_lines(source: RoadSource, *, every_column: bool) -> DrawnRoads:
             "roads; burn polygons into a mask raster to trace them"
         )
     if areas:
-        logger.warning("%s: %d polygons are ignored, because only lines are scored", source, areas)
+        logger.warning("%s: left out %s, expected lines", source, count(areas, "polygon"))
     lost = {why: number for why, number in file.dropped.items() if why in _LOST}
     if lost:
         logger.warning(

@@ -174,7 +174,7 @@ def test_what_is_no_line_is_refused(tmp_path, shape, reason):
 def test_polygons_beside_lines_are_left_out_with_a_warning(tmp_path, caplog):
     path = shapes(tmp_path, shapely.box(0, 0, 1, 1), shapely.LineString([(0, 0), (1e-3, 0)]))
     assert len(read(path).graph.lines) == 1
-    assert "1 polygons are ignored" in caplog.text
+    assert "left out 1 polygon, expected lines" in caplog.text
 
 
 @pytest.mark.parametrize("suffix", ["gpkg", "graphml"])
