@@ -38,6 +38,7 @@ from roadseg.roads.labels.roads import (
     extent_degrees,
     places_text,
     read_roads,
+    swap_hint,
 )
 from roadseg.roads.labels.schemes import OWN_SPEED, TIMES, stated_travel
 from roadseg.roads.labels.traffic import CARS, DEFAULT, LAYER, ONE_WAY, SPEED_KNOWN, SPEED_SOURCE
@@ -60,6 +61,7 @@ _OF_LAYERS = (".gpkg", ".gdb")  # Suffixes of files that may hold a graph as two
 _APART_M = 0.01  # Metres from the end of a line to its node, at most.
 _FARTHEST_M = 1000.0  # Metres between the boxes around roads of one place, at most.
 _LOST = ("null", "broken", "not finite")  # Why `read_roads` drops what may have been a road.
+_EARTH = (-360.0, -90.0, 360.0, 90.0)  # Degrees; some networks go on beyond the date line.
 _UM = 6  # Decimals of a metre: coordinates are rounded to 1 um.
 
 
@@ -476,6 +478,9 @@ def _warn_of_width(source: RoadSource, lines: Lines) -> None:
 def _not_on_earth(roads: DrawnRoads) -> DataError:
     crs = roads.graph.crs
     where = "" if is_local(crs) else f": {extent_degrees(roads.graph.lines, crs)}"
+    hint = swap_hint(shapely.total_bounds(roads.graph.lines), _EARTH) if crs.is_geographic else ""
+    if hint:
+        return DataError(f"{roads.source}: its roads are not on earth{where}; {hint}")
     return DataError(
         f"{roads.source}: its roads are not near each other{where}; expected all coordinates in "
         f"its coordinate system, {crs.name}"

@@ -210,6 +210,12 @@ def test_metres_among_degrees_are_refused(tmp_path):
         placed(path)
 
 
+def test_latitudes_before_longitudes_are_told_where_that_is_no_place_on_earth(tmp_path):
+    path = shapes(tmp_path, shapely.LineString([(36.1, -115.2), (36.1, -115.1)]))
+    with pytest.raises(DataError, match=r"y -115.2 to -115.1 .*; x and y look swapped"):
+        placed(path)
+
+
 def test_pixels_and_places_on_earth_cannot_be_compared(wkt, draw):
     with pytest.raises(DataError, match=r"has no georeference, but .* is in"):
         common_crs(read(wkt, gsd_m=1.0), read(draw(CROSS)))
