@@ -12,7 +12,7 @@ from roadseg.raster.grid import DEGREES, is_local, reproject
 from roadseg.roads.colours import FALSE, Rgb
 from roadseg.roads.conflation.conflate import find_new_roads, merged_graph
 from roadseg.roads.conflation.map_ways import MapWays
-from roadseg.roads.conflation.new_roads import NewRoads
+from roadseg.roads.conflation.new_roads import CONFIDENCE, NewRoads
 from roadseg.roads.conflation.obstacles import Obstacles
 from roadseg.roads.formats.any_roads import (
     DrawnRoads,
@@ -206,6 +206,7 @@ def conflate(predicted: DrawnRoads, into: MapRoads, options: ConflateOptions) ->
     Raises:
         DataError: a side cannot be used, or the places are not the same.
     """
+    _check_confidence(predicted)
     crs = common_crs(into.roads, predicted)
     here, there = place_roads(into.roads, crs), place_roads(_with_known_speeds(predicted), crs)
     check_nearness(here, there, str(predicted.source))
@@ -258,6 +259,17 @@ def _write_new_roads(path: Path, roads: NewRoads, tags: list[dict[str, str]]) ->
     lines = reproject(roads.lines, roads.crs, DEGREES)[order]
     with atomic_write(path) as partial:
         write_label_layer(partial, lines, {name: each[order] for name, each in columns.items()})
+
+
+def _check_confidence(predicted: DrawnRoads) -> None:
+    """Refuse roads whose confidence is text."""
+    stated = predicted.graph.attributes.get(CONFIDENCE)
+    if stated is not None and stated.dtype == object:
+        text = next(each for each in stated if each is not None)
+        raise DataError(
+            f"{predicted.source}: its {CONFIDENCE} is text, such as {text!r}, expected numbers "
+            "from 0 to 1; rename this column"
+        )
 
 
 def _with_known_speeds(predicted: DrawnRoads) -> DrawnRoads:

@@ -164,7 +164,7 @@ def read_drawn(
 
 
 def read_one_place(path: Path) -> DrawnRoads:
-    """Read the roads of one place that are in a coordinate system, not in pixels.
+    """Read the roads of one place that are in a coordinate system, not in pixels, with attributes.
 
     Raises:
         DataError: there are several places, or as `read_drawn`.
@@ -172,7 +172,7 @@ def read_one_place(path: Path) -> DrawnRoads:
     source = only_source(path)
     if source.table:
         raise DataError(f"{path}: its lines are in pixels; use roads with a coordinate system")
-    return read_drawn(source, PixelPlacement({}))
+    return read_drawn(source, PixelPlacement({}), every_column=True)
 
 
 def common_crs(reference: DrawnRoads, predicted: DrawnRoads | None = None) -> CRS:

@@ -219,6 +219,20 @@ def test_a_map_of_lines_gives_a_network_without_changes(tmp_path):
     assert read_gpkg(tmp_path / "out" / "merged.gpkg").degree.tolist().count(3) == 1
 
 
+@pytest.mark.parametrize("suffix", ["gpkg", "geojson"])
+def test_doubtful_roads_are_left_out_whatever_the_format(tmp_path, suffix):
+    new = write_roads(tmp_path / f"new.{suffix}", SIDE, confidence=np.array([0.4]))
+    summary = run(new, write_map(tmp_path / "map.osm.pbf", STREET), output=tmp_path / "out")
+    assert (summary.added, summary.left_out_km) == (0, pytest.approx(0.15, abs=0.001))
+
+
+def test_confidences_as_text_are_refused(tmp_path):
+    words = np.array(["high"], dtype=object)
+    new = write_roads(tmp_path / "new.gpkg", SIDE, confidence=words)
+    text = refusal(tmp_path, new, write_map(tmp_path / "map.osm.pbf", STREET))
+    assert "its confidence is text, such as 'high', expected numbers from 0 to 1" in text
+
+
 def test_a_folder_with_other_files_is_not_replaced(tmp_path):
     lines = write_roads(tmp_path / "map.gpkg", STREET)
     with pytest.raises(ConfigError, match=r"not results of `conflate` \(map\.gpkg, n\.gpkg\)"):
