@@ -49,6 +49,7 @@ _DEGREES = "EPSG:4326"
 _PMTILES = ".pmtiles"
 # GDAL's index takes no negative ids, as editors and roadseg have; without, large files take longer.
 _INDEX = "USE_CUSTOM_INDEXING"
+_OF_OSM_XML = {_INDEX: "NO"}
 _HEAD_BYTES = 65536  # Of a GeoJSON file, in which its CRS stands before the features.
 _TAIL_BYTES = 4096  # Of the same file, in which its CRS stands after them.
 _SHP_MAGIC = bytes.fromhex("0000270a")
@@ -283,6 +284,9 @@ def _read_layer(path: Path, source: str, info: Mapping[str, Any], choose: Choose
     names = SHAPEFILE_NAMES if info["driver"] == "ESRI Shapefile" else {}
     keys_of = {names.get(str(field), str(field)): str(field) for field in info["fields"]}
     keys = tuple(keys_of)
+    options = _OF_TABLES if info["driver"] == "CSV" else {}
+    if source.lower().endswith((".osm", ".osm.gz")):
+        options = _OF_OSM_XML
     deleted = ""
     if info["driver"] == "OSM" and info["layer_name"] == "lines":
         deleted = ",".join(f"'{way}'" for kind, way in deleted_objects(path) if kind == "way")
@@ -294,14 +298,13 @@ def _read_layer(path: Path, source: str, info: Mapping[str, Any], choose: Choose
         where=f"osm_id NOT IN ({deleted})" if deleted else None,
         force_2d=True,
         datetime_as_string=True,
-        **(_OF_TABLES if info["driver"] == "CSV" else {}),
     )
     try:
-        meta, _, wkb, values = read()
-    except FeatureError as error:
+        meta, _, wkb, values = read(**options)
+    except FeatureError as error:  # Of a PBF with negative ids.
         if _INDEX not in str(error):
             raise
-        meta, _, wkb, values = read(**{_INDEX: "NO"})
+        meta, _, wkb, values = read(**_OF_OSM_XML)
     _check_whole(path, info, len(wkb))
     columns = {
         names.get(str(field), str(field)): column
