@@ -1,5 +1,6 @@
 """Cleaning: merge chains and junctions, prune spurs, drop components, simplify lines."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -16,10 +17,14 @@ from roadseg.roads.graph.road_graph import (
     take_edges,
 )
 
+BRANCH_M = 50.0  # Metres; longer dead ends are roads.
+BRANCH_RADII = 1.6  # Longest branch of a skeleton in half widths of its road; to a corner: 1.41.
 _THROUGH = 2  # Edge ends at a node in the middle of a road.
 _JUNCTION = 3  # Edge ends at a node where roads meet.
 _CHAINS_AT_ONCE = 2_000  # The coordinates of so many chains are in memory together.
 _RING = 4  # Coordinates of the smallest closed line that encloses an area.
+
+ContainsDiscs = Callable[[Floats, Floats], Bools]
 
 
 def merge_chains(graph: RoadGraph) -> RoadGraph:
@@ -54,6 +59,7 @@ def prune_spurs(
     graph: RoadGraph,
     *,
     min_spur_m: float,
+    contains_discs: ContainsDiscs | None = None,
     border: shapely.Geometry | None = None,
     border_m: float = 0.0,
 ) -> RoadGraph:
@@ -66,12 +72,15 @@ def prune_spurs(
     Args:
         graph: roads in metres.
         min_spur_m: dead ends shorter than this go, one of just this length stays.
+        contains_discs: returns which discs, of centres (k, 2) and radii (k,), are all road. A dead
+            end goes as well if the disc around its junction, of its length / 1.6, is: thinning
+            draws such branches into the corners and bumps of wide roads.
         border: a geometry, such as the outline of the scene, where roads may end.
         border_m: a spur whose free end is no further than this from `border` stays, unless it
             is one of several at a junction: thinning splits the end of a wide road in two.
     """
     graph = merge_chains(graph)
-    while len(spurs := _shortest_spurs(graph, min_spur_m, border, border_m)):
+    while len(spurs := _shortest_spurs(graph, min_spur_m, contains_discs, border, border_m)):
         keep = np.ones(len(graph.lines), dtype=bool)
         keep[spurs] = False
         graph = merge_chains(take_edges(graph, keep))
@@ -243,25 +252,36 @@ def _concatenated(lines: Lines, halves: Ints, members: Ints) -> Lines:
 
 
 def _shortest_spurs(
-    graph: RoadGraph, min_spur_m: float, border: shapely.Geometry | None, border_m: float
+    graph: RoadGraph,
+    min_spur_m: float,
+    contains_discs: ContainsDiscs | None,
+    border: shapely.Geometry | None,
+    border_m: float,
 ) -> Ints:
     """Return the row of the shortest spur of each junction that has one."""
     degree = graph.degree[graph.ends]
     hangs = (degree == 1) & (degree[:, ::-1] > _THROUGH)
     length = graph.length_m
-    spurs = np.flatnonzero(hangs.any(axis=1) & (length < min_spur_m))
+    most_m = min_spur_m if contains_discs is None else max(min_spur_m, BRANCH_M)
+    spurs = np.flatnonzero(hangs.any(axis=1) & (length < most_m))
     side = hangs[spurs, 1].astype(np.int64)
     junction = graph.ends[spurs, 1 - side]
+    ahead_m = np.full(len(spurs), np.inf)  # From the free end to the border.
     if border is not None:
-        # A spur to the border is a road that goes on, unless thinning has split its end in two.
-        free = shapely.points(graph.nodes[graph.ends[spurs, side]])
-        goes_on = shapely.distance(free, border) <= border_m
-        forks = np.bincount(junction[goes_on], minlength=len(graph.nodes)) > 1
-        prunable = ~goes_on | forks[junction]
-        spurs, junction = spurs[prunable], junction[prunable]
+        ahead_m = shapely.distance(shapely.points(graph.nodes[graph.ends[spurs, side]]), border)
+    is_short = length[spurs] < min_spur_m
+    if contains_discs is not None:
+        others = np.flatnonzero(~is_short & (length[spurs] < ahead_m))
+        radii_m = length[spurs[others]] / BRANCH_RADII
+        is_short[others] = contains_discs(graph.nodes[junction[others]], radii_m)
+    # A spur to the border is a road that goes on, unless thinning has split its end in two.
+    goes_on = ahead_m <= border_m
+    forks = np.bincount(junction[goes_on & is_short], minlength=len(graph.nodes)) > 1
+    prunable = is_short & (~goes_on | forks[junction])
+    spurs, junction = spurs[prunable], junction[prunable]
     # The first of each junction in this order is its shortest.
     order = np.lexsort((length[spurs], junction))
-    return spurs[order[np.unique(junction[order], return_index=True)[1]]]
+    return np.asarray(spurs[order[np.unique(junction[order], return_index=True)[1]]])
 
 
 def _draw_to(graph: RoadGraph, rows: Ints, places: Floats) -> Lines:

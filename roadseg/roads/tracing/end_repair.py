@@ -9,15 +9,13 @@ import numpy as np
 import shapely
 
 from roadseg.arrays import Bools, Floats, Ints, Lines
-from roadseg.roads.graph.cleaning import merge_chains
+from roadseg.roads.graph.cleaning import BRANCH_M, BRANCH_RADII, merge_chains
 from roadseg.roads.graph.directions import cross, places_inside, unit
 from roadseg.roads.graph.groups import group_means
 from roadseg.roads.graph.road_graph import RoadGraph, lines_from, take_edges
 from roadseg.roads.tracing.coarse_mask import CoarseMask
 from roadseg.roads.tracing.dead_ends import BORDER_M, DeadEnds, are_lone, find_dead_ends, headings
 
-_BRANCH_M = 50.0  # Metres; longer dead ends are roads.
-_BRANCH_RADII = 1.6  # Longest branch in half widths of its road; one into a right corner has 1.41.
 _SIDE_RADII = 1.2  # The same for a branch beside a road that goes on.
 # Rule 2 of `straighten_ends`, for right and for sharper corners: distance to the tip in radii of
 # the largest disc of road, at most anywhere on a branch, and at least near its tip.
@@ -131,7 +129,7 @@ def draw_out_ends(
     """
     ends = find_dead_ends(graph, border)
     at_start = graph.ends[ends.edge, 0] == ends.node
-    half_m = _tip_lengths(graph.lines[ends.edge], at_start, mask) / _BRANCH_RADII
+    half_m = _tip_lengths(graph.lines[ends.edge], at_start, mask) / BRANCH_RADII
     reach_m = mask.road_ahead_m(ends.place, ends.heading, half_m)
     nodes = graph.nodes.copy()
     nodes[ends.node] += reach_m[:, None] * ends.heading
@@ -162,7 +160,7 @@ def _without_branches(
         is_inner = np.isin(ends.node, find_dead_ends(graph, border, border_m).node)
         alone, beside = (np.ones_like(is_inner), ~is_inner) if at_border else (is_inner, is_inner)
         root = _roots(graph, ends)
-        is_short = (graph.length_m[ends.edge] <= _BRANCH_M) & (graph.degree[root] >= _JUNCTION)
+        is_short = (graph.length_m[ends.edge] <= BRANCH_M) & (graph.degree[root] >= _JUNCTION)
         if np.isfinite(within_m):
             is_short &= ~mask.contains_discs(graph.nodes[root], np.full(len(root), within_m))
         short = np.flatnonzero(is_short)
@@ -200,7 +198,7 @@ def _find_branches(
     # Rules 1 and 2: branches lie in the disc of road around their junction, or run into a corner.
     branches, beside = (
         short[_are_surrounded(graph, ends, short, mask, part=1.0, radii=radii)]
-        for radii in (_BRANCH_RADII, _SIDE_RADII)
+        for radii in (BRANCH_RADII, _SIDE_RADII)
     )
     corners = _run_into_corners(graph, ends, short, mask)
     branches, beside = np.union1d(branches, corners), np.union1d(beside, corners)
@@ -286,8 +284,8 @@ def _unbend_ends(graph: RoadGraph, ends: DeadEnds, mask: CoarseMask) -> RoadGrap
     """Move ends that bend into a corner back onto the line of their road (rule 6)."""
     lines, length = graph.lines[ends.edge], graph.length_m[ends.edge]
     at_start = graph.ends[ends.edge, 0] == ends.node
-    half_m = _tip_lengths(lines, at_start, mask) / _BRANCH_RADII
-    tip_m = _TIP_MARGIN * _BRANCH_RADII * half_m
+    half_m = _tip_lengths(lines, at_start, mask) / BRANCH_RADII
+    tip_m = _TIP_MARGIN * BRANCH_RADII * half_m
     # If both ends of an edge are dead ends, neither tip belongs to its line.
     both = np.bincount(ends.edge, minlength=len(graph.lines))[ends.edge]
     base_m = np.minimum(length - both * tip_m, _BASE_M)
@@ -314,7 +312,7 @@ def _tip_lengths(lines: Lines, at_start: Bools, mask: CoarseMask) -> Floats:
     for metres in _TIPS_M:
         back_m = np.minimum(metres, shapely.length(lines[rows]) / 2)
         places = places_inside(lines[rows], back_m, at_start[rows])
-        rows = rows[mask.contains_discs(places, np.full(len(rows), metres / _BRANCH_RADII))]
+        rows = rows[mask.contains_discs(places, np.full(len(rows), metres / BRANCH_RADII))]
         tip_m[rows] = metres
     return tip_m
 

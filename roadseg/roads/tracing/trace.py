@@ -259,7 +259,11 @@ class _Scene:
 
     def _prune(self, graph: RoadGraph) -> RoadGraph:
         graph = prune_spurs(
-            graph, min_spur_m=self.options.min_spur_m, border=self.border, border_m=BORDER_M
+            graph,
+            min_spur_m=self.options.min_spur_m,
+            contains_discs=self.mask.contains_discs if self.options.min_spur_m else None,
+            border=self.border,
+            border_m=BORDER_M,
         )
         return merge_near_junctions(graph, within_m=MERGE_NODES_M)
 

@@ -140,6 +140,24 @@ def test_a_spur_that_ends_near_the_border_stays(border_m, edges):
     assert len(pruned.lines) == edges
 
 
+@pytest.mark.parametrize(
+    ("length_m", "half_m", "border_m", "edges"),
+    [
+        *[(15, 10, 99, 1), (15, 9, 99, 3), (55, 99, 99, 3)],
+        *[(15, 10, 16, 1), (15, 10, 14, 3)],
+    ],
+    ids=["in the disc", "beyond it", "long", "far from the border", "as far as the border"],
+)
+def test_a_spur_in_the_disc_of_road_around_its_junction_goes(length_m, half_m, border_m, edges):
+    pruned = prune_spurs(
+        drawn([(-60, 0), (0, 0)], [(0, 0), (60, 0)], [(0, 0), (0, length_m)]),
+        min_spur_m=10,
+        contains_discs=lambda _, radii_m: radii_m <= half_m,
+        border=shapely.LineString([(-500, length_m + border_m), (500, length_m + border_m)]),
+    )
+    assert len(pruned.lines) == edges
+
+
 @given(walks, st.floats(0, 6))
 def test_no_spur_below_the_limit_is_left(lines, limit):
     pruned = prune_spurs(drawn(*lines), min_spur_m=limit)
