@@ -137,7 +137,8 @@ def _groups(
         for scene in scenes
         if scene.probability and not scene.probability.is_mask
     ]
-    yield _Group("probability of road", probabilities)
+    # Sure roads have the colour of high probabilities, and would hardly be seen on them.
+    yield _Group("probability of road", probabilities, is_shown=not graphs)
     masks = [
         _Layer(f"{scene.name}, mask", near(mask.absolute()), mask_crs, mask_renderer(shown.bins))
         for scene in scenes

@@ -28,13 +28,14 @@ PROBABILITIES: tuple[Rgb, ...] = (
     (186, 171, 103),
     (253, 231, 55),
 )
-# Confidence of roads, from below the first limit to above the last; as on the report's map.
+# Confidence of roads, from below the first limit to above the last; as on the report's map. No
+# class is grey, as asphalt and roofs are.
 CONFIDENCE_LIMITS = (0.5, 0.7, 0.8, 0.9)
 CONFIDENCE: tuple[Rgb, ...] = (
-    (106, 134, 207),
-    (143, 155, 180),
-    (179, 170, 146),
-    (216, 192, 99),
+    (143, 103, 242),
+    (201, 108, 214),
+    (240, 128, 150),
+    (250, 175, 90),
     (253, 231, 69),
 )
 # Roads against known ones.

@@ -94,6 +94,7 @@ def test_layers_are_named_by_scene_and_kind_and_lie_in_groups(project):
         "masks of the labels": ["a & b, mask"],
         "images": ["a & b, image"],
     }
+    assert [g.get("name") for g in tree if g.get("checked") == "Qt::Checked"] == ["roads", "images"]
 
 
 def test_files_are_named_from_the_project_so_that_all_can_move(project):

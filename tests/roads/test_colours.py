@@ -5,7 +5,15 @@ import itertools
 import numpy as np
 import pytest
 
-from roadseg.roads.colours import FALSE, FOUND, MISSED, as_hex, bin_colours, speed_colours
+from roadseg.roads.colours import (
+    CONFIDENCE,
+    FALSE,
+    FOUND,
+    MISSED,
+    as_hex,
+    bin_colours,
+    speed_colours,
+)
 from roadseg.roads.speeds import DEFAULT_BINS, SpeedBins
 
 # What people see of linear red, green and blue. Source: Machado, Oliveira and Fernandes (2009), A
@@ -53,6 +61,18 @@ def test_everybody_tells_the_default_bins_apart_and_faster_ones_are_lighter(seen
     colours = bin_colours(DEFAULT_BINS)
     assert least_difference(colours, seen) > 12
     assert (np.diff(lab(colours, seen)[:, 0]) > 0).all()
+
+
+@pytest.mark.parametrize("seen", SEEN)
+def test_everybody_tells_confidences_apart_and_higher_ones_are_lighter(seen):
+    assert least_difference(CONFIDENCE, seen) > 15
+    assert (np.diff(lab(CONFIDENCE, seen)[:, 0]) > 0).all()
+
+
+def test_no_confidence_has_the_colour_of_asphalt_or_roofs():
+    ground = [(level, level, level) for level in range(60, 200, 10)]
+    for colour in CONFIDENCE:
+        assert min(least_difference([colour, grey], "all") for grey in ground) > 40
 
 
 @pytest.mark.parametrize("seen", SEEN)

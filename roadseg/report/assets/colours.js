@@ -1,6 +1,6 @@
 // Colours: what the colours of roads mean. All sets can be told apart by colour-blind people.
 
-const CERTAINTY_RAMP = ["#6a86cf", "#8f9bb4", "#b3aa92", "#d8c063", "#fde745"];
+const CERTAINTY_RAMP = ["#8f67f2", "#c96cd6", "#f08096", "#faaf5a", "#fde745"];
 const LABEL_COLOUR = "#ffffff";
 const CASING = "#0d1219cc";
 const NOT_KNOWN = "#b8bec7";

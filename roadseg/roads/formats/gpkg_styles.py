@@ -20,7 +20,7 @@ STYLE_LAYER = "layer_styles"  # The name that QGIS looks for.
 _GEOMETRY = "geom"  # GDAL's name of the geometry column in a GeoPackage.
 _LIMITS_KPH = (0, 20, 30, 50, 70, 80, 100, 1000)  # Each default speed bin has its own class.
 _FASTEST_KPH = 130  # Speed whose colour stands for the last class, which has no end.
-_WIDTH_MM = 0.6  # Of lines; what is dark below them is half as wide again.
+_WIDTH_MM = 0.8  # Of lines; what is dark below them is half as wide again.
 _GREY: Rgb = (110, 110, 110)
 _DARK: Rgb = (35, 35, 35)
 _DASH_IF_INFERRED = "if(\"inferred\" = 1, 'dash', 'solid')"
@@ -70,7 +70,7 @@ def edge_renderer(edges: Edges) -> ET.Element:
     """Return the renderer of edges by their columns.
 
     They have the colours of their speeds, from slow (violet) to fast (yellow), over a dark line. If
-    all have the same speed, they have those of their confidence, from doubtful (blue) to certain
+    all have the same speed, they have those of their confidence, from doubtful (violet) to certain
     (yellow), and without either all have one colour. With `inferred`, links across gaps are dashed.
 
     Args:
