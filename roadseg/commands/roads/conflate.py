@@ -36,6 +36,7 @@ from roadseg.roads.osm.osm_change import osm_change, write_changes, write_merged
 from roadseg.roads.osm.osm_map import OsmMap, read_osm_map, road_extent
 from roadseg.roads.osm.osm_objects import OSM_SUFFIXES, Box
 from roadseg.system.files import atomic_write, atomic_write_folder
+from roadseg.system.progress import Progress
 from roadseg.system.text import Summary, count, first
 from roadseg.system.units import road_unit, to_road_unit
 
@@ -140,9 +141,12 @@ def add_roads(
     """Add predicted roads to the map in a file, as `run` does."""
     _refuse_other_files(output)
     _refuse_sources(output, [predicted.source.path, into])
-    map_roads = read_map(into, predicted)
-    conflated = conflate(predicted, map_roads, options)
-    files = write(output, map_roads, conflated)
+    with Progress("conflate", total=3, unit="steps") as progress:
+        map_roads = read_map(into, predicted)
+        progress.add()
+        conflated = conflate(predicted, map_roads, options)
+        progress.add()
+        files = write(output, map_roads, conflated)
     new = conflated.roads
     metres = np.asarray(shapely.length(new.lines))
     reasons, numbers = np.unique(new.reason[~new.is_added].astype(str), return_counts=True)

@@ -17,6 +17,7 @@ from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.labels.traffic import assumed_speeds
 from roadseg.roads.speeds import KPH_PER_MPH
 from roadseg.system.files import refuse_to_overwrite
+from roadseg.system.progress import Progress
 from roadseg.system.text import Summary, count
 from roadseg.system.units import road_text, speed, speed_unit
 
@@ -82,11 +83,14 @@ def run(
     """
     format_of(target)  # A suffix without a format is refused before anything is read.
     refuse_to_overwrite(target, source)
-    roads = read_drawn(only_source(source), find_placement(image, gsd_m), every_column=True)
-    graph = place_roads(roads, common_crs(roads)).graph
-    if node:
-        graph = join_crossings(graph)
-    write_graph(target, graph, source=source)
+    with Progress("convert", total=3, unit="steps") as progress:
+        roads = read_drawn(only_source(source), find_placement(image, gsd_m), every_column=True)
+        progress.add()
+        graph = place_roads(roads, common_crs(roads)).graph
+        if node:
+            graph = join_crossings(graph)
+        progress.add()
+        write_graph(target, graph, source=source)
     return ConvertSummary(
         source=str(source),
         output=str(target),

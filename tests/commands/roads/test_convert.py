@@ -13,6 +13,7 @@ from roadseg.commands.roads.convert import run
 from roadseg.errors import ConfigError, DataError, OutputError
 from roadseg.roads.formats.files import read_gpkg, write_gpkg
 from roadseg.roads.formats.osm_xml import write_osm
+from roadseg.system.progress import shown_by
 
 
 @pytest.fixture
@@ -41,6 +42,13 @@ def test_a_graph_is_the_same_graph_in_another_format(tmp_path, source, graph):
     summary = run(source, tmp_path / "b.graphml")
     assert (summary.nodes, summary.edges) == (len(graph.nodes), len(graph.lines))
     assert summary.road_km == pytest.approx(graph.length_m.sum() / 1000, abs=0.001)
+
+
+def test_steps_are_shown_as_progress(tmp_path, source):
+    lines = []
+    with shown_by(lines.append):
+        run(source, tmp_path / "b.graphml")
+    assert lines[0] == "convert: 0 of 3 steps"
 
 
 def test_lines_are_joined_and_measured_and_keep_what_they_say(tmp_path, lines):
