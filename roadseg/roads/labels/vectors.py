@@ -28,7 +28,7 @@ from roadseg.roads.labels.tags import SHAPEFILE_NAMES
 from roadseg.system.files import PARQUET_SUFFIXES, ROAD_SUFFIXES, is_virtual
 from roadseg.system.records import parse_json
 from roadseg.system.sqlite import check_views
-from roadseg.system.text import one_line
+from roadseg.system.text import count, one_line
 
 logger = logging.getLogger(__name__)
 
@@ -298,13 +298,14 @@ def _read_layer(path: Path, source: str, info: Mapping[str, Any], choose: Choose
         where=f"osm_id NOT IN ({deleted})" if deleted else None,
         force_2d=True,
         datetime_as_string=True,
+        return_fids=True,
     )
     try:
-        meta, _, wkb, values = read(**options)
+        meta, ids, wkb, values = read(**options)
     except FeatureError as error:  # Of a PBF with negative ids.
         if _INDEX not in str(error):
             raise
-        meta, _, wkb, values = read(**_OF_OSM_XML)
+        meta, ids, wkb, values = read(**_OF_OSM_XML)
     _check_whole(path, info, len(wkb))
     columns = {
         names.get(str(field), str(field)): column
@@ -315,7 +316,32 @@ def _read_layer(path: Path, source: str, info: Mapping[str, Any], choose: Choose
     with np.errstate(invalid="ignore"):
         shapes = np.asarray(shapely.from_wkb(wkb, on_invalid="fix"), dtype=object)
     broken = int(np.sum(shapely.is_missing(shapes)) - np.sum([item is None for item in wkb]))
+    if info["driver"] == "OSM":
+        _warn_of_lost_nodes(path, ids, shapely.get_num_coordinates(shapes))
     return VectorFile(keys, columns, shapes, broken, crs, is_assumed)
+
+
+def _warn_of_lost_nodes(path: Path, ids: Array, vertices: Array) -> None:
+    """Say of how many roads OGR leaves out nodes, because a file of OpenStreetMap lacks them.
+
+    Args:
+        ids: of the ways that OGR reads as lines, shape (w,).
+        vertices: how many each of these lines has, shape (w,).
+    """
+    with suppress(ImportError, RuntimeError):  # Without osmium nobody counts; it reads no .zip.
+        import osmium
+
+        found = dict(zip(ids.tolist(), vertices.tolist(), strict=True))
+        ways = osmium.FileProcessor(str(path), osmium.osm.WAY)
+        roads: Any = ways.with_filter(osmium.filter.KeyFilter("highway"))
+        lacking = sum(found.get(way.id, len(way.nodes)) < len(way.nodes) for way in roads)
+        if lacking:
+            logger.warning(
+                "%s: lacks nodes of %s, expected complete ways, as roads are cut short or go "
+                "straight across where nodes are missing; take an extract with all nodes of its "
+                "ways, as osmium extract makes it",
+                *(path, count(lacking, "road")),
+            )
 
 
 def _check_whole(path: Path, info: Mapping[str, Any], features: int) -> None:

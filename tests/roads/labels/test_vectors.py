@@ -13,6 +13,7 @@ from pathlib import Path
 
 import geopandas as gpd
 import numpy as np
+import osmium
 import pyogrio
 import pytest
 import shapely
@@ -295,6 +296,21 @@ def test_ways_that_an_editor_has_deleted_are_none(tmp_path, write_osm, suffix, m
     path = tmp_path / f"roads.{suffix}"
     path.write_bytes(gzip.compress(text) if suffix == "osm.gz" else text)
     assert len(read(path).geometries) == 1
+
+
+@pytest.mark.parametrize("suffix", ["osm", "osm.gz", "osm.pbf"])
+def test_roads_of_openstreetmap_that_lack_nodes_are_counted(tmp_path, caplog, suffix):
+    path, new = tmp_path / f"roads.{suffix}", osmium.osm.mutable
+    with osmium.SimpleWriter(str(path)) as writer:
+        for node in (1, 2, 4):
+            writer.add_node(new.Node(id=node, location=(node, 1)))
+        for way, (key, *nodes) in enumerate(
+            [("highway", 1, 2, 3, 4), ("highway", 1, 2, 4), ("waterway", 1, 2, 3)], start=1
+        ):
+            writer.add_way(new.Way(id=way, nodes=nodes, tags={key: "road"}))
+    assert len(read(path).geometries) == 3
+    (message,) = caplog.messages
+    assert message.startswith(f"{path}: lacks nodes of 1 road, ")
 
 
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.98])
