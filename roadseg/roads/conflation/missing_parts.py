@@ -25,13 +25,11 @@ class MissingParts:
     Attributes:
         graph: the parts as edges, with the attributes of the predicted edges, and the rows of these
             as `EDGE`.
-        is_cut: shape (n,), nodes where a part was cut from a road that the map has.
         is_dead_end: shape (n,), nodes where the predicted road ends.
         missing_m: shape (m,), how much of each part is missing, without what leads back to the map.
     """
 
     graph: RoadGraph
-    is_cut: Bools
     is_dead_end: Bools
     missing_m: Floats
 
@@ -40,7 +38,6 @@ class MissingParts:
         used = np.unique(self.graph.ends[chosen])
         return MissingParts(
             take_edges(self.graph, chosen),
-            self.is_cut[used],
             self.is_dead_end[used],
             self.missing_m[chosen],
         )
@@ -60,7 +57,7 @@ def find_missing_parts(
        the road on from there is missing as from the end itself. Else a gap of up to twice the
        tolerance would be hidden by its ends.
     2. `missing_roads` cuts a road where it comes within the tolerance of the map, which can be far
-       from where it meets the way. From there it is followed for up to 24 m, no further than half
+       from where it meets the way. From there it is followed for some 24 m, no further than half
        way to the next part, to the first place that is as close to a way as it gets.
 
     Args:
@@ -85,18 +82,30 @@ def find_missing_parts(
     graph, spans, room = take_edges(graph, chosen), spans[chosen], room[chosen]
     edge = graph.attributes[EDGE]
     length = predicted.length_m[edge]
-    is_cut_end = np.column_stack([spans[:, 0] > _ROUNDING_M, spans[:, 1] < length - _ROUNDING_M])
+    is_cut_end = _are_cut(spans, length)
     led = _lead_back(spans, room, predicted, edge, ways)
     missing_m, lines = graph.length_m, graph.lines.copy()
     for row in np.flatnonzero((led != spans).any(axis=1)).tolist():
         lines[row] = substring(predicted.lines[edge[row]], *led[row])
-    nodes = graph.nodes.copy()
-    nodes[graph.ends[is_cut_end]] = end_points(lines)[is_cut_end]
-    is_cut, is_dead_end = (np.zeros(len(nodes), dtype=bool) for _ in range(2))
-    is_cut[graph.ends[is_cut_end]] = True
-    ends_there = predicted.degree[predicted.ends[edge]] == 1
-    is_dead_end[graph.ends[ends_there & ~is_cut_end]] = True
-    return MissingParts(replace(graph, nodes=nodes, lines=lines), is_cut, is_dead_end, missing_m)
+    # Parts that are led back to a node of the prediction share it.
+    ends = predicted.ends[edge]
+    is_dead_end = (predicted.degree[ends] == 1) & ~is_cut_end
+    is_between = _are_cut(led, length)
+    ends[is_between] = len(predicted.nodes) + np.arange(np.sum(is_between))
+    _, first, rows = np.unique(ends, return_index=True, return_inverse=True)
+    graph = RoadGraph(
+        graph.crs,
+        end_points(lines).reshape(-1, 2)[first],
+        rows.reshape(-1, 2),
+        lines,
+        graph.attributes,
+    )
+    return MissingParts(graph, is_dead_end.ravel()[first], missing_m)
+
+
+def _are_cut(spans: Floats, length: Floats) -> Bools:
+    """Return which ends of parts lie between those of their edges, shape (m, 2)."""
+    return np.column_stack([spans[:, 0] > _ROUNDING_M, spans[:, 1] < length - _ROUNDING_M])
 
 
 def _spans(graph: RoadGraph, predicted: RoadGraph, edge: Ints) -> Floats:
@@ -126,7 +135,8 @@ def _lead_back(
     length = predicted.length_m[edge]
     led = spans.copy()
     for side, sign in ((0, -1), (1, 1)):
-        steps = np.minimum(np.arange(_STEPS + 1), np.maximum(room[:, side], 0)[:, np.newaxis])
+        most, steps = np.maximum(room[:, side], 0)[:, np.newaxis], np.arange(_STEPS + 1)
+        steps = np.where(steps > most - 1, most, steps)  # The end itself, not a place just before.
         places = np.clip(spans[:, side, np.newaxis] + sign * steps, 0, length[:, np.newaxis])
         lines = predicted.lines[edge][:, np.newaxis]
         points = np.asarray(shapely.line_interpolate_point(lines, places))

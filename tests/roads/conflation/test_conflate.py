@@ -284,6 +284,15 @@ def test_roads_to_check_that_end_together_share_the_node():
     assert len(np.unique(np.round(used, 3), axis=0)) == len(used) == 3
 
 
+@pytest.mark.parametrize("end_x", [115, 115.01])
+def test_new_roads_from_one_junction_near_a_way_do_not_overlap(end_x):
+    junction = (100, 6)
+    along = [junction, (100.5, 7.9), (end_x, 7.9), (end_x, 90)]
+    predicted = graph([junction, (100, 90)], along, [(0, 0), junction])
+    first, second = new_roads(predicted, ways_of(STREET)).lines
+    assert first.intersection(second).equals(shapely.Point(100, 0))
+
+
 def test_the_sides_of_a_new_crossing_share_its_node():
     roads = [(100, 0), (100, 50)], [(100, 50), (100, 100)], [(100, 50), (150, 50)]
     new = new_roads(graph(*roads), ways_of(STREET))
