@@ -14,7 +14,8 @@ from roadseg.roads.graph.road_graph import RoadGraph, distances_along, end_point
 from roadseg.roads.tracing.dead_ends import are_clear, headings, link_costs, longest_links_m
 
 _LEAST_COS = np.cos(np.radians(60))  # A link turns off the heading of a dead end by this at most.
-_PASS_M = 2.0  # Metres; a road that passes a dead end so near to it meets it.
+_PASS_M = 2.0  # Metres; a road that passes a dead end for cars so near to it meets it.
+_TOUCH_M = 0.05  # Metres; the same for a dead end of another way, in spite of rounding.
 _CLEAR_M = 0.05  # Metres from its ends from which on a link meets no other way.
 _KINK_M = 1.0  # Metres; vertices so near to a new end of a road are left out.
 
@@ -129,7 +130,7 @@ def trim_ends(
 
 
 def meetings(lines: Lines, ways: MapWays, *, clear_m: float) -> tuple[Ints, Floats, Ints, Floats]:
-    """Find the places at which new roads cross ways of a map, or pass dead ends of ways for cars.
+    """Find the places at which new roads cross ways of a map, or pass dead ends of them.
 
     Args:
         ways: of the map; those on other levels are not crossed.
@@ -158,9 +159,10 @@ def _crossings(lines: Lines, ways: MapWays) -> tuple[Ints, Lines, Ints, Floats]:
 
 def _passed_ends(lines: Lines, ways: MapWays) -> tuple[Ints, Lines, Ints, Floats]:
     """Return which lines pass dead ends of ways: line, place, way, and distance along the way."""
-    way, side = np.nonzero(ways.is_dead_end & ways.is_open[:, np.newaxis])
+    way, side = np.nonzero(ways.is_dead_end)
+    reach = np.where(ways.is_open[way], _PASS_M, _TOUCH_M)
     places = np.asarray(shapely.get_point(ways.lines[way], np.where(side == 0, 0, -1)))
-    end, line = shapely.STRtree(lines).query(places, predicate="dwithin", distance=_PASS_M)
+    end, line = shapely.STRtree(lines).query(places, predicate="dwithin", distance=reach)
     return line, places[end], way[end], shapely.length(ways.lines[way[end]]) * side[end]
 
 

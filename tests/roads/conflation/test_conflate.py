@@ -117,10 +117,14 @@ def test_no_two_nodes_of_a_ramp_lie_at_one_place():
     assert np.hypot(*np.diff(shapely.get_coordinates(line), axis=0).T).min() > 0.5
 
 
-@pytest.mark.parametrize(("apart", "joined"), [(1.9, True), (2.1, False)])
-def test_a_road_that_passes_a_dead_end_of_the_map_gets_its_node(apart, joined):
-    street = [(0, 0), (0, 300)]
-    new = new_roads(graph([(0, 100), (200, 100)]), ways_of(street, [(100, 100 - apart), (100, 60)]))
+@pytest.mark.parametrize(
+    ("apart", "is_open", "joined"),
+    [(1.9, True, True), (2.1, True, False), (0.04, False, True), (0.06, False, False)],
+)
+def test_a_road_that_passes_a_dead_end_of_the_map_gets_its_node(apart, is_open, joined):
+    other = [(100, 100 - apart), (100, 60)]
+    ways = ways_of([(0, 0), (0, 300)], other, is_open=[True, is_open])
+    new = new_roads(graph([(0, 100), (200, 100)]), ways)
     (line,) = drawn(new)
     assert ([100, round(100 - apart, 1)] in line) == joined
 
