@@ -127,8 +127,8 @@ def audit_ways(ways: AuditedWays, rasters: Sequence[Raster], options: AuditOptio
     shift_m = common_shift(ridges.offset_m, stations.left)
     if np.hypot(*shift_m) >= _COMMON_M:
         ridges = look(shift_m=shift_m)
-        shift_m = common_shift(ridges.offset_m, stations.left)
     _share_roads(here.lines, stations, ridges, from_m=options.min_shift_m / 2)
+    shift_m = common_shift(ridges.offset_m, stations.left)
     stretches = cut_stretches(
         ridges,
         stations,
