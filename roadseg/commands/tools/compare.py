@@ -274,7 +274,7 @@ def _differing_inputs(runs: Sequence[RunFacts], begins: tuple[str, ...]) -> list
 
 def _table(title: str, names: list[str], rows: list[list[str]]) -> str:
     if not rows:
-        return f"no {title} differs" if title == "setting" else f"no {title} found"
+        return f"no common {title} differs" if title == "setting" else f"no {title} found"
     right = () if title == "setting" else range(1, len(names) + 1)
     return table([[title, *names], *rows], right=right)
 
