@@ -29,7 +29,7 @@ from roadseg.roads.formats.osm_xml import MOST_LETTERS, classes, source_of
 from roadseg.roads.formats.pairing import RoadSource
 from roadseg.roads.graph.road_graph import DECIMALS, RoadGraph, unique_pairs
 from roadseg.roads.labels.highways import highway_class
-from roadseg.roads.labels.roads import swap_hint
+from roadseg.roads.labels.roads import extent_degrees, swap_hint
 from roadseg.roads.labels.traffic import SPEED_KNOWN
 from roadseg.roads.options import NO_ROADS, ConflateOptions
 from roadseg.roads.osm.osm_change import osm_change, write_changes, write_merged, write_review
@@ -302,15 +302,12 @@ def _elsewhere(path: Path, predicted: DrawnRoads, box: Box) -> str:
     if extent is None:
         return f"{path}: contains no roads, expected ways with the tag highway"
     hint = swap_hint(box, extent) or "check the CRS or the names"
+    here = extent_degrees(predicted.graph.lines, predicted.graph.crs)
+    there = extent_degrees(np.array([shapely.box(*extent)]), DEGREES)
     return (
-        f"{predicted.source}: the two sides do not overlap: it is at {_box_text(box)}, but the "
-        f"roads of {path} are at {_box_text(extent)}; {hint}"
+        f"{predicted.source}: the two sides do not overlap: it is at {here}, but the roads of "
+        f"{path} are at {there}; {hint}"
     )
-
-
-def _box_text(box: Box) -> str:
-    west, south, east, north = box
-    return f"lon {west:.3f} to {east:.3f}, lat {south:.3f} to {north:.3f}"
 
 
 def _ways(into: MapRoads, drawn: RoadGraph) -> MapWays:

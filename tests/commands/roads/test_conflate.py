@@ -19,6 +19,7 @@ from roadseg.roads.formats.any_roads import read_one_place
 from roadseg.roads.formats.files import read_gpkg, write_gpkg
 from roadseg.roads.formats.layers import write_edges
 from roadseg.roads.graph.road_graph import graph_from_lines
+from roadseg.roads.labels.roads import extent_degrees
 from roadseg.system.progress import shown_by
 
 UTM = CRS.from_epsg(32632)
@@ -278,7 +279,8 @@ def refusal(tmp_path, predicted, into):
 def test_a_map_of_elsewhere_is_refused(tmp_path):
     new = write_roads(tmp_path / "new.gpkg", SIDE, origin=ORIGIN + 5_000)
     text = refusal(tmp_path, new, write_map(tmp_path / "map.osm.pbf", STREET))
-    assert "do not overlap" in text
+    place = extent_degrees(degrees([SIDE], ORIGIN + 5_000), DEGREES)
+    assert f"do not overlap: it is at {place}, but" in text
     assert "check the CRS" in text
 
 
