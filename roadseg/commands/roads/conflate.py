@@ -12,7 +12,7 @@ from roadseg.raster.grid import DEGREES, is_local, reproject
 from roadseg.roads.colours import FALSE, Rgb
 from roadseg.roads.conflation.conflate import find_new_roads, merged_graph
 from roadseg.roads.conflation.map_ways import MapWays
-from roadseg.roads.conflation.new_roads import CONFIDENCE, NewRoads
+from roadseg.roads.conflation.new_roads import CONFIDENCE, IS_APART, NewRoads
 from roadseg.roads.conflation.obstacles import Obstacles
 from roadseg.roads.formats.any_roads import (
     DrawnRoads,
@@ -30,7 +30,7 @@ from roadseg.roads.formats.pairing import RoadSource
 from roadseg.roads.graph.road_graph import DECIMALS, RoadGraph, unique_pairs
 from roadseg.roads.labels.highways import highway_class
 from roadseg.roads.labels.roads import extent_degrees, swap_hint
-from roadseg.roads.labels.traffic import SPEED_KNOWN
+from roadseg.roads.labels.traffic import LAYER, SPEED_KNOWN
 from roadseg.roads.options import NO_ROADS, ConflateOptions
 from roadseg.roads.osm.osm_change import osm_change, write_changes, write_merged, write_review
 from roadseg.roads.osm.osm_map import OsmMap, read_osm_map, road_extent
@@ -212,7 +212,7 @@ def conflate(predicted: DrawnRoads, into: MapRoads, options: ConflateOptions) ->
     """
     _check_confidence(predicted)
     crs = common_crs(into.roads, predicted)
-    here, there = place_roads(into.roads, crs), place_roads(_with_known_speeds(predicted), crs)
+    here, there = place_roads(into.roads, crs), place_roads(_with_facts(predicted), crs)
     check_nearness(here, there, str(predicted.source))
     ways = _ways(into, here.drawn)
     new = find_new_roads(there.graph, ways, _obstacles(into.osm, crs), options)
@@ -276,10 +276,13 @@ def _check_confidence(predicted: DrawnRoads) -> None:
         )
 
 
-def _with_known_speeds(predicted: DrawnRoads) -> DrawnRoads:
-    """Return roads that say of each edge whether its speed is known."""
+def _with_facts(predicted: DrawnRoads) -> DrawnRoads:
+    """Return roads that say of each edge whether its speed is known, and it a bridge or tunnel."""
     is_known = (~predicted.is_assumed).astype(np.uint8)
-    attributes = {SPEED_KNOWN: is_known, **predicted.graph.attributes}
+    is_apart = predicted.graph.attributes.get(LAYER, np.zeros(len(is_known))) != 0
+    if predicted.left_out is not None:
+        is_apart |= predicted.left_out == "tunnel"
+    attributes = {SPEED_KNOWN: is_known, **predicted.graph.attributes, IS_APART: is_apart}
     return replace(predicted, graph=replace(predicted.graph, attributes=attributes))
 
 

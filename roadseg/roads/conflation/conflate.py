@@ -21,6 +21,7 @@ from roadseg.roads.conflation.map_ways import MapWays
 from roadseg.roads.conflation.missing_parts import EDGE, MissingParts, find_missing_parts
 from roadseg.roads.conflation.new_roads import (
     CONFIDENCE,
+    IS_APART,
     VERTEX_M,
     DrawnParts,
     NewRoads,
@@ -47,9 +48,9 @@ def find_new_roads(
        by a detour of three times their length or not at all.
     3. Ends are drawn to the ways of the map (`find_joints`), and straight to them where they leave
        these at a small angle (`draw_acute_ends`).
-    4. A road has to be checked if it comes near an obstacle, may lie on another level than a way
-       that it meets, is mostly a link across a gap, or is not connected with the map by roads
-       that need no check.
+    4. A road has to be checked if it comes near an obstacle, is a bridge or tunnel, may lie on
+       another level than a way that it meets, is mostly a link across a gap, or is not connected
+       with the map by roads that need no check.
     5. Where the others end or cross, ways of the map get a node, unless they have one there. Where
        they pass a dead end of the map, they get its node.
     6. To the map with these roads, short parts are added that the tolerance hides
@@ -136,6 +137,9 @@ class _Search:
             reasons[row] |= more
         for row in np.flatnonzero(_are_unseen(parts)).tolist():
             reasons[row].add("no image shows it")
+        is_apart = graph.attributes.get(IS_APART, np.zeros(len(lines)))
+        for row in np.flatnonzero(is_apart).tolist():
+            reasons[row].add("is a bridge or tunnel")
         reason = np.array([", ".join(sorted(each)) for each in reasons], dtype=object)
         crossed = meetings(lines, ways, clear_m=VERTEX_M)
         touches = np.asarray((way >= 0).any(axis=1))

@@ -14,6 +14,7 @@ from roadseg.roads.conflation.map_ways import Insertions, MapWays, place_nodes
 from roadseg.roads.graph.road_graph import RoadGraph, distances_along, part_attributes
 
 CONFIDENCE = "confidence"  # Attribute of predicted edges.
+IS_APART = "is_apart"  # The same: 1 for bridges and tunnels.
 VERTEX_M = 1.0  # Metres; vertices of a new road so near to a node on the map are left out.
 _OF_ROADS = ("sizes", "lines", "reason", "is_linked", "is_hidden")
 _SAME_M = 0.05  # Metres; places so near are one, in spite of rounding.

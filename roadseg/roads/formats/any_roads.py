@@ -349,8 +349,9 @@ def graph_drawn(source: RoadSource, graph: RoadGraph) -> DrawnRoads:
     stated = {OWN_SPEED: speed_kph, TRAVEL_TIME: seconds, **traffic.attributes()}
     if SPEED_KNOWN in graph.attributes:
         stated.pop(SPEED_SOURCE, None)
-    # These two are numbers or words of another program, unless they are written again.
-    others = {k: column for k, column in graph.attributes.items() if k not in (ONE_WAY, CARS)}
+    # These are numbers or words of another program, unless they are written again.
+    read = ONE_WAY, CARS, LAYER
+    others = {k: column for k, column in graph.attributes.items() if k not in read}
     graph = replace(graph, attributes={**others, **stated})
     return _drawn(source, graph, traffic.left_out, is_joined=True)
 

@@ -276,6 +276,18 @@ def refusal(tmp_path, predicted, into):
     return str(error.value)
 
 
+@pytest.mark.parametrize("tag", ["bridge", "tunnel"])
+@pytest.mark.parametrize("suffix", [".osm", ".gpkg"])
+def test_bridges_and_tunnels_have_to_be_checked(tmp_path, tag, suffix):
+    over = [(100, -100), (100, 100)]
+    if suffix == ".osm":
+        predicted = write_map(tmp_path / "new.osm", SIDE, over, tags={1: {tag: "yes"}})
+    else:
+        predicted = write_roads(tmp_path / "new.gpkg", SIDE, over, **{tag: np.array([None, "yes"])})
+    summary = run(predicted, write_map(tmp_path / "map.osm", STREET), output=tmp_path / "out")
+    assert (summary.added, summary.check) == (1, {"is a bridge or tunnel": 1})
+
+
 def test_a_map_of_elsewhere_is_refused(tmp_path):
     new = write_roads(tmp_path / "new.gpkg", SIDE, origin=ORIGIN + 5_000)
     text = refusal(tmp_path, new, write_map(tmp_path / "map.osm.pbf", STREET))
