@@ -230,6 +230,8 @@ def _start(path: Path) -> str:
     if not _is_plain(path) or not path.is_file():
         return ""
     with path.open("rb") as file:
+        if b'"elements"' in file.peek():
+            return " but JSON of Overpass (ask it for [out:xml], and save that as .osm)"
         start = file.readline(40).decode("latin-1").strip()
     return f", it starts with {start!r}" if start.isascii() and start.isprintable() else ""
 

@@ -267,6 +267,12 @@ def test_a_file_that_is_no_vector_file_is_refused(tmp_path, name, content, told)
         read(tmp_path / name)
 
 
+def test_json_of_overpass_is_to_be_asked_for_as_xml(tmp_path):
+    (tmp_path / "roads.json").write_text('{\n"generator": "Overpass API",\n"elements": []\n}')
+    with pytest.raises(DataError, match=r"not a vector file but .* \(ask it for \[out:xml\]"):
+        read(tmp_path / "roads.json")
+
+
 def test_a_file_packed_by_bzip2_is_to_be_unpacked(tmp_path):
     (tmp_path / "roads.osm.bz2").write_bytes(bz2.compress(b"<osm/>"))
     with pytest.raises(DataError, match=r"not a vector file but .* \(unpack it with bunzip2\)"):
