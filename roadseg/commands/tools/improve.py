@@ -22,9 +22,10 @@ from roadseg.commands.stages import pipeline, prepare
 from roadseg.commands.tools import review
 from roadseg.commands.tools.adapt import network_form, resampled_to
 from roadseg.config import FILE_NAME, Config
-from roadseg.dataset.chips import read_chips
+from roadseg.dataset.chips import ChipRecord, read_chips
 from roadseg.dataset.fold_files import write_folds
-from roadseg.dataset.held_out import read_fold_chips
+from roadseg.dataset.footprints import overlapping_pairs
+from roadseg.dataset.held_out import FoldChips, read_fold_chips
 from roadseg.dataset.options import SetLabelOptions
 from roadseg.dataset.scenes import complete_area
 from roadseg.dataset.sets import find_scenes
@@ -42,6 +43,7 @@ from roadseg.review.masks import Decided, decided_roads, edited_blocks
 from roadseg.review.session import ReviewSession, crs_of_edits
 from roadseg.review.sheets import sheets_of
 from roadseg.roads.formats.layers import write_layer
+from roadseg.roads.graph.groups import connected_groups
 from roadseg.roads.graph.road_graph import sample_points, separate_edges
 from roadseg.roads.masks.mask_files import write_mask
 from roadseg.roads.masks.probabilities import ProbabilityFile, open_probability
@@ -55,6 +57,7 @@ from roadseg.system.workspace import Workspace, require
 _SPACING_M = 2.0  # Metres between the places along a road at which its probability is read.
 _FOLD = 0
 _CHIP_PX = (512, 256)  # Sides of the chips of a run without labels, if there are enough; or else.
+_NEW_PLACES = 5  # Of so many places that a run learns in addition, one is held out.
 _LARGE = 0.25  # Share of the ground of the largest chip from which on another is large as well.
 _MASKS, _AREA = "edit_masks", "area.geojson"  # Folder of masks in the new run, and their area.
 
@@ -159,8 +162,12 @@ def run(
             )
         _write_area(output / _MASKS / _AREA, scenes)
         planned = _plan(config, made, scenes, start, minutes=minutes)
-        if not any(workspace.mask(scene.name).exists() for scene in scenes):
-            planned = _with_folds(planned, made)
+        has_labels = any(workspace.mask(scene.name).exists() for scene in scenes)
+        planned = (
+            _with_kept_folds(planned, made, workspace)
+            if has_labels
+            else _with_new_folds(planned, made)
+        )
         # In this order, as a config without edits is that of another run.
         with atomic_write(made.edits) as partial:
             shutil.copyfile(workspace.edits, partial)
@@ -318,7 +325,7 @@ def _plan(
     return config.model_copy(update={**sections, "run": made.root.absolute()})
 
 
-def _with_folds(config: Config, made: Workspace) -> Config:
+def _with_new_folds(config: Config, made: Workspace) -> Config:
     """Return the config with chips and folds that share the ground that was decided about.
 
     Ground blocks of 500 m would often be one. Chips side by side may then be in different folds.
@@ -339,11 +346,42 @@ def _with_folds(config: Config, made: Workspace) -> Config:
             "it has to be held out; review roads on more ground"
         )
     pixels = [chip.valid_share * chip.window.height * chip.window.width for chip in chips]
-    fold_of = _shared(np.array(pixels), most=config.split.folds)
+    return _with_fold_file(config, made, chips, _shared(np.array(pixels), most=config.split.folds))
+
+
+def _with_kept_folds(config: Config, made: Workspace, before: Workspace) -> Config:
+    """Return the config with two folds, of which none holds out what the run was trained on."""
+    prepare.run(config, made)
+    chips = read_chips(made.chips).chips
+    earlier = read_fold_chips(before, read_chips(before.chips).chips, _FOLD)
+    return _with_fold_file(config, made, chips, _kept(chips, earlier))
+
+
+def _with_fold_file(
+    config: Config, made: Workspace, chips: Sequence[ChipRecord], fold_of: Sequence[int]
+) -> Config:
     path = made.root / _MASKS / "folds.json"
     write_folds(path, {c.name: fold for c, fold in zip(chips, fold_of, strict=True)})
     folds = {"method": "file", "file": path.absolute(), "folds": max(fold_of) + 1}
     return config.model_copy(update={"split": config.split.model_copy(update=folds)})
+
+
+def _kept(chips: Sequence[ChipRecord], earlier: FoldChips) -> list[int]:
+    """Return the fold of each chip: 0 if it is held out, else 1.
+
+    Held out is the ground that was, and of places that are new the fifth, the tenth and so on.
+    """
+    together = [*earlier.held_out, *earlier.training, *earlier.buffer, *chips]
+    corners = np.array([chip.corners_m for chip in together])
+    pairs = overlapping_pairs(corners, [chip.zone for chip in together])
+    place = connected_groups(pairs, nodes=len(together)).tolist()
+    known, own = place[: -len(chips)], place[-len(chips) :]
+    trained = set(known[len(earlier.held_out) :])
+    new = list(dict.fromkeys(each for each in own if each not in known))
+    held_out = ({*known[: len(earlier.held_out)]} - trained) | {
+        *new[_NEW_PLACES - 1 :: _NEW_PLACES]
+    }
+    return [int(each not in held_out) for each in own]
 
 
 def _shared(sizes: Floats, *, most: int) -> list[int]:

@@ -12,11 +12,15 @@ import shapely
 from affine import Affine
 from geopandas import read_file
 
+from roadseg.commands.stages import prepare, split
 from roadseg.commands.tools import improve
-from roadseg.dataset.chips import read_chips, write_chips
+from roadseg.dataset.chips import ChipRecord, read_chips, write_chips
+from roadseg.dataset.fold_files import write_folds
+from roadseg.dataset.held_out import FoldChips
 from roadseg.errors import ConfigError, DataError, MissingInputError, OutputError
 from roadseg.raster.grid import reproject
 from roadseg.raster.images import read_grid
+from roadseg.raster.windows import Window
 from roadseg.review.edits import Edit, EditFile
 from roadseg.roads.formats.files import read_gpkg
 from roadseg.roads.masks.fusion import FusedImage, images_tags
@@ -97,6 +101,39 @@ def test_a_new_run_has_the_next_number(tmp_path, old, new):
 )
 def test_each_fold_has_a_share_of_what_was_decided_and_the_first_the_least(sizes, folds):
     assert improve._shared(np.array(sizes, dtype=float), most=5) == folds  # noqa: SLF001
+
+
+def test_ground_that_a_network_was_trained_on_is_not_held_out_later(
+    finished, tmp_path, monkeypatch
+):
+    config, workspace = finished
+    chips = read_chips(workspace.chips).chips
+    held_out = chips[-1].name  # Other splits than that of the config, as of fewer chips.
+    write_folds(workspace.folds, {chip.name: int(chip.name != held_out) for chip in chips})
+    edit(workspace, Edit("draw", line_across(workspace, chips[0].scene), width_m=6.0))
+    output = tmp_path / "new"
+
+    def prepare_and_split(config, made, **_):
+        prepare.run(config, made)
+        split.run(config, made)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(improve.pipeline, "run", prepare_and_split)
+    with pytest.raises(KeyboardInterrupt):
+        run((config, workspace), output)
+    folds = json.loads((output / "folds.json").read_text())
+    assert [name for name, fold in folds.items() if fold == 0] == [held_out]
+
+
+def test_of_new_ground_a_fifth_is_held_out():
+    grounds = [shapely.box(x, 0, x + 10, 10) for x in range(0, 120, 10)]
+    corners = [np.array(ground.exterior.coords[:4]) for ground in grounds]
+    chips = [
+        ChipRecord(str(at), "scene", Window(0, 0, 10, 10), each, 32611, 0.0, 1.0)
+        for at, each in enumerate(corners)
+    ]
+    earlier = FoldChips(training=[chips[1]], held_out=[chips[0]], buffer=[], last_fold=1)
+    assert improve._kept(chips, earlier) == [0, 1, 1, 1, 1, 1, 0, 1, 1, 1, 1, 0]  # noqa: SLF001
 
 
 @pytest.mark.parametrize("is_itself", [True, False])
