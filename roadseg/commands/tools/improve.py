@@ -4,6 +4,7 @@ Reads a run and its edits; writes another run folder with masks of the edits, a 
 on from the one of the run, new roads, and the edits, which stay in force.
 """
 
+import logging
 import shlex
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
@@ -51,8 +52,10 @@ from roadseg.system.files import atomic_write
 from roadseg.system.locks import lock
 from roadseg.system.progress import counted
 from roadseg.system.records import write_json
-from roadseg.system.text import Summary
+from roadseg.system.text import Summary, first
 from roadseg.system.workspace import Workspace, require
+
+_log = logging.getLogger(__name__)
 
 _SPACING_M = 2.0  # Metres between the places along a road at which its probability is read.
 _FOLD = 0
@@ -100,13 +103,18 @@ class ImproveSummary(Summary):
 
     def __str__(self) -> str:
         """Return the shares of roads that the networks find, and where the results are."""
+        measured = [
+            "found by the network, before -> after, of the roads on held-out chips that people",
+            "drew or accepted (the more, the better), or rejected (the fewer, the better):",
+            f"  drawn     {self.drawn}",
+            f"  accepted  {self.accepted}",
+            f"  rejected  {self.rejected}",
+        ]
+        if not any(found.metres for found in (self.drawn, self.accepted, self.rejected)):
+            measured = ["measured  not possible: nothing was decided on the held-out chips"]
         return "\n".join(
             [
-                "found by the network, before -> after, of the roads on held-out chips that people",
-                "drew or accepted (the more, the better), or rejected (the fewer, the better):",
-                f"  drawn     {self.drawn}",
-                f"  accepted  {self.accepted}",
-                f"  rejected  {self.rejected}",
+                *measured,
                 f"roads     {', '.join(self.roads)}",
                 f"run       {self.run} (go on with `roadseg review {shlex.quote(self.run)}`)",
             ]
@@ -144,7 +152,9 @@ def run(
         raise DataError(problem)
     sheets = sheets_of(shown)
     with closing(EditFile(workspace.edits, crs_of_edits(sheets))) as file:
-        ReviewSession(sheets, file, who="")
+        session = ReviewSession(sheets, file, who="")
+    if session.left_out:
+        _log.warning("%s: left out: %s", workspace.edits, first(session.left_out))
     roads = [decided_roads(sheet.revision, width_m=config.labels.width_m) for sheet in sheets]
     start = checkpoint_folder(checkpoint) if checkpoint else network_of(workspace)
     made = Workspace(output)

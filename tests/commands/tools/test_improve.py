@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import sqlite3
 from dataclasses import replace
 from pathlib import Path
 
@@ -58,6 +59,24 @@ def test_edits_that_decide_nothing_are_not_learned(finished, tmp_path):
     edit(finished[1], Edit("draw", far))
     with pytest.raises(DataError, match="no edit accepts, rejects or draws a road on these images"):
         run(finished, tmp_path / "new")
+
+
+def test_edits_that_cannot_be_used_are_named_before_the_training(finished, tmp_path, caplog):
+    workspace = finished[1]
+    edit(workspace, Edit("draw", shapely.LineString([(0, 0), (10, 10)])))
+    with sqlite3.connect(workspace.edits) as file:
+        file.execute("UPDATE edits SET kind = 'remove'")
+    with pytest.raises(DataError, match="no edit accepts"):
+        run(finished, tmp_path / "new")
+    assert "edits.gpkg: left out: row 1: kind is 'remove', expected one of" in caplog.text
+
+
+def test_that_nothing_was_decided_on_held_out_ground_is_said_in_one_line():
+    none = improve.Found(0.0, 0.0, 0.0)
+    summary = improve.ImproveSummary("city-2", 1, none, none, none, ["city-2/roads.gpkg"])
+    assert str(summary).splitlines()[0] == (
+        "measured  not possible: nothing was decided on the held-out chips"
+    )
 
 
 def test_the_folder_of_another_process_is_left_alone(finished, tmp_path):
