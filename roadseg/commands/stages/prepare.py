@@ -28,6 +28,7 @@ from roadseg.learn.options import ComputeOptions
 from roadseg.raster.images import read_facts
 from roadseg.raster.scaling import Scaling, filled_share, fit_scaling, write_scaling
 from roadseg.report.plots.sheets import write_sheets
+from roadseg.roads.labels.tags import PACKED
 from roadseg.roads.masks.mask_labels import check_masks
 from roadseg.roads.options import LabelOptions
 from roadseg.system.dry_runs import Plan
@@ -212,13 +213,13 @@ def _require_roads(scenes: list[SceneSummary], sources: Sources) -> None:
     """Refuse labels, or polygons, of a set of which none lies on its scenes; warn of odd masks."""
     sets: dict[str, list[SceneSummary]] = {}
     for scene in scenes:
-        sets.setdefault(sources.scenes[scene.name].set.key or "labels.", []).append(scene)
+        sets.setdefault(sources.scenes[scene.name].set.key, []).append(scene)
     for key, alike in sets.items():
         if all(scene.is_outside for scene in alike):
             files = ", ".join(map(str, sources.scenes[alike[0].name].area[:3]))
             raise DataError(
-                f"{key}area: no polygon of {files} touches any of the {len(alike)} scenes; check "
-                "the CRS of both, or leave labels.area empty if the labels are complete "
+                f"{key}labels.area: no polygon of {files} touches any of the {len(alike)} scenes; check "
+                "the CRS of both, or leave it empty if the labels are complete "
                 "everywhere"
             )
 
@@ -230,7 +231,8 @@ def _require_roads(scenes: list[SceneSummary], sources: Sources) -> None:
             missed = (scene.missed for scene in alike if scene.missed)
             labels = {sources.scenes[scene.name].labels for scene in alike}
             what = f"none of the {len(labels)} label files of {len(alike)} scenes contains a road"
-            raise DataError(next(missed, f"{key}roads: {what}"))
+            raise DataError(next(missed, f"{key or 'labels.'}roads: {what}"))
+        _warn_of_widths(key, alike, sources.scenes[alike[0].name].set.labels)
     # An area says that the labels reach there.
     unsaid = [scene for scene in scenes if not sources.scenes[scene.name].area]
     bare = [s.name for s in unsaid if not any(chip.road_share for chip in s.chips)]
@@ -241,6 +243,17 @@ def _require_roads(scenes: list[SceneSummary], sources: Sources) -> None:
             "are complete (labels.area)",
             *(len(bare), count(len(scenes), "scene"), "has" if len(bare) == 1 else "have"),
             first(bare),
+        )
+
+
+def _warn_of_widths(key: str, scenes: list[SceneSummary], options: LabelOptions) -> None:
+    keys = dict.fromkeys(key for scene in scenes for key in scene.keys)
+    is_known = bool({options.width_key, PACKED} & keys.keys())
+    if options.width == "attribute" and not is_known and scenes[0].scheme != "mask":
+        logger.warning(
+            "%slabels.width_key: no label file has the attribute %r, so all lines are %g m wide; "
+            "their attributes: %s",
+            *(key, options.width_key, options.width_m, ", ".join(keys) or "none"),
         )
 
 

@@ -217,11 +217,14 @@ def choose_widths(labels: LabelSurvey, settings: Config) -> Choice:
     """Choose an attribute with the widths of nearly all lines, else one width for all."""
     options = settings.labels
     same = f"{2 * options.buffer_m:g} m for all roads (2 x labels.buffer_m)"
-    if "width" in options.model_fields_set:
+    is_given = "width" in options.model_fields_set
+    if is_given and options.width != "attribute":
         return {}, same if options.width == "constant" else f"by {options.width}"
-    for key in _WIDTH_KEYS:
+    for key in (options.width_key,) if is_given else _WIDTH_KEYS:
         share, widths = usable_widths(labels.files, options, key=key)
-        if share >= _WIDTH_SHARE:
+        if is_given and not share:
+            return {}, f"from {key}, which no line has: {same}"
+        if is_given or share >= _WIDTH_SHARE:
             have, median = f"{share:.0%} of the lines have", f"{np.median(widths):.1f} m"
             chosen = {"width": "attribute", "width_key": key}
             return chosen, f"from {key}, which {have}; median {median}"

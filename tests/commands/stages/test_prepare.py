@@ -172,6 +172,12 @@ def test_roads_beyond_all_images_are_counted_once(city):
     assert (summary.labels, summary.dropped) == (11, {"beyond the images": 1})
 
 
+def test_an_attribute_of_widths_that_no_label_has_is_warned_about(city, caplog):
+    run(city, "labels.width=attribute", "labels.width_key=Breite")
+    told = "labels.width_key: no label file has the attribute 'Breite', so all lines are 4 m wide; "
+    assert told in caplog.text
+
+
 def test_a_scene_without_any_road_is_background(city, caplog):
     empty = '{"type": "FeatureCollection", "features": []}'
     (city.parent / "roads/city_2.geojson").write_text(empty)

@@ -324,6 +324,19 @@ class TestLabels:
         assert written(city)["labels"]["width"] == rule
         assert summary.rows["widths"].startswith("from width") == (rule == "attribute")
 
+    @pytest.mark.parametrize(
+        ("key", "told"),
+        [
+            ("breite", "from breite, which 50% of the lines have; median 9.0 m"),
+            ("Breite", "from Breite, which no line has: 4 m for all roads (2 x labels.buffer_m)"),
+        ],
+    )
+    def test_how_many_lines_have_the_given_attribute_of_widths_is_told(self, city, key, told):
+        for path in (city / "roads").iterdir():
+            set_properties(path, [{"breite": 9}, {"breite": None}])
+        summary = look(city, "labels.width=attribute", f"labels.width_key={key}")
+        assert summary.rows["widths"].partition("; to use ")[0] == told
+
     def test_width_m_comes_before_width(self, city):
         for path in (city / "roads").iterdir():
             set_properties(path, [{"width": 9, "width_m": 7}] * 2)
