@@ -218,9 +218,8 @@ def _require_roads(scenes: list[SceneSummary], sources: Sources) -> None:
         if all(scene.is_outside for scene in alike):
             files = ", ".join(map(str, sources.scenes[alike[0].name].area[:3]))
             raise DataError(
-                f"{key}labels.area: no polygon of {files} touches any of the {len(alike)} scenes; check "
-                "the CRS of both, or leave it empty if the labels are complete "
-                "everywhere"
+                f"{key}labels.area: no polygon of {files} touches any of the {len(alike)} scenes; "
+                "check the CRS of both, or leave it empty if the labels are complete everywhere"
             )
 
     masks = (s.name for s in scenes if s.scheme == "mask")
