@@ -167,7 +167,7 @@ def _csv_entries(path: Path) -> Iterator[_Entry]:
             if not set(names) >= _COLUMNS:
                 raise DataError(
                     f"{path}: its first row is {','.join(names)[:60]!r}; expected a CSV with a "
-                    "header row and the columns name and fold"
+                    "header row and the columns name and fold, separated by commas"
                 )
             for row in rows:
                 yield f"row {rows.line_num}", row["name"], row["fold"]

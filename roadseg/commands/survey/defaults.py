@@ -10,6 +10,7 @@ from roadseg.arrays import Floats, Ints
 from roadseg.commands.survey.contents import ImageSurvey, LabelSurvey, usable_widths
 from roadseg.config import Config
 from roadseg.dataset.chips import NO_ZONE
+from roadseg.dataset.fold_files import read_fold_file
 from roadseg.dataset.folds import ground_blocks, join_groups
 from roadseg.dataset.footprints import OVERLAP_SHARE, Pairs, same_place_pairs
 from roadseg.errors import DataError
@@ -87,6 +88,7 @@ class Defaults:
             **dict.fromkeys([f"labels.{key}" for key in _OWN_SPEEDS], speeds),
             **dict.fromkeys(["labels.width", "labels.width_key"], self.widths),
             "split.method": f"folds {self.split}",
+            "split.folds": "those in split.file",
             "split.block_m": "the largest blocks of ground that fill all folds",
             "train.window_px": "no larger than a chip, and a multiple of 32, which encoders need",
             "predict.tta": "finds roads better, and takes little time beside the training, as "
@@ -237,11 +239,17 @@ def choose_widths(labels: LabelSurvey, settings: Config) -> Choice:
 def choose_split(settings: Config) -> Choice:
     """Choose which chips share a fold: those of a ground block.
 
-    The distance of images to be mapped decides if they are named.
+    The distance of images to be mapped decides if they are named. A file of folds has their number.
+
+    Raises:
+        DataError: if that file cannot be used.
     """
-    if "method" in settings.split.model_fields_set:
-        return {}, _SPLIT_BY[settings.split.method]
-    method = "knndm" if settings.split.target else "blocks"
+    split = settings.split
+    if "method" in split.model_fields_set:
+        listed = read_fold_file(split.file) if split.method == "file" and split.file else {}
+        folds = {"folds": 1 + max(1, *listed.values())} if listed else {}
+        return folds, _SPLIT_BY[split.method]
+    method = "knndm" if split.target else "blocks"
     return {"method": method}, _SPLIT_BY[method]
 
 

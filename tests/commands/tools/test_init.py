@@ -486,6 +486,13 @@ class TestSplit:
         config = load_config(city / "found.json")
         assert (config.split.method, config.imagery.chip_px) == ("knndm", 1300)
 
+    def test_a_file_of_folds_has_their_number(self, city):
+        rows = ["name,fold", *(f"city_{number},{number % 3}" for number in range(5))]
+        (city / "folds.csv").write_text("\n".join(rows))
+        summary = look(city, "split.method=file", f"split.file={city / 'folds.csv'}")
+        assert "split into 3 folds by split.file" in summary.rows["split"]
+        assert load_config(city / "found.json").split.folds == 3
+
     def test_images_without_georeference_that_share_a_mask_are_of_one_place(self, plain):
         for number in range(1, 11):
             source = plain / "images" / f"{number}.png"
