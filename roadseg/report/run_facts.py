@@ -109,8 +109,8 @@ def _fold_of(predict: Record | None, trainings: dict[Fold, Record]) -> Fold:
 
 def found_layout(workspace: Workspace) -> Workspace:
     """Return the workspace, or its flat form for a folder that --output of a stage named."""
-    has_folders = workspace.graphs.is_dir() or workspace.probabilities.is_dir()
-    return workspace if has_folders else replace(workspace, is_flat=True)
+    of_run = workspace.graphs, workspace.probabilities, workspace.chips
+    return workspace if any(map(Path.exists, of_run)) else replace(workspace, is_flat=True)
 
 
 def scene_names(workspace: Workspace) -> list[str]:

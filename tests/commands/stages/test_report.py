@@ -197,6 +197,14 @@ def test_an_empty_folder_is_refused(finished):
         report.run(config, workspace)
 
 
+def test_the_map_of_folds_is_no_graph_of_a_run_that_is_only_prepared(finished):
+    config, workspace = finished
+    shutil.rmtree(workspace.graphs)
+    shutil.rmtree(workspace.probabilities)
+    with pytest.raises(MissingInputError, match="contains neither graphs nor probabilities"):
+        report.run(config, workspace)
+
+
 def test_pictures_are_made_smaller_until_the_page_fits(finished):
     config, workspace = finished
     noise = np.random.default_rng(0).integers(0, 256, (500, 500, 3), dtype=np.uint8)
