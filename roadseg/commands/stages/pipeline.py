@@ -125,8 +125,7 @@ def run(
         say: called with the name and the summary of every stage but the last two when it is done.
     """
     check_settings(config, fold=fold)
-    first = 0 if fold == "each" else fold
-    if not workspace.train_record(first).exists():  # Else its network was built before.
+    if _is_untrained(workspace, fold):
         check_training(config)
         from roadseg.learn.network.pretrained import check_weights
 
@@ -138,6 +137,11 @@ def run(
             say(name, done[name])
     places = (workspace.graphs, workspace.pictures, workspace.report)
     return RunSummary(done, *map(str, places))
+
+
+def _is_untrained(workspace: Workspace, fold: FoldOrEach) -> bool:
+    """Return whether the (first) network of a run was not even built before."""
+    return not workspace.train_record(0 if fold == "each" else fold).exists()
 
 
 def _stages(
@@ -174,6 +178,8 @@ def plan(
     A stage runs for certain after an earlier one that gives other results.
     """
     check_settings(config, fold=fold)
+    if "train" in stages and _is_untrained(workspace, fold):
+        check_training(config)
     before = None if fold == "each" else partial(_plan_quantize, config, workspace, fold=fold)
     plans: dict[str, Plan] = {}
     for name in stages:

@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 from roadseg.commands.stages import graph, pipeline, prepare
 from roadseg.config import load_config
 from roadseg.dataset import scenes
-from roadseg.errors import DataError, RoadsegError
+from roadseg.errors import ConfigError, DataError, RoadsegError
 from roadseg.learn.inference import jobs, tasks
 from roadseg.learn.network import models
 from roadseg.report.plots import comparisons
@@ -48,6 +48,12 @@ def test_weights_that_are_not_to_be_had_are_told_before_the_first_stage(city, mo
     with pytest.raises(RoadsegError, match="weights of encoder resnet18 are not on this machine"):
         run(city, *settings)
     assert not (city.parent / "run/prepare.json").exists()
+
+
+def test_a_dry_run_tells_that_a_file_of_the_training_is_missing(city):
+    config = load_config(city, ["split.method=file", "split.file=nowhere.csv"])
+    with pytest.raises(ConfigError, match=r"split\.file: .*nowhere\.csv does not exist"):
+        pipeline.plan(config, Workspace(config.run))
 
 
 def test_a_changed_section_runs_its_stage_and_those_after_it(done):
