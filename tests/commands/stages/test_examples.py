@@ -131,6 +131,7 @@ PROVIDED = {  # what examples name, and how it is made
     "san_diego/": copy_city,
     "tianjin/": copy_city,
     "other-run/": lambda path: shutil.copytree("run", path),
+    "roadseg-map": lambda path: shutil.copytree("run", path),
     "country/": trace_country,
     "tiles/": lambda path: copied("images/city_0.tif", path / "a.tif"),
 }
