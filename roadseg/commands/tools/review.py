@@ -20,7 +20,7 @@ from roadseg.roads.formats.by_suffix import format_of, write_graph
 from roadseg.system.files import refuse_to_overwrite
 from roadseg.system.locks import lock
 from roadseg.system.text import Summary, count, first
-from roadseg.system.workspace import Workspace
+from roadseg.system.workspace import ROAD_NETWORK, Workspace
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,8 @@ def run(
         format_of(export)
     workspace = found_layout(workspace)
     names = scene_names(workspace)
-    refuse_to_overwrite(export, workspace.edits, *map(workspace.graph, names), option="--export")
+    graphs = map(workspace.graph, [*names, ROAD_NETWORK])
+    refuse_to_overwrite(export, workspace.edits, *graphs, option="--export")
     with lock(workspace.root, part="review"):
         shown = read_scenes(config, workspace, names, with_labels=False)
         sheets = sheets_of(shown)

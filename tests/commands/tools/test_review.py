@@ -56,8 +56,9 @@ def test_the_edited_roads_are_written_in_the_format_of_the_suffix(call, folder, 
     assert graph.attributes["edited"].tolist() in (["", ""], [None, None])
 
 
-@pytest.mark.parametrize("name", ["edits.gpkg", "city.gpkg"])
+@pytest.mark.parametrize("name", ["edits.gpkg", "city.gpkg", "network.gpkg"])
 def test_an_export_replaces_neither_the_edits_nor_the_roads_before(call, folder, name):
+    write_gpkg(folder / "network.gpkg", roads())
     decide(folder, roads(), 0)
     before = (folder / name).read_bytes()
     done = call("review", folder, "--export", folder / name)
