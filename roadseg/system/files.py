@@ -51,7 +51,7 @@ _NOT_SYNCED = (errno.EINVAL, errno.ENOTSUP, errno.EBADF)
 _IN_ARCHIVE = re.compile(r"(/vsi(?:zip|tar|7z|rar)/\{)(/.+?)(\}.*)")
 _UMASK = os.umask(0o077)  # It can only be read by setting it.
 os.umask(_UMASK)
-_cleaned: set[tuple[int, Path]] = set()  # Processes, and folders that `remove_partial` was given.
+_cleaned: set[Path] = set()  # Folders that `remove_partial` was given.
 _ENOUGH_BYTES = 2**20  # Bytes; a disk with more than this free is not full.
 
 
@@ -239,10 +239,9 @@ def remove_partial(folder: Path) -> None:
 
 def remove_partial_once(folder: Path) -> None:
     """Call `remove_partial` for a folder, unless this process has done so before."""
-    # A forked process has the set of its parent, so the number of the process is part of the key.
-    if (key := (os.getpid(), folder)) not in _cleaned:
+    if folder not in _cleaned:
         remove_partial(folder)
-        _cleaned.add(key)
+        _cleaned.add(folder)
 
 
 def is_gone(process: int) -> bool:
