@@ -141,6 +141,11 @@ def test_a_vertex_inside_a_road_can_be_moved(edit, drawn):
     assert graph.lines[WEST].equals(drawn((10, 100), (50, 90), (100, 100)))
 
 
+def test_a_moved_road_that_is_accepted_was_still_moved(edit):
+    graph = edit(("move", [(50, 100), (50, 90)]), ("accept", [(10, 100), (50, 90), (100, 100)]))
+    assert graph.attributes["edited"][WEST] == "moved"
+
+
 def test_a_joined_end_makes_a_node_on_the_other_road(edit):
     graph = edit(("join", [(60, 20), (100, 20)]))
     assert len(np.unique(components(graph))) == 1

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from roadseg.errors import ConfigError, DataError, OutputError, RoadsegError
+from roadseg.system import files
 from roadseg.system.files import (
     atomic_write,
     atomic_write_folder,
@@ -327,6 +328,14 @@ def test_parts_of_an_earlier_file_are_replaced_or_removed(tmp_path):
     write_parts(tmp_path / "a.shp", "new")
     found = {path.name: path.read_text() for path in tmp_path.iterdir()}
     assert found == {"a.shp": "new", "a.dbf": "new", "b.qix": "old"}
+
+
+def test_no_earlier_file_stays_with_parts_of_another(tmp_path, monkeypatch):
+    write_parts(tmp_path / "a.shp", "old")
+    monkeypatch.setattr(files, "rename_into_place", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        write_parts(tmp_path / "a.shp", "new")
+    assert not (tmp_path / "a.shp").exists()
 
 
 def test_parts_of_an_earlier_file_stay_when_the_block_raises(tmp_path):

@@ -258,3 +258,5 @@ def test_the_seconds_of_a_run_that_goes_on_are_added_but_not_of_other_settings(
     going_on.begin()
     going_on.finish(Found(), [])
     assert read_record(path).seconds == pytest.approx(seconds, abs=30)
+    going_on.finish(Found(), [])  # Another shard ends.
+    assert read_record(path).seconds == pytest.approx(seconds, abs=30)

@@ -23,6 +23,7 @@ from roadseg.learn.inference.sliding_window import spread_starts
 from roadseg.raster import pixels as reading
 from roadseg.raster import strips
 from roadseg.raster.pixels import read_part
+from roadseg.report.scenes import read_scenes
 from roadseg.roads.formats.files import read_gpkg
 from roadseg.roads.masks.burning import IGNORE
 from roadseg.roads.masks.mask_files import read_mask
@@ -303,6 +304,8 @@ def test_a_run_goes_on_in_the_area(begun, city):
             assert raster.height == 60
         lines = read_gpkg(workspace.graph(name)).lines
         assert all(area.buffer(2).contains(line) for line in lines)
+    for shown in read_scenes(config, workspace, done["predict"].scenes).scenes:
+        assert shown.image.grid == shown.grid
     again = pipeline.plan(config, workspace, fold=0, force=False)
     assert not any(stage.runs for stage in again.stages)
     (city.parent / "areas/work.gpkg").rename(city.parent / "moved.gpkg")

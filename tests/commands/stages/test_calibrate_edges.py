@@ -128,6 +128,9 @@ def test_a_network_of_all_chips_takes_over_the_confidence_of_a_fold(measured):
     train.run(config, workspace, fold="all")
     assert read_calibration(workspace.checkpoint("all")).model == summary.calibration.model
     assert graph.run(config, workspace) == summary
+    (workspace.checkpoint("all") / "confidence.json").unlink()  # As if it was trained before.
+    graph.run(config, workspace, force=True)
+    assert read_calibration(workspace.checkpoint("all")).model == summary.calibration.model
 
 
 def test_labels_that_are_gone_leave_graphs_with_the_general_confidence(measured, caplog, tmp_path):

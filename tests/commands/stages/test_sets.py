@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 import rasterio
 
-from roadseg.commands.stages import evaluate, pipeline, prepare, split, train
+from roadseg.commands.stages import calibrate_edges, evaluate, pipeline, prepare, split, train
 from roadseg.commands.stages.declared_stages import declared_stage, prepare_stage
 from roadseg.commands.stages.training_jobs import training_job
 from roadseg.config import load_config
+from roadseg.dataset.chips import read_chips
 from roadseg.errors import ConfigError, DataError
 from roadseg.learn.training.samples import TrainingWindows
 from roadseg.roads.masks.mask_files import read_mask
@@ -363,3 +364,23 @@ def test_sets_that_overlap_on_the_ground_share_folds_by_blocks_only(sets, tmp_pa
     split.run(config, workspace)
     folds = read(workspace.folds)
     assert [folds[f"w{number}"] for number in (1, 2)] == [folds[f"s{number}"] for number in (1, 2)]
+
+
+def test_thresholds_are_tried_where_there_are_roads_as_the_set_says(finished_sets, monkeypatch):
+    config, workspace = finished_sets
+    listed, opened = read_chips(workspace.chips), {}
+
+    def open_scene(own, _, scene):
+        opened[scene.name] = own.labels.default_speed_mph
+        raise DataError("not needed")
+
+    monkeypatch.setattr(calibrate_edges, "open_scene", open_scene)
+    chips = {chip.scene: [chip] for chip in listed.chips}
+    bare = next(name for name in chips if listed.set_of[name] == "lines")
+    chips[bare] = [replace(chips[bare][0], road_share=0.0)]
+    calibrate_edges.least_threshold(config, workspace, listed, chips)
+    assert opened == {
+        name: 45.0 if listed.set_of[name] == "areas" else config.labels.default_speed_mph
+        for name in chips
+        if name != bare
+    }

@@ -176,6 +176,16 @@ def test_a_run_of_other_edits_is_left_alone(finished, tmp_path):
         run(finished, tmp_path / "new")
 
 
+def test_no_config_is_there_before_the_edits_by_which_its_run_goes_on(
+    finished, tmp_path, monkeypatch
+):
+    edit(finished[1], Edit("draw", line_across(finished[1], "city_0"), width_m=6.0))
+    monkeypatch.setattr(shutil, "copyfile", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        run(finished, tmp_path / "new")
+    assert not (tmp_path / "new" / "roadseg.json").exists()
+
+
 @pytest.fixture
 def planned(finished, tmp_path, monkeypatch):
     """Give a function that plans the run of edits in one of two images, whose other is only mapped.

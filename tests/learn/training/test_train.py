@@ -376,15 +376,15 @@ def test_a_machine_that_is_faster_takes_more_steps_on_other_windows(run_by, tmp_
     assert set(range(6, 6 + 6 * (len(drawn) // 6))) <= set(drawn)
 
 
-@pytest.mark.parametrize("place", ["step", "evaluate"])
+@pytest.mark.parametrize(("place", "number"), [("step", 3), ("step", 8), ("evaluate", 3)])
 def test_a_limited_training_that_was_stopped_keeps_its_time_and_rates(
-    run_by, tmp_path, monkeypatch, place
+    run_by, tmp_path, monkeypatch, place, number
 ):
-    straight = run_by(Watch(step_s=2.0), tmp_path / "straight")
-    at_call(monkeypatch, Trainer, place, 3, lambda: os.kill(os.getpid(), signal.SIGTERM))
+    straight = run_by(Watch(step_s=2.0, check_s=1.0), tmp_path / "straight")
+    at_call(monkeypatch, Trainer, place, number, lambda: os.kill(os.getpid(), signal.SIGTERM))
     with pytest.raises(SystemExit):
-        run_by(Watch(step_s=2.0), tmp_path / "stopped")
-    history = run_by(Watch(step_s=2.0), tmp_path / "stopped")
+        run_by(Watch(step_s=2.0, check_s=1.0), tmp_path / "stopped")
+    history = run_by(Watch(step_s=2.0, check_s=1.0), tmp_path / "stopped")
     assert 25 < seconds(history) <= 30
     if place == "step":  # What a validation that was broken off took is not repeated.
         assert [row["seconds"] for row in history] == [row["seconds"] for row in straight]

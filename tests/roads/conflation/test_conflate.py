@@ -174,7 +174,7 @@ def test_a_road_beside_a_railway_has_to_be_checked(apart, near):
     assert new_roads(graph([(100, 0), (100, 90)]), ways_of(STREET), rail).is_added[0] != near
 
 
-@pytest.mark.parametrize(("x", "added"), [(4, True), (100, False)])
+@pytest.mark.parametrize(("x", "added"), [(4, True), (100, False), (196, True)])
 def test_a_road_meets_a_bridge_at_its_ends_only(x, added):
     new = new_roads(graph([(x, 0), (x, 90)]), ways_of(STREET, is_apart=True))
     assert new.is_added.tolist() == [added]

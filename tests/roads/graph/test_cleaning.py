@@ -135,8 +135,13 @@ def test_spurs_shorter_than_the_limit_go(graph, limit_m, lengths_m):
 
 @pytest.mark.parametrize(("border_m", "edges"), [(2.0, 3), (1.9, 1)])
 def test_a_spur_that_ends_near_the_border_stays(border_m, edges):
-    border = shapely.LineString([(0, 10), (90, 10)])
-    pruned = prune_spurs(spur_of(8), min_spur_m=10, border=border, border_m=border_m)
+    pruned = prune_spurs(
+        spur_of(8),
+        min_spur_m=10,
+        contains_discs=lambda places, _: np.zeros(len(places), dtype=bool),
+        border=shapely.LineString([(0, 10), (90, 10), (90, 0)]),
+        border_m=border_m,
+    )
     assert len(pruned.lines) == edges
 
 
@@ -152,7 +157,7 @@ def test_a_spur_in_the_disc_of_road_around_its_junction_goes(length_m, half_m, b
     pruned = prune_spurs(
         drawn([(-60, 0), (0, 0)], [(0, 0), (60, 0)], [(0, 0), (0, length_m)]),
         min_spur_m=10,
-        contains_discs=lambda _, radii_m: radii_m <= half_m,
+        contains_discs=lambda places, radii_m: ~places.any(axis=1) & (radii_m <= half_m),
         border=shapely.LineString([(-500, length_m + border_m), (500, length_m + border_m)]),
     )
     assert len(pruned.lines) == edges
