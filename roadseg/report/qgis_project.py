@@ -167,7 +167,7 @@ def _image_renderer(image: RasterFacts, scaling: Scaling | None) -> ET.Element:
     ranges = scaling.ranges.get(image.dtype) if scaling else None
     for number, colour in enumerate(("gray",) if is_grey else _COLOURS):
         renderer.set(f"{colour}Band", str(image.bands[number]))
-        if ranges is None or image.dtype == "uint8":
+        if ranges is None:
             continue
         name = "contrastEnhancement" if is_grey else f"{colour}ContrastEnhancement"
         stretch = ET.SubElement(renderer, name)
