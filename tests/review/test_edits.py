@@ -58,7 +58,7 @@ def some(drawn):
     """Give one edit of each of three kinds."""
     return [
         Edit("accept", drawn((0, 0), (50, 0)), width_m=8.0),
-        Edit("draw", drawn((0, 10), (50, 10))),
+        Edit("draw", drawn((10, 10), (60, 10))),
         Edit("speed", drawn((0, 0), (50, 0)), 30.0),
     ]
 
@@ -89,7 +89,7 @@ def test_other_programs_see_lines_who_and_when(path, opened, some):
     assert pyogrio.read_info(path, layer="edits")["total_bounds"] == (
         480000,
         3650000,
-        480050,
+        480060,
         3650010,
     )
 

@@ -13,6 +13,7 @@ from pyproj import CRS
 from starter_places import write_places
 
 import roadseg
+from roadseg.commands.stages.graph import DOUBTFUL
 from roadseg.commands.tools import map as tool
 from roadseg.commands.tools import status
 from roadseg.config import load_config
@@ -287,6 +288,9 @@ def test_without_labels_and_network_the_starter_maps_and_says_what_it_is(tmp_pat
     assert set(graph.attributes["model"]) == {"starter"}
     assert set(graph.attributes["speed_known"]) == {0}
     assert set(graph.attributes["highway"]) == {"road"}
+    confidence, length_m = graph.attributes["confidence"], graph.length_m
+    assert summary.confidence == pytest.approx(np.average(confidence, weights=length_m))
+    assert summary.doubtful == pytest.approx(np.average(confidence < DOUBTFUL, weights=length_m))
 
 
 @pytest.mark.parametrize(("bands", "is_said"), [(3, False), (4, True)])
