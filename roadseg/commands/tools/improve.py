@@ -24,9 +24,9 @@ from roadseg.commands.tools import review
 from roadseg.commands.tools.adapt import network_form, resampled_to
 from roadseg.config import FILE_NAME, Config
 from roadseg.dataset.chips import ChipRecord, read_chips
-from roadseg.dataset.fold_files import write_folds
+from roadseg.dataset.fold_files import read_folds, write_folds
 from roadseg.dataset.footprints import overlapping_pairs
-from roadseg.dataset.held_out import FoldChips, read_fold_chips
+from roadseg.dataset.held_out import read_fold_chips
 from roadseg.dataset.options import SetLabelOptions
 from roadseg.dataset.scenes import complete_area
 from roadseg.dataset.sets import find_scenes
@@ -360,11 +360,11 @@ def _with_new_folds(config: Config, made: Workspace) -> Config:
 
 
 def _with_kept_folds(config: Config, made: Workspace, before: Workspace) -> Config:
-    """Return the config with two folds, of which none holds out what the run was trained on."""
+    """Return the config with the folds of the run, whose first holds out nothing learned before."""
     prepare.run(config, made)
-    chips = read_chips(made.chips).chips
-    earlier = read_fold_chips(before, read_chips(before.chips).chips, _FOLD)
-    return _with_fold_file(config, made, chips, _kept(chips, earlier))
+    chips, earlier = read_chips(made.chips).chips, read_chips(before.chips).chips
+    fold_of = _kept(chips, earlier, read_folds(before.folds, earlier))
+    return _with_fold_file(config, made, chips, fold_of)
 
 
 def _with_fold_file(
@@ -376,22 +376,26 @@ def _with_fold_file(
     return config.model_copy(update={"split": config.split.model_copy(update=folds)})
 
 
-def _kept(chips: Sequence[ChipRecord], earlier: FoldChips) -> list[int]:
-    """Return the fold of each chip: 0 if it is held out, else 1.
+def _kept(
+    chips: Sequence[ChipRecord], earlier: Sequence[ChipRecord], folds: Mapping[str, int]
+) -> list[int]:
+    """Return the fold of each chip: that of the earlier chips on its ground, the last of several.
 
-    Held out is the ground that was, and of places that are new the fifth, the tenth and so on.
+    Of places that are new, the fifth, the tenth and so on are held out (0), the others are in 1.
+
+    Args:
+        folds: of the earlier chips, by name.
     """
-    together = [*earlier.held_out, *earlier.training, *earlier.buffer, *chips]
+    together = [*earlier, *chips]
     corners = np.array([chip.corners_m for chip in together])
     pairs = overlapping_pairs(corners, [chip.zone for chip in together])
     place = connected_groups(pairs, nodes=len(together)).tolist()
-    known, own = place[: -len(chips)], place[-len(chips) :]
-    trained = set(known[len(earlier.held_out) :])
-    new = list(dict.fromkeys(each for each in own if each not in known))
-    held_out = ({*known[: len(earlier.held_out)]} - trained) | {
-        *new[_NEW_PLACES - 1 :: _NEW_PLACES]
-    }
-    return [int(each not in held_out) for each in own]
+    known, own = place[: len(earlier)], place[len(earlier) :]
+    fold_of = dict(sorted(zip(known, (folds[chip.name] for chip in earlier), strict=True)))
+    new = dict.fromkeys(each for each in own if each not in fold_of)
+    fold_of |= {each: int(number % _NEW_PLACES > 0) for number, each in enumerate(new, start=1)}
+    ranks = np.unique([0, *(fold_of[each] for each in own)], return_inverse=True)[1]
+    return [int(fold) for fold in ranks[1:]]  # No fold between is without chips.
 
 
 def _shared(sizes: Floats, *, most: int) -> list[int]:
