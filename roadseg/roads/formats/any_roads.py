@@ -431,9 +431,9 @@ def _read_lines(source: RoadSource, *, every_column: bool) -> DrawnRoads:
 
 def _of_lines(source: RoadSource, roads: Roads, columns: Mapping[str, Array]) -> DrawnRoads:
     """Return lines as roads, with further columns of their file."""
-    # These are read already, whatever a file calls them.
-    read = (*TIMES, OWN_SPEED, ONE_WAY, CARS, LAYER, SPEED_SOURCE)
-    others = {key: column for key, column in columns.items() if key not in read}
+    # These are read already, whatever a file calls them; speed and time are always written.
+    read, written = (ONE_WAY, CARS, LAYER, SPEED_SOURCE), (*TIMES, OWN_SPEED)
+    others = {k: c for k, c in columns.items() if k not in read and k.lower() not in written}
     speed_kph, is_default = roads.speed_mph * KPH_PER_MPH, roads.speed_source == DEFAULT
     # Lines are joined later, in a metric CRS.
     graph = separate_edges(

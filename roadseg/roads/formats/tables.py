@@ -60,8 +60,11 @@ def edge_table(graph: RoadGraph) -> gpd.GeoDataFrame:
 
 
 def attributes_of(table: pd.DataFrame) -> dict[str, Array]:
-    """Return the attributes that `edge_table` made columns of; texts that are missing are None."""
-    names = [name for name in table.columns if name not in _OWN]
+    """Return the attributes that `edge_table` made columns of; texts that are missing are None.
+
+    Columns with the names of its own in capitals are left out: a GeoPackage cannot hold both.
+    """
+    names = [name for name in table.columns if name.lower() not in _OWN]
     return {_OUR_NAMES.get(name, name): _values(name, table[name]) for name in names}
 
 

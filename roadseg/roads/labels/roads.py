@@ -202,8 +202,9 @@ def _every_column(file: "VectorFile", owner: Indices) -> dict[str, Array]:
     # Of a map, GDAL makes up the order in which roads are drawn.
     made_up = () if packed is None else (PACKED, _Z_ORDER)
     columns = tags | {key: column for key, column in file.columns.items() if key not in made_up}
-    # Formats of GDAL number their rows in `fid`, and tell no names apart by their capitals alone.
-    names = {key.lower(): key for key in reversed(columns) if key.lower() != "fid"}
+    # Formats of GDAL number their rows in `fid`, and tell no names apart by their capitals alone;
+    # a GeoPackage has the lines in `geom`.
+    names = {key.lower(): key for key in reversed(columns) if key.lower() not in ("fid", "geom")}
     columns = {key: without_lists(columns[key][owner]) for key in columns if key in names.values()}
     return {key: column for key, column in columns.items() if not pd.isna(column).all()}
 

@@ -74,6 +74,7 @@ def test_roads_that_cross_are_joined_if_asked_for(tmp_path):
         ({"fid": [5, 5], "surface": ["asphalt", "gravel"]}, {"surface"}),
         ({"Surface": ["a", "b"], "surface": ["c", "d"]}, {"Surface"}),
         ({"inferred": ["yes", "no"]}, {"inferred"}),
+        ({"LENGTH": [1, 2], "SPEED_KPH": [3, 4], "geom": [5, 6], "Lanes": [7, 8]}, {"Lanes"}),
     ],
 )
 def test_columns_that_a_geopackage_cannot_hold_are_no_obstacle(tmp_path, lines, columns, kept):
