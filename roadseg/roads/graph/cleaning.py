@@ -73,7 +73,8 @@ def prune_spurs(
         graph: roads in metres.
         min_spur_m: dead ends shorter than this go, one of just this length stays.
         contains_discs: returns which discs, of centres (k, 2) and radii (k,), are all road. A dead
-            end goes as well if the disc around its junction, of its length / 1.6, is: thinning
+            end below 50 m goes as well if the disc around its junction, with a radius of its
+            length / 1.6, is, unless `border` is nearer to its free end than its junction: thinning
             draws such branches into the corners and bumps of wide roads.
         border: a geometry, such as the outline of the scene, where roads may end.
         border_m: a spur whose free end is no further than this from `border` stays, unless it
