@@ -136,7 +136,8 @@ def _lead_back(
     led = spans.copy()
     for side, sign in ((0, -1), (1, 1)):
         most, steps = np.maximum(room[:, side], 0)[:, np.newaxis], np.arange(_STEPS + 1)
-        steps = np.where(steps > most - 1, most, steps)  # The end itself, not a place just before.
+        # The last step leads to the end itself, not to a place just before it.
+        steps = np.where(steps > np.maximum(most - 1, 0), most, steps)
         places = np.clip(spans[:, side, np.newaxis] + sign * steps, 0, length[:, np.newaxis])
         lines = predicted.lines[edge][:, np.newaxis]
         points = np.asarray(shapely.line_interpolate_point(lines, places))
