@@ -61,7 +61,7 @@ _SPACING_M = 2.0  # Metres between the places along a road at which its probabil
 _FOLD = 0
 _CHIP_PX = (512, 256)  # Sides of the chips of a run without labels, if there are enough; or else.
 _NEW_PLACES = 5  # Of so many places that a run learns in addition, one is held out.
-_LARGE = 0.25  # Share of the ground of the largest chip from which on another is large as well.
+_LARGE = 0.25  # Share of the largest place's ground from which on another is large as well.
 _MASKS, _AREA = "edit_masks", "area.geojson"  # Folder of masks in the new run, and their area.
 
 
@@ -338,25 +338,29 @@ def _plan(
 def _with_new_folds(config: Config, made: Workspace) -> Config:
     """Return the config with chips and folds that share the ground that was decided about.
 
-    Ground blocks of 500 m would often be one. Chips side by side may then be in different folds.
+    Ground blocks of 500 m would often be one. So chips side by side may be in different folds, but
+    not those that show the same ground.
 
     Raises:
-        DataError: if all of it lies on one small chip.
+        DataError: if all of it lies on one small chip, or on chips that overlap.
     """
     for chip_px in _CHIP_PX:
         imagery = config.imagery.model_copy(update={"chip_px": chip_px})
         config = config.model_copy(update={"imagery": imagery})
         prepare.run(config, made)
         chips = read_chips(made.chips).chips
-        if len(chips) >= config.split.folds:
+        place = _places(chips)
+        if len(np.unique(place)) >= config.split.folds:
             break
-    if len(chips) == 1:
+    if len(np.unique(place)) == 1:
         raise DataError(
             f"{made.root}: everything that was decided lies within {chip_px} pixels, and a part of "
             "it has to be held out; review roads on more ground"
         )
     pixels = [chip.valid_share * chip.window.height * chip.window.width for chip in chips]
-    return _with_fold_file(config, made, chips, _shared(np.array(pixels), most=config.split.folds))
+    sizes = np.bincount(place, pixels).astype(np.float64)
+    fold_of = _shared(sizes, most=config.split.folds)
+    return _with_fold_file(config, made, chips, [fold_of[each] for each in place])
 
 
 def _with_kept_folds(config: Config, made: Workspace, before: Workspace) -> Config:
@@ -386,10 +390,7 @@ def _kept(
     Args:
         folds: of the earlier chips, by name.
     """
-    together = [*earlier, *chips]
-    corners = np.array([chip.corners_m for chip in together])
-    pairs = overlapping_pairs(corners, [chip.zone for chip in together])
-    place = connected_groups(pairs, nodes=len(together)).tolist()
+    place = _places([*earlier, *chips]).tolist()
     known, own = place[: len(earlier)], place[len(earlier) :]
     fold_of = dict(sorted(zip(known, (folds[chip.name] for chip in earlier), strict=True)))
     new = dict.fromkeys(each for each in own if each not in fold_of)
@@ -398,10 +399,18 @@ def _kept(
     return [int(fold) for fold in ranks[1:]]  # No fold between is without chips.
 
 
-def _shared(sizes: Floats, *, most: int) -> list[int]:
-    """Divide at least two chips into folds of similar size; the smallest is fold 0.
+def _places(chips: Sequence[ChipRecord]) -> Ints:
+    """Number the places of chips, shape (chips,); chips that show the same ground are at one."""
+    corners = np.array([chip.corners_m for chip in chips])
+    pairs = overlapping_pairs(corners, [chip.zone for chip in chips])
+    groups = connected_groups(pairs, nodes=len(chips))
+    return np.asarray(np.unique(groups, return_inverse=True)[1])
 
-    There are as many folds as large chips, so that each has one, but 2 to `most`.
+
+def _shared(sizes: Floats, *, most: int) -> list[int]:
+    """Divide at least two places into folds of similar size; the smallest is fold 0.
+
+    There are as many folds as large places, so that each has one, but 2 to `most`.
     """
     folds = int(np.clip((sizes > sizes.max() * _LARGE).sum(), 2, most))
     filled, fold_of = np.zeros(folds), np.zeros(len(sizes), dtype=np.int64)

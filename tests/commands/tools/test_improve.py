@@ -15,8 +15,9 @@ from geopandas import read_file
 
 from roadseg.commands.stages import prepare, split
 from roadseg.commands.tools import improve
-from roadseg.dataset.chips import ChipRecord, read_chips, write_chips
-from roadseg.dataset.fold_files import write_folds
+from roadseg.config import load_config
+from roadseg.dataset.chips import ChipList, ChipRecord, read_chips, write_chips
+from roadseg.dataset.fold_files import read_fold_file, write_folds
 from roadseg.errors import ConfigError, DataError, MissingInputError, OutputError
 from roadseg.raster.grid import reproject
 from roadseg.raster.images import read_grid
@@ -24,6 +25,7 @@ from roadseg.raster.windows import Window
 from roadseg.review.edits import Edit, EditFile
 from roadseg.roads.formats.files import read_gpkg
 from roadseg.roads.masks.fusion import FusedImage, images_tags
+from roadseg.roads.speeds import DEFAULT_BINS
 from roadseg.system.locks import lock
 from roadseg.system.workspace import Workspace
 
@@ -145,13 +147,29 @@ def test_ground_that_a_network_was_trained_on_is_not_held_out_later(
     assert json.loads((output / "folds.json").read_text()) == folds
 
 
-def test_of_new_ground_a_fifth_is_held_out():
-    grounds = [shapely.box(x, 0, x + 10, 10) for x in range(0, 120, 10)]
+def chips_at(*east_m):
+    """Return chips of 10 m that begin so far east."""
+    grounds = [shapely.box(x, 0, x + 10, 10) for x in east_m]
     corners = [np.array(ground.exterior.coords[:4]) for ground in grounds]
-    chips = [
+    return [
         ChipRecord(str(at), "scene", Window(0, 0, 10, 10), each, 32611, 0.0, 1.0)
         for at, each in enumerate(corners)
     ]
+
+
+def test_chips_that_show_the_same_ground_share_a_fold(tmp_path, monkeypatch):
+    found = ChipList((), tuple(chips_at(0, 5, 20, 25, 40)), DEFAULT_BINS)
+    monkeypatch.setattr(improve.prepare, "run", lambda *_: None)
+    monkeypatch.setattr(improve, "read_chips", lambda _: found)
+    (tmp_path / "edit_masks").mkdir()
+    config = improve._with_new_folds(load_config(None), Workspace(tmp_path))  # noqa: SLF001
+    fold_of = read_fold_file(config.split.file)
+    assert fold_of["0"] == fold_of["1"] != fold_of["2"] == fold_of["3"]
+    assert fold_of["4"] == 0
+
+
+def test_of_new_ground_a_fifth_is_held_out():
+    chips = chips_at(*range(0, 120, 10))
     folds = improve._kept(chips, chips[:2], {"0": 0, "1": 1})  # noqa: SLF001
     assert folds == [0, 1, 1, 1, 1, 1, 0, 1, 1, 1, 1, 0]
 
