@@ -238,7 +238,7 @@ def remove_partial(folder: Path) -> None:
 
 
 def remove_partial_once(folder: Path) -> None:
-    """Call `remove_partial` for a folder, unless this process has done so before."""
+    """Call `remove_partial` for a folder, unless this process or its parent has done so before."""
     if folder not in _cleaned:
         remove_partial(folder)
         _cleaned.add(folder)

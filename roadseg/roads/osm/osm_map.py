@@ -80,7 +80,7 @@ def read_osm_map(path: Path, box: Box) -> OsmMap:
     if incomplete:
         raise DataError(
             f"{path}: lacks nodes of {count(len(incomplete), 'way')} near the predicted roads "
-            f"({first(incomplete)}), expected whole ways, as their gaps would be filled again; "
+            f"({first(incomplete)}), expected complete ways, or their gaps are filled again; "
             "take an extract with all nodes of its ways, as osmium extract makes it"
         )
     is_road = np.array([_is_road(tags) for tags in near.way_tags], dtype=bool)
