@@ -19,6 +19,7 @@ from roadseg.raster.grid import Grid
 from roadseg.raster.windows import Rows, cut_blocks
 from roadseg.roads.masks.fusion import FusedImage, fuse, images_tags, without_day
 from roadseg.roads.masks.mask_files import read_raster_key
+from roadseg.system.files import refuse_to_overwrite
 from roadseg.system.parallel import each
 from roadseg.system.progress import counted
 from roadseg.system.records import key_of
@@ -78,6 +79,7 @@ class FusedPlaces:
 
         Raises:
             DataError: if no two images show the same ground, or one has no georeference.
+            ConfigError: if the raster of a place would replace its largest image.
         """
         described = {scene.name: scene for scene in self.job.describe(images)}
         self._places(described.values())  # If nothing is to be fused, nothing is predicted.
@@ -123,11 +125,13 @@ class FusedPlaces:
 
     def _place(self, images: list[SceneToPredict]) -> Place:
         first = images[0]
+        path = self.folder.absolute() / f"{first.name}.tif"
+        refuse_to_overwrite(path, first.facts.path, option="--output")
         tags = without_day(dict(first.tags))
         tags["ROADSEG_SOURCE"] = ",".join(dict(image.tags)["ROADSEG_SOURCE"] for image in images)
         scene = replace(
             first,
-            path=self.folder.absolute() / f"{first.name}.tif",
+            path=path,
             key=key_of({"fused": _METHOD}, {image.name: image.key for image in images}),
             threshold=mean_threshold(image.threshold for image in images),
             tags=tuple(tags.items()),

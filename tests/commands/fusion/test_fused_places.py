@@ -1,3 +1,4 @@
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -95,6 +96,14 @@ def test_nothing_is_predicted_if_nothing_is_to_be_fused(images, checkpoint, tmp_
     ):
         run_images([images[0], images[2]], checkpoint, tmp_path / "out", FUSED)
     assert list((tmp_path / "out").rglob("*.tif")) == []
+
+
+def test_an_image_is_not_replaced_by_the_raster_of_its_place(images, checkpoint, tmp_path):
+    copies = [shutil.copy(image, tmp_path) for image in images]
+    before = [Path(copy).read_bytes() for copy in copies]
+    with pytest.raises(ConfigError, match=r"^--output .*\.tif: is a file to read; write to"):
+        run_images(copies, checkpoint, tmp_path, FUSED)
+    assert [Path(copy).read_bytes() for copy in copies] == before
 
 
 def test_images_without_georeference_are_refused(checkpoint, write_nowhere, tmp_path):
