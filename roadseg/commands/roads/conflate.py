@@ -225,7 +225,8 @@ def conflate(predicted: DrawnRoads, into: MapRoads, options: ConflateOptions) ->
     ]
     columns = {"highway": highways, "added": np.ones(len(highways), dtype=np.uint8)}
     new = replace(new, attributes={**new.attributes, **columns})
-    attributes = {**here.drawn.attributes, "added": np.zeros(len(ways.lines), dtype=np.uint8)}
+    attributes = {k: c for k, c in here.drawn.attributes.items() if k.lower() != "added"}
+    attributes["added"] = np.zeros(len(ways.lines), dtype=np.uint8)
     merged = merged_graph(ways, attributes, new)
     drawn = DrawnRoads(into.roads.source, merged, True, np.zeros(0, dtype=bool))  # noqa: FBT003
     return Conflated(new, tags, place_roads(drawn, crs).graph)

@@ -431,20 +431,18 @@ def _read_lines(source: RoadSource, *, every_column: bool) -> DrawnRoads:
 
 def _of_lines(source: RoadSource, roads: Roads, columns: Mapping[str, Array]) -> DrawnRoads:
     """Return lines as roads, with further columns of their file."""
-    # These are read already, whatever a file calls them; speed and time are always written.
-    read, written = (ONE_WAY, CARS, LAYER, SPEED_SOURCE), (*TIMES, OWN_SPEED)
-    others = {k: c for k, c in columns.items() if k not in read and k.lower() not in written}
     speed_kph, is_default = roads.speed_mph * KPH_PER_MPH, roads.speed_source == DEFAULT
+    stated = {
+        OWN_SPEED: np.where(is_default, np.nan, speed_kph),
+        TRAVEL_TIME: roads.travel_time_s,
+        **roads.traffic.attributes(),
+    }
+    # These are read already, whatever a file calls them.
+    read, written = (ONE_WAY, CARS, LAYER, SPEED_SOURCE), {*TIMES, *stated}
+    others = {k: c for k, c in columns.items() if k not in read and k.lower() not in written}
     # Lines are joined later, in a metric CRS.
     graph = separate_edges(
-        roads.shapes,
-        roads.crs,
-        {
-            **attributes_of(pd.DataFrame(others)),
-            OWN_SPEED: np.where(is_default, np.nan, speed_kph),
-            TRAVEL_TIME: roads.travel_time_s,
-            **roads.traffic.attributes(),
-        },
+        roads.shapes, roads.crs, {**attributes_of(pd.DataFrame(others)), **stated}
     )
     if SPEED_KNOWN in graph.attributes:
         graph.attributes.pop(SPEED_SOURCE, None)

@@ -229,6 +229,13 @@ def test_a_map_of_lines_gives_a_network_without_changes(tmp_path):
     assert read_gpkg(tmp_path / "out" / "merged.gpkg").degree.tolist().count(3) == 1
 
 
+def test_a_column_of_the_map_called_added_is_replaced_whatever_its_capitals(tmp_path):
+    lines = write_roads(tmp_path / "map.gpkg", STREET, Added=np.array([2019]))
+    run(write_roads(tmp_path / "n.gpkg", SIDE), lines, output=tmp_path / "out")
+    merged = read_gpkg(tmp_path / "out" / "merged.gpkg")
+    assert sorted(merged.attributes["added"]) == [0, 0, 1]
+
+
 @pytest.mark.parametrize("suffix", ["gpkg", "geojson"])
 def test_doubtful_roads_are_left_out_whatever_the_format(tmp_path, suffix):
     new = write_roads(tmp_path / f"new.{suffix}", SIDE, confidence=np.array([0.4]))

@@ -74,6 +74,7 @@ def test_roads_that_cross_are_joined_if_asked_for(tmp_path):
         ({"fid": [5, 5], "surface": ["asphalt", "gravel"]}, {"surface"}),
         ({"Surface": ["a", "b"], "surface": ["c", "d"]}, {"Surface"}),
         ({"inferred": ["yes", "no"]}, {"inferred"}),
+        ({"Layer": ["a", "b"], "bridge": ["yes", "no"]}, {"layer", "bridge"}),
         ({"LENGTH": [1, 2], "SPEED_KPH": [3, 4], "geom": [5, 6], "Lanes": [7, 8]}, {"Lanes"}),
     ],
 )
