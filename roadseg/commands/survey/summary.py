@@ -142,6 +142,7 @@ def _line_rows(labels: LabelSurvey, *, schemes: str, widths: str, usual: str) ->
     features = f" of {every} features" if every > roads else ""
     dropped = sum((file.dropped for file in files), Counter[str]())
     keys = list(Counter(key for file in files for key in file.keys))
+    unused = [key for key in keys if f"from {key}," not in widths]
     sources = Counter(source for file in files for source in file.roads.speed_source.tolist())
     speeds = (f"{n} from {usual if key == 'default' else key}" for key, n in sources.items())
     return {
@@ -152,7 +153,7 @@ def _line_rows(labels: LabelSurvey, *, schemes: str, widths: str, usual: str) ->
         "keys": ", ".join(keys) or "none",
         "speeds": f"scheme {schemes}: {', '.join(speeds)}"
         + (_unused_speed(keys) if set(sources) == {"default"} else ""),
-        "widths": widths + (_unused_width(keys) if "labels.buffer_m" in widths else ""),
+        "widths": widths + (_unused_width(unused) if "labels.buffer_m" in widths else ""),
     }
 
 

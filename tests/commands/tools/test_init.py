@@ -337,6 +337,12 @@ class TestLabels:
         summary = look(city, "labels.width=attribute", f"labels.width_key={key}")
         assert summary.rows["widths"].partition("; to use ")[0] == told
 
+    def test_an_attribute_of_widths_that_is_given_is_not_advised_again(self, city):
+        for path in (city / "roads").iterdir():
+            set_properties(path, [{"width": None}] * 2)
+        summary = look(city, "labels.width=attribute")
+        assert summary.rows["widths"].endswith("4 m for all roads (2 x labels.buffer_m)")
+
     def test_width_m_comes_before_width(self, city):
         for path in (city / "roads").iterdir():
             set_properties(path, [{"width": 9, "width_m": 7}] * 2)
