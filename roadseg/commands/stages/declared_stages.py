@@ -91,7 +91,7 @@ def sources_of(config: Config, workspace: Workspace) -> Sources:
     """Find the image and the label file of every scene, and their contents.
 
     Raises:
-        ConfigError: if the run folder is the one that they lie in, or a CRS is invalid.
+        ConfigError: if they lie where results go, or a CRS is invalid.
     """
     scenes = find_scenes(config.sets)
     found = find_sources(scenes, area_setting=config.imagery.area)
@@ -102,13 +102,14 @@ def sources_of(config: Config, workspace: Workspace) -> Sources:
             crs_setting(of.imagery.crs, f"{of.key or 'imagery.'}crs")
     files = ((source.image, source.labels, *source.area) for source in found.values())
     paths = list(itertools.chain.from_iterable(files))
-    run = workspace.root.resolve()
+    made = workspace.root, workspace.masks, workspace.probabilities, workspace.graphs
+    written = {folder.resolve() for folder in made}
     # Links are followed once for each folder: there may be many files.
     first_in = {path.parent: path for path in reversed(paths) if not is_virtual(path)}
     for folder, path in first_in.items():
-        if folder.resolve() == run:
+        if folder.resolve() in written:
             raise ConfigError(
-                f"run: {workspace.root} contains {path.name}, which is not an output of roadseg; "
+                f"run: {folder} contains {path.name}, which is not an output of roadseg; "
                 "use another folder (`run` in the config, or --run)"
             )
     outside = sum(len(each) for _, each in scenes) - len(found)

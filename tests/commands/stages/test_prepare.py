@@ -326,6 +326,13 @@ def test_a_run_folder_that_holds_the_inputs_is_refused(city, folder):
     assert not (config.run / "chips.json").exists()
 
 
+@pytest.mark.parametrize("folder", ["masks", "probabilities", "graphs"])
+def test_labels_in_a_folder_to_which_results_go_are_refused(city, folder):
+    labels = (city.parent / "roads").rename(city.parent / folder)
+    with pytest.raises(ConfigError, match=rf"run: .*{folder} contains city_0\.geojson, which"):
+        run(city, f"run={city.parent}", f'labels.roads=["{labels}"]')
+
+
 def test_labels_are_moved_by_the_shift_that_is_given(city):
     run(city)
     before = read(city.parent / "run/masks/city_0.tif")
