@@ -132,7 +132,7 @@ def _absolute(text: str) -> str:
 
 def _run_folder(settings: Config, folder: Path) -> str:
     """Return the run folder that the config names; ./run is the default, beside the config."""
-    if settings.run in {Path("run"), Path.cwd() / "run"}:
+    if settings.run.absolute() == Path.cwd() / "run" != folder:
         return "run"
     return path_from(str(settings.run.absolute()), folder)
 

@@ -191,6 +191,12 @@ class TestGivenSettings:
         look(city, "run=other/folder")
         assert written(city)["run"] == "other/folder"
 
+    def test_a_run_folder_called_run_in_which_the_config_lies_is_kept(self, city, monkeypatch):
+        monkeypatch.chdir(city.parent)
+        folder = city.rename(city.parent / "run")
+        look(folder, f"run={folder}")
+        assert written(folder)["run"] == "."
+
     def test_the_default_run_folder_lies_beside_the_config(self, city, monkeypatch):
         monkeypatch.chdir(city.parent)
         look(city)
