@@ -187,7 +187,7 @@ def run(
         image_paths(files)
     with lock(output):
         given = load_config(None, [f"run={output.absolute()}", *settings])
-        is_begun = path.exists() and _is_begun(path, given.run)
+        is_begun = _is_begun(path, given.run)
         sources = fetch_sources(
             MapSources(images, labels),
             Workspace(output).sources,
@@ -268,9 +268,15 @@ def _is_begun(path: Path, run: Path) -> bool:
     """Return whether a folder holds more of a map than its config.
 
     Raises:
-        ConfigError: if the config is not that of a run.
+        ConfigError: if it holds the config of another run, or a run without its config.
     """
     made = Workspace(path.parent)
+    if not path.exists():
+        if made.record("prepare").exists():
+            raise ConfigError(
+                f"{path.parent}: has a run whose config lies elsewhere; use another --output"
+            )
+        return False
     places = made.masks, made.checkpoint(0), made.probabilities, made.adapted.probabilities
     if any(place.exists() for place in places):
         return True

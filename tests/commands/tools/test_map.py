@@ -346,6 +346,12 @@ def test_a_config_of_another_run_is_kept(mapped, tmp_path):
     assert own.read_text() == '{"labels": {"buffer_m": 7}}'
 
 
+def test_a_run_whose_config_lies_elsewhere_is_kept(mapped, tmp_path):
+    (tmp_path / "prepare.json").write_text("{}")
+    with pytest.raises(ConfigError, match="has a run whose config lies elsewhere; use another"):
+        tool.run([str(mapped[0] / "images/city_0.tif")], tmp_path, say=silent)
+
+
 def test_images_cannot_be_added_to_a_map_with_labels(mapped, tmp_path):
     folder, _, _ = mapped
     extra = shutil.copy(folder / "images/city_0.tif", tmp_path / "more_9.tif")
