@@ -268,11 +268,10 @@ def _write_new_roads(path: Path, roads: NewRoads, tags: list[dict[str, str]]) ->
 
 def _check_confidence(predicted: DrawnRoads) -> None:
     """Refuse roads whose confidence is text."""
-    stated = predicted.graph.attributes.get(CONFIDENCE)
-    if stated is not None and stated.dtype == object:
-        text = next(each for each in stated if each is not None)
+    stated = predicted.graph.attributes.get(CONFIDENCE, ())
+    if texts := [each for each in stated if isinstance(each, str)]:
         raise DataError(
-            f"{predicted.source}: its {CONFIDENCE} is text, such as {text!r}, expected numbers "
+            f"{predicted.source}: its {CONFIDENCE} is text, such as {texts[0]!r}, expected numbers "
             "from 0 to 1; rename this column"
         )
 

@@ -250,6 +250,11 @@ def test_confidences_as_text_are_refused(tmp_path):
     assert "its confidence is text, such as 'high', expected numbers from 0 to 1" in text
 
 
+def test_a_column_of_confidences_that_is_empty_says_nothing(tmp_path):
+    new = write_roads(tmp_path / "new.gpkg", SIDE, confidence=np.array([None]))
+    assert run(new, write_map(tmp_path / "map.osm", STREET), output=tmp_path / "out").added == 1
+
+
 def test_a_folder_with_other_files_is_not_replaced(tmp_path):
     lines = write_roads(tmp_path / "map.gpkg", STREET)
     with pytest.raises(ConfigError, match=r"not results of `conflate` \(map\.gpkg, n\.gpkg\)"):
