@@ -289,9 +289,9 @@ def _read_layer(path: Path, source: str, info: Mapping[str, Any], choose: Choose
     options = _OF_TABLES if info["driver"] == "CSV" else {}
     if source.lower().endswith((".osm", ".osm.gz")):
         options = _OF_OSM_XML
-    deleted = ""
-    if info["driver"] == "OSM" and info["layer_name"] == "lines":
-        deleted = ",".join(f"'{way}'" for kind, way in deleted_objects(path) if kind == "way")
+    is_osm = info["driver"] == "OSM" and info["layer_name"] == "lines"
+    gone = {way for kind, way in deleted_objects(path) if kind == "way"} if is_osm else set[int]()
+    deleted = ",".join(f"'{way}'" for way in gone)
     read = partial(
         pyogrio.raw.read,
         source,
@@ -318,17 +318,18 @@ def _read_layer(path: Path, source: str, info: Mapping[str, Any], choose: Choose
     with np.errstate(invalid="ignore"):
         shapes = np.asarray(shapely.from_wkb(wkb, on_invalid="fix"), dtype=object)
     broken = int(np.sum(shapely.is_missing(shapes)) - np.sum([item is None for item in wkb]))
-    if info["driver"] == "OSM":
-        _warn_of_lost_nodes(path, ids, shapely.get_num_coordinates(shapes))
+    if is_osm:
+        _warn_of_lost_nodes(path, ids, shapely.get_num_coordinates(shapes), gone)
     return VectorFile(keys, columns, shapes, broken, crs, is_assumed)
 
 
-def _warn_of_lost_nodes(path: Path, ids: Array, vertices: Array) -> None:
+def _warn_of_lost_nodes(path: Path, ids: Array, vertices: Array, gone: set[int]) -> None:
     """Say of how many roads OGR leaves out nodes, because a file of OpenStreetMap lacks them.
 
     Args:
         ids: of the ways that OGR reads as lines, shape (w,).
         vertices: how many each of these lines has, shape (w,).
+        gone: ids of ways that are deleted.
     """
     with suppress(ImportError, RuntimeError):  # Without osmium nobody counts; it reads no .zip.
         import osmium
@@ -336,12 +337,17 @@ def _warn_of_lost_nodes(path: Path, ids: Array, vertices: Array) -> None:
         found = dict(zip(ids.tolist(), vertices.tolist(), strict=True))
         ways = osmium.FileProcessor(str(path), osmium.osm.WAY)
         roads: Any = ways.with_filter(osmium.filter.KeyFilter("highway"))
-        lacking = sum(found.get(way.id, len(way.nodes)) < len(way.nodes) for way in roads)
+        # OGR reads closed ways as polygons as well.
+        lacking = sum(
+            found.get(way.id, 0) < len(way.nodes)
+            for way in roads
+            if way.id in found or not (way.is_closed() or way.id in gone)
+        )
         if lacking:
             logger.warning(
-                "%s: lacks nodes of %s, expected complete ways, as roads are cut short or go "
-                "straight across where nodes are missing; take an extract with all nodes of its "
-                "ways, as osmium extract makes it",
+                "%s: lacks nodes of %s, expected complete ways, as roads are left out, cut short, "
+                "or go straight across where nodes are missing; take an extract with all nodes of "
+                "its ways, as osmium extract makes it",
                 *(path, count(lacking, "road")),
             )
 

@@ -311,12 +311,16 @@ def test_roads_of_openstreetmap_that_lack_nodes_are_counted(tmp_path, caplog, su
         for node in (1, 2, 4):
             writer.add_node(new.Node(id=node, location=(node, 1)))
         for way, (key, *nodes) in enumerate(
-            [("highway", 1, 2, 3, 4), ("highway", 1, 2, 4), ("waterway", 1, 2, 3)], start=1
+            [
+                *[("highway", 1, 2, 3, 4), ("highway", 1, 2, 4), ("waterway", 1, 2, 3)],
+                *[("highway", 4, 5), ("highway", 4)],
+            ],
+            start=1,
         ):
             writer.add_way(new.Way(id=way, nodes=nodes, tags={key: "road"}))
     assert len(read(path).geometries) == 3
     (message,) = caplog.messages
-    assert message.startswith(f"{path}: lacks nodes of 1 road, ")
+    assert message.startswith(f"{path}: lacks nodes of 2 roads, ")
 
 
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.98])
