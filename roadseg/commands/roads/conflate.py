@@ -210,7 +210,7 @@ def conflate(predicted: DrawnRoads, into: MapRoads, options: ConflateOptions) ->
     Raises:
         DataError: a side cannot be used, or the places are not the same.
     """
-    _check_confidence(predicted)
+    predicted = _with_confidence(predicted)
     crs = common_crs(into.roads, predicted)
     here, there = place_roads(into.roads, crs), place_roads(_with_facts(predicted), crs)
     check_nearness(here, there, str(predicted.source))
@@ -266,14 +266,17 @@ def _write_new_roads(path: Path, roads: NewRoads, tags: list[dict[str, str]]) ->
         write_label_layer(partial, lines, {name: each[order] for name, each in columns.items()})
 
 
-def _check_confidence(predicted: DrawnRoads) -> None:
-    """Refuse roads whose confidence is text."""
-    stated = predicted.graph.attributes.get(CONFIDENCE, ())
-    if texts := [each for each in stated if isinstance(each, str)]:
+def _with_confidence(predicted: DrawnRoads) -> DrawnRoads:
+    """Return roads without a column of empty texts as confidence; refuse other texts."""
+    attributes = dict(predicted.graph.attributes)
+    if CONFIDENCE not in attributes or attributes[CONFIDENCE].dtype != object:
+        return predicted
+    if text := next(filter(None, attributes.pop(CONFIDENCE)), None):
         raise DataError(
-            f"{predicted.source}: its {CONFIDENCE} is text, such as {texts[0]!r}, expected numbers "
+            f"{predicted.source}: its {CONFIDENCE} is text, such as {text!r}, expected numbers "
             "from 0 to 1; rename this column"
         )
+    return replace(predicted, graph=replace(predicted.graph, attributes=attributes))
 
 
 def _with_facts(predicted: DrawnRoads) -> DrawnRoads:

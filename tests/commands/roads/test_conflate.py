@@ -250,9 +250,12 @@ def test_confidences_as_text_are_refused(tmp_path):
     assert "its confidence is text, such as 'high', expected numbers from 0 to 1" in text
 
 
-def test_a_column_of_confidences_that_is_empty_says_nothing(tmp_path):
-    new = write_roads(tmp_path / "new.gpkg", SIDE, confidence=np.array([None]))
-    assert run(new, write_map(tmp_path / "map.osm", STREET), output=tmp_path / "out").added == 1
+@pytest.mark.parametrize("empty", ["", None])
+def test_roads_whose_confidences_are_empty_texts_have_none(tmp_path, empty):
+    words = np.array([empty], dtype=object)
+    new = write_roads(tmp_path / "new.gpkg", SIDE, confidence=words)
+    summary = run(new, write_map(tmp_path / "map.osm.pbf", STREET), output=tmp_path / "out")
+    assert summary.added == 1
 
 
 def test_a_folder_with_other_files_is_not_replaced(tmp_path):
