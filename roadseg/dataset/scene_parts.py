@@ -55,11 +55,6 @@ def parts_of_scenes(
             parts[name] = None if part.shows_all(grid) else part
     if not parts:
         raise _outside_error(area, len(images), grids)
-    if outside := len(images) - len(parts):
-        _log.info(
-            "%d of %s outside the area %s are left out",
-            *(outside, count(len(images), "image"), area.text),
-        )
     return parts
 
 
