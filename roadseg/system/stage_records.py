@@ -34,6 +34,7 @@ State = Literal[
 _ASIDE = ".changed"  # This ends the name of an output that somebody has changed and that is kept.
 _MISSING, _CHANGED = "is missing", "was modified"
 _SHOWN = 3  # Settings and files that a reason names.
+_CAME, _WENT = " (added)", " (removed)"  # What is said of an input that was not there, or is not.
 _LONGEST = 40  # Characters of a value that a reason shows.
 _ADVICE = "delete it, and run its stage again"
 _log = logging.getLogger(__name__)
@@ -212,7 +213,12 @@ class Stage:
         changed = list(_changes(earlier.settings, self.made_from.known_to(earlier)))
         if not changed:
             before, now = earlier.inputs, self.made_from.inputs
-            changed = [name for name in {**before, **now} if before.get(name) != now.get(name)]
+            changed = [
+                name
+                + ("" if name in before and name in now else _WENT if name in before else _CAME)
+                for name in {**before, **now}
+                if before.get(name) != now.get(name)
+            ]
         if not changed:  # A setting is there that an earlier version did not know.
             return Reason("its record is of another version", "incomplete")
         return Reason(f"changed: {first(changed, _SHOWN)}", "changed")

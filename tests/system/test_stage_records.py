@@ -100,7 +100,7 @@ def test_a_stage_begun_again_is_not_finished_any_more(path):
     [
         ({"settings": (("folds", 4),)}, "folds 5 -> 4"),
         ({"inputs": INPUTS | {"image of a": "3d"}}, "image of a"),
-        ({"inputs": {"image of a": "1f"}}, "labels of a"),
+        ({"inputs": {"image of a": "1f"}}, "labels of a (removed)"),
     ],
 )
 def test_what_changed_is_named(path, change, told):

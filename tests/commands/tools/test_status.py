@@ -91,6 +91,17 @@ def test_a_changed_setting_is_told_in_the_words_of_the_dry_run(finished, look, s
     assert first.why.startswith(stages[first.stage].why)
 
 
+def test_images_that_came_or_went_are_named(finished, look):
+    images = finished[1].root.parent / "images"
+    (images / "city_0.tif").rename(images / "city_9.tif")
+    labels = images.parent / "roads" / "city_0.geojson"
+    labels.rename(labels.with_name("city_9.geojson"))
+    places = [f"imagery.images={images}", f"labels.roads={labels.parent}"]
+    told = look(*places)["prepare"].why
+    assert "image of city_0 (removed)" in told
+    assert "image of city_9 (added)" in told
+
+
 def test_a_missing_output_is_told_and_only_its_stage_and_the_report_run(finished, look):
     finished[1].fold_layer.unlink()
     states = {name: each.state for name, each in look().items() if each.state != "done"}
