@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from scipy import ndimage
 
 from roadseg.arrays import Array, Bools, Floats
 from roadseg.dataset.scene_parts import parts_of_scenes
-from roadseg.errors import DataError
+from roadseg.errors import DataError, RoadsegError
 from roadseg.raster.grid import crs_setting
 from roadseg.raster.images import RasterFacts, read_facts
 from roadseg.raster.inputs import find_labels, image_paths, name_images
@@ -114,6 +115,18 @@ def survey_images(
         collars={name: share for name, share in collars.items() if share},
         looked_at=len(looked_at),
     )
+
+
+def survey_corners(images: Mapping[str, Path], options: ImageryOptions) -> ImageSurvey:
+    """Read the corners of some images; those that cannot be read are left out."""
+    scenes: dict[str, RasterFacts] = {}
+    collars: dict[str, float] = {}
+    for name, path in spread(list(images.items()), _SAMPLE_SCENES):
+        with suppress(RoadsegError):
+            facts = read_facts(path, options)
+            collars[name] = collar_share(*_corners(facts))
+            scenes[name] = facts
+    return ImageSurvey(scenes, masks=(), unusable={}, collars=collars, looked_at=len(scenes))
 
 
 def survey_labels(

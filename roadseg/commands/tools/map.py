@@ -20,7 +20,8 @@ from roadseg.commands.services.map_sources import MapSources, fetch_sources
 from roadseg.commands.stages import graph, pipeline, predict, report
 from roadseg.commands.stages.evaluate import EvaluateSummary
 from roadseg.commands.stages.graph import DOUBTFUL, GraphSummary
-from roadseg.commands.survey.contents import survey_images
+from roadseg.commands.survey.contents import survey_corners, survey_images
+from roadseg.commands.survey.defaults import choose_nodata
 from roadseg.commands.survey.values import area_from, path_from
 from roadseg.commands.tools import adapt as adapting
 from roadseg.commands.tools import init
@@ -30,7 +31,7 @@ from roadseg.errors import ConfigError, RoadsegError
 from roadseg.learn.network.installed_weights import NAME, checkpoint_folder
 from roadseg.raster.grid import Grid
 from roadseg.raster.images import read_facts
-from roadseg.raster.inputs import image_paths, source_path
+from roadseg.raster.inputs import find_images, image_paths, source_path
 from roadseg.roads.formats.files import read_gpkg
 from roadseg.roads.masks.probabilities import ProbabilityFile
 from roadseg.roads.metrics.road_lengths import RoadLengths
@@ -295,8 +296,11 @@ def _write_config(
         found = init.run(images, labels, path, settings=given, rehearse=False)
         return replace(found, rows={**found.rows, "wrote": str(path)})
     folder = path.absolute().parent
-    imagery: dict[str, Any] = {"images": _listed(images, path)}
-    if (area := load_config(None, settings).imagery.area) is not None:
+    given = load_config(None, settings)
+    sample = survey_corners(find_images(images), given.imagery)
+    nodata, told = choose_nodata(sample, given)
+    imagery: dict[str, Any] = {"images": _listed(images, path), **nodata}
+    if (area := given.imagery.area) is not None:
         imagery["area"] = area_from(area, folder)
     values: dict[str, Any] = {
         "run": ".",
@@ -308,7 +312,7 @@ def _write_config(
     changed.pop("imagery.area", None)
     if changed:
         change_config(path, [f"{key}={json.dumps(now)}" for key, (_, now) in changed.items()])
-    return f"wrote {path}"
+    return f"wrote {path}" + (f"; no data: {told}" if nodata else "")
 
 
 def _require_same(
@@ -339,6 +343,13 @@ def _require_same(
             f"{path}: this folder already contains a map of these images, made {how}; use "
             "another --output, or delete it"
         )
+    if not labels:
+        rasters = Workspace(path.parent).probabilities.glob("[!.]*.tif")
+        if gone := sorted({raster.stem for raster in rasters} - set(find_images(images))):
+            raise ConfigError(
+                f"{path}: this folder already contains the map of images that are gone "
+                f"({first(gone)}); use another --output, or delete it"
+            )
     if labels and given > mapped:
         skip = config.compute.on_error == "skip"
         usable = survey_images(_absolute(images), config.imagery, skip=skip).scenes.values()
@@ -397,16 +408,20 @@ def _predict_and_trace(
 
 def tell_bands(config: Config) -> None:
     """Say which bands the starter takes for red, green and blue, if an image has more of them."""
-    path, bands = image_paths(config.imagery.images)[0], 0
-    with suppress(RoadsegError):  # It may be one that was skipped.
-        every = config.imagery.model_copy(update={"bands": None})
-        bands = len(read_facts(path, every).bands)
-    if config.imagery.bands is None and bands > _RGB:
-        _log.warning(
-            "%s: has %d bands, of which the first three were taken for red, green and blue; if "
-            "they are others, choose them, such as --set imagery.bands=3,2,1 with another --output",
-            *(path.name, bands),
-        )
+    if config.imagery.bands is not None:
+        return
+    for path in image_paths(config.imagery.images):
+        bands = 0
+        with suppress(RoadsegError):  # It may be one that was skipped.
+            bands = len(read_facts(path, config.imagery).bands)
+        if bands > _RGB:
+            _log.warning(
+                "%s: has %d bands, of which the first three were taken for red, green and blue; if "
+                "they are others, choose them, such as --set imagery.bands=3,2,1 with another "
+                "--output",
+                *(path.name, bands),
+            )
+            return
 
 
 def _summary(path: Path, config: Config, workspace: Workspace, done: dict[str, Any]) -> MapSummary:

@@ -213,6 +213,25 @@ def test_images_that_are_added_to_a_map_without_labels_are_in_its_config(mapped,
     assert scene.image is not None
 
 
+def test_an_image_that_is_gone_does_not_stay_in_a_map_without_labels(mapped, tmp_path):
+    options = {"checkpoints": [mapped[0] / "map/checkpoints/fold-0"], "say": silent}
+    images = shutil.copytree(mapped[0] / "images", tmp_path / "images")
+    tool.run([str(images)], tmp_path / "map", **options)
+    (images / "city_1.tif").unlink()
+    with pytest.raises(ConfigError, match=r"images that are gone \(city_1\); use another --output"):
+        tool.run([str(images)], tmp_path / "map", **options)
+
+
+def test_black_borders_are_no_data_in_a_map_without_labels(mapped, tmp_path):
+    options = {"checkpoints": [mapped[0] / "map/checkpoints/fold-0"], "say": silent}
+    image = tmp_path / "city.tif"
+    with rasterio.open(shutil.copy(mapped[0] / "images/city_0.tif", image), "r+") as city:
+        city.write(city.read() * (np.arange(city.height) >= 12)[:, np.newaxis])
+    tool.run([str(image)], tmp_path / "map", **options)
+    with rasterio.open(tmp_path / "map/probabilities/city.tif") as made:
+        assert not made.read_masks(1)[:12].any()
+
+
 def test_images_that_show_the_same_ground_are_told(mapped, tmp_path, caplog):
     image, network = mapped[0] / "images/city_0.tif", mapped[0] / "map/checkpoints/fold-0"
     again = shutil.copy(image, tmp_path / "again.tif")
@@ -299,7 +318,9 @@ def test_it_is_said_which_of_many_bands_the_starter_takes(tmp_path, caplog, band
     grid = Grid(CRS.from_epsg(32611), Affine(0.5, 0, 660_000, 0, -0.5, 4_000_000), 64, 64)
     with open_new(path, new_profile(grid, count=bands, dtype="uint16")) as target:
         target.write(np.ones((bands, 64, 64), dtype=np.uint16))
-    tool.tell_bands(load_config(None, [f"imagery.images={path}"]))
+    (tmp_path / "broken.tif").write_text("no raster")
+    images = [str(tmp_path / "broken.tif"), str(path)]
+    tool.tell_bands(load_config(None, [f"imagery.images={json.dumps(images)}"]))
     assert ("city.tif: has 4 bands, of which the first three" in caplog.text) == is_said
 
 
