@@ -117,8 +117,9 @@ def _groups(
         source = near(workspace.graph(name).absolute())
         style = edge_renderer(graph.attributes)
         nodes, edges = (f"{source}|layername={layer}" for layer in ("nodes", "edges"))
-        yield _Layer(f"{name}, nodes", nodes, graph.crs, node_renderer(), "Point")
+        # The first layer is the active one when the project opens.
         yield _Layer(f"{name}, roads", edges, graph.crs, style, "Line")
+        yield _Layer(f"{name}, nodes", nodes, graph.crs, node_renderer(), "Point")
 
     graphs = [(scene.name, scene.graph) for scene in scenes if scene.graph]
     networks = [(ROAD_NETWORK, network) for network in shown.networks.values()][:1]

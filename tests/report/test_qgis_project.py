@@ -89,7 +89,7 @@ def test_layers_are_named_by_scene_and_kind_and_lie_in_groups(project):
     tree = project().find("layer-tree-group")
     shown = {g.get("name"): [layer.get("name") for layer in g] for g in tree}
     assert shown == {
-        "roads": ["a & b, nodes", "a & b, roads"],
+        "roads": ["a & b, roads", "a & b, nodes"],  # The first one is active in QGIS.
         "probability of road": ["a & b, probability"],
         "masks of the labels": ["a & b, mask"],
         "images": ["a & b, image"],
@@ -100,8 +100,8 @@ def test_layers_are_named_by_scene_and_kind_and_lie_in_groups(project):
 def test_files_are_named_from_the_project_so_that_all_can_move(project):
     sources = [layer.find("datasource").text for layer in project().find("projectlayers")]
     assert sources == [
-        "./graphs/a & b.gpkg|layername=nodes",
         "./graphs/a & b.gpkg|layername=edges",
+        "./graphs/a & b.gpkg|layername=nodes",
         "./probabilities/a & b.tif",
         "./masks/a & b.tif",
         "../images/a & b.tif",
