@@ -26,10 +26,10 @@ from roadseg.dataset.chips import read_chips
 from roadseg.dataset.edge_calibration import Calibration, calibrate
 from roadseg.dataset.held_out import held_out_chips, read_predicted
 from roadseg.dataset.scene_parts import images_in_area, open_scene_probability
-from roadseg.errors import DataError, RoadsegError
+from roadseg.errors import ConfigError, DataError, RoadsegError
 from roadseg.raster.windows import CERTAIN, cut_blocks
 from roadseg.roads.formats.by_suffix import check_formats, write_graphs
-from roadseg.roads.formats.files import read_gpkg
+from roadseg.roads.formats.files import is_traced, read_gpkg
 from roadseg.roads.formats.spacenet_csv import write_submission
 from roadseg.roads.graph.cleaning import part_lengths
 from roadseg.roads.graph.road_graph import RoadGraph
@@ -201,6 +201,7 @@ def plan_images(config: Config, images: Iterable[str], *, output: Path) -> Plan:
     check_formats(config.graph.formats)
     paths, _ = images_in_area(images, config.imagery)
     _refuse_taken(paths)
+    _refuse_others(paths, output, config)
     if config.compute.on_error == "stop":
         for name, path in paths.items():
             SceneToTrace(name, path).open(config)
@@ -211,6 +212,7 @@ def plan_images(config: Config, images: Iterable[str], *, output: Path) -> Plan:
 def run_images(config: Config, images: Iterable[str], *, output: Path) -> GraphSummary:
     """Find the road graph of any masks or probability rasters."""
     paths, outside = images_in_area(images, config.imagery)
+    _refuse_others(paths, output, config)
     scenes = [SceneToTrace(name, path) for name, path in paths.items()]
     summary = _trace_all(scenes, output, config, outside=outside)
     traced = [scene for scene in scenes if scene.name in summary.scenes]
@@ -433,6 +435,18 @@ def _refuse_taken(paths: dict[str, Path]) -> None:
             f"{paths[taken[0]]}: the name {taken[0]} is reserved for the file of all scenes; "
             "rename it"
         )
+
+
+def _refuse_others(paths: dict[str, Path], folder: Path, config: Config) -> None:
+    """Refuse to replace files that are not of roads traced before."""
+    for name in [*paths, *([ROAD_NETWORK] if len(paths) > 1 else [])]:
+        files = [folder / f"{name}.{suffix}" for suffix in config.graph.formats]
+        if (kept := [path for path in files if path.exists()]) and not is_traced(
+            folder / f"{name}.gpkg"
+        ):
+            raise ConfigError(
+                f"{kept[0]}: is of another program, and would be replaced; use another --output"
+            )
 
 
 def _outcomes(

@@ -94,6 +94,15 @@ def read_gpkg(path: Path) -> RoadGraph:
     )
 
 
+def is_traced(path: Path) -> bool:
+    """Return whether a file is a GeoPackage of roads that roadseg has traced."""
+    try:
+        fields: Array = pyogrio.read_info(path, layer="edges")["fields"]
+    except (DataSourceError, DataLayerError):
+        return False
+    return "inferred" in fields
+
+
 def _numbers(ids: Array) -> Floats:
     """Return the numbers of nodes, NaN for what is no number."""
     return np.asarray(pd.to_numeric(ids, errors="coerce"), dtype=np.float64)

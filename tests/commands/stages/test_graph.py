@@ -5,12 +5,13 @@ import numpy as np
 import pyogrio
 import pytest
 import rasterio
+import shapely
 from affine import Affine
 from pyproj import CRS
 
 from roadseg.commands.stages import graph
 from roadseg.config import Config, load_config
-from roadseg.errors import DataError
+from roadseg.errors import ConfigError, DataError
 from roadseg.raster.grid import LOCAL_CRS, Grid
 from roadseg.roads.formats.files import read_gpkg
 from roadseg.roads.logistic import EdgeModel
@@ -179,6 +180,25 @@ def test_scenes_apart_are_no_network(tmp_path):
     summary = graph.run_images(Config(), [near, str(far)], output=tmp_path / "out")
     assert summary.joined == []
     assert not (tmp_path / "out/network.gpkg").exists()
+
+
+@pytest.mark.parametrize("name", ["city.gpkg", "city.geojson", "network.gpkg"])
+def test_files_of_other_programs_are_not_replaced(tmp_path, name):
+    masks = [str(write(tmp_path / f"{stem}.tif", cross())) for stem in ("city", "town")]
+    line = shapely.LineString([(0, 0), (1, 1)])
+    geopandas.GeoDataFrame(geometry=[line], crs=4326).to_file(tmp_path / name, layer="edges")
+    before = (tmp_path / name).read_bytes()
+    for action in (graph.plan_images, graph.run_images):
+        with pytest.raises(ConfigError, match=f"{name}: is of another program"):
+            action(Config(), masks, output=tmp_path)
+    assert (tmp_path / name).read_bytes() == before
+
+
+@pytest.mark.parametrize("band", [cross(), np.zeros_like(cross())])
+def test_earlier_graphs_are_replaced(tmp_path, band):
+    mask = str(write(tmp_path / "city.tif", band))
+    first = graph.run_images(Config(), [mask], output=tmp_path)
+    assert graph.run_images(Config(), [mask], output=tmp_path) == first
 
 
 @pytest.mark.parametrize("name", ["network", "submission"])
