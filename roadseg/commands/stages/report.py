@@ -3,18 +3,20 @@
 Writes a page, a QGIS project, and a GeoPackage with all vectors.
 """
 
+import logging
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import geopandas as gpd
+import shapely
 
 from roadseg.commands.stages.declared_stages import declared_stage
 from roadseg.config import Config
 from roadseg.dataset.fold_files import read_folds
 from roadseg.errors import ConfigError, DataError, RoadsegError
-from roadseg.raster.grid import is_local
+from roadseg.raster.grid import DEGREES, is_local
 from roadseg.report.facts import (
     credit_lines,
     quality_facts,
@@ -31,7 +33,7 @@ from roadseg.report.qgis_project import write_project
 from roadseg.report.run_facts import checkpoint_folders, found_layout, scene_names
 from roadseg.report.scenes import ReportScenes, describe_map, encode_pictures, read_scenes
 from roadseg.review.edits import edits_in_force
-from roadseg.roads.labels.areas import work_area
+from roadseg.roads.labels.areas import Area, work_area
 from roadseg.roads.metrics.road_lengths import (
     MappedRoads,
     RoadLengths,
@@ -40,7 +42,7 @@ from roadseg.roads.metrics.road_lengths import (
 from roadseg.system.progress import counted
 from roadseg.system.records import versions
 from roadseg.system.stage_records import Stage
-from roadseg.system.text import Summary, count
+from roadseg.system.text import Summary, count, first
 from roadseg.system.workspace import ADAPTED, STAGES, Workspace
 
 # Precisions with which lines are drawn, from fine to coarse.
@@ -48,7 +50,9 @@ _PRECISIONS = (Precision(0.001, 0.0), Precision(0.1, 0.5), Precision(0.1, 2.0))
 _ROADS_SHARE = 0.6  # Share of the page; lines that take more are drawn coarser.
 # Sheets of examples that are shown, their longest side, and the share of the room for each.
 _SHEETS, _SHEET_PX, _SHEET_SHARE = 4, 1400, 0.04
+_WHOLE = 0.99  # Share of a polygon from which images show all of it.
 _BYTES = 1_000_000  # Bytes of a megabyte, as report.max_mb counts.
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -144,6 +148,7 @@ def _lengths(config: Config, shown: ReportScenes) -> RoadLengths:
     """Measure the roads, also in each polygon of the area; the roads of a network count once."""
     area = work_area(config.imagery.area)
     named = area.by_name() if area else {}
+    _warn_of_unseen(named, shown)
     return road_lengths(
         MappedRoads(
             ground.crs,
@@ -152,6 +157,24 @@ def _lengths(config: Config, shown: ReportScenes) -> RoadLengths:
         )
         for number, ground in enumerate(shown.areas)
     )
+
+
+def _warn_of_unseen(polygons: Mapping[str, Area], shown: ReportScenes) -> None:
+    """Log which polygons the images do not cover, and how much of them they do."""
+    grids = [scene.grid for scene in shown.scenes if not scene.grid.is_local]
+    ground = shapely.union_all([grid.footprint_in(DEGREES) for grid in grids])
+    shares = {
+        name: area.degrees.intersection(ground).area / area.degrees.area
+        for name, area in polygons.items()
+    }
+    if parts := [
+        f"{name} ({100 * share:.0f} %)" for name, share in shares.items() if share < _WHOLE
+    ]:
+        _log.warning(
+            "of these polygons, images show only a part: %s; their lengths of roads are of this "
+            "part alone",
+            first(parts),
+        )
 
 
 def _folds(workspace: Workspace, shown: ReportScenes) -> dict[str, int] | None:

@@ -106,7 +106,7 @@ def test_a_page_for_a_client_needs_graphs_or_probabilities_alone(finished, folde
     assert report.run(*finished, pdf=True).pdf
 
 
-def test_a_page_for_a_client_takes_polygons_beside_its_map(finished, tmp_path):
+def test_a_page_for_a_client_takes_polygons_beside_its_map(finished, tmp_path, caplog):
     config, workspace = finished
     ground = gpd.read_file(workspace.package, layer="scenes").geometry.iloc[[0]]
     shapes = [ground.iloc[0], shapely.transform(ground.iloc[0], lambda xy: xy + 5000)]
@@ -117,6 +117,7 @@ def test_a_page_for_a_client_takes_polygons_beside_its_map(finished, tmp_path):
     config = config.model_copy(update={"imagery": config.imagery.model_copy(update=area)})
     summary = report.run(config, workspace, pdf=True)
     assert list(summary.lengths.areas) == ["here", "there"]
+    assert "of these polygons, images show only a part: there (0 %); their length" in caplog.text
     assert workspace.report_pdf.exists()
 
 
