@@ -133,6 +133,11 @@ def test_a_speed_is_typed(page, server):
     assert done(server) == ["speed", "accept"]
 
 
+def test_escape_leaves_the_field_of_the_speed(page, server):
+    press(page, "v", "6", "Escape", "a")
+    assert done(server) == ["accept"]
+
+
 def test_what_was_decided_is_seen_when_the_page_is_opened_again(page, opened):
     press(page, "r")
     again = opened()

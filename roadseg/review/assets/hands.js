@@ -12,7 +12,11 @@ class Hands extends Pointers {
 
   key(event) {
     const { map: review } = this;
-    if (event.altKey || byId("help").open || event.target.matches("input")) return;
+    if (event.altKey || byId("help").open) return;
+    if (event.target.matches("input")) {
+      if (event.key === "Escape") byId("ground").focus({ preventScroll: true });
+      return;
+    }
     const isCommand = event.ctrlKey || event.metaKey;
     const name = event.key.length === 1 ? event.key.toLowerCase() : event.key;
     let action = null;
