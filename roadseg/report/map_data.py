@@ -55,10 +55,10 @@ class Area:
         west, south, east, north = shapely.total_bounds(self.outlines).tolist()
         return Grid(self.crs, Affine(east - west, 0, west, 0, south - north, north), 1, 1)
 
-    @property
-    def km2(self) -> float:
-        """Area of all scenes; overlaps count once."""
-        return float(shapely.union_all(self.outlines).area) / 1e6
+    def km2(self, inside: shapely.MultiPolygon | None = None) -> float:
+        """Return the area of all scenes, or of what is inside of polygons; overlaps count once."""
+        ground = shapely.union_all(self.outlines)
+        return float((ground if inside is None else ground & inside).area) / 1e6
 
 
 def map_areas(grids: Sequence[Grid]) -> list[Area]:

@@ -40,7 +40,7 @@ def test_scenes_in_two_zones_are_on_one_map():
     )
     (area,) = map_areas([grid(779000, 3650000), east])
     assert area.crs.to_epsg() == 32611
-    assert area.km2 == pytest.approx(0.5, rel=0.01)
+    assert area.km2() == pytest.approx(0.5, rel=0.01)
 
 
 def test_scenes_without_a_place_have_maps_of_their_own_and_no_degrees():

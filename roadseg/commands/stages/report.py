@@ -242,7 +242,7 @@ def _map_that_fits(config: Config, shown: ReportScenes, most: int) -> dict[str, 
 def _facts(config: Config, workspace: Workspace, shown: ReportScenes) -> dict[str, Any]:
     """Return what records, tables and the config say of the run."""
     records = read_records(workspace.record(stage) for stage in STAGES[:-1])
-    root = workspace.root.resolve()
+    root, area = workspace.root.resolve(), work_area(config.imagery.area)
     trained_in = checkpoint_folders(workspace)
     if ADAPTED in shown.models:
         trained_in += checkpoint_folders(workspace.adapted)
@@ -265,7 +265,7 @@ def _facts(config: Config, workspace: Workspace, shown: ReportScenes) -> dict[st
         "seconds": {name: seconds[name] for name in STAGES[:-1] if name in seconds},
         "summaries": {name: record.summary for name, record in records.items()},
         "credits": credit_lines(config, shown, records.get("prepare")),
-        "km2": sum(area.km2 for area in shown.areas),
+        "km2": sum(ground.km2(area and area.on(ground.grid)) for ground in shown.areas),
         "scores": read_scores(workspace.evaluation),
         "scene_of": {chip.name: chip.scene for chip in shown.chips},
         "training": training,

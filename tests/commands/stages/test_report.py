@@ -121,6 +121,21 @@ def test_a_page_for_a_client_takes_polygons_beside_its_map(finished, tmp_path, c
     assert workspace.report_pdf.exists()
 
 
+def test_the_page_counts_the_ground_in_the_area_to_work_in(finished, tmp_path):
+    config, workspace = finished
+    report.run(config, workspace)
+    whole = data_of(workspace)["km2"]
+    (row,) = gpd.read_file(workspace.package, layer="scenes").itertuples()
+    west, south, east, north = row.geometry.bounds
+    half = shapely.box(west, south, (west + east) / 2, north)
+    crs = gpd.read_file(workspace.package, layer="scenes").crs
+    gpd.GeoDataFrame(geometry=[half], crs=crs).to_file(tmp_path / "area.gpkg")
+    area = {"area": str(tmp_path / "area.gpkg")}
+    config = config.model_copy(update={"imagery": config.imagery.model_copy(update=area)})
+    report.run(config, workspace)
+    assert data_of(workspace)["km2"] == pytest.approx(whole / 2)
+
+
 def test_it_is_made_again_only_if_something_changed(finished):
     config, workspace = finished
     report.run(config, workspace)
