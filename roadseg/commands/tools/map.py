@@ -74,7 +74,7 @@ class MapSummary(Summary):
         measured: metrics on the held-out chips, if there are labels.
         lengths: kilometres of road by class, and by polygon of the area.
         report: the page that shows it.
-        project: the QGIS project with all layers.
+        project: the QGIS project with all layers; empty for images without georeference.
         failed: why scenes were skipped, by name.
     """
 
@@ -103,7 +103,7 @@ class MapSummary(Summary):
             "graphs": self.graphs.folder,
             "network": self._network(),
             "report": self.report,
-            "QGIS": f"{self.project} (a project with all layers)",
+            "QGIS": self.project and f"{self.project} (a project with all layers)",
             "config": f"{self.config} (for all other commands)",
             "next": f"roadseg review {shlex.quote(str(Path(self.config).parent))} (correct the "
             f"roads{'; then `roadseg improve` learns from that' if self.can_improve else ''})",
@@ -432,6 +432,7 @@ def _summary(path: Path, config: Config, workspace: Workspace, done: dict[str, A
     }
     grids = {name: each.grid for name, each in rasters.items()}
     km2 = math.fsum(map(_km2, rasters.values()))
+    has_place = not all(grid.is_local for grid in grids.values())
     _tell_of_shared_ground(grids, fused=config.predict.fuse)
     if traced.road_km < LEAST_DENSITY * km2:
         how = (
@@ -462,7 +463,7 @@ def _summary(path: Path, config: Config, workspace: Workspace, done: dict[str, A
         measured=done.get("evaluate"),
         lengths=done["report"].lengths,
         report=str(workspace.report),
-        project=str(workspace.qgis_project),
+        project=str(workspace.qgis_project) if has_place else "",
         failed={**done["predict"].failed, **traced.failed},
     )
 

@@ -222,6 +222,15 @@ def test_an_image_that_is_gone_does_not_stay_in_a_map_without_labels(mapped, tmp
         tool.run([str(images)], tmp_path / "map", **options)
 
 
+def test_the_project_of_images_without_a_place_is_not_named(mapped, tmp_path, write_nowhere):
+    network = mapped[0] / "map/checkpoints/fold-0"
+    with rasterio.open(mapped[0] / "images/city_0.tif") as city:
+        write_nowhere(tmp_path / "city.tif", city.read())
+    options = {"checkpoints": [network], "settings": ["imagery.gsd_m=1"], "say": silent}
+    summary = tool.run([str(tmp_path / "city.tif")], tmp_path / "map", **options)
+    assert "QGIS" not in str(summary)
+
+
 def test_black_borders_are_no_data_in_a_map_without_labels(mapped, tmp_path):
     options = {"checkpoints": [mapped[0] / "map/checkpoints/fold-0"], "say": silent}
     image = tmp_path / "city.tif"
