@@ -1,6 +1,5 @@
 """Scene parts: which scenes an area touches, and how much of each."""
 
-import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -19,8 +18,6 @@ from roadseg.roads.labels.areas import Area, work_area
 from roadseg.roads.masks.probabilities import ProbabilityFile, open_probability
 from roadseg.system.progress import counted
 from roadseg.system.text import count
-
-_log = logging.getLogger(__name__)
 
 
 def parts_of_scenes(
