@@ -13,14 +13,18 @@ from roadseg.arrays import Array, Bytes, Floats, Lines
 from roadseg.raster.grid import Grid, reproject
 from roadseg.raster.windows import Window, cut_blocks
 from roadseg.review.apply import BESIDE_M, Revision, Road
-from roadseg.roads.masks.burning import BACKGROUND, RoadAreas, burn_roads, widened_areas
+from roadseg.roads.masks.burning import BACKGROUND, IGNORE, RoadAreas, burn_roads, widened_areas
 from roadseg.roads.masks.mask_files import read_mask
+from roadseg.roads.masks.probabilities import ProbabilityFile
+from roadseg.roads.options import ThresholdOptions
 from roadseg.roads.speeds import KPH_PER_MPH, SpeedBins
 
+AROUND_M = 100.0  # Metres around a road that was decided about in which others were seen as well.
 _EDGE_M = 1.0  # Metres beyond the edge of a road that may still belong to it.
 _BLOCK_PX = 2048
 State = Literal["drawn", "accepted", "rejected", "undecided"]
 _CONFIRMED: tuple[State, ...] = ("drawn", "accepted")
+_DECIDED: tuple[State, ...] = (*_CONFIRMED, "rejected")
 
 
 @dataclass(frozen=True)
@@ -43,18 +47,15 @@ class Decided:
     def near(self, grid: Grid) -> Self:
         """Return the roads that may touch the ground of a grid, in its metres."""
         lines = reproject(self.lines, self.crs, grid.metric_crs)
-        reach_m = self.width_m.max(initial=0.0) / 2 + BESIDE_M
+        reach_m = self.width_m.max(initial=0.0) / 2 + AROUND_M
         rows = np.flatnonzero(shapely.dwithin(lines, grid.footprint_m, reach_m))
         columns = {name: getattr(self, name)[rows] for name in ("state", "width_m", "speed_mph")}
         return replace(self, crs=grid.metric_crs, lines=lines[rows], **columns)
 
-    def ground(self) -> shapely.Geometry:
-        """Return where it is known what is a road: roads that were decided about, and their sides.
-
-        Roads about which nothing was decided are no part of it.
-        """
+    def ground(self, around_m: float) -> shapely.Geometry:
+        """Return the ground around roads that were decided about, without undecided ones."""
         is_open = self.state == "undecided"
-        wider_m = np.where(is_open, _EDGE_M, BESIDE_M)
+        wider_m = np.where(is_open, _EDGE_M, around_m)
         shapes = shapely.buffer(self.lines, self.width_m / 2 + wider_m)
         return shapely.union_all(shapes[~is_open]) - shapely.union_all(shapes[is_open])
 
@@ -85,30 +86,51 @@ def decided_roads(revision: Revision, *, width_m: float) -> Decided:
     )
 
 
-def edited_blocks(
-    grid: Grid, roads: Decided, *, bins: SpeedBins, labels: Path
+def corrected_blocks(
+    labels: Path, roads: Decided, grid: Grid, *, bins: SpeedBins
 ) -> Iterator[tuple[Window, Bytes]]:
-    """Yield the mask of a scene block by block, for `write_mask`.
+    """Yield the mask of a scene with labels block by block, for `write_mask`.
 
     Roads that were confirmed are burnt with their width and speed, and those that were rejected
-    are background. Anything else is as in the mask of the labels, or background.
+    are background. Anything else is as in the mask of the labels.
 
     Args:
         roads: in the metres of the grid.
-        labels: mask of the labels on the same grid, if it exists.
     """
     rejected = roads.areas(grid, "rejected", wider_m=_EDGE_M, bins=bins)
     confirmed = roads.areas(grid, *_CONFIRMED, wider_m=0.0, bins=bins)
     for window in cut_blocks(grid.height, grid.width, block_px=_BLOCK_PX):
         part = grid.crop(*window)
-        if labels.exists():
-            mask = read_mask(labels, window)
-        else:
-            mask = np.full((window.height, window.width), BACKGROUND, dtype=np.uint8)
+        mask = read_mask(labels, window)
         mask[burn_roads(rejected, part) > 0] = BACKGROUND
-        road = burn_roads(confirmed, part)
-        mask[road > 0] = road[road > 0]
-        yield window, mask
+        yield window, _with_roads(mask, burn_roads(confirmed, part))
+
+
+def decided_blocks(
+    found: ProbabilityFile, roads: Decided, *, bins: SpeedBins, options: ThresholdOptions
+) -> Iterator[tuple[Window, Bytes]]:
+    """Yield the mask of a scene without labels block by block, for `write_mask`.
+
+    Roads that were confirmed are burnt with their width and speed. What else lies within 8 m of
+    roads that were decided about is background, as is all that the first network takes for none.
+    Other pixels in which it sees road, such as car parks, are ignored.
+
+    Args:
+        found: probabilities of the first network, on whose grid the mask lies.
+        roads: in the metres of that grid.
+    """
+    grid, level = found.grid, options.level_for(found.threshold)
+    known = roads.areas(grid, *_DECIDED, wider_m=BESIDE_M, bins=bins)
+    confirmed = roads.areas(grid, *_CONFIRMED, wider_m=0.0, bins=bins)
+    for window in cut_blocks(grid.height, grid.width, block_px=_BLOCK_PX):
+        part = grid.crop(*window)
+        is_open = (found.read_road(window) >= level) & (burn_roads(known, part) == 0)
+        mask = np.where(is_open, IGNORE, BACKGROUND).astype(np.uint8)
+        yield window, _with_roads(mask, burn_roads(confirmed, part))
+
+
+def _with_roads(mask: Bytes, road: Bytes) -> Bytes:
+    return np.where(road > 0, road, mask)
 
 
 def _state(road: Road) -> State:

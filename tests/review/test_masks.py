@@ -10,9 +10,11 @@ from roadseg.raster.grid import Grid
 from roadseg.raster.windows import Window
 from roadseg.review.apply import Revision
 from roadseg.review.edits import Edit
-from roadseg.review.masks import decided_roads, edited_blocks
+from roadseg.review.masks import corrected_blocks, decided_blocks, decided_roads
 from roadseg.roads.graph.road_graph import graph_from_lines
 from roadseg.roads.masks.mask_files import write_mask
+from roadseg.roads.masks.probabilities import Probability
+from roadseg.roads.options import TraceOptions
 from roadseg.roads.speeds import DEFAULT_BINS
 
 UTM = CRS.from_epsg(32611)
@@ -39,17 +41,39 @@ def decided():
     return decided_roads(revision, width_m=9.0)
 
 
-def mask_of(decided, labels):
+def mask_of(blocks):
     mask = np.full((100, 100), 99, dtype=np.uint8)
-    for window, pixels in edited_blocks(GRID, decided.near(GRID), bins=DEFAULT_BINS, labels=labels):
+    for window, pixels in blocks:
         mask[window.slices] = pixels
     return mask
 
 
-def test_confirmed_roads_are_burnt_with_their_width_and_speed(decided, tmp_path):
-    column = mask_of(decided, tmp_path / "none.tif")[:, 50]
-    assert np.flatnonzero(column).tolist() == [18, 19, 20, 21, 77, 78, 79, 80, 81, 82]
+def seen(level):
+    """Give probabilities in which a network sees road everywhere above row 50, or nothing."""
+    road = np.zeros((100, 100), dtype=np.uint8)
+    road[:50] = level
+    return Probability(GRID, road, threshold=0.5)
+
+
+def mask_without_labels(decided, level):
+    found = seen(level)
+    roads = decided.near(GRID)
+    return mask_of(decided_blocks(found, roads, bins=DEFAULT_BINS, options=TraceOptions()))
+
+
+@pytest.mark.parametrize("level", [0, 255])
+def test_confirmed_roads_are_burnt_with_their_width_and_speed(decided, level):
+    column = mask_without_labels(decided, level)[:, 50]
+    is_road = (column > 0) & (column < 255)
+    assert np.flatnonzero(is_road).tolist() == [18, 19, 20, 21, 77, 78, 79, 80, 81, 82]
     assert column[20] == DEFAULT_BINS.bin_of(KPH / 1.609344)
+
+
+def test_pixels_of_roads_that_were_not_decided_about_are_ignored(decided):
+    column = mask_without_labels(decided, 128)[:, 50]
+    # 8 m beside the accepted and the rejected road, and below row 50, there is none.
+    assert np.flatnonzero(column == 255).tolist() == [*range(10)]
+    assert not (mask_without_labels(decided, 127) == 255).any()
 
 
 def test_labels_stay_but_where_people_decided_otherwise(decided, tmp_path):
@@ -57,13 +81,13 @@ def test_labels_stay_but_where_people_decided_otherwise(decided, tmp_path):
     old = np.full((100, 100), 1, dtype=np.uint8)
     old[:, 90:] = 255
     write_mask(labels, [(Window(0, 0, 100, 100), old)], GRID, bins=DEFAULT_BINS)
-    mask = mask_of(decided, labels)
+    mask = mask_of(corrected_blocks(labels, decided.near(GRID), GRID, bins=DEFAULT_BINS))
     assert (mask[20, 50], mask[40, 50], mask[60, 50], mask[5, 50]) == (3, 0, 1, 1)
     assert (mask[5, 95], mask[40, 95], mask[20, 95]) == (255, 0, 3)
 
 
-def test_known_ground_is_decided_roads_and_their_sides_without_open_ones(decided):
-    ground = decided.ground()
+def test_known_ground_lies_around_decided_roads_without_open_ones(decided):
+    ground = decided.ground(8.0)
     known = [
         ground.contains(shapely.Point(WEST + 50, NORTH - row)) for row in (9, 11, 20, 40, 60, 80)
     ]

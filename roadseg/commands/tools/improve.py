@@ -18,7 +18,7 @@ import numpy as np
 import shapely
 from pyproj import CRS
 
-from roadseg.arrays import Bools, Floats, Ints, Lines
+from roadseg.arrays import Bools, Bytes, Floats, Ints, Lines
 from roadseg.commands.stages import pipeline, prepare
 from roadseg.commands.tools import review
 from roadseg.commands.tools.adapt import network_form, resampled_to
@@ -28,6 +28,7 @@ from roadseg.dataset.fold_files import read_folds, write_folds
 from roadseg.dataset.footprints import overlapping_pairs
 from roadseg.dataset.held_out import read_fold_chips
 from roadseg.dataset.options import SetLabelOptions
+from roadseg.dataset.scene_parts import open_scene_probability
 from roadseg.dataset.scenes import complete_area
 from roadseg.dataset.sets import find_scenes
 from roadseg.errors import ConfigError, DataError
@@ -39,8 +40,15 @@ from roadseg.raster.inputs import find_areas
 from roadseg.raster.windows import CERTAIN, Window
 from roadseg.report.run_facts import found_layout, scene_names
 from roadseg.report.scenes import ReportScene, read_scenes
+from roadseg.review.apply import BESIDE_M
 from roadseg.review.edits import EditFile
-from roadseg.review.masks import Decided, decided_roads, edited_blocks
+from roadseg.review.masks import (
+    AROUND_M,
+    Decided,
+    corrected_blocks,
+    decided_blocks,
+    decided_roads,
+)
 from roadseg.review.session import ReviewSession, crs_of_edits
 from roadseg.review.sheets import sheets_of
 from roadseg.roads.formats.layers import write_layer
@@ -239,20 +247,25 @@ def _write_masks(
     images = _images(config, workspace, shown)
     walk = counted(images.items(), "write masks", total=len(images), unit="scenes")
     for name, (image, set_name) in walk:
-        labels = workspace.mask(name)
-        grid = read_grid(labels) if labels.exists() else shown[name].grid
+        labels, own = workspace.mask(name), config.of_set(set_name)
+        has_labels = labels.exists()
+        grid = read_grid(labels) if has_labels else shown[name].grid
         near, footprint = _near(roads, grid), grid.footprint_m
-        decided = shapely.intersection(near.ground(), footprint)
-        ground = decided
-        if labels.exists():
-            own = config.of_set(set_name).labels
-            complete = complete_area(find_areas(own.area), grid, own)
+        around = near.ground(BESIDE_M if has_labels else AROUND_M)
+        decided = ground = shapely.intersection(around, footprint)
+        is_edited = not decided.is_empty
+        blocks: Iterator[tuple[Window, Bytes]] = iter(())
+        if has_labels:
+            complete = complete_area(find_areas(own.labels.area), grid, own.labels)
             ground = footprint if complete is None else shapely.union(decided, complete)
+            blocks = corrected_blocks(labels, near, grid, bins=config.labels.bins)
+        elif is_edited:
+            require(workspace.probability(name), made_by="predict")
+            found = open_scene_probability(workspace.probability(name), own.imagery)
+            blocks = decided_blocks(found, near, bins=config.labels.bins, options=config.graph)
         path = made.root / _MASKS / set_name / f"{image.stem}.tif"
         path.parent.mkdir(parents=True, exist_ok=True)
-        blocks = edited_blocks(grid, near, bins=config.labels.bins, labels=labels)
         write_mask(path, blocks, grid, bins=config.labels.bins)
-        is_edited = not decided.is_empty
         paths = image.absolute(), path.absolute()
         yield _Scene(name, set_name, *paths, is_edited, ground, grid.metric_crs)
 

@@ -243,6 +243,16 @@ def test_images_without_labels_and_edits_are_in_the_run_but_not_learned_from(pla
     assert set(read_file(labels["area"][0])["scene"]) == images - {other}
 
 
+def test_an_edited_image_without_labels_needs_its_probabilities(finished, tmp_path):
+    workspace = finished[1]
+    name = next(workspace.graphs.glob("*.gpkg")).stem
+    edit(workspace, Edit("draw", line_across(workspace, name), width_m=6.0))
+    workspace.mask(name).unlink()
+    workspace.probability(name).unlink(missing_ok=True)
+    with pytest.raises(MissingInputError, match=rf"{name}\.tif.*run `roadseg predict` first"):
+        run(finished, tmp_path / "new")
+
+
 def test_images_are_resampled_as_in_the_map_if_the_first_had_the_pixels_of_its_network(planned):
     config, *_, grid = planned(0.5)
     assert config["imagery"]["gsd_m"] == pytest.approx(grid.pixel_size_m[0] / 2, rel=1e-3)
