@@ -178,6 +178,9 @@ def run(
                 f"{workspace.edits}: no edit accepts, rejects or draws a road on these images; "
                 "expected some, from `roadseg review`"
             )
+        # They come first, as a run without them is another one.
+        with atomic_write(made.edits) as partial:
+            shutil.copyfile(workspace.edits, partial)
         _write_area(output / _MASKS / _AREA, scenes)
         planned = _plan(config, made, scenes, start, minutes=minutes)
         has_labels = any(workspace.mask(scene.name).exists() for scene in scenes)
@@ -186,9 +189,6 @@ def run(
             if has_labels
             else _with_new_folds(planned, made)
         )
-        # In this order, as a config without edits is that of another run.
-        with atomic_write(made.edits) as partial:
-            shutil.copyfile(workspace.edits, partial)
         write_json(output / FILE_NAME, planned.model_dump(mode="json"))
         pipeline.run(planned, made, say=say)
         found = _measure(planned, workspace, made, roads)
@@ -226,7 +226,7 @@ def next_folder(root: Path) -> Path:
 def _is_taken(made: Workspace, edits: Path) -> bool:
     """Return whether a folder has a run that was not made from a file of edits, or has this one."""
     if not made.edits.exists():
-        return (made.root / FILE_NAME).exists()
+        return (made.root / FILE_NAME).exists() or made.record("prepare").exists()
     return made.edits.samefile(edits) or made.edits.read_bytes() != edits.read_bytes()
 
 

@@ -174,11 +174,14 @@ def test_of_new_ground_a_fifth_is_held_out():
     assert folds == [0, 1, 1, 1, 1, 1, 0, 1, 1, 1, 1, 0]
 
 
-@pytest.mark.parametrize("is_itself", [True, False])
-def test_no_run_is_replaced(finished, tmp_path, monkeypatch, is_itself):
+@pytest.mark.parametrize(
+    ("is_itself", "name"),
+    [(True, "roadseg.json"), (False, "roadseg.json"), (False, "prepare.json")],
+)
+def test_no_run_is_replaced(finished, tmp_path, monkeypatch, is_itself, name):
     output = finished[1].root if is_itself else tmp_path / "other"
     output.mkdir(exist_ok=True)
-    config = output / "roadseg.json"
+    config = output / name
     config.write_text("{}")
     edit(finished[1], Edit("draw", line_across(finished[1], "city_0"), width_m=6.0))
     monkeypatch.setattr(improve.pipeline, "run", lambda *_, **__: 1 / 0)
