@@ -68,8 +68,7 @@ _log = logging.getLogger(__name__)
 _SPACING_M = 2.0  # Metres between the places along a road at which its probability is read.
 _FOLD = 0
 _CHIP_PX = (512, 256)  # Sides of the chips of a run without labels, if there are enough; or else.
-_NEW_PLACES = 5  # Of so many places that a run learns in addition, one is held out.
-_LARGE = 0.25  # Share of the largest place's ground from which on another is large as well.
+_PART = 5  # Of the ground, or of so many places that a run learns in addition, one is held out.
 _MASKS, _AREA = "edit_masks", "area.geojson"  # Folder of masks in the new run, and their area.
 
 
@@ -349,7 +348,7 @@ def _plan(
 
 
 def _with_new_folds(config: Config, made: Workspace) -> Config:
-    """Return the config with chips and folds that share the ground that was decided about.
+    """Return the config with chips and two folds, of which the first is held out.
 
     Ground blocks of 500 m would often be one. So chips side by side may be in different folds, but
     not those that show the same ground.
@@ -363,7 +362,7 @@ def _with_new_folds(config: Config, made: Workspace) -> Config:
         prepare.run(config, made)
         chips = read_chips(made.chips).chips
         place = _places(chips)
-        if len(np.unique(place)) >= config.split.folds:
+        if len(np.unique(place)) >= _PART:
             break
     if len(np.unique(place)) == 1:
         raise DataError(
@@ -371,9 +370,8 @@ def _with_new_folds(config: Config, made: Workspace) -> Config:
             "it has to be held out; review roads on more ground"
         )
     pixels = [chip.valid_share * chip.window.height * chip.window.width for chip in chips]
-    sizes = np.bincount(place, pixels).astype(np.float64)
-    fold_of = _shared(sizes, most=config.split.folds)
-    return _with_fold_file(config, made, chips, [fold_of[each] for each in place])
+    is_held_out = _held_out(np.bincount(place, pixels).astype(np.float64))
+    return _with_fold_file(config, made, chips, [int(not is_held_out[each]) for each in place])
 
 
 def _with_kept_folds(config: Config, made: Workspace, before: Workspace) -> Config:
@@ -407,7 +405,7 @@ def _kept(
     known, own = place[: len(earlier)], place[len(earlier) :]
     fold_of = dict(sorted(zip(known, (folds[chip.name] for chip in earlier), strict=True)))
     new = dict.fromkeys(each for each in own if each not in fold_of)
-    fold_of |= {each: int(number % _NEW_PLACES > 0) for number, each in enumerate(new, start=1)}
+    fold_of |= {each: int(number % _PART > 0) for number, each in enumerate(new, start=1)}
     ranks = np.unique([0, *(fold_of[each] for each in own)], return_inverse=True)[1]
     return [int(fold) for fold in ranks[1:]]  # No fold between is without chips.
 
@@ -420,18 +418,13 @@ def _places(chips: Sequence[ChipRecord]) -> Ints:
     return np.asarray(np.unique(groups, return_inverse=True)[1])
 
 
-def _shared(sizes: Floats, *, most: int) -> list[int]:
-    """Divide at least two places into folds of similar size; the smallest is fold 0.
-
-    There are as many folds as large places, so that each has one, but 2 to `most`.
-    """
-    folds = int(np.clip((sizes > sizes.max() * _LARGE).sum(), 2, most))
-    filled, fold_of = np.zeros(folds), np.zeros(len(sizes), dtype=np.int64)
-    for number, chip in enumerate(np.argsort(-sizes, kind="stable")):
-        fold_of[chip] = number if number < folds else filled.argmin()
-        filled[fold_of[chip]] += sizes[chip]
-    ranks: Ints = np.argsort(np.argsort(filled, kind="stable"))
-    return [int(fold) for fold in ranks[fold_of]]
+def _held_out(sizes: Floats) -> Bools:
+    """Choose the smallest places, one at least, that have about a fifth of the ground together."""
+    order = np.argsort(sizes, kind="stable")
+    off = np.abs(np.cumsum(sizes[order]) - sizes.sum() / _PART)
+    chosen = np.zeros(len(sizes), dtype=bool)
+    chosen[order[: 1 + off[:-1].argmin()]] = True
+    return chosen
 
 
 def _measure(

@@ -112,15 +112,18 @@ def test_a_new_run_has_the_next_number(tmp_path, old, new):
 
 
 @pytest.mark.parametrize(
-    ("sizes", "folds"),
+    ("sizes", "held_out"),
     [
-        ([55, 32, 44, 39, 0.2, 5], [3, 0, 2, 1, 0, 0]),  # One large chip for each fold.
-        ([90, 1, 2], [1, 0, 0]),
-        ([5, 5, 5, 5, 5, 5, 5], [3, 4, 0, 1, 2, 3, 4]),
+        ([55, 32, 44, 39, 0.2, 5], [1, 4, 5]),
+        ([90, 1, 2], [1, 2]),
+        ([48, 3, 49], [1]),  # Another one would be half of the ground.
+        ([5, 5], [0]),
+        ([5] * 10, [0, 1]),
     ],
 )
-def test_each_fold_has_a_share_of_what_was_decided_and_the_first_the_least(sizes, folds):
-    assert improve._shared(np.array(sizes, dtype=float), most=5) == folds  # noqa: SLF001
+def test_the_smallest_places_are_held_out_about_a_fifth_of_the_ground(sizes, held_out):
+    chosen = improve._held_out(np.array(sizes, dtype=float))  # noqa: SLF001
+    assert np.flatnonzero(chosen).tolist() == held_out
 
 
 def test_ground_that_a_network_was_trained_on_is_not_held_out_later(
@@ -164,8 +167,7 @@ def test_chips_that_show_the_same_ground_share_a_fold(tmp_path, monkeypatch):
     (tmp_path / "edit_masks").mkdir()
     config = improve._with_new_folds(load_config(None), Workspace(tmp_path))  # noqa: SLF001
     fold_of = read_fold_file(config.split.file)
-    assert fold_of["0"] == fold_of["1"] != fold_of["2"] == fold_of["3"]
-    assert fold_of["4"] == 0
+    assert fold_of == {"0": 1, "1": 1, "2": 1, "3": 1, "4": 0}
 
 
 def test_of_new_ground_a_fifth_is_held_out():
