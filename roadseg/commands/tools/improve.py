@@ -67,8 +67,9 @@ _log = logging.getLogger(__name__)
 
 _SPACING_M = 2.0  # Metres between the places along a road at which its probability is read.
 _FOLD = 0
-_CHIP_PX = (512, 256)  # Sides of the chips of a run without labels, if there are enough; or else.
-_PART = 5  # Of the ground, or of so many places that a run learns in addition, one is held out.
+_CHIP_PX = (512, 256)  # Sides of the chips of a run without labels, tried in this order.
+_PART, _OFF = 0.2, 0.1  # Share of what was decided that is held out, and what it may be off.
+_NEW_PLACES = 5  # Of so many places that a run learns in addition, one is held out.
 _MASKS, _AREA = "edit_masks", "area.geojson"  # Folder of masks in the new run, and their area.
 
 
@@ -186,7 +187,7 @@ def run(
         planned = (
             _with_kept_folds(planned, made, workspace)
             if has_labels
-            else _with_new_folds(planned, made)
+            else _with_new_folds(planned, made, scenes)
         )
         write_json(output / FILE_NAME, planned.model_dump(mode="json"))
         pipeline.run(planned, made, say=say)
@@ -202,15 +203,25 @@ def run(
 
 @dataclass(frozen=True)
 class _Scene:
-    """A scene to learn from, the set that it is of, its mask, and where this is complete."""
+    """A scene to learn from, the set that it is of, its mask, and where this is complete.
+
+    Attributes:
+        decided: decided roads and their sides, in `crs`.
+        ground: where the mask is complete, in `crs`.
+    """
 
     name: str
     set: str
     image: Path
     mask: Path
-    is_edited: bool
+    decided: shapely.Geometry
     ground: shapely.Geometry
     crs: CRS
+
+    @property
+    def is_edited(self) -> bool:
+        """Whether anything was decided about its roads."""
+        return not self.decided.is_empty
 
 
 def next_folder(root: Path) -> Path:
@@ -250,15 +261,15 @@ def _write_masks(
         has_labels = labels.exists()
         grid = read_grid(labels) if has_labels else shown[name].grid
         near, footprint = _near(roads, grid), grid.footprint_m
-        around = near.ground(BESIDE_M if has_labels else AROUND_M)
-        decided = ground = shapely.intersection(around, footprint)
-        is_edited = not decided.is_empty
+        decided = shapely.intersection(near.ground(BESIDE_M), footprint)
+        ground = decided
         blocks: Iterator[tuple[Window, Bytes]] = iter(())
         if has_labels:
             complete = complete_area(find_areas(own.labels.area), grid, own.labels)
             ground = footprint if complete is None else shapely.union(decided, complete)
             blocks = corrected_blocks(labels, near, grid, bins=config.labels.bins)
-        elif is_edited:
+        elif not decided.is_empty:
+            ground = shapely.intersection(near.ground(AROUND_M), footprint)
             require(workspace.probability(name), made_by="predict")
             found = open_scene_probability(workspace.probability(name), own.imagery)
             blocks = decided_blocks(found, near, bins=config.labels.bins, options=config.graph)
@@ -266,7 +277,7 @@ def _write_masks(
         path.parent.mkdir(parents=True, exist_ok=True)
         write_mask(path, blocks, grid, bins=config.labels.bins)
         paths = image.absolute(), path.absolute()
-        yield _Scene(name, set_name, *paths, is_edited, ground, grid.metric_crs)
+        yield _Scene(name, set_name, *paths, decided, ground, grid.metric_crs)
 
 
 def _near(roads: Sequence[Decided], grid: Grid) -> Decided:
@@ -347,30 +358,34 @@ def _plan(
     return config.model_copy(update={**sections, "run": made.root.absolute()})
 
 
-def _with_new_folds(config: Config, made: Workspace) -> Config:
+def _with_new_folds(config: Config, made: Workspace, scenes: Sequence[_Scene]) -> Config:
     """Return the config with chips and two folds, of which the first is held out.
 
     Ground blocks of 500 m would often be one. So chips side by side may be in different folds, but
-    not those that show the same ground.
+    not those that show the same ground. Chips are smaller if large ones do not divide well.
 
     Raises:
         DataError: if all of it lies on one small chip, or on chips that overlap.
     """
+    decided = {scene.name: scene.decided for scene in scenes}
     for chip_px in _CHIP_PX:
         imagery = config.imagery.model_copy(update={"chip_px": chip_px})
         config = config.model_copy(update={"imagery": imagery})
         prepare.run(config, made)
         chips = read_chips(made.chips).chips
+        corners = np.array([chip.corners_m for chip in chips])
+        grounds = np.array([decided[chip.scene] for chip in chips])
+        areas = shapely.area(shapely.intersection(shapely.polygons(corners), grounds))
         place = _places(chips)
-        if len(np.unique(place)) >= _PART:
+        sizes = np.bincount(place, areas)
+        is_held_out = _held_out(sizes)
+        if abs(sizes[is_held_out].sum() / sizes.sum() - _PART) <= _OFF:
             break
-    if len(np.unique(place)) == 1:
+    if len(sizes) == 1:
         raise DataError(
             f"{made.root}: everything that was decided lies within {chip_px} pixels, and a part of "
             "it has to be held out; review roads on more ground"
         )
-    pixels = [chip.valid_share * chip.window.height * chip.window.width for chip in chips]
-    is_held_out = _held_out(np.bincount(place, pixels).astype(np.float64))
     return _with_fold_file(config, made, chips, [int(not is_held_out[each]) for each in place])
 
 
@@ -405,7 +420,7 @@ def _kept(
     known, own = place[: len(earlier)], place[len(earlier) :]
     fold_of = dict(sorted(zip(known, (folds[chip.name] for chip in earlier), strict=True)))
     new = dict.fromkeys(each for each in own if each not in fold_of)
-    fold_of |= {each: int(number % _PART > 0) for number, each in enumerate(new, start=1)}
+    fold_of |= {each: int(number % _NEW_PLACES > 0) for number, each in enumerate(new, start=1)}
     ranks = np.unique([0, *(fold_of[each] for each in own)], return_inverse=True)[1]
     return [int(fold) for fold in ranks[1:]]  # No fold between is without chips.
 
@@ -419,11 +434,11 @@ def _places(chips: Sequence[ChipRecord]) -> Ints:
 
 
 def _held_out(sizes: Floats) -> Bools:
-    """Choose the smallest places, one at least, that have about a fifth of the ground together."""
+    """Choose the smallest places, one at least, that are about a fifth of all together."""
     order = np.argsort(sizes, kind="stable")
-    off = np.abs(np.cumsum(sizes[order]) - sizes.sum() / _PART)
+    off = np.abs(np.cumsum(sizes[order]) - _PART * sizes.sum())
     chosen = np.zeros(len(sizes), dtype=bool)
-    chosen[order[: 1 + off[:-1].argmin()]] = True
+    chosen[order[: 1 + off.argmin()]] = True
     return chosen
 
 

@@ -5,6 +5,7 @@ import shutil
 import sqlite3
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -121,7 +122,7 @@ def test_a_new_run_has_the_next_number(tmp_path, old, new):
         ([5] * 10, [0, 1]),
     ],
 )
-def test_the_smallest_places_are_held_out_about_a_fifth_of_the_ground(sizes, held_out):
+def test_the_smallest_places_are_held_out_about_a_fifth_of_all(sizes, held_out):
     chosen = improve._held_out(np.array(sizes, dtype=float))  # noqa: SLF001
     assert np.flatnonzero(chosen).tolist() == held_out
 
@@ -165,7 +166,8 @@ def test_chips_that_show_the_same_ground_share_a_fold(tmp_path, monkeypatch):
     monkeypatch.setattr(improve.prepare, "run", lambda *_: None)
     monkeypatch.setattr(improve, "read_chips", lambda _: found)
     (tmp_path / "edit_masks").mkdir()
-    config = improve._with_new_folds(load_config(None), Workspace(tmp_path))  # noqa: SLF001
+    decided = SimpleNamespace(name="scene", decided=shapely.box(0, 0, 50, 10))
+    config = improve._with_new_folds(load_config(None), Workspace(tmp_path), [decided])  # noqa: SLF001
     fold_of = read_fold_file(config.split.file)
     assert fold_of == {"0": 1, "1": 1, "2": 1, "3": 1, "4": 0}
 
