@@ -103,7 +103,7 @@ def _picture(
             photos.append(read_photo(image, shown.scaling, ground.crs, side_px=side_px))
     polygons, shown_m = work_area(area), shapely.union_all(ground.outlines)
     named = polygons.by_name() if polygons else {}
-    cut = {n: shapely.intersection(shown_m, part.on(ground.grid)) for n, part in named.items()}
+    cut = {n: shapely.intersection(shown_m, ground.inside(part)) for n, part in named.items()}
     lines = [to_crs(graph, ground.crs).lines for graph in graphs]
     return MapPicture(
         ground.crs,

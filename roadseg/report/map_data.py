@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import shapely
@@ -12,9 +12,10 @@ from pyproj import CRS
 
 from roadseg.arrays import Floats, Lines
 from roadseg.dataset.footprints import areas_apart
-from roadseg.raster.grid import DEGREES, Grid, transformer
+from roadseg.raster.grid import DEGREES, Grid, reproject, transformer
 from roadseg.roads.graph.road_graph import TRAVEL_TIME, RoadGraph
 from roadseg.roads.graph.travel import add_travel
+from roadseg.roads.labels.areas import Area as WorkArea
 
 Box = tuple[float, float, float, float]  # West, south, east and north.
 
@@ -49,16 +50,20 @@ class Area:
         """Bounds of all scenes, from the origin on."""
         return relative(shapely.total_bounds(self.outlines), self.origin)
 
-    @property
-    def grid(self) -> Grid:
-        """A grid of one pixel that covers all scenes."""
+    def inside(self, work: WorkArea) -> shapely.MultiPolygon:
+        """Return the polygons of an area to work in, on and around the scenes, in this CRS."""
         west, south, east, north = shapely.total_bounds(self.outlines).tolist()
-        return Grid(self.crs, Affine(east - west, 0, west, 0, south - north, north), 1, 1)
+        grid = Grid(self.crs, Affine(east - west, 0, west, 0, south - north, north), 1, 1)
+        if grid.is_local:
+            return shapely.MultiPolygon()
+        # The middle of the scenes may lie in another zone than the first of them.
+        polygons = np.array([work.on(grid)], dtype=object)
+        return cast("shapely.MultiPolygon", reproject(polygons, grid.metric_crs, self.crs)[0])
 
-    def km2(self, inside: shapely.MultiPolygon | None = None) -> float:
-        """Return the area of all scenes, or of what is inside of polygons; overlaps count once."""
+    def km2(self, work: WorkArea | None = None) -> float:
+        """Return the area of all scenes, or of their part in an area; overlaps count once."""
         ground = shapely.union_all(self.outlines)
-        return float((ground if inside is None else ground & inside).area) / 1e6
+        return float((ground & self.inside(work) if work else ground).area) / 1e6
 
 
 def map_areas(grids: Sequence[Grid]) -> list[Area]:

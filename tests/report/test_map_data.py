@@ -5,6 +5,7 @@ from pyproj import CRS
 
 from roadseg.raster.grid import DEGREES, LOCAL_CRS, Grid, transformer
 from roadseg.report.map_data import describe_area, map_areas, terms
+from roadseg.roads.labels.areas import read_area
 
 
 def grid(x, y, *, epsg=32611, side_m=500):
@@ -33,14 +34,25 @@ def test_scenes_far_apart_have_a_map_each(apart_m, areas):
     assert len(map_areas([grid(480000, 3650000), grid(480000 + apart_m, 3650000)])) == areas
 
 
+def in_two_zones(x):
+    east = transformer(CRS.from_epsg(32611), CRS.from_epsg(32612)).transform(x, 3650000)
+    return map_areas([grid(779000, 3650000), grid(*east, epsg=32612)])
+
+
 def test_scenes_in_two_zones_are_on_one_map():
-    east = grid(
-        *transformer(CRS.from_epsg(32611), CRS.from_epsg(32612)).transform(780000, 3650000),
-        epsg=32612,
-    )
-    (area,) = map_areas([grid(779000, 3650000), east])
+    (area,) = in_two_zones(780000)
     assert area.crs.to_epsg() == 32611
     assert area.km2() == pytest.approx(0.5, rel=0.01)
+
+
+def test_polygons_lie_on_a_map_of_two_zones_whose_middle_is_in_the_second_one():
+    (area,) = in_two_zones(784000)
+    assert area.km2(read_area("-115,32,-113,34")) == pytest.approx(area.km2())
+
+
+def test_no_polygons_lie_on_a_map_without_a_place():
+    (area,) = map_areas([Grid(LOCAL_CRS, Affine(1, 0, 0, 0, -1, 100), 100, 100)])
+    assert area.inside(read_area("-115,32,-113,34")).is_empty
 
 
 def test_scenes_without_a_place_have_maps_of_their_own_and_no_degrees():

@@ -153,7 +153,7 @@ def _lengths(config: Config, shown: ReportScenes) -> RoadLengths:
         MappedRoads(
             ground.crs,
             [graph for _, _, graph in shown.graphs_on(number)],
-            {name: part.on(ground.grid) for name, part in named.items()},
+            {name: ground.inside(part) for name, part in named.items()},
         )
         for number, ground in enumerate(shown.areas)
     )
@@ -265,7 +265,7 @@ def _facts(config: Config, workspace: Workspace, shown: ReportScenes) -> dict[st
         "seconds": {name: seconds[name] for name in STAGES[:-1] if name in seconds},
         "summaries": {name: record.summary for name, record in records.items()},
         "credits": credit_lines(config, shown, records.get("prepare")),
-        "km2": sum(ground.km2(area.on(ground.grid) if area else None) for ground in shown.areas),
+        "km2": sum(ground.km2(area) for ground in shown.areas),
         "scores": read_scores(workspace.evaluation),
         "scene_of": {chip.name: chip.scene for chip in shown.chips},
         "training": training,
