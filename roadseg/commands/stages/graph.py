@@ -445,7 +445,8 @@ def _refuse_others(paths: dict[str, Path], folder: Path, config: Config) -> None
             folder / f"{name}.gpkg"
         ):
             raise ConfigError(
-                f"{kept[0]}: is of another program, and would be replaced; use another --output"
+                f"{kept[0]}: is not of roads that roadseg traced (as {name}.gpkg would tell), and "
+                "would be replaced; delete it, or use another --output"
             )
 
 

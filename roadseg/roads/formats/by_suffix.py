@@ -82,7 +82,8 @@ def write_graphs(
         OutputError: if a file cannot be written.
     """
     check_formats(formats)
-    for suffix in formats:
+    # The GeoPackage comes first, as it tells that the other files are roads that roadseg traced.
+    for suffix in sorted(formats, key=lambda suffix: suffix != "gpkg"):
         path = folder / f"{name}.{suffix}"
         if suffix != _SUBMISSION:
             writer_of(suffix)(path, graph)

@@ -189,7 +189,7 @@ def test_files_of_other_programs_are_not_replaced(tmp_path, name):
     geopandas.GeoDataFrame(geometry=[line], crs=4326).to_file(tmp_path / name, layer="edges")
     before = (tmp_path / name).read_bytes()
     for action in (graph.plan_images, graph.run_images):
-        with pytest.raises(ConfigError, match=f"{name}: is of another program"):
+        with pytest.raises(ConfigError, match=f"{name}: is not of roads that roadseg traced"):
             action(Config(), masks, output=tmp_path)
     assert (tmp_path / name).read_bytes() == before
 
@@ -199,6 +199,16 @@ def test_earlier_graphs_are_replaced(tmp_path, band):
     mask = str(write(tmp_path / "city.tif", band))
     first = graph.run_images(Config(), [mask], output=tmp_path)
     assert graph.run_images(Config(), [mask], output=tmp_path) == first
+
+
+def test_graphs_are_made_after_an_interruption_whatever_the_order_of_formats(tmp_path, monkeypatch):
+    mask = str(write(tmp_path / "city.tif", cross()))
+    config = load_config(None, ['graph.formats=["geojson","gpkg"]'])
+    with monkeypatch.context() as patch:
+        patch.setattr("roadseg.roads.formats.files.write_gpkg", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            graph.run_images(config, [mask], output=tmp_path)
+    assert graph.run_images(config, [mask], output=tmp_path).edges == 4
 
 
 @pytest.mark.parametrize("name", ["network", "submission"])
