@@ -19,7 +19,7 @@ from roadseg.roads.masks.probabilities import ProbabilityFile
 from roadseg.roads.options import ThresholdOptions
 from roadseg.roads.speeds import KPH_PER_MPH, SpeedBins
 
-AROUND_M = 250.0  # Metres around a road that was decided about in which others were seen as well.
+AROUND_M = 500.0  # Metres around a road that was decided about in which others were seen as well.
 _EDGE_M = 1.0  # Metres beyond the edge of a road that may still belong to it.
 _BLOCK_PX = 2048
 State = Literal["drawn", "accepted", "rejected", "undecided"]

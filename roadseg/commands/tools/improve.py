@@ -221,7 +221,7 @@ class _Scene:
     @property
     def is_edited(self) -> bool:
         """Whether anything was decided about its roads."""
-        return not self.decided.is_empty
+        return not shapely.is_empty(self.decided)
 
 
 def next_folder(root: Path) -> Path:
@@ -377,7 +377,7 @@ def _with_new_folds(config: Config, made: Workspace, scenes: Sequence[_Scene]) -
         grounds = np.array([decided[chip.scene] for chip in chips])
         areas = shapely.area(shapely.intersection(shapely.polygons(corners), grounds))
         place = _places(chips)
-        sizes = np.bincount(place, areas)
+        sizes = np.bincount(place, areas).astype(np.float64)
         is_held_out = _held_out(sizes)
         if abs(sizes[is_held_out].sum() / sizes.sum() - _PART) <= _OFF:
             break
