@@ -268,11 +268,12 @@ def _write_masks(
             complete = complete_area(find_areas(own.labels.area), grid, own.labels)
             ground = footprint if complete is None else shapely.union(decided, complete)
             blocks = corrected_blocks(labels, near, grid, bins=config.labels.bins)
-        elif not decided.is_empty:
+        else:
             ground = shapely.intersection(near.ground(AROUND_M), footprint)
-            require(workspace.probability(name), made_by="predict")
-            found = open_scene_probability(workspace.probability(name), own.imagery)
-            blocks = decided_blocks(found, near, bins=config.labels.bins, options=config.graph)
+            if not ground.is_empty:
+                require(workspace.probability(name), made_by="predict")
+                found = open_scene_probability(workspace.probability(name), own.imagery)
+                blocks = decided_blocks(found, near, bins=config.labels.bins, options=config.graph)
         path = made.root / _MASKS / set_name / f"{image.stem}.tif"
         path.parent.mkdir(parents=True, exist_ok=True)
         write_mask(path, blocks, grid, bins=config.labels.bins)
@@ -434,8 +435,11 @@ def _places(chips: Sequence[ChipRecord]) -> Ints:
 
 
 def _held_out(sizes: Floats) -> Bools:
-    """Choose the smallest places, one at least, that are about a fifth of all together."""
-    order = np.argsort(sizes, kind="stable")
+    """Choose the smallest places, one at least, that are about a fifth of all together.
+
+    Places of size 0 are not among them.
+    """
+    order = np.argsort(sizes, kind="stable")[np.count_nonzero(sizes == 0) :]
     off = np.abs(np.cumsum(sizes[order]) - _PART * sizes.sum())
     chosen = np.zeros(len(sizes), dtype=bool)
     chosen[order[: 1 + off.argmin()]] = True

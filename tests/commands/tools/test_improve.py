@@ -120,6 +120,7 @@ def test_a_new_run_has_the_next_number(tmp_path, old, new):
         ([48, 3, 49], [1]),  # Another one would be half of the ground.
         ([5, 5], [0]),
         ([5] * 10, [0, 1]),
+        ([0, 30, 70, 0], [1]),
     ],
 )
 def test_the_smallest_places_are_held_out_about_a_fifth_of_all(sizes, held_out):
@@ -239,7 +240,9 @@ def planned(finished, tmp_path, monkeypatch):
     return plan
 
 
-def test_images_without_labels_and_edits_are_in_the_run_but_not_learned_from(planned):
+@pytest.mark.parametrize("around_m", [8.0, 500.0])
+def test_images_far_from_edits_are_in_the_run_but_not_learned_from(planned, monkeypatch, around_m):
+    monkeypatch.setattr(improve, "AROUND_M", around_m)
     config, known, other, _ = planned(1.0)
     labels = config["labels"]
     images, masks = (
@@ -247,7 +250,8 @@ def test_images_without_labels_and_edits_are_in_the_run_but_not_learned_from(pla
         for paths in (config["imagery"]["images"], labels["roads"])
     )
     assert {known, other} <= images == masks
-    assert set(read_file(labels["area"][0])["scene"]) == images - {other}
+    learned = images if around_m == 500.0 else images - {other}
+    assert set(read_file(labels["area"][0])["scene"]) == learned
 
 
 def test_an_edited_image_without_labels_needs_its_probabilities(finished, tmp_path):
