@@ -376,13 +376,16 @@ def _with_new_folds(config: Config, made: Workspace, scenes: Sequence[_Scene]) -
         chips = read_chips(made.chips).chips
         corners = np.array([chip.corners_m for chip in chips])
         grounds = np.array([decided[chip.scene] for chip in chips])
-        areas = shapely.area(shapely.intersection(shapely.polygons(corners), grounds))
+        whole = shapely.polygons(corners)
+        decided_m2 = shapely.area(shapely.intersection(whole, grounds))
+        known_m2 = np.array([chip.valid_share for chip in chips]) * shapely.area(whole)
         place = _places(chips)
-        sizes = np.bincount(place, areas).astype(np.float64)
-        is_held_out = _held_out(sizes)
-        if abs(sizes[is_held_out].sum() / sizes.sum() - _PART) <= _OFF:
+        sums = np.column_stack([np.bincount(place, each) for each in (decided_m2, known_m2)])
+        shares = sums / sums.sum(axis=0)
+        is_held_out = _held_out(shares)
+        if abs(shares[is_held_out, 0].sum() - _PART) <= _OFF:
             break
-    if len(sizes) == 1:
+    if len(shares) == 1:
         raise DataError(
             f"{made.root}: everything that was decided lies within {chip_px} pixels, and a part of "
             "it has to be held out; review roads on more ground"
@@ -434,15 +437,23 @@ def _places(chips: Sequence[ChipRecord]) -> Ints:
     return np.asarray(np.unique(groups, return_inverse=True)[1])
 
 
-def _held_out(sizes: Floats) -> Bools:
-    """Choose the smallest places, one at least, that are about a fifth of all together.
+def _held_out(shares: Floats) -> Bools:
+    """Choose places, one at least, that together have about a fifth of all.
 
-    Places of size 0 are not among them.
+    Args:
+        shares: of what was decided, and of the ground, shape (places, 2).
+
+    Returns:
+        Which places are chosen, shape (places,).
     """
-    order = np.argsort(sizes, kind="stable")[np.count_nonzero(sizes == 0) :]
-    off = np.abs(np.cumsum(sizes[order]) - _PART * sizes.sum())
-    chosen = np.zeros(len(sizes), dtype=bool)
-    chosen[order[: 1 + off.argmin()]] = True
+    chosen, total, off = np.zeros(len(shares), dtype=bool), np.zeros(2), np.inf
+    while not chosen.all():
+        # The place with which they come closest is next.
+        with_each = np.where(chosen, np.inf, np.abs(total + shares - _PART).sum(axis=1))
+        place = with_each.argmin()
+        if with_each[place] >= off:
+            break
+        chosen[place], total, off = True, total + shares[place], with_each[place]
     return chosen
 
 

@@ -113,19 +113,23 @@ def test_a_new_run_has_the_next_number(tmp_path, old, new):
 
 
 @pytest.mark.parametrize(
-    ("sizes", "held_out"),
+    ("decided", "ground", "held_out"),
     [
-        ([55, 32, 44, 39, 0.2, 5], [1, 4, 5]),
-        ([90, 1, 2], [1, 2]),
-        ([48, 3, 49], [1]),  # Another one would be half of the ground.
-        ([5, 5], [0]),
-        ([5] * 10, [0, 1]),
-        ([0, 30, 70, 0], [1]),
+        ([0.31, 0.18, 0.25, 0.23, 0.01, 0.02], None, [1, 5]),
+        ([0.97, 0.01, 0.02], None, [1, 2]),
+        ([0.48, 0.03, 0.49], None, [1]),  # Another one would be half of all.
+        ([0.5, 0.5], None, [0]),
+        ([0.1] * 10, None, [0, 1]),
+        # What has few roads is needed for the training, so not all of it is held out.
+        ([0.6, 0.1, 0.1, 0.05, 0.05, 0.05, 0.05, 0.0], [0.3, *[0.1] * 7], [1, 2]),
+        ([0.3, 0.3, 0.3, 0.05, 0.05], [0.1, 0.1, 0.1, 0.35, 0.35], [0]),
     ],
 )
-def test_the_smallest_places_are_held_out_about_a_fifth_of_all(sizes, held_out):
-    chosen = improve._held_out(np.array(sizes, dtype=float))  # noqa: SLF001
-    assert np.flatnonzero(chosen).tolist() == held_out
+def test_places_are_held_out_with_about_a_fifth_of_decisions_and_of_ground(
+    decided, ground, held_out
+):
+    shares = np.column_stack([decided, ground or decided])
+    assert np.flatnonzero(improve._held_out(shares)).tolist() == held_out  # noqa: SLF001
 
 
 def test_ground_that_a_network_was_trained_on_is_not_held_out_later(
