@@ -268,12 +268,11 @@ def _write_masks(
             complete = complete_area(find_areas(own.labels.area), grid, own.labels)
             ground = footprint if complete is None else shapely.union(decided, complete)
             blocks = corrected_blocks(labels, near, grid, bins=config.labels.bins)
-        else:
+        elif not decided.is_empty:
             ground = shapely.intersection(near.ground(AROUND_M), footprint)
-            if not ground.is_empty:
-                require(workspace.probability(name), made_by="predict")
-                found = open_scene_probability(workspace.probability(name), own.imagery)
-                blocks = decided_blocks(found, near, bins=config.labels.bins, options=config.graph)
+            require(workspace.probability(name), made_by="predict")
+            found = open_scene_probability(workspace.probability(name), own.imagery)
+            blocks = decided_blocks(found, near, bins=config.labels.bins, options=config.graph)
         path = made.root / _MASKS / set_name / f"{image.stem}.tif"
         path.parent.mkdir(parents=True, exist_ok=True)
         write_mask(path, blocks, grid, bins=config.labels.bins)
