@@ -70,6 +70,7 @@ _FOLD = 0
 _CHIP_PX = (512, 256)  # Sides of the chips of a run without labels, tried in this order.
 _PART, _OFF = 0.2, 0.1  # Share of what was decided that is held out, and what it may be off.
 _NEW_PLACES = 5  # Of so many places that a run learns in addition, one is held out.
+_NEAR_M = 30.0  # Metres; images so near to decided roads show what is background beside them.
 _MASKS, _AREA = "edit_masks", "area.geojson"  # Folder of masks in the new run, and their area.
 
 
@@ -268,7 +269,7 @@ def _write_masks(
             complete = complete_area(find_areas(own.labels.area), grid, own.labels)
             ground = footprint if complete is None else shapely.union(decided, complete)
             blocks = corrected_blocks(labels, near, grid, bins=config.labels.bins)
-        elif not decided.is_empty:
+        elif shapely.intersects(near.ground(_NEAR_M), footprint):
             ground = shapely.intersection(near.ground(AROUND_M), footprint)
             require(workspace.probability(name), made_by="predict")
             found = open_scene_probability(workspace.probability(name), own.imagery)
