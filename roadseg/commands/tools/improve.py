@@ -70,7 +70,7 @@ _FOLD = 0
 _CHIP_PX = (512, 256)  # Sides of the chips of a run without labels, tried in this order.
 _PART, _OFF = 0.2, 0.1  # Share of what was decided that is held out, and what it may be off.
 _NEW_PLACES = 5  # Of so many places that a run learns in addition, one is held out.
-_NEAR_M = 30.0  # Metres; images so near to decided roads show what is background beside them.
+_NEAR_M = 100.0  # Metres from decided roads; images that near show what is background around them.
 _MASKS, _AREA = "edit_masks", "area.geojson"  # Folder of masks in the new run, and their area.
 
 
