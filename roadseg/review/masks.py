@@ -19,7 +19,7 @@ from roadseg.roads.masks.probabilities import ProbabilityFile
 from roadseg.roads.options import ThresholdOptions
 from roadseg.roads.speeds import KPH_PER_MPH, SpeedBins
 
-AROUND_M = 500.0  # Metres around a road that was decided about in which others were seen as well.
+AROUND_M = 500.0  # Metres around decided roads; farther ground is not learned from.
 _EDGE_M = 1.0  # Metres beyond the edge of a road that may still belong to it.
 _BLOCK_PX = 2048
 State = Literal["drawn", "accepted", "rejected", "undecided"]
@@ -45,7 +45,7 @@ class Decided:
     speed_mph: Floats
 
     def near(self, grid: Grid) -> Self:
-        """Return the roads that may touch the ground of a grid, in its metres."""
+        """Return the roads up to 500 m from the ground of a grid, in its metres."""
         lines = reproject(self.lines, self.crs, grid.metric_crs)
         reach_m = self.width_m.max(initial=0.0) / 2 + AROUND_M
         rows = np.flatnonzero(shapely.dwithin(lines, grid.footprint_m, reach_m))

@@ -282,7 +282,7 @@ def _write_masks(
 
 
 def _near(roads: Sequence[Decided], grid: Grid) -> Decided:
-    """Return the roads of all maps that may touch the ground of a grid, in its metres."""
+    """Return the roads of all maps up to 500 m from the ground of a grid, in its metres."""
     parts = [each.near(grid) for each in roads]
     columns = ("lines", "state", "width_m", "speed_mph")
     joined = {name: np.concatenate([getattr(part, name) for part in parts]) for name in columns}
@@ -360,7 +360,7 @@ def _plan(
 
 
 def _with_new_folds(config: Config, made: Workspace, scenes: Sequence[_Scene]) -> Config:
-    """Return the config with chips and two folds, of which the first is held out.
+    """Return the config with chips and two folds; the first, about a fifth, is held out.
 
     Ground blocks of 500 m would often be one. So chips side by side may be in different folds, but
     not those that show the same ground. Chips are smaller if large ones do not divide well.
