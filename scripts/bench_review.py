@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 import shapely
 
-from roadseg.arrays import Floats, Ints
+from roadseg.arrays import Bools, Floats, Ints
 from roadseg.config import FILE_NAME, load_config
 from roadseg.dataset.edge_calibration import TRUE_M
 from roadseg.report.run_facts import found_layout, scene_names
@@ -93,13 +93,11 @@ def read_sheets(folder: Path) -> Sequence[Sheet]:
 
 def review(case: Case, order: Ints, *, draws: bool, at: Sequence[int]) -> list[tuple[float, float]]:
     """Return quality and APLS after each number of looks."""
-    graph, revision = case.sheet.graph, Revision(case.sheet.graph)
-    close = lengths_near(graph.lines, case.reference.lines, tolerance_m=TRUE_M)
-    is_real = close >= graph.length_m / 2
+    revision, real = Revision(case.sheet.graph), is_real(case)
     figures = [measure(case, revision.graph())] if 0 in at else []
     for look, row in enumerate(order.tolist(), 1):
         line = revision.base.lines[row]
-        revision.apply(Edit("accept" if is_real[row] else "reject", line))
+        revision.apply(Edit("accept" if real[row] else "reject", line))
         if draws:
             draw_missing(case, revision, line.buffer(REACH_M))
         if look in at:
@@ -107,8 +105,16 @@ def review(case: Case, order: Ints, *, draws: bool, at: Sequence[int]) -> list[t
     return figures
 
 
-def draw_missing(case: Case, revision: Revision, view: shapely.Geometry) -> None:
+def is_real(case: Case) -> Bools:
+    """Return which edges the reviewer accepts."""
+    graph = case.sheet.graph
+    close = lengths_near(graph.lines, case.reference.lines, tolerance_m=TRUE_M)
+    return np.asarray(close >= graph.length_m / 2)
+
+
+def draw_missing(case: Case, revision: Revision, view: shapely.Geometry) -> list[Edit]:
     """Draw the roads of the reference that are missing in a view, joined to those nearby."""
+    edits = []
     truth = clip_graph(take_edges(case.reference, case.tree.query(view)), view)
     lines = [revision.roads[number].line for number in revision.near(view, SNAP_M)]
     there = separate_edges(np.array(lines, dtype=object), truth.crs, {})
@@ -116,7 +122,10 @@ def draw_missing(case: Case, revision: Revision, view: shapely.Geometry) -> None
     for line in missing.lines:
         xy = shapely.get_coordinates(line)
         xy[0], xy[-1] = (revision.snap(end, SNAP_M) for end in (xy[0], xy[-1]))
-        revision.apply(Edit("draw", shapely.LineString(xy)))
+        if (xy != xy[0]).any():
+            edits.append(Edit("draw", shapely.LineString(xy)))
+            revision.apply(edits[-1])
+    return edits
 
 
 def measure(case: Case, graph: RoadGraph) -> tuple[float, float]:

@@ -13,9 +13,9 @@ from roadseg.arrays import Array, Bytes, Floats, Lines
 from roadseg.raster.grid import Grid, reproject
 from roadseg.raster.windows import Window, cut_blocks
 from roadseg.review.apply import BESIDE_M, Revision, Road
-from roadseg.roads.masks.burning import BACKGROUND, IGNORE, RoadAreas, burn_roads, widened_areas
+from roadseg.roads.masks.burning import BACKGROUND, RoadAreas, burn_roads, widened_areas
 from roadseg.roads.masks.mask_files import read_mask
-from roadseg.roads.masks.probabilities import ProbabilityFile
+from roadseg.roads.masks.probabilities import ProbabilityFile, pseudo_labels
 from roadseg.roads.options import ThresholdOptions
 from roadseg.roads.speeds import KPH_PER_MPH, SpeedBins
 
@@ -86,7 +86,7 @@ def decided_roads(revision: Revision, *, width_m: float) -> Decided:
     )
 
 
-def corrected_blocks(
+def corrected_labels(
     labels: Path, roads: Decided, grid: Grid, *, bins: SpeedBins
 ) -> Iterator[tuple[Window, Bytes]]:
     """Yield the mask of a scene with labels block by block, for `write_mask`.
@@ -103,34 +103,30 @@ def corrected_blocks(
         part = grid.crop(*window)
         mask = read_mask(labels, window)
         mask[burn_roads(rejected, part) > 0] = BACKGROUND
-        yield window, _with_roads(mask, burn_roads(confirmed, part))
+        burnt = burn_roads(confirmed, part)
+        yield window, np.where(burnt > 0, burnt, mask)
 
 
-def decided_blocks(
+def decided_labels(
     found: ProbabilityFile, roads: Decided, *, bins: SpeedBins, options: ThresholdOptions
 ) -> Iterator[tuple[Window, Bytes]]:
     """Yield the mask of a scene without labels block by block, for `write_mask`.
 
     Roads that were confirmed are burnt with their width and speed. What else lies within 8 m of
-    roads that were decided about is background, as is all that the first network takes for none.
-    Other pixels in which it sees road, such as car parks, are ignored.
+    roads that were decided about is background. The rest is as the first network sees it; see
+    `pseudo_labels`.
 
     Args:
         found: probabilities of the first network, on whose grid the mask lies.
         roads: in the metres of that grid.
     """
-    grid, level = found.grid, options.level_for(found.threshold)
-    known = roads.areas(grid, *_DECIDED, wider_m=BESIDE_M, bins=bins)
-    confirmed = roads.areas(grid, *_CONFIRMED, wider_m=0.0, bins=bins)
-    for window in cut_blocks(grid.height, grid.width, block_px=_BLOCK_PX):
-        part = grid.crop(*window)
-        is_open = (found.read_road(window) >= level) & (burn_roads(known, part) == 0)
-        mask = np.where(is_open, IGNORE, BACKGROUND).astype(np.uint8)
-        yield window, _with_roads(mask, burn_roads(confirmed, part))
-
-
-def _with_roads(mask: Bytes, road: Bytes) -> Bytes:
-    return np.where(road > 0, road, mask)
+    return pseudo_labels(
+        found,
+        options.level_for(found.threshold),
+        road=roads.areas(found.grid, *_CONFIRMED, wider_m=0.0, bins=bins),
+        ignored=roads.areas(found.grid, "undecided", wider_m=_EDGE_M, bins=bins),
+        background=roads.areas(found.grid, *_DECIDED, wider_m=BESIDE_M, bins=bins),
+    )
 
 
 def _state(road: Road) -> State:

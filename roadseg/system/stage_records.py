@@ -34,7 +34,6 @@ State = Literal[
 _ASIDE = ".changed"  # This ends the name of an output that somebody has changed and that is kept.
 _MISSING, _CHANGED = "is missing", "was modified"
 _SHOWN = 3  # Settings and files that a reason names.
-_CAME, _WENT = " (added)", " (removed)"  # What is said of an input that was not there, or is not.
 _LONGEST = 40  # Characters of a value that a reason shows.
 _ADVICE = "delete it, and run its stage again"
 _log = logging.getLogger(__name__)
@@ -213,9 +212,10 @@ class Stage:
         changed = list(_changes(earlier.settings, self.made_from.known_to(earlier)))
         if not changed:
             before, now = earlier.inputs, self.made_from.inputs
+            marks = dict.fromkeys(before.keys() - now.keys(), " (removed)")
+            marks |= dict.fromkeys(now.keys() - before.keys(), " (added)")
             changed = [
-                name
-                + ("" if name in before and name in now else _WENT if name in before else _CAME)
+                name + marks.get(name, "")
                 for name in {**before, **now}
                 if before.get(name) != now.get(name)
             ]

@@ -10,7 +10,7 @@ from roadseg.raster.grid import Grid
 from roadseg.raster.windows import Window
 from roadseg.review.apply import Revision
 from roadseg.review.edits import Edit
-from roadseg.review.masks import corrected_blocks, decided_blocks, decided_roads
+from roadseg.review.masks import corrected_labels, decided_labels, decided_roads
 from roadseg.roads.graph.road_graph import graph_from_lines
 from roadseg.roads.masks.mask_files import write_mask
 from roadseg.roads.masks.probabilities import Probability
@@ -58,7 +58,7 @@ def seen(level):
 def mask_without_labels(decided, level):
     found = seen(level)
     roads = decided.near(GRID)
-    return mask_of(decided_blocks(found, roads, bins=DEFAULT_BINS, options=TraceOptions()))
+    return mask_of(decided_labels(found, roads, bins=DEFAULT_BINS, options=TraceOptions()))
 
 
 @pytest.mark.parametrize("level", [0, 255])
@@ -71,9 +71,11 @@ def test_confirmed_roads_are_burnt_with_their_width_and_speed(decided, level):
 
 def test_pixels_of_roads_that_were_not_decided_about_are_ignored(decided):
     column = mask_without_labels(decided, 128)[:, 50]
-    # 8 m beside the accepted and the rejected road, and below row 50, there is none.
-    assert np.flatnonzero(column == 255).tolist() == [*range(10)]
-    assert not (mask_without_labels(decided, 127) == 255).any()
+    # 8 m beside the accepted and the rejected road, there is none, and below row 50, one road.
+    open_road = [*range(57, 63)]
+    assert np.flatnonzero(column == 255).tolist() == [*range(10), *open_road]
+    column = mask_without_labels(decided, 127)[:, 50]
+    assert np.flatnonzero(column == 255).tolist() == open_road
 
 
 def test_labels_stay_but_where_people_decided_otherwise(decided, tmp_path):
@@ -81,7 +83,7 @@ def test_labels_stay_but_where_people_decided_otherwise(decided, tmp_path):
     old = np.full((100, 100), 1, dtype=np.uint8)
     old[:, 90:] = 255
     write_mask(labels, [(Window(0, 0, 100, 100), old)], GRID, bins=DEFAULT_BINS)
-    mask = mask_of(corrected_blocks(labels, decided.near(GRID), GRID, bins=DEFAULT_BINS))
+    mask = mask_of(corrected_labels(labels, decided.near(GRID), GRID, bins=DEFAULT_BINS))
     assert (mask[20, 50], mask[40, 50], mask[60, 50], mask[5, 50]) == (3, 0, 1, 1)
     assert (mask[5, 95], mask[40, 95], mask[20, 95]) == (255, 0, 3)
 

@@ -26,11 +26,11 @@ from roadseg.learn.network.models import NetworkSpec
 from roadseg.raster.grid import Grid, reproject
 from roadseg.raster.images import read_scene_grid
 from roadseg.raster.inputs import find_images
-from roadseg.raster.windows import CERTAIN, Window, cut_blocks
+from roadseg.raster.windows import Window
 from roadseg.roads.graph.road_graph import RoadGraph
-from roadseg.roads.masks.burning import BACKGROUND, IGNORE, RoadAreas, burn_roads, widened_areas
+from roadseg.roads.masks.burning import RoadAreas, widened_areas
 from roadseg.roads.masks.mask_files import read_raster_key, write_mask
-from roadseg.roads.masks.probabilities import ProbabilityFile
+from roadseg.roads.masks.probabilities import ProbabilityFile, pseudo_labels
 from roadseg.roads.options import TraceOptions
 from roadseg.roads.speeds import DEFAULT_BINS
 from roadseg.roads.tracing.trace import rate_edges
@@ -42,10 +42,8 @@ from roadseg.system.units import road_text
 from roadseg.system.workspace import Workspace
 
 SURE = 0.6  # Confidence from which on an edge is a label.
-ROAD = 1
 _WIDTHS_M = (5.0, 20.0)  # Narrowest and widest road of a label.
 _EDGE_M = 1.5  # Metres beyond the edge of a doubtful road that are ignored with it.
-_BLOCK_PX = 2048
 LEAST_KM = 0.5  # Kilometres of certain roads from which on a network is adapted.
 _FOLD = 0
 _KM = 1000  # Metres.
@@ -232,11 +230,10 @@ def _write_mask(config: Config, path: Path, found: ProbabilityFile, roads: RoadG
     key = key_of(tracing, {"probability": read_raster_key(found.path) or ""})
     if path.exists() and read_raster_key(path) == key:
         return
-    threshold = config.graph.threshold_for(found.threshold)
+    level = config.graph.level_for(found.threshold)
     path.parent.mkdir(parents=True, exist_ok=True)
     with found.opened() as source:
-        blocks = pseudo_label_blocks(source, roads, threshold=threshold)
-        write_mask(path, blocks, found.grid, bins=None, key=key)
+        write_mask(path, sure_labels(source, roads, level), found.grid, bins=None, key=key)
 
 
 def are_sure(roads: RoadGraph) -> Bools:
@@ -244,31 +241,24 @@ def are_sure(roads: RoadGraph) -> Bools:
     return np.asarray(roads.attributes["confidence"] >= SURE)
 
 
-def pseudo_label_blocks(
-    found: ProbabilityFile, roads: RoadGraph, *, threshold: float
+def sure_labels(
+    found: ProbabilityFile, roads: RoadGraph, level: int
 ) -> Iterator[tuple[Window, Bytes]]:
     """Yield the mask of an image block by block, for `write_mask`.
 
-    Edges whose confidence is at least `SURE` are road, with the width that they were found with.
-    Other edges, and other pixels of road, such as car parks, are ignored. The rest is background.
-    So the mask tells the network what tracing has found out about the pixels that it saw: which of
-    them form roads.
+    Edges whose confidence is at least `SURE` are road, with the width that they were found with;
+    other edges are ignored. So the mask tells the network what tracing has found out about the
+    pixels that it saw: which of them form roads. The rest is as in `pseudo_labels`.
 
     Args:
         found: probabilities, on whose grid the mask lies.
         roads: graph that was traced in them, with confidence and width.
-        threshold: probability from which on pixels were traced.
+        level: lowest byte of probability that is road.
     """
-    grid, is_sure = found.grid, are_sure(roads)
-    doubtful = _areas(roads, ~is_sure, grid, wider_m=_EDGE_M)
-    sure = _areas(roads, is_sure, grid, wider_m=0.0)
-    for window in cut_blocks(grid.height, grid.width, block_px=_BLOCK_PX):
-        part = grid.crop(*window)
-        is_road = found.read_road(window) >= threshold * CERTAIN
-        mask = np.where(is_road, IGNORE, BACKGROUND).astype(np.uint8)
-        mask[burn_roads(doubtful, part) > 0] = IGNORE
-        mask[burn_roads(sure, part) > 0] = ROAD
-        yield window, mask
+    is_sure = are_sure(roads)
+    sure = _areas(roads, is_sure, found.grid, wider_m=0.0)
+    doubtful = _areas(roads, ~is_sure, found.grid, wider_m=_EDGE_M)
+    return pseudo_labels(found, level, road=sure, ignored=doubtful)
 
 
 def _areas(roads: RoadGraph, chosen: Bools, grid: Grid, *, wider_m: float) -> RoadAreas:

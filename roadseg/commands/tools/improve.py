@@ -37,7 +37,7 @@ from roadseg.learn.network.installed_weights import checkpoint_folder, starter_f
 from roadseg.raster.grid import DEGREES, Grid, reproject, reproject_points
 from roadseg.raster.images import read_grid, read_scene_grid
 from roadseg.raster.inputs import find_areas
-from roadseg.raster.windows import CERTAIN, Window
+from roadseg.raster.windows import Window
 from roadseg.report.run_facts import found_layout, scene_names
 from roadseg.report.scenes import ReportScene, read_scenes
 from roadseg.review.apply import BESIDE_M
@@ -45,8 +45,8 @@ from roadseg.review.edits import EditFile
 from roadseg.review.masks import (
     AROUND_M,
     Decided,
-    corrected_blocks,
-    decided_blocks,
+    corrected_labels,
+    decided_labels,
     decided_roads,
 )
 from roadseg.review.session import ReviewSession, crs_of_edits
@@ -55,7 +55,7 @@ from roadseg.roads.formats.layers import write_layer
 from roadseg.roads.graph.groups import connected_groups
 from roadseg.roads.graph.road_graph import sample_points, separate_edges
 from roadseg.roads.masks.mask_files import write_mask
-from roadseg.roads.masks.probabilities import ProbabilityFile, open_probability
+from roadseg.roads.masks.probabilities import open_probability
 from roadseg.system.files import atomic_write
 from roadseg.system.locks import lock
 from roadseg.system.progress import counted
@@ -268,12 +268,12 @@ def _write_masks(
         if has_labels:
             complete = complete_area(find_areas(own.labels.area), grid, own.labels)
             ground = footprint if complete is None else shapely.union(decided, complete)
-            blocks = corrected_blocks(labels, near, grid, bins=config.labels.bins)
+            blocks = corrected_labels(labels, near, grid, bins=config.labels.bins)
         elif shapely.intersects(near.ground(_NEAR_M), footprint):
             ground = shapely.intersection(near.ground(AROUND_M), footprint)
             require(workspace.probability(name), made_by="predict")
             found = open_scene_probability(workspace.probability(name), own.imagery)
-            blocks = decided_blocks(found, near, bins=config.labels.bins, options=config.graph)
+            blocks = decided_labels(found, near, bins=config.labels.bins, options=config.graph)
         path = made.root / _MASKS / set_name / f"{image.stem}.tif"
         path.parent.mkdir(parents=True, exist_ok=True)
         write_mask(path, blocks, grid, bins=config.labels.bins)
@@ -465,7 +465,11 @@ def _measure(
     metres = {kind: np.zeros(3) for kind in ("drawn", "accepted", "rejected")}
     for scene in sorted({chip.scene for chip in chips}):
         files = [open_probability(each.probability(scene)) for each in (before, after)]
-        masks = [_road_mask(config, file) for file in files]
+        masks = [
+            file.read_road(Window(0, 0, file.grid.height, file.grid.width))
+            >= config.graph.level_for(file.threshold)
+            for file in files
+        ]
         near = _near(roads, files[1].grid)
         corners = [chip.corners_m for chip in chips if chip.scene == scene]
         ground = shapely.union_all(shapely.polygons(corners))
@@ -480,12 +484,6 @@ def _measure(
                 ]
                 sums += [shapely.length(pieces).sum(), *found]
     return {kind: Found(*sums.round(1).tolist()) for kind, sums in metres.items()}
-
-
-def _road_mask(config: Config, file: ProbabilityFile) -> Bools:
-    """Return which pixels of a whole raster are road."""
-    road = file.read_road(Window(0, 0, file.grid.height, file.grid.width))
-    return np.asarray(road >= config.graph.threshold_for(file.threshold) * CERTAIN)
 
 
 def _found_m(grid: Grid, mask: Bools, lines: Lines, crs: CRS) -> float:

@@ -23,6 +23,7 @@ from roadseg.raster.strips import Strips
 from roadseg.raster.tiff import copy_as_cog
 from roadseg.raster.windows import CERTAIN, Rows, Window, cut_blocks
 from roadseg.roads.logistic import EdgeModel, edge_model_text, parse_edge_model
+from roadseg.roads.masks.burning import BACKGROUND, IGNORE, RoadAreas, burn_roads
 from roadseg.roads.masks.fusion import FusedImage, images_of
 from roadseg.roads.masks.mask_files import (
     CONTENT_TAG,
@@ -42,7 +43,7 @@ _COG = {
     "level": "1",  # A higher one takes up to twice as long for 5 % less room.
     "num_threads": "all_cpus",
 }
-_BLOCK_PX = 4096  # Side of the blocks of a raster that is looked through.
+_BLOCK_PX = 4096  # Side of the blocks in which a raster is read.
 _SHOWN_PX = 512  # Pixels; the larger side of a picture in a notebook.
 _THRESHOLD_TAG = "ROADSEG_THRESHOLD"
 _CONFIDENCE_TAG = "ROADSEG_CONFIDENCE"
@@ -358,6 +359,36 @@ def open_probability(
         return ProbabilityFile(
             path, grid, None, is_mask=False, threshold=measured, edge_model=edges
         )
+
+
+def pseudo_labels(
+    found: ProbabilityFile,
+    level: int,
+    *,
+    road: RoadAreas,
+    ignored: RoadAreas,
+    background: RoadAreas | None = None,
+) -> Iterator[tuple[Window, Bytes]]:
+    """Yield labels that are made of probabilities, block by block, for `write_mask`.
+
+    Where the network sees no road is background, and where it does is ignored, as that may be a car
+    park. What is known about roads overrides this: first what is ignored, then background, then
+    road.
+
+    Args:
+        found: probabilities, on whose grid the labels lie.
+        level: lowest byte of probability that is road.
+        road: areas of roads, with the speed bins that the labels get.
+    """
+    grid = found.grid
+    for window in cut_blocks(grid.height, grid.width, block_px=_BLOCK_PX):
+        part = grid.crop(*window)
+        is_ignored = (found.read_road(window) >= level) | (burn_roads(ignored, part) > 0)
+        if background is not None:
+            is_ignored &= burn_roads(background, part) == 0
+        burnt = burn_roads(road, part)
+        others = np.where(is_ignored, np.uint8(IGNORE), np.uint8(BACKGROUND))
+        yield window, np.where(burnt > 0, burnt, others)
 
 
 def _model(tags: Mapping[str, str]) -> str:

@@ -9,11 +9,13 @@ from affine import Affine
 from pyproj import CRS
 
 from roadseg.commands.tools import adapt
-from roadseg.commands.tools.adapt import ROAD, are_sure, pseudo_label_blocks
+from roadseg.commands.tools.adapt import are_sure, sure_labels
 from roadseg.raster.grid import Grid
 from roadseg.roads.graph.road_graph import graph_from_lines
+from roadseg.roads.masks import probabilities
 from roadseg.roads.masks.burning import BACKGROUND, IGNORE
 
+ROAD = 1
 GRID = Grid(CRS.from_epsg(32611), Affine(1, 0, 660_000, 0, -1, 4_000_000), 60, 80)
 
 
@@ -28,7 +30,7 @@ def mask_of(road, lines, confidence, width_m):
     roads = graph_from_lines(np.array(lines, dtype=object), GRID.metric_crs, attributes)
     found = SimpleNamespace(grid=GRID, read_road=lambda window: road[window.slices])
     mask = np.full(road.shape, 77, dtype=np.uint8)
-    for window, pixels in pseudo_label_blocks(found, roads, threshold=0.5):
+    for window, pixels in sure_labels(found, roads, level=128):
         mask[window.slices] = pixels
     return mask
 
@@ -64,7 +66,7 @@ def test_widths_are_those_of_roads(width_m, pixels):
 
 def test_blocks_do_not_show(monkeypatch):
     whole = drawn()
-    monkeypatch.setattr(adapt, "_BLOCK_PX", 16)
+    monkeypatch.setattr(probabilities, "_BLOCK_PX", 16)
     assert np.array_equal(drawn(), whole)
 
 
