@@ -13,6 +13,7 @@ from xml.sax.saxutils import escape
 import numpy as np
 import rasterio
 from pyproj import CRS
+from rasterio.dtypes import in_dtype_range
 from rasterio.enums import ColorInterp, MaskFlags, Resampling
 from rasterio.errors import NotGeoreferencedWarning, RasterioIOError
 from rasterio.vrt import WarpedVRT
@@ -375,7 +376,8 @@ def resampled_to(
         return nullcontext(source)
     has_alpha = ColorInterp.alpha in source.colorinterp
     options: dict[str, Any] = {"add_alpha": source.nodata is None and not has_alpha}
-    if nodata is not None and not is_masked(source):
+    # Of a value that pixels cannot have, GDAL would make pixels of another type.
+    if nodata is not None and not is_masked(source) and in_dtype_range(nodata, source.dtypes[0]):
         options = {"src_nodata": nodata, "nodata": nodata, "UNIFIED_SRC_NODATA": "YES"}
     crs = grid.crs.to_wkt()
     resampled: AbstractContextManager[rasterio.DatasetReader] = WarpedVRT(

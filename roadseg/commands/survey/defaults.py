@@ -191,9 +191,11 @@ def _is_small(scenes: Mapping[str, RasterFacts], *, minutes: float | None) -> bo
 
 
 def choose_nodata(images: ImageSurvey, settings: Config) -> Choice:
-    """Choose the nodata value: 0 if an image has a black collar."""
+    """Choose the nodata value: 0 if an image has a black collar, unless one or null is given."""
     if settings.imagery.nodata is not None:
         return {}, f"{settings.imagery.nodata:g} in every band"
+    if "nodata" in settings.imagery.model_fields_set:
+        return {}, "only as images declare (imagery.nodata is null)"
     collars = {name: share for name, share in images.collars.items() if share > _COLLAR}
     if collars:
         worst = max(collars, key=lambda name: collars[name])
@@ -246,7 +248,13 @@ def choose_split(settings: Config) -> Choice:
     """
     split = settings.split
     if "method" in split.model_fields_set:
-        listed = read_fold_file(split.file) if split.method == "file" and split.file else {}
+        path = split.file if split.method == "file" else None
+        if path and not path.is_file():
+            raise DataError(
+                f"split.file: {path} does not exist; expected a CSV or JSON file with the "
+                "fold of each chip or scene"
+            )
+        listed = read_fold_file(path) if path else {}
         folds = {"folds": 1 + max(1, *listed.values())} if listed else {}
         return folds, _SPLIT_BY[split.method]
     method = "knndm" if split.target else "blocks"

@@ -271,6 +271,12 @@ class TestNoData:
         told = "0 in every band, because 1 of 5 images checked have black borders, such as city_3"
         assert summary.rows["no data"] == told
 
+    def test_black_wedges_set_no_nodata_where_null_is_given(self, city):
+        change(city / "images" / "city_3.tif", lambda pixels: np.triu(pixels, k=-30))
+        summary = look(city, "imagery.nodata=null")
+        assert written(city)["imagery"]["nodata"] is None
+        assert summary.rows["no data"] == "only as images declare (imagery.nodata is null)"
+
     @pytest.mark.parametrize(("columns", "nodata"), [(0, None), (1, 0)])
     def test_black_columns_count_from_half_a_percent_on(self, city, columns, nodata):
         def blacken(pixels):
@@ -504,6 +510,10 @@ class TestSplit:
         summary = look(city, "split.method=file", f"split.file={city / 'folds.csv'}")
         assert "split into 3 folds by split.file" in summary.rows["split"]
         assert load_config(city / "found.json").split.folds == 3
+
+    def test_a_file_of_folds_that_is_missing_is_named_with_its_setting(self, city):
+        with pytest.raises(DataError, match=r"^split\.file: .*folds\.csv does not exist; expected"):
+            look(city, "split.method=file", f"split.file={city / 'folds.csv'}")
 
     def test_images_without_georeference_that_share_a_mask_are_of_one_place(self, plain):
         for number in range(1, 11):
