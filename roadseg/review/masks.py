@@ -19,10 +19,11 @@ from roadseg.roads.masks.probabilities import ProbabilityFile, pseudo_labels
 from roadseg.roads.options import ThresholdOptions
 from roadseg.roads.speeds import KPH_PER_MPH, SpeedBins
 
-AROUND_M = 500.0  # Metres around decided roads; farther ground is not learned from.
+AROUND_M = 500.0  # Metres around decided roads; farther ground of their images is ignored.
+SURE = 0.6  # Confidence from which on a road is a label if nobody decided about it.
 _EDGE_M = 1.0  # Metres beyond the edge of a road that may still belong to it.
 _BLOCK_PX = 2048
-State = Literal["drawn", "accepted", "rejected", "undecided"]
+State = Literal["drawn", "accepted", "rejected", "sure", "doubtful"]
 _CONFIRMED: tuple[State, ...] = ("drawn", "accepted")
 _DECIDED: tuple[State, ...] = (*_CONFIRMED, "rejected")
 
@@ -33,7 +34,8 @@ class Decided:
 
     Attributes:
         lines: shape (n,).
-        state: shape (n,): "drawn", "accepted" (or changed), "rejected", or "undecided".
+        state: shape (n,): "drawn", "accepted" (or changed), "rejected", or, if nobody decided about
+            it, "sure" or "doubtful" by its confidence.
         width_m: shape (n,).
         speed_mph: shape (n,).
     """
@@ -44,6 +46,11 @@ class Decided:
     width_m: Floats
     speed_mph: Floats
 
+    @property
+    def decided_lines(self) -> Lines:
+        """The lines of the roads that people decided about."""
+        return self.lines[np.isin(self.state, _DECIDED)]
+
     def near(self, grid: Grid) -> Self:
         """Return the roads up to 500 m from the ground of a grid, in its metres."""
         lines = reproject(self.lines, self.crs, grid.metric_crs)
@@ -53,11 +60,10 @@ class Decided:
         return replace(self, crs=grid.metric_crs, lines=lines[rows], **columns)
 
     def ground(self, around_m: float) -> shapely.Geometry:
-        """Return the ground around roads that were decided about, without undecided ones."""
-        is_open = self.state == "undecided"
-        wider_m = np.where(is_open, _EDGE_M, around_m)
-        shapes = shapely.buffer(self.lines, self.width_m / 2 + wider_m)
-        return shapely.union_all(shapes[~is_open]) - shapely.union_all(shapes[is_open])
+        """Return the ground around roads that were decided about."""
+        rows = np.isin(self.state, _DECIDED)
+        shapes = shapely.buffer(self.lines[rows], self.width_m[rows] / 2 + around_m)
+        return shapely.union_all(shapes)
 
     def areas(self, grid: Grid, *states: State, wider_m: float, bins: SpeedBins) -> RoadAreas:
         """Return the areas of the roads of some states, ready to be burnt.
@@ -80,7 +86,7 @@ def decided_roads(revision: Revision, *, width_m: float) -> Decided:
     return Decided(
         crs=revision.base.crs,
         lines=np.array([road.line for road in roads], dtype=object),
-        state=np.array([_state(road) for road in roads], dtype=object),
+        state=np.array([_state(road, revision) for road in roads], dtype=object),
         width_m=np.array([revision.width_of(road) or width_m for road in roads]),
         speed_mph=np.array([(revision.speed_of(road) or 0.0) / KPH_PER_MPH for road in roads]),
     )
@@ -112,9 +118,9 @@ def decided_labels(
 ) -> Iterator[tuple[Window, Bytes]]:
     """Yield the mask of a scene without labels block by block, for `write_mask`.
 
-    Roads that were confirmed are burnt with their width and speed. What else lies within 8 m of
-    roads that were decided about is background. The rest is as the first network sees it; see
-    `pseudo_labels`.
+    Roads that were confirmed, and others that are sure, are burnt with their width and speed. What
+    else lies within 8 m of roads that were decided about is background. The rest is as the first
+    network sees it; see `pseudo_labels`.
 
     Args:
         found: probabilities of the first network, on whose grid the mask lies.
@@ -123,15 +129,16 @@ def decided_labels(
     return pseudo_labels(
         found,
         options.level_for(found.threshold),
-        road=roads.areas(found.grid, *_CONFIRMED, wider_m=0.0, bins=bins),
-        ignored=roads.areas(found.grid, "undecided", wider_m=_EDGE_M, bins=bins),
+        road=roads.areas(found.grid, *_CONFIRMED, "sure", wider_m=0.0, bins=bins),
+        ignored=roads.areas(found.grid, "doubtful", wider_m=_EDGE_M, bins=bins),
         background=roads.areas(found.grid, *_DECIDED, wider_m=BESIDE_M, bins=bins),
     )
 
 
-def _state(road: Road) -> State:
+def _state(road: Road, revision: Revision) -> State:
     if road.is_rejected:
         return "rejected"
     if road.is_open:
-        return "undecided"
+        confidence = revision.attribute(road, "confidence")
+        return "sure" if confidence is not None and confidence >= SURE else "doubtful"
     return "drawn" if road.edited == "drawn" else "accepted"

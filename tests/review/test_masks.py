@@ -10,7 +10,7 @@ from roadseg.raster.grid import Grid
 from roadseg.raster.windows import Window
 from roadseg.review.apply import Revision
 from roadseg.review.edits import Edit
-from roadseg.review.masks import corrected_labels, decided_labels, decided_roads
+from roadseg.review.masks import SURE, corrected_labels, decided_labels, decided_roads
 from roadseg.roads.graph.road_graph import graph_from_lines
 from roadseg.roads.masks.mask_files import write_mask
 from roadseg.roads.masks.probabilities import Probability
@@ -30,10 +30,14 @@ def road_at(row):
 
 @pytest.fixture
 def decided():
-    """Give roads of which one was accepted, one rejected, one drawn, and one left open."""
-    rows = {"accept": 20, "reject": 40, "open": 60}
+    """Give roads of which one was accepted, one rejected, one drawn, and two left open."""
+    rows = {"accept": 20, "reject": 40, "doubtful": 60, "sure": 95}
     lines = np.array([road_at(row) for row in rows.values()], dtype=object)
-    attributes = {"speed_kph": np.full(3, KPH), "width_m": np.full(3, 4.0)}
+    attributes = {
+        "speed_kph": np.full(4, KPH),
+        "width_m": np.full(4, 4.0),
+        "confidence": np.array([0.1, 0.9, SURE - 0.01, SURE]),
+    }
     revision = Revision(graph_from_lines(lines, UTM, attributes))
     for kind in ("accept", "reject"):
         revision.apply(Edit(kind, road_at(rows[kind])))
@@ -62,20 +66,24 @@ def mask_without_labels(decided, level):
 
 
 @pytest.mark.parametrize("level", [0, 255])
-def test_confirmed_roads_are_burnt_with_their_width_and_speed(decided, level):
+def test_confirmed_and_sure_roads_are_burnt_with_their_width_and_speed(decided, level):
     column = mask_without_labels(decided, level)[:, 50]
     is_road = (column > 0) & (column < 255)
-    assert np.flatnonzero(is_road).tolist() == [18, 19, 20, 21, 77, 78, 79, 80, 81, 82]
+    assert np.flatnonzero(is_road).tolist() == [
+        *range(18, 22),
+        *range(77, 83),
+        *range(93, 97),
+    ]
     assert column[20] == DEFAULT_BINS.bin_of(KPH / 1.609344)
 
 
 def test_pixels_of_roads_that_were_not_decided_about_are_ignored(decided):
     column = mask_without_labels(decided, 128)[:, 50]
-    # 8 m beside the accepted and the rejected road, there is none, and below row 50, one road.
-    open_road = [*range(57, 63)]
-    assert np.flatnonzero(column == 255).tolist() == [*range(10), *open_road]
+    # There is none 8 m beside the accepted and the rejected road; below row 50, the doubtful one.
+    doubtful = [*range(57, 63)]
+    assert np.flatnonzero(column == 255).tolist() == [*range(10), *doubtful]
     column = mask_without_labels(decided, 127)[:, 50]
-    assert np.flatnonzero(column == 255).tolist() == open_road
+    assert np.flatnonzero(column == 255).tolist() == doubtful
 
 
 def test_labels_stay_but_where_people_decided_otherwise(decided, tmp_path):
@@ -88,7 +96,7 @@ def test_labels_stay_but_where_people_decided_otherwise(decided, tmp_path):
     assert (mask[5, 95], mask[40, 95], mask[20, 95]) == (255, 0, 3)
 
 
-def test_known_ground_lies_around_decided_roads_without_open_ones(decided):
+def test_known_ground_lies_around_decided_roads(decided):
     ground = decided.ground(8.0)
     known = [
         ground.contains(shapely.Point(WEST + 50, NORTH - row)) for row in (9, 11, 20, 40, 60, 80)

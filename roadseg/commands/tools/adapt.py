@@ -27,6 +27,7 @@ from roadseg.raster.grid import Grid, reproject
 from roadseg.raster.images import read_scene_grid
 from roadseg.raster.inputs import find_images
 from roadseg.raster.windows import Window
+from roadseg.review.masks import SURE
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.masks.burning import RoadAreas, widened_areas
 from roadseg.roads.masks.mask_files import read_raster_key, write_mask
@@ -41,7 +42,6 @@ from roadseg.system.text import Summary
 from roadseg.system.units import road_text
 from roadseg.system.workspace import Workspace
 
-SURE = 0.6  # Confidence from which on an edge is a label.
 _WIDTHS_M = (5.0, 20.0)  # Narrowest and widest road of a label.
 _EDGE_M = 1.5  # Metres beyond the edge of a doubtful road that are ignored with it.
 LEAST_KM = 0.5  # Kilometres of certain roads from which on a network is adapted.

@@ -9,7 +9,7 @@ import shlex
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +70,7 @@ _FOLD = 0
 _CHIP_PX = (512, 256)  # Sides of the chips of a run without labels, tried in this order.
 _PART, _OFF = 0.2, 0.1  # Share of what was decided that is held out, and what it may be off.
 _NEW_PLACES = 5  # Of so many places that a run learns in addition, one is held out.
-_NEAR_M = 100.0  # Metres from decided roads; images that near show what is background around them.
+_OTHERS = 3  # Times the ground around decided roads that other images without labels may have.
 _MASKS, _AREA = "edit_masks", "area.geojson"  # Folder of masks in the new run, and their area.
 
 
@@ -173,18 +173,22 @@ def run(
                 f"{output}: has a run that was not made from the edits in {workspace.edits}; use "
                 "another --output"
             )
-        scenes = list(_write_masks(config, workspace, made, named, roads))
+        scenes = list(_find_scenes(config, workspace, made, named, roads))
         if not any(scene.is_edited for scene in scenes):
             raise DataError(
                 f"{workspace.edits}: no edit accepts, rejects or draws a road on these images; "
                 "expected some, from `roadseg review`"
             )
+        has_labels = any(scene.labels for scene in scenes)
+        if not has_labels:
+            scenes = _with_others(scenes, roads)
+        for scene in counted(scenes, "write masks", total=len(scenes), unit="scenes"):
+            _write_mask(config, workspace, scene)
         # They come first, as a run without them is another one.
         with atomic_write(made.edits) as partial:
             shutil.copyfile(workspace.edits, partial)
         _write_area(output / _MASKS / _AREA, scenes)
         planned = _plan(config, made, scenes, start, minutes=minutes)
-        has_labels = any(workspace.mask(scene.name).exists() for scene in scenes)
         planned = (
             _with_kept_folds(planned, made, workspace)
             if has_labels
@@ -204,20 +208,25 @@ def run(
 
 @dataclass(frozen=True)
 class _Scene:
-    """A scene to learn from, the set that it is of, its mask, and where this is complete.
+    """A scene, the set that it is of, its mask, and what is learned from it.
 
     Attributes:
-        decided: decided roads and their sides, in `crs`.
-        ground: where the mask is complete, in `crs`.
+        labels: its mask in the run; None if it has none.
+        roads: those on and near it, in the metres of its grid.
+        grid: that of the mask.
+        decided: decided roads and their sides, in these metres.
+        ground: what is learned from, in these metres.
     """
 
     name: str
     set: str
     image: Path
     mask: Path
+    labels: Path | None
+    roads: Decided
+    grid: Grid
     decided: shapely.Geometry
     ground: shapely.Geometry
-    crs: CRS
 
     @property
     def is_edited(self) -> bool:
@@ -247,38 +256,79 @@ def network_of(workspace: Workspace) -> Path:
     return next((each for each in own if checkpoint_path(each, "best").is_file()), starter_folder())
 
 
-def _write_masks(
+def _find_scenes(
     config: Config,
     workspace: Workspace,
     made: Workspace,
     shown: Mapping[str, ReportScene],
     roads: Sequence[Decided],
 ) -> Iterator[_Scene]:
-    """Write the masks of scenes; ground without labels or edits is ignored."""
-    images = _images(config, workspace, shown)
-    walk = counted(images.items(), "write masks", total=len(images), unit="scenes")
-    for name, (image, set_name) in walk:
+    """Yield all scenes; of those without labels, ground around decided roads is learned from."""
+    for name, (image, set_name) in _images(config, workspace, shown).items():
         labels, own = workspace.mask(name), config.of_set(set_name)
         has_labels = labels.exists()
         grid = read_grid(labels) if has_labels else shown[name].grid
         near, footprint = _near(roads, grid), grid.footprint_m
         decided = shapely.intersection(near.ground(BESIDE_M), footprint)
-        ground = decided
-        blocks: Iterator[tuple[Window, Bytes]] = iter(())
         if has_labels:
             complete = complete_area(find_areas(own.labels.area), grid, own.labels)
             ground = footprint if complete is None else shapely.union(decided, complete)
-            blocks = corrected_labels(labels, near, grid, bins=config.labels.bins)
-        elif shapely.intersects(near.ground(_NEAR_M), footprint):
+        elif shapely.is_empty(decided):
+            ground = decided
+        else:
             ground = shapely.intersection(near.ground(AROUND_M), footprint)
-            require(workspace.probability(name), made_by="predict")
-            found = open_scene_probability(workspace.probability(name), own.imagery)
-            blocks = decided_labels(found, near, bins=config.labels.bins, options=config.graph)
-        path = made.root / _MASKS / set_name / f"{image.stem}.tif"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_mask(path, blocks, grid, bins=config.labels.bins)
-        paths = image.absolute(), path.absolute()
-        yield _Scene(name, set_name, *paths, decided, ground, grid.metric_crs)
+        yield _Scene(
+            name=name,
+            set=set_name,
+            image=image.absolute(),
+            mask=(made.root / _MASKS / set_name / f"{image.stem}.tif").absolute(),
+            labels=labels if has_labels else None,
+            roads=near,
+            grid=grid,
+            decided=decided,
+            ground=ground,
+        )
+
+
+def _with_others(scenes: Sequence[_Scene], roads: Sequence[Decided]) -> list[_Scene]:
+    """Return scenes without labels, of which others than the edited are learned from as well.
+
+    The edited ones alone would teach a network what is typical of these few. Others follow, those
+    near decided roads first, as long as they leave enough of the time to the decisions.
+    """
+    crs = roads[0].crs
+    lines = np.concatenate([reproject(each.decided_lines, each.crs, crs) for each in roads])
+    tree = shapely.STRtree(lines)
+    others = [row for row, scene in enumerate(scenes) if not scene.is_edited]
+    footprints = [scenes[row].grid.footprint_m for row in others]
+    places = [
+        reproject(np.array([footprint]), scenes[row].grid.metric_crs, crs)[0]
+        for row, footprint in zip(others, footprints, strict=True)
+    ]
+    away_m = tree.query_nearest(places, all_matches=False, return_distance=True)[1]
+    room_m2 = _OTHERS * sum(scene.ground.area for scene in scenes)
+    complete = list(scenes)
+    for number in np.argsort(away_m, kind="stable").tolist():
+        room_m2 -= footprints[number].area
+        if room_m2 < 0:
+            break
+        row = others[number]
+        complete[row] = replace(scenes[row], ground=footprints[number])
+    return complete
+
+
+def _write_mask(config: Config, workspace: Workspace, scene: _Scene) -> None:
+    """Write the mask of a scene; one that is not learned from is ignored as a whole."""
+    own, bins = config.of_set(scene.set), config.labels.bins
+    blocks: Iterator[tuple[Window, Bytes]] = iter(())
+    if scene.labels:
+        blocks = corrected_labels(scene.labels, scene.roads, scene.grid, bins=bins)
+    elif not shapely.is_empty(scene.ground):
+        require(workspace.probability(scene.name), made_by="predict")
+        found = open_scene_probability(workspace.probability(scene.name), own.imagery)
+        blocks = decided_labels(found, scene.roads, bins=bins, options=config.graph)
+    scene.mask.parent.mkdir(parents=True, exist_ok=True)
+    write_mask(scene.mask, blocks, scene.grid, bins=bins)
 
 
 def _near(roads: Sequence[Decided], grid: Grid) -> Decided:
@@ -306,7 +356,9 @@ def _images(
 def _write_area(path: Path, scenes: Sequence[_Scene]) -> None:
     """Write where the masks are complete; other ground is ignored."""
     known = [each for each in scenes if not shapely.is_empty(each.ground)]
-    shapes = [reproject(np.array([each.ground]), each.crs, DEGREES)[0] for each in known]
+    shapes = [
+        reproject(np.array([each.ground]), each.grid.metric_crs, DEGREES)[0] for each in known
+    ]
     table = gpd.GeoDataFrame({"scene": [each.name for each in known]}, geometry=shapes, crs=DEGREES)
     with atomic_write(path) as partial:
         write_layer(partial, table, "GeoJSON", layer="area", geometry_type=None)
@@ -360,7 +412,7 @@ def _plan(
 
 
 def _with_new_folds(config: Config, made: Workspace, scenes: Sequence[_Scene]) -> Config:
-    """Return the config with chips and two folds; the first, about a fifth, is held out.
+    """Return the config with chips and two folds; the first has about a fifth of the decisions.
 
     Ground blocks of 500 m would often be one. So chips side by side may be in different folds, but
     not those that show the same ground. Chips are smaller if large ones do not divide well.
@@ -378,12 +430,10 @@ def _with_new_folds(config: Config, made: Workspace, scenes: Sequence[_Scene]) -
         grounds = np.array([decided[chip.scene] for chip in chips])
         whole = shapely.polygons(corners)
         decided_m2 = shapely.area(shapely.intersection(whole, grounds))
-        known_m2 = np.array([chip.valid_share for chip in chips]) * shapely.area(whole)
         place = _places(chips)
-        sums = np.column_stack([np.bincount(place, each) for each in (decided_m2, known_m2)])
-        shares = sums / sums.sum(axis=0)
+        shares = np.bincount(place, decided_m2) / decided_m2.sum()
         is_held_out = _held_out(shares)
-        if abs(shares[is_held_out, 0].sum() - _PART) <= _OFF:
+        if abs(shares[is_held_out].sum() - _PART) <= _OFF:
             break
     if len(shares) == 1:
         raise DataError(
@@ -438,18 +488,15 @@ def _places(chips: Sequence[ChipRecord]) -> Ints:
 
 
 def _held_out(shares: Floats) -> Bools:
-    """Choose places, one at least, that together have about a fifth of all.
+    """Choose places, one at least, that together have about a fifth of all, shape (places,).
 
     Args:
-        shares: of what was decided, and of the ground, shape (places, 2).
-
-    Returns:
-        Which places are chosen, shape (places,).
+        shares: of what was decided, shape (places,).
     """
-    chosen, total, off = np.zeros(len(shares), dtype=bool), np.zeros(2), np.inf
+    chosen, total, off = np.zeros(len(shares), dtype=bool), 0.0, np.inf
     while not chosen.all():
         # The place with which they come closest is next.
-        with_each = np.where(chosen, np.inf, np.abs(total + shares - _PART).sum(axis=1))
+        with_each = np.where(chosen, np.inf, np.abs(total + shares - _PART))
         place = with_each.argmin()
         if with_each[place] >= off:
             break

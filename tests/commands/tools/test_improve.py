@@ -13,6 +13,7 @@ import rasterio
 import shapely
 from affine import Affine
 from geopandas import read_file
+from pyproj import CRS
 
 from roadseg.commands.stages import prepare, split
 from roadseg.commands.tools import improve
@@ -20,10 +21,11 @@ from roadseg.config import load_config
 from roadseg.dataset.chips import ChipList, ChipRecord, read_chips, write_chips
 from roadseg.dataset.fold_files import read_fold_file, write_folds
 from roadseg.errors import ConfigError, DataError, MissingInputError, OutputError
-from roadseg.raster.grid import reproject
+from roadseg.raster.grid import Grid, reproject
 from roadseg.raster.images import read_grid
 from roadseg.raster.windows import Window
 from roadseg.review.edits import Edit, EditFile
+from roadseg.review.masks import Decided
 from roadseg.roads.formats.files import read_gpkg
 from roadseg.roads.masks.fusion import FusedImage, images_tags
 from roadseg.roads.speeds import DEFAULT_BINS
@@ -113,23 +115,18 @@ def test_a_new_run_has_the_next_number(tmp_path, old, new):
 
 
 @pytest.mark.parametrize(
-    ("decided", "ground", "held_out"),
+    ("shares", "held_out"),
     [
-        ([0.31, 0.18, 0.25, 0.23, 0.01, 0.02], None, [1, 5]),
-        ([0.97, 0.01, 0.02], None, [1, 2]),
-        ([0.48, 0.03, 0.49], None, [1]),  # Another one would be half of all.
-        ([0.5, 0.5], None, [0]),
-        ([0.1] * 10, None, [0, 1]),
-        # What has few roads is needed for the training, so not all of it is held out.
-        ([0.6, 0.1, 0.1, 0.05, 0.05, 0.05, 0.05, 0.0], [0.3, *[0.1] * 7], [1, 2]),
-        ([0.3, 0.3, 0.3, 0.05, 0.05], [0.1, 0.1, 0.1, 0.35, 0.35], [0]),
+        ([0.31, 0.18, 0.25, 0.23, 0.01, 0.02], [1, 5]),
+        ([0.97, 0.01, 0.02], [1, 2]),
+        ([0.48, 0.03, 0.49], [1]),  # Another one would be half of all.
+        ([0.5, 0.5], [0]),
+        ([0.1] * 10, [0, 1]),
+        ([0.0, 0.4, 0.0, 0.4, 0.2], [4]),
     ],
 )
-def test_places_are_held_out_with_about_a_fifth_of_decisions_and_of_ground(
-    decided, ground, held_out
-):
-    shares = np.column_stack([decided, ground or decided])
-    assert np.flatnonzero(improve._held_out(shares)).tolist() == held_out  # noqa: SLF001
+def test_places_with_about_a_fifth_of_the_decisions_are_held_out(shares, held_out):
+    assert np.flatnonzero(improve._held_out(np.array(shares))).tolist() == held_out  # noqa: SLF001
 
 
 def test_ground_that_a_network_was_trained_on_is_not_held_out_later(
@@ -244,7 +241,7 @@ def planned(finished, tmp_path, monkeypatch):
     return plan
 
 
-def test_images_without_labels_and_edits_are_in_the_run_but_not_learned_from(planned):
+def test_beside_labels_images_without_labels_and_edits_are_mapped_but_not_learned_from(planned):
     config, known, other, _ = planned(1.0)
     labels = config["labels"]
     images, masks = (
@@ -253,6 +250,27 @@ def test_images_without_labels_and_edits_are_in_the_run_but_not_learned_from(pla
     )
     assert {known, other} <= images == masks
     assert set(read_file(labels["area"][0])["scene"]) == images - {other}
+
+
+def test_without_labels_the_nearest_of_the_other_images_are_learned_from():
+    utm = CRS.from_epsg(32611)
+    line = shapely.LineString([(480_010, 3_650_050), (480_090, 3_650_050)])
+    roads = Decided(utm, np.array([line]), np.array(["drawn"]), np.array([6.0]), np.array([0.0]))
+
+    def scene(west, ground_m=0.0):
+        grid = Grid(utm, Affine(1, 0, 480_000 + west, 0, -1, 3_650_100), 100, 100)
+        ground = shapely.box(0, 0, ground_m, ground_m)
+        path = Path(str(west))
+        return improve._Scene(  # noqa: SLF001
+            *(str(west), "", path, path, None, roads, grid),
+            decided=ground,
+            ground=ground,
+        )
+
+    # Of ground of 0.81 ha, three times as much has room for two images of 1 ha, not three.
+    scenes = [scene(900), scene(300), scene(0, 90.0), scene(500)]
+    complete = improve._with_others(scenes, [roads])  # noqa: SLF001
+    assert [round(each.ground.area, -2) for each in complete] == [0, 10_000, 8_100, 10_000]
 
 
 def test_an_edited_image_without_labels_needs_its_probabilities(finished, tmp_path):
