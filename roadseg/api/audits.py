@@ -93,7 +93,7 @@ def audit(
     limits = options_of(AuditOptions, options)
     with _rasters(probabilities) as rasters:
         tables = AuditTables(audit_ways(_audited_ways(roads), rasters, limits))
-    summary = summarise(tables, limits, rasters=len(rasters), output=None, page=None)
+    summary = summarise(tables, limits, rasters=len(rasters), output=None)
     return MapAudit(summary, tables)
 
 

@@ -1,14 +1,14 @@
 """Views for notebooks: small maps of graphs, and progress on one line."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import shapely
 
-from roadseg.report.page import svg_path
+from roadseg.arrays import Floats
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.system import progress
 
@@ -52,10 +52,24 @@ def map_svg(graph: RoadGraph) -> str:
     drawn = shapely.simplify(lines, 0.3 / scale)
     corner = np.array([west - _MARGIN_PX / scale, north + _MARGIN_PX / scale])
     strokes = (
-        f'<path d="{svg_path(drawn[chosen], corner, scale)}" fill="none" stroke="{colour}" '
+        f'<path d="{_path(drawn[chosen], corner, scale)}" fill="none" stroke="{colour}" '
         'stroke-width="1.5"/>'
         for chosen, colour in ((~inferred, _BLUE), (inferred, _ORANGE))
         if chosen.any()
     )
     size = f'width="{width:.0f}" height="{height:.0f}" style="background: white"'
     return f'<svg xmlns="http://www.w3.org/2000/svg" {size}>{"".join(strokes)}</svg>'
+
+
+def _path(lines: Iterable[shapely.LineString], corner: Floats, scale: float) -> str:
+    """Return lines as the path of a drawing, with a decimal of a pixel.
+
+    Args:
+        corner: x and y of the upper left corner, in the units of the lines.
+        scale: pixels of such a unit.
+    """
+    parts = []
+    for line in lines:
+        xy = np.abs((shapely.get_coordinates(line) - corner) * scale)
+        parts.append("M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in xy.tolist()))
+    return "".join(parts)

@@ -242,33 +242,26 @@ class CheckMap(RoadsegAlgorithm):
     HELP = """Checks the roads of a map against the probabilities of roads in an image.
 
 Each road is divided into stretches: confirmed by the image, shifted (the road lies beside the \
-line), not seen, or without data. The probabilities are the layer "Probability of road" of Map \
-roads; a mask works as well."""
+line), not seen, or without data. Sort their table by doubt_m to see the most doubtful ones \
+first. The probabilities are the layer "Probability of road" of Map roads; a mask works as \
+well."""
 
     def inputs(self) -> list[Any]:
-        kinds = "HTML files (*.html)"
         return [
             _lines("INPUT", "Roads of the map"),
             core.QgsProcessingParameterRasterLayer(
                 "PROBABILITY", "Probabilities of roads, or a mask"
             ),
             _output("Checked roads"),
-            core.QgsProcessingParameterFileDestination(
-                "PAGE", "Page with the roads to look at first", kinds, None, True, False
-            ),
         ]
 
     def process(self) -> Results:
         output = self.destination("OUTPUT")
         words = ["audit", self.roads("INPUT"), "--probabilities", self.image("PROBABILITY")]
         words += ["--output", str(output)]
-        results: Results = {}
-        if self.is_given("PAGE"):
-            results["PAGE"] = str(self.destination("PAGE"))
-            words += ["--page", results["PAGE"]]
         for each in self.roadseg(*words)["statuses"]:
             self.feedback.pushInfo(f"{each['status']}: {each['km']:.2f} km ({each['share']:.0%})")
-        return {**results, "OUTPUT": self.loaded(output, {"stretches": ""})}
+        return {"OUTPUT": self.loaded(output, {"stretches": ""})}
 
 
 class AddMissingRoads(RoadsegAlgorithm):

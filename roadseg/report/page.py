@@ -9,10 +9,6 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import shapely
-
-from roadseg.arrays import Floats
 from roadseg.roads.colours import FALSE, FOUND, MISSED, as_hex
 from roadseg.system.files import atomic_write
 
@@ -58,25 +54,6 @@ def filled(frame: str, texts: Mapping[str, str]) -> str:
         before, after = frame.split(f"@{name}@")
         frame = before + text + after
     return frame
-
-
-def escaped(value: object) -> str:
-    """Return a value as text in HTML."""
-    return html.escape(str(value))
-
-
-def svg_path(lines: Iterable[shapely.LineString], corner: Floats, scale: float) -> str:
-    """Return lines as the path of a drawing, with a decimal of a pixel.
-
-    Args:
-        corner: x and y of the upper left corner, in the units of the lines.
-        scale: pixels of such a unit.
-    """
-    parts = []
-    for line in lines:
-        xy = np.abs((shapely.get_coordinates(line) - corner) * scale)
-        parts.append("M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in xy.tolist()))
-    return "".join(parts)
 
 
 def as_data(value: dict[str, Any]) -> str:

@@ -22,7 +22,6 @@ ELSEWHERE = {  # (module, function): why it needs no `atomic_write` of its own
     ("api/arguments.py", "_write_table"): "a temporary file that a command reads",
     ("api/rasters.py", "_write"): "the same",
     ("api/masks.py", "_repr_png_"): "into memory",
-    ("report/audit_page.py", "_uri"): "the same",
     ("report/pictures.py", "_as_png"): "the same",
     ("report/pictures.py", "_as_webp"): "the same",
     ("roads/masks/probabilities.py", "_repr_png_"): "the same",

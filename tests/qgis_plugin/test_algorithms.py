@@ -235,15 +235,10 @@ def test_bad_input_gets_one_line(process, tmp_path):
 def test_a_map_is_checked_and_extended(process, mask, tmp_path):
     lines(MAP, tmp_path / "map.geojson")
     results, said = process(
-        "checkmap",
-        INPUT="map.geojson",
-        PROBABILITY=mask,
-        OUTPUT="checked.gpkg",
-        PAGE="page.html",
+        "checkmap", INPUT="map.geojson", PROBABILITY=mask, OUTPUT="checked.gpkg"
     )
     assert results["OUTPUT"].endswith("checked.gpkg|layername=stretches")
     assert "confirmed: 0.26 km (100%)" in said
-    assert (tmp_path / "page.html").exists()
     lines(ROADS, tmp_path / "roads.geojson", confidence=[0.9, 0.9])
     results, said = process(
         "addmissingroads", PREDICTED="roads.geojson", INTO="map.geojson", OUTPUT="merged"

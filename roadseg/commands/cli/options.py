@@ -256,9 +256,9 @@ CONFIG = click.option(
 )
 
 
-def output_file(meaning: str, option: str = "--output") -> Option:
+def output_file(meaning: str) -> Option:
     """Return the option of a file to write."""
-    return click.option(option, type=FILE, metavar="FILE", help=meaning)
+    return click.option("--output", type=FILE, metavar="FILE", help=meaning)
 
 
 def _complete_setting(_ctx: click.Context, _param: click.Parameter, begun: str) -> list[str]:

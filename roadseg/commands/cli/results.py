@@ -235,7 +235,6 @@ def conflate(
     *("--threshold", "--min-shift-m", "--max-shift-m", "--min-length-m"),
 )
 @output_file("GeoPackage to write, with layers stretches and ways, and a table summary.")
-@output_file("HTML page to write, with the ways to look at first.", "--page")
 @UNITS
 @shown
 def audit(
@@ -243,7 +242,6 @@ def audit(
     *,
     probabilities: Path,
     output: Path | None,
-    page: Path | None,
     options: "AuditOptions",
 ) -> object:
     """Check the ROADS of a map against road probabilities of an image.
@@ -255,11 +253,11 @@ def audit(
     \b
     Examples:
       roadseg audit map.geojson --probabilities run/probabilities --output audit.gpkg
-      roadseg audit roads.gpkg --probabilities mask.tif --page audit.html --json
+      roadseg audit roads.gpkg --probabilities mask.tif --json
     """
     from roadseg.commands.roads import audit
 
-    return audit.run(roads, probabilities, options=options, output=output, page=page)
+    return audit.run(roads, probabilities, options=options, output=output)
 
 
 def _place(_ctx: click.Context, _param: click.Parameter, value: str) -> tuple[float, float]:

@@ -1,4 +1,4 @@
-"""audit: hold a map of roads against probabilities. Reads both, writes layers and a page."""
+"""audit: hold a map of roads against probabilities. Reads both, writes layers."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -9,8 +9,6 @@ import numpy as np
 
 from roadseg.errors import DataError
 from roadseg.raster.inputs import image_paths
-from roadseg.report.audit_page import build_audit_page
-from roadseg.report.page import write_page
 from roadseg.roads.audit.audit import audit_ways
 from roadseg.roads.audit.profiles import Raster
 from roadseg.roads.audit.tables import AuditTables, WorstWay, shift_text, write_audit
@@ -63,7 +61,6 @@ class AuditSummary(Summary):
     threshold: tuple[float, float]
     worst: list[WorstWay]
     output: str | None
-    page: str | None
 
     def __str__(self) -> str:
         """Return kilometres by status, the common shift, and the ways to be looked at first."""
@@ -81,9 +78,8 @@ class AuditSummary(Summary):
         parts = [table(rows, right=(1, 2, 3, 4)), self._remarks()]
         if self.worst:
             parts.append(f"ways to look at first:\n{_worst_table(self.worst)}")
-        written = {"output": self.output, "page": self.page}
-        files = [f"{name}: {path}" for name, path in written.items() if path]
-        parts += ["\n".join(files)] if files else []
+        if self.output:
+            parts.append(f"output: {self.output}")
         return "\n\n".join(parts)
 
     def _remarks(self) -> str:
@@ -104,7 +100,6 @@ def run(
     *,
     options: AuditOptions = _USUAL,
     output: Path | None = None,
-    page: Path | None = None,
 ) -> AuditSummary:
     """Hold the ways of a map against probabilities; see `roads.audit.audit.audit_ways`.
 
@@ -112,23 +107,19 @@ def run(
         source: the map: any file of roads that `score` reads, but pixels.
         probabilities: a raster of `roadseg predict` or a mask, a VRT, or a folder of such.
         output: GeoPackage to write: layers stretches and ways, table summary.
-        page: HTML page to write, with the ways to be looked at first.
 
     Raises:
         DataError: a file cannot be read or used, or map and rasters are not of one place.
-        ConfigError: `output` or `page` has another suffix, or `output` is the map itself.
+        ConfigError: `output` has another suffix, or is the map itself.
         OutputError: a file cannot be written.
     """
     require_suffix(output, ".gpkg", option="--output")
-    require_suffix(page, ".html", ".htm", option="--page")
     refuse_to_overwrite(output, source, option="--output")
     rasters = open_rasters(probabilities)
     tables = AuditTables(audit_ways(read_ways(source), rasters, options))
-    summary = summarise(tables, options, rasters=len(rasters), output=output, page=page)
+    summary = summarise(tables, options, rasters=len(rasters), output=output)
     if output is not None:
         write_audit(output, tables)
-    if page is not None:
-        write_page(page, build_audit_page(tables, rasters, title=source.name))
     return summary
 
 
@@ -156,12 +147,7 @@ def _open_placed(path: Path) -> Raster:
 
 
 def summarise(
-    tables: AuditTables,
-    options: AuditOptions,
-    *,
-    rasters: int,
-    output: Path | None,
-    page: Path | None,
+    tables: AuditTables, options: AuditOptions, *, rasters: int, output: Path | None
 ) -> AuditSummary:
     """Return an audit in figures."""
     audit = tables.audit
@@ -184,7 +170,6 @@ def summarise(
         threshold=audit.thresholds,
         worst=tables.worst(_WORST),
         output=None if output is None else str(output),
-        page=None if page is None else str(page),
     )
 
 

@@ -82,25 +82,6 @@ def probability_profiles(cover: Cover, stations: Stations) -> Bytes:
     return profiles
 
 
-def probability_square(cover: Cover, centre: Floats, *, side_m: float, side_px: int) -> Bytes:
-    """Return the probability of any road in a square of ground, north up.
-
-    Returns:
-        Shape (side_px, side_px): 254 for certain, `NO_DATA` where no raster holds data.
-
-    Raises:
-        DataError: if a raster cannot be read.
-    """
-    steps = ((np.arange(side_px) + 0.5) / side_px - 0.5) * side_m
-    x, y = np.meshgrid(centre[0] + steps, centre[1] - steps)
-    xy = np.column_stack([x.ravel(), y.ravel()])
-    picture = np.full((len(xy), 1), NO_DATA, dtype=np.uint8)
-    for raster, near in cover.near(xy):
-        places = raster.grid.to_pixel(reproject_points(xy[near], cover.crs, raster.grid.crs))
-        _fill(picture, near, raster, places=places, left=np.zeros_like(places))
-    return picture.reshape(side_px, side_px)
-
-
 def bin_probabilities(
     cover: Cover, stations: Stations, offset_m: Floats
 ) -> Iterator[tuple[Raster, Ints, Bytes]]:
@@ -165,10 +146,9 @@ def _window(grid: Grid, places: Floats, reach: Floats) -> Window | None:
 
 def _fill(profiles: Bytes, near: Ints, raster: Raster, *, places: Floats, left: Floats) -> None:
     """Fill in what some rows of the profiles lack and a raster shows, block by block."""
-    reach = profiles.shape[1] // 2
     with raster.opened() as source:
         for rows in _blocks(places):
-            window = _window(raster.grid, places[rows], reach * np.abs(left[rows]))
+            window = _window(raster.grid, places[rows], REACH_M * np.abs(left[rows]))
             if window is None:
                 continue
             road = np.minimum(source.read_road(window), NO_DATA - 1)
@@ -181,14 +161,13 @@ def _look_up(profiles: Bytes, rows: Ints, road: Bytes, *, places: Floats, left: 
     """Fill in what some rows of the profiles lack and a window shows.
 
     Args:
-        profiles: shape (k, cols), as many to the right as to the left, changed in place.
+        profiles: shape (k, 2 * REACH_M + 1), changed in place.
         rows: shape (n,), those of stations in the window.
         road: the window, shape (row, col).
         places: shape (n, 2), row and col of the stations in the window.
         left: shape (n, 2), rows and cols that lead a metre to the left.
     """
-    reach = profiles.shape[1] // 2
-    across = np.arange(-reach, reach + 1, dtype=np.float32)
+    across = np.arange(-REACH_M, REACH_M + 1, dtype=np.float32)
     framed = np.pad(road, 1, constant_values=NO_DATA)
     for first in range(0, len(rows), _ROWS_AT_ONCE):
         part = slice(first, first + _ROWS_AT_ONCE)

@@ -33,7 +33,7 @@ _COMPASS = (
     *("west", "south-west", "south", "south-east"),
 )
 _GREY: Rgb = (150, 150, 150)
-STATUS_COLOURS = dict(zip(STATUSES, (FOUND, FALSE, MISSED, _GREY), strict=True))
+_COLOURS = dict(zip(STATUSES, (FOUND, FALSE, MISSED, _GREY), strict=True))
 _PREFIX = "map_"
 _DECIMALS = 3
 _FITS_M = 0.1  # Metres; a map that is shifted by less fits.
@@ -129,13 +129,10 @@ class AuditTables:
         rows = rows[self._doubt_m[rows] > 0]
         return [self._worst(int(row)) for row in rows]
 
-    def worst_stretch(self, way: int) -> int:
-        """Return the row of the most doubtful stretch of a way, by the row of the way."""
-        low, high = np.searchsorted(self.audit.way, (way, way + 1))
-        return int(low + self.audit.doubt_m[low:high].argmax())
-
     def _worst(self, row: int) -> WorstWay:
-        audit, stretch = self.audit, self.worst_stretch(row)
+        audit = self.audit
+        first, end = np.searchsorted(audit.way, (row, row + 1))
+        stretch = int(first + audit.doubt_m[first:end].argmax())  # The most doubtful.
         line, offset_m = audit.lines[stretch], float(audit.offset_m[stretch])
         middle = line.interpolate(0.5, normalized=True)
         lon, lat = transformer(audit.ways.crs, DEGREES).transform(middle.x, middle.y)
@@ -269,9 +266,7 @@ def write_audit(path: Path, tables: AuditTables) -> None:
     Raises:
         OutputError: if the file cannot be written.
     """
-    renderers = {
-        name: category_renderer("status", STATUS_COLOURS) for name in ("stretches", "ways")
-    }
+    renderers = {name: category_renderer("status", _COLOURS) for name in ("stretches", "ways")}
     layers = {
         "stretches": tables.stretches,
         "ways": tables.ways,

@@ -1,4 +1,4 @@
-"""Audits of files: layers with styles, a page, figures, and one line for bad input."""
+"""Audits of files: layers with styles, figures, and one line for bad input."""
 
 import json
 import signal
@@ -20,7 +20,6 @@ from roadseg.commands.cli.main import main
 from roadseg.commands.roads.audit import run
 from roadseg.errors import ConfigError, DataError, OutputError
 from roadseg.raster.grid import LOCAL_CRS
-from roadseg.report.page import csp_digest
 from roadseg.roads.audit.tables import shift_text
 from roadseg.roads.options import AuditOptions
 
@@ -53,7 +52,7 @@ def image(tmp_path):
 @pytest.fixture
 def roads(tmp_path):
     """Give the path of a map of three streets."""
-    facts = {"osm_id": [*STREETS], "name": ["Confirmed", "Shifted", "Unseen <b>"]}
+    facts = {"osm_id": [*STREETS], "name": ["Confirmed", "Shifted", "Unseen"]}
     facts |= {"highway": "residential", "status": "old", "fid": [7, 8, 9]}
     table = gpd.GeoDataFrame(facts, geometry=[*map(line, STREETS.values())], crs=UTM)
     table.to_crs(4326).to_file(tmp_path / "map.geojson", driver="GeoJSON")
@@ -120,31 +119,6 @@ def test_qgis_colours_both_layers_by_status(roads, image, tmp_path):
     assert styles["ways"][0].count("<category ") == 4
 
 
-def test_the_page_shows_the_worst_way_first_and_runs_nothing(roads, image, tmp_path):
-    run(roads, image, page=tmp_path / "audit.html")
-    page = (tmp_path / "audit.html").read_text()
-    assert "<script" not in page
-    assert page.index("1. Unseen &lt;b&gt;") < page.index("2. Shifted")
-    style = page.split("<style>")[1].split("</style>")[0]
-    assert csp_digest(style) in page
-
-
-def test_what_the_map_says_of_a_way_is_only_text_on_the_page(roads, image, tmp_path):
-    table = gpd.read_file(roads)
-    table["highway"] = "residential;<i>"
-    table.to_file(tmp_path / "odd.geojson", driver="GeoJSON")
-    run(tmp_path / "odd.geojson", image, page=tmp_path / "audit.html")
-    page = (tmp_path / "audit.html").read_text()
-    assert "residential;&lt;i&gt;" in page
-    assert "<i>" not in page
-
-
-def test_a_map_without_faults_has_a_page_that_says_so(image, roads, tmp_path):
-    gpd.read_file(roads).iloc[:1].to_file(tmp_path / "good.geojson", driver="GeoJSON")
-    run(tmp_path / "good.geojson", image, page=tmp_path / "audit.html")
-    assert "Nothing to look at" in (tmp_path / "audit.html").read_text()
-
-
 @pytest.mark.parametrize("folder", ["folder", "run/probabilities"])
 def test_a_folder_of_rasters_or_of_a_run_is_read(roads, image, tmp_path, folder):
     (tmp_path / folder).mkdir(parents=True)
@@ -159,11 +133,11 @@ def test_a_vrt_is_read(roads, image, tmp_path):
     assert found["shifted"] == pytest.approx(0.2, abs=0.003)
 
 
-def refused(match, roads, image, tmp_path, kind=DataError, **outputs):
-    outputs = outputs or {"output": tmp_path / "out.gpkg", "page": tmp_path / "out.html"}
+def refused(match, roads, image, tmp_path, kind=DataError, *, output=None):
+    output = output or tmp_path / "out.gpkg"
     before = sorted(tmp_path.iterdir())
     with pytest.raises(kind, match=match) as told:
-        run(roads, image, **outputs)
+        run(roads, image, output=output)
     assert "\n" not in str(told.value)
     assert sorted(tmp_path.iterdir()) == before
 
@@ -205,11 +179,9 @@ def test_a_folder_without_rasters_is_refused(roads, tmp_path):
     refused("no images found", roads, tmp_path / "empty", tmp_path)
 
 
-@pytest.mark.parametrize("name", [("output", "out.shp"), ("page", "out.pdf")])
-def test_other_suffixes_are_refused_before_anything_is_read(tmp_path, name):
-    outputs = {name[0]: tmp_path / name[1]}
-    missing = tmp_path / "missing"
-    refused("use a file name that ends in", missing, missing, tmp_path, ConfigError, **outputs)
+def test_other_suffixes_are_refused_before_anything_is_read(tmp_path):
+    missing, output = tmp_path / "missing", tmp_path / "out.shp"
+    refused("use a file name that ends in", missing, missing, tmp_path, ConfigError, output=output)
 
 
 def test_a_full_disk_leaves_no_file(roads, image, tmp_path, largest_file):

@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import numpy as np
-import pytest
 import shapely
 from affine import Affine
 from pyproj import CRS
@@ -11,13 +10,7 @@ from pyproj import CRS
 from roadseg.raster.extents import Extent
 from roadseg.raster.grid import Grid, reproject
 from roadseg.raster.windows import Window
-from roadseg.roads.audit.profiles import (
-    NO_DATA,
-    REACH_M,
-    Cover,
-    probability_profiles,
-    probability_square,
-)
+from roadseg.roads.audit.profiles import NO_DATA, REACH_M, Cover, probability_profiles
 from roadseg.roads.audit.stations import spread_stations
 from roadseg.roads.masks.probabilities import Probability
 
@@ -42,13 +35,6 @@ def halves():
 
 def profiles(*rasters):
     return probability_profiles(Cover.of(rasters), spread_stations(WAY[:1]))
-
-
-def test_a_square_shows_the_middle_of_each_of_its_pixels():
-    values = np.random.default_rng(0).integers(0, 255, (90, 90), dtype=np.uint8)
-    centre = np.array([X + 45, Y + 45])
-    shown = probability_square(Cover.of([raster(values)]), centre, side_m=90, side_px=30)
-    assert np.array_equal(shown, values[1::3, 1::3])
 
 
 def test_profiles_run_from_right_to_left_of_the_way():
@@ -92,14 +78,6 @@ def test_a_raster_in_degrees_shows_the_same_ground():
     shown = profiles(Probability(Grid(DEGREES, transform, 200, 200), halves()))
     assert (shown[:, : REACH_M - 2] == 10).mean() > 0.99
     assert (shown[:, REACH_M + 3 :] == 200).mean() > 0.99
-
-
-@pytest.mark.parametrize(("east_m", "value"), [(0, 10), (500, NO_DATA)])
-def test_a_square_of_ground_has_north_at_the_top(east_m, value):
-    centre = np.array([X + 100.0 + east_m, Y + 100.0])
-    square = probability_square(Cover.of([raster(halves())]), centre, side_m=50, side_px=10)
-    assert square[-1].tolist() == [value] * 10
-    assert square[0, 0] == (200 if value == 10 else NO_DATA)
 
 
 def test_the_first_raster_covers_the_others():
