@@ -2,7 +2,7 @@
 
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -85,8 +85,7 @@ def read_run(folder: Path) -> RunFacts:
             raise DataError(f"{folder}: {in_use} is using this run folder; no stage has ended yet")
         raise DataError(
             f"{folder}: not a run of roadseg, expected records such as prepare.json in it; if "
-            "`roadseg map` or `roadseg run` was interrupted, repeat it, else use a run folder "
-            "(`roadseg runs` lists them)"
+            "`roadseg map` or `roadseg run` was interrupted, repeat it, else use a run folder"
         )
     fold = _fold_of(records.get("predict"), trainings)
     if fold in trainings:
@@ -134,26 +133,6 @@ def checkpoint_folders(workspace: Workspace) -> list[Path]:
     """Return the checkpoint folders of all folds, and that of the network of all chips."""
     last = workspace.checkpoint("all")
     return [*sorted(last.parent.glob("fold-*")), *([last] if last.is_dir() else [])]
-
-
-def find_runs(folder: Path) -> Iterator[Path]:
-    """Yield the run folders in a folder, itself included; links and hidden folders are left out."""
-    for root, folders, files in os.walk(folder):
-        if _is_run(Path(root), files):
-            folders.clear()
-            yield Path(root)
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-
-
-def _is_run(folder: Path, files: list[str]) -> bool:
-    """Return whether a folder holds a record; other files may have such names as well."""
-    for stage in {f"{stage}.json" for stage in _RUN_STAGES} & set(files):
-        try:
-            if read_record(folder / stage):
-                return True
-        except DataError:
-            continue
-    return False
 
 
 def megabytes_in(folder: Path) -> float:

@@ -1,4 +1,4 @@
-"""The commands on runs as a whole: status, runs and compare."""
+"""The commands on runs as a whole: status and compare."""
 
 import shlex
 from pathlib import Path
@@ -40,22 +40,6 @@ def status(
 
 
 @click.command()
-@click.argument("folder", type=FOLDER, default=".")
-@shown
-def runs(folder: Path) -> object:
-    """List the runs in a FOLDER, with images, network, metrics and size.
-
-    Links and hidden folders are ignored.
-
-    \b
-    Example: roadseg runs
-    """
-    from roadseg.commands.tools import runs
-
-    return runs.run(folder)
-
-
-@click.command()
 @click.argument("folders", metavar="RUN RUN...", type=FOLDER, nargs=-1, required=True)
 @shown
 def compare(folders: tuple[Path, ...]) -> object:
@@ -73,4 +57,4 @@ def compare(folders: tuple[Path, ...]) -> object:
 
 
 # In the order of their use.
-COMMANDS = [status, runs, compare]
+COMMANDS = [status, compare]

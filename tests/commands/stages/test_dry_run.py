@@ -36,7 +36,7 @@ import sys
 from roadseg.commands.cli.main import main
 for command in {[*set(STAGES) - {"train", "predict"}]!r}:
     main([command, "--dry-run", "--force"], standalone_mode=False)
-for words in (["run", "--dry-run"], ["status"], ["runs"]):
+for words in (["run", "--dry-run"], ["status"]):
     main(words, standalone_mode=False)
 from roadseg.commands.stages import prepare
 prepare.run = lambda *_, **__: sys.exit("torch" if "torch" in sys.modules else 0)
