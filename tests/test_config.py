@@ -655,7 +655,8 @@ def test_where_sets_are_folds_there_are_as_many(write):
 def test_a_config_may_name_a_retired_setting_with_its_value(tmp_path):
     path = tmp_path / "roadseg.json"
     path.write_text(
-        '{"graph": {"neat": false, "close_m": 0, "min_spur_m": 1}, "quantize": {"windows": 64}, '
-        '"train": {"distributed": {"hierarchy": null}}}'
+        '{"graph": {"neat": false, "close_m": 0, "min_blob_m2": 30, "min_spur_m": 1}, '
+        '"quantize": {"windows": 64}, "split": {"seed": 0}, '
+        '"train": {"distributed": {"hierarchy": null}, "lr_milestones": [20, 25]}}'
     )
     assert load_config(path).graph.min_spur_m == 1

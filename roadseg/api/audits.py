@@ -80,7 +80,7 @@ def audit(
         roads: file with lines, a GeoDataFrame of lines, or a graph.
         probabilities: raster or mask, VRT, or folder of such; or the result of `predict` or `burn`.
         options: `threshold`; `min_shift_m`, the distance from which on a way counts as shifted;
-            `max_shift_m`; `min_length_m`, the shortest part with a status of its own.
+            `max_shift_m`, that up to which a road belongs to a way.
 
     Raises:
         DataError: if a file cannot be read, has no georeference, or shows another place.

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import ConfigDict, SerializerFunctionWrapHandler, model_serializer, model_validator
 
-from roadseg.options import LARGEST_SEED, Section, Text, setting
+from roadseg.options import Section, Text, setting
 from roadseg.raster.options import Bands, ImageryOptions
 from roadseg.roads.options import LabelOptions
 
@@ -118,7 +118,7 @@ class RunImageryOptions(ImageryOptions):
 class SplitOptions(Section):
     """Options of the split of chips into folds."""
 
-    retired = MappingProxyType({"group": None})
+    retired = MappingProxyType({"group": None, "seed": 0})
     folds: int = setting(
         5, "folds", "Number of folds; 5 holds out 20 % of the chips.", ge=2, le=10_000
     )
@@ -157,9 +157,6 @@ class SplitOptions(Section):
         "path",
         "CSV with the columns name (of a chip or scene) and fold (from 0), or a folds.json.",
         strict=False,
-    )
-    seed: int = setting(
-        0, "-", "Random seed of the assignment of blocks to folds.", ge=0, le=LARGEST_SEED
     )
 
     @model_validator(mode="after")

@@ -18,7 +18,6 @@ MINUTE_S = 60.0
 WINDOW_MULTIPLE = 32  # Sides of windows are multiples of it: encoders halve them five times.
 _LARGEST_PX = 1024  # Side of the largest windows that are chosen for a scene.
 _Channels = Annotated[int, Field(ge=1, le=4096)]
-_Count = Annotated[int, Field(ge=0, le=10**9)]
 
 
 def round_side(side_px: float) -> int:
@@ -57,6 +56,7 @@ class TrainOptions(Section):
             "momentum": 0.9,
             "clip_norm": 1.0,
             "lr_gamma": 0.2,
+            "lr_milestones": [20, 25],
             "ema": None,
             "accumulate": 1,
             "tensorboard": False,
@@ -158,18 +158,11 @@ class TrainOptions(Section):
     schedule: Literal["step", "cosine"] = setting(
         "cosine",
         "-",
-        "Learning rate. step: drops to a fifth after milestones; cosine: falls as a cosine until "
-        "the end.",
+        "Learning rate. step: drops to a fifth after epochs 20 and 25; cosine: falls as a cosine "
+        "until the end.",
     )
     warmup_steps: int = setting(
         20, "steps", "Steps over which the learning rate rises.", ge=0, le=10**9
-    )
-    lr_milestones: tuple[_Count, ...] = setting(
-        (20, 25),
-        "epochs",
-        "step: epochs after which the learning rate drops.",
-        max_length=1000,
-        fail_fast=True,
     )
     loss: LossOptions = LossOptions()
     seed: int = setting(

@@ -252,6 +252,7 @@ class TraceOptions(ThresholdOptions):
         {
             "neat": False,
             "close_m": 0.0,
+            "min_blob_m2": 30.0,
             "min_hole_m2": 30.0,
             "merge_nodes_m": 4.0,
             "max_turn_deg": 90.0,
@@ -260,7 +261,6 @@ class TraceOptions(ThresholdOptions):
         }
     )
 
-    min_blob_m2: float = setting(30.0, "m2", "Remove smaller patches of road.", ge=0, le=1e9)
     min_spur_m: float = setting(
         12.0, "metres", "Remove shorter dead ends (spurs).", ge=0, le=100_000
     )
@@ -403,9 +403,6 @@ class AuditOptions(ThresholdOptions):
     )
     max_shift_m: float = setting(
         10.0, "metres", "Distance up to which a road belongs to a way.", ge=1, le=20
-    )
-    min_length_m: float = setting(
-        30.0, "metres", "Shortest part of a longer way with a status of its own.", ge=0, le=1e7
     )
 
     @model_validator(mode="after")

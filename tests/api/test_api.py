@@ -92,7 +92,7 @@ def test_a_route_is_driven_from_end_to_end(labels):
 
 
 def test_what_is_missing_is_all_where_there_is_nothing(labels, city):
-    nothing = roadseg.trace(city / "run" / "masks" / "city_0.tif", min_blob_m2=1e9)
+    nothing = roadseg.trace(city / "run" / "masks" / "city_0.tif", min_component_m=1e6)
     found = roadseg.diff(nothing, labels, min_length_m=0)
     assert found.missing_in_predicted.length.sum() == pytest.approx(1000 * labels.length_km)
     assert len(found.missing_in_reference) == 0

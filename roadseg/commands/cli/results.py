@@ -232,7 +232,7 @@ def conflate(
 )
 @section(
     *("options", "roads", "AuditOptions"),
-    *("--threshold", "--min-shift-m", "--max-shift-m", "--min-length-m"),
+    *("--threshold", "--min-shift-m", "--max-shift-m"),
 )
 @output_file("GeoPackage to write, with layers stretches and ways, and a table summary.")
 @UNITS

@@ -246,7 +246,7 @@ def _stage(config: Config, workspace: Workspace, fold: int) -> Stage:
         return MadeFrom(
             settings=_settings(config) | {"fold": fold},
             inputs={"what train made": read_stage_key(path)},
-            defaults=_settings(Config()) | Config.retired,
+            defaults=Config.defaults(),
         )
 
     folder = int8_folder(workspace.checkpoint(fold))

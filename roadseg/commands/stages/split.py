@@ -40,6 +40,7 @@ from roadseg.system.units import distance_text
 from roadseg.system.workspace import Workspace
 
 _CHIP_PLACE = re.compile(r"_r\d+_c\d+$")  # What a chip's name has beyond its scene's.
+_SEED = 0  # Of the order of equal groups.
 _LISTED = 10  # Folds or groups that are named one by one, at most.
 _HOW = {
     "blocks": "in {} ground blocks",
@@ -208,7 +209,7 @@ def _folds_of_groups(
     alone = _groups(options, chips)
     groups = alone if options.method in _INSTEAD else join_groups(alone, overlaps)
     try:
-        return assign_folds(groups, sets, folds=options.folds, seed=options.seed), len(set(groups))
+        return assign_folds(groups, sets, folds=options.folds, seed=_SEED), len(set(groups))
     except ValueError as error:
         advice = _ADVICE[options.method].format(block_m=options.block_m)
         if len(set(alone)) >= options.folds:
@@ -239,7 +240,7 @@ def _matched(
             sets,
             together=overlaps,
             folds=options.folds,
-            seed=options.seed,
+            seed=_SEED,
             buffer_m=options.buffer_m,
         )
     except ValueError as error:

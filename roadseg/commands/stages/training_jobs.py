@@ -178,7 +178,7 @@ def _read_sides(
     if not any(chip.road_share for chip in training):
         raise DataError(
             f"--fold {fold}: none of the {len(training)} training chips has a road; label more "
-            "chips with roads, or change the split (split.block_m, split.seed)"
+            "chips with roads, or change the split (split.block_m, split.method)"
         )
     if validation and not any(chip.road_share for chip in validation):
         logger.warning(

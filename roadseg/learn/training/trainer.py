@@ -29,6 +29,7 @@ State = tuple[dict[str, Tensor], dict[str, Any]]  # Tensors by name, and JSON va
 
 _OPTIMIZER = "optimizer."  # Prefix of the names of its tensors.
 _DROP = 0.2  # Factor by which the learning rate drops after a milestone.
+_MILESTONES = (20, 25)  # Epochs from 1, after which schedule "step" lowers the learning rate.
 _MOST_NORM = 1.0  # Of all gradients together.
 _BETAS, _EPS = (0.9, 0.999), 1e-8  # Torch's defaults; Gaudi's optimizers have others.
 
@@ -246,15 +247,15 @@ def learning_rate(step: float, options: TrainOptions, *, steps_per_epoch: int) -
 
     Args:
         step: number of the step in the whole training, from 0; between two steps if the time tells.
-        options: `schedule`, `learning_rate` (the peak), `warmup_steps` (0 begins at the peak),
-            `lr_milestones` (epochs from 1, after which "step" lowers the rate) and `epochs`.
+        options: `schedule`, `learning_rate` (the peak), `warmup_steps` (0 begins at the peak)
+            and `epochs`.
         steps_per_epoch: at least 1.
     """
     warmup, peak = options.warmup_steps, options.learning_rate
     rising = min(1.0, (step + 1) / warmup) if warmup else 1.0
     if options.schedule == "step":
         epoch = step // steps_per_epoch + 1
-        passed = sum(epoch > milestone for milestone in options.lr_milestones)
+        passed = sum(epoch > milestone for milestone in _MILESTONES)
         return peak * rising * _DROP**passed
     falling_steps = max(1, steps_per_epoch * options.epochs - warmup)
     done = min(max(0, step - warmup) / falling_steps, 1.0)

@@ -129,13 +129,7 @@ def audit_ways(ways: AuditedWays, rasters: Sequence[Raster], options: AuditOptio
         ridges = look(shift_m=shift_m)
     _share_roads(here.lines, stations, ridges, from_m=options.min_shift_m / 2)
     shift_m = common_shift(ridges.offset_m, stations.left)
-    stretches = cut_stretches(
-        ridges,
-        stations,
-        skip=skip,
-        min_shift_m=options.min_shift_m,
-        min_length_m=options.min_length_m,
-    )
+    stretches = cut_stretches(ridges, stations, skip=skip, min_shift_m=options.min_shift_m)
     is_of_other = _are_of_other_ways(here.lines, stations, ridges, stretches, shift_m)
     status = np.where(is_of_other, NOT_SEEN, stretches.status)
     stretches = with_statuses(stretches, stations, status)

@@ -9,6 +9,7 @@ from roadseg.arrays import Bools, Floats, Ints
 from roadseg.roads.audit.ridges import Ridges
 from roadseg.roads.audit.stations import Stations
 
+_SHORTEST_M = 30.0  # Metres of the shortest part of a longer way with a status of its own.
 _WIDE = 0.25  # Of the width of a road: a way so far beside its middle is half way to its edge.
 STATUSES = ("confirmed", "shifted", "not seen", "no data")
 CONFIRMED, SHIFTED, NOT_SEEN, NO_DATA = range(len(STATUSES))
@@ -35,14 +36,14 @@ class Stretches:
 
 
 def cut_stretches(
-    ridges: Ridges, stations: Stations, *, skip: Bools, min_shift_m: float, min_length_m: float
+    ridges: Ridges, stations: Stations, *, skip: Bools, min_shift_m: float
 ) -> Stretches:
     """Cut ways into stretches of one status.
 
     1. A station has no data, or its road is seen or not. Stations to skip are taken as the nearest
        other one of their way.
-    2. Stretches shorter than the least length join the longer one of their neighbours on the way,
-       one without data only if there is no other; the shortest first.
+    2. Stretches shorter than 30 m join the longer one of their neighbours on the way, one without
+       data only if there is no other; the shortest first.
     3. What is seen is cut in the same way into what lies at least `min_shift_m` beside the way, and
        what does not.
 
@@ -50,15 +51,14 @@ def cut_stretches(
         ridges: what is seen at each station.
         skip: shape (k,), stations that may show another road.
         min_shift_m: distance from which on a road counts as shifted, that distance included.
-        min_length_m: least length of a stretch of a longer way.
     """
     status = np.where(ridges.is_seen, CONFIRMED, NOT_SEEN)
     status = np.where(ridges.has_data, _from_nearest(status, stations, skip), NO_DATA)
-    status = _without_short(status, stations, min_length_m)
+    status = _without_short(status, stations)
     offset_m, width_m = (_filled(each, stations) for each in (ridges.offset_m, ridges.width_m))
     is_shifted = np.abs(offset_m) >= np.maximum(min_shift_m, _WIDE * width_m)
     status = np.where((status == CONFIRMED) & is_shifted, SHIFTED, status)
-    status = _without_short(status, stations, min_length_m, among=(CONFIRMED, SHIFTED))
+    status = _without_short(status, stations, among=(CONFIRMED, SHIFTED))
     return _of_stations(status, stations)
 
 
@@ -102,14 +102,11 @@ def _nearest(is_known: Bools, stations: Stations) -> Ints:
     return np.where(is_before, before, np.where(has_after, after, -1))
 
 
-def _without_short(
-    status: Ints, stations: Stations, min_length_m: float, among: tuple[int, ...] | None = None
-) -> Ints:
+def _without_short(status: Ints, stations: Stations, among: tuple[int, ...] | None = None) -> Ints:
     """Let short runs of a status join the longer neighbour, the shortest first.
 
     Args:
         status: shape (k,).
-        min_length_m: length from which on a run stays.
         among: statuses whose runs may join each other; None: all.
     """
     first = _starts(status, stations)
@@ -122,10 +119,10 @@ def _without_short(
     beside = (np.diff(way) == 0) & is_open[1:] & is_open[:-1]
     has_neighbour[1:] |= beside
     has_neighbour[:-1] |= beside
-    is_short = (length_m < min_length_m) & has_neighbour
+    is_short = (length_m < _SHORTEST_M) & has_neighbour
     joined = kinds.copy()
     for rows in _groups(way, is_short):
-        joined[rows] = _join(kinds[rows], length_m[rows], is_open[rows], min_length_m)
+        joined[rows] = _join(kinds[rows], length_m[rows], is_open[rows])
     return np.repeat(joined, count)
 
 
@@ -136,7 +133,7 @@ def _groups(way: Ints, is_short: Bools) -> list[slice]:
     return [slice(a, b) for a, b in zip(low.tolist(), high.tolist(), strict=True)]
 
 
-def _join(kinds: Ints, length_m: Floats, is_open: Bools, min_length_m: float) -> Ints:
+def _join(kinds: Ints, length_m: Floats, is_open: Bools) -> Ints:
     """Return the statuses of the runs of one way after short ones have joined others.
 
     A run joins a neighbour with data rather than one without, and else the longer one. Runs beside
@@ -157,7 +154,7 @@ def _join(kinds: Ints, length_m: Floats, is_open: Bools, min_length_m: float) ->
         return other >= 0 and kind[other] == kind[row]
 
     short = [
-        (metres[row], row) for row in np.flatnonzero(is_open & (length_m < min_length_m)).tolist()
+        (metres[row], row) for row in np.flatnonzero(is_open & (length_m < _SHORTEST_M)).tolist()
     ]
     heapq.heapify(short)
     while short:
@@ -172,7 +169,7 @@ def _join(kinds: Ints, length_m: Floats, is_open: Bools, min_length_m: float) ->
             row = before[row]
         if has_status_of(after[row], row):
             merge(row, after[row])
-        if metres[row] < min_length_m:
+        if metres[row] < _SHORTEST_M:
             heapq.heappush(short, (metres[row], row))
     first = np.flatnonzero(is_there)
     return np.repeat(np.array(kind)[first], np.diff(first, append=count))

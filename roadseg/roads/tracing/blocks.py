@@ -25,6 +25,7 @@ from roadseg.roads.tracing.skeletons import (
 )
 
 HALO_PX = 64  # Pixels around a block; thinning depends on pixels up to about a road's width away.
+_MIN_BLOB_M2 = 30.0  # Smaller patches of road are removed.
 _MIN_HOLE_M2 = 30.0  # Smaller holes in roads are filled.
 _SMOOTH_PX = 3  # Neighbours on either side of a point in the moving average along a path.
 _FINE_PX = 0.2  # Tolerance, in pixels, of the first simplification, which saves memory.
@@ -62,14 +63,11 @@ def with_halo(block: Window, *, height: int, width: int) -> Window:
     return Window(row, col, stop_row - row, stop_col - col)
 
 
-def trace_block(
-    is_road: Bools, block: Window, grid: Grid, *, min_blob_m2: float
-) -> tuple[BlockPaths, Bytes]:
+def trace_block(is_road: Bools, block: Window, grid: Grid) -> tuple[BlockPaths, Bytes]:
     """Thin the roads of one block of a scene and trace their paths.
 
     Args:
         is_road: roads on the block `with_halo`, shape (row, col).
-        min_blob_m2: smaller patches of road are removed.
 
     Returns:
         The paths, and the part of the coarse mask (`coarse_mask.pack_block`).
@@ -79,7 +77,7 @@ def trace_block(
     # The halo is cleaned too, so that the result does not depend on the seams.
     cleaned = clean_mask(
         is_road,
-        min_blob_px=int(np.ceil(min_blob_m2 / pixel_m2)),
+        min_blob_px=int(np.ceil(_MIN_BLOB_M2 / pixel_m2)),
         min_hole_px=int(np.ceil(_MIN_HOLE_M2 / pixel_m2)),
         goes_on=_inner_sides(around, grid),
     )

@@ -171,7 +171,7 @@ def find_paths(
     grid = pixels.grid
     window = with_halo(block, height=grid.height, width=grid.width)
     is_road = pixels.read_road(window) >= traced_level(pixels, options)
-    return trace_block(is_road, block, grid, min_blob_m2=options.min_blob_m2)
+    return trace_block(is_road, block, grid)
 
 
 def postprocess(

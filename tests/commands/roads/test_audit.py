@@ -202,7 +202,7 @@ def test_the_least_shift_cannot_be_above_the_greatest():
 
 
 def test_python_gives_tables_of_ways_and_stretches(roads, image, tmp_path):
-    found = roadseg.audit(gpd.read_file(roads), image, min_length_m=20)
+    found = roadseg.audit(gpd.read_file(roads), image, min_shift_m=3)
     assert found.ways["status"].tolist() == ["confirmed", "shifted", "not seen"]
     assert found.save(tmp_path / "audit.gpkg").exists()
     assert "look at first" in str(found)

@@ -165,7 +165,7 @@ class TestPrediction:
 
     def test_a_network_of_folds_dealt_before_is_refused(self, each):
         config, workspace = each
-        dealt = config.split.model_copy(update={"seed": 1})
+        dealt = config.split.model_copy(update={"method": "random"})
         changed = config.model_copy(update={"split": dealt})
         split.run(changed, workspace)
         with pytest.raises(DataError, match=r"fold-0.*may have seen .* --fold 0 --force"):

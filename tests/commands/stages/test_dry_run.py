@@ -25,7 +25,7 @@ class Done:
 COMMANDS = [*STAGES, "run", "quantize"]
 CHANGES = {
     "prepare": ("labels.buffer_m", "3.0"),
-    "split": ("split.seed", "1"),
+    "split": ("split.block_m", "50.0"),
     "train": ("train.epochs", "3"),
     "predict": ("predict.overlap_px", "8"),
     "graph": ("graph.threshold", "0.5"),

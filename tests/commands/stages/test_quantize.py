@@ -113,6 +113,17 @@ def test_a_network_that_is_there_is_kept_until_it_is_forced(finished, quantised_
     assert len(calls) == 2
 
 
+def test_one_of_a_version_with_a_setting_that_is_retired_is_kept(finished, quantised_as):
+    calls = quantised_as(lambda probabilities: probabilities)
+    run(finished)
+    path = int8_folder(finished[1].checkpoint(0)) / "quantize.json"
+    record = json.loads(path.read_text())
+    record["settings"]["graph"]["min_hole_m2"], record["key"] = 30.0, "of that version"
+    path.write_text(json.dumps(record))
+    run(finished)
+    assert len(calls) == 1
+
+
 def test_another_batch_size_makes_it_anew(finished, quantised_as):
     calls = quantised_as(lambda probabilities: probabilities)
     run(finished)

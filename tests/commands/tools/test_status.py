@@ -217,7 +217,7 @@ def test_a_training_that_began_is_not_taken_for_ended(finished):
     [
         ("labels.buffer_m=3", "split", "prepare"),
         ("labels.buffer_m=3", "evaluate", "prepare"),
-        ("split.seed=1", "predict", "split"),
+        ("split.block_m=50", "predict", "split"),
         ("predict.tta=true", "graph", "predict"),
         ("graph.threshold=0.4", "evaluate", "graph"),
     ],

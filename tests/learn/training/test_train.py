@@ -21,7 +21,7 @@ from roadseg.learn.network.checkpoints import (
     save_checkpoint,
 )
 from roadseg.learn.options import LossOptions, TrainOptions
-from roadseg.learn.training import epochs
+from roadseg.learn.training import epochs, trainer
 from roadseg.learn.training import train as training
 from roadseg.learn.training.samples import TrainingWindows
 from roadseg.learn.training.train import TrainingJob, fixed_options, train
@@ -43,7 +43,6 @@ RECIPE = TrainOptions(
     learning_rate=1e-3,
     schedule="step",
     warmup_steps=0,
-    lr_milestones=(1,),
 )
 JOB = {
     "facts": {"gsd_m": 0.5, "bands": (1, 2, 3), "resample_m": None, "nodata": None},
@@ -196,7 +195,7 @@ def test_a_network_has_a_logit_for_each_bin_and_one_for_any_road(
     assert loaded.model(torch.zeros(1, 3, 64, 64)).shape == (1, 3, 64, 64)
 
 
-LEARNING = {"windows_per_chip": 20, "batch_size": 2, "learning_rate": 5e-3, "lr_milestones": ()}
+LEARNING = {"windows_per_chip": 20, "batch_size": 2, "learning_rate": 5e-3}
 
 
 @pytest.mark.parametrize(
@@ -504,9 +503,10 @@ def test_seeds_differ_between_trainings_steps_and_processes():
     assert len(drawn) == 4
 
 
-def test_the_learning_rate_drops_after_a_milestone_also_when_going_on(run, tmp_path):
-    run(tmp_path, epochs=1, lr_milestones=(1, 2))
-    history = run(tmp_path, epochs=3, lr_milestones=(1, 2))
+def test_the_learning_rate_drops_after_a_milestone_also_when_going_on(run, tmp_path, monkeypatch):
+    monkeypatch.setattr(trainer, "_MILESTONES", (1, 2))
+    run(tmp_path, epochs=1)
+    history = run(tmp_path, epochs=3)
     assert [row["learning_rate"] for row in history] == pytest.approx([1e-3, 2e-4, 4e-5])
 
 
@@ -514,15 +514,15 @@ def test_what_is_kept_while_validating_after_resuming_says_the_rate_of_the_last_
     run, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(epochs, "SAVE_S", 0.0)
-    options = {"epochs": 2, "lr_milestones": (1,)}
-    straight = run(tmp_path / "straight", **options)
+    monkeypatch.setattr(trainer, "_MILESTONES", (1,))
+    straight = run(tmp_path / "straight", epochs=2)
     with monkeypatch.context() as patch:
         at_call(patch, epochs, "validate", 2, die)
         with pytest.raises(StoppedError):
-            run(tmp_path / "stopped", **options)
+            run(tmp_path / "stopped", epochs=2)
     at_call(monkeypatch, Trainer, "evaluate", 1, lambda: os.kill(os.getpid(), signal.SIGTERM))
     with pytest.raises(SystemExit):
-        run(tmp_path / "stopped", **options)
+        run(tmp_path / "stopped", epochs=2)
     groups = read_checkpoint_facts(tmp_path / "stopped", "last")["optimizer_state"]["groups"]
     assert {group["lr"] for group in groups} == {straight[-1]["learning_rate"]}
 

@@ -11,7 +11,7 @@ from roadseg.roads.audit.stations import spread_stations
 from roadseg.roads.audit.stretches import STATUSES, cut_stretches, with_statuses
 
 
-def cut(*ways, skip=(), width_m=6.0, **limits):
+def cut(*ways, skip=(), width_m=6.0):
     """Cut ways of which each station, 3 m of them, is an offset, "-" for unseen, "?" for no data.
 
     Returns the status and the length of each stretch.
@@ -26,8 +26,7 @@ def cut(*ways, skip=(), width_m=6.0, **limits):
     ridges.offset_m[seen] = [cell for cell in cells if not isinstance(cell, str)]
     ridges.width_m[seen] = width_m
     skipped = np.isin(np.arange(len(cells)), skip)
-    limits = {"min_shift_m": 4.0, "min_length_m": 30.0} | limits
-    stretches = cut_stretches(ridges, stations, skip=skipped, **limits)
+    stretches = cut_stretches(ridges, stations, skip=skipped, min_shift_m=4.0)
     return [
         (STATUSES[status], 3 * count)
         for status, count in zip(stretches.status, stretches.count.tolist(), strict=True)
@@ -83,7 +82,7 @@ def test_stretches_that_become_alike_become_one():
     ridges.has_data[:], ridges.is_seen[:20] = True, True
     ridges.offset_m[:20], ridges.width_m[:20] = 6, 5
     skip = np.zeros(40, dtype=bool)
-    stretches = cut_stretches(ridges, stations, skip=skip, min_shift_m=4, min_length_m=30)
+    stretches = cut_stretches(ridges, stations, skip=skip, min_shift_m=4)
     assert stretches.count.tolist() == [20, 20]
     assert with_statuses(stretches, stations, np.array([2, 2])).count.tolist() == [40]
 

@@ -14,7 +14,6 @@ from roadseg.roads.graph.cleaning import components, merge_chains
 from roadseg.roads.metrics.apls import apls
 from roadseg.roads.tracing.blocks import HALO_PX, join_blocks, trace_block, with_halo
 
-AS_IS = {"min_blob_m2": 0}
 UTM = CRS.from_epsg(32611)
 
 
@@ -25,7 +24,7 @@ def traced(is_road, *, block_px, crs=LOCAL_CRS):
     for block in cut_blocks(*is_road.shape, block_px=block_px):
         row, col, height, width = with_halo(block, height=grid.height, width=grid.width)
         part = is_road[row : row + height, col : col + width]
-        parts.append(trace_block(part, block, grid, **AS_IS))
+        parts.append(trace_block(part, block, grid))
     return merge_chains(join_blocks(parts, grid)[0])
 
 

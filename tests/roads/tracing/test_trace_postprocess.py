@@ -17,7 +17,7 @@ def network(road, options=OPTIONS, *, sure=255):
     """Trace and postprocess a mask with pixels of 1 m, whose roads have a probability in bytes."""
     grid = Grid(CRS.from_epsg(32611), Affine(1, 0, 500000, 0, -1, 4000000), *road.shape)
     whole = Window(0, 0, *road.shape)
-    traced = trace_block(road, whole, grid, min_blob_m2=0)
+    traced = trace_block(road, whole, grid)
     graph, mask = join_blocks([traced], grid)
     return postprocess(graph, Probability(grid, np.uint8(sure) * road), options, mask=mask)
 
