@@ -23,8 +23,8 @@ from roadseg.system.workspace import Fold, Workspace
 _LOOKED_AT = 100  # Images whose copyright is read; images of one source have the same.
 _NAMES = 5  # Names of files that a card lists; the others are counted.
 _DECIMALS = 6  # Decimals of degrees, about 0.1 m.
-# Settings of the network that a card says elsewhere, and those that do not change it.
-_NO_SETTINGS = ("architecture", "encoder", "encoder_weights", "init", "distributed", "tensorboard")
+# Settings of the training that a card says elsewhere.
+_NO_SETTINGS = ("architecture", "encoder", "encoder_weights", "init")
 
 
 def write_model_card(config: Config, workspace: Workspace, *, fold: Fold, epochs: int) -> None:

@@ -44,7 +44,7 @@ def write_package(
     *,
     folds: Mapping[str, int] | None,
     scores: Mapping[str, Any] | None,
-    edits: gpd.GeoDataFrame | None = None,
+    edits: gpd.GeoDataFrame | None,
 ) -> bool:
     """Write what a run has found on the ground as one GeoPackage.
 

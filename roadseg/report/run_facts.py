@@ -54,11 +54,6 @@ class RunFacts:
         record = self.records.get(stage)
         return (record.summary or {}).get(name) if record else None
 
-    def number(self, stage: str, name: str) -> float | None:
-        """Return a number of the summary of a stage, or None."""
-        record = self.records.get(stage)
-        return record.number(name) if record else None
-
 
 def read_run(folder: Path) -> RunFacts:
     """Read the records of a run.

@@ -1,4 +1,4 @@
-"""Charts: training curves, trials of a search, reliability."""
+"""Charts: training curves, reliability."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -111,7 +111,7 @@ def find_ridges(
 
 def _weights(skip: Bools, stations: Stations) -> Bools:
     """Return which stations count: those not to skip, or all of a way that has no others."""
-    counting = np.add.reduceat(~skip, stations.first) if len(skip) else np.zeros(0)
+    counting = np.add.reduceat(~skip, stations.first)
     return np.asarray(~skip | (counting == 0)[stations.way])
 
 

@@ -22,7 +22,6 @@ from roadseg.roads.conflation.missing_parts import EDGE, MissingParts, find_miss
 from roadseg.roads.conflation.new_roads import (
     CONFIDENCE,
     IS_APART,
-    VERTEX_M,
     DrawnParts,
     NewRoads,
     with_nodes,
@@ -141,7 +140,7 @@ class _Search:
         for row in np.flatnonzero(is_apart).tolist():
             reasons[row].add("is a bridge or tunnel")
         reason = np.array([", ".join(sorted(each)) for each in reasons], dtype=object)
-        crossed = meetings(lines, ways, clear_m=VERTEX_M)
+        crossed = meetings(lines, ways)
         touches = np.asarray((way >= 0).any(axis=1))
         touches[crossed[0]] = True
         is_alone = (reason == "") & ~_are_connected(graph, reason == "", touches)

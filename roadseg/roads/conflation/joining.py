@@ -9,6 +9,7 @@ from shapely.ops import substring
 from roadseg.arrays import Bools, Floats, Ints, Lines
 from roadseg.roads.conflation.map_ways import MapWays
 from roadseg.roads.conflation.missing_parts import MissingParts
+from roadseg.roads.conflation.new_roads import VERTEX_M
 from roadseg.roads.graph.directions import cosine
 from roadseg.roads.graph.road_graph import RoadGraph, distances_along, end_points
 from roadseg.roads.tracing.dead_ends import are_clear, headings, link_costs, longest_links_m
@@ -129,12 +130,13 @@ def trim_ends(
     return trimmed, way, along
 
 
-def meetings(lines: Lines, ways: MapWays, *, clear_m: float) -> tuple[Ints, Floats, Ints, Floats]:
+def meetings(lines: Lines, ways: MapWays) -> tuple[Ints, Floats, Ints, Floats]:
     """Find the places at which new roads cross ways of a map, or pass dead ends of them.
+
+    The last metre before the ends of a new road is not looked at.
 
     Args:
         ways: of the map; those on other levels are not crossed.
-        clear_m: metres before the ends of a new road that are not looked at.
 
     Returns:
         The row of the new road and the distance along it, the row of the way and the distance along
@@ -143,7 +145,7 @@ def meetings(lines: Lines, ways: MapWays, *, clear_m: float) -> tuple[Ints, Floa
     columns = zip(_crossings(lines, ways), _passed_ends(lines, ways), strict=True)
     line, points, way, there = map(np.concatenate, columns)
     along = shapely.line_locate_point(lines[line], points)
-    inside = np.minimum(along, shapely.length(lines[line]) - along) > clear_m
+    inside = np.minimum(along, shapely.length(lines[line]) - along) > VERTEX_M
     return line[inside], along[inside], way[inside], there[inside]
 
 

@@ -65,7 +65,7 @@ def write_graphs(
     name: str,
     graph: "RoadGraph",
     *,
-    formats: Collection[str] = ("gpkg", "geojson", "graphml"),
+    formats: Collection[str],
     grid: "Grid | None" = None,
 ) -> None:
     """Write a graph as `<name>.<format>` for each format.

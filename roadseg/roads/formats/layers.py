@@ -111,7 +111,6 @@ def write_layer(
     layer: str = "edges",
     geometry_type: str | None = "LineString",
     append: bool = False,
-    dataset_options: Mapping[str, str] | None = None,
     layer_options: Mapping[str, str] | None = None,
 ) -> None:
     """Write a layer with a driver of GDAL.
@@ -125,8 +124,7 @@ def write_layer(
     Raises:
         OSError: if it cannot be written.
     """
-    if driver == "GPKG" and not append:
-        dataset_options = {"VERSION": _GPKG_VERSION}
+    is_new_gpkg = driver == "GPKG" and not append
     with gdal_errors(path), _unsynced():
         pyogrio.write_dataframe(
             table,
@@ -135,7 +133,7 @@ def write_layer(
             driver=driver,
             geometry_type=geometry_type,
             append=append,
-            dataset_options=dict(dataset_options or {}) or None,
+            dataset_options={"VERSION": _GPKG_VERSION} if is_new_gpkg else None,
             layer_options=dict(layer_options or {}) or None,
         )
 

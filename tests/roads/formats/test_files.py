@@ -175,11 +175,6 @@ def test_every_format_is_a_file_of_the_name_of_the_scene(tmp_path, traced):
     assert files == sorted(f"chip.v2 x.{suffix}" for suffix in FORMATS)
 
 
-def test_without_a_word_there_are_three_formats(tmp_path, traced):
-    write_graphs(tmp_path, "a", traced)
-    assert sorted(path.suffix for path in tmp_path.iterdir()) == [".geojson", ".gpkg", ".graphml"]
-
-
 @pytest.mark.parametrize("suffix", FORMATS)
 def test_writing_again_replaces_the_file_and_leaves_nothing_else(tmp_path, traced, empty, suffix):
     write_graphs(tmp_path, "a", traced, formats=[suffix], grid=GRID)
