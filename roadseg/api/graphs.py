@@ -104,7 +104,7 @@ class Graph:
         others = ["geometry", "u", "v", "key", ONE_WAY]
         rows = self.edges.drop(columns=others, errors="ignore").to_dict("records")
         ends = self.edges[["u", "v", "key"]].to_numpy().tolist()
-        one_way = placed.attributes.get(ONE_WAY, np.zeros(len(placed.lines))).tolist()
+        one_way = placed.column(ONE_WAY, 0.0).tolist()
         for (u, v, key), line, way, row in zip(ends, placed.lines, one_way, rows, strict=True):
             facts = {"key": key, ONE_WAY: way != 0, **row}
             if way >= 0:

@@ -48,7 +48,7 @@ def map_svg(graph: RoadGraph) -> str:
     west, south, east, north = shapely.total_bounds(lines)
     scale = _MAP_PX / max(east - west, north - south, 1e-9)
     width, height = (east - west) * scale + 2 * _MARGIN_PX, (north - south) * scale + 2 * _MARGIN_PX
-    inferred = graph.attributes.get("inferred", np.zeros(len(graph.lines)))[:_MOST_DRAWN] == 1
+    inferred = graph.column("inferred", 0.0)[:_MOST_DRAWN] == 1
     drawn = shapely.simplify(lines, 0.3 / scale)
     corner = np.array([west - _MARGIN_PX / scale, north + _MARGIN_PX / scale])
     strokes = (

@@ -377,7 +377,7 @@ def _networks(
     if len(inside) == 1:
         return dict.fromkeys(inside, graph), joined
     # The network is on several maps; the source scene of an edge tells on which.
-    source = graph.attributes.get("source", np.full(len(graph.lines), ""))
+    source = graph.column("source", "")
     parts = {
         number: take_edges(graph, np.isin(source, list(names))) for number, names in inside.items()
     }

@@ -282,7 +282,7 @@ def _with_confidence(predicted: DrawnRoads) -> DrawnRoads:
 def _with_facts(predicted: DrawnRoads) -> DrawnRoads:
     """Return roads that say of each edge whether its speed is known, and it a bridge or tunnel."""
     is_known = (~predicted.is_assumed).astype(np.uint8)
-    is_apart = predicted.graph.attributes.get(LAYER, np.zeros(len(is_known))) != 0
+    is_apart = predicted.graph.column(LAYER, 0.0) != 0
     if predicted.left_out is not None:
         is_apart |= predicted.left_out == "tunnel"
     attributes = {SPEED_KNOWN: is_known, **predicted.graph.attributes, IS_APART: is_apart}
@@ -318,8 +318,8 @@ def _elsewhere(path: Path, predicted: DrawnRoads, box: Box) -> str:
 
 def _ways(into: MapRoads, drawn: RoadGraph) -> MapWays:
     """Return the ways of a map in metres."""
-    classes = drawn.attributes.get("highway", np.full(len(drawn.lines), None))
-    names = [highway_class(name) if isinstance(name, str) else "" for name in classes.tolist()]
+    classes = drawn.column("highway", None).tolist()
+    names = [highway_class(name) if isinstance(name, str) else "" for name in classes]
     is_open = ~np.isin(names, NO_ROADS)
     nothing = np.zeros(len(drawn.lines), dtype=bool)
     if into.osm is not None:

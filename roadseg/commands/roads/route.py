@@ -327,7 +327,7 @@ def _sections(route: RoadGraph) -> Iterator[Stretch]:
 
 def _column(route: RoadGraph, name: str, missing: Any) -> list[Any]:  # noqa: ANN401 - of any column
     """Return the values of an attribute, with `missing` for those that are not known."""
-    values = route.attributes.get(name, np.full(len(route.lines), None)).tolist()
+    values = route.column(name, None).tolist()
     return [missing if value is None or value != value else value for value in values]  # noqa: PLR0124 - NaN
 
 

@@ -138,8 +138,7 @@ def _add_roads(panel: Axes, ground: Ground, graph: RoadGraph, bins: SpeedBins) -
     width_pt = float(np.clip(_ROAD_M * width_in * _PT_PER_IN / ground.size_m[0], *_ROAD_PT))
     on_grid = shapely.transform(graph.lines, lambda xy: ground.grid.from_metric(xy)[:, ::-1])
     colours = np.array(bin_colours(bins))[_bins_of(graph, bins) - 1] / 255
-    none = np.zeros(len(graph.lines))
-    is_inferred = np.asarray(graph.attributes.get("inferred", none), dtype=np.bool_)
+    is_inferred = np.asarray(graph.column("inferred", 0.0), dtype=np.bool_)
 
     def add(chosen: Bools, wider_pt: float, colour: Any = None, **style: Any) -> None:  # noqa: ANN401
         lines = [shapely.get_coordinates(line) for line in on_grid[chosen]]

@@ -136,8 +136,7 @@ class _Search:
             reasons[row] |= more
         for row in np.flatnonzero(_are_unseen(parts)).tolist():
             reasons[row].add("no image shows it")
-        is_apart = graph.attributes.get(IS_APART, np.zeros(len(lines)))
-        for row in np.flatnonzero(is_apart).tolist():
+        for row in np.flatnonzero(graph.column(IS_APART, 0.0)).tolist():
             reasons[row].add("is a bridge or tunnel")
         reason = np.array([", ".join(sorted(each)) for each in reasons], dtype=object)
         crossed = meetings(lines, ways)
@@ -181,14 +180,13 @@ def merged_graph(ways: MapWays, attributes: dict[str, NDArray[Any]], new: NewRoa
 
 
 def _confidence(graph: RoadGraph) -> Floats:
-    nothing = np.full(len(graph.lines), np.nan)
-    return np.asarray(graph.attributes.get(CONFIDENCE, nothing), dtype=np.float64)
+    return np.asarray(graph.column(CONFIDENCE, np.nan), dtype=np.float64)
 
 
 def _are_unseen(parts: MissingParts) -> Bools:
     """Return which edges belong to connected parts that are mostly links across gaps."""
     graph = parts.graph
-    inferred = graph.attributes.get(INFERRED, np.zeros(len(graph.lines))) == 1
+    inferred = graph.column(INFERRED, 0.0) == 1
     if not inferred.any():
         return np.zeros(len(graph.lines), dtype=bool)
     component = components(graph)[graph.ends[:, 0]]

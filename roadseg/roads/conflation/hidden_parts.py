@@ -48,8 +48,7 @@ def find_hidden_parts(
     parts = find_missing_parts(
         predicted, ways, edges, tolerance_m=fit_m, longest_m=_LONGEST * tolerance_m
     )
-    inferred = parts.graph.attributes.get(INFERRED, np.zeros(len(parts.missing_m)))
-    parts = parts.take(inferred != 1)
+    parts = parts.take(parts.graph.column(INFERRED, 0.0) != 1)
     joints = find_joints(parts, ways, tolerance_m=fit_m, max_gap_m=0)
     # Rules 2 to 4, the quickest first.
     rows = np.flatnonzero(joints.is_joined[parts.graph.ends].all(axis=1))

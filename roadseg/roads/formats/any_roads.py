@@ -511,8 +511,7 @@ def _join_lines(drawn: RoadGraph) -> RoadGraph:
 
 def _with_times(graph: RoadGraph) -> RoadGraph:
     """Complete travel times by speeds, the usual one where none is stated, and speeds by times."""
-    nothing = np.full(len(graph.lines), np.nan)
-    speed_kph, seconds = (graph.attributes.get(key, nothing) for key in (OWN_SPEED, TRAVEL_TIME))
+    speed_kph, seconds = (graph.column(key, np.nan) for key in (OWN_SPEED, TRAVEL_TIME))
     # A speed follows from the travel time where that is stated, and else is the usual one.
     is_timed = seconds > 0
     by_time = graph.length_m / np.where(is_timed, seconds, 1) * KPH_PER_MPS

@@ -255,7 +255,7 @@ def write_graphml(path: Path, graph: RoadGraph) -> None:
         placed, crs = to_crs(graph, DEGREES), "epsg:4326"
     x, y = ([f"{value:.{_DECIMALS}f}" for value in axis] for axis in placed.nodes.T)
     nodes = node_table(graph)[["street_count"]].assign(x=x, y=y)
-    one_way = graph.attributes.get(ONE_WAY, np.zeros(len(graph.lines)))
+    one_way = graph.column(ONE_WAY, 0.0)
     facts = edges.drop(columns=["geometry", *_ENDS])
     facts = facts.assign(**{ONE_WAY: (one_way != 0).astype(str)})
     with atomic_write(path) as partial, partial.open("w", encoding="utf-8", newline="\n") as file:

@@ -104,8 +104,7 @@ def is_text(value: object) -> bool:
 
 def gap_notes(graph: RoadGraph) -> Texts:
     """Return the tag `fixme` of each edge: what nobody saw of a link, else ""."""
-    inferred = graph.attributes.get("inferred", np.zeros(len(graph.lines)))
-    return np.where(inferred == 1, _GAP, "")
+    return np.where(graph.column("inferred", 0.0) == 1, _GAP, "")
 
 
 def write_osm(path: Path, graph: RoadGraph) -> None:
@@ -182,10 +181,9 @@ def _tags_xml(tags: Mapping[str, str]) -> str:
 
 def _tags(graph: RoadGraph) -> Iterator[dict[str, str]]:
     """Yield the tags of each edge."""
-    nothing = np.full(len(graph.lines), "", dtype=object)
     columns = (
         classes(graph.attributes, len(graph.lines)).tolist(),
-        graph.attributes.get("source", nothing).tolist(),
+        graph.column("source", "").tolist(),
         gap_notes(graph).tolist(),
     )
     for highway, scene, fixme in zip(*columns, strict=True):

@@ -138,7 +138,6 @@ def _add_ways(
 
 def _tags(graph: RoadGraph) -> Iterator[dict[str, str]]:
     """Yield the tags of each edge."""
-    nothing = np.full(len(graph.lines), "", dtype=object)
     speeds = [_maxspeed(kph) for kph in driven_kph(graph).tolist()]
     columns = {
         "highway": _classes(graph).tolist(),
@@ -146,7 +145,7 @@ def _tags(graph: RoadGraph) -> Iterator[dict[str, str]]:
         "source:maxspeed": np.where(np.array(speeds) == "", "", _speed_sources(graph)).tolist(),
         SPEED_KNOWN: _known_speeds(graph).tolist(),
         ONE_WAY: _directions(graph),
-        "source": [source_of(scene) for scene in graph.attributes.get("source", nothing).tolist()],
+        "source": [source_of(scene) for scene in graph.column("source", "").tolist()],
         "fixme": gap_notes(graph).tolist(),
     }
     further = _further_tags(graph)
@@ -168,9 +167,8 @@ def driven_kph(graph: RoadGraph) -> Floats:
 
     It is `speed_kph` unless a file states another time, which counts for routes.
     """
-    nothing = np.full(len(graph.lines), np.nan)
     speed_kph, seconds = (
-        np.asarray(graph.attributes.get(name, nothing), dtype=np.float64)
+        np.asarray(graph.column(name, np.nan), dtype=np.float64)
         for name in ("speed_kph", TRAVEL_TIME)
     )
     by_time = graph.length_m / np.where(seconds > 0, seconds, np.nan) * KPH_PER_MPS
@@ -199,7 +197,7 @@ def _known_speeds(graph: RoadGraph) -> Texts:
 
 
 def _directions(graph: RoadGraph) -> list[str]:
-    one_way = graph.attributes.get(ONE_WAY, np.zeros(len(graph.lines))).tolist()
+    one_way = graph.column(ONE_WAY, 0.0).tolist()
     own = classes(graph.attributes, len(graph.lines)).tolist()
     both = ["no" if name.startswith("motorway") else "" for name in own]
     return [_DIRECTIONS.get(way, other) for way, other in zip(one_way, both, strict=True)]

@@ -48,7 +48,7 @@ def find_unjoined(graph: RoadGraph) -> Unjoined:
     Args:
         graph: roads in metres.
     """
-    layer = graph.attributes.get("layer", np.zeros(len(graph.lines)))
+    layer = graph.column("layer", 0.0)
     tree = shapely.STRtree(graph.lines)
     one, two = tree.query(graph.lines, predicate="dwithin", distance=_TOUCH_M)
     chosen = (one < two) & (layer[one] == layer[two])

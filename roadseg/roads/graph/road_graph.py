@@ -54,6 +54,11 @@ class RoadGraph:
         """Number of edge ends at each node, shape (n,); a loop counts twice."""
         return np.bincount(self.ends.ravel(), minlength=len(self.nodes))
 
+    def column(self, name: str, missing: float | str | None) -> Array:
+        """Return an attribute of all edges, shape (m,); one that is missing has one value."""
+        known = self.attributes.get(name)
+        return np.full(len(self.lines), missing) if known is None else known
+
 
 def graph_from_lines(
     lines: Lines, crs: CRS, attributes: Mapping[str, Array] | None = None

@@ -116,7 +116,7 @@ def _cheapest(graph: RoadGraph, weight: Weight) -> tuple[Ints, Floats, Ints]:
         edge, all of shape (k,).
     """
     cost = edge_costs(graph, weight)
-    one_way = graph.attributes.get(ONE_WAY, np.zeros(len(cost)))
+    one_way = graph.column(ONE_WAY, 0.0)
     along, back = np.flatnonzero(one_way >= 0), np.flatnonzero(one_way <= 0)
     edge = np.concatenate([along, back])
     ends = np.concatenate([graph.ends[along], graph.ends[back, ::-1]])

@@ -186,3 +186,9 @@ def test_an_empty_graph_has_no_samples():
 def test_a_spacing_of_zero_is_refused():
     with pytest.raises(ValueError, match="above 0"):
         sample_points(drawn([(0, 0), (1, 0)]), spacing_m=0)
+
+
+def test_a_column_that_a_graph_lacks_has_one_value_for_all_edges():
+    graph = drawn([(0, 0), (9, 0)], lanes=[2])
+    assert graph.column("lanes", 0.0).tolist() == [2]
+    assert graph.column("name", None).tolist() == [None]
