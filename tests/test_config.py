@@ -621,7 +621,13 @@ def test_assigned_paths_start_at_the_working_folder(write, tmp_path, monkeypatch
 
 
 @pytest.mark.parametrize(
-    "assignment", ["train.loss.bootstrap=0", "quantize.windows=64", 'train.loss={"cldice": 0}']
+    "assignment",
+    [
+        "train.loss.bootstrap=0",
+        "quantize.windows=64",
+        'train.loss={"cldice": 0}',
+        "predict.fuse=false",
+    ],
 )
 def test_the_fixed_value_of_a_retired_setting_may_be_assigned(write, assignment):
     path = write({})

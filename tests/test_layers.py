@@ -30,7 +30,7 @@ FLOORS = [  # from the ground up; rooms of one line do not import each other
     ("report.plots",),
     ("report",),
     ("review",),
-    ("commands.city", "commands.fusion", "commands.services.images", "commands.survey"),
+    ("commands.city", "commands.services.images", "commands.survey"),
     ("commands.services", "commands.stages"),
     ("commands.roads", "commands.tools"),
     ("api",),

@@ -75,8 +75,6 @@ def predict(
     predicting, imagery, compute = sections_of(
         options, PredictOptions, ImageryOptions, ComputeOptions
     )
-    if predicting.fuse:
-        raise ConfigError("fuse: only of the command `roadseg predict`, which joins several images")
     if not isinstance(image, str | Path):
         _require_array(image)
         _require_place(transform, imagery.crs, imagery.gsd_m)

@@ -171,7 +171,7 @@ def best_displacement(
     _, row, col = np.unravel_index(np.argmax(np.where(far <= 1, pulled, -np.inf)), pulled.shape)
     width = int(np.argmax(pulled[:, row, col]))
     # The maximum of a parabola through the neighbours is more exact than the pixel.
-    step_x, step_y = summit(pulled[width, row - 1 : row + 2, col - 1 : col + 2])
+    step_x, step_y = _summit(pulled[width, row - 1 : row + 2, col - 1 : col + 2])
     right = float(x[col]) + step_x * view.pixel_m[0]
     down = float(y[row, 0]) + step_y * view.pixel_m[1]
     if across is None:
@@ -272,7 +272,7 @@ def _inverse(
     return np.asarray(scipy.fft.irfft(down, shape[1], axis=-1)[..., :cols])
 
 
-def summit(square: Lags) -> tuple[float, float]:
+def _summit(square: Lags) -> tuple[float, float]:
     """Return the maximum of the parabola through 3 x 3 values, x and y from the middle."""
     if square.shape != (3, 3):
         return 0.0, 0.0

@@ -182,6 +182,7 @@ class TrainOptions(Section):
 class PredictOptions(Section):
     """Inference."""
 
+    retired = MappingProxyType({"fuse": False})
     scenes: Literal["validation", "all"] = setting(
         "validation", "-", "Scenes of the run to predict: those with held-out chips, or all."
     )
@@ -233,12 +234,6 @@ class PredictOptions(Section):
         default=False,
         unit="-",
         description="Also write road masks, road_masks/<scene>.tif.",
-    )
-    fuse: bool = setting(
-        default=False,
-        unit="-",
-        description="Join the probabilities of images that show the same ground into one raster "
-        "for each place.",
     )
 
     @model_validator(mode="after")

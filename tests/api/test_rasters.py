@@ -39,11 +39,6 @@ def test_the_starter_has_its_name(image):
     assert roadseg.predict(image, "starter", **options).edge_model is not None
 
 
-def test_several_images_are_for_the_command(image, checkpoint):
-    with pytest.raises(ConfigError, match="fuse: only of the command `roadseg predict`"):
-        roadseg.predict(image, checkpoint, fuse=True, **FLAT)
-
-
 def test_masked_pixels_hold_no_data(image, checkpoint):
     with rasterio.open(image) as source:
         pixels, transform, crs = np.ma.array(source.read()), source.transform, source.crs

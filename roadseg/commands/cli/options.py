@@ -373,7 +373,6 @@ DEVICES = (
     of_config("compute", "--backend"),
     of_config("compute", "--compile/--no-compile"),
 )
-FUSE = of_config("predict", "--fuse/--no-fuse")
 
 
 def _predicting(

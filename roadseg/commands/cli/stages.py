@@ -11,7 +11,6 @@ from roadseg.commands.cli.options import (
     DEVICES,
     FOLD_OR_EACH,
     FOLDER,
-    FUSE,
     LAUNCHING,
     NETWORK_OF_FOLD,
     ON_ERROR,
@@ -104,7 +103,6 @@ def train(
     AREA,
     SHARD,
     *PREDICTING,
-    FUSE,
     WORKERS,
     ON_ERROR,
     *DEVICES,
@@ -133,7 +131,6 @@ def predict(
       roadseg predict --fold 0
       roadseg predict --output out city.tif
       roadseg predict --checkpoint run/checkpoints/fold-0 --output out city.tif
-      roadseg predict --output out --fuse spring.tif summer.tif
       roadseg predict --output out --area area.geojson city.tif
     """
     if not _all_or_none(images, output) or (checkpoints and not images):

@@ -13,14 +13,13 @@ from typing import TypeVar, cast
 
 import numpy as np
 
-from roadseg.commands.fusion.edge_images import with_images
 from roadseg.commands.stages.calibrate_edges import (
     keep_calibration,
     least_threshold,
     measure_run,
 )
 from roadseg.commands.stages.declared_stages import declared_stage
-from roadseg.commands.stages.road_networks import RoadNetwork, trace_network, with_origin
+from roadseg.commands.stages.road_networks import RoadNetwork, trace_network, with_days, with_origin
 from roadseg.config import Config
 from roadseg.dataset.chips import read_chips
 from roadseg.dataset.edge_calibration import Calibration, calibrate
@@ -259,7 +258,7 @@ def trace_scene(config: Config, folder: Path, scene: SceneToTrace, *, workers: i
     graph = rate_edges(roads, pixels, config.graph)
     scene_of_edge = np.zeros(len(graph.lines), dtype=np.int64)
     graph = with_origin(graph, [name], [pixels.model], scene_of_edge)
-    graph = with_images(graph, [pixels], scene_of_edge, config.graph)
+    graph = with_days(graph, [pixels], scene_of_edge)
     write_graphs(folder, name, graph, formats=config.graph.formats, grid=pixels.grid)
     inferred = int(graph.attributes["inferred"].sum())
     metres = part_lengths(graph)

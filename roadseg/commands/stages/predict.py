@@ -5,19 +5,17 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from roadseg.commands.fusion.fused_places import FusedPlaces
-from roadseg.commands.fusion.out_of_fold import OutOfFold
 from roadseg.commands.stages.declared_stages import declared_stage, fold_numbers
+from roadseg.commands.stages.out_of_fold import OutOfFold
 from roadseg.config import Config
 from roadseg.dataset.chips import ChipList, ChipRecord, read_chips
 from roadseg.dataset.held_out import folds_of_scenes, read_fold_chips
 from roadseg.dataset.scene_parts import images_in_area, scenes_in_area
-from roadseg.errors import ConfigError, DataError, MissingInputError, RoadsegError
+from roadseg.errors import DataError, MissingInputError, RoadsegError
 from roadseg.learn.inference.jobs import PredictionJob
 from roadseg.learn.inference.tasks import SceneToPredict
 from roadseg.learn.network.checkpoints import checkpoint_path
 from roadseg.learn.network.installed_weights import checkpoint_folder
-from roadseg.roads.masks.fusion import IMAGES, image_path
 from roadseg.roads.masks.mask_files import read_raster_key, write_road_mask
 from roadseg.system.dry_runs import Plan, Plans
 from roadseg.system.locks import exclusive
@@ -26,7 +24,7 @@ from roadseg.system.stage_records import Reason, read_record
 from roadseg.system.text import Summary, count
 from roadseg.system.workspace import Fold, FoldOrEach, Workspace
 
-AnyJob = PredictionJob | OutOfFold | FusedPlaces
+AnyJob = PredictionJob | OutOfFold
 # What is done before a prediction; it is given a function that says how many megapixels are left.
 Before = Callable[..., None]
 
@@ -39,9 +37,8 @@ class PredictSummary(Summary):
         checkpoint: folders of the networks.
         fold: that the network held out; "each" if every chip is of the network that held it out,
             None if probabilities of several networks are averaged.
-        scenes: names of those that are predicted; with fusion, of the places.
+        scenes: names of those that are predicted.
         failed: why scenes were skipped, by name.
-        images_of: the images that each scene was fused from; empty without fusion.
         outside: images that lie outside of the area to work in, left out.
     """
 
@@ -51,15 +48,11 @@ class PredictSummary(Summary):
     megapixels: float
     folder: str
     failed: dict[str, str] = field(default_factory=dict)
-    images_of: dict[str, list[str]] = field(default_factory=dict)
     outside: int = 0
 
     def __str__(self) -> str:
         """Return the figures as a sentence."""
         scenes = count(len(self.scenes), "scene")
-        if self.images_of:
-            images = {name for names in self.images_of.values() for name in names}
-            scenes = f"{count(len(self.scenes), 'place')} fused from {len(images)} images"
         skipped = f"; {count(len(self.failed), 'scene')} skipped" if self.failed else ""
         if self.outside:
             skipped += f"; {count(self.outside, 'image')} outside of the area"
@@ -130,8 +123,6 @@ class _Work:
         for scene in done if config.predict.mask else ():
             outputs.append(job.folder / "road_masks" / f"{scene.name}.tif")
             _write_mask(config, outputs[-1], scene)
-        images_of = dict(job.images_of) if isinstance(job, FusedPlaces) else {}
-        fused = {name for names in images_of.values() for name in names}
         summary = PredictSummary(
             checkpoint=", ".join(map(str, job.folders)),
             fold=job.fold,
@@ -139,10 +130,9 @@ class _Work:
             megapixels=sum(scene.facts.pixels for scene in done) / 1e6,
             folder=str(job.folder),
             failed=job.failed,
-            images_of=images_of,
             outside=self.outside,
         )
-        return summary, outputs + [image_path(job.folder, name) for name in sorted(fused)]
+        return summary, outputs
 
     def is_there(self) -> bool:
         """Return whether nothing is left to predict; what fails is for its own shard to tell."""
@@ -178,9 +168,6 @@ def run_images(
         checkpoints: folders of networks that were trained in the same way; `starter` is that of
             roadseg.
         shard: number of a part, from 1, and number of parts, of which each has every N-th scene.
-
-    Raises:
-        ConfigError: if images are to be fused, but are parted by a shard.
     """
     work = _work_of_images(config, images, checkpoints, output, shard)
     if before is not None:
@@ -314,14 +301,13 @@ def _work_of_run(
     def of_fold(fold: Fold, folder: Path) -> PredictionJob:
         return _job(config, [workspace.checkpoint(fold)], folder, listed)
 
-    def job_into(folder: Path) -> PredictionJob | OutOfFold:
-        if fold != "each":
-            return of_fold(fold, folder)
-        chip_px = {name: imagery.chip_px for name, imagery in imagery_of.items()}
-        return OutOfFold(of_fold, workspace, folder, folds_of_scenes(workspace, listed), chip_px)
-
     touched = scenes_in_area(images, imagery_of, area_setting=config.imagery.area)
-    return _work(config, job_into, workspace.probabilities, touched, shard)
+    folder = workspace.probabilities
+    if fold != "each":
+        return _work(of_fold(fold, folder), touched, shard)
+    chip_px = {name: imagery.chip_px for name, imagery in imagery_of.items()}
+    folds = folds_of_scenes(workspace, listed)
+    return _work(OutOfFold(of_fold, workspace, folder, folds, chip_px), touched, shard)
 
 
 def _work_of_images(
@@ -334,37 +320,20 @@ def _work_of_images(
     """Return the work on any images."""
     networks = list(map(checkpoint_folder, checkpoints))
     touched = images_in_area(images, config.imagery)
-    return _work(config, lambda folder: _job(config, networks, folder), output, touched, shard)
+    return _work(_job(config, networks, output), touched, shard)
 
 
 def _work(
-    config: Config,
-    job_into: Callable[[Path], PredictionJob | OutOfFold],
-    folder: Path,
-    touched: tuple[dict[str, Path], int],
-    shard: tuple[int, int] | None,
+    job: AnyJob, touched: tuple[dict[str, Path], int], shard: tuple[int, int] | None
 ) -> _Work:
-    """Return the work on the scenes of a shard, all of them without one.
+    """Return the work of a job on the scenes of a shard, all of them without one.
 
     Args:
-        job_into: returns the job with its results in a folder; with `predict.fuse` these are fused.
         touched: scenes in the area to work in, and how many images lie outside.
-
-    Raises:
-        ConfigError: if images are to be fused, but are parted by a shard.
     """
     scenes, outside = touched
     number, parts = shard or (1, 1)
-    scenes = dict(sorted(scenes.items())[number - 1 :: parts])
-    if not config.predict.fuse:
-        return _Work(job_into(folder), scenes, outside)
-    if shard is not None:
-        raise ConfigError(
-            "predict.fuse: a shard may have only some of the images of a place; run the shards "
-            "without --fuse, and then the same command once with --fuse and without --shard"
-        )
-    fused = FusedPlaces(job_into(folder / IMAGES), folder, config.compute.workers)
-    return _Work(fused, scenes, outside)
+    return _Work(job, dict(sorted(scenes.items())[number - 1 :: parts]), outside)
 
 
 def _job(

@@ -20,7 +20,6 @@ from roadseg.commands.stages import graph, pipeline, predict, quantize, train
 from roadseg.commands.tools import init
 from roadseg.config import FILE_NAME, Config, load_config
 from roadseg.dataset.edge_calibration import read_calibration, write_calibration
-from roadseg.errors import ConfigError
 from roadseg.learn.network.checkpoints import checkpoint_path, read_checkpoint_facts
 from roadseg.learn.network.models import NetworkSpec
 from roadseg.raster.grid import Grid, reproject
@@ -120,15 +119,8 @@ def run(
 
     Returns:
         The folder of the new network, and what to do before it predicts; None for nothing.
-
-    Raises:
-        ConfigError: if images are to be fused.
     """
     config = load_config(path, settings)
-    if config.predict.fuse:
-        raise ConfigError(
-            "--adapt cannot be combined with predict.fuse; adapt to the images one by one"
-        )
     made = workspace.adapted
     plan = made.root / FILE_NAME
     labels = _write_labels(config, made, images, start, force=force)

@@ -149,7 +149,7 @@ def run(
 
     Raises:
         MissingInputError: if the run has no edits, or no probabilities.
-        DataError: if no edit says whether something is a road, or images were fused.
+        DataError: if no edit says whether something is a road.
         ConfigError: if the folder has another run.
     """
     output = output or next_folder(workspace.root)

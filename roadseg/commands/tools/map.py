@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from roadseg.commands.fusion.fused_places import pairs_of_one_ground
 from roadseg.commands.services.fetch_images import is_service
 from roadseg.commands.services.images.fetching import FetchOptions
 from roadseg.commands.services.map_sources import MapSources, fetch_sources
@@ -26,6 +25,7 @@ from roadseg.commands.survey.values import area_from, path_from
 from roadseg.commands.tools import adapt as adapting
 from roadseg.commands.tools import init
 from roadseg.config import FILE_NAME, Config, change_config, differences, load_config
+from roadseg.dataset.footprints import overlapping_pairs
 from roadseg.dataset.scene_parts import open_scene_probability
 from roadseg.errors import ConfigError, RoadsegError
 from roadseg.learn.network.installed_weights import NAME, checkpoint_folder
@@ -44,6 +44,7 @@ from roadseg.system.workspace import ROAD_NETWORK, Workspace
 LEAST_DENSITY = 0.5  # Kilometres of road in a square kilometre, of which even villages have more.
 MINUTES = {"labels": 20.0, "adapt": 2.0}  # Of a training, by what it learns from.
 _RGB = 3  # Bands of the starter.
+_SHARED = 0.1  # Share of the smaller of two images; adjoining tiles overlap less.
 _M2 = 1_000_000  # Square metres of a square kilometre.
 _OF_THE_STARTER = (
     "mapped with the starter network, which was trained on other places: expect missed and false "
@@ -69,8 +70,7 @@ class MapSummary(Summary):
         confidence: mean over the length of all roads; None if no road was found.
         doubtful: share of the length of roads whose confidence is below `DOUBTFUL`.
         inferred: share of the length across gaps.
-        can_improve: whether `roadseg improve` can learn from edits: images have a georeference, and
-            were not fused.
+        can_improve: whether `roadseg improve` can learn from edits: images have a georeference.
         measured: metrics on the held-out chips, if there are labels.
         lengths: kilometres of road by class, and by polygon of the area.
         report: the page that shows it.
@@ -433,7 +433,7 @@ def _summary(path: Path, config: Config, workspace: Workspace, done: dict[str, A
     grids = {name: each.grid for name, each in rasters.items()}
     km2 = math.fsum(map(_km2, rasters.values()))
     has_place = not all(grid.is_local for grid in grids.values())
-    _tell_of_shared_ground(grids, fused=config.predict.fuse)
+    _tell_of_shared_ground(grids)
     if traced.road_km < LEAST_DENSITY * km2:
         how = (
             "if there should be more, train longer (--minutes), or check the labels"
@@ -459,7 +459,7 @@ def _summary(path: Path, config: Config, workspace: Workspace, done: dict[str, A
         confidence=float(lengths @ confidence / total) if total else None,
         doubtful=float(lengths[confidence < DOUBTFUL].sum() / total) if total else 0.0,
         inferred=float(lengths @ inferred / total) if total else 0.0,
-        can_improve=not any(r.grid.is_local or len(r.images) > 1 for r in rasters.values()),
+        can_improve=not any(grid.is_local for grid in grids.values()),
         measured=done.get("evaluate"),
         lengths=done["report"].lengths,
         report=str(workspace.report),
@@ -468,15 +468,18 @@ def _summary(path: Path, config: Config, workspace: Workspace, done: dict[str, A
     )
 
 
-def _tell_of_shared_ground(grids: Mapping[str, Grid], *, fused: bool) -> None:
+def _tell_of_shared_ground(grids: Mapping[str, Grid]) -> None:
     """Say that ground counts several times if images show the same."""
-    if pairs := pairs_of_one_ground(grids):
+    names, corners = list(grids), np.array([grid.corners_m for grid in grids.values()])
+    zones = [grid.metric_epsg for grid in grids.values()]
+    pairs = overlapping_pairs(corners, zones, share=_SHARED).tolist()
+    if pairs:
         others = f" (and {count(len(pairs) - 1, 'more pair')})" if pairs[1:] else ""
-        advice = "--set predict.fuse=true joins such images (this needs another --output)"
         _log.warning(
             "%s and %s%s show the same ground: its roads count for each image in the lines roads "
-            "and certainty, but only once in the line network%s",
-            *(*pairs[0], others, "" if fused else f"; {advice}"),
+            "and certainty, but only once in the line network; to compare such images, map each "
+            "into a folder of its own (--output)",
+            *(*(names[row] for row in pairs[0]), others),
         )
 
 

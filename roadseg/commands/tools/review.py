@@ -120,12 +120,6 @@ def why_not_improve(scenes: Sequence[ReportScene]) -> str:
             f"{nowhere[0]}: has no georeference, which `roadseg improve` needs; georeference the "
             "images, and map and review them again"
         )
-    if fused := [s.name for s in scenes if s.probability and len(s.probability.images) > 1]:
-        return (
-            f"{fused[0]}: was fused from several images (predict.fuse), which `roadseg improve` "
-            "cannot do; map the images without predict.fuse into another folder (--output), and "
-            "review that map"
-        )
     return ""
 
 

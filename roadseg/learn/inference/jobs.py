@@ -38,7 +38,7 @@ from roadseg.raster.images import RasterFacts
 from roadseg.raster.options import ImageryOptions
 from roadseg.raster.scaling import Scaling
 from roadseg.raster.strips import require_room
-from roadseg.roads.masks.fusion import day_tags, day_taken
+from roadseg.roads.masks.image_dates import day_tags, day_taken
 from roadseg.roads.masks.probabilities import Probability
 from roadseg.system.files import refuse_to_overwrite
 from roadseg.system.fingerprints import fingerprint, fingerprints
@@ -192,9 +192,7 @@ class PredictionJob:
             except RoadsegError as error:
                 self._fail(name, error)
                 continue
-            settings = options.model_dump(
-                mode="json", exclude={"scenes", "mask", "scaling", "fuse"}
-            ) | {
+            settings = options.model_dump(mode="json", exclude={"scenes", "mask", "scaling"}) | {
                 "bands": facts.bands,
                 "nodata": facts.nodata,
                 "size": (facts.grid.height, facts.grid.width),

@@ -24,7 +24,6 @@ from roadseg.raster.tiff import copy_as_cog
 from roadseg.raster.windows import CERTAIN, Rows, Window, cut_blocks
 from roadseg.roads.logistic import EdgeModel, edge_model_text, parse_edge_model
 from roadseg.roads.masks.burning import BACKGROUND, IGNORE, RoadAreas, burn_roads
-from roadseg.roads.masks.fusion import FusedImage, images_of
 from roadseg.roads.masks.mask_files import (
     CONTENT_TAG,
     KEY_TAG,
@@ -145,7 +144,6 @@ class ProbabilityFile:
             known.
         threshold: probability from which on that checkpoint says road, 0 to 1; None if not known.
         edge_model: how probable it is that edges traced on it are roads; None if not known.
-        images: that it was fused from; empty if it was not.
         extent: the pixels in the area to work in; no road is seen in others. None is all of them.
         source: the opened raster; None opens it for every window, also where it is unpickled.
     """
@@ -157,7 +155,6 @@ class ProbabilityFile:
     model: str = ""
     threshold: float | None = None
     edge_model: EdgeModel | None = None
-    images: tuple[FusedImage, ...] = ()
     extent: Extent | None = None
     source: Any = field(default=None, repr=False, compare=False)
 
@@ -346,7 +343,6 @@ def open_probability(
                 model=_model(tags),
                 threshold=_threshold(path, tags),
                 edge_model=_edge_model(path, tags),
-                images=images_of(path, tags),
             )
         if tags.get(CONTENT_TAG) == SPEED_BINS and known:
             return ProbabilityFile(path, grid, known, is_mask=True)

@@ -228,18 +228,6 @@ def test_it_is_for_one_network_and_no_labels(tmp_path, options):
         map_adapted(tmp_path, **options)
 
 
-def test_images_that_are_fused_cannot_be_adapted_to(tmp_path):
-    write_places(tmp_path, [1001], size_px=64)
-    with pytest.raises(ConfigError, match=r"--adapt cannot be combined with predict\.fuse"):
-        tool.run(
-            [str(tmp_path / "images")],
-            tmp_path / "map",
-            adapt=True,
-            settings=["predict.fuse=true"],
-            say=lambda *_: None,
-        )
-
-
 def test_the_time_is_two_minutes_if_none_is_given_now_or_before(tmp_path, monkeypatch):
     write_places(tmp_path, [1001], size_px=64)
     begun = Workspace(tmp_path / "map")

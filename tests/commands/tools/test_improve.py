@@ -27,7 +27,6 @@ from roadseg.raster.windows import Window
 from roadseg.review.edits import Edit, EditFile
 from roadseg.review.masks import Decided
 from roadseg.roads.formats.files import read_gpkg
-from roadseg.roads.masks.fusion import FusedImage, images_tags
 from roadseg.roads.speeds import DEFAULT_BINS
 from roadseg.system.locks import lock
 from roadseg.system.workspace import Workspace
@@ -92,19 +91,6 @@ def test_the_folder_of_another_process_is_left_alone(finished, tmp_path):
     ):
         run(finished, tmp_path / "new")
     assert not (tmp_path / "new/masks").exists()
-
-
-def test_a_map_of_fused_images_is_refused(finished, tmp_path):
-    workspace = finished[1]
-    edit(workspace)
-    raster = next(workspace.probabilities.glob("*.tif"))
-    with rasterio.open(raster, "r+", IGNORE_COG_LAYOUT_BREAK="YES") as place:
-        place.update_tags(**images_tags([FusedImage(raster)] * 2))
-    with pytest.raises(
-        DataError, match=r"fused from several .* without predict\.fuse into another"
-    ):
-        run(finished, tmp_path / "new")
-    assert not (tmp_path / "new").exists()
 
 
 @pytest.mark.parametrize(

@@ -252,14 +252,14 @@ def test_images_that_show_the_same_ground_are_told(mapped, tmp_path, caplog):
         )
 
 
-def test_images_that_are_fused_already_need_no_advice_to_fuse_them(mapped, tmp_path, caplog):
-    image, network = mapped[0] / "images/city_0.tif", mapped[0] / "map/checkpoints/fold-0"
-    with rasterio.open(shutil.copy(image, tmp_path / "half.tif"), "r+") as half:
-        half.transform @= Affine.translation(half.width / 2, 0)
-    images, settings = [str(image), str(tmp_path / "half.tif")], ["predict.fuse=true"]
-    tool.run(images, tmp_path / "map", checkpoints=[network], settings=settings, say=silent)
-    assert "city_0 and half show the same ground" in caplog.text
-    assert "predict.fuse" not in caplog.text
+@pytest.mark.parametrize(("apart_m", "is_told"), [(89, True), (91, False)])
+def test_images_that_share_less_than_a_tenth_count_as_adjoining(caplog, apart_m, is_told):
+    grids = {
+        name: Grid(CRS.from_epsg(32611), Affine(1, 0, 660000 + left, 0, -1, 4000000), 100, 100)
+        for name, left in (("a", 0), ("b", apart_m))
+    }
+    tool._tell_of_shared_ground(grids)  # noqa: SLF001
+    assert ("a and b show the same ground" in caplog.text) == is_told
 
 
 def test_a_map_without_roads_warns(checkpoint, mapped, tmp_path, caplog):

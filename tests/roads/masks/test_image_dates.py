@@ -3,7 +3,7 @@ import json
 import pytest
 import rasterio
 
-from roadseg.roads.masks.fusion import day_taken
+from roadseg.roads.masks.image_dates import day_taken
 
 TAG = "TIFFTAG_DATETIME"
 

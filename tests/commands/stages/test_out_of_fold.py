@@ -8,8 +8,7 @@ import pytest
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
-from roadseg.commands.fusion import out_of_fold
-from roadseg.commands.stages import evaluate, graph, pipeline, predict, train
+from roadseg.commands.stages import evaluate, graph, out_of_fold, pipeline, predict, train
 from roadseg.config import load_config
 from roadseg.dataset.chips import read_chips
 from roadseg.errors import DataError

@@ -1,1 +1,0 @@
-"""Images of the same ground, whose probabilities are joined."""
