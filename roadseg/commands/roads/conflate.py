@@ -47,7 +47,7 @@ _LABELS = {0: "in the map", 1: "new"}
 _FILES = ("merged.gpkg", "merged.osm.pbf", "changes.osc", "review.osm", "new_roads.geojson")
 _MARGIN_M = 1000.0  # Metres around the predicted roads within which ways of the map are read.
 _METRES_PER_DEGREE = 111_000.0  # Of latitude.
-_TAGS = ("highway", "source", "source:date", "fixme")  # That new ways can have.
+_TAGS = ("highway", "source", "fixme")  # That new ways can have.
 _GAP = "joined across a gap that no image shows"
 _HIDDEN = "a short road between roads that are close together"
 
@@ -340,18 +340,11 @@ def _obstacles(osm: OsmMap | None, crs: CRS) -> Obstacles:
 
 
 def _tags(new: NewRoads, row: int, highway: str, *, is_guessed: bool) -> dict[str, str]:
-    scene = _text_of(new, "source", row) or None
+    scene = new.attributes["source"][row] if "source" in new.attributes else None
     notes = [str(new.reason[row])] if new.reason[row] else []
     if is_guessed:
         notes.append(_GAP)
     if new.is_hidden[row]:
         notes.append(_HIDDEN)
-    values = highway, source_of(scene), _text_of(new, "last_seen", row), "; ".join(notes)
-    tags = zip(_TAGS, values, strict=True)
+    tags = zip(_TAGS, (highway, source_of(scene), "; ".join(notes)), strict=True)
     return {key: value[:MOST_LETTERS] for key, value in tags if value}
-
-
-def _text_of(new: NewRoads, name: str, row: int) -> str:
-    """Return the text of an attribute; "" if there is none."""
-    value = new.attributes[name][row] if name in new.attributes else None
-    return value if isinstance(value, str) else ""

@@ -19,7 +19,7 @@ from roadseg.commands.stages.calibrate_edges import (
     measure_run,
 )
 from roadseg.commands.stages.declared_stages import declared_stage
-from roadseg.commands.stages.road_networks import RoadNetwork, trace_network, with_days, with_origin
+from roadseg.commands.stages.road_networks import RoadNetwork, trace_network, with_origin
 from roadseg.config import Config
 from roadseg.dataset.chips import read_chips
 from roadseg.dataset.edge_calibration import Calibration, calibrate
@@ -256,9 +256,7 @@ def trace_scene(config: Config, folder: Path, scene: SceneToTrace, *, workers: i
     pixels, name = scene.open(config), scene.name
     roads = scene.graph or find_roads(config, scene, workers=workers)
     graph = rate_edges(roads, pixels, config.graph)
-    scene_of_edge = np.zeros(len(graph.lines), dtype=np.int64)
-    graph = with_origin(graph, [name], [pixels.model], scene_of_edge)
-    graph = with_days(graph, [pixels], scene_of_edge)
+    graph = with_origin(graph, [name], [pixels.model], np.zeros(len(graph.lines), dtype=np.int64))
     write_graphs(folder, name, graph, formats=config.graph.formats, grid=pixels.grid)
     inferred = int(graph.attributes["inferred"].sum())
     metres = part_lengths(graph)

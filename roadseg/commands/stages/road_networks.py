@@ -12,7 +12,6 @@ from roadseg.arrays import Ints
 from roadseg.raster.mosaic import group_tiles
 from roadseg.roads.graph.joining import join_scenes, to_crs, touching
 from roadseg.roads.graph.road_graph import RoadGraph
-from roadseg.roads.masks.image_dates import day_of
 from roadseg.roads.masks.probabilities import ProbabilityFile
 from roadseg.roads.masks.tiled_probabilities import OFF_PX, as_one
 from roadseg.roads.options import GraphOptions, TraceOptions
@@ -94,22 +93,6 @@ def with_origin(
     return replace(graph, attributes={**graph.attributes, **origin})
 
 
-def with_days(graph: RoadGraph, rasters: Sequence[ProbabilityFile], scene: Ints) -> RoadGraph:
-    """Return the graph with the day of the image in which each edge was seen, if any is known.
-
-    Args:
-        scene: shape (m,), the row of the raster of each edge.
-
-    Raises:
-        DataError: if a raster cannot be read.
-    """
-    days = np.array([*(day_of(raster.path) for raster in rasters), ""], dtype=object)
-    if not days.any():
-        return graph
-    seen = {"first_seen": days[scene], "last_seen": days[scene]}
-    return replace(graph, attributes={**graph.attributes, **seen})
-
-
 def _groups(tiles: Sequence[ProbabilityFile], pairs: Ints) -> list[list[int]]:
     """Group scenes that touch and can be traced as one raster; warn of those that cannot."""
     is_alike = [tiles[a].speed_bins == tiles[b].speed_bins for a, b in pairs]
@@ -137,6 +120,4 @@ def _trace_as_one(
     map_blocks = partial(in_order, what=ROAD_NETWORK, unit="blocks", workers=workers)
     graph = find_graph(pixels, options, map_blocks=map_blocks)
     middles = shapely.line_interpolate_point(graph.lines, 0.5, normalized=True)
-    tile_of_edge = pixels.tile_at(middles)
-    graph = with_origin(graph, names, [tile.model for tile in tiles], tile_of_edge)
-    return with_days(graph, tiles, tile_of_edge)
+    return with_origin(graph, names, [tile.model for tile in tiles], pixels.tile_at(middles))

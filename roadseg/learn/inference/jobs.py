@@ -38,7 +38,6 @@ from roadseg.raster.images import RasterFacts
 from roadseg.raster.options import ImageryOptions
 from roadseg.raster.scaling import Scaling
 from roadseg.raster.strips import require_room
-from roadseg.roads.masks.image_dates import day_tags, day_taken
 from roadseg.roads.masks.probabilities import Probability
 from roadseg.system.files import refuse_to_overwrite
 from roadseg.system.fingerprints import fingerprint, fingerprints
@@ -365,7 +364,6 @@ def _tags(
 
     return (
         ("ROADSEG_SOURCE", image.name),
-        *day_tags(day_taken(image)).items(),
         ("ROADSEG_FOLD", listed(map(_network, folders, trained))),
         ("ROADSEG_EPOCH", listed(facts["epoch"] for facts in trained)),
         ("ROADSEG_VERSION", str(trained[0]["versions"]["roadseg"])),

@@ -322,13 +322,6 @@ def tags_of(folder, key):
     return [tag.get("v") for tag in tags]
 
 
-def test_a_new_road_has_the_day_of_the_latest_image_that_shows_it(tmp_path):
-    days = np.array(["2024-05-17"], dtype=object)
-    new = write_roads(tmp_path / "new.gpkg", SIDE, last_seen=days)
-    run(new, write_map(tmp_path / "map.osm.pbf", STREET), output=tmp_path / "out")
-    assert tags_of(tmp_path / "out", "source:date") == ["2024-05-17"]
-
-
 def test_a_short_road_between_roads_close_together_says_so(tmp_path):
     beside = [(0, 12), (100, 12), (300, 12)]
     path = write_map(tmp_path / "map.osm.pbf", STREET, beside)

@@ -182,10 +182,3 @@ def test_an_edge_is_of_the_scene_in_which_its_middle_lies(cut):
 def test_tiles_of_probabilities_and_masks_are_one_raster(cut):
     left = cut((0, 0, 600, 300), mask=drawn() * np.uint8(200))
     assert lines(network(left | cut((0, 300, 600, 300)))) == lines(whole(cut))
-
-
-def test_edges_have_the_day_of_their_tile(cut):
-    tiles = cut((0, 0, 600, 300), tags={"ROADSEG_DATE": "2023-06-01"}) | cut((0, 300, 600, 300))
-    graph = network(tiles)
-    days = set(zip(*(graph.attributes[name] for name in ("source", "last_seen")), strict=True))
-    assert days == {("0_0_600_0.0", "2023-06-01"), ("0_300_600_0.0", "")}
