@@ -176,11 +176,13 @@ The layers of differences hold the roads that only one side has."""
         results: Results = {
             **{key.upper(): buffer[key] for key in ("correctness", "completeness", "quality")},
             "APLS": pooled["apls"]["length"]["score"],
-            "TOPO": pooled["topo"]["f1"],
         }
+        if pooled["topo"]:  # Not measured for long networks.
+            results["TOPO"] = pooled["topo"]["f1"]
         found = self.roadseg("diff", predicted, "--reference", reference, "--output", str(output))
-        for (_kind, _name, title), value in zip(self.OUTPUTS, results.values(), strict=True):
-            self.feedback.pushInfo(f"{title}: {value:.3f}")
+        for _kind, name, title in self.OUTPUTS:
+            if name in results:
+                self.feedback.pushInfo(f"{title}: {results[name]:.3f}")
         layers = {}
         sides = ("PREDICTED", "REFERENCE")
         names = [self.parameterAsSource(*self.given(side)).sourceName() for side in sides]

@@ -148,7 +148,8 @@ def _lengths(config: Config, shown: ReportScenes) -> RoadLengths:
     """Measure the roads, also in each polygon of the area; the roads of a network count once."""
     area = work_area(config.imagery.area)
     named = area.by_name() if area else {}
-    _warn_of_unseen(named, shown)
+    if area:
+        _warn_of_unseen(named or {"the area to work in": area}, shown)
     return road_lengths(
         MappedRoads(
             ground.crs,
@@ -159,20 +160,19 @@ def _lengths(config: Config, shown: ReportScenes) -> RoadLengths:
     )
 
 
-def _warn_of_unseen(polygons: Mapping[str, Area], shown: ReportScenes) -> None:
-    """Log which polygons the images do not cover, and how much of them they do."""
+def _warn_of_unseen(areas: Mapping[str, Area], shown: ReportScenes) -> None:
+    """Log which areas the images do not cover, and how much of them they do."""
     grids = [scene.grid for scene in shown.scenes if not scene.grid.is_local]
     ground = shapely.union_all([grid.footprint_in(DEGREES) for grid in grids])
     shares = {
         name: area.degrees.intersection(ground).area / area.degrees.area
-        for name, area in polygons.items()
+        for name, area in areas.items()
     }
     if parts := [
         f"{name} ({100 * share:.0f} %)" for name, share in shares.items() if share < _WHOLE
     ]:
         _log.warning(
-            "of these polygons, images show only a part: %s; their lengths of roads are of this "
-            "part alone",
+            "images show only a part of %s; lengths of roads are of this part alone",
             first(parts),
         )
 

@@ -117,8 +117,17 @@ def test_a_page_for_a_client_takes_polygons_beside_its_map(finished, tmp_path, c
     config = config.model_copy(update={"imagery": config.imagery.model_copy(update=area)})
     summary = report.run(config, workspace, pdf=True)
     assert list(summary.lengths.areas) == ["here", "there"]
-    assert "of these polygons, images show only a part: there (0 %); their length" in caplog.text
+    assert "images show only a part of there (0 %); lengths of roads are of this" in caplog.text
     assert workspace.report_pdf.exists()
+
+
+def test_that_images_show_a_part_of_a_single_area_is_said(finished, caplog):
+    config, workspace = finished
+    west, south, east, north = gpd.read_file(workspace.package, layer="scenes").total_bounds
+    area = {"area": f"{west},{south},{east},{2 * north - south}"}
+    config = config.model_copy(update={"imagery": config.imagery.model_copy(update=area)})
+    report.run(config, workspace)
+    assert re.search(r"images show only a part of the area to work in \(\d+ %\)", caplog.text)
 
 
 def test_the_page_counts_the_ground_in_the_area_to_work_in(finished, tmp_path):
