@@ -306,10 +306,10 @@ def _with_others(scenes: Sequence[_Scene], roads: Sequence[Decided]) -> list[_Sc
         for row, footprint in zip(others, footprints, strict=True)
     ]
     away_m = tree.query_nearest(places, all_matches=False, return_distance=True)[1]
-    room_m2 = _OTHERS * sum(scene.ground.area for scene in scenes)
+    room_m2 = _OTHERS * shapely.area([scene.ground for scene in scenes]).sum()
     complete = list(scenes)
     for number in np.argsort(away_m, kind="stable").tolist():
-        room_m2 -= footprints[number].area
+        room_m2 -= shapely.area(footprints[number])
         if room_m2 < 0:
             break
         row = others[number]

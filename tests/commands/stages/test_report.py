@@ -123,7 +123,9 @@ def test_a_page_for_a_client_takes_polygons_beside_its_map(finished, tmp_path, c
 
 def test_that_images_show_a_part_of_a_single_area_is_said(finished, caplog):
     config, workspace = finished
-    west, south, east, north = gpd.read_file(workspace.package, layer="scenes").total_bounds
+    west, south, east, north = (
+        gpd.read_file(workspace.package, layer="scenes").to_crs(4326).total_bounds
+    )
     area = {"area": f"{west},{south},{east},{2 * north - south}"}
     config = config.model_copy(update={"imagery": config.imagery.model_copy(update=area)})
     report.run(config, workspace)
