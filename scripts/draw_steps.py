@@ -90,8 +90,7 @@ def whole(pixels):
 
 def draw(axis, graph, grid):
     """Draw edges by speed, links cyan, and the nodes where roads end or meet."""
-    speed = graph.attributes.get("speed_kph", np.full(len(graph.lines), np.nan))
-    inferred = graph.attributes.get("inferred", np.zeros(len(graph.lines)))
+    speed, inferred = graph.column("speed_kph", np.nan), graph.column("inferred", 0.0)
     colours = mpl.colormaps["plasma"]
     for line, kph, is_link in zip(graph.lines, speed, inferred, strict=True):
         row, col = grid.from_metric(shapely.get_coordinates(line)).T

@@ -112,9 +112,11 @@ def improve(
 ) -> object:
     """Train on the edits of a review of RUN, and map its images again.
 
-    Roads that people drew or accepted are labels, those that they rejected are background, and the
-    rest is ignored, or as the labels of the run have it. The new run shows how much of the roads on
-    held-out chips the network found before and after. It keeps all edits.
+    Roads that people drew or accepted are labels, and those that they rejected are background. The
+    rest is as the labels of the run have it. On images without labels, other roads of which the
+    network is sure are labels as well, ground where it sees no road is background, and the rest is
+    ignored. The new run shows how much of the roads on held-out chips the network found before and
+    after. It keeps all edits.
 
     \b
     Examples:
