@@ -21,6 +21,7 @@ from roadseg.roads.speeds import KPH_PER_MPH, SpeedBins
 
 AROUND_M = 500.0  # Metres around decided roads; farther ground of their images is ignored.
 SURE = 0.6  # Confidence from which on a road is a label if nobody decided about it.
+SURE_WIDTHS_M = (5.0, 20.0)  # Narrowest and widest of these labels.
 _EDGE_M = 1.0  # Metres beyond the edge of a road that may still belong to it.
 _BLOCK_PX = 2048
 State = Literal["drawn", "accepted", "rejected", "sure", "doubtful"]
@@ -65,6 +66,14 @@ class Decided:
         shapes = shapely.buffer(self.lines[rows], self.width_m[rows] / 2 + around_m)
         return shapely.union_all(shapes)
 
+    @property
+    def unknown_ground(self) -> shapely.Geometry:
+        """The ground of doubtful roads, but for that of other roads that cross or touch them."""
+        is_doubtful = self.state == "doubtful"
+        half_m = self.width_m / 2 + np.where(is_doubtful, _EDGE_M, 0.0)
+        shapes = shapely.buffer(self.lines, half_m)
+        return shapely.union_all(shapes[is_doubtful]) - shapely.union_all(shapes[~is_doubtful])
+
     def areas(self, grid: Grid, *states: State, wider_m: float, bins: SpeedBins) -> RoadAreas:
         """Return the areas of the roads of some states, ready to be burnt.
 
@@ -83,11 +92,13 @@ def decided_roads(revision: Revision, *, width_m: float) -> Decided:
         width_m: of roads whose width is not known.
     """
     roads = list(revision.roads.values())
+    state = np.array([_state(road, revision) for road in roads], dtype=object)
+    widths_m = np.array([revision.width_of(road) or width_m for road in roads])
     return Decided(
         crs=revision.base.crs,
         lines=np.array([road.line for road in roads], dtype=object),
-        state=np.array([_state(road, revision) for road in roads], dtype=object),
-        width_m=np.array([revision.width_of(road) or width_m for road in roads]),
+        state=state,
+        width_m=np.where(state == "sure", widths_m.clip(*SURE_WIDTHS_M), widths_m),
         speed_mph=np.array([(revision.speed_of(road) or 0.0) / KPH_PER_MPH for road in roads]),
     )
 

@@ -1,5 +1,7 @@
 """Masks of edits: what was decided is known, the rest is not."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import shapely
@@ -72,7 +74,7 @@ def test_confirmed_and_sure_roads_are_burnt_with_their_width_and_speed(decided, 
     assert np.flatnonzero(is_road).tolist() == [
         *range(18, 22),
         *range(77, 83),
-        *range(93, 97),
+        *range(92, 98),  # 4 m wide in the graph; the pixels whose centres lie within 5 m
     ]
     assert column[20] == DEFAULT_BINS.bin_of(KPH / 1.609344)
 
@@ -102,3 +104,18 @@ def test_known_ground_lies_around_decided_roads(decided):
         ground.contains(shapely.Point(WEST + 50, NORTH - row)) for row in (9, 11, 20, 40, 60, 80)
     ]
     assert known == [False, True, True, True, False, True]
+
+
+def test_doubtful_roads_are_unknown_ground_but_where_others_cross_them(decided):
+    across = shapely.LineString([(WEST + 20, NORTH), (WEST + 20, NORTH - 100)])
+    crossed = replace(
+        decided,
+        lines=np.array([*decided.lines, across], dtype=object),
+        state=np.array([*decided.state, "sure"], dtype=object),
+        width_m=np.append(decided.width_m, 4.0),
+        speed_mph=np.append(decided.speed_mph, 25.0),
+    )
+    unknown = crossed.unknown_ground
+    places = [(50, 20), (50, 60), (50, 62.9), (50, 63.1), (50, 95), (20, 60)]
+    found = [unknown.contains(shapely.Point(WEST + x, NORTH - row)) for x, row in places]
+    assert found == [False, True, True, False, False, False]

@@ -26,7 +26,7 @@ from roadseg.raster.grid import Grid, reproject
 from roadseg.raster.images import read_scene_grid
 from roadseg.raster.inputs import find_images
 from roadseg.raster.windows import Window
-from roadseg.review.masks import SURE
+from roadseg.review.masks import SURE, SURE_WIDTHS_M
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.masks.burning import RoadAreas, widened_areas
 from roadseg.roads.masks.mask_files import read_raster_key, write_mask
@@ -41,7 +41,6 @@ from roadseg.system.text import Summary
 from roadseg.system.units import road_text
 from roadseg.system.workspace import Workspace
 
-_WIDTHS_M = (5.0, 20.0)  # Narrowest and widest road of a label.
 _EDGE_M = 1.5  # Metres beyond the edge of a doubtful road that are ignored with it.
 LEAST_KM = 0.5  # Kilometres of certain roads from which on a network is adapted.
 _FOLD = 0
@@ -256,6 +255,6 @@ def sure_labels(
 def _areas(roads: RoadGraph, chosen: Bools, grid: Grid, *, wider_m: float) -> RoadAreas:
     lines = reproject(roads.lines[chosen], roads.crs, grid.metric_crs)
     width_m = np.nan_to_num(roads.attributes["width_m"][chosen].astype(np.float64))
-    half_m = np.clip(width_m, *_WIDTHS_M) / 2 + wider_m
+    half_m = np.clip(width_m, *SURE_WIDTHS_M) / 2 + wider_m
     speed_mph = np.full(len(lines), DEFAULT_BINS.speeds_mph[0])
     return widened_areas(lines, half_m, speed_mph, grid, bins=DEFAULT_BINS)

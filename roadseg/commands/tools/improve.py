@@ -215,7 +215,8 @@ class _Scene:
         roads: those on and near it, in the metres of its grid.
         grid: that of the mask.
         decided: decided roads and their sides, in these metres.
-        ground: what is learned from, in these metres.
+        ground: what is learned from, in these metres. Doubtful roads are not in it: what is
+            neither a label nor background must not count as false where graphs are measured.
     """
 
     name: str
@@ -263,20 +264,27 @@ def _find_scenes(
     shown: Mapping[str, ReportScene],
     roads: Sequence[Decided],
 ) -> Iterator[_Scene]:
-    """Yield all scenes; of those without labels, ground around decided roads is learned from."""
+    """Yield all scenes; of those without labels, ground around decided roads is learned from.
+
+    Nor has a scene labels whose mask is ignored as a whole, and which therefore has no chips. An
+    earlier `improve` leaves such masks.
+    """
+    chips = read_chips(workspace.chips).chips if workspace.chips.exists() else ()
+    labelled = {chip.scene for chip in chips}
     for name, (image, set_name) in _images(config, workspace, shown).items():
         labels, own = workspace.mask(name), config.of_set(set_name)
-        has_labels = labels.exists()
+        has_labels = labels.exists() and (name in labelled or name not in shown)
         grid = read_grid(labels) if has_labels else shown[name].grid
         near, footprint = _near(roads, grid), grid.footprint_m
         decided = shapely.intersection(near.ground(BESIDE_M), footprint)
         if has_labels:
             complete = complete_area(find_areas(own.labels.area), grid, own.labels)
-            ground = footprint if complete is None else shapely.union(decided, complete)
+            beside = decided - near.unknown_ground
+            ground = footprint if complete is None else shapely.union(beside, complete)
         elif shapely.is_empty(decided):
             ground = decided
         else:
-            ground = shapely.intersection(near.ground(AROUND_M), footprint)
+            ground = shapely.intersection(near.ground(AROUND_M), footprint) - near.unknown_ground
         yield _Scene(
             name=name,
             set=set_name,
@@ -313,7 +321,8 @@ def _with_others(scenes: Sequence[_Scene], roads: Sequence[Decided]) -> list[_Sc
         if room_m2 < 0:
             break
         row = others[number]
-        complete[row] = replace(scenes[row], ground=footprints[number])
+        ground = footprints[number] - scenes[row].roads.unknown_ground
+        complete[row] = replace(scenes[row], ground=ground)
     return complete
 
 
@@ -435,7 +444,7 @@ def _with_new_folds(config: Config, made: Workspace, scenes: Sequence[_Scene]) -
         is_held_out = _held_out(shares)
         if abs(shares[is_held_out].sum() - _PART) <= _OFF:
             break
-    if len(shares) == 1:
+    if np.count_nonzero(shares) == 1:
         raise DataError(
             f"{made.root}: everything that was decided lies within {chip_px} pixels, and a part of "
             "it has to be held out; review roads on more ground"
@@ -494,14 +503,14 @@ def _held_out(shares: Floats) -> Bools:
         shares: of what was decided, shape (places,).
     """
     chosen, total, off = np.zeros(len(shares), dtype=bool), 0.0, np.inf
-    while not chosen.all():
+    while True:
         # The place with which they come closest is next.
-        with_each = np.where(chosen, np.inf, np.abs(total + shares - _PART))
+        is_free = ~chosen & (shares > 0)
+        with_each = np.where(is_free, np.abs(total + shares - _PART), np.inf)
         place = with_each.argmin()
         if with_each[place] >= off:
-            break
+            return chosen
         chosen[place], total, off = True, total + shares[place], with_each[place]
-    return chosen
 
 
 def _measure(

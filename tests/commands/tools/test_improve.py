@@ -27,6 +27,7 @@ from roadseg.raster.windows import Window
 from roadseg.review.edits import Edit, EditFile
 from roadseg.review.masks import Decided
 from roadseg.roads.formats.files import read_gpkg
+from roadseg.roads.masks.mask_files import read_mask
 from roadseg.roads.speeds import DEFAULT_BINS
 from roadseg.system.locks import lock
 from roadseg.system.workspace import Workspace
@@ -109,6 +110,7 @@ def test_a_new_run_has_the_next_number(tmp_path, old, new):
         ([0.5, 0.5], [0]),
         ([0.1] * 10, [0, 1]),
         ([0.0, 0.4, 0.0, 0.4, 0.2], [4]),
+        ([0.0, 0.55, 0.45, 0.0], [2]),  # Not one without any decision, which is nearer to a fifth.
     ],
 )
 def test_places_with_about_a_fifth_of_the_decisions_are_held_out(shares, held_out):
@@ -236,6 +238,25 @@ def test_beside_labels_images_without_labels_and_edits_are_mapped_but_not_learne
     )
     assert {known, other} <= images == masks
     assert set(read_file(labels["area"][0])["scene"]) == images - {other}
+
+
+def test_an_image_of_which_nothing_was_learned_before_is_one_without_labels(
+    finished, tmp_path, monkeypatch
+):
+    workspace = finished[1]
+    name = next(workspace.graphs.glob("*.gpkg")).stem
+    with rasterio.open(workspace.mask(name), "r+") as mask:
+        mask.write(np.full(mask.shape, 255, dtype=np.uint8), 1)
+    listed = read_chips(workspace.chips)
+    others = tuple(chip for chip in listed.chips if chip.scene != name)
+    write_chips(workspace.chips, listed.scenes, others, listed.bins)
+    edit(workspace, Edit("draw", line_across(workspace, name), width_m=6.0))
+    monkeypatch.setattr(improve, "_with_kept_folds", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        run(finished, tmp_path / "new")
+    learned = read_mask(tmp_path / "new" / "edit_masks" / f"{name}.tif")
+    assert {0, 255} < set(np.unique(learned).tolist())
+    assert (learned == 0).mean() > 0.5
 
 
 def test_without_labels_the_nearest_of_the_other_images_are_learned_from():
