@@ -134,11 +134,7 @@ class RasterFacts:
 
 @contextmanager
 def open_raster(
-    path: Path,
-    grid: Grid | None = None,
-    *,
-    nodata: float | None = None,
-    as_image: bool = False,
+    path: Path, grid: Grid | None = None, *, nodata: float | None = None, as_image: bool = False
 ) -> Iterator[rasterio.DatasetReader]:
     """Open a raster to read it, resampled to `grid` if that has other pixels on its ground.
 
@@ -180,7 +176,7 @@ def check_database(path: Path) -> None:
         DataError: if it is one.
     """
     if not is_virtual(path):
-        check_views(path, path)
+        check_views(path)
     elif _first_bytes(path, len(MAGIC)) == MAGIC:
         raise DataError(
             f"{path}: a GeoPackage or another file of SQLite can only be read from disk; unpack "

@@ -169,21 +169,33 @@ def atomic_write_parts(path: Path, *ends: str) -> Iterator[Path]:
 def _in_place_of(path: Path, *partial: Path) -> Iterator[None]:
     """Make room for partial files and folders of a path, and remove what is left of them after."""
     try:
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-        except FileExistsError as error:  # A file in the place of the folder is the fault.
-            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR)) from error
-        remove_partial_once(path.parent)
-        _remove(partial)
+        with writing(path):
+            try:
+                path.parent.mkdir(parents=True, exist_ok=True)
+            except FileExistsError as error:  # A file in the place of the folder is the fault.
+                raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR)) from error
+            remove_partial_once(path.parent)
+            _remove(partial)
+            yield
+            _log.debug("wrote %s", path)
+    finally:
+        with suppress(OSError):
+            _remove(partial)
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turn what the system refuses inside the block into one line that names a file or folder.
+
+    Raises:
+        OutputError: if it cannot be written (a full disk, a read-only folder).
+    """
+    try:
         yield
-        _log.debug("wrote %s", path)
     except OSError as error:
         if isinstance(error, RoadsegError):
             raise
         raise OutputError(f"{path}: cannot be written: {error.strerror or error}") from error
-    finally:
-        with suppress(OSError):
-            _remove(partial)
 
 
 def rename_into_place(partial: Path, path: Path) -> None:
@@ -350,14 +362,9 @@ def write_error(path: Path, reason: str) -> OSError:
         return OSError(errno.EACCES, os.strerror(errno.EACCES))
     if folder.is_dir() and shutil.disk_usage(folder).free < _ENOUGH_BYTES:
         return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-    return _refusal(folder) or OSError(errno.EIO, f"{one_line(reason):.200}")
-
-
-def _refusal(folder: Path) -> OSError | None:
-    """Write a temporary file to a folder; return the error, or None if there is none."""
     try:
         with TemporaryFile(dir=folder) as file:
             file.write(bytes(_ENOUGH_BYTES))
     except OSError as error:
         return error
-    return None
+    return OSError(errno.EIO, f"{one_line(reason):.200}")

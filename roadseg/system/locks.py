@@ -12,7 +12,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from roadseg.errors import OutputError
-from roadseg.system.files import atomic_write, is_gone
+from roadseg.system.files import atomic_write, is_gone, writing
 
 _RUN, _PARTS = ".lock", ".*-*.lock"
 _MOMENT = ".turn.lock"  # Held for a moment, to change what several parts change.
@@ -42,10 +42,8 @@ def lock(folder: Path, *, part: str | None = None, alone: bool = True) -> Iterat
         OutputError: if another process holds it, or the folder cannot be written.
     """
     new = [path for path in (folder, *folder.parents) if not path.exists()]
-    try:
+    with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutputError(f"{folder}: cannot be written: {error.strerror or error}") from error
     try:
         with ExitStack() as held, ExitStack() as briefly:
             _hold(folder, _RUN, held if part is None else briefly, briefly=part is not None)

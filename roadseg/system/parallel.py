@@ -47,11 +47,7 @@ class Outcome(Generic[Result]):
 
 
 def each(
-    work: Work[Item, Result],
-    items: Sequence[Item],
-    *,
-    workers: int = 1,
-    begin: Begin | None = None,
+    work: Work[Item, Result], items: Sequence[Item], *, workers: int = 1, begin: Begin | None = None
 ) -> Iterator[Outcome[Result]]:
     """Do the work for every item and yield the outcome of each, in the order in which they end.
 
@@ -161,14 +157,7 @@ def _context() -> Any:  # noqa: ANN401 - the contexts have no common public type
 
 
 def _begin(numbers: Any, workers: int, begin: Begin | None) -> None:  # noqa: ANN401 - a queue
-    """Start a worker with the next number."""
-    _end_with_parent()
-    if begin is not None:
-        begin(numbers.get(), workers)
-
-
-def _end_with_parent() -> None:
-    """End this worker when the process that started it is killed, and only then."""
+    """Start a worker with the next number; it ends when its parent is killed, and only then."""
     # Ctrl-C reaches the parent and its workers; the parent decides.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
@@ -179,6 +168,8 @@ def _end_with_parent() -> None:
             os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
+    if begin is not None:
+        begin(numbers.get(), workers)
 
 
 def ahead_in_order(

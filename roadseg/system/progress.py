@@ -128,9 +128,8 @@ class _Line:
         self._width = 0  # Characters that stand on the terminal now.
         self._due = 0.0
         self.drawn, self.as_json = True, False
-        self.write: Callable[[str], object] | None = (
-            None  # Shows a line elsewhere, as in a notebook.
-        )
+        # Shows a line elsewhere, as in a notebook.
+        self.write: Callable[[str], object] | None = None
 
     def push(self, work: Progress) -> None:
         # Short work should not fill a log, so its first line is due late.

@@ -20,14 +20,11 @@ _AT_ONCE = 10_000  # Steps of SQLite between two looks at the clock.
 _LEAST_LENGTH = 1_000_000  # Bytes of a value that a query makes; else no more than the file has.
 
 
-def check_views(path: Path, name: Path) -> None:
+def check_views(path: Path) -> None:
     """Refuse a SQLite file with a view that may not end, or cannot be read; other files pass.
 
     GDAL runs views as soon as it is asked what layers there are, and cannot be interrupted. Here
     each is run first, with a limit that the size of the file justifies. Recursive ones are refused.
-
-    Args:
-        name: of the file in an error.
 
     Raises:
         DataError: if there is such a view, or the file cannot be checked.
@@ -39,7 +36,7 @@ def check_views(path: Path, name: Path) -> None:
             return
     status = path.stat()
     if fault := _fault(path.absolute(), status.st_size, status.st_mtime_ns):
-        raise DataError(f"{name}: {fault}")
+        raise DataError(f"{path}: {fault}")
 
 
 @lru_cache(maxsize=1000)

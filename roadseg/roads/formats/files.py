@@ -110,7 +110,7 @@ def _numbers(ids: Array) -> Floats:
 
 def _read(path: Path, layer: str, columns: tuple[str, ...]) -> gpd.GeoDataFrame:
     expected = "expected a GeoPackage of `roadseg graph`"
-    check_views(path, path)
+    check_views(path)
     try:
         table = pyogrio.read_dataframe(path, layer=layer)
     except (DataSourceError, DataLayerError, OverflowError, ValueError) as error:

@@ -184,7 +184,7 @@ def _require_features(path: Path) -> None:
 
         check_database(path)
         return
-    check_views(path, path)
+    check_views(path)
     with suppress(OSError, EOFError), opened(path) as file:
         start = file.read(_START_BYTES)
         if any(sign in start for sign in _NAMES_OTHERS):

@@ -66,14 +66,11 @@ class Answer:
             return "an empty answer"
         if not is_page and not self.kind.startswith(("text/", "application/json")):
             return f"{size_text(len(self.body) / 1e6)} of {self.kind or 'an unknown type'}"
-        words = without_keys(_words(start) if is_page else one_line(start))[:_LETTERS]
+        # What a reader of a page or of XML sees, its title first.
+        seen = one_line(html.unescape(_MARKUP.sub(" ", start))) if is_page else ""
+        words = without_keys(seen or one_line(start))[:_LETTERS]
         kind = "a web page" if "<html" in start[:1000].lower() or "html" in self.kind else "a text"
         return f'{kind} that begins "{words}"'
-
-
-def _words(page: str) -> str:
-    """Return the words that a reader of a page or of XML sees, its title first."""
-    return one_line(html.unescape(_MARKUP.sub(" ", page))) or one_line(page)
 
 
 _LONGEST = 40  # Characters of a number.
@@ -149,11 +146,8 @@ def refusal(response: urllib3.BaseHTTPResponse, answer: Answer) -> Failure:
     """Return what a status other than that of success says."""
     status = response.status
     known = {each.value: each.phrase for each in HTTPStatus}
-    detail = (
-        f": {answer.what}"
-        if answer.body and answer.kind.startswith(("text/", "application/"))
-        else ""
-    )
+    is_told = answer.body and answer.kind.startswith(("text/", "application/"))
+    detail = f": {answer.what}" if is_told else ""
     reason = f"the server answers {status} {known.get(status, '')}".rstrip() + detail
     if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
         reason += (

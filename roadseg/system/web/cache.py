@@ -13,8 +13,7 @@ from roadseg.system.files import partial_path, remove_partial_once
 
 def default_cache() -> Path:
     """Return the folder for answers in the cache folder of the user."""
-    own = os.environ.get("XDG_CACHE_HOME")
-    return (Path(own) if own else Path.home() / ".cache") / "roadseg" / "web"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "roadseg" / "web"
 
 
 @dataclass(frozen=True)

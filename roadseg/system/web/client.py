@@ -103,14 +103,10 @@ class Client:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End all waiting, and close the connections."""
-        self.stop()
+        """End all waiting of other threads, and close the connections."""
+        self._pace.stopped.set()
         for pool in self._pools.values():
             pool.clear()
-
-    def stop(self) -> None:
-        """End all waiting of other threads, because the work failed or was interrupted."""
-        self._pace.stopped.set()
 
     def with_keys(self, address: str) -> str:
         """Return an address with keys in its places, those that the user wrote for this host only.
@@ -179,7 +175,11 @@ class Client:
     ) -> Value | None:
         """Ask until there is an answer that can be read, or no hope."""
         url = self.with_keys(address)
-        _require_address(url)
+        parts = split_address(url)
+        if parts.scheme not in _PORTS or not parts.hostname or url.split() != [url]:
+            raise ConfigError(
+                f"{without_keys(url)[:200]}: expected an address such as https://example.org/tiles"
+            )
         for attempt in range(1, self.policy.tries + 1):
             try:
                 answer = self._once(url, largest, headers, form, missing)
@@ -224,7 +224,9 @@ class Client:
                 if response.status in missing:
                     return None
                 body = self._body(response, largest, begun)
-            answer = _answer(url, response, body)
+            received = {name.lower(): value for name, value in response.headers.items()}
+            kind = received.get("content-type", "").partition(";")[0].strip().lower()
+            answer = Answer(without_keys(url), kind, received, body)
             if response.status not in (HTTPStatus.OK, HTTPStatus.PARTIAL_CONTENT):
                 raise refusal(response, answer)
             return answer
@@ -273,12 +275,10 @@ class Client:
             if time.monotonic() - begun > allowed_s:
                 raise Failure(f"sent no whole answer in {allowed_s:.3g} s")
         raise Failure(
-            f"the answer is larger than expected (more than {size_text(largest / 1e6)})",
-            tries=1,
+            f"the answer is larger than expected (more than {size_text(largest / 1e6)})", tries=1
         )
 
     def _redirect(self, start: SplitResult, url: str, location: str) -> str:
-        """Return where a redirect leads."""
         try:
             to = join_address(url, location)
             parts = split_address(to)
@@ -333,12 +333,6 @@ class _Pace:
             raise DataError("stopped, because the work of which this is a part has ended")
 
 
-def _answer(url: str, response: urllib3.BaseHTTPResponse, body: bytes) -> Answer:
-    headers = {name.lower(): value for name, value in response.headers.items()}
-    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
-    return Answer(without_keys(url), kind, headers, body)
-
-
 def _connections(proxy: str) -> urllib3.PoolManager:
     """Return connections, by a proxy if its address is not empty."""
     if not proxy:
@@ -371,11 +365,3 @@ def _header(line: str) -> tuple[str, str]:
 def _host(parts: SplitResult) -> str:
     """Return the scheme, host and port of an address."""
     return f"{parts.scheme}://{parts.hostname}:{parts.port or _PORTS.get(parts.scheme)}"
-
-
-def _require_address(url: str) -> None:
-    parts = split_address(url)
-    if parts.scheme not in _PORTS or not parts.hostname or url.split() != [url]:
-        raise ConfigError(
-            f"{without_keys(url)[:200]}: expected an address such as https://example.org/tiles"
-        )

@@ -298,7 +298,7 @@ def test_requests_keep_their_pace(world):
 def test_a_client_that_is_stopped_waits_no_longer(world):
     world.fail("/fine", lambda h: h.give(429, b"", headers={"Retry-After": "60"}))
     with Client(policy=RequestPolicy(per_second=5000)) as client:
-        threading.Timer(0.2, client.stop).start()
+        threading.Timer(0.2, client.__exit__).start()
         begun = time.monotonic()
         assert "stopped" in refused(client, f"{world.address}/fine")
     assert time.monotonic() - begun < 5
