@@ -110,9 +110,8 @@ class TilePlan:
         """The rows and columns of the tiles in the box."""
         high, wide = self.level.tile_px
         row, col, height, width = self.window
-        return range(row // high, -(-(row + height) // high)), range(
-            col // wide, -(-(col + width) // wide)
-        )
+        rows = range(row // high, -(-(row + height) // high))
+        return rows, range(col // wide, -(-(col + width) // wide))
 
     def places(self) -> Iterator[Place]:
         """Yield the tiles that the area touches, row by row."""

@@ -50,6 +50,12 @@ from roadseg.system.web.ranges import RemoteFile
 RASTER_SUFFIXES = (".tif", ".tiff", ".jp2", ".vrt", ".img", ".nitf", ".ntf")
 
 _BUCKETS = {"s3": "/vsis3/", "gs": "/vsigs/", "az": "/vsiaz/"}
+_KEYS = {  # Where GDAL finds the keys of buckets.
+    "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_NO_SIGN_REQUEST=YES for open data",
+    "gs": "GOOGLE_APPLICATION_CREDENTIALS, or GS_NO_SIGN_REQUEST=YES for open data",
+    "az": "AZURE_STORAGE_CONNECTION_STRING, or AZURE_NO_SIGN_REQUEST=YES and "
+    "AZURE_STORAGE_ACCOUNT for open data",
+}
 _STRIP_PX = 512  # Rows that are copied at once, as high as the blocks of the copy.
 _USUAL_SHARE = 0.5  # Of the bytes of pixels, what a file in a bucket has; its size is not known.
 _LEAST_SHARE = 0.01  # The same of any file: a small one that says it is huge takes time, too.
@@ -160,20 +166,9 @@ def open_remote(
                 raise
             reason = one_line(root_cause(error)).replace(shown, "").strip(" :")
             reason = f"{without_keys(reason):.300}"
-            hint = _hint(parts.scheme)
+            keys = _KEYS.get(parts.scheme)
+            hint = f"; GDAL takes access from the environment: {keys}" if keys else ""
             raise DataError(f"{shown}: cannot be read as a raster ({reason}){hint}") from error
-
-
-def _hint(scheme: str) -> str:
-    """Return where GDAL finds the keys of a bucket."""
-    of = {
-        "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_NO_SIGN_REQUEST=YES for open "
-        "data",
-        "gs": "GOOGLE_APPLICATION_CREDENTIALS, or GS_NO_SIGN_REQUEST=YES for open data",
-        "az": "AZURE_STORAGE_CONNECTION_STRING, or AZURE_NO_SIGN_REQUEST=YES and "
-        "AZURE_STORAGE_ACCOUNT for open data",
-    }
-    return f"; GDAL takes access from the environment: {of[scheme]}" if scheme in of else ""
 
 
 def _plan(fetch: Fetch, raster: RemoteRaster) -> _Plan | None:

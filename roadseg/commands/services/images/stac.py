@@ -83,7 +83,10 @@ def stac_rasters(fetch: Fetch) -> list[RemoteRaster]:
 def _items(source: str, area: Area, client: Client) -> Iterator[tuple[str, Json]]:
     """Yield items, each with the address to which its own are relative."""
     if source.startswith(PREFIX):
-        address = _search(source.removeprefix(PREFIX))
+        address = source.removeprefix(PREFIX)
+        parts = split_address(address)
+        if not parts.path.rstrip("/").endswith(("/search", "/items")):  # But that of its API.
+            address = parts._replace(path=f"{parts.path.rstrip('/')}/search").geturl()
         yield from _pages(_in_box(address, area), client)
         return
     if "://" in source:
@@ -105,14 +108,6 @@ def _items(source: str, area: Area, client: Client) -> Iterator[tuple[str, Json]
         )
 
 
-def _search(address: str) -> str:
-    """Return the address of a search, if that of its API is given."""
-    parts = split_address(address)
-    if parts.path.rstrip("/").endswith(("/search", "/items")):
-        return address
-    return parts._replace(path=f"{parts.path.rstrip('/')}/search").geturl()
-
-
 def _in_box(address: str, area: Area) -> str:
     # Over the date line a box goes from its west to an east with a smaller longitude.
     sides = [each.degrees.bounds for each in area.sides()]
@@ -124,10 +119,10 @@ def _in_box(address: str, area: Area) -> str:
     return with_query(address, {"bbox": box} | page)
 
 
-def _pages(address: str | None, client: Client) -> Iterator[tuple[str, Json]]:
+def _pages(address: str, client: Client) -> Iterator[tuple[str, Json]]:
     """Yield the items of all pages of an answer."""
     seen = set[str]()
-    while address is not None and address not in seen:
+    while address not in seen:
         seen.add(address)
         if len(seen) > _MOST_ITEMS:
             raise DataError(f"{without_keys(address)}: more than {_MOST_ITEMS} pages of items")
@@ -137,24 +132,18 @@ def _pages(address: str | None, client: Client) -> Iterator[tuple[str, Json]]:
                 f"{without_keys(address)}: found JSON without features, expected an ItemCollection"
             )
         yield from _of_page(address, page)
-        address = _next(address, page)
+        if (link := _link(page, "next")) is None:
+            return
+        if str(link.get("method", "GET")).upper() != "GET":
+            raise DataError(
+                f"{without_keys(address)}: the next page can only be asked for by POST; choose a "
+                "smaller area, or add &limit=1000"
+            )
+        address = join_address(address, str(link["href"]))
 
 
 def _of_page(address: str, page: Json) -> Iterator[tuple[str, Json]]:
     yield from ((address, item) for item in _list(page.get("features")) if isinstance(item, dict))
-
-
-def _next(address: str, page: Json) -> str | None:
-    """Return the address of the next page."""
-    link = _link(page, "next")
-    if link is None:
-        return None
-    if str(link.get("method", "GET")).upper() != "GET":
-        raise DataError(
-            f"{without_keys(address)}: the next page can only be asked for by POST; choose a "
-            "smaller area, or add &limit=1000"
-        )
-    return join_address(address, str(link["href"]))
 
 
 def _of_collection(

@@ -138,13 +138,15 @@ class TileReader:
                 return Tile(decode(body, self._tile_px), body, is_cached=True)
             except BadAnswerError:
                 self.cache.forget(asked)
-        tile = self.client.find(self.service.address(*place), self._read)
+
+        def read(answer: Answer) -> Tile:
+            body = answer.body
+            return Tile(decode(body, self._tile_px, answer.what), body, is_cached=False)
+
+        tile = self.client.find(self.service.address(*place), read)
         if tile is not None:
             self.cache.keep(asked, tile.body)
         return tile
-
-    def _read(self, answer: Answer) -> "Tile":
-        return Tile(decode(answer.body, self._tile_px, answer.what), answer.body, is_cached=False)
 
     def _count(self, found: "Tile | None") -> None:
         if found is None:

@@ -139,13 +139,8 @@ def _box(level: Level, row: int, col: int, is_swapped: bool) -> str:  # noqa: FB
 def _credit(root: Element, layer: Element, parents: dict[Element, Element]) -> Credit:
     """Return who is to be named, the terms, and the time of a layer."""
     named = [text_of(each, "Title") for each in inherited(layer, parents, "Attribution")]
-    service = root.find("Service")
-    person = (
-        ""
-        if service is None
-        else text_of(service, "ContactInformation/ContactPersonPrimary/ContactOrganization")
-    )
-    credit = terms_of(service, *(named or [person]))
+    person = text_of(root, "Service/ContactInformation/ContactPersonPrimary/ContactOrganization")
+    credit = terms_of(root.find("Service"), *(named or [person]))
     times = [
         e for e in inherited(layer, parents, "Dimension") if e.get("name", "").lower() == "time"
     ]

@@ -67,7 +67,12 @@ def wmts_service(root: Element, address: str, fetch: Fetch) -> TileService:
     credit = terms_of(
         root.find("ServiceIdentification"), text_of(root, "ServiceProvider/ProviderName")
     )
-    dated = Credit(credit.attribution, credit.licence, _day(chosen))
+    times = (
+        plain(text_of(each, "Default"))
+        for each in chosen.findall("Dimension")
+        if text_of(each, "Identifier").lower() == "time"
+    )
+    dated = Credit(credit.attribution, credit.licence, next(times, ""))
     return TileService("WMTS", name, level, lambda row, col: _fill(template, row, col), dated)
 
 
@@ -87,7 +92,6 @@ def _levels(matrices: Element) -> Iterator[Level]:
 
 
 def _level(matrix: Element, crs: CRS, *, is_swapped: bool) -> Level:
-    """Return the level of a matrix of tiles."""
     name = text_of(matrix, "Identifier")
     unit_m = _METRES_PER_DEGREE if crs.is_geographic else crs.axis_info[0].unit_conversion_factor
     corner = text_of(matrix, "TopLeftCorner").replace(",", " ").split()
@@ -167,11 +171,3 @@ def _fill(template: dict[str, str], row: int, col: int) -> str:
         is_place = brace and value is not None and name
         filled.append(quote(str(value), safe=":") + rest if is_place else "{" + part)
     return "".join(filled)
-
-
-def _day(layer: Element) -> str:
-    """Return the time of the images of a layer, if it has a dimension of time."""
-    for each in layer.findall("Dimension"):
-        if text_of(each, "Identifier").lower() == "time":
-            return plain(text_of(each, "Default"))
-    return ""
