@@ -1,9 +1,9 @@
 """chips.json: the scenes of a run and the chips cut from them."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated
 
@@ -165,17 +165,15 @@ def read_chips(path: Path) -> ChipList:
     doubled = [name for names in (scenes, chips) for name in names if names[name] > 1]
     astray = {chip.scene for chip in listed.chips} - set(scenes)
     if doubled or astray:
-        fault = (
-            f"{doubled[0]!r:.60} twice"
-            if doubled
-            else f"chips of an unknown scene {min(astray)!r:.60}"
-        )
-        raise DataError(f"{path}: found {fault}, expected each name once; {advice}")
-    moved = partial(moved_with, path.absolute().parent, listed.folder)
-    return replace(listed, folder="", scenes=tuple(_moved(s, moved) for s in listed.scenes))
+        of = f"{doubled[0]!r:.60} twice" if doubled else ""
+        of = of or f"chips of an unknown scene {min(astray)!r:.60}"
+        raise DataError(f"{path}: found {of}, expected each name once; {advice}")
 
+    def now(file: Path) -> Path:
+        return Path(moved_with(path.absolute().parent, listed.folder, str(file)))
 
-def _moved(scene: SceneRecord, moved: Callable[[str], str]) -> SceneRecord:
-    image, labels = (Path(moved(str(path))) for path in (scene.image, scene.labels))
-    area = tuple(Path(moved(str(path))) for path in scene.area)
-    return replace(scene, image=image, labels=labels, area=area)
+    moved = [
+        replace(s, image=now(s.image), labels=now(s.labels), area=tuple(map(now, s.area)))
+        for s in listed.scenes
+    ]
+    return replace(listed, folder="", scenes=tuple(moved))

@@ -17,12 +17,7 @@ from roadseg.roads.graph.groups import connected_groups
 from roadseg.roads.graph.road_graph import RoadGraph, take_edges
 from roadseg.roads.logistic import EdgeModel, LogisticModel, Terms, fit_near
 from roadseg.roads.metrics.buffer import lengths_near
-from roadseg.roads.metrics.reliability import (
-    Kept,
-    Reliability,
-    measure_kept,
-    measure_reliability,
-)
+from roadseg.roads.metrics.reliability import Kept, Reliability, measure_kept, measure_reliability
 from roadseg.system.fingerprints import fingerprint
 from roadseg.system.records import write_json
 from roadseg.system.schemas import TOLERANT, Count, read_strict
@@ -98,10 +93,9 @@ class MeasuredEdges(ChipEdges):
 
     def take(self, chosen: Bools) -> "MeasuredEdges":
         """Return the chosen edges."""
-        terms = {name: column[chosen] for name, column in self.terms.items()}
         return replace(
             self,
-            terms=terms,
+            terms={name: column[chosen] for name, column in self.terms.items()},
             length_m=self.length_m[chosen],
             share=self.share[chosen],
             chip=self.chip[chosen],
@@ -252,10 +246,7 @@ def cross_fit(measured: MeasuredEdges) -> Floats | None:
 
 
 def calibrate(
-    measured: MeasuredEdges,
-    *,
-    precision: float | None = None,
-    least_threshold: float | None = None,
+    measured: MeasuredEdges, *, precision: float | None = None, least_threshold: float | None = None
 ) -> Calibration:
     """Fit models of the confidence of edges, and measure them by cross-validation.
 

@@ -48,11 +48,8 @@ def read_folds(path: Path, chips: Sequence[ChipRecord]) -> dict[str, int]:
     named = {chip.name for chip in chips}
     if named != folds.keys():
         odd = min(named ^ folds.keys())
-        fault = (
-            f"no fold for {odd!r:.60}"
-            if odd in named
-            else f"a fold for {odd!r:.60}, which is not a chip"
-        )
+        of = f"fold for {odd!r:.60}"
+        fault = f"no {of}" if odd in named else f"a {of}, which is not a chip"
         raise DataError(f"{path}: found {fault}, expected one fold for each chip; {advice}")
     return folds
 
@@ -80,7 +77,9 @@ def read_fold_file(path: Path) -> dict[str, int]:
                 f"{path}: {where}: expected a name and a fold (a whole number from 0), got "
                 f"{name!r} and {fold!r}"
             )
-        key = _without_suffix(name.strip())
+        stem, dot, suffix = name.strip().rpartition(".")
+        is_image = stem and f"{dot}{suffix.lower()}" in IMAGE_SUFFIXES
+        key = stem if is_image else name.strip()
         if folds.setdefault(key, number) != number:
             raise DataError(
                 f"{path}: {where}: {key} has the folds {folds[key]} and {number}; keep one of them"
@@ -185,11 +184,6 @@ def _json_entries(path: Path) -> Iterator[_Entry]:
         raise DataError(f"{path}: does not contain an object; {expected}")
     for number, (name, fold) in enumerate(pairs, start=1):
         yield f"entry {number}", name, fold
-
-
-def _without_suffix(name: str) -> str:
-    stem, dot, suffix = name.rpartition(".")
-    return stem if stem and f"{dot}{suffix.lower()}" in IMAGE_SUFFIXES else name
 
 
 def _fold_number(value: Any) -> int | None:  # noqa: ANN401 - whatever the file contains

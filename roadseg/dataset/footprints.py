@@ -197,19 +197,14 @@ def same_place_pairs(
         chip of it.
     """
     overlaps = overlapping_pairs(corners_m, zones, share=share)
-    return np.concatenate([overlaps, _same_label_pairs(scenes, zones, labels)])
-
-
-def _same_label_pairs(
-    scenes: Sequence[str], zones: Sequence[int] | Ints, labels: Mapping[str, Path]
-) -> Pairs:
     local = [row for row, zone in enumerate(zones) if zone == NO_ZONE]
     files = [labels[scenes[row]] for row in local]
     if not 1 < len(set(files)) < len({scenes[row] for row in local}):
-        return np.empty((0, 2), dtype=np.int64)
+        return overlaps
     first: dict[Path, int] = {}
     pairs = [(first.setdefault(file, row), row) for file, row in zip(files, local, strict=True)]
-    return np.array([pair for pair in pairs if pair[0] != pair[1]], dtype=np.int64)
+    of_labels = np.array([pair for pair in pairs if pair[0] != pair[1]], dtype=np.int64)
+    return np.concatenate([overlaps, of_labels])
 
 
 def _candidates(corners: Corners, share: float) -> Pairs:

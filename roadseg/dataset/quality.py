@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -22,7 +21,7 @@ from roadseg.raster.scaling import Scaling
 from roadseg.raster.windows import Window, spread
 from roadseg.roads.masks.burning import BACKGROUND, IGNORE
 from roadseg.roads.masks.mask_files import read_mask
-from roadseg.roads.options import LabelOptions, ShiftRule
+from roadseg.roads.options import LabelOptions
 from roadseg.roads.speeds import shown_name
 from roadseg.system.text import count, itemize
 from roadseg.system.units import road_text
@@ -146,7 +145,11 @@ class PrepareSummary:
             **{f"  {name}": str(figures) for name, figures in self.sets.items()},
             "labels": self._labels_text(),
             "roads": _road_text(self.road_km, self.road_share),
-            **self._bin_rows(),
+            **{
+                f"  {shown_name(name)}": _road_text(self.road_km_by_speed_bin[name], share)
+                for name, share in self.pixel_share_by_speed_bin.items()
+                if share
+            },
             "speeds": itemize(self.roads_by_speed_source, "from "),
             "moved": self._moved_text(),
             "shift": ""
@@ -180,13 +183,6 @@ class PrepareSummary:
             return text
         least_m, most_m = self.moved_range_m
         return f"{text}; per scene by {least_m:.1f} to {most_m:.1f} m"
-
-    def _bin_rows(self) -> dict[str, str]:
-        return {
-            f"  {shown_name(name)}": _road_text(self.road_km_by_speed_bin[name], share)
-            for name, share in self.pixel_share_by_speed_bin.items()
-            if share
-        }
 
 
 def _road_text(km: float, share: float) -> str:
@@ -228,13 +224,7 @@ def make_example(task: ExampleTask) -> Example:
     image = np.where(valid, task.scaling.apply(bands), np.uint8(0))
     mask = read_mask(task.mask, window)
     shift = estimate_shift(image, mask, pixel_m=facts.grid.pixel_size_m)
-    return Example(
-        name=task.chip.scene,
-        image=image,
-        mask=mask,
-        grid=facts.grid,
-        shift=shift,
-    )
+    return Example(task.chip.scene, image, mask, facts.grid, shift)
 
 
 def _around(chip: Window, height: int, width: int) -> Window:
@@ -269,6 +259,7 @@ def summarise(
     share = {b: pixels[str(b)] / max(valid, 1) for b in range(1, bins.count + 1)}
     km = _sum(scene.road_km for scene in scenes)
     names = dict(enumerate(bins.names, start=1))
+    lengths_m = [math.hypot(*scene.shift_m) for scene in scenes]
     return PrepareSummary(
         scenes=len(scenes),
         chips=sum(len(scene.chips) for scene in scenes),
@@ -288,7 +279,9 @@ def summarise(
         repaired=sum(scene.repaired for scene in files.values()),
         failed=dict(failed),
         sheets=[str(path) for path in sheets],
-        **_moved(scenes, options.shift),
+        moved=options.shift if isinstance(options.shift, str) else "given",
+        moved_m=_median_m(scenes),
+        moved_range_m=[round(m, 2) for m in (min(lengths_m), max(lengths_m))],
         sets={
             name: _figures(of_set, shifts)
             for name in dict.fromkeys(set_of.values())
@@ -297,15 +290,6 @@ def summarise(
         remaining_m=_metres(combine_shifts(list(shifts.values()))),
         remaining_by_scene_m={name: xy_m for name, s in shifts.items() if (xy_m := _metres(s))},
     )
-
-
-def _moved(scenes: Sequence[SceneSummary], rule: ShiftRule) -> dict[str, Any]:
-    lengths_m = [math.hypot(*scene.shift_m) for scene in scenes]
-    return {
-        "moved": rule if isinstance(rule, str) else "given",
-        "moved_m": _median_m(scenes),
-        "moved_range_m": [round(m, 2) for m in (min(lengths_m), max(lengths_m))],
-    }
 
 
 def _median_m(scenes: Sequence[SceneSummary]) -> list[float]:
@@ -320,7 +304,6 @@ def _on_map(east_m: float, north_m: float) -> str:
 
 
 def _figures(scenes: Sequence[SceneSummary], shifts: Mapping[str, Shift]) -> SetFigures:
-    """Return the figures of the scenes of a set."""
     km = sum(sum(scene.road_km.values()) for scene in scenes)
     chips = sum(len(scene.chips) for scene in scenes)
     own = [shifts[scene.name] for scene in scenes if scene.name in shifts]

@@ -65,13 +65,7 @@ class View:
         return x, y
 
 
-def make_view(
-    image: Bytes,
-    mask: Bytes,
-    *,
-    pixel_m: tuple[float, float],
-    reach_m: float,
-) -> View:
+def make_view(image: Bytes, mask: Bytes, *, pixel_m: tuple[float, float], reach_m: float) -> View:
     """Average an image and its mask to coarser pixels; of a large scene, the part with most road.
 
     Args:

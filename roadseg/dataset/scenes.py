@@ -211,16 +211,12 @@ def read_scene_summary(path: Path, *, key: str | None = None) -> SceneSummary | 
         DataError: if the file is not what `write_scene_summary` writes.
     """
     values = read_json(path) if path.exists() else None
-    if values is None or _is_older(values):
+    found = values.get("found") if isinstance(values, dict) else None
+    names = {each.name for each in fields(SceneSummary)}
+    if values is None or (isinstance(found, dict) and found.keys() != names):
         return None
     record = read_strict(path, _Record, advice="run `roadseg prepare --force`")
     return record.found if key in (None, record.key) else None
-
-
-def _is_older(values: object) -> bool:
-    summary = values.get("found") if isinstance(values, dict) else None
-    names = {each.name for each in fields(SceneSummary)}
-    return isinstance(summary, dict) and summary.keys() != names
 
 
 def _make_mask(task: SceneTask, image: OpenScene, key: str) -> SceneSummary:
@@ -252,28 +248,21 @@ def open_labels(task: SceneTask, image: OpenScene) -> Iterator[tuple[Draw, Scene
         DataError: if the labels cannot be used.
     """
     facts = image.facts
+    area = complete_area(task.area, facts.grid, task.label_options)
+    inside = None if area is None else areas_of(area, facts.grid)
     summary = SceneSummary(
-        task.name,
-        facts.bands,
-        facts.dtype,
-        facts.grid.pixel_size_m,
+        *(task.name, facts.bands, facts.dtype, facts.grid.pixel_size_m),
         chips=(),
         pixels={},
         shift_m=task.shift_m,
-    )
-
-    area = complete_area(task.area, facts.grid, task.label_options)
-    inside = None if area is None else areas_of(area, facts.grid)
-    summary = replace(
-        summary, is_outside=area is not None and not area.intersects(facts.grid.footprint_m)
+        is_outside=area is not None and not area.intersects(facts.grid.footprint_m),
     )
 
     def on_image(draw: Draw, window: Window) -> Bytes:
         if not facts.touches(window):
             return np.full(window[2:], IGNORE, dtype=np.uint8)
         mask = draw(window)
-        if not facts.is_all_valid:
-            mask[~image.valid(window)] = IGNORE
+        mask[~image.valid(window)] = IGNORE
         if inside is not None:
             mask[burn_roads(inside, facts.grid.crop(*window)) == BACKGROUND] = IGNORE
         return mask

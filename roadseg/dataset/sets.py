@@ -182,7 +182,6 @@ def scene_name(name: str, set_name: str, times: Mapping[str, int]) -> str:
 def _with_inherited(
     name: str, own: SetOptions, imagery: RunImageryOptions, labels: LabelOptions
 ) -> SceneSet:
-    """Return a set with its inherited settings."""
     given = {key: value for key in _OWN if (value := getattr(own, key)) is not None}
     changed = {key: getattr(own.labels, key) for key in own.labels.model_fields_set}
     try:

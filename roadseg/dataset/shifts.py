@@ -76,11 +76,7 @@ NOT_MEASURED = Shift(0.0, 0.0, 0.0)
 
 
 def estimate_shift(
-    image: Bytes,
-    mask: Bytes,
-    *,
-    pixel_m: tuple[float, float],
-    reach_m: float = 10.0,
+    image: Bytes, mask: Bytes, *, pixel_m: tuple[float, float], reach_m: float = 10.0
 ) -> Shift:
     """Estimate how far road labels are shifted against the image.
 
@@ -98,15 +94,10 @@ def estimate_shift(
 
     Args:
         image: shape (band, row, col); the first three bands are looked at.
-        mask: shape (row, col), 0 background, 255 not known, road otherwise.
+        mask: shape (row, col) of the image, 0 background, 255 not known, road otherwise.
         pixel_m: ground size of a pixel as (along a row, along a column), metres.
         reach_m: largest shift that is searched. Roads closer than this to the border do not count.
-
-    Raises:
-        ValueError: if image and mask differ in shape.
     """
-    if image.shape[1:] != mask.shape:
-        raise ValueError(f"the image has {image.shape[1:]} pixels, but the mask {mask.shape}")
     if max(pixel_m) > _COARSE_M:
         return NOT_MEASURED
     view = make_view(image, mask, pixel_m=pixel_m, reach_m=reach_m)

@@ -89,13 +89,11 @@ class Grid:
 
     @cached_property
     def centre_degrees(self) -> tuple[float, float]:
-        """Longitude and latitude of the middle of the raster.
+        """Longitude and latitude of the middle of the raster, which has a georeference.
 
         Raises:
-            ValueError: if it has no georeference, or this is not a valid position.
+            ValueError: if this is not a valid position.
         """
-        if self.is_local:
-            raise ValueError("the grid has no georeference")
         middle = self.to_map(np.array([[self.height / 2, self.width / 2]]))
         lon, lat = transformer(self.crs, DEGREES).transform(*middle[0])
         if not (abs(lon) <= 360 and abs(lat) <= 90):  # noqa: PLR2004 - degrees
@@ -330,11 +328,7 @@ def _no_place(source: "rasterio.DatasetReader", crs: CRS | None) -> str:
 
 
 def _require_place(path: Path | str, grid: Grid) -> None:
-    """Refuse a grid whose pixels have no area, are too many, or lie nowhere on earth.
-
-    Raises:
-        DataError: if so.
-    """
+    """Refuse a grid whose pixels have no area, are too many, or lie nowhere on earth."""
     if grid.transform.is_degenerate:
         raise DataError(
             f"{path}: its geotransform {tuple(grid.transform)[:6]} leaves the pixels without "

@@ -112,11 +112,6 @@ class RasterFacts:
         return window.within(self.part.window) if self.part else window
 
     @property
-    def is_all_valid(self) -> bool:
-        """Whether every pixel has data, found without reading any; False when in doubt."""
-        return self.is_file_valid and self.extent is None
-
-    @property
     def is_file_valid(self) -> bool:
         """Whether every pixel of the file is valid, inside the area or not; False if unsure."""
         return not self.is_masked and self.nodata is None and self.is_whole_numbers

@@ -22,9 +22,8 @@ def place_tile(tile: Grid, grid: Grid, *, off_px: float) -> Window | None:
     """
     corners_px = grid.to_pixel(tile.to_map(tile.corners))
     start = corners_px[0].round()
-    if (
-        not np.abs(corners_px - (start + tile.corners)).max() <= off_px
-    ):  # Neither is it where that is NaN.
+    apart_px = np.abs(corners_px - (start + tile.corners)).max()
+    if not apart_px <= off_px:  # Neither is it where that is NaN.
         return None
     return Window(int(start[0]), int(start[1]), tile.height, tile.width)
 

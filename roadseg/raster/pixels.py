@@ -281,12 +281,7 @@ def read_pixels(
 ) -> Read:
     """Read bands and which pixels have data: of a window, or of all, reduced to a shape."""
     how = Resampling.nearest if shape is None else Resampling.average
-    values = source.read(
-        list(facts.bands),
-        window=window,
-        out_shape=shape,
-        resampling=how,
-    )
+    values = source.read(list(facts.bands), window=window, out_shape=shape, resampling=how)
     everywhere = np.ones(values.shape[1:], dtype=bool)
     valid = valid_pixels(source, window, shape) if is_masked(source) else everywhere
     if values.dtype.kind == "f":

@@ -150,11 +150,7 @@ def filled_share(pixels: Array, scaling: Scaling) -> float:
 
 
 def _check_ranges(name: str, ranges: Sequence[Range]) -> None:
-    """Refuse ranges that pixels of a type cannot be scaled by, in float32 as they are.
-
-    Raises:
-        ValueError: if there is no such type, or a range does not rise or lies outside of it.
-    """
+    """Refuse ranges that pixels of a type cannot be scaled by, in float32 as they are."""
     if name not in _LIMITS:
         raise ValueError(f"ranges: expected pixel types such as uint16, got {name!r:.60}")
     least, most = _LIMITS[name]

@@ -161,7 +161,6 @@ class Strips:
                 strips[rows.start].write(part.values[:, kept], part.known[kept], *place)
 
     def _copy(self, target: Any) -> None:  # noqa: ANN401 - rasterio has no types
-        """Copy all strips into the raster."""
         with ExitStack() as opened:
             strips = {
                 rows.start: opened.enter_context(rasterio.open(self._path(rows)))

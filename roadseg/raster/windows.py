@@ -128,14 +128,7 @@ def spread_starts(length: int, *, window_px: int, overlap_px: int, multiple: int
     Args:
         multiple: number of which all are multiples, so that the last window may reach beyond the
             scene; at most `window_px - overlap_px`.
-
-    Raises:
-        ValueError: if the scene is empty or the overlap is not from 0 to window_px - 1.
     """
-    if length < 1:
-        raise ValueError(f"a side of {length} pixels has no windows")
-    if not 0 <= overlap_px < window_px:
-        raise ValueError(f"overlap of {overlap_px} px does not fit windows of {window_px} px")
     last = math.ceil(max(length - window_px, 0) / multiple)
     gaps = math.ceil(last / ((window_px - overlap_px) // multiple))
     return [0, *(number * last // gaps * multiple for number in range(1, gaps + 1))]

@@ -135,11 +135,6 @@ def test_pixels_without_data_do_not_count():
     assert (found.x_m, found.y_m) == pytest.approx((-4, -2), abs=0.5)
 
 
-def test_an_image_and_a_mask_of_other_size_are_refused():
-    with pytest.raises(ValueError, match=r"image has \(240, 240\) pixels, but the mask \(9, 9\)"):
-        estimate(scene(), np.zeros((9, 9), np.uint8))
-
-
 def test_inputs_stay_as_they_were():
     image, mask = scene(), labels()
     mask[:5] = IGNORE

@@ -143,11 +143,6 @@ def test_a_local_grid_is_in_metres_and_on_no_place_of_earth():
     assert grid.pixel_size_m == pytest.approx((0.9, 0.9))
 
 
-def test_a_local_grid_has_no_degrees():
-    with pytest.raises(ValueError, match="the grid has no georeference"):
-        _ = GRIDS["local"].centre_degrees
-
-
 @pytest.mark.parametrize("north", [90.00001, 116.0])
 def test_a_centre_beyond_the_pole_is_an_error(north):
     grid = Grid(CRS.from_epsg(4326), Affine(1e-9, 0, 36, 0, -1e-9, north), 10, 10)

@@ -182,7 +182,7 @@ def test_another_format_cut_short_is_refused_when_it_is_sampled(save_as, name, d
 
 def test_a_raster_without_mask_alpha_or_nodata_is_all_valid(write_raster):
     facts = read_facts(write_raster())
-    assert facts.is_all_valid
+    assert facts.is_file_valid
     assert read_valid(facts).all()
 
 
@@ -197,7 +197,7 @@ def test_a_raster_without_mask_alpha_or_nodata_is_all_valid(write_raster):
     ids=["nodata", "alpha", "floats", "nodata given"],
 )
 def test_otherwise_it_is_in_doubt(write_raster, profile, options):
-    assert not read_facts(write_raster(**profile), ImageryOptions(**options)).is_all_valid
+    assert not read_facts(write_raster(**profile), ImageryOptions(**options)).is_file_valid
 
 
 def test_a_pixel_is_nodata_where_all_bands_are(write_raster):

@@ -49,17 +49,6 @@ def test_a_scene_smaller_than_the_window_gets_one_whole_window():
     assert cover(3, 2, window_px=4) == [Window(0, 0, 4, 4)]
 
 
-@pytest.mark.parametrize("overlap_px", [-1, 4])
-def test_an_overlap_that_does_not_fit_is_refused(overlap_px):
-    with pytest.raises(ValueError, match=f"overlap of {overlap_px} px does not fit"):
-        spread_starts(9, window_px=4, overlap_px=overlap_px)
-
-
-def test_an_empty_scene_is_refused():
-    with pytest.raises(ValueError, match="a side of 0 pixels has no window"):
-        spread_starts(0, window_px=4, overlap_px=0)
-
-
 @given(sides())
 def test_spread_windows_reach_from_edge_to_edge_with_at_least_the_overlap(side):
     length, window_px, overlap_px = side
