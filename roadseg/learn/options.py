@@ -148,11 +148,7 @@ class TrainOptions(Section):
         le=10**9,
     )
     patience: int = setting(
-        8,
-        "epochs",
-        "Stop after this many epochs without a lower validation loss.",
-        ge=1,
-        le=10**6,
+        8, "epochs", "Stop after this many epochs without a lower validation loss.", ge=1, le=10**6
     )
     learning_rate: float = setting(1e-3, "-", "Highest learning rate.", gt=0, le=1000)
     schedule: Literal["step", "cosine"] = setting(
@@ -231,9 +227,7 @@ class PredictOptions(Section):
         "refuse them; auto: stretch each of them between its 2nd and 98th percentiles.",
     )
     mask: bool = setting(
-        default=False,
-        unit="-",
-        description="Also write road masks, road_masks/<scene>.tif.",
+        default=False, unit="-", description="Also write road masks, road_masks/<scene>.tif."
     )
 
     @model_validator(mode="after")

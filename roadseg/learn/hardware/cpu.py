@@ -6,18 +6,12 @@ from pathlib import Path
 
 import torch
 
-# Features as torch names them, and their flags in /proc/cpuinfo.
-_FLAGS = {
-    "avx2": "avx2",
-    "avx512_f": "avx512f",
-    "avx512_vnni": "avx512_vnni",
-    "avx512_bf16": "avx512_bf16",
-    "avx512_fp16": "avx512_fp16",
-    "amx_tile": "amx_tile",
-    "amx_int8": "amx_int8",
-    "amx_bf16": "amx_bf16",
-    "amx_fp16": "amx_fp16",
-}
+# Features as torch names them, which are also their flags in /proc/cpuinfo, but for one.
+_FEATURES = (
+    *("avx2", "avx512_f", "avx512_vnni", "avx512_bf16", "avx512_fp16"),
+    *("amx_tile", "amx_int8", "amx_bf16", "amx_fp16"),
+)
+_FLAGS = {"avx512_f": "avx512f"}
 
 
 def features() -> dict[str, bool]:
@@ -32,7 +26,7 @@ def features() -> dict[str, bool]:
     """
     if hasattr(torch.cpu, "get_capabilities"):
         capabilities = torch.cpu.get_capabilities()
-        return {name: bool(capabilities.get(name)) for name in _FLAGS}
+        return {name: bool(capabilities.get(name)) for name in _FEATURES}
     return read_flags(Path("/proc/cpuinfo"))
 
 
@@ -48,7 +42,7 @@ def read_flags(cpuinfo: Path) -> dict[str, bool]:
     text = cpuinfo.read_text(encoding="utf-8") if cpuinfo.is_file() else ""
     lines = (line for line in text.splitlines() if line.startswith("flags"))
     flags = next(lines, "").partition(":")[2].split()
-    return {name: flag in flags for name, flag in _FLAGS.items()}
+    return {name: _FLAGS.get(name, name) in flags for name in _FEATURES}
 
 
 def is_fast_at_bf16() -> bool:

@@ -148,11 +148,7 @@ _DEVICES = {
 
 
 def pick_device(
-    name: str = "auto",
-    precision: str = "auto",
-    *,
-    backend: str = "native",
-    compiled: bool = False,
+    name: str = "auto", precision: str = "auto", *, backend: str = "native", compiled: bool = False
 ) -> Device:
     """Pick a device by name, or the fastest that is there.
 
@@ -169,15 +165,19 @@ def pick_device(
             Nothing is replaced silently; a precision that a CPU is slow at runs, with a warning.
     """
     if backend == "ipex":
-        _check_ipex(name, precision)
+        if name not in ("auto", "cpu"):
+            raise ConfigError(f"backend ipex is for device cpu, not {name}; choose backend native")
+        if precision == "fp16":
+            raise ConfigError("backend ipex trains in fp32 or bf16, not fp16")
         name = "cpu"
     name, why = _find(name)
     device = replace(_DEVICES[name], backend=backend)
-    if name == "hpu":
-        device = replace(device, lazy=_hpu_is_lazy(), pin_memory=torch.accelerator.is_available())
-    if name == "cpu" and cpu.trains_slower_channels_last():
-        device = replace(device, channels_last=False)
-    if name == "rocm" and _amd_architecture() not in _INSTINCT:
+    if name == "hpu":  # Of its modes, PT_HPU_LAZY_MODE, each release has its own default.
+        bridge = importlib.import_module("habana_frameworks.torch.utils.internal")
+        pins = torch.accelerator.is_available()
+        device = replace(device, lazy=bool(bridge.is_lazy()), pin_memory=pins)
+    is_slower = name == "cpu" and cpu.trains_slower_channels_last()
+    if is_slower or (name == "rocm" and _amd_architecture() not in _INSTINCT):
         device = replace(device, channels_last=False)
     dtype, chosen = _choose_precision(name, precision)
     compiler = compiler_of(device) if compiled else None
@@ -221,25 +221,20 @@ def _find(name: str) -> tuple[str, str]:
         if problem := missing(name):
             raise DeviceError(f"device {name}: {problem}; fix this, or choose auto or cpu")
         return name, f"{_model(name)}requested"
-    problems = []
-    for candidate in _drivable():
-        problem = missing(candidate)
-        if not problem:
-            return candidate, f"{_model(candidate)}found"
-        problems.append(problem)
-    return "cpu", "; ".join(problems) or f"torch {torch.__version__} supports no other device"
-
-
-def _drivable() -> list[str]:
-    """Return the devices that the installed software supports, the fastest first."""
-    made_for = {
+    made_for = {  # The fastest first.
         "cuda": torch.version.cuda is not None,
         "rocm": torch.version.hip is not None,
         "xpu": torch.xpu._is_compiled(),  # noqa: SLF001
         "hpu": find_spec("habana_frameworks") is not None,
         "mps": torch.backends.mps.is_built(),
     }
-    return [name for name, made in made_for.items() if made]
+    problems = []
+    for candidate in (each for each, made in made_for.items() if made):
+        problem = missing(candidate)
+        if not problem:
+            return candidate, f"{_model(candidate)}found"
+        problems.append(problem)
+    return "cpu", "; ".join(problems) or f"torch {torch.__version__} supports no other device"
 
 
 def _model(name: str) -> str:
@@ -289,11 +284,6 @@ def _missing_mps() -> str:
     if not torch.backends.mps.is_available():
         return "macOS finds no GPU that MPS can use"
     return ""
-
-
-def _hpu_is_lazy() -> bool:
-    """Ask Gaudi's bridge for its mode: PT_HPU_LAZY_MODE, of which each release has its default."""
-    return bool(importlib.import_module("habana_frameworks.torch.utils.internal").is_lazy())
 
 
 def _amd_architecture() -> str:
@@ -393,18 +383,8 @@ def _missing_compiler(name: str) -> str:
         commands = [os.environ["CC"]] if "CC" in os.environ else ["gcc", "clang", "cc"]
     if not any(shutil.which(shlex.split(command)[0]) for command in commands):
         return f"no compiler found ({' or '.join(commands)})"
-    return (
-        "the package triton is not installed"
-        if name != "cpu" and find_spec("triton") is None
-        else ""
-    )
-
-
-def _check_ipex(name: str, precision: str) -> None:
-    if name not in ("auto", "cpu"):
-        raise ConfigError(f"backend ipex is for device cpu, not {name}; choose backend native")
-    if precision == "fp16":
-        raise ConfigError("backend ipex trains in fp32 or bf16, not fp16")
+    has_triton = name == "cpu" or find_spec("triton") is not None
+    return "" if has_triton else "the package triton is not installed"
 
 
 def chosen_device(compute: ComputeOptions) -> Device:
@@ -415,10 +395,7 @@ def chosen_device(compute: ComputeOptions) -> Device:
         DeviceError: if the machine lacks what they ask for.
     """
     device = pick_device(
-        compute.device,
-        compute.precision,
-        backend=compute.backend,
-        compiled=compute.compile,
+        compute.device, compute.precision, backend=compute.backend, compiled=compute.compile
     )
     if device.type == "cuda":
         # Products of float32 may be rounded to TF32 (10 bits of mantissa).

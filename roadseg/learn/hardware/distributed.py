@@ -186,7 +186,12 @@ def parallel(device: Device, *, patience: timedelta = PATIENCE) -> Iterator[Para
     try:
         store, rank, size = next(dist.rendezvous("env://", timeout=JOINING))  # type: ignore[attr-defined]
     except dist.DistError as error:
-        raise PartnerError(_unreachable(place, error)) from error
+        address = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
+        raise PartnerError(
+            f"process {place.rank} of {place.size} cannot join the others at {address}; expected "
+            "MASTER_ADDR and MASTER_PORT of a machine that all processes can reach "
+            f"({first_line(error)})"
+        ) from error
     try:
         dist.init_process_group(
             device.dist_backend,
@@ -317,12 +322,3 @@ def _lost(error: RuntimeError, size: int, patience: timedelta) -> str:
             "or its machine has; run the same command to resume"
         )
     return f"one of {size} processes that train together has ended; run the same command to resume"
-
-
-def _unreachable(place: Parallel, error: Exception) -> str:
-    address = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
-    return (
-        f"process {place.rank} of {place.size} cannot join the others at {address}; expected "
-        "MASTER_ADDR and MASTER_PORT of a machine that all processes can reach "
-        f"({first_line(error)})"
-    )

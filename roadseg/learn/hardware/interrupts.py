@@ -67,11 +67,14 @@ def postponed() -> Iterator[Stop]:
 
 def is_compiling(frame: FrameType | None) -> bool:
     """Return whether torch compiles a network in a frame or in one that called it."""
+    return any(each.f_code.co_name in _COMPILING for each in frames(frame))
+
+
+def frames(frame: FrameType | None) -> Iterator[FrameType]:
+    """Yield a frame and those that called it."""
     while frame:
-        if frame.f_code.co_name in _COMPILING:
-            return True
+        yield frame
         frame = frame.f_back
-    return False
 
 
 def ignore_signals() -> None:

@@ -61,7 +61,6 @@ class LaunchOptions:
 class Command:
     """Command to run: words, variables that are set for them, CPUs that they are bound to first."""
 
-    launcher: str
     words: tuple[str, ...]
     variables: Mapping[str, str] = field(default_factory=dict)
     cpus: tuple[int, ...] = ()
@@ -88,7 +87,11 @@ def launch(options: LaunchOptions, arguments: Sequence[str], *, start: bool = Tr
         return
     machine = read_machine()
     command = plan(options, machine, arguments, environment=os.environ)
-    _check_runs_here(launcher)
+    if launcher != "torchrun" and not hasattr(os, "sched_setaffinity"):
+        raise DeviceError(
+            f"--launcher {launcher}: {sys.platform} cannot bind processes to cores; omit "
+            "--launcher, --ncores, --nodes, --allocator and --omp"
+        )
     if not start:
         return
     if machine.unbound and (options.nodes or len(machine.nodes) > 1):
@@ -138,7 +141,12 @@ def plan(
     """
     launcher = _launcher(options)
     cpus = _choose_cores(options, machine)
-    processes = _processes(options, cpus)
+    processes = 1 if options.processes is None else options.processes
+    if not 1 <= processes <= len(cpus):
+        raise ConfigError(
+            f"--processes {processes}: expected 1 to {len(cpus)}, at most one per core; choose "
+            "fewer processes or more cores"
+        )
     variables = {
         LAUNCHED: launcher,
         "OMP_NUM_THREADS": environment.get("OMP_NUM_THREADS", str(len(cpus) // processes)),
@@ -147,16 +155,16 @@ def plan(
     words = (sys.executable, "-m", "roadseg", *arguments)
     bound = _bound_nodes(options, machine, cpus)
     if launcher == "run_cpu":
-        return Command(launcher, (*_run_cpu(cpus, bound), *words), variables)
+        return Command((*_run_cpu(cpus, bound), *words), variables)
     if launcher == "torchrun":
         variables[_CPUS] = ",".join(map(str, cpus))
         torchrun = (*_QUIET, "torch.distributed.run", "--standalone")
         together = ("--nproc-per-node", str(processes), "-m", _END)
-        return Command(launcher, (*torchrun, *together, *words[2:]), variables, cpus)
+        return Command((*torchrun, *together, *words[2:]), variables, cpus)
     if bound:
         numactl = ("numactl", "-C", format_cpus(cpus), "-m", format_cpus(bound))
-        return Command(launcher, (*numactl, *words), variables)
-    return Command(launcher, words, variables, cpus)
+        return Command((*numactl, *words), variables)
+    return Command(words, variables, cpus)
 
 
 def _launcher(options: LaunchOptions) -> str:
@@ -206,31 +214,18 @@ def _cores_text(usable: int, cores: Sequence[int], options: LaunchOptions, machi
     return f"{usable} physical {noun}{nodes} (CPUs {format_cpus(cores)}{quota})"
 
 
-def _processes(options: LaunchOptions, cpus: Sequence[int]) -> int:
-    processes = 1 if options.processes is None else options.processes
-    if not 1 <= processes <= len(cpus):
-        raise ConfigError(
-            f"--processes {processes}: expected 1 to {len(cpus)}, at most one per core; choose "
-            "fewer processes or more cores"
-        )
-    return processes
-
-
 def _library_variables(
     options: LaunchOptions, machine: Machine, environment: Mapping[str, str]
 ) -> dict[str, str]:
     """Return the variables for the allocator and for OpenMP, where they have to be set."""
     preset = environment.get("LD_PRELOAD", "")
-    preload = _with_openmp(options, machine, _with_allocator(options, machine, _entries(preset)))
+    preload = _with_allocator(options, machine, preset.replace(":", " ").split())
+    preload = _with_openmp(options, machine, preload)
     variables = {"LD_PRELOAD": ":".join(preload)} if preload or preset else {}
     for library, settings in _SETTINGS.items():
         if _loaded(preload, library):
             variables |= {name: environment.get(name, value) for name, value in settings.items()}
     return variables
-
-
-def _entries(preload: str) -> list[str]:
-    return preload.replace(":", " ").split()
 
 
 def _loaded(preload: Sequence[str], *libraries: str) -> list[str]:
@@ -281,14 +276,6 @@ def _run_cpu(cpus: Sequence[int], bound: Sequence[int]) -> tuple[str, ...]:
     words += ["--ncores-per-instance", str(len(cpus)), "--ninstances", "1"]
     words += ["--core-list", ",".join(map(str, cpus)), "--use-default-allocator", "--disable-iomp"]
     return (*words, *([] if bound else ["--disable-numactl"]), "--no-python", _END)
-
-
-def _check_runs_here(launcher: str) -> None:
-    if launcher != "torchrun" and not hasattr(os, "sched_setaffinity"):
-        raise DeviceError(
-            f"--launcher {launcher}: {sys.platform} cannot bind processes to cores; omit "
-            "--launcher, --ncores, --nodes, --allocator and --omp"
-        )
 
 
 def bind(cpus: Sequence[int]) -> None:

@@ -14,8 +14,6 @@ from roadseg.system.text import one_line
 _GSD_TOLERANCE = 0.2  # Relative difference of pixel sizes up to which a scene still fits.
 _SAMPLE_PX = 2**18  # Pixels of a scene by which it is stretched.
 
-Bands = tuple[int | str, ...]
-
 
 def scene_to_predict(
     image: Path,
@@ -39,7 +37,12 @@ def scene_to_predict(
         ConfigError: if `imagery.bands` names more or fewer bands than the network has.
         DataError: if the raster cannot be used, or lacks a band.
     """
-    bands = _bands(trained, imagery.bands)
+    bands = imagery.bands or tuple(trained["bands"])
+    if len(bands) != len(trained["bands"]):
+        raise ConfigError(
+            f"imagery.bands: found {len(bands)} bands, expected {len(trained['bands'])} like those "
+            f"that the checkpoint was trained on ({_listed(trained['bands'])})"
+        )
     nodata = imagery.nodata if trained["nodata"] is None else trained["nodata"]
     options = imagery.model_copy(update={"bands": bands, "nodata": nodata})
     gsd_m = trained["resample_m"] or imagery.gsd_m
@@ -60,10 +63,7 @@ def scene_to_predict(
 
 
 def require_fit(
-    scene: RasterFacts,
-    trained: Mapping[str, Any],
-    *,
-    gsd: Literal["strict", "auto"],
+    scene: RasterFacts, trained: Mapping[str, Any], *, gsd: Literal["strict", "auto"]
 ) -> RasterFacts:
     """Refuse pixels of a size in which the network was not trained.
 
@@ -130,18 +130,6 @@ def scaling_to_predict(
     if not pixels.shape[1]:
         raise DataError(f"{scene.path}: contains no valid pixel")
     return stretch_to(scaling, pixels)
-
-
-def _bands(trained: Mapping[str, Any], chosen: Bands | None) -> Bands:
-    """Return the bands of the scene in the order of the bands of the training."""
-    bands = chosen or tuple(trained["bands"])
-    count = len(trained["bands"])
-    if len(bands) != count:
-        raise ConfigError(
-            f"imagery.bands: found {len(bands)} bands, expected {count} like those that the "
-            f"checkpoint was trained on ({_listed(trained['bands'])})"
-        )
-    return bands
 
 
 def _require_names(scene: RasterFacts, trained: Sequence[str]) -> None:

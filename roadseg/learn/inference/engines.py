@@ -18,7 +18,7 @@ from roadseg.learn.inference import openvino
 from roadseg.learn.inference.int8 import MADE_BY, int8_folder, read_int8_facts, unusable
 from roadseg.learn.inference.programs import MAX_DIFFERENCE, Network, Shape, largest_difference
 from roadseg.learn.network.checkpoints import Checkpoint
-from roadseg.learn.network.models import Normalise, check_batch, check_window
+from roadseg.learn.network.models import Normalise, check_batch
 from roadseg.raster.scaling import Scaling
 from roadseg.system.text import count
 
@@ -107,7 +107,6 @@ def open_engine(
             accurate enough.
         DeviceError: if the machine lacks what the engine needs.
     """
-    check_window(window_px)
     shape = (batch_size, len(checkpoint.scaling.mean), window_px, window_px)
     check_batch(
         checkpoint.model.eval(), in_channels=shape[1], window_px=window_px, batch_size=batch_size
@@ -301,9 +300,6 @@ def _compile_now(run: Network, device: Device, shape: Shape) -> None:
 
     On a CPU its weights become constants of the program (Inductor's freezing). Torch does so
     only if the whole process is set to it while the network is followed.
-
-    Raises:
-        DeviceError: if it cannot be compiled.
     """
     inductor, dynamo = map(import_module, ("torch._inductor.config", "torch._dynamo.config"))
     freezing = inductor.patch(freezing=device.type == "cpu")
@@ -331,11 +327,7 @@ def openvino_precision(device: Device) -> str:
 
 
 def _converted(checkpoint: Checkpoint, shape: Shape, device: Device) -> Network:
-    """Convert a network for OpenVINO, and compare it with PyTorch's once.
-
-    Raises:
-        RoadsegError: if it cannot be converted, or computes something else.
-    """
+    """Convert a network for OpenVINO; refuse one that computes something else than PyTorch's."""
     network = ProbabilityNetwork(checkpoint.model, checkpoint.scaling).eval()
     precision = openvino_precision(device)
     run = openvino.convert(network, window_shape=shape, precision=precision)

@@ -20,15 +20,14 @@ from roadseg.learn.inference.programs import (
     trace,
 )
 from roadseg.learn.network.checkpoints import Checkpoint
-from roadseg.learn.network.models import check_batch, check_window
+from roadseg.learn.network.models import check_batch
 from roadseg.system.files import atomic_write_folder
 from roadseg.system.records import versions, write_json
 
 MODEL, FACTS = "model.onnx", "model.json"
 
 _ERRORS_ONLY = 3  # Severity of errors in ONNX Runtime's log.
-_ANY = "any"  # In the facts: the model takes any number of windows.
-_SOME = (1, 3)  # Numbers of windows with which such a model is checked.
+_SOME = (1, 3)  # Numbers of windows with which a model for any number is checked.
 
 _load = partial(load_package, needed_by="an export", extra="onnx")
 
@@ -56,15 +55,22 @@ def write_export(
             something else there.
         OutputError: if the folder cannot be written.
     """
-    check_window(window_px)
     bands = len(checkpoint.scaling.mean)
     model = checkpoint.model.eval()
     check_batch(model, in_channels=bands, window_px=window_px, batch_size=batch_size or 1)
     network = ProbabilityNetwork(model, checkpoint.scaling).eval()
     window_shape = (batch_size, bands, window_px, window_px)
+    checked = (batch_size, batch_size) if batch_size else _SOME
     with atomic_write_folder(folder) as draft:
         write_onnx(network, draft / MODEL, window_shape=window_shape)
-        difference = _checked_difference(network, draft / MODEL, window_shape)
+        shapes = [(number, bands, window_px, window_px) for number in checked]
+        difference = largest_difference(network, open_onnx(draft / MODEL), *shapes)
+        if not difference <= MAX_DIFFERENCE:
+            raise RoadsegError(
+                "the probabilities of the ONNX model differ from those of PyTorch by "
+                f"{difference:.2g}, expected at most {MAX_DIFFERENCE:g}; try other versions of "
+                "onnxscript and onnxruntime"
+            )
         write_json(draft / FACTS, _facts(checkpoint, window_shape, difference))
     return difference
 
@@ -118,24 +124,10 @@ def open_onnx(path: Path) -> Network:
     return run
 
 
-def _checked_difference(network: nn.Module, path: Path, window_shape: WindowShape) -> float:
-    """Return the largest difference of probabilities to PyTorch's; refuse one that is too large."""
-    count, bands, rows, cols = window_shape
-    shapes = [(number, bands, rows, cols) for number in ((count, count) if count else _SOME)]
-    difference = largest_difference(network, open_onnx(path), *shapes)
-    if not difference <= MAX_DIFFERENCE:
-        raise RoadsegError(
-            f"the probabilities of the ONNX model differ from those of PyTorch by {difference:.2g},"
-            f" expected at most {MAX_DIFFERENCE:g}; try other versions of onnxscript and "
-            "onnxruntime"
-        )
-    return difference
-
-
 def _facts(checkpoint: Checkpoint, window_shape: WindowShape, difference: float) -> dict[str, Any]:
     """Return the facts that a program needs to use an export."""
     count, bands, rows, cols = window_shape
-    number, bins = count or _ANY, checkpoint.bins
+    number, bins = count or "any", checkpoint.bins
     return {
         "format": "onnx",
         "files": [MODEL],

@@ -14,11 +14,7 @@ from roadseg.dataset.scene_parts import cut_to_area
 from roadseg.errors import DataError, RoadsegError
 from roadseg.learn.hardware.devices import chosen_device
 from roadseg.learn.inference.compatibility import scaling_to_predict, scene_to_predict
-from roadseg.learn.inference.sliding_window import (
-    count_touching,
-    seconds_per_window,
-    share_cores,
-)
+from roadseg.learn.inference.sliding_window import count_touching, seconds_per_window, share_cores
 from roadseg.learn.inference.tasks import (
     Networks,
     SceneToPredict,

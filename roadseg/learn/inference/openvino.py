@@ -15,14 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from roadseg.errors import CheckpointError, RoadsegError, first_line
-from roadseg.learn.inference.programs import (
-    INPUT,
-    OUTPUT,
-    Network,
-    Shape,
-    load_package,
-    trace,
-)
+from roadseg.learn.inference.programs import INPUT, OUTPUT, Network, Shape, load_package, trace
 from roadseg.system.files import write_error
 
 _GRAPH, _WEIGHTS = "model.xml", "model.bin"

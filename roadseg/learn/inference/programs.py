@@ -49,7 +49,13 @@ def trace(network: nn.Module, *, window_shape: WindowShape) -> ExportedProgram:
         with torch.no_grad():
             program = torch.export.export(plain, (example,), dynamic_shapes=shapes)
     except (RuntimeError, ValueError, TypeError) as error:
-        raise RoadsegError(_problem(window_shape, error)) from error
+        bands, rows, cols = sides
+        number = "any number of" if count is None else count
+        advice = "give a batch size" if count is None else "choose another architecture or encoder"
+        raise RoadsegError(
+            f"this network cannot be exported for {number} windows of {bands} bands, {rows} x "
+            f"{cols} px: {first_line(error)}; {advice}"
+        ) from error
     for node in program.graph.nodes:
         node.meta.pop("stack_trace", None)  # It names files of this machine.
     return program
@@ -101,13 +107,3 @@ def _roads(shape: tuple[int, ...]) -> Tensor:
         along = (3 * rows - cols + shift) % shape[-1] < _ROAD_PX
         window[:, across | along] += 90
     return torch.from_numpy(ground.clip(0, _VALUES - 1).astype(np.uint8))
-
-
-def _problem(window_shape: WindowShape, error: Exception) -> str:
-    count, bands, rows, cols = window_shape
-    number = "any number of" if count is None else count
-    advice = "give a batch size" if count is None else "choose another architecture or encoder"
-    return (
-        f"this network cannot be exported for {number} windows of {bands} bands, {rows} x {cols} "
-        f"px: {first_line(error)}; {advice}"
-    )

@@ -10,15 +10,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from roadseg.errors import OutputError
 from roadseg.learn.hardware.devices import pick_device
 from roadseg.learn.inference import openvino
 from roadseg.learn.inference.bench import rates
 from roadseg.learn.inference.engines import Engine, ProbabilityNetwork, open_engine
 from roadseg.learn.inference.int8 import int8_folder, remove_int8_facts
-from roadseg.learn.inference.programs import Shape
 from roadseg.learn.network.checkpoints import Checkpoint
 from roadseg.learn.training.samples import Chip, ValidationWindows
+from roadseg.system.files import writing
 
 _SEED = 0  # Seed of the choice of windows for calibration.
 _ROUNDS = 5  # Rounds in which speeds are measured.
@@ -81,9 +80,14 @@ def quantise(
         chips, window_px=window_px, batch_size=batch_size, windows=windows, seed=_SEED
     )
     shape = (batch_size, len(checkpoint.scaling.mean), window_px, window_px)
-    _build(checkpoint, folder, shape, calibration)
+    network = ProbabilityNetwork(checkpoint.model, checkpoint.scaling).eval()
+    where = int8_folder(folder)
+    with writing(where):
+        remove_int8_facts(folder)
+        where.mkdir(parents=True, exist_ok=True)
+        openvino.build(network, where, window_shape=shape, calibration=calibration)
     begun = time.perf_counter()
-    run = openvino.open(int8_folder(folder), window_shape=shape)
+    run = openvino.open(where, window_shape=shape)
     opening_s = time.perf_counter() - begun
     engine = Engine("openvino", "engine openvino (INT8, just made)", batch_size, window_px, run)
     fast = pick_device("cpu", "auto")
@@ -109,18 +113,3 @@ def calibration_windows(
     drawn = np.random.default_rng(seed).permutation(len(cover))[:windows]
     filled = np.resize(drawn, (-(-len(drawn) // batch_size), batch_size))
     return [torch.stack([cover[number][0] for number in batch]) for batch in filled.tolist()]
-
-
-def _build(
-    checkpoint: Checkpoint, folder: Path, window_shape: Shape, calibration: Sequence[Tensor]
-) -> None:
-    network = ProbabilityNetwork(checkpoint.model, checkpoint.scaling).eval()
-    where = int8_folder(folder)
-    try:
-        remove_int8_facts(folder)
-        where.mkdir(parents=True, exist_ok=True)
-        openvino.build(network, where, window_shape=window_shape, calibration=calibration)
-    except OutputError:
-        raise
-    except OSError as error:
-        raise OutputError(f"{where}: cannot be written: {error.strerror or error}") from error

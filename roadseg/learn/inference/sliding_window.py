@@ -19,14 +19,7 @@ from roadseg.learn.hardware.launchers import bind, shares_of_cores
 from roadseg.learn.inference.engines import Engine
 from roadseg.learn.options import WINDOW_MULTIPLE
 from roadseg.raster.images import RasterFacts
-from roadseg.raster.windows import (
-    CERTAIN,
-    Rows,
-    Window,
-    blend_weights,
-    mirrored,
-    spread_starts,
-)
+from roadseg.raster.windows import CERTAIN, Rows, Window, blend_weights, mirrored, spread_starts
 from roadseg.system.machine import read_machine
 
 Reader = Callable[[Window], tuple[Bytes, Bools]]
@@ -237,7 +230,9 @@ class _Scene:
         known = item.known[rows, cols]
         place = self._cols.starts[item.col] - self._cols.starts[0]
         if values is None:
-            self._skip(place, width)
+            self._right = None
+            if self._below is not None:
+                self._below[:, place : place + width] = 0
             zeros = torch.zeros(*known.shape, self._classes, dtype=torch.uint8)
             return _Part(top, left, zeros, known)
         summed = self._sum_up(item, values)[:, :width]
@@ -281,12 +276,6 @@ class _Scene:
         below[:shared] = summed[height : height + shared]
         below[shared:] = 0
 
-    def _skip(self, left: int, width: int) -> None:
-        """Clear the sums of the pixels of a window without data."""
-        self._right = None
-        if self._below is not None:
-            self._below[:, left : left + width] = 0
-
 
 def _predict(engine: Engine, reader: Reader, scene: _Scene) -> Generator[list[_Part], None, None]:
     """Predict windows in their order, and yield the finished part after every batch."""
@@ -317,11 +306,7 @@ def _are_probabilities(values: Tensor, *, before: Tensor | None) -> Tensor:
 
 
 def _fetched(part: _Part) -> Rows:
-    """Return a part in the memory of the host; refuse values that are no probabilities.
-
-    Raises:
-        RoadsegError: if the network gave others.
-    """
+    """Return a part in the memory of the host; refuse values that are no probabilities."""
     if part.sound is not None and not bool(part.sound):
         raise RoadsegError(
             "the network returned invalid probabilities (NaN, or outside 0 to 1); try engine "

@@ -3,12 +3,12 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 
 from roadseg.arrays import Bools, Bytes
 from roadseg.dataset.edge_calibration import read_calibration
-from roadseg.errors import CheckpointError, OutputError, RoadsegError
+from roadseg.errors import CheckpointError
 from roadseg.learn.hardware.cpu import keep_freed_memory
 from roadseg.learn.hardware.devices import chosen_device
 from roadseg.learn.inference.engines import (
@@ -41,6 +41,7 @@ from roadseg.roads.masks.probabilities import (
     write_probability,
 )
 from roadseg.roads.speeds import SpeedBins
+from roadseg.system.files import writing
 from roadseg.system.fingerprints import stamp
 
 AddKm2 = Callable[[float], object]
@@ -138,14 +139,8 @@ class SceneToPredict:
 
     def write_strips(self, rows: Iterable[Rows]) -> None:
         """Write strips; the process that writes the last ones makes the raster."""
-        with unless_made(self.path, self.key):
-            try:
-                self.strips.write(rows)
-            except OSError as error:
-                if isinstance(error, RoadsegError):
-                    raise
-                reason = error.strerror or error
-                raise OutputError(f"{self.path}: cannot be written: {reason}") from error
+        with unless_made(self.path, self.key), writing(self.path):
+            self.strips.write(rows)
 
     def write(self, rows: Iterable[Rows]) -> None:
         """Write the raster from these rows and the strips of the others."""
@@ -263,11 +258,16 @@ def _predicted(
     add_km2: AddKm2 = lambda _: None,
 ) -> Iterator[Rows]:
     """Predict rows of a scene or of a part of it, in the windows of the whole scene."""
+
+    def read(window: Window) -> tuple[Bytes, Bools]:
+        bands, valid = source.read(scene.facts.in_part(window))
+        return scene.scaling.apply(bands), valid
+
     whole, (down, across) = scene.facts.whole_grid, rows_and_cols(scene.facts)
     for strip in strips:
         parts = predict_parts(
             open_networks(networks),
-            partial(_read, source, scene),
+            read,
             classes=len(scene.bins.band_names),
             height=whole.height,
             width=whole.width,
@@ -279,12 +279,6 @@ def _predicted(
             for part in parts:
                 yield part._replace(start=part.start - down.start, col=part.col - across.start)
                 add_km2(part.known.size * scene.pixel_km2)
-
-
-def _read(source: SceneReader, scene: SceneToPredict, window: Window) -> tuple[Bytes, Bools]:
-    """Read a window of the whole scene, scaled."""
-    bands, valid = source.read(scene.facts.in_part(window))
-    return scene.scaling.apply(bands), valid
 
 
 def read_alike(folders: Sequence[Path]) -> list[Facts]:

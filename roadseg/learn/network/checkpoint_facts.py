@@ -224,11 +224,6 @@ def read_weights_facts(path: Path) -> Facts:
             f"{path}: damaged, or not a safetensors file ({one_line(error):.200}); restore it, "
             "or retrain"
         ) from error
-    return _checked(path, facts)
-
-
-def _checked(path: Path, facts: Any) -> Facts:  # noqa: ANN401 - whatever a file contains
-    """Return facts that keep to their schema."""
     version = facts.get("format") if isinstance(facts, dict) else None
     if not isinstance(facts, dict) or type(version) is not int or version != FORMAT:
         what = "no metadata of roadseg" if version is None else f"format {version!r:.60}"

@@ -91,16 +91,16 @@ def save_checkpoint(folder: Path, which: str, tensors: Tensors, facts: Mapping[s
             raise OSError(str(error)) from error  # which `atomic_write` reports with the final name
 
 
-def write_facts_beside(folder: Path, which: str) -> None:
-    """Write `<which>.json` again, from the file of the weights, if it is missing.
+def write_facts_beside(folder: Path) -> None:
+    """Write best.json again, from the file of the weights, if it is missing.
 
     Raises:
         CheckpointError: if that cannot be read.
         OutputError: if it cannot be written.
     """
-    path = folder / f"{which}.json"
+    path = folder / "best.json"
     if not path.exists():
-        write_json(path, read_checkpoint_facts(folder, which))
+        write_json(path, read_checkpoint_facts(folder, "best"))
 
 
 def named(prefix: str, tensors: Tensors) -> dict[str, Tensor]:

@@ -65,7 +65,8 @@ def loss_of(sums: Tensor, *, weights: LossOptions) -> Tensor:
     if weights.bce:
         loss = loss + weights.bce * each["entropy"] / each["entropy_pixels"].clamp(min=1)
     if weights.dice:
-        loss = loss + weights.dice * (1 - _ratio(2 * each["shared"], each["predicted_and_road"]))
+        shared, whole = 2 * each["shared"] + _EPSILON, each["predicted_and_road"] + _EPSILON
+        loss = loss + weights.dice * (1 - shared / whole)
     return loss
 
 
@@ -158,7 +159,3 @@ def _wrong_answers(logits: Tensor, masks: Tensor) -> tuple[Tensor, Tensor]:
 
 def _is_road(masks: Tensor) -> Tensor:
     return (masks != BACKGROUND) & (masks != IGNORE)
-
-
-def _ratio(part: Tensor, whole: Tensor) -> Tensor:
-    return (part + _EPSILON) / (whole + _EPSILON)

@@ -199,16 +199,6 @@ def last_layer(model: nn.Module) -> nn.Conv2d:
     return [layer for layer in head.modules() if isinstance(layer, nn.Conv2d)][-1]
 
 
-def check_window(window_px: int) -> None:
-    """Check the side of a window.
-
-    Raises:
-        ConfigError: if the networks cannot halve it five times.
-    """
-    if window_px < WINDOW_MULTIPLE or window_px % WINDOW_MULTIPLE:
-        raise ConfigError(f"window_px: expected a multiple of {WINDOW_MULTIPLE}, got {window_px}")
-
-
 def check_batch(model: nn.Module, *, in_channels: int, window_px: int, batch_size: int) -> None:
     """Check that a network takes batches of a shape in its present mode, training or evaluation.
 

@@ -63,11 +63,6 @@ class Augmenter:
         return bands_first, np.ascontiguousarray(changed["mask"])
 
 
-def use_one_thread() -> None:
-    """Keep OpenCV from starting threads in a worker process; there are enough processes."""
-    cv2.setNumThreads(0)
-
-
 def _turned(plane: NDArray[Any], turns: int) -> NDArray[Any]:
     """Return one of the eight rotations and flips of a plane, several times faster than NumPy."""
     if turns & 1:
@@ -79,11 +74,7 @@ class _RotateAndScale(A.Affine):  # type: ignore[misc] # albumentations is untyp
     """Affine change that mirrors the image at its border, but not the mask."""
 
     def apply_to_mask(
-        self,
-        mask: Bytes,
-        matrix: Floats,
-        output_shape: tuple[int, int],
-        **_: object,
+        self, mask: Bytes, matrix: Floats, output_shape: tuple[int, int], **_: object
     ) -> Bytes:
         """Warp a mask; pixels from outside are ignored."""
         height, width = output_shape

@@ -19,11 +19,7 @@ from roadseg.learn.hardware.distributed import Parallel
 from roadseg.learn.network.models import untrained_model
 from roadseg.learn.network.pretrained import new_network
 from roadseg.learn.options import TrainOptions
-from roadseg.learn.training.samples import (
-    RandomWindows,
-    TrainingWindows,
-    load_ahead,
-)
+from roadseg.learn.training.samples import RandomWindows, TrainingWindows, load_ahead
 from roadseg.learn.training.train import TrainingJob, accelerators
 from roadseg.learn.training.trainer import Batch, Trainer
 from roadseg.raster.scaling import Scaling

@@ -8,6 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import cv2
 import numpy as np
 import torch
 from torch import Tensor
@@ -18,7 +19,7 @@ from roadseg.errors import ConfigError, DataError
 from roadseg.learn.hardware.distributed import Parallel
 from roadseg.learn.hardware.interrupts import ignore_signals
 from roadseg.learn.options import TrainOptions
-from roadseg.learn.training.augment import Augmenter, use_one_thread
+from roadseg.learn.training.augment import Augmenter
 from roadseg.raster.images import RasterFacts
 from roadseg.raster.pixels import read_window
 from roadseg.raster.scaling import Scaling
@@ -71,11 +72,7 @@ class TrainingWindows(Dataset[tuple[Tensor, Tensor]]):
     ignore.
     """
 
-    def __init__(
-        self,
-        chips: Sequence[Chip],
-        options: TrainOptions,
-    ) -> None:
+    def __init__(self, chips: Sequence[Chip], options: TrainOptions) -> None:
         """Prepare to draw windows.
 
         Args:
@@ -162,13 +159,7 @@ class ValidationWindows(Dataset[tuple[Tensor, Tensor]]):
     all of it ignored, which fills up the last batch.
     """
 
-    def __init__(
-        self,
-        chips: Sequence[Chip],
-        *,
-        window_px: int,
-        most: int | None = None,
-    ) -> None:
+    def __init__(self, chips: Sequence[Chip], *, window_px: int, most: int | None = None) -> None:
         """Cover the chips with windows.
 
         Args:
@@ -190,16 +181,15 @@ class ValidationWindows(Dataset[tuple[Tensor, Tensor]]):
 
     def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
         """Read a window; -1 is the empty one."""
-        image, mask = self._empty() if index == -1 else self._read(*self._windows[index])
-        return _tensors(image, mask)
+        if index == -1:
+            shape = (self._window_px, self._window_px)
+            image = np.zeros((self._bands, *shape), np.uint8)
+            return _tensors(image, np.full(shape, IGNORE, np.uint8))
+        return _tensors(*self._read(*self._windows[index]))
 
     def set_of(self, index: int) -> str:
         """Return the set of a window; an empty window, which counts nothing, has any set."""
         return self._windows[index][0].set
-
-    def _empty(self) -> tuple[Bytes, Bytes]:
-        shape = (self._window_px, self._window_px)
-        return np.zeros((self._bands, *shape), np.uint8), np.full(shape, IGNORE, np.uint8)
 
     def _read(self, chip: Chip, window: Window) -> tuple[Bytes, Bytes]:
         row, col, height, width = chip.window
@@ -284,8 +274,8 @@ class TrainingBatches:
 
     def after(self, step: int) -> Iterator[Sequence[Tensor]]:
         """Yield the batch of each step after the first ones, epoch after epoch without end."""
-        order = self._order(step)
-        yield from load_ahead(self._windows, order, self._workers, pin_memory=self._pin_memory)
+        batches, pin = self._order(step), self._pin_memory
+        yield from load_ahead(self._windows, batches, self._workers, pin_memory=pin)
 
     def _order(self, step: int) -> Iterator[list[int]]:
         """Yield the indices of the windows of each batch after the first steps."""
@@ -305,11 +295,7 @@ class TrainingBatches:
 
 def held_out_windows(chips: Sequence[Chip], options: TrainOptions) -> ValidationWindows:
     """Return the windows of held-out chips on which a training is validated."""
-    return ValidationWindows(
-        chips,
-        window_px=options.window_px,
-        most=options.validation_windows,
-    )
+    return ValidationWindows(chips, window_px=options.window_px, most=options.validation_windows)
 
 
 class HeldOutBatches:
@@ -400,5 +386,5 @@ def load_ahead(
 
 
 def _begin_worker(_worker: int) -> None:
-    use_one_thread()
+    cv2.setNumThreads(0)  # There are enough processes.
     ignore_signals()

@@ -17,12 +17,9 @@ from roadseg.learn.hardware.devices import Device
 from roadseg.learn.hardware.distributed import Parallel
 from roadseg.learn.hardware.interrupts import postponed
 from roadseg.learn.network.checkpoint_facts import Facts
-from roadseg.learn.network.checkpoints import (
-    read_tensors,
-    write_facts_beside,
-)
+from roadseg.learn.network.checkpoints import read_tensors, write_facts_beside
 from roadseg.learn.network.installed_weights import first_weights
-from roadseg.learn.network.models import check_window, untrained_model
+from roadseg.learn.network.models import untrained_model
 from roadseg.learn.network.pretrained import log_first_weights, new_network
 from roadseg.learn.options import TrainOptions
 from roadseg.learn.training.epochs import LOSS, Epochs, seed_step
@@ -86,7 +83,6 @@ class TrainingJob:
             DataError: if the chips have different scalings.
         """
         options = self.options
-        check_window(options.window_px)
         set_weights = {chip.set: chip.weight for chip in self.training if chip.set}
         scaling = _shared_scaling([*self.training, *self.validation])
         return {
@@ -165,7 +161,7 @@ def train(
     if last and has_ended(last["history"], options):
         begin()
         if parallel.first:
-            write_facts_beside(folder, "best")
+            write_facts_beside(folder)
         return list(last["history"])
     batches, held_out = job.batches(parallel, workers)
     before = last or {}

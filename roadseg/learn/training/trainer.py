@@ -84,7 +84,10 @@ class Trainer:
     def step(self, batch: Batch, *, rate: float) -> Tensor:
         """Take one step; return its loss, on the device."""
         self._in_training.train()
-        loss = self._loss(batch)
+        with self.device.fast_gradients(), self.parallel.normalising():
+            logits, masks = self._forward(self._in_training, batch)
+        sums = loss_sums(logits, masks, weights=self.options.loss)
+        loss = loss_of(self.parallel.sum_with_gradient(sums), weights=self.options.loss)
         self._scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
         self.device.mark()
         self.set_rate(rate)
@@ -122,13 +125,6 @@ class Trainer:
             "scaler_state": self._scaler.state_dict(),
         }
 
-    def _loss(self, batch: Batch) -> Tensor:
-        weights = self.options.loss
-        with self.device.fast_gradients(), self.parallel.normalising():
-            logits, masks = self._forward(self._in_training, batch)
-        sums = loss_sums(logits, masks, weights=weights)
-        return loss_of(self.parallel.sum_with_gradient(sums), weights=weights)
-
     def _forward(self, network: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
         """Return the logits of a batch, float32, and its masks on the device."""
         images, masks = batch
@@ -138,16 +134,9 @@ class Trainer:
 
 
 def _load_state(
-    state: State,
-    model: nn.Module,
-    optimizer: torch.optim.Optimizer,
-    scaler: torch.amp.GradScaler,
+    state: State, model: nn.Module, optimizer: torch.optim.Optimizer, scaler: torch.amp.GradScaler
 ) -> None:
-    """Load the state of a trainer into its model, optimizer and scaler.
-
-    Raises:
-        CheckpointError: if it does not fit them.
-    """
+    """Load the state of a trainer into its model, optimizer and scaler; refuse one that misfits."""
     tensors, values = state
     weights = _named_under(MODEL, tensors)
     if problem := misfit(weights, model.state_dict()):

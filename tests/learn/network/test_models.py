@@ -13,7 +13,6 @@ from roadseg.learn.network.models import (
     Normalise,
     build_model,
     check_batch,
-    check_window,
     knows_encoder,
     last_layer,
 )
@@ -156,14 +155,6 @@ def test_checking_a_batch_leaves_network_and_generator_as_they_are():
     check_batch(network, in_channels=3, window_px=64, batch_size=2)
     assert all(torch.equal(before[name], value) for name, value in network.state_dict().items())
     assert torch.equal(torch.get_rng_state(), generator)
-
-
-def test_windows_are_multiples_of_32():
-    check_window(32)
-    with pytest.raises(ConfigError, match="expected a multiple of 32, got 33"):
-        check_window(33)
-    with pytest.raises(ConfigError, match="got 0"):
-        check_window(0)
 
 
 def test_bytes_are_normalised_band_by_band():
