@@ -43,13 +43,11 @@ class FoldChips:
         training: those that the network of the fold is trained on.
         held_out: those of the fold itself.
         buffer: the others, which are nearer to those held out than `split.buffer_m`.
-        last_fold: largest number of a fold.
     """
 
     training: list[ChipRecord]
     held_out: list[ChipRecord]
     buffer: list[ChipRecord]
-    last_fold: int
 
 
 def part_chips(
@@ -68,7 +66,7 @@ def part_chips(
     sides: dict[bool, list[ChipRecord]] = {True: [], False: []}
     for chip, near in zip(others, is_near, strict=True):
         sides[near].append(chip)
-    return FoldChips(sides[False], held_out, sides[True], max(folds.values(), default=0))
+    return FoldChips(sides[False], held_out, sides[True])
 
 
 @dataclass(frozen=True)

@@ -148,8 +148,9 @@ def measure_run(
     for name, graph in graphs.items():
         chips += chips_of[name]
         scene = listed.scene(name)
-        own = config.of_set(scene.set)
-        edges += _measure_scene(own, workspace, scene, chips_of[name], graph)
+        pixels, reference = open_scene(config.of_set(scene.set), workspace, scene)
+        areas = [reference.area_in(chip.window) for chip in chips_of[name]]
+        edges += measure_chips(graph, edge_terms(graph, pixels.border), reference.roads, areas)
     if not any(len(each.share) for each in edges):
         return None
     set_of = listed.set_of
@@ -175,17 +176,3 @@ def keep_calibration(
     return [
         write_calibration(folder, calibration) for folder in folders if (folder / WEIGHTS).is_file()
     ]
-
-
-def _measure_scene(
-    config: Config,
-    workspace: Workspace,
-    scene: SceneRecord,
-    chips: Sequence[ChipRecord],
-    graph: RoadGraph,
-) -> list[ChipEdges]:
-    """Return the edges of a scene on each of its chips, and how much of each is real."""
-    pixels, reference = open_scene(config, workspace, scene)
-    terms = edge_terms(graph, pixels.border)
-    areas = [reference.area_in(chip.window) for chip in chips]
-    return measure_chips(graph, terms, reference.roads, areas)

@@ -144,25 +144,23 @@ class EvaluateSummary(Summary):
     def __str__(self) -> str:
         """Return the metrics as a table."""
         several = "by fold" if self.by_fold else "by set"
+        trained = f"{count(len(self.by_fold), 'fold')}, each with its own network"
         rows = {
-            "held-out chips": self._chips_text(),
+            "held-out chips": f"{self.chips} ({trained if self.by_fold else f'fold {self.fold}'})",
             "threshold": several if self.threshold is None else f"{self.threshold:g}",
             **{_titled(title): self._metric_text(name) for title, name in _TITLES.items()},
             "labelled roads": road_text(self.reference_km),
             "predicted roads": road_text(self.predicted_km),
         }
-        rows |= {self._fold_title(fold): _in_short(of) for fold, of in self.by_fold.items()}
+        set_of = {fold: f", {name}" for fold, name in self.set_of_fold.items()}
+        for fold, of in self.by_fold.items():
+            rows[f"fold {fold}{set_of.get(fold, '')}"] = _in_short(of)
         if not self.set_of_fold:  # Else the folds are the sets.
             rows |= {f"of {name}": _in_short(metrics) for name, metrics in self.by_set.items()}
         if len(self.by_distance) > 1:
-            rows |= {_class_title(of): _class_text(of) for of in self.by_distance}
+            rows |= dict(map(_class_row, self.by_distance))
         width = max(17, *map(len, rows))
         return "\n".join(f"{name:<{width}} {value}" for name, value in rows.items())
-
-    def _chips_text(self) -> str:
-        if self.by_fold:
-            return f"{self.chips} ({count(len(self.by_fold), 'fold')}, each with its own network)"
-        return f"{self.chips} (fold {self.fold})"
 
     def _metric_text(self, name: str) -> str:
         value, factor = getattr(self, name), _factor(name)
@@ -170,10 +168,6 @@ class EvaluateSummary(Summary):
         text = "-" if value is None else f"{factor * value:.3f}{beside}"
         spread = self.spread.get(name)
         return text if spread is None else f"{text}, over folds {spread.times(factor)}"
-
-    def _fold_title(self, fold: str) -> str:
-        of = self.set_of_fold.get(fold)
-        return f"fold {fold}" if of is None else f"fold {fold}, {of}"
 
 
 def _in_short(metrics: Figures) -> str:
@@ -191,17 +185,13 @@ def _named(metrics: Figures, names: Sequence[str]) -> str:
     )
 
 
-def _class_title(metrics: Figures) -> str:
-    """Return which distances from the training ground a class has."""
+def _class_row(metrics: Figures) -> tuple[str, str]:
+    """Return which distances from the training ground a class has, and its metrics in one line."""
     low, high = (f"{to_short_unit(metrics[key] or 0):,.0f}" for key in ("from_m", "to_m"))
     limits = f"over {low}" if metrics["to_m"] is None else f"{low} to {high}"
-    return f"{limits} {short_unit()} away"
-
-
-def _class_text(metrics: Figures) -> str:
-    """Return the metrics at a distance in one line."""
     chips, km = int(metrics["chips"] or 0), road_text(metrics["reference_km"] or 0)
-    return f"{count(chips, 'chip')}, {km}: {_named(metrics, _AT_A_DISTANCE)}"
+    text = f"{count(chips, 'chip')}, {km}: {_named(metrics, _AT_A_DISTANCE)}"
+    return f"{limits} {short_unit()} away", text
 
 
 def _titled(title: str) -> str:
@@ -274,12 +264,8 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> Evaluat
         )
         for number, (name, chips) in enumerate(chips_of.items())
     ]
-    of_scenes = in_order(
-        partial(score_scene, config, workspace),
-        tasks,
-        what="evaluate",
-        workers=config.compute.workers,
-    )
+    work = partial(score_scene, config, workspace)
+    of_scenes = in_order(work, tasks, what="evaluate", workers=config.compute.workers)
     scores = [score for of_scene in of_scenes for score in of_scene]
     calibration = read_summary(workspace.record("graph"), _Calibrated).calibration
     metres = metres_from_training(workspace, listed.chips, {score.fold for score in scores})
@@ -297,15 +283,17 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> Evaluat
 
 def score_scene(config: Config, workspace: Workspace, task: SceneToScore) -> list[ChipScore]:
     """Score the chips of a scene, and draw it if that is wanted."""
-    own = config.of_set(task.record.set)
-    scene = _open_scene(own, workspace, task.record)
-    touched = [chip for chip in task.chips if scene.pixels.touches(chip[0].window)]
-    shown = counted(touched, task.record.name, total=len(touched), unit="chips")
-    with scene.pixels.opened() as pixels:
-        scene = replace(scene, pixels=pixels)
+    record = task.record
+    own = config.of_set(record.set)
+    pixels, reference = open_scene(own, workspace, record)
+    predicted = read_gpkg(require(workspace.graph(record.name), made_by="graph"))
+    touched = [chip for chip in task.chips if pixels.touches(chip[0].window)]
+    shown = counted(touched, record.name, total=len(touched), unit="chips")
+    with pixels.opened() as opened:
+        scene = _Scene(record.set, workspace.mask(record.name), opened, reference, predicted)
         scores = [_score_chip(config, scene, chip, fold=fold) for chip, fold in shown]
         if task.is_drawn:
-            _draw(own, workspace, task.record, scene)
+            _draw(own, workspace, record, scene)
     return scores
 
 
@@ -316,12 +304,6 @@ class _Scene:
     pixels: ProbabilityFile
     reference: Reference
     predicted: RoadGraph
-
-
-def _open_scene(config: Config, workspace: Workspace, scene: SceneRecord) -> _Scene:
-    pixels, reference = open_scene(config, workspace, scene)
-    predicted = read_gpkg(require(workspace.graph(scene.name), made_by="graph"))
-    return _Scene(scene.set, workspace.mask(scene.name), pixels, reference, predicted)
 
 
 def _score_chip(config: Config, scene: _Scene, chip: ChipRecord, *, fold: int) -> ChipScore:

@@ -13,11 +13,7 @@ from typing import TypeVar, cast
 
 import numpy as np
 
-from roadseg.commands.stages.calibrate_edges import (
-    keep_calibration,
-    least_threshold,
-    measure_run,
-)
+from roadseg.commands.stages.calibrate_edges import keep_calibration, least_threshold, measure_run
 from roadseg.commands.stages.declared_stages import declared_stage
 from roadseg.commands.stages.road_networks import RoadNetwork, trace_network, with_origin
 from roadseg.config import Config

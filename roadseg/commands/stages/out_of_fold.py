@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -47,17 +47,13 @@ class OutOfFold:
     folds: Mapping[str, Mapping[Window, int]]
     chip_px: Mapping[str, int]
     failed: dict[str, str] = field(default_factory=dict)
+    fold: ClassVar[Literal["each"]] = "each"  # What was held out.
 
     @property
     def folders(self) -> tuple[Path, ...]:
         """The folders of the networks."""
         folds = sorted({fold for of_scene in self.folds.values() for fold in of_scene.values()})
         return tuple(self.workspace.checkpoint(fold).absolute() for fold in folds)
-
-    @property
-    def fold(self) -> Literal["each"]:
-        """What was held out."""
-        return "each"
 
     def run(self, images: Images, *, force: bool) -> list[SceneToPredict]:
         """Predict those that are not there yet; return those that are there now.

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from roadseg.commands.stages.declared_stages import declared_stage, fold_numbers, renewed_before
@@ -87,23 +86,18 @@ def check_training(config: Config) -> None:
     Raises:
         ConfigError: if not; the message names the file, or similar names of networks.
     """
-    for key, path in _files(config).items():
-        if not path.exists():
-            raise ConfigError(f"{key}: {path} does not exist")
-    from roadseg.learn.network.models import check_names
-
-    check_names(config.train.architecture, config.train.encoder)
-
-
-def _files(config: Config) -> dict[str, Path]:
-    """Return the files that settings of the training and the split name."""
     weights = config.train.encoder_weights
     named = {"train.init": config.train.init}
     if config.split.method == "file":
         named["split.file"] = config.split.file
     if weights and "/" in weights:
         named["train.encoder_weights"] = with_home(weights)
-    return {key: path for key, path in named.items() if path is not None}
+    for key, path in named.items():
+        if path is not None and not path.exists():
+            raise ConfigError(f"{key}: {path} does not exist")
+    from roadseg.learn.network.models import check_names
+
+    check_names(config.train.architecture, config.train.encoder)
 
 
 def prepare(config: Config, workspace: Workspace, *, force: bool = False) -> PrepareAndSplitSummary:
@@ -245,7 +239,6 @@ def plan_stage(
 
 
 def _plan_folds(config: Config, workspace: Workspace, *, after: str, force: bool) -> Plans:
-    """Return the dry run of the training of every fold."""
     folds = range(config.folds) if after else fold_numbers(workspace)
     stages = {fold: declared_stage("train", config, workspace, fold) for fold in folds}
     reasons = {fold: stage.reason(after=after, force=force) for fold, stage in stages.items()}

@@ -203,17 +203,12 @@ def default_checkpoints(workspace: Workspace, fold: Fold | FoldOrEach | None) ->
     Raises:
         MissingInputError: if one is not trained.
     """
-    if fold == "each":
-        return [_default_checkpoint(workspace, number) for number in fold_numbers(workspace)]
-    return [_default_checkpoint(workspace, fold)]
+    folds = fold_numbers(workspace) if fold == "each" else [fold]
+    return [_default_checkpoint(workspace, number) for number in folds]
 
 
 def _default_checkpoint(workspace: Workspace, fold: Fold | None) -> Path:
-    """Return the folder of one network.
-
-    Raises:
-        MissingInputError: if it is not trained.
-    """
+    """Return the folder of one network; refuse one that is not trained."""
     if fold is None:
         record = read_record(workspace.train_record("all"))
         is_done = record is None or record.is_done  # A folder that was copied has no record.

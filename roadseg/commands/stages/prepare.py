@@ -105,22 +105,12 @@ def plan(config: Config, workspace: Workspace, reason: Reason) -> Plan:
 
 
 def _update_paths(
-    workspace: Workspace,
-    sources: Sources,
-    done: PrepareSummary,
-    stage: Stage,
+    workspace: Workspace, sources: Sources, done: PrepareSummary, stage: Stage
 ) -> None:
     """Name images and labels in chips.json where they lie now, if they have moved."""
     listed = read_chips(workspace.chips)
-    scenes = [
-        replace(
-            scene,
-            image=sources.scenes[scene.name].image,
-            labels=sources.scenes[scene.name].labels,
-            area=sources.scenes[scene.name].area,
-        )
-        for scene in listed.scenes
-    ]
+    now = [(scene, sources.scenes[scene.name]) for scene in listed.scenes]
+    scenes = [replace(s, image=of.image, labels=of.labels, area=of.area) for s, of in now]
     if scenes != list(listed.scenes):
         write_chips(workspace.chips, scenes, listed.chips, listed.bins)
         stage.finish(done, _outputs(workspace, done, sources))
@@ -257,11 +247,7 @@ def _warn_of_widths(key: str, scenes: list[SceneSummary], options: LabelOptions)
 
 
 def _fit_scaling(scenes: list[PreparedScene], sources: Sources) -> Scaling:
-    """Fit the scaling; warn of folders whose pixels, among others of their type, fill little of it.
-
-    Raises:
-        DataError: if no scene has data.
-    """
+    """Fit the scaling; warn of folders that fill little of it, among others of their type."""
     try:
         scaling = fit_scaling([scene.sample for scene in scenes])
     except ValueError as error:

@@ -3,13 +3,11 @@
 Reads chips.json, folds.json and a checkpoint; writes checkpoints/fold-<k>/int8/.
 """
 
-import functools
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from roadseg.arrays import Bools, Bytes
 from roadseg.commands.stages.declared_stages import compare_options
@@ -149,12 +147,7 @@ def run(config: Config, workspace: Workspace, *, fold: int, force: bool = False)
     )
     stage.begin()
     quantised = quantise(
-        checkpoint,
-        folder,
-        training,
-        window_px=window_px,
-        batch_size=batch_size,
-        windows=_WINDOWS,
+        checkpoint, folder, training, window_px=window_px, batch_size=batch_size, windows=_WINDOWS
     )
     accuracy = measure(config, checkpoint, listed, held_out, quantised)
     _write(folder, quantised, accuracy)
@@ -243,11 +236,14 @@ def plan(config: Config, workspace: Workspace, *, fold: int, force: bool = False
 def _stage(config: Config, workspace: Workspace, fold: int) -> Stage:
     def made_from() -> MadeFrom:
         path = require(workspace.train_record(fold), made_by=f"train --fold {fold}")
-        return MadeFrom(
-            settings=_settings(config) | {"fold": fold},
-            inputs={"what train made": read_stage_key(path)},
-            defaults=Config.defaults(),
-        )
+        of_windows = {"window_px", "overlap_px", "batch_size"}
+        settings = {
+            "predict": config.predict.model_dump(mode="json", include=of_windows),
+            "graph": config.graph.model_dump(mode="json"),
+            "evaluate": config.evaluate.model_dump(mode="json", include={"spacing_m", "snap_m"}),
+            "fold": fold,
+        }
+        return MadeFrom(settings, {"what train made": read_stage_key(path)}, Config.defaults())
 
     folder = int8_folder(workspace.checkpoint(fold))
     return Stage(
@@ -273,16 +269,6 @@ def _windows(config: Config, chips: Iterable[ChipRecord]) -> tuple[int, int]:
         count_windows(*size, window_px=window_px, overlap_px=options.overlap_px) for size in sizes
     )
     return window_px, fitting_batch(windows, most=options.most_at_once(window_px))
-
-
-def _settings(config: Config) -> dict[str, Any]:
-    return {
-        "predict": config.predict.model_dump(
-            mode="json", include={"window_px", "overlap_px", "batch_size"}
-        ),
-        "graph": config.graph.model_dump(mode="json"),
-        "evaluate": config.evaluate.model_dump(mode="json", include={"spacing_m", "snap_m"}),
-    }
 
 
 def _write(folder: Path, quantised: Quantised, accuracy: Accuracy) -> None:
@@ -339,11 +325,17 @@ def measure(
 
 
 def _predict(config: Config, checkpoint: Checkpoint, engine: Engine, chip: Chip) -> Probability:
-    _, _, height, width = chip.window
+    top, left, height, width = chip.window
     classes = checkpoint.bins.count + 1
+
+    def read(window: Window) -> tuple[Bytes, Bools]:
+        here = window._replace(row=top + window.row, col=left + window.col)
+        bands, valid = read_window(chip.scene, here)
+        return chip.scaling.apply(bands), valid
+
     parts = predict_parts(
         engine,
-        functools.partial(_read, chip),
+        read,
         classes=classes,
         height=height,
         width=width,
@@ -353,10 +345,3 @@ def _predict(config: Config, checkpoint: Checkpoint, engine: Engine, chip: Chip)
     grid = chip.scene.grid.crop(*chip.window)
     threshold = threshold_of([checkpoint.facts], chip.set)
     return Probability(grid, bands[-1], bands[:-1], checkpoint.bins, threshold)
-
-
-def _read(chip: Chip, window: Window) -> tuple[Bytes, Bools]:
-    """Read a window of a chip, scaled."""
-    row, col = chip.window.row + window.row, chip.window.col + window.col
-    bands, valid = read_window(chip.scene, window._replace(row=row, col=col))
-    return chip.scaling.apply(bands), valid

@@ -34,14 +34,9 @@ from roadseg.report.run_facts import checkpoint_folders, found_layout, scene_nam
 from roadseg.report.scenes import ReportScenes, describe_map, encode_pictures, read_scenes
 from roadseg.review.edits import edits_in_force
 from roadseg.roads.labels.areas import Area, work_area
-from roadseg.roads.metrics.road_lengths import (
-    MappedRoads,
-    RoadLengths,
-    road_lengths,
-)
+from roadseg.roads.metrics.road_lengths import MappedRoads, RoadLengths, road_lengths
 from roadseg.system.progress import counted
 from roadseg.system.records import versions
-from roadseg.system.stage_records import Stage
 from roadseg.system.text import Summary, count, first
 from roadseg.system.workspace import ADAPTED, STAGES, Workspace
 
@@ -74,12 +69,9 @@ class ReportSummary(Summary):
 
     def __str__(self) -> str:
         """Return where the page is, what it shows, and how large it is."""
-        more = (
-            f"; {count(len(self.left_out), 'item')} left out (listed in the report)"
-            if self.left_out
-            else ""
-        )
-        page = f"{self.path}: {count(self.scenes, 'scene')}, {self.megabytes:.1f} MB{more}"
+        page = f"{self.path}: {count(self.scenes, 'scene')}, {self.megabytes:.1f} MB"
+        if self.left_out:
+            page += f"; {count(len(self.left_out), 'item')} left out (listed in the report)"
         return f"{page}\n{self.pdf}: one page of A4" if self.pdf else page
 
 
@@ -100,47 +92,31 @@ def run(
     workspace = found_layout(workspace)
     names = scene_names(workspace)
     stage = declared_stage("report", config, workspace)
-    done = stage.summary(ReportSummary, force=force)
-    if done and not pdf:
-        return done
-    if done is None:
+    summary = stage.summary(ReportSummary, force=force)
+    if summary and not pdf:
+        return summary
+    if summary is None:
         stage.begin()
     shown = read_scenes(config, workspace, names)
     facts, lengths = _facts(config, workspace, shown), _lengths(config, shown)
-    summary = done or _write(
-        config, workspace, stage, shown, facts=facts, lengths=lengths, scenes=len(names)
-    )
+    if summary is None:
+        folds, edits = _folds(workspace, shown), _edits(workspace, shown)
+        page = {**_page(config, workspace, shown, facts), "lengths": asdict(lengths)}
+        size = write_page(workspace.report, build_page(f"{page['title']} · roadseg", page))
+        write_project(workspace.qgis_project, workspace, shown)
+        outputs, scores = [workspace.report, workspace.qgis_project], page["scores"]
+        if write_package(workspace.package, shown, folds=folds, scores=scores, edits=edits):
+            outputs.append(workspace.package)
+        path, megabytes = str(workspace.report), round(size / _BYTES, 2)
+        summary = ReportSummary(path, len(names), megabytes, shown.left_out, lengths)
+        stage.finish(summary, outputs)
     if pdf:
         from roadseg.report.client_page import client_page
         from roadseg.report.plots.one_page import draw_one_page
 
-        page = client_page(shown, facts, lengths, area=config.imagery.area)
-        draw_one_page(workspace.report_pdf, page)
+        one_page = client_page(shown, facts, lengths, area=config.imagery.area)
+        draw_one_page(workspace.report_pdf, one_page)
         summary = replace(summary, pdf=str(workspace.report_pdf))
-    return summary
-
-
-def _write(
-    config: Config,
-    workspace: Workspace,
-    stage: Stage,
-    shown: ReportScenes,
-    *,
-    facts: Mapping[str, Any],
-    lengths: RoadLengths,
-    scenes: int,
-) -> ReportSummary:
-    """Write the page, the project and the package."""
-    folds, edits = _folds(workspace, shown), _edits(workspace, shown)
-    page = {**_page(config, workspace, shown, facts), "lengths": asdict(lengths)}
-    size = write_page(workspace.report, build_page(f"{page['title']} · roadseg", page))
-    write_project(workspace.qgis_project, workspace, shown)
-    outputs = [workspace.report, workspace.qgis_project]
-    if write_package(workspace.package, shown, folds=folds, scores=page["scores"], edits=edits):
-        outputs.append(workspace.package)
-    megabytes = round(size / _BYTES, 2)
-    summary = ReportSummary(str(workspace.report), scenes, megabytes, shown.left_out, lengths)
-    stage.finish(summary, outputs)
     return summary
 
 

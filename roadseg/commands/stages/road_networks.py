@@ -110,10 +110,7 @@ def _groups(tiles: Sequence[ProbabilityFile], pairs: Ints) -> list[list[int]]:
 
 
 def _trace_as_one(
-    names: Sequence[str],
-    tiles: Sequence[ProbabilityFile],
-    options: TraceOptions,
-    workers: int,
+    names: Sequence[str], tiles: Sequence[ProbabilityFile], options: TraceOptions, workers: int
 ) -> RoadGraph:
     """Trace scenes as one raster; an edge is of the scene in which its middle lies."""
     pixels = as_one(tiles)

@@ -20,13 +20,7 @@ from roadseg.dataset.folds import (
     join_groups,
     matched_folds,
 )
-from roadseg.dataset.footprints import (
-    Pairs,
-    ground_of,
-    near_pairs,
-    nearest_m,
-    same_place_pairs,
-)
+from roadseg.dataset.footprints import Pairs, ground_of, near_pairs, nearest_m, same_place_pairs
 from roadseg.dataset.held_out import part_chips
 from roadseg.dataset.options import SplitOptions
 from roadseg.errors import DataError
@@ -159,7 +153,13 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> SplitSu
         folds, groups = _folds_of_sets(names, sets), len(names)
     else:
         folds, groups = _folds_of_groups(options, workspace.chips, chips, sets, overlaps)
-    _refuse_overlaps(options, workspace.chips, chips, folds, overlaps)
+    apart = overlaps[folds[overlaps[:, 0]] != folds[overlaps[:, 1]]]
+    if len(apart):
+        instead = _INSTEAD[options.method].format(file=options.file)
+        raise DataError(
+            f"{workspace.chips}: {_overlap_text(chips, apart)}, but are in different folds; "
+            f"{instead}"
+        )
     named = {chip.name: int(fold) for chip, fold in zip(chips, folds, strict=True)}
     buffer_by_fold = _buffer_by_fold(options, workspace.chips, chips, named)
     stage.begin()
@@ -219,11 +219,7 @@ def _folds_of_groups(
 
 
 def _matched(
-    config: Config,
-    source: Path,
-    chips: Sequence[ChipRecord],
-    sets: Sequence[str],
-    overlaps: Pairs,
+    config: Config, source: Path, chips: Sequence[ChipRecord], sets: Sequence[str], overlaps: Pairs
 ) -> Matched:
     """Return the folds whose distances match those of the images to be mapped."""
     options, target = config.split, _target_chips(config)
@@ -301,17 +297,6 @@ def _folds_of_file(config: Config, chips: Sequence[ChipRecord], failed: Collecti
             f"{path}: {error}; give every chip, or its scene, a fold from 0, and set split.folds "
             "to the number of folds"
         ) from error
-
-
-def _refuse_overlaps(
-    options: SplitOptions, source: Path, chips: Sequence[ChipRecord], folds: Ints, overlaps: Pairs
-) -> None:
-    apart = overlaps[folds[overlaps[:, 0]] != folds[overlaps[:, 1]]]
-    if len(apart):
-        instead = _INSTEAD[options.method].format(file=options.file)
-        raise DataError(
-            f"{source}: {_overlap_text(chips, apart)}, but are in different folds; {instead}"
-        )
 
 
 def _buffer_by_fold(

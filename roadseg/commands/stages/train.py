@@ -72,10 +72,12 @@ class TrainSummary(Summary):
         sample = ""
         if self.validation_windows is not None:
             sample = f"{count(self.validation_windows, 'window')} of "
+        sets = ", ".join(f"{name} {iou:.3f}" for name, iou in self.val_iou_by_set.items())
+        of_sets = f" ({sets})" if sets else ""
         return (
             f"fold {self.fold}: {trained}; best epoch {self.best_epoch}; on {sample}held-out "
             f"chips ({self.validation_chips}): loss {self.val_loss:.4f}, IoU "
-            f"{self.val_iou:.3f}{self._sets_text()}, F1 "
+            f"{self.val_iou:.3f}{of_sets}, F1 "
             f"{self.val_f1:.3f}{self._threshold_text()}; {self.checkpoint}"
         )
 
@@ -86,10 +88,6 @@ class TrainSummary(Summary):
             return f"; threshold {self.threshold:g} (from the folds)"
         best = f"IoU {self.val_best_iou:.3f} at the best one, {self.threshold:g}"
         return f", both at threshold 0.5; {best}"
-
-    def _sets_text(self) -> str:
-        sets = (f"{name} {iou:.3f}" for name, iou in self.val_iou_by_set.items())
-        return f" ({', '.join(sets)})" if self.val_iou_by_set else ""
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from roadseg.commands.stages.declared_stages import declared_stage
+from roadseg.commands.stages.declared_stages import declared_stage, fold_numbers
 from roadseg.config import Config
 from roadseg.dataset.chips import ChipList, ChipRecord, SceneRecord, read_chips
 from roadseg.dataset.held_out import read_fold_chips
@@ -34,11 +34,7 @@ _SAME_SIZE = 1e-3  # Relative difference up to which pixels are of one size.
 
 
 def training_job(
-    config: Config,
-    workspace: Workspace,
-    fold: Fold,
-    *,
-    force: bool = False,
+    config: Config, workspace: Workspace, fold: Fold, *, force: bool = False
 ) -> TrainingJob:
     """Return what decides about the weights: the chips of both sides, and how to learn.
 
@@ -52,11 +48,6 @@ def training_job(
         DataError: if there is no road to learn.
         MissingInputError: if a stage before has not run.
     """
-    job = _job_as_configured(config, workspace, fold)
-    return job if fold != "all" else _as_folds_found(config, workspace, job, force=force)
-
-
-def _job_as_configured(config: Config, workspace: Workspace, fold: Fold) -> TrainingJob:
     listed = read_chips(workspace.chips)
     sides = _read_sides(workspace, listed.chips, fold)
     scaling = read_scaling(workspace.scaling)
@@ -67,7 +58,7 @@ def _job_as_configured(config: Config, workspace: Workspace, fold: Fold) -> Trai
         chips_to_learn(config, workspace, listed, side, scenes=scenes, scaling=scaling)
         for side in sides
     )
-    return TrainingJob(
+    job = TrainingJob(
         training,
         validation,
         config.train,
@@ -84,6 +75,7 @@ def _job_as_configured(config: Config, workspace: Workspace, fold: Fold) -> Trai
         bins=listed.bins,
         device=chosen_device(config.compute),
     )
+    return job if fold != "all" else _as_folds_found(config, workspace, job, force=force)
 
 
 def seen_sizes(init: Path | None, sizes_m: Sequence[float]) -> dict[str, Any]:
@@ -168,7 +160,7 @@ def _read_sides(
     training, validation = parted.training, parted.held_out
     if not validation and fold != "all":
         raise ConfigError(
-            f"--fold {fold} does not exist; choose 0 to {parted.last_fold} (split.folds)"
+            f"--fold {fold} does not exist; choose 0 to {fold_numbers(workspace)[-1]} (split.folds)"
         )
     if not training:
         raise ConfigError(
@@ -224,8 +216,7 @@ def _trained_folds(config: Config, workspace: Workspace) -> dict[int, float]:
     """
     listed = read_chips(workspace.chips)
     weights, trained = _scene_weights(config, listed), {}
-    last_fold = read_fold_chips(workspace, listed.chips, "all").last_fold
-    for fold in range(last_fold + 1):
+    for fold in fold_numbers(workspace):
         if declared_stage("train", config, workspace, fold).reason() is None:
             chips = read_fold_chips(workspace, listed.chips, fold).training
             trained[fold] = sum(weights[chip.scene] for chip in chips)
