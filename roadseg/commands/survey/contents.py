@@ -92,7 +92,14 @@ def survey_images(
         DataError: if there are no images, one cannot be used, all are masks, their numbers of bands
             differ, or none is in the area to work in.
     """
-    facts, unusable = _read_headers(image_paths(patterns), options)
+    facts: dict[Path, RasterFacts] = {}
+    unusable: dict[Path, str] = {}
+    paths = image_paths(patterns)
+    for path in counted(paths, "inspect", total=len(paths), unit="images"):
+        try:
+            facts[path] = read_facts(path, options)
+        except DataError as error:
+            unusable[path] = str(error)
     if unusable and (not skip or not facts):
         more = f" ({len(unusable)} images cannot be used)" if len(unusable) > 1 else ""
         raise DataError(next(iter(unusable.values())) + more)
@@ -212,19 +219,6 @@ def require_same_bands(scenes: Iterable[RasterFacts]) -> None:
         )
 
 
-def _read_headers(
-    paths: Sequence[Path], options: ImageryOptions
-) -> tuple[dict[Path, RasterFacts], dict[Path, str]]:
-    facts: dict[Path, RasterFacts] = {}
-    unusable: dict[Path, str] = {}
-    for path in counted(paths, "inspect", total=len(paths), unit="images"):
-        try:
-            facts[path] = read_facts(path, options)
-        except DataError as error:
-            unusable[path] = str(error)
-    return facts, unusable
-
-
 def _masks_among(scenes: Sequence[RasterFacts]) -> tuple[Path, ...]:
     """Return the road masks among the images.
 
@@ -276,22 +270,15 @@ def _bare_scenes(
         if served[path] == 1 and not skip and len(files[path].roads.shapes):
             raise DataError(apart_text(facts, path, files[path].roads))
     if bare and len(bare) == len(looked_at):
-        _require_roads({name: scenes[name] for name in read}, matches, files)
+        filled = [name for name in read if len(files[matches[name]].roads.shapes)]
+        if not filled:
+            raise DataError(
+                f"labels.roads: none of the {len(files)} label files read contains a road"
+            )
+        if not any(_has_roads(scenes[n], matches[n], files[matches[n]]) for n in filled):
+            path = matches[filled[0]]
+            raise DataError(apart_text(scenes[filled[0]], path, files[path].roads))
     return tuple(bare)
-
-
-def _require_roads(
-    scenes: Mapping[str, RasterFacts],
-    matches: Mapping[str, Path],
-    files: Mapping[Path, LabelFile],
-) -> None:
-    """Raise DataError if no label file has roads on its scene."""
-    filled = [name for name in scenes if len(files[matches[name]].roads.shapes)]
-    if not filled:
-        raise DataError(f"labels.roads: none of the {len(files)} label files read contains a road")
-    if not any(_has_roads(scenes[name], matches[name], files[matches[name]]) for name in filled):
-        path = matches[filled[0]]
-        raise DataError(apart_text(scenes[filled[0]], path, files[path].roads))
 
 
 def _has_roads(facts: RasterFacts, path: Path, file: LabelFile) -> bool:
@@ -317,8 +304,12 @@ def collar_share(bands: Array, valid: Bools) -> float:
     outside = _outside_hull(empty)
     areas, _ = ndimage.label(empty)
     collar = empty & np.isin(areas, np.unique(areas[outside]))
-    is_around = outside.any() and outside.sum() >= _OUTSIDE_SHARE * collar.sum()
-    return float(collar.mean()) if is_around and _ends_bright(bands, collar, valid) else 0.0
+    if not (outside.any() and outside.sum() >= _OUTSIDE_SHARE * collar.sum()):
+        return 0.0
+    beside = ndimage.binary_dilation(collar, iterations=_BESIDE_PX) & ~collar & valid
+    brightest = bands.max(axis=0)
+    least = _MIN_BRIGHTNESS * np.median(brightest[valid & ~collar])
+    return float(collar.mean()) if np.median(brightest[beside]) >= least else 0.0
 
 
 def _outside_hull(empty: Bools) -> Bools:
@@ -332,10 +323,3 @@ def _outside_hull(empty: Bools) -> Bools:
     rows, cols = np.nonzero(empty)
     outside[rows, cols] = ~shapely.contains_xy(hull, cols + 0.5, rows + 0.5)
     return outside
-
-
-def _ends_bright(bands: Array, collar: Bools, valid: Bools) -> bool:
-    beside = ndimage.binary_dilation(collar, iterations=_BESIDE_PX) & ~collar & valid
-    shown = valid & ~collar
-    brightest = bands.max(axis=0)
-    return bool(np.median(brightest[beside]) >= _MIN_BRIGHTNESS * np.median(brightest[shown]))

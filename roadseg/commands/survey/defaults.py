@@ -60,45 +60,6 @@ class Cut:
 
 
 @dataclass(frozen=True)
-class Defaults:
-    """All settings that fit the images and labels.
-
-    Attributes:
-        places: number of places that the images show.
-        nodata: text on which pixels have no data.
-        widths: text on where the widths of roads come from.
-        split: text on which chips share a fold.
-    """
-
-    settings: dict[str, Settings]
-    cut: Cut
-    places: int
-    nodata: str
-    widths: str
-    split: str
-
-    @property
-    def reasons(self) -> dict[str, str]:
-        """The reason for each chosen setting, by its dotted key."""
-        speeds = "attribute of the speed in the labels, as roadseg writes it"
-        by_key = {
-            "imagery.chip_px": f"the largest chips that fill all folds: {self.cut.chips} of them",
-            "imagery.nodata": self.nodata,
-            "labels.scheme": "what the attributes of all label files mean, by their keys",
-            **dict.fromkeys([f"labels.{key}" for key in _OWN_SPEEDS], speeds),
-            **dict.fromkeys(["labels.width", "labels.width_key"], self.widths),
-            "split.method": f"folds {self.split}",
-            "split.folds": "those in split.file",
-            "split.block_m": "the largest blocks of ground that fill all folds",
-            "train.window_px": "no larger than a chip, and a multiple of 32, which encoders need",
-            "predict.tta": "finds roads better, and takes little time beside the training, as "
-            "the images are small",
-        }
-        chosen = {f"{section}.{key}" for section, keys in self.settings.items() for key in keys}
-        return {key: why for key, why in by_key.items() if key in chosen}
-
-
-@dataclass(frozen=True)
 class Reading:
     """Chosen settings for reading images and labels.
 
@@ -111,6 +72,42 @@ class Reading:
     labels: Settings
     nodata: str
     widths: str
+
+
+@dataclass(frozen=True)
+class Defaults:
+    """All settings that fit the images and labels.
+
+    Attributes:
+        places: number of places that the images show.
+        split: text on which chips share a fold.
+    """
+
+    settings: dict[str, Settings]
+    cut: Cut
+    places: int
+    reading: Reading
+    split: str
+
+    @property
+    def reasons(self) -> dict[str, str]:
+        """The reason for each chosen setting, by its dotted key."""
+        speeds = "attribute of the speed in the labels, as roadseg writes it"
+        by_key = {
+            "imagery.chip_px": f"the largest chips that fill all folds: {self.cut.chips} of them",
+            "imagery.nodata": self.reading.nodata,
+            "labels.scheme": "what the attributes of all label files mean, by their keys",
+            **dict.fromkeys([f"labels.{key}" for key in _OWN_SPEEDS], speeds),
+            **dict.fromkeys(["labels.width", "labels.width_key"], self.reading.widths),
+            "split.method": f"folds {self.split}",
+            "split.folds": "those in split.file",
+            "split.block_m": "the largest blocks of ground that fill all folds",
+            "train.window_px": "no larger than a chip, and a multiple of 32, which encoders need",
+            "predict.tta": "finds roads better, and takes little time beside the training, as "
+            "the images are small",
+        }
+        chosen = {f"{section}.{key}" for section, keys in self.settings.items() for key in keys}
+        return {key: why for key, why in by_key.items() if key in chosen}
 
 
 def choose_reading(images: ImageSurvey, labels: LabelSurvey, settings: Config) -> Reading:
@@ -169,25 +166,22 @@ def choose_defaults(
     cut = choose_cut(images.scenes, labels, settings, method=method)
     # Encoders halve a window five times, so its side has to be a multiple of 32 pixels.
     window_px = min(settings.train.window_px, cut.chip_px // 32 * 32)
+    pixels = sum(facts.grid.height * facts.grid.width for facts in images.scenes.values())
+    minutes = settings.train.minutes or _USUAL_MIN
+    is_small = pixels <= _TTA_MEGAPIXELS_PER_MIN * 1e6 * minutes
     chosen: dict[str, Settings] = {
         "imagery": {"chip_px": cut.chip_px} | reading.imagery,
         "labels": reading.labels,
         "split": {"block_m": cut.block_m} | split_settings,
         "train": {"window_px": window_px},
-        "predict": {"tta": _is_small(images.scenes, minutes=settings.train.minutes)},
+        "predict": {"tta": is_small},
     }
     fitting = {
         section: _without_given(changes, getattr(settings, section))
         for section, changes in chosen.items()
     }
     places = count_places(images.scenes, labels)
-    return Defaults(fitting, cut, places, reading.nodata, reading.widths, split)
-
-
-def _is_small(scenes: Mapping[str, RasterFacts], *, minutes: float | None) -> bool:
-    """Return whether predicting scenes in four rotations takes little beside their training."""
-    pixels = sum(facts.grid.height * facts.grid.width for facts in scenes.values())
-    return pixels <= _TTA_MEGAPIXELS_PER_MIN * 1e6 * (minutes or _USUAL_MIN)
+    return Defaults(fitting, cut, places, reading, split)
 
 
 def choose_nodata(images: ImageSurvey, settings: Config) -> Choice:

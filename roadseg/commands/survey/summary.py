@@ -67,6 +67,7 @@ def summarise(
         training: the plan of the training, by row.
     """
     images, labels, defaults = survey.images, survey.labels, survey.defaults
+    reading = defaults.reading
     default_kph = values["labels"]["default_speed_mph"] * KPH_PER_MPH
     by_default = f"labels.default_speed_mph ({speed_text(default_kph)})"
     sets = values["imagery"].get("sets", {})
@@ -85,8 +86,8 @@ def summarise(
         "unusable": first(
             [f"{file_name(path)}: {why}" for path, why in images.unusable.items()], 3
         ),
-        "no data": defaults.nodata,
-        **_line_rows(labels, schemes=_schemes(values), widths=defaults.widths, usual=by_default),
+        "no data": reading.nodata,
+        **_line_rows(labels, schemes=_schemes(values), widths=reading.widths, usual=by_default),
         "masks": _mask_text(labels, values["labels"], usual=by_default),
         "matches": _match_text(labels.matches),
         "split": _split_text(survey, folds=values["split"]["folds"]),

@@ -60,26 +60,15 @@ def plan_training(
     device = chosen_device(config.compute)
     forecast = forecast_training(scenes, config, device=device)
     settings: Settings = {key: getattr(forecast.options, key) for key in PLANNED}
-    where = f"{device.name} in {device.precision}"
-    return settings, {"training": _pace_text(forecast, where), "": _ground_text(forecast, config)}
-
-
-def _pace_text(forecast: Forecast, where: str) -> str:
-    options = forecast.options
+    options, every = forecast.options, forecast.held_out
     step = options.batch_size
-    return (
-        f"{options.minutes:g} min on {where}: {options.epochs} epochs of about "
-        f"{int(forecast.windows // step)} steps of {step} windows of {options.window_px} px, "
-        f"{step * forecast.pace.window_s:.1f} s per step (a busy machine takes fewer steps, not "
-        "more time)"
-    )
-
-
-def _ground_text(forecast: Forecast, config: Config) -> str:
-    every = forecast.held_out
     share = forecast.checked * forecast.pace.held_out_s / forecast.epoch_s
-    times = forecast.options.epochs * forecast.windows / (every * (config.folds - 1))
-    return (
-        f"each place is seen {times:.1f} times; validation on {forecast.checked} of {every} "
-        f"windows takes {share:.0%} of the time"
-    )
+    times = options.epochs * forecast.windows / (every * (config.folds - 1))
+    return settings, {
+        "training": f"{options.minutes:g} min on {device.name} in {device.precision}: "
+        f"{options.epochs} epochs of about {int(forecast.windows // step)} steps of {step} windows "
+        f"of {options.window_px} px, {step * forecast.pace.window_s:.1f} s per step (a busy "
+        "machine takes fewer steps, not more time)",
+        "": f"each place is seen {times:.1f} times; validation on {forecast.checked} of {every} "
+        f"windows takes {share:.0%} of the time",
+    }

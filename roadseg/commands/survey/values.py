@@ -102,7 +102,6 @@ def survey_cities(cities: Sequence[City], settings: Config) -> Survey:
 
 
 def _survey_city(city: City, settings: Config) -> SurveyedCity:
-    """Survey the images and labels of a city."""
     given = settings if city.name else Config()  # Paths of a set may be set as well.
     city = City(
         city.name,
