@@ -66,11 +66,8 @@ def stage_command(
             lock = contextlib.nullcontext() if dry_run else _lock(folder, function, values)
             with lock:
                 # Shards are many, and each would read all images and labels for this.
-                if (
-                    needs_config
-                    and is_first()
-                    and not (values.get("images") or values.get("shard"))
-                ):
+                is_apart = values.get("images") or values.get("shard")
+                if needs_config and is_first() and not is_apart:
                     from roadseg.commands.stages.declared_stages import tell_of_changes
 
                     tell_of_changes(function.__name__, config, workspace, values.get("fold"))

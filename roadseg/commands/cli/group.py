@@ -90,7 +90,9 @@ def shortage(error: BaseException) -> RoadsegError | None:
     Devices are known by the names and words of their libraries, so that none has to be loaded.
     """
     if isinstance(error, OSError) and error.errno in _REFUSED:
-        return OutputError(_refusal(error))
+        which = error.filename2 or error.filename
+        refused = f"{error.strerror}; check the free disk space and the permissions of the files"
+        return OutputError(refused if which is None else f"{which!s:.500}: {refused}")
     message, kinds = str(error), {kind.__name__ for kind in type(error).__mro__}
     if "OutOfMemoryError" in kinds or _ON_DEVICE.search(message):
         return RoadsegError(_DEVICE_MEMORY)
@@ -98,13 +100,6 @@ def shortage(error: BaseException) -> RoadsegError | None:
     if is_full or isinstance(error, MemoryError) or _ON_CPU.search(message):
         return RoadsegError(_MEMORY)
     return None
-
-
-def _refusal(error: OSError) -> str:
-    """Return what the system refused, and of which file."""
-    which = error.filename2 or error.filename
-    message = f"{error.strerror}; check the free disk space and the permissions of the files"
-    return message if which is None else f"{which!s:.500}: {message}"
 
 
 class OrderedGroup(click.Group):

@@ -6,24 +6,14 @@ from typing import TYPE_CHECKING
 import click
 
 from roadseg.commands.cli.command import announce, load, shown, stage_command
-from roadseg.commands.cli.options import (
-    CONFIG,
-    FOLD,
-    FOLDER,
-    LAUNCHING,
-    SET,
-    together,
-)
+from roadseg.commands.cli.options import CONFIG, FOLD, FOLDER, LAUNCHING, SET, together
 
 if TYPE_CHECKING:
     from roadseg.config import Config
     from roadseg.system.workspace import Workspace
 
 
-@stage_command(
-    FOLD,
-    *LAUNCHING,
-)
+@stage_command(FOLD, *LAUNCHING)
 def quantize(
     config: "Config", workspace: "Workspace", *, dry_run: bool, force: bool, fold: int
 ) -> object:

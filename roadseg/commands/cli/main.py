@@ -2,15 +2,7 @@
 
 import click
 
-from roadseg.commands.cli import (
-    begin,
-    config_commands,
-    fetch,
-    improve,
-    results,
-    run_commands,
-    stages,
-)
+from roadseg.commands.cli import begin, config_commands, fetch, improve, results, stages
 from roadseg.commands.cli.group import Group
 from roadseg.commands.cli.logs import LOGGING, send_logs
 from roadseg.commands.cli.process import (
@@ -59,7 +51,7 @@ main.add_commands(
             begin.qgis,
         ],
         "Stages": stages.COMMANDS,
-        "Runs": run_commands.COMMANDS,
+        "Runs": results.OF_RUNS,
         "Results": results.COMMANDS,
         "Accuracy and speed": [*improve.COMMANDS, begin.bench],
     }

@@ -237,15 +237,8 @@ def _name_of(option: str) -> str:
     return option.removeprefix("--").replace("-", "_")
 
 
-class _FolderPath(click.Path):
-    """A path of a folder, which may be missing; the help calls it FOLDER."""
-
-    def __init__(self) -> None:
-        super().__init__(path_type=Path, file_okay=False)
-        self.name = "folder"
-
-
-FOLDER = _FolderPath()
+FOLDER = click.Path(path_type=Path, file_okay=False)
+FOLDER.name = "folder"  # The help calls it so.
 FILE = click.Path(path_type=Path, dir_okay=False)
 CONFIG = click.option(
     "--config",
@@ -277,10 +270,7 @@ SET = click.option(
     help="Change one setting for this command; may be repeated.",
 )
 RUN = click.option(
-    "--run",
-    "run_folder",
-    type=FOLDER,
-    help="Run folder. [default: run; config: run]",
+    "--run", "run_folder", type=FOLDER, help="Run folder. [default: run; config: run]"
 )
 
 
@@ -291,12 +281,7 @@ def _take_run(ctx: click.Context, _param: click.Parameter, folder: Path | None) 
 
 # The same as an argument, beside `RUN`.
 RUN_ARGUMENT = click.argument(
-    "run",
-    metavar="[RUN]",
-    type=FOLDER,
-    required=False,
-    expose_value=False,
-    callback=_take_run,
+    "run", metavar="[RUN]", type=FOLDER, required=False, expose_value=False, callback=_take_run
 )
 FORCE = click.option("--force", is_flag=True, help="Run again even if nothing has changed.")
 DRY_RUN = click.option(
@@ -356,11 +341,7 @@ NETWORK_OF_FOLD = click.option(
     "(default if all folds are trained, otherwise 0). For IMAGES, the default is all if it "
     "is trained, otherwise 0; each averages the networks of all folds.",
 )
-OUTPUT = click.option(
-    "--output",
-    type=FOLDER,
-    help="Folder for the results of IMAGES.",
-)
+OUTPUT = click.option("--output", type=FOLDER, help="Folder for the results of IMAGES.")
 
 
 AREA = of_config("imagery", "--area FILE|BOX")
@@ -453,7 +434,12 @@ def take_settings(values: dict[str, Any], *, start: bool = True) -> tuple[str, .
     if any(value is not None for value in launch.values()):
         from roadseg.learn.hardware import launchers
 
-        launch["nodes"] = _numbers("--nodes", launch["nodes"] or "")
+        nodes = launch["nodes"].split(",") if launch["nodes"] else []
+        if not all(node.strip().isdecimal() for node in nodes):
+            expected = "expected numbers separated by commas, such as 0,1"
+            msg = f"--nodes: {expected}, got {launch['nodes']!r}"
+            raise click.UsageError(msg)
+        launch["nodes"] = tuple(map(int, nodes))
         launchers.launch(launchers.LaunchOptions(**launch), sys.argv[1:], start=start)
     params = click.get_current_context().command.params
     fields = [param for param in params if isinstance(param, FieldOption) and param.key]
@@ -485,12 +471,3 @@ SHARD = click.option(
     callback=_shard,
     help="Process only every N-th scene, starting with the I-th; for job arrays.",
 )
-
-
-def _numbers(option: str, text: str) -> tuple[int, ...]:
-    """Read numbers with commas between, such as "0,1"."""
-    parts = text.split(",") if text else []
-    if not all(part.strip().isdecimal() for part in parts):
-        msg = f"{option}: expected numbers separated by commas, such as 0,1, got {text!r}"
-        raise click.UsageError(msg)
-    return tuple(int(part) for part in parts)

@@ -11,7 +11,7 @@ from types import FrameType
 from typing import NoReturn
 
 from roadseg.errors import MissingInputError
-from roadseg.learn.hardware.interrupts import SIGNALS, is_compiling
+from roadseg.learn.hardware.interrupts import SIGNALS, frames, is_compiling
 from roadseg.learn.hardware.processes import LAST_LINES, launcher_id
 
 _DEFAULTS = (signal.SIG_DFL, signal.default_int_handler)
@@ -90,7 +90,8 @@ def _end(number: int, frame: FrameType | None) -> NoReturn:
     code = 128 + number
     if number == getattr(signal, "SIGHUP", None):
         _leave_terminal()
-    if _is_importing(frame) or is_compiling(frame):
+    is_importing = any(each.f_code.co_filename == _IMPORTING for each in frames(frame))
+    if is_importing or is_compiling(frame):
         os.write(_STDERR, last_line(code).encode())
         os._exit(code)
     if number == signal.SIGINT:
@@ -105,12 +106,3 @@ def _leave_terminal() -> None:
         with suppress(OSError):
             if os.isatty(number):
                 os.dup2(nobody, number)
-
-
-def _is_importing(frame: FrameType | None) -> bool:
-    """Return whether a frame, or one that called it, imports a module."""
-    while frame:
-        if frame.f_code.co_filename == _IMPORTING:
-            return True
-        frame = frame.f_back
-    return False

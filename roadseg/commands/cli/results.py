@@ -1,6 +1,7 @@
-"""The commands on results: score, diff, conflate, audit, convert and route."""
+"""The commands on results, from review to convert, and on runs as a whole: status and compare."""
 
 import math
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,8 @@ from roadseg.commands.cli.options import (
     CONFIG,
     FILE,
     FOLDER,
+    RUN,
+    RUN_ARGUMENT,
     SET,
     Option,
     of_field,
@@ -56,10 +59,7 @@ UNITS = of_field("learn", "ComputeOptions", "--units", callback=_units, expose_v
 @click.command()
 @click.argument("reference", type=_ROADS)
 @click.argument("predicted", type=_ROADS)
-@section(
-    *("options", "roads", "CompareOptions"),
-    *("--spacing-m", "--snap-m", "--tolerance-m"),
-)
+@section(*("options", "roads", "CompareOptions"), *("--spacing-m", "--snap-m", "--tolerance-m"))
 @_IMAGE
 @_GSD
 @click.option(
@@ -119,12 +119,7 @@ def score(
 @UNITS
 @shown
 def convert(
-    source: Path,
-    target: Path,
-    *,
-    image: Path | None,
-    gsd_m: float | None,
-    node: bool,
+    source: Path, target: Path, *, image: Path | None, gsd_m: float | None, node: bool
 ) -> object:
     """Convert roads from SOURCE into the format of TARGET.
 
@@ -150,13 +145,7 @@ def convert(
 @output_file("GeoPackage to write, with one layer for the roads missing on each side.")
 @UNITS
 @shown
-def diff(
-    predicted: Path,
-    *,
-    reference: Path,
-    output: Path | None,
-    limits: "DiffOptions",
-) -> object:
+def diff(predicted: Path, *, reference: Path, output: Path | None, limits: "DiffOptions") -> object:
     """Find the roads that are missing in PREDICTED or in the reference.
 
     Each side is a file in a format of `roadseg score`. The layer missing_in_reference contains
@@ -188,13 +177,7 @@ def diff(
 )
 @UNITS
 @shown
-def conflate(
-    predicted: Path,
-    *,
-    into: Path,
-    output: Path,
-    options: "ConflateOptions",
-) -> object:
+def conflate(predicted: Path, *, into: Path, output: Path, options: "ConflateOptions") -> object:
     """Add the PREDICTED roads that a map lacks, and connect them.
 
     PREDICTED is a file in a format of `roadseg score`. MAP is OpenStreetMap data as PBF or XML (it
@@ -230,19 +213,12 @@ def conflate(
     metavar="PATH",
     help="Raster of `roadseg predict`, mask, VRT, folder of such files, or run folder.",
 )
-@section(
-    *("options", "roads", "AuditOptions"),
-    *("--threshold", "--min-shift-m", "--max-shift-m"),
-)
+@section(*("options", "roads", "AuditOptions"), *("--threshold", "--min-shift-m", "--max-shift-m"))
 @output_file("GeoPackage to write, with layers stretches and ways, and a table summary.")
 @UNITS
 @shown
 def audit(
-    roads: Path,
-    *,
-    probabilities: Path,
-    output: Path | None,
-    options: "AuditOptions",
+    roads: Path, *, probabilities: Path, output: Path | None, options: "AuditOptions"
 ) -> object:
     """Check the ROADS of a map against road probabilities of an image.
 
@@ -355,5 +331,51 @@ def review(
     return review.run(config, Workspace(folder), who=who, export=export, say=say)
 
 
+@click.command()
+@together(RUN_ARGUMENT, CONFIG, SET, RUN, shown)
+def status(
+    config_path: Path | None, assignments: tuple[str, ...], run_folder: Path | None
+) -> object:
+    """Show which stages of a RUN are done, changed, running or missing.
+
+    A stage is changed if `roadseg run` would run it again, because its settings, its inputs or an
+    earlier stage have changed since it ran.
+
+    \b
+    Examples:
+      roadseg status
+      roadseg status roadseg-map --set graph.threshold=0.4
+    """
+    from roadseg.commands.tools import status
+    from roadseg.config import find_config
+
+    config_file = find_config(config_path, run_folder, required=False)
+    config = None
+    if config_file or run_folder is None or assignments:
+        config = load(config_path, assignments, run_folder)
+    folder = run_folder or (config.run if config else Path())
+    named = {"--config": [config_path], "--run": [run_folder], "--set": assignments}
+    given = [(option, str(each)) for option, values in named.items() for each in values if each]
+    return status.run(config, folder, options=shlex.join(word for pair in given for word in pair))
+
+
+@click.command()
+@click.argument("folders", metavar="RUN RUN...", type=FOLDER, nargs=-1, required=True)
+@shown
+def compare(folders: tuple[Path, ...]) -> object:
+    """Compare the settings, metrics and times of runs.
+
+    Changes are relative to the first RUN. A warning appears if folds, held-out chips or labels
+    differ, so that the figures cannot be compared. --json adds the metrics of each held-out chip.
+
+    \b
+    Example: roadseg compare run/ other-run/
+    """
+    from roadseg.commands.tools import compare
+
+    return compare.run(folders)
+
+
 # In the order of their use.
+OF_RUNS = [status, compare]
 COMMANDS = [review, route, score, diff, convert, conflate, audit]

@@ -263,7 +263,6 @@ def _plan(stage: str, config: "Config", workspace: "Workspace", **options: Any) 
 
 
 def _all_or_none(*values: object) -> bool:
-    """Return whether all of some options are given, or none of them."""
     return len({bool(value) for value in values}) == 1
 
 
