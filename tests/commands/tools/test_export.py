@@ -68,7 +68,8 @@ def test_the_starter_has_a_name(tmp_path, monkeypatch):
 
 def test_a_folder_that_is_there_is_replaced_only_by_force(checkpoint, tmp_path, monkeypatch):
     monkeypatch.setattr(exports, "write_onnx", lambda _, path, **__: path.touch())
-    monkeypatch.setattr(exports, "_checked_difference", lambda *_: 0.0)
+    monkeypatch.setattr(exports, "open_onnx", lambda _: None)
+    monkeypatch.setattr(exports, "largest_difference", lambda *_: 0.0)
     (tmp_path / "model.onnx").touch()
     with pytest.raises(ConfigError, match="exists; use --force to replace it"):
         export(checkpoint, tmp_path)
