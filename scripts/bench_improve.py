@@ -96,7 +96,8 @@ def main() -> None:
     given = parser.parse_args()
     edited = copy_with_edits(given.run, read_case(given.run, given.reference), given.edit)
     config = load_config(edited / FILE_NAME)
-    print("before: quality {:.3f}, APLS {:.3f}".format(*measure(edited, *where(given))), flush=True)
+    where = given.reference, given.measure
+    print("before: quality {:.3f}, APLS {:.3f}".format(*measure(edited, *where)), flush=True)
     after = []
     for seed in given.seeds:
         output = given.run.with_name(f"{given.run.name}-improved-{seed}")
@@ -104,15 +105,10 @@ def main() -> None:
             update={"train": config.train.model_copy(update={"seed": seed}), "run": edited}
         )
         improve.run(seeded, Workspace(edited), output, minutes=given.minutes, say=print)
-        after.append(measure(output, *where(given)))
+        after.append(measure(output, *where))
         print("seed {}: quality {:.3f}, APLS {:.3f}".format(seed, *after[-1]), flush=True)
     quality, score = (spread_of(values) for values in zip(*after, strict=True))
     print(f"after: quality {quality}, APLS {score}")
-
-
-def where(given: argparse.Namespace) -> tuple[Path, Sequence[str]]:
-    """Return the reference and the images to measure on."""
-    return given.reference, given.measure
 
 
 if __name__ == "__main__":

@@ -165,9 +165,9 @@ def read_chips(path: Path) -> ChipList:
     doubled = [name for names in (scenes, chips) for name in names if names[name] > 1]
     astray = {chip.scene for chip in listed.chips} - set(scenes)
     if doubled or astray:
-        of = f"{doubled[0]!r:.60} twice" if doubled else ""
-        of = of or f"chips of an unknown scene {min(astray)!r:.60}"
-        raise DataError(f"{path}: found {of}, expected each name once; {advice}")
+        fault = f"{doubled[0]!r:.60} twice" if doubled else ""
+        fault = fault or f"chips of an unknown scene {min(astray)!r:.60}"
+        raise DataError(f"{path}: found {fault}, expected each name once; {advice}")
 
     def now(file: Path) -> Path:
         return Path(moved_with(path.absolute().parent, listed.folder, str(file)))

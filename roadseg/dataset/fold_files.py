@@ -48,8 +48,8 @@ def read_folds(path: Path, chips: Sequence[ChipRecord]) -> dict[str, int]:
     named = {chip.name for chip in chips}
     if named != folds.keys():
         odd = min(named ^ folds.keys())
-        of = f"fold for {odd!r:.60}"
-        fault = f"no {of}" if odd in named else f"a {of}, which is not a chip"
+        wrong = f"fold for {odd!r:.60}"
+        fault = f"no {wrong}" if odd in named else f"a {wrong}, which is not a chip"
         raise DataError(f"{path}: found {fault}, expected one fold for each chip; {advice}")
     return folds
 

@@ -23,7 +23,7 @@ from roadseg.commands.stages import pipeline, prepare
 from roadseg.commands.tools import review
 from roadseg.commands.tools.adapt import network_form, resampled_to
 from roadseg.config import FILE_NAME, Config
-from roadseg.dataset.chips import ChipRecord, read_chips
+from roadseg.dataset.chips import ChipRecord, SceneRecord, read_chips
 from roadseg.dataset.fold_files import read_folds, write_folds
 from roadseg.dataset.footprints import overlapping_pairs
 from roadseg.dataset.held_out import read_fold_chips
@@ -269,9 +269,10 @@ def _find_scenes(
     Nor has a scene labels whose mask is ignored as a whole, and which therefore has no chips. An
     earlier `improve` leaves such masks.
     """
-    chips = read_chips(workspace.chips).chips if workspace.chips.exists() else ()
-    labelled = {chip.scene for chip in chips}
-    for name, (image, set_name) in _images(config, workspace, shown).items():
+    listed = read_chips(workspace.chips) if workspace.chips.exists() else None
+    labelled = {chip.scene for chip in listed.chips} if listed else set()
+    prepared = listed.scenes if listed else ()
+    for name, (image, set_name) in _images(config, workspace, prepared, shown).items():
         labels, own = workspace.mask(name), config.of_set(set_name)
         has_labels = labels.exists() and (name in labelled or name not in shown)
         grid = read_grid(labels) if has_labels else shown[name].grid
@@ -279,8 +280,9 @@ def _find_scenes(
         decided = shapely.intersection(near.ground(BESIDE_M), footprint)
         if has_labels:
             complete = complete_area(find_areas(own.labels.area), grid, own.labels)
-            beside = decided - near.unknown_ground
-            ground = footprint if complete is None else shapely.union(beside, complete)
+            ground: shapely.Geometry = footprint
+            if complete is not None:
+                ground = shapely.union(decided - near.unknown_ground, complete)
         elif shapely.is_empty(decided):
             ground = decided
         else:
@@ -349,11 +351,13 @@ def _near(roads: Sequence[Decided], grid: Grid) -> Decided:
 
 
 def _images(
-    config: Config, workspace: Workspace, shown: Mapping[str, ReportScene]
+    config: Config,
+    workspace: Workspace,
+    prepared: Sequence[SceneRecord],
+    shown: Mapping[str, ReportScene],
 ) -> dict[str, tuple[Path, str]]:
     """Return image and set of the scenes with labels, and of those that were mapped."""
-    listed = read_chips(workspace.chips).scenes if workspace.chips.exists() else ()
-    images = {each.name: (each.image, each.set) for each in listed}
+    images = {each.name: (each.image, each.set) for each in prepared}
     images = {name: each for name, each in images.items() if workspace.mask(name).exists()}
     set_of = {name: each.name for each, found in find_scenes(config.sets) for name in found}
     for name, scene in shown.items():
