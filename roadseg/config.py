@@ -399,6 +399,15 @@ def with_absolute_paths(config: Config, folder: Path) -> Config:
     return _with_paths(config, absolute)
 
 
+def with_relative_paths(config: Config, folder: Path) -> Config:
+    """Return a config whose paths in an absolute folder start there, so that it can be moved."""
+
+    def relative(path: str) -> str:
+        return os.path.relpath(path, folder) if Path(path).is_relative_to(folder) else path
+
+    return _with_paths(config, relative)
+
+
 def _with_paths(config: Config, change: Callable[[str], str]) -> Config:
     """Return a config in which all paths are changed; globs keep the tilde of a home folder."""
 

@@ -10,6 +10,7 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from os.path import normpath
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from roadseg.arrays import Bools, Bytes, Floats, Ints, Lines
 from roadseg.commands.stages import pipeline, prepare
 from roadseg.commands.tools import review
 from roadseg.commands.tools.adapt import network_form, resampled_to
-from roadseg.config import FILE_NAME, Config
+from roadseg.config import FILE_NAME, Config, with_relative_paths
 from roadseg.dataset.chips import ChipRecord, SceneRecord, read_chips
 from roadseg.dataset.fold_files import read_folds, write_folds
 from roadseg.dataset.footprints import overlapping_pairs
@@ -194,7 +195,8 @@ def run(
             if has_labels
             else _with_new_folds(planned, made, scenes)
         )
-        write_json(output / FILE_NAME, planned.model_dump(mode="json"))
+        movable = with_relative_paths(planned, made.root.absolute())
+        write_json(output / FILE_NAME, movable.model_dump(mode="json"))
         pipeline.run(planned, made, say=say)
         found = _measure(planned, workspace, made, roads)
     reviewed = review.run(planned, made, export=output / "roads.gpkg", say=lambda _: None)
@@ -290,7 +292,7 @@ def _find_scenes(
         yield _Scene(
             name=name,
             set=set_name,
-            image=image.absolute(),
+            image=Path(normpath(image.absolute())),
             mask=(made.root / _MASKS / set_name / f"{image.stem}.tif").absolute(),
             labels=labels if has_labels else None,
             roads=near,

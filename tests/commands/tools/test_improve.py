@@ -223,7 +223,8 @@ def planned(finished, tmp_path, monkeypatch):
         monkeypatch.setattr(improve.pipeline, "run", lambda *_, **__: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             run((config, workspace), tmp_path / "new")
-        written = json.loads((tmp_path / "new" / "roadseg.json").read_text())
+        (tmp_path / "new").rename(tmp_path / "moved")
+        written = load_config(tmp_path / "moved" / "roadseg.json").model_dump(mode="json")
         return written, known.stem, other.stem, grid
 
     return plan
