@@ -5,6 +5,7 @@ on from the one of the run, new roads, and the edits, which stay in force.
 """
 
 import logging
+import math
 import shlex
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +20,7 @@ import numpy as np
 import shapely
 from pyproj import CRS
 
-from roadseg.arrays import Bools, Bytes, Floats, Ints, Lines
+from roadseg.arrays import Bools, Bytes, Floats, Ints, Lines, Shapes
 from roadseg.commands.stages import pipeline, prepare
 from roadseg.commands.tools import review
 from roadseg.commands.tools.adapt import network_form, resampled_to
@@ -38,7 +39,7 @@ from roadseg.learn.network.installed_weights import checkpoint_folder, starter_f
 from roadseg.raster.grid import DEGREES, Grid, reproject, reproject_points
 from roadseg.raster.images import read_grid, read_scene_grid
 from roadseg.raster.inputs import find_areas
-from roadseg.raster.windows import Window
+from roadseg.raster.windows import Window, cut_blocks, window_corners
 from roadseg.report.run_facts import found_layout, scene_names
 from roadseg.report.scenes import ReportScene, read_scenes
 from roadseg.review.apply import BESIDE_M
@@ -71,7 +72,7 @@ _FOLD = 0
 _CHIP_PX = (512, 256)  # Sides of the chips of a run without labels, tried in this order.
 _PART, _OFF = 0.2, 0.1  # Share of what was decided that is held out, and what it may be off.
 _NEW_PLACES = 5  # Of so many places that a run learns in addition, one is held out.
-_OTHERS = 3  # Times the ground around decided roads that other images without labels may have.
+_MORE = 3  # Times the ground around decided roads: most other ground to learn from without labels.
 _MASKS, _AREA = "edit_masks", "area.geojson"  # Folder of masks in the new run, and their area.
 
 
@@ -182,7 +183,7 @@ def run(
             )
         has_labels = any(scene.labels for scene in scenes)
         if not has_labels:
-            scenes = _with_others(scenes, roads)
+            scenes = _with_more_ground(scenes, roads)
         for scene in counted(scenes, "write masks", total=len(scenes), unit="scenes"):
             _write_mask(config, workspace, scene)
         # They come first, as a run without them is another one.
@@ -302,32 +303,45 @@ def _find_scenes(
         )
 
 
-def _with_others(scenes: Sequence[_Scene], roads: Sequence[Decided]) -> list[_Scene]:
-    """Return scenes without labels, of which others than the edited are learned from as well.
+def _with_more_ground(scenes: Sequence[_Scene], roads: Sequence[Decided]) -> list[_Scene]:
+    """Return scenes without labels, of which more is learned from than the ground of the edits.
 
-    The edited ones alone would teach a network what is typical of these few. Others follow, those
-    near decided roads first, as long as they leave enough of the time to the decisions.
+    That alone would teach a network what is typical of a few places. Blocks of other ground
+    follow, those near decided roads first, as long as they leave enough time to the decisions.
     """
     crs = roads[0].crs
     lines = np.concatenate([reproject(each.decided_lines, each.crs, crs) for each in roads])
-    tree = shapely.STRtree(lines)
-    others = [row for row, scene in enumerate(scenes) if not scene.is_edited]
-    footprints = [scenes[row].grid.footprint_m for row in others]
+    blocks = [_blocks(scene.grid) for scene in scenes]
+    row = np.repeat(np.arange(len(scenes)), [len(each) for each in blocks])
     places = [
-        reproject(np.array([footprint]), scenes[row].grid.metric_crs, crs)[0]
-        for row, footprint in zip(others, footprints, strict=True)
+        reproject(each, scene.grid.metric_crs, crs)
+        for scene, each in zip(scenes, blocks, strict=True)
     ]
-    away_m = tree.query_nearest(places, all_matches=False, return_distance=True)[1]
-    room_m2 = _OTHERS * shapely.area([scene.ground for scene in scenes]).sum()
+    tree = shapely.STRtree(lines)
+    away_m = tree.query_nearest(np.concatenate(places), all_matches=False, return_distance=True)[1]
+    grounds = np.array([scene.ground for scene in scenes], dtype=object)
+    every = np.concatenate(blocks)
+    more_m2 = shapely.area(shapely.difference(every, grounds[row]))
+    order = np.argsort(away_m, kind="stable")
+    fits = np.cumsum(more_m2[order]) <= _MORE * shapely.area(grounds).sum()
+    is_chosen = np.zeros(len(every), dtype=bool)
+    is_chosen[order[fits]] = True
     complete = list(scenes)
-    for number in np.argsort(away_m, kind="stable").tolist():
-        room_m2 -= shapely.area(footprints[number])
-        if room_m2 < 0:
-            break
-        row = others[number]
-        ground = footprints[number] - scenes[row].roads.unknown_ground
-        complete[row] = replace(scenes[row], ground=ground)
+    for number in np.unique(row[is_chosen & (more_m2 > 0)]).tolist():
+        scene, own = scenes[number], every[is_chosen & (row == number)]
+        ground = shapely.union_all([scene.ground, *own]) - scene.roads.unknown_ground
+        complete[number] = replace(scene, ground=ground)
     return complete
+
+
+def _blocks(grid: Grid) -> Shapes:
+    """Cut an image into equal blocks with sides of about 500 m, in the metres of its grid."""
+    side_px = max(grid.height, grid.width)
+    block_px = math.ceil(side_px / max(1, round(side_px * grid.pixel_size_m[0] / AROUND_M)))
+    corners = window_corners(cut_blocks(grid.height, grid.width, block_px=block_px))
+    return np.asarray(
+        shapely.polygons(grid.to_metric(corners.reshape(-1, 2)).reshape(corners.shape))
+    )
 
 
 def _write_mask(config: Config, workspace: Workspace, scene: _Scene) -> None:

@@ -260,14 +260,16 @@ def test_an_image_of_which_nothing_was_learned_before_is_one_without_labels(
     assert (learned == 0).mean() > 0.5
 
 
-def test_without_labels_the_nearest_of_the_other_images_are_learned_from():
+def test_without_labels_the_nearest_other_ground_is_learned_from_as_well():
     utm = CRS.from_epsg(32611)
     line = shapely.LineString([(480_010, 3_650_050), (480_090, 3_650_050)])
     roads = Decided(utm, np.array([line]), np.array(["drawn"]), np.array([6.0]), np.array([0.0]))
 
     def scene(west, ground_m=0.0):
         grid = Grid(utm, Affine(1, 0, 480_000 + west, 0, -1, 3_650_100), 100, 100)
-        ground = shapely.box(0, 0, ground_m, ground_m) if ground_m else shapely.Polygon()
+        ground = shapely.Polygon()
+        if ground_m:
+            ground = shapely.box(480_000, 3_650_000, 480_000 + ground_m, 3_650_000 + ground_m)
         path = Path(str(west))
         return improve._Scene(  # noqa: SLF001
             *(str(west), "", path, path, None, roads, grid),
@@ -275,10 +277,29 @@ def test_without_labels_the_nearest_of_the_other_images_are_learned_from():
             ground=ground,
         )
 
-    # Of ground of 0.81 ha, three times as much has room for two images of 1 ha, not three.
+    # Of ground of 0.81 ha, three times as much has room for the rest of its image and two more.
     scenes = [scene(900), scene(300), scene(0, 90.0), scene(500)]
-    complete = improve._with_others(scenes, [roads])  # noqa: SLF001
-    assert [each.ground.area for each in complete] == [0, 10_000, 8_100, 10_000]
+    complete = improve._with_more_ground(scenes, [roads])  # noqa: SLF001
+    assert [each.ground.area for each in complete] == [0, 10_000, 10_000, 10_000]
+
+
+def test_of_a_large_image_ground_around_that_of_the_edits_is_learned_from_as_well():
+    utm = CRS.from_epsg(32611)
+    line = shapely.LineString([(480_200, 3_650_300), (480_400, 3_650_300)])
+    roads = Decided(utm, np.array([line]), np.array(["drawn"]), np.array([6.0]), np.array([0.0]))
+    grid = Grid(utm, Affine(2, 0, 480_000, 0, -2, 3_653_000), 1500, 1000)
+    ground = shapely.box(480_000, 3_650_000, 480_600, 3_650_600)
+    path = Path("city.tif")
+    scene = improve._Scene("city", "", path, path, None, roads, grid, ground, ground)  # noqa: SLF001
+    (complete,) = improve._with_more_ground([scene], [roads])  # noqa: SLF001
+    # Blocks of 500 m, the nearest first, up to 1.44 km2 with the ground of 0.36 km2.
+    near, next_to_it = (0, 0, 1000, 1000), (1000, 0, 1500, 500)
+    west, south = 480_000, 3_650_000
+    expected = [
+        shapely.box(west + x0, south + y0, west + x1, south + y1)
+        for x0, y0, x1, y1 in (near, next_to_it)
+    ]
+    assert shapely.equals(complete.ground, shapely.union_all(expected))
 
 
 def test_an_edited_image_without_labels_needs_its_probabilities(finished, tmp_path):
