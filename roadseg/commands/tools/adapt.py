@@ -26,7 +26,7 @@ from roadseg.raster.grid import Grid, reproject
 from roadseg.raster.images import read_scene_grid
 from roadseg.raster.inputs import find_images
 from roadseg.raster.windows import Window
-from roadseg.review.masks import SURE, SURE_WIDTHS_M
+from roadseg.review.masks import PSEUDO_LABELS, SURE, SURE_WIDTHS_M
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.masks.burning import RoadAreas, widened_areas
 from roadseg.roads.masks.mask_files import read_raster_key, write_mask
@@ -46,10 +46,6 @@ LEAST_KM = 0.5  # Kilometres of certain roads from which on a network is adapted
 _FOLD = 0
 _KM = 1000  # Metres.
 _OFF = 0.01  # Share by which pixels may differ from those of their image.
-_LICENCE = (
-    "none: pseudo-labels, which are roads that a network found in these images; metrics on them "
-    "are no accuracy"
-)
 _log = logging.getLogger(__name__)
 
 
@@ -135,7 +131,7 @@ def run(
     planned = load_config(plan, changes) if plan.exists() else None
     if planned is None or set(map(normpath, planned.imagery.images)) != set(labels.images):
         size = [] if labels.gsd_m is None else [f"imagery.gsd_m={labels.gsd_m}"]
-        own = [f"run={made.root.absolute()}", f"labels.licence={_LICENCE}"]
+        own = [f"run={made.root.absolute()}", f"labels.licence=none: {PSEUDO_LABELS}"]
         given = load_config(path, [*changes, *size, *own])
         masks = [str(made.pseudo_labels)]
         init.run(labels.images, masks, plan, settings=given, force=True, rehearse=False)

@@ -46,6 +46,7 @@ from roadseg.review.apply import BESIDE_M
 from roadseg.review.edits import EditFile
 from roadseg.review.masks import (
     AROUND_M,
+    PSEUDO_LABELS,
     Decided,
     corrected_labels,
     decided_labels,
@@ -409,6 +410,8 @@ def _plan(
     imagery: dict[str, Any] = {}
     area = str((made.root / _MASKS / _AREA).absolute())
     labels: dict[str, Any] = {"area": (area,), "mask_speeds_mph": None}
+    if not any(scene.labels for scene in scenes):
+        labels["licence"] = f"none: decisions of a review, and {PSEUDO_LABELS}"
     if config.imagery.sets:
         plain = {"labels": SetLabelOptions()}
         imagery["sets"] = {

@@ -260,6 +260,22 @@ def test_an_image_of_which_nothing_was_learned_before_is_one_without_labels(
     assert (learned == 0).mean() > 0.5
 
 
+def test_the_card_of_a_network_without_labels_will_name_pseudo_labels(
+    finished, tmp_path, monkeypatch
+):
+    workspace = finished[1]
+    shutil.rmtree(workspace.masks)
+    name = next(workspace.graphs.glob("*.gpkg")).stem
+    grid = read_grid(workspace.probability(name))
+    west, south, east, north = grid.footprint_m.bounds
+    edit(workspace, Edit("draw", shapely.LineString([(west, south), (east, north)]), width_m=6.0))
+    planned = []
+    monkeypatch.setattr(improve, "_with_new_folds", lambda config, *_: planned.append(config))
+    with pytest.raises(AttributeError):  # It plans nothing.
+        run(finished, tmp_path / "new")
+    assert planned[0].labels.licence.startswith("none: decisions of a review, and pseudo-labels")
+
+
 def test_without_labels_the_nearest_other_ground_is_learned_from_as_well():
     utm = CRS.from_epsg(32611)
     line = shapely.LineString([(480_010, 3_650_050), (480_090, 3_650_050)])
