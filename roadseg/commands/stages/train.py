@@ -8,13 +8,9 @@ from pathlib import Path
 
 from roadseg.commands.stages.declared_stages import declared_stage, fold_numbers
 from roadseg.commands.stages.training_jobs import training_job
-from roadseg.commands.survey.training_plan import forecast_training
 from roadseg.config import Config
 from roadseg.dataset.edge_calibration import read_calibration, write_calibration
-from roadseg.dataset.scene_parts import parts_of_scenes
-from roadseg.dataset.sets import find_scenes
 from roadseg.errors import CheckpointError
-from roadseg.learn.hardware.devices import chosen_device
 from roadseg.learn.hardware.distributed import Parallel, parallel, require_same, require_shared
 from roadseg.learn.network.checkpoints import checkpoint_path
 from roadseg.learn.options import TrainOptions
@@ -24,7 +20,6 @@ from roadseg.learn.training.samples import held_out_windows
 from roadseg.learn.training.timetable import Forecast, forecast, planned_before
 from roadseg.learn.training.train import TrainingJob, train
 from roadseg.learn.training.validation import IOU_OF, THRESHOLD
-from roadseg.raster.images import read_facts
 from roadseg.report.cards import write_model_card
 from roadseg.report.plots.charts import write_curves
 from roadseg.roads.metrics.pooling import Spread, spread_of
@@ -280,10 +275,10 @@ def plan(
     """
     now = None if fold == "all" else config.train.epochs
     planned = declared_stage("train", config, workspace, fold).plan(reason, now=now)
-    if config.train.minutes is not None and fold != "all":
-        planned = replace(planned, seconds=None)  # As an earlier training had other epochs.
     if not planned.runs:
         return planned
+    if config.train.minutes is not None and fold != "all":
+        planned = replace(planned, seconds=config.train.limit_s, based_on="train.minutes")
     if planned.seconds is None and like is not None:
         planned = replace(planned, seconds=like.seconds, based_on=like.based_on)
     folder, goes_on = workspace.checkpoint(fold), not force and _has_begun(workspace, fold)
@@ -291,7 +286,7 @@ def plan(
         if goes_on:
             why = f"{planned.why}; needs --force if that changes the chips"
             planned = replace(planned, why=why)
-        return planned if planned.seconds is not None else _with_forecast(planned, config)
+        return planned
     job = training_job(config, workspace, fold, force=force)
     if goes_on:
         job = replace(job, options=planned_before(folder, job.options))
@@ -301,32 +296,8 @@ def plan(
     if planned.seconds is not None:
         return planned
     ahead = _rehearse(job, Parallel(), workers=config.compute.workers)
-    return _as_forecast(planned, ahead, "estimated by a rehearsal")
-
-
-def _with_forecast(plan: Plan, config: Config) -> Plan:
-    """Return the plan with the time that all epochs take, before there are chips."""
-    sources = {
-        name: (image, of)
-        for of, images in find_scenes(config.sets)
-        for name, image in images.items()
-    }
-    parts = parts_of_scenes(
-        {name: image for name, (image, _) in sources.items()},
-        {name: of.imagery for name, (_, of) in sources.items()},
-        area_setting=config.imagery.area,
-    )
-    scenes = [
-        (read_facts(image, of.imagery, part=parts[name]), of.weight)
-        for name, (image, of) in sources.items()
-        if name in parts
-    ]
-    ahead = forecast_training(scenes, config, device=chosen_device(config.compute))
-    return _as_forecast(plan, ahead, "estimated on random pixels")
-
-
-def _as_forecast(plan: Plan, ahead: Forecast, how: str) -> Plan:
-    return replace(plan, seconds=ahead.seconds, based_on=f"{how}, {ahead.epochs_text}")
+    based_on = f"estimated by a rehearsal, {ahead.epochs_text}"
+    return replace(planned, seconds=ahead.seconds, based_on=based_on)
 
 
 def _going_on(plan: Plan, history: list[Row], options: TrainOptions) -> Plan:

@@ -57,14 +57,12 @@ def summarise(
     values: Mapping[str, Any],
     *,
     weights: str,
-    training: Mapping[str, str],
 ) -> InitSummary:
     """Return what was found and chosen.
 
     Args:
         values: of the config that was written.
         weights: encoder of the network, and the weights that it starts with.
-        training: the plan of the training, by row.
     """
     images, labels, defaults = survey.images, survey.labels, survey.defaults
     reading = defaults.reading
@@ -72,7 +70,7 @@ def summarise(
     by_default = f"labels.default_speed_mph ({speed_text(default_kph)})"
     sets = values["imagery"].get("sets", {})
     config = "" if str(output) == FILE_NAME else f" --config {shlex.quote(str(output))}"
-    dry_run = "" if training else " (--dry-run shows how long it takes)"
+    minutes = values["train"]["minutes"]
     rows = {
         "images": _image_text(images, places=defaults.places),
         **{
@@ -92,11 +90,11 @@ def summarise(
         "matches": _match_text(labels.matches),
         "split": _split_text(survey, folds=values["split"]["folds"]),
         "weights": weights,
-        **training,
+        "training": "" if minutes is None else f"{minutes:g} min, planned when it begins",
         "predict": "every window in four rotations, which finds roads better (predict.tta)"
         if values["predict"]["tta"]
         else "",
-        "wrote": f"{output}; next: roadseg run{config}{dry_run}",
+        "wrote": f"{output}; next: roadseg run{config}",
     }
     return InitSummary(
         str(output),

@@ -134,7 +134,7 @@ def run(
         own = [f"run={made.root.absolute()}", f"labels.licence=none: {PSEUDO_LABELS}"]
         given = load_config(path, [*changes, *size, *own])
         masks = [str(made.pseudo_labels)]
-        init.run(labels.images, masks, plan, settings=given, force=True, rehearse=False)
+        init.run(labels.images, masks, plan, settings=given, force=True)
         planned = load_config(plan, changes)
     pipeline.prepare(planned, made, force=force)
     _log.info("the labels are roads of the first map, so the IoU of this training is no accuracy")

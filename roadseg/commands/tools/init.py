@@ -12,9 +12,8 @@ from roadseg.commands.survey.cities import (
     found_cities,
     given_cities,
 )
-from roadseg.commands.survey.defaults import Settings
 from roadseg.commands.survey.summary import InitSummary, summarise
-from roadseg.commands.survey.values import Survey, survey_cities
+from roadseg.commands.survey.values import survey_cities
 from roadseg.config import (
     SCHEMA,
     SCHEMA_NAME,
@@ -41,7 +40,6 @@ def run(
     settings: Config,
     cities: Iterable[str] = (),
     force: bool = False,
-    rehearse: bool = True,
 ) -> InitSummary:
     """Survey images and labels, and write a config for them to `output`.
 
@@ -50,31 +48,21 @@ def run(
     Args:
         images: files, folders or globs; empty: those in the working folder.
         cities: folders with images and labels, each a set; `NAME=FOLDER` names the set otherwise.
-        rehearse: whether to plan `train.minutes` here, by some steps of a training; each training
-            plans its minutes itself when it begins.
     """
     check_output(output, force=force)
     survey = survey_cities(_cities(images, labels, cities), settings)
     folder = output.absolute().parent
     values = survey.values(settings, folder)
-    rows: dict[str, str] = {}
-    reasons, minutes = survey.defaults.reasons, settings.train.minutes
-    if minutes is not None and not rehearse:
-        rows = {"training": f"{minutes:g} min, planned when it begins"}
-    elif minutes is not None:
-        given = with_absolute_paths(check_config(values, output), folder)
-        planned, rows = _plan_training(survey, given)
-        values["train"] |= planned
-        reasons |= dict.fromkeys([f"train.{key}" for key in planned], "see train.epochs")
-        reasons["train.epochs"] = f"fits into train.minutes: {rows['training']}"
     chosen = _without_defaults(values, Config().model_dump(mode="json"))
-    told = {key: why for key, why in reasons.items() if key in by_dotted_key(chosen)}
+    told = {
+        key: why for key, why in survey.defaults.reasons.items() if key in by_dotted_key(chosen)
+    }
     notes = {SCHEMA: f"./{SCHEMA_NAME}", **({WHY: told} if told else {})}
     write_json(folder / SCHEMA_NAME, config_schema())
     write_json(output, notes | {"run": values["run"], **chosen})
     bands = len(next(iter(survey.cities[0].images.scenes.values())).bands)
     weights = _weights(settings.train, bands=bands)
-    return summarise(output, survey, values, weights=weights, training=rows)
+    return summarise(output, survey, values, weights=weights)
 
 
 def check_output(output: Path, *, force: bool) -> None:
@@ -112,19 +100,6 @@ def find_config(
     here = Path.cwd()
     survey = survey_cities(_cities(images, labels, cities), settings)
     return with_absolute_paths(check_config(survey.values(settings, here), here), here)
-
-
-def _plan_training(survey: Survey, config: Config) -> tuple[Settings, dict[str, str]]:
-    """Plan the training; torch, which takes seconds to load, is loaded for that only."""
-    weights = {of.name: of.weight for of in config.sets}
-    scenes = [
-        (facts, weights[each.city.name])
-        for each in survey.cities
-        for facts in each.images.scenes.values()
-    ]
-    from roadseg.commands.survey.training_plan import plan_training
-
-    return plan_training(scenes, config)
 
 
 def _cities(images: Iterable[str], labels: Iterable[str], cities: Iterable[str]) -> list[City]:

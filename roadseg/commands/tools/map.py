@@ -293,7 +293,7 @@ def _write_config(
     own = [f"run={path.parent.absolute()}", "predict.scenes=all"]
     if labels:
         given = load_config(None, [*own, *settings])
-        found = init.run(images, labels, path, settings=given, rehearse=False)
+        found = init.run(images, labels, path, settings=given)
         return replace(found, rows={**found.rows, "wrote": str(path)})
     folder = path.absolute().parent
     given = load_config(None, settings)

@@ -4,25 +4,18 @@ import itertools
 import math
 import statistics
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import torch
-from torch import nn
-from torch.utils.data import default_collate
 
-from roadseg.learn.hardware.devices import Device
 from roadseg.learn.hardware.distributed import Parallel
-from roadseg.learn.network.models import untrained_model
 from roadseg.learn.network.pretrained import new_network
 from roadseg.learn.options import TrainOptions
-from roadseg.learn.training.samples import RandomWindows, TrainingWindows, load_ahead
+from roadseg.learn.training.samples import TrainingWindows
 from roadseg.learn.training.train import TrainingJob, accelerators
 from roadseg.learn.training.trainer import Batch, Trainer
-from roadseg.raster.scaling import Scaling
 
 START_S = 3.0  # Seconds before the first step: loading weights, starting worker processes.
 KEEPING_S = 1.5  # Seconds for writing checkpoint, table and curves of an epoch.
@@ -69,92 +62,37 @@ def measure_pace(job: TrainingJob, *, parallel: Parallel, workers: int) -> Pace:
     options = _small(job.options, len(windows), processes=parallel.size)
     batches, held_out = replace(job, options=options).batches(parallel, workers)
     checks = itertools.repeat(held_out) if held_out is not None else ()
-    scaling = job.training[0].scaling
+    scaling, device = job.training[0].scaling, replace(job.device, compiler=None)
+    limit_s = options.limit_s or math.inf
+    total = math.inf if options.minutes else options.epochs * len(windows) / options.batch_size
+    with torch.random.fork_rng(accelerators(device)):
+        network, _ = new_network(job.options, bands=len(scaling.mean), bins=job.bins)
+        trainer = Trainer(network, job.options, scaling=scaling, device=device, parallel=parallel)
 
-    def build() -> nn.Module:
-        return new_network(job.options, bands=len(scaling.mean), bins=job.bins)[0]
+        def learn(batch: Batch) -> None:
+            trainer.step(batch, rate=options.learning_rate)
+            device.synchronize()
 
-    with _rehearsing(build, job.options, scaling, device=job.device, parallel=parallel) as trainer:
-        steps = job.options.epochs * len(windows) / options.batch_size
-        total = math.inf if job.options.minutes else steps
-        return _pace(trainer, batches.after(0), checks, options.batch_size, total=total)
+        def check(batch: Batch) -> None:
+            trainer.evaluate(batch)
+            device.synchronize()
 
-
-def guess_pace(
-    options: TrainOptions, *, bands: int, bins: int, device: Device, workers: int
-) -> Pace:
-    """Take some steps of a training on random pixels, before there are chips to train on.
-
-    Args:
-        workers: processes that augment windows, as in the training itself.
-
-    Raises:
-        ConfigError: if the network cannot be built, or does not accept such batches.
-    """
-    scaling = Scaling({}, (127.0,) * bands, (64.0,) * bands)
-    small = _small(options, options.batch_size)
-    windows, numbers = RandomWindows(small, bands=bands), list(range(small.batch_size))
-    most = itertools.repeat(numbers, 1 + _WARM + _MEASURED)
-    batches = load_ahead(windows, list(most), workers, pin_memory=device.pin_memory)
-    first = default_collate([windows[number] for number in numbers])
-    alone, build = Parallel(), partial(untrained_model, options, bands=bands, bins=bins)
-    with _rehearsing(build, options, scaling, device=device, parallel=alone) as trainer:
-        return _pace(trainer, batches, itertools.repeat([first]), small.batch_size)
+        step_s = _seconds_of_one(learn, batches.after(0), parallel, total=total, limit_s=limit_s)
+        total = min(total, limit_s / step_s)
+        check_s = _seconds_of_one(
+            check, itertools.chain.from_iterable(checks), parallel, total=total
+        )
+    # The mean over all processes, which have to make the same plan.
+    times = parallel.sum(torch.tensor([step_s, check_s], dtype=torch.float64)) / parallel.size
+    window_s, held_out_s = (times / options.batch_size).tolist()
+    return Pace(window_s, held_out_s)
 
 
-def _small(options: TrainOptions, windows: int, *, processes: int = 1) -> TrainOptions:
+def _small(options: TrainOptions, windows: int, *, processes: int) -> TrainOptions:
     """Return the options with batches of few pixels, but of at least two windows if possible."""
     fitting = processes * max(2, _LARGEST_PX // options.window_px**2)
     size = max(1, min(options.batch_size, fitting, windows))
     return options.model_copy(update={"batch_size": size})
-
-
-@contextmanager
-def _rehearsing(
-    build: Callable[[], nn.Module],
-    options: TrainOptions,
-    scaling: Scaling,
-    *,
-    device: Device,
-    parallel: Parallel,
-) -> Iterator[Trainer]:
-    """Yield a trainer of a new network, and restore torch's random generators afterwards."""
-    device = replace(device, compiler=None)
-    with torch.random.fork_rng(accelerators(device)):
-        yield Trainer(build(), options, scaling=scaling, device=device, parallel=parallel)
-
-
-def _pace(
-    trainer: Trainer,
-    steps: Iterable[Batch],
-    checks: Iterable[Iterable[Batch]],
-    batch_size: int,
-    *,
-    total: float = math.inf,
-) -> Pace:
-    """Time some steps and batches of validations.
-
-    Args:
-        batch_size: windows of a batch, all processes together.
-        total: steps of the training; infinitely many if they are not planned yet.
-    """
-
-    def learn(batch: Batch) -> None:
-        trainer.step(batch, rate=trainer.options.learning_rate)
-        trainer.device.synchronize()
-
-    def check(batch: Batch) -> None:
-        trainer.evaluate(batch)
-        trainer.device.synchronize()
-
-    limit_s, parallel = trainer.options.limit_s or math.inf, trainer.parallel
-    step_s = _seconds_of_one(learn, steps, parallel, total=total, limit_s=limit_s)
-    total = min(total, limit_s / step_s)
-    check_s = _seconds_of_one(check, itertools.chain.from_iterable(checks), parallel, total=total)
-    # The mean over all processes, which have to make the same plan.
-    times = parallel.sum(torch.tensor([step_s, check_s], dtype=torch.float64)) / parallel.size
-    window_s, held_out_s = (times / batch_size).tolist()
-    return Pace(window_s, held_out_s)
 
 
 def _seconds_of_one(

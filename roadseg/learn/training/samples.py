@@ -136,21 +136,6 @@ class TrainingWindows(Dataset[tuple[Tensor, Tensor]]):
         return self._road_cells[number]
 
 
-class RandomWindows(Dataset[tuple[Tensor, Tensor]]):
-    """Windows of random pixels, all of them road, augmented as in a training."""
-
-    def __init__(self, options: TrainOptions, *, bands: int) -> None:
-        """Prepare to draw windows with this many bands."""
-        self._shape = bands, options.window_px, options.window_px
-        self._augment = Augmenter(bands, options.augment)
-
-    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
-        """Draw and augment a window."""
-        image = np.random.default_rng(index).integers(256, size=self._shape, dtype=np.uint8)
-        mask = np.ones(self._shape[1:], dtype=np.uint8)
-        return _tensors(*self._augment(image, mask, seed=index))
-
-
 class ValidationWindows(Dataset[tuple[Tensor, Tensor]]):
     """Windows that cover each chip, without augmentation, in a fixed order; each pixel counts once.
 

@@ -283,7 +283,7 @@ def test_an_error_leaves_stdout_empty_with_json_too(fails):
 def test_init_finds_images_and_roads_by_itself(call, city):
     city.unlink()
     result = call("init")
-    assert (result.exit_code, "next: roadseg run (--dry-run shows" in result.stdout) == (0, True)
+    assert (result.exit_code, "next: roadseg run\n" in result.stdout) == (0, True)
     found = json.loads(city.read_text())
     assert (found["imagery"]["images"], found["labels"]["roads"]) == (["images"], ["roads"])
 

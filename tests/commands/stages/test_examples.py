@@ -18,8 +18,6 @@ from click.testing import CliRunner
 from pyproj import CRS
 
 from roadseg.commands.cli.main import main
-from roadseg.commands.survey import training_plan
-from roadseg.learn.training.rehearsal import Pace
 from roadseg.raster.grid import reproject
 from roadseg.roads.formats.by_suffix import write_graphs
 from roadseg.roads.graph.road_graph import graph_from_lines
@@ -149,7 +147,6 @@ def project(finished_city, tmp_path_factory):
 def call(call, project, monkeypatch):
     """Give a function that runs the words of an example in the project."""
     monkeypatch.chdir(project)
-    monkeypatch.setattr(training_plan, "guess_pace", lambda *_, **__: Pace(0.01, 0.001))
 
     def run(words):
         named = [project / word for word in words if word in PROVIDED]

@@ -9,12 +9,11 @@ import pytest
 import rasterio
 
 from roadseg.commands.stages.pipeline import prepare
-from roadseg.commands.survey import contents, defaults, training_plan
+from roadseg.commands.survey import contents, defaults
 from roadseg.commands.survey.cities import balanced_weights
 from roadseg.commands.tools import init
 from roadseg.config import Config, config_schema, load_config
 from roadseg.errors import ConfigError, DataError
-from roadseg.learn.training.rehearsal import Pace
 from roadseg.system.workspace import Workspace
 
 
@@ -105,7 +104,7 @@ def test_rotations_are_for_images_that_are_small_beside_the_training(city, monke
     monkeypatch.setattr(defaults, "_TTA_MEGAPIXELS_PER_MIN", 5 * 64 * 64 / 1e6 / 12)
 
     def is_chosen(*assignments):
-        look(city, *assignments, rehearse=False, force=True)
+        look(city, *assignments, force=True)
         return written(city)["predict"]["tta"]
 
     assert is_chosen()
@@ -736,14 +735,10 @@ def test_small_sets_get_weights_by_the_root_of_their_chips(chips, weights):
 TINY = ("train.encoder=tu-test_resnet", "train.encoder_weights=null", "train.window_px=32")
 
 
-def test_with_minutes_a_training_is_planned_for_them(city):
-    summary = look(city, *TINY, "train.minutes=2", "split.folds=2")
-    options = written(city)["train"]
-    assert options["minutes"] == 2
-    assert options["patience"] == options["epochs"] >= 4
-    assert options["windows_per_chip"] > 8
-    assert "2 min on cpu" in summary.rows["training"]
-    assert "each place is seen " in str(summary)
+def test_with_minutes_a_training_is_planned_when_it_begins(city):
+    summary = look(city, *TINY, "train.minutes=2")
+    assert written(city)["train"]["minutes"] == 2
+    assert summary.rows["training"] == "2 min, planned when it begins"
 
 
 @pytest.mark.parametrize(
@@ -761,21 +756,3 @@ def test_init_says_what_a_training_starts_from(city, settings, start):
 
 def test_without_minutes_nothing_is_planned(city):
     assert "training" not in look(city, *TINY).rows
-    assert written(city)["train"]["epochs"] == 30
-
-
-def test_too_few_minutes_write_nothing(city, monkeypatch):
-    monkeypatch.setattr(training_plan, "guess_pace", lambda *_, **__: Pace(1.0, 0.1))
-    with pytest.raises(ConfigError, match=r"train.minutes: 0.1 min are too few"):
-        look(city, *TINY, "train.minutes=0.1", "train.batch_size=4096")
-    assert not (city / "found.json").exists()
-
-
-@pytest.mark.usefixtures("cities")
-def test_sets_are_planned_by_their_weights(monkeypatch):
-    monkeypatch.setattr(training_plan, "guess_pace", lambda *_, **__: Pace(0.01, 0.001))
-    look_here(*TINY, "train.minutes=2", "imagery.sets.small_town.weight=1")
-    even = written(Path())["train"]["windows_per_chip"]
-    look_here(*TINY, "train.minutes=2", "imagery.sets.small_town.weight=10")
-    heavy = written(Path())["train"]["windows_per_chip"]
-    assert even * (9 + 2) == pytest.approx(heavy * (9 + 20))

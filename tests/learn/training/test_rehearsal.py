@@ -9,7 +9,7 @@ from roadseg.errors import CheckpointError, ConfigError
 from roadseg.learn.hardware.distributed import Parallel
 from roadseg.learn.options import TrainOptions
 from roadseg.learn.training import rehearsal, trainer
-from roadseg.learn.training.rehearsal import KEEPING_S, Pace, guess_pace, measure_pace
+from roadseg.learn.training.rehearsal import KEEPING_S, Pace, measure_pace
 from roadseg.learn.training.train import TrainingJob
 from roadseg.roads.speeds import DEFAULT_BINS
 
@@ -69,9 +69,8 @@ def test_batches_are_those_of_the_training(pace, batches):
     assert set(batches["step"]) == set(batches["evaluate"]) == {3}
 
 
-def test_large_windows_are_measured_two_at_a_time(cpu, batches):
-    options = TrainOptions(**SMALL | {"window_px": 544, "batch_size": 8})
-    guess_pace(options, bands=3, bins=1, device=cpu, workers=0)
+def test_large_windows_are_measured_two_at_a_time(pace, batches):
+    pace(window_px=544, batch_size=8)
     assert set(batches["step"]) == set(batches["evaluate"]) == {2}
 
 
@@ -85,29 +84,10 @@ def test_what_the_network_does_not_take_is_refused_as_by_the_training(pace):
         pace(architecture="pan", encoder="resnet18", batch_size=2)
 
 
-def test_without_chips_a_pace_is_guessed_with_as_many_bands(cpu, monkeypatch):
-    clock = [0.0]
-
-    def lasting(seconds, work):
-        def call(*given, **options):
-            clock[0] += seconds
-            return work(*given, **options)
-
-        return call
-
-    for name, seconds in (("step", 3.0), ("evaluate", 1.0)):
-        work = getattr(rehearsal.Trainer, name)
-        monkeypatch.setattr(rehearsal.Trainer, name, lasting(seconds, work))
-    monkeypatch.setattr(rehearsal.time, "perf_counter", lambda: clock[0])
-    guessed = guess_pace(TrainOptions(**SMALL), bands=8, bins=3, device=cpu, workers=0)
-    assert guessed.window_s > guessed.held_out_s > 0
-    assert guessed.window_s == 3 * guessed.held_out_s
-
-
-def test_a_guess_keeps_freed_memory_as_the_training_does(cpu, monkeypatch):
+def test_a_rehearsal_keeps_freed_memory_as_the_training_does(pace, monkeypatch):
     kept = []
     monkeypatch.setattr(trainer, "keep_freed_memory", lambda: kept.append(True))
-    guess_pace(TrainOptions(**SMALL), bands=3, bins=1, device=cpu, workers=0)
+    pace()
     assert kept
 
 
