@@ -6,7 +6,6 @@ An error becomes one line with its exit code; a fault of the program itself show
 import errno
 import platform
 import re
-import shlex
 import traceback
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -20,9 +19,6 @@ from roadseg.learn.hardware.processes import INTERRUPTED
 from roadseg.system.records import versions
 from roadseg.system.web.keys import without_keys
 
-# A word that is too much, or the first of several, as click says it.
-_EXTRA = re.compile(r"Got unexpected extra argument(?: \((.+)\)|s \((\S+) )")
-WORDS = "roadseg.words"  # Key of Context.meta under which the words of the command line are kept.
 _NOT_UTF_8 = "the name or the locale is not in UTF-8; rename the file, or set PYTHONUTF8=1"
 _MEMORY = (
     "out of memory: use fewer workers (--workers), or smaller batches and windows "
@@ -46,16 +42,6 @@ _REFUSED = {
     *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM),
     *(errno.EMFILE, errno.ENFILE, errno.EIO, errno.ESTALE, errno.ENAMETOOLONG),
 }
-
-
-def word_after(ctx: click.Context, word: str) -> str:
-    """Return the word after another one on the command line, or after its "="; empty if none."""
-    words: list[str] = ctx.meta.get(WORDS, [])
-    for each, following in zip(words, [*words[1:], ""], strict=True):
-        name, equals, value = each.partition("=")
-        if name == word:
-            return value if equals else following
-    return ""
 
 
 def report_failure(error: BaseException, ctx: click.Context) -> int:
@@ -123,9 +109,7 @@ class Group(OrderedGroup):
         try:
             return super().invoke(ctx)
         except click.NoSuchOption as error:
-            raise _with_setting(error, ctx) from error
-        except click.UsageError as error:
-            raise _with_option(error) from error
+            raise _with_setting(error) from error
         except (click.ClickException, click.Abort, click.exceptions.Exit):
             raise
         # An interrupt is not an error: it gets a line that says how to resume.
@@ -136,29 +120,6 @@ class Group(OrderedGroup):
             write_line(last_line(end.code))
             raise
         except BaseException as error:
-            if _is_closed_pipe(error):
-                raise
-            ctx.exit(report_failure(error, ctx))
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find a command; of one that is missing here, name the group that has it."""
-        try:
-            return super().resolve_command(ctx, args)
-        except click.UsageError as error:
-            for name, group in self.commands.items():
-                if args[0] in getattr(group, "commands", ()):
-                    msg = f"No such command {args[0]!r}. Did you mean '{name} {args[0]}'?"
-                    raise click.UsageError(msg, ctx) from error
-            raise
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Read the options before a command, of which some print what they show; keep all words."""
-        ctx.meta[WORDS] = list(args)
-        try:
-            return super().parse_args(ctx, args)
-        except OSError as error:
             if _is_closed_pipe(error):
                 raise
             ctx.exit(report_failure(error, ctx))
@@ -182,46 +143,19 @@ class Group(OrderedGroup):
                 self.purposes.setdefault(title, []).append(str(command.name))
 
 
-def _with_setting(error: click.NoSuchOption, ctx: click.Context) -> click.UsageError:
+def _with_setting(error: click.NoSuchOption) -> click.UsageError:
     """Return an error that names the setting of the config that an unknown option stands for."""
     from roadseg.config import keys_named
 
-    name = error.option_name.lstrip("-").replace("-", "_")
-    keys = keys_named(name)
+    keys = keys_named(error.option_name.lstrip("-").replace("-", "_"))
     command = error.ctx.info_name if error.ctx else ""
     # A command is interested in the settings of its own section first.
-    if name == "config":
-        msg = "No such option '--config': this command reads no config"
-        if command == "init":
-            msg += ", it writes one; --output names that"
-        return click.UsageError(msg, ctx=error.ctx)
     key = next((key for key in keys if key.startswith(f"{command}.")), keys[0] if keys else None)
     takes_settings = error.ctx and any("--set" in each.opts for each in error.ctx.command.params)
     if key is None or not takes_settings:
         return error
-    value = word_after(ctx, error.option_name)
-    value = "VALUE" if not value or value.startswith("--") else value
-    msg = f"No such option {error.option_name!r}. It is a setting: --set {key}={value}"
+    msg = f"No such option {error.option_name!r}. It is a setting: --set {key}=VALUE"
     return click.UsageError(msg, ctx=error.ctx)
-
-
-def _with_option(error: click.UsageError) -> click.UsageError:
-    """Return an error that names the option before which a word that is too much belongs."""
-    extra = _EXTRA.match(error.message)
-    if not (extra and error.ctx):
-        return error
-    given, command = extra[1] or extra[2], error.ctx.command
-    word = shlex.quote(given)
-    names = {name for each in command.params for name in each.opts}
-    if "--config" in names and given.endswith(".json"):
-        hint = f"use --config {word}"
-    elif "--images" in names:
-        hint = "use --images for images, and --labels for road labels"
-    elif "--run" in names:
-        hint = f"to choose a run folder, use --run {word}"
-    else:
-        return error
-    return click.UsageError(f"{error.message}; {hint}", error.ctx)
 
 
 def _is_closed_pipe(error: BaseException) -> bool:

@@ -6,11 +6,9 @@ import os
 import signal
 import sys
 from contextlib import suppress
-from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
-from roadseg.errors import MissingInputError
 from roadseg.learn.hardware.interrupts import SIGNALS, frames, is_compiling
 from roadseg.learn.hardware.processes import LAST_LINES, launcher_id
 
@@ -31,26 +29,6 @@ def last_line(code: object) -> str:
     It is empty for every other code, and where another process prints the line.
     """
     return LAST_LINES.get(code, "") if launcher_id() is None and is_first() else ""
-
-
-def require_surroundings() -> None:
-    """Open standard streams that are closed, so that no file of ours takes their place.
-
-    Raises:
-        MissingInputError: if the working folder was removed, where some libraries cannot start.
-    """
-    for number, name in enumerate(("stdin", "stdout", "stderr")):
-        try:
-            os.fstat(number)
-        except OSError:
-            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # noqa: FBT003 - positional only
-            setattr(sys, name, open(number, "w" if number else "r", encoding="utf-8"))  # noqa: PTH123, SIM115
-    try:
-        Path.cwd()
-    except FileNotFoundError as error:
-        raise MissingInputError(
-            "the working folder was removed; change to one that exists"
-        ) from error
 
 
 def look_for_garbage_rarely() -> None:

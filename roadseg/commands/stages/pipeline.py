@@ -125,7 +125,7 @@ def run(
 
         check_weights(config.train)
     done: dict[str, Any] = {}
-    for name, run_stage in _stages(config, workspace, fold):
+    for name, run_stage in _stages(config, workspace, fold, force=force):
         done[name] = run_stage(config, workspace, force=force)
         if name not in _IN_SUMMARY:
             say(name, done[name])
@@ -139,7 +139,7 @@ def _is_untrained(workspace: Workspace, fold: FoldOrEach) -> bool:
 
 
 def _stages(
-    config: Config, workspace: Workspace, fold: FoldOrEach
+    config: Config, workspace: Workspace, fold: FoldOrEach, *, force: bool
 ) -> Iterator[tuple[str, Callable[..., object]]]:
     """Yield the names of the stages in order, each with the function that runs it."""
     from roadseg.commands.stages import prepare, split
@@ -150,10 +150,10 @@ def _stages(
     from roadseg.commands.stages import evaluate, graph, predict, quantize, report, train
 
     yield "train", partial(train.run, fold=fold)
-    before = None
     if fold != "each":
-        before = partial(quantize.if_it_pays, config, workspace, fold=fold)
-    yield "predict", partial(predict.run, fold=fold, before=before)
+        left = partial(predict.megapixels_left, config, workspace, fold=fold, force=force)
+        quantize.if_it_pays(config, workspace, fold=fold, megapixels=left)
+    yield "predict", partial(predict.run, fold=fold)
     yield "graph", graph.run
     yield "evaluate", evaluate.run
     yield "report", report.run
@@ -174,28 +174,13 @@ def plan(
     check_settings(config, fold=fold)
     if "train" in stages and _is_untrained(workspace, fold):
         check_training(config)
-    before = None if fold == "each" else partial(_plan_quantize, config, workspace, fold=fold)
     plans: dict[str, Plan] = {}
     for name in stages:
         after = renewed_before(name, {key: plan for key, plan in plans.items() if plan.runs})
-        planned = plan_stage(
-            name, config, workspace, fold=fold, after=after, force=force, before=before
-        )
+        planned = plan_stage(name, config, workspace, fold=fold, after=after, force=force)
         several = planned.stages if isinstance(planned, Plans) else [planned]
         plans |= {each.stage: each for each in several}
     return Plans([*plans.values()])
-
-
-def _plan_quantize(
-    config: Config, workspace: Workspace, *, fold: int, megapixels: Callable[[], float]
-) -> list[Plan]:
-    """Return the dry run of quantize if `run` quantises before it predicts, else none."""
-    from roadseg.commands.stages import quantize
-
-    if not quantize.pays(config, workspace, fold=fold, megapixels=megapixels):
-        return []
-    # What is predicted counts as the same with and without it, so later stages do not run for it.
-    return [replace(quantize.plan(config, workspace, fold=fold), renews=False)]
 
 
 def plan_stage(
@@ -207,7 +192,6 @@ def plan_stage(
     after: str = "",
     force: bool = False,
     shard: tuple[int, int] | None = None,
-    before: Callable[..., list[Plan]] | None = None,
 ) -> Plan | Plans:
     """Return the dry run of a stage, with fold "each" that of the training of every fold.
 
@@ -215,7 +199,6 @@ def plan_stage(
 
     Args:
         after: the earlier stage, or the option, that makes it run; empty if none does.
-        before: returns the dry runs of what is done before a prediction; see `predict.plan`.
     """
     if stage == "train" and fold == "each":
         return _plan_folds(config, workspace, after=after, force=force)
@@ -232,9 +215,7 @@ def plan_stage(
     if stage == "predict" and reason and not after and fold != "all":
         from roadseg.commands.stages import predict
 
-        return predict.plan(
-            config, workspace, reason, fold=fold, force=force, shard=shard, before=before
-        )
+        return predict.plan(config, workspace, reason, fold=fold, force=force, shard=shard)
     return declared.plan(reason)
 
 

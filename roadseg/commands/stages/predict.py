@@ -1,8 +1,7 @@
 """predict: road probabilities of scenes. Reads checkpoints, writes probabilities/<scene>.tif."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 
 from roadseg.commands.stages.declared_stages import declared_stage, fold_numbers
@@ -17,7 +16,7 @@ from roadseg.learn.inference.tasks import SceneToPredict
 from roadseg.learn.network.checkpoints import checkpoint_path
 from roadseg.learn.network.installed_weights import checkpoint_folder
 from roadseg.roads.masks.mask_files import read_raster_key, write_road_mask
-from roadseg.system.dry_runs import Plan, Plans
+from roadseg.system.dry_runs import Plan
 from roadseg.system.locks import exclusive
 from roadseg.system.records import key_of
 from roadseg.system.stage_records import Reason, read_record
@@ -25,8 +24,6 @@ from roadseg.system.text import Summary, count
 from roadseg.system.workspace import Fold, FoldOrEach, Workspace
 
 AnyJob = PredictionJob | OutOfFold
-# What is done before a prediction; it is given a function that says how many megapixels are left.
-Before = Callable[..., None]
 
 
 @dataclass(frozen=True)
@@ -66,7 +63,6 @@ def run(
     fold: Fold | FoldOrEach,
     force: bool = False,
     shard: tuple[int, int] | None = None,
-    before: Before | None = None,
 ) -> PredictSummary:
     """Predict the scenes of the run: those with held-out chips of the fold, or all of them.
 
@@ -75,17 +71,11 @@ def run(
 
     A shard is a part of the work. The last one to end finds the rasters of all, and finishes the
     record as the command without shards does.
-
-    Args:
-        before: called before the work begins, if there is any.
     """
     stage = declared_stage("predict", config, workspace, fold)
     if done := stage.summary(PredictSummary, force=force):
         return done
     work = _work_of_run(config, workspace, fold, shard)
-    if before is not None:
-        before(megapixels=partial(work.megapixels_left, force=force))
-        stage = declared_stage("predict", config, workspace, fold)  # Its seconds begin here.
     if shard is None:
         stage.begin()
         summary, outputs = work.run(config, force=force)
@@ -152,6 +142,11 @@ class _Work:
         return sum(scene.facts.pixels for scene in self.waiting(force=force)) / 1e6
 
 
+def megapixels_left(config: Config, workspace: Workspace, *, fold: Fold, force: bool) -> float:
+    """Return the megapixels of the scenes of the run that are left to predict."""
+    return _work_of_run(config, workspace, fold).megapixels_left(force=force)
+
+
 def run_images(
     config: Config,
     images: Iterable[str],
@@ -160,7 +155,6 @@ def run_images(
     output: Path,
     force: bool = False,
     shard: tuple[int, int] | None = None,
-    before: Before | None = None,
 ) -> PredictSummary:
     """Predict any images with checkpoint folders, whose probabilities are averaged.
 
@@ -169,11 +163,17 @@ def run_images(
             roadseg.
         shard: number of a part, from 1, and number of parts, of which each has every N-th scene.
     """
-    work = _work_of_images(config, images, checkpoints, output, shard)
-    if before is not None:
-        before(megapixels=partial(work.megapixels_left, force=force))
-    summary, _ = work.run(config, force=force)
+    summary, _ = _work_of_images(config, images, checkpoints, output, shard).run(
+        config, force=force
+    )
     return summary
+
+
+def megapixels_left_of(
+    config: Config, images: Iterable[str], checkpoint: Path, *, output: Path, force: bool
+) -> float:
+    """Return the megapixels of the images that are left to predict with a network."""
+    return _work_of_images(config, images, [checkpoint], output, None).megapixels_left(force=force)
 
 
 def _write_mask(config: Config, path: Path, scene: SceneToPredict) -> None:
@@ -231,24 +231,16 @@ def plan(
     fold: Fold | FoldOrEach,
     force: bool = False,
     shard: tuple[int, int] | None = None,
-    before: Callable[..., list[Plan]] | None = None,
-) -> Plan | Plans:
-    """Return what `run` would do, for a reason.
-
-    Args:
-        before: returns the dry runs of what is done before the work begins; it is given the same
-            as `Before`.
-    """
+) -> Plan:
+    """Return what `run` would do, for a reason."""
     work = _work_of_run(config, workspace, fold, shard)
     waiting = work.waiting(force=force)
-    megapixels = sum(scene.facts.pixels for scene in waiting) / 1e6
-    planned = declared_stage("predict", config, workspace, fold).plan(
+    return declared_stage("predict", config, workspace, fold).plan(
         reason,
         writes=[scene.path for scene in waiting],
-        now=megapixels,
+        now=sum(scene.facts.pixels for scene in waiting) / 1e6,
         memory_mb=work.job.memory_mb(waiting),
     )
-    return Plans([*before(megapixels=lambda: megapixels), planned]) if before else planned
 
 
 def plan_images(

@@ -8,7 +8,6 @@ map: first probabilities, masks of the certain roads in them, and the network tr
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from os.path import normpath
 from pathlib import Path
 from typing import Any
@@ -101,7 +100,7 @@ def run(
     settings: Sequence[str],
     force: bool = False,
     say: pipeline.Say,
-) -> tuple[Path, predict.Before | None]:
+) -> Path:
     """Adapt a network to images.
 
     If it is sure of too few roads, a warning says so, and the folder returned is `start`. What is
@@ -113,7 +112,7 @@ def run(
         settings: of this call, such as "train.minutes=2".
 
     Returns:
-        The folder of the new network, and what to do before it predicts; None for nothing.
+        The folder of the new network, quantised if that pays for what is left to predict.
     """
     config = load_config(path, settings)
     made = workspace.adapted
@@ -125,7 +124,7 @@ def run(
             "that it found (confidence of at least %g); at least %s are needed",
             *(road_text(labels.sure_km), SURE, road_text(LEAST_KM)),
         )
-        return start, None
+        return start
     # The map is predicted as its own config says, whatever suits a training of this time.
     changes = [*_network(start), *settings, f"predict.tta={str(config.predict.tta).lower()}"]
     planned = load_config(plan, changes) if plan.exists() else None
@@ -138,11 +137,11 @@ def run(
         planned = load_config(plan, changes)
     pipeline.prepare(planned, made, force=force)
     _log.info("the labels are roads of the first map, so the IoU of this training is no accuracy")
-    network = made.checkpoint(_FOLD)
+    network, again = made.checkpoint(_FOLD), force
     if checkpoint_path(network, "last").exists():  # Of other labels, it is of no use.
         before = read_checkpoint_facts(network, "last")["prepared_data"]
-        force |= before != read_stage_key(made.record("split"))
-    trained = train.run_fold(planned, made, fold=_FOLD, force=force)
+        again = force or before != read_stage_key(made.record("split"))
+    trained = train.run_fold(planned, made, fold=_FOLD, force=again)
     # The confidence cannot be measured without labels; that of the first network is kept.
     if (calibration := read_calibration(start)) is not None:
         write_calibration(network, calibration)
@@ -150,8 +149,14 @@ def run(
         "adapt",
         AdaptSummary(str(network), len(labels.images), labels.sure_km, labels.road_km, trained),
     )
+
+    def left() -> float:
+        output = workspace.probabilities
+        return predict.megapixels_left_of(config, images, network, output=output, force=force)
+
     # Its own labels can judge it, as INT8 has to find what float32 finds, right or wrong.
-    return network, partial(quantize.if_it_pays, planned, made, fold=_FOLD)
+    quantize.if_it_pays(planned, made, fold=_FOLD, megapixels=left)
+    return network
 
 
 def _network(start: Path) -> list[str]:

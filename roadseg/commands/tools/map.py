@@ -214,16 +214,13 @@ def run(
             done = pipeline.run(config, workspace, force=force, say=say).stages
         else:
             start = networks = [checkpoint_folder(path) for path in checkpoints or (Path(NAME),)]
-            before = None
             if adapt:
                 with lock(workspace.adapted.root):
-                    adapted, before = adapting.run(
+                    adapted = adapting.run(
                         path, workspace, images, *start, settings=settings, force=force, say=say
                     )
                 networks = [adapted]
-            done = _predict_and_trace(
-                config, workspace, images, networks, force=force, before=before, say=say
-            )
+            done = _predict_and_trace(config, workspace, images, networks, force=force, say=say)
             if networks != start:
                 _log.warning(_ADAPTED)
             elif not checkpoints:
@@ -382,21 +379,15 @@ def _predict_and_trace(
     checkpoints: Sequence[Path],
     *,
     force: bool = False,
-    before: predict.Before | None = None,
     say: pipeline.Say,
 ) -> dict[str, Any]:
-    """Predict images with networks, trace their roads, and write the report; return summaries.
-
-    Args:
-        before: called before the prediction.
-    """
+    """Predict images with networks, trace their roads, and write the report; return summaries."""
     predicted = predict.run_images(
         config,
         images,
         checkpoints=checkpoints,
         output=workspace.probabilities,
         force=force,
-        before=before,
     )
     say("predict", predicted)
     rasters = [str(workspace.probability(name)) for name in predicted.scenes]
