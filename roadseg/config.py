@@ -28,14 +28,11 @@ FILE_NAME = "roadseg.json"
 VARIABLE = "ROADSEG_CONFIG"
 
 SCHEMA_NAME = "roadseg.schema.json"
-SCHEMA, WHY = "$schema", "$why"  # Keys that are no settings: for editors, and for people.
+SCHEMA = "$schema"  # A key that is no setting, for editors.
 
 _NOTES = {
     SCHEMA: {"type": "string", "description": "File by which editors explain the keys."},
-    WHY: {
-        "type": "object",
-        "description": "Why `roadseg init` chose settings, by their dotted keys; it is not read.",
-    },
+    "$why": {"type": "object", "description": "Notes of earlier versions; they are not read."},
 }
 _MOST_FAULTS = 10  # Faults of a config that one error names.
 _LARGEST_BYTES = 2**24  # Bytes of a config; with a path for each image, 150,000 images.
@@ -212,19 +209,6 @@ def _settings_in(values: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in values.items() if key not in _NOTES}
 
 
-def read_notes(path: Path | None) -> dict[str, Any]:
-    """Return the keys of a config file that are no settings; the path of its schema is absolute.
-
-    Raises:
-        ConfigError: if it cannot be read.
-    """
-    values = {} if path is None else _read_all(path)
-    notes = {key: values[key] for key in _NOTES if key in values}
-    if path is not None and isinstance(schema := notes.get(SCHEMA), str) and "://" not in schema:
-        notes[SCHEMA] = os.path.normpath(path.resolve().parent / schema)
-    return notes
-
-
 def config_schema() -> dict[str, Any]:
     """Return the JSON Schema of a config file."""
     schema = Config.model_json_schema()
@@ -363,8 +347,6 @@ def _is_section(kind: Any) -> TypeGuard[type[Section]]:  # noqa: ANN401 - of any
 def change_config(path: Path, assignments: Sequence[str]) -> None:
     """Write a config file with other values for some settings; all else in it stays as it is.
 
-    But for reasons (`$why`) of settings that have changed, which no longer hold.
-
     Args:
         assignments: changes such as "train.epochs=3", see `load_config`; but relative paths are
             written as they are, and so start at the folder of the file.
@@ -376,8 +358,6 @@ def change_config(path: Path, assignments: Sequence[str]) -> None:
     values = _read_all(path)
     assigned = [_assign(values, assignment) for assignment in assignments]
     check_config(_settings_in(values), path, assigned=assigned)
-    if isinstance(reasons := values.get(WHY), dict):
-        values[WHY] = {key: why for key, why in reasons.items() if key not in assigned}
     write_json(path, values)
 
 

@@ -15,7 +15,6 @@ from roadseg.config import (
     config_schema,
     find_config,
     load_config,
-    read_notes,
 )
 from roadseg.errors import ConfigError
 from roadseg.raster.grid import crs_setting
@@ -92,13 +91,8 @@ def test_an_empty_config_has_all_defaults(write, tmp_path):
 
 
 @pytest.mark.parametrize("note", [{"$schema": "x.json"}, {"$why": {"train.epochs": "few"}}])
-def test_a_schema_and_reasons_may_be_named(write, note):
+def test_a_schema_and_notes_of_earlier_versions_may_be_there(write, note):
     assert load_config(write(note)).train == Config().train
-
-
-def test_reasons_are_for_the_whole_config_only(write):
-    with pytest.raises(ConfigError, match=r"train\.\$why: unknown key"):
-        load_config(write({"train": {"$why": {}}}))
 
 
 def test_the_schema_of_a_file_has_its_notes_beside_all_sections():
@@ -106,21 +100,10 @@ def test_the_schema_of_a_file_has_its_notes_beside_all_sections():
     assert list(keys) == ["$schema", "$why", *Config.model_fields]
 
 
-def test_a_change_keeps_the_notes_but_the_reason_of_what_has_changed(write):
-    notes = {"$schema": "./x.json", "$why": {"train.epochs": "few", "imagery.chip_px": "many"}}
-    path = write({**notes, "train": {"epochs": 3}})
+def test_a_change_keeps_the_name_of_the_schema(write):
+    path = write({"$schema": "./x.json", "train": {"epochs": 3}})
     change_config(path, ["train.epochs=4"])
-    assert json.loads(path.read_text()) == {
-        "$schema": "./x.json",
-        "$why": {"imagery.chip_px": "many"},
-        "train": {"epochs": 4},
-    }
-
-
-def test_notes_name_the_schema_wherever_they_are_read(write, tmp_path):
-    assert read_notes(write({"$schema": "./x.json"})) == {"$schema": str(tmp_path / "x.json")}
-    assert read_notes(write({"$schema": "https://a/x.json"})) == {"$schema": "https://a/x.json"}
-    assert read_notes(write({"run": "run"})) == {}
+    assert json.loads(path.read_text()) == {"$schema": "./x.json", "train": {"epochs": 4}}
 
 
 def test_paths_start_at_the_folder_of_the_config(write, tmp_path):

@@ -73,11 +73,8 @@ def show_config(config_path: Path | None, assignments: tuple[str, ...]) -> None:
     \b
     Example: roadseg config show --set train.epochs=3
     """
-    from roadseg.config import find_config, read_notes
-
     loaded = load(config_path, assignments, required=False)
-    notes = read_notes(find_config(config_path, required=False))
-    click.echo(json.dumps(notes | loaded.model_dump(mode="json"), indent=2))
+    click.echo(json.dumps(loaded.model_dump(mode="json"), indent=2))
 
 
 @config.command()

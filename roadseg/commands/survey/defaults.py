@@ -89,26 +89,6 @@ class Defaults:
     reading: Reading
     split: str
 
-    @property
-    def reasons(self) -> dict[str, str]:
-        """The reason for each chosen setting, by its dotted key."""
-        speeds = "attribute of the speed in the labels, as roadseg writes it"
-        by_key = {
-            "imagery.chip_px": f"the largest chips that fill all folds: {self.cut.chips} of them",
-            "imagery.nodata": self.reading.nodata,
-            "labels.scheme": "what the attributes of all label files mean, by their keys",
-            **dict.fromkeys([f"labels.{key}" for key in _OWN_SPEEDS], speeds),
-            **dict.fromkeys(["labels.width", "labels.width_key"], self.reading.widths),
-            "split.method": f"folds {self.split}",
-            "split.folds": "those in split.file",
-            "split.block_m": "the largest blocks of ground that fill all folds",
-            "train.window_px": "no larger than a chip, and a multiple of 32, which encoders need",
-            "predict.tta": "finds roads better, and takes little time beside the training, as "
-            "the images are small",
-        }
-        chosen = {f"{section}.{key}" for section, keys in self.settings.items() for key in keys}
-        return {key: why for key, why in by_key.items() if key in chosen}
-
 
 def choose_reading(images: ImageSurvey, labels: LabelSurvey, settings: Config) -> Reading:
     """Choose how the images and labels of a city are read; settings that are given stay."""

@@ -1,9 +1,8 @@
 """Summary of init: what was found in images and labels, and what was chosen for them."""
 
-import re
 import shlex
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,12 +20,6 @@ from roadseg.raster.inputs import file_name
 from roadseg.roads.speeds import KPH_PER_MPH
 from roadseg.system.text import Summary, count, first, itemize
 from roadseg.system.units import speed_text
-
-# Names of attributes that look like a speed, also those in km/h by their language, or a width.
-_SPEED = re.compile(r"speed|limit|kph|km/?h|mph|vmax|geschw|tempo|vitesse|veloc", re.IGNORECASE)
-_KPH = re.compile(r"k|vmax|geschw|tempo|vitesse|veloc", re.IGNORECASE)
-_WIDTH = re.compile(r"width|breite|largeur|ancho|larghezza", re.IGNORECASE)
-_CLASSES = 8  # Masks with more values of roads than this hold no classes of roads.
 
 
 @dataclass(frozen=True)
@@ -141,7 +134,6 @@ def _line_rows(labels: LabelSurvey, *, schemes: str, widths: str, usual: str) ->
     features = f" of {every} features" if every > roads else ""
     dropped = sum((file.dropped for file in files), Counter[str]())
     keys = list(Counter(key for file in files for key in file.keys))
-    unused = [key for key in keys if f"from {key}," not in widths]
     sources = Counter(source for file in files for source in file.roads.speed_source.tolist())
     speeds = (f"{n} from {usual if key == 'default' else key}" for key, n in sources.items())
     return {
@@ -150,28 +142,9 @@ def _line_rows(labels: LabelSurvey, *, schemes: str, widths: str, usual: str) ->
         + (f"; left out: {itemize(dropped)}" if dropped else "")
         + (f"; without roads: {first(labels.bare, 3)}" if labels.bare else ""),
         "keys": ", ".join(keys) or "none",
-        "speeds": f"scheme {schemes}: {', '.join(speeds)}"
-        + (_unused_speed(keys) if set(sources) == {"default"} else ""),
-        "widths": widths + (_unused_width(unused) if "labels.buffer_m" in widths else ""),
+        "speeds": f"scheme {schemes}: {', '.join(speeds)}",
+        "widths": widths,
     }
-
-
-def _unused_speed(keys: Sequence[str]) -> str:
-    """Suggest an attribute that looks like a speed."""
-    key = next(filter(_SPEED.search, keys), None)
-    if key is None:
-        return ""
-    unit, other = ("km/h", "mph") if _KPH.search(key) else ("mph", "km/h")
-    settings = {"scheme": "attribute", "speed_key": key, "speed_unit": unit}
-    return f"; to use {key}: {_as_options(settings)} (or {other})"
-
-
-def _unused_width(keys: Sequence[str]) -> str:
-    """Suggest an attribute that looks like a width."""
-    key = next(filter(_WIDTH.search, keys), None)
-    if key is None:
-        return ""
-    return f"; to use {key}: {_as_options({'width': 'attribute', 'width_key': key})}"
 
 
 def _mask_text(labels: LabelSurvey, values: Mapping[str, Any], *, usual: str) -> str:
@@ -182,13 +155,7 @@ def _mask_text(labels: LabelSurvey, values: Mapping[str, Any], *, usual: str) ->
     text = f"{masks} with the values {first(found, 8)}"
     if values["mask_speeds_mph"]:
         return f"{text}; speeds from labels.mask_speeds_mph"
-    text += f"; speed of all roads: {usual}"
-    # A few values are probably classes of roads with speeds of their own.
-    roads = [value for value in found if value != "0"]
-    if not 1 < len(roads) <= _CLASSES:
-        return text
-    own = ", ".join(f'"{value}": {values["default_speed_mph"]:g}' for value in roads)
-    return f"{text}; for a speed per value, use --set 'labels.mask_speeds_mph={{{own}}}'"
+    return f"{text}; speed of all roads: {usual} (for a speed per value: labels.mask_speeds_mph)"
 
 
 def _match_text(matches: Mapping[str, Path]) -> str:
@@ -207,11 +174,6 @@ def _split_text(survey: Survey, *, folds: int) -> str:
         f"{count(cut.chips, 'chip')} of up to {cut.chip_px} px, split into {folds} folds "
         f"{split}{size}{'; images of one place share a fold' if alike else ''}"
     )
-
-
-def _as_options(settings: Mapping[str, str]) -> str:
-    """Return settings of the section labels as options of the command line."""
-    return " ".join(f"--set {shlex.quote(f'labels.{k}={v}')}" for k, v in settings.items())
 
 
 def _pixel_m(facts: RasterFacts) -> float:

@@ -17,7 +17,6 @@ from roadseg.commands.survey.values import survey_cities
 from roadseg.config import (
     SCHEMA,
     SCHEMA_NAME,
-    WHY,
     Config,
     check_config,
     config_schema,
@@ -26,7 +25,7 @@ from roadseg.config import (
 from roadseg.errors import ConfigError
 from roadseg.learn.network.installed_weights import PACKAGES, is_like_starter
 from roadseg.learn.options import TrainOptions
-from roadseg.system.records import by_dotted_key, write_json
+from roadseg.system.records import write_json
 
 _RGB = 3  # Bands of the starter.
 _log = logging.getLogger(__name__)
@@ -43,7 +42,7 @@ def run(
 ) -> InitSummary:
     """Survey images and labels, and write a config for them to `output`.
 
-    It names its schema, written beside it, and the reasons of what was chosen.
+    It names its schema, written beside it.
 
     Args:
         images: files, folders or globs; empty: those in the working folder.
@@ -54,12 +53,8 @@ def run(
     folder = output.absolute().parent
     values = survey.values(settings, folder)
     chosen = _without_defaults(values, Config().model_dump(mode="json"))
-    told = {
-        key: why for key, why in survey.defaults.reasons.items() if key in by_dotted_key(chosen)
-    }
-    notes = {SCHEMA: f"./{SCHEMA_NAME}", **({WHY: told} if told else {})}
     write_json(folder / SCHEMA_NAME, config_schema())
-    write_json(output, notes | {"run": values["run"], **chosen})
+    write_json(output, {SCHEMA: f"./{SCHEMA_NAME}", "run": values["run"], **chosen})
     bands = len(next(iter(survey.cities[0].images.scenes.values())).bands)
     weights = _weights(settings.train, bands=bands)
     return summarise(output, survey, values, weights=weights)

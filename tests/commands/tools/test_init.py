@@ -120,15 +120,6 @@ def test_init_names_a_schema_beside_the_config(city):
     assert json.loads((city / values["$schema"]).read_text()) == config_schema()
 
 
-def test_init_says_why_it_chose_what_it_wrote(city):
-    look(city, "imagery.chip_px=64")
-    values = json.loads((city / "found.json").read_text())
-    assert values["$why"].keys() == {
-        *("labels.scheme", "split.block_m", "train.window_px", "predict.tta")
-    }
-    assert values["$why"]["split.block_m"].startswith("the largest blocks of ground")
-
-
 def test_init_writes_paths_inside_its_folder_as_relative_ones(city):
     look(city)
     assert written(city)["labels"]["roads"] == ["roads"]
@@ -346,13 +337,7 @@ class TestLabels:
         for path in (city / "roads").iterdir():
             set_properties(path, [{"breite": 9}, {"breite": None}])
         summary = look(city, "labels.width=attribute", f"labels.width_key={key}")
-        assert summary.rows["widths"].partition("; to use ")[0] == told
-
-    def test_an_attribute_of_widths_that_is_given_is_not_advised_again(self, city):
-        for path in (city / "roads").iterdir():
-            set_properties(path, [{"width": None}] * 2)
-        summary = look(city, "labels.width=attribute")
-        assert summary.rows["widths"].endswith("4 m for all roads (2 x labels.buffer_m)")
+        assert summary.rows["widths"] == told
 
     def test_width_m_comes_before_width(self, city):
         for path in (city / "roads").iterdir():
@@ -360,21 +345,6 @@ class TestLabels:
         told = "from width_m, which 100% of the lines have; median 7.0 m"
         assert look(city).rows["widths"] == told
         assert written(city)["labels"]["width_key"] == "width_m"
-
-    def test_attributes_that_look_like_speeds_and_widths_come_with_their_settings(self, city):
-        for path in (city / "roads").iterdir():
-            set_properties(path, [{"SPEEDLIM": 30, "breite ft": 20}] * 2)
-        summary = str(look(city))
-        assert "to use SPEEDLIM: --set labels.scheme=attribute --set labels.speed_key" in summary
-        assert "--set 'labels.width_key=breite ft'" in summary
-
-    @pytest.mark.parametrize(
-        ("key", "unit"), [("TEMPO", "km/h"), ("vitesse", "km/h"), ("SPEEDLIM", "mph")]
-    )
-    def test_the_unit_of_a_speed_follows_the_language_of_its_name(self, city, key, unit):
-        for path in (city / "roads").iterdir():
-            set_properties(path, [{key: "50"}, {key: None}])
-        assert f"--set labels.speed_unit={unit} (or " in look(city).rows["speeds"]
 
     def test_polygons_keep_their_shape(self, city):
         for path in (city / "roads").iterdir():
@@ -458,7 +428,7 @@ class TestMasks:
 
     def test_values_of_masks_can_be_given_speeds(self, plain):
         text = str(look(plain, "imagery.gsd_m=1", labels="masks"))
-        assert """--set 'labels.mask_speeds_mph={"1": 25, "2": 25}'""" in text
+        assert "speed of all roads: labels.default_speed_mph" in text
         given = str(
             look(
                 plain,
