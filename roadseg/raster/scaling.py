@@ -134,21 +134,6 @@ def stretch_to(scaling: Scaling, pixels: Array) -> Scaling:
     return replace(scaling, ranges={**scaling.ranges, pixels.dtype.name: ranges})
 
 
-def filled_share(pixels: Array, scaling: Scaling) -> float:
-    """Return how much of 0..255 some pixels fill once they are scaled.
-
-    Args:
-        pixels: shape (band, pixel), of a type that the scaling knows.
-
-    Returns:
-        What lies between the 2nd and the 98th percentile, 0..1, as the mean over the bands.
-    """
-    low, high = np.percentile(
-        _scale(pixels, scaling.ranges[pixels.dtype.name]), PERCENTILES, axis=1
-    )
-    return float((high - low).mean() / 255)
-
-
 def _check_ranges(name: str, ranges: Sequence[Range]) -> None:
     """Refuse ranges that pixels of a type cannot be scaled by, in float32 as they are."""
     if name not in _LIMITS:

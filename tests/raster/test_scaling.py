@@ -6,7 +6,6 @@ import pytest
 from roadseg.errors import DataError
 from roadseg.raster.scaling import (
     Scaling,
-    filled_share,
     fit_scaling,
     read_scaling,
     stretch_to,
@@ -111,12 +110,6 @@ def test_a_dataset_without_a_valid_pixel_is_refused():
 def test_a_band_of_nan_alone_is_refused():
     with pytest.raises(ValueError, match="a band contains no valid pixel"):
         fit_scaling([np.full((1, 5), np.nan, np.float32)])
-
-
-@pytest.mark.parametrize(("stop", "share"), [(1001, 0.96), (501, 0.48)])
-def test_pixels_fill_the_share_of_the_scaling_that_they_span(stop, share):
-    scaling = Scaling({"uint16": ((0.0, 1000.0),) * 3}, (0.0,) * 3, (1.0,) * 3)
-    assert filled_share(ramp(stop=stop), scaling) == pytest.approx(share, abs=0.01)
 
 
 SCALING = Scaling({"uint16": ((0.0, 900.0), (50.0, 800.0))}, (100.0, 90.0), (50.0, 40.0))

@@ -22,7 +22,6 @@ from roadseg.dataset.edge_calibration import Calibration, calibrate
 from roadseg.dataset.held_out import held_out_chips, read_predicted
 from roadseg.dataset.scene_parts import images_in_area, open_scene_probability
 from roadseg.errors import ConfigError, DataError, RoadsegError
-from roadseg.raster.windows import CERTAIN, cut_blocks
 from roadseg.roads.formats.by_suffix import check_formats, write_graphs
 from roadseg.roads.formats.files import is_traced, read_gpkg
 from roadseg.roads.formats.spacenet_csv import write_submission
@@ -39,7 +38,6 @@ from roadseg.system.text import Summary, count, first
 from roadseg.system.units import road_text
 from roadseg.system.workspace import ROAD_NETWORK, SUBMISSION, Workspace, require
 
-_BLOCK_PX = 4096
 DOUBTFUL = 0.6  # Confidence below which roads are doubtful.
 _SHOWN = 3  # Doubtful scenes that the warning names.
 _MISSED = 0.02  # Share by which a precision may be missed without a word.
@@ -220,22 +218,11 @@ def run_images(config: Config, images: Iterable[str], *, output: Path) -> GraphS
             summary.precision,
         )
     if summary.scenes and not summary.found_km:
-        _warn_of_no_roads(traced, config)
+        _log.warning(
+            "no roads were found; if there should be any, check the values, the nodata value, and "
+            "graph.threshold"
+        )
     return summary
-
-
-def _warn_of_no_roads(scenes: Iterable[SceneToTrace], config: Config) -> None:
-    """Log how probable roads are where none was found: the values may mean something else."""
-    highest = 0.0
-    for scene in scenes:
-        pixels = scene.open(config)
-        for window in cut_blocks(pixels.grid.height, pixels.grid.width, block_px=_BLOCK_PX):
-            highest = max(highest, float(pixels.read_road(window).max(initial=0)) / CERTAIN)
-    _log.warning(
-        "no roads were found: the highest probability is %.2f; if there should be any, check the "
-        "values, the nodata value, and graph.threshold",
-        highest,
-    )
 
 
 def find_roads(config: Config, scene: SceneToTrace, *, workers: int = 1) -> RoadGraph:
@@ -316,23 +303,17 @@ def _calibrated(
 
 
 def _warn_of_what_stays(summary: GraphSummary) -> None:
-    """Log if no road is likely enough, and what is wrong with the precision that was asked for."""
+    """Log where no road is likely enough, and whether the precision that was asked for is met."""
     precision, calibration = summary.precision, summary.calibration
-    if precision is None:
-        if summary.found_km and not summary.edges:
-            _log.warning(
-                "none of the %s of roads that were traced is likely enough to stay; to look at "
-                "all, set graph.min_confidence to 0",
-                road_text(summary.found_km),
-            )
-        return
-    if summary.emptied:
+    if summary.emptied and (precision is not None or not summary.edges):
         _log.warning(
-            "graph.precision %g leaves no roads in %d of %s, because no road there is sure enough; "
-            "use a lower value, or a lower graph.min_confidence",
-            *(precision, summary.emptied, count(len(summary.scenes), "scene")),
+            "no road is sure enough to stay in %d of %s; to see them, use a lower graph.precision "
+            "or graph.min_confidence",
+            *(summary.emptied, count(len(summary.scenes), "scene")),
         )
-    measured = calibration.kept.get(f"{precision:g}") if calibration else None
+    if precision is None or calibration is None:
+        return
+    measured = calibration.kept.get(f"{precision:g}")
     if measured and measured.precision is not None and measured.precision < precision - _MISSED:
         _log.warning(
             "graph.precision %g is not met: %.0f %% of the length kept on held-out chips is real",

@@ -7,8 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from roadseg.commands.stages.declared_stages import Sources, prepare_stage, sources_of
 from roadseg.config import Config
 from roadseg.dataset.chips import SceneRecord, read_chips, write_chips
@@ -26,7 +24,7 @@ from roadseg.dataset.shifts import WORTH_M, Shift, find_shifts, to_map
 from roadseg.errors import DataError
 from roadseg.learn.options import ComputeOptions
 from roadseg.raster.images import read_facts
-from roadseg.raster.scaling import Scaling, filled_share, fit_scaling, write_scaling
+from roadseg.raster.scaling import Scaling, fit_scaling, write_scaling
 from roadseg.report.plots.sheets import write_sheets
 from roadseg.roads.labels.tags import PACKED
 from roadseg.roads.masks.mask_labels import check_masks
@@ -45,7 +43,6 @@ logger = logging.getLogger(__name__)
 
 _SAMPLE_PX = 2**20  # Pixels of all scenes together that the scaling is fitted to.
 _SAMPLE_OF_A_SCENE_PX = 2**10  # Pixels of one scene, at least.
-_DULL = 1 / 8  # Share of the scaling's range that 8 bits fill among 11.
 
 
 def run(config: Config, workspace: Workspace, *, force: bool = False) -> PrepareSummary:
@@ -61,7 +58,7 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> Prepare
     scenes = [scene.summary for scene in prepared]
     _require_equal_bands(scenes, sources)
     _require_roads(scenes, sources)
-    scaling = _fit_scaling(prepared, sources)
+    scaling = _fit_scaling(prepared)
     write_scaling(workspace.scaling, scaling)
     _write_chips(config, workspace, sources, scenes)
     shifts, sheets = _look_at_examples(config, workspace, sources, scenes, scaling)
@@ -246,29 +243,11 @@ def _warn_of_widths(key: str, scenes: list[SceneSummary], options: LabelOptions)
         )
 
 
-def _fit_scaling(scenes: list[PreparedScene], sources: Sources) -> Scaling:
-    """Fit the scaling; warn of folders that fill little of it, among others of their type."""
+def _fit_scaling(scenes: list[PreparedScene]) -> Scaling:
     try:
-        scaling = fit_scaling([scene.sample for scene in scenes])
+        return fit_scaling([scene.sample for scene in scenes])
     except ValueError as error:
         raise DataError(f"imagery.images: {error}; nothing to train on") from error
-    folders: dict[tuple[str, Path], list[PreparedScene]] = {}
-    for scene in scenes:
-        kind = (scene.sample.dtype.name, sources.scenes[scene.summary.name].image.parent)
-        folders.setdefault(kind, []).append(scene)
-    times = Counter(dtype for dtype, _ in folders)
-    for (dtype, folder), alike in folders.items():
-        pixels = np.concatenate([scene.sample for scene in alike], axis=1)
-        if times[dtype] == 1 or not pixels.shape[1]:
-            continue
-        if (share := filled_share(pixels, scaling)) < _DULL:
-            logger.warning(
-                "%s: its images use only %.0f %% of the value range of all %s images and will "
-                "look almost uniform; rescale them (gdal_translate -scale), or train on them "
-                "separately",
-                *(folder, 100 * share, dtype),
-            )
-    return scaling
 
 
 def _write_chips(

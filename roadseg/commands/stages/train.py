@@ -1,7 +1,7 @@
 """train: learn roads from chips and masks. Reads chips.json, folds.json; writes checkpoints/."""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -123,24 +123,17 @@ def run_folds(
     Finished trainings are skipped, and an interrupted one resumes.
     """
     numbers = fold_numbers(workspace)
-    shares = {
-        fold: float(declared_stage("train", config, workspace, fold).reason(force=force) is None)
+    waiting = [
+        fold
         for fold in numbers
-    }
-    begun = sum(shares.values())
+        if declared_stage("train", config, workspace, fold).reason(force=force)
+    ]
+    done: list[TrainSummary] = []
+    begun = len(numbers) - len(waiting)
     with Progress("cross-validation", total=len(numbers), unit="folds", done=begun) as progress:
-
-        def reach(fold: int, share: float) -> None:
-            shares[fold] = share
-            progress.reach(sum(shares.values()))
-
-        def run_one(fold: int) -> TrainSummary:
-            reached = partial(reach, fold)
-            done = run_fold(config, workspace, fold=fold, force=force, has_done=reached)
-            reach(fold, 1.0)
-            return done
-
-        done = [run_one(fold) for fold in numbers]
+        for fold in numbers:
+            done.append(run_fold(config, workspace, fold=fold, force=force))
+            progress.add(fold in waiting)
     return CrossValidationSummary(
         done,
         val_iou=spread_of(each.val_iou for each in done),
@@ -159,12 +152,10 @@ def run_fold(
     *,
     fold: Fold,
     force: bool = False,
-    has_done: Callable[[float], object] = lambda _: None,
 ) -> TrainSummary:
     """Train on the chips of all folds but one, and validate on that one.
 
-    Fold "all" trains on all chips, for as long as the trainings of single folds found best. The
-    first process calls `has_done` after each epoch with the share of all epochs that is done.
+    Fold "all" trains on all chips, for as long as the trainings of single folds found best.
     """
     stage = declared_stage("train", config, workspace, fold)
     if done := stage.summary(TrainSummary, force=force):
@@ -188,10 +179,6 @@ def run_fold(
         else:
             job = replace(job, options=planned_before(folder, job.options))
 
-        def after_epoch(history: list[Row]) -> None:
-            _draw_curves(folder, history)
-            has_done(len(history) / job.options.epochs)
-
         history = train(
             job,
             folder,
@@ -199,7 +186,7 @@ def run_fold(
             workers=config.compute.workers,
             force=force,
             started=stage.begin,
-            after_epoch=after_epoch,
+            after_epoch=partial(_draw_curves, folder),
         )
         summary = _summary(job, fold, history, folder, sets=[of.name for of in config.sets])
         if processes.first:

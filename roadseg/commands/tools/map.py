@@ -39,7 +39,7 @@ from roadseg.system.locks import lock
 from roadseg.system.records import write_json
 from roadseg.system.text import Summary, count, first
 from roadseg.system.units import area_text, road_text
-from roadseg.system.workspace import ROAD_NETWORK, Workspace
+from roadseg.system.workspace import Workspace
 
 LEAST_DENSITY = 0.5  # Kilometres of road in a square kilometre, of which even villages have more.
 MINUTES = {"labels": 20.0, "adapt": 2.0}  # Of a training, by what it learns from.
@@ -111,14 +111,6 @@ class MapSummary(Summary):
         lines = [f"{name:<10} {text}" for name, text in rows.items() if text]
         return "\n".join([*lines, *filter(None, [str(self.lengths)])])
 
-    def _to_score(self) -> str:
-        """Return what `roadseg score` compares: known roads and these, as files or as folders."""
-        run, names = Workspace(Path(self.config).parent), self.graphs.scenes
-        if len(names) > 1 and len(self.graphs.joined) < len(names):
-            return f"labels/ {shlex.quote(str(run.graphs))}"
-        name = ROAD_NETWORK if self.graphs.joined else names[0]
-        return f"roads.gpkg {shlex.quote(str(run.graph(name)))}"
-
     def _network(self) -> str:
         if not self.graphs.joined:
             return ""
@@ -135,10 +127,7 @@ class MapSummary(Summary):
 
     def _measured(self) -> str:
         if self.measured is None:
-            return (
-                "not possible without labels; to compare the map with known roads: roadseg score "
-                f"{self._to_score()}"
-            )
+            return "not possible without labels; `roadseg score` compares graphs with known roads"
         metrics = self.measured
         return (
             f"on {count(metrics.chips, 'held-out chip')}: correctness {metrics.correctness:.2f}, "

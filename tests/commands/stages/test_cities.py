@@ -1,7 +1,6 @@
 """Several cities in one run, with other pixels, places and sizes; and images of eight bands."""
 
 import json
-import logging
 from pathlib import Path
 
 import pytest
@@ -104,20 +103,6 @@ def test_each_pixel_type_has_its_own_scaling(ready):
     ranges = json.loads(workspace.scaling.read_text())["ranges"]
     assert ranges["uint8"] == [[0, 255]] * 3
     assert all(2500 < low < 3500 and 7500 < high < 8500 for low, high in ranges["uint16"])
-
-
-@pytest.mark.parametrize(("factor", "warnings"), [(9, 1), (4, 0)])
-@pytest.mark.usefixtures("sixteen_bits")
-def test_values_of_another_range_in_one_pixel_type_are_told(
-    tmp_path, ready, caplog, factor, warnings
-):
-    for image in tmp_path.glob(f"data/**/{MUMBAI}*.tif"):
-        with rasterio.open(image, "r+") as opened:
-            opened.write(opened.read() // factor)
-    with caplog.at_level(logging.WARNING):
-        prepare.run(*ready("spacenet_cities.json"))
-    found = [text for text in caplog.messages if "images and will look almost uniform" in text]
-    assert (len(found), all("AOI_8_Mumbai/PS-RGB" in text for text in found)) == (warnings, True)
 
 
 @pytest.fixture

@@ -173,7 +173,7 @@ def words_of(example, project):
     return [held_out if word == "city" and words[0] == "plot" else word for word in words]
 
 
-UNSURE = "WARNING: graph.precision 0.95 leaves no roads"  # Its network has hardly been trained.
+UNSURE = "WARNING: no road is sure enough to stay"  # Its network has hardly been trained.
 
 
 def is_only_parsed(words):

@@ -62,20 +62,6 @@ def mapped(tmp_path_factory, write_city):
     return folder, summary, said
 
 
-@pytest.mark.parametrize(
-    ("scenes", "joined", "arguments"),
-    [
-        (["a"], [], "roads.gpkg 'my map/graphs/a.gpkg'"),
-        (["a", "b"], ["a", "b"], "roads.gpkg 'my map/graphs/network.gpkg'"),
-        (["a", "b", "c"], ["a", "b"], "labels/ 'my map/graphs'"),
-    ],
-)
-def test_a_map_without_labels_tells_how_to_score_it(mapped, scenes, joined, arguments):
-    graphs = replace(mapped[1].graphs, scenes=scenes, joined=joined)
-    summary = replace(mapped[1], config="my map/roadseg.json", measured=None, graphs=graphs)
-    assert f"known roads: roadseg score {arguments}\n" in str(summary)
-
-
 def test_labels_give_a_network_that_is_measured_and_maps_all_images(mapped):
     folder, summary, said = mapped
     assert said == ["init", "prepare", "split", "train", "predict", "graph"]
