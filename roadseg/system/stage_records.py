@@ -134,8 +134,6 @@ class Stage:
         reads: what a dry run says that it reads, in words.
         writes: files and folders that it writes.
         unit: of its work, in the plural.
-        counted: key of the number of these, or of their list, in its summary; empty if it is the
-            unit.
     """
 
     path: Path
@@ -143,7 +141,6 @@ class Stage:
     reads: Sequence[str] = ()
     writes: Sequence[Path] = ()
     unit: str = ""
-    counted: str = ""
     _written_s: float = field(init=False)  # Seconds before this are in the record.
 
     def __post_init__(self) -> None:
@@ -262,7 +259,7 @@ class Stage:
     def _seconds(self, earlier: Record | None, now: float | None) -> tuple[float | None, str]:
         """Return the time of the last run, scaled to the amount of now, and a sentence about it."""
         summary = earlier.summary if earlier and earlier.is_done else None
-        done = (summary or {}).get(self.counted or self.unit)
+        done = (summary or {}).get(self.unit)
         before = len(done) if isinstance(done, list) else done
         if earlier is None or summary is None or not isinstance(before, int | float):
             return None, UNKNOWN

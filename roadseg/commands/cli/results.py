@@ -366,7 +366,7 @@ def compare(folders: tuple[Path, ...]) -> object:
     """Compare the settings, metrics and times of runs.
 
     Changes are relative to the first RUN. A warning appears if folds, held-out chips or labels
-    differ, so that the figures cannot be compared. --json adds the metrics of each held-out chip.
+    differ, so that the figures cannot be compared.
 
     \b
     Example: roadseg compare run/ other-run/

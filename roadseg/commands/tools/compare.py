@@ -1,7 +1,7 @@
 """compare: runs side by side: settings that differ, metrics, and why they may not compare."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -40,8 +40,6 @@ _METRICS = (  # Stage, key of its summary, title, and digits after the point.
     ("train", "val_iou", "IoU in training", 3),
     ("train", "best_epoch", "best epoch", 0),
 )
-# Metrics by which chips are sorted, the largest change first.
-_CHIP_METRICS = ("iou", "apls_length")
 # Prefix of the settings of prepare for labels.
 _LABEL_PREFIX = "labels."
 _LONGEST = 60  # Longest text of a setting; longer ones are shortened.
@@ -79,7 +77,6 @@ class Comparison:
     Attributes:
         names: short, distinct names of the runs.
         warnings: reasons why figures cannot be compared.
-        chips: metrics of each chip that some run held out, the largest changes first.
     """
 
     names: list[str]
@@ -87,7 +84,6 @@ class Comparison:
     settings: list[Setting]
     metrics: list[Row]
     seconds: list[Row]
-    chips: dict[str, dict[str, Row]]
 
 
 @dataclass(frozen=True)
@@ -131,7 +127,6 @@ def compare_runs(runs: Sequence[RunFacts]) -> Comparison:
         DataError: if a table of metrics is damaged.
     """
     names = short_names([run.folder for run in runs])
-    chips = [_chips(run) for run in runs]
     metrics = [
         Row(title, tuple(_mean_number(run, stage, key) for run in runs), digits)
         for stage, key, title, digits in _METRICS
@@ -141,11 +136,10 @@ def compare_runs(runs: Sequence[RunFacts]) -> Comparison:
     ]
     return Comparison(
         names=names,
-        warnings=list(_warnings(names, runs, chips)),
+        warnings=list(_warnings(names, runs)),
         settings=list(_settings(runs)),
         metrics=list(filter(_is_known, metrics)),
         seconds=list(filter(_is_known, seconds)),
-        chips=_changes_of_chips(chips),
     )
 
 
@@ -183,33 +177,10 @@ def _seconds(run: RunFacts, stage: str) -> float | None:
     return sum(done) if done else None
 
 
-def _chips(run: RunFacts) -> dict[str, dict[str, float | None]]:
-    """Return the metrics of each chip that a run held out."""
+def _chips(run: RunFacts) -> frozenset[str]:
+    """Return the names of the chips that a run held out and measured."""
     scores = read_scores(Workspace(run.folder).evaluation) if "evaluate" in run.records else None
-    if scores is None:
-        return {}
-    names = scores["columns"][1:]
-    return {row[0]: dict(zip(names, row[1:], strict=True)) for row in scores["rows"]}
-
-
-def _changes_of_chips(
-    runs: Sequence[Mapping[str, Mapping[str, float | None]]],
-) -> dict[str, dict[str, Row]]:
-    every = dict.fromkeys(chip for chips in runs for chip in chips)
-    rows = {
-        chip: {
-            name: Row(name, tuple(chips.get(chip, {}).get(name) for chips in runs))
-            for name in _CHIP_METRICS
-        }
-        for chip in every
-    }
-    return dict(sorted(rows.items(), key=lambda item: (-_largest_change(item[1]), item[0])))
-
-
-def _largest_change(rows: Mapping[str, Row]) -> float:
-    """Return the largest change of any metric; -1 if the chip cannot be compared."""
-    changes = (abs(by) for row in rows.values() for by in row.changes[1:] if by is not None)
-    return max(changes, default=-1.0)
+    return frozenset(row[0] for row in scores["rows"]) if scores else frozenset()
 
 
 def _settings(runs: Sequence[RunFacts]) -> Iterator[Setting]:
@@ -236,11 +207,7 @@ def _all_settings(run: RunFacts) -> dict[str, Any]:
     return settings
 
 
-def _warnings(
-    names: Sequence[str],
-    runs: Sequence[RunFacts],
-    chips: Sequence[Mapping[str, Mapping[str, float | None]]],
-) -> Iterator[str]:
+def _warnings(names: Sequence[str], runs: Sequence[RunFacts]) -> Iterator[str]:
     """Yield the reasons why the figures of the runs cannot be compared."""
     measured = [run for run in runs if run.value("evaluate", "iou") is not None]
     without = [name for name, run in zip(names, runs, strict=True) if run not in measured]
@@ -248,7 +215,7 @@ def _warnings(
         yield f"not evaluated, so there are no metrics: {first(without)}"
     if len({run.value("evaluate", "fold") for run in measured}) > 1:
         yield "the runs hold out different folds, so their figures cannot be compared"
-    elif len({frozenset(each) for each in chips if each}) > 1:
+    elif len({chips for run in runs if (chips := _chips(run))}) > 1:
         yield "the runs hold out different chips, so their figures cannot be compared"
     for what, begins in (("labels", ("labels of", "area")), ("images", ("image of",))):
         if scenes := _differing_inputs(runs, begins):

@@ -63,16 +63,6 @@ class Area:
             moved = np.array([_gathered(each) for each in moved], dtype=object)
         return polygons_in(shapely.union_all([_cut_at_date_line(each) for each in moved]))
 
-    def sides(self) -> list["Area"]:
-        """Return the parts west and east of the date line; the area itself if it is not there."""
-        west, _, east, _ = shapely.bounds(self.degrees)
-        left, _, right, _ = shapely.bounds(_gathered(self.degrees))
-        if east - west <= _HALF_TURN or right - left > _HALF_TURN:
-            return [self]
-        parts = np.array(self.degrees.geoms, dtype=object)
-        is_west = shapely.bounds(parts)[:, 0] >= 0
-        return [Area(self.text, DEGREES, parts[is_west]), Area(self.text, DEGREES, parts[~is_west])]
-
     def on(self, grid: Grid) -> shapely.MultiPolygon:
         """Return the part of the area on and around a scene, in the metric CRS of the scene."""
         return area_on(grid, [self])

@@ -109,15 +109,6 @@ def test_how_many_pictures_are_drawn_is_no_reason_not_to_compare(pair):
     assert warnings_of(pair) == []
 
 
-def test_chips_that_changed_most_come_first(pair):
-    for folder, values in zip(pair, ((0.5, 0.5), (0.6, 0.1)), strict=True):
-        rows = "".join(f"city_{n},{value},\n" for n, value in enumerate(values))
-        (folder / "evaluation.csv").write_text(f"chip,iou,apls_length\n{rows}")
-    chips = compare_runs([read_run(folder) for folder in pair]).chips
-    assert list(chips) == ["city_1", "city_0"]
-    assert chips["city_1"]["iou"].changes == (0, pytest.approx(-0.4))
-
-
 @pytest.mark.parametrize("many", [1, 2])
 def test_fewer_than_two_different_runs_are_refused(pair, many):
     with pytest.raises(ConfigError, match="expected two or more different run folders"):

@@ -3,8 +3,7 @@
 import logging
 import math
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
@@ -81,9 +80,7 @@ class FetchedImage:
     remarks: list[str]
 
     @classmethod
-    def on(
-        cls, grid: Grid, image: Path, state: str, credit: Credit, remarks: Iterable[str] = ()
-    ) -> "FetchedImage":
+    def on(cls, grid: Grid, image: Path, state: str, credit: Credit) -> "FetchedImage":
         """Return what is told of an image on a grid."""
         return cls(
             image,
@@ -93,7 +90,7 @@ class FetchedImage:
             round(math.sqrt(math.prod(grid.pixel_size_m)), 4),
             ":".join(grid.crs.to_authority() or [grid.crs.name]),
             credit.copyright,
-            list(remarks),
+            [],
         )
 
 
@@ -124,26 +121,13 @@ class FetchSummary(Summary):
 
 @dataclass(frozen=True)
 class Fetch:
-    """A fetch that is under way.
-
-    Attributes:
-        side: "west" or "east" of the date line, if the area is the part of one there.
-    """
+    """A fetch that is under way."""
 
     request: ImageRequest
     area: Area
     client: Client
     cache: Cache
     dry_run: bool
-    side: str = ""
-
-    def sides(self) -> list["Fetch"]:
-        """Return a fetch for each side of the date line that the area is on."""
-        areas = self.area.sides()
-        names = ("west", "east") if len(areas) > 1 else ("",)
-        return [
-            replace(self, area=area, side=name) for area, name in zip(areas, names, strict=True)
-        ]
 
     def origin(
         self, service: str, credit: Credit, *, source: str = "", layer: str = "", level: str = ""
@@ -166,7 +150,7 @@ class Fetch:
         ground = text if _BOX.fullmatch(text) else Path(text).stem
         usual = "_".join(filter(None, map(slug, [*parts, ground])))
         name = (self.request.name or usual).removesuffix(".tif")
-        return self.request.output / f"{'_'.join(filter(None, (name, self.side)))}.tif"
+        return self.request.output / f"{name}.tif"
 
     def require_within_limit(self, size_mb: float, what: str) -> None:
         """Say how much is to be fetched; refuse more than is allowed.

@@ -73,42 +73,33 @@ def _service(template: str, level: Level) -> TileService:
 
 
 def fetch_tiles(fetch: Fetch, address: str, choose: Callable[[Fetch], TileService]) -> FetchSummary:
-    """Fetch tiles as one image, or as one on each side of the date line.
+    """Fetch tiles as one image.
 
     Args:
         address: of the service, which the image is named by.
-        choose: returns the level of a layer that is fetched, for an area on one side.
+        choose: returns the level of a layer that is fetched.
 
     Raises:
         ConfigError: if it is more than the limit.
         DataError: if a tile cannot be fetched, or all are missing.
         OutputError: if the image cannot be written, or another one has its name.
     """
-    sides = [(side, choose(side)) for side in fetch.sides()]
-    fetched = [_fetch_side(side, address, service) for side, service in sides]
-    return FetchSummary(
-        [image for image, _ in fetched],
-        "; ".join(expected for _, expected in fetched),
-        fetch.client.received / 1e6,
-    )
-
-
-def _fetch_side(fetch: Fetch, address: str, service: TileService) -> tuple[FetchedImage, str]:
-    """Fetch the tiles of a level as one image; return it, and how much was to be fetched."""
+    service = choose(fetch)
     plan, level = plan_tiles(service.level, fetch.area), service.level.name
     origin = fetch.origin(service.kind, service.credit, layer=service.layer, level=level)
     size = f"z{level}" if level.isdecimal() else level.replace(" ", "")
     path = fetch.path(host_of(address), service.layer, size, day_of(service.credit))
     reader = TileReader(service, fetch.client, fetch.cache)
-    image = FetchedImage.on(plan.grid, path, THERE, service.credit)
-    if is_fetched(path, origin):
-        return image, "nothing to fetch"
-    expected = _what_to_fetch(fetch, plan, reader)
-    if fetch.dry_run:
-        return replace(image, state=WANTED), expected
-    write_image(path, plan, reader, origin)
-    write_record(path, origin, {"gsd_m": image.gsd_m, "tiles": asdict(reader.counts)})
-    return replace(image, state=FETCHED, remarks=list(remarks(reader.counts))), expected
+    image, expected = FetchedImage.on(plan.grid, path, THERE, service.credit), "nothing to fetch"
+    if not is_fetched(path, origin):
+        expected = _what_to_fetch(fetch, plan, reader)
+        image = replace(image, state=WANTED)
+        if not fetch.dry_run:
+            write_image(path, plan, reader, origin)
+            counts = asdict(reader.counts)
+            write_record(path, origin, {"gsd_m": image.gsd_m, "tiles": counts})
+            image = replace(image, state=FETCHED, remarks=remarks(reader.counts))
+    return FetchSummary([image], expected, fetch.client.received / 1e6)
 
 
 def _what_to_fetch(fetch: Fetch, plan: TilePlan, reader: TileReader) -> str:

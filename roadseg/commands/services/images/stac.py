@@ -109,12 +109,7 @@ def _items(source: str, area: Area, client: Client) -> Iterator[tuple[str, Json]
 
 
 def _in_box(address: str, area: Area) -> str:
-    # Over the date line a box goes from its west to an east with a smaller longitude.
-    sides = [each.degrees.bounds for each in area.sides()]
-    west, _, _, _ = sides[0]
-    _, _, east, _ = sides[-1]
-    _, south, _, north = area.degrees.bounds
-    box = ",".join(f"{number:.7f}" for number in (west, south, east, north))
+    box = ",".join(f"{number:.7f}" for number in area.degrees.bounds)
     page = {} if "limit=" in address else {"limit": str(_PAGE)}
     return with_query(address, {"bbox": box} | page)
 

@@ -1,11 +1,9 @@
 """Tiles of a service as one image: fetched by several threads, checked, and written row by row."""
 
-import hashlib
 import io
 import threading
 import warnings
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
@@ -70,15 +68,11 @@ class TileCounts:
         fetched: tiles that the service gave now.
         cached: tiles that were fetched before.
         missing: tiles that the service does not have.
-        plain: tiles of a single colour.
-        repeated: tiles whose picture another place has as well, plain ones left out.
     """
 
     fetched: int = 0
     cached: int = 0
     missing: int = 0
-    plain: int = 0
-    repeated: int = 0
 
 
 @dataclass(frozen=True)
@@ -105,7 +99,6 @@ class TileReader:
         self.service, self.client, self.cache = service, client, cache
         self._tile_px = None if any_size else service.level.tile_px
         self.counts = TileCounts()
-        self._pictures: Counter[bytes] = Counter()
         self._lock = threading.Lock()
 
     def read(self, place: Place) -> Pixels | None:
@@ -152,15 +145,8 @@ class TileReader:
         if found is None:
             self.counts.missing += 1
             return
-        pixels = found.pixels
         self.counts.cached += found.is_cached
         self.counts.fetched += not found.is_cached
-        if (pixels == pixels[0, 0]).all():
-            self.counts.plain += 1
-            return
-        digest = hashlib.sha256(found.body).digest()[:8]
-        self._pictures[digest] += 1
-        self.counts.repeated += self._pictures[digest] > 1
 
 
 def decode(body: bytes, tile_px: tuple[int, int] | None, what: str = "a file") -> Pixels:
@@ -247,14 +233,8 @@ def write_image(path: Path, plan: TilePlan, reader: TileReader, origin: Origin) 
             )
 
 
-def remarks(counts: TileCounts) -> Iterator[str]:
-    """Yield what a user should look at, though each tile is a picture."""
-    if counts.missing:
-        yield f"{count(counts.missing, 'tile')} that the service does not have are no data"
-    if counts.plain:
-        yield f"{count(counts.plain, 'tile')} of a single colour"
-    if counts.repeated:
-        yield (
-            f"{count(counts.repeated, 'tile')} with the picture of another tile; services send one "
-            "where they have no image at this level"
-        )
+def remarks(counts: TileCounts) -> list[str]:
+    """Return what a user should look at, though each tile is a picture."""
+    if not counts.missing:
+        return []
+    return [f"{count(counts.missing, 'tile')} that the service does not have are no data"]

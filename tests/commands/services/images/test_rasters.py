@@ -297,12 +297,6 @@ def test_pages_without_end_are_told(catalogue, fetch, monkeypatch):
         fetch(f"stac:{catalogue.address}/search")
 
 
-def test_a_search_over_the_date_line_has_a_box_from_west_to_east(catalogue, fetch):
-    with pytest.raises(DataError, match="found no item"):
-        fetch(f"stac:{catalogue.address}/search", area="179,10,-179,11")
-    assert "bbox=179.0000000,10.0000000,-179.0000000,11.0000000" in catalogue.asked[0]
-
-
 @pytest.mark.usefixtures("catalogue")
 def test_licence_and_date_of_an_item_are_kept(fetch):
     (image,) = fetch("/item.json").images

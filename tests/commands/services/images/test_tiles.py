@@ -71,13 +71,6 @@ def test_an_interrupted_fetch_goes_on_from_the_cache(fetch, world, tmp_path):
     assert len(set(world.asked)) <= 16 - kept  # a thread may have kept one more
 
 
-def test_an_area_over_the_date_line_has_an_image_on_each_side(fetch, off):
-    images = fetch(XYZ, area="179.995,10,-179.995,10.005", zoom=15).images
-    assert [image.image.stem.rpartition("_")[2] for image in images] == ["west", "east"]
-    assert [(image.height, image.width) for image in images] == [(120, 117)] * 2
-    assert [off(image.image) for image in images] == [0, 0]
-
-
 @pytest.mark.parametrize("status", [429, 500, 503])
 def test_a_server_that_fails_now_and_then_changes_nothing(fetch, world, off, status):
     world.fail("/xyz", status, times=3)
@@ -142,16 +135,6 @@ def test_if_all_tiles_are_missing_it_is_an_error(fetch, world, tmp_path):
     with pytest.raises(DataError, match="has none of the 6 tiles of level 16"):
         fetch(XYZ, zoom=16)
     assert files(tmp_path) == []
-
-
-def test_blank_and_repeated_tiles_are_told(fetch, world, maps):
-    blank = maps.encode(np.full((256, 256, 3), 200, np.uint8))
-    sorry = maps.encode(maps.tile(3, 1, 1))
-    world.fail(r"/16/34349/\d+", blank)
-    world.fail(r"/16/34350/\d+", sorry)
-    told = " ".join(fetch(XYZ, area=WIDE, zoom=16).images[0].remarks)
-    assert "4 tiles of a single colour" in told
-    assert "3 tiles with the picture of another tile" in told
 
 
 def test_a_palette_and_grey_become_colours(maps):
