@@ -26,24 +26,20 @@ from roadseg.commands.cli.options import (
     together,
 )
 
-_LABELS = click.option(
-    "--labels",
-    multiple=True,
-    metavar="PATH|SERVICE",
-    help="Known roads: folder, file or glob; or overpass or overture, which fetches them. May be "
-    "repeated.",
-)
-
 
 @click.command()
 @click.option(
     "--images",
     multiple=True,
-    metavar="PATH|ADDRESS",
-    help="Images: folder, file or glob; or a service, from which those of --area are fetched. May "
-    "be repeated.",
+    metavar="PATH",
+    help="Images: folder, file or glob; may be repeated.",
 )
-@_LABELS
+@click.option(
+    "--labels",
+    multiple=True,
+    metavar="PATH",
+    help="Known roads: folder, file or glob; may be repeated.",
+)
 @click.option(
     "--city",
     "cities",
@@ -61,7 +57,7 @@ _LABELS = click.option(
     help="Config file to write.",
 )
 @click.option("--force", is_flag=True, help="Overwrite an existing config file.")
-@together(*OF_IMAGES, SET, shown)
+@together(SET, shown)
 def init(
     images: tuple[str, ...],
     labels: tuple[str, ...],
@@ -70,45 +66,35 @@ def init(
     assignments: tuple[str, ...],
     *,
     force: bool,
-    **values: Any,  # noqa: ANN401 - what is set in the config, and how to fetch
+    **values: Any,  # noqa: ANN401 - what is set in the config
 ) -> object:
     """Inspect images and road labels, and write a config for them.
 
-    Without --images or --labels, roadseg looks for them in this folder and its subfolders. If
-    several subfolders contain both, each becomes a set with its own options. What comes from a
-    service is fetched into the folder `sources` beside the config.
+    Without --images or --labels, roadseg looks for them in this folder and its subfolders. Each
+    --city becomes a set with its own options.
 
     \b
     Examples:
       roadseg init --minutes 30
       roadseg init --images images/ --labels roads/ --force
       roadseg init --city san_diego/ --city tianjin/
-      roadseg init --images 'https://a.org/{z}/{x}/{y}.jpg' --zoom 18 --area a.gpkg
     """
-    from roadseg.commands.services.map_sources import MapSources, fetch_sources
     from roadseg.commands.tools import init
     from roadseg.config import load_config
 
-    fetching = take_fetch_options(values)
-    assignments += take_settings(values)
-    settings = load_config(None, assignments)
-    init.check_output(output, force=force)
-    sources = fetch_sources(
-        MapSources(images, labels),
-        output.absolute().parent / "sources",
-        imagery=settings.imagery,
-        options=fetching,
-        is_begun=False,
-        say=announce,
-    )
-    return init.run(
-        sources.images, sources.labels, output, settings=settings, cities=cities, force=force
-    )
+    settings = load_config(None, assignments + take_settings(values))
+    return init.run(images, labels, output, settings=settings, cities=cities, force=force)
 
 
 @click.command("map")
 @click.argument("images", nargs=-1, required=True)
-@_LABELS
+@click.option(
+    "--labels",
+    multiple=True,
+    metavar="PATH|SERVICE",
+    help="Known roads: folder, file or glob; or overpass or overture, which fetches them. May be "
+    "repeated.",
+)
 @click.option(
     "--checkpoint",
     "checkpoints",

@@ -1,11 +1,10 @@
 """Cities: images and labels as folders hold them, those of each city a set of one config."""
 
-import logging
 import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
@@ -21,8 +20,6 @@ from roadseg.system.files import LINE_SUFFIXES, MASK_SUFFIXES
 from roadseg.system.text import count
 
 Value = TypeVar("Value")
-
-_log = logging.getLogger(__name__)
 
 _IMAGES = (*IMAGE_SUFFIXES, *MASK_SUFFIXES)
 # If several folders have the same kind of files, the first of these names is chosen.
@@ -74,21 +71,6 @@ def given_cities(texts: Iterable[str]) -> list[City]:
             raise ConfigError(f"--city {text}: another city has the name {name}; use NAME={folder}")
         cities[name] = City(name, [discover_images(folder)], [discover_labels(folder)])
     return list(cities.values())
-
-
-def found_cities(folder: Path) -> list[City]:
-    """Return the folders in a folder that have images and labels; a single one gets no name."""
-    cities: list[City] = []
-    for inner in _inner_folders(folder):
-        try:
-            images, labels = discover_images(inner), discover_labels(inner)
-        except ConfigError as error:
-            _log.info("ignored as a set, because it lacks images or labels: %s", error)
-            continue
-        cities.append(City(_name_of(inner), [images], [labels]))
-    if len(cities) == 1:
-        return [replace(cities[0], name="")]
-    return cities if len({city.name for city in cities}) == len(cities) else []
 
 
 def settings_of(settings: Config, cities: Sequence[City]) -> list[Config]:

@@ -9,7 +9,6 @@ from roadseg.commands.survey.cities import (
     City,
     discover_images,
     discover_labels,
-    found_cities,
     given_cities,
 )
 from roadseg.commands.survey.summary import InitSummary, summarise
@@ -47,8 +46,12 @@ def run(
     Args:
         images: files, folders or globs; empty: those in the working folder.
         cities: folders with images and labels, each a set; `NAME=FOLDER` names the set otherwise.
+
+    Raises:
+        ConfigError: if the config exists, unless `force` says to replace it.
     """
-    check_output(output, force=force)
+    if output.exists() and not force:
+        raise ConfigError(f"{output} already exists; use --force to overwrite it")
     survey = survey_cities(_cities(images, labels, cities), settings)
     folder = output.absolute().parent
     values = survey.values(settings, folder)
@@ -58,16 +61,6 @@ def run(
     bands = len(next(iter(survey.cities[0].images.scenes.values())).bands)
     weights = _weights(settings.train, bands=bands)
     return summarise(output, survey, values, weights=weights)
-
-
-def check_output(output: Path, *, force: bool) -> None:
-    """Refuse to replace a config that exists, unless `force` says so.
-
-    Raises:
-        ConfigError: if it exists.
-    """
-    if output.exists() and not force:
-        raise ConfigError(f"{output} already exists; use --force to overwrite it")
 
 
 def _without_defaults(values: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
@@ -109,18 +102,7 @@ def _cities(images: Iterable[str], labels: Iterable[str], cities: Iterable[str])
     if images and labels:
         return [City("", images, labels)]
     here = Path()
-    try:
-        city = City("", images or [discover_images(here)], labels or [discover_labels(here)])
-    except ConfigError:
-        discovered = [] if images or labels else found_cities(here)
-        if not discovered:
-            raise
-        if discovered[0].name:
-            _log.info(
-                "found images and road labels of %s", ", ".join(city.name for city in discovered)
-            )
-            return discovered
-        (city,) = discovered
+    city = City("", images or [discover_images(here)], labels or [discover_labels(here)])
     _log.info(
         "found images in %s and road labels in %s", ", ".join(city.images), ", ".join(city.labels)
     )

@@ -189,20 +189,6 @@ def test_one_command_trains_on_the_roads_of_a_service(tiles, tmp_path):
     assert config["imagery"]["area"] == AREA
 
 
-def test_init_fetches_into_a_folder_beside_its_config(tiles, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    words = ["init", "--images", tiles, "--zoom", "17", "--area", AREA, "--labels", "overpass"]
-    done = CliRunner().invoke(main, words, catch_exceptions=False)
-    assert done.exit_code == 0, done.output
-    config = json.loads(Path("roadseg.json").read_text())
-    assert config["labels"]["roads"] == ["sources/overpass.gpkg"]
-    assert config["imagery"]["images"][0].startswith("sources/images/")
-    Path("sources/fetched.json").unlink()
-    again = CliRunner().invoke(main, words, catch_exceptions=False)
-    assert "roadseg.json already exists" in again.output
-    assert not Path("sources/fetched.json").exists()
-
-
 def test_labels_of_a_service_alone_need_an_area(sources):
     with pytest.raises(ConfigError, match="add --area, or name the images"):
         sources([], ["overpass"], area=None, options=FetchOptions())

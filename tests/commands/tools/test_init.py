@@ -552,17 +552,23 @@ def cities(tmp_path, monkeypatch, make_scene):
     return tmp_path
 
 
-def look_here(*assignments, images=(), labels=(), **options):
-    """Run init on the working folder; give its summary and the sets that it wrote."""
+def look_here(*assignments, images=(), cities=None):
+    """Run init on the folders here; give its summary and the sets that it wrote."""
     settings = load_config(None, assignments)
-    summary = init.run(images, labels, Path("found.json"), settings=settings, force=True, **options)
+    here = sorted(str(path) for path in Path().iterdir() if path.is_dir())
+    summary = init.run(
+        *(images, [], Path("found.json")),
+        settings=settings,
+        cities=here if cities is None else cities,
+        force=True,
+    )
     values = json.loads(Path("found.json").read_text())
     load_config(Path("found.json"))
     return summary, values["imagery"].get("sets")
 
 
 @pytest.mark.usefixtures("cities")
-def test_folders_that_each_hold_images_and_labels_become_sets():
+def test_folders_of_cities_become_sets():
     summary, sets = look_here()
     assert sets["large"] == {
         "images": ["large/images"],
@@ -582,27 +588,6 @@ def test_sets_that_init_writes_can_be_prepared_and_split():
     look_here()
     config = load_config(Path("found.json"))
     assert "(of large 2, 2, 2, 2, 1; of small_town " in str(prepare(config, Workspace(config.run)))
-
-
-def test_a_folder_without_labels_is_no_set(cities, make_scene):
-    make_scene(cities / "bare", "c0")
-    shutil.rmtree(cities / "bare/roads")
-    assert look_here()[1].keys() == {"large", "small_town"}
-
-
-def test_images_and_labels_of_the_folder_itself_come_first(cities, make_scene):
-    make_scene(cities, "c0")
-    summary, sets = look_here("split.folds=2", "imagery.chip_px=32")
-    assert (summary.scenes, sets) == (1, None)
-    assert not any(name.startswith("set ") for name in summary.rows)
-
-
-def test_one_folder_with_both_is_no_set(cities):
-    shutil.rmtree(cities / "small town")
-    summary, sets = look_here()
-    assert not sets
-    assert summary.scenes == 9
-    assert load_config(Path("found.json")).imagery.images == (str(cities / "large/images"),)
 
 
 @pytest.mark.usefixtures("cities")
