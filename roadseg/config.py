@@ -3,7 +3,6 @@
 import difflib
 import json
 import os
-import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
@@ -299,12 +298,6 @@ def _assign(values: dict[str, Any], assignment: str) -> str:
     """
     key, equals, text = assignment.partition("=")
     option = f"--set {' '.join(assignment.split()):.200}"
-    # Python takes other bytes, and all but ASCII in a locale that knows no other, as surrogates.
-    if re.search("[\ud800-\udfff]", assignment):
-        raise ConfigError(
-            f"--set {assignment!a:.200}: found bytes that are not UTF-8, expected text; use a "
-            "locale with UTF-8 (such as LANG=C.UTF-8), or rename the file"
-        )
     *sections, name = key.split(".")
     if not equals or not name:
         raise ConfigError(f"{option}: expected section.key=value, such as train.epochs=3")

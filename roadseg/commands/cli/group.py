@@ -19,7 +19,6 @@ from roadseg.learn.hardware.processes import INTERRUPTED
 from roadseg.system.records import versions
 from roadseg.system.web.keys import without_keys
 
-_NOT_UTF_8 = "the name or the locale is not in UTF-8; rename the file, or set PYTHONUTF8=1"
 _MEMORY = (
     "out of memory: use fewer workers (--workers), or smaller batches and windows "
     "(batch_size and window_px of train or predict), or raise the memory limit"
@@ -57,9 +56,6 @@ def _as_ours(error: BaseException) -> RoadsegError:
     """Return an error that a user can act on, or report."""
     if isinstance(error, RoadsegError):
         return error
-    # Python keeps bytes of a file name that are not UTF-8 as surrogates, which nobody can print.
-    if isinstance(error, UnicodeEncodeError) and "surrogates" in error.reason:
-        return RoadsegError(f"{error.object!a:.300}: {_NOT_UTF_8}")
     if failure := shortage(error):
         return failure
     installed = ", ".join(f"{name} {number}" for name, number in versions().items())

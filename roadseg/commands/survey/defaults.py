@@ -1,6 +1,6 @@
 """Defaults: settings that fit the survey of images and labels."""
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -103,16 +103,9 @@ def choose_reading(images: ImageSurvey, labels: LabelSurvey, settings: Config) -
 
 
 def shared_reading(readings: Mapping[str, Reading]) -> Reading:
-    """Return the choices that all sets have in common, with a text on each set."""
-    first, *others = readings.values()
-
-    def common(chosen: Settings, other_settings: Sequence[Settings]) -> Settings:
-        missing = object()
-        return {
-            key: value
-            for key, value in chosen.items()
-            if all(each.get(key, missing) == value for each in other_settings)
-        }
+    """Return the choices for a single set, or none for several, with a text on each set."""
+    if len(readings) == 1:
+        return next(iter(readings.values()))
 
     def in_words(texts: Mapping[str, str]) -> str:
         if len(set(texts.values())) == 1:
@@ -120,8 +113,8 @@ def shared_reading(readings: Mapping[str, Reading]) -> Reading:
         return "; ".join(f"{name}: {text}" for name, text in texts.items())
 
     return Reading(
-        common(first.imagery, [each.imagery for each in others]),
-        common(first.labels, [each.labels for each in others]),
+        {},
+        {},
         in_words({name: each.nodata for name, each in readings.items()}),
         in_words({name: each.widths for name, each in readings.items()}),
     )

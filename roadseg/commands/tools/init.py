@@ -26,7 +26,6 @@ from roadseg.learn.network.installed_weights import PACKAGES, is_like_starter
 from roadseg.learn.options import TrainOptions
 from roadseg.system.records import write_json
 
-_RGB = 3  # Bands of the starter.
 _log = logging.getLogger(__name__)
 
 
@@ -119,7 +118,4 @@ def _weights(options: TrainOptions, *, bands: int) -> str:
         return f"{options.encoder}, {options.encoder_weights or 'random'}"
     package = PACKAGES.get(options.encoder)
     where = package.package if package and package.find() else "to be downloaded once"
-    text = f"{options.encoder}, ImageNet ({where})"
-    if options.encoder_weights == "auto" and bands > _RGB and is_like_starter(options, bands=_RGB):
-        text += "; with three bands, from the starter (--set imagery.bands=1,2,3)"
-    return text
+    return f"{options.encoder}, ImageNet ({where})"
