@@ -29,11 +29,11 @@ from roadseg.roads.formats.osm_xml import MOST_LETTERS, classes, source_of
 from roadseg.roads.formats.pairing import RoadSource
 from roadseg.roads.graph.road_graph import DECIMALS, RoadGraph, unique_pairs
 from roadseg.roads.labels.highways import highway_class
-from roadseg.roads.labels.roads import extent_degrees, swap_hint
+from roadseg.roads.labels.roads import extent_degrees
 from roadseg.roads.labels.traffic import LAYER, SPEED_KNOWN
 from roadseg.roads.options import NO_ROADS, ConflateOptions
 from roadseg.roads.osm.osm_change import osm_change, write_changes, write_merged, write_review
-from roadseg.roads.osm.osm_map import OsmMap, read_osm_map, road_extent
+from roadseg.roads.osm.osm_map import OsmMap, read_osm_map
 from roadseg.roads.osm.osm_objects import OSM_SUFFIXES, Box
 from roadseg.system.files import atomic_write, atomic_write_folder
 from roadseg.system.progress import Progress
@@ -197,10 +197,13 @@ def read_map(path: Path, predicted: DrawnRoads) -> MapRoads:
     if not path.is_file():
         problem = "is a folder" if path.is_dir() else "does not exist"
         raise DataError(f"{path} {problem}; expected a file of OpenStreetMap data")
-    box = _box(predicted)
-    osm = read_osm_map(path, box)
+    osm = read_osm_map(path, _box(predicted))
     if len(osm.ways.way_id) == 0:
-        raise DataError(_elsewhere(path, predicted, box))
+        here = extent_degrees(predicted.graph.lines, predicted.graph.crs)
+        raise DataError(
+            f"{path}: contains no roads (ways with the tag highway) around {predicted.source}, "
+            f"which is at {here}; check the CRS or the names"
+        )
     return MapRoads(replace(graph_drawn(RoadSource(path), osm.graph()), is_joined=False), osm)
 
 
@@ -300,20 +303,6 @@ def _box(roads: DrawnRoads) -> Box:
     high = _MARGIN_M / _METRES_PER_DEGREE
     wide = high / max(float(np.cos(np.radians(min(abs(south + north) / 2, 89)))), 0.02)
     return west - wide, south - high, east + wide, north + high
-
-
-def _elsewhere(path: Path, predicted: DrawnRoads, box: Box) -> str:
-    """Return what is wrong with a map that has no road near the predicted ones."""
-    extent = road_extent(path)
-    if extent is None:
-        return f"{path}: contains no roads, expected ways with the tag highway"
-    hint = swap_hint(box, extent) or "check the CRS or the names"
-    here = extent_degrees(predicted.graph.lines, predicted.graph.crs)
-    there = extent_degrees(np.array([shapely.box(*extent)]), DEGREES)
-    return (
-        f"{predicted.source}: the two sides do not overlap: it is at {here}, but the roads of "
-        f"{path} are at {there}; {hint}"
-    )
 
 
 def _ways(into: MapRoads, drawn: RoadGraph) -> MapWays:

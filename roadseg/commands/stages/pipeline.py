@@ -1,11 +1,11 @@
 """The order of the stages: each one alone, and all of a config, which is checked before."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from roadseg.commands.stages.declared_stages import declared_stage, fold_numbers, renewed_before
+from roadseg.commands.stages.declared_stages import declared_stage, renewed_before
 from roadseg.config import Config
 from roadseg.errors import ConfigError
 from roadseg.roads.formats.by_suffix import check_formats
@@ -201,7 +201,9 @@ def plan_stage(
         after: the earlier stage, or the option, that makes it run; empty if none does.
     """
     if stage == "train" and fold == "each":
-        return _plan_folds(config, workspace, after=after, force=force)
+        from roadseg.commands.stages import train
+
+        return train.plan_folds(config, workspace, after=after, force=force)
     declared = declared_stage(stage, config, workspace, fold)
     reason = declared.reason(after=after, force=force)
     if stage == "prepare" and reason:
@@ -217,15 +219,3 @@ def plan_stage(
 
         return predict.plan(config, workspace, reason, fold=fold, force=force, shard=shard)
     return declared.plan(reason)
-
-
-def _plan_folds(config: Config, workspace: Workspace, *, after: str, force: bool) -> Plans:
-    folds = range(config.folds) if after else fold_numbers(workspace)
-    stages = {fold: declared_stage("train", config, workspace, fold) for fold in folds}
-    reasons = {fold: stage.reason(after=after, force=force) for fold, stage in stages.items()}
-    if any(reasons.values()):
-        from roadseg.commands.stages import train
-
-        return train.plan_folds(config, workspace, reasons, after=bool(after), force=force)
-    plans = {fold: stage.plan(None) for fold, stage in stages.items()}
-    return Plans([replace(plan, stage=f"train --fold {fold}") for fold, plan in plans.items()])

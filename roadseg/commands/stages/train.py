@@ -1,7 +1,7 @@
 """train: learn roads from chips and masks. Reads chips.json, folds.json; writes checkpoints/."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -221,22 +221,22 @@ def _draw_curves(folder: Path, history: list[Row]) -> None:
     write_curves(folder / _CURVES, history, best_epoch=int(best["epoch"]))
 
 
-def plan_folds(
-    config: Config,
-    workspace: Workspace,
-    reasons: Mapping[int, Reason | None],
-    *,
-    after: bool,
-    force: bool,
-) -> Plans:
-    """Return what `run` would do for each fold, for the reasons of these; see `plan`.
+def plan_folds(config: Config, workspace: Workspace, *, after: str, force: bool) -> Plans:
+    """Return what `run` would do for each fold; see `plan`.
 
     One rehearsal tells the time of all trainings that have not begun.
+
+    Args:
+        after: the earlier stage that makes them run; empty if none does.
     """
     plans: list[Plan] = []
     like: Plan | None = None
-    for fold, reason in reasons.items():
-        planned = plan(config, workspace, reason, fold=fold, after=after, force=force, like=like)
+    for fold in range(config.folds) if after else fold_numbers(workspace):
+        stage = declared_stage("train", config, workspace, fold)
+        reason = stage.reason(after=after, force=force)
+        planned = plan(
+            config, workspace, reason, fold=fold, after=bool(after), force=force, like=like
+        )
         if planned.runs and (force or not _has_begun(workspace, fold)):
             like = like or planned
         plans.append(replace(planned, stage=f"train --fold {fold}"))

@@ -113,21 +113,11 @@ class Forecast:
 
     Attributes:
         options: options of the training, with the plan for its `minutes`.
-        windows: training windows of an epoch.
-        held_out: windows that cover the held-out chips.
-        checked: those of them that each epoch is validated on.
+        epoch_s: seconds of an epoch with its validation.
     """
 
     options: TrainOptions
-    pace: Pace
-    windows: int
-    held_out: int
-    checked: int
-
-    @property
-    def epoch_s(self) -> float:
-        """Seconds of an epoch with its validation, at this pace."""
-        return self.pace.epoch_seconds(self.windows, self.checked)
+    epoch_s: float
 
     @property
     def seconds(self) -> float:
@@ -157,4 +147,4 @@ def forecast(options: TrainOptions, pace: Pace, *, weight: float, held_out: int)
     if options.minutes is not None and held_out:
         options = fit_minutes(options, pace, weight=weight, held_out=held_out)
     checked = min(options.validation_windows or held_out, held_out)
-    return Forecast(options, pace, epoch_windows(options, weight), held_out, checked)
+    return Forecast(options, pace.epoch_seconds(epoch_windows(options, weight), checked))

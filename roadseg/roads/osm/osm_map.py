@@ -11,12 +11,9 @@ from roadseg.raster.grid import DEGREES
 from roadseg.roads.conflation.obstacles import Obstacles
 from roadseg.roads.graph.road_graph import RoadGraph, separate_edges
 from roadseg.roads.osm.osm_objects import (
-    HIGHWAYS,
     OF_MAPS,
-    UNITS_PER_DEGREE,
     Box,
     OsmObjects,
-    located_ways,
     ways_near,
 )
 from roadseg.system.text import count, first
@@ -86,17 +83,6 @@ def read_osm_map(path: Path, box: Box) -> OsmMap:
     is_road = np.array([_is_road(tags) for tags in near.way_tags], dtype=bool)
     is_road &= shapely.length(near.lines) > 0
     return OsmMap(path, near.take(is_road), _obstacles(near))
-
-
-def road_extent(path: Path) -> Box | None:
-    """Return the box around the first nodes of all roads of a file, degrees; None without roads."""
-    ways = located_ways(path, HIGHWAYS)
-    starts = [n[0][1:] for way, n in ways if len(set(n)) > 1 and _is_road(dict(way.tags))]
-    if not starts:
-        return None
-    places = np.array(starts) / UNITS_PER_DEGREE
-    (west, south), (east, north) = places.min(axis=0).tolist(), places.max(axis=0).tolist()
-    return west, south, east, north
 
 
 def _is_road(tags: dict[str, str]) -> bool:
