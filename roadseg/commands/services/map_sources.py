@@ -1,7 +1,7 @@
 """Map sources: images and labels that services have, fetched into the folder of a map."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -28,30 +28,24 @@ _RECORD = "fetched.json"
 _WITHOUT_EFFECT = {"limit_mb", "headers", "hosts"}  # Options that change no pixel.
 
 
-@dataclass(frozen=True)
-class MapSources:
-    """Images and labels of a map, as files, folders, globs or addresses of rasters."""
-
-    images: Sequence[str]
-    labels: Sequence[str]
-
-
 def fetch_sources(
-    given: MapSources,
+    images: Sequence[str],
+    labels: Sequence[str],
     folder: Path,
     *,
     imagery: ImageryOptions,
     options: FetchOptions,
     is_begun: bool,
     say: Say,
-) -> MapSources:
+) -> tuple[list[str], list[str]]:
     """Fetch the images and labels of a map that services have.
 
     A record in the folder says what was fetched, so that an interrupted map goes on without asking
     the services again.
 
     Args:
-        given: images and labels; some may be addresses of services, "overpass" or "overture".
+        images: files, folders, globs, or addresses of rasters and services.
+        labels: files, folders, globs, "overpass" or "overture".
         is_begun: whether the map was begun with what was fetched.
         say: called with "fetch" and a summary of what was fetched.
 
@@ -63,17 +57,16 @@ def fetch_sources(
         DataError: if a service cannot be read, or has nothing in the area.
         OutputError: if a file cannot be written.
     """
-    services = [image for image in given.images if fetch_images.is_service(image)]
-    roads = [labels for labels in given.labels if labels in ROAD_SERVICES]
+    services = [image for image in images if fetch_images.is_service(image)]
+    roads = [each for each in labels if each in ROAD_SERVICES]
     if not services and options != FetchOptions():
-        of_files = f"; for files, --set imagery.gsd_m={options.gsd_m:g}" if options.gsd_m else ""
         raise ConfigError(
             "options of a service, such as --zoom or --gsd-m, need one among the images, such as "
-            f"'https://tiles.example.org/{{z}}/{{x}}/{{y}}.jpg'{of_files}"
+            "'https://tiles.example.org/{z}/{x}/{y}.jpg'"
         )
     if not (services or roads):
-        return given
-    area = imagery.area or _box_around(given.images, services, imagery)
+        return list(images), list(labels)
+    area = imagery.area or _box_around(images, services, imagery)
     asked = {
         "images": list(map(without_keys, services)),
         "labels": roads,
@@ -92,11 +85,11 @@ def fetch_sources(
     if not names or not all((folder / name).is_file() for name in names):
         files = {}
         for image in services:
-            images = fetch_images.run(
+            done = fetch_images.run(
                 ImageRequest(source=image, area=area, output=folder / "images", **asdict(options))
             )
-            say("fetch", images)
-            fetched = [str(each.image.relative_to(folder)) for each in images.images]
+            say("fetch", done)
+            fetched = [str(each.image.relative_to(folder)) for each in done.images]
             files[without_keys(image)] = fetched
         for service in roads:
             path = folder / f"{service}.gpkg"
@@ -109,7 +102,7 @@ def fetch_sources(
         known = {source: [str(folder / name) for name in names] for source, names in files.items()}
         return [path for each in sources for path in known.get(without_keys(each), [each])]
 
-    return MapSources(paths(given.images), paths(given.labels))
+    return paths(images), paths(labels)
 
 
 def _files_of(record: Path, asked: dict[str, Any]) -> Files | None:

@@ -167,42 +167,33 @@ def run(config: Config, workspace: Workspace, *, fold: int, force: bool = False)
     return summary
 
 
-def pays(
+def if_it_pays(
     config: Config, workspace: Workspace, *, fold: int, megapixels: Callable[[], float]
-) -> bool:
-    """Return whether to quantise the network of a fold before it predicts is the shorter way.
+) -> None:
+    """Quantise the network of a fold before it predicts, if that is the shorter way.
 
     That is so from `PAYS_MPX` on, on a CPU, if the engine is chosen by itself and OpenVINO with
-    NNCF is installed. A network that was accepted or refused before stays as it is.
+    NNCF is installed. A network that was accepted or refused before stays as it is. The log says
+    what was done, or why not; prediction goes on in either case.
 
     Args:
         megapixels: says how many are left to predict; called only if all else but the device fits.
             With `predict.tta` each counts as often as it is predicted.
-    """
-    if config.predict.engine != "auto" or not openvino.can_build():
-        return False
-    if is_judged(workspace.checkpoint(fold)):
-        return False
-    left = megapixels() * (ROTATIONS if config.predict.tta else 1)
-    if left < min(PAYS_MPX.values()):
-        return False
-    device = chosen_device(config.compute)
-    is_native = (device.type, device.backend, device.compiler) == ("cpu", "native", None)
-    return is_native and left >= PAYS_MPX[openvino_precision(device.in_inference)]
-
-
-def if_it_pays(
-    config: Config, workspace: Workspace, *, fold: int, megapixels: Callable[[], float]
-) -> None:
-    """Quantise the network of a fold before it predicts, if that `pays`.
-
-    The log says what was done, or why not; prediction goes on in either case.
 
     Raises:
         RoadsegError: what would stop the prediction as well.
         CheckpointError: if there is an INT8 network whose facts are damaged.
     """
-    if not pays(config, workspace, fold=fold, megapixels=megapixels):
+    if config.predict.engine != "auto" or not openvino.can_build():
+        return
+    if is_judged(workspace.checkpoint(fold)):
+        return
+    left = megapixels() * (ROTATIONS if config.predict.tta else 1)
+    if left < min(PAYS_MPX.values()):
+        return
+    device = chosen_device(config.compute)
+    is_native = (device.type, device.backend, device.compiler) == ("cpu", "native", None)
+    if not is_native or left < PAYS_MPX[openvino_precision(device.in_inference)]:
         return
     _log.info("quantising the network first, as there is much to predict")
     try:

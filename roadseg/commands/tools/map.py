@@ -15,7 +15,7 @@ import numpy as np
 
 from roadseg.commands.services.fetch_images import is_service
 from roadseg.commands.services.images.fetching import FetchOptions
-from roadseg.commands.services.map_sources import MapSources, fetch_sources
+from roadseg.commands.services.map_sources import fetch_sources
 from roadseg.commands.stages import graph, pipeline, predict, report
 from roadseg.commands.stages.evaluate import EvaluateSummary
 from roadseg.commands.stages.graph import DOUBTFUL, GraphSummary
@@ -178,15 +178,15 @@ def run(
     with lock(output):
         given = load_config(None, [f"run={output.absolute()}", *settings])
         is_begun = _is_begun(path, given.run)
-        sources = fetch_sources(
-            MapSources(images, labels),
+        images, labels = fetch_sources(
+            images,
+            labels,
             Workspace(output).sources,
             imagery=given.imagery,
             options=service,
             is_begun=is_begun,
             say=say,
         )
-        images, labels = sources.images, sources.labels
         if labels or adapt:
             minutes = _minutes(minutes, output, adapt=adapt, is_begun=is_begun)
             settings = [f"train.minutes={json.dumps(minutes)}", *settings]

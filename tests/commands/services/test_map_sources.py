@@ -12,7 +12,7 @@ from roadseg.commands.cli.main import main
 from roadseg.commands.services import fetch_roads
 from roadseg.commands.services.fetch_images import is_service
 from roadseg.commands.services.images.fetching import FetchOptions
-from roadseg.commands.services.map_sources import MapSources, fetch_sources
+from roadseg.commands.services.map_sources import fetch_sources
 from roadseg.commands.tools import map as map_tool
 from roadseg.errors import ConfigError
 from roadseg.raster.options import ImageryOptions
@@ -42,7 +42,8 @@ def sources(tmp_path):
     def fetch(images=(), labels=(), *, area=AREA, options=ZOOM_17, is_begun=False):
         said.clear()
         return fetch_sources(
-            MapSources(list(images), list(labels)),
+            list(images),
+            list(labels),
             tmp_path / "map/sources",
             imagery=ImageryOptions(area=area),
             options=options,
@@ -83,17 +84,17 @@ def test_an_image_is_a_service_or_a_raster(source, is_one):
 
 def test_services_become_files_between_the_others(sources, tiles, tmp_path):
     found = sources(["a.tif", tiles, "b/*.tif"], ["overpass", "own.gpkg"])
-    first, image, last = found.images
+    first, image, last = found[0]
     assert (first, last) == ("a.tif", "b/*.tif")
     with rasterio.open(image) as source:
         assert source.crs == "EPSG:3857"
-    assert found.labels == [str(tmp_path / "map/sources/overpass.gpkg"), "own.gpkg"]
-    assert len(json.loads(Path(found.labels[0]).with_suffix(".gpkg.source.json").read_text())) == 6
+    assert found[1] == [str(tmp_path / "map/sources/overpass.gpkg"), "own.gpkg"]
+    assert len(json.loads(Path(found[1][0]).with_suffix(".gpkg.source.json").read_text())) == 6
     assert [name for name, _ in sources.said] == ["fetch", "fetch"]
 
 
 def test_files_alone_leave_nothing_behind(sources, tmp_path):
-    assert sources(["a.tif"], ["a.gpkg"], options=FetchOptions()).images == ["a.tif"]
+    assert sources(["a.tif"], ["a.gpkg"], options=FetchOptions())[0] == ["a.tif"]
     assert not (tmp_path / "map").exists()
 
 
@@ -122,9 +123,9 @@ def test_a_map_of_something_else_is_kept(sources, tiles, change):
 
 def test_a_file_that_is_gone_or_a_record_that_is_damaged_is_fetched_again(sources, tiles, tmp_path):
     found = sources([tiles])
-    Path(found.images[0]).unlink()
+    Path(found[0][0]).unlink()
     assert sources([tiles], is_begun=True) == found
-    assert Path(found.images[0]).exists()
+    assert Path(found[0][0]).exists()
     for text in ("[]", '{"asked": 1, "files": 2}', "{"):
         (tmp_path / "map/sources/fetched.json").write_text(text)
         assert sources([tiles]) == found
@@ -132,14 +133,14 @@ def test_a_file_that_is_gone_or_a_record_that_is_damaged_is_fetched_again(source
 
 
 def test_labels_of_a_service_need_no_area_but_the_images(sources, tiles, tmp_path):
-    image = sources([tiles]).images[0]
+    image = sources([tiles])[0][0]
     found = sources([image], ["overpass"], area=None, options=FetchOptions())
     origin = json.loads((tmp_path / "map/sources/overpass.gpkg.source.json").read_text())
     west, south, east, north = map(float, origin["area"].split(","))
     assert (west, south) <= (8.603, 49.404)
     assert min(east - west, north - south) > 0.002
     assert east - west < 0.006
-    assert list(found.images) == [image]
+    assert list(found[0]) == [image]
 
 
 def test_a_service_of_images_needs_an_area(sources, tiles, world):
@@ -151,11 +152,6 @@ def test_a_service_of_images_needs_an_area(sources, tiles, world):
 def test_options_of_a_service_without_one_are_told(sources):
     with pytest.raises(ConfigError, match=r"such as --zoom or --gsd-m, need one .*\.jpg'$"):
         sources(["a.tif"])
-
-
-def test_for_files_the_setting_of_their_pixel_size_is_told(sources):
-    with pytest.raises(ConfigError, match=r"; for files, --set imagery\.gsd_m=0\.9$"):
-        sources(["a.tif"], options=FetchOptions(gsd_m=0.9))
 
 
 def test_a_key_is_in_no_record_of_a_map(sources, tiles, tmp_path, monkeypatch):

@@ -15,7 +15,7 @@ from roadseg.system.web.keys import without_keys
 _SUFFIX = ".source.json"
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 _UNSAFE = re.compile(r"[^A-Za-z0-9_]+")
-_ASKED = ("source", "service", "layer", "level", "area", "bounds")
+_ASKED = ("source", "layer", "area")  # Of a record: images that differ in these are others.
 _LONGEST_NAME = 100  # Characters.
 _MOST_LETTERS = 2000  # Of a text of a service that is kept.
 
@@ -100,17 +100,17 @@ def is_fetched(image: Path, origin: Origin) -> bool:
         return False
     try:
         record = parse_json(record_path(image))
-        of = Origin(**{name: record[name] for name in _ASKED}, ground="", credit=Credit())
+        before = {name: record[name] for name in _ASKED}
         is_same = record["key"] == origin.key and record["bytes"] == image.stat().st_size
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise OutputError(
             f"{image}: exists and was not fetched (there is no {record_path(image).name} for it); "
             "choose another name with --name, or remove it"
         ) from error
-    if any(getattr(of, name) != getattr(origin, name) for name in ("source", "layer", "area")):
+    if before != {name: getattr(origin, name) for name in _ASKED}:
         raise OutputError(
-            f"{image}: exists and was fetched from {of.source} {of.layer} for {of.area}; choose "
-            "another name with --name, or remove it"
+            f"{image}: exists and was fetched from {before['source']} {before['layer']} for "
+            f"{before['area']}; choose another name with --name, or remove it"
         )
     return bool(is_same)
 
