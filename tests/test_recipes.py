@@ -89,7 +89,6 @@ def _stage(config, workspace):
     return Stage(
         workspace.record("count"),
         lambda: MadeFrom(settings, made_by("prepare", workspace)),
-        reads=["chips"],
         writes=[workspace.count],
         unit="scenes",
     )

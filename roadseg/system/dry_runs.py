@@ -14,7 +14,6 @@ class Plan:
 
     Attributes:
         runs: whether it would do anything.
-        reads: in words.
         writes: paths of files and folders.
         renews: whether what it makes may differ from what was there, so that later stages run too.
         seconds: that it will take; None if unknown.
@@ -25,7 +24,6 @@ class Plan:
     stage: str
     runs: bool
     why: str
-    reads: list[str]
     writes: list[str]
     seconds: float | None = None
     memory_mb: float | None = None
@@ -37,7 +35,6 @@ class Plan:
         if not self.runs:
             return f"{self.stage:<9} up to date: {self.why}"
         rows = {
-            "reads": "; ".join(self.reads),
             "writes": ", ".join(map(_near, self.writes)),
             "takes": self._takes(),
         }

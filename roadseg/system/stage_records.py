@@ -131,14 +131,12 @@ class Stage:
     Attributes:
         path: of its record.
         find: finds what it is made from; what it raises, methods raise.
-        reads: what a dry run says that it reads, in words.
         writes: files and folders that it writes.
         unit: of its work, in the plural.
     """
 
     path: Path
     find: Callable[[], MadeFrom]
-    reads: Sequence[str] = ()
     writes: Sequence[Path] = ()
     unit: str = ""
     _written_s: float = field(init=False)  # Seconds before this are in the record.
@@ -237,7 +235,7 @@ class Stage:
             memory_mb: an estimate; None: that of the last run.
         """
         if reason is None:
-            return Plan(self.path.stem, runs=False, why="nothing has changed", reads=[], writes=[])
+            return Plan(self.path.stem, runs=False, why="nothing has changed", writes=[])
         earlier = read_record(self.path)
         seconds, basis = self._seconds(earlier, now)
         if memory_mb is not None:
@@ -248,7 +246,6 @@ class Stage:
             self.path.stem,
             runs=True,
             why=reason.text,
-            reads=list(self.reads),
             writes=[str(path) for path in list(writes) or self.writes],
             seconds=seconds,
             memory_mb=memory_mb,

@@ -175,7 +175,6 @@ def prepare_stage(config: Config, workspace: Workspace, sources: Sources | None 
     return Stage(
         workspace.record("prepare"),
         made_from,
-        reads=("images", "labels"),
         writes=(workspace.masks, workspace.chips, workspace.scaling, workspace.quality),
         unit="scenes",
     )
@@ -232,7 +231,6 @@ def _split(config: Config, workspace: Workspace, _fold: AnyFold) -> Stage:
     return Stage(
         workspace.record("split"),
         made_from,
-        reads=("chips.json",),
         writes=(workspace.folds, workspace.fold_layer, workspace.fold_map),
         unit="chips",
     )
@@ -281,7 +279,7 @@ def _train(config: Config, workspace: Workspace, fold: AnyFold) -> Stage:
         _require_read_as_prepared(config, workspace)
         return found
 
-    return Stage(path, made_from, reads=("images", "masks"), writes=(folder,), unit="epochs")
+    return Stage(path, made_from, writes=(folder,), unit="epochs")
 
 
 def fold_numbers(workspace: Workspace) -> range:
@@ -316,7 +314,6 @@ def _predict(config: Config, workspace: Workspace, fold: AnyFold) -> Stage:
     return Stage(
         workspace.record("predict"),
         made_from,
-        reads=("images", "checkpoints"),
         writes=(workspace.probabilities,),
         unit="megapixels",
     )
@@ -344,7 +341,6 @@ def _graph(config: Config, workspace: Workspace, _fold: AnyFold) -> Stage:
     return Stage(
         workspace.record("graph"),
         made_from,
-        reads=("probabilities",),
         writes=(workspace.graphs,),
         unit="scenes",
     )
@@ -358,7 +354,6 @@ def _evaluate(config: Config, workspace: Workspace, _fold: AnyFold) -> Stage:
     return Stage(
         workspace.record("evaluate"),
         made_from,
-        reads=("probabilities", "graphs", "labels"),
         writes=(workspace.evaluation, workspace.pictures, workspace.reliability),
         unit="chips",
     )
@@ -378,7 +373,6 @@ def _report(config: Config, workspace: Workspace, _fold: AnyFold) -> Stage:
     return Stage(
         workspace.record("report"),
         made_from,
-        reads=("probabilities", "graphs", "all records"),
         writes=(workspace.report, workspace.qgis_project, workspace.package),
         unit="scenes",
     )

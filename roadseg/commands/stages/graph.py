@@ -198,8 +198,8 @@ def plan_images(config: Config, images: Iterable[str], *, output: Path) -> Plan:
     if config.compute.on_error == "stop":
         for name, path in paths.items():
             SceneToTrace(name, path).open(config)
-    reads, writes = [count(len(paths), "image")], [str(output / name) for name in paths]
-    return Plan("graph", runs=True, why="images are given", reads=reads, writes=writes)
+    why = f"{count(len(paths), 'image')} given"
+    return Plan("graph", runs=True, why=why, writes=[str(output / name) for name in paths])
 
 
 def run_images(config: Config, images: Iterable[str], *, output: Path) -> GraphSummary:

@@ -258,8 +258,7 @@ def plan_images(
     return Plan(
         "predict",
         runs=bool(waiting),
-        why="images are given" if waiting else "all outputs exist",
-        reads=[count(len(waiting), "image"), count(len(checkpoints), "checkpoint")],
+        why=f"{count(len(waiting), 'image')} given" if waiting else "all outputs exist",
         writes=[str(scene.path) for scene in waiting],
         memory_mb=work.job.memory_mb(waiting),
         based_on="memory estimated",

@@ -240,7 +240,6 @@ def _stage(config: Config, workspace: Workspace, fold: int) -> Stage:
     return Stage(
         folder / "quantize.json",
         made_from,
-        reads=("images", "checkpoint"),
         writes=(folder,),
         unit="chips",
     )

@@ -131,12 +131,12 @@ def test_a_prediction_says_how_much_memory_it_takes(planned):
         f"city_{number}.tif" for number in range(5)
     ]
     assert 1000 < found["memory_mb"] < 5000
-    assert found["reads"] == ["5 images", "1 checkpoint"]
+    assert found["why"] == "5 images given"
 
 
-def test_masks_from_elsewhere_are_read_and_their_graphs_named(planned):
+def test_masks_from_elsewhere_are_counted_and_their_graphs_named(planned):
     found = planned("graph", "--output", "o", "run/masks/city_0.tif")
-    assert (found["reads"], found["writes"]) == (["1 image"], ["o/city_0"])
+    assert (found["why"], found["writes"]) == ("1 image given", ["o/city_0"])
 
 
 def test_a_project_that_never_ran_knows_no_time(planned):
