@@ -35,7 +35,6 @@ from roadseg.system.workspace import Workspace
 
 _CHIP_PLACE = re.compile(r"_r\d+_c\d+$")  # What a chip's name has beyond its scene's.
 _SEED = 0  # Of the order of equal groups.
-_LISTED = 10  # Folds or groups that are named one by one, at most.
 _HOW = {
     "blocks": "in {} ground blocks",
     "places": "in {} places",
@@ -66,7 +65,7 @@ class SplitSummary(Summary):
         groups: sets of chips that were kept together.
         method: how they were assigned to folds.
         road_by_fold: share of road among the valid pixels of each fold.
-        groups_by_fold: the sets that are folds; empty with other methods, and if there are many.
+        groups_by_fold: the sets that are folds; empty with other methods.
         chips_of_sets: how many chips of each set each fold has; empty without sets.
         mismatch_m: by how many metres distances from held-out chips to the training ground differ
             from those of the images in split.target, on average; None with other methods.
@@ -89,12 +88,6 @@ class SplitSummary(Summary):
         """Return it in a sentence."""
         how = _HOW[self.method].format(self.groups) + self._mismatch_text()
         sizes, shares = self.chips_by_fold, self.road_by_fold
-        if len(sizes) > _LISTED:
-            return (
-                f"{count(self.chips, 'chip')} {how}; {len(sizes)} folds of {min(sizes)} to "
-                f"{max(sizes)} chips, with {min(shares):.1%} to {max(shares):.1%} road pixels"
-                f"{self._buffer_text()}"
-            )
         return (
             f"{count(self.chips, 'chip')} {how}; chips per fold: {_numbers(sizes)}"
             f"{self._sets_text()}; road pixels per fold: "
@@ -104,7 +97,7 @@ class SplitSummary(Summary):
 
     def _sets_text(self) -> str:
         sets = (f"{name} {_numbers(folds)}" for name, folds in self.chips_of_sets.items())
-        is_listed = 0 < len(self.chips_of_sets) <= _LISTED and self.method != "sets"
+        is_listed = self.chips_of_sets and self.method != "sets"
         return f" (of {'; of '.join(sets)})" if is_listed else ""
 
     def _groups_text(self) -> str:
@@ -121,8 +114,7 @@ class SplitSummary(Summary):
         lost = self.buffer_by_fold
         if not lost:
             return ""
-        each = _numbers(lost) if len(lost) <= _LISTED else f"{min(lost)} to {max(lost)}"
-        near = distance_text(self.buffer_m)
+        near, each = distance_text(self.buffer_m), _numbers(lost)
         return f"; chips not trained on, nearer than {near} to the held-out ones, per fold: {each}"
 
 
@@ -274,10 +266,8 @@ def _groups(options: SplitOptions, chips: Sequence[ChipRecord]) -> Sequence[Hash
 
 
 def _sets_by_fold(folds: Ints, sets: Sequence[str]) -> list[list[str]]:
-    """Return the names of the sets in each fold, if there are few."""
+    """Return the names of the sets in each fold."""
     pairs = set(zip(folds.tolist(), sets, strict=True))
-    if len(pairs) > _LISTED:
-        return []
     return [sorted(name for at, name in pairs if at == fold) for fold in range(folds.max() + 1)]
 
 
