@@ -11,6 +11,13 @@ from roadseg.commands.cli.group import OrderedGroup
 from roadseg.commands.cli.options import CONFIG, FILE, SET
 from roadseg.system.text import count
 
+_ALWAYS_JSON = click.option(
+    "--json",
+    is_flag=True,
+    expose_value=False,
+    help="Accepted, but without effect: the output is always JSON.",
+)
+
 
 @click.group(cls=OrderedGroup)
 def config() -> None:
@@ -57,6 +64,7 @@ def check(config_path: Path | None, assignments: tuple[str, ...]) -> object:
 @config.command("show")
 @CONFIG
 @SET
+@_ALWAYS_JSON
 def show_config(config_path: Path | None, assignments: tuple[str, ...]) -> None:
     """Print the config with all its defaults.
 
@@ -70,6 +78,7 @@ def show_config(config_path: Path | None, assignments: tuple[str, ...]) -> None:
 
 
 @config.command()
+@_ALWAYS_JSON
 def schema() -> None:
     """Print the JSON Schema of the config.
 
@@ -114,6 +123,7 @@ class _Changed:
 
 @config.command()
 @CONFIG
+@_ALWAYS_JSON
 @click.argument("other", required=False, type=FILE)
 def diff(config_path: Path | None, other: Path | None) -> None:
     """Print the settings that differ from another config.

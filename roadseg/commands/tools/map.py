@@ -312,38 +312,29 @@ def _require_same(
     roads = _absolute(config.labels.roads)
     areas = begun.imagery.area, config.imagery.area
     if len({area and normpath(area) for area in areas}) > 1:
-        raise ConfigError(
-            f"{path}: this folder already contains the map of "
-            f"{begun.imagery.area or 'the whole of the images'}, not of the area "
-            f"{config.imagery.area}; use another --output, or delete it"
-        )
+        former = begun.imagery.area or "the whole of the images"
+        raise _taken(path, f"the map of {former}, not of the area {config.imagery.area}")
     if not given >= mapped:
-        former = first(_absolute(config.imagery.images))
-        raise ConfigError(
-            f"{path}: this folder already contains the map of {former}; use another --output, or "
-            "delete it"
-        )
+        raise _taken(path, f"the map of {first(_absolute(config.imagery.images))}")
     if roads != _absolute(labels):
         how = f"with the labels {first(roads)}" if roads else "without labels"
-        raise ConfigError(
-            f"{path}: this folder already contains a map of these images, made {how}; use "
-            "another --output, or delete it"
-        )
+        raise _taken(path, f"a map of these images, made {how}")
     if not labels:
         rasters = Workspace(path.parent).probabilities.glob("[!.]*.tif")
         if gone := sorted({raster.stem for raster in rasters} - set(find_images(images))):
-            raise ConfigError(
-                f"{path}: this folder already contains the map of images that are gone "
-                f"({first(gone)}); use another --output, or delete it"
-            )
+            raise _taken(path, f"the map of images that are gone ({first(gone)})")
     if labels and given > mapped:
         skip = config.compute.on_error == "skip"
         usable = survey_images(_absolute(images), config.imagery, skip=skip).scenes.values()
         if added := sorted({normpath(facts.path) for facts in usable} - mapped):
-            raise ConfigError(
-                f"{path}: this folder already contains a map with labels, to which images such as "
-                f"{added[0]} cannot be added; use another --output, or delete it"
-            )
+            what = f"a map with labels, to which images such as {added[0]} cannot be added"
+            raise _taken(path, what)
+
+
+def _taken(path: Path, what: str) -> ConfigError:
+    return ConfigError(
+        f"{path}: this folder already contains {what}; use another --output, or delete it"
+    )
 
 
 def _listed(images: Sequence[str], path: Path) -> list[str]:
