@@ -91,31 +91,6 @@ class ConflateSummary(Summary):
         return "\n".join(rows)
 
 
-@dataclass(frozen=True)
-class MapRoads:
-    """A map to which roads are added.
-
-    Attributes:
-        osm: the same with ids, if the map is an OpenStreetMap file.
-    """
-
-    roads: DrawnRoads
-    osm: OsmMap | None
-
-
-@dataclass(frozen=True)
-class Conflated:
-    """What is added to a map.
-
-    Attributes:
-        merged: the map with those that are added, with travel times.
-    """
-
-    roads: NewRoads
-    tags: list[dict[str, str]]
-    merged: RoadGraph
-
-
 def run(
     predicted: Path, into: Path, *, output: Path, options: ConflateOptions = _USUAL
 ) -> ConflateSummary:
@@ -142,12 +117,11 @@ def add_roads(
     _refuse_other_files(output)
     _refuse_sources(output, [predicted.source.path, into])
     with Progress("conflate", total=3, unit="steps") as progress:
-        map_roads = read_map(into, predicted)
+        known, osm = _read_map(into, predicted)
         progress.add()
-        conflated = conflate(predicted, map_roads, options)
+        new, merged = _join(predicted, known, osm, options)
         progress.add()
-        files = write(output, map_roads, conflated)
-    new = conflated.roads
+        files = _write(output, osm, new, merged)
     metres = np.asarray(shapely.length(new.lines))
     reasons, numbers = np.unique(new.reason[~new.is_added].astype(str), return_counts=True)
     return ConflateSummary(
@@ -185,15 +159,10 @@ def _refuse_other_files(output: Path) -> None:
         )
 
 
-def read_map(path: Path, predicted: DrawnRoads) -> MapRoads:
-    """Read a map; of an OpenStreetMap file the part around predicted roads.
-
-    Raises:
-        DataError: it cannot be read, or has no road there.
-        ConfigError: osmium is not installed.
-    """
+def _read_map(path: Path, predicted: DrawnRoads) -> tuple[DrawnRoads, OsmMap | None]:
+    """Read a map; of an OpenStreetMap file the part around predicted roads, also with its ids."""
     if not path.name.lower().endswith(OSM_SUFFIXES):
-        return MapRoads(read_one_place(path), None)
+        return read_one_place(path), None
     if not path.is_file():
         problem = "is a folder" if path.is_dir() else "does not exist"
         raise DataError(f"{path} {problem}; expected a file of OpenStreetMap data")
@@ -204,53 +173,41 @@ def read_map(path: Path, predicted: DrawnRoads) -> MapRoads:
             f"{path}: contains no roads (ways with the tag highway) around {predicted.source}, "
             f"which is at {here}; check the CRS or the names"
         )
-    return MapRoads(replace(graph_drawn(RoadSource(path), osm.graph()), is_joined=False), osm)
+    return replace(graph_drawn(RoadSource(path), osm.graph()), is_joined=False), osm
 
 
-def conflate(predicted: DrawnRoads, into: MapRoads, options: ConflateOptions) -> Conflated:
-    """Join the roads that a map lacks to its ways.
-
-    Raises:
-        DataError: a side cannot be used, or the places are not the same.
-    """
+def _join(
+    predicted: DrawnRoads, into: DrawnRoads, osm: OsmMap | None, options: ConflateOptions
+) -> tuple[NewRoads, RoadGraph]:
+    """Join the roads that a map lacks to its ways; return them, and the map with travel times."""
     predicted = _with_confidence(predicted)
-    crs = common_crs(into.roads, predicted)
-    here, there = place_roads(into.roads, crs), place_roads(_with_facts(predicted), crs)
+    crs = common_crs(into, predicted)
+    here, there = place_roads(into, crs), place_roads(_with_facts(predicted), crs)
     check_nearness(here, there, str(predicted.source))
-    ways = _ways(into, here.drawn)
-    new = find_new_roads(there.graph, ways, _obstacles(into.osm, crs), options)
+    ways = _ways(osm, here.drawn)
+    new = find_new_roads(there.graph, ways, _obstacles(osm, crs), options)
     highways = classes(new.attributes, len(new.lines))
-    inferred = new.attributes.get("inferred", np.zeros(len(new.lines)))
-    is_guessed = new.is_linked | (inferred == 1)  # Has a part that no image shows.
-    tags = [
-        _tags(new, row, str(highway), is_guessed=is_guessed[row])
-        for row, highway in enumerate(highways)
-    ]
     columns = {"highway": highways, "added": np.ones(len(highways), dtype=np.uint8)}
     new = replace(new, attributes={**new.attributes, **columns})
     attributes = {k: c for k, c in here.drawn.attributes.items() if k.lower() != "added"}
     attributes["added"] = np.zeros(len(ways.lines), dtype=np.uint8)
     merged = merged_graph(ways, attributes, new)
-    drawn = DrawnRoads(into.roads.source, merged, True, np.zeros(0, dtype=bool))  # noqa: FBT003
-    return Conflated(new, tags, place_roads(drawn, crs).graph)
+    drawn = DrawnRoads(into.source, merged, True, np.zeros(0, dtype=bool))  # noqa: FBT003
+    return new, place_roads(drawn, crs).graph
 
 
-def write(output: Path, into: MapRoads, conflated: Conflated) -> list[str]:
-    """Write the folder, and return the names of the files in it.
-
-    Raises:
-        DataError: a way of the map that gets a node has no version.
-        OutputError: it cannot be written.
-    """
+def _write(output: Path, osm: OsmMap | None, new: NewRoads, merged: RoadGraph) -> list[str]:
+    """Write the folder, and return the names of the files in it."""
+    tags = [_tags(new, row) for row in range(len(new.lines))]
     with atomic_write_folder(output) as folder:
         style = category_renderer("added", _COLOURS, labels=_LABELS)
-        write_gpkg(folder / "merged.gpkg", conflated.merged, edge_style=style)
-        _write_new_roads(folder / "new_roads.geojson", conflated.roads, conflated.tags)
-        if into.osm is not None:
-            change = osm_change(into.osm, conflated.roads, conflated.tags)
+        write_gpkg(folder / "merged.gpkg", merged, edge_style=style)
+        _write_new_roads(folder / "new_roads.geojson", new, tags)
+        if osm is not None:
+            change = osm_change(osm, new, tags)
             write_changes(folder / "changes.osc", change)
             write_review(folder / "review.osm", change)
-            write_merged(folder / "merged.osm.pbf", folder / "changes.osc", into.osm.path)
+            write_merged(folder / "merged.osm.pbf", folder / "changes.osc", osm.path)
         return sorted(path.name for path in folder.iterdir())
 
 
@@ -305,18 +262,17 @@ def _box(roads: DrawnRoads) -> Box:
     return west - wide, south - high, east + wide, north + high
 
 
-def _ways(into: MapRoads, drawn: RoadGraph) -> MapWays:
+def _ways(osm: OsmMap | None, drawn: RoadGraph) -> MapWays:
     """Return the ways of a map in metres."""
     classes = drawn.column("highway", None).tolist()
     names = [highway_class(name) if isinstance(name, str) else "" for name in classes]
     is_open = ~np.isin(names, NO_ROADS)
-    nothing = np.zeros(len(drawn.lines), dtype=bool)
-    if into.osm is not None:
-        node = np.unique(into.osm.ways.refs, return_inverse=True)[1].ravel()
-        is_apart = into.osm.ways.has("bridge", "tunnel", "layer")
+    if osm is not None:
+        node = np.unique(osm.ways.refs, return_inverse=True)[1].ravel()
+        is_apart = osm.ways.has("bridge", "tunnel", "layer")
     else:
         node = unique_pairs(np.round(shapely.get_coordinates(drawn.lines), DECIMALS))[1]
-        is_apart = nothing
+        is_apart = np.zeros(len(drawn.lines), dtype=bool)
     return MapWays(drawn.lines, node, is_open, is_apart, np.isin(names, ["motorway"]))
 
 
@@ -328,12 +284,13 @@ def _obstacles(osm: OsmMap | None, crs: CRS) -> Obstacles:
     return replace(obstacles, shapes=reproject(obstacles.shapes, DEGREES, crs))
 
 
-def _tags(new: NewRoads, row: int, highway: str, *, is_guessed: bool) -> dict[str, str]:
-    scene = new.attributes["source"][row] if "source" in new.attributes else None
+def _tags(new: NewRoads, row: int) -> dict[str, str]:
+    known = {name: column[row] for name, column in new.attributes.items()}
     notes = [str(new.reason[row])] if new.reason[row] else []
-    if is_guessed:
+    if new.is_linked[row] or known.get("inferred") == 1:  # Has a part that no image shows.
         notes.append(_GAP)
     if new.is_hidden[row]:
         notes.append(_HIDDEN)
-    tags = zip(_TAGS, (highway, source_of(scene), "; ".join(notes)), strict=True)
+    values = (str(known["highway"]), source_of(known.get("source")), "; ".join(notes))
+    tags = zip(_TAGS, values, strict=True)
     return {key: value[:MOST_LETTERS] for key, value in tags if value}
