@@ -95,7 +95,13 @@ def run(
     labels, prediction = [read_one_place(path) for path in paths]
     (theirs, ours), missing = find_missing(prediction, labels, limits)
     if output is not None:
-        write_missing(output, missing)
+        tables = {
+            name: edge_table(graph).drop(columns=_NO_ATTRIBUTES) for name, graph in missing.items()
+        }
+        # QGIS shows them in the colours of errors.
+        styles = {IN_REFERENCE: line_renderer(FALSE), IN_PREDICTED: line_renderer(MISSED)}
+        with atomic_write(output) as partial:
+            write_gpkg_layers(partial, {**tables, STYLE_LAYER: layer_styles(styles)})
     return DiffSummary(
         predicted=_side(predicted, theirs, missing[IN_REFERENCE]),
         reference=_side(reference, ours, missing[IN_PREDICTED]),
@@ -127,20 +133,6 @@ def find_missing(
         for layer, (graph, other) in sides
     }
     return (theirs, ours), missing
-
-
-def write_missing(path: Path, missing: dict[str, RoadGraph]) -> None:
-    """Write missing roads as GeoPackage, by layer, with the colours of errors for QGIS.
-
-    Raises:
-        OutputError: if the file cannot be written.
-    """
-    tables = {
-        name: edge_table(graph).drop(columns=_NO_ATTRIBUTES) for name, graph in missing.items()
-    }
-    renderers = {IN_REFERENCE: line_renderer(FALSE), IN_PREDICTED: line_renderer(MISSED)}
-    with atomic_write(path) as partial:
-        write_gpkg_layers(partial, {**tables, STYLE_LAYER: layer_styles(renderers)})
 
 
 def _without_guesses(side: Side) -> RoadGraph:

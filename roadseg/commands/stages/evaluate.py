@@ -233,19 +233,6 @@ class ChipScore:
         return self.roads.reference.road_km + self.roads.predicted.road_km > 0
 
 
-@dataclass(frozen=True)
-class SceneToScore:
-    """A scene whose chips are held out.
-
-    Attributes:
-        chips: of the scene, each with its fold.
-    """
-
-    record: SceneRecord
-    chips: tuple[tuple[ChipRecord, int], ...]
-    is_drawn: bool
-
-
 def run(config: Config, workspace: Workspace, *, force: bool = False) -> EvaluateSummary:
     """Compare masks and graphs with the labels, chip by chip, on what was held out."""
     stage = declared_stage("evaluate", config, workspace)
@@ -256,15 +243,12 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> Evaluat
     chips_of = held_out_chips(workspace, listed, predicted)
     folds = read_folds(workspace.folds, listed.chips)
     stage.begin()
+    drawn = list(chips_of)[: config.evaluate.pictures]
     tasks = [
-        SceneToScore(
-            listed.scene(name),
-            tuple((chip, folds[chip.name]) for chip in chips),
-            is_drawn=number < config.evaluate.pictures,
-        )
-        for number, (name, chips) in enumerate(chips_of.items())
+        (listed.scene(name), [(chip, folds[chip.name]) for chip in chips], name in drawn)
+        for name, chips in chips_of.items()
     ]
-    work = partial(score_scene, config, workspace)
+    work = partial(_score_scene, config, workspace)
     of_scenes = in_order(work, tasks, what="evaluate", workers=config.compute.workers)
     scores = [score for of_scene in of_scenes for score in of_scene]
     calibration = read_summary(workspace.record("graph"), _Calibrated).calibration
@@ -272,27 +256,31 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> Evaluat
     summary = _summary(config, scores, predicted.fold, metres)
     summary = _with_reliability(summary, calibration)
     _write_table(workspace, scores)
-    drawn = [*map(workspace.picture, list(chips_of)[: config.evaluate.pictures])]
+    outputs = [workspace.evaluation, *map(workspace.picture, drawn)]
     if summary.reliability:
         write_reliability(workspace.reliability, summary.reliability)
-        drawn.append(workspace.reliability)
-    stage.finish(summary, [workspace.evaluation, *drawn])
+        outputs.append(workspace.reliability)
+    stage.finish(summary, outputs)
     _update_card(workspace, summary)
     return summary
 
 
-def score_scene(config: Config, workspace: Workspace, task: SceneToScore) -> list[ChipScore]:
-    """Score the chips of a scene, and draw it if that is wanted."""
-    record = task.record
+def _score_scene(
+    config: Config,
+    workspace: Workspace,
+    task: tuple[SceneRecord, Sequence[tuple[ChipRecord, int]], bool],
+) -> list[ChipScore]:
+    """Score the chips of a scene, each with its fold, and draw it if that is wanted."""
+    record, chips, is_drawn = task
     own = config.of_set(record.set)
     pixels, reference = open_scene(own, workspace, record)
     predicted = read_gpkg(require(workspace.graph(record.name), made_by="graph"))
-    touched = [chip for chip in task.chips if pixels.touches(chip[0].window)]
+    touched = [chip for chip in chips if pixels.touches(chip[0].window)]
     shown = counted(touched, record.name, total=len(touched), unit="chips")
     with pixels.opened() as opened:
         scene = _Scene(record.set, workspace.mask(record.name), opened, reference, predicted)
         scores = [_score_chip(config, scene, chip, fold=fold) for chip, fold in shown]
-        if task.is_drawn:
+        if is_drawn:
             _draw(own, workspace, record, scene)
     return scores
 

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import replace
 from itertools import chain, islice
 
 from roadseg.commands.services.images.fetching import (
@@ -26,7 +26,6 @@ from roadseg.commands.services.images.tiles import (
     Tile,
     TileReader,
     TileService,
-    remarks,
     write_image,
 )
 from roadseg.errors import ConfigError, DataError
@@ -96,9 +95,11 @@ def fetch_tiles(fetch: Fetch, address: str, choose: Callable[[Fetch], TileServic
         image = replace(image, state=WANTED)
         if not fetch.dry_run:
             write_image(path, plan, reader, origin)
-            counts = asdict(reader.counts)
-            write_record(path, origin, {"gsd_m": image.gsd_m, "tiles": counts})
-            image = replace(image, state=FETCHED, remarks=remarks(reader.counts))
+            write_record(path, origin, {"gsd_m": image.gsd_m, "tiles": reader.counts})
+            image = replace(image, state=FETCHED)
+            if missing := reader.counts["missing"]:
+                remark = f"{count(missing, 'tile')} that the service does not have are no data"
+                image = replace(image, remarks=[remark])
     return FetchSummary([image], expected, fetch.client.received / 1e6)
 
 

@@ -40,12 +40,9 @@ def read_json_answer(answer: Answer) -> Json:
         BadAnswerError: if it is something else.
     """
     try:
-        value = parse_json(answer.text.removeprefix("\ufeff"))
-    except ValueError as error:
-        raise BadAnswerError(f"found {answer.what}, expected JSON") from error
-    if not isinstance(value, dict):
-        raise BadAnswerError(f"found {answer.what}, expected a JSON object")
-    return value
+        return dict(parse_json(answer.text.removeprefix("\ufeff")))
+    except (ValueError, TypeError) as error:
+        raise BadAnswerError(f"found {answer.what}, expected a JSON object") from error
 
 
 def stac_rasters(fetch: Fetch) -> list[RemoteRaster]:
@@ -164,12 +161,9 @@ def _of_collection(
 
 def _read_file(path: Path) -> Json:
     try:
-        value = parse_json(path)
-    except (OSError, ValueError) as error:
-        raise DataError(f"{path}: cannot be read as JSON ({error})") from error
-    if not isinstance(value, dict):
-        raise DataError(f"{path}: expected a JSON object")
-    return value
+        return dict(parse_json(path))
+    except (OSError, ValueError, TypeError) as error:
+        raise DataError(f"{path}: cannot be read as a JSON object ({error})") from error
 
 
 def _links(entity: Json) -> Sequence[Json]:

@@ -60,21 +60,6 @@ class TileService:
     credit: Credit = field(default_factory=Credit)
 
 
-@dataclass
-class TileCounts:
-    """What came of the tiles.
-
-    Attributes:
-        fetched: tiles that the service gave now.
-        cached: tiles that were fetched before.
-        missing: tiles that the service does not have.
-    """
-
-    fetched: int = 0
-    cached: int = 0
-    missing: int = 0
-
-
 @dataclass(frozen=True)
 class Tile:
     """A tile of a service.
@@ -90,7 +75,11 @@ class Tile:
 
 
 class TileReader:
-    """Reads tiles of a service, from the cache or from the web, and counts them."""
+    """Reads tiles of a service, from the cache or from the web, and counts them.
+
+    Attributes:
+        counts: tiles that the service gave now, that were fetched before, and that it lacks.
+    """
 
     def __init__(
         self, service: TileService, client: Client, cache: Cache, *, any_size: bool = False
@@ -98,7 +87,7 @@ class TileReader:
         """Begin with all counts at 0; tiles have the size of the level, or any."""
         self.service, self.client, self.cache = service, client, cache
         self._tile_px = None if any_size else service.level.tile_px
-        self.counts = TileCounts()
+        self.counts = {"fetched": 0, "cached": 0, "missing": 0}
         self._lock = threading.Lock()
 
     def read(self, place: Place) -> Pixels | None:
@@ -108,8 +97,9 @@ class TileReader:
             DataError: if it cannot be fetched, or is not a picture of the right size.
         """
         found = self.find(place)
+        state = "missing" if found is None else "cached" if found.is_cached else "fetched"
         with self._lock:
-            self._count(found)
+            self.counts[state] += 1
         return None if found is None else found.pixels
 
     def is_cached(self, place: Place) -> bool:
@@ -140,13 +130,6 @@ class TileReader:
         if tile is not None:
             self.cache.keep(asked, tile.body)
         return tile
-
-    def _count(self, found: "Tile | None") -> None:
-        if found is None:
-            self.counts.missing += 1
-            return
-        self.counts.cached += found.is_cached
-        self.counts.fetched += not found.is_cached
 
 
 def decode(body: bytes, tile_px: tuple[int, int] | None, what: str = "a file") -> Pixels:
@@ -226,15 +209,8 @@ def write_image(path: Path, plan: TilePlan, reader: TileReader, origin: Origin) 
             strip[strip[:, :, 3] == 0] = 0
             here = Window(first, 0, *strip.shape[:2]).to_rasterio()
             target.write(np.moveaxis(strip, 2, 0), window=here)
-        if reader.counts.missing == len(places):
+        if reader.counts["missing"] == len(places):
             raise DataError(
                 f"{origin.source}: the service has none of the {count(len(places), 'tile')} of "
                 f"level {plan.level.name} in this area; check the template, the level and the area"
             )
-
-
-def remarks(counts: TileCounts) -> list[str]:
-    """Return what a user should look at, though each tile is a picture."""
-    if not counts.missing:
-        return []
-    return [f"{count(counts.missing, 'tile')} that the service does not have are no data"]

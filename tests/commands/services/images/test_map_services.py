@@ -186,7 +186,7 @@ def test_a_key_stays_on_its_host_if_maps_are_on_another(world, maps, fetch, path
         (b"<!DOCTYPE a [<!ENTITY b 'c'>]><a>&b;</a>", "declares entities"),
         (b"GIF89a", "expected capabilities in XML"),
         (b'{"type": "Catalog"}', "expected a STAC item"),
-        (b'{"type": ', "expected JSON"),
+        (b'{"type": ', "expected a JSON object"),
     ],
 )
 def test_what_is_no_service_is_told(world, fetch, body, message):
