@@ -106,6 +106,8 @@ class Group(OrderedGroup):
             return super().invoke(ctx)
         except click.NoSuchOption as error:
             raise _with_setting(error) from error
+        except click.UsageError as error:
+            raise _with_option(error) from error
         except (click.ClickException, click.Abort, click.exceptions.Exit):
             raise
         # An interrupt is not an error: it gets a line that says how to resume.
@@ -152,6 +154,20 @@ def _with_setting(error: click.NoSuchOption) -> click.UsageError:
         return error
     msg = f"No such option {error.option_name!r}. It is a setting: --set {key}=VALUE"
     return click.UsageError(msg, ctx=error.ctx)
+
+
+def _with_option(error: click.UsageError) -> click.UsageError:
+    """Return an error that names the option before which a word that is too much belongs."""
+    if not (error.ctx and "unexpected extra argument" in error.message):
+        return error
+    options = {name for each in error.ctx.command.params for name in each.opts}
+    if "--images" in options:
+        hint = "use --images for images, and --labels for road labels"
+    elif "--run" in options:
+        hint = "use --run for a run folder, and --config for a config"
+    else:
+        return error
+    return click.UsageError(f"{error.message}; {hint}", error.ctx)
 
 
 def _is_closed_pipe(error: BaseException) -> bool:

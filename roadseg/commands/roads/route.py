@@ -235,11 +235,22 @@ def _enter(
     if _FAR_M < away_m <= snap_m:
         logger.warning("%s: the nearest road for cars is %s away", name, short_text(away_m))
     if away_m > snap_m:
+        swapped = _if_swapped(graph, place, option, snap_m)
         raise ConfigError(
             f"{name}: the nearest road is {distance_text(away_m)} away, expected at most "
-            f"{snap_m:g} m (--snap-m); the roads are at {_extent(graph)}"
+            f"{snap_m:g} m (--snap-m); the roads are at {_extent(graph)}{swapped}"
         )
     return with_place, node, away_m
+
+
+def _if_swapped(graph: RoadGraph, place: Place, option: str, snap_m: float) -> str:
+    """Return a question if a road is near the place whose longitude and latitude are swapped."""
+    lon, lat = place
+    if is_local(graph.crs) or abs(lon) > _NORTH:
+        return ""
+    _, _, away_m = add_node(graph, _metric(graph.crs, (lat, lon), option))
+    is_near = away_m <= snap_m
+    return f"; longitude comes first: did you mean {option} {lat:.9g},{lon:.9g}?" if is_near else ""
 
 
 def _metric(crs: CRS, place: Place, name: str) -> Floats:

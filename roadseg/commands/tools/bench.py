@@ -27,12 +27,14 @@ from roadseg.raster.grid import Grid
 from roadseg.raster.options import ImageryOptions
 from roadseg.raster.tiff import new_profile, open_new
 from roadseg.system.progress import counted
-from roadseg.system.text import Summary
+from roadseg.system.text import Summary, time_text
 from roadseg.system.units import road_text
 
 _RGB = 3
 _BATCHES = 4  # Batches of a round of inference.
 _SCENE_PX = 1536
+_CITY_KM2 = 1000
+_PLANNED_M = (0.3, 0.5, 1.0)  # Pixel sizes of other networks that the plan tells.
 _HOUR_S = 3600
 
 
@@ -42,25 +44,36 @@ class MapRates:
 
     Attributes:
         gsd_m: side of its pixels.
+        passes: pixels that the starter computes for each pixel, as it sees windows in two sizes.
         km2: of the scene.
         road_km: length of the roads found.
         open_s: to open the network, once for all images, by engine.
         predict_s: from the image to the file of probabilities, by engine.
         graph_s: from this file to those of the graph.
         km2_per_hour: of prediction and graph, by engine.
+        city_hours: for 1,000 km2 with such pixels, with opening, by engine.
     """
 
     gsd_m: float
+    passes: float
     km2: float
     road_km: float
     open_s: dict[str, float]
     predict_s: dict[str, float]
     graph_s: float
     km2_per_hour: dict[str, float]
+    city_hours: dict[str, float]
 
     def __str__(self) -> str:
-        """Lay it out as a table."""
+        """Lay it out as a table, with a plan for a city below."""
+        hours, best = min((hours, name) for name, hours in self.city_hours.items())
         what = f"{self.km2:.2f} km2 of a drawn city, {road_text(self.road_km, 1)} of roads found"
+        once_s = (self.predict_s[best] / self.passes + self.graph_s) * _CITY_KM2 / self.km2
+        others = "; ".join(
+            f"{time_text(self.open_s[best] + once_s * (self.gsd_m / gsd_m) ** 2)} at {gsd_m:g} m"
+            for gsd_m in _PLANNED_M
+        )
+        plan = f"{_CITY_KM2:,} km2 with {best}: {time_text(_HOUR_S * hours)} by the starter"
         return "\n".join(
             [
                 f"map        by the starter, pixels of {self.gsd_m:g} m: {what}",
@@ -70,6 +83,8 @@ class MapRates:
                     f"{self.km2_per_hour[name]:9.0f}"
                     for name, opening in self.open_s.items()
                 ),
+                f"plan       {plan}",
+                f"           by a network that you train: {others}",
             ]
         )
 
@@ -129,7 +144,9 @@ def run(config: Config, *, steps: int, rounds: int) -> BenchSummary:
 
 def map_rates(config: Config, device: Device, *, rounds: int) -> MapRates:
     """Measure from image to graph, in files, with each engine that settings and machine allow."""
-    gsd_m = float(read_checkpoint_facts(starter_folder(), "best")["gsd_m"])
+    facts = read_checkpoint_facts(starter_folder(), "best")
+    gsd_m = float(facts["gsd_m"])
+    passes = sum((gsd_m / size_m) ** 2 for size_m in facts["pixel_sizes_m"])
     here = config.model_copy(update={"imagery": ImageryOptions()})
     open_s, predict_s = {}, {}
     with tempfile.TemporaryDirectory() as folder:
@@ -147,7 +164,8 @@ def map_rates(config: Config, device: Device, *, rounds: int) -> MapRates:
         graph_s = _median_s(trace, "trace", rounds=rounds)
     km2 = (_SCENE_PX * gsd_m) ** 2 / 1e6
     rate = {name: km2 * _HOUR_S / (taken + graph_s) for name, taken in predict_s.items()}
-    return MapRates(gsd_m, km2, road_km, open_s, predict_s, graph_s, rate)
+    hours = {name: open_s[name] / _HOUR_S + _CITY_KM2 / rate[name] for name in rate}
+    return MapRates(gsd_m, passes, km2, road_km, open_s, predict_s, graph_s, rate, hours)
 
 
 def engines_here(device: Device) -> list[str]:

@@ -2,8 +2,10 @@
 
 import os
 import platform
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from importlib.metadata import distributions
 
 import pyogrio
 import pyproj
@@ -35,6 +37,8 @@ _EXTRAS = {
     "onnx": ("onnxruntime", "export to ONNX"),
     "openvino": ("openvino", "faster prediction on CPUs, and INT8"),
 }
+_FOR_CUDA = re.compile(r"nvidia-.+|cuda-.+|triton")  # Packages that only CUDA needs.
+_CPU_BUILDS = "https://download.pytorch.org/whl/cpu"
 _DATA_VARIABLES = ("PROJ_LIB", "PROJ_DATA", "GDAL_DATA")
 _EPSG = 32633  # UTM zone 33; any code will do that PROJ has to look up in its data.
 _GIB = 2**30
@@ -128,6 +132,7 @@ def run() -> DoctorSummary:
     machine = read_machine()
     picked = pick_device()
     compiling = lacks_compiler(picked)
+    unneeded_bytes = cuda_bytes() if picked.type == "cpu" else 0
     extras = {extra: bool(installed_version(package)) for extra, (package, _) in _EXTRAS.items()}
     return DoctorSummary(
         system=f"Python {platform.python_version()} on {platform.platform()}",
@@ -145,7 +150,9 @@ def run() -> DoctorSummary:
         extras=extras,
         warnings=list(find_warnings(machine, os.environ)),
         broken=list(_find_broken()),
-        advice=list(give_advice(machine, extras=extras, compiling=compiling)),
+        advice=list(
+            give_advice(machine, extras=extras, compiling=compiling, unneeded_bytes=unneeded_bytes)
+        ),
     )
 
 
@@ -167,18 +174,34 @@ def find_warnings(machine: Machine, environment: Mapping[str, str]) -> Iterator[
         )
 
 
+def cuda_bytes() -> int:
+    """Return the size of the installed packages that only CUDA needs, as pip recorded it."""
+    packages = [
+        each for each in distributions() if _FOR_CUDA.fullmatch(each.metadata["Name"] or "")
+    ]
+    return sum(file.size or 0 for package in packages for file in package.files or ())
+
+
 def give_advice(
     machine: Machine,
     *,
     extras: Mapping[str, bool],
     compiling: str = "",
+    unneeded_bytes: int = 0,
 ) -> Iterator[str]:
-    """Yield what could be installed for more, and what it would be good for.
+    """Yield what could be installed for more, or left out, and what it would be good for.
 
     Args:
         extras: optional parts of roadseg, and whether they are there.
         compiling: why networks cannot be compiled; empty if they can.
+        unneeded_bytes: size of packages that only a GPU needs, which torch does not find.
     """
+    if unneeded_bytes:
+        yield (
+            f"{unneeded_bytes / _GIB:.1f} GiB of CUDA libraries came with torch; only an NVIDIA "
+            "GPU needs them, and torch finds none. To save this space, install torch and "
+            f"torchvision from {_CPU_BUILDS} before roadseg, in a new environment"
+        )
     if "tcmalloc" not in machine.libraries:
         yield f"tcmalloc, for training on a CPU with --allocator auto: {INSTALL['tcmalloc']}"
     if machine.unbound and len(machine.nodes) > 1:

@@ -145,6 +145,20 @@ def test_roads_that_are_not_connected_are_told_with_their_size(write, tmp_path):
     assert (error.value.exit_code, (tmp_path / "w.gpkg").exists()) == (1, False)
 
 
+def test_swapped_degrees_are_asked_about(write):
+    lon, lat = degrees(50, 0)
+    with pytest.raises(ConfigError) as caught:
+        run(write(STREET), (lat, lon), degrees(60, 0), options=BY_LENGTH)
+    meant = f"did you mean --from {lon:.9g},{lat:.9g}?"
+    assert str(caught.value).endswith(f"longitude comes first: {meant}")
+
+
+def test_a_place_far_from_all_roads_is_not_asked_about(write):
+    with pytest.raises(ConfigError, match="the nearest road is") as caught:
+        run(write(STREET), (8.0, 50.0), degrees(60, 0), options=BY_LENGTH)
+    assert "did you mean" not in str(caught.value)
+
+
 @pytest.mark.parametrize(("metres", "is_near"), [(499, True), (501, False)])
 def test_a_place_may_be_500_m_from_the_road(write, metres, is_near):
     path, place = write(STREET), degrees(50, -metres)

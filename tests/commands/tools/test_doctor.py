@@ -121,6 +121,8 @@ def test_what_fits_is_not_warned_of():
         ({"unbound": "no numactl", "nodes": {0: BIG.cpus}}, {}, []),
         ({}, {"extras": EXTRAS | {"parquet": False}}, ["pip install 'roadseg[parquet]'"]),
         ({}, {"compiling": "there is no compiler g++"}, ["there is no compiler g++"]),
+        ({}, {"unneeded_bytes": 5 * 2**29}, ["2.5 GiB of CUDA libraries"]),
+        ({}, {"unneeded_bytes": 5 * 2**29}, ["https://download.pytorch.org/whl/cpu"]),
     ],
 )
 def test_what_is_missing_is_advised(changes, found, advice):
@@ -134,3 +136,16 @@ def test_every_extra_for_users_is_shown(summary):
     project = Path(doctor.__file__).parents[3] / "pyproject.toml"
     extras = tomllib.loads(project.read_text())["project"]["optional-dependencies"]
     assert set(summary.extras) == set(extras) - {"dev", "docs", "engines", "ipex"}
+
+
+def test_only_packages_for_cuda_count(monkeypatch, tmp_path):
+    sizes = {"nvidia-cublas": 1000, "triton": 200, "numpy": 30, "tritonclient_of_nobody": 4}
+    for name, size in sizes.items():
+        folder = tmp_path / f"{name}-1.0.dist-info"
+        folder.mkdir()
+        (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+        (folder / "RECORD").write_text(f"{name}/lib.so,sha256=x,{size}\n{name}/RECORD,,\n")
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "lib.so").touch()  # Later versions of Python leave missing files out.
+    monkeypatch.setattr(sys, "path", [str(tmp_path)])
+    assert doctor.cuda_bytes() == 1200

@@ -96,10 +96,17 @@ def fetch_tiles(fetch: Fetch, address: str, choose: Callable[[Fetch], TileServic
         if not fetch.dry_run:
             write_image(path, plan, reader, origin)
             write_record(path, origin, {"gsd_m": image.gsd_m, "tiles": reader.counts})
-            image = replace(image, state=FETCHED)
-            if missing := reader.counts["missing"]:
-                remark = f"{count(missing, 'tile')} that the service does not have are no data"
-                image = replace(image, remarks=[remark])
+            remarks = {
+                "missing": "that the service does not have are no data",
+                "repeated": "with the picture of another tile: look at them, as some services send "
+                "one where they have no image at this level",
+            }
+            told = [
+                f"{count(reader.counts[kind], 'tile')} {remark}"
+                for kind, remark in remarks.items()
+                if reader.counts[kind]
+            ]
+            image = replace(image, state=FETCHED, remarks=told)
     return FetchSummary([image], expected, fetch.client.received / 1e6)
 
 

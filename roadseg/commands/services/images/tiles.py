@@ -1,5 +1,6 @@
 """Tiles of a service as one image: fetched by several threads, checked, and written row by row."""
 
+import hashlib
 import io
 import threading
 import warnings
@@ -78,7 +79,8 @@ class TileReader:
     """Reads tiles of a service, from the cache or from the web, and counts them.
 
     Attributes:
-        counts: tiles that the service gave now, that were fetched before, and that it lacks.
+        counts: tiles that the service gave now, that were fetched before, that it lacks, and that
+            have the picture of another one.
     """
 
     def __init__(
@@ -87,7 +89,8 @@ class TileReader:
         """Begin with all counts at 0; tiles have the size of the level, or any."""
         self.service, self.client, self.cache = service, client, cache
         self._tile_px = None if any_size else service.level.tile_px
-        self.counts = {"fetched": 0, "cached": 0, "missing": 0}
+        self.counts = {"fetched": 0, "cached": 0, "missing": 0, "repeated": 0}
+        self._pictures: set[bytes] = set()
         self._lock = threading.Lock()
 
     def read(self, place: Place) -> Pixels | None:
@@ -100,7 +103,12 @@ class TileReader:
         state = "missing" if found is None else "cached" if found.is_cached else "fetched"
         with self._lock:
             self.counts[state] += 1
-        return None if found is None else found.pixels
+            if found is None:
+                return None
+            picture = hashlib.sha256(found.body).digest()
+            self.counts["repeated"] += picture in self._pictures
+            self._pictures.add(picture)
+        return found.pixels
 
     def is_cached(self, place: Place) -> bool:
         """Return whether a tile has been fetched before."""

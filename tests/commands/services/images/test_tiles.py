@@ -137,6 +137,13 @@ def test_if_all_tiles_are_missing_it_is_an_error(fetch, world, tmp_path):
     assert files(tmp_path) == []
 
 
+def test_repeated_tiles_are_told(fetch, world, maps):
+    sorry = maps.encode(maps.tile(3, 1, 1))
+    world.fail(r"/16/34350/\d+", sorry)
+    (told,) = fetch(XYZ, area=WIDE, zoom=16).images[0].remarks
+    assert told.startswith("3 tiles with the picture of another tile: look at them")
+
+
 def test_a_palette_and_grey_become_colours(maps):
     from PIL import Image
 
