@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from os.path import normpath
+from os.path import normpath, realpath
 from pathlib import Path
 from typing import Any
 
@@ -195,9 +195,8 @@ def run(
             say("init", _write_config(path, images, labels, settings))
         config = load_config(path, settings)
         _require_same(load_config(path), config, path, images, labels)
-        if not labels and _files(_absolute(images)) != _files(config.imagery.images):
-            change_config(path, [f"imagery.images={json.dumps(_listed(images, path))}"])
-            config = load_config(path, settings)
+        if not labels:
+            config = _take_images(path, images, settings, say=say)
         workspace = Workspace(config.run)
         if labels:
             done = pipeline.run(config, workspace, force=force, say=say).stages
@@ -267,7 +266,7 @@ def _is_begun(path: Path, run: Path) -> bool:
     places = made.masks, made.checkpoint(0), made.probabilities, made.adapted.probabilities
     if any(place.exists() for place in places):
         return True
-    if normpath(found := load_config(path).run) != normpath(run):
+    if realpath(found := load_config(path).run) != realpath(run):
         raise ConfigError(f"{path}: is the config of the run {found}; use another --output")
     return False
 
@@ -276,16 +275,16 @@ def _write_config(
     path: Path, images: Sequence[str], labels: Sequence[str], settings: Sequence[str]
 ) -> object:
     """Write the config of a map: surveyed for labels, or else with little more than its images."""
-    own = [f"run={path.parent.absolute()}", "predict.scenes=all"]
+    folder = path.resolve().parent
+    own = [f"run={folder}", "predict.scenes=all"]
     if labels:
         given = load_config(None, [*own, *settings])
         found = init.run(images, labels, path, settings=given)
         return replace(found, rows={**found.rows, "wrote": str(path)})
-    folder = path.absolute().parent
     given = load_config(None, settings)
-    sample = survey_corners(find_images(images), given.imagery)
-    nodata, told = choose_nodata(sample, given)
-    imagery: dict[str, Any] = {"images": _listed(images, path), **nodata}
+    imagery: dict[str, Any] = {"images": _listed(images, path)}
+    if "nodata" in given.imagery.model_fields_set:  # Null says that black borders are ground.
+        imagery["nodata"] = given.imagery.nodata
     if (area := given.imagery.area) is not None:
         imagery["area"] = area_from(area, folder)
     values: dict[str, Any] = {
@@ -298,7 +297,23 @@ def _write_config(
     changed.pop("imagery.area", None)
     if changed:
         change_config(path, [f"{key}={json.dumps(now)}" for key, (_, now) in changed.items()])
-    return f"wrote {path}" + (f"; no data: {told}" if nodata else "")
+    return f"wrote {path}"
+
+
+def _take_images(
+    path: Path, images: Sequence[str], settings: Sequence[str], *, say: pipeline.Say
+) -> Config:
+    """Write into the config of a map without labels which images it has, and their nodata value."""
+    config = load_config(path, settings)
+    changes: dict[str, Any] = {}
+    if _files(images) != _files(config.imagery.images):
+        changes["images"] = _listed(images, path)
+    nodata, told = choose_nodata(survey_corners(find_images(images), config.imagery), config)
+    if nodata:
+        say("init", f"no data: {told}")
+    if changes := changes | nodata:
+        change_config(path, [f"imagery.{key}={json.dumps(now)}" for key, now in changes.items()])
+    return load_config(path, settings)
 
 
 def _require_same(
@@ -308,8 +323,8 @@ def _require_same(
 
     With labels, masks of roads among the images are not in the config.
     """
-    mapped, given = _files(config.imagery.images), _files(_absolute(images))
-    roads = _absolute(config.labels.roads)
+    mapped, given = _files(config.imagery.images), _files(images)
+    roads = config.labels.roads
     areas = begun.imagery.area, config.imagery.area
     if len({area and normpath(area) for area in areas}) > 1:
         former = begun.imagery.area or "the whole of the images"
@@ -339,17 +354,21 @@ def _taken(path: Path, what: str) -> ConfigError:
 
 def _listed(images: Sequence[str], path: Path) -> list[str]:
     """Return images as a config lists them."""
-    return [path_from(image, path.absolute().parent) for image in _absolute(images)]
+    folder = path.resolve().parent
+    return [
+        text if "://" in text else path_from(normpath(source_path(text).absolute()), folder)
+        for text in images
+    ]
 
 
 def _files(images: Iterable[str]) -> set[str]:
-    """Return the files that absolute paths and globs of images name."""
-    return set(map(normpath, image_paths(images)))
+    """Return the files that paths and globs of images name, whatever links lead to them."""
+    return set(map(realpath, image_paths(images)))
 
 
-def _absolute(places: Iterable[str]) -> list[str]:
-    """Return files, folders and globs as absolute paths without `..`, addresses as they are."""
-    return [text if "://" in text else normpath(source_path(text).absolute()) for text in places]
+def _real(place: str) -> str:
+    """Return the absolute path of a file, folder or glob, whatever links lead to it."""
+    return realpath(source_path(place))
 
 
 def _predict_and_trace(

@@ -204,7 +204,7 @@ def test_an_image_that_is_gone_does_not_stay_in_a_map_without_labels(mapped, tmp
     images = shutil.copytree(mapped[0] / "images", tmp_path / "images")
     tool.run([str(images)], tmp_path / "map", **options)
     (images / "city_1.tif").unlink()
-    with pytest.raises(ConfigError, match=r"images that are gone \(city_1\); use another --output"):
+    with pytest.raises(ConfigError, match=r"are gone, or have another name now \(city_1\); use"):
         tool.run([str(images)], tmp_path / "map", **options)
 
 
@@ -217,14 +217,54 @@ def test_the_project_of_images_without_a_place_is_not_named(mapped, tmp_path, wr
     assert "QGIS" not in str(summary)
 
 
-def test_black_borders_are_no_data_in_a_map_without_labels(mapped, tmp_path):
-    options = {"checkpoints": [mapped[0] / "map/checkpoints/fold-0"], "say": silent}
-    image = tmp_path / "city.tif"
-    with rasterio.open(shutil.copy(mapped[0] / "images/city_0.tif", image), "r+") as city:
+def blacken_border(image):
+    with rasterio.open(image, "r+") as city:
         city.write(city.read() * (np.arange(city.height) >= 12)[:, np.newaxis])
-    tool.run([str(image)], tmp_path / "map", **options)
-    with rasterio.open(tmp_path / "map/probabilities/city.tif") as made:
+
+
+def test_black_borders_are_no_data_in_a_map_without_labels_also_of_added_images(mapped, tmp_path):
+    options = {"checkpoints": [mapped[0] / "map/checkpoints/fold-0"], "say": silent}
+    images = tmp_path / "images"
+    images.mkdir()
+    for name, has_border in (("city_0", False), ("city_1", True)):
+        image = shutil.copy(mapped[0] / f"images/{name}.tif", images)
+        if has_border:
+            blacken_border(image)
+        tool.run([str(images)], tmp_path / "map", **options)
+    with rasterio.open(tmp_path / "map/probabilities/city_1.tif") as made:
         assert not made.read_masks(1)[:12].any()
+
+
+def test_black_borders_that_are_ground_stay_so_if_the_map_is_repeated(mapped, tmp_path):
+    options = {"checkpoints": [mapped[0] / "map/checkpoints/fold-0"], "say": silent}
+    blacken_border(image := shutil.copy(mapped[0] / "images/city_0.tif", tmp_path))
+    for settings in (["imagery.nodata=null"], []):
+        tool.run([str(image)], tmp_path / "map", settings=settings, **options)
+    with rasterio.open(tmp_path / "map/probabilities/city_0.tif") as made:
+        assert made.read_masks(1)[:12].all()
+
+
+def test_images_are_the_same_whatever_link_leads_to_them(mapped, tmp_path):
+    options = {"checkpoints": [mapped[0] / "map/checkpoints/fold-0"], "say": silent}
+    (link := tmp_path / "link").symlink_to(mapped[0] / "images")
+    first = tool.run([str(link)], tmp_path / "map", **options)
+    again = tool.run([str(mapped[0] / "images")], tmp_path / "map", **options)
+    assert again.graphs == first.graphs
+
+
+@pytest.mark.parametrize("with_labels", [False, True])
+def test_the_folder_of_a_map_may_be_a_link(mapped, tmp_path, monkeypatch, with_labels):
+    project = shutil.copytree(mapped[0], tmp_path / "project", ignore=lambda *_: ["map"])
+    (tmp_path / "large disk/map").mkdir(parents=True)
+    (project / "map").symlink_to(tmp_path / "large disk/map")
+    monkeypatch.chdir(project)
+    networks = [mapped[0] / "map/checkpoints/fold-0"]
+    how = {"labels": ["roads/*.geojson"], "settings": QUICK} if with_labels else {}
+    how |= {} if with_labels else {"checkpoints": networks}
+    for _ in range(2):
+        summary = tool.run(["images"], Path("map"), say=silent, **how)
+    assert summary.scenes == 5
+    assert json.loads((tmp_path / "large disk/map/roadseg.json").read_text())["run"] == "."
 
 
 def test_images_that_show_the_same_ground_are_told(mapped, tmp_path, caplog):
