@@ -110,18 +110,25 @@ def found_layout(workspace: Workspace) -> Workspace:
 def scene_names(workspace: Workspace) -> list[str]:
     """Return the names of the scenes that have a graph or a probability raster.
 
+    In a run that was predicted, files of other scenes, such as those whose images were removed
+    since, do not count.
+
     Raises:
         MissingInputError: if there are none.
+        DataError: if the record of the prediction is damaged.
     """
     graphs = {path.stem for path in workspace.graphs.glob("*.gpkg") if path.name[0] != "."}
     rasters = {path.stem for path in workspace.probabilities.glob("*.tif") if path.name[0] != "."}
-    names = sorted((graphs - {ROAD_NETWORK, SUBMISSION, EDITS, PACKAGE}) | rasters)
+    names = (graphs - {ROAD_NETWORK, SUBMISSION, EDITS, PACKAGE}) | rasters
+    predicted = read_record(workspace.record("predict"))
+    if predicted and predicted.summary:
+        names &= set(predicted.summary["scenes"])
     if not names:
         raise MissingInputError(
             f"{workspace.root}: contains neither graphs nor probabilities; run `roadseg graph` "
             "or `roadseg predict` first, or use another folder with --run"
         )
-    return names
+    return sorted(names)
 
 
 def checkpoint_folders(workspace: Workspace) -> list[Path]:

@@ -352,7 +352,8 @@ def _write_mask(config: Config, workspace: Workspace, scene: _Scene) -> None:
     if scene.labels:
         blocks = corrected_labels(scene.labels, scene.roads, scene.grid, bins=bins)
     elif not shapely.is_empty(scene.ground):
-        require(workspace.probability(scene.name), made_by="predict")
+        made_by = "predict" if workspace.chips.exists() else "map"
+        require(workspace.probability(scene.name), made_by=made_by)
         found = open_scene_probability(workspace.probability(scene.name), own.imagery)
         blocks = decided_labels(found, scene.roads, bins=bins, options=config.graph)
     scene.mask.parent.mkdir(parents=True, exist_ok=True)

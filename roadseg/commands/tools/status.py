@@ -90,10 +90,11 @@ class RunStatus(Summary):
         is_done = all(each.state == DONE for each in self.stages)
         options = f" {self.options}" if self.options else ""
         if not self.has_labels:
-            review = f"roadseg review {shlex.quote(self.run)}"
-            told = f"mapped without labels, so it has no other stages; to correct it: {review}"
-            report = f"next: roadseg report{options} (if images or settings changed: roadseg map)"
-            return [told] if is_done else [report, told]
+            told = (
+                "mapped without labels, so it has no other stages; if images or settings changed: "
+                f"roadseg map; to correct it: roadseg review {shlex.quote(self.run)}"
+            )
+            return [told] if is_done else [f"next: roadseg report{options}", told]
         fold = "" if self.fold in (0, "all") else f" --fold {self.fold}"
         return [
             "nothing to do"

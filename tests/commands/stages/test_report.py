@@ -207,6 +207,15 @@ def test_scenes_that_touch_are_shown_as_their_network(tmp_path):
     assert len(shown["ends"]) == 2  # a street from end to end
 
 
+def test_a_scene_whose_image_was_removed_from_the_run_is_not_shown(finished):
+    config, workspace = finished
+    (kept,) = workspace.graphs.glob("*.gpkg")
+    shutil.copy(kept, workspace.graph("removed"))
+    shutil.copy(workspace.probability(kept.stem), workspace.probability("removed"))
+    report.run(config, workspace, force=True)
+    assert [scene["name"] for scene in data_of(workspace)["map"]["scenes"]] == [kept.stem]
+
+
 def test_a_network_of_two_places_is_shown_on_the_map_of_each(tmp_path):
     loose = Workspace(tmp_path / "out")
     masks = half_streets(tmp_path) + half_streets(tmp_path, east_m=90_000)

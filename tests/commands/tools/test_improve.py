@@ -218,6 +218,9 @@ def planned(finished, tmp_path, monkeypatch):
         shutil.copy(known, other)
         with rasterio.open(other, "r+", IGNORE_COG_LAYOUT_BREAK="YES") as raster:
             raster.transform = grid.transform @ Affine.scale(scale)
+        record = json.loads(workspace.record("predict").read_text())
+        record["summary"]["scenes"].append(mask.stem)
+        workspace.record("predict").write_text(json.dumps(record))
         mask.unlink()
         edit(workspace, Edit("draw", line_across(workspace, known.stem), width_m=6.0))
         monkeypatch.setattr(improve.pipeline, "run", lambda *_, **__: 1 / 0)
@@ -318,13 +321,18 @@ def test_of_a_large_image_ground_around_that_of_the_edits_is_learned_from_as_wel
     assert shapely.equals(complete.ground, shapely.union_all(expected))
 
 
-def test_an_edited_image_without_labels_needs_its_probabilities(finished, tmp_path):
+@pytest.mark.parametrize(("made_by", "has_chips"), [("predict", True), ("map", False)])
+def test_an_edited_image_without_labels_needs_its_probabilities(
+    finished, tmp_path, made_by, has_chips
+):
     workspace = finished[1]
+    if not has_chips:
+        workspace.chips.unlink()
     name = next(workspace.graphs.glob("*.gpkg")).stem
     edit(workspace, Edit("draw", line_across(workspace, name), width_m=6.0))
     workspace.mask(name).unlink()
     workspace.probability(name).unlink(missing_ok=True)
-    with pytest.raises(MissingInputError, match=rf"{name}\.tif.*run `roadseg predict` first"):
+    with pytest.raises(MissingInputError, match=rf"{name}\.tif.*run `roadseg {made_by}` first"):
         run(finished, tmp_path / "new")
 
 

@@ -64,7 +64,8 @@ def test_labels_without_lines_have_the_share_of_their_pixels(finished):
 def test_of_a_map_that_has_changed_the_report_is_made_again():
     stages = [StageStatus("report", "changed", "changed: edits.gpkg")]
     status = RunStatus("map", [], True, stages, 1.0, options="--run map", has_labels=False)
-    assert "next: roadseg report --run map (" in str(status)
+    assert "next: roadseg report --run map\n" in str(status)
+    assert "if images or settings changed: roadseg map;" in str(status)
 
 
 def test_of_a_network_that_was_adapted_to_its_map_no_stage_is_advised(finished):
