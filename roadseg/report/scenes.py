@@ -376,10 +376,12 @@ def _networks(
     inside = {number: names for number, names in inside.items() if names}
     if len(inside) == 1:
         return dict.fromkeys(inside, graph), joined
-    # The network is on several maps; the source scene of an edge tells on which.
+    # The network is on several maps; the source scene of an edge tells on which. Roads that are far
+    # from its zone are too long there.
     source = graph.column("source", "")
     parts = {
-        number: take_edges(graph, np.isin(source, list(names))) for number, names in inside.items()
+        number: to_crs(take_edges(graph, np.isin(source, list(names))), areas[number].crs)
+        for number, names in inside.items()
     }
     return parts, joined
 

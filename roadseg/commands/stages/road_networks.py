@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 import shapely
 
-from roadseg.arrays import Ints
+from roadseg.arrays import Ints, Shapes
 from roadseg.raster.mosaic import group_tiles
 from roadseg.roads.graph.joining import join_scenes, to_crs, touching
 from roadseg.roads.graph.road_graph import RoadGraph
@@ -23,6 +23,7 @@ from roadseg.system.workspace import ROAD_NETWORK
 _log = logging.getLogger(__name__)
 
 _JOIN_M = 5.0  # Metres; the ends of roads of adjoining scenes are joined if no further apart.
+_MOST_LONGER = 0.01  # Part of their length by which roads are longer without a warning.
 
 ReadGraph = Callable[[str], RoadGraph]
 
@@ -67,6 +68,7 @@ def trace_network(
     groups = [rows for rows in _groups(tiles, pairs) if joined.intersection(rows)]
     if not groups:
         return None
+    _warn_of_length([tiles[row] for row in sorted(joined)], areas[sorted(joined)])
     graphs = [
         _trace_as_one([names[row] for row in rows], [tiles[row] for row in rows], options, workers)
         if len(rows) > 1
@@ -91,6 +93,23 @@ def with_origin(
     """
     origin = {"source": np.array(names)[scene], "model": np.array(models)[scene]}
     return replace(graph, attributes={**graph.attributes, **origin})
+
+
+def _warn_of_length(tiles: Sequence[ProbabilityFile], areas: Shapes) -> None:
+    """Warn of scenes so far from the CRS of a network that their roads are too long in it.
+
+    Args:
+        areas: ground of each scene, polygons in this CRS.
+    """
+    own = np.array([shapely.area(tile.grid.footprint_m) for tile in tiles])
+    longer = np.sqrt(shapely.area(areas) / own) - 1
+    if longer.max() > _MOST_LONGER:
+        _log.warning(
+            "the network puts places that are far apart into one coordinate system, in which roads "
+            "of %s are %.0f %% too long; the report and the graphs of single scenes have the right "
+            "lengths",
+            *(tiles[longer.argmax()].path.stem, 100 * longer.max()),
+        )
 
 
 def _groups(tiles: Sequence[ProbabilityFile], pairs: Ints) -> list[list[int]]:

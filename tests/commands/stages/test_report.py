@@ -183,7 +183,7 @@ def test_the_output_of_graph_is_shown_as_it_lies(finished, tmp_path):
     assert [scene["name"] for scene in data_of(loose)["map"]["scenes"]] == ["city_0"]
 
 
-def half_streets(folder, *, east_m=0):
+def half_streets(folder, *, east_m=0, epsg=32611):
     """Write the halves of a street, 150 m long, as masks that touch."""
     band = np.zeros((100, 150), dtype=np.uint8)
     band[46:54] = 1
@@ -191,7 +191,7 @@ def half_streets(folder, *, east_m=0):
     for col in (0, 150):
         place = Affine(0.5, 0, 660000 + east_m + col / 2, 0, -0.5, 4000000)
         path = folder / f"tile_{east_m}_{col}.tif"
-        options = {"count": 1, "dtype": "uint8", "crs": "EPSG:32611", "transform": place}
+        options = {"count": 1, "dtype": "uint8", "crs": f"EPSG:{epsg}", "transform": place}
         with rasterio.open(path, "w", "GTiff", 150, 100, **options) as file:
             file.write(band, 1)
         paths.append(str(path))
@@ -224,6 +224,14 @@ def test_a_network_of_two_places_is_shown_on_the_map_of_each(tmp_path):
     shown = data_of(loose)["map"]["graphs"]
     assert [found["area"] for found in shown] == [0, 1]
     assert [len(found["ends"]) for found in shown] == [2, 2]
+
+
+def test_roads_of_a_network_have_their_lengths_however_far_apart_they_are(tmp_path):
+    loose = Workspace(tmp_path / "out")
+    masks = half_streets(tmp_path) + half_streets(tmp_path, east_m=1000, epsg=32631)
+    graph.run_images(load_config(None), masks, output=loose.root)
+    summary = report.run(load_config(None), loose)
+    assert sum(summary.lengths.classes.values()) == pytest.approx(0.3, abs=0.002)
 
 
 def test_an_empty_folder_is_refused(finished):

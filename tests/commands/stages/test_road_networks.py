@@ -76,6 +76,13 @@ def whole(cut):
     return find_graph(cut((0, 0, 600, 600))["0_0_600_0.0"], GraphOptions())
 
 
+@pytest.mark.parametrize(("zone", "is_told"), [(12, False), (31, True)])
+def test_roads_far_from_the_zone_of_their_network_are_told(cut, caplog, zone, is_told):
+    tiles = cut(*quarters()) | cut(*quarters(), off_px=0.25, crs=f"EPSG:{32600 + zone}")
+    network(tiles)
+    assert ("_0.25 are 38 % too long; the report and" in caplog.text) == is_told
+
+
 def test_tiles_have_the_roads_of_their_whole(cut):
     assert lines(network(cut(*quarters()))) == lines(whole(cut))
 

@@ -1,11 +1,14 @@
 """map: images in, a road network and a report out, with labels or with a network."""
 
 import json
+import shlex
 import shutil
 from dataclasses import replace
 from pathlib import Path
 
+import geopandas as gpd
 import numpy as np
+import pandas as pd
 import pytest
 import rasterio
 from affine import Affine
