@@ -227,11 +227,20 @@ def _write_new_roads(path: Path, roads: NewRoads, tags: list[dict[str, str]]) ->
 
 
 def _with_confidence(predicted: DrawnRoads) -> DrawnRoads:
-    """Return roads without a column of empty texts as confidence; refuse other texts."""
+    """Return roads without a column of empty texts as confidence; refuse what is no share."""
     attributes = dict(predicted.graph.attributes)
-    if CONFIDENCE not in attributes or attributes[CONFIDENCE].dtype != object:
+    if CONFIDENCE not in attributes:
         return predicted
-    if text := next(filter(None, attributes.pop(CONFIDENCE)), None):
+    stated = attributes.pop(CONFIDENCE)
+    if stated.dtype != object:
+        beyond = stated[(stated < 0) | (stated > 1)]
+        if len(beyond):
+            raise DataError(
+                f"{predicted.source}: its {CONFIDENCE} has numbers such as {beyond[0]:g}, expected "
+                "numbers from 0 to 1; divide percent by 100, or rename this column"
+            )
+        return predicted
+    if text := next(filter(None, stated), None):
         raise DataError(
             f"{predicted.source}: its {CONFIDENCE} is text, such as {text!r}, expected numbers "
             "from 0 to 1; rename this column"

@@ -477,7 +477,9 @@ def _warn_of_width(source: RoadSource, lines: Lines) -> None:
 def _not_on_earth(roads: DrawnRoads) -> DataError:
     crs = roads.graph.crs
     where = "" if is_local(crs) else f": {extent_degrees(roads.graph.lines, crs)}"
-    hint = swap_hint(shapely.total_bounds(roads.graph.lines), _EARTH) if crs.is_geographic else ""
+    xy = shapely.get_coordinates(roads.graph.lines)
+    farthest = xy[np.abs(xy[:, 1]).argmax()]  # Other vertices may be on earth either way.
+    hint = swap_hint([*farthest, *farthest], _EARTH) if crs.is_geographic else ""
     if hint:
         return DataError(f"{roads.source}: its roads are not on earth{where}; {hint}")
     return DataError(

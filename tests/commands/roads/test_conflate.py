@@ -234,6 +234,12 @@ def test_doubtful_roads_are_left_out_whatever_the_format(tmp_path, suffix):
     assert (summary.added, summary.left_out_km) == (0, pytest.approx(0.15, abs=0.001))
 
 
+def test_confidences_in_percent_are_refused(tmp_path):
+    new = write_roads(tmp_path / "new.gpkg", SIDE, confidence=np.array([85.0]))
+    text = refusal(tmp_path, new, write_map(tmp_path / "map.osm.pbf", STREET))
+    assert "its confidence has numbers such as 85, expected numbers from 0 to 1" in text
+
+
 def test_confidences_as_text_are_refused(tmp_path):
     words = np.array(["high"], dtype=object)
     new = write_roads(tmp_path / "new.gpkg", SIDE, confidence=words)

@@ -210,9 +210,10 @@ def test_metres_among_degrees_are_refused(tmp_path):
         placed(path)
 
 
-def test_latitudes_before_longitudes_are_told_where_that_is_no_place_on_earth(tmp_path):
-    path = shapes(tmp_path, shapely.LineString([(36.1, -115.2), (36.1, -115.1)]))
-    with pytest.raises(DataError, match=r"y -115.2 to -115.1 .*; x and y look swapped"):
+@pytest.mark.parametrize(("west", "east"), [(-115.2, -115.1), (89.9, 90.1)])
+def test_latitudes_before_longitudes_are_told_where_that_is_no_place_on_earth(tmp_path, west, east):
+    path = shapes(tmp_path, shapely.LineString([(36.1, west), (36.1, east)]))
+    with pytest.raises(DataError, match=rf"y {west} to {east} .*; x and y look swapped"):
         placed(path)
 
 
