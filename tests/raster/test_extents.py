@@ -35,13 +35,17 @@ def pixels(row, col, height, width):
     return drawn
 
 
-def test_all_pixels_that_an_area_touches_belong_to_it():
-    assert np.array_equal(shown(box(50, 60, 40, 70)), pixels(50, 60, 40, 70))
-    assert np.array_equal(shown(box(50.5, 60.5, 40, 70)), pixels(50, 60, 41, 71))
-
-
-def test_an_area_inside_of_one_pixel_has_that_pixel():
-    assert np.array_equal(shown(box(50.4, 60.4, 0.1, 0.1)), pixels(50, 60, 1, 1))
+@pytest.mark.parametrize(
+    ("area", "touched"),
+    [
+        ((50, 60, 40, 70), (50, 60, 40, 70)),
+        ((50.5, 60.5, 40, 70), (50, 60, 41, 71)),
+        ((50.4, 60.4, 0.1, 0.1), (50, 60, 1, 1)),
+    ],
+    ids=["whole pixels", "parts of pixels", "inside of one pixel"],
+)
+def test_all_pixels_that_an_area_touches_belong_to_it(area, touched):
+    assert np.array_equal(shown(box(*area)), pixels(*touched))
 
 
 def test_a_tiny_part_is_as_large_as_a_scene_has_to_be():

@@ -12,14 +12,12 @@ from pyproj import CRS
 from rasterio.shutil import copy
 
 from roadseg.errors import DataError
-from roadseg.raster.grid import Grid
 from roadseg.raster.images import open_raster, read_facts, read_grid
 from roadseg.raster.options import ImageryOptions
 from roadseg.raster.pixels import OpenScene, open_scene, read_preview, read_window
 from roadseg.raster.windows import Window
 
 UTM = CRS.from_epsg(32611)
-PLACE = Affine(1, 0, 660000, 0, -1, 4000000)
 NOISE = np.random.default_rng(0).integers(0, 255, (1, 64, 64), dtype=np.uint8)
 VRT = """<VRTDataset rasterXSize="40" rasterYSize="40"><VRTRasterBand dataType="Byte" band="1">
 <SimpleSource><SourceFilename relativeToVRT="1">gone.tif</SourceFilename><SourceBand>1</SourceBand>
@@ -44,12 +42,6 @@ def test_a_scene_opened_once_gives_its_facts_and_its_pixels(write_raster):
     with open_scene(path, ImageryOptions(nodata=0)) as scene:
         assert scene.facts == read_facts(path, ImageryOptions(nodata=0))
         assert np.array_equal(scene.valid(Window(10, 20, 30, 40)), BYTES[0, 10:40, 20:60] != 0)
-
-
-def test_facts_say_what_a_raster_is(write_raster):
-    facts = read_facts(write_raster(dtype="uint16"))
-    assert facts.grid == Grid(UTM, PLACE, 40, 40)
-    assert (facts.bands, facts.dtype, facts.names) == ((1, 2, 3), "uint16", ("", "", ""))
 
 
 @pytest.mark.parametrize(
@@ -115,13 +107,6 @@ def test_a_band_is_left_out_if_it_is_declared_alpha(write_raster, transparent, b
 def test_a_raster_of_nothing_but_alpha_is_refused(write_raster):
     with pytest.raises(DataError, match="has only an alpha band"):
         read_facts(write_raster(bands=1, transparent=True))
-
-
-def test_bands_can_be_chosen_in_any_order(write_raster):
-    facts = read_facts(write_raster(bands=4), ImageryOptions(bands=(4, 1)))
-    values, _ = read_window(facts, (0, 0, 1, 2))
-    assert facts.bands == (4, 1)
-    assert values.tolist() == [[[24, 25]], [[0, 1]]]
 
 
 def test_bands_can_be_chosen_by_description(write_raster):
@@ -200,18 +185,19 @@ def test_otherwise_it_is_in_doubt(write_raster, profile, options):
     assert not read_facts(write_raster(**profile), ImageryOptions(**options)).is_file_valid
 
 
-def test_a_pixel_is_nodata_where_all_bands_are(write_raster):
+@pytest.mark.parametrize(
+    ("profile", "options", "expected"),
+    [
+        ({"nodata": 0}, {}, [[0, 0]]),
+        ({}, {"bands": (1,), "nodata": 0}, [[0, 0], [0, 1]]),
+    ],
+    ids=["of the file", "given, in the chosen bands"],
+)
+def test_a_pixel_is_nodata_where_all_bands_are(write_raster, profile, options, expected):
     values = np.full((2, 40, 40), 5, dtype=np.uint8)
     values[:, 0, :3] = [[0, 0, 5], [0, 5, 0]]
-    facts = read_facts(write_raster(values, nodata=0))
-    assert np.argwhere(~read_valid(facts)).tolist() == [[0, 0]]
-
-
-def test_a_given_nodata_counts_in_the_chosen_bands(write_raster):
-    values = np.full((2, 40, 40), 5, dtype=np.uint8)
-    values[:, 0, :3] = [[0, 0, 5], [0, 5, 0]]
-    facts = read_facts(write_raster(values), ImageryOptions(bands=(1,), nodata=0))
-    assert np.argwhere(~read_valid(facts)).tolist() == [[0, 0], [0, 1]]
+    facts = read_facts(write_raster(values, **profile), ImageryOptions(**options))
+    assert np.argwhere(~read_valid(facts)).tolist() == expected
     assert np.array_equal(read_window(facts, (0, 0, 40, 40))[1], read_valid(facts))
 
 
@@ -255,12 +241,6 @@ def test_a_scene_seen_with_larger_pixels_shows_their_mean(write_raster):
     whole, _ = read_window(read_facts(path), (6, 8, 4, 4))
     assert np.allclose(values[0], whole[0].reshape(2, 2, 2, 2).mean(axis=(1, 3)), atol=0.5)
     assert valid.all()
-
-
-@pytest.mark.parametrize(("gsd_m", "side"), [(0.5, 80), (1, 40), (1.25, 32)])
-def test_a_scene_seen_with_other_pixels_has_another_shape(write_raster, gsd_m, side):
-    facts = read_facts(write_raster(transparent=True), ImageryOptions(gsd_m=gsd_m))
-    assert read_valid(facts).shape == (facts.grid.height, facts.grid.width) == (side, side)
 
 
 def make_upper_half_invalid(path, kind):
@@ -320,8 +300,10 @@ def test_a_sample_is_no_larger_than_asked_nor_than_the_scene(write_raster, pixel
     assert read_sample(read_facts(write_raster(BYTES)), pixels=pixels).shape == (1, count)
 
 
-def test_a_sample_of_all_pixels_is_the_scene(write_raster):
-    sample = read_sample(read_facts(write_raster(BYTES)), pixels=BYTES.size)
+@pytest.mark.parametrize("gsd_m", [None, 2])
+def test_a_sample_of_all_pixels_is_the_scene_as_it_was_before_resampling(write_raster, gsd_m):
+    facts = read_facts(write_raster(BYTES), ImageryOptions(gsd_m=gsd_m))
+    sample = read_sample(facts, pixels=BYTES.size)
     assert np.array_equal(np.sort(sample.ravel()), np.sort(BYTES.ravel()))
 
 
@@ -346,11 +328,6 @@ def test_little_data_in_a_scene_is_found(write_raster):
 def test_a_scene_without_data_gives_no_sample(write_raster):
     values = np.zeros((2, 100, 64), dtype=np.uint8)
     assert read_sample(read_facts(write_raster(values, nodata=0)), pixels=99).shape == (2, 0)
-
-
-def test_a_sample_is_of_original_pixels(write_raster):
-    facts = read_facts(write_raster(BYTES), ImageryOptions(gsd_m=2))
-    assert read_sample(facts, pixels=BYTES.size).shape == (1, BYTES.size)
 
 
 @pytest.mark.parametrize(

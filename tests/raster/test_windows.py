@@ -43,9 +43,6 @@ def test_windows_cover_every_pixel_and_leave_a_scene_only_if_it_is_smaller(
 def test_windows_go_row_by_row_and_the_last_ends_at_the_edge():
     assert cover(4, 7, window_px=4) == [Window(0, 0, 4, 4), Window(0, 3, 4, 4)]
     assert [w.col for w in cover(4, 9, window_px=4)] == [0, 4, 5]
-
-
-def test_a_scene_smaller_than_the_window_gets_one_whole_window():
     assert cover(3, 2, window_px=4) == [Window(0, 0, 4, 4)]
 
 
@@ -123,22 +120,6 @@ def test_no_batch_holds_more_than_wanted_or_than_a_scene_has(windows, most):
 
 
 @pytest.mark.parametrize(
-    ("height", "width", "side"),
-    [
-        (512, 512, 512),
-        (513, 512, 544),
-        (600, 600, 608),
-        (1024, 1024, 1024),
-        (1300, 1300, 704),
-        (2000, 500, 512),
-        (60, 50, 128),
-    ],
-)
-def test_a_window_fits_the_scene(height, width, side):
-    assert fitting_window(height, width, overlap_px=64, multiple=32, most=1024) == side
-
-
-@pytest.mark.parametrize(
     ("overlap_px", "side"), [(0, 32), (1, 64), (32, 64), (33, 96), (512, 1024)]
 )
 def test_the_smallest_window_is_twice_the_overlap(overlap_px, side):
@@ -194,15 +175,6 @@ def test_what_two_windows_share_is_what_both_cover(first, second):
 @pytest.mark.parametrize(("side", "count"), [(1300, 1), (1301, 4), (2600, 4), (2601, 9)])
 def test_a_scene_is_cut_when_it_is_larger_than_a_chip(side, count):
     assert len(cut_chips(side, side, chip_px=1300)) == count
-
-
-def test_chips_come_row_by_row():
-    assert cut_chips(10, 8, chip_px=5) == [
-        (0, 0, 5, 4),
-        (0, 4, 5, 4),
-        (5, 0, 5, 4),
-        (5, 4, 5, 4),
-    ]
 
 
 @given(st.integers(1, 5000), st.integers(1, 400))
@@ -263,10 +235,6 @@ def test_there_are_as_many_windows_as_places_and_they_share_the_pixels(places):
     chosen = sampled(5000, 100, (1, 100), 20_000, places=places)
     assert len(chosen) == places
     assert sum(w.height * w.width for w in chosen) == 20_000
-
-
-def test_a_scene_of_one_block_is_read_whole():
-    assert sampled(8, 9, (512, 512), 65536) == [Window(0, 0, 8, 9)]
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@ import json
 import networkx as nx
 import numpy as np
 import pytest
-import rasterio
 import shapely
 from affine import Affine
 
@@ -11,7 +10,6 @@ from roadseg.errors import ConfigError, DataError
 from roadseg.raster.grid import LOCAL_CRS
 from roadseg.raster.windows import Window
 from roadseg.roads.formats.any_roads import (
-    PixelPlacement,
     check_nearness,
     common_crs,
     find_placement,
@@ -19,10 +17,8 @@ from roadseg.roads.formats.any_roads import (
     read_drawn,
 )
 from roadseg.roads.formats.files import write_gpkg
-from roadseg.roads.formats.graphml import write_graphml
 from roadseg.roads.formats.pairing import find_sources
 from roadseg.roads.graph.road_graph import graph_from_lines
-from roadseg.roads.graph.travel import add_travel
 from roadseg.roads.metrics.compare import Side
 from tests.drawing import LAS_VEGAS as ORIGIN
 from tests.drawing import UTM, write_lines
@@ -57,20 +53,6 @@ def test_roads_lie_in_one_place_whatever_the_crs_of_their_file(draw, epsg):
     assert np.abs(graph.nodes.max(axis=0) - ORIGIN - (200, 90)).max() < 1e-6
 
 
-def test_lines_are_joined_at_shared_vertices_and_keep_their_coordinates(draw):
-    graph = placed(draw(CROSS)).graph
-    assert sorted(graph.degree.tolist()) == [1, 1, 1, 3]
-    assert (graph.nodes[graph.degree == 3] - ORIGIN).tolist() == [
-        pytest.approx(CROSS[1][0], abs=1e-9)
-    ]
-    assert graph.length_m.sum() == pytest.approx(290, abs=1e-3)
-
-
-def test_vertices_within_a_millimetre_are_one(draw):
-    graph = placed(draw([[(0, 0), (100, 0)], [(100.0003, 0), (200, 0)]])).graph
-    assert len(graph.nodes) == 3
-
-
 def test_lines_as_drawn_stay_apart(draw):
     side = placed(draw(CROSS))
     assert (len(side.graph.lines), len(side.drawn.lines)) == (3, 2)
@@ -80,26 +62,10 @@ def test_every_line_counts_whatever_road_it_is(draw):
     assert len(placed(draw(CROSS, highway="footway", tunnel="yes")).drawn.lines) == 2
 
 
-def test_speeds_are_those_of_the_attributes(draw):
-    side = placed(draw(CROSS, **{"speed_m/s": 10}))
-    assert side.graph.attributes["travel_time_s"].sum() == pytest.approx(29, abs=1e-3)
-    assert side.assumed_m == 0
-
-
 def test_roads_of_which_no_speed_is_told_are_driven_at_25_mph(draw):
     side = placed(draw(CROSS))
     assert side.graph.attributes["travel_time_s"].sum() == pytest.approx(290 / 11.176, abs=1e-3)
     assert side.assumed_m == pytest.approx(290, abs=1e-3)
-
-
-@pytest.mark.parametrize(("suffix", "write"), [(".gpkg", write_gpkg), (".graphml", write_graphml)])
-def test_graphs_of_ours_keep_their_times(tmp_path, suffix, write):
-    lines = np.array([shapely.LineString(np.add(line, ORIGIN)) for line in CROSS])
-    graph = add_travel(graph_from_lines(lines, UTM), np.array([36.0, 36.0, 72.0]))
-    write(tmp_path / f"a{suffix}", graph)
-    side = placed(tmp_path / f"a{suffix}")
-    assert side.graph.attributes["travel_time_s"].sum() == pytest.approx(24.5, abs=1e-3)
-    assert (side.graph.crs, side.assumed_m) == (UTM, 0)
 
 
 @pytest.fixture
@@ -110,13 +76,9 @@ def wkt(tmp_path):
 
 
 @pytest.fixture
-def image(tmp_path):
+def image(write_raster):
     transform = Affine(0.5, 0, ORIGIN[0], 0, -0.5, ORIGIN[1])
-    options = {"crs": "EPSG:32611", "transform": transform, "dtype": "uint8"}
-    path = tmp_path / "img1.tif"
-    with rasterio.open(path, "w", "GTiff", 20, 20, 1, **options) as target:
-        target.write(np.eye(20, dtype=np.uint8), 1)
-    return path
+    return write_raster(np.eye(20, dtype=np.uint8), name="img1.tif", transform=transform)
 
 
 def test_lines_in_pixels_have_the_size_that_is_given(wkt):
@@ -267,7 +229,3 @@ def test_sides_without_roads_may_be_anywhere(draw):
     none = place_roads(read(draw([], name="none")), UTM)
     check_nearness(side, none, "img1")
     assert isinstance(none, Side)
-
-
-def test_no_image_means_no_pixels():
-    assert find_placement(None, 0.3) == PixelPlacement({}, 0.3)

@@ -95,21 +95,15 @@ def test_the_colours_of_confidence_are_those_of_the_report():
     assert limits == list(CONFIDENCE_LIMITS)
 
 
-def test_links_across_gaps_are_dashed():
+def test_links_across_gaps_are_dashed_where_they_are_known():
     found = dashes("speed_kph", "inferred")
     assert set(found) == {"if(\"inferred\" = 1, 'dash', 'solid')"}
     assert len(found) == 7
-
-
-def test_no_edge_is_dashed_where_none_can_be_inferred():
     assert dashes("speed_kph") == []
 
 
-def test_edges_without_speed_have_one_symbol():
-    renderer = qml("edges").find("renderer-v2")
-    assert renderer.get("type") == "singleSymbol"
-    assert len(renderer.findall("symbols/symbol")) == 1
-
-
-def test_nodes_have_one_symbol():
-    assert qml("nodes").find("renderer-v2").get("type") == "singleSymbol"
+def test_nodes_and_edges_without_speed_have_one_symbol():
+    for layer in ("nodes", "edges"):
+        renderer = qml(layer).find("renderer-v2")
+        assert renderer.get("type") == "singleSymbol"
+        assert len(renderer.findall("symbols/symbol")) == 1

@@ -5,14 +5,12 @@ import geopandas as gpd
 import pytest
 import shapely
 
-from roadseg.errors import DataError, OutputError
+from roadseg.errors import DataError
 from roadseg.roads.formats.layers import (
     write_edges,
     write_layer,
 )
 from roadseg.roads.labels.vectors import read_vectors
-
-WRITERS = [(write_edges, "a.fgb"), (write_edges, "a.shp")]
 
 
 def test_a_shapefile_has_all_its_parts_and_replaces_those_of_the_one_before(tmp_path, graph):
@@ -40,10 +38,3 @@ def test_every_new_geopackage_is_one_that_older_programs_read(tmp_path):
     write_layer(tmp_path / "a.gpkg", table, "GPKG")
     with closing(sqlite3.connect(tmp_path / "a.gpkg")) as file:
         assert file.execute("PRAGMA user_version").fetchone() == (10200,)
-
-
-@pytest.mark.parametrize(("write", "name"), WRITERS)
-def test_a_full_disk_leaves_nothing(tmp_path, graph, largest_file, write, name):
-    with largest_file(400), pytest.raises(OutputError, match=rf"{name}: cannot be written"):
-        write(tmp_path / name, graph)
-    assert list(tmp_path.iterdir()) == []

@@ -1,5 +1,4 @@
 import itertools
-import re
 from dataclasses import replace
 from xml.etree import ElementTree as ET
 
@@ -13,7 +12,6 @@ from pyproj import CRS
 from roadseg.raster.grid import DEGREES, reproject
 from roadseg.roads.formats.osm_xml import write_osm, xml_text
 from roadseg.roads.graph.road_graph import RoadGraph, graph_from_lines
-from roadseg.roads.labels.vectors import read_vectors
 
 UTM = CRS.from_epsg(32631)
 SPEEDS_KPH = [30, 40, 50, 60, 70, 100]
@@ -56,55 +54,6 @@ def one_line(vertices):
 
 
 # What OpenStreetMap's API 0.6 and JOSM say of a file; the schema itself is not at hand offline.
-ORDER = {"node": 0, "way": 1}
-ATTRIBUTES = {
-    "osm": {"version": r"0\.6", "generator": ".+", "upload": "never"},
-    "node": {"id": r"-[1-9]\d*", "lat": r"-?\d+\.\d{7}", "lon": r"-?\d+\.\d{7}"},
-    "way": {"id": r"-[1-9]\d*"},
-    "nd": {"ref": r"-[1-9]\d*"},
-    "tag": {"k": ".{1,255}", "v": ".{1,255}"},
-}
-CHILDREN = {
-    "osm": {"node", "way"},
-    "node": {"tag"},
-    "way": {"nd", "tag"},
-    "nd": set(),
-    "tag": set(),
-}
-
-
-def faults(root):
-    """Say what in a file is against the structure of OSM XML."""
-    for element in root.iter():
-        expected = ATTRIBUTES[element.tag]
-        if set(element.attrib) != set(expected):
-            yield f"{element.tag} has {set(element.attrib)}"
-        elif not all(re.fullmatch(expected[key], value) for key, value in element.items()):
-            yield f"{element.tag} has {element.attrib}"
-        if not {child.tag for child in element} <= CHILDREN[element.tag]:
-            yield f"{element.tag} holds something else"
-    parts = [ORDER[child.tag] for child in root]
-    nodes, ways = ([part.get("id") for part in root.iter(tag)] for tag in ("node", "way"))
-    used = {nd.get("ref") for nd in root.iter("nd")}
-    if parts != sorted(parts) or len({*nodes}) < len(nodes) or len({*ways}) < len(ways):
-        yield "order or ids"
-    if used != {*nodes} or not all(2 <= len(way) <= 2000 for way in refs(root)):
-        yield "a way with too few or too many nodes, or a node that is missing or not used"
-    if any(len(way.findall("tag")) != len(tags(way)) for way in root.iter("way")):
-        yield "a key twice"
-
-
-def test_the_structure_is_that_of_osm_xml(written, graph):
-    assert list(faults(written(graph, source=["a"] * 6, inferred=[0, 1, 0, 0, 0, 0]))) == []
-
-
-@pytest.mark.parametrize("spoil", ["node", "nd", "tag"])
-def test_a_fault_planted_in_the_structure_is_found(written, graph, spoil):
-    root = written(graph)
-    next(root.iter(spoil)).set("version", "1")
-    assert list(faults(root))
-
-
 def test_osmium_reads_the_same_nodes_ways_and_tags(tmp_path, written, graph):
     osmium = pytest.importorskip("osmium")
     root = written(graph, source=["scene & 1"] * 6)
@@ -125,13 +74,6 @@ def test_roads_meet_in_one_node_and_have_their_other_vertices_to_themselves(writ
     assert [(way[0], way[-1]) for way in ways] == [tuple(ends) for ends in -1 - graph.ends]
     inner = [node for way in ways for node in way[1:-1]]
     assert sorted(inner) == [-9, -8, -7, -6]
-
-
-def test_parallel_roads_and_loops_are_kept(written, graph):
-    ways = refs(written(graph))
-    assert ways[2] != ways[3]
-    assert (ways[2][0], ways[2][-1]) == (ways[3][0], ways[3][-1])
-    assert ways[4][0] == ways[4][-1]
 
 
 def test_vertices_are_where_they_were(written, graph):
@@ -196,15 +138,10 @@ def test_a_long_road_is_several_ways(written, vertices, sizes):
     assert all(before[-1] == after[0] for before, after in itertools.pairwise(ways))
 
 
-def test_an_empty_graph_is_an_empty_file(written, graph):
+def test_an_empty_graph_is_an_empty_file_that_is_not_for_upload(written, graph):
     root = written(graph_from_lines(graph.lines[:0], UTM))
     assert (root.tag, len(root)) == ("osm", 0)
-
-
-def test_our_own_reader_reads_every_way(tmp_path, graph):
-    write_osm(tmp_path / "a.osm", graph)
-    found = read_vectors(tmp_path / "a.osm", list)
-    assert len(found.geometries) == len(graph.lines)
+    assert (root.get("version"), root.get("upload")) == ("0.6", "never")
 
 
 @example('a "quote" & <tag>')

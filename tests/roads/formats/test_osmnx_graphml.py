@@ -7,7 +7,6 @@ import osmnx
 import pytest
 import shapely
 from pyproj import CRS
-from scipy.sparse.csgraph import dijkstra
 
 from roadseg.raster.grid import LOCAL_CRS, reproject
 from roadseg.roads.formats.graphml import write_graphml
@@ -33,20 +32,6 @@ def with_column(graph, name, *values):
 
 def to_metres(line):
     return reproject(np.array([line], dtype=object), CRS.from_epsg(4326), UTM)[0]
-
-
-def test_osmnx_finds_the_fastest_route_that_our_arrays_hold(load, graph):
-    network = load(graph)
-    route = osmnx.shortest_path(network, 1, 2, weight="travel_time")
-    edges = osmnx.routing.route_to_gdf(network, route, weight="travel_time")
-
-    seconds, length = graph.attributes["travel_time_s"], graph.length_m
-    fastest = np.full((len(graph.nodes),) * 2, np.inf)
-    np.minimum.at(fastest, tuple(graph.ends.T), seconds)
-    _, before = dijkstra(fastest, directed=False, indices=1, return_predecessors=True)
-    assert route == [1, before[2], 2] == [1, 0, 2]
-    taken = np.flatnonzero(np.isin(seconds, [fastest[0, 1], fastest[0, 2]]))
-    assert edges["length"].sum() == pytest.approx(length[taken].sum(), rel=1e-12)
 
 
 def test_it_holds_what_osmnx_expects(load, graph):
@@ -103,13 +88,6 @@ def test_letters_that_xml_needs_for_itself_come_back(load, graph):
     assert [found[row] for row in range(6)] == names
 
 
-def test_other_numbers_are_read_as_told(load, graph):
-    network = load(
-        with_column(graph, "width_m", 1.5, 2.5, 3.5, 4.5, 5.5, 6.5), edge_dtypes={"width": float}
-    )
-    assert network.edges[0, 1, 0]["width"] == 1.5
-
-
 def test_the_example_of_the_docs_reads_numbers_as_such(tmp_path, monkeypatch, graph):
     columns = ("probability", "min_probability", "confidence", "width_m")
     facts = {name: np.linspace(0, 1, 6) for name in columns}
@@ -137,10 +115,6 @@ def test_osmnx_takes_no_numbers_declared_as_such(tmp_path, graph):
     path.write_text(text)
     with pytest.raises(AttributeError, match="startswith"):
         osmnx.load_graphml(path)
-
-
-def test_an_empty_graph_has_no_nodes(load):
-    assert len(load(graph_from_lines(np.array([], dtype=object), UTM))) == 0
 
 
 def test_a_graph_without_place_on_earth_is_in_metres(load, local):

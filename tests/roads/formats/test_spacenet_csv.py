@@ -46,25 +46,12 @@ def test_pixels_of_an_image_lie_where_its_grid_says(write):
     assert graph.nodes.max(axis=0).tolist() == [660020, 4000000]
 
 
-def test_an_image_without_roads_has_an_empty_graph(write):
-    assert len(read_wkt_csv(write(CROSSING)).graph("empty", 1.0).lines) == 0
-
-
 def test_a_multilinestring_is_taken_apart_and_its_seconds_with_it(write):
     text = (
         'ImageId,WKT_Pix,length_m,travel_time_s\na,"MULTILINESTRING ((0 0, 1 0), (5 0, 8 0))",4,8\n'
     )
     graph = read_wkt_csv(write(text)).graph("a", 1.0)
     assert graph.attributes["travel_time_s"].tolist() == [2, 6]
-
-
-def test_seconds_go_to_the_parts_between_junctions_by_length(write):
-    text = (
-        'ImageId,WKT_Pix,travel_time_s\na,"LINESTRING (0 0, 1 0, 4 0)",8\n'
-        'a,"LINESTRING (1 0, 1 9)",9\n'
-    )
-    graph = read_wkt_csv(write(text)).graph("a", 1.0)
-    assert graph.attributes["travel_time_s"].tolist() == [2, 6, 9]
 
 
 def test_an_id_that_looks_like_a_number_stays_as_it_is(write):
@@ -108,11 +95,6 @@ def test_a_line_that_leaves_the_earth_is_turned_down(write):
     text = f'ImageId,WKT_Pix\na,"LINESTRING (0 0, 0 {1e8:.0f})"\n'
     with pytest.raises(DataError, match="image a: a line has a coordinate that is not finite"):
         read_wkt_csv(write(text)).graph("a", grid)
-
-
-def test_a_file_that_is_not_there_is_named(tmp_path):
-    with pytest.raises(DataError, match=r"none\.csv: cannot be read as CSV"):
-        read_wkt_csv(tmp_path / "none.csv")
 
 
 def test_heights_are_left_out(write):

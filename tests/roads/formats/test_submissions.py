@@ -7,7 +7,7 @@ import shapely
 from affine import Affine
 from pyproj import CRS
 
-from roadseg.raster.grid import LOCAL_CRS, Grid, transformer
+from roadseg.raster.grid import LOCAL_CRS, Grid
 from roadseg.roads.formats.spacenet_csv import read_wkt_csv, write_submission
 from roadseg.roads.graph.road_graph import graph_from_lines
 from roadseg.roads.graph.travel import add_travel
@@ -68,13 +68,6 @@ def test_lines_are_in_pixels_with_y_down(parse, graph):
     assert list(line.coords) == [(0.2, 998.6), (600.2, 998.6)]
 
 
-def test_the_centre_of_the_first_pixel_is_at_one_half(parse):
-    (_, line, *_), *_ = parse(
-        ("a", roads([(0.25, -0.25), (0.75, -0.25)], origin=(430_000, 4_580_500)), GRID)
-    )
-    assert list(line.coords) == [(0.5, 0.5), (1.5, 0.5)]
-
-
 def test_an_image_without_roads_is_one_row(parse):
     ((image, line, length, seconds),) = parse(("a", roads(), GRID))
     assert (image, line.wkt, length, seconds) == ("a", "LINESTRING EMPTY", 0, 0)
@@ -83,10 +76,6 @@ def test_an_image_without_roads_is_one_row(parse):
 def test_one_file_holds_many_images(parse, graph):
     rows = parse(("b", graph, GRID), ("empty", roads(), GRID), ("a", graph, GRID))
     assert [image for image, *_ in rows] == [*"bbbbb", "empty", *"aaaaa"]
-
-
-def test_no_images_make_a_file_without_rows(parse):
-    assert parse() == []
 
 
 @pytest.mark.parametrize("crs", [UTM, CRS.from_epsg(4326), CRS.from_epsg(3857)])
@@ -102,18 +91,6 @@ def test_our_reader_gives_the_same_graph_back(tmp_path, graph, crs):
     assert back.attributes["travel_time_s"] == pytest.approx(
         graph.attributes["travel_time_s"], abs=0.001
     )
-
-
-def test_a_graph_of_the_next_utm_zone_lies_at_the_same_pixels(parse, graph):
-    there = Grid(CRS.from_epsg(32630), Affine(0.5, 0, 931_000, 0, -0.5, 4_597_000), 9000, 9000)
-    (_, line, *_), *_ = parse(("a", graph, there))
-    back = on_the_ground(line, there, graph.crs)
-    assert shapely.equals_exact(back, graph.lines[0], tolerance=0.001)
-
-
-def on_the_ground(line, grid, crs):
-    xy = grid.to_map(shapely.get_coordinates(line)[:, ::-1])
-    return shapely.LineString(np.column_stack(transformer(grid.crs, crs).transform(*xy.T)))
 
 
 def test_a_scene_without_place_on_earth_has_pixels_as_well(parse):

@@ -38,12 +38,6 @@ def test_polygons_of_all_files_count(tmp_path):
     assert on_grid(left, upper).area == pytest.approx(7500)
 
 
-def test_polygons_may_be_in_any_crs(tmp_path):
-    table = geopandas.GeoSeries([LEFT], crs=UTM).to_crs(4326)
-    areas = read_area_file(write(tmp_path / "a.geojson", *table, crs=4326))
-    assert on_grid(areas).area == pytest.approx(5000, rel=0.01)
-
-
 def test_polygons_of_one_name_are_one_and_those_without_have_the_number_of_their_feature(tmp_path):
     table = geopandas.GeoDataFrame(
         {"Name": ["a", None, "a"], "id": [7, 8, 9]}, geometry=[LEFT, UPPER, FAR], crs=UTM
@@ -61,14 +55,6 @@ def test_an_area_of_one_name_or_a_box_is_not_divided(tmp_path, monkeypatch, text
     assert read_area(text).by_name() == {}
 
 
-def test_lines_among_polygons_are_left_out(tmp_path):
-    assert len(read_area_file(write(tmp_path / "a.gpkg", LEFT, LINE)).polygons) == 1
-
-
-def test_polygons_elsewhere_leave_nothing(tmp_path):
-    assert area_on(GRID, [read_area_file(write(tmp_path / "a.gpkg", FAR))]).is_empty
-
-
 def test_a_file_without_polygons_is_refused(tmp_path):
     told = r"a\.gpkg: found no polygon in 1 feature, expected .*; draw them, or remove"
     with pytest.raises(DataError, match=told):
@@ -81,11 +67,6 @@ def test_points_and_lines_where_polygons_touch_are_no_area():
     assert polygons_in(LEFT).area == LEFT.area
     assert polygons_in(shapely.MultiPolygon([LEFT, FAR])).area == LEFT.area + FAR.area
     assert np.isclose(polygons_in(LINE).area, 0)
-
-
-def test_a_polygon_around_half_of_the_earth_holds_the_scene(tmp_path):
-    areas = read_area_file(write(tmp_path / "a.geojson", shapely.box(-179, -80, 1, 85), crs=4326))
-    assert on_grid(areas).area == pytest.approx(100 * 100)
 
 
 def test_holes_in_polygons_stay_holes(tmp_path):

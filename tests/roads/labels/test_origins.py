@@ -28,15 +28,6 @@ def test_a_record_has_the_whole_name_of_its_file(name, record):
     assert origin_path(Path(name)).name == record
 
 
-def test_an_origin_comes_back_as_it_was_written(tmp_path):
-    write_origin(tmp_path / "roads.gpkg", ORIGIN)
-    assert read_origin(tmp_path / "roads.gpkg") == ORIGIN
-
-
-def test_a_file_without_a_record_has_no_origin(tmp_path):
-    assert read_origin(tmp_path / "roads.gpkg") is None
-
-
 @pytest.mark.parametrize(
     ("dates", "credit"),
     [
@@ -65,7 +56,9 @@ def test_a_record_with_a_number_for_a_text_is_told(tmp_path):
         read_origin(tmp_path / "roads.gpkg")
 
 
-def test_origins_of_several_files_are_named_once(tmp_path):
+def test_origins_come_back_as_they_were_written_and_are_named_once(tmp_path):
     for name in ("a.gpkg", "b.gpkg"):
         write_origin(tmp_path / name, ORIGIN)
-    assert read_origins([tmp_path / "a.gpkg", tmp_path / "b.gpkg", tmp_path / "c.gpkg"]) == [ORIGIN]
+    assert read_origins([tmp_path / "a.gpkg", tmp_path / "b.gpkg", tmp_path / "none.gpkg"]) == [
+        ORIGIN
+    ]

@@ -3,7 +3,6 @@ import sqlite3
 from contextlib import closing
 
 import geopandas as gpd
-import numpy as np
 import pytest
 import shapely
 from pyproj import CRS
@@ -18,7 +17,6 @@ XY = [[2.28, 48.98], [2.29, 48.98]]
 LINE = {"type": "LineString", "coordinates": XY}
 REVERSED = {"type": "LineString", "coordinates": XY[::-1]}
 POINT = {"type": "Point", "coordinates": [2.28, 48.98]}
-AREA = {"type": "Polygon", "coordinates": [[[0, 0], [0, 1], [1, 1], [1, 0], [0, 0]]]}
 BOW_TIE = {"type": "Polygon", "coordinates": [[[0, 0], [1, 1], [1, 0], [0, 1], [0, 0]]]}
 METRES = {"type": "LineString", "coordinates": [[660000, 4000000], [660003, 4000004]]}
 SWAPPED = {"type": "LineString", "coordinates": [[36.2, -115.1], [36.3, -115.1]]}
@@ -45,20 +43,6 @@ def line(number):
     return {"type": "LineString", "coordinates": [[0, number], [1, number]]}
 
 
-def test_lines_come_with_their_speeds(write):
-    roads = read_roads(write((line(0), {"speed_mph": 45}), (line(1), {"road_type": "4"}))).roads
-    assert roads.speed_mph.tolist() == [45, 30]
-    assert roads.speed_source.tolist() == ["speed_mph", "road_type"]
-
-
-def test_roads_without_attributes_have_the_default_speed_and_width(write):
-    roads = read_roads(
-        write((LINE, {})), options=LabelOptions(default_speed_mph=15, buffer_m=3)
-    ).roads
-    assert (roads.speed_mph.tolist(), roads.speed_source.tolist()) == ([15], ["default"])
-    assert roads.width_m.tolist() == [6]
-
-
 def test_roads_have_the_width_that_the_scheme_finds(write):
     path = write((line(0), {"w": 7.5}), (line(1), {"w": None}))
     options = LabelOptions(width="attribute", width_key="w", buffer_m=2)
@@ -77,27 +61,10 @@ def test_speeds_stay_with_their_lines_when_some_are_left_out(write):
     assert (found.features, found.dropped) == (3, {"null": 1, "a point": 1})
 
 
-def test_polygons_are_roads(write):
-    found = read_roads(write((AREA, {"speed_mph": 30}), (LINE, {"speed_mph": 20})))
-    assert found.roads.is_area.tolist() == [True, False]
-
-
 def test_a_repaired_polygon_is_counted_but_not_as_dropped(write):
     found = read_roads(write((BOW_TIE, {"speed_mph": 30})))
     assert (found.repaired, found.dropped) == (1, {})
     assert found.roads.speed_mph.tolist() == [30, 30]
-
-
-def test_duplicates_are_counted_and_the_fastest_is_kept(write):
-    found = read_roads(write(*[(g, {"speed_mph": v}) for g, v in ((LINE, 20), (REVERSED, 45))]))
-    assert (found.roads.speed_mph.tolist(), found.dropped) == ([45], {"duplicate": 1})
-
-
-def test_ways_that_are_not_for_cars_are_counted_and_left_out(write):
-    ways = [(line(i), {"highway": way}) for i, way in enumerate(("footway", "primary", "steps"))]
-    found = read_roads(write(*ways))
-    assert found.roads.speed_mph.tolist() == [45]
-    assert (found.dropped, found.scheme) == ({"not for cars": 2}, "osm")
 
 
 def broken(*coordinates):
@@ -116,18 +83,17 @@ FOOTWAY, PRIMARY = (LINE, {"highway": "footway"}), (LINE, {"highway": "primary"}
         ([(LINE, {}), broken([float("nan"), 48.98], XY[1])], 1, {"not finite": 1}),
         ([(LINE, {}), broken([float("inf"), 48.98], XY[1])], 1, {"not finite": 1}),
         ([(LINE, {}), broken(XY[0]), (None, {})], 1, {"broken": 1, "null": 1}),
+        ([(LINE, {}), (REVERSED, {})], 1, {"duplicate": 1}),
     ],
-    ids=["none", "footways only", "a duplicate of one left out", "NaN", "infinity", "one point"],
+    ids=[
+        *("none", "footways only", "a duplicate of one left out", "NaN", "infinity", "one point"),
+        "drawn twice",
+    ],
 )
 def test_features_that_are_no_roads_are_counted_and_left_out(write, features, roads, dropped):
     found = read_roads(write(*features))
     assert (len(found.roads.shapes), found.features) == (roads, len(features))
     assert found.dropped == dropped
-
-
-def test_the_keys_of_the_attributes_are_told(write):
-    found = read_roads(write((LINE, {"highway": "road", "name": "A"})))
-    assert (found.keys, found.scheme) == (("highway", "name"), "osm")
 
 
 def test_a_key_that_the_file_lacks_is_refused(write):
@@ -164,11 +130,6 @@ def test_geojson_is_in_degrees_x_before_y(write, more):
     roads = read_roads(write((LINE, {}), **more)).roads
     assert roads.crs == DEGREES
     assert shapely.get_coordinates(roads.shapes).tolist() == XY
-
-
-def test_degrees_become_metres_x_before_y(write):
-    roads = read_roads(write((LINE, {}))).roads.to_crs(CRS.from_epsg(32631))
-    assert np.allclose(shapely.get_coordinates(roads.shapes)[0], [447315, 5425413], atol=100)
 
 
 @pytest.mark.parametrize("count", [1, 1000])

@@ -170,10 +170,6 @@ def test_roads_are_equal_whichever_way_they_are_drawn(first, second, left):
     assert (len(roads.shapes), kept.sum()) == (left, left)
 
 
-def test_no_roads_have_no_duplicates():
-    assert drop_duplicates(roads_of())[1].size == 0
-
-
 @pytest.mark.parametrize("width_m", [4, 10])
 @pytest.mark.parametrize(("gap_m", "found"), [(-0.01, [0]), (0.01, [])])
 def test_a_line_touches_a_scene_with_half_its_width(width_m, gap_m, found):
@@ -189,18 +185,28 @@ def test_a_polygon_touches_a_scene_with_its_edge(gap_m, found):
     assert touching(GRID, roads_of(area, widths=4.0)) == found
 
 
-def test_each_line_has_its_own_width():
-    lines = [[(660100 + beside, 4000000), (660100 + beside, 3999900)] for beside in (3, 3, 8)]
-    assert touching(GRID, roads_at(*lines, widths=[4.0, 7.0, 10.0])) == [1]
+BESIDE_IT = [[(660100 + beside, 4000000), (660100 + beside, 3999900)] for beside in (3, 3, 8)]
 
 
-def test_a_road_that_only_its_box_brings_near_is_left_out():
-    around = [(659000, 3999950), (660050, 4001000)]
-    assert touching(GRID, roads_at(around)) == []
-
-
-def test_a_polygon_around_the_scene_touches_it():
-    assert touching(GRID, roads_of(shapely.box(6e5, 3.9e6, 7e5, 4.1e6))) == [0]
+@pytest.mark.parametrize(
+    ("roads", "found"),
+    [
+        (roads_at(), []),
+        (roads_at(*BESIDE_IT, widths=[4.0, 7.0, 10.0]), [1]),
+        (roads_at([(659000, 3999950), (660050, 4001000)]), []),
+        (roads_of(shapely.box(6e5, 3.9e6, 7e5, 4.1e6)), [0]),
+        *(
+            (roads_at([(5e5, 5e5), (6e5, 6e5)], crs=CRS.from_epsg(epsg)), [])
+            for epsg in (32633, 2154, 3031, 27700, 3857, 32711)
+        ),
+    ],
+    ids=[
+        *("none", "each of its own width", "near by its box only", "a polygon around the scene"),
+        *(f"of a distant CRS, {epsg}" for epsg in (32633, 2154, 3031, 27700, 3857, 32711)),
+    ],
+)
+def test_roads_that_reach_a_scene_are_found(roads, found):
+    assert touching(GRID, roads) == found
 
 
 def test_roads_on_a_scene_come_in_its_metric_crs():
@@ -216,21 +222,11 @@ def test_roads_keep_what_is_known_of_them_when_some_are_left_out():
     assert near.width_m.tolist() == [2, 4]
 
 
-def test_no_roads_lie_on_no_scene():
-    assert touching(GRID, roads_at()) == []
-
-
 def test_a_long_side_of_a_scene_bends_with_its_crs():
     wide = Grid(DEGREES, Affine(0.01, 0, -118.5, 0, -0.01, 61), 100, 300)  # 160 km at 60 N
     on_the_edge = roads_at([(-117.01, 60.0001), (-116.99, 60.0001)], crs=DEGREES)
     assert touching(wide, on_the_edge) == [0]
     assert shapely.distance(wide.footprint_m, on_the_edge.to_crs(UTM).shapes)[0] > 500
-
-
-@pytest.mark.parametrize("epsg", [32633, 2154, 3031, 27700, 3857, 32711])
-def test_roads_of_a_distant_crs_do_not_disturb(epsg):
-    there = roads_at([(500000, 500000), (600000, 600000)], crs=CRS.from_epsg(epsg))
-    assert touching(GRID, there) == []
 
 
 @pytest.mark.parametrize("place", [(0, 1000), (1e9, 1e9), (-117, 89.9)])

@@ -60,11 +60,6 @@ def test_a_key_that_is_not_there_is_null_everywhere():
     assert tags.words("lanes").tolist() == ["", ""]
 
 
-def test_no_features_have_empty_columns():
-    tags = read_tags({"lanes": column()}, 0, ["lanes"])
-    assert tags.numbers("lanes", number).shape == tags.words("lanes").shape == (0,)
-
-
 @pytest.mark.parametrize(
     ("tags", "lanes"),
     [
@@ -77,10 +72,6 @@ def test_no_features_have_empty_columns():
 )
 def test_keys_are_taken_out_of_other_tags(tags, lanes):
     assert packed(*tags) == lanes
-
-
-def test_escaped_quotes_are_unescaped():
-    assert packed(r'"width"=>"20\'6\""'.replace(r"\'", "'"), key="width") == ["20'6\""]
 
 
 def test_a_column_wins_over_other_tags():

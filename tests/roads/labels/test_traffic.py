@@ -116,12 +116,6 @@ def test_the_number_of_a_road_stands_for_its_name():
     assert traffic(highway="primary").name.item() == ""
 
 
-def test_tags_among_other_tags_count_as_columns():
-    packed = '"oneway"=>"-1","motor_vehicle"=>"no","ref"=>"B 3"'
-    found = traffic(highway="primary", other_tags=packed)
-    assert (found.one_way.item(), found.is_closed.item(), found.name.item()) == (-1, True, "B 3")
-
-
 @pytest.mark.parametrize(
     ("tags", "assumed"),
     [
