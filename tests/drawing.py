@@ -6,6 +6,7 @@ import numpy as np
 import shapely
 from pyproj import CRS, Transformer
 
+from roadseg.dataset.chips import ChipRecord
 from roadseg.raster.windows import Window
 from roadseg.roads.graph.road_graph import RoadGraph, graph_from_lines
 from roadseg.roads.masks.probabilities import Probability, open_probability
@@ -48,6 +49,16 @@ def write_lines(path, lines, epsg, **facts):
     path.parent.mkdir(exist_ok=True)
     path.write_text(json.dumps({"type": "FeatureCollection", "crs": crs, "features": features}))
     return path
+
+
+def chip_at(
+    name, x=0.0, y=0.0, *, side_m=100.0, scene=None, zone=32611, window=(0, 0, 9, 9), **shares
+):
+    """Return a chip that shows a square of ground, whose north-western corner lies at a place."""
+    corners = ((x, y), (x + side_m, y), (x + side_m, y - side_m), (x, y - side_m))
+    shares = {"road_share": 0.1, "valid_share": 1.0} | shares
+    scene = scene or name.split("_")[0]
+    return ChipRecord(name, scene, Window(*window), corners, zone, **shares)
 
 
 def read_probability(path, *, gsd_m=None):

@@ -6,7 +6,7 @@ import pytest
 import shapely
 from pyproj import CRS
 
-from roadseg.dataset.chips import NO_ZONE, ChipRecord
+from roadseg.dataset.chips import NO_ZONE
 from roadseg.dataset.edge_calibration import (
     ChipEdges,
     MeasuredEdges,
@@ -19,9 +19,9 @@ from roadseg.dataset.edge_calibration import (
     write_calibration,
 )
 from roadseg.errors import DataError
-from roadseg.raster.windows import Window
 from roadseg.roads.graph.road_graph import graph_from_lines
 from roadseg.roads.logistic import EDGE_TERMS, LENGTH, MEAN
+from tests.drawing import chip_at
 
 UTM = CRS.from_epsg(32611)
 
@@ -63,28 +63,20 @@ def test_an_edge_that_enters_a_chip_twice_is_one():
     assert found.share == pytest.approx([0.5])
 
 
-def chip(name, x, *, scene="a", zone=32611):
-    corners = ((x, 0.0), (x + 100, 0.0), (x + 100, 100.0), (x, 100.0))
-    return ChipRecord(name, scene, Window(0, 0, 9, 9), corners, zone, 0.1, 1.0)
+LABELS = {"a": Path("spring.png"), "b": Path("autumn.png"), "c": Path("spring.png")}
 
 
-def test_chips_that_show_the_same_ground_are_one_place():
-    chips = [chip("a", 0.0), chip("b", 100.0), chip("c", -10.0)]
-    first, second, third = places_of(chips, {"a": Path("a.geojson")})
-    assert first == third != second
-
-
-def test_chips_of_a_scene_without_a_place_are_one_place():
-    chips = [chip(n, 0.0, scene=s, zone=NO_ZONE) for n, s in ("aa", "ba", "cb")]
-    labels = {"a": Path("a.png"), "b": Path("b.png")}
-    first, second, third = places_of(chips, labels)
-    assert first == second != third
-
-
-def test_images_without_georeference_that_share_labels_are_one_place():
-    chips = [chip(n, 0.0, scene=n, zone=NO_ZONE) for n in "abc"]
-    labels = {"a": Path("spring.png"), "b": Path("autumn.png"), "c": Path("spring.png")}
-    first, second, third = places_of(chips, labels)
+@pytest.mark.parametrize(
+    "chips",
+    [
+        [chip_at("a", 0.0), chip_at("b", 100.0), chip_at("c", -10.0)],
+        [chip_at(n, scene=s, zone=NO_ZONE) for n, s in ("aa", "bb", "ca")],
+        [chip_at(n, zone=NO_ZONE) for n in "abc"],
+    ],
+    ids=["of the same ground", "of a scene without a place", "without a place, of shared labels"],
+)
+def test_chips_that_may_show_the_same_ground_are_one_place(chips):
+    first, second, third = places_of(chips, LABELS)
     assert first == third != second
 
 

@@ -140,18 +140,6 @@ def test_chips_without_georeference_alone_are_a_table(tmp_path):
     assert table["fold"].tolist() == [0, 1]
 
 
-def test_a_layer_written_again_replaces_the_first(tmp_path):
-    written(tmp_path / "f.gpkg", [chip("a"), chip("b")])
-    assert len(written(tmp_path / "f.gpkg", [chip("a")])) == 1
-    assert [path.name for path in tmp_path.iterdir()] == ["f.gpkg"]
-
-
-def test_a_layer_that_cannot_be_written_is_named(tmp_path):
-    (tmp_path / "f.gpkg").mkdir()
-    with pytest.raises(OutputError, match=r"f\.gpkg: cannot be written"):
-        write_fold_layer(tmp_path / "f.gpkg", [chip("a")], np.array([0]))
-
-
 def test_a_full_disk_leaves_no_layer(tmp_path, largest_file):
     with largest_file(90_000), pytest.raises(OutputError, match=r"f\.gpkg: cannot be written"):
         write_fold_layer(tmp_path / "f.gpkg", [chip("a"), chip("b")], np.array([0, 1]))

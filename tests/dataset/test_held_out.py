@@ -2,7 +2,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from roadseg.dataset.chips import NO_ZONE, ChipList, ChipRecord
+from roadseg.dataset.chips import NO_ZONE, ChipList
 from roadseg.dataset.fold_files import write_folds
 from roadseg.dataset.held_out import (
     Predicted,
@@ -12,16 +12,14 @@ from roadseg.dataset.held_out import (
     read_fold_chips,
 )
 from roadseg.errors import DataError
-from roadseg.raster.windows import Window
 from roadseg.roads.speeds import DEFAULT_BINS
 from roadseg.system.stage_records import MadeFrom, Stage
 from roadseg.system.workspace import Workspace
+from tests.drawing import chip_at
 
-CORNERS = ((0.0, 0.0), (9.0, 0.0), (9.0, 9.0), (0.0, 9.0))
-CHIPS = tuple(
-    ChipRecord(name, name[0], Window(0, 0, 9, 9), CORNERS, 32611, 0.1, 1.0)
-    for name in ("a_0", "a_1", "b_0", "b_1")
-)
+CHIPS = tuple(map(chip_at, ("a_0", "a_1", "b_0", "b_1")))
+
+
 FOLDS = {"a_0": 0, "a_1": 1, "b_0": 2, "b_1": 1}
 
 
@@ -58,9 +56,7 @@ def test_a_fold_that_is_not_there_holds_nothing_out(workspace):
 
 def row(count):
     """Return chips of 100 m side by side."""
-    lefts = [66e4 + 100 * i for i in range(count)]
-    corners = [((x, 0.0), (x + 100, 0.0), (x + 100, -100.0), (x, -100.0)) for x in lefts]
-    return [replace(CHIPS[0], name=f"c{i}", corners_m=of) for i, of in enumerate(corners)]
+    return [chip_at(f"c{i}", 66e4 + 100 * i) for i in range(count)]
 
 
 @pytest.mark.parametrize(("buffer_m", "left_out"), [(0.0, 0), (100.0, 1), (100.1, 2), (900.0, 4)])

@@ -1,23 +1,18 @@
 import numpy as np
 import pytest
 
-from roadseg.dataset.chips import ChipRecord
 from roadseg.dataset.folds import matched_folds
 from roadseg.dataset.footprints import nearest_m
-from roadseg.raster.windows import Window
+from tests.drawing import chip_at
 
 NONE = np.empty((0, 2), dtype=np.int64)
 SIDE_M = 100.0
 
 
-def chip(x, y):
-    corners = ((x, y), (x + SIDE_M, y), (x + SIDE_M, y - SIDE_M), (x, y - SIDE_M))
-    return ChipRecord(f"{x:g}_{y:g}", "s", Window(0, 0, 9, 9), corners, 32611, 0.1, 1.0)
-
-
 def square(count, x=5e5, y=4e6):
     """Return chips side by side in rows and columns."""
-    return [chip(x + SIDE_M * i, y + SIDE_M * j) for i in range(count) for j in range(count)]
+    places = [(x + SIDE_M * i, y + SIDE_M * j) for i in range(count) for j in range(count)]
+    return [chip_at(f"{east:g}_{north:g}", east, north) for east, north in places]
 
 
 def match(chips, target_m, *, folds=4, together=NONE, buffer_m=0.0):

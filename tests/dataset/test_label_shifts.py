@@ -1,6 +1,5 @@
 """A shift that was put into labels is found and undone, for vector files and for raster masks."""
 
-import json
 import math
 from dataclasses import replace
 
@@ -19,9 +18,10 @@ from roadseg.raster.options import ImageryOptions
 from roadseg.roads.masks.burning import IGNORE
 from roadseg.roads.masks.mask_files import read_mask
 from roadseg.roads.options import LabelOptions
+from tests.drawing import LAS_VEGAS, write_lines
 
 SIDE = 240
-WEST, NORTH = 660000.0, 4000000.0
+WEST, NORTH = LAS_VEGAS
 ROWS, COLS = np.mgrid[:SIDE, :SIDE].astype(float)
 # Two roads that cross; metres from their middles, as pixels are of a metre.
 AWAY = np.minimum(np.abs(ROWS - 100), np.abs(COLS - 130 + ROWS / 4) * math.cos(math.atan(1 / 4)))
@@ -54,19 +54,8 @@ def draw_mask(path, east, north):
 
 
 def draw_lines(path, east, north):
-    features = [
-        {
-            "type": "Feature",
-            "properties": {"highway": "residential"},
-            "geometry": {
-                "type": "LineString",
-                "coordinates": [[WEST + x + east, NORTH - y + north] for x, y in line],
-            },
-        }
-        for line in LINES
-    ]
-    crs = {"type": "name", "properties": {"name": "urn:ogc:def:crs:EPSG::32611"}}
-    path.write_text(json.dumps({"type": "FeatureCollection", "crs": crs, "features": features}))
+    lines = [[(x + east, north - y) for x, y in line] for line in LINES]
+    write_lines(path, lines, 32611, highway="residential")
 
 
 DRAW = {".tif": draw_mask, ".geojson": draw_lines}
@@ -118,13 +107,10 @@ def test_a_raster_mask_may_be_moved_by_parts_of_a_pixel(tmp_path):
     assert np.array_equal(less[:, 1:-1], more[:, 2:])
 
 
-def test_a_given_shift_is_taken_as_it_is(tmp_path):
-    assert find_shifts([task_of(tmp_path, shift=(3.0, -1.5))], workers=1) == {"a": (3.0, -1.5)}
-
-
-def test_labels_that_are_not_to_be_moved_stay(tmp_path):
-    task = task_of(tmp_path, off=(4, 0), shift="none")
-    assert find_shifts([task], workers=1) == {"a": (0.0, 0.0)}
+@pytest.mark.parametrize(("shift", "shift_m"), [((3.0, -1.5), (3.0, -1.5)), ("none", (0.0, 0.0))])
+def test_a_given_shift_is_taken_as_it_is(tmp_path, shift, shift_m):
+    task = task_of(tmp_path, off=(4, 0), shift=shift)
+    assert find_shifts([task], workers=1) == {"a": shift_m}
 
 
 def test_east_and_north_are_those_of_the_map_however_the_image_is_turned(tmp_path):
@@ -161,16 +147,20 @@ def test_each_scene_gets_its_own_where_it_can_be_told(tmp_path):
         assert shift_m == pytest.approx((-east, -north), abs=0.7)
 
 
+def show_nothing(task):
+    write(task.image, np.full((3, SIDE, SIDE), 90, np.uint8), Affine(1, 0, WEST, 0, -1, NORTH))
+
+
 def test_a_scene_that_says_nothing_gets_what_the_set_has(tmp_path):
     tasks = set_of(tmp_path, [(5, 0), (5, 0), (5, 0)], shift="scene")
-    write(tasks[1].image, np.full((3, SIDE, SIDE), 90, np.uint8), Affine(1, 0, WEST, 0, -1, NORTH))
+    show_nothing(tasks[1])
     found = find_shifts(tasks, workers=1)
     assert found["s1"] == pytest.approx((-5, 0), abs=0.7)
 
 
 def test_a_set_that_says_nothing_stays(tmp_path):
     task = task_of(tmp_path, off=(4, 0))
-    write(task.image, np.full((3, SIDE, SIDE), 90, np.uint8), Affine(1, 0, WEST, 0, -1, NORTH))
+    show_nothing(task)
     assert find_shifts([task], workers=1) == {"a": (0.0, 0.0)}
 
 

@@ -1,20 +1,15 @@
 import pytest
 
-from roadseg.dataset.chips import ChipRecord
 from roadseg.dataset.quality import choose_examples, shift_text, summarise
 from roadseg.dataset.scenes import SceneSummary
 from roadseg.dataset.shifts import Shift
-from roadseg.raster.windows import Window
 from roadseg.roads.masks.burning import IGNORE
 from roadseg.roads.options import LabelOptions
-
-CORNERS = ((0.0, 0.0), (9.0, 0.0), (9.0, 9.0), (0.0, 9.0))
+from tests.drawing import chip_at
 
 
 def chip(scene, number=0, road_share=0.1):
-    return ChipRecord(
-        f"{scene}_{number}", scene, Window(0, 9 * number, 9, 9), CORNERS, 32611, road_share, 1.0
-    )
+    return chip_at(f"{scene}_{number}", window=(0, 9 * number, 9, 9), road_share=road_share)
 
 
 def scene(name, *chips, **values):

@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from roadseg.dataset.chips import ChipRecord
 from roadseg.dataset.scenes import (
     SceneSummary,
     read_labels,
@@ -12,11 +11,12 @@ from roadseg.dataset.scenes import (
     write_scene_summary,
 )
 from roadseg.errors import DataError
-from roadseg.raster.windows import Window
 from roadseg.roads.options import LabelOptions
+from tests.drawing import chip_at
 
-CORNERS = ((0.0, 0.0), (9.0, 0.0), (9.0, 9.0), (0.0, 9.0))
-CHIP = ChipRecord("a_0", "a", Window(0, 0, 9, 9), CORNERS, 32611, 0.1, 1.0)
+CHIP = chip_at("a_0")
+
+
 FOUND = SceneSummary(
     "a",
     (1, 2),

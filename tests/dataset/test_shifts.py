@@ -89,11 +89,6 @@ def test_of_diagonal_roads_only_the_shift_across_is_seen():
     assert found.along_deg == pytest.approx(45, abs=1)
 
 
-def test_two_ways_are_enough_to_see_the_whole_shift():
-    bent = np.where(COLS > 120, LEVEL, np.abs(COLS - 120) + 99 * (ROWS < 120))
-    assert estimate(scene(bent), labels(bent, right=4)).along_deg is None
-
-
 @pytest.mark.parametrize("mask", [0, 1, IGNORE])
 def test_nothing_is_seen_without_outlines_of_roads(mask):
     found = estimate(scene(), np.full((SIDE, SIDE), mask, np.uint8))

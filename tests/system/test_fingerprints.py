@@ -117,15 +117,6 @@ def test_a_cache_that_cannot_be_written_is_no_obstacle(path, monkeypatch, tmp_pa
     assert len(fingerprint(write_old(path, bytes(LARGE)))) == 32
 
 
-def test_the_attributes_of_a_shapefile_count(tmp_path):
-    shape = tmp_path / "roads.shp"
-    shape.write_bytes(b"lines")
-    (tmp_path / "roads.dbf").write_bytes(b"30 mph")
-    first = fingerprint(shape)
-    (tmp_path / "roads.dbf").write_bytes(b"50 mph")
-    assert fingerprint(shape) != first
-
-
 def test_the_world_file_of_an_image_counts_and_its_statistics_do_not(path, tmp_path):
     path.write_bytes(b"pixels")
     first = fingerprint(path)

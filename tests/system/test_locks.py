@@ -63,14 +63,6 @@ def other(tmp_path, request, impatient):  # noqa: ARG001 - it does not release t
         process.kill()
 
 
-def test_a_folder_that_another_process_holds_is_refused_with_its_number(tmp_path, other):
-    with (
-        pytest.raises(OutputError, match=rf"process {other.pid} is using this run folder; wait"),
-        lock(tmp_path),
-    ):
-        pass
-
-
 def test_a_lock_ends_with_its_process(tmp_path, other):
     os.kill(other.pid, signal.SIGKILL)
     other.wait()
@@ -105,12 +97,6 @@ def test_a_disk_that_cannot_lock_is_told(tmp_path, monkeypatch, error):
         pass
 
 
-def test_a_lock_ends_with_its_block(tmp_path):
-    for _ in range(2):
-        with lock(tmp_path / "run"):
-            assert (tmp_path / "run").is_dir()
-
-
 def test_a_folder_that_cannot_be_made_is_named(tmp_path):
     (tmp_path / "file").touch()
     with (
@@ -135,13 +121,18 @@ def test_another_fold_and_what_changes_no_data_go_beside_a_training(tmp_path, op
         assert (tmp_path / ".fold-0.lock").exists()
 
 
-@pytest.mark.parametrize("other", [{"part": "fold-0"}], indirect=True)
-@pytest.mark.parametrize("options", [{"part": "fold-0"}, {}])
-def test_the_same_fold_and_what_changes_data_do_not(tmp_path, other, options):
-    with (
-        pytest.raises(OutputError, match=rf"process {other.pid} is using this run folder"),
-        lock(tmp_path, **options),
-    ):
+FOLD = {"part": "fold-0"}
+
+
+@pytest.mark.parametrize(
+    ("other", "options"),
+    [({}, {}), ({}, FOLD), (FOLD, FOLD), (FOLD, {})],
+    indirect=["other"],
+    ids=["data twice", "a training after data", "a fold twice", "data after a training"],
+)
+def test_what_changes_the_same_is_refused_with_the_number_of_the_process(tmp_path, other, options):
+    told = rf"process {other.pid} is using this run folder; wait"
+    with pytest.raises(OutputError, match=told), lock(tmp_path, **options):
         pass
 
 
@@ -155,15 +146,6 @@ def test_who_holds_a_lock_briefly_is_waited_for(tmp_path, take, left):
     Timer(0.3, own.release).start()
     with take(tmp_path):
         assert not own.is_locked
-
-
-@pytest.mark.usefixtures("other")
-def test_no_training_begins_while_another_process_holds_the_folder(tmp_path):
-    with (
-        pytest.raises(OutputError, match="is using this run folder"),
-        lock(tmp_path, part="fold-0"),
-    ):
-        pass
 
 
 @pytest.mark.parametrize("options", [{}, {"part": "fold-0"}, {"part": "shard-1-of-2"}])

@@ -40,12 +40,13 @@ def test_numbers_of_cpus_are_read_and_written_as_linux_does(text, cpus):
     assert (parse_cpus(text), format_cpus(cpus)) == (cpus, text)
 
 
-def test_two_threads_of_a_core_count_once(two_sockets):
-    assert read_machine(two_sockets, affinity=range(8)).cores == (0, 1, 2, 3)
-
-
-def test_a_core_whose_first_thread_is_not_ours_counts_by_its_second(two_sockets):
-    assert read_machine(two_sockets, affinity={1, 4, 5}).cores == (1, 4)
+@pytest.mark.parametrize(
+    ("affinity", "cores"),
+    [(range(8), (0, 1, 2, 3)), ({1, 4, 5}, (1, 4))],
+    ids=["by its first thread", "by its second, where the first is not ours"],
+)
+def test_two_threads_of_a_core_count_once(two_sockets, affinity, cores):
+    assert read_machine(two_sockets, affinity=affinity).cores == cores
 
 
 def test_dies_of_a_socket_may_number_their_cores_alike(write, tmp_path):
@@ -57,26 +58,19 @@ def test_dies_of_a_socket_may_number_their_cores_alike(write, tmp_path):
     assert read_machine(tmp_path, affinity={0, 1}).cores == (0, 1)
 
 
-def test_every_cpu_is_a_core_where_linux_tells_of_none(tmp_path):
-    assert read_machine(tmp_path, affinity={0, 1, 5}).cores == (0, 1, 5)
+def test_every_cpu_is_a_core_of_one_node_where_linux_tells_of_none(tmp_path):
+    machine = read_machine(tmp_path, affinity={0, 1, 5})
+    assert (machine.cores, machine.nodes) == ((0, 1, 5), {0: (0, 1, 5)})
 
 
-def test_nodes_are_read_with_their_cpus(two_sockets):
-    nodes = read_machine(two_sockets, affinity=range(8)).nodes
-    assert nodes == {0: (0, 1, 4, 5), 1: (2, 3, 6, 7)}
-
-
-def test_a_node_without_a_cpu_of_ours_is_left_out(two_sockets):
-    assert list(read_machine(two_sockets, affinity={2, 3}).nodes) == [1]
-
-
-def test_a_node_of_memory_alone_is_left_out(two_sockets, write):
-    write("sys/devices/system/node/node2/cpulist", "")
-    assert list(read_machine(two_sockets, affinity=range(8)).nodes) == [0, 1]
-
-
-def test_without_nodes_all_cpus_are_on_one(tmp_path):
-    assert read_machine(tmp_path, affinity={0, 1}).nodes == {0: (0, 1)}
+@pytest.mark.parametrize(
+    ("affinity", "nodes"),
+    [(range(8), {0: (0, 1, 4, 5), 1: (2, 3, 6, 7)}), ({2, 3}, {1: (2, 3, 6, 7)})],
+    ids=["all", "without one that has no CPU of ours"],
+)
+def test_nodes_are_read_with_their_cpus(two_sockets, write, affinity, nodes):
+    write("sys/devices/system/node/node2/cpulist", "")  # Memory alone.
+    assert read_machine(two_sockets, affinity=affinity).nodes == nodes
 
 
 @pytest.mark.parametrize(

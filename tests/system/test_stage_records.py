@@ -89,12 +89,6 @@ def test_a_finished_stage_has_its_summary(path, caplog):
     assert "split is up to date; use --force to run it again" in caplog.text
 
 
-def test_a_stage_begun_again_is_not_finished_any_more(path):
-    finish(path)
-    stage(path).begin()
-    assert stage(path).summary(Found) is None
-
-
 @pytest.mark.parametrize(
     ("change", "told"),
     [
@@ -161,23 +155,19 @@ def test_a_setting_that_was_not_known_then_is_not_named_beside_what_changed(path
     assert reason(path, **LATER, inputs=inputs) == ("changed: image of a", True)
 
 
-def test_outputs_that_are_there_and_unchanged_hold(path):
-    finish(path, "a.tif", "b.tif")
-    assert reason(path) is None
-
-
-def test_a_missing_output_is_made_again(path):
-    finish(path, "a.tif", "b.tif")
-    (path.parent / "b.tif").unlink()
-    assert reason(path) == ("b.tif is missing", False)
-    assert stage(path).summary(Found) is None
-
-
-def test_many_missing_outputs_are_counted(path):
+@pytest.mark.parametrize(
+    ("lost", "told"),
+    [
+        ("b", "b is missing"),
+        ("abcde", "a is missing, b is missing, c is missing and 2 more"),
+    ],
+)
+def test_missing_outputs_are_made_again(path, lost, told):
     finish(path, *"abcde")
-    for name in "abcde":
+    for name in lost:
         (path.parent / name).unlink()
-    assert reason(path) == ("a is missing, b is missing, c is missing and 2 more", False)
+    assert reason(path) == (told, False)
+    assert stage(path).summary(Found) is None
 
 
 def test_a_changed_output_is_put_aside_before_it_is_made_again(path, caplog):
@@ -228,11 +218,6 @@ def test_a_record_says_what_the_stage_was_made_from(path):
     assert found["inputs"] == INPUTS
     assert found["seconds"] >= 0
     assert found["versions"] == versions()
-
-
-def test_a_finished_stage_has_a_key_for_later_stages(path):
-    finish(path)
-    assert read_stage_key(path) == stage(path).key
 
 
 def test_scenes_that_failed_are_part_of_the_key_for_later_stages(path):

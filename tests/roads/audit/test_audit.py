@@ -11,7 +11,7 @@ from rasterio.features import rasterize
 
 from roadseg.raster.grid import Grid
 from roadseg.roads.audit.audit import audit_ways, common_shift
-from roadseg.roads.audit.stretches import NO_DATA, STATUSES
+from roadseg.roads.audit.stretches import STATUSES
 from roadseg.roads.audit.ways import AuditedWays
 from roadseg.roads.masks.probabilities import Probability
 from roadseg.roads.options import AuditOptions
@@ -71,14 +71,11 @@ def test_a_way_on_a_road_is_confirmed():
 
 @pytest.mark.parametrize("north_m", [-8, -4.5, 3.5, 6, 8])
 def test_the_offset_is_how_far_to_the_left_the_road_lies(north_m):
-    found = audit(drawn(STREET), image(moved(STREET, north_m=north_m)))
-    assert told(found) == [(0, "confirmed" if abs(north_m) < 4 else "shifted", 260)]
-    assert found.offset_m == pytest.approx([north_m], abs=0.3)
-
-
-def test_a_way_drawn_the_other_way_round_has_the_road_on_its_other_side():
-    found = audit(drawn(STREET[::-1]), image(moved(STREET, north_m=6)))
-    assert found.offset_m == pytest.approx([-6], abs=0.3)
+    status = "confirmed" if abs(north_m) < 4 else "shifted"
+    for way, left in ((STREET, 1), (STREET[::-1], -1)):
+        found = audit(drawn(way), image(moved(STREET, north_m=north_m)))
+        assert told(found) == [(0, status, 260)]
+        assert found.offset_m == pytest.approx([left * north_m], abs=0.3)
 
 
 @pytest.mark.parametrize(("north_m", "status"), [(9, "shifted"), (11, "not seen")])
@@ -89,7 +86,7 @@ def test_a_road_further_off_than_10_m_is_another_one(north_m, status):
 def test_a_way_without_a_road_is_not_seen():
     found = audit(drawn(STREET), image(moved(STREET, north_m=60)))
     assert told(found) == [(0, "not seen", 260)]
-    assert np.isnan([found.offset_m[0], found.width_m[0]]).all()
+    assert np.isnan([found.offset_m[0], found.width_m[0], *found.shift_m]).all()
     assert found.ridge_probability == pytest.approx([0])
 
 
@@ -143,10 +140,11 @@ def test_a_map_that_is_shifted_as_a_whole_keeps_each_carriageway_on_its_road():
     assert found.offset_m[found.way < 2] == pytest.approx([-8, -8], abs=0.5)
 
 
-def test_what_lies_outside_of_the_rasters_has_no_data():
+def test_what_lies_outside_of_the_rasters_has_no_data_and_is_not_doubtful():
     found = audit(drawn([(200, 150), (400, 150)]), image([(0, 150), (300, 150)]))
     assert [status for _, status, _ in told(found)] == ["confirmed", "no data"]
     assert np.isnan(found.probability[1])
+    assert found.doubt_m[1] == 0
 
 
 def test_ways_that_touch_no_raster_are_left_out_and_counted():
@@ -198,12 +196,3 @@ def test_the_common_shift_passes_over_ways_far_off():
     offset_m = left @ (2.0, -3.0)
     offset_m[:6] = 9
     assert common_shift(offset_m, left) == pytest.approx([2, -3], abs=0.1)
-
-
-def test_without_any_road_no_shift_is_known():
-    assert np.isnan(audit(drawn(STREET), image()).shift_m).all()
-
-
-def test_no_data_is_never_doubtful():
-    found = audit(drawn([(200, 150), (400, 150)]), image([(0, 150), (300, 150)]))
-    assert found.doubt_m[found.status == NO_DATA].tolist() == [0]

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 import shapely
 from affine import Affine
 from pyproj import CRS
@@ -43,19 +44,16 @@ def test_profiles_run_from_right_to_left_of_the_way():
     assert (shown[:, REACH_M + 2 :] == 200).all()
 
 
-def test_certain_road_is_not_taken_for_no_data():
-    assert profiles(raster(np.full((200, 200), 255, dtype=np.uint8))).max() == NO_DATA - 1
-
-
-def test_ground_without_raster_has_no_data():
-    shown = profiles(raster(halves()[:, :100]))
-    assert (shown[-20:] == NO_DATA).all()
-    assert (shown[:20] != NO_DATA).all()
-
-
-def test_ground_outside_of_the_area_of_a_raster_has_no_data():
-    west = Extent.whole(Window(0, 0, 200, 100))
-    shown = profiles(replace(raster(halves()), extent=west))
+@pytest.mark.parametrize(
+    "west",
+    [
+        raster(halves()[:, :100]),
+        replace(raster(halves()), extent=Extent.whole(Window(0, 0, 200, 100))),
+    ],
+    ids=["beside a raster", "outside of its area"],
+)
+def test_ground_without_raster_has_no_data(west):
+    shown = profiles(west)
     assert (shown[-20:] == NO_DATA).all()
     assert (shown[:20] != NO_DATA).all()
 

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import shapely
 
 from roadseg.roads.audit.stations import (
     near_junctions,
@@ -10,10 +9,7 @@ from roadseg.roads.audit.stations import (
     spread_stations,
     ways_across,
 )
-
-
-def lines(*coordinates):
-    return np.array([*map(shapely.LineString, coordinates), None], dtype=object)[:-1]
+from tests.drawing import lines_of as lines
 
 
 def skipped(*coordinates):

@@ -38,10 +38,6 @@ def test_a_way_is_cut_where_its_status_changes():
     assert cut(way) == [("confirmed", 60), ("not seen", 45), ("shifted", 30), ("no data", 30)]
 
 
-def test_a_stretch_ends_with_its_way():
-    assert cut([0] * 20, [0] * 20) == [("confirmed", 60), ("confirmed", 60)]
-
-
 @pytest.mark.parametrize(("stations", "statuses"), [(9, 1), (10, 3)])
 def test_a_stretch_of_less_than_30_m_joins_its_neighbours(stations, statuses):
     assert len(cut([0] * 20 + ["-"] * stations + [0] * 20)) == statuses

@@ -1,6 +1,5 @@
 """Ways of maps: which are roads for cars, with ids and attributes, from many formats."""
 
-import gzip
 import json
 import logging
 
@@ -20,24 +19,23 @@ LINES = [[(8.6, 49.4), (8.61, 49.4)], [(8.6, 49.41), (8.61, 49.41)], [(8.6, 49.4
 def write(tmp_path):
     """Give a function that writes lines with attributes as GeoJSON, and returns the path."""
 
-    def write_lines(*properties, name="map.geojson", lines=LINES):
+    def write_lines(*properties):
         features = [
             {
                 "type": "Feature",
                 "properties": own,
                 "geometry": {"type": "LineString", "coordinates": line},
             }
-            for own, line in zip(properties, lines, strict=False)
+            for own, line in zip(properties, LINES, strict=False)
         ]
-        text = json.dumps({"type": "FeatureCollection", "features": features})
-        path = tmp_path / name
-        path.write_bytes(gzip.compress(text.encode()) if name.endswith(".gz") else text.encode())
+        path = tmp_path / "map.geojson"
+        path.write_text(json.dumps({"type": "FeatureCollection", "features": features}))
         return path
 
     return write_lines
 
 
-def test_all_attributes_are_kept(write):
+def test_all_attributes_are_kept(write, caplog):
     ways = read_ways(write({"osm_id": "7", "name": "A", "highway": "primary", "lanes": 2}))
     assert {key: column.tolist() for key, column in ways.columns.items()} == {
         "osm_id": ["7"],
@@ -46,6 +44,7 @@ def test_all_attributes_are_kept(write):
         "lanes": [2],
     }
     assert [ways.ids[0], ways.names[0], ways.classes[0]] == ["7", "A", "primary"]
+    assert caplog.text == ""  # It has ids.
 
 
 def test_ways_that_are_not_for_cars_and_tunnels_are_left_out_and_counted(write):
@@ -74,15 +73,6 @@ def test_a_file_without_attributes_is_read(tmp_path):
     table = gpd.GeoDataFrame(geometry=[*map(shapely.LineString, LINES)], crs="EPSG:4326")
     table.to_file(tmp_path / "map.gpkg")
     assert read_ways(tmp_path / "map.gpkg").ids.tolist() == ["1", "2", "3"]
-
-
-def test_with_ids_there_is_no_warning(write, caplog):
-    read_ways(write({"@id": "way/3", "highway": "primary"}))
-    assert caplog.text == ""
-
-
-def test_a_packed_file_is_read(write):
-    assert read_ways(write({"id": 5}, name="map.geojson.gz")).ids.tolist() == ["5"]
 
 
 def test_the_parts_of_a_line_are_ways_with_the_same_attributes(tmp_path):
@@ -132,14 +122,6 @@ def test_polygons_are_left_out(tmp_path):
     )
     ways = read_ways(tmp_path / "map.geojson")
     assert (len(ways.lines), dict(ways.left_out)) == (1, {"a polygon": 1})
-
-
-def test_a_map_without_a_crs_is_refused(tmp_path):
-    table = gpd.GeoDataFrame({"id": [1]}, geometry=[shapely.LineString([(0, 0), (9, 9)])])
-    with pytest.warns(UserWarning, match="crs"):
-        table.to_file(tmp_path / "map.gpkg")
-    with pytest.raises(DataError, match=r"no coordinate system|is not known"):
-        read_ways(tmp_path / "map.gpkg")
 
 
 def test_ways_can_be_chosen(write):

@@ -46,11 +46,6 @@ def test_cut_roads_are_joined_where_they_were_joined_inside(roads, degrees):
     assert sorted(clip_graph(drawn(*roads), SQUARE).degree) == degrees
 
 
-def test_a_hole_in_the_polygon_is_outside():
-    ring = SQUARE.difference(shapely.box(4, 4, 6, 6))
-    assert clip_graph(drawn([(0, 5), (10, 5)]), ring).length_m.tolist() == [4, 4]
-
-
 def test_pieces_keep_attributes_and_share_the_travel_time():
     graph = drawn([(5, 5), (15, 5)], speed_kph=np.array([30.0]), travel_time_s=np.array([1.2]))
     clipped = clip_graph(graph, SQUARE)

@@ -32,11 +32,6 @@ def test_a_node_where_edges_meet_is_one_point():
     assert len(points) == 4
 
 
-def test_points_come_from_west_to_east():
-    _, xy = place_control_points(drawn([(90, 0), (0, 10)], [(0, 10), (0, 0)]), spacing_m=50)
-    assert xy.tolist() == sorted(xy.tolist())
-
-
 @pytest.mark.parametrize(("away", "is_found"), [(3.999, True), (4.0, True), (4.001, False)])
 def test_an_edge_is_found_up_to_and_including_the_distance(away, is_found):
     _, found = snap_to_edges(np.array([[5.0, away]]), drawn([(0, 0), (10, 0)]), snap_m=4)

@@ -1,12 +1,11 @@
 import numpy as np
 import pytest
 import shapely
-from pyproj import CRS
 
 from roadseg.raster.grid import DEGREES
 from roadseg.roads.graph.joining import join_scenes, to_crs, touching
 from roadseg.roads.graph.road_graph import end_points
-from tests.drawing import UTM, drawn
+from tests.drawing import drawn
 
 LEFT, RIGHT = shapely.box(0, 0, 100, 100), shapely.box(100, 0, 200, 100)
 
@@ -54,13 +53,6 @@ def test_ground_that_two_scenes_show_has_the_roads_of_the_first():
 def test_scenes_that_touch_are_told_from_others():
     areas = np.array([LEFT, RIGHT, shapely.box(300, 0, 400, 100)], dtype=object)
     assert touching(areas, within_m=1).tolist() == [[0, 1]]
-
-
-def test_a_graph_comes_to_another_crs_and_back():
-    graph = graph_of([(500000, 4000000), (500100, 4000000)])
-    back = to_crs(to_crs(graph, CRS.from_epsg(32612)), UTM)
-    assert np.allclose(back.nodes, graph.nodes, atol=1e-3)
-    assert shapely.equals_exact(back.lines, graph.lines, 1e-3).all()
 
 
 def test_lines_end_at_the_nodes_in_any_crs():

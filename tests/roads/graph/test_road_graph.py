@@ -47,25 +47,16 @@ def test_lines_join_where_they_share_a_vertex(lines, lengths, degrees):
     assert sorted(graph.degree) == degrees
 
 
-def test_a_line_that_meets_itself_has_a_node_there():
-    graph = drawn([(0, 0), (5, 0), (9, 4), (1, 4), (5, 0), (5, -5)])
-    assert (graph.ends[:, 0] == graph.ends[:, 1]).tolist() == [False, True, False]
-
-
 def test_a_line_drawn_again_backwards_counts_once_and_in_one_piece():
     graph = drawn([(0, 0), (4, 0), (8, 1)], [(8, 1), (4, 0), (0, 0)], name=np.array(["a", "b"]))
     assert vertices_of(graph) == [[[0, 0], [4, 0], [8, 1]]]
     assert graph.attributes["name"].tolist() == ["a"]
 
 
-def test_pieces_keep_the_attributes_of_their_line():
-    graph = drawn([(0, 0), (1, 0), (4, 0)], [(1, 0), (1, 2)], speed_kph=np.array([30, 50]))
+def test_pieces_keep_the_attributes_of_their_line_and_share_its_travel_time():
+    columns = {"speed_kph": np.array([30, 50]), "travel_time_s": np.array([8.0, 1.0])}
+    graph = drawn([(0, 0), (1, 0), (4, 0)], [(1, 0), (1, 2)], **columns)
     assert graph.attributes["speed_kph"].tolist() == [30, 30, 50]
-
-
-def test_pieces_share_the_travel_time_of_their_line():
-    seconds = np.array([8.0, 1.0])
-    graph = drawn([(0, 0), (1, 0), (4, 0)], [(1, 0), (1, 2)], travel_time_s=seconds)
     assert graph.attributes["travel_time_s"].tolist() == [2, 6, 1]
 
 
@@ -80,15 +71,17 @@ def test_no_lines_make_an_empty_graph():
     assert graph.attributes["speed_kph"].shape == (0,)
 
 
-@pytest.mark.parametrize("geometry", [shapely.Point(1, 2), None])
-def test_other_geometries_are_refused(geometry):
-    with pytest.raises(ValueError, match="consists of LineStrings"):
+@pytest.mark.parametrize(
+    ("geometry", "told"),
+    [
+        (shapely.Point(1, 2), "consists of LineStrings"),
+        (None, "consists of LineStrings"),
+        (shapely.LineString([(0, 0), (np.inf, 1)]), "not finite"),
+    ],
+)
+def test_other_geometries_are_refused(geometry, told):
+    with pytest.raises(ValueError, match=told):
         graph_from_lines(np.array([geometry], dtype=object), UTM)
-
-
-def test_coordinates_that_are_not_finite_are_refused():
-    with pytest.raises(ValueError, match="not finite"):
-        drawn([(0, 0), (np.inf, 1)])
 
 
 def test_an_attribute_of_another_length_is_refused():
@@ -176,11 +169,6 @@ def test_parts_are_no_longer_than_the_spacing(length, count):
 def test_a_short_edge_still_has_a_sample():
     xy, edge = sample_points(drawn([(0, 0), (1, 0)], [(1, 0), (1, 8)]), spacing_m=8)
     assert (xy.tolist(), edge.tolist()) == ([[0.5, 0], [1, 4]], [0, 1])
-
-
-def test_an_empty_graph_has_no_samples():
-    xy, edge = sample_points(drawn(), spacing_m=3)
-    assert (xy.shape, edge.shape) == ((0, 2), (0,))
 
 
 def test_a_spacing_of_zero_is_refused():

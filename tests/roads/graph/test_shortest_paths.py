@@ -24,10 +24,6 @@ def test_places_on_one_edge_are_as_far_apart_as_along_it():
     assert costs(drawn(STREET), [(0, 0.2)], [(0, 0.2), (0, 0.5), (0, 1)]) == [[0, 30, 80]]
 
 
-def test_there_is_no_route_between_roads_apart():
-    assert costs(drawn(STREET, APART), [(0, 0.5)], [(1, 0.5)]) == [[np.inf]]
-
-
 @pytest.mark.parametrize(("place_on_ring", "metres"), [(0.25, 40), (0.75, 40), (0.5, 70)])
 def test_a_loop_is_driven_the_shorter_way(place_on_ring, metres):
     assert costs(drawn(STREET, RING), [(0, 0.9)], [(1, place_on_ring)]) == [[metres]]
@@ -37,11 +33,6 @@ def test_a_route_may_leave_its_edge_and_come_back():
     """From end to end of a detour of 300 m there is a street of 100 m."""
     detour = [(0, 0), (0, 100), (100, 100), (100, 0)]
     assert costs(drawn(detour, STREET), [(0, 0)], [(0, 0.9)]) == [[130]]
-
-
-def test_seconds_of_part_of_an_edge_are_a_part_of_its_seconds():
-    graph = drawn(STREET, [(100, 0), (100, 90)], travel_time_s=[10, 30])
-    assert costs(graph, [(0, 0.5)], [(1, 0.5)], "travel_time_s") == [[20]]
 
 
 def test_an_edge_that_costs_nothing_is_a_way():

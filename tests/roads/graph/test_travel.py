@@ -17,10 +17,6 @@ def vote(*edges):
     return vote_speeds(np.array(edges), SPEEDS, default_kph=40).tolist()
 
 
-def test_an_empty_graph_has_no_speeds():
-    assert vote_speeds(np.empty((0, 3)), SPEEDS, default_kph=40).tolist() == []
-
-
 def test_the_likeliest_bin_of_each_edge_wins():
     assert vote([0.9, 0, 0.1], [0.3, 0, 0.6]) == [20, 90]
 
@@ -34,9 +30,11 @@ def test_too_little_evidence_gives_the_default(evidence, speed):
     assert vote([0, 0, evidence]) == [speed]
 
 
-def test_one_probability_for_each_bin_is_expected():
+def test_one_probability_for_each_bin_and_one_speed_for_each_edge_is_expected():
     with pytest.raises(ValueError, match="each of 2 bins, got 3"):
         vote_speeds(np.zeros((1, 3)), SPEEDS[:2], default_kph=40)
+    with pytest.raises(ValueError, match="expected 1 speeds"):
+        add_travel(drawn([(0, 0), (1, 0)]), np.array([30.0, 40.0]))
 
 
 def test_a_kilometre_at_36_km_per_hour_takes_100_seconds():
@@ -59,8 +57,3 @@ def test_travel_adds_two_attributes_and_keeps_the_others():
         "travel_time_s": [10],
     }
     assert list(graph.attributes) == ["lanes"]
-
-
-def test_one_speed_for_each_edge_is_expected():
-    with pytest.raises(ValueError, match="expected 1 speeds"):
-        add_travel(drawn([(0, 0), (1, 0)]), np.array([30.0, 40.0]))

@@ -69,10 +69,6 @@ def test_short_pieces_that_meet_are_no_slivers():
     assert len(missing(roads, [STREET])) == 2
 
 
-def test_a_short_road_near_another_one_is_not_missing():
-    assert missing([[(50, 1), (60, 1)]], [STREET], min_length_m=1) == []
-
-
 def test_parts_keep_the_attributes_of_their_edge_and_their_part_of_the_time():
     facts = {"speed_kph": np.array([36.0]), "travel_time_s": np.array([20.0])}
     parts = missing_roads(

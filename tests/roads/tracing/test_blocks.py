@@ -5,21 +5,17 @@ from affine import Affine
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
-from pyproj import CRS
 from scipy import ndimage
 
 from roadseg.raster.grid import LOCAL_CRS, Grid
 from roadseg.raster.windows import Window, cut_blocks
 from roadseg.roads.graph.cleaning import components, merge_chains
-from roadseg.roads.metrics.apls import apls
 from roadseg.roads.tracing.blocks import HALO_PX, join_blocks, trace_block, with_halo
 
-UTM = CRS.from_epsg(32611)
 
-
-def traced(is_road, *, block_px, crs=LOCAL_CRS):
+def traced(is_road, *, block_px):
     """Trace a mask with pixels of 1 m, block by block."""
-    grid = Grid(crs, Affine(1, 0, 500000, 0, -1, 4000000), *is_road.shape)
+    grid = Grid(LOCAL_CRS, Affine(1, 0, 500000, 0, -1, 4000000), *is_road.shape)
     parts = []
     for block in cut_blocks(*is_road.shape, block_px=block_px):
         row, col, height, width = with_halo(block, height=grid.height, width=grid.width)
@@ -53,12 +49,6 @@ def test_the_graph_does_not_depend_on_the_blocks(block_px):
     assert meeting_places(parts).hausdorff_distance(meeting_places(whole)) < 1.5
 
 
-@pytest.mark.parametrize("angle", [0, 45, 90])
-def test_roads_through_blocks_are_the_same_routes(angle):
-    whole, parts = (traced(streets(angle=angle), block_px=px, crs=UTM) for px in (300, 70))
-    assert apls(whole, parts, weight="length_m").score > 0.999
-
-
 def test_no_road_ends_or_doubles_at_a_seam():
     graph = traced(streets(), block_px=50)
     dead = graph.nodes[graph.degree == 1] - (500000, 4000000 - 300)
@@ -88,10 +78,6 @@ def test_a_ring_through_four_blocks_is_one_loop():
     graph = traced((radius > 27) & (radius < 33), block_px=50)
     assert len(graph.lines) == 1
     assert graph.length_m[0] == pytest.approx(2 * np.pi * 30, rel=0.02)
-
-
-def test_an_empty_scene_has_no_edges():
-    assert len(traced(np.zeros((90, 90), dtype=bool), block_px=40).lines) == 0
 
 
 @settings(max_examples=30)

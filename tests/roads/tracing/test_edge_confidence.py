@@ -57,26 +57,21 @@ def test_probabilities_along_an_edge_are_log_odds():
     found = terms(WEST, probability=[0.8], min_probability=[0.3])
     assert found[MEAN] == log_odds(np.array([0.8]))
     assert found[LOWEST] == log_odds(np.array([0.3]))
+    assert found[MET] == log_odds(np.array(0.0))  # It meets no road.
 
 
-def test_lengths_and_widths_below_a_metre_are_alike():
-    found = terms([(0, 0), (0.5, 0)], [(0, 9), (np.e, 9)], width_m=[0.2, np.e])
-    assert found[LENGTH] == pytest.approx([0, 1], abs=1e-3)
-    assert found[WIDTH] == pytest.approx([0, 1])
-
-
-def test_a_width_that_is_not_known_is_that_of_a_line():
-    assert terms(WEST, width_m=[np.nan])[WIDTH] == 0
+def test_lengths_and_widths_below_a_metre_are_alike_and_an_unknown_width_is_that_of_a_line():
+    roads = [(0, 0), (0.5, 0)], [(0, 9), (np.e, 9)], [(0, 19), (1, 19)]
+    found = terms(*roads, width_m=[0.2, np.e, np.nan], inferred=[0, 1, 0])
+    assert found[LENGTH] == pytest.approx([0, 1, 0], abs=1e-3)
+    assert found[WIDTH] == pytest.approx([0, 1, 0])
+    assert found[IS_LINK].tolist() == [0, 1, 0]
 
 
 def test_an_edge_knows_the_mean_probability_of_those_that_it_meets():
     third = [(100, 0), (100, 30)]
     found = terms(WEST, EAST, third, probability=[0.5, 0.9, 0.6])
     assert found[MET][0] == pytest.approx(log_odds(np.array((60 * 0.9 + 30 * 0.6) / 90)))
-
-
-def test_an_edge_that_meets_none_meets_no_road():
-    assert terms(WEST)[MET] == log_odds(np.array(0.0))
 
 
 def test_a_straight_road_has_a_straightness_of_1_and_a_detour_less():
@@ -87,10 +82,6 @@ def test_a_straight_road_has_a_straightness_of_1_and_a_detour_less():
 @pytest.mark.parametrize(("x", "ends"), [(198.1, 1), (197.9, 2)])
 def test_a_dead_end_within_2_m_of_the_border_is_none(x, ends):
     assert terms([(100, 0), (x, 0)])[DEAD_ENDS] == ends
-
-
-def test_links_are_told_from_roads():
-    assert terms(WEST, EAST, inferred=[0, 1])[IS_LINK].tolist() == [0, 1]
 
 
 def test_confidence_is_what_the_model_says():
@@ -121,12 +112,6 @@ def test_the_surest_are_kept_first():
     assert chosen.tolist() == [False, True, True]
 
 
-def test_a_short_doubtful_edge_costs_less_than_a_long_one():
-    confidence = np.array([0.9, 0.5])
-    assert surest(confidence, np.array([100.0, 10.0]), precision=0.85).all()
-    assert not surest(confidence, np.array([100.0, 100.0]), precision=0.85).all()
-
-
 def test_a_link_goes_with_the_road_that_it_led_to():
     graph = measured(
         [(0, 0), (100, 0)],
@@ -136,13 +121,6 @@ def test_a_link_goes_with_the_road_that_it_led_to():
         confidence=[1.0, 0.99, 0.1],
     )
     assert keep_surest(graph, precision=0.95).length_m.tolist() == [100]
-
-
-def test_a_link_between_kept_roads_stays():
-    graph = measured(
-        WEST, EAST, [(160, 0), (199, 0)], inferred=[0, 1, 0], confidence=[1.0, 0.9, 1.0]
-    )
-    assert len(keep_surest(graph, precision=0.95).lines) == 3
 
 
 @pytest.mark.parametrize(("min_confidence", "kept"), [(0.3, 3), (0.301, 2)])

@@ -66,11 +66,6 @@ def test_pixels_in_degrees_are_not_square():
     assert width(DEGREES, along, (20, 100), (180, 100)) == pytest.approx(20 * metres[0], abs=0.2)
 
 
-def test_an_edge_on_no_road_has_no_width():
-    edge = statistics(METRE, np.zeros((100, 100), np.uint8), (50, 10), (50, 90))
-    assert np.isnan(add_up([edge], 1, 0).median_widths()).all()
-
-
 def test_an_open_space_is_no_wider_than_the_limit():
     road = np.full((100, 100), 255, dtype=np.uint8)
     assert width(METRE, road, (50, 45), (50, 55)) == pytest.approx(50, abs=1)
@@ -118,10 +113,11 @@ def test_statistics_do_not_depend_on_the_blocks(block_px):
     assert edge.bin_probability[0] == pytest.approx([shown.mean()])
 
 
-def test_without_edges_there_are_no_statistics():
+def test_without_edges_there_are_no_statistics_and_without_road_no_width():
     none = add_up([], 0, 7)
     assert (none.probability.shape, none.bin_probability.shape) == ((0,), (0, 7))
-    assert none.median_widths().shape == (0,)
+    edge = statistics(METRE, np.zeros((100, 100), np.uint8), (50, 10), (50, 90))
+    assert np.isnan(add_up([edge], 1, 0).median_widths()).all()
 
 
 def test_the_margin_reaches_as_far_as_the_widest_road():

@@ -57,11 +57,6 @@ def test_a_junction_lies_where_the_lines_of_its_roads_meet(turn_deg):
     assert junctions(graph) == pytest.approx(MIDDLE[None], abs=0.75)
 
 
-def test_thinning_alone_draws_the_junction_into_the_mouth_of_the_side_road():
-    graph = thinned(burnt(ACROSS, branch(70)))
-    assert np.hypot(*(junctions(graph)[0] - MIDDLE)) > 1.2
-
-
 def test_a_road_goes_straight_past_a_side_road():
     across = shapely.LineString(ACROSS)
     graph = placed(ACROSS, branch(90))

@@ -79,11 +79,6 @@ def test_places_at_the_border_and_outside_are_taken_to_it():
     assert np.isfinite(paths.cost_m).all()
 
 
-def test_no_links_need_no_raster():
-    paths = lay(np.zeros((20, 20)), np.empty((0, 2)), np.empty((0, 2)))
-    assert len(paths.lines) == 0
-
-
 def graph(*lines):
     return graph_from_lines(np.array([shapely.LineString(xy) for xy in lines]), LOCAL_CRS)
 

@@ -24,13 +24,6 @@ def path_pixels(paths):
     return [pixel for pixel in pixels if pixel not in nodes]
 
 
-def length(paths):
-    steps = np.hypot(*np.diff(paths.points, axis=0).T)
-    within = np.ones(len(steps), dtype=bool)
-    within[paths.offsets[1:-1] - 1] = False
-    return steps[within].sum()
-
-
 def road(shape, angle_deg, half_width, through=None):
     """A straight road through the middle of a mask, or through a point (row, col)."""
     rows, cols = np.indices(shape) + 0.5
@@ -154,13 +147,6 @@ def test_paths_meet_in_nodes(skeleton, ends, nodes):
 
 
 @pytest.mark.parametrize(
-    ("skeleton", "metres"), [("###. ..#. ..##", 5), (".##. #..# #..# .##.", 4 + 4 * np.sqrt(2))]
-)
-def test_paths_are_as_long_as_the_steps_between_their_pixels(skeleton, metres):
-    assert length(trace_paths(drawn(skeleton))) == pytest.approx(metres)
-
-
-@pytest.mark.parametrize(
     ("skeleton", "between"),
     [
         ("#... .##. .##. ...#", [1, 1]),  # A full block in a line makes no parallel paths.
@@ -187,8 +173,3 @@ def test_smoothing_halves_a_zigzag_and_keeps_its_ends():
     smooth = smooth_paths(paths, reach_px=1)
     assert smooth.points[[0, -1]].tolist() == paths.points[[0, -1]].tolist()
     assert smooth.points[1:-1, 0].tolist() == pytest.approx([5 / 6, 7 / 6, 5 / 6])
-
-
-def test_a_reach_of_zero_changes_nothing():
-    paths = trace_paths(drawn("#.#.# .#.#."))
-    assert np.array_equal(smooth_paths(paths, reach_px=0).points, paths.points)

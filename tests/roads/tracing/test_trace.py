@@ -30,17 +30,14 @@ def find(road, *, crs=UTM, origin=ORIGIN, bins=None, speed_bins=None, **options)
     return find_graph(Probability(grid, road, bins, speed_bins), TraceOptions(**options))
 
 
-def test_a_crossing_is_four_edges_that_meet():
-    graph = find(cross())
+@pytest.mark.parametrize(("crs", "origin"), [(UTM, ORIGIN), (LOCAL_CRS, (0, 0))])
+def test_a_crossing_is_four_edges_that_meet_in_the_metres_of_its_scene(crs, origin):
+    graph = find(cross(), crs=crs, origin=origin)
+    assert graph.crs == crs
     assert sorted(graph.degree) == [1, 1, 1, 1, 4]
     assert graph.length_m == pytest.approx([50] * 4, abs=1)
-
-
-def test_a_scene_without_georeference_has_its_graph_in_its_own_metres():
-    graph = find(cross(), crs=LOCAL_CRS, origin=(0, 0))
-    assert graph.crs == LOCAL_CRS
-    assert graph.length_m == pytest.approx([50] * 4, abs=1)
-    assert graph.nodes.min(axis=0) == pytest.approx([0, -100], abs=1)
+    assert graph.nodes.min(axis=0) - origin == pytest.approx([0, -100], abs=1)
+    assert graph.attributes["speed_kph"] == pytest.approx([25 * 1.609344] * 4)  # The default.
 
 
 @pytest.mark.parametrize(("value", "edges"), [(101, 0), (102, 4)])
@@ -68,20 +65,22 @@ def test_gaps_are_linked_up_to_their_limit(max_gap_m, inferred):
 
 
 @pytest.mark.parametrize(
-    ("value", "gap_px", "inferred"), [(255, 44, 1), (255, 60, 0), (250, 60, 1), (250, 110, 0)]
+    ("value", "gap_px", "options", "inferred"),
+    [
+        (255, 44, {}, 1),
+        (255, 60, {}, 0),
+        (250, 60, {}, 1),
+        (250, 110, {}, 0),
+        (255, 60, {"max_gap_m": 50}, 1),
+    ],
 )
-def test_links_reach_half_as_far_on_masks_unless_a_length_is_given(value, gap_px, inferred):
+def test_links_reach_half_as_far_on_masks_unless_a_length_is_given(
+    value, gap_px, options, inferred
+):
     road = np.zeros((100, 600), dtype=np.uint8)
     road[46:54] = value
     road[:, 300 : 300 + gap_px] = 0 if value == 255 else 90
-    assert find(road).attributes["inferred"].sum() == inferred
-
-
-def test_a_length_that_is_given_holds_for_masks_too():
-    road = np.zeros((100, 600), dtype=np.uint8)
-    road[46:54] = 255
-    road[:, 300:360] = 0
-    assert find(road, max_gap_m=50).attributes["inferred"].sum() == 1
+    assert find(road, **options).attributes["inferred"].sum() == inferred
 
 
 @pytest.mark.parametrize(
@@ -127,10 +126,6 @@ def test_roads_are_traced_at_the_threshold_given_else_at_the_higher_one_of_netwo
     assert len(find_graph(pixels, TraceOptions(threshold=given)).lines) == edges
 
 
-def test_speeds_are_the_default_where_no_bins_are_known():
-    assert find(cross()).attributes["speed_kph"] == pytest.approx([25 * 1.609344] * 4)
-
-
 def test_speeds_are_those_of_the_bins_along_the_edge():
     road, bins = cross(), np.zeros((2, 200, 200), dtype=np.uint8)
     bins[1, 96:104] = 255  # from west to east
@@ -142,9 +137,3 @@ def test_speeds_are_those_of_the_bins_along_the_edge():
 def test_an_empty_scene_has_an_empty_graph():
     graph = find(np.zeros((50, 50), dtype=np.uint8))
     assert (len(graph.lines), len(graph.nodes)) == (0, 0)
-
-
-def test_another_number_of_planes_than_bins_is_refused():
-    planes = np.zeros((3, 200, 200), dtype=np.uint8)
-    with pytest.raises(ValueError, match="each of 2 bins, got 3"):
-        find(cross(), bins=planes, speed_bins=SpeedBins((50.0,)))

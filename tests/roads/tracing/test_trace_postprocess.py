@@ -58,13 +58,6 @@ def test_every_edge_says_whether_it_is_a_link(max_gap_m, links):
     assert np.isnan(graph.attributes["confidence"]).sum() == len(graph.lines) - links
 
 
-@pytest.mark.parametrize(("least", "links"), [(0, 1), (1, 0)])
-def test_less_probable_links_are_left_out(least, links):
-    options = OPTIONS.model_copy(update={"min_confidence": least})
-    graph = network(street(gap=10), options, sure=200)
-    assert graph.attributes["inferred"].sum() == links
-
-
 def test_pieces_shorter_than_the_limit_go():
     assert len(network(street(), TraceOptions(min_component_m=299)).lines) == 1
     assert len(network(street(), TraceOptions(min_component_m=301)).lines) == 0
@@ -86,10 +79,6 @@ def test_a_lone_ring_is_a_lone_piece_though_no_road_ends(sure, edges):
     down, across = np.indices((50, 50)) - 25
     is_ring = np.abs(np.hypot(down, across) - 6) < 2  # 38 m around.
     assert len(network(is_ring, TraceOptions(), sure=sure).lines) == edges
-
-
-def test_an_empty_mask_has_an_empty_network():
-    assert len(network(np.zeros((50, 50), dtype=bool)).lines) == 0
 
 
 def test_a_patch_ahead_of_a_road_is_not_linked_also_where_another_link_is_near():
