@@ -237,7 +237,9 @@ def test_roads_of_a_network_have_their_lengths_however_far_apart_they_are(tmp_pa
 def test_an_empty_folder_is_refused(finished):
     config, workspace = finished
     only(workspace)
-    with pytest.raises(MissingInputError, match="neither graphs nor probabilities; run `roadseg"):
+    with pytest.raises(
+        MissingInputError, match="neither graphs nor probabilities; run `roadseg map`, "
+    ):
         report.run(config, workspace)
 
 
