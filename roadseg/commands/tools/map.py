@@ -111,6 +111,16 @@ class MapSummary(Summary):
         lines = [f"{name:<10} {text}" for name, text in rows.items() if text]
         return "\n".join([*lines, *filter(None, [str(self.lengths)])])
 
+    def _to_score(self) -> str:
+        """Return what `roadseg score` compares: a file of known roads and one of all of these.
+
+        Roads of images without georeference are in no file together.
+        """
+        run = Workspace(Path(self.config).parent)
+        if self.project:
+            return f"roads.gpkg {shlex.quote(str(run.package))}"
+        return f"labels/ {shlex.quote(str(run.graphs))}"
+
     def _network(self) -> str:
         if not self.graphs.joined:
             return ""
@@ -127,7 +137,10 @@ class MapSummary(Summary):
 
     def _measured(self) -> str:
         if self.measured is None:
-            return "not possible without labels; `roadseg score` compares graphs with known roads"
+            return (
+                "not possible without labels; to compare the map with known roads: roadseg score "
+                f"{self._to_score()}"
+            )
         metrics = self.measured
         return (
             f"on {count(metrics.chips, 'held-out chip')}: correctness {metrics.correctness:.2f}, "

@@ -65,6 +65,16 @@ def mapped(tmp_path_factory, write_city):
     return folder, summary, said
 
 
+def test_the_map_of_several_images_can_be_scored_with_one_file_of_known_roads(mapped, call):
+    folder, summary, _ = mapped
+    files = sorted((folder / "roads").glob("*.geojson"))
+    pd.concat(map(gpd.read_file, files)).to_file("roads.gpkg")
+    config = str(folder / summary.config)
+    words = str(replace(summary, config=config, measured=None)).partition("roadseg score ")[2]
+    scored = call("score", "--json", *shlex.split(words.partition("\n")[0]))
+    assert json.loads(scored.stdout)["pooled"]["reference"]["road_km"] > 0.6
+
+
 def test_labels_give_a_network_that_is_measured_and_maps_all_images(mapped):
     folder, summary, said = mapped
     assert said == ["init", "prepare", "split", "train", "predict", "graph"]
