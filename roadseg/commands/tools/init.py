@@ -52,7 +52,7 @@ def run(
     if output.exists() and not force:
         raise ConfigError(f"{output} already exists; use --force to overwrite it")
     survey = survey_cities(_cities(images, labels, cities), settings)
-    folder = output.absolute().parent
+    folder = output.resolve().parent
     values = survey.values(settings, folder)
     chosen = _without_defaults(values, Config().model_dump(mode="json"))
     write_json(folder / SCHEMA_NAME, config_schema())

@@ -339,22 +339,23 @@ def _require_same(
     mapped, given = _files(config.imagery.images), _files(images)
     roads = config.labels.roads
     areas = begun.imagery.area, config.imagery.area
-    if len({area and normpath(area) for area in areas}) > 1:
+    if len({area and realpath(area) for area in areas}) > 1:
         former = begun.imagery.area or "the whole of the images"
         raise _taken(path, f"the map of {former}, not of the area {config.imagery.area}")
     if not given >= mapped:
-        raise _taken(path, f"the map of {first(_absolute(config.imagery.images))}")
-    if roads != _absolute(labels):
-        how = f"with the labels {first(roads)}" if roads else "without labels"
+        raise _taken(path, f"the map of {first(list(map(normpath, config.imagery.images)))}")
+    if list(map(_real, roads)) != list(map(_real, labels)):
+        how = f"with the labels {first(list(map(normpath, roads)))}" if roads else "without labels"
         raise _taken(path, f"a map of these images, made {how}")
     if not labels:
         rasters = Workspace(path.parent).probabilities.glob("[!.]*.tif")
         if gone := sorted({raster.stem for raster in rasters} - set(find_images(images))):
-            raise _taken(path, f"the map of images that are gone ({first(gone)})")
+            what = f"the map of images that are gone, or have another name now ({first(gone)})"
+            raise _taken(path, what)
     if labels and given > mapped:
         skip = config.compute.on_error == "skip"
-        usable = survey_images(_absolute(images), config.imagery, skip=skip).scenes.values()
-        if added := sorted({normpath(facts.path) for facts in usable} - mapped):
+        usable = survey_images(images, config.imagery, skip=skip).scenes.values()
+        if added := sorted({realpath(facts.path) for facts in usable} - mapped):
             what = f"a map with labels, to which images such as {added[0]} cannot be added"
             raise _taken(path, what)
 

@@ -65,6 +65,18 @@ def mapped(tmp_path_factory, write_city):
     return folder, summary, said
 
 
+@pytest.mark.parametrize(
+    ("project", "arguments"),
+    [
+        ("my map/roadseg.qgz", "roads.gpkg 'my map/roadseg.gpkg'"),
+        ("", "labels/ 'my map/graphs'"),  # Without georeference.
+    ],
+)
+def test_a_map_without_labels_tells_how_to_score_it(mapped, project, arguments):
+    summary = replace(mapped[1], config="my map/roadseg.json", measured=None, project=project)
+    assert f"known roads: roadseg score {arguments}\n" in str(summary)
+
+
 def test_the_map_of_several_images_can_be_scored_with_one_file_of_known_roads(mapped, call):
     folder, summary, _ = mapped
     files = sorted((folder / "roads").glob("*.geojson"))
