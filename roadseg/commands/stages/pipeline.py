@@ -150,7 +150,8 @@ def _stages(
     from roadseg.commands.stages import evaluate, graph, predict, quantize, report, train
 
     yield "train", partial(train.run, fold=fold)
-    if fold != "each":
+    stage = declared_stage("predict", config, workspace, fold)
+    if fold != "each" and stage.reason(force=force):
         left = partial(predict.megapixels_left, config, workspace, fold=fold, force=force)
         quantize.if_it_pays(config, workspace, fold=fold, megapixels=left)
     yield "predict", partial(predict.run, fold=fold)
