@@ -119,7 +119,7 @@ def keys(maps):
         (["https://a/17/68000/44000.png", "--zoom", "3"], 2, "with {z}, {x} and {y} in the places"),
         (["https://a/${z}/${x}/${y}.png", "--zoom", "3"], 2, "without the dollar signs"),
         (["https://a/{Z}/{X}/{Y}.png", "--zoom", "3"], 2, "{X} is unknown; expected {z}, {x}"),
-        (["none.json"], 3, "none.json: cannot be read as JSON"),
+        (["none.json"], 3, "none.json: cannot be read as a JSON object"),
         (["none.tif"], 3, "files of this machine are used as they are"),
     ],
 )
