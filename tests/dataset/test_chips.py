@@ -33,11 +33,6 @@ def test_scenes_and_chips_written_come_back(path):
     assert read_chips(path) == ChipList(scenes, chips, BINS)
 
 
-def test_a_scene_is_found_by_its_name(path):
-    write_chips(path, [replace(SCENE, name="b"), SCENE], [], BINS)
-    assert read_chips(path).scene("a") == SCENE
-
-
 def spoil(path, change):
     write_chips(path, [SCENE], [CHIP], BINS)
     values = json.loads(path.read_text())

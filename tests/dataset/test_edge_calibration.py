@@ -37,12 +37,6 @@ def measure(road, labels, area):
     return found
 
 
-def test_an_edge_is_real_where_a_label_is_near():
-    found = measure([(0, 0), (100, 0)], [[(0, 3), (60, 3)]], shapely.box(0, -9, 200, 9))
-    assert found.length_m == [100]
-    assert found.share == pytest.approx([0.626], abs=0.001)  # Round the end of the label.
-
-
 @pytest.mark.parametrize(("aside", "share"), [(4.0, 1), (4.01, 0)])
 def test_a_label_4_m_away_is_near(aside, share):
     road = [(0, 0), (100, 0)]

@@ -109,13 +109,6 @@ def test_every_fold_has_its_share_of_every_set():
     assert np.bincount(folds).tolist() == [6] * 5
 
 
-def test_a_set_of_few_groups_goes_to_the_emptiest_folds():
-    sets = ["few"] * 2 + ["many"] * 8
-    folds = assign_folds(range(10), sets, folds=5, seed=3)
-    assert np.bincount(folds).tolist() == [2] * 5
-    assert max(by_set(folds, sets, "few")) == 1
-
-
 def test_no_fold_is_empty_though_every_set_has_too_few_groups():
     sets = ["a"] * 3 + ["b"] * 3
     assert np.bincount(assign_folds(range(6), sets, folds=5, seed=0), minlength=5).min() == 1

@@ -11,7 +11,6 @@ from roadseg.dataset.held_out import (
     part_chips,
     read_fold_chips,
 )
-from roadseg.errors import DataError
 from roadseg.roads.speeds import DEFAULT_BINS
 from roadseg.system.stage_records import MadeFrom, Stage
 from roadseg.system.workspace import Workspace
@@ -50,10 +49,6 @@ def test_a_fold_parts_the_chips_into_what_it_is_trained_on_and_what_it_holds_out
     assert (names(parted.training), names(parted.held_out)) == (["a_0", "b_0"], ["a_1", "b_1"])
 
 
-def test_a_fold_that_is_not_there_holds_nothing_out(workspace):
-    assert read_fold_chips(workspace, CHIPS, 3).held_out == []
-
-
 def row(count):
     """Return chips of 100 m side by side."""
     return [chip_at(f"c{i}", 66e4 + 100 * i) for i in range(count)]
@@ -86,11 +81,6 @@ def test_held_out_chips_are_as_far_from_the_training_ground_as_the_buffer_leaves
 def test_chips_without_georeference_are_at_no_distance(workspace):
     chips = [replace(chip, zone=NO_ZONE) for chip in CHIPS]
     assert metres_from_training(workspace, chips, [0, 1, 2]) == {}
-
-
-def test_folds_of_other_chips_are_refused(workspace):
-    with pytest.raises(DataError, match=r"a fold for 'b_1', which is not a chip"):
-        read_fold_chips(workspace, CHIPS[:3], 0)
 
 
 def test_of_predicted_scenes_alone_the_chips_held_out_are_given_by_scene(workspace):

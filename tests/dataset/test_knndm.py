@@ -32,13 +32,6 @@ def distances(chips, folds):
     return np.concatenate([nearest_m(*pair) for pair in sides])
 
 
-def test_folds_for_gaps_between_chips_are_of_many_clusters():
-    chips = square(10)
-    near, far = match(chips, [0.0]), match(chips, [300.0])
-    assert near.mismatch_m == 0
-    assert near.clusters > 5 * far.clusters
-
-
 def test_the_mismatch_is_that_of_both_distributions():
     chips, target_m = square(8), [0.0, 100.0, 200.0]
     matched = match(chips, target_m)

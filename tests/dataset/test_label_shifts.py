@@ -122,11 +122,6 @@ def test_east_and_north_are_those_of_the_map_however_the_image_is_turned(tmp_pat
     assert found == pytest.approx((-5, -2), abs=0.6)
 
 
-def test_images_of_more_than_bytes_are_looked_at_as_well(tmp_path):
-    task = task_of(tmp_path, off=(4, 0), dtype="uint16")
-    assert find_shifts([task], workers=1)["a"] == pytest.approx((-4, 0), abs=0.6)
-
-
 def set_of(folder, offs, **options):
     return [
         task_of(folder, off=off, name=f"s{number}", seed=number, **options)
@@ -174,14 +169,6 @@ def test_a_scene_that_cannot_be_read_says_nothing_and_fails_later(tmp_path):
 def test_the_surer_a_shift_the_more_of_it_is_trusted(confidence, share):
     found = shrunk(Shift(4.0, -2.0, confidence))
     assert (found.x_m, found.y_m) == pytest.approx((4 * share, -2 * share))
-
-
-def test_the_mask_is_made_again_when_the_shift_changes(tmp_path):
-    task = task_of(tmp_path)
-    first = prepare_scene(task).summary
-    second = prepare_scene(replace(task, shift_m=(2.0, 0.0))).summary
-    assert (first.shift_m, second.shift_m) == ((0.0, 0.0), (2.0, 0.0))
-    assert second.pixels[str(IGNORE)] == 2 * SIDE
 
 
 def without_place(task):

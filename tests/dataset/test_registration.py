@@ -68,18 +68,6 @@ def test_blocks_add_up_to_the_scene():
     assert parts[1] == pytest.approx(whole[1], abs=0.02)
 
 
-def test_blocks_without_roads_are_left_out():
-    corner = np.zeros_like(CROSS)
-    corner[15, 15] = 1
-    assert len(list(correlate(view(corner), blocks=2))) == 1
-
-
-def test_a_mask_is_found_on_its_own_picture():
-    picture = np.stack([CROSS * 50, 255 - CROSS * 50])
-    of = make_view(picture, np.roll(CROSS, (-2, 3), (0, 1)), pixel_m=(1.0, 1.0), reach_m=6.0)
-    assert best_displacement(score(*total(of, 2)), of, None) == pytest.approx((-3, 2), abs=0.3)
-
-
 def test_scores_do_not_depend_on_the_strength_of_the_evidence():
     told, edges = total(view(), 2)
     assert score(told * 7, edges * 9) == pytest.approx(score(told, edges), abs=0.05)

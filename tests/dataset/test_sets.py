@@ -2,7 +2,7 @@ import pytest
 
 from roadseg.dataset.options import RunImageryOptions, SetOptions
 from roadseg.dataset.sets import errors_by_set, find_scenes, find_sources, scene_sets
-from roadseg.errors import ConfigError, DataError
+from roadseg.errors import DataError
 from roadseg.roads.options import LabelOptions
 
 
@@ -28,11 +28,6 @@ def test_scenes_of_one_name_in_two_sets_have_the_name_of_the_set_before(sets):
     found = find_sources(find_scenes(sets(a=["s1", "s2"], b=["s2", "s3"])))
     assert list(found) == ["s1", "a_s2", "b_s2", "s3"]
     assert {source.set.name for name, source in found.items() if "2" in name} == {"a", "b"}
-
-
-def test_labels_are_those_of_the_set_of_a_scene(sets):
-    found = find_sources(find_scenes(sets(a=["s1", "s2"], b=["s2", "s3"])))
-    assert found["b_s2"].labels.parts[-3:] == ("b", "roads", "s2.geojson")
 
 
 def test_scenes_that_would_still_have_one_name_are_refused(sets):
@@ -66,7 +61,3 @@ def told(message, key, kind=DataError):
 def test_an_error_in_a_set_names_the_options_of_the_set(message, named):
     assert told(message, "imagery.sets.x.") == named
     assert told(message, "") == message
-
-
-def test_an_error_in_a_set_is_of_the_same_kind():
-    assert told("imagery.crs: none", "imagery.sets.x.", ConfigError) == "imagery.sets.x.crs: none"

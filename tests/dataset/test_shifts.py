@@ -52,12 +52,6 @@ def test_roads_may_be_darker_or_brighter_than_the_ground(road):
     assert (found.x_m, found.y_m) == pytest.approx((-5, 0), abs=0.5)
 
 
-@pytest.mark.parametrize("width_m", [8.0, 14.0, 20.0])
-def test_roads_may_be_wider_than_their_mask(width_m):
-    found = estimate(scene(width_m=width_m), labels(width_m=4.0, right=3, down=-3))
-    assert (found.x_m, found.y_m) == pytest.approx((-3, 3), abs=1)
-
-
 def test_metres_follow_the_size_of_pixels_each_way():
     found = estimate(scene(), labels(right=4, down=4), pixel_m=(0.5, 1.2))
     assert (found.x_m, found.y_m) == pytest.approx((-2, -4.8), abs=0.5)
@@ -68,12 +62,6 @@ def test_fine_pixels_are_thinned():
     mask = np.kron(labels(right=4), np.ones((3, 3), np.uint8))
     found = estimate(fine, mask, pixel_m=(1 / 3, 1 / 3))
     assert (found.x_m, found.y_m) == pytest.approx((-4, 0), abs=0.5)
-
-
-@pytest.mark.parametrize("bands", [1, 2, 5])
-def test_images_have_any_number_of_bands(bands):
-    image = scene()[[0, 1, 2, 0, 1][:bands]]
-    assert estimate(image, labels(right=4)).x_m == pytest.approx(-4, abs=0.5)
 
 
 def test_of_roads_that_run_level_only_the_shift_up_or_down_is_seen():
@@ -93,11 +81,6 @@ def test_of_diagonal_roads_only_the_shift_across_is_seen():
 def test_nothing_is_seen_without_outlines_of_roads(mask):
     found = estimate(scene(), np.full((SIDE, SIDE), mask, np.uint8))
     assert not found.is_sure
-
-
-def test_nothing_is_seen_on_a_blank_image():
-    blank = np.full((3, SIDE, SIDE), 90, np.uint8)
-    assert estimate(blank, labels()).confidence == 0
 
 
 def test_ground_without_roads_hardly_ever_looks_like_a_shift():
@@ -128,15 +111,6 @@ def test_pixels_without_data_do_not_count():
     image[:, :, 150:], mask[:, 150:] = 0, IGNORE
     found = estimate(image, mask)
     assert (found.x_m, found.y_m) == pytest.approx((-4, -2), abs=0.5)
-
-
-def test_inputs_stay_as_they_were():
-    image, mask = scene(), labels()
-    mask[:5] = IGNORE
-    before = image.copy(), mask.copy()
-    estimate(image, mask)
-    assert np.array_equal(image, before[0])
-    assert np.array_equal(mask, before[1])
 
 
 @pytest.mark.parametrize(("confidence", "sure"), [(SURE, True), (SURE - 0.01, False)])

@@ -200,12 +200,6 @@ def test_a_raster_without_a_crs_is_refused_with_both_ways_out(write_raster, crs)
         read_facts(path)
 
 
-def test_the_size_of_pixels_does_not_make_up_for_a_crs(write_raster):
-    path = write_raster(crs=None)
-    with pytest.raises(DataError, match="no coordinate system found"):
-        read_facts(path, ImageryOptions(gsd_m=0.5))
-
-
 @pytest.mark.parametrize("crs", [None, FOREIGN], ids=["none", "a local one of others"])
 def test_a_raster_without_a_crs_takes_the_given_one(write_raster, crs):
     assert read_facts(write_raster(crs=crs), ImageryOptions(crs=UTM.to_string())).grid == Grid(

@@ -285,14 +285,6 @@ def test_what_is_not_valid_does_not_darken_its_neighbours(write_raster, kind):
     assert values[0][valid] == pytest.approx(100)
 
 
-def test_a_sample_is_of_the_pixels_that_hold_data(write_raster):
-    values = np.full((1, 200, 100), 7, dtype=np.uint8)
-    values[:, :150] = 0
-    sample = read_sample(read_facts(write_raster(values, nodata=0)), pixels=500)
-    assert sample.dtype == np.uint8
-    assert set(sample.ravel().tolist()) == {7}
-
-
 @pytest.mark.parametrize(
     ("pixels", "count"), [(29_999, 29_999), (30_000, 30_000), (30_001, 30_000)]
 )
@@ -323,11 +315,6 @@ def test_little_data_in_a_scene_is_found(write_raster):
     values[:, 700:760] = 9
     sample = read_sample(read_facts(write_raster(values, nodata=0)), pixels=2000)
     assert sample.shape[1] > 100
-
-
-def test_a_scene_without_data_gives_no_sample(write_raster):
-    values = np.zeros((2, 100, 64), dtype=np.uint8)
-    assert read_sample(read_facts(write_raster(values, nodata=0)), pixels=99).shape == (2, 0)
 
 
 @pytest.mark.parametrize(

@@ -190,14 +190,6 @@ def test_two_labels_of_one_name_are_refused(touch, tmp_path, names):
         find_labels([str(tmp_path / "r" / "**" / "*.*")], find_images([str(tmp_path / "i")]))
 
 
-def test_a_missing_label_folder_is_named(touch, tmp_path):
-    images = find_images([str(touch("a.tif"))])
-    with pytest.raises(
-        DataError, match=r"roads: does not exist, expected label files; see labels\.roads"
-    ):
-        find_labels([str(tmp_path / "roads")], images)
-
-
 @pytest.mark.parametrize(
     ("files", "labels"),
     [

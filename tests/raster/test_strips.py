@@ -65,13 +65,6 @@ def test_room_is_needed_for_strips_that_are_missing_and_for_what_is_made_of_all(
     assert strips.needed_bytes == 30 * 30 * 3 + 4320
 
 
-def test_only_the_strips_are_left_when_they_have_been_joined(strips):
-    strips.write(parts())
-    before = sorted(strips.folder.iterdir())
-    read(strips)
-    assert sorted(strips.folder.iterdir()) == before
-
-
 @pytest.mark.parametrize(("gaps", "flags"), [(0, "all_valid"), (1, "per_dataset")])
 def test_there_is_a_mask_only_if_a_pixel_holds_no_data(strips, gaps, flags):
     known = np.ones((50, 30), dtype=bool)
@@ -87,12 +80,6 @@ def test_a_strip_that_lacks_a_pixel_is_not_kept(strips):
     strips.write(list(parts())[:-1])
     assert strips.missing == [range(40, 50)]
     assert {path.stem for path in strips.folder.iterdir()} == {"00000000", "00000020"}
-
-
-def test_strips_can_be_made_in_any_order_by_several(strips):
-    for rows in (range(20, 40), range(50)[40:], range(20)):
-        strips.write([part(rows, range(30))])
-    assert np.array_equal(read(strips)[0], VALUES)
 
 
 def test_a_folder_without_a_strip_does_not_stay(strips):

@@ -11,7 +11,6 @@ from rasterio.errors import RasterioIOError
 from rasterio.shutil import copy
 
 from roadseg.raster.grid import Grid
-from roadseg.raster.images import open_raster
 from roadseg.raster.tiff import missing_bytes, new_profile, open_new, require_written
 
 GRID = Grid(CRS.from_epsg(32611), Affine(1, 0, 660000, 0, -1, 4000000), 64, 64)
@@ -106,14 +105,6 @@ def test_a_strip_written_over_another_is_found(write_raster):
     path.write_bytes(data.replace(second, struct.pack("<I", int(first) + 1)))
     with pytest.raises(OSError, match="only part"):
         require_written(path)
-
-
-def test_a_raster_written_lies_on_its_grid(tmp_path):
-    with open_new(tmp_path / "a.tif", new_profile(GRID, count=1, dtype="uint8")) as target:
-        target.write(NOISE[:1, :64, :64])
-    with open_raster(tmp_path / "a.tif") as source:
-        assert (source.transform, source.shape) == (GRID.transform, (64, 64))
-        assert CRS.from_wkt(source.crs.to_wkt()) == GRID.crs
 
 
 LARGE = {"height": 5000, "width": 5000, "count": 1, "dtype": "uint8"}  # not made in memory

@@ -3,7 +3,6 @@ import io
 
 import numpy as np
 import pytest
-import rasterio
 from affine import Affine
 from PIL import Image
 from pyproj import CRS
@@ -30,65 +29,49 @@ def picture(uri):
     return Image.open(io.BytesIO(base64.b64decode(uri.partition(",")[2])))
 
 
-def write(path, pixels, *, transform, epsg=32611, **options):
-    bands, height, width = pixels.shape
-    options |= {"driver": "GTiff", "count": bands, "height": height, "width": width}
-    with rasterio.open(
-        path, "w", **options, dtype=pixels.dtype, crs=f"EPSG:{epsg}", transform=transform
-    ) as target:
-        target.write(pixels)
-    return path
+def photo(path, side_px):
+    return read_photo(read_facts(path), None, UTM, side_px=side_px)
 
 
-def noise(bands, side):
-    return np.random.default_rng(0).integers(0, 256, (bands, side, side), dtype=np.uint8)
-
-
-def test_an_image_on_the_map_is_not_warped(tmp_path):
+def test_an_image_on_the_map_is_not_warped(write_raster):
     pixels = noise(3, 64)
-    path = write(tmp_path / "a.tif", pixels, transform=Affine(2, 0, 500000, 0, -2, 4000000))
-    flat = read_photo(read_facts(path), None, UTM, side_px=64)
+    flat = photo(write_raster(pixels, transform=Affine(2, 0, 500000, 0, -2, 4000000)), 64)
     assert np.array_equal(flat.pixels[:3], pixels)
     assert flat.bounds == (500000, 4000000 - 128, 500000 + 128, 4000000)
 
 
-def test_an_image_that_is_turned_is_laid_flat(tmp_path):
+def test_an_image_that_is_turned_is_laid_flat(write_raster):
     turned = Affine(0.866, 0.5, 500000, 0.5, -0.866, 4000000)  # by 30 degrees
-    path = write(tmp_path / "a.tif", np.full((3, 100, 100), 200, np.uint8), transform=turned)
-    flat = read_photo(read_facts(path), None, UTM, side_px=100)
+    flat = photo(write_raster(np.full((3, 100, 100), 200, np.uint8), transform=turned), 100)
     assert flat.bounds[2] - flat.bounds[0] == pytest.approx(136.6, abs=3)
     assert np.mean(flat.pixels[-1] > 0) == pytest.approx(1e4 / 136.6**2, abs=0.05)
 
 
-def test_an_image_in_degrees_lies_where_it_should(tmp_path):
-    path = write(
-        tmp_path / "a.tif", noise(3, 64), transform=Affine(1e-5, 0, -117, 0, -1e-5, 33), epsg=4326
-    )
-    bounds = read_photo(read_facts(path), None, UTM, side_px=64).bounds
+def test_an_image_in_degrees_lies_where_it_should(write_raster):
+    place = Affine(1e-5, 0, -117, 0, -1e-5, 33)
+    bounds = photo(write_raster(noise(3, 64), transform=place, crs="EPSG:4326"), 64).bounds
     assert bounds[0] == pytest.approx(500000, abs=1)  # the middle of zone 11
 
 
-def test_a_large_image_is_read_thinned(tmp_path):
-    path = write(tmp_path / "a.tif", noise(1, 300), transform=Affine(1, 0, 5e5, 0, -1, 4e6))
-    assert read_photo(read_facts(path), None, UTM, side_px=100).pixels.shape == (4, 100, 100)
+def test_a_large_image_is_read_thinned(write_raster):
+    assert photo(write_raster(noise(1, 300)), 100).pixels.shape == (4, 100, 100)
 
 
-def test_pixels_of_sixteen_bits_are_stretched(tmp_path):
+def test_pixels_of_sixteen_bits_are_stretched(write_raster):
     pixels = np.linspace(300, 900, 64 * 64).reshape(1, 64, 64).astype(np.uint16)
-    path = write(tmp_path / "a.tif", pixels, transform=Affine(1, 0, 5e5, 0, -1, 4e6))
-    shown = read_photo(read_facts(path), None, UTM, side_px=64).pixels[0]
+    shown = photo(write_raster(pixels), 64).pixels[0]
     assert (shown.min(), shown.max()) == (0, 255)
 
 
 @pytest.mark.parametrize(("value", "shown"), [(0, 0), (3, 255)])
-def test_every_road_of_a_mask_is_certain(tmp_path, value, shown):
-    path = write(
-        tmp_path / "a.tif",
-        np.full((1, 64, 64), value, np.uint8),
-        transform=Affine(1, 0, 5e5, 0, -1, 4e6),
-    )
+def test_every_road_of_a_mask_is_certain(write_raster, value, shown):
+    path = write_raster(np.full((64, 64), value, np.uint8))
     flat = read_road(open_probability(path), UTM, side_px=64)
     assert set(flat.pixels[0].ravel().tolist()) == {shown}
+
+
+def noise(bands, side):
+    return np.random.default_rng(0).integers(0, 256, (bands, side, side), dtype=np.uint8)
 
 
 def test_probabilities_are_clear_where_there_is_no_road():

@@ -290,14 +290,6 @@ def write_parts(path, text):
         partial.with_suffix(".tmp").write_text(text)
 
 
-def test_parts_lie_beside_their_file_and_nothing_else_does(tmp_path):
-    write_parts(tmp_path / "a.shp", "b")
-    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {
-        "a.shp": "b",
-        "a.dbf": "b",
-    }
-
-
 def test_parts_of_an_earlier_file_are_replaced_or_removed(tmp_path):
     for name in ("a.shp", "a.dbf", "a.qix", "b.qix"):
         (tmp_path / name).write_text("old")

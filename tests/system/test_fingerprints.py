@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from roadseg.system import fingerprints as module
-from roadseg.system.fingerprints import GONE, fingerprint, fingerprints, stamp
+from roadseg.system.fingerprints import GONE, fingerprint, stamp
 
 LARGE = 2**20  # bytes from which digests are remembered
 
@@ -97,12 +97,6 @@ def test_a_file_that_has_just_been_written_is_not_remembered(path, reads, memory
     assert not memory.exists()
 
 
-def test_a_large_file_replaced_by_one_of_the_same_time_is_noticed(path, monkeypatch):
-    monkeypatch.setattr(module, "_SETTLED_S", -1.0)
-    first = fingerprint(write_old(path, bytes(LARGE)))
-    assert fingerprint(write_old(path, b"a" * LARGE)) != first
-
-
 @pytest.mark.parametrize("content", [b"", b"nonsense\n", b"\xff\xfe\n a b\n", b"x" * 100])
 def test_a_damaged_memory_is_no_obstacle(path, memory, monkeypatch, content):
     monkeypatch.setattr(module, "_SETTLED_S", -1.0)
@@ -188,13 +182,6 @@ def test_an_archive_counts_and_the_place_in_it(tmp_path):
 def test_an_address_is_its_own_fingerprint():
     path = Path("/vsicurl?url=https%3A%2F%2Fexample.org%2Fa.tif")
     assert fingerprint(path) == str(path)
-
-
-def test_several_fingerprints_come_by_their_files(tmp_path):
-    files = [tmp_path / name for name in "ab"]
-    for file in files:
-        file.write_text(file.name)
-    assert fingerprints([*files, files[0]]) == {file: fingerprint(file) for file in files}
 
 
 def test_the_stamp_of_a_file_changes_with_its_size_and_its_time(path):

@@ -72,6 +72,12 @@ def test_off_a_terminal_the_first_line_comes_after_half_a_minute(clock, caplog):
     assert caplog.messages == ["graph: 2 of 10 scenes, 4.0 scenes/min, about 2 min left"]
 
 
+def test_off_a_terminal_lines_are_half_a_minute_apart(clock, caplog):
+    for _ in counted(range(600), "graph", total=600, unit="scenes"):
+        clock.now += 1
+    assert len(caplog.messages) == 20
+
+
 def test_on_a_terminal_one_line_is_drawn_again_and_goes_in_the_end(clock, terminal):
     with Progress("predict", total=12.5, unit="km2") as work:
         assert terminal.line == "predict: 0.000 of 12.500 km2"

@@ -77,11 +77,6 @@ def test_a_stage_that_never_ran_has_to(path):
     assert stage(path).summary(Found) is None
 
 
-def test_a_stage_that_has_only_begun_was_interrupted(path):
-    stage(path).begin()
-    assert reason(path) == ("the last run was interrupted", True)
-
-
 def test_a_finished_stage_has_its_summary(path, caplog):
     caplog.set_level(logging.INFO)
     finish(path)

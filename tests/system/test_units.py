@@ -7,7 +7,6 @@ from roadseg.system.units import (
     choose_units,
     chosen_units,
     distance_text,
-    map_unit,
     per_road_unit,
     road_text,
     short_text,
@@ -37,20 +36,6 @@ def test_chosen_units_hold_until_others_are_chosen():
     with shown_in("metric"):
         choose_units("miles")
         assert speed_text(100) == "62 mph"
-
-
-@pytest.mark.parametrize(
-    ("units", "metres", "unit"),
-    [
-        ("metric", 999.9, "m"),
-        ("metric", 1000, "km"),
-        ("miles", 1609, "ft"),
-        ("miles", 1609.344, "mi"),
-    ],
-)
-def test_long_distances_on_maps_have_the_unit_of_roads(units, metres, unit):
-    with shown_in(units):
-        assert map_unit(metres)[1] == unit
 
 
 @pytest.mark.parametrize(

@@ -130,23 +130,20 @@ def test_cuda_on_a_torch_for_rocm_is_an_error_that_names_it(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("compiled", "words"), [(False, "whl/xpu"), (True, "no Intel GPU or Level Zero driver")]
+    ("name", "module", "built", "words"),
+    [
+        ("xpu", torch.xpu, {"_is_compiled": False}, "whl/xpu"),
+        ("xpu", torch.xpu, {"_is_compiled": True}, "no Intel GPU or Level Zero driver"),
+        ("mps", torch.backends.mps, {"is_built": False}, "only macOS has"),
+        ("mps", torch.backends.mps, {"is_built": True}, "finds no GPU"),
+    ],
 )
-def test_xpu_that_is_not_there_says_whether_torch_or_the_driver_lacks(monkeypatch, compiled, words):
-    monkeypatch.setattr(torch.xpu, "_is_compiled", lambda: compiled)
-    monkeypatch.setattr(torch.xpu, "is_available", lambda: False)
-    assert words in missing("xpu")
-
-
-@pytest.mark.parametrize(("built", "words"), [(False, "only macOS has"), (True, "finds no GPU")])
-def test_mps_that_is_not_there_says_why(monkeypatch, built, words):
-    monkeypatch.setattr(torch.backends.mps, "is_built", lambda: built)
-    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
-    assert words in missing("mps")
-
-
-def test_nothing_is_missing_for_the_cpu():
-    assert missing("cpu") == ""
+def test_a_device_that_is_not_there_says_whether_torch_or_the_driver_lacks(
+    monkeypatch, name, module, built, words
+):
+    for key, value in (built | {"is_available": False}).items():
+        monkeypatch.setattr(module, key, lambda value=value: value)
+    assert words in missing(name)
 
 
 @pytest.mark.parametrize("precision", ["bf16", "fp16"])
@@ -184,20 +181,13 @@ def test_only_fp16_scales_the_loss(monkeypatch, precision, scales):
     assert pick_device("cpu", precision).scaler().is_enabled() is scales
 
 
-def test_only_four_dimensional_tensors_become_channels_last(cpu):
-    assert cpu.to(torch.zeros(2, 3, 4, 5)).is_contiguous(memory_format=torch.channels_last)
-    assert cpu.to(torch.zeros(2, 3, 4)).is_contiguous()
-
-
-def test_a_network_becomes_channels_last(cpu):
-    network = cpu.to(nn.Conv2d(3, 4, 3))
-    assert network.weight.is_contiguous(memory_format=torch.channels_last)
-
-
-def test_a_device_that_wants_rows_of_bands_keeps_them(cpu):
-    device = replace(cpu, channels_last=False)
-    assert device.to(torch.zeros(2, 3, 4, 5)).is_contiguous()
-    assert device.to(nn.Conv2d(3, 4, 3)).weight.is_contiguous()
+def test_networks_and_tensors_of_four_dimensions_become_channels_last_unless_rows_are_wanted(cpu):
+    layouts = {True: torch.channels_last, False: torch.contiguous_format}
+    for channels_last, layout in layouts.items():
+        device = replace(cpu, channels_last=channels_last)
+        assert device.to(torch.zeros(2, 3, 4, 5)).is_contiguous(memory_format=layout)
+        assert device.to(nn.Conv2d(3, 4, 3)).weight.is_contiguous(memory_format=layout)
+        assert device.to(torch.zeros(2, 3, 4)).is_contiguous()
 
 
 @pytest.mark.parametrize("slower", [True, False])
@@ -268,30 +258,21 @@ def test_every_device_can_say_its_precision_and_where_it_talks():
     assert Device("cpu", "cpu", torch.float16).precision == "fp16"
 
 
-@pytest.mark.parametrize("architecture", ["gfx90a", "gfx942", "gfx950"])
-def test_mi200_and_later_take_channels_last_and_bf16(gpu, architecture):
+@pytest.mark.parametrize("architecture", [None, "gfx90a", "gfx942", "gfx950"])
+def test_nvidia_gpus_mi200_and_later_take_channels_last_and_bf16(gpu, architecture):
     gpu(architecture)
-    device = pick_device("rocm")
+    device = pick_device("rocm" if architecture else "cuda")
     assert (device.channels_last, device.precision) == (True, "bf16")
 
 
 @pytest.mark.parametrize("architecture", ["gfx908", "gfx1030", "gfx1100", "gfx1201"])
-def test_other_amd_gpus_take_rows_of_bands_and_fp16(gpu, architecture):
+def test_other_amd_gpus_take_rows_of_bands_and_fp16_unless_bf16_is_asked_for(gpu, architecture):
     gpu(architecture)
     device = pick_device("rocm")
     assert (device.channels_last, device.precision) == (False, "fp16")
     assert f"fp16 ({architecture} is not an AMD Instinct MI200 or later)" in device.reason
     assert not device.in_inference.channels_last
-
-
-def test_bf16_that_is_asked_for_is_taken_on_any_amd_gpu(gpu):
-    gpu("gfx1100")
     assert pick_device("rocm", "bf16").precision == "bf16"
-
-
-def test_an_nvidia_gpu_is_not_asked_for_an_architecture_of_amd(gpu):
-    gpu()
-    assert pick_device("cuda").channels_last
 
 
 def test_a_gpu_may_round_products_of_float32(gpu):

@@ -152,15 +152,16 @@ def test_looking_for_unused_weights_changes_nothing_else():
     assert model[0].weight.grad is None
 
 
-def test_a_single_process_joins_nothing(cpu, environment):
-    environment(RANK=None, WORLD_SIZE=None)
-    with parallel(cpu) as alone:
-        assert alone == Parallel(rank=0, size=1)
-        assert not dist.is_initialized()
-
-
-def test_one_process_under_torchrun_joins_nothing(cpu, environment):
-    environment(RANK="0", WORLD_SIZE="1", LOCAL_RANK="0", LOCAL_WORLD_SIZE="1")
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {"RANK": None, "WORLD_SIZE": None},
+        {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"},
+    ],
+    ids=["alone", "under torchrun"],
+)
+def test_a_single_process_joins_nothing(cpu, environment, variables):
+    environment(**variables)
     with parallel(cpu) as alone:
         assert alone == Parallel(rank=0, size=1)
         assert not dist.is_initialized()
@@ -191,22 +192,18 @@ def test_gloo_is_its_own_control_group(cpu, environment, joined):
     assert joined[0][2]["device_id"] is None
 
 
-def test_cuda_takes_the_gpu_of_the_local_rank_and_speaks_nccl(cpu, environment, joined):
+@pytest.mark.parametrize(
+    ("gpu", "bound"), [(("cuda", "nccl"), torch.device("cuda", 1)), (("xpu", "xccl"), None)]
+)
+def test_a_gpu_is_that_of_the_local_rank_and_has_its_language(cpu, environment, joined, gpu, bound):
+    name, backend = gpu
     environment()
-    cuda = replace(cpu, name="cuda", type="cuda", dist_backend="nccl")
-    with parallel(cuda) as together:
+    with parallel(replace(cpu, name=name, type=name, dist_backend=backend)) as together:
         assert together.control == "control"
     assert joined[0] == ("take", (1,), {})
-    assert joined[1][1] == ("nccl",)
-    assert joined[1][2]["device_id"] == torch.device("cuda", 1)
+    assert joined[1][1] == (backend,)
+    assert joined[1][2]["device_id"] == bound
     assert joined[2][2]["backend"] == "gloo"
-
-
-def test_xpu_takes_the_device_of_the_local_rank_and_speaks_xccl(cpu, environment, joined):
-    environment()
-    with parallel(replace(cpu, name="xpu", type="xpu", dist_backend="xccl")):
-        assert joined[0] == ("take", (1,), {})
-        assert joined[1][1] == ("xccl",)
 
 
 def test_gaudi_speaks_hccl_once_its_package_is_imported(monkeypatch, cpu, environment, joined):
@@ -235,17 +232,14 @@ def test_a_torch_without_the_backend_is_an_error(cpu, environment):
 
 
 @pytest.mark.usefixtures("joined")
-def test_as_many_processes_as_gpus_are_right(cpu, environment):
-    environment(LOCAL_WORLD_SIZE="2")
-    with parallel(replace(cpu, type="cuda", dist_backend="nccl")) as together:
-        assert together.local_size == 2
-
-
-@pytest.mark.usefixtures("joined")
 def test_more_processes_than_gpus_are_an_error(cpu, environment):
+    gpu = replace(cpu, type="cuda", dist_backend="nccl")
+    environment(LOCAL_WORLD_SIZE="2")
+    with parallel(gpu) as together:
+        assert together.local_size == 2
     environment(LOCAL_WORLD_SIZE="3")
     message = "3 processes on this machine, expected at most 2"
-    with pytest.raises(DeviceError, match=message), parallel(replace(cpu, type="cuda")):
+    with pytest.raises(DeviceError, match=message), parallel(gpu):
         pass
 
 

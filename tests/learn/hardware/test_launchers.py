@@ -142,12 +142,11 @@ def test_a_quota_limits_the_cores_and_is_named():
         planned(machine, ncores=3)
 
 
-def test_any_option_is_enough_to_pin():
-    assert planned(allocator="default").variables["ROADSEG_LAUNCHED"] == "pin"
-
-
-def test_processes_are_enough_for_torchrun():
-    assert planned(processes=2).variables["ROADSEG_LAUNCHED"] == "torchrun"
+@pytest.mark.parametrize(
+    ("options", "launcher"), [({"allocator": "default"}, "pin"), ({"processes": 2}, "torchrun")]
+)
+def test_any_option_is_enough_to_launch(options, launcher):
+    assert planned(**options).variables["ROADSEG_LAUNCHED"] == launcher
 
 
 def test_pinning_binds_to_cores_and_starts_as_many_threads():
@@ -156,28 +155,24 @@ def test_pinning_binds_to_cores_and_starts_as_many_threads():
     assert list(command.words) == [*PYTHON, "train", "--fold", "1"]
 
 
-def test_cores_are_taken_node_after_node():
-    assert planned(replace(TWO_NODES, unbound="no"), ncores=3).cpus == (0, 2, 1)
-
-
-def test_cores_of_one_node_are_taken_only_there():
-    assert planned(replace(TWO_NODES, unbound="no"), nodes=(1,)).cpus == (1, 3)
+@pytest.mark.parametrize(
+    ("options", "cpus"), [({"ncores": 3}, (0, 2, 1)), ({"nodes": (1,)}, (1, 3))]
+)
+def test_cores_are_taken_node_after_node_and_only_where_they_are_wished(options, cpus):
+    assert planned(replace(TWO_NODES, unbound="no"), **options).cpus == cpus
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("machine", "options", "words"),
     [
-        ({"ncores": 2}, ["-C", "0,2", "-m", "0"]),
-        ({"ncores": 3}, ["-C", "0-2", "-m", "0-1"]),
-        ({"nodes": (1,)}, ["-C", "1,3", "-m", "1"]),
+        (TWO_NODES, {"ncores": 2}, ["numactl", "-C", "0,2", "-m", "0"]),
+        (TWO_NODES, {"ncores": 3}, ["numactl", "-C", "0-2", "-m", "0-1"]),
+        (TWO_NODES, {"nodes": (1,)}, ["numactl", "-C", "1,3", "-m", "1"]),
+        (ONE_NODE, {"ncores": 2}, []),
     ],
 )
-def test_memory_is_bound_to_the_nodes_of_the_cores(options, words):
-    assert list(planned(TWO_NODES, **options).words) == ["numactl", *words, *PYTHON, "train"]
-
-
-def test_memory_is_not_bound_where_there_is_one_node():
-    assert list(planned(ncores=2).words) == [*PYTHON, "train"]
+def test_memory_is_bound_to_the_nodes_of_the_cores_if_there_are_several(machine, options, words):
+    assert list(planned(machine, **options).words) == [*words, *PYTHON, "train"]
 
 
 def test_a_preset_number_of_threads_is_kept():

@@ -76,12 +76,11 @@ def test_a_network_trained_on_several_sizes_takes_what_is_near_any_of_them(scene
     assert (fitting == found) == fits
 
 
-def test_the_size_that_the_training_resampled_to_is_taken(scene):
-    assert fit(scene(gsd_m=2.0), {"resample_m": 1.0}).grid.height == 128
-
-
-def test_the_size_can_be_set_where_the_training_took_pixels_as_they_were(scene):
-    assert fit(scene(gsd_m=2.0), gsd_m=1.0).grid.height == 128
+@pytest.mark.parametrize(("trained", "imagery"), [({"resample_m": 1.0}, {}), ({}, {"gsd_m": 1.0})])
+def test_the_size_of_pixels_is_that_of_the_training_or_else_of_the_settings(
+    scene, trained, imagery
+):
+    assert fit(scene(gsd_m=2.0), trained, **imagery).grid.height == 128
 
 
 @pytest.fixture
@@ -134,14 +133,6 @@ def test_an_image_with_too_few_bands_is_refused(scene):
         fit(scene(bands=1))
 
 
-def test_further_bands_of_an_image_are_left_out(scene):
-    assert fit(scene(bands=4)).bands == (1, 2, 3)
-
-
-def test_other_bands_can_take_the_places_of_those_of_the_training(scene):
-    assert fit(scene(bands=4), bands=(4, 2, 1)).bands == (4, 2, 1)
-
-
 @pytest.mark.parametrize("bands", [(1, 2), (1, 2, 3, 4)])
 def test_as_many_bands_as_in_training_have_to_be_chosen(scene, bands):
     with pytest.raises(ConfigError, match=rf"imagery\.bands: found {len(bands)} bands, expected 3"):
@@ -181,6 +172,8 @@ def test_the_value_without_data_is_that_of_the_training_or_else_of_the_settings(
     assert fit(scene(), {"nodata": trained}, nodata=9).nodata == found
 
 
-def test_a_scene_that_fits_is_that_which_is_read(scene):
-    image = scene()
-    assert fit(image) == replace(read_facts(image), bands=(1, 2, 3))
+@pytest.mark.parametrize(("bands", "chosen"), [((1, 2, 3), None), ((4, 2, 1), (4, 2, 1))])
+def test_a_scene_that_fits_is_that_which_is_read_with_its_bands(scene, bands, chosen):
+    image = scene(bands=4)
+    expected = read_facts(image, ImageryOptions(bands=bands))
+    assert fit(image, bands=chosen) == expected

@@ -19,7 +19,6 @@ from roadseg.learn.inference.int8 import (
     write_int8_facts,
 )
 from roadseg.learn.network.checkpoints import Checkpoint
-from roadseg.raster.scaling import Scaling
 
 SCALING = {"ranges": {"uint8": [[0, 255]] * 3}, "mean": [100.0] * 3, "std": [50.0] * 3}
 PASSED = {"passed": True}
@@ -149,22 +148,13 @@ def constant(value):
 
 
 def test_several_engines_give_their_mean():
-    engine = ensemble([constant(0.1), constant(0.2), constant(0.6)])
+    kept = torch.full((2, 3, 64, 64), 0.6)
+    unchanged = Engine("eager", "engine that keeps", 2, 64, lambda _: kept)
+    engine = ensemble([constant(0.1), constant(0.2), unchanged])
     torch.testing.assert_close(engine.run(windows_of()), torch.full((2, 3, 64, 64), 0.3))
     assert (engine.batch_size, engine.window_px) == (2, 64)
-
-
-def test_the_mean_leaves_what_engines_give_unchanged():
-    kept = torch.full((2, 3, 64, 64), 0.5)
-    engine = Engine("eager", "", 2, 64, lambda _: kept)
-    ensemble([engine, engine]).run(windows_of())
-    assert (kept == 0.5).all()
-
-
-def test_a_mean_says_what_it_is_of():
-    assert ensemble([constant(0.1), constant(0.2)]).reason == (
-        "mean of 2: engine of 0.1; engine of 0.2"
-    )
+    assert engine.reason == "mean of 3: engine of 0.1; engine of 0.2; engine that keeps"
+    assert (kept == 0.6).all()
 
 
 def test_every_turn_is_turned_back():
@@ -265,15 +255,13 @@ def test_auto_compiles_for_many_windows(choice, windows, name):
     assert reason == f"engine {name} ({done}: pays from 80 windows on, here {windows})"
 
 
-@pytest.mark.parametrize(("windows", "name"), [(319, "eager"), (320, "inductor")])
-def test_of_small_windows_it_takes_more_for_compiling_to_pay(choice, windows, name):
-    assert choice(windows=windows, window_px=256)[0] == name
-
-
-def test_with_more_threads_it_takes_more_for_compiling_to_pay(choice, monkeypatch):
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
-    assert choice(windows=159, window_px=512)[0] == "eager"
-    assert choice(windows=160, window_px=512)[0] == "inductor"
+@pytest.mark.parametrize(("threads", "window_px", "enough"), [(1, 256, 320), (2, 512, 160)])
+def test_of_small_windows_and_with_more_threads_it_takes_more_for_compiling_to_pay(
+    choice, monkeypatch, threads, window_px, enough
+):
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+    found = [choice(windows=n, window_px=window_px)[0] for n in (enough - 1, enough)]
+    assert found == ["eager", "inductor"]
 
 
 def test_auto_without_a_compiler_is_eager_and_says_why(choice, monkeypatch):
@@ -392,38 +380,46 @@ def test_speeds_of_another_cpu_do_not_count(choice, folder, monkeypatch):
     )
 
 
+def train_on(folder):
+    (folder / "best.safetensors").write_bytes(b"trained on")
+
+
+def change_a_file(folder):
+    (int8_folder(folder) / "model.xml").write_bytes(b"evil")
+
+
+def lose_a_file(folder):
+    (int8_folder(folder) / "model.bin").unlink()
+
+
 UNFIT = {
-    "inaccurate": ({"gate": {"passed": False}}, "not accurate enough when it was made"),
-    "slower than eager": ({"windows_per_s": 1.9}, "not faster than eager when it was made"),
+    "inaccurate": ({"gate": {"passed": False}}, None, "not accurate enough when it was made"),
+    "slower than eager": ({"windows_per_s": 1.9}, None, "not faster than eager when it was made"),
+    "of other weights": ({}, train_on, "made from another checkpoint"),
+    "of other files": ({}, change_a_file, "model.xml was modified after it was made"),
+    "without its file": ({}, lose_a_file, "model.bin was modified after it was made"),
 }
 
 
-@pytest.mark.parametrize(("changes", "why"), UNFIT.values(), ids=UNFIT)
-def test_auto_leaves_out_what_does_not_fit_and_says_why(choice, folder, changes, why):
+@pytest.mark.parametrize(("changes", "act", "why"), UNFIT.values(), ids=UNFIT)
+def test_auto_leaves_out_what_does_not_fit_and_says_why(choice, folder, changes, act, why):
     make(folder, **changes)
+    if act:
+        act(folder)
     name, reason = choice()
     assert (name, f"not INT8: {why}" in reason) == ("inductor", True)
 
 
-def test_auto_leaves_out_what_was_made_from_other_weights(choice, folder):
+@pytest.mark.parametrize(
+    ("ask", "said"),
+    [((openvino, "why_missing"), "pip install"), ((int8, "installed_version"), "99.0")],
+    ids=["no OpenVINO", "another version, which would compute differently"],
+)
+def test_auto_leaves_out_what_cannot_be_run_as_it_was_made(choice, folder, monkeypatch, ask, said):
     make(folder)
-    (folder / "best.safetensors").write_bytes(b"trained on")
-    name, reason = choice()
-    assert (name, "not INT8: made from another checkpoint" in reason) == ("inductor", True)
-
-
-def test_auto_leaves_out_int8_without_openvino(choice, folder, monkeypatch):
-    make(folder)
-    monkeypatch.setattr(openvino, "why_missing", lambda: "pip install 'roadseg[openvino]'")
-    name, reason = choice()
-    assert (name, "pip install 'roadseg[openvino]'" in reason) == ("inductor", True)
-
-
-def test_auto_leaves_out_what_other_versions_would_compute_differently(choice, folder, monkeypatch):
-    make(folder)
-    monkeypatch.setattr(int8, "installed_version", lambda _: "99.0")
-    name, reason = choice()
-    assert (name, "not 99.0" in reason) == ("inductor", True)
+    monkeypatch.setattr(*ask, lambda *_: said)
+    found, reason = choice()
+    assert (found, said in reason) == ("inductor", True)
 
 
 @pytest.mark.parametrize(("windows", "name"), [(5, "eager"), (6, "openvino")])
@@ -470,12 +466,8 @@ def test_openvino_without_its_package_says_how_to_get_it(open_here, monkeypatch)
         open_here("openvino")
 
 
-def test_facts_come_back_as_they_were_written(folder):
+def test_facts_come_back_as_they_were_written_until_they_are_removed(folder):
     assert make(folder) == read_int8_facts(folder)
-
-
-def test_a_network_without_facts_is_not_there(folder):
-    make(folder)
     remove_int8_facts(folder)
     assert read_int8_facts(folder) is None
 
@@ -506,21 +498,3 @@ def test_facts_that_no_network_has_are_refused(folder, changes, told):
     ) as error:
         read_int8_facts(folder)
     assert "\n" not in str(error.value)
-
-
-def test_auto_leaves_out_a_network_whose_files_are_others(choice, folder):
-    make(folder)
-    (int8_folder(folder) / "model.xml").write_bytes(b"evil")
-    assert "not INT8: model.xml was modified after it was made" in choice()[1]
-
-
-def test_auto_leaves_out_a_network_without_its_file(choice, folder):
-    make(folder)
-    (int8_folder(folder) / "model.bin").unlink()
-    assert "not INT8: model.bin was modified after it was made" in choice()[1]
-
-
-def test_the_scaling_of_the_checkpoint_is_what_windows_are_normalised_by():
-    network = engines.ProbabilityNetwork(nn.Identity(), Scaling.from_json(SCALING))
-    found = network(torch.full((1, 3, 2, 2), 150, dtype=torch.uint8))
-    torch.testing.assert_close(found, torch.full((1, 3, 2, 2), torch.tensor(1.0).sigmoid().item()))

@@ -80,10 +80,6 @@ def test_an_export_is_found_to_compute_what_the_network_does(exported):
     assert b"torch/nn/modules" not in (folder / MODEL).read_bytes()  # A place of this machine.
 
 
-def test_an_export_for_some_windows_at_once_computes_what_the_network_does(tmp_path):
-    assert export(convolution(), tmp_path / "out", batch_size=2) < 1e-5
-
-
 @pytest.fixture(scope="module")
 def found(small_network, tmp_path_factory):
     """Give the small network as ONNX Runtime computes it."""
@@ -112,15 +108,13 @@ def test_a_missing_package_is_named_with_how_to_install_it(small_network, tmp_pa
         write_onnx(small_network, tmp_path / MODEL, window_shape=(1, 2, 8, 8))
 
 
-def test_the_facts_say_what_goes_in_and_comes_out(exported):
+def test_the_facts_say_what_goes_in_and_comes_out_beside_those_of_the_checkpoint(
+    checkpoint, exported
+):
     facts = json.loads((exported[0] / "model.json").read_text())
     assert facts["input"]["shape"] == ["any", 2, 32, 32]
     assert facts["input"]["scaling"] == {"uint16": [[0, 900], [50, 800]]}
     assert facts["output"]["classes"] == ["speed_0_to_30_kph", "speed_above_30_kph", "road"]
-
-
-def test_the_facts_of_the_checkpoint_lie_beside_the_model(checkpoint, exported):
-    facts = json.loads((exported[0] / "model.json").read_text())
     assert facts["checkpoint"] == json.loads(json.dumps(checkpoint.facts))
 
 

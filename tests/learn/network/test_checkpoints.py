@@ -65,21 +65,12 @@ def test_a_folder_is_enough_to_predict_as_before(saved):
 
 
 def test_the_facts_come_back_and_lie_readable_beside_the_weights(saved):
-    facts = load_checkpoint(saved[0]).facts
-    assert facts == {"format": 3, **FACTS}
-    assert json.loads((saved[0] / "best.json").read_text()) == facts
-
-
-def test_the_scaling_comes_back(saved):
+    loaded = load_checkpoint(saved[0])
+    assert loaded.facts == {"format": 3, **FACTS}
+    assert json.loads((saved[0] / "best.json").read_text()) == loaded.facts
+    assert loaded.bins == SpeedBins((30.0, 50.5), "km/h")
     wanted = Scaling({"uint16": ((0.0, 9.0), (1.0, 9.0))}, (5.0, 5.0), (2.0, 2.0))
-    assert load_checkpoint(saved[0]).scaling == wanted
-
-
-def test_the_speed_bins_come_back(saved):
-    assert load_checkpoint(saved[0]).bins == SpeedBins((30.0, 50.5), "km/h")
-
-
-def test_only_finished_files_are_left(saved):
+    assert loaded.scaling == wanted
     assert sorted(p.name for p in saved[0].iterdir()) == ["best.json", "best.safetensors"]
 
 

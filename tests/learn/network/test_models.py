@@ -28,11 +28,6 @@ def test_a_model_takes_any_number_of_bands_and_gives_any_number_of_logits(bands,
         assert model(torch.zeros(1, bands, 64, 32)).shape == (1, classes, 64, 32)
 
 
-def test_an_encoder_of_timm_is_known_by_its_prefix():
-    model = build_model(replace(SMALL, encoder="tu-resnet10t"))
-    assert isinstance(model, smp.Unet)
-
-
 @pytest.mark.parametrize(
     ("names", "words"),
     [

@@ -423,18 +423,6 @@ def test_what_a_killed_process_left_half_written_is_removed(run, tmp_path):
     assert not list(tmp_path.glob(".partial*"))
 
 
-def test_each_epoch_learns_from_other_windows(run, tmp_path, monkeypatch):
-    seen, original = [], Trainer.step
-
-    def watch(self, batch, **options):
-        seen.append(batch[0].float().mean().item())
-        return original(self, batch, **options)
-
-    monkeypatch.setattr(Trainer, "step", watch)
-    run(tmp_path)
-    assert len(set(seen)) == 6
-
-
 def test_more_epochs_go_on_from_an_ended_training(run, straight, tmp_path):
     run(tmp_path, epochs=2)
     run(tmp_path, epochs=3)

@@ -111,11 +111,6 @@ def test_a_gap_between_seen_stretches_goes_on():
     assert found.doubt_m[1] == pytest.approx(found.length_m[1] / 2, rel=0.1)
 
 
-def test_a_road_that_ends_does_not_go_on():
-    found = audit(drawn(STREET), image([(20, 150), (120, 150)]))
-    assert found.goes_on.tolist() == [False, False]
-
-
 def test_carriageways_that_show_as_one_road_are_measured_from_their_middle():
     ways = [moved(STREET, north_m=north_m) for north_m in (-6, 6)]
     found = audit(drawn(ways[0], ways[1][::-1]), image(*ways, width_m=13))
@@ -151,11 +146,6 @@ def test_ways_that_touch_no_raster_are_left_out_and_counted():
     far = moved(STREET, east_m=5000)
     found = audit(drawn(far, STREET), image(STREET))
     assert (found.outside, found.ways.ids.tolist()) == (1, ["1"])
-
-
-def test_of_rasters_that_overlap_the_first_counts():
-    assert told(audit(drawn(STREET), image(), image(STREET))) == [(0, "not seen", 260)]
-    assert told(audit(drawn(STREET), image(STREET), image())) == [(0, "confirmed", 260)]
 
 
 def test_speeds_come_from_the_bins_on_the_road_that_was_found():

@@ -33,13 +33,6 @@ def test_left_is_seen_in_the_direction_of_the_way():
     assert stations.left[[0, 3, 6]].tolist() == [[0, 1], [0, -1], [-1, 0]]
 
 
-def test_some_ways_are_taken_with_their_stations():
-    stations = spread_stations(lines([(0, 0), (9, 0)], [(0, 5), (6, 5)], [(0, 9), (3, 9)]))
-    some, rows = stations.take(np.array([1, 2]))
-    assert rows.tolist() == [3, 4, 5]
-    assert (some.way.tolist(), some.first.tolist()) == ([0, 0, 1], [0, 2])
-
-
 def test_stations_within_10_m_of_a_crossing_are_near_it():
     at = skipped([(0, 0), (90, 0)], [(45, -30), (45, 30)])
     assert (at.min(), at.max()) == (37.5, 52.5)

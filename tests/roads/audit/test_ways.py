@@ -83,24 +83,6 @@ def test_the_parts_of_a_line_are_ways_with_the_same_attributes(tmp_path):
     assert read_ways(tmp_path / "map.gpkg").ids.tolist() == ["4", "4"]
 
 
-def test_segments_of_overture_have_ids_names_and_classes(tmp_path):
-    table = gpd.GeoDataFrame(
-        {
-            "id": ["a", "b", "c"],
-            "subtype": ["road", "rail", "road"],
-            "class": ["primary", "tram", "footway"],
-            "names": [{"primary": "Main Street"}, None, None],
-            "connectors": [["x"], ["y"], ["z"]],
-        },
-        geometry=[*map(shapely.LineString, LINES)],
-        crs="EPSG:4326",
-    )
-    table.to_parquet(tmp_path / "segment.parquet")
-    ways = read_ways(tmp_path / "segment.parquet")
-    assert (ways.ids.tolist(), ways.names.tolist()) == (["a"], ["Main Street"])
-    assert dict(ways.left_out) == {"no highway tag": 1, "not for cars": 1}
-
-
 def test_segments_of_overture_in_a_table_are_read_as_those_of_a_file():
     columns = {
         "id": np.array(["a", "b"], dtype=object),

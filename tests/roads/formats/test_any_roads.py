@@ -53,6 +53,15 @@ def test_roads_lie_in_one_place_whatever_the_crs_of_their_file(draw, epsg):
     assert np.abs(graph.nodes.max(axis=0) - ORIGIN - (200, 90)).max() < 1e-6
 
 
+def test_lines_are_joined_at_shared_vertices_and_keep_their_coordinates(draw):
+    graph = placed(draw(CROSS)).graph
+    assert sorted(graph.degree.tolist()) == [1, 1, 1, 3]
+    assert (graph.nodes[graph.degree == 3] - ORIGIN).tolist() == [
+        pytest.approx(CROSS[1][0], abs=1e-9)
+    ]
+    assert graph.length_m.sum() == pytest.approx(290, abs=1e-3)
+
+
 def test_lines_as_drawn_stay_apart(draw):
     side = placed(draw(CROSS))
     assert (len(side.graph.lines), len(side.drawn.lines)) == (3, 2)

@@ -1,4 +1,3 @@
-import itertools
 import json
 import re
 from importlib.resources import files
@@ -45,13 +44,6 @@ def dashes(*columns):
     ]
 
 
-def test_each_layer_has_one_style_and_it_is_the_default():
-    styles = style_table(["speed_kph"])
-    assert styles["f_table_name"].tolist() == ["nodes", "edges"]
-    assert styles["useAsDefault"].all()
-    assert set(styles["f_geometry_column"]) == {"geom"}
-
-
 def test_every_default_speed_bin_has_a_class_and_a_colour_of_its_own():
     kph = [mph * KPH_PER_MPH for mph in DEFAULT_BINS.speeds_mph]
     classes = [next(n for n, (low, high) in enumerate(ranges()) if low < s <= high) for s in kph]
@@ -62,10 +54,6 @@ def test_every_default_speed_bin_has_a_class_and_a_colour_of_its_own():
         if option.get("name") == "line_color"
     ]
     assert len(set(colours)) == 7 + 1  # the dark line below
-
-
-def test_classes_follow_each_other_without_a_gap():
-    assert all(before[1] == after[0] for before, after in itertools.pairwise(ranges()))
 
 
 def test_every_class_names_a_symbol_that_is_there():

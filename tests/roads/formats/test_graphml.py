@@ -1,6 +1,5 @@
 import networkx as nx
 import numpy as np
-import osmnx
 import pytest
 import shapely
 from pyproj import CRS
@@ -57,13 +56,6 @@ def test_a_graph_without_place_on_earth_read_back_is_the_same(tmp_path, local):
     assert shapely.equals_exact(back.lines, local.lines[sorted_as(back, local)], 1e-6).all()
 
 
-def test_a_graph_that_osmnx_saved_has_the_same_roads(tmp_path, graph):
-    write_graphml(tmp_path / "a.graphml", graph)
-    osmnx.save_graphml(osmnx.load_graphml(tmp_path / "a.graphml"), tmp_path / "b.graphml")
-    back = read_graphml(tmp_path / "b.graphml")
-    assert sorted(back.length_m) == pytest.approx(sorted(graph.length_m), abs=1e-3)
-
-
 def test_an_empty_graph_is_empty(write):
     assert len(read_graphml(write(nx.MultiGraph())).lines) == 0
 
@@ -71,12 +63,6 @@ def test_an_empty_graph_is_empty(write):
 def test_an_edge_without_geometry_is_straight(write):
     back = read_graphml(write(network(("a", "b", {}), crs="epsg:32631")))
     assert back.length_m.tolist() == [300]
-
-
-def test_both_directions_of_an_edge_are_one(write):
-    edges = ("a", "b", {}), ("b", "a", {}), ("b", "c", {})
-    back = read_graphml(write(network(*edges, kind=nx.MultiDiGraph, crs="epsg:32631")))
-    assert back.ends.tolist() == [[0, 1], [1, 2]]
 
 
 @pytest.mark.parametrize(

@@ -43,12 +43,6 @@ def test_it_holds_what_osmnx_expects(load, graph):
     assert network.edges[0, 2, 1]["oneway"] is False
 
 
-def test_street_counts_are_those_of_osmnx(load, graph):
-    network = load(graph)
-    counts = osmnx.stats.count_streets_per_node(network)
-    assert dict(network.nodes(data="street_count")) == counts == {0: 3, 1: 2, 2: 5, 3: 1, 4: 1}
-
-
 def test_every_edge_is_there_in_both_directions_and_a_loop_once(load, graph):
     network = load(graph)
     osmids = sorted(network.get_edge_data(*edge)["osmid"] for edge in network.edges)
@@ -67,25 +61,11 @@ def test_a_one_way_road_is_there_in_its_direction_only(load, one_way, ends):
     assert first == (network.nodes[ends[0]]["x"], network.nodes[ends[0]]["y"])
 
 
-def test_the_line_of_every_edge_runs_in_its_direction(load, graph):
-    network = load(graph)
-    for u, v, line in network.edges(data="geometry"):
-        ends = [(network.nodes[node]["x"], network.nodes[node]["y"]) for node in (u, v)]
-        assert [line.coords[0], line.coords[-1]] == ends
-
-
 @pytest.mark.parametrize("missing", [None, "", np.nan])
 def test_what_is_missing_is_left_out(load, graph, missing):
     network = load(with_column(graph, "name", "a", missing, "c", "d", "e", "f"))
     named = sorted({d["osmid"] for *_, d in network.edges(data=True) if "name" in d})
     assert named == [0, 2, 3, 4, 5]
-
-
-def test_letters_that_xml_needs_for_itself_come_back(load, graph):
-    names = ["<a>", "b & c", '"d"', "é ü 道", "x\ny", "'"]
-    network = load(with_column(graph, "the name", *names))
-    found = {d["osmid"]: d["the name"] for *_, d in network.edges(data=True)}
-    assert [found[row] for row in range(6)] == names
 
 
 def test_the_example_of_the_docs_reads_numbers_as_such(tmp_path, monkeypatch, graph):

@@ -2,11 +2,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import shapely
-from pyproj import CRS
 
 from roadseg.roads.formats.pbf import FIRST_NODE, FIRST_WAY, write_pbf
-from roadseg.roads.graph.road_graph import RoadGraph
 
 osmium = pytest.importorskip("osmium", reason="needs osmium of roadseg[osm]")
 LARGEST_NODE, LARGEST_WAY = 2**34, 2**32  # of OSRM, and of older Valhallas
@@ -73,28 +70,7 @@ def test_it_says_which_speeds_are_predicted_and_which_assumed(written, graph):
     assert tags(found, "source:maxspeed")[:2] == ["predicted", "assumed"]
 
 
-def test_a_road_of_unknown_class_has_the_class_of_its_speed(written, graph):
-    kph = [40.0, 80.0, 40.0, 40.0, 40.0, 40.0]
-    speeds = {"speed_kph": kph, "travel_time_s": [np.nan] * 6, "speed_known": [0, 1, 1, 1, 1, 1]}
-    _, found = written(graph, **speeds, highway=["road"] * 6)
-    assert tags(found, "highway")[:2] == ["residential", "primary"]
-
-
 def test_one_way_roads_say_so_and_motorways_that_are_not(written, graph):
     classes = ["motorway", "motorway_link", "primary", "primary", "primary", "motorway"]
     _, found = written(graph, oneway=[0, 0, 1, -1, 0, 1], highway=classes)
     assert tags(found, "oneway") == ["no", "no", "yes", "-1", None, "yes"]
-
-
-@pytest.mark.parametrize(("vertices", "ways"), [(2000, 1), (2001, 2)])
-def test_a_long_edge_is_several_ways_that_share_a_node(tmp_path, vertices, ways):
-    xy = np.column_stack([430_000 + np.arange(vertices), np.full(vertices, 4_580_000.0)])
-    ends = np.array([[0, 1]])
-    line = np.array([shapely.LineString(xy)])
-    write_pbf(tmp_path / "a.pbf", RoadGraph(CRS.from_epsg(32631), xy[[0, -1]], ends, line))
-    refs = [
-        [node.ref for node in way.nodes]
-        for way in osmium.FileProcessor(tmp_path / "a.pbf", osmium.osm.WAY)
-    ]
-    assert len(refs) == ways
-    assert len({ref for way in refs for ref in way}) == vertices

@@ -1,4 +1,3 @@
-import numpy as np
 import pytest
 import shapely
 from affine import Affine
@@ -95,11 +94,6 @@ def test_a_line_that_leaves_the_earth_is_turned_down(write):
     text = f'ImageId,WKT_Pix\na,"LINESTRING (0 0, 0 {1e8:.0f})"\n'
     with pytest.raises(DataError, match="image a: a line has a coordinate that is not finite"):
         read_wkt_csv(write(text)).graph("a", grid)
-
-
-def test_heights_are_left_out(write):
-    roads = read_wkt_csv(write('ImageId,WKT_Pix\na,"LINESTRING Z (0 0 5, 3 0 5)"\n')).images["a"]
-    assert not np.any(shapely.has_z(roads.lines))
 
 
 @pytest.mark.parametrize("number", ["nan", "inf", "1e308", "1.1e9"])

@@ -6,7 +6,6 @@ from pyproj import CRS
 from roadseg.roads.formats.tables import (
     attributes_of,
     edge_table,
-    node_table,
 )
 from roadseg.roads.graph.road_graph import RoadGraph, graph_from_lines
 
@@ -20,19 +19,6 @@ def cross(speed_kph=(50, 50, 50, 50), **attributes):
     return graph_from_lines(lines, UTM, columns)
 
 
-def test_nodes_say_how_many_streets_meet():
-    table = node_table(cross())
-    assert table.columns.tolist()[:4] == ["osmid", "x", "y", "street_count"]
-    assert sorted(table["street_count"]) == [1, 1, 1, 1, 4]
-    assert table.loc[table["street_count"] == 4, ["x", "y"]].to_numpy().tolist() == [[100, 0]]
-
-
-def test_attributes_have_the_names_of_osmnx():
-    table = edge_table(cross(travel_time_s=np.ones(4), width_m=np.ones(4), inferred=np.zeros(4)))
-    names = ["osmid", "u", "v", "key", "length", "speed_kph", "travel_time", "width", "inferred"]
-    assert table.columns.tolist() == [*names, "geometry"]
-
-
 def test_keys_number_parallel_edges_of_either_direction():
     graph = cross()
     lines = np.append(graph.lines, shapely.reverse(graph.lines[:1]))
@@ -44,17 +30,6 @@ def test_keys_number_parallel_edges_of_either_direction():
 def test_an_attribute_named_as_a_column_is_refused(name):
     with pytest.raises(ValueError, match=f"'{name}'"):
         edge_table(cross(**{name: np.zeros(4)}))
-
-
-def test_attributes_come_back_from_the_table():
-    told = {
-        "width_m": np.array([1.5, np.nan, 2, 3]),
-        "highway": np.array(["a", None, "", "b"], dtype=object),
-    }
-    back = attributes_of(edge_table(cross(**told)))
-    assert list(back) == ["speed_kph", "width_m", "highway"]
-    np.testing.assert_array_equal(back["width_m"], told["width_m"])
-    assert back["highway"].tolist() == ["a", None, "", "b"]
 
 
 def test_a_flag_that_an_edge_lacks_is_not_set():

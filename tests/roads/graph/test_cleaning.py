@@ -260,14 +260,6 @@ def test_lines_do_not_turn_back_at_the_new_junction():
     assert merged.length_m.max() < 52.1
 
 
-def test_three_junctions_in_a_row_become_one():
-    chain = [(0, 0), (3, 0)], [(3, 0), (6, 0)]
-    arms = [[(x, 0), (x, y)] for x, y in ((0, 30), (0, -30), (3, 30), (6, 30), (6, -30))]
-    merged = merge_near_junctions(drawn(*chain, *arms), within_m=4)
-    assert merged.degree.max() == 5
-    assert len(merged.lines) == 5
-
-
 def test_an_edge_beside_a_contracted_one_becomes_a_loop():
     graph = drawn([(0, 0), (4, 0)], [(0, 0), (2, 9), (4, 0)])
     merged = contract_edges(graph, np.array([True, False]))

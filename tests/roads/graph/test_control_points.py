@@ -38,22 +38,8 @@ def test_an_edge_is_found_up_to_and_including_the_distance(away, is_found):
     assert found.tolist() == [is_found]
 
 
-def test_the_nearest_edge_is_found_at_the_nearest_place():
-    points, _ = snap_to_edges(
-        np.array([[4.0, 2.5]]),
-        drawn([(0, 0), (10, 0)], [(0, 4), (8, 4)], [(0, 6), (9, 6)]),
-        snap_m=4,
-    )
-    assert (points.edge.tolist(), points.fraction.tolist()) == ([1], [0.5])
-
-
 def test_of_edges_equally_near_the_first_is_found():
     points, _ = snap_to_edges(
         np.array([[5.0, 0]]), drawn([(0, 3), (10, 3)], [(0, -3), (10, -3)]), snap_m=4
     )
     assert points.edge.tolist() == [0]
-
-
-def test_nothing_is_found_in_a_graph_without_edges():
-    points, found = snap_to_edges(np.array([[5.0, 0], [6, 0]]), drawn(), snap_m=4)
-    assert (len(points), found.tolist()) == (2, [False, False])

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from scipy.sparse.csgraph import dijkstra
 
 from roadseg.roads.graph.shortest_paths import ControlPoints, Routes, place_control_points
 from tests.drawing import drawn
@@ -52,26 +51,3 @@ def test_places_are_of_one_part_just_if_there_is_a_route():
     same_part = parts[:, None] == parts
     assert np.isfinite(routes.costs_to(points)(points)).tolist() == same_part.tolist()
     assert not same_part.all()
-
-
-def town(seed, *, side):
-    """Draw streets of blocks of 60 x 80 m, of which three in ten are missing."""
-    x, y = (60 * np.arange(side + 1), 80 * np.arange(side + 1))
-    across = [[(x[c], y[r]), (x[c + 1], y[r])] for r in range(side) for c in range(side)]
-    along = [[(x[c], y[r]), (x[c], y[r + 1])] for r in range(side) for c in range(side)]
-    kept = np.random.default_rng(seed).random(2 * side**2) > 0.3
-    return drawn(*(road for road, keep in zip(across + along, kept, strict=True) if keep))
-
-
-def test_costs_in_a_town_are_those_between_the_ends_of_edges_and_along_them():
-    seed = 0
-    graph = town(seed, side=12)
-    routes = Routes.through(graph, "length_m")
-    edges = np.random.default_rng(seed).integers(len(graph.lines), size=50)
-    starts = ControlPoints(edges, np.linspace(0, 1, 50))
-    nodes, end = np.unique(graph.ends, return_index=True)
-    goals = ControlPoints(end // 2, (end % 2).astype(float))
-    straight = dijkstra(routes.adjacency, indices=graph.ends[edges].ravel())[:, nodes]
-    to_ends = np.column_stack([starts.fraction, 1 - starts.fraction]) * routes.cost[edges, None]
-    plain = (to_ends.ravel()[:, None] + straight).reshape(50, 2, -1).min(axis=1)
-    assert np.allclose(routes.costs_to(goals)(starts), plain, rtol=1e-12, atol=1e-9)

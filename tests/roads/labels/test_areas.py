@@ -55,6 +55,10 @@ def test_an_area_of_one_name_or_a_box_is_not_divided(tmp_path, monkeypatch, text
     assert read_area(text).by_name() == {}
 
 
+def test_polygons_elsewhere_leave_nothing(tmp_path):
+    assert area_on(GRID, [read_area_file(write(tmp_path / "a.gpkg", FAR))]).is_empty
+
+
 def test_a_file_without_polygons_is_refused(tmp_path):
     told = r"a\.gpkg: found no polygon in 1 feature, expected .*; draw them, or remove"
     with pytest.raises(DataError, match=told):
@@ -69,10 +73,9 @@ def test_points_and_lines_where_polygons_touch_are_no_area():
     assert np.isclose(polygons_in(LINE).area, 0)
 
 
-def test_holes_in_polygons_stay_holes(tmp_path):
-    ring = shapely.difference(LEFT, shapely.box(660000, 3999950, 660050, 4000000))
-    areas = read_area_file(write(tmp_path / "a.gpkg", ring))
-    assert on_grid(areas).area == pytest.approx(2500)
+def test_a_polygon_around_half_of_the_earth_holds_the_scene(tmp_path):
+    areas = read_area_file(write(tmp_path / "a.geojson", shapely.box(-179, -80, 1, 85), crs=4326))
+    assert on_grid(areas).area == pytest.approx(100 * 100)
 
 
 def test_an_area_is_a_file_or_a_box(tmp_path):

@@ -48,14 +48,6 @@ def test_a_record_of_something_else_is_told(tmp_path, text):
         read_origin(tmp_path / "roads.gpkg")
 
 
-def test_a_record_with_a_number_for_a_text_is_told(tmp_path):
-    origin_path(tmp_path / "roads.gpkg").write_text(
-        '{"service": 1, "address": "", "licence": "", "attribution": "", "date": null, "area": ""}'
-    )
-    with pytest.raises(DataError, match="service: expected a valid string, got 1; delete it"):
-        read_origin(tmp_path / "roads.gpkg")
-
-
 def test_origins_come_back_as_they_were_written_and_are_named_once(tmp_path):
     for name in ("a.gpkg", "b.gpkg"):
         write_origin(tmp_path / name, ORIGIN)

@@ -63,12 +63,6 @@ def test_segments_that_touch_the_area_are_read_whole(tmp_path):
     assert tags["maxspeed"].tolist() == ["50 km/h"] * 2
 
 
-def test_railways_are_no_roads(tmp_path):
-    path = write_segments(tmp_path / "a.parquet", lines=[INSIDE], subtype="rail")
-    lines, _ = read_segments(str(path), AREA)
-    assert len(lines) == 0
-
-
 def test_only_segments_are_read_of_a_whole_release(tmp_path):
     write_segments(tmp_path / SEGMENTS / "part-0.parquet", lines=[INSIDE])
     write_segments(tmp_path / SEGMENTS / "part-1.parquet", lines=[THROUGH])

@@ -49,11 +49,6 @@ def test_roads_have_the_width_that_the_scheme_finds(write):
     assert read_roads(path, options=options).roads.width_m.tolist() == [7.5, 4]
 
 
-def test_a_value_that_one_feature_lacks_is_not_taken_from_another(write):
-    path = write((line(0), {"speed_mph": 45}), (line(1), {"speed_mph": None}), (line(2), {}))
-    assert read_roads(path).roads.speed_mph.tolist() == [45, 25, 25]
-
-
 def test_speeds_stay_with_their_lines_when_some_are_left_out(write):
     multi = {"type": "MultiLineString", "coordinates": [XY, [[0, 0], [1, 1]]]}
     found = read_roads(write((None, {"speed_mph": 1}), (multi, {"speed_mph": 2}), (POINT, {})))

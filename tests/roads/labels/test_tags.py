@@ -48,18 +48,6 @@ def test_numbers_are_read_from_any_dtype(dtype):
     assert tags.numbers("lanes", number).tolist() == [2, 3]
 
 
-def test_words_are_in_small_letters():
-    tags = read_tags({"oneway": column("YES", None, "-1")}, 3, ["oneway"])
-    assert tags.words("oneway").tolist() == ["yes", "", "-1"]
-
-
-def test_a_key_that_is_not_there_is_null_everywhere():
-    tags = read_tags({}, 2, ["lanes"])
-    assert "lanes" not in tags
-    assert np.isnan(tags.numbers("lanes", number)).all()
-    assert tags.words("lanes").tolist() == ["", ""]
-
-
 @pytest.mark.parametrize(
     ("tags", "lanes"),
     [
@@ -113,7 +101,3 @@ def test_of_an_imposm_file_only_highways_are_highways():
         "osm_id": np.array([1, 2]),
     }
     assert read_tags(columns, 2, columns).highways.tolist() == ["residential", ""]
-
-
-def test_a_file_without_classes_has_no_highways():
-    assert read_tags({}, 2, ["highway"]).highways.tolist() == ["", ""]

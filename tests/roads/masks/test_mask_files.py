@@ -43,14 +43,6 @@ def test_a_mask_written_comes_back_whole_and_by_window(tmp_path):
     assert np.array_equal(read_mask(path, Window(5, 7, 20, 30)), MASK[5:25, 7:37])
 
 
-@pytest.mark.parametrize("block_px", [512, 700, 2048])
-def test_a_mask_written_in_blocks_is_that_written_at_once(tmp_path, block_px):
-    mask = np.random.default_rng(0).integers(0, 8, (2100, 1300), dtype=np.uint8)
-    grid = Grid(GRID.crs, PLACE, 2100, 1300)
-    path = write(tmp_path / "a.tif", mask, grid, block_px=block_px)
-    assert np.array_equal(read_mask(path), mask)
-
-
 def test_what_no_block_covers_is_ignored(tmp_path):
     write_mask(tmp_path / "a.tif", [(Window(0, 0, 10, 60), MASK[:10])], GRID, bins=DEFAULT_BINS)
     assert (read_mask(tmp_path / "a.tif")[10:] == 255).all()
@@ -86,12 +78,6 @@ def test_a_mask_has_colours_no_data_and_says_what_it_is(tmp_path):
         assert len({source.colormap(1)[value] for value in range(8)}) == 8
 
 
-def test_pixels_of_a_mask_to_ignore_are_not_valid(tmp_path):
-    path = write(tmp_path / "a.tif", np.where(MASK == 1, 255, MASK).astype(np.uint8))
-    with rasterio.open(path) as source:
-        assert np.array_equal(source.dataset_mask() > 0, MASK != 1)
-
-
 @pytest.mark.parametrize(("key", "kept"), [("f00", "f00"), ("", None)])
 def test_a_mask_keeps_its_key(tmp_path, key, kept):
     assert read_raster_key(write(tmp_path / "a.tif", key=key)) == kept
@@ -122,21 +108,6 @@ def test_a_mask_that_does_not_fit_on_the_disk_is_an_error_and_leaves_nothing(
     ):
         write(tmp_path / "masks" / "a.tif", mask, grid)
     assert list((tmp_path / "masks").iterdir()) == []
-
-
-def test_a_mask_that_just_fits_is_written(largest_file, tmp_path):
-    with largest_file(write(tmp_path / "whole.tif").stat().st_size):
-        assert np.array_equal(read_mask(write(tmp_path / "a.tif")), MASK)
-
-
-def test_blocks_that_fail_leave_no_mask(tmp_path):
-    def blocks():
-        yield Window(0, 0, 10, 60), MASK[:10]
-        raise ValueError("no more")
-
-    with pytest.raises(ValueError, match="no more"):
-        write_mask(tmp_path / "a.tif", blocks(), GRID, bins=DEFAULT_BINS)
-    assert list(tmp_path.iterdir()) == []
 
 
 edges = st.lists(

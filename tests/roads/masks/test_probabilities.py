@@ -2,7 +2,6 @@ import os
 import shutil
 import subprocess
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +11,6 @@ from affine import Affine
 from pyproj import CRS
 
 from roadseg.errors import DataError, OutputError
-from roadseg.raster import tiff
 from roadseg.raster.extents import Extent
 from roadseg.raster.grid import LOCAL_CRS, Grid
 from roadseg.raster.strips import Strips
@@ -121,11 +119,6 @@ def test_a_mask_of_others_without_georeference_needs_the_size_of_its_pixels(writ
     assert read_probability(path, gsd_m=0.5).grid.pixel_size_m == (0.5, 0.5)
 
 
-def test_the_size_of_pixels_is_not_asked_of_a_raster_that_has_its_own(path):
-    write(path)
-    assert read_probability(path, gsd_m=7).grid == GRID
-
-
 @pytest.fixture
 def small_disk(tmp_path):
     """Give a function that mounts a disk of so many pages of 4096 bytes."""
@@ -156,26 +149,6 @@ def test_a_full_disk_is_an_error_after_which_the_same_call_goes_on(small_disk, p
     strips = Strips.beside(folder / "a.tif", "k1", grid=grid, bands=8)
     assert {p.name for p in folder.iterdir()} <= {strips.folder.name}
     assert (strips.missing == []) == (pages >= 150)
-
-
-def test_a_disk_with_just_enough_room_is_enough(small_disk):
-    folder = small_disk(330)
-    grid = replace(GRID, height=150, width=150)
-    write(folder / "a.tif", values=NOISE, valid=np.ones((150, 150), dtype=bool), cut=50, grid=grid)
-    assert np.array_equal(read_probability(folder / "a.tif").road, np.rint(NOISE[-1] * 255))
-
-
-def test_a_raster_cut_short_at_its_close_is_an_error(path, monkeypatch):
-    def cut_short(source, target, **options):
-        copy(source, target, **options)
-        os.truncate(target, Path(target).stat().st_size - 100)
-
-    copy = tiff.copy_raster
-    monkeypatch.setattr(tiff, "IN_MEMORY_BYTES", 0)
-    monkeypatch.setattr(tiff, "copy_raster", cut_short)
-    with pytest.raises(OutputError, match=r"a\.tif: cannot be written"):
-        write(path)
-    assert not path.exists()
 
 
 @pytest.mark.parametrize(
@@ -235,13 +208,6 @@ def test_a_key_of_markup_and_a_name_of_a_pattern_are_kept(tmp_path):
 def failing(rows):
     yield from rows
     raise RuntimeError("out of memory")
-
-
-def test_nothing_is_left_behind_when_the_first_strip_fails(path):
-    rows = failing([(0, VALUES[:, :5], VALID[:5])])
-    with pytest.raises(RuntimeError, match="out of memory"):
-        write_probability(path, rows, GRID, bins=DEFAULT_BINS, key="k1", tags={})
-    assert list(path.parent.iterdir()) == []
 
 
 TALL = replace(GRID, height=5000)

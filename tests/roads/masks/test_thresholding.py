@@ -11,7 +11,7 @@ from roadseg.errors import DataError, OutputError
 from roadseg.raster.grid import Grid
 from roadseg.raster.images import read_grid
 from roadseg.raster.windows import CERTAIN
-from roadseg.roads.masks.mask_files import classify, read_mask, read_raster_key, write_road_mask
+from roadseg.roads.masks.mask_files import classify, read_mask, write_road_mask
 from roadseg.roads.masks.probabilities import write_probability
 from roadseg.roads.speeds import DEFAULT_BINS, SpeedBins
 from tests.drawing import read_probability
@@ -102,10 +102,6 @@ def test_pixels_without_data_have_no_class(probability, masked):
         assert np.array_equal(source.dataset_mask() > 0, valid)
 
 
-def test_a_mask_keeps_its_key(probability, masked):
-    assert read_raster_key(masked(probability())) == "f00"
-
-
 def test_a_mask_is_read_as_certain_probabilities(probability, masked):
     path = probability(drawn(40, 60, 4), bins=THREE)
     found, source = read_probability(masked(path)), read_probability(path)
@@ -125,15 +121,6 @@ def test_other_rasters_are_refused(write_raster, masked, count, dtype, told):
     with pytest.raises(DataError, match=rf"scene\.tif: {told}, as `roadseg predict` writes"):
         masked(path)
     assert not (path.parent / "masks").exists()
-
-
-def test_a_probability_raster_cut_short_leaves_no_mask(probability, masked, tmp_path):
-    path = probability(drawn(600, 600))
-    whole = path.read_bytes()
-    path.write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(DataError, match=r"probability\.tif: cut short"):
-        masked(path)
-    assert not list(tmp_path.glob("masks/*"))
 
 
 @pytest.mark.parametrize("share", [0.1, 0.6, 0.99])

@@ -87,18 +87,6 @@ def test_lengths_are_those_inside_the_buffer_polygon(lines, others, tolerance_m)
     assert inside[0].sum() - 1e-6 <= found <= inside[1].sum() + 1e-6
 
 
-@given(roads, roads, st.floats(0.1, 0.9))
-@settings(max_examples=30)
-def test_splitting_an_edge_changes_nothing(lines, others, part):
-    straight = [lines[0][:2], *lines[1:]]
-    first = shapely.LineString(straight[0])
-    middle = first.interpolate(part, normalized=True).coords[0]
-    split = [[straight[0][0], middle], [middle, straight[0][1]], *lines[1:]]
-    expected = match_lines(edges_of(*straight), edges_of(*others))
-    found = match_lines(edges_of(*split), edges_of(*others))
-    assert shares(found) == pytest.approx(shares(expected), abs=1e-5)
-
-
 @pytest.mark.parametrize("tolerance_m", [0, np.nan])
 def test_the_tolerance_must_be_above_0(tolerance_m):
     with pytest.raises(ValueError, match="must be above 0"):

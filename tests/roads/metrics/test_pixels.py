@@ -184,12 +184,6 @@ def test_a_pixel_of_just_the_threshold_is_road(level, found):
     assert histogram({}, {level: 3}).at(0.4) == Counts(found, 0, 3 - found)
 
 
-def test_the_threshold_that_parts_roads_from_background_is_best():
-    found = histogram({0: 900, 150: 50}, {160: 90, 255: 10})
-    assert 150 < found.best_threshold * 255 <= 160
-    assert found.at(found.best_threshold).iou == 1
-
-
 def test_the_middle_of_equally_good_thresholds_is_taken():
     assert histogram({0: 9}, {255: 9}).best_threshold == 0.5
     assert histogram({0: 9}, {128: 9}).best_threshold == 0.3

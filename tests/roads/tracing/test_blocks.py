@@ -72,14 +72,6 @@ def test_a_junction_on_the_corner_of_four_blocks_is_one_node():
     assert sorted(graph.degree) == [1, 1, 1, 1, 4]
 
 
-def test_a_ring_through_four_blocks_is_one_loop():
-    row, col = np.mgrid[:100, :100]
-    radius = np.hypot(row - 50, col - 50)
-    graph = traced((radius > 27) & (radius < 33), block_px=50)
-    assert len(graph.lines) == 1
-    assert graph.length_m[0] == pytest.approx(2 * np.pi * 30, rel=0.02)
-
-
 @settings(max_examples=30)
 @given(arrays.arrays(bool, st.tuples(st.integers(5, 48), st.integers(5, 48))), st.integers(8, 30))
 def test_blocks_connect_what_the_whole_connects(mask, block_px):

@@ -39,12 +39,6 @@ def width(*args, **options):
     return statistics(*args, **options).median_widths().sum()
 
 
-def test_sample_points_lie_evenly_along_an_edge():
-    samples = points_of(METRE, (50, 10), (50, 20))
-    assert samples.places[:, 1].tolist() == pytest.approx([11, 13, 15, 17, 19])
-    assert np.hypot(*samples.sideways.T) == pytest.approx([1] * 5)
-
-
 @pytest.mark.parametrize("half", [2, 5, 12])
 def test_the_width_is_that_of_the_road_across_the_edge(half):
     road = np.zeros((100, 100), dtype=np.uint8)
@@ -84,18 +78,6 @@ def test_bins_are_added_up_over_the_sample_points():
     bins[1, 50, :12] = 200
     edge = statistics(METRE, bins[1], (50.5, 10), (50.5, 14), bins=bins)
     assert (edge.points.tolist(), edge.bins.tolist()) == ([2], [[0, 200]])
-
-
-def test_groups_hold_each_sample_point_once_whatever_the_block():
-    graph = one_line(METRE, (5, 5), (95, 90))
-    whole, parts = (SamplePointGroups(graph, METRE, block_px=size) for size in (100, 30))
-    places = np.concatenate([samples.places for samples in parts])
-    order = np.argsort(places[:, 0])
-    assert len(whole) == 1 < len(parts)
-    assert places[order] == pytest.approx(whole[0].places)
-    assert np.concatenate([samples.sideways for samples in parts])[order] == pytest.approx(
-        whole[0].sideways
-    )
 
 
 @pytest.mark.parametrize("block_px", [100, 40, 7])

@@ -55,16 +55,6 @@ def test_pixels_are_counted_as_by_numbering_them(mask, min_blob_px, min_hole_px)
     assert np.array_equal(cleaned, by_numbering(mask, min_blob_px, min_hole_px))
 
 
-def test_rings_within_rings_are_counted_without_what_they_hold():
-    mask = np.zeros((60, 60), dtype=bool)
-    for side in range(0, 28, 4):
-        mask[side : 60 - side, side : 60 - side] ^= True
-        mask[side + 1 : 59 - side, side + 1 : 59 - side] ^= True
-    for limit in range(0, 300, 30):
-        cleaned = clean_mask(mask, min_blob_px=limit, min_hole_px=2 * limit)
-        assert np.array_equal(cleaned, by_numbering(mask, limit, 2 * limit))
-
-
 @pytest.mark.parametrize("side", range(4))
 def test_a_blob_at_a_side_beyond_which_the_scene_goes_on_stays(side):
     mask = np.rot90(drawn("##. ... ..."), -side)[:, ::1]

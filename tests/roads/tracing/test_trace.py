@@ -56,14 +56,6 @@ def test_the_threshold_is_that_of_the_raster_unless_one_is_given(of_raster, give
     assert len(find_graph(pixels, TraceOptions(threshold=given)).lines) == edges
 
 
-@pytest.mark.parametrize(("max_gap_m", "inferred"), [(5, [0, 0]), (15, [0, 0, 1])])
-def test_gaps_are_linked_up_to_their_limit(max_gap_m, inferred):
-    road = np.zeros((60, 200), dtype=np.uint8)
-    road[26:34] = 255
-    road[:, 100:112] = 0  # 6 m, and the skeleton ends up to 2 m before the road does
-    assert find(road, max_gap_m=max_gap_m).attributes["inferred"].tolist() == inferred
-
-
 @pytest.mark.parametrize(
     ("value", "gap_px", "options", "inferred"),
     [
@@ -132,8 +124,3 @@ def test_speeds_are_those_of_the_bins_along_the_edge():
     bins[0, :, 96:104] = 255 - bins[1, :, 96:104]
     graph = find(road, bins=bins, speed_bins=SpeedBins((50.0,), "km/h"))
     assert sorted(graph.attributes["speed_kph"]) == pytest.approx([25, 25, 75, 75])
-
-
-def test_an_empty_scene_has_an_empty_graph():
-    graph = find(np.zeros((50, 50), dtype=np.uint8))
-    assert (len(graph.lines), len(graph.nodes)) == (0, 0)

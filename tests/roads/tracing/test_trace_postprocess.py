@@ -39,25 +39,6 @@ def test_a_link_starts_in_the_middle_of_the_ends_of_a_wide_road():
     assert np.abs(rows - 50).max() < 3
 
 
-def test_ends_without_a_link_stay_as_thinning_left_them():
-    road = street()
-    road[:, 200:] = False
-    alone, linked = (
-        network(road),
-        network(road, TraceOptions(min_spur_m=0, max_gap_m=0, min_component_m=0)),
-    )
-    assert sorted(alone.length_m) == pytest.approx(sorted(linked.length_m))
-
-
-@pytest.mark.parametrize(("max_gap_m", "links"), [(0, 0), (25, 1)])
-def test_every_edge_says_whether_it_is_a_link(max_gap_m, links):
-    graph = network(
-        street(gap=10), TraceOptions(min_spur_m=0, max_gap_m=max_gap_m, min_component_m=0)
-    )
-    assert graph.attributes["inferred"].sum() == links
-    assert np.isnan(graph.attributes["confidence"]).sum() == len(graph.lines) - links
-
-
 def test_pieces_shorter_than_the_limit_go():
     assert len(network(street(), TraceOptions(min_component_m=299)).lines) == 1
     assert len(network(street(), TraceOptions(min_component_m=301)).lines) == 0

@@ -97,6 +97,12 @@ def test_an_answer_cut_short_is_asked_again_and_then_told(client, world, fault, 
     assert message in refused(client, f"{world.address}/fine")
 
 
+def test_a_body_that_does_not_end_is_cut_off(client, world, maps):
+    world.fail("/fine", maps.endless)
+    assert "larger than expected" in refused(client, f"{world.address}/fine", largest=2**20)
+    assert len(world.asked) == 1
+
+
 @pytest.mark.parametrize(
     ("kind", "told"),
     [("drip", "sent no whole answer in 0.4"), ("silence", "sent nothing for 0.2 s")],
@@ -105,12 +111,6 @@ def test_a_server_that_drips_or_says_nothing_is_given_up(world, maps, kind, told
     world.fail("/fine", maps.drip if kind == "drip" else lambda _: time.sleep(1))
     with Client(policy=RequestPolicy(per_second=5000, tries=1, quiet_s=0.2)) as client:
         assert told in refused(client, f"{world.address}/fine")
-
-
-def test_a_body_that_does_not_end_is_cut_off(client, world, maps):
-    world.fail("/fine", maps.endless)
-    assert "larger than expected" in refused(client, f"{world.address}/fine", largest=2**20)
-    assert len(world.asked) == 1
 
 
 def test_a_body_is_no_larger_than_expected(client, world):
@@ -130,11 +130,6 @@ def test_a_reader_that_finds_something_else_has_it_asked_again(client, world):
 def test_a_page_is_told_by_its_first_words(client, world, maps):
     world.fail("/fine", lambda h: h.give(403, maps.PAGE, "text/html"))
     assert 'a web page that begins "Sorry Pay first."' in refused(client, f"{world.address}/fine")
-
-
-def test_a_redirect_on_the_host_is_followed(client, world):
-    world.fail("/old", lambda h: h.give(302, b"", headers={"Location": "/fine"}))
-    assert client.get(f"{world.address}/old", body) == b"fine"
 
 
 def test_a_redirect_elsewhere_is_refused_unless_it_is_allowed(client, world):
