@@ -4,15 +4,46 @@ import json
 
 import numpy as np
 import shapely
+from affine import Affine
 from pyproj import CRS, Transformer
 
 from roadseg.dataset.chips import ChipRecord
+from roadseg.raster.grid import Grid
 from roadseg.raster.windows import Window
 from roadseg.roads.graph.road_graph import RoadGraph, graph_from_lines
+from roadseg.roads.labels.roads import Roads
+from roadseg.roads.labels.tags import Tags
+from roadseg.roads.labels.traffic import read_traffic
 from roadseg.roads.masks.probabilities import Probability, open_probability
 
 UTM = CRS.from_epsg(32611)
 LAS_VEGAS = np.array([661300.0, 4005500.0])  # In this CRS.
+PLACE = Affine(1, 0, 660000, 0, -1, 4000000)  # Near there, pixels of 1 m.
+
+
+def grid_of(height, width):
+    """Return a grid of pixels of 1 m."""
+    return Grid(UTM, PLACE, height, width)
+
+
+def pixels_of(text):
+    """Return a mask that is drawn as words of "#" and ".", one a row."""
+    return np.array([[mark == "#" for mark in row] for row in text.split()])
+
+
+def labels_of(shapes, *, crs=UTM, speeds_mph=25.0, widths_m=4.0):
+    """Return road labels of these shapes, whose speeds are stated in mph."""
+    count = len(shapes)
+    source = np.full(count, "speed_mph")
+    return Roads(
+        crs,
+        np.array([*shapes, None], dtype=object)[:-1],
+        speed_mph=np.broadcast_to(np.array(speeds_mph, dtype=float), count),
+        speed_source=source,
+        travel_time_s=np.full(count, np.nan),
+        width_m=np.broadcast_to(np.array(widths_m, dtype=float), count),
+        traffic=read_traffic(Tags({}, count), source, np.full(count, "")),
+    )
 
 
 def lines_of(*roads):

@@ -63,7 +63,7 @@ LABELS = {"a": Path("spring.png"), "b": Path("autumn.png"), "c": Path("spring.pn
 @pytest.mark.parametrize(
     "chips",
     [
-        [chip_at("a", 0.0), chip_at("b", 100.0), chip_at("c", -10.0)],
+        [chip_at("a", 0.0), chip_at("c", 100.0), chip_at("b", -10.0)],
         [chip_at(n, scene=s, zone=NO_ZONE) for n, s in ("aa", "bb", "ca")],
         [chip_at(n, zone=NO_ZONE) for n in "abc"],
     ],

@@ -109,11 +109,6 @@ def test_every_fold_has_its_share_of_every_set():
     assert np.bincount(folds).tolist() == [6] * 5
 
 
-def test_no_fold_is_empty_though_every_set_has_too_few_groups():
-    sets = ["a"] * 3 + ["b"] * 3
-    assert np.bincount(assign_folds(range(6), sets, folds=5, seed=0), minlength=5).min() == 1
-
-
 def test_the_first_fold_has_the_smallest_share_of_a_set_with_few_groups():
     sets = ["many"] * 40 + ["few"] * 9
     groups = [*range(40), *"xxxxyyyzz"]

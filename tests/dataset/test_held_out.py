@@ -63,12 +63,6 @@ def test_chips_nearer_than_the_buffer_are_not_trained_on(buffer_m, left_out):
     assert names(parted.training) == [f"c{i}" for i in range(1 + left_out, 5)]
 
 
-def test_a_training_on_all_folds_has_no_buffer():
-    chips = row(3)
-    parted = part_chips(chips, {c.name: i for i, c in enumerate(chips)}, "all", buffer_m=900)
-    assert parted.training == chips
-
-
 def test_held_out_chips_are_as_far_from_the_training_ground_as_the_buffer_leaves_it(tmp_path):
     chips = row(6)
     folds = {chip.name: int(number >= 4) for number, chip in enumerate(chips)}

@@ -28,15 +28,15 @@ AWAY = np.minimum(np.abs(ROWS - 100), np.abs(COLS - 130 + ROWS / 4) * math.cos(m
 LINES = [[(0, 100.5), (SIDE, 100.5)], [(130.5, 0), (70.5, SIDE)]]  # x right, y down
 
 
-def draw_image(path, *, seed=3, north_up=True, dtype="uint8"):
+def draw_image(path, *, seed=3, north_up=True):
     rng = np.random.default_rng(seed)
     rough = ndimage.gaussian_filter(rng.normal(size=(3, SIDE, SIDE)), (0, 1.5, 1.5)) * 150
     smooth = rng.normal(size=(3, SIDE, SIDE)) * 3
-    pixels = np.where(AWAY <= 4, 60 + smooth, 120 + rough).clip(0, 255).astype(dtype)
+    pixels = np.where(AWAY <= 4, 60 + smooth, 120 + rough).clip(0, 255).astype(np.uint8)
     transform = Affine(1, 0, WEST, 0, -1, NORTH)
     if not north_up:  # The first row lies in the east, and rows run to the north.
         transform = Affine(0, -1, WEST + SIDE, 1, 0, NORTH - SIDE)
-    write(path, pixels * (8 if dtype == "uint16" else 1), transform)
+    write(path, pixels, transform)
 
 
 def write(path, pixels, transform):

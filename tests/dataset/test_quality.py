@@ -61,18 +61,9 @@ def test_roads_that_touch_no_scene_are_counted():
     assert found.dropped == {"beyond the images": 5}
 
 
-def test_failed_scenes_are_in_the_table():
-    text = str(summary(scene("a"), failed={"c": "it is broken"}))
-    assert text.splitlines()[-1].split() == ["skipped", "c", "it", "is", "broken"]
-
-
 def test_the_example_of_a_scene_is_its_chip_with_most_road():
     chips = chip("a", 0, 0.1), chip("a", 1, 0.3), chip("a", 2, 0.2)
     assert choose_examples([scene("a", *chips)]) == [chips[1]]
-
-
-def test_scenes_without_roads_are_no_examples():
-    assert choose_examples([scene("a", chip("a", road_share=0.0))]) == []
 
 
 @pytest.mark.parametrize(("scenes", "expected"), [(5, 5), (12, 12), (13, 12), (500, 12)])

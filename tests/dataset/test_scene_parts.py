@@ -13,7 +13,7 @@ from roadseg.errors import ConfigError, DataError
 from roadseg.raster import pixels
 from roadseg.raster.images import read_facts, read_scene_grid
 from roadseg.raster.options import ImageryOptions
-from roadseg.raster.pixels import read_preview, read_window, sample_pixels
+from roadseg.raster.pixels import read_preview, read_window
 from roadseg.raster.windows import Window
 from roadseg.roads.labels.areas import area_content, work_area
 
@@ -62,10 +62,6 @@ def test_scenes_outside_are_left_out_after_a_look_at_their_headers(write, draw, 
     found = parts(area, near=near, far=far)
     assert list(found) == ["near"]
     assert found["near"].window == Window(0, 0, SIDE, SIDE // 2)
-
-
-def test_a_scene_inside_has_no_part(write):
-    assert parts("-116,36,-115,37", a=write("a", 32611, 660000, 4000000)) == {"a": None}
 
 
 def test_an_area_that_touches_no_scene_is_told_with_both_bounds(write):
@@ -174,12 +170,3 @@ def test_a_part_has_the_pixels_of_the_whole_and_no_data_outside(write, draw, gsd
     picture, shown = read_preview(facts, side=40)
     assert picture.shape == (1, *shown.shape)
     assert shown.mean() == pytest.approx(np.pi / 4, abs=0.1)
-
-
-def test_a_sample_is_of_the_area(write, draw):
-    path = write("a", 32611, 660000, 4000000)
-    corner = draw("a.gpkg", shapely.box(659900, 4000060, 659940, 4000100), crs=32611)
-    values = sample_pixels(cut_to_area(read_facts(path), corner), pixels=1000)[0]
-    assert len(values) > 500
-    assert (values // SIDE).max() < 40
-    assert (values % SIDE).max() < 40

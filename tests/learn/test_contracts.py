@@ -256,18 +256,19 @@ def test_other_gpus_train_in_bf16_with_a_fused_optimizer(events, machine):
     assert losses[1] < losses[0]
 
 
-def test_an_xpu_talks_by_xccl_and_reads_pinned_memory():
-    device = pick_with(XPU, "xpu")
-    assert (device.type, device.dist_backend) == ("xpu", "xccl")
+@pytest.mark.parametrize(
+    ("machine", "names", "reason"),
+    [
+        (XPU, ("xpu", "xpu", "xccl"), "xpu (Some Arc, found), bf16 (native)"),
+        (ROCM, ("rocm", "cuda", "nccl"), "rocm (Some Instinct, found), bf16 (native)"),
+    ],
+    ids=["xpu", "rocm"],
+)
+def test_other_gpus_talk_their_languages_and_read_pinned_memory(machine, names, reason):
+    device = pick_with(machine)
+    assert (device.name, device.type, device.dist_backend) == names
     assert (device.pin_memory, device.channels_last, device.lazy) == (True, True, False)
-    assert device.reason == "xpu (Some Arc, requested), bf16 (native)"
-
-
-def test_rocm_is_cuda_to_torch_and_talks_by_nccl():
-    device = pick_with(ROCM)
-    assert (device.name, device.type, device.dist_backend) == ("rocm", "cuda", "nccl")
-    assert (device.pin_memory, device.channels_last) == (True, True)
-    assert device.reason == "rocm (Some Instinct, found), bf16 (native)"
+    assert device.reason == reason
 
 
 def test_fp16_scales_the_loss_and_clips_what_is_scaled_back(events):

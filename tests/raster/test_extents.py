@@ -6,14 +6,13 @@ import numpy as np
 import pytest
 import shapely
 from affine import Affine
-from pyproj import CRS
 
 from roadseg.raster.extents import Extent, ScenePart, border_of, ground_of, joined_extent, part_of
 from roadseg.raster.grid import Grid
 from roadseg.raster.windows import Window
+from tests.drawing import UTM, grid_of
 
-UTM = CRS.from_epsg(32611)
-GRID = Grid(UTM, Affine(1, 0, 660000, 0, -1, 4000000), 200, 300)
+GRID = grid_of(200, 300)
 ALL = Window(0, 0, 200, 300)
 
 

@@ -13,10 +13,9 @@ from roadseg.errors import DataError
 from roadseg.raster.grid import LOCAL_CRS, Grid, utm_epsg
 from roadseg.raster.images import read_facts, read_grid
 from roadseg.raster.options import ImageryOptions
+from tests.drawing import PLACE, UTM
 
 DEGREE_PIXELS = 2.7e-6
-UTM = CRS.from_epsg(32611)
-PLACE = Affine(1, 0, 660000, 0, -1, 4000000)
 FOREIGN = 'LOCAL_CS["unnamed",UNIT["metre",1]]'
 NOWHERE = {"crs": None, "transform": Affine.identity()}
 POINTS = [GroundControlPoint(r, c, 660000 + c, 4000000 - r) for r, c in ((0, 0), (0, 40), (40, 0))]
@@ -115,12 +114,6 @@ def test_the_footprint_is_the_outline_in_metres_or_in_the_own_crs():
     assert GRIDS["degrees"].footprint.bounds == pytest.approx(
         (-115.17, 36.24 - side, -115.17 + side, 36.24)
     )
-
-
-def test_the_corners_go_around_the_footprint(grid):
-    x, y = np.array(grid.corners_m).T
-    assert shapely.Polygon(grid.corners_m).equals(grid.footprint_m)
-    assert np.allclose(grid.from_metric(np.column_stack([x, y]))[1], [0, grid.width], atol=1e-3)
 
 
 def test_a_local_grid_is_in_metres_and_on_no_place_of_earth():

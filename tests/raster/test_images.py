@@ -209,14 +209,6 @@ def test_a_given_nodata_adds_to_that_of_the_file(write_raster):
     assert np.flatnonzero(~read_valid(facts)[0]).tolist() == [3, 9]
 
 
-@pytest.mark.parametrize("nodata", [-1, 256])
-def test_a_nodata_value_that_no_pixel_can_have_changes_no_type(write_raster, nodata):
-    facts = read_facts(write_raster(BYTES), ImageryOptions(nodata=nodata, gsd_m=2))
-    values, valid = read_window(facts, (0, 0, facts.grid.height, facts.grid.width))
-    assert values.dtype == np.uint8
-    assert valid.all()
-
-
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 def test_a_pixel_that_is_not_finite_in_a_band_is_not_valid(write_raster, value):
     values = np.ones((2, 40, 40), dtype=np.float32)

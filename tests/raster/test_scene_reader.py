@@ -4,19 +4,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import rasterio
-from affine import Affine
-from pyproj import CRS
 from rasterio._env import get_gdal_config
 
 from roadseg.errors import DataError
 from roadseg.raster import pixels as reading
-from roadseg.raster.grid import Grid
 from roadseg.raster.images import open_raster, read_facts
 from roadseg.raster.options import ImageryOptions
 from roadseg.raster.pixels import SceneReader, cache_bytes, read_window
 from roadseg.raster.windows import Window
+from tests.drawing import grid_of
 
-GRID = Grid(CRS.from_epsg(32611), Affine(1, 0, 660000, 0, -1, 4000000), 64, 64)
+GRID = grid_of(64, 64)
 
 
 @pytest.mark.parametrize("gsd_m", [None, 2])
@@ -66,6 +64,9 @@ def test_an_unreadable_block_of_an_open_scene_is_named_in_one_line(write_raster)
             scene.read(Window(180, 0, 64, 64))
 
 
+EMPTY = {"sparse_ok": True, "driver": "GTiff", "transform": GRID.transform, "count": 3}
+
+
 @pytest.mark.parametrize(
     ("blocks", "rows", "needed"),
     [
@@ -76,18 +77,17 @@ def test_an_unreadable_block_of_an_open_scene_is_named_in_one_line(write_raster)
     ids=["rows", "tiles", "few"],
 )
 def test_gdal_is_to_hold_the_blocks_of_a_row_of_windows(tmp_path, blocks, rows, needed):
-    size = {"count": 3, "height": 1000, "width": 30000, "dtype": "uint8", "sparse_ok": True}
-    path = tmp_path / "wide.tif"
-    with rasterio.open(path, "w", driver="GTiff", transform=GRID.transform, **size, **blocks):
+    size = {"height": 1000, "width": 30000, "dtype": "uint8"}
+    with rasterio.open(tmp_path / "wide.tif", "w", **EMPTY, **size, **blocks):
         pass
-    with rasterio.open(path) as source:
+    with rasterio.open(tmp_path / "wide.tif") as source:
         assert cache_bytes(source, rows) == max(2**26, needed)
 
 
 def test_of_a_resampled_raster_the_pixels_that_it_is_made_of_count_as_well(tmp_path):
-    size = {"count": 3, "height": 8000, "width": 9000, "dtype": "uint16", "sparse_ok": True}
     path, grid = tmp_path / "fine.tif", replace(GRID, height=8000, width=9000)
-    with rasterio.open(path, "w", driver="GTiff", transform=grid.transform, **size, blockysize=1):
+    size = {"height": 8000, "width": 9000, "dtype": "uint16", "blockysize": 1}
+    with rasterio.open(path, "w", **EMPTY, **size):
         pass
     with open_raster(path, grid.resampled(4)) as source:
         assert cache_bytes(source, 512) > 4 * 512 * 9000 * 6

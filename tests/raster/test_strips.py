@@ -3,17 +3,15 @@
 import numpy as np
 import pytest
 import rasterio
-from affine import Affine
-from pyproj import CRS
 from rasterio.enums import MaskFlags
 
 from roadseg.errors import OutputError
 from roadseg.raster import strips as module
-from roadseg.raster.grid import Grid
 from roadseg.raster.strips import LARGEST_FACTOR, Strips, overview_factors, require_room
 from roadseg.raster.windows import Rows
+from tests.drawing import grid_of
 
-GRID = Grid(CRS.from_epsg(32611), Affine(1, 0, 660000, 0, -1, 4000000), 50, 30)
+GRID = grid_of(50, 30)
 VALUES = np.random.default_rng(0).integers(0, 255, (2, 50, 30), dtype=np.uint8)
 KNOWN = np.random.default_rng(1).random((50, 30)) > 0.2
 

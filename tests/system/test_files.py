@@ -230,12 +230,6 @@ def test_a_former_folder_stays_when_the_block_raises(tmp_path):
     assert [path.name for path in tmp_path.rglob("*")] == ["a", "old"]
 
 
-def test_a_full_disk_becomes_an_error_that_names_the_file(tmp_path):
-    with pytest.raises(RoadsegError, match=r"a\.txt: cannot be written: No space left on device"):
-        spoil(tmp_path / "a.txt", OSError(28, "No space left on device"))
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_a_file_in_place_of_the_folder_becomes_an_error_that_names_it(tmp_path):
     (tmp_path / "folder").write_text("no folder")
     with (
@@ -251,11 +245,6 @@ def test_a_block_that_writes_nothing_is_an_error(tmp_path):
         atomic_write(tmp_path / "a.txt"),
     ):
         pass
-
-
-def test_an_error_of_ours_passes_unchanged(tmp_path):
-    with pytest.raises(DataError, match=r"^b: not readable$"):
-        spoil(tmp_path / "a.txt", DataError("b: not readable"))
 
 
 @pytest.mark.parametrize(

@@ -106,13 +106,6 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path):
         pass
 
 
-@pytest.mark.parametrize("error", [OSError(5, "unrelated"), ValueError("unrelated")])
-def test_errors_of_the_block_pass_through(tmp_path, error):
-    with pytest.raises(type(error)) as raised, lock(tmp_path):
-        raise error
-    assert raised.value is error
-
-
 @pytest.mark.parametrize("other", [{"part": "fold-0"}], indirect=True)
 @pytest.mark.parametrize("options", [{"part": "fold-1"}, {"alone": False}])
 @pytest.mark.usefixtures("other")

@@ -21,10 +21,6 @@ def square_unless_three(number):
     return number * number
 
 
-def fail(_number):
-    raise ZeroDivisionError
-
-
 def die_the_first_time(flag):
     """Kill the process that works on this, unless another one has died of it before."""
     try:
@@ -74,12 +70,6 @@ def test_an_error_a_user_can_act_on_is_the_outcome_of_its_item(workers):
     outcomes = sorted(each(square_unless_three, range(5), workers=workers), key=lambda o: o.index)
     assert [o.result for o in outcomes] == [0, 1, 4, None, 16]
     assert isinstance(outcomes[3].error, DataError)
-
-
-@pytest.mark.parametrize("workers", [1, 2])
-def test_any_other_error_is_raised(workers):
-    with pytest.raises(ZeroDivisionError):
-        list(each(fail, range(4), workers=workers))
 
 
 @pytest.mark.parametrize(("workers", "others"), [(1, 0), (2, 2)])

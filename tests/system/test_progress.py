@@ -172,19 +172,6 @@ def test_the_time_left_runs_down_for_as_long_as_one_item_took_before(clock, unde
         assert outlook(work) == f"2.0 epochs/min, about {left_s} s left"
 
 
-def test_the_rate_of_many_has_no_decimals(clock):
-    with Progress("look at", total=90_000, unit="images") as work:
-        clock.now += 2
-        work.add(500)
-        assert outlook(work) == "250 images/s, about 6 min left"
-
-
-def test_work_that_is_left_early_is_told_no_more(terminal):
-    for _ in counted(range(10), "graph", total=10, unit="scenes"):
-        break
-    assert terminal.line == ""
-
-
 def test_a_log_line_takes_the_place_of_the_progress(terminal, monkeypatch):
     monkeypatch.setattr(logging.getLogger(), "handlers", [])
     with click.Context(main, info_name="roadseg") as context:

@@ -138,12 +138,6 @@ def test_a_setting_that_was_not_known_then_makes_no_difference_at_its_default(pa
     )
 
 
-def test_a_setting_that_was_not_known_then_is_a_change_at_any_other_value(path):
-    finish(path)
-    other = LATER | {"settings": (("folds", 5), ("groups", {"most": 4}))}
-    assert reason(path, **other) == ('changed: groups null -> {"most": 4}', True)
-
-
 def test_a_setting_that_was_not_known_then_is_not_named_beside_what_changed(path):
     finish(path)
     inputs = INPUTS | {"image of a": "3d"}
@@ -176,13 +170,6 @@ def test_a_changed_output_is_put_aside_before_it_is_made_again(path, caplog):
         "a.tif was modified after it was made; the modified file was kept as a.tif.changed"
         in caplog.text
     )
-
-
-def test_outputs_elsewhere_are_not_watched(path, tmp_path):
-    path.parent.mkdir()
-    (tmp_path / "other").write_text("a")
-    stage(path).finish(Found(), [tmp_path / "other"])
-    assert read_record(path).outputs == {}
 
 
 @pytest.mark.parametrize("name", ["../../x", "a/../../x", "/etc/passwd", "", ".", "..", "a\0b"])

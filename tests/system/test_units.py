@@ -73,13 +73,6 @@ def test_edges_are_shown_as_the_names_have_them():
         assert SpeedBins((10.5, 20.0)).shown_edges == ("10.5", "20")
 
 
-def test_names_of_data_do_not_depend_on_units():
-    with shown_in("miles"):
-        there = DEFAULT_BINS.names, DEFAULT_BINS.band_names
-    assert there == (DEFAULT_BINS.names, DEFAULT_BINS.band_names)
-    assert DEFAULT_BINS.names[1] == "10 to 20 mph"
-
-
 @pytest.mark.parametrize(("units", "shown"), [("metric", 2), ("miles", 3.218688)])
 def test_what_there_is_per_km_is_shown_per_unit_of_roads(units, shown):
     with shown_in(units):

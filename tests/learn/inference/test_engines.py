@@ -112,11 +112,6 @@ def test_eager_in_bfloat16_gives_float32_close_to_it(open_here, cpu):
     assert 0 < (found - exact).abs().max() < 0.02
 
 
-def test_eager_is_not_compiled_though_compile_is_on(open_here, cpu):
-    device = replace(cpu, compiler="no such backend")
-    assert open_here("eager", device=device).run(windows_of()).shape == (2, 8, 64, 64)
-
-
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("g++") is None, reason="there is no compiler g++")
 def test_compiled_networks_of_one_kind_keep_their_own_weights(open_here):

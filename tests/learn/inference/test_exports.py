@@ -133,14 +133,6 @@ def test_a_model_that_is_off_is_refused_and_leaves_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_export_replaces_the_one_before(checkpoint, tmp_path, monkeypatch):
-    write_other(monkeypatch, 0.0)
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "model.xml").touch()
-    export(checkpoint, tmp_path / "out")
-    assert {path.name for path in (tmp_path / "out").iterdir()} == {FACTS, MODEL}
-
-
 def test_an_export_that_fails_keeps_the_one_before(checkpoint, tmp_path, monkeypatch):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "model.onnx").touch()

@@ -125,21 +125,6 @@ def test_rows_do_not_depend_on_the_rows_asked_for(surroundings, rows, overlap_px
     assert np.array_equal(known[part], valid[part])
 
 
-def test_the_size_of_the_windows_hardly_matters(surroundings):
-    scene = scene_of(200, 200)
-    small = predict(engine_of(surroundings), scene).astype(int)
-    large = predict(engine_of(surroundings, window_px=64), scene, overlap_px=16)
-    assert 0 < np.abs(small - large).mean() < 1  # on noise, with weights of noise
-
-
-def test_pixels_at_the_edge_of_the_scene_are_predicted(surroundings):
-    scene = scene_of(70, 90)
-    wanted = surroundings(torch.from_numpy(scene / np.float32(255))[None, None])[0].detach()
-    found = predict(engine_of(surroundings), scene) / 255
-    np.testing.assert_allclose(found[:, [0, -1]], wanted[:, [0, -1]], atol=0.01)
-    np.testing.assert_allclose(found[:, :, [0, -1]], wanted[:, :, [0, -1]], atol=0.01)
-
-
 def test_pixels_without_data_have_probability_zero():
     valid = np.random.default_rng(1).random((60, 50)) > 0.4
     scene = scene_of(60, 50)

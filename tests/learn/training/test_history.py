@@ -3,7 +3,7 @@
 import pytest
 
 from roadseg.learn.options import TrainOptions
-from roadseg.learn.training.history import best_row, has_ended, write_metrics
+from roadseg.learn.training.history import best_row, has_ended
 
 
 def epochs(*losses):
@@ -36,9 +36,3 @@ def test_a_training_ends_after_all_epochs_or_when_patience_does(losses, has_to_e
 def test_patience_counts_from_the_best_epoch():
     assert not ended((1, 2, 0, 2), 9, 2)
     assert ended((1, 2, 0, 2, 2), 9, 2)
-
-
-def test_metrics_are_one_line_an_epoch(tmp_path):
-    write_metrics(tmp_path / "metrics.csv", epochs(0.5, 0.25))
-    lines = (tmp_path / "metrics.csv").read_text().splitlines()
-    assert lines == ["epoch,val_loss", "1,0.5", "2,0.25"]

@@ -429,12 +429,6 @@ def test_more_epochs_go_on_from_an_ended_training(run, straight, tmp_path):
     assert same_weights(weights(straight), weights(tmp_path))
 
 
-def test_worker_processes_change_nothing(run, tmp_path):
-    run(tmp_path / "here", epochs=2)
-    run(tmp_path / "workers", epochs=2, workers=1)
-    assert same_weights(weights(tmp_path / "here"), weights(tmp_path / "workers"))
-
-
 @pytest.mark.parametrize("seed", [0, 1])
 def test_only_the_seed_decides_and_torchs_own_generator_stays_untouched(run, tmp_path, seed):
     torch.manual_seed(seed)

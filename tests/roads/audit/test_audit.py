@@ -174,13 +174,6 @@ def test_a_map_in_degrees_is_held_against_the_same_ground():
     assert told(audit(ways, image(STREET))) == [(0, "confirmed", 260)]
 
 
-def test_ways_of_one_road_are_shifted_as_their_middle_is():
-    ways = [moved(STREET, north_m=north_m) for north_m in (-3, 3)]
-    street, beside = [(20, 50), (80, 50)], [(20, 47), (80, 47)]
-    found = audit(drawn(*ways, beside), image(STREET, street, width_m=14))
-    assert found.shift_m == pytest.approx((0, 0), abs=0.3)
-
-
 def test_the_common_shift_passes_over_ways_far_off():
     left = np.array([[1.0, 0.0], [0.0, 1.0]] * 20)
     offset_m = left @ (2.0, -3.0)

@@ -64,11 +64,6 @@ def test_tiles_beside_each_other_are_seen_as_one():
     assert (profiles(*tiles) == profiles(raster(values))).all()
 
 
-def test_rasters_of_other_pixels_show_the_same_ground():
-    fine = raster(np.repeat(np.repeat(halves(), 2, axis=0), 2, axis=1), pixel_m=0.5)
-    assert (profiles(fine) == profiles(raster(halves()))).all()
-
-
 def test_a_raster_in_degrees_shows_the_same_ground():
     corners = np.array([shapely.Point(X, Y), shapely.Point(X + 200, Y + 200)], dtype=object)
     (west, south), (east, north) = ((p.x, p.y) for p in reproject(corners, UTM, DEGREES).tolist())

@@ -75,14 +75,6 @@ def test_a_file_without_attributes_is_read(tmp_path):
     assert read_ways(tmp_path / "map.gpkg").ids.tolist() == ["1", "2", "3"]
 
 
-def test_the_parts_of_a_line_are_ways_with_the_same_attributes(tmp_path):
-    table = gpd.GeoDataFrame(
-        {"id": [4]}, geometry=[shapely.MultiLineString(LINES[:2])], crs="EPSG:4326"
-    )
-    table.to_file(tmp_path / "map.gpkg")
-    assert read_ways(tmp_path / "map.gpkg").ids.tolist() == ["4", "4"]
-
-
 def test_segments_of_overture_in_a_table_are_read_as_those_of_a_file():
     columns = {
         "id": np.array(["a", "b"], dtype=object),

@@ -193,10 +193,6 @@ def test_pixels_and_places_on_earth_cannot_be_compared(wkt, draw):
         common_crs(read(wkt, gsd_m=1.0), read(draw(CROSS)))
 
 
-def test_an_empty_reference_leaves_the_crs_to_the_prediction(draw):
-    assert common_crs(read(draw([], name="none")), read(draw(CROSS))) == UTM
-
-
 @pytest.mark.parametrize(("away", "is_refused"), [(1199, False), (1201, True)])
 def test_roads_more_than_a_kilometre_apart_are_of_two_places(draw, away, is_refused, caplog):
     sides = [

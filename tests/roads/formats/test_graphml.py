@@ -114,11 +114,6 @@ def test_degrees_and_feet_come_to_metres(write, crs, ends, epsg, length_m):
     assert back.length_m == length_m
 
 
-@pytest.mark.parametrize("named", ["EPSG:32631", UTM.to_wkt()])
-def test_a_crs_may_be_written_in_many_ways(write, named):
-    assert read_graphml(write(network(("a", "b", {}), crs=named))).crs == UTM
-
-
 @pytest.mark.parametrize("crs", [{}, {"crs": ""}])
 def test_coordinates_that_can_be_degrees_are_taken_for_them(write, crs):
     unnamed = nx.Graph(**crs)

@@ -69,10 +69,12 @@ def test_osmium_reads_the_same_nodes_ways_and_tags(tmp_path, written, graph):
 
 
 def test_roads_meet_in_one_node_and_have_their_other_vertices_to_themselves(written, graph):
-    ways = refs(written(graph))
+    root = written(graph)
+    ways = refs(root)
     assert [(way[0], way[-1]) for way in ways] == [tuple(ends) for ends in -1 - graph.ends]
     inner = [node for way in ways for node in way[1:-1]]
     assert sorted(inner) == [-9, -8, -7, -6]
+    assert len({way.get("id") for way in root.iter("way")}) == len(ways)
 
 
 @pytest.mark.parametrize(

@@ -73,11 +73,6 @@ def test_an_image_without_roads_is_one_row(parse):
     assert (image, line.wkt, length, seconds) == ("a", "LINESTRING EMPTY", 0, 0)
 
 
-def test_one_file_holds_many_images(parse, graph):
-    rows = parse(("b", graph, GRID), ("empty", roads(), GRID), ("a", graph, GRID))
-    assert [image for image, *_ in rows] == [*"bbbbb", "empty", *"aaaaa"]
-
-
 @pytest.mark.parametrize("crs", [UTM, CRS.from_epsg(4326), CRS.from_epsg(3857)])
 def test_our_reader_gives_the_same_graph_back(tmp_path, graph, crs):
     lon_lat = Affine(3e-6, 0, 2.16, 0, -3e-6, 41.38)

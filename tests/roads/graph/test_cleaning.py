@@ -260,6 +260,13 @@ def test_lines_do_not_turn_back_at_the_new_junction():
     assert merged.length_m.max() < 52.1
 
 
+def test_dead_ends_and_loops_stay():
+    loop = [(0, 0), (1, 0), (1, 1), (0, 0)]
+    graph = drawn([(0, 0), (2, 0)], [(0, 0), (0, 30)], [(0, 0), (-30, 0)], loop)
+    merged = merge_near_junctions(graph, within_m=10)
+    assert len(merged.lines) == 4
+
+
 def test_an_edge_beside_a_contracted_one_becomes_a_loop():
     graph = drawn([(0, 0), (4, 0)], [(0, 0), (2, 9), (4, 0)])
     merged = contract_edges(graph, np.array([True, False]))

@@ -4,16 +4,13 @@ import geopandas
 import numpy as np
 import pytest
 import shapely
-from affine import Affine
-from pyproj import CRS
 
 from roadseg.errors import ConfigError, DataError
 from roadseg.raster.extents import polygons_in
-from roadseg.raster.grid import Grid
 from roadseg.roads.labels.areas import area_on, read_area, read_area_file
+from tests.drawing import UTM, grid_of
 
-UTM = CRS.from_epsg(32611)
-GRID = Grid(UTM, Affine(1, 0, 660000, 0, -1, 4000000), 100, 100)
+GRID = grid_of(100, 100)
 LEFT = shapely.box(659000, 3999000, 660050, 4001000)
 UPPER = shapely.box(659000, 3999950, 661000, 4001000)
 FAR = shapely.box(670000, 3999950, 671000, 4001000)

@@ -68,6 +68,11 @@ def test_roads_without_speed_are_just_roads():
     assert highway_of([np.nan, 0, -1, 30]).tolist() == ["road", "road", "road", "unclassified"]
 
 
+def test_highways_have_the_types_of_the_spacenet_labellers():
+    classes = classify(np.array(["trunk_link", "living_street", "", "residential", "stop"]), ())
+    np.testing.assert_array_equal(classes.road_type, [1, 5, np.nan, 5, np.nan])
+
+
 def test_a_highway_is_excluded_by_its_name_or_its_class():
     highways = np.array(["motorway", "motorway_link", "trunk", "trunk_link", ""])
     classes = classify(highways, {"Motorway", "trunk_link"})

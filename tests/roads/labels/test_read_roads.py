@@ -1,6 +1,4 @@
 import json
-import sqlite3
-from contextlib import closing
 
 import geopandas as gpd
 import pytest
@@ -189,17 +187,6 @@ def test_a_file_without_a_place_on_earth_takes_the_given_one(tmp_path, prj, told
         path.with_suffix(".prj").write_text(prj)
     assert read_roads(path, crs=UTM).roads.crs == UTM
     with pytest.raises(DataError, match=told):
-        read_roads(path)
-
-
-def test_a_geopackage_of_an_undefined_crs_has_none(tmp_path):
-    path = tmp_path / "roads.gpkg"
-    line = shapely.LineString([(0, 0), (3, 4)])
-    gpd.GeoDataFrame({"a": [1]}, geometry=[line], crs=UTM).to_file(path)
-    with closing(sqlite3.connect(path)) as base, base:
-        for table in ("gpkg_geometry_columns", "gpkg_contents"):
-            base.execute(f"UPDATE {table} SET srs_id = 0")  # noqa: S608 - one of two words
-    with pytest.raises(DataError, match=r"Undefined geographic SRS.* is not known; set labels"):
         read_roads(path)
 
 

@@ -8,20 +8,16 @@ from pyproj import CRS
 
 from roadseg.raster.grid import DEGREES, Grid
 from roadseg.roads.labels.roads import (
-    Roads,
     clean_shapes,
     drop_duplicates,
     extent_degrees,
     roads_on,
     swap_hint,
 )
-from roadseg.roads.labels.tags import Tags
-from roadseg.roads.labels.traffic import read_traffic
+from tests.drawing import UTM, grid_of, labels_of
 
-UTM = CRS.from_epsg(32611)
-GRID = Grid(UTM, Affine(1, 0, 660000, 0, -1, 4000000), 100, 100)
+GRID = grid_of(100, 100)
 ACROSS = [(660010, 3999990), (660090, 3999910)]
-BESIDE = [(661000, 3999990), (661000, 3999910)]
 LINE = "LINESTRING (0 0, 3 4)"
 OTHER = "LINESTRING (9 9, 9 8)"
 SQUARE = "POLYGON ((0 0, 0 2, 2 2, 2 0, 0 0))"
@@ -36,13 +32,9 @@ def clean(*texts):
 
 
 def roads_of(*shapes, crs=UTM, speeds=None, widths=4.0):
-    many = np.array(
-        [shapely.from_wkt(s) if isinstance(s, str) else s for s in shapes], dtype=object
-    )
-    speeds = np.arange(1.0, len(many) + 1) if speeds is None else np.array(speeds, dtype=float)
-    source, times = np.full(len(many), "speed_mph"), np.full(len(many), np.nan)
-    traffic = read_traffic(Tags({}, len(many)), source, np.full(len(many), ""))
-    return Roads(crs, many, speeds, source, times, np.broadcast_to(widths, len(many)), traffic)
+    many = [shapely.from_wkt(s) if isinstance(s, str) else s for s in shapes]
+    speeds = np.arange(1.0, len(many) + 1) if speeds is None else speeds
+    return labels_of(many, crs=crs, speeds_mph=speeds, widths_m=widths)
 
 
 def roads_at(*lines, **options):
@@ -131,12 +123,6 @@ def test_an_invalid_polygon_is_repaired_and_counted():
     assert shapely.is_valid(found.shapes).all()
     assert shapely.area(found.shapes).tolist() == [0, 1, 1, 0]
     assert (found.owner.tolist(), found.repaired, found.dropped) == ([0, 1, 1, 2], 1, {})
-
-
-def test_a_spike_on_a_polygon_is_cut_off():
-    spiked = shapely.from_wkt(np.array(["POLYGON ((0 0, 0 2, 2 2, 9 9, 2 2, 2 0, 0 0))"]))
-    found = clean_shapes(spiked)
-    assert (shapely.area(found.shapes).tolist(), found.repaired) == ([4], 1)
 
 
 def test_of_equal_roads_the_fastest_is_kept():
@@ -228,11 +214,6 @@ def test_roads_beyond_the_antimeridian_touch_a_scene_that_crosses_it():
     grid = Grid(DEGREES, Affine(1e-4, 0, 179.95, 0, -1e-4, -16), 1000, 1000)
     beyond = roads_at([(-179.99, -16.05), (-179.98, -16.06)], crs=DEGREES)
     assert touching(grid, beyond) == [0]
-
-
-def test_a_scene_around_the_world_does_not_disturb():
-    world = Grid(DEGREES, Affine(1, 0, -180, 0, -1, 90), 180, 360)
-    roads_on(world, roads_at([(2, 48), (3, 49)], crs=DEGREES))
 
 
 @pytest.mark.parametrize(

@@ -158,12 +158,6 @@ def test_the_speed_of_a_graph_counts_before_all_others(values, mph, source):
     assert one("auto", **values) == (pytest.approx(mph), source)
 
 
-@pytest.mark.parametrize("key", ["lane_number", "lane_numbe", "lanes"])
-def test_lanes_count_under_each_spelling(key):
-    assert one("spacenet", road_type="1", **{key: "3"})[0] == 65
-    assert width({key: "3"}, "lanes") == 3 * 3.5
-
-
 def test_tags_of_a_pbf_count_as_columns():
     tags = r'"maxspeed"=>"30 mph","note"=>"\"a\"","lanes"=>"3","tunnel"=>"yes"'
     found = read("auto", columns={"highway": ["primary"], "other_tags": [tags]}, width="lanes")
@@ -309,21 +303,6 @@ def test_only_keys_that_are_read_are_wanted():
     ]
 
 
-@pytest.mark.parametrize(
-    "keys",
-    [
-        ["road_type", "name", "highway"],
-        ["speed_m/s", "name"],
-        ["class", "type", "osm_id", "name"],
-        ["other_tags", "name"],
-        ["speed_kph", "highways"],
-        ["name"],
-    ],
-)
-def test_the_wanted_keys_choose_the_scheme_that_all_keys_choose(keys):
-    assert choose_scheme(wanted_keys(keys, LabelOptions())) == choose_scheme(keys)
-
-
 def from_file(path, **options):
     """Read the attributes of a file as io does: only the wanted columns."""
     scheme = LabelOptions(**options)
@@ -352,8 +331,3 @@ def test_all_ways_of_rhein_neckar_have_a_speed(real_data, tmp_path):
     assert Counter(found.source.tolist()) == {"maxspeed": 24854, "highway": 12490}
     assert Counter(found.left_out.tolist()) == {"": 37277, "tunnel": 67}
     assert (np.isfinite(found.mph) & (found.mph > 0)).all()
-
-
-def test_one_spelling_fills_the_gaps_of_another():
-    columns = {"lane_number": ["3", None], "lane_numbe": ["4", "2"]}
-    assert read("auto", 2, columns=columns, width="lanes").width_m.tolist() == [10.5, 7]

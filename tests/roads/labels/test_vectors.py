@@ -75,13 +75,6 @@ def test_every_format_is_read_alike(tmp_path, suffix):
     assert (len(file.geometries), file.broken) == (300, 0)
 
 
-@pytest.mark.parametrize("suffix", FORMATS[:7])
-def test_attributes_are_read_alike(tmp_path, suffix):
-    file = read(save(many(3), tmp_path / f"roads.{suffix}"))
-    assert sorted(file.columns["a"].tolist()) == [0, 1, 2]
-    assert file.columns["s"].tolist() == ["text"] * 3
-
-
 @pytest.mark.parametrize("rows", [3, 20000], ids=["small", "large"])
 def test_only_the_chosen_attributes_are_read(tmp_path, rows):
     path = save(many(rows), tmp_path / "roads.geojson")

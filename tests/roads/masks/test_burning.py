@@ -8,11 +8,9 @@ from rasterio.features import rasterize
 
 from roadseg.raster.grid import Grid
 from roadseg.raster.windows import cut_blocks
-from roadseg.roads.labels.roads import Roads
-from roadseg.roads.labels.tags import Tags
-from roadseg.roads.labels.traffic import read_traffic
 from roadseg.roads.masks.burning import burn_roads, road_areas, road_pixels
 from roadseg.roads.speeds import DEFAULT_BINS, SpeedBins
+from tests.drawing import labels_of
 
 UTM = CRS.from_epsg(32611)
 WEST, NORTH = 660000.0, 4000000.0
@@ -27,21 +25,9 @@ def road(*rows_cols, grid=GRID):
     return shapely.LineString(grid.to_metric(np.array(rows_cols, dtype=float)))
 
 
-def make_roads(shapes, speeds_mph, widths_m):
-    count = len(shapes)
-    return Roads(
-        UTM,
-        np.array(shapes, dtype=object),
-        speed_mph=np.broadcast_to(np.array(speeds_mph, dtype=float), count),
-        speed_source=np.full(count, "speed_mph"),
-        travel_time_s=np.full(count, np.nan),
-        width_m=np.broadcast_to(np.array(widths_m, dtype=float), count),
-        traffic=read_traffic(Tags({}, count), np.full(count, "speed_mph"), np.full(count, "")),
-    )
-
-
 def burn(*shapes, mph=25.0, width_m=4.0, grid=GRID, bins=DEFAULT_BINS):
-    return burn_roads(road_areas(make_roads(shapes, mph, width_m), grid, bins=bins), grid)
+    roads = labels_of(shapes, speeds_mph=mph, widths_m=width_m)
+    return burn_roads(road_areas(roads, grid, bins=bins), grid)
 
 
 def wander(grid, count=25):
@@ -144,7 +130,7 @@ def test_a_mask_is_what_geopandas_and_rasterio_make(grid):
 @pytest.mark.parametrize("block_px", [37, 128])
 def test_blocks_of_a_mask_are_the_mask(block_px):
     lines, mph = wander(DEGREES)
-    areas = road_areas(make_roads(lines, mph, 4.0), DEGREES, bins=DEFAULT_BINS)
+    areas = road_areas(labels_of(lines, speeds_mph=mph), DEGREES, bins=DEFAULT_BINS)
     mask = np.full((300, 300), 99, dtype=np.uint8)
     for row, col, height, width in cut_blocks(300, 300, block_px=block_px):
         block = burn_roads(areas, DEGREES.crop(row, col, height, width))

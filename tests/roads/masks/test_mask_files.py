@@ -7,7 +7,6 @@ import rasterio
 from affine import Affine
 from hypothesis import given
 from hypothesis import strategies as st
-from pyproj import CRS
 
 from roadseg.errors import DataError, OutputError
 from roadseg.raster.grid import LOCAL_CRS, Grid
@@ -23,10 +22,10 @@ from roadseg.roads.masks.mask_files import (
     write_mask,
 )
 from roadseg.roads.speeds import DEFAULT_BINS, SpeedBins
+from tests.drawing import PLACE, grid_of
 
 PATH = Path("a.tif")
-PLACE = Affine(1, 0, 660000, 0, -1, 4000000)
-GRID = Grid(CRS.from_epsg(32611), PLACE, 40, 60)
+GRID = grid_of(40, 60)
 MASK = (np.arange(2400).reshape(40, 60) % 9).clip(0, 7).astype(np.uint8)
 
 

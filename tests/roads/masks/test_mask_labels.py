@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 from affine import Affine
-from pyproj import CRS, Transformer
+from pyproj import Transformer
 from rasterio.enums import Resampling
 from rasterio.warp import reproject
 
@@ -20,9 +20,8 @@ from roadseg.roads.masks.mask_labels import (
 )
 from roadseg.roads.options import LabelOptions
 from roadseg.roads.speeds import DEFAULT_BINS, SpeedBins
+from tests.drawing import PLACE, UTM
 
-UTM = CRS.from_epsg(32611)
-PLACE = Affine(1, 0, 660000, 0, -1, 4000000)
 NOWHERE = {"crs": None, "transform": Affine.identity()}
 WHOLE = Window(0, 0, 40, 40)
 CLASSES = np.zeros((40, 40), dtype=np.uint8)
@@ -231,12 +230,6 @@ def test_a_mask_without_a_place_of_another_size_is_refused(
         labels(path, image)
 
 
-def test_a_mask_without_a_crs_takes_the_given_one(image, write_raster):
-    path = write_raster(CLASSES[:30].copy(), crs=None)
-    mask = labels(path, image, crs=UTM)
-    assert np.array_equal(mask[:30] == OF_25_MPH, ROADS[:30])
-
-
 def test_a_mask_of_a_photo_must_have_its_size(photo, write_raster):
     with pytest.raises(DataError, match=r"expected 40 x 40 .* since the image has no georeference"):
         labels(write_raster(np.zeros((40, 39), np.uint8)), photo)
@@ -252,10 +245,6 @@ def test_a_mask_of_a_photo_must_have_its_size(photo, write_raster):
 )
 def test_values_of_a_mask_have_their_shares(write_raster, values, shares):
     assert mask_values(write_raster(values)) == pytest.approx(shares)
-
-
-def test_values_of_a_mask_leave_out_what_it_ignores(write_raster):
-    assert set(mask_values(write_raster(CLASSES, nodata=2))) == {0, 1}
 
 
 @pytest.mark.parametrize(

@@ -19,9 +19,9 @@ from roadseg.roads.logistic import EdgeModel
 from roadseg.roads.masks.mask_files import bins_tags, read_raster_key, write_mask
 from roadseg.roads.masks.probabilities import open_probability, write_probability
 from roadseg.roads.speeds import DEFAULT_BINS, SpeedBins
-from tests.drawing import read_probability
+from tests.drawing import grid_of, read_probability
 
-GRID = Grid(CRS.from_epsg(32611), Affine(1, 0, 660000, 0, -1, 4000000), 20, 30)
+GRID = grid_of(20, 30)
 VALUES = np.linspace(0, 1, 8 * 600, dtype=np.float32).reshape(8, 20, 30)
 VALID = np.ones((20, 30), dtype=bool)
 
@@ -249,16 +249,6 @@ def test_rows_that_are_not_given_are_missed(path):
 def test_a_missing_raster_and_one_of_others_have_no_key(path, write_raster):
     assert read_raster_key(path) is None
     assert read_raster_key(write_raster()) is None
-
-
-def test_a_mask_of_prepare_is_one_whatever_its_values(path):
-    bins = SpeedBins(tuple(range(10, 110, 10)), "km/h")
-    mask = (np.arange(600).reshape(20, 30) % 12).astype(np.uint8)
-    write_bins(path, mask, bins)
-    found = read_probability(path)
-    assert found.speed_bins == bins
-    assert np.array_equal(found.bins.argmax(axis=0)[mask > 0] + 1, mask[mask > 0])
-    assert np.array_equal(found.road > 0, mask > 0)
 
 
 @pytest.mark.parametrize(

@@ -4,20 +4,16 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import rasterio
-from affine import Affine
-from pyproj import CRS
 
 from roadseg.errors import DataError, OutputError
 from roadseg.raster.grid import Grid
 from roadseg.raster.images import read_grid
 from roadseg.raster.windows import CERTAIN
-from roadseg.roads.masks.mask_files import classify, read_mask, write_road_mask
+from roadseg.roads.masks.mask_files import classify, read_mask, read_raster_key, write_road_mask
 from roadseg.roads.masks.probabilities import write_probability
 from roadseg.roads.speeds import DEFAULT_BINS, SpeedBins
-from tests.drawing import read_probability
+from tests.drawing import PLACE, UTM, read_probability
 
-PLACE = Affine(1, 0, 660000, 0, -1, 4000000)
-UTM = CRS.from_epsg(32611)
 THREE = SpeedBins((10.0, 20.0))
 
 
@@ -100,6 +96,10 @@ def test_pixels_without_data_have_no_class(probability, masked):
     with rasterio.open(masked(probability(valid=valid))) as source:
         assert source.nodata == 255
         assert np.array_equal(source.dataset_mask() > 0, valid)
+
+
+def test_a_mask_keeps_its_key(probability, masked):
+    assert read_raster_key(masked(probability())) == "f00"
 
 
 def test_a_mask_is_read_as_certain_probabilities(probability, masked):

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import shapely
 from affine import Affine
-from pyproj import CRS
 
 from roadseg.errors import DataError
 from roadseg.raster.grid import Grid
@@ -12,8 +11,8 @@ from roadseg.raster.windows import Window
 from roadseg.roads.masks.probabilities import open_probability, write_probability
 from roadseg.roads.masks.tiled_probabilities import as_one
 from roadseg.roads.speeds import SpeedBins
+from tests.drawing import PLACE, UTM
 
-CORNER = Affine(1, 0, 660000, 0, -1, 4000000)
 GROUND = np.random.default_rng(0).integers(9, 255, (3, 60, 80), dtype=np.uint8)
 BINS = SpeedBins((50.0,), "km/h")
 HALVES = [Window(0, 0, 60, 50), Window(0, 50, 60, 30)]
@@ -28,7 +27,7 @@ def cut(tmp_path):
         for number, (row, col, height, width) in enumerate(windows):
             values = GROUND[:, row : row + height, col : col + width]
             known = values[0] > 0 if is_known is None else is_known(number, values[0])
-            grid = Grid(CRS.from_epsg(32611), CORNER @ Affine.translation(col, row), height, width)
+            grid = Grid(UTM, PLACE @ Affine.translation(col, row), height, width)
             path = tmp_path / f"tile_{number}.tif"
             rows = [(0, np.where(known, values, np.uint8(0)), known)]
             write_probability(path, rows, grid, bins=BINS, key="", tags={})

@@ -103,13 +103,6 @@ def test_control_points_are_evenly_spaced_and_close_enough(length, middles):
     assert half.reference_to_predicted == pytest.approx(expected)
 
 
-def test_a_detour_costs_its_share_of_the_route():
-    """The one pair of 30 m takes 36 m in the prediction, which has a longer way between."""
-    detour = drawn([(0, 0), (0, 3), (30, 3), (30, 0)])
-    there, _ = directions(apls(drawn([(0, 0), (30, 0)]), detour, snap_m=1))
-    assert there == pytest.approx(1 - 6 / 30)
-
-
 def test_points_on_a_loop_are_joined_the_shorter_way_round():
     """A loop of 120 m with two middles 40 m apart hangs on 10 m: opening it leaves one way."""
     stub, loop = [(-10, 0), (0, 0)], [(0, 0), (30, 0), (30, 30), (0, 30), (0, 0)]

@@ -46,11 +46,6 @@ def test_parts_within_the_tolerance_are_near(reference, predicted, tolerance_m, 
     assert (found.predicted_near, found.reference_near) == pytest.approx(near_m, abs=1e-5)
 
 
-def test_quality_is_of_both():
-    found = BufferMatch(predicted=10, predicted_near=5, reference=8, reference_near=2)
-    assert shares(found) == (0.5, 0.25, 0.125 / (0.5 - 0.125 + 0.25))
-
-
 def test_pairs_are_pooled_by_length():
     assert sum([BufferMatch(1, 2, 3, 4), BufferMatch(10, 20, 30, 40)], BufferMatch()) == (
         BufferMatch(11, 22, 33, 44)

@@ -27,10 +27,6 @@ def compared(reference, predicted):
     return compare(Side(ours, ours), Side(theirs, theirs), CompareOptions())
 
 
-def test_the_largest_part_has_its_share_of_all_roads():
-    assert compared(BROKEN, [ROAD]).reference.largest_share == pytest.approx(150 / 250)
-
-
 def test_connectivity_is_the_ratio_of_the_shares_of_the_largest_parts():
     assert compared([ROAD], BROKEN).connectivity == pytest.approx(0.6)
 

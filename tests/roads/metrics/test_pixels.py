@@ -23,13 +23,10 @@ from roadseg.roads.metrics.pixels import (
     count_centrelines,
     count_pixels,
 )
+from tests.drawing import pixels_of as drawn
 
 NOTHING = Counts(0, 0, 0)
 counts = st.builds(Counts, *[st.integers(0, 1000)] * 3)
-
-
-def drawn(rows):
-    return np.array([[pixel == "#" for pixel in row] for row in rows.split()])
 
 
 REFERENCE = drawn("##.. ##.. ....")

@@ -6,13 +6,10 @@ from hypothesis.extra import numpy as hnp
 from scipy import ndimage
 
 from roadseg.roads.tracing.mask_cleaning import Sides, clean_mask
+from tests.drawing import pixels_of as drawn
 
 EIGHT = np.ones((3, 3))
 masks = hnp.arrays(bool, st.tuples(st.integers(1, 40), st.integers(1, 40)))
-
-
-def drawn(text):
-    return np.array([[mark == "#" for mark in row] for row in text.split()])
 
 
 @pytest.mark.parametrize(
@@ -53,6 +50,16 @@ def by_numbering(mask, min_blob_px, min_hole_px):
 def test_pixels_are_counted_as_by_numbering_them(mask, min_blob_px, min_hole_px):
     cleaned = clean_mask(mask, min_blob_px=min_blob_px, min_hole_px=min_hole_px)
     assert np.array_equal(cleaned, by_numbering(mask, min_blob_px, min_hole_px))
+
+
+def test_rings_within_rings_are_counted_without_what_they_hold():
+    mask = np.zeros((60, 60), dtype=bool)
+    for side in range(0, 28, 4):
+        mask[side : 60 - side, side : 60 - side] ^= True
+        mask[side + 1 : 59 - side, side + 1 : 59 - side] ^= True
+    for limit in range(0, 300, 30):
+        cleaned = clean_mask(mask, min_blob_px=limit, min_hole_px=2 * limit)
+        assert np.array_equal(cleaned, by_numbering(mask, limit, 2 * limit))
 
 
 @pytest.mark.parametrize("side", range(4))

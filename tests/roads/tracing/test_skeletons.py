@@ -6,13 +6,10 @@ from hypothesis.extra import numpy as hnp
 from scipy import ndimage
 
 from roadseg.roads.tracing.skeletons import skeletonise, smooth_paths, trace_paths
+from tests.drawing import pixels_of as drawn
 
 EIGHT = np.ones((3, 3))
 masks = hnp.arrays(bool, st.tuples(st.integers(1, 64), st.integers(1, 64)))
-
-
-def drawn(text):
-    return np.array([[mark == "#" for mark in row] for row in text.split()])
 
 
 def path_pixels(paths):
