@@ -197,7 +197,10 @@ def _only(places: Sequence[Path], folder: Path, *, what: str, option: str) -> st
     if len(places) == 1 or usual:
         return str((usual or places)[0])
     if not places:
-        raise ConfigError(f"{folder.absolute()}: no {what} found; use {option}")
+        raise ConfigError(
+            f"{folder.absolute()}: no {what} found in it or its subfolders; use {option}, or "
+            "--city with a folder that has both images and road labels"
+        )
     names = ", ".join(place.name or "." for place in places)
     raise ConfigError(
         f"{folder.absolute()}: {count(len(places), 'place')} with {what}: {names}; choose with "

@@ -67,5 +67,11 @@ def test_several_places_are_listed_for_the_user_to_choose(tmp_path):
 def test_a_run_folder_holds_no_images(tmp_path):
     write_raster(tmp_path / "run/1.tif")
     touch(tmp_path / "run/chips.json")
-    with pytest.raises(ConfigError, match="no images found; use --images"):
+    with pytest.raises(ConfigError, match="no images found in it or its subfolders; use --images"):
+        discover_images(tmp_path)
+
+
+def test_folders_of_cities_are_to_be_named(tmp_path):
+    write_raster(tmp_path / "north/images/1.tif")
+    with pytest.raises(ConfigError, match="or --city with a folder that has both images and road"):
         discover_images(tmp_path)

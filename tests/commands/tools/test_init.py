@@ -603,7 +603,7 @@ def test_cities_may_be_named():
         ({"cities": ["nowhere"]}, "--city nowhere: no such folder; use FOLDER or NAME=FOLDER"),
         ({"cities": ["large", "large=small town"]}, "--city large=small town: another city has"),
         ({"cities": ["a.b=large"]}, "--city a.b=large: expected a name of letters"),
-        ({"cities": ["large/images"]}, "no road labels found; use"),
+        ({"cities": ["large/images"]}, "no road labels found in it or its subfolders; use"),
         (
             {"cities": ["large"], "images": ["large/images"]},
             "cannot be combined with --images and --labels",
