@@ -1,4 +1,4 @@
-"""Dry runs: what a stage would read, write and take, without running it."""
+"""Dry runs: what a stage would write and how long it would take, without running it."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -53,13 +53,6 @@ def cities(draw):
 
 
 @pytest.fixture
-def sixteen_bits(draw):
-    """Draw two cities of 16 bits."""
-    draw(MOSCOW, origin=(410_000.0, 6_170_000.0), epsg=32637, dtype="uint16")
-    draw(MUMBAI, origin=(270_000.0, 2_110_000.0), epsg=32643, dtype="uint16")
-
-
-@pytest.fixture
 def ready(tmp_path):
     """Give a function that puts a ready config beside the data, its training made small."""
 

@@ -50,11 +50,6 @@ def predict_images(
     return predict.run_images(config, map(str, images), checkpoints=folders, output=output)
 
 
-def rasters(folder):
-    """Return the names of the files in a folder but their styles, in order."""
-    return sorted(path.name for path in folder.iterdir() if path.suffix != ".qml")
-
-
 def pixels_of(path):
     with rasterio.open(path) as source:
         return source.read()
