@@ -4,11 +4,10 @@ import math
 import re
 import warnings
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
-from xml.sax.saxutils import escape
 
 import numpy as np
 import rasterio
@@ -25,7 +24,6 @@ from roadseg.raster.options import ImageryOptions
 from roadseg.raster.tiff import missing_bytes
 from roadseg.raster.windows import Window
 from roadseg.system.files import is_virtual
-from roadseg.system.sqlite import MAGIC, check_views
 from roadseg.system.text import one_line
 
 # GDAL's drivers of files that contain all of their pixels, and its names of files on servers.
@@ -148,8 +146,6 @@ def open_raster(
     if not is_virtual(path) and (path.is_fifo() or path.is_socket() or path.is_char_device()):
         raise DataError(f"{path}: a pipe or a device, expected a file")
     remote = is_virtual(path) and _REMOTE.search(str(path))
-    if not remote:
-        check_database(path)
     with reading(path), warnings.catch_warnings():
         warnings.simplefilter("ignore", NotGeoreferencedWarning)
         opened = open_self_contained(str(path), str(path)) if remote else rasterio.open(path)
@@ -159,38 +155,6 @@ def open_raster(
             resampled_to(image, grid, nodata) as seen,
         ):
             yield seen
-
-
-def check_database(path: Path) -> None:
-    """Refuse a database whose views cannot be read, or be checked because it is no file.
-
-    Args:
-        path: any file, or any name of GDAL's.
-
-    Raises:
-        DataError: if it is one.
-    """
-    if not is_virtual(path):
-        check_views(path)
-    elif _first_bytes(path, len(MAGIC)) == MAGIC:
-        raise DataError(
-            f"{path}: a GeoPackage or another file of SQLite can only be read from disk; unpack "
-            "it, or copy it there"
-        )
-
-
-def _first_bytes(path: Path, size: int) -> bytes:
-    """Return the first bytes of what GDAL finds under a name, by reading them as pixels."""
-    text = (
-        f'<VRTDataset rasterXSize="{size}" rasterYSize="1"><GeoTransform>0, 1, 0, 1, 0, -1'
-        '</GeoTransform><VRTRasterBand dataType="Byte" band="1" '
-        f'subClass="VRTRawRasterBand"><SourceFilename>{escape(str(path))}</SourceFilename>'
-        "</VRTRasterBand></VRTDataset>"
-    )
-    options = {"GDAL_VRT_RAWRASTERBAND_ALLOWED_SOURCE": "ALL"}
-    with suppress(RasterioIOError), rasterio.Env(**options), rasterio.open(text) as source:
-        return bytes(source.read().tobytes())
-    return b""
 
 
 @contextmanager

@@ -17,7 +17,6 @@ from rasterio.errors import NotGeoreferencedWarning, RasterioIOError
 
 from roadseg.system.files import is_virtual, parts_in_archive
 from roadseg.system.progress import counted
-from roadseg.system.sqlite import MAGIC
 
 GONE = "missing"
 
@@ -29,7 +28,8 @@ _THREADS = 4  # Files are hashed in parallel, as hashing releases the interprete
 _OF_SHAPEFILE = (".shx", ".dbf", ".prj", ".cpg")
 # World files and headers. Viewers add .aux.xml to any raster, so that one does not count.
 _OF_RASTER = (".hdr", ".tfw", ".tifw", ".jgw", ".pgw", ".j2w", ".wld")
-_HEADER_BYTES = 100  # Bytes of the header of an SQLite file.
+_SQLITE = b"SQLite format 3\0"  # The first bytes of an SQLite file, whatever its name.
+_HEADER_BYTES = 100  # Bytes of its header.
 _COUNTERS = ((18, 20), (24, 28), (92, 100))  # Bytes of this header that opening a file can change.
 
 
@@ -140,7 +140,7 @@ def digest_of(path: Path) -> str:
     """Return the digest of what one file contains, without the counters of SQLite."""
     with path.open("rb") as file:
         header = file.read(_HEADER_BYTES)
-        if not header.startswith(MAGIC):
+        if not header.startswith(_SQLITE):
             return file_sha256(path)[:_DIGITS]
         # The header is hashed with its counters blank; `file_digest` continues with the rest.
         # Source: "Database File Format", section 1.3, of SQLite's documentation.

@@ -2,10 +2,8 @@
 
 import gzip
 import json
-import sqlite3
 import zipfile
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -29,13 +27,6 @@ _COMMANDS = {
 }
 _TRUTH = "roads/city_0.geojson"
 _SRS = "GEOGCS wgs84"
-_ENDLESS = "WITH RECURSIVE n(fid) AS (SELECT 1 UNION ALL SELECT fid + 1 FROM n) "
-_TWENTY_SIX = ", ".join(f'"roads" {name}' for name in "abcdefghijklmnopqrstuvwxyz")
-_VIEWS = {
-    "rows without end": f'{_ENDLESS}SELECT n.fid, r.geom FROM n, "roads" r',  # noqa: S608 - ours
-    "a product": f"SELECT 1 AS fid, a.geom FROM {_TWENTY_SIX} WHERE a.fid + z.fid < 0",  # noqa: S608
-    "blobs of a gigabyte": 'SELECT fid, zeroblob(1000000000) AS geom FROM "roads"',
-}
 
 
 def cases(count: int, rng: Random) -> Iterator[Case]:
@@ -57,7 +48,7 @@ def cases(count: int, rng: Random) -> Iterator[Case]:
 
 
 def _known() -> Iterator[Case]:
-    files = {**_json_files(), **_text_files(), **_view_files(), **_packed_files()}
+    files = {**_json_files(), **_text_files(), **_packed_files()}
     for (name, write), command in product(files.items(), ("score", "scored", "prepare")):
         yield Case(f"{name} {command}", _words(command, name), partial(write, name=name))
 
@@ -203,29 +194,6 @@ def _text_files() -> Files:
     texts["log.csv"] = "a,b\n" * 2_000_000
     texts["null.geojsonl"] = "null\n" * 100_000
     return {name: partial(_write_json, content=text) for name, text in texts.items()}
-
-
-def _view_files() -> Files:
-    return {
-        f"view_{number}.gpkg": partial(_write_view, sql=sql)
-        for number, sql in enumerate(_VIEWS.values())
-    } | {"zipped_view.gpkg.zip": _write_zipped_view}
-
-
-def _write_view(folder: Path, *, name: str, sql: str) -> None:
-    """Write a GeoPackage whose only layer is a view."""
-    path = folder / name
-    _gpkg(folder, path)
-    with closing(sqlite3.connect(path)) as file, file:
-        file.execute(f'CREATE VIEW "endless" AS {sql}')
-        file.execute("UPDATE gpkg_contents SET table_name = 'endless'")
-        file.execute("UPDATE gpkg_geometry_columns SET table_name = 'endless'")
-
-
-def _write_zipped_view(folder: Path, *, name: str) -> None:
-    _write_view(folder, name="inner.gpkg", sql=_VIEWS["rows without end"])
-    with zipfile.ZipFile(folder / name, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.write(folder / "inner.gpkg", "inner.gpkg")
 
 
 def _packed_files() -> Files:

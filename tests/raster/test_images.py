@@ -1,7 +1,5 @@
 import os
-import sqlite3
 import zipfile
-from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -385,21 +383,6 @@ def test_a_pipe_is_no_raster_and_not_waited_for(tmp_path):
     with (
         pytest.raises(DataError, match=r"a\.tif: a pipe or a device"),
         open_raster(tmp_path / "a.tif"),
-    ):
-        pass
-
-
-@pytest.mark.parametrize("name", ["a.mbtiles", "a.tif"])
-def test_tiles_in_a_view_without_end_are_refused(tmp_path, name):
-    with closing(sqlite3.connect(tmp_path / name)) as file, file:
-        file.execute("CREATE TABLE metadata (name TEXT, value TEXT)")
-        file.execute(
-            "CREATE VIEW tiles AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) "
-            "SELECT i AS zoom_level, i AS tile_column, i AS tile_row, '' AS tile_data FROM n"
-        )
-    with (
-        pytest.raises(DataError, match=f"{name}: its view tiles cannot be read"),
-        open_raster(tmp_path / name),
     ):
         pass
 

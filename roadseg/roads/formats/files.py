@@ -23,7 +23,6 @@ from roadseg.roads.formats.layers import write_gpkg_layers
 from roadseg.roads.formats.tables import EDGE_COLUMNS, attributes_of, edge_table, node_table
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.system.files import atomic_write
-from roadseg.system.sqlite import check_views
 from roadseg.system.text import one_line
 
 
@@ -110,7 +109,6 @@ def _numbers(ids: Array) -> Floats:
 
 def _read(path: Path, layer: str, columns: tuple[str, ...]) -> gpd.GeoDataFrame:
     expected = "expected a GeoPackage of `roadseg graph`"
-    check_views(path)
     try:
         table = pyogrio.read_dataframe(path, layer=layer)
     except (DataSourceError, DataLayerError, OverflowError, ValueError) as error:

@@ -27,7 +27,6 @@ from roadseg.roads.labels.overture import is_segments, segment_columns, segment_
 from roadseg.roads.labels.tags import SHAPEFILE_NAMES
 from roadseg.system.files import PARQUET_SUFFIXES, ROAD_SUFFIXES, is_virtual
 from roadseg.system.records import parse_json
-from roadseg.system.sqlite import check_views
 from roadseg.system.text import count, one_line
 
 logger = logging.getLogger(__name__)
@@ -36,8 +35,6 @@ Choose = Callable[[tuple[str, ...]], list[str]]
 Kinds = Mapping[str, str | None]  # The type of the geometries of each layer, by its name.
 
 _OF_OTHER_FILES = ("OGR_VRT", "GDALG")  # Drivers of OGR, of files that name their sources.
-_NAMES_OTHERS = (b"<OGRVRTDataSource", b"gdal_streamed_alg")  # What such files begin with.
-_START_BYTES = 4096
 _ONE_LAYER = ("GeoJSON", "GeoJSONSeq", "FlatGeobuf", "CSV")  # Drivers of OGR.
 # Columns of tables with lines as WKT or GeoJSON; they are then no attributes.
 _OF_TABLES = {"GEOM_POSSIBLE_NAMES": "WKT,geometry,geom,the_geom", "KEEP_GEOM_COLUMNS": "NO"}
@@ -103,11 +100,13 @@ def read_vectors(path: Path, choose: Choose) -> VectorFile:
     if path.suffix.lower() in PARQUET_SUFFIXES:
         return _read_geoparquet(path, choose)
     source = _gdal_name(path)
-    _require_features(path)
     with _explained(path), _remarks_logged(path):
         info = _info(source)
         if info["driver"] in _OF_OTHER_FILES:
-            raise _names_others(path)
+            raise DataError(
+                f"{path}: names other files, expected one with features; write them to a file of "
+                f"their own: ogr2ogr roads.gpkg {path.name}"
+            )
         kinds = {info["layer_name"]: info["geometry_type"]}
         if info["driver"] not in _ONE_LAYER:
             kinds = {str(name): kind for name, kind in pyogrio.list_layers(source)}
@@ -175,27 +174,6 @@ def _member(path: Path) -> str:
         if Path(name).suffix.lower() in ROAD_SUFFIXES and not name.startswith("__MACOSX"):
             return name
     raise DataError(f"{path}: contains no vector file (found {', '.join(names[:3]) or 'nothing'})")
-
-
-def _require_features(path: Path) -> None:
-    """Refuse views that may not end, and what names other files, in which there may be some."""
-    if is_virtual(path):
-        from roadseg.raster.images import check_database  # It loads rasterio.
-
-        check_database(path)
-        return
-    check_views(path)
-    with suppress(OSError, EOFError), opened(path) as file:
-        start = file.read(_START_BYTES)
-        if any(sign in start for sign in _NAMES_OTHERS):
-            raise _names_others(path)
-
-
-def _names_others(path: Path) -> DataError:
-    return DataError(
-        f"{path}: names other files, expected one with features; write them to a file of their "
-        f"own: ogr2ogr roads.gpkg {path.name}"
-    )
 
 
 @contextmanager
