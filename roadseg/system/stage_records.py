@@ -224,7 +224,6 @@ class Stage:
         *,
         writes: Iterable[Path] = (),
         now: float | None = None,
-        memory_mb: float | None = None,
     ) -> Plan:
         """Return the dry run of the stage, with the time and the memory of its last run.
 
@@ -232,16 +231,14 @@ class Stage:
             reason: why it would run; None if it would not.
             writes: if more is known of it than what the stage writes at all.
             now: amount of work, in its unit; None if unknown before an earlier stage has run.
-            memory_mb: an estimate; None: that of the last run.
         """
         if reason is None:
             return Plan(self.path.stem, runs=False, why="nothing has changed", writes=[])
         earlier = read_record(self.path)
         seconds, basis = self._seconds(earlier, now)
-        if memory_mb is not None:
-            basis = f"memory estimated; {basis}"
-        elif earlier and earlier.peak_mb:
-            memory_mb, basis = earlier.peak_mb, f"{basis}; memory: the peak of its process"
+        memory_mb = earlier.peak_mb if earlier else None
+        if memory_mb:
+            basis = f"{basis}; memory: the peak of its process"
         return Plan(
             self.path.stem,
             runs=True,

@@ -1,6 +1,16 @@
 import pytest
 
-from roadseg.system.text import count, first, itemize, one_line, size_text, table, time_text
+from roadseg.system.text import (
+    about_memory,
+    about_time,
+    count,
+    first,
+    itemize,
+    one_line,
+    size_text,
+    table,
+    time_text,
+)
 
 
 @pytest.mark.parametrize(("number", "text"), [(0, "0 files"), (1, "1 file"), (2, "2 files")])
@@ -20,6 +30,26 @@ def test_what_an_error_says_in_lines_is_one_line():
 def test_of_many_names_the_first_are_listed_and_the_others_counted():
     assert first(["a", "b"], 2) == "a, b"
     assert first(["a", "b", "c", "d"], 2) == "a, b and 2 more"
+
+
+def test_memory_is_said_in_gigabytes():
+    assert about_memory(1549) == "about 1.5 GB"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        (0.2, "about 1 s"),
+        (119, "about 119 s"),
+        (120, "about 2 min"),
+        (7199, "about 120 min"),
+        (7200, "about 2 h"),
+        (172_799, "about 48 h"),
+        (172_800, "about 2 days"),
+    ],
+)
+def test_time_is_said_in_the_unit_of_which_there_are_two(seconds, said):
+    assert about_time(seconds) == said
 
 
 @pytest.mark.parametrize(

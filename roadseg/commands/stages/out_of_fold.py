@@ -78,9 +78,9 @@ class OutOfFold:
                 _remove(parts[scene.name])
         return done
 
-    def memory_mb(self, scenes: Sequence[SceneToPredict]) -> float | None:
-        """Return the memory that predicting scenes takes, as `PredictionJob` does."""
-        return self.job_of(0, self.folder).memory_mb(scenes)
+    def require_possible(self, scenes: Sequence[SceneToPredict]) -> None:
+        """Raise what predicting scenes would raise before it begins, as `PredictionJob` does."""
+        self.job_of(0, self.folder).require_possible(scenes)
 
     def describe(self, images: Images) -> list[SceneToPredict]:
         """Return the scenes that the networks can predict, without predicting them."""

@@ -235,11 +235,11 @@ def plan(
     """Return what `run` would do, for a reason."""
     work = _work_of_run(config, workspace, fold, shard)
     waiting = work.waiting(force=force)
+    work.job.require_possible(waiting)
     return declared_stage("predict", config, workspace, fold).plan(
         reason,
         writes=[scene.path for scene in waiting],
         now=sum(scene.facts.pixels for scene in waiting) / 1e6,
-        memory_mb=work.job.memory_mb(waiting),
     )
 
 
@@ -255,13 +255,12 @@ def plan_images(
     """Return what `run_images` would do."""
     work = _work_of_images(config, images, checkpoints, output, shard)
     waiting = work.waiting(force=force)
+    work.job.require_possible(waiting)
     return Plan(
         "predict",
         runs=bool(waiting),
         why=f"{count(len(waiting), 'image')} given" if waiting else "all outputs exist",
         writes=[str(scene.path) for scene in waiting],
-        memory_mb=work.job.memory_mb(waiting),
-        based_on="memory estimated",
     )
 
 

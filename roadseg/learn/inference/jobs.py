@@ -14,7 +14,7 @@ from roadseg.dataset.scene_parts import cut_to_area
 from roadseg.errors import DataError, RoadsegError
 from roadseg.learn.hardware.devices import chosen_device
 from roadseg.learn.inference.compatibility import scaling_to_predict, scene_to_predict
-from roadseg.learn.inference.sliding_window import count_touching, seconds_per_window, share_cores
+from roadseg.learn.inference.sliding_window import count_touching, share_cores
 from roadseg.learn.inference.tasks import (
     Networks,
     SceneToPredict,
@@ -40,26 +40,13 @@ from roadseg.system.fingerprints import fingerprint, fingerprints
 from roadseg.system.parallel import each
 from roadseg.system.progress import Progress, counted
 from roadseg.system.records import key_of
-from roadseg.system.text import about_memory, about_time, count
+from roadseg.system.text import count
 from roadseg.system.workspace import ADAPTED, Fold, Workspace
 
 logger = logging.getLogger(__name__)
 _Sides = tuple[int, tuple[tuple[int, ...], ...]]
 
 _STRIPS_OF_A_TASK = 2  # Each task predicts some rows of windows above it once more.
-_REHEARSED = 1e8  # Pixels in windows from which on it pays to measure the time of a window first.
-_WEIGHT_BYTES = 4
-_MB = 1e6
-# Measured with PyTorch 2.15 on an x86 CPU (AVX2), eager, fp32: the largest resident memory of
-# `roadseg predict`, for U-Nets of four encoders (ResNet18, 34 and 50, MobileNetV2), windows of 256
-# to 1024 pixels, batches of 1 to 4, and scenes 512 to 24,000 pixels wide.
-_PROCESS_MB = 1150  # Python, PyTorch, the other libraries, and making the raster in the end
-_PARAMETER_BYTES = 8  # A weight, and its copy in the form that the CPU's kernels take.
-_PIXEL_BYTES = 580  # Of a batch: what the layers hold at once; 500 to 790 by encoder.
-# Counted, not measured.
-_SUM_BYTES = 4  # For each class of a pixel that the next row of windows still changes.
-_LEAST_CACHE_MB = 67  # Blocks that GDAL keeps in memory.
-_BLOCK_PX = 512  # Rows by which GDAL's blocks reach beyond a window.
 
 
 class PredictionJob:
@@ -136,18 +123,16 @@ class PredictionJob:
         (scene,) = self.describe({image.stem: image}, is_kept=False)
         return predict_in_memory(scene, self.networks([scene])[scene.name])
 
-    def memory_mb(self, scenes: Sequence[SceneToPredict]) -> float | None:
-        """Estimate the memory of the largest process that predicts scenes; None for no scenes.
+    def require_possible(self, scenes: Sequence[SceneToPredict]) -> None:
+        """Raise what predicting scenes would raise before it begins.
 
         Raises:
             RoadsegError: if there is no room for one of them, or the device cannot be used.
         """
         for scene in scenes:
             require_room(scene.path, scene.strips.needed_bytes)
-        if scenes and self._is_here(len(scenes)):
+        if scenes:
             chosen_device(self._compute)
-        networks = self.networks(scenes)
-        return max((self._memory_mb(scene, networks[scene.name]) for scene in scenes), default=None)
 
     def describe(self, images: dict[str, Path], *, is_kept: bool = True) -> list[SceneToPredict]:
         """Return the scenes that the networks can predict, without predicting them.
@@ -207,17 +192,13 @@ class PredictionJob:
             )
         return scenes
 
-    def _is_here(self, pieces: int) -> bool:
-        """Return whether this process itself does a number of tasks."""
-        return min(self._compute.workers, pieces) <= 1
-
     def _predict(self, scenes: Iterable[SceneToPredict], networks: Mapping[str, Networks]) -> None:
         """Predict scenes here, or in processes; finish each once its strips exist."""
         # Scenes with windows of one size follow each other, so that networks stay open.
         scenes = sorted(scenes, key=self._sides)
         shared = self._compute.workers > 1
         tasks = [task for s in scenes for task in _tasks(s, networks[s.name], shared=shared)]
-        here = self._is_here(len(tasks))
+        here = min(self._compute.workers, len(tasks)) <= 1
         if tasks:
             self._announce(tasks, here=here)
         left = Counter(task.scene.name for task in tasks)
@@ -278,43 +259,15 @@ class PredictionJob:
         return count_touching(scene.facts, window_px=self._window_px(scene), overlap_px=overlap_px)
 
     def _announce(self, tasks: Sequence[Task], *, here: bool) -> None:
-        """Log the work, its memory and, on this machine, its time before the start."""
-        networks = {task.scene.name: task.networks for task in tasks}
+        """Log the work and, if this process does it, the engine before the start."""
         scenes = {task.scene.name: task.scene for task in tasks}
         pixels = [scene.facts.pixels * _missing(scene) for scene in scenes.values()]
         sizes = [scene.pixel_km2 for scene in scenes.values()]
         megapixels, km2 = sum(pixels) / 1e6, float(np.dot(pixels, sizes))
-        needed = (self._memory_mb(scene, networks[name]) for name, scene in scenes.items())
-        memory = about_memory(max(needed))
-        parts = [
-            f"{count(len(scenes), 'scene')}, {megapixels:.1f} megapixels, {km2:.3f} km2",
-            memory if here else f"{memory} in each process",
-        ]
+        text = f"{count(len(scenes), 'scene')}, {megapixels:.1f} megapixels, {km2:.3f} km2"
         if here and megapixels:
-            engine = open_networks(tasks[0].networks)
-            parts.append(engine.reason)
-            computed = sum(
-                self._windows(scene) * _missing(scene) * networks[name].window_px ** 2
-                for name, scene in scenes.items()
-            )
-            if computed >= _REHEARSED:
-                seconds = seconds_per_window(engine, bands=len(tasks[0].scene.facts.bands))
-                parts.append(about_time(seconds * computed / engine.window_px**2))
-        logger.info("to predict: %s", "; ".join(parts))
-
-    def _memory_mb(self, scene: SceneToPredict, networks: Networks) -> float:
-        facts = scene.facts
-        weights = sum(path.stat().st_size for path in self._weights)
-        return predict_memory_mb(
-            width=facts.grid.width,
-            bands=len(facts.bands),
-            band_bytes=np.dtype(facts.dtype).itemsize,
-            classes=len(scene.bins.band_names),
-            window_px=networks.largest_px,
-            overlap_px=self._options.overlap_px,
-            batch_size=networks.batch_size,
-            parameters=weights // _WEIGHT_BYTES,
-        )
+            text += f"; {open_networks(tasks[0].networks).reason}"
+        logger.info("to predict: %s", text)
 
     def _fail(self, name: str, error: RoadsegError) -> None:
         if self._compute.on_error == "stop":
@@ -372,30 +325,3 @@ def _network(folder: Path, facts: Facts) -> object:
         return NAME
     is_adapted = Workspace(folder.resolve().parent.parent).pseudo_labels.is_dir()
     return ADAPTED if is_adapted else facts.get("fold")
-
-
-def predict_memory_mb(
-    *,
-    width: int,
-    bands: int,
-    band_bytes: int,
-    classes: int,
-    window_px: int,
-    overlap_px: int,
-    batch_size: int,
-    parameters: int,
-) -> float:
-    """Estimate the largest memory of a process that predicts a scene on a CPU, megabytes.
-
-    Its height does not matter: only the rows that two rows of windows share are held. Engines
-    other than eager hold less or more than what was measured; on a GPU, most of it lies there.
-
-    Args:
-        band_bytes: of a pixel of a band, as the file has it.
-        parameters: of the network, or of all that are averaged.
-    """
-    network_mb = parameters * _PARAMETER_BYTES / _MB
-    batch_mb = batch_size * window_px**2 * _PIXEL_BYTES / _MB
-    open_rows_mb = width * overlap_px * classes * _SUM_BYTES / _MB
-    cache_mb = width * (window_px + _BLOCK_PX) * bands * band_bytes / _MB
-    return _PROCESS_MB + network_mb + batch_mb + open_rows_mb + max(cache_mb, _LEAST_CACHE_MB)

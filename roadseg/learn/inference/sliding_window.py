@@ -1,7 +1,6 @@
 """Sliding window: an engine over a scene; only unfinished rows are in memory."""
 
 import itertools
-import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -131,15 +130,6 @@ def rows_and_cols(facts: RasterFacts) -> tuple[range, range]:
     """Return the rows and the columns of the whole scene that are to be predicted."""
     row, col, height, width = facts.in_scene(Window(0, 0, facts.grid.height, facts.grid.width))
     return range(row, row + height), range(col, col + width)
-
-
-def seconds_per_window(engine: Engine, *, bands: int) -> float:
-    """Estimate the seconds that an engine takes for a window, by timing batches of zeros."""
-    batch = torch.zeros(engine.batch_size, bands, *[engine.window_px] * 2, dtype=torch.uint8)
-    engine.run(batch).cpu()
-    begun = time.perf_counter()
-    engine.run(batch).cpu()
-    return (time.perf_counter() - begun) / engine.batch_size
 
 
 def share_cores(number: int, processes: int) -> None:

@@ -67,11 +67,6 @@ class Networks:
     batch_size: int
     windows: int
 
-    @property
-    def largest_px(self) -> int:
-        """Side of the largest windows that a network sees."""
-        return max(map(max, self.sides))
-
     @classmethod
     def of(
         cls,

@@ -125,12 +125,11 @@ def test_megapixels_have_one_decimal(planned, finished_city, tmp_path):
     assert " for 5 megapixels, now " in found["based_on"]
 
 
-def test_a_prediction_says_how_much_memory_it_takes(planned):
+def test_a_prediction_of_images_names_its_rasters(planned):
     found = planned("predict", "--checkpoint", "run/checkpoints/fold-0", "--output", "o", "images")
     assert [path.rpartition("/")[2] for path in found["writes"]] == [
         f"city_{number}.tif" for number in range(5)
     ]
-    assert 1000 < found["memory_mb"] < 5000
     assert found["why"] == "5 images given"
 
 

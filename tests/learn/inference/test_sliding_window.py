@@ -13,7 +13,6 @@ from roadseg.learn.inference.engines import Engine
 from roadseg.learn.inference.sliding_window import (
     count_windows,
     predict_parts,
-    seconds_per_window,
     whole_of,
 )
 
@@ -208,12 +207,6 @@ def test_gradients_are_as_before_between_the_rows(surroundings):
     for _ in predict_parts(engine_of(surroundings), reader, height=70, width=40, **OPTIONS):
         assert torch.is_grad_enabled()
         assert not torch.is_inference_mode_enabled()
-
-
-def test_the_time_of_a_window_is_measured_on_batches_of_its_shape():
-    engine = engine_of(echo)
-    assert seconds_per_window(engine, bands=1) > 0
-    assert engine.run.batches == [(3, 1, 32, 32)] * 2
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), 7.0, -3.0])
