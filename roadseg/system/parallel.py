@@ -27,7 +27,6 @@ Work = Callable[[Item], Result]
 Begin = Callable[[int, int], None]
 _Job = tuple[Future[Any], Any]  # What will come of an item, and the item.
 
-_BROKEN_POOLS = 3  # Pools that may break one after the other without a finished item in between.
 THREADS = 8  # That fetch ahead.
 
 
@@ -51,8 +50,7 @@ def each(
 ) -> Iterator[Outcome[Result]]:
     """Do the work for every item and yield the outcome of each, in the order in which they end.
 
-    An item whose process died is done again by another one. Leaving the iteration early cancels
-    what has not begun.
+    Leaving the iteration early cancels what has not begun.
 
     Args:
         work: a function of a module, so that another process finds it.
@@ -63,7 +61,7 @@ def each(
 
     Raises:
         ConfigError: if there are far more workers than CPUs.
-        RoadsegError: if processes die again and again. What the work itself raises as
+        RoadsegError: if a process dies. What the work itself raises as
             RoadsegError is an outcome; anything else is a bug and is raised.
     """
     if (workers := min(workers, len(items))) > 1:
@@ -116,35 +114,24 @@ def _in_processes(
     work: Work[Item, Result], items: Sequence[Item], workers: int, begin: Begin | None
 ) -> Iterator[Outcome[Result]]:
     check_workers(workers)
-    left, broken = dict(enumerate(items)), 0  # Items by number, and pools broken in a row.
-    while left and broken < _BROKEN_POOLS:
-        broken += 1
-        # A process that dies breaks its whole pool, so what is left goes to a new one.
-        context = _context()
-        numbers = context.SimpleQueue()
-        for number in range(workers):
-            numbers.put(number)
-        pool = ProcessPoolExecutor(
-            workers, context, initializer=_begin, initargs=(numbers, workers, begin)
-        )
-        try:
-            futures = [pool.submit(_outcome_of, work, index, item) for index, item in left.items()]
-            # What has ended is not done again if a later item breaks the pool.
-            for future in as_completed(futures):
-                outcome = future.result()
-                del left[outcome.index]
-                broken = 0
-                yield outcome
-        except BrokenProcessPool:
-            continue
-        finally:
-            pool.shutdown(cancel_futures=True)
-    if left:
+    context = _context()
+    numbers = context.SimpleQueue()
+    for number in range(workers):
+        numbers.put(number)
+    pool = ProcessPoolExecutor(
+        workers, context, initializer=_begin, initargs=(numbers, workers, begin)
+    )
+    try:
+        futures = [pool.submit(_outcome_of, work, index, item) for index, item in enumerate(items)]
+        for future in as_completed(futures):
+            yield future.result()
+    except BrokenProcessPool as error:
         raise RoadsegError(
-            f"worker processes died {_BROKEN_POOLS} times in a row, most likely because memory "
-            f"ran out; {len(left)} of {len(items)} items are unfinished; use fewer workers "
+            "a worker process died, most likely because memory ran out; use fewer workers "
             "(--workers)"
-        )
+        ) from error
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def _context() -> Any:  # noqa: ANN401 - the contexts have no common public type

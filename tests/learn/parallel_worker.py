@@ -13,7 +13,6 @@ import os
 import signal
 import sys
 import time
-from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -32,7 +31,6 @@ from roadseg.learn.hardware.distributed import (
     freeze_unused,
     parallel,
     require_same,
-    require_shared,
 )
 from roadseg.learn.network.losses import loss_of, loss_sums
 from roadseg.learn.network.models import NetworkSpec, build_model
@@ -162,40 +160,24 @@ def refused(together, facts):
     return ""
 
 
-def unshared(together, folder, *, name):
-    """Give the error of two hosts with a process each, as it were, that look at some folders."""
-    mine = folder / name
-    mine.mkdir(parents=True, exist_ok=True)
-    together.wait()
-    told = ""
-    try:
-        require_shared(replace(together, local_rank=0, local_size=1), mine)
-    except ConfigError as error:
-        told = str(error)
-    together.wait()  # The first process removes its mark after the others have seen it.
-    return [told, len([*mine.iterdir()])]
-
-
-def agreement(together, folder):
-    """Give what becomes of facts that are equal or not, and of disks that are shared or not."""
+def agreement(together):
+    """Give what becomes of facts that are equal or not."""
     rank = together.rank
     return {
         "texts": together.gather("" if rank else "ä" * 3),
         "equal": gathered(refused(together, {"torch": "2", "batch": 8}), together),
         "other": gathered(refused(together, {"torch": f"2.{rank}", "batch": 8}), together),
-        "own": gathered(unshared(together, folder, name=str(rank)), together),
-        "shared": gathered(unshared(together, folder, name="both"), together),
     }
 
 
-def pair(device, model, folder):
+def pair(device, model):
     """Give what two processes see, who have met before, as for an earlier fold."""
     with parallel(device) as together:
         before = gathered(together.rank, together)
     with parallel(device) as together:
         return {
             "before": before,
-            "agreement": agreement(together, folder),
+            "agreement": agreement(together),
             "basics": gathered(sums_and_flags(together), together),
             "training": shared_training(together, device, model),
             "spare": spare_layer(together, device),
@@ -393,7 +375,7 @@ def everything(name, folder):
         return [0], limited(folder)
     if name == "resumed":
         return [0], resumed(folder)
-    ends, found = run(partial(pair, model=new_model(), folder=folder), 2)
+    ends, found = run(partial(pair, model=new_model()), 2)
     errors = {program.__name__: run(program, 2)[1] for program in (failing, stopped)}
     return ends, found | {"errors": errors}
 

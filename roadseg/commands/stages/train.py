@@ -11,7 +11,7 @@ from roadseg.commands.stages.training_jobs import training_job
 from roadseg.config import Config
 from roadseg.dataset.edge_calibration import read_calibration, write_calibration
 from roadseg.errors import CheckpointError
-from roadseg.learn.hardware.distributed import Parallel, parallel, require_same, require_shared
+from roadseg.learn.hardware.distributed import Parallel, parallel, require_same
 from roadseg.learn.network.checkpoints import checkpoint_path
 from roadseg.learn.options import TrainOptions
 from roadseg.learn.training.history import Row, best_row, read_last, seconds_of
@@ -166,10 +166,9 @@ def run_fold(
     job = training_job(config, workspace, fold, force=force)
     folder = workspace.checkpoint(fold)
     with parallel(job.device) as processes:
-        # All processes need the same settings, versions and run folder.
+        # All processes need the same settings and versions.
         used = {name: versions()[name] for name in ("roadseg", "torch")}
         require_same(processes, {**used, **job.settings})
-        require_shared(processes, workspace.root)
         if force or not _has_begun(workspace, fold):
             ahead = _rehearse(job, processes, workers=config.compute.workers)
             job = replace(job, options=ahead.options)

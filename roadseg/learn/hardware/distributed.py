@@ -4,13 +4,11 @@ import importlib
 import itertools
 import json
 import os
-import secrets
 import socket
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from pathlib import Path
 from typing import Any, cast
 
 import torch
@@ -234,28 +232,6 @@ def require_same(parallel: Parallel, facts: Mapping[str, Any]) -> None:
                 f"{', '.join(differing[:_SHOWN])}{more}; all hosts need the same versions and "
                 f"config as process 0 on {first['host']}"
             )
-
-
-def require_shared(parallel: Parallel, folder: Path) -> None:
-    """Check that all hosts see one folder; all processes call this.
-
-    Raises:
-        ConfigError: in all processes, if one of them does not see what the first one writes.
-    """
-    if parallel.local_size == parallel.size:
-        return
-    (name, *_) = parallel.gather(f".shared-{secrets.token_hex(8)}")
-    mark = folder / name
-    if parallel.first:
-        mark.touch()
-    parallel.wait()
-    is_apart = parallel.any(not mark.exists())
-    if parallel.first:
-        mark.unlink(missing_ok=True)
-    if is_apart:
-        raise ConfigError(
-            f"{folder}: not all hosts see the same run folder; put it on a disk that they share"
-        )
 
 
 def _short(value: object) -> str:

@@ -190,13 +190,6 @@ class Epochs:
             *(len(history), self.trainer.options.epochs, row["train_loss"], held_out),
             row["windows_per_s"],
         )
-        if len(history) == 1 and scores is not None and scores.is_almost_blind:
-            _log.warning(
-                "the network found almost no road after the first epoch (recall %.3f); if this "
-                "does not improve, check in quality/ that the labels lie on the roads, raise "
-                "train.loss.dice or train.learning_rate, or use encoder_weights or init",
-                scores.roads.recall,
-            )
 
     def _save_last(self) -> None:
         """Write `last`: all that the next step needs."""

@@ -18,7 +18,6 @@ from roadseg.roads.metrics.pixels import LEVELS, Counts, Histogram
 IOU_OF = "val_iou_"  # Prefix of the column of a set in the table of epochs.
 THRESHOLD = "threshold"  # Column of the best threshold; the name of a set may follow.
 _EVEN = 0.5  # Probability from which a pixel counts as road in IoU and F1.
-_ALMOST_NONE = 0.02  # Predicted per labelled road pixels, below which a network finds no roads.
 
 
 @dataclass(frozen=True)
@@ -48,13 +47,6 @@ class Scores:
         columns |= {"val_best_iou": self.pixels.at(threshold).iou, THRESHOLD: threshold}
         best = {name: side.best_threshold for name, side in self.by_set.items()}
         return columns | {f"{THRESHOLD}_{name}": value for name, value in best.items()}
-
-    @property
-    def is_almost_blind(self) -> bool:
-        """Whether there are labelled roads, but hardly any was predicted."""
-        right = self.roads.true_positive
-        predicted, reference = right + self.roads.false_positive, right + self.roads.false_negative
-        return predicted < _ALMOST_NONE * reference
 
 
 def thresholds_in(columns: Mapping[str, float]) -> Facts:

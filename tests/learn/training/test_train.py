@@ -585,17 +585,6 @@ def test_a_validation_loss_that_is_no_number_stops_too(run, tmp_path, monkeypatc
     assert not (tmp_path / "fold" / "metrics.csv").exists()
 
 
-@pytest.mark.parametrize("found", [1, 2])
-def test_a_network_blind_after_the_first_epoch_is_a_warning(
-    run, tmp_path, monkeypatch, caplog, found
-):
-    scores = Scores(0.5, pixels(found=found, missed=100 - found))
-    monkeypatch.setattr(epochs, "validate", lambda *_, **__: scores)
-    with caplog.at_level(logging.WARNING):
-        run(tmp_path, epochs=2)
-    assert sum("found almost no road" in r.message for r in caplog.records) == (found < 2)
-
-
 def test_a_step_larger_than_an_epoch_is_refused(run, tmp_path):
     assert run(tmp_path / "fitting", epochs=1, batch_size=4)
     with pytest.raises(ConfigError, match="batch_size: expected at most 4 windows"):

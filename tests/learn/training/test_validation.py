@@ -39,16 +39,6 @@ def test_logits_that_are_no_numbers_are_counted_somewhere():
     assert count(torch.full((1, 8, 2, 2), torch.nan), torch.ones(1, 2, 2)).sum() == 4
 
 
-@pytest.mark.parametrize(
-    ("found", "wrong", "missed", "blind"),
-    [(1, 0, 99, True), (2, 0, 98, False), (0, 2, 100, False), (0, 0, 0, False), (0, 0, 1, True)],
-)
-def test_a_network_is_blind_if_it_sees_less_than_a_fiftieth_of_the_roads(
-    found, wrong, missed, blind
-):
-    assert Scores(0.0, seen(found, wrong, missed)).is_almost_blind is blind
-
-
 def test_pixels_are_counted_for_each_window():
     logits = torch.full((2, 8, 1, 2), 1.0)
     masks = torch.tensor([[[1, 0]], [[255, 3]]], dtype=torch.uint8)
