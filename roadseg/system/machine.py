@@ -11,8 +11,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from roadseg.errors import ConfigError
-
 if sys.platform == "linux":
     import resource
 
@@ -23,7 +21,6 @@ _LIBRARIES = {
     "jemalloc": ("libjemalloc.so",),
     "iomp5": ("libiomp5.so",),
 }
-_ALWAYS_ALLOWED, _MOST_PER_CPU = 64, 16  # Processes; more than both are refused.
 _TOPOLOGY = ("physical_package_id", "die_id", "core_id")
 
 
@@ -81,21 +78,6 @@ def read_machine(root: Path = _ROOT, *, affinity: Collection[int] | None = None)
         libraries=_libraries(root),
         unbound=_unbound(root, nodes),
     )
-
-
-def check_workers(workers: int) -> None:
-    """Refuse more processes than any machine like this one has a use for.
-
-    Raises:
-        ConfigError: if there are more than 64, and more than 16 for each CPU.
-    """
-    cpus = len(_affinity())
-    most = max(_ALWAYS_ALLOWED, _MOST_PER_CPU * cpus)
-    if workers > most:
-        raise ConfigError(
-            f"compute.workers: expected at most {most} processes on {cpus} CPUs, got {workers}; "
-            "one per CPU is a good start"
-        )
 
 
 def parse_cpus(text: str) -> tuple[int, ...]:

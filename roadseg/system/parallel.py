@@ -17,7 +17,6 @@ from multiprocessing.connection import wait
 from typing import Any, Generic, TypeVar
 
 from roadseg.errors import RoadsegError
-from roadseg.system.machine import check_workers
 from roadseg.system.progress import counted
 from roadseg.system.units import Units, chosen_units, shown_in
 
@@ -60,7 +59,6 @@ def each(
             a function of a module, too.
 
     Raises:
-        ConfigError: if there are far more workers than CPUs.
         RoadsegError: if a process dies. What the work itself raises as
             RoadsegError is an outcome; anything else is a bug and is raised.
     """
@@ -113,7 +111,6 @@ def _in_units(units: Units, work: Work[Item, Result], item: Item) -> Result:
 def _in_processes(
     work: Work[Item, Result], items: Sequence[Item], workers: int, begin: Begin | None
 ) -> Iterator[Outcome[Result]]:
-    check_workers(workers)
     context = _context()
     numbers = context.SimpleQueue()
     for number in range(workers):

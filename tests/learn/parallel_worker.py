@@ -24,13 +24,12 @@ from conftest import write_chips
 from safetensors.torch import load_file
 from torch import nn
 
-from roadseg.errors import ConfigError, RoadsegError
+from roadseg.errors import RoadsegError
 from roadseg.learn.hardware.devices import pick_device
 from roadseg.learn.hardware.distributed import (
     Parallel,
     freeze_unused,
     parallel,
-    require_same,
 )
 from roadseg.learn.network.losses import loss_of, loss_sums
 from roadseg.learn.network.models import NetworkSpec, build_model
@@ -151,25 +150,6 @@ def spare_layer(together, device):
     return [name for name, weight in model.named_parameters() if weight.requires_grad]
 
 
-def refused(together, facts):
-    """Give the error of processes whose facts differ."""
-    try:
-        require_same(together, facts)
-    except ConfigError as error:
-        return str(error)
-    return ""
-
-
-def agreement(together):
-    """Give what becomes of facts that are equal or not."""
-    rank = together.rank
-    return {
-        "texts": together.gather("" if rank else "ä" * 3),
-        "equal": gathered(refused(together, {"torch": "2", "batch": 8}), together),
-        "other": gathered(refused(together, {"torch": f"2.{rank}", "batch": 8}), together),
-    }
-
-
 def pair(device, model):
     """Give what two processes see, who have met before, as for an earlier fold."""
     with parallel(device) as together:
@@ -177,7 +157,6 @@ def pair(device, model):
     with parallel(device) as together:
         return {
             "before": before,
-            "agreement": agreement(together),
             "basics": gathered(sums_and_flags(together), together),
             "training": shared_training(together, device, model),
             "spare": spare_layer(together, device),

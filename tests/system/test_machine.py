@@ -4,8 +4,7 @@ import sys
 
 import pytest
 
-from roadseg.errors import ConfigError
-from roadseg.system.machine import check_workers, format_cpus, parse_cpus, read_machine
+from roadseg.system.machine import format_cpus, parse_cpus, read_machine
 
 
 @pytest.fixture
@@ -203,11 +202,3 @@ def test_only_cpus_that_this_process_may_use_are_counted():
     )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert said.stdout == f"({cpu},) 1\n"
-
-
-@pytest.mark.parametrize(("cpus", "most"), [(2, 64), (5, 80)])
-def test_far_more_workers_than_cpus_are_refused(monkeypatch, cpus, most):
-    monkeypatch.setattr("roadseg.system.machine._affinity", lambda: range(cpus))
-    check_workers(most)
-    with pytest.raises(ConfigError, match=f"at most {most} processes on {cpus} CPUs, got"):
-        check_workers(most + 1)

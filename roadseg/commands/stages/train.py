@@ -11,7 +11,7 @@ from roadseg.commands.stages.training_jobs import training_job
 from roadseg.config import Config
 from roadseg.dataset.edge_calibration import read_calibration, write_calibration
 from roadseg.errors import CheckpointError
-from roadseg.learn.hardware.distributed import Parallel, parallel, require_same
+from roadseg.learn.hardware.distributed import Parallel, parallel
 from roadseg.learn.network.checkpoints import checkpoint_path
 from roadseg.learn.options import TrainOptions
 from roadseg.learn.training.history import Row, best_row, read_last, seconds_of
@@ -25,7 +25,6 @@ from roadseg.report.plots.charts import write_curves
 from roadseg.roads.metrics.pooling import Spread, spread_of
 from roadseg.system.dry_runs import Plan, Plans
 from roadseg.system.progress import Progress
-from roadseg.system.records import versions
 from roadseg.system.stage_records import Reason, lost_outputs, read_record
 from roadseg.system.text import Summary, about_time, count
 from roadseg.system.workspace import AnyFold, Fold, Workspace
@@ -166,9 +165,6 @@ def run_fold(
     job = training_job(config, workspace, fold, force=force)
     folder = workspace.checkpoint(fold)
     with parallel(job.device) as processes:
-        # All processes need the same settings and versions.
-        used = {name: versions()[name] for name in ("roadseg", "torch")}
-        require_same(processes, {**used, **job.settings})
         if force or not _has_begun(workspace, fold):
             ahead = _rehearse(job, processes, workers=config.compute.workers)
             job = replace(job, options=ahead.options)

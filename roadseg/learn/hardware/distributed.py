@@ -2,9 +2,7 @@
 
 import importlib
 import itertools
-import json
 import os
-import socket
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -24,8 +22,6 @@ _VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_AD
 JOINING = timedelta(minutes=10)  # Time that processes wait until all have started.
 PATIENCE = timedelta(minutes=30)  # Time to wait for one that writes or has stopped.
 _GROUPS = itertools.count()  # Numbers of the groups that this process joins, one for each training.
-_SHOWN = 3  # Differences between processes that an error names.
-_LONGEST = 60  # Characters of a value in an error.
 _HCCL = "habana_frameworks.torch.distributed.hccl"
 
 
@@ -107,13 +103,6 @@ class Parallel:
         largest = torch.tensor(numbers, dtype=torch.float64)
         dist.all_reduce(largest, op=dist.ReduceOp.MAX, group=self.control)
         return largest.tolist()
-
-    def gather(self, text: str) -> list[str]:
-        """Return the texts of all processes, by rank."""
-        texts = [text] * self.size
-        if self.size > 1:
-            dist.all_gather_object(texts, text, group=self.control)
-        return texts
 
     def wait(self) -> None:
         """Wait until all processes are here; the device is not waited for."""
@@ -209,34 +198,6 @@ def parallel(device: Device, *, patience: timedelta = PATIENCE) -> Iterator[Para
             raise PartnerError(lost) from error
         raise
     dist.destroy_process_group()
-
-
-def require_same(parallel: Parallel, facts: Mapping[str, Any]) -> None:
-    """Compare facts between processes, which all call this.
-
-    Raises:
-        ConfigError: in all processes, if a fact differs in one of them; it names the first one.
-    """
-    mine = {"host": socket.gethostname(), "facts": facts}
-    first, *others = map(json.loads, parallel.gather(json.dumps(mine, sort_keys=True)))
-    for rank, other in enumerate(others, start=1):
-        differing = [
-            f"{name} {_short(other['facts'].get(name))} (in process 0 {_short(value)})"
-            for name, value in first["facts"].items()
-            if other["facts"].get(name) != value
-        ]
-        if differing:
-            more = f" and {len(differing) - _SHOWN} more" if len(differing) > _SHOWN else ""
-            raise ConfigError(
-                f"process {rank} of {parallel.size} on {other['host']} has "
-                f"{', '.join(differing[:_SHOWN])}{more}; all hosts need the same versions and "
-                f"config as process 0 on {first['host']}"
-            )
-
-
-def _short(value: object) -> str:
-    text = str(value)
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
 def _place(environment: Mapping[str, str]) -> Parallel:

@@ -14,6 +14,7 @@ from roadseg.dataset.scene_parts import cut_to_area
 from roadseg.errors import DataError, RoadsegError
 from roadseg.learn.hardware.devices import chosen_device
 from roadseg.learn.inference.compatibility import scaling_to_predict, scene_to_predict
+from roadseg.learn.inference.engines import ROTATIONS
 from roadseg.learn.inference.sliding_window import count_touching, share_cores
 from roadseg.learn.inference.tasks import (
     Networks,
@@ -34,9 +35,10 @@ from roadseg.raster.images import RasterFacts
 from roadseg.raster.options import ImageryOptions
 from roadseg.raster.scaling import Scaling
 from roadseg.raster.strips import require_room
+from roadseg.raster.windows import fitting_batch
 from roadseg.roads.masks.probabilities import Probability
 from roadseg.system.files import refuse_to_overwrite
-from roadseg.system.fingerprints import fingerprint, fingerprints
+from roadseg.system.fingerprints import fingerprint, fingerprints, stamp
 from roadseg.system.parallel import each
 from roadseg.system.progress import Progress, counted
 from roadseg.system.records import key_of
@@ -225,17 +227,20 @@ class PredictionJob:
         counts = defaultdict[_Sides, list[int]](list)
         for scene in scenes:
             counts[self._sides(scene)].append(self._windows(scene))
-        by_sides = {
-            (side, sides): Networks.of(
+        stamps, turns = tuple(map(stamp, self._weights)), ROTATIONS if self._options.tta else 1
+        by_sides = {}
+        for (side, seen), windows in counts.items():
+            most = self._options.most_at_once(max(map(max, seen)))
+            by_sides[side, seen] = Networks(
                 self.folders,
+                stamps,
                 self._options,
                 self._compute,
                 window_px=side,
-                sides=sides,
-                counts=counts[side, sides],
+                sides=seen,
+                batch_size=fitting_batch(windows, most=most),
+                windows=sum(windows) * turns,
             )
-            for side, sides in counts
-        }
         return {scene.name: by_sides[self._sides(scene)] for scene in scenes}
 
     def _scales(self, facts: RasterFacts) -> Sequence[Sequence[float]]:

@@ -12,7 +12,6 @@ from roadseg.errors import CheckpointError
 from roadseg.learn.hardware.cpu import keep_freed_memory
 from roadseg.learn.hardware.devices import chosen_device
 from roadseg.learn.inference.engines import (
-    ROTATIONS,
     Engine,
     at_sizes,
     ensemble,
@@ -22,7 +21,6 @@ from roadseg.learn.inference.engines import (
 from roadseg.learn.inference.sliding_window import predict_parts, rows_and_cols, whole_of
 from roadseg.learn.network.checkpoint_facts import Facts
 from roadseg.learn.network.checkpoints import (
-    checkpoint_path,
     load_checkpoint,
     read_checkpoint_facts,
 )
@@ -31,7 +29,7 @@ from roadseg.raster.images import RasterFacts
 from roadseg.raster.pixels import SceneReader
 from roadseg.raster.scaling import Scaling
 from roadseg.raster.strips import Strips
-from roadseg.raster.windows import Rows, Window, fitting_batch
+from roadseg.raster.windows import Rows, Window
 from roadseg.roads.logistic import EdgeModel, mean_model
 from roadseg.roads.masks.mask_files import read_raster_key
 from roadseg.roads.masks.probabilities import (
@@ -42,7 +40,6 @@ from roadseg.roads.masks.probabilities import (
 )
 from roadseg.roads.speeds import SpeedBins
 from roadseg.system.files import writing
-from roadseg.system.fingerprints import stamp
 
 AddKm2 = Callable[[float], object]
 
@@ -66,30 +63,6 @@ class Networks:
     sides: tuple[tuple[int, ...], ...]
     batch_size: int
     windows: int
-
-    @classmethod
-    def of(
-        cls,
-        folders: tuple[Path, ...],
-        options: PredictOptions,
-        compute: ComputeOptions,
-        *,
-        window_px: int,
-        sides: tuple[tuple[int, ...], ...],
-        counts: Sequence[int],
-    ) -> "Networks":
-        """Return the networks of some folders for scenes with so many windows each."""
-        largest_px = max(map(max, sides))
-        return cls(
-            folders,
-            tuple(stamp(checkpoint_path(folder, "best")) for folder in folders),
-            options,
-            compute,
-            window_px=window_px,
-            sides=sides,
-            batch_size=fitting_batch(counts, most=options.most_at_once(largest_px)),
-            windows=sum(counts) * (ROTATIONS if options.tta else 1),
-        )
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,6 @@ from roadseg.raster.scaling import Scaling
 from roadseg.raster.windows import Window, cover, spread
 from roadseg.roads.masks.burning import IGNORE, road_pixels
 from roadseg.roads.masks.mask_files import read_mask
-from roadseg.system.machine import check_workers
 
 _CELL_PX = 32  # Side of the cells of a chip, of which those with road are listed.
 _ROAD_SHARE = 0.75  # Of the windows, which contain a random cell with road; others lie anywhere.
@@ -358,7 +357,6 @@ def load_ahead(
     windows: Dataset[Any], order: Iterable[list[int]], workers: int, *, pin_memory: bool
 ) -> DataLoader[Any]:
     """Return a loader of these batches, which worker processes read ahead."""
-    check_workers(workers)
     return DataLoader(
         windows,
         batch_sampler=order,

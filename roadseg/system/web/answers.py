@@ -28,8 +28,6 @@ _LETTERS = 120  # Characters of a page that stands in the place of an answer.
 # The server is busy, or something between it and us is; the same question may be answered later.
 _PASSING = (408, 425, 429, 500, 502, 503, 504)
 _MANY = 1000  # Tries; more than any client makes.
-# A name server may miss a question, but a machine without a network is to be told soon.
-_NAME_TRIES, _NAME_WAIT_S = 2, 1.0
 
 
 class BadAnswerError(ValueError):
@@ -195,8 +193,6 @@ def failure_of(
     kinds = [type(each) for each in chain]
     kind = next((k for k in reasons if any(issubclass(each, k) for each in kinds)), None)
     reason = reasons[kind] if kind else f"the connection failed ({why})"
-    if kind is exceptions.NameResolutionError:
-        return Failure(reason, tries=_NAME_TRIES, wait_s=_NAME_WAIT_S)
     return Failure(reason, tries=1 if kind is ssl.SSLCertVerificationError else _MANY)
 
 

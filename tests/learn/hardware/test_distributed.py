@@ -105,17 +105,6 @@ def test_each_number_is_that_of_the_process_with_the_largest(pair):
     assert [seen["largest"] for seen in pair["basics"]] == [[1, 0]] * 2
 
 
-def test_texts_of_all_processes_are_gathered(pair):
-    assert pair["agreement"]["texts"] == ["äää", ""]
-
-
-def test_processes_with_other_facts_are_told_which(pair):
-    assert pair["agreement"]["equal"] == ["", ""]
-    (message,) = set(pair["agreement"]["other"])
-    assert message.startswith("process 1 of 2 on ")
-    assert "has torch 2.1 (in process 0 2.0); all hosts need the same versions" in message
-
-
 def test_weights_that_are_not_used_do_not_stop_the_exchange(pair):
     assert pair["spare"] == ["used.weight", "used.bias"]
 
