@@ -3,7 +3,6 @@
 import html
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union
 
@@ -15,7 +14,6 @@ from roadseg.api.arguments import TABLE, AnyPath, options_of, table_file, takes
 from roadseg.api.masks import Mask
 from roadseg.api.notebooks import map_svg
 from roadseg.api.rasters import AnyImage, in_memory
-from roadseg.errors import ConfigError
 from roadseg.raster.grid import DEGREES, is_local
 from roadseg.roads.formats.any_roads import (
     DrawnRoads,
@@ -264,9 +262,6 @@ def route(
     whole = read_graph(graph)
     source = whole.drawn.source
     best = options_of(RouteOptions, options)
-    for name, place in (("start", start), ("goal", goal)):
-        if np.shape(place) != (2,) or not all(isinstance(each, Real) for each in place):
-            raise ConfigError(f"{name}: expected two numbers, got {place!r:.80}")
     way, summary = find_route(whole.for_cars, start, goal, best, name=str(source))
     is_assumed = np.zeros(len(way.lines), dtype=bool)
     drawn = DrawnRoads(source, way, is_joined=True, is_assumed=is_assumed)

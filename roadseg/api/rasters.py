@@ -1,10 +1,8 @@
 """Images and probabilities: from files or arrays, and predicted."""
 
-import math
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -69,14 +67,11 @@ def predict(
     from roadseg.learn.network.installed_weights import checkpoint_folder
 
     several = [checkpoint] if isinstance(checkpoint, str | Path) else checkpoint
-    if not isinstance(several, Sequence) or not several:
-        raise ConfigError(f"checkpoint: expected a folder or several, got {checkpoint!r}")
     folders = tuple(checkpoint_folder(Path(folder)).absolute() for folder in several)
     predicting, imagery, compute = sections_of(
         options, PredictOptions, ImageryOptions, ComputeOptions
     )
     if not isinstance(image, str | Path):
-        _require_array(image)
         _require_place(transform, imagery.crs, imagery.gsd_m)
     with image_file(image, transform) as path, progress_in_notebook():
         only = compute.model_copy(update={"on_error": "stop"})  # There is no other image.
@@ -146,14 +141,6 @@ def _require_place(transform: Affine | None, crs: object, gsd_m: float | None) -
         )
     if transform is not None and crs is None:
         raise ConfigError(f"{_THE_ARRAY}: has a transform but no crs, expected both")
-    known = isinstance(transform, Affine) and all(map(math.isfinite, transform))
-    if transform is not None and not (known and transform.determinant):
-        shown = " ".join(str(transform).split())
-        raise ConfigError(
-            f"transform: {shown:.200} places no pixels, expected an Affine, as in rasterio"
-        )
-    if gsd_m is not None and not (isinstance(gsd_m, Real) and 0 < gsd_m < math.inf):
-        raise ConfigError(f"gsd_m: expected metres above 0, got {gsd_m!r}")
 
 
 def _crs(crs: object) -> CRS:

@@ -180,11 +180,6 @@ def load_config(config: AnyConfig = None, overrides: Overrides = None) -> Config
                 "overrides: cannot be combined with a loaded config; use the path of the config"
             )
         return config
-    if not isinstance(config, str | Path | None) or not isinstance(overrides, Mapping | None):
-        raise ConfigError(
-            f"config: expected the path of a config, and overrides as a dict, got {config!r:.80} "
-            f"and {overrides!r:.80}"
-        )
     return configs.load_config(None if config is None else Path(config), settings_of(overrides))
 
 

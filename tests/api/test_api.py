@@ -147,12 +147,6 @@ def test_overrides_are_options_by_their_keys(finished):
         roadseg.train(config.run.parent / "roadseg.json", overrides={"train.epoch": 1})
 
 
-@pytest.mark.parametrize(("config", "overrides"), [({}, None), (3, None), ("a.json", ["a"])])
-def test_a_config_is_a_path_and_overrides_are_a_dict(config, overrides):
-    with pytest.raises(ConfigError, match="expected the path of a config, and overrides as a dict"):
-        roadseg.run(config, overrides=overrides)
-
-
 def test_importing_loads_nothing_and_names_all(tmp_path):
     code = """
 import sys, roadseg

@@ -57,12 +57,6 @@ def test_a_table_without_crs_is_refused_in_one_line(table):
         roadseg.read_graph(table.set_crs(None, allow_override=True))
 
 
-@pytest.mark.parametrize("place", [None, "1,2", (1, 2, 3), shapely.Point(1, 2), ("1", "2")])
-def test_places_of_a_route_are_two_numbers(labels, place):
-    with pytest.raises(ConfigError, match="goal: expected two numbers, got"):
-        roadseg.route(labels, (0.0, 0.0), place)
-
-
 def test_a_graph_of_networkx_comes_back_as_it_was(labels):
     back = roadseg.read_graph(labels.to_networkx())
     assert len(back.edges) == len(labels.edges)

@@ -93,12 +93,6 @@ def test_a_traced_array_lies_where_the_file_lies(mask, city):
         ),
         (None, {}, "found NoneType, expected the path of a file, or an array of numpy"),
         ([[True]], {"gsd_m": 1}, "found list, expected the path of a file, or an array of numpy"),
-        (np.ones((4, 4), bool), {"gsd_m": "1"}, "gsd_m: expected metres above 0, got '1'"),
-        (np.ones((4, 4), bool), {"gsd_m": 0}, "gsd_m: expected metres above 0, got 0"),
-        *(
-            (np.ones((4, 4), bool), {"transform": transform, "crs": 32611}, "places no pixels, exp")
-            for transform in ((1, 0, 0, 0, -1, 0), Affine.scale(0), Affine.scale(float("nan")))
-        ),
     ],
 )
 def test_arrays_that_cannot_be_traced_are_refused_in_one_line(pixels, place, message):
@@ -126,12 +120,6 @@ def test_the_order_of_bytes_in_an_array_does_not_matter(image, checkpoint):
         for each in (pixels, swapped)
     )
     assert np.array_equal(one, other)
-
-
-@pytest.mark.parametrize("checkpoint", [None, [], 3])
-def test_a_checkpoint_is_a_folder_or_several(image, checkpoint):
-    with pytest.raises(ConfigError, match="checkpoint: expected a folder or several, got"):
-        roadseg.predict(image, checkpoint, **FLAT)
 
 
 def test_errors_speak_of_the_array_and_not_of_a_file(image, checkpoint):

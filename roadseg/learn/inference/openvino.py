@@ -14,11 +14,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from roadseg.errors import CheckpointError, RoadsegError, first_line
+from roadseg.errors import RoadsegError, first_line
 from roadseg.learn.inference.programs import INPUT, OUTPUT, Network, Shape, load_package, trace
 from roadseg.system.files import write_error
 
-_GRAPH, _WEIGHTS = "model.xml", "model.bin"
+_GRAPH = "model.xml"
 _PRECISIONS = {"fp32": "f32", "bf16": "bf16"}  # What OpenVINO calls ours.
 _INSTALL = "run `pip install 'roadseg[openvino]'`"
 _STATISTICS = "openvino_telemetry"  # Package that sends statistics of use if OpenVINO finds it.
@@ -65,25 +65,16 @@ def open(folder: Path, *, window_shape: Shape) -> Network:  # noqa: A001 - openv
     """Open what `build` has written, compiled for the CPU.
 
     Args:
-        folder: that holds model.xml and model.bin.
+        folder: that holds model.xml and model.bin, as they were written (`int8.unusable`).
         window_shape: of the windows to take, of any side that the network can work on.
 
     Raises:
-        CheckpointError: if a file is missing or damaged.
         RoadsegError: if OpenVINO is missing.
     """
     openvino = _load_openvino()
-    for name in (_GRAPH, _WEIGHTS):
-        if not (folder / name).is_file():
-            raise CheckpointError(f"{folder / name} does not exist; quantize again")
-    try:
-        model = openvino.Core().read_model(folder / _GRAPH)
-        model.reshape([*window_shape])
-        return _compiled(openvino, model)
-    except RuntimeError as error:
-        raise CheckpointError(
-            f"{folder / _GRAPH}: damaged, or not a model that OpenVINO can run; quantize again"
-        ) from error
+    model = openvino.Core().read_model(folder / _GRAPH)
+    model.reshape([*window_shape])
+    return _compiled(openvino, model)
 
 
 def convert(network: nn.Module, *, window_shape: Shape, precision: str = "fp32") -> Network:

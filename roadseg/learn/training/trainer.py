@@ -12,17 +12,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from roadseg.errors import CheckpointError
 from roadseg.learn.hardware.cpu import keep_freed_memory
 from roadseg.learn.hardware.devices import Device
 from roadseg.learn.hardware.distributed import Parallel, freeze_unused
 from roadseg.learn.network.checkpoint_facts import MODEL
-from roadseg.learn.network.checkpoints import Tensors, misfit, named
+from roadseg.learn.network.checkpoints import Tensors, named
 from roadseg.learn.network.losses import loss_of, loss_sums
 from roadseg.learn.network.models import Normalise, check_batch
 from roadseg.learn.options import TrainOptions
 from roadseg.raster.scaling import Scaling
-from roadseg.system.text import one_line
 
 Batch = Sequence[Tensor]  # Images and masks.
 State = tuple[dict[str, Tensor], dict[str, Any]]  # Tensors by name, and JSON values.
@@ -57,7 +55,6 @@ class Trainer:
 
         Raises:
             ConfigError: if the network does not accept such batches.
-            CheckpointError: if the state does not fit the network or the options.
         """
         keep_freed_memory()
         bands, side = len(scaling.mean), options.window_px
@@ -136,26 +133,13 @@ class Trainer:
 def _load_state(
     state: State, model: nn.Module, optimizer: torch.optim.Optimizer, scaler: torch.amp.GradScaler
 ) -> None:
-    """Load the state of a trainer into its model, optimizer and scaler; refuse one that misfits."""
+    """Load the state of a trainer into its model, optimizer and scaler."""
     tensors, values = state
-    weights = _named_under(MODEL, tensors)
-    if problem := misfit(weights, model.state_dict()):
-        raise _unfit(problem)
-    model.load_state_dict(weights)
-    try:
-        _load_optimizer(
-            _named_under(_OPTIMIZER, tensors), values["optimizer_state"]["values"], optimizer
-        )
-        scaler.load_state_dict(values["scaler_state"])
-    except (RuntimeError, LookupError, ValueError) as error:
-        raise _unfit(one_line(error)[:200]) from error
-
-
-def _unfit(problem: str) -> CheckpointError:
-    return CheckpointError(
-        f"last.safetensors: its state does not fit this training ({problem}); restore it, or "
-        "retrain with --force"
+    model.load_state_dict(_named_under(MODEL, tensors))
+    _load_optimizer(
+        _named_under(_OPTIMIZER, tensors), values["optimizer_state"]["values"], optimizer
     )
+    scaler.load_state_dict(values["scaler_state"])
 
 
 def _load_optimizer(
