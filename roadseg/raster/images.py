@@ -143,8 +143,6 @@ def open_raster(
     """
     if not is_virtual(path) and not path.exists():
         raise DataError(f"{path} does not exist")
-    if not is_virtual(path) and (path.is_fifo() or path.is_socket() or path.is_char_device()):
-        raise DataError(f"{path}: a pipe or a device, expected a file")
     remote = is_virtual(path) and _REMOTE.search(str(path))
     with reading(path), warnings.catch_warnings():
         warnings.simplefilter("ignore", NotGeoreferencedWarning)

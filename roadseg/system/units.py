@@ -90,8 +90,8 @@ def distance_text(metres: float) -> str:
 def map_unit(length_m: float) -> tuple[float, str]:
     """Return the unit for a length on a map: its metres, and what it is called."""
     long = (1000.0, "km") if is_metric() else (KM_PER_MILE * 1000, "mi")
-    to_short_unit = (1.0, "m") if is_metric() else (_M_PER_FOOT, "ft")
-    return long if length_m >= long[0] else to_short_unit
+    short = (1.0, "m") if is_metric() else (_M_PER_FOOT, "ft")
+    return long if length_m >= long[0] else short
 
 
 def speed_unit() -> ShownSpeed:

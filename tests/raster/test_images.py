@@ -378,15 +378,6 @@ def test_a_raster_missing_in_an_archive_is_refused(tmp_path):
         read_all(Path(f"/vsizip/{{{tmp_path}/a.zip}}/scene.tif"))
 
 
-def test_a_pipe_is_no_raster_and_not_waited_for(tmp_path):
-    os.mkfifo(tmp_path / "a.tif")
-    with (
-        pytest.raises(DataError, match=r"a\.tif: a pipe or a device"),
-        open_raster(tmp_path / "a.tif"),
-    ):
-        pass
-
-
 @pytest.mark.real
 @pytest.mark.parametrize(
     ("name", "bands", "dtype", "gsd_m"),

@@ -202,15 +202,28 @@ def missing(name: str) -> str:
     Returns:
         One line; empty if the device can be used.
     """
-    if name in ("cuda", "rocm"):
-        return _missing_gpu(name)
+    if name == "cpu":
+        return ""
     if name == "hpu":
         return _missing_hpu()
-    if name == "xpu":
-        return _missing_xpu()
-    if name == "mps":
-        return _missing_mps()
-    return ""
+    made_for = _made_for()
+    if not made_for[name]:
+        others = " and ".join(other for other, is_made in made_for.items() if is_made)
+        return f"torch {torch.__version__} is not built for {name}{others and f' but for {others}'}"
+    backend = torch.backends.mps if name == "mps" else getattr(torch, _DEVICES[name].type)
+    found = backend.is_available()
+    return "" if found else f"torch {torch.__version__} finds no {name} device or driver"
+
+
+def _made_for() -> dict[str, bool]:
+    """Return for which devices, the fastest first, torch or a package beside it is built."""
+    return {
+        "cuda": torch.version.cuda is not None,
+        "rocm": torch.version.hip is not None,
+        "xpu": torch.xpu._is_compiled(),  # noqa: SLF001
+        "hpu": find_spec("habana_frameworks") is not None,
+        "mps": torch.backends.mps.is_built(),
+    }
 
 
 def _find(name: str) -> tuple[str, str]:
@@ -221,15 +234,8 @@ def _find(name: str) -> tuple[str, str]:
         if problem := missing(name):
             raise DeviceError(f"device {name}: {problem}; fix this, or choose auto or cpu")
         return name, f"{_model(name)}requested"
-    made_for = {  # The fastest first.
-        "cuda": torch.version.cuda is not None,
-        "rocm": torch.version.hip is not None,
-        "xpu": torch.xpu._is_compiled(),  # noqa: SLF001
-        "hpu": find_spec("habana_frameworks") is not None,
-        "mps": torch.backends.mps.is_built(),
-    }
     problems = []
-    for candidate in (each for each, made in made_for.items() if made):
+    for candidate in (each for each, is_made in _made_for().items() if is_made):
         problem = missing(candidate)
         if not problem:
             return candidate, f"{_model(candidate)}found"
@@ -244,29 +250,6 @@ def _model(name: str) -> str:
     return f"{torch.xpu.get_device_name()}, " if name == "xpu" else ""
 
 
-def _missing_gpu(name: str) -> str:
-    built = {"cuda": torch.version.cuda, "rocm": torch.version.hip}
-    titles = {"cuda": "CUDA", "rocm": "ROCm"}
-    other = "cuda" if name == "rocm" else "rocm"
-    if built[name] is None:
-        hint = f" but for {titles[other]} (device {other})" if built[other] is not None else ""
-        return f"torch {torch.__version__} is not built for {titles[name]}{hint}"
-    if not torch.cuda.is_available():
-        return f"torch {torch.__version__} finds no {titles[name]} device or driver"
-    return ""
-
-
-def _missing_xpu() -> str:
-    if not torch.xpu._is_compiled():  # noqa: SLF001
-        return (
-            f"torch {torch.__version__} is not built for XPU; "
-            "install it from https://download.pytorch.org/whl/xpu"
-        )
-    if not torch.xpu.is_available():
-        return f"torch {torch.__version__} finds no Intel GPU or Level Zero driver"
-    return ""
-
-
 def _missing_hpu() -> str:
     try:
         importlib.import_module("habana_frameworks.torch.core")  # It adds the device to torch.
@@ -276,14 +259,6 @@ def _missing_hpu() -> str:
     except (ImportError, OSError, RuntimeError, AssertionError) as error:
         return f"habana_frameworks cannot be loaded ({' '.join(str(error).split())})"
     return "" if is_available else "habana_frameworks finds no Gaudi device or driver"
-
-
-def _missing_mps() -> str:
-    if not torch.backends.mps.is_built():
-        return f"torch {torch.__version__} is not built for MPS, which only macOS has"
-    if not torch.backends.mps.is_available():
-        return "macOS finds no GPU that MPS can use"
-    return ""
 
 
 def _amd_architecture() -> str:

@@ -209,9 +209,7 @@ def _fastest(
     pixels = (_USUAL_PX / shape[-1]) ** 2 * torch.get_num_threads()
     why, problem = _why_int8(folder, windows, math.ceil(_OPENING_PAYS * pixels))
     if why:
-        return _engine(
-            "openvino", why, shape, openvino.open(int8_folder(folder), window_shape=shape)
-        )
+        return _by_int8(why, folder, shape)
     notes = [problem] if problem else []
     needed = math.ceil(_CONVERTING_PAYS * pixels)
     if windows >= needed and not openvino.why_missing():
@@ -271,9 +269,13 @@ def _by_openvino(checkpoint: Checkpoint, folder: Path, device: Device, shape: Sh
             f"engine openvino: {int8_folder(folder)}: {problem}; run `{MADE_BY}` again, or choose "
             "engine auto"
         )
-    return _engine(
-        "openvino", "requested; INT8", shape, openvino.open(int8_folder(folder), window_shape=shape)
-    )
+    return _by_int8("requested; INT8", folder, shape)
+
+
+def _by_int8(why: str, folder: Path, shape: Shape) -> Engine:
+    """Open the quantised network of a checkpoint folder."""
+    run = openvino.open(int8_folder(folder), window_shape=shape)
+    return _engine("openvino", why, shape, run)
 
 
 def _by_torch(name: str, why: str, checkpoint: Checkpoint, device: Device, shape: Shape) -> Engine:

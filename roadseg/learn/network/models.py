@@ -4,7 +4,6 @@ import copy
 import difflib
 import functools
 import math
-import ssl
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
@@ -267,13 +266,8 @@ def _answers(address: str) -> bool:
     try:
         with urllib.request.urlopen(request, timeout=_PATIENCE_S):  # noqa: S310 - the same
             return True
-    except urllib.error.HTTPError:
-        return True
-    except urllib.error.URLError as error:
-        # Certificates are another matter, which the hub's library judges by its own list.
-        return isinstance(error.reason, ssl.SSLError)
-    except OSError:
-        return False
+    except OSError as error:
+        return isinstance(error, urllib.error.HTTPError)
 
 
 @functools.cache

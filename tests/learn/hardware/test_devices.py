@@ -77,7 +77,7 @@ def test_auto_takes_bf16_on_a_cpu_only_where_it_is_fast(monkeypatch, fast, preci
 def test_auto_falls_to_the_cpu_and_says_why():
     device = pick_device("auto", "fp32")
     assert device.type == "cpu"
-    assert "finds no CUDA device or driver" in device.reason
+    assert "finds no cuda device or driver" in device.reason
 
 
 @pytest.mark.usefixtures("without_gpu")
@@ -104,8 +104,8 @@ def test_auto_takes_fp16_on_a_gpu_without_bf16(monkeypatch):
 @pytest.mark.parametrize(
     ("machine", "name", "told"),
     [
-        ("without_gpu", "cuda", r"^device cuda: torch .* finds no CUDA device or driver"),
-        ("with_gpu", "rocm", "not built for ROCm but for CUDA"),
+        ("without_gpu", "cuda", r"^device cuda: torch .* finds no cuda device or driver"),
+        ("with_gpu", "rocm", "not built for rocm but for cuda"),
         ("without_gpu", "hpu", r"the package habana_frameworks is missing.*Gaudi"),
     ],
 )
@@ -125,7 +125,7 @@ def test_bf16_on_a_gpu_without_it_is_an_error(monkeypatch):
 @pytest.mark.usefixtures("with_gpu")
 def test_cuda_on_a_torch_for_rocm_is_an_error_that_names_it(monkeypatch):
     fake_build(monkeypatch, hip="6.4")
-    with pytest.raises(DeviceError, match="not built for CUDA but for ROCm"):
+    with pytest.raises(DeviceError, match="not built for cuda but for rocm"):
         pick_device("cuda")
 
 

