@@ -21,16 +21,6 @@ def square_unless_three(number):
     return number * number
 
 
-def die_the_first_time(flag):
-    """Kill the process that works on this, unless another one has died of it before."""
-    try:
-        flag.unlink()
-    except FileNotFoundError:
-        return flag.name
-    os.kill(os.getpid(), signal.SIGKILL)
-    return None
-
-
 def die(_number):
     os.kill(os.getpid(), signal.SIGKILL)
 

@@ -136,10 +136,10 @@ def test_nothing_is_missing_for_the_cpu():
 @pytest.mark.parametrize(
     ("name", "module", "built", "words"),
     [
-        ("xpu", torch.xpu, {"_is_compiled": False}, "whl/xpu"),
-        ("xpu", torch.xpu, {"_is_compiled": True}, "no Intel GPU or Level Zero driver"),
-        ("mps", torch.backends.mps, {"is_built": False}, "only macOS has"),
-        ("mps", torch.backends.mps, {"is_built": True}, "finds no GPU"),
+        ("xpu", torch.xpu, {"_is_compiled": False}, "not built for xpu"),
+        ("xpu", torch.xpu, {"_is_compiled": True}, "finds no xpu device or driver"),
+        ("mps", torch.backends.mps, {"is_built": False}, "not built for mps"),
+        ("mps", torch.backends.mps, {"is_built": True}, "finds no mps device or driver"),
     ],
 )
 def test_a_device_that_is_not_there_says_whether_torch_or_the_driver_lacks(
