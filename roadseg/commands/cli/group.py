@@ -14,7 +14,7 @@ import click
 
 from roadseg.commands.cli.logs import add_log_options, log_options, write_line
 from roadseg.commands.cli.process import last_line
-from roadseg.errors import FaultError, OutputError, RoadsegError
+from roadseg.errors import DataError, FaultError, OutputError, RoadsegError
 from roadseg.learn.hardware.processes import INTERRUPTED
 from roadseg.system.records import versions
 from roadseg.system.web.keys import without_keys
@@ -56,6 +56,9 @@ def _as_ours(error: BaseException) -> RoadsegError:
     """Return an error that a user can act on, or report."""
     if isinstance(error, RoadsegError):
         return error
+    # Python keeps bytes of a file name that are not UTF-8 as surrogates, which GDAL refuses.
+    if isinstance(error, UnicodeEncodeError) and "surrogates" in error.reason:
+        return DataError(f"{error.object!a:.300}: expected a name in UTF-8; rename the file")
     if failure := shortage(error):
         return failure
     installed = ", ".join(f"{name} {number}" for name, number in versions().items())

@@ -2,6 +2,7 @@ import errno
 import json
 import logging
 import math
+import os
 import signal
 import subprocess
 import sys
@@ -654,6 +655,12 @@ def test_a_log_file_that_cannot_be_written_is_told_in_one_line(call, words):
     result = call(*words)
     assert result.exit_code in {2, 3}
     assert "--log" in result.stderr
+
+
+def test_an_image_whose_name_is_not_utf_8_is_told_in_one_line(fails, tmp_path):
+    os.close(os.open(os.fsencode(tmp_path) + b"/caf\xe9.tif", os.O_CREAT))
+    told = fails("init", "--images", str(tmp_path), "--labels", str(tmp_path), exit_code=3)
+    assert "caf\\udce9.tif': expected a name in UTF-8; rename the file" in told
 
 
 def test_a_log_file_that_cannot_be_written_is_told_once(tmp_path):
