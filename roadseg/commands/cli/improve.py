@@ -77,6 +77,7 @@ def export(
 @click.argument("run_folder", metavar="RUN", type=FOLDER)
 @click.option(
     "--minutes",
+    metavar="MINUTES",
     type=click.FloatRange(min=0, min_open=True),
     default=2.0,
     show_default=True,
