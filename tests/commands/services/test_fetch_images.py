@@ -129,6 +129,13 @@ def test_a_wrong_request_is_one_line(call, words, code, message):
     assert len(done.stderr.strip().splitlines()) == 1
 
 
+def test_a_list_in_json_is_no_item(call, tmp_path):
+    path = tmp_path / "list.json"
+    path.write_text("[]")
+    done = fetch(call, str(path), code=3)
+    assert f"{path}: cannot be read as a JSON object (found list)" in done.stderr
+
+
 def test_a_fetch_that_is_killed_goes_on_from_its_cache(world, tmp_path, start_command):
     world.fail("/xyz", lambda h: (time.sleep(0.2), h.answer()))
     words = ["fetch", "images", f"{world.address}/xyz/{{z}}/{{x}}/{{y}}.png", "--zoom", "17"]

@@ -40,8 +40,8 @@ def read_json_answer(answer: Answer) -> Json:
         BadAnswerError: if it is something else.
     """
     try:
-        return dict(parse_json(answer.text.removeprefix("\ufeff")))
-    except (ValueError, TypeError) as error:
+        return _parse_object(answer.text.removeprefix("\ufeff"))
+    except ValueError as error:
         raise BadAnswerError(f"found {answer.what}, expected a JSON object") from error
 
 
@@ -161,9 +161,16 @@ def _of_collection(
 
 def _read_file(path: Path) -> Json:
     try:
-        return dict(parse_json(path))
-    except (OSError, ValueError, TypeError) as error:
+        return _parse_object(path)
+    except (OSError, ValueError) as error:
         raise DataError(f"{path}: cannot be read as a JSON object ({error})") from error
+
+
+def _parse_object(source: Path | str) -> Json:
+    value = parse_json(source)
+    if not isinstance(value, dict):
+        raise ValueError(f"found {type(value).__name__}")  # noqa: TRY004 - bad input, as other JSON
+    return value
 
 
 def _links(entity: Json) -> Sequence[Json]:
