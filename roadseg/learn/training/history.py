@@ -17,6 +17,8 @@ from roadseg.system.records import is_fixed, known_settings
 
 _log = logging.getLogger(__name__)
 _PATH_SETTINGS = {"init", "encoder_weights"}  # They may name a file, which may move.
+# What a training knows of its data, besides their key.
+_OF_DATA = {"prepared_data", "training_chips", "validation_chips", "scaling", "gsd_m"}
 _TIME_SETTINGS = {"minutes", "epochs", "patience"}  # They may grow: `planned_before` checks them.
 
 Row = dict[str, float]  # Columns of an epoch in metrics.csv.
@@ -42,11 +44,17 @@ def read_last(folder: Path, settings: Mapping[str, Any]) -> Facts | None:
         for name, fixed in TrainOptions.retired.items()
         if name in facts and not is_fixed(facts[name], fixed)
     }
-    changed = [each for key in wanted for each in _changed(key, facts.get(key), wanted[key])]
+    changed = {
+        key: found for key in wanted if (found := list(_changed(key, facts.get(key), wanted[key])))
+    }
+    if "prepared_data" in changed:
+        own = {key: found for key, found in changed.items() if key not in _OF_DATA}
+        changed = {"prepared_data": ["other images, labels or folds"], **own}
     if changed:
+        what = ", ".join(each for found in changed.values() for each in found)
         raise ConfigError(
-            f"{path}: the training was started with {', '.join(changed)}; restore these settings "
-            "to resume it, or retrain with --force"
+            f"{path}: the training was started with {what}; restore these to resume it, or retrain "
+            "with --force"
         )
     best = checkpoint_path(folder, "best")
     if facts["history"] and not best.is_file():

@@ -14,6 +14,7 @@ from roadseg.errors import ConfigError, DataError
 from roadseg.learn.network.checkpoints import read_checkpoint_facts
 from roadseg.learn.network.installed_weights import starter_folder
 from roadseg.learn.options import LossOptions
+from roadseg.learn.training.history import read_last
 from roadseg.system.records import key_of
 
 
@@ -134,6 +135,19 @@ def test_another_setting_is_refused_and_the_finished_training_kept(finished):
     with pytest.raises(ConfigError, match=r"was started with learning_rate .* --force"):
         train.run(changed(config, learning_rate=0.1), workspace, fold=0)
     assert train.run(config, workspace, fold=0).epochs == 2
+
+
+def test_other_data_is_refused_in_a_few_words(finished):
+    folder = finished[1].checkpoint(0)
+    facts = read_checkpoint_facts(folder, "last")
+    known = {key: facts[key] for key in ("batch_size", "training_chips", "prepared_data")}
+    others = {**known, "training_chips": "another", "prepared_data": "another", "batch_size": 3}
+    with pytest.raises(ConfigError) as refused:
+        read_last(folder, others)
+    assert str(refused.value).partition("was started with ")[2] == (
+        "other images, labels or folds, batch_size 2 (now 3); restore these to resume it, or "
+        "retrain with --force"
+    )
 
 
 def test_force_trains_anew(finished):
