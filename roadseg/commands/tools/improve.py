@@ -72,8 +72,8 @@ _SPACING_M = 2.0  # Metres between the places along a road at which its probabil
 _FOLD = 0
 _CHIP_PX = (512, 256)  # Sides of the chips of a run without labels, tried in this order.
 _PART, _OFF = 0.2, 0.1  # Share of what was decided that is held out, and what it may be off.
-_NEW_PLACES = 5  # Of so many places that a run learns in addition, one is held out.
-_MORE = 3  # Times the ground around decided roads: most other ground to learn from without labels.
+_PLACES = 5  # Of so many places without decisions, or new ones, one is held out.
+_MORE = 10  # Times the ground around decided roads: most other ground to learn from without labels.
 _MASKS, _AREA = "edit_masks", "area.geojson"  # Folder of masks in the new run, and their area.
 
 
@@ -238,6 +238,12 @@ class _Scene:
         """Whether anything was decided about its roads."""
         return not shapely.is_empty(self.decided)
 
+    @property
+    def has_sure_roads(self) -> bool:
+        """Whether some of its roads are sure, though nobody decided about them."""
+        sure = self.roads.lines[self.roads.state == "sure"]
+        return bool(shapely.intersects(sure, self.grid.footprint_m).any())
+
 
 def next_folder(root: Path) -> Path:
     """Return the folder beside a run with the next number in its name."""
@@ -309,9 +315,12 @@ def _with_more_ground(scenes: Sequence[_Scene], roads: Sequence[Decided]) -> lis
 
     That alone would teach a network what is typical of a few places. Blocks of other ground
     follow, those near decided roads first, as long as they leave enough time to the decisions.
+    Images without a sure road would teach that there are none, and are left out.
     """
     crs = roads[0].crs
     lines = np.concatenate([reproject(each.decided_lines, each.crs, crs) for each in roads])
+    without = [each for each in scenes if not (each.is_edited or each.has_sure_roads)]
+    scenes = [each for each in scenes if each.is_edited or each.has_sure_roads]
     blocks = [_blocks(scene.grid) for scene in scenes]
     row = np.repeat(np.arange(len(scenes)), [len(each) for each in blocks])
     places = [
@@ -332,7 +341,7 @@ def _with_more_ground(scenes: Sequence[_Scene], roads: Sequence[Decided]) -> lis
         scene, own = scenes[number], every[is_chosen & (row == number)]
         ground = shapely.union_all([scene.ground, *own]) - scene.roads.unknown_ground
         complete[number] = replace(scene, ground=ground)
-    return complete
+    return [*complete, *without]
 
 
 def _blocks(grid: Grid) -> Shapes:
@@ -447,6 +456,8 @@ def _plan(
 def _with_new_folds(config: Config, made: Workspace, scenes: Sequence[_Scene]) -> Config:
     """Return the config with chips and two folds; the first has about a fifth of the decisions.
 
+    Of places without decisions it has a fifth, too, as the threshold has to fit them as well.
+
     Ground blocks of 500 m would often be one. So chips side by side may be in different folds, but
     not those that show the same ground. Chips are smaller if large ones do not divide well.
 
@@ -507,7 +518,7 @@ def _kept(
     known, own = place[: len(earlier)], place[len(earlier) :]
     fold_of = dict(sorted(zip(known, (folds[chip.name] for chip in earlier), strict=True)))
     new = dict.fromkeys(each for each in own if each not in fold_of)
-    fold_of |= {each: int(number % _NEW_PLACES > 0) for number, each in enumerate(new, start=1)}
+    fold_of |= {each: int(number % _PLACES > 0) for number, each in enumerate(new, start=1)}
     ranks = np.unique([0, *(fold_of[each] for each in own)], return_inverse=True)[1]
     return [int(fold) for fold in ranks[1:]]  # No fold between is without chips.
 
@@ -537,6 +548,7 @@ def _held_out(shares: Floats) -> Bools:
     for rows in np.array_split(order, max(1, round(_PART * len(order)))):
         off = np.abs(shares[rows] - _PART * shares[rows].sum())
         chosen[rows[off.argmin()]] = True
+    chosen[np.flatnonzero(shares == 0)[_PLACES - 1 :: _PLACES]] = True
     return chosen
 
 

@@ -110,6 +110,7 @@ def test_a_new_run_has_the_next_number(tmp_path, old, new):
         ([0.5, 0.5], [0]),
         ([0.2, 0.01, 0.2, 0.01, 0.2, 0.01, 0.16, 0.01, 0.19, 0.01], [1, 8]),  # Many and few.
         ([0.0, 0.4, 0.0, 0.4, 0.2], [4]),
+        ([0.0, 0.0, 0.4, 0.0, 0.4, 0.2, 0.0, 0.0], [5, 7]),  # The fifth without, too.
         ([0.0, 0.55, 0.45, 0.0], [2]),  # Not one without any decision, which is nearer to a fifth.
     ],
 )
@@ -282,7 +283,9 @@ def test_the_card_of_a_network_without_labels_will_name_pseudo_labels(
 def test_without_labels_the_nearest_other_ground_is_learned_from_as_well():
     utm = CRS.from_epsg(32611)
     line = shapely.LineString([(480_010, 3_650_050), (480_090, 3_650_050)])
-    roads = Decided(utm, np.array([line]), np.array(["drawn"]), np.array([6.0]), np.array([0.0]))
+    sure = shapely.LineString([(480_310, 3_650_050), (480_990, 3_650_050)])
+    states, of_each = np.array(["drawn", "sure"], dtype=object), np.array([6.0, 6.0])
+    roads = Decided(utm, np.array([line, sure]), states, of_each, of_each)
 
     def scene(west, ground_m=0.0):
         grid = Grid(utm, Affine(1, 0, 480_000 + west, 0, -1, 3_650_100), 100, 100)
@@ -296,10 +299,11 @@ def test_without_labels_the_nearest_other_ground_is_learned_from_as_well():
             ground=ground,
         )
 
-    # Of ground of 0.81 ha, three times as much has room for the rest of its image and two more.
-    scenes = [scene(900), scene(300), scene(0, 90.0), scene(500)]
+    # Of ground of 0.36 ha, ten times as much has room for the rest of its image and two more. The
+    # image without any road would be the nearest.
+    scenes = [scene(900), scene(300), scene(0, 60.0), scene(500), scene(150)]
     complete = improve._with_more_ground(scenes, [roads])  # noqa: SLF001
-    assert [each.ground.area for each in complete] == [0, 10_000, 10_000, 10_000]
+    assert [each.ground.area for each in complete] == [0, 10_000, 10_000, 10_000, 0]
 
 
 def test_of_a_large_image_ground_around_that_of_the_edits_is_learned_from_as_well():
