@@ -92,10 +92,7 @@ def measure(ways: list, cover: Cover, case: str, seed: int) -> tuple[np.ndarray,
     lines = np.concatenate([each.lines for each in ways])
     widths_m = np.concatenate([each.columns["width_m"] for each in ways]).astype(float)
     drawn, before = disturb(lines, widths_m, case, np.random.default_rng(seed))
-    ids = np.arange(len(drawn)).astype(str)
-    given = AuditedWays(
-        "map", cover.crs, drawn, {"row": np.arange(len(drawn))}, ids, ids, ids, Counter()
-    )
+    given = AuditedWays("map", cover.crs, drawn, {"row": np.arange(len(drawn))}, Counter())
     options = AuditOptions()
     found = audit_ways(given, cover.rasters, options)
     row = before[found.ways.columns["row"][found.way]]

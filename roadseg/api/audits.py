@@ -32,8 +32,7 @@ class MapAudit(Summary):
     """What an image says of the roads of a map.
 
     Attributes:
-        summary: kilometres by status, and the ways to look at first, as `roadseg audit` prints
-            them.
+        summary: kilometres by status, as `roadseg audit` prints them.
     """
 
     summary: "AuditSummary"

@@ -1,7 +1,6 @@
 """audit: hold a map of roads against probabilities. Reads both, writes layers."""
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +10,7 @@ from roadseg.errors import DataError
 from roadseg.raster.inputs import image_paths
 from roadseg.roads.audit.audit import audit_ways
 from roadseg.roads.audit.profiles import Raster
-from roadseg.roads.audit.tables import AuditTables, WorstWay, shift_text, write_audit
+from roadseg.roads.audit.tables import AuditTables, shift_text, write_audit
 from roadseg.roads.audit.ways import read_ways
 from roadseg.roads.masks.probabilities import open_probability
 from roadseg.roads.options import AuditOptions
@@ -20,7 +19,6 @@ from roadseg.system.text import Summary, count, itemize, table
 from roadseg.system.units import road_unit, short_text, to_road_unit
 from roadseg.system.workspace import Workspace
 
-_WORST = 10  # Ways that the summary names.
 _USUAL = AuditOptions()
 
 
@@ -59,11 +57,10 @@ class AuditSummary(Summary):
     shift_north_m: float | None
     min_shift_m: float
     threshold: tuple[float, float]
-    worst: list[WorstWay]
     output: str | None
 
     def __str__(self) -> str:
-        """Return kilometres by status, the common shift, and the ways to be looked at first."""
+        """Return kilometres by status, and the common shift."""
         rows = [["status", road_unit(), "share", "offset", "stretches"]]
         rows += [
             [
@@ -76,8 +73,6 @@ class AuditSummary(Summary):
             for each in self.statuses
         ]
         parts = [table(rows, right=(1, 2, 3, 4)), self._remarks()]
-        if self.worst:
-            parts.append(f"ways to look at first:\n{_worst_table(self.worst)}")
         if self.output:
             parts.append(f"output: {self.output}")
         return "\n\n".join(parts)
@@ -168,23 +163,5 @@ def summarise(
         shift_north_m=north,
         min_shift_m=options.min_shift_m,
         threshold=audit.thresholds,
-        worst=tables.worst(_WORST),
         output=None if output is None else str(output),
     )
-
-
-def _worst_table(worst: Sequence[WorstWay]) -> str:
-    rows = [["way", "name", "class", "shifted", "not seen", "offset", "lon,lat"]]
-    rows += [
-        [
-            each.id,
-            each.name or "-",
-            each.highway or "-",
-            short_text(each.shifted_m),
-            short_text(each.not_seen_m),
-            "-" if each.offset_m is None else f"{short_text(abs(each.offset_m))} {each.towards}",
-            f"{each.lon:.5f},{each.lat:.5f}",
-        ]
-        for each in worst
-    ]
-    return table(rows, right=(3, 4, 5))

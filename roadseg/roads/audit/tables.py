@@ -9,12 +9,11 @@ from typing import Any
 import geopandas as gpd
 import numpy as np
 import pandas as pd
-import shapely
 
 from roadseg.arrays import Array, Bools, Floats, Ints
-from roadseg.raster.grid import DEGREES, XY, transformer
+from roadseg.raster.grid import XY
 from roadseg.roads.audit.audit import Audit
-from roadseg.roads.audit.stretches import CONFIRMED, NO_DATA, NOT_SEEN, SHIFTED, STATUSES
+from roadseg.roads.audit.stretches import CONFIRMED, NO_DATA, SHIFTED, STATUSES
 from roadseg.roads.colours import FALSE, FOUND, MISSED, Rgb
 from roadseg.roads.formats.gpkg_styles import STYLE_LAYER, category_renderer, layer_styles
 from roadseg.roads.formats.layers import write_gpkg_layers
@@ -28,41 +27,11 @@ _OF_STRETCHES = (
 )
 _OF_WAYS = ("rank", *(f"{status.replace(' ', '_')}_m" for status in STATUSES))
 _RESERVED = {*_OF_STRETCHES, *_OF_WAYS, "fid", "geom", "geometry"}
-_COMPASS = (
-    *("east", "north-east", "north", "north-west"),
-    *("west", "south-west", "south", "south-east"),
-)
 _GREY: Rgb = (150, 150, 150)
 _COLOURS = dict(zip(STATUSES, (FOUND, FALSE, MISSED, _GREY), strict=True))
 _PREFIX = "map_"
 _DECIMALS = 3
 _FITS_M = 0.1  # Metres; a map that is shifted by less fits.
-
-
-@dataclass(frozen=True)
-class WorstWay:
-    """A way to be looked at; numbers are None where they are not known.
-
-    Attributes:
-        way: its number in the layers.
-        shifted_m: of its parts beside the road of the image.
-        not_seen_m: of its parts that are not seen.
-        offset_m: how far to its left the road lies beside its worst part; None if it is not seen.
-        towards: in which direction that is, such as "north-east"; "" if it is not seen.
-        lon: of the middle of its worst part.
-    """
-
-    way: int
-    id: str
-    name: str
-    highway: str
-    length_m: float
-    shifted_m: float
-    not_seen_m: float
-    offset_m: float | None
-    towards: str
-    lon: float
-    lat: float
 
 
 @dataclass(frozen=True)
@@ -122,34 +91,6 @@ class AuditTables:
             "stretches": np.bincount(audit.status, minlength=len(STATUSES)),
         }
         return pd.DataFrame(columns)
-
-    def worst(self, most: int) -> list[WorstWay]:
-        """Return the ways to be looked at first, at most so many; none without any doubt."""
-        rows = np.argsort(-self._doubt_m, kind="stable")[:most]
-        rows = rows[self._doubt_m[rows] > 0]
-        return [self._worst(int(row)) for row in rows]
-
-    def _worst(self, row: int) -> WorstWay:
-        audit = self.audit
-        first, end = np.searchsorted(audit.way, (row, row + 1))
-        stretch = int(first + audit.doubt_m[first:end].argmax())  # The most doubtful.
-        line, offset_m = audit.lines[stretch], float(audit.offset_m[stretch])
-        middle = line.interpolate(0.5, normalized=True)
-        lon, lat = transformer(audit.ways.crs, DEGREES).transform(middle.x, middle.y)
-        is_shifted = audit.status[stretch] == SHIFTED
-        return WorstWay(
-            way=row + 1,
-            id=str(audit.ways.ids[row]),
-            name=str(audit.ways.names[row]),
-            highway=str(audit.ways.classes[row]),
-            length_m=round(float(self._metres[row].sum()), 1),
-            shifted_m=round(float(self._metres[row, SHIFTED]), 1),
-            not_seen_m=round(float(self._metres[row, NOT_SEEN]), 1),
-            offset_m=round(offset_m, 2) if is_shifted else None,
-            towards=_direction(line, offset_m) if is_shifted else "",
-            lon=round(lon, 6),
-            lat=round(lat, 6),
-        )
 
     @cached_property
     def _doubt_m(self) -> Floats:
@@ -249,13 +190,6 @@ def _text(value: object) -> object:
 
 def _listed(value: Any) -> object:  # noqa: ANN401 - of any library
     return value.tolist() if isinstance(value, np.ndarray) else str(value)
-
-
-def _direction(line: shapely.LineString, offset_m: float) -> str:
-    """Return the direction to one side of a line, as a point of the compass."""
-    (x, y), *_, (to_x, to_y) = line.coords
-    east, north = np.sign(offset_m) * (y - to_y), np.sign(offset_m) * (to_x - x)
-    return _COMPASS[round(np.degrees(np.arctan2(north, east)) / 45) % len(_COMPASS)]
 
 
 def write_audit(path: Path, tables: AuditTables) -> None:

@@ -1,8 +1,6 @@
 """Ways: the roads of a map with all of their attributes, from any vector file or graph."""
 
-import logging
 from collections import Counter
-from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -10,24 +8,18 @@ import numpy as np
 import shapely
 from pyproj import CRS
 
-from roadseg.arrays import Array, Columns, Lines, Texts
+from roadseg.arrays import Array, Columns, Lines
 from roadseg.errors import DataError
 from roadseg.raster.grid import is_local, reproject
 from roadseg.roads.formats.by_suffix import reader_of
 from roadseg.roads.labels.overture import is_segments, segment_tags
 from roadseg.roads.labels.roads import clean_shapes, file_crs
 from roadseg.roads.labels.schemes import read_attributes
-from roadseg.roads.labels.tags import highway_keys, text
 from roadseg.roads.labels.vectors import read_vectors
 from roadseg.roads.options import LabelOptions
 from roadseg.system.text import itemize
 
-logger = logging.getLogger(__name__)
-
 _CARS = LabelOptions()  # Roads for cars that images show, as of labels.
-# Keys of the id of a way, of which the first wins.
-_IDS = ("osm_id", "osm_way_id", "osmid", "@id", "full_id", "way_id", "id", "objectid", "fid")
-_NAMES = ("name", "street_name", "ref")
 
 
 @dataclass(frozen=True)
@@ -38,9 +30,6 @@ class AuditedWays(Columns):
         source: where they were read, for messages.
         lines: shape (m,), LineStrings.
         columns: all attributes of the map by key, each of shape (m,).
-        ids: shape (m,), texts: what the map calls each way; its number in the file if nothing.
-        names: shape (m,), texts, "" for none.
-        classes: shape (m,), texts, `highway` or what is like it, "" for none.
         left_out: how many features are no roads for cars, or hidden in tunnels, by reason.
     """
 
@@ -48,9 +37,6 @@ class AuditedWays(Columns):
     crs: CRS
     lines: Lines
     columns: dict[str, Array]
-    ids: Texts
-    names: Texts
-    classes: Texts
     left_out: Counter[str]
 
     def to_crs(self, crs: CRS) -> "AuditedWays":
@@ -107,31 +93,10 @@ def audited_ways(
             f"{source}: none of its {len(geometries)} features is a road for cars{reasons}; use "
             "a map with roads as lines"
         )
-    count = len(geometries)
-    ids = _texts(columns, _IDS, count)[feature]
-    if not (ids != "").any():
-        logger.warning(
-            "%s: its ways have no ids (none of %s); they are numbered from 1 in the order of the "
-            "file",
-            *(source, ", ".join(_IDS[:4])),
-        )
     return AuditedWays(
         source=source,
         crs=crs,
         lines=cleaned.shapes[reason == ""],
         columns={key: column[feature] for key, column in columns.items()},
-        ids=np.where(ids == "", (feature + 1).astype(str), ids),
-        names=_texts(columns, _NAMES, count)[feature],
-        classes=_texts(columns, (*highway_keys(columns), "highway", "class"), count)[feature],
         left_out=left_out,
     )
-
-
-def _texts(columns: dict[str, Array], keys: Collection[str], count: int) -> Texts:
-    """Return the first of some attributes that each of `count` features has; "" for none."""
-    texts = np.full(count, "", dtype=object)
-    by_small = {key.lower(): column for key, column in columns.items()}
-    for column in (by_small[key] for key in dict.fromkeys(keys) if key in by_small):
-        own = [text(value) for value in column.tolist()]
-        texts = np.where(texts == "", np.array(own, dtype=object), texts)
-    return texts.astype(np.str_)

@@ -44,8 +44,7 @@ def image(*streets, width_m=8.0, **facts):
 
 def drawn(*ways, crs=UTM):
     lines = lines_of(*[np.add(way, ORIGIN) for way in ways])
-    texts = np.arange(len(lines)).astype(str)
-    return AuditedWays("map.gpkg", crs, lines, {}, texts, texts, texts, Counter())
+    return AuditedWays("map.gpkg", crs, lines, {"row": np.arange(len(lines))}, Counter())
 
 
 def audit(ways, *rasters, **options):
@@ -145,7 +144,7 @@ def test_what_lies_outside_of_the_rasters_has_no_data_and_is_not_doubtful():
 def test_ways_that_touch_no_raster_are_left_out_and_counted():
     far = moved(STREET, east_m=5000)
     found = audit(drawn(far, STREET), image(STREET))
-    assert (found.outside, found.ways.ids.tolist()) == (1, ["1"])
+    assert (found.outside, found.ways.columns["row"].tolist()) == (1, [1])
 
 
 def test_speeds_come_from_the_bins_on_the_road_that_was_found():

@@ -1,7 +1,6 @@
-"""Ways of maps: which are roads for cars, with ids and attributes, from many formats."""
+"""Ways of maps: which are roads for cars, with all attributes, from many formats."""
 
 import json
-import logging
 
 import geopandas as gpd
 import numpy as np
@@ -35,7 +34,7 @@ def write(tmp_path):
     return write_lines
 
 
-def test_all_attributes_are_kept(write, caplog):
+def test_all_attributes_are_kept(write):
     ways = read_ways(write({"osm_id": "7", "name": "A", "highway": "primary", "lanes": 2}))
     assert {key: column.tolist() for key, column in ways.columns.items()} == {
         "osm_id": ["7"],
@@ -43,8 +42,6 @@ def test_all_attributes_are_kept(write, caplog):
         "highway": ["primary"],
         "lanes": [2],
     }
-    assert [ways.ids[0], ways.names[0], ways.classes[0]] == ["7", "A", "primary"]
-    assert caplog.text == ""  # It has ids.
 
 
 def test_ways_that_are_not_for_cars_and_tunnels_are_left_out_and_counted(write):
@@ -62,17 +59,10 @@ def test_a_map_of_footways_only_is_refused(write):
         read_ways(write({"highway": "footway"}))
 
 
-def test_ways_without_ids_are_numbered_with_a_warning(write, caplog):
-    with caplog.at_level(logging.WARNING):
-        ways = read_ways(write({"highway": "footway"}, {"highway": "primary"}))
-    assert ways.ids.tolist() == ["2"]
-    assert "its ways have no ids" in caplog.text
-
-
 def test_a_file_without_attributes_is_read(tmp_path):
     table = gpd.GeoDataFrame(geometry=[*map(shapely.LineString, LINES)], crs="EPSG:4326")
     table.to_file(tmp_path / "map.gpkg")
-    assert read_ways(tmp_path / "map.gpkg").ids.tolist() == ["1", "2", "3"]
+    assert len(read_ways(tmp_path / "map.gpkg").lines) == 3
 
 
 def test_segments_of_overture_in_a_table_are_read_as_those_of_a_file():
@@ -85,7 +75,7 @@ def test_segments_of_overture_in_a_table_are_read_as_those_of_a_file():
     }
     lines = np.array([*map(shapely.LineString, LINES[:2])], dtype=object)
     ways = audited_ways("the table", CRS.from_epsg(4326), lines, columns)
-    assert (ways.ids.tolist(), ways.classes.tolist()) == (["a", "b"], ["primary_link", "secondary"])
+    assert ways.columns["highway"].tolist() == ["primary_link", "secondary"]
 
 
 def test_polygons_are_left_out(tmp_path):
@@ -100,4 +90,4 @@ def test_polygons_are_left_out(tmp_path):
 
 def test_ways_can_be_chosen(write):
     ways = read_ways(write({"id": 1}, {"id": 2}, {"id": 3})).take(np.array([2, 0]))
-    assert (ways.ids.tolist(), ways.columns["id"].tolist()) == (["3", "1"], [3, 1])
+    assert ways.columns["id"].tolist() == [3, 1]
