@@ -11,8 +11,7 @@ import shapely
 from roadseg.arrays import Bools, Floats, Ints, Lines
 from roadseg.errors import DataError
 from roadseg.raster.grid import XY
-from roadseg.raster.windows import CERTAIN
-from roadseg.roads.audit.profiles import Cover, Raster, bin_probabilities, probability_profiles
+from roadseg.roads.audit.profiles import Cover, Raster, probability_profiles
 from roadseg.roads.audit.ridges import Ridges, find_ridges
 from roadseg.roads.audit.stations import (
     Stations,
@@ -24,10 +23,8 @@ from roadseg.roads.audit.stations import (
 from roadseg.roads.audit.stretches import NOT_SEEN, SHIFTED, Stretches, cut_stretches, with_statuses
 from roadseg.roads.audit.ways import AuditedWays
 from roadseg.roads.graph.road_graph import cut_lines
-from roadseg.roads.graph.travel import vote_speeds
 from roadseg.roads.labels.roads import places_text
 from roadseg.roads.options import AuditOptions
-from roadseg.roads.speeds import KPH_PER_MPH
 from roadseg.system.progress import counted
 
 _STATIONS_AT_ONCE = 50_000
@@ -58,7 +55,6 @@ class Audit:
             data.
         ridge_probability: shape (n,), the same on the road that was found, or else the highest
             beside the way.
-        speed_kph: shape (n,), by the speed bins of the rasters, NaN where they say nothing.
         goes_on: shape (n,), stretches that are not seen between seen ones of the same way, as
             under trees.
         shift_m: by how much the whole map has to be moved to the east and to the north, median of
@@ -76,7 +72,6 @@ class Audit:
     width_m: Floats
     probability: Floats
     ridge_probability: Floats
-    speed_kph: Floats
     goes_on: Bools
     shift_m: XY
     outside: int
@@ -139,7 +134,6 @@ def audit_ways(ways: AuditedWays, rasters: Sequence[Raster], options: AuditOptio
         way=stations.way[stretches.first],
         status=stretches.status,
         **_measure(stations, ridges, stretches),
-        speed_kph=_speeds(cover, stations, ridges, stretches),
         goes_on=_goes_on(stretches, stations),
         shift_m=(float(shift_m[0]), float(shift_m[1])),
         outside=len(ways.lines) - len(near),
@@ -297,31 +291,6 @@ def _measure(stations: Stations, ridges: Ridges, stretches: Stretches) -> dict[s
         name: pd.Series(values).groupby(of_station).agg(figure).to_numpy()
         for name, (values, figure) in of_stretches.items()
     }
-
-
-def _speeds(cover: Cover, stations: Stations, ridges: Ridges, stretches: Stretches) -> Floats:
-    """Return the speed of each stretch, as edges of graphs have it; NaN where nothing says it.
-
-    The speed bins are looked up on the road that was found.
-    """
-    of_station, speed_kph = stretches.of_station, np.full(len(stretches.first), np.nan)
-    offset_m = np.where(ridges.is_seen, np.nan_to_num(ridges.offset_m), np.nan)
-    offset_m[(stretches.status >= NOT_SEEN)[of_station]] = np.nan
-    bins = next((r.speed_bins for r in cover.rasters if r.speed_bins is not None), None)
-    if bins is None or not bins.are_known:
-        return speed_kph
-    sums = np.zeros((len(stretches.first), bins.count))
-    seen = np.zeros(len(stretches.first))
-    for ways in _groups(stations):
-        group, rows = stations.take(ways)
-        for raster, at, values in bin_probabilities(cover, group, offset_m[rows]):
-            if raster.speed_bins != bins:
-                continue
-            stretch = of_station[rows[at]]
-            np.add.at(sums, stretch, values / CERTAIN)
-            seen += np.bincount(stretch, minlength=len(seen))
-    mean = sums / np.maximum(seen, 1)[:, np.newaxis]
-    return vote_speeds(mean, np.array(bins.speeds_mph) * KPH_PER_MPH, default_kph=np.nan)
 
 
 def _cut(lines: Lines, stations: Stations, stretches: Stretches) -> Lines:

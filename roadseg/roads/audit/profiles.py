@@ -82,44 +82,6 @@ def probability_profiles(cover: Cover, stations: Stations) -> Bytes:
     return profiles
 
 
-def bin_probabilities(
-    cover: Cover, stations: Stations, offset_m: Floats
-) -> Iterator[tuple[Raster, Ints, Bytes]]:
-    """Give the probabilities of the speed bins at a place beside each station.
-
-    Args:
-        cover: the rasters; those without speed bins are passed over.
-        offset_m: shape (k,), how far to the left of the way; NaN for stations that do not count.
-
-    Yields:
-        A raster, rows of stations on it, and probabilities, shape (rows, bins).
-
-    Raises:
-        DataError: if a raster cannot be read.
-    """
-    chosen = np.flatnonzero(np.isfinite(offset_m))
-    xy = stations.xy[chosen] + stations.left[chosen] * offset_m[chosen, np.newaxis]
-    is_open = np.ones(len(chosen), dtype=bool)
-    for raster, near in cover.near(xy):
-        rows = near[is_open[near]]
-        if raster.speed_bins is None or not len(rows):
-            continue
-        places = raster.grid.to_pixel(reproject_points(xy[rows], cover.crs, raster.grid.crs))
-        with raster.opened() as source:
-            for part in _blocks(places):
-                window = _window(raster.grid, places[part], np.zeros((1, 2)))
-                if window is None:
-                    continue
-                _, bins = source.read_all(window)
-                row, col = np.floor(places[part] - window[:2]).astype(np.int64).T
-                is_inside = (row >= 0) & (col >= 0) & (row < window.height) & (col < window.width)
-                if bins is None:
-                    continue
-                inside = rows[part][is_inside]
-                is_open[inside] = False
-                yield raster, chosen[inside], bins[:, row[is_inside], col[is_inside]].T
-
-
 def _in_pixels(grid: Grid, crs: CRS, xy: Floats, left: Floats) -> tuple[Floats, Floats]:
     """Return row and col of stations, and the step in rows and cols to a metre left of them."""
     places = grid.to_pixel(reproject_points(xy, crs, grid.crs))

@@ -23,7 +23,7 @@ from roadseg.system.units import short_text
 # Columns that say what the image shows, and what an attribute of the map is called otherwise.
 _OF_STRETCHES = (
     *("way", "stretch", "status", "length_m", "offset_m", "width_m", "probability"),
-    *("ridge_probability", "speed_kph", "goes_on", "doubt_m"),
+    *("ridge_probability", "goes_on", "doubt_m"),
 )
 _OF_WAYS = ("rank", *(f"{status.replace(' ', '_')}_m" for status in STATUSES))
 _RESERVED = {*_OF_STRETCHES, *_OF_WAYS, "fid", "geom", "geometry"}
@@ -58,7 +58,7 @@ class AuditTables:
         """The ways in the order of the map: way, rank, what was found, and their attributes.
 
         rank is 1 for the way to be looked at first, that with most `doubt_m`. The status is that of
-        the longest part with data. Probabilities, offset, width and speed are means over the
+        the longest part with data. Probabilities, offset and width are means over the
         stretches that have them, weighted by length; the offset is that of its shifted stretches,
         where there are any.
         """
@@ -71,7 +71,7 @@ class AuditTables:
             "length_m": _rounded(metres.sum(axis=1)),
             **{name: _rounded(metres[:, n]) for n, name in enumerate(_OF_WAYS[1:])},
             "offset_m": _rounded(self._offsets),
-            **{name: _rounded(self._means(getattr(audit, name))) for name in _OF_STRETCHES[5:9]},
+            **{name: _rounded(self._means(getattr(audit, name))) for name in _OF_STRETCHES[5:8]},
             "doubt_m": _rounded(self._doubt_m),
             **self._attributes,
         }

@@ -15,7 +15,6 @@ from roadseg.roads.audit.stretches import STATUSES
 from roadseg.roads.audit.ways import AuditedWays
 from roadseg.roads.masks.probabilities import Probability
 from roadseg.roads.options import AuditOptions
-from roadseg.roads.speeds import DEFAULT_BINS
 from tests.drawing import lines_of
 
 UTM = CRS.from_epsg(32632)
@@ -145,14 +144,6 @@ def test_ways_that_touch_no_raster_are_left_out_and_counted():
     far = moved(STREET, east_m=5000)
     found = audit(drawn(far, STREET), image(STREET))
     assert (found.outside, found.ways.columns["row"].tolist()) == (1, [1])
-
-
-def test_speeds_come_from_the_bins_on_the_road_that_was_found():
-    road = image(moved(STREET, north_m=7)).road
-    bins = np.zeros((DEFAULT_BINS.count, *road.shape), dtype=np.uint8)
-    bins[3] = road
-    found = audit(drawn(STREET), Probability(GRID, road, bins, DEFAULT_BINS))
-    assert found.speed_kph == pytest.approx([DEFAULT_BINS.speeds_mph[3] * 1.609344])
 
 
 @pytest.mark.parametrize(("value", "status"), [(84, "confirmed"), (78, "not seen")])
