@@ -6,13 +6,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union
 
-import numpy as np
-
-from roadseg.api.arguments import TABLE, AnyPath, as_file, options_of, takes
+from roadseg.api.arguments import AnyPath, as_file, options_of, table_file, takes
 from roadseg.api.graphs import Graph
 from roadseg.api.masks import Mask
 from roadseg.errors import DataError
-from roadseg.raster.grid import is_local
 from roadseg.roads.masks.probabilities import Probability
 from roadseg.roads.options import AuditOptions
 from roadseg.system.files import require_suffix
@@ -117,13 +114,9 @@ def _rasters(probabilities: AnyPath | Probability | Mask) -> Iterator[Sequence["
 
 
 def _audited_ways(roads: Union[Graph, AnyPath, "gpd.GeoDataFrame"]) -> "AuditedWays":
-    from roadseg.roads.audit.ways import audited_ways, read_ways
+    from roadseg.roads.audit.ways import read_ways
 
     if isinstance(roads, str | Path):
         return read_ways(Path(roads))
-    table = roads.edges if isinstance(roads, Graph) else roads.reset_index()
-    if table.crs is None or is_local(table.crs):
-        raise DataError(f"{TABLE}: has no georeference, expected ways with a coordinate system")
-    names = [name for name in table.columns if name != table.geometry.name]
-    columns = {str(name): table[name].to_numpy() for name in names}
-    return audited_ways(TABLE, table.crs, np.asarray(table.geometry, dtype=object), columns)
+    with table_file(roads.edges if isinstance(roads, Graph) else roads.reset_index()) as path:
+        return read_ways(path)

@@ -12,7 +12,6 @@ from roadseg.arrays import Array, Columns, Lines
 from roadseg.errors import DataError
 from roadseg.raster.grid import is_local, reproject
 from roadseg.roads.formats.by_suffix import reader_of
-from roadseg.roads.labels.overture import is_segments, segment_tags
 from roadseg.roads.labels.roads import clean_shapes, file_crs
 from roadseg.roads.labels.schemes import read_attributes
 from roadseg.roads.labels.vectors import read_vectors
@@ -64,25 +63,14 @@ def read_ways(path: Path) -> AuditedWays:
                 f"{path}: has no georeference, expected ways with a coordinate system; use a map "
                 "that lies on the image"
             )
-        return audited_ways(str(path), graph.crs, graph.lines, dict(graph.attributes))
-    file = read_vectors(path, list)
-    cleaned = clean_shapes(file.geometries)
-    crs = file_crs(path, file, cleaned.shapes, None)
-    return audited_ways(str(path), crs, file.geometries, file.columns)
-
-
-def audited_ways(
-    source: str, crs: CRS, geometries: Lines, columns: dict[str, Array]
-) -> AuditedWays:
-    """Return the roads for cars of a map; see `read_ways`.
-
-    Raises:
-        DataError: none of the geometries is such a road.
-    """
-    if is_segments(columns):
-        columns = {**columns, **segment_tags(columns, len(geometries))}
+        crs, geometries, columns = graph.crs, graph.lines, graph.attributes
+        cleaned = clean_shapes(geometries)
+    else:
+        file = read_vectors(path, list)
+        geometries, columns = file.geometries, file.columns
+        cleaned = clean_shapes(geometries)
+        crs = file_crs(path, file, cleaned.shapes, None)
     attributes = read_attributes(columns, len(geometries), _CARS)
-    cleaned = clean_shapes(geometries)
     is_line = shapely.get_type_id(cleaned.shapes) != shapely.GeometryType.POLYGON
     reason = np.where(is_line, attributes.left_out[cleaned.owner], "a polygon")
     feature = cleaned.owner[reason == ""]
@@ -90,11 +78,11 @@ def audited_ways(
     if not len(feature):
         reasons = f" ({itemize(left_out)})" if left_out else ""
         raise DataError(
-            f"{source}: none of its {len(geometries)} features is a road for cars{reasons}; use "
-            "a map with roads as lines"
+            f"{path}: none of its {len(geometries)} features is a road for cars{reasons}; use a "
+            "map with roads as lines"
         )
     return AuditedWays(
-        source=source,
+        source=str(path),
         crs=crs,
         lines=cleaned.shapes[reason == ""],
         columns={key: column[feature] for key, column in columns.items()},

@@ -6,10 +6,9 @@ import geopandas as gpd
 import numpy as np
 import pytest
 import shapely
-from pyproj import CRS
 
 from roadseg.errors import DataError
-from roadseg.roads.audit.ways import audited_ways, read_ways
+from roadseg.roads.audit.ways import read_ways
 
 LINES = [[(8.6, 49.4), (8.61, 49.4)], [(8.6, 49.41), (8.61, 49.41)], [(8.6, 49.42), (8.61, 49.42)]]
 
@@ -63,19 +62,6 @@ def test_a_file_without_attributes_is_read(tmp_path):
     table = gpd.GeoDataFrame(geometry=[*map(shapely.LineString, LINES)], crs="EPSG:4326")
     table.to_file(tmp_path / "map.gpkg")
     assert len(read_ways(tmp_path / "map.gpkg").lines) == 3
-
-
-def test_segments_of_overture_in_a_table_are_read_as_those_of_a_file():
-    columns = {
-        "id": np.array(["a", "b"], dtype=object),
-        "subtype": np.array(["road", "road"], dtype=object),
-        "class": np.array(["primary", "secondary"], dtype=object),
-        "connectors": np.array([None, None], dtype=object),
-        "road_flags": np.array([[{"values": ["is_link"], "between": None}], np.nan], dtype=object),
-    }
-    lines = np.array([*map(shapely.LineString, LINES[:2])], dtype=object)
-    ways = audited_ways("the table", CRS.from_epsg(4326), lines, columns)
-    assert ways.columns["highway"].tolist() == ["primary_link", "secondary"]
 
 
 def test_polygons_are_left_out(tmp_path):
