@@ -224,7 +224,7 @@ def file_crs(path: Path, file: "VectorFile", shapes: Shapes, given: CRS | None) 
         and np.all((np.abs(shapely.bounds(shapes)) > _FARTHEST_DEGREES).any(axis=1))
     ):
         west, south, *_ = shapely.total_bounds(shapes)
-        reason = f"has no coordinate system, and x {west:.9g}, y {south:.9g} are not degrees"
+        reason = f"has no known coordinate system, and x {west:.9g}, y {south:.9g} are not degrees"
     elif (crs := _parse_crs(file.crs)) is not None:
         if crs.is_geocentric:
             raise DataError(

@@ -1,7 +1,6 @@
 """Vector files: the features of any file that OGR or pyarrow reads; all of them, or an error."""
 
 import itertools
-import json
 import logging
 import re
 import shlex
@@ -43,12 +42,11 @@ _ROAD_NAME = re.compile(
     r"road|street|highway|cent(er|re)line|edges|stra(ss|ß)e|carretera", re.IGNORECASE
 )
 _DEGREES = "EPSG:4326"
+_USUALLY_DEGREES = ("GeoJSON", "GeoJSONSeq", "CSV")  # Drivers of OGR.
 _PMTILES = ".pmtiles"
 # GDAL's index takes no negative ids, as editors and roadseg have; without, large files take longer.
 _INDEX = "USE_CUSTOM_INDEXING"
 _OF_OSM_XML = {_INDEX: "NO"}
-_HEAD_BYTES = 65536  # Of a GeoJSON file, in which its CRS stands before the features.
-_TAIL_BYTES = 4096  # Of the same file, in which its CRS stands after them.
 _SHP_MAGIC = bytes.fromhex("0000270a")
 _RECORD = b"\x1e"  # It begins a record of a GeoJSON text sequence: RFC 8142.
 _ERRORS = (DataSourceError, DataLayerError, FeatureError)
@@ -291,7 +289,9 @@ def _read_layer(path: Path, source: str, info: Mapping[str, Any], choose: Choose
         names.get(str(field), str(field)): column
         for field, column in zip(meta["fields"], values, strict=True)
     }
-    crs, is_assumed = _crs(path, info["driver"], info["crs"])
+    # OGR takes GeoJSON without a CRS, or with one that it does not know, for degrees.
+    is_assumed = info["driver"] in _USUALLY_DEGREES and info["crs"] in (None, _DEGREES)
+    crs = _DEGREES if is_assumed else info["crs"]
     # Coordinates that are NaN are counted later.
     with np.errstate(invalid="ignore"):
         shapes = np.asarray(shapely.from_wkb(wkb, on_invalid="fix"), dtype=object)
@@ -350,44 +350,6 @@ def _sequence_length(path: Path) -> int:
         if first.startswith(_RECORD):
             return sum(line.count(_RECORD) for line in lines)
         return sum(bool(line.strip()) for line in lines)
-
-
-def _crs(path: Path, driver: str, stated: str | None) -> tuple[str | None, bool]:
-    """Return the CRS of a layer, and whether it is only assumed."""
-    if driver in ("GeoJSONSeq", "CSV"):
-        return stated or _DEGREES, True
-    if driver != "GeoJSON" or stated != _DEGREES or not _is_plain(path):
-        return stated, False
-    named = _geojson_crs(path)
-    is_known = named is None or named.endswith(("CRS84", "4326"))
-    return stated if is_known else named, named is None
-
-
-def _geojson_crs(path: Path) -> str | None:
-    """Return the CRS that a GeoJSON file names, as text; None if it names none.
-
-    OGR takes a CRS that it does not know for EPSG:4326. The name is looked for before the
-    features, and, in a file that is not compressed, after them.
-    """
-    with opened(path) as file:
-        start = end = file.read(_HEAD_BYTES)
-        if len(start) == _HEAD_BYTES and path.suffix.lower() != ".gz":
-            file.seek(max(0, path.stat().st_size - _TAIL_BYTES))
-            end = file.read()
-    head, tail = start.decode("utf-8", "replace"), end.decode("utf-8", "replace")
-    for text in (head.partition('"features"')[0], tail.rpartition("]")[2]):
-        if key := re.search(r'"crs"\s*:\s*', text):
-            return _crs_name(json.JSONDecoder().raw_decode(text, key.end())[0])
-    return None
-
-
-def _crs_name(named: Any) -> str | None:  # noqa: ANN401 - any JSON value
-    if named is None or isinstance(named, str):
-        return named
-    try:
-        return str(named["properties"]["name"])
-    except (KeyError, TypeError):
-        return json.dumps(named)
 
 
 def _warn_of_others(path: Path, read: str, infos: Mapping[str, Mapping[str, Any]]) -> None:

@@ -149,13 +149,6 @@ def test_lines_in_a_column_of_a_table_are_read(tmp_path, name, line):
     assert (file.crs, file.is_assumed) == ("EPSG:4326", True)
 
 
-def test_a_compressed_file_that_names_an_unknown_crs_is_told(tmp_path):
-    path = tmp_path / "roads.geojson.gz"
-    text = save(many(1), tmp_path / "roads.geojson").read_text()
-    path.write_bytes(gzip.compress(text.replace("OGC:1.3:CRS84", "EPSG::999999").encode()))
-    assert read(path).crs == "urn:ogc:def:crs:EPSG::999999"
-
-
 @pytest.fixture
 def archive(shapefile):
     """Zip a Shapefile in a folder, beside a text."""
