@@ -10,7 +10,7 @@ import numpy as np
 from roadseg.arrays import Array, Bools, Floats, Texts
 from roadseg.roads.labels.highways import RoadClasses, classify, is_unpaved, usual_mph
 from roadseg.roads.labels.maxspeed import maxspeed_mph
-from roadseg.roads.labels.tags import PACKED, Tags, highway_keys, read_tags, text
+from roadseg.roads.labels.tags import PACKED, Tags, highway_key, read_tags, text
 from roadseg.roads.labels.traffic import DEFAULT, NO_STRUCTURE, ONE_WAY, Traffic, read_traffic
 from roadseg.roads.labels.traffic import KEYS as TRAFFIC_KEYS
 from roadseg.roads.options import LabelOptions, SchemeName
@@ -78,13 +78,13 @@ def choose_scheme(keys: Iterable[str]) -> SchemeName:
 
     "spacenet" where there is a `road_type` or a speed as SpaceNet and CRESI write it; "osm"
     where there is a class of road (`highway`, the `other_tags` of a .osm.pbf, Geofabrik's
-    `fclass`, `class` with `type`); "attribute" where there is a `speed_kph`, as in the graphs
-    that roadseg writes; else "constant".
+    `fclass`); "attribute" where there is a `speed_kph`, as in the graphs that roadseg writes;
+    else "constant".
     """
     names = set(keys)
     if names & {"road_type", *_STATED}:
         return "spacenet"
-    if highway_keys(names):
+    if highway_key(names):
         return "osm"
     return "attribute" if OWN_SPEED in names else "constant"
 
@@ -178,7 +178,7 @@ def _keys_read(keys: Collection[str], scheme: SchemeName, options: LabelOptions)
     }
     of_width = {"attribute": (options.width_key,), "lanes": _LANES}
     of_scheme = (*of_speed.get(scheme, ()), *of_width.get(options.width, ()))
-    return (*highway_keys(keys), "tunnel", *TIMES, *TRAFFIC_KEYS, *of_scheme)
+    return (highway_key(keys), "tunnel", *TIMES, *TRAFFIC_KEYS, *of_scheme)
 
 
 def _speed_attribute(options: LabelOptions) -> tuple[str, SpeedUnit]:
@@ -235,8 +235,8 @@ def _limit_mph(tags: Tags) -> dict[str, Floats]:
 
 def _usual_mph(tags: Tags, classes: RoadClasses, lanes: Floats) -> dict[str, Floats]:
     types = {"road_type": tags.numbers("road_type", number)}
-    if keys := highway_keys(tags.columns):
-        types[keys[0]] = classes.road_type
+    if key := highway_key(tags.columns):
+        types[key] = classes.road_type
     unpaved = tags.numbers("paved", number) == _UNPAVED
     unpaved |= tags.numbers("surface", lambda surface: float(is_unpaved(surface.lower()))) == 1
     return {key: usual_mph(road_type, lanes, unpaved) for key, road_type in types.items()}
@@ -266,7 +266,7 @@ def _road_lanes(tags: Tags, stated: Floats, is_one_way: Bools) -> Floats:
     roundabouts are unless they say no), else two; but it is NaN in files that know neither lanes
     nor classes of road.
     """
-    if not highway_keys(tags.columns) and not any(key in tags for key in _LANES):
+    if not highway_key(tags.columns) and not any(key in tags for key in _LANES):
         return stated
     return np.where(np.isnan(stated), np.where(is_one_way, 1, 2), stated)
 
@@ -275,7 +275,7 @@ def _left_out(tags: Tags, classes: RoadClasses, scheme: SchemeName, options: Lab
     reason = np.full(tags.features, "", dtype="<U14")
     if not options.tunnels:
         reason[~np.isin(tags.words("tunnel"), NO_STRUCTURE)] = "tunnel"
-    if highway_keys(tags.columns):
+    if highway_key(tags.columns):
         # Every edge of a graph is a road, and graphs have speeds of their own.
         if scheme == "osm" and OWN_SPEED not in tags:
             reason[tags.highways == ""] = "no highway tag"

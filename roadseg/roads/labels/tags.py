@@ -25,7 +25,6 @@ SHAPEFILE_NAMES = {
 
 _Value = TypeVar("_Value")
 
-_IMPOSM_KEYS = ("type", "class", "osm_id")
 _NULLS = {"", "None", "nan", "NaN", "NaT", "<NA>", "null", "NULL", "<Null>"}
 _ESCAPED = re.compile(r"\\(.)")
 _KEY = re.compile(r'"((?:[^"\\]|\\.)*)"(?:=>|: ?)"(?:[^"\\]|\\.)*"')
@@ -51,13 +50,8 @@ class Tags:
     @cached_property
     def highways(self) -> Texts:
         """The `highway` of each feature, shape (features,): "" where there is none."""
-        keys = highway_keys(self.columns)
-        if not keys:
-            return np.full(self.features, "")
-        classes = self.words(keys[0])
-        return (
-            classes if len(keys) == 1 else np.where(self.words("class") == "highway", classes, "")
-        )
+        key = highway_key(self.columns)
+        return self.words(key) if key else np.full(self.features, "")
 
     def numbers(self, key: str, read: Callable[[str], float | None]) -> Floats:
         """Return the number that `read` makes of each value: NaN for None, or without a key."""
@@ -97,19 +91,14 @@ def read_tags(columns: Mapping[str, Array], features: int, keys: Iterable[str]) 
     return Tags(texts, features)
 
 
-def highway_keys(keys: Collection[str]) -> tuple[str, ...]:
-    """Return the keys that say the `highway` of a file's features, first the one that holds it.
+def highway_key(keys: Collection[str]) -> str:
+    """Return the key that holds the `highway` of a file's features; "" if there is none.
 
-    That is `highway`, maybe among the `other_tags`; in Geofabrik's shapefiles `fclass`; in
-    imposm's files `type`, where `class` is "highway"; none in other files.
+    That is `highway`, maybe among the `other_tags`, or in Geofabrik's shapefiles `fclass`.
     """
-    if "highway" in keys:
-        return ("highway",)
-    if "fclass" in keys:
-        return ("fclass",)
-    if all(key in keys for key in _IMPOSM_KEYS):
-        return _IMPOSM_KEYS
-    return ("highway",) if PACKED in keys else ()
+    if "fclass" in keys and "highway" not in keys:
+        return "fclass"
+    return "highway" if "highway" in keys or PACKED in keys else ""
 
 
 def text(value: object) -> str:

@@ -16,7 +16,7 @@ SPEED_SOURCE = "speed_source"
 SPEED_KNOWN = "speed_known"  # 0 on those edges of a traced graph whose speed is the default.
 DEFAULT = "default"  # The source of the speed of roads whose attributes say nothing of it.
 
-_ASSUMED = (DEFAULT, "highway", "fclass", "type", "road_type")  # No source, or a class of road.
+_ASSUMED = (DEFAULT, "highway", "fclass", "road_type")  # No source, or a class of road.
 _MODES = ("access", "vehicle", "motor_vehicle", "motorcar")  # The last one that is stated counts.
 _FOR_CARS = _MODES[2:]
 LAYER = "layer"  # 0 on the ground; roads of other layers pass over or under each other.

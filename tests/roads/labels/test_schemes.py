@@ -47,7 +47,6 @@ def reason(scheme, /, values, **options):
         (["highway", "speed_kph"], "osm"),
         (["name", "other_tags"], "osm"),
         (["fclass"], "osm"),
-        (["class", "type", "osm_id"], "osm"),
         (["u", "v", "speed_kph"], "attribute"),
         (["type", "name"], "constant"),
         ([], "constant"),

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roadseg.roads.labels.tags import highway_keys, read_tags, text
+from roadseg.roads.labels.tags import highway_key, read_tags, text
 from roadseg.roads.speeds import number
 
 
@@ -81,23 +81,11 @@ def test_packed_tags_come_back(tags):
 @pytest.mark.parametrize(
     ("keys", "expected"),
     [
-        (["name", "highway", "fclass"], ["highway"]),
-        (["fclass", "other_tags"], ["fclass"]),
-        (["osm_id", "type", "class"], ["type"]),
-        (["name", "other_tags"], ["highway"]),
-        ([], []),
-        (["type", "class"], []),
-        (["type", "osm_id"], []),
+        (["name", "highway", "fclass"], "highway"),
+        (["fclass", "other_tags"], "fclass"),
+        (["name", "other_tags"], "highway"),
+        ([], ""),
     ],
 )
 def test_the_class_of_roads_has_a_name_in_each_kind_of_file(keys, expected):
-    assert list(highway_keys(keys)[:1]) == expected
-
-
-def test_of_an_imposm_file_only_highways_are_highways():
-    columns = {
-        "type": np.array(["residential", "tram"]),
-        "class": np.array(["highway", "railway"]),
-        "osm_id": np.array([1, 2]),
-    }
-    assert read_tags(columns, 2, columns).highways.tolist() == ["residential", ""]
+    assert highway_key(keys) == expected
