@@ -213,8 +213,8 @@ def file_crs(path: Path, file: "VectorFile", shapes: Shapes, given: CRS | None) 
     """Return the CRS of a file, or the one given where it names none that is known.
 
     Raises:
-        DataError: the file names none that is known and none is given, it is that of no map, or
-            not that of the coordinates.
+        DataError: the file names none that is known and none is given, or it is not that of the
+            coordinates.
     """
     if file.crs is None:
         reason = "no coordinate system found"
@@ -226,11 +226,6 @@ def file_crs(path: Path, file: "VectorFile", shapes: Shapes, given: CRS | None) 
         west, south, *_ = shapely.total_bounds(shapes)
         reason = f"has no known coordinate system, and x {west:.9g}, y {south:.9g} are not degrees"
     elif (crs := _parse_crs(file.crs)) is not None:
-        if crs.is_geocentric:
-            raise DataError(
-                f"{path}: its coordinates count from the centre of the earth ({crs.name}); write "
-                f"a copy in degrees: ogr2ogr -t_srs EPSG:4326 in_degrees.gpkg {path.name}"
-            )
         check_not_degrees(path, crs, shapes)
         return crs
     else:

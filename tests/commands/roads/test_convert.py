@@ -94,14 +94,6 @@ def test_columns_of_overture_with_other_contents_are_told(tmp_path, lines, colum
         run(tmp_path / "lines.parquet", tmp_path / "b.gpkg")
 
 
-def test_coordinates_from_the_centre_of_the_earth_are_told(tmp_path, lines):
-    table = gpd.read_file(lines()).to_crs("EPSG:4979")
-    table = table.set_geometry(shapely.force_3d(table.geometry.to_numpy(), 1.0))
-    table.to_crs("EPSG:4978").to_file(tmp_path / "xyz.gpkg")
-    with pytest.raises(DataError, match="its coordinates count from the centre of the earth"):
-        run(tmp_path / "xyz.gpkg", tmp_path / "b.gpkg")
-
-
 def test_it_says_on_how_much_of_the_length_speeds_are_assumed(tmp_path, lines):
     summary = run(lines(speed_kph=[50.0, np.nan]), tmp_path / "b.fgb")
     assert "speeds are assumed on 75.0% of the length" in str(summary)
