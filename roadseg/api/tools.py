@@ -153,7 +153,6 @@ def fetch_roads(
     *,
     source: AnyPath = "overpass",
     server: str | None = None,
-    release: str | None = None,
     limit_km2: float = 10_000.0,
     force: bool = False,
 ) -> "FetchRoadsSummary":
@@ -162,10 +161,8 @@ def fetch_roads(
     Args:
         area: a vector file with polygons, or a box in degrees: minx, miny, maxx, maxy.
         output: the file to write; its suffix chooses the format.
-        source: "overpass", "overture", a file of OpenStreetMap data, or the path or address of
-            Overture's segments.
+        source: "overpass", or a file of OpenStreetMap data.
         server: address of an Overpass server, instead of the public one.
-        release: of Overture, instead of the newest one.
 
     Raises:
         ConfigError: if an argument cannot be used, or the output exists.
@@ -179,7 +176,6 @@ def fetch_roads(
         output=Path(output),
         source=str(source),
         server=server,
-        release=release,
         limit_km2=limit_km2,
         force=force,
     )

@@ -92,8 +92,7 @@ def init(
     "--labels",
     multiple=True,
     metavar="PATH|SERVICE",
-    help="Known roads: folder, file or glob; or overpass or overture, which fetches them. May be "
-    "repeated.",
+    help="Known roads: folder, file or glob; or overpass, which fetches them. May be repeated.",
 )
 @click.option(
     "--checkpoint",

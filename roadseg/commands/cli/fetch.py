@@ -140,8 +140,7 @@ def images(
     default="overpass",
     show_default=True,
     metavar="SOURCE",
-    help="overpass; overture; a file of OpenStreetMap data (.osm.pbf, .osm); or a folder, file or "
-    "address (s3://...) of Overture's segments.",
+    help="overpass, or a file of OpenStreetMap data (.osm.pbf, .osm).",
 )
 @click.option(
     "--output",
@@ -152,7 +151,6 @@ def images(
     "OpenStreetMap.",
 )
 @click.option("--server", metavar="ADDRESS", help="Overpass server, instead of the public one.")
-@click.option("--release", metavar="NAME", help="Release of Overture, instead of the newest one.")
 @click.option(
     "--limit-km2",
     type=click.FloatRange(min=0, min_open=True),
@@ -168,16 +166,15 @@ def images(
 def roads(**request: Any) -> object:  # noqa: ANN401 - what to fetch, and how
     """Fetch the roads of an area as road labels.
 
-    Roads come from an Overpass server, from a release of Overture, or from an extract of
-    OpenStreetMap on disk. Every road that touches the area is fetched as a whole. A
-    file .osm.pbf or .osm is a map for `roadseg conflate --into`: it keeps the ids and versions of
-    OpenStreetMap, and also contains railways, waterways, runways and buildings. Beside the file
-    lies a record with the source, licence and date of the data.
+    Roads come from an Overpass server, or from an extract of OpenStreetMap on disk. Every road that
+    touches the area is fetched as a whole. A file .osm.pbf or .osm is a map for `roadseg conflate
+    --into`: it keeps the ids and versions of OpenStreetMap, and also contains railways, waterways,
+    runways and buildings. Beside the file lies a record with the source, licence and date of the
+    data.
 
     \b
     Examples:
       roadseg fetch roads --area 8.65,49.38,8.72,49.43 --output roads.gpkg
-      roadseg fetch roads --area area.geojson --from overture --output roads.parquet
       roadseg fetch roads --area area.geojson --from region.osm.pbf --output city.osm.pbf
     """
     from roadseg.commands.services import fetch_roads

@@ -1,4 +1,4 @@
-"""fetch roads: the roads of an area from Overpass, Overture or an extract, as road labels."""
+"""fetch roads: the roads of an area from Overpass or an extract, as road labels."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,6 @@ from roadseg.roads.labels.origins import (
     read_origin,
     write_origin,
 )
-from roadseg.roads.labels.overture import BUCKET, find_release, read_segments, release_of
 from roadseg.roads.osm.osm_extract import read_extract
 from roadseg.roads.osm.osm_objects import (
     HIGHWAYS,
@@ -41,14 +40,13 @@ from roadseg.system.units import road_text
 from roadseg.system.web.client import Client, RequestPolicy
 from roadseg.system.web.keys import without_keys
 
-OVERPASS, OVERTURE, _EXTRACT = "overpass", "overture", "extract"
+OVERPASS = "overpass"
 LIMIT_KM2 = 10_000.0
 
 _log = logging.getLogger(__name__)
 
 _EARTH = Geod(ellps="WGS84")
 _EQUAL_AREA = CRS.from_epsg(6933)
-_OVERTURE_CREDIT = f"{OSM_CREDIT}, Overture Maps Foundation"
 # Overpass is slow to begin an answer, and has few places for each user.
 POLICY = RequestPolicy(per_second=1.0, tries=5, first_wait_s=3.0, quiet_s=TIMEOUT_S + 30.0)
 _SUFFIXES = (*LABEL_DRIVERS, *PARQUET_SUFFIXES, *OSM_SUFFIXES)
@@ -61,10 +59,8 @@ class RoadRequest:
     Attributes:
         area: a vector file with polygons, or a box in degrees: minx,miny,maxx,maxy.
         output: file to write; its suffix chooses the format.
-        source: "overpass"; "overture"; a file of OpenStreetMap data; or the address or path of
-            Overture's segments.
+        source: "overpass", or a file of OpenStreetMap data.
         server: address of an Overpass server; None for the public one.
-        release: of Overture; None for the newest.
         headers: for the Overpass server, such as `X-Key: {env:MY_KEY}`.
         hosts: to which it may redirect.
     """
@@ -73,7 +69,6 @@ class RoadRequest:
     output: Path
     source: str = OVERPASS
     server: str | None = None
-    release: str | None = None
     limit_km2: float = LIMIT_KM2
     headers: Sequence[str] = ()
     hosts: Sequence[str] = ()
@@ -86,7 +81,7 @@ class FetchRoadsSummary(Summary):
 
     Attributes:
         source: address or path that the roads came from, without keys.
-        roads: number of ways or segments with a `highway`.
+        roads: number of ways with a `highway`.
         date: of the data, None if it is not known.
     """
 
@@ -115,13 +110,13 @@ class _Fetched:
     """Roads of an area.
 
     Attributes:
-        objects: all objects for a file of OpenStreetMap data, None if they have no ids.
+        objects: all objects for a file of OpenStreetMap data.
     """
 
     lines: Lines
     columns: Mapping[str, NDArray[Any]]
     origin: Origin
-    objects: OsmObjects | None = None
+    objects: OsmObjects
 
 
 def run(request: RoadRequest) -> FetchRoadsSummary:
@@ -141,9 +136,9 @@ def run(request: RoadRequest) -> FetchRoadsSummary:
             f"--area {request.area}: has {km2:,.0f} km2, more than --limit-km2 "
             f"{request.limit_km2:,g}; choose a smaller area, or a larger limit"
         )
-    _log.info("%s: fetching the roads of %.2f km2", without_keys(request.source), km2)
-    fetch = {OVERPASS: _from_overpass, OVERTURE: _from_overture, _EXTRACT: _from_extract}
-    fetched = fetch[_kind(request.source)](request, area)
+    _log.info("%s: fetching the roads of %.2f km2", request.source, km2)
+    fetch = _from_overpass if request.source == OVERPASS else _from_extract
+    fetched = fetch(request, area)
     if not len(fetched.lines):
         sides = ",".join(f"{side:.7g}" for side in area.degrees.bounds)
         raise DataError(
@@ -151,7 +146,7 @@ def run(request: RoadRequest) -> FetchRoadsSummary:
             "the order minx,miny,maxx,maxy (longitude first), and that the source covers the area"
         )
     with atomic_write_parts(request.output, origin_suffix(request.output)) as partial:
-        if _is_osm(partial) and fetched.objects is not None:
+        if _is_osm(partial):
             bounds, date = area.degrees.bounds, fetched.origin.date
             write_osm_objects(partial, fetched.objects, bounds=bounds, date=date)
         else:
@@ -178,45 +173,24 @@ def _check(request: RoadRequest) -> None:
         raise ConfigError(f"--output {output}: is a folder; name a file in it")
     if output.exists() and not request.force:
         raise ConfigError(f"--output {output}: exists; add --force to replace it")
-    kind = _kind(request.source)
-    if request.server is not None and request.source != OVERPASS:
-        raise ConfigError(f"--server: is for --from overpass, not for --from {request.source}")
-    if request.release is not None and request.source != OVERTURE:
-        raise ConfigError(f"--release: is for --from overture, not for --from {request.source}")
-    if _is_osm(output) and kind == OVERTURE:
+    is_extract = request.source != OVERPASS
+    if is_extract and not _is_osm(Path(request.source)):
         raise ConfigError(
-            f"--output {output}: Overture has no ids of OpenStreetMap; use a file name that ends "
-            f"in {', '.join((*LABEL_DRIVERS, *PARQUET_SUFFIXES))}"
+            f"--from {request.source}: expected overpass, or a file of OpenStreetMap data "
+            "(.osm.pbf or .osm)"
         )
-    if _is_osm(output) or kind == _EXTRACT:
+    if request.server is not None and is_extract:
+        raise ConfigError(f"--server: is for --from overpass, not for --from {request.source}")
+    if _is_osm(output) or is_extract:
         check_package("osmium", needed_by="OpenStreetMap data", otherwise="use .gpkg and Overpass")
-    if output.suffix.lower() in PARQUET_SUFFIXES or kind == OVERTURE:
-        check_package("pyarrow", needed_by="GeoParquet", otherwise="use .gpkg and Overpass")
-    if kind == _EXTRACT and output.resolve() == with_home(request.source).resolve():
+    if output.suffix.lower() in PARQUET_SUFFIXES:
+        check_package("pyarrow", needed_by="GeoParquet", otherwise="use .gpkg")
+    if is_extract and output.resolve() == with_home(request.source).resolve():
         raise ConfigError(f"--output {output}: is the file to read; write to another one")
 
 
 def _is_osm(path: Path) -> bool:
     return path.name.lower().endswith(OSM_SUFFIXES)
-
-
-def _kind(source: str) -> str:
-    """Return what a source is: Overpass, Overture, or an extract of OpenStreetMap."""
-    if source in (OVERPASS, OVERTURE):
-        return source
-    if source.startswith(BUCKET):
-        is_overture = not source.removeprefix(BUCKET).startswith("/") and source != BUCKET
-    elif _is_osm(Path(source)):
-        return _EXTRACT
-    else:
-        path = with_home(source)
-        is_overture = path.is_dir() or path.suffix.lower() in PARQUET_SUFFIXES
-    if not is_overture:
-        raise ConfigError(
-            f"--from {source}: expected overpass, overture, a file of OpenStreetMap data (.osm.pbf "
-            "or .osm), or a folder, .parquet file or s3:// address of Overture's segments"
-        )
-    return OVERTURE
 
 
 def _keys(output: Path) -> tuple[str, ...]:
@@ -256,21 +230,3 @@ def _of_objects(
     origin = Origin(service, address, OSM_LICENCE, OSM_CREDIT, date, area)
     columns = {"osm_id": roads.way_id, "osm_version": roads.way_version, **roads.columns()}
     return _Fetched(roads.lines, columns, origin, objects)
-
-
-def _from_overture(request: RoadRequest, area: Area) -> _Fetched:
-    address = request.source
-    if address == OVERTURE:
-        address = find_release(request.release)
-    elif not address.startswith(BUCKET):
-        address = str(with_home(address))
-    lines, columns = read_segments(address, area.degrees)
-    origin = Origin(
-        "Overture",
-        without_keys(address),
-        OSM_LICENCE,
-        _OVERTURE_CREDIT,
-        release_of(address),
-        request.area,
-    )
-    return _Fetched(np.asarray(lines, dtype=object), columns, origin)

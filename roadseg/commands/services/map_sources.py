@@ -8,7 +8,7 @@ from typing import Any
 import shapely
 
 from roadseg.commands.services import fetch_images, fetch_roads
-from roadseg.commands.services.fetch_roads import RoadRequest
+from roadseg.commands.services.fetch_roads import OVERPASS, RoadRequest
 from roadseg.commands.services.images.fetching import FetchOptions, ImageRequest
 from roadseg.errors import ConfigError
 from roadseg.raster.grid import DEGREES, crs_setting
@@ -18,8 +18,6 @@ from roadseg.raster.options import ImageryOptions
 from roadseg.roads.labels.areas import area_content
 from roadseg.system.records import parse_json, write_json
 from roadseg.system.web.keys import without_keys
-
-ROAD_SERVICES = (fetch_roads.OVERPASS, fetch_roads.OVERTURE)
 
 Say = Callable[[str, object], None]
 Files = dict[str, list[str]]  # Names in the folder, by the service that they come from.
@@ -45,7 +43,7 @@ def fetch_sources(
 
     Args:
         images: files, folders, globs, or addresses of rasters and services.
-        labels: files, folders, globs, "overpass" or "overture".
+        labels: files, folders, globs, or "overpass".
         is_begun: whether the map was begun with what was fetched.
         say: called with "fetch" and a summary of what was fetched.
 
@@ -58,7 +56,7 @@ def fetch_sources(
         OutputError: if a file cannot be written.
     """
     services = [image for image in images if fetch_images.is_service(image)]
-    roads = [each for each in labels if each in ROAD_SERVICES]
+    roads = [each for each in labels if each == OVERPASS]
     if not services and options != FetchOptions():
         raise ConfigError(
             "options of a service, such as --zoom or --gsd-m, need one among the images, such as "

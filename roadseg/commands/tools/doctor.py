@@ -31,7 +31,7 @@ _PACKAGES = (
 _PACKAGES_IN_LINE = 5
 # Each extra of roadseg, a package that it installs, and what that is good for.
 _EXTRAS = {
-    "parquet": ("pyarrow", "GeoParquet, and roads of Overture"),
+    "parquet": ("pyarrow", "GeoParquet"),
     "osm": ("osmium", "files of OpenStreetMap"),
     "notebooks": ("folium", "notebooks with maps"),
     "onnx": ("onnxruntime", "export to ONNX"),

@@ -169,8 +169,7 @@ def run(
 
     Args:
         images: files, folders or globs, or addresses of services.
-        labels: known roads of these images, to train on; files, folders or globs, or "overpass" or
-            "overture".
+        labels: known roads of these images, to train on; files, folders or globs, or "overpass".
         checkpoints: folders of networks, instead of labels; without either the starter maps them.
         adapt: whether the network first learns from the roads of the images that it is sure of.
         minutes: time limit of the training; None for that of the first call, or else `MINUTES`.

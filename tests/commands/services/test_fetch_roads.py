@@ -1,4 +1,4 @@
-"""fetch roads: the same roads from Overpass, Overture and an extract; faults told in one line."""
+"""fetch roads: the same roads from Overpass and an extract; faults told in one line."""
 
 import json
 import signal
@@ -6,10 +6,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-import geopandas as gpd
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 import shapely
 from click.testing import CliRunner
@@ -25,7 +22,6 @@ from roadseg.roads.labels.origins import read_origin
 from roadseg.roads.labels.roads import read_roads
 from roadseg.roads.osm.osm_map import read_osm_map
 from roadseg.roads.osm.overpass import OverpassArea
-from roadseg.roads.speeds import KPH_PER_MPH
 from roadseg.system.web.client import Client
 
 CENTRE = "8.6000,49.4000,8.6100,49.4100"
@@ -42,35 +38,6 @@ def _no_waiting(monkeypatch):
 @pytest.fixture
 def region(tmp_path, drawn_map):
     return drawn_map.write_map(tmp_path / "region.osm.pbf")
-
-
-@pytest.fixture
-def overture(tmp_path, region):
-    labels = tmp_path / "all.gpkg"
-    fetch(labels, region, "8.5,49.3,8.8,49.5")
-    roads = read_graph(labels).edges.to_crs(4326)
-    limits = [
-        {"value": round(kph), "unit": "km/h"}
-        if kph.is_integer()
-        else {"value": round(kph / KPH_PER_MPH), "unit": "mph"}
-        for kph in roads["speed_kph"].round(3)
-    ]
-    backward = [{"access_type": "denied", "when": {"heading": "backward"}}]
-    segments = {
-        "id": roads["osmid"].astype(str),
-        "subtype": "road",
-        "class": roads["highway"],
-        "names": [{"primary": name} for name in roads["name"]],
-        "connectors": [[{"connector_id": "u", "at": 0.0}]] * len(roads),
-        "speed_limits": [[{"max_speed": limit}] for limit in limits],
-        "access_restrictions": [backward if each else None for each in roads["oneway"]],
-        "geometry": roads.geometry,
-    }
-    folder = tmp_path / "release" / "2026-10-21.0"
-    folder.mkdir(parents=True)
-    table = gpd.GeoDataFrame(segments, crs=4326)
-    table.to_parquet(folder / "a.parquet", schema_version="1.1.0", write_covering_bbox=True)
-    return folder
 
 
 def fetch(output, source="overpass", area=CENTRE, **options):
@@ -98,14 +65,13 @@ def edges(path):
 
 
 @pytest.mark.parametrize("suffix", ["gpkg", "geojson", "parquet", "fgb"])
-def test_the_three_sources_give_the_same_graph(tmp_path, region, overture, overpass, suffix):
-    outputs = [tmp_path / f"{name}.{suffix}" for name in ("a", "b", "c")]
+def test_both_sources_give_the_same_graph(tmp_path, region, overpass, suffix):
+    outputs = [tmp_path / f"{name}.{suffix}" for name in ("a", "b")]
     fetch(outputs[0], server=overpass.address)
     fetch(outputs[1], region)
-    fetch(outputs[2], overture)
-    first, *others = [edges(output) for output in outputs]
+    first, other = [edges(output) for output in outputs]
     assert len(first) == 7
-    assert others == [first, first]
+    assert other == first
 
 
 @pytest.mark.parametrize("suffix", ["osm.pbf", "osm"])
@@ -172,15 +138,10 @@ def test_the_area_is_not_its_box(tmp_path, region):
         fetch(tmp_path / "roads.gpkg", region, str(tmp_path / "area.geojson"))
 
 
-@pytest.mark.parametrize(
-    ("name", "date"), [("overpass", "2026-11-20T20:21:02Z"), ("overture", "2026-10-21.0")]
-)
-def test_licence_and_date_are_kept_beside_the_file(tmp_path, overture, overpass, name, date):
-    given = {"overpass": ("overpass", overpass.address), "overture": (overture, None)}
-    source, server = given[name]
-    summary = fetch(tmp_path / "roads.gpkg", source, server=server)
+def test_licence_and_date_are_kept_beside_the_file(tmp_path, overpass):
+    summary = fetch(tmp_path / "roads.gpkg", server=overpass.address)
     origin = read_origin(tmp_path / "roads.gpkg")
-    assert (origin.licence, origin.date) == ("ODbL-1.0", date)
+    assert (origin.licence, origin.date) == ("ODbL-1.0", "2026-11-20T20:21:02Z")
     assert origin.attribution.startswith("© OpenStreetMap contributors")
     assert (summary.licence, summary.date) == (origin.licence, origin.date)
 
@@ -323,18 +284,9 @@ def test_a_file_that_exists_is_replaced_with_force(tmp_path, region):
     [
         ({"source": "overpass", "output": "roads.txt"}, "ends in .gpkg"),
         ({"source": "overpass", "output": "."}, "ends in .gpkg"),
-        ({"source": "overture", "output": "roads.osm.pbf"}, "no ids of OpenStreetMap"),
         (
-            {"source": "overture", "output": "roads.gpkg", "server": "https://x.org"},
+            {"source": "region.osm.pbf", "output": "a.gpkg", "server": "https://x.org"},
             "--server: is for",
-        ),
-        (
-            {"source": "overpass", "output": "roads.gpkg", "release": "2026-10-21.0"},
-            "--release: is for",
-        ),
-        (
-            {"source": "overture", "output": "roads.gpkg", "release": "latest"},
-            "such as 2026-10-21.0",
         ),
         (
             {"source": "overpass", "output": "roads.gpkg", "server": "nowhere"},
@@ -379,28 +331,9 @@ def test_a_disk_without_room_for_the_positions_is_told(tmp_path, region, monkeyp
         fetch(tmp_path / "roads.gpkg", region)
 
 
-def test_parquet_without_segments_is_told(tmp_path):
-    table = pa.table({"subtype": ["road"], "class": ["primary"], "connectors": [[]]})
-    pq.write_table(table, tmp_path / "none.parquet")
-    with pytest.raises(DataError, match=r"none.parquet: has no segments of Overture"):
-        fetch(tmp_path / "roads.gpkg", tmp_path / "none.parquet")
-
-
-@pytest.mark.parametrize("content", [b"", b"PAR1 and then nothing"])
-def test_parquet_that_is_damaged_is_told(tmp_path, content):
-    (tmp_path / "bad.parquet").write_bytes(content)
-    with pytest.raises(DataError, match=r"bad.parquet: cannot be read as GeoParquet of Overture"):
-        fetch(tmp_path / "roads.gpkg", tmp_path / "bad.parquet")
-
-
-def test_segments_that_do_not_exist_are_told(tmp_path):
-    with pytest.raises(DataError, match=r"nowhere\.parquet does not exist; expected segments"):
-        fetch(tmp_path / "roads.gpkg", tmp_path / "nowhere.parquet")
-
-
-@pytest.mark.parametrize("source", ["overpas", "roads.geojson", "s3://", "s3:///roads"])
+@pytest.mark.parametrize("source", ["overpas", "overture", "roads.geojson"])
 def test_a_source_that_is_none_is_told(tmp_path, source):
-    with pytest.raises(ConfigError, match=f"--from {source}: expected overpass, overture, a file"):
+    with pytest.raises(ConfigError, match=f"--from {source}: expected overpass, or a file"):
         fetch(tmp_path / "roads.gpkg", source)
 
 

@@ -111,7 +111,7 @@ def test_what_was_fetched_is_not_asked_for_again(sources, tiles, world, overpass
     [
         {"area": "8.6030,49.4040,8.6070,49.4060"},
         {"options": FetchOptions(zoom=16)},
-        {"labels": ["overture"]},
+        {"labels": []},
     ],
 )
 def test_a_map_of_something_else_is_kept(sources, tiles, change):
