@@ -49,7 +49,6 @@ _MARGIN_M = 1000.0  # Metres around the predicted roads within which ways of the
 _METRES_PER_DEGREE = 111_000.0  # Of latitude.
 _TAGS = ("highway", "source", "fixme")  # That new ways can have.
 _GAP = "joined across a gap that no image shows"
-_HIDDEN = "a short road between roads that are close together"
 
 
 @dataclass(frozen=True)
@@ -298,8 +297,6 @@ def _tags(new: NewRoads, row: int) -> dict[str, str]:
     notes = [str(new.reason[row])] if new.reason[row] else []
     if new.is_linked[row] or known.get("inferred") == 1:  # Has a part that no image shows.
         notes.append(_GAP)
-    if new.is_hidden[row]:
-        notes.append(_HIDDEN)
     values = (str(known["highway"]), source_of(known.get("source")), "; ".join(notes))
     tags = zip(_TAGS, values, strict=True)
     return {key: value[:MOST_LETTERS] for key, value in tags if value}

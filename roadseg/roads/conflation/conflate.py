@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from roadseg.arrays import Bools, Floats, Ints
 from roadseg.roads.conflation.acute_ends import draw_acute_ends
 from roadseg.roads.conflation.grown_map import grown, joined, with_insertions
-from roadseg.roads.conflation.hidden_parts import DETOUR, INFERRED, SHORTEST_M, find_hidden_parts
 from roadseg.roads.conflation.joining import (
     Joints,
     draw_to_joints,
@@ -31,6 +30,10 @@ from roadseg.roads.graph.cleaning import components
 from roadseg.roads.graph.road_graph import RoadGraph, graph_from_lines, part_attributes
 from roadseg.roads.options import ConflateOptions
 
+# A short road is worth adding if the map has no way up to so many times its length.
+_DETOUR = 3.0
+_SHORTEST_M = 10.0  # Metres; shorter roads count as long as this.
+_INFERRED = "inferred"  # Attribute of predicted edges: 1 for links across gaps.
 _MOST_LINKED = 0.5  # Part of a new road that can be links across gaps.
 _MOST_ROUNDS = 5  # Two are usual: the second one finds nothing more.
 
@@ -52,9 +55,7 @@ def find_new_roads(
        with the map by roads that need no check.
     5. Where the others end or cross, ways of the map get a node, unless they have one there. Where
        they pass a dead end of the map, they get its node.
-    6. To the map with these roads, short parts are added that the tolerance hides
-       (`find_hidden_parts`), unless they would have to be checked.
-    7. All this is repeated until nothing more is added, as new roads can be what others reach.
+    6. All this is repeated until nothing more is added, as new roads can be what others reach.
 
     Args:
         predicted: roads in metres.
@@ -64,11 +65,7 @@ def find_new_roads(
     roads = search.missing(ways)
     for _ in range(_MOST_ROUNDS):
         added = roads.take(roads.is_added)
-        # Rule 6: short roads that the tolerance hides.
-        hidden = search.hidden(grown(ways, added))
-        if len(hidden.lines):
-            added = joined(ways, added, hidden)
-        # Rule 7: what the map lacks once it has these roads.
+        # Rule 6: what the map lacks once it has these roads.
         more = search.missing(grown(ways, added))
         roads = joined(ways, added, more)
         if not more.is_added.any():
@@ -84,7 +81,7 @@ class _Search:
     ) -> None:
         self._predicted, self._obstacles, self._options = predicted, obstacles, options
         # What a map has all of, it has all of when it has grown.
-        self._missing = self._hidden = np.arange(len(predicted.lines))
+        self._missing = np.arange(len(predicted.lines))
 
     def missing(self, ways: MapWays) -> NewRoads:
         """Return the roads that are missing, and those to check."""
@@ -105,26 +102,14 @@ class _Search:
         left_out_m = missing_m - float(parts.missing_m.sum())
         # Rule 3: ends at a small angle; `_draw` draws the others.
         parts, joints = draw_acute_ends(parts, joints, ways, self._predicted)
-        return self._draw(parts, joints, ways, left_out_m=left_out_m, is_hidden=False)
-
-    def hidden(self, ways: MapWays) -> NewRoads:
-        """Return short roads that the tolerance hides and that need no check."""
-        parts, joints = find_hidden_parts(
-            self._predicted, ways, self._hidden, tolerance_m=self._options.tolerance_m
-        )
-        sure = ~(_confidence(parts.graph) < self._options.min_confidence)
-        parts, joints = parts.take(sure), joints.of(parts.graph.ends[sure])
-        roads = self._draw(parts, joints, ways, left_out_m=0, is_hidden=True)
-        return roads.take(roads.is_added)
+        return self._draw(parts, joints, ways, left_out_m)
 
     def _draw(
         self,
         parts: MissingParts,
         joints: Joints,
         ways: MapWays,
-        *,
         left_out_m: float,
-        is_hidden: bool,
     ) -> NewRoads:
         """Draw parts to their joints, and decide which have to be checked."""
         graph, within_m = parts.graph, self._options.tolerance_m
@@ -155,7 +140,6 @@ class _Search:
             crossed,
             reason,
             is_linked=np.asarray(joints.is_link[graph.ends].any(axis=1)),
-            is_hidden=np.full(len(lines), is_hidden),
         )
         # Rule 5: nodes where roads meet ways.
         return with_nodes(drawn, ways, left_out_m=left_out_m)
@@ -186,7 +170,7 @@ def _confidence(graph: RoadGraph) -> Floats:
 def _are_unseen(parts: MissingParts) -> Bools:
     """Return which edges belong to connected parts that are mostly links across gaps."""
     graph = parts.graph
-    inferred = graph.column(INFERRED, 0.0) == 1
+    inferred = graph.column(_INFERRED, 0.0) == 1
     if not inferred.any():
         return np.zeros(len(graph.lines), dtype=bool)
     component = components(graph)[graph.ends[:, 0]]
@@ -223,7 +207,7 @@ def _close_gaps(
     component, joined = component[order], joined[order]
     for part in np.unique(component[1:][np.diff(component) == 0]).tolist():
         here = joined[component == part]
-        limit_m = DETOUR * max(float(metres[part]), SHORTEST_M)
+        limit_m = _DETOUR * max(float(metres[part]), _SHORTEST_M)
         apart = ways.distances(joints.way[here], joints.along_m[here], limit_m=limit_m)
         closes[part] = bool((apart > limit_m).any())
     return closes

@@ -81,7 +81,6 @@ def joined(ways: MapWays, added: NewRoads, more: NewRoads) -> NewRoads:
         },
         np.concatenate([added.reason, more.reason]),
         np.concatenate([added.is_linked, more.is_linked]),
-        np.concatenate([added.is_hidden, more.is_hidden]),
         insertions,
         more.left_out_m,
     )

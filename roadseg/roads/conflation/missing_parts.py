@@ -49,7 +49,6 @@ def find_missing_parts(
     edges: Ints,
     *,
     tolerance_m: float,
-    longest_m: float = np.inf,
 ) -> MissingParts:
     """Find the parts of predicted roads that a map lacks.
 
@@ -65,10 +64,9 @@ def find_missing_parts(
         ways: of the map, in the same metres.
         edges: rows of the roads that are looked at; the others only go on from these.
         tolerance_m: distance up to which roads are the same; above 0.
-        longest_m: parts of which more is missing are left out.
 
     Returns:
-        The parts of any other length, in the order of their edges.
+        The parts, in the order of their edges.
     """
     rows = np.arange(len(predicted.lines))
     numbered = replace(predicted, attributes={**predicted.attributes, EDGE: rows})
@@ -78,8 +76,6 @@ def find_missing_parts(
     graph = missing_roads(numbered, mapped, tolerance_m=tolerance_m, min_length_m=0)
     spans = _spans(graph, predicted, graph.attributes[EDGE])
     room = _room(spans, predicted, graph.attributes[EDGE])
-    chosen = graph.length_m <= longest_m
-    graph, spans, room = take_edges(graph, chosen), spans[chosen], room[chosen]
     edge = graph.attributes[EDGE]
     length = predicted.length_m[edge]
     is_cut_end = _are_cut(spans, length)

@@ -16,7 +16,7 @@ from roadseg.roads.graph.road_graph import RoadGraph, distances_along, part_attr
 CONFIDENCE = "confidence"  # Attribute of predicted edges.
 IS_APART = "is_apart"  # The same: 1 for bridges and tunnels.
 VERTEX_M = 1.0  # Metres; vertices of a new road so near to a node on the map are left out.
-_OF_ROADS = ("sizes", "lines", "reason", "is_linked", "is_hidden")
+_OF_ROADS = ("sizes", "lines", "reason", "is_linked")
 _SAME_M = 0.05  # Metres; places so near are one, in spite of rounding.
 _NOTHING = np.iinfo(np.int64).min  # Where an end of a road has no node yet.
 
@@ -36,7 +36,6 @@ class NewRoads:
         reason: shape (r,), why a road has to be checked before it is added; "" for one that is
             added.
         is_linked: shape (r,), roads with a link across a gap, which nobody saw.
-        is_hidden: shape (r,), short roads that the roads around them hide (`find_hidden_parts`).
         insertions: the new nodes that are put into ways of the map.
         left_out_m: metres of missing roads that are too short or too doubtful.
     """
@@ -49,7 +48,6 @@ class NewRoads:
     attributes: dict[str, NDArray[Any]]
     reason: Lines
     is_linked: Bools
-    is_hidden: Bools
     insertions: Insertions
     left_out_m: float
 
@@ -86,7 +84,6 @@ class DrawnParts:
         crossed: where they meet ways, see `meetings`.
         reason: shape (m,), why each has to be checked.
         is_linked: shape (m,), those with a link across a gap.
-        is_hidden: shape (m,), short roads that the roads around them hide.
     """
 
     graph: RoadGraph
@@ -96,7 +93,6 @@ class DrawnParts:
     crossed: tuple[Ints, Floats, Ints, Floats]
     reason: Lines
     is_linked: Bools
-    is_hidden: Bools
 
 
 def with_nodes(drawn: DrawnParts, ways: MapWays, *, left_out_m: float) -> NewRoads:
@@ -134,7 +130,6 @@ def with_nodes(drawn: DrawnParts, ways: MapWays, *, left_out_m: float) -> NewRoa
         part_attributes(drawn.graph.attributes, source, part),
         drawn.reason[source],
         drawn.is_linked[source],
-        drawn.is_hidden[source],
         insertions,
         left_out_m,
     )

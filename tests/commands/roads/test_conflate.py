@@ -307,22 +307,6 @@ def test_a_map_of_elsewhere_is_refused(tmp_path):
     assert f"around {new}, which is at {place}; check the CRS or the names" in text
 
 
-def tags_of(folder, key):
-    tags = ET.parse(folder / "review.osm").findall(f".//tag[@k='{key}']")  # noqa: S314
-    return [tag.get("v") for tag in tags]
-
-
-def test_a_short_road_between_roads_close_together_says_so(tmp_path):
-    beside = [(0, 12), (100, 12), (300, 12)]
-    path = write_map(tmp_path / "map.osm.pbf", STREET, beside)
-    pieces = [(0, 0), (100, 0)], [(100, 0), (300, 0)], [(0, 12), (100, 12)], [(100, 12), (300, 12)]
-    new = write_roads(tmp_path / "new.gpkg", *pieces, [(100, 0), (100, 12)])
-    run(new, path, output=tmp_path / "out")
-    assert tags_of(tmp_path / "out", "fixme") == [
-        "a short road between roads that are close together"
-    ]
-
-
 def cut_short(path):
     path.write_bytes(write_map(path, STREET).read_bytes()[:-40])
 
