@@ -61,88 +61,78 @@ def find_new_roads(
         predicted: roads in metres.
         ways: of the map, in the same metres.
     """
-    search = _Search(predicted, obstacles, options)
-    roads = search.missing(ways)
+    edges = np.arange(len(predicted.lines))
+    roads, edges = _missing_roads(predicted, edges, ways, obstacles, options)
     for _ in range(_MOST_ROUNDS):
         added = roads.take(roads.is_added)
         # Rule 6: what the map lacks once it has these roads.
-        more = search.missing(grown(ways, added))
+        more, edges = _missing_roads(predicted, edges, grown(ways, added), obstacles, options)
         roads = joined(ways, added, more)
         if not more.is_added.any():
             break
     return roads
 
 
-class _Search:
-    """A search for what a map lacks of a prediction, and for what it lacks still."""
+def _missing_roads(
+    predicted: RoadGraph,
+    edges: Ints,
+    ways: MapWays,
+    obstacles: Obstacles,
+    options: ConflateOptions,
+) -> tuple[NewRoads, Ints]:
+    """Return the roads that are missing, and those to check, by rules 1 to 5 of `find_new_roads`.
 
-    def __init__(
-        self, predicted: RoadGraph, obstacles: Obstacles, options: ConflateOptions
-    ) -> None:
-        self._predicted, self._obstacles, self._options = predicted, obstacles, options
-        # What a map has all of, it has all of when it has grown.
-        self._missing = np.arange(len(predicted.lines))
+    Args:
+        edges: rows of the predicted roads that are looked at.
 
-    def missing(self, ways: MapWays) -> NewRoads:
-        """Return the roads that are missing, and those to check."""
-        options = self._options
-        # Rule 1: what is far from all ways.
-        parts = find_missing_parts(
-            self._predicted, ways, self._missing, tolerance_m=options.tolerance_m
-        )
-        self._missing = np.unique(parts.graph.attributes[EDGE])
-        missing_m = float(parts.missing_m.sum())
-        # Rule 2: what is sure enough, and then what is long enough or joins two places.
-        parts = parts.take(~(_confidence(parts.graph) < options.min_confidence))
-        joints = find_joints(
-            parts, ways, tolerance_m=options.tolerance_m, max_gap_m=options.max_gap_m
-        )
-        long = _are_long(parts, joints, ways, options.min_length_m)
-        parts, joints = parts.take(long), joints.of(parts.graph.ends[long])
-        left_out_m = missing_m - float(parts.missing_m.sum())
-        # Rule 3: ends at a small angle; `_draw` draws the others.
-        parts, joints = draw_acute_ends(parts, joints, ways, self._predicted)
-        return self._draw(parts, joints, ways, left_out_m)
-
-    def _draw(
-        self,
-        parts: MissingParts,
-        joints: Joints,
-        ways: MapWays,
-        left_out_m: float,
-    ) -> NewRoads:
-        """Draw parts to their joints, and decide which have to be checked."""
-        graph, within_m = parts.graph, self._options.tolerance_m
-        lines = draw_to_joints(parts, joints, tolerance_m=within_m)
-        lines, way, along = trim_ends(lines, parts, joints, ways, within_m=within_m)
-        # Rule 4: which roads have to be checked, and why.
-        reasons = near_obstacles(lines, self._obstacles)
-        for row, more in enumerate(on_other_levels(lines, ways)):
-            reasons[row] |= more
-        for row in np.flatnonzero(_are_unseen(parts)).tolist():
-            reasons[row].add("no image shows it")
-        for row in np.flatnonzero(graph.column(IS_APART, 0.0)).tolist():
-            reasons[row].add("is a bridge or tunnel")
-        reason = np.array([", ".join(sorted(each)) for each in reasons], dtype=object)
-        crossed = meetings(lines, ways)
-        touches = np.asarray((way >= 0).any(axis=1))
-        touches[crossed[0]] = True
-        is_alone = (reason == "") & ~_are_connected(graph, reason == "", touches)
-        reason[is_alone] = "not connected with the map"
-        edge = graph.attributes[EDGE]
-        part = graph.length_m / self._predicted.length_m[edge]  # As drawn, not as it is missing.
-        attributes = part_attributes(self._predicted.attributes, edge, part)
-        drawn = DrawnParts(
-            replace(graph, attributes=attributes),
-            lines,
-            way,
-            along,
-            crossed,
-            reason,
-            is_linked=np.asarray(joints.is_link[graph.ends].any(axis=1)),
-        )
-        # Rule 5: nodes where roads meet ways.
-        return with_nodes(drawn, ways, left_out_m=left_out_m)
+    Returns:
+        The roads; and the rows of the edges of which a part is missing. What a map has all of, it
+        has all of when it has grown.
+    """
+    within_m = options.tolerance_m
+    # Rule 1: what is far from all ways.
+    parts = find_missing_parts(predicted, ways, edges, tolerance_m=within_m)
+    edges = np.unique(parts.graph.attributes[EDGE])
+    missing_m = float(parts.missing_m.sum())
+    # Rule 2: what is sure enough, and then what is long enough or joins two places.
+    confidence = np.asarray(parts.graph.column(CONFIDENCE, np.nan), dtype=np.float64)
+    parts = parts.take(~(confidence < options.min_confidence))
+    joints = find_joints(parts, ways, tolerance_m=within_m, max_gap_m=options.max_gap_m)
+    long = _are_long(parts, joints, ways, options.min_length_m)
+    parts, joints = parts.take(long), joints.of(parts.graph.ends[long])
+    left_out_m = missing_m - float(parts.missing_m.sum())
+    # Rule 3: ends at a small angle, and then all others.
+    parts, joints = draw_acute_ends(parts, joints, ways, predicted)
+    graph = parts.graph
+    lines = draw_to_joints(parts, joints, tolerance_m=within_m)
+    lines, way, along = trim_ends(lines, parts, joints, ways, within_m=within_m)
+    # Rule 4: which roads have to be checked, and why.
+    reasons = near_obstacles(lines, obstacles)
+    for row, more in enumerate(on_other_levels(lines, ways)):
+        reasons[row] |= more
+    for row in np.flatnonzero(_are_unseen(parts)).tolist():
+        reasons[row].add("no image shows it")
+    for row in np.flatnonzero(graph.column(IS_APART, 0.0)).tolist():
+        reasons[row].add("is a bridge or tunnel")
+    reason = np.array([", ".join(sorted(each)) for each in reasons], dtype=object)
+    crossed = meetings(lines, ways)
+    touches = np.asarray((way >= 0).any(axis=1))
+    touches[crossed[0]] = True
+    is_alone = (reason == "") & ~_are_connected(graph, reason == "", touches)
+    reason[is_alone] = "not connected with the map"
+    # Rule 5: nodes where roads meet ways.
+    edge = graph.attributes[EDGE]
+    part = graph.length_m / predicted.length_m[edge]  # As drawn, not as it is missing.
+    drawn = DrawnParts(
+        replace(graph, attributes=part_attributes(predicted.attributes, edge, part)),
+        lines,
+        way,
+        along,
+        crossed,
+        reason,
+        is_linked=np.asarray(joints.is_link[graph.ends].any(axis=1)),
+    )
+    return with_nodes(drawn, ways, left_out_m=left_out_m), edges
 
 
 def merged_graph(ways: MapWays, attributes: dict[str, NDArray[Any]], new: NewRoads) -> RoadGraph:
@@ -161,10 +151,6 @@ def merged_graph(ways: MapWays, attributes: dict[str, NDArray[Any]], new: NewRoa
         values = new.attributes.get(name)
         columns[name] = np.concatenate([column, nothing if values is None else values[added]])
     return graph_from_lines(lines, new.crs, columns)
-
-
-def _confidence(graph: RoadGraph) -> Floats:
-    return np.asarray(graph.column(CONFIDENCE, np.nan), dtype=np.float64)
 
 
 def _are_unseen(parts: MissingParts) -> Bools:
