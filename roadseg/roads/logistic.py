@@ -108,12 +108,7 @@ def fit_near(
         share: shape (k,), 0 to 1, what is to be predicted: the outcome, or a mean of several.
         weight: shape (k,), how many observations each row counts for.
         strength: number of observations that the prior is worth, above 0.
-
-    Raises:
-        ValueError: if `strength` is not above 0.
     """
-    if not strength > 0:
-        raise ValueError(f"strength must be above 0, got {strength}")
     names = list(terms)
     columns = np.column_stack([terms[name] for name in names]).reshape(-1, len(names))
     prior_slopes = np.array([prior.coefficients.get(name, 0.0) for name in names])

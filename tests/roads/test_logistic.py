@@ -93,11 +93,6 @@ def test_weights_count_as_so_many_rows():
     assert list(by_weight.values()) == pytest.approx(list(by_rows.values()))
 
 
-def test_a_strength_of_0_is_refused():
-    with pytest.raises(ValueError, match="strength must be above 0, got 0"):
-        fit(*drawn(rows=5), strength=0)
-
-
 def test_log_odds_of_what_is_certain_are_finite():
     assert log_odds(np.array([0.0, 0.5, 1.0])) == pytest.approx([-4.595, 0, 4.595], abs=1e-3)
 

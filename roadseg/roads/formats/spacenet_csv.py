@@ -11,7 +11,7 @@ import shapely
 
 from roadseg.arrays import Floats, Ints, Lines
 from roadseg.errors import DataError, naming
-from roadseg.raster.grid import LOCAL_CRS, Grid, is_local, reproject_points
+from roadseg.raster.grid import LOCAL_CRS, Grid, reproject_points
 from roadseg.roads.graph.road_graph import TRAVEL_TIME, RoadGraph, graph_from_lines
 from roadseg.system.files import atomic_write
 from roadseg.system.text import first, one_line
@@ -187,25 +187,19 @@ def write_submission(path: Path, scenes: Iterable[Scene]) -> None:
         scenes: for each image its id, its roads with `travel_time_s`, and where its pixels lie.
 
     Raises:
-        ValueError: if a graph has no travel times, or only one of graph and grid has a place on
-            earth.
         OutputError: if the file cannot be written.
     """
     with atomic_write(path) as partial, partial.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(_HEADER)
         for name, graph, grid in scenes:
-            writer.writerows((name, *row) for row in _rows(name, graph, grid))
+            writer.writerows((name, *row) for row in _rows(graph, grid))
 
 
-def _rows(name: str, graph: RoadGraph, grid: Grid) -> Iterator[tuple[str, float, float]]:
+def _rows(graph: RoadGraph, grid: Grid) -> Iterator[tuple[str, float, float]]:
     if len(graph.lines) == 0:
         yield _EMPTY
         return
-    if TRAVEL_TIME not in graph.attributes:
-        raise ValueError(f"{name}: a submission needs the attribute {TRAVEL_TIME}")
-    if is_local(graph.crs) != grid.is_local:
-        raise ValueError(f"{name}: either the graph or the grid has no georeference")
     lines = shapely.transform(graph.lines, lambda xy: _pixels(xy, graph, grid))
     seconds = graph.attributes[TRAVEL_TIME].round(3)
     wkt = shapely.to_wkt(lines, rounding_precision=_DECIMALS)

@@ -25,12 +25,7 @@ def clip_graph(graph: RoadGraph, polygon: shapely.Polygon | shapely.MultiPolygon
     Args:
         graph: roads in metres.
         polygon: valid area in the CRS of the graph.
-
-    Raises:
-        ValueError: if the polygon is not valid.
     """
-    if not polygon.is_valid:
-        raise ValueError(f"cannot clip to an invalid polygon: {polygon}")
     # Most edges lie inside or outside as a whole; only the others are cut.
     is_inside = shapely.covers(polygon, graph.lines)
     whole = np.flatnonzero(is_inside)

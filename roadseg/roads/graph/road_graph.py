@@ -241,12 +241,7 @@ def sample_points(graph: RoadGraph, *, spacing_m: float) -> tuple[Floats, NDArra
 
     Returns:
         Positions x, y in metres, shape (k, 2), and the row of the edge of each, shape (k,).
-
-    Raises:
-        ValueError: if `spacing_m` is not above 0.
     """
-    if not spacing_m > 0:
-        raise ValueError(f"spacing_m must be above 0, got {spacing_m}")
     counts = np.maximum(np.ceil(graph.length_m / spacing_m), 1).astype(np.int64)
     before = np.cumsum(counts) - counts
     edge = np.repeat(np.arange(len(counts), dtype=np.int32), counts)

@@ -11,7 +11,7 @@ from roadseg.roads.speeds import KPH_PER_MPS
 _LEAST_EVIDENCE = 0.05  # Mean probability of all speed bins along an edge that has a speed.
 
 
-def vote_speeds(bin_probability: Floats, bin_speeds_kph: Floats, *, default_kph: float) -> Floats:
+def vote_speeds(bin_probability: Floats, bin_speeds_kph: Floats) -> Floats:
     """Vote on the speed of each edge: the bin with the most probability along it wins.
 
     Of equal bins the slower one wins.
@@ -20,22 +20,13 @@ def vote_speeds(bin_probability: Floats, bin_speeds_kph: Floats, *, default_kph:
         bin_probability: shape (m, bins), mean probability of each speed bin along each edge, 0 to
             1.
         bin_speeds_kph: shape (bins,), the speed that each bin stands for.
-        default_kph: speed of an edge whose bins together have a mean probability below 0.05; may
-            be NaN.
 
     Returns:
-        Speed of each edge in km/h, shape (m,).
-
-    Raises:
-        ValueError: if there is not one probability for each speed bin.
+        Speed of each edge in km/h, shape (m,); NaN where the bins together have a mean probability
+        below 0.05.
     """
-    mean, speeds = np.asarray(bin_probability), np.asarray(bin_speeds_kph, dtype=np.float64)
-    if mean.shape[1] != len(speeds):
-        raise ValueError(
-            f"expected a probability for each of {len(speeds)} bins, got {mean.shape[1]}"
-        )
-    is_seen = mean.sum(axis=1) >= _LEAST_EVIDENCE
-    return np.where(is_seen, speeds[mean.argmax(axis=1)], default_kph)
+    is_seen = bin_probability.sum(axis=1) >= _LEAST_EVIDENCE
+    return np.where(is_seen, bin_speeds_kph[bin_probability.argmax(axis=1)], np.nan)
 
 
 def travel_time_s(length_m: Floats, speed_kph: Floats) -> Floats:
@@ -57,10 +48,8 @@ def add_travel(graph: RoadGraph, speed_kph: Floats) -> RoadGraph:
         speed_kph: shape (m,), speed of each edge.
 
     Raises:
-        ValueError: if there is not one speed, finite and above 0, for each edge.
+        ValueError: if a speed is not above 0, or not finite.
     """
-    if np.shape(speed_kph) != (len(graph.lines),):
-        raise ValueError(f"expected {len(graph.lines)} speeds, got shape {np.shape(speed_kph)}")
     seconds = travel_time_s(graph.length_m, speed_kph)
     added = {"speed_kph": np.asarray(speed_kph, dtype=np.float64), TRAVEL_TIME: seconds}
     return replace(graph, attributes={**graph.attributes, **added})

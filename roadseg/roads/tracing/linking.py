@@ -166,7 +166,7 @@ def link_gaps(
         max_turn_deg: greatest angle between a link and the heading of its dead end; at the side of
             a road any angle is possible.
         min_probability: least probability of a link, 0 to 1; only with a model.
-        grid: grid of the raster, with the CRS of the graph as its metric CRS.
+        grid: grid of the raster, with the CRS of the graph as its metric CRS; `read_road` needs it.
         read_road: reads a window of the raster: probability of any road, 255
             for certain; None for straight links.
         model: predicts the probability of links from the raster along them; None for masks of 0
@@ -181,16 +181,9 @@ def link_gaps(
         and 1, else the mean cosine of its turns, times a factor that falls from 1 to 0.5 as its
         length grows to `max_gap_m`. Roads do not merge with links.
 
-    Raises:
-        ValueError: if the graph has attributes, or there is `read_road` without `grid`.
-
     Source: the winners of SpaceNet 5 link ends to ends, and ends to the sides of roads, by distance
     and heading (CRESI, ikibardin); the rules and costs are ours.
     """
-    if graph.attributes:
-        raise ValueError(f"gaps are linked before edges get attributes: {sorted(graph.attributes)}")
-    if read_road is not None and grid is None:
-        raise ValueError("read_road needs the grid of its pixels")
     ends = find_dead_ends(graph, border)
     if max_gap_m <= 0 or len(ends.edge) == 0:
         unknown = np.full(len(graph.lines), np.nan)

@@ -306,7 +306,7 @@ def measure_edges(
     speed_kph = np.full(len(statistics.edge), np.nan)
     if bins is not None:
         kph = np.array(bins.speeds_mph) * KPH_PER_MPH
-        speed_kph = vote_speeds(statistics.bin_probability, kph, default_kph=np.nan)
+        speed_kph = vote_speeds(statistics.bin_probability, kph)
     is_known = ~np.isnan(speed_kph) & (bins is not None and bins.are_known)
     columns: dict[str, Array] = {
         "probability": statistics.probability,

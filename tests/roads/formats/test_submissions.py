@@ -1,5 +1,4 @@
 import csv
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -93,14 +92,3 @@ def test_a_scene_without_place_on_earth_has_pixels_as_well(parse):
     local = roads([(1, -1), (3, -1)], crs=LOCAL_CRS, origin=(0, 0))
     ((_, line, length, _),) = parse(("a", local, grid))
     assert (list(line.coords), length) == ([(2, 2), (6, 2)], 2)
-
-
-def test_a_graph_without_travel_times_is_refused(tmp_path, graph):
-    with pytest.raises(ValueError, match="a: a submission needs the attribute travel_time_s"):
-        write_submission(tmp_path / "a.csv", [("a", replace(graph, attributes={}), GRID)])
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_graph_without_place_on_earth_does_not_fit_a_grid_that_has_one(tmp_path, graph):
-    with pytest.raises(ValueError, match="a: either the graph or the grid has no georeference"):
-        write_submission(tmp_path / "a.csv", [("a", replace(graph, crs=LOCAL_CRS), GRID)])

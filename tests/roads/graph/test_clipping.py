@@ -53,12 +53,6 @@ def test_pieces_keep_attributes_and_share_the_travel_time():
     assert clipped.attributes["travel_time_s"].tolist() == pytest.approx([0.6])
 
 
-def test_a_polygon_that_crosses_itself_is_refused():
-    bow = shapely.Polygon([(0, 0), (10, 10), (10, 0), (0, 10)])
-    with pytest.raises(ValueError, match="cannot clip to an invalid polygon"):
-        clip_graph(drawn([(0, 0), (1, 1)]), bow)
-
-
 places = st.tuples(st.floats(-5, 15), st.floats(-5, 15))
 walks = st.lists(st.lists(places, min_size=2, max_size=8), min_size=1, max_size=4)
 

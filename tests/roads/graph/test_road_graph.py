@@ -171,11 +171,6 @@ def test_a_short_edge_still_has_a_sample():
     assert (xy.tolist(), edge.tolist()) == ([[0.5, 0], [1, 4]], [0, 1])
 
 
-def test_a_spacing_of_zero_is_refused():
-    with pytest.raises(ValueError, match="above 0"):
-        sample_points(drawn([(0, 0), (1, 0)]), spacing_m=0)
-
-
 def test_a_column_that_a_graph_lacks_has_one_value_for_all_edges():
     graph = drawn([(0, 0), (9, 0)], lanes=[2])
     assert graph.column("lanes", 0.0).tolist() == [2]

@@ -257,14 +257,5 @@ def test_only_windows_around_links_are_read():
     assert max(max(size) for size in sizes) < 40
 
 
-def test_attributes_come_later():
-    line = np.array([shapely.LineString([(0, 0), (9, 0)])])
-    graph = graph_from_lines(line, LOCAL_CRS, {"speed_kph": np.array([30.0])})
-    with pytest.raises(ValueError, match=r"before edges get attributes: .*speed_kph"):
-        link_gaps(graph, max_gap_m=9)
-
-
-def test_a_raster_needs_its_grid_and_no_roads_need_none():
+def test_without_roads_there_are_no_links():
     assert linked().attributes["inferred"].tolist() == []
-    with pytest.raises(ValueError, match="grid"):
-        linked(read_road=lambda _: np.zeros((1, 1), dtype=np.uint8))
