@@ -403,13 +403,7 @@ def _read_geoparquet(path: Path, choose: Choose) -> VectorFile:
     shapes = frame.geometry.to_numpy()
     columns = {str(key): frame[key].to_numpy() for key in frame.columns if key not in others}
     if is_overture:
-        try:
-            tags = segment_tags(columns, len(shapes))
-        except (AttributeError, LookupError, TypeError) as error:
-            raise DataError(
-                f"{path}: its columns have the names of Overture's segments, but other contents "
-                f"({one_line(error)}); rename subtype, class or connectors to read other roads"
-            ) from error
+        tags = segment_tags(columns, len(shapes))
         keys, columns = tuple(tags), {key: tags[key] for key in choose(tuple(tags))}
     return VectorFile(
         keys=keys,

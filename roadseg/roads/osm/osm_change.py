@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from osmium.osm import Node
 
 _LATEST = 2**31 - 1  # The highest version that there can be.
-_LOWEST_ID = -(2**62)  # Ids have 63 bits; new ones need room below.
 
 
 @dataclass(frozen=True)
@@ -108,16 +107,11 @@ def osm_change(osm_map: OsmMap, roads: NewRoads, tags: list[dict[str, str]]) -> 
         roads: the new roads; their references to the map number its ids in rising order.
 
     Raises:
-        DataError: if a way that gets nodes has no version, or would have too many nodes, an id of
-            the map is too low, or its objects are not sorted.
+        DataError: if a way that gets nodes has no version, or would have too many nodes, or the
+            objects of the map are not sorted.
     """
-    lowest = _lowest_id(osm_map.path)
-    if lowest < _LOWEST_ID:
-        raise DataError(
-            f"{osm_map.path}: contains the id {lowest}, expected none below {_LOWEST_ID}, as new "
-            "objects get lower ones; renumber the map with osmium renumber"
-        )
-    change = OsmChange(osm_map, roads, tags, np.unique(osm_map.ways.refs), lowest - 1)
+    first_id = _lowest_id(osm_map.path) - 1
+    change = OsmChange(osm_map, roads, tags, np.unique(osm_map.ways.refs), first_id)
     for row, nodes in change.changed_ways.items():
         way = int(osm_map.ways.way_id[row])
         if way > 0 and osm_map.ways.way_version[row] == 0:

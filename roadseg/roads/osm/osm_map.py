@@ -69,8 +69,8 @@ def read_osm_map(path: Path, box: Box) -> OsmMap:
         box: only ways whose own box meets this one are kept.
 
     Raises:
-        DataError: if the file cannot be read, has no ids, has a way in several versions, or lacks
-            nodes of these ways.
+        DataError: if the file cannot be read, has a way in several versions, or lacks nodes of
+            these ways.
         ConfigError: if osmium is not installed.
     """
     near, incomplete = ways_near(path, box, OF_MAPS)

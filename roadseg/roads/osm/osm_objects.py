@@ -217,7 +217,7 @@ def located_ways(
         index: where the positions of nodes are kept, as a file without a name; None for in memory.
 
     Raises:
-        DataError: if the file cannot be read, or has no ids.
+        DataError: if the file cannot be read.
         OutputError: if the index cannot be written.
         ConfigError: if osmium is not installed.
     """
@@ -241,11 +241,6 @@ def located_ways(
         for way in ways.with_filter(module.filter.KeyFilter(*keys)):
             if way.deleted:
                 continue
-            if way.id == 0:
-                raise DataError(
-                    f"{path}: contains ways without ids, expected OpenStreetMap data with ids; "
-                    "convert it to a GeoPackage with `roadseg convert`"
-                )
             placed = [(node.ref, _place(node, new)) for node in way.nodes]
             nodes = [(ref, *place) for ref, place in placed if place is not None]
             if nodes:
@@ -273,7 +268,7 @@ def ways_near(
         These ways, and the ids of those that are left out because the file lacks nodes of them.
 
     Raises:
-        DataError: if the file cannot be read, has no ids, or has a way in several versions.
+        DataError: if the file cannot be read, or has a way in several versions.
         OutputError: if the index cannot be written.
         ConfigError: if osmium is not installed.
     """

@@ -86,14 +86,6 @@ def test_columns_that_a_geopackage_cannot_hold_are_no_obstacle(tmp_path, lines, 
     assert kept <= set(read_gpkg(tmp_path / "c.gpkg").attributes)
 
 
-@pytest.mark.parametrize("column", ["names", "speed_limits", "road_flags"])
-def test_columns_of_overture_with_other_contents_are_told(tmp_path, lines, column):
-    names = {"subtype": "road", "class": "primary", "connectors": "a", column: "b"}
-    gpd.read_file(lines()).assign(**names).to_parquet(tmp_path / "lines.parquet")
-    with pytest.raises(DataError, match="have the names of Overture's segments, but other conte"):
-        run(tmp_path / "lines.parquet", tmp_path / "b.gpkg")
-
-
 def test_it_says_on_how_much_of_the_length_speeds_are_assumed(tmp_path, lines):
     summary = run(lines(speed_kph=[50.0, np.nan]), tmp_path / "b.fgb")
     assert "speeds are assumed on 75.0% of the length" in str(summary)

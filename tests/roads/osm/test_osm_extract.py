@@ -68,11 +68,6 @@ def test_nodes_have_no_versions_unless_they_are_needed(tmp_path):
     assert found.node_version.tolist() == [0, 0]
 
 
-def test_ways_without_ids_are_refused(extract):
-    with pytest.raises(DataError, match="contains ways without ids"):
-        extract(INSIDE + ROAD.replace('id="5" version="3"', ""))
-
-
 def test_nothing_stays_of_the_positions(extract, tmp_path):
     extract(INSIDE + ROAD)
     assert [path.name for path in tmp_path.iterdir()] == ["map.osm"]
