@@ -311,16 +311,16 @@ def test_of_a_large_image_ground_around_that_of_the_edits_is_learned_from_as_wel
     line = shapely.LineString([(480_200, 3_650_300), (480_400, 3_650_300)])
     roads = Decided(utm, np.array([line]), np.array(["drawn"]), np.array([6.0]), np.array([0.0]))
     grid = Grid(utm, Affine(2, 0, 480_000, 0, -2, 3_653_000), 1500, 1000)
-    ground = shapely.box(480_000, 3_650_000, 480_600, 3_650_600)
+    ground = shapely.box(480_100, 3_650_100, 480_400, 3_650_400)
     path = Path("city.tif")
     scene = improve._Scene("city", "", path, path, None, roads, grid, ground, ground)  # noqa: SLF001
     (complete,) = improve._with_more_ground([scene], [roads])  # noqa: SLF001
-    # Blocks of 500 m, the nearest first, up to 1.44 km2 with the ground of 0.36 km2.
-    near, next_to_it = (0, 0, 1000, 1000), (1000, 0, 1500, 500)
+    # Blocks of 500 m, the nearest first, up to 0.99 km2 with the ground of 0.09 km2.
+    own_and_east, north = (0, 0, 1000, 500), (0, 500, 500, 1000)
     west, south = 480_000, 3_650_000
     expected = [
         shapely.box(west + x0, south + y0, west + x1, south + y1)
-        for x0, y0, x1, y1 in (near, next_to_it)
+        for x0, y0, x1, y1 in (own_and_east, north)
     ]
     assert shapely.equals(complete.ground, shapely.union_all(expected))
 
