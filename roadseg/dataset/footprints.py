@@ -94,17 +94,6 @@ def unbroken(degrees: Corners) -> Corners:
     return turned
 
 
-def local_km(degrees: Corners) -> Corners:
-    """Project footprints to a plane around their middle, for a map: km east and north.
-
-    Args:
-        degrees: shape (n, 4, 2), longitude and latitude, not broken by a seam (`unbroken`).
-    """
-    middle = degrees.reshape(-1, 2).mean(axis=0)
-    per_degree = np.deg2rad(_EARTH_KM) * np.array([np.cos(np.deg2rad(middle[1])), 1.0])
-    return np.asarray((degrees - middle) * per_degree)
-
-
 def globe_km(degrees: Floats) -> Floats:
     """Return places on the globe from its centre, shape (n, 3), for longitudes and latitudes."""
     lon, lat = np.deg2rad(degrees).T

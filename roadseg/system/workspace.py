@@ -51,7 +51,6 @@ class Workspace:
     pseudo_labels = _In("pseudo_labels")  # Masks of certain roads: map -> prepare.
     folds = _In("folds.json")  # Fold of every chip: split -> train, predict, evaluate.
     fold_layer = _In("folds.gpkg")  # Footprint and fold of every chip: split -> the user.
-    fold_map = _In("folds.png")  # Map of the folds: split -> the user.
     evaluation = _In("evaluation.csv")  # Metrics of every chip: evaluate -> the user.
     reliability = _In("reliability.png")  # Reliability of the edges: evaluate -> the user.
     pictures = _In("pictures")  # Pictures of evaluated scenes: evaluate -> the user.

@@ -11,7 +11,6 @@ from pyproj import CRS
 from roadseg.dataset.footprints import (
     areas_apart,
     corners_degrees,
-    local_km,
     overlapping_pairs,
     unbroken,
 )
@@ -88,11 +87,6 @@ def test_longitudes_are_turned_so_that_neighbours_are_near(lons):
     corners = np.array([box(lon, 0, 0.01, 0.01) for lon in lons])
     apart = abs(lons[0] - lons[1])
     assert np.isclose(np.ptp(unbroken(corners)[..., 0]), min(apart, 360 - apart) + 0.01)
-
-
-def test_a_kilometre_to_the_east_and_north_is_one_on_the_plane():
-    corners = np.array([near(20.0, 60.0, 32634, 1000.0)])
-    assert np.allclose(np.ptp(local_km(corners_degrees(corners, [32634]))[0], axis=0), 1, atol=0.06)
 
 
 @pytest.mark.parametrize(("east_km", "areas"), [(9, [0, 0]), (40, [0, 1])])

@@ -231,7 +231,7 @@ def _split(config: Config, workspace: Workspace, _fold: AnyFold) -> Stage:
     return Stage(
         workspace.record("split"),
         made_from,
-        writes=(workspace.folds, workspace.fold_layer, workspace.fold_map),
+        writes=(workspace.folds, workspace.fold_layer),
         unit="chips",
     )
 

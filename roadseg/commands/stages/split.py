@@ -1,4 +1,4 @@
-"""split: divide chips into folds. Reads chips.json, writes folds.json, folds.gpkg, folds.png."""
+"""split: divide chips into folds. Reads chips.json, writes folds.json and folds.gpkg."""
 
 import re
 from collections.abc import Collection, Hashable, Mapping, Sequence
@@ -27,7 +27,6 @@ from roadseg.errors import DataError
 from roadseg.raster.images import read_facts
 from roadseg.raster.inputs import find_images
 from roadseg.raster.windows import cut_chips
-from roadseg.report.plots.fold_maps import draw_folds
 from roadseg.system.stage_records import read_record
 from roadseg.system.text import Summary, count
 from roadseg.system.units import distance_text
@@ -157,7 +156,6 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> SplitSu
     stage.begin()
     write_folds(workspace.folds, named)
     write_fold_layer(workspace.fold_layer, chips, folds)
-    draw_folds(workspace.fold_map, chips, folds)
     summary = SplitSummary(
         chips=len(chips),
         groups=groups,
@@ -176,7 +174,7 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> SplitSu
         buffer_m=options.buffer_m,
         buffer_by_fold=buffer_by_fold,
     )
-    stage.finish(summary, [workspace.folds, workspace.fold_layer, workspace.fold_map])
+    stage.finish(summary, [workspace.folds, workspace.fold_layer])
     return summary
 
 

@@ -101,7 +101,6 @@ LOST = {  # what is deleted, and which stages run again; of these the report sho
     "run/quality": {"prepare"},
     "run/folds.json": {"split"},
     "run/folds.gpkg": {"split"},
-    "run/folds.png": {"split"},
     "run/checkpoints/fold-0/best.safetensors": {"train"},
     "run/checkpoints/fold-0/best.json": {"train"},
     "run/probabilities": {"predict"},
@@ -113,7 +112,7 @@ LOST = {  # what is deleted, and which stages run again; of these the report sho
     "run/report.html": {"report"},
 }
 MADE_AGAIN = [
-    *("run/masks/city_1.tif", "run/quality", "run/folds.png", "run/probabilities"),
+    *("run/masks/city_1.tif", "run/quality", "run/folds.gpkg", "run/probabilities"),
     *("run/checkpoints/fold-0/best.json", "run/graphs", "run/evaluation.csv", "run/report.html"),
 ]
 
