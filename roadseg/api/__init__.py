@@ -5,7 +5,7 @@ names of the config; errors are those of `roadseg.errors`, with one line that sa
 """
 
 from roadseg.api.audits import MapAudit, audit
-from roadseg.api.comparisons import AplsScores, Differences, Scores, conflate, diff, score
+from roadseg.api.comparisons import AplsScores, Differences, Scores, diff, score
 from roadseg.api.graphs import Graph, Route, read_graph, route, trace
 from roadseg.api.masks import Mask, burn
 from roadseg.api.rasters import predict
@@ -21,7 +21,7 @@ from roadseg.api.runs import (
     train,
     write_report,
 )
-from roadseg.api.tools import demo, fetch_images, fetch_roads, init, map_roads
+from roadseg.api.tools import demo, init, map_roads
 from roadseg.config import Config
 from roadseg.raster.grid import Grid
 from roadseg.roads.masks.probabilities import Probability
@@ -39,13 +39,10 @@ __all__ = [
     "Scores",
     "audit",
     "burn",
-    "conflate",
     "cross_validate",
     "demo",
     "diff",
     "evaluate",
-    "fetch_images",
-    "fetch_roads",
     "init",
     "load_config",
     "map_roads",

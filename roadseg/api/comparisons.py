@@ -1,10 +1,9 @@
-"""Comparison of two road networks: scores, what is missing on either side, and adding it."""
+"""Comparison of two road networks: scores, and what is missing on either side."""
 
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from roadseg.api.arguments import AnyPath, options_of, takes
+from roadseg.api.arguments import options_of, takes
 from roadseg.api.graphs import AnyRoads, drawn_roads
 from roadseg.roads.formats.any_roads import place_sides
 from roadseg.roads.formats.tables import edge_table
@@ -13,13 +12,11 @@ from roadseg.roads.metrics.buffer import BufferMatch
 from roadseg.roads.metrics.compare import Measures, compare
 from roadseg.roads.metrics.pixels import CentrelineCounts, Counts
 from roadseg.roads.metrics.topo import Topo
-from roadseg.roads.options import CompareOptions, ConflateOptions, DiffOptions
+from roadseg.roads.options import CompareOptions, DiffOptions
 from roadseg.system.text import Summary
 
 if TYPE_CHECKING:
     import geopandas as gpd
-
-    from roadseg.commands.roads.conflate import ConflateSummary
 
 
 @dataclass(frozen=True)
@@ -140,31 +137,3 @@ def diff(
     limits = options_of(DiffOptions, options)
     _, missing = find_missing(drawn_roads(predicted), drawn_roads(reference), limits)
     return Differences(edge_table(missing[IN_REFERENCE]), edge_table(missing[IN_PREDICTED]))
-
-
-@takes(ConflateOptions)
-def conflate(
-    predicted: AnyRoads,
-    into: AnyPath,
-    output: AnyPath,
-    **options: Any,  # noqa: ANN401 - of one section
-) -> "ConflateSummary":
-    """Add the roads that a map lacks, joined to its ways.
-
-    Args:
-        predicted: a graph, or anything that `read_graph` reads.
-        into: the map: a file of OpenStreetMap data as PBF or XML, or any file of lines.
-        output: the folder to write, as `roadseg conflate` does.
-        options: `tolerance_m`, the distance up to which roads count as the same; `min_length_m`:
-            shorter pieces are left out; `max_gap_m`, the longest gap across which a dead end is
-            joined; `min_confidence`: roads of less confidence are left out.
-
-    Raises:
-        DataError: if a file cannot be read, or the two sides are different places.
-        ConfigError: if there is no such option, or osmium is not installed.
-        OutputError: if the folder cannot be written.
-    """
-    from roadseg.commands.roads.conflate import add_roads
-
-    limits = options_of(ConflateOptions, options)
-    return add_roads(drawn_roads(predicted), Path(into), output=Path(output), options=limits)

@@ -11,7 +11,6 @@ from roadseg.raster.options import ImageryOptions
 from roadseg.roads.options import (
     AuditOptions,
     CompareOptions,
-    ConflateOptions,
     DiffOptions,
     LabelOptions,
     RouteOptions,
@@ -21,7 +20,6 @@ from roadseg.roads.options import (
 SECTIONS = {
     "audit": (AuditOptions,),
     "burn": (LabelOptions, ImageryOptions),
-    "conflate": (ConflateOptions,),
     "diff": (DiffOptions,),
     "predict": (PredictOptions, ImageryOptions, ComputeOptions),
     "route": (RouteOptions,),
@@ -58,7 +56,6 @@ def test_a_function_takes_just_the_options_that_it_shows(name, tmp_path):
     )
     values = {
         "trace": ["x.tif"],
-        "conflate": ["x.tif", "y.tif", "out"],
         "route": [roadseg.read_graph(tmp_path / "line.geojson"), (7, 51), (7.001, 51)],
     }
     with pytest.raises(ConfigError, match="no such option") as caught:
