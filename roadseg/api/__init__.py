@@ -4,7 +4,6 @@ Everything here is also an attribute of `roadseg` itself. Options are keyword ar
 names of the config; errors are those of `roadseg.errors`, with one line that says what to do.
 """
 
-from roadseg.api.audits import MapAudit, audit
 from roadseg.api.comparisons import AplsScores, Differences, Scores, diff, score
 from roadseg.api.graphs import Graph, Route, read_graph, route, trace
 from roadseg.api.masks import Mask, burn
@@ -32,12 +31,10 @@ __all__ = [
     "Differences",
     "Graph",
     "Grid",
-    "MapAudit",
     "Mask",
     "Probability",
     "Route",
     "Scores",
-    "audit",
     "burn",
     "cross_validate",
     "demo",

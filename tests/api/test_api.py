@@ -30,7 +30,7 @@ def test_the_page_runs_block_by_block(finished, monkeypatch):
     names = {}
     for block in blocks:
         exec(compile(block, str(PAGE), "exec"), names)  # noqa: S102 - our own page
-    assert len(blocks) == 9
+    assert len(blocks) == 8
     assert (folder / "city_0.gpkg").exists()
 
 

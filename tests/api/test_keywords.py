@@ -9,7 +9,6 @@ from roadseg.errors import ConfigError
 from roadseg.learn.options import ComputeOptions, PredictOptions
 from roadseg.raster.options import ImageryOptions
 from roadseg.roads.options import (
-    AuditOptions,
     CompareOptions,
     DiffOptions,
     LabelOptions,
@@ -18,7 +17,6 @@ from roadseg.roads.options import (
 )
 
 SECTIONS = {
-    "audit": (AuditOptions,),
     "burn": (LabelOptions, ImageryOptions),
     "diff": (DiffOptions,),
     "predict": (PredictOptions, ImageryOptions, ComputeOptions),

@@ -15,11 +15,9 @@ from click.testing import CliRunner
 from pyproj import CRS
 from rasterio.features import rasterize
 
-import roadseg
 from roadseg.commands.cli.main import main
 from roadseg.commands.roads.audit import run
 from roadseg.errors import ConfigError, DataError, OutputError
-from roadseg.raster.grid import LOCAL_CRS
 from roadseg.roads.audit.tables import shift_text
 from roadseg.roads.options import AuditOptions
 
@@ -68,13 +66,16 @@ def test_figures_of_a_map(roads, image):
         "not seen": pytest.approx(0.2, abs=0.003),
         "no data": pytest.approx(0.18, abs=0.009),
     }
+    assert [(each.id, each.offset_m is None) for each in found.worst] == [("3", True), ("2", False)]
+    assert (found.worst[1].offset_m, found.worst[1].towards) == (pytest.approx(7, abs=0.3), "north")
     assert found.threshold == (0.45, 0.45)
 
 
-def test_the_summary_is_a_table(roads, image):
+def test_the_summary_is_a_table_and_the_worst_ways(roads, image):
     text = str(run(roads, image))
     assert "not seen" in text
-    assert "3 ways on 1 raster; shifted means at least 4.0 m away" in text
+    assert "ways to look at first:" in text
+    assert "7.0 m north" in text
 
 
 @pytest.mark.parametrize(
@@ -196,27 +197,6 @@ def test_the_least_shift_is_an_option(roads, image, min_shift_m, status):
 def test_the_least_shift_cannot_be_above_the_greatest():
     with pytest.raises(ValueError, match="min_shift_m: expected at most max_shift_m, 5, got 6"):
         AuditOptions(min_shift_m=6, max_shift_m=5)
-
-
-def test_python_gives_tables_of_ways_and_stretches(roads, image, tmp_path):
-    found = roadseg.audit(gpd.read_file(roads), image, min_shift_m=3)
-    assert found.ways["status"].tolist() == ["confirmed", "shifted", "not seen"]
-    assert found.save(tmp_path / "audit.gpkg").exists()
-    assert "shifted means" in str(found)
-
-
-def test_python_takes_a_graph_and_a_mask(roads, image):
-    mask = roadseg.burn(roads, image)
-    found = roadseg.audit(roadseg.read_graph(roads), mask)
-    assert set(found.stretches["status"]) == {"confirmed", "no data"}
-    assert len(found.ways) == 3
-
-
-def test_python_refuses_probabilities_without_georeference(roads):
-    grid = roadseg.Grid(LOCAL_CRS, Affine.identity(), 9, 9)
-    bare = roadseg.Probability(grid, np.zeros((9, 9), dtype=np.uint8))
-    with pytest.raises(DataError, match="have no georeference"):
-        roadseg.audit(roads, bare)
 
 
 @pytest.fixture
