@@ -9,7 +9,6 @@ import json
 import math
 import re
 import threading
-import time
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlsplit
@@ -191,19 +190,6 @@ def serving():
     finally:
         world.server.shutdown()
         world.server.server_close()
-
-
-def drip(handler):
-    """Send a body a byte at a time."""
-    handler.send_response(200)
-    handler.send_header("Content-Length", "100000")
-    handler.end_headers()
-    for _ in range(100):
-        try:
-            handler.wfile.write(b"x")
-        except OSError:
-            return
-        time.sleep(0.05)
 
 
 def endless(handler):

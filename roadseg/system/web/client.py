@@ -42,7 +42,6 @@ _log = logging.getLogger(__name__)
 _REDIRECTS = (301, 302, 303, 307, 308)
 _MOST_REDIRECTS = 5
 _PIECE_BYTES = 2**16
-_LEAST_SPEED = 1000  # Bytes a second; a slower answer is given up, see `_body`.
 _PLACE = re.compile(r"\{[^{}]*\}")  # In a template, what differs from address to address.
 _PORTS = {"http": 80, "https": 443}
 
@@ -215,7 +214,6 @@ class Client:
         start = split_address(url)
         for _ in range(_MOST_REDIRECTS + 1):
             self._pace.wait()
-            begun = time.monotonic()
             with closing(self._open(url, headers, form)) as response:
                 if response.status in _REDIRECTS and response.headers.get("location"):
                     url = self._redirect(start, url, response.headers["location"])
@@ -223,7 +221,7 @@ class Client:
                     continue
                 if response.status in missing:
                     return None
-                body = self._body(response, largest, begun)
+                body = self._body(response, largest)
             received = {name.lower(): value for name, value in response.headers.items()}
             kind = received.get("content-type", "").partition(";")[0].strip().lower()
             answer = Answer(without_keys(url), kind, received, body)
@@ -251,8 +249,8 @@ class Client:
             timeout=Timeout(connect=self.policy.connect_s, read=self.policy.quiet_s),
         )
 
-    def _body(self, response: urllib3.BaseHTTPResponse, largest: int, begun: float) -> bytes:
-        """Read all of a body, unless it is too large or comes too slowly."""
+    def _body(self, response: urllib3.BaseHTTPResponse, largest: int) -> bytes:
+        """Read all of a body, unless it is too large."""
         if self.most_bytes is not None and self.received > self.most_bytes:
             raise Failure(
                 f"more than {size_text(self.most_bytes / 1e6)} have come, the limit of --limit-mb; "
@@ -264,16 +262,12 @@ class Client:
         with suppress(BadAnswerError):
             promised = whole_number(response.headers.get("content-length", ""))
         while len(body) <= largest and promised <= largest:
-            # What has come is given at once, so that a body that drips is noticed.
             piece = response.read1(_PIECE_BYTES, decode_content=True)
             if not piece:
                 with self._lock:
                     self.received += len(body)
                 return bytes(body)
             body += piece
-            allowed_s = 2 * self.policy.quiet_s + len(body) / _LEAST_SPEED
-            if time.monotonic() - begun > allowed_s:
-                raise Failure(f"sent no whole answer in {allowed_s:.3g} s")
         raise Failure(
             f"the answer is larger than expected (more than {size_text(largest / 1e6)})", tries=1
         )

@@ -18,8 +18,7 @@ def fetch(world, tmp_path):
     def start(source, *, area=AREA, dry_run=False, **options):
         source = f"{world.address}{source}" if source.startswith("/") else source
         hosts = frozenset(options.pop("hosts", ()))
-        quiet_s = options.pop("quiet_s", 5.0)
-        quick = RequestPolicy(per_second=5000, first_wait_s=0.01, quiet_s=quiet_s, hosts=hosts)
+        quick = RequestPolicy(per_second=5000, first_wait_s=0.01, quiet_s=5.0, hosts=hosts)
         places = {"output": tmp_path / "images", "cache": tmp_path / "cache"} | options
         return run(ImageRequest(source=source, area=area, **places), dry_run=dry_run, policy=quick)
 

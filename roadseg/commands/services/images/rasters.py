@@ -58,7 +58,6 @@ _KEYS = {  # Where GDAL finds the keys of buckets.
 }
 _STRIP_PX = 512  # Rows that are copied at once, as high as the blocks of the copy.
 _USUAL_SHARE = 0.5  # Of the bytes of pixels, what a file in a bucket has; its size is not known.
-_LEAST_SHARE = 0.01  # The same of any file: a small one that says it is huge takes time, too.
 # How GDAL asks buckets, which it does itself, as it knows how to sign requests.
 _GDAL = {
     "GDAL_TIFF_INTERNAL_MASK": True,
@@ -186,13 +185,12 @@ def _plan(fetch: Fetch, raster: RemoteRaster) -> _Plan | None:
         return None
     # A file is fetched in tiles and parts, so somewhat more than the window is read.
     share = size / (grid.height * grid.width * each) if size else _USUAL_SHARE
-    wanted = window.height * window.width * each
-    fetched = min(round(wanted * share), size or math.inf)
+    fetched = min(round(window.height * window.width * each * share), size or math.inf)
     origin = fetch.origin(raster.service, raster.credit, source=shown, layer=raster.layer)
     path = fetch.path(raster.name)
     state = THERE if is_fetched(path, origin) else WANTED
     image = FetchedImage.on(grid.crop(*window), path, state, origin.credit)
-    return _Plan(raster, image, window, origin, int(max(fetched, round(wanted * _LEAST_SHARE))))
+    return _Plan(raster, image, window, origin, int(fetched))
 
 
 def _copy(fetch: Fetch, plan: _Plan) -> FetchedImage:

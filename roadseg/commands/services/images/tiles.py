@@ -34,7 +34,7 @@ Pixels = NDArray[np.uint8]
 _FORMATS = ("PNG", "JPEG", "WEBP", "GIF")
 _BANDS = 4  # Red, green, blue and alpha, to which every tile is brought.
 _BLOCK_PX = 512  # Rows and columns of the blocks of the file.
-LARGEST_PX = 4096  # Rows or columns of a tile.
+_LARGEST_PX = 4096  # Rows or columns of a tile.
 _PROFILE = {
     "compress": "deflate",
     "photometric": "RGB",
@@ -174,7 +174,7 @@ def _require_tile(picture: Image.Image, tile_px: Place | None) -> None:
             f"found a tile of {size[0]} x {size[1]} pixels, expected {tile_px[0]} x {tile_px[1]} "
             "as of the others"
         )
-    if max(size) > LARGEST_PX:
+    if max(size) > _LARGEST_PX:
         raise BadAnswerError(f"found {size[0]} x {size[1]} pixels, expected a tile")
     if picture.mode.startswith(("I", "F")):
         raise BadAnswerError(f"found pixels of type {picture.mode}, expected 8 bits a band")

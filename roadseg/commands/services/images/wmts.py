@@ -18,16 +18,13 @@ from roadseg.commands.services.images.capabilities import (
 from roadseg.commands.services.images.fetching import Fetch
 from roadseg.commands.services.images.levels import WEB_MERCATOR, Level, choose_level
 from roadseg.commands.services.images.records import Credit, plain
-from roadseg.commands.services.images.tiles import LARGEST_PX, TileService
+from roadseg.commands.services.images.tiles import TileService
 from roadseg.errors import DataError
-from roadseg.system.text import first, one_line
-from roadseg.system.web.answers import join_address, number, whole_number
+from roadseg.system.text import first
+from roadseg.system.web.answers import join_address
 
 _PIXEL_M = 0.00028  # Metres; the side of a pixel to which scale denominators refer.
 _FORMATS = ("image/png", "image/jpeg", "image/jpg", "image/webp", "image/png8")
-_FARTHEST = 1e9  # Units of a CRS; a corner of a level lies no farther from its origin.
-_LEAST_SCALE = 1e-12
-_MOST_TILES = 2**40  # Rows or columns of a level.
 _METRES_PER_DEGREE = 111_319.49079327358  # At the equator of WGS 84, as the standard has it.
 # Other names of Web Mercator.
 _MERCATORS = ("900913", "3785", "102100", "102113")
@@ -95,21 +92,15 @@ def _level(matrix: Element, crs: CRS, *, is_swapped: bool) -> Level:
     name = text_of(matrix, "Identifier")
     unit_m = _METRES_PER_DEGREE if crs.is_geographic else crs.axis_info[0].unit_conversion_factor
     corner = text_of(matrix, "TopLeftCorner").replace(",", " ").split()
-    part = "TopLeftCorner"
+    sides = ("TileHeight", "TileWidth", "MatrixHeight", "MatrixWidth")
     try:
-        left, top = (
-            number(each, least=-_FARTHEST, most=_FARTHEST)
-            for each in (reversed(corner) if is_swapped else corner)
-        )
-        part = "ScaleDenominator"
-        scale = number(text_of(matrix, part), least=_LEAST_SCALE, most=1 / _LEAST_SCALE)
-        sizes = []
-        for part in ("TileHeight", "TileWidth", "MatrixHeight", "MatrixWidth"):
-            most = LARGEST_PX if part.startswith("Tile") else _MOST_TILES
-            sizes.append(whole_number(text_of(matrix, part), least=1, most=most))
+        left, top = map(float, reversed(corner) if is_swapped else corner)
+        scale = float(text_of(matrix, "ScaleDenominator"))
+        high, wide, rows, cols = (int(text_of(matrix, part)) for part in sides)
     except ValueError as error:
-        raise DataError(f"{part} of level {name:.40} of the WMTS: {one_line(error)}") from error
-    high, wide, rows, cols = sizes
+        raise DataError(
+            f"level {name:.40} of the WMTS: expected a corner, a scale and sizes ({error})"
+        ) from error
     pixel = scale * _PIXEL_M / unit_m
     return Level(name, crs, left, top, pixel, (high, wide), (rows, cols))
 
