@@ -20,7 +20,7 @@ from roadseg.options import Section, setting
 from roadseg.raster.options import ImageryOptions, box_numbers
 from roadseg.roads.options import EvaluateOptions, GraphOptions, LabelOptions
 from roadseg.system.files import with_home
-from roadseg.system.records import by_dotted_key, parse_json, read_file, write_json
+from roadseg.system.records import by_dotted_key, parse_json, write_json
 from roadseg.system.schemas import expected_and_got, first_faults
 
 FILE_NAME = "roadseg.json"
@@ -34,7 +34,6 @@ _NOTES = {
     "$why": {"type": "object", "description": "Notes of earlier versions; they are not read."},
 }
 _MOST_FAULTS = 10  # Faults of a config that one error names.
-_LARGEST_BYTES = 2**24  # Bytes of a config; with a path for each image, 150,000 images.
 
 
 class ReportOptions(Section):
@@ -222,8 +221,7 @@ def _read_all(path: Path) -> dict[str, Any]:
         return dict(pairs)
 
     try:
-        contents = read_file(path, largest=_LARGEST_BYTES)
-        values = json.loads(contents, object_pairs_hook=collect)
+        values = json.loads(path.read_bytes(), object_pairs_hook=collect)
     except (OSError, ValueError, RecursionError) as error:
         raise ConfigError(f"{path}: not a readable JSON file ({error})") from error
     if twice:  # Of which the last one would count without a word.

@@ -3,7 +3,6 @@
 import hashlib
 import json
 import platform
-import stat
 from codecs import BOM_UTF8
 from collections.abc import Mapping
 from functools import cache
@@ -16,7 +15,6 @@ from pydantic_core import from_json
 from roadseg.errors import DataError
 from roadseg.system.files import atomic_write
 
-_LARGEST_BYTES = 2**30  # Bytes of a record, at most; that of 100,000 chips has 50 MB.
 _VERSIONS_OF = ("roadseg", "torch", "segmentation-models-pytorch", "rasterio", "geopandas", "numpy")
 
 
@@ -30,8 +28,7 @@ def read_json(path: Path) -> Any:  # noqa: ANN401 - a record is any JSON value
     """Read a record.
 
     Raises:
-        DataError: if the file is missing, or contains no JSON, or more or deeper JSON than any
-            record.
+        DataError: if the file is missing, or contains no JSON, or deeper JSON than any record.
     """
     try:
         return parse_json(path)
@@ -50,29 +47,13 @@ def parse_json(source: Path | str) -> Any:  # noqa: ANN401 - any JSON value
         source: a file in UTF-8, with or without a byte order mark, or the text itself.
 
     Raises:
-        ValueError: if it is no JSON, too deep, or no file or too large a one.
+        ValueError: if it is no JSON, or too deep.
         OSError: if the file cannot be read.
     """
     if isinstance(source, str):
         return from_json(source)
     # Some editors of Windows put a byte order mark before the text.
-    return from_json(read_file(source, largest=_LARGEST_BYTES).removeprefix(BOM_UTF8))
-
-
-def read_file(path: Path, *, largest: int) -> bytes:
-    """Return the contents of a file.
-
-    Raises:
-        ValueError: if it is no file, or has more bytes than `largest`.
-        OSError: if it cannot be read.
-    """
-    status = path.stat()
-    # Reading a pipe would wait for ever.
-    if not stat.S_ISREG(status.st_mode):
-        raise ValueError("a folder, a pipe or a device, expected a file")
-    if status.st_size > largest:
-        raise ValueError(f"{status.st_size} bytes, expected at most {largest}")
-    return path.read_bytes()
+    return from_json(source.read_bytes().removeprefix(BOM_UTF8))
 
 
 def key_of(settings: Mapping[str, Any], inputs: Mapping[str, str]) -> str:

@@ -191,8 +191,3 @@ def test_the_stamp_of_a_file_changes_with_its_size_and_its_time(path):
     second = stamp(path)
     os.utime(path, ns=(1, 1))
     assert len({first, second, stamp(path)}) == 3
-
-
-def test_a_pipe_is_not_waited_for(path):
-    os.mkfifo(path)
-    assert fingerprint(path) == "not a regular file"

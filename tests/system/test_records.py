@@ -1,12 +1,9 @@
-import os
-
 import pytest
 
 from roadseg.errors import DataError
 from roadseg.system.records import (
     key_of,
     known_settings,
-    read_file,
     read_json,
     versions,
     write_json,
@@ -43,16 +40,6 @@ def test_a_file_nested_without_end_is_refused(path, deep):
         read_json(path)
 
 
-@pytest.mark.parametrize(("largest", "fits"), [(7, True), (6, False)])
-def test_a_file_larger_than_it_may_be_is_refused(path, largest, fits):
-    path.write_text("[1, 23]")
-    try:
-        found = read_file(path, largest=largest)
-    except ValueError as error:
-        found = str(error)
-    assert found == (b"[1, 23]" if fits else "7 bytes, expected at most 6")
-
-
 def test_a_byte_order_mark_is_no_fault(path):
     path.write_bytes(b"\xef\xbb\xbf{}")
     assert read_json(path) == {}
@@ -65,13 +52,6 @@ def test_the_order_of_settings_and_inputs_does_not_matter():
 
 def test_the_versions_are_those_of_the_libraries_in_use():
     assert {"python", "roadseg", "torch"} <= versions().keys()
-
-
-@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
-def test_what_is_no_file_is_refused_and_not_waited_for(tmp_path, make):
-    make(tmp_path / "split.json")
-    with pytest.raises(DataError, match="expected a file"):
-        read_json(tmp_path / "split.json")
 
 
 def test_a_setting_that_only_an_earlier_version_knew_makes_no_difference_at_its_value():
