@@ -169,15 +169,13 @@ def same_place_pairs(
     zones: Sequence[int] | Ints,
     scenes: Sequence[str],
     labels: Mapping[str, Path],
-    *,
-    share: float = OVERLAP_SHARE,
 ) -> Pairs:
     """Find chips that show one place: they overlap or, without georeference, share a label file.
 
     A file that serves all scenes without georeference says nothing of their places.
 
     Args:
-        corners_m: corners of each chip, see `overlapping_pairs`; `zones` and `share` as well.
+        corners_m: corners of each chip, see `overlapping_pairs`; `zones` as well.
         scenes: the scene of each chip.
         labels: the label file of each scene.
 
@@ -185,7 +183,7 @@ def same_place_pairs(
         Indices, shape (m, 2): chips that overlap, and a chip of each label file with every other
         chip of it.
     """
-    overlaps = overlapping_pairs(corners_m, zones, share=share)
+    overlaps = overlapping_pairs(corners_m, zones)
     local = [row for row, zone in enumerate(zones) if zone == NO_ZONE]
     files = [labels[scenes[row]] for row in local]
     if not 1 < len(set(files)) < len({scenes[row] for row in local}):

@@ -12,7 +12,7 @@ from roadseg.config import Config
 from roadseg.dataset.chips import NO_ZONE
 from roadseg.dataset.fold_files import read_fold_file
 from roadseg.dataset.folds import ground_blocks, join_groups
-from roadseg.dataset.footprints import OVERLAP_SHARE, Pairs, same_place_pairs
+from roadseg.dataset.footprints import Pairs, same_place_pairs
 from roadseg.errors import DataError
 from roadseg.options import Section
 from roadseg.raster.images import RasterFacts
@@ -26,7 +26,6 @@ _CHIP_SIDES_PX = (1300, 650, 325, 163)
 _SMALL_SIDES_PX = (96, 64)  # These are tried only if the folds cannot be filled otherwise.
 _BLOCK_SIDES_M = (500.0, 250.0, 100.0, 50.0, 25.0)
 _CHIPS_PER_FOLD = 2  # Groups of chips that each fold should have at least.
-_SAME_PLACE_SHARE = 0.5  # Overlap, as a share of the smaller image, from which both show one place.
 _COLLAR = 0.005  # Share of the corners from which a black collar makes 0 the nodata value.
 _WIDTH_KEYS = ("width_m", "width")
 _WIDTH_SHARE = 0.9  # Share of the lines that must have a width for it to be used.
@@ -79,13 +78,11 @@ class Defaults:
     """All settings that fit the images and labels.
 
     Attributes:
-        places: number of places that the images show.
         split: text on which chips share a fold.
     """
 
     settings: dict[str, Settings]
     cut: Cut
-    places: int
     reading: Reading
     split: str
 
@@ -153,8 +150,7 @@ def choose_defaults(
         section: _without_given(changes, getattr(settings, section))
         for section, changes in chosen.items()
     }
-    places = count_places(images.scenes, labels)
-    return Defaults(fitting, cut, places, reading, split)
+    return Defaults(fitting, cut, reading, split)
 
 
 def choose_nodata(images: ImageSurvey, settings: Config) -> Choice:
@@ -252,7 +248,7 @@ def choose_cut(
     for enough, tried in ((_CHIPS_PER_FOLD * split.folds, sides), (split.folds, smaller)):
         for chip_px in tried:
             chips = _cut(scenes, chip_px)
-            together = _of_one_place(chips, labels, share=OVERLAP_SHARE)
+            together = same_place_pairs(chips.corners_m, chips.zones, chips.scenes, labels.matches)
             for block_m in blocks:
                 groups = chips.groups(block_m, together)
                 if groups >= enough:
@@ -267,13 +263,6 @@ def choose_cut(
 def count_chips(scenes: Mapping[str, RasterFacts], *, chip_px: int) -> int:
     """Count the chips of a size into which scenes are cut."""
     return len(_cut(scenes, chip_px).places)
-
-
-def count_places(scenes: Mapping[str, RasterFacts], labels: LabelSurvey) -> int:
-    """Count the places that images show; images that overlap by half show the same place."""
-    whole = _cut(scenes)
-    together = _of_one_place(whole, labels, share=_SAME_PLACE_SHARE)
-    return len(set(join_groups(whole.scenes, together)))
 
 
 @dataclass(frozen=True)
@@ -301,17 +290,12 @@ class _Chips:
         return len(set(join_groups(blocks, together)))
 
 
-def _of_one_place(chips: _Chips, labels: LabelSurvey, *, share: float) -> Pairs:
-    return same_place_pairs(chips.corners_m, chips.zones, chips.scenes, labels.matches, share=share)
-
-
-def _cut(scenes: Mapping[str, RasterFacts], chip_px: int | None = None) -> _Chips:
-    """Cut scenes into chips; without a size each scene is one chip."""
+def _cut(scenes: Mapping[str, RasterFacts], chip_px: int) -> _Chips:
+    """Cut scenes into chips."""
     corners, zones, names = [np.empty((0, 4, 2))], list[int](), list[str]()
     for name, facts in scenes.items():
         grid = facts.grid
-        side = chip_px or max(grid.height, grid.width)
-        windows = cut_chips(grid.height, grid.width, chip_px=side)
+        windows = cut_chips(grid.height, grid.width, chip_px=chip_px)
         pixels = window_corners(windows).reshape(-1, 2)
         corners.append(grid.to_metric(pixels).reshape(-1, 4, 2))
         zones += [grid.metric_epsg] * len(windows)

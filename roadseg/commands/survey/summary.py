@@ -65,7 +65,7 @@ def summarise(
     config = "" if str(output) == FILE_NAME else f" --config {shlex.quote(str(output))}"
     minutes = values["train"]["minutes"]
     rows = {
-        "images": _image_text(images, places=defaults.places),
+        "images": _image_text(images),
         **{
             f"set {name}": _set_text(each, sets[name], chips=survey.chips[name])
             for each in survey.cities
@@ -98,16 +98,15 @@ def summarise(
     )
 
 
-def _image_text(images: ImageSurvey, *, places: int) -> str:
+def _image_text(images: ImageSurvey) -> str:
     scenes = list(images.scenes.values())
     grid, number = scenes[0].grid, len(scenes)
-    several = f" of {count(places, 'place')}" if places < number else ""
     kinds = Counter(f"{count(len(facts.bands), 'band')} of {facts.dtype}" for facts in scenes)
     named = [f"{each} of {kind}" for kind, each in kinds.items()]
     sizes = {(f.grid.height, f.grid.width, round(_pixel_m(f), 2)) for f in scenes}
     others = "" if len(sizes) == 1 else " and other sizes"
     return (
-        f"{number}{several}: {next(iter(kinds)) if len(kinds) == 1 else first(named, 3)}; "
+        f"{number}: {next(iter(kinds)) if len(kinds) == 1 else first(named, 3)}; "
         f"{grid.width} x {grid.height} px of {_pixel_m(scenes[0]):.2f} m{others}; "
         f"{first(sorted({_crs_name(facts.grid.crs) for facts in scenes}), 3)}"
     )
@@ -169,10 +168,9 @@ def _split_text(survey: Survey, *, folds: int) -> str:
     defaults = survey.defaults
     cut, split = defaults.cut, defaults.split
     size = f" of {cut.block_m:g} m" if split == "by ground blocks" else ""
-    alike = defaults.places < len(survey.images.scenes)
     return (
         f"{count(cut.chips, 'chip')} of up to {cut.chip_px} px, split into {folds} folds "
-        f"{split}{size}{'; images of one place share a fold' if alike else ''}"
+        f"{split}{size}"
     )
 
 

@@ -1,5 +1,4 @@
 import json
-import re
 import shutil
 from pathlib import Path
 
@@ -458,15 +457,6 @@ class TestSplit:
         assert summary.chips >= 10
         assert summary.chip_px < 1000
 
-    def test_images_of_one_place_are_counted_as_one(self, city):
-        for number in range(5):
-            shutil.copy(
-                city / "images" / f"city_{number}.tif", city / f"images/city_{number}_b.tif"
-            )
-        rows = look(city).rows
-        assert rows["images"].startswith("10 of 5 places: ")
-        assert re.search("by ground blocks .*; images of one place share a fold", rows["split"])
-
     def test_named_images_to_be_mapped_decide_by_their_distance(self, city):
         summary = look(city, f"split.target={city / 'images'}")
         assert summary.rows["split"].endswith("by the distance to split.target")
@@ -483,14 +473,6 @@ class TestSplit:
     def test_a_file_of_folds_that_is_missing_is_named_with_its_setting(self, city):
         with pytest.raises(DataError, match=r"^split\.file: .*folds\.csv does not exist; expected"):
             look(city, "split.method=file", f"split.file={city / 'folds.csv'}")
-
-    def test_images_without_georeference_that_share_a_mask_are_of_one_place(self, plain):
-        for number in range(1, 11):
-            source = plain / "images" / f"{number}.png"
-            shutil.copy(source, plain / "images" / f"{number}_left.png")
-            source.rename(plain / "images" / f"{number}_right.png")
-        summary = look(plain, "imagery.gsd_m=1", labels="masks")
-        assert summary.rows["images"].startswith("20 of 10 places: ")
 
     @pytest.mark.parametrize(("size_px", "chip_px"), [(163, 64), (480, 163)])
     def test_small_chips_are_a_last_resort(self, make_scene, tmp_path, size_px, chip_px):
