@@ -19,6 +19,7 @@ from roadseg.system.text import count
 
 Block = tuple[Hashable, int, int]
 
+_SEED = 0  # Of the order of equal groups.
 _FEWEST_SHARES = 3  # A set in fewer parts is not held out, as too little would be left to learn.
 _TRIED = 20  # Numbers of clusters, from one for each fold to one for each chip.
 _LARGEST_SHARE = 0.5  # Of the chips, in one fold; in one of two folds 1.5 times its even share.
@@ -56,9 +57,7 @@ def join_groups(groups: Sequence[Hashable], pairs: Pairs) -> list[Hashable]:
     return [names[first[joined[group]]] for group in group_of_chip]
 
 
-def assign_folds(
-    groups: Sequence[Hashable], sets: Sequence[str] = (), *, folds: int, seed: int
-) -> Ints:
+def assign_folds(groups: Sequence[Hashable], sets: Sequence[str] = (), *, folds: int) -> Ints:
     """Divide the chips into folds; those of one group share a fold.
 
     Groups are assigned from large to small, equal ones in random order, each to the fold that has
@@ -72,7 +71,6 @@ def assign_folds(
         sets: the name of the set of each chip; empty if all are one set. A group with chips of
             several sets belongs to the set with most of them.
         folds: number of folds, at least 2; 5 makes an 80:20 split.
-        seed: seed of the order of equal groups.
 
     Returns:
         Fold of each chip, shape (n,), values in 0..folds-1; every fold has a chip.
@@ -91,7 +89,7 @@ def assign_folds(
     np.add.at(sizes, (group_of_chip, set_of_chip), 1)
     set_of = sizes.argmax(axis=1)
     several = np.bincount(set_of, minlength=len(set_names))[set_of]
-    shuffled = np.random.default_rng(seed).permutation(len(names))
+    shuffled = np.random.default_rng(_SEED).permutation(len(names))
     order = np.lexsort((-sizes.sum(axis=1)[shuffled], set_of[shuffled], -several[shuffled]))
     filled = np.zeros((folds, len(set_names)), dtype=np.int64)
     fold_of_group = np.empty(len(names), dtype=np.int64)

@@ -33,7 +33,6 @@ from roadseg.system.units import distance_text
 from roadseg.system.workspace import Workspace
 
 _CHIP_PLACE = re.compile(r"_r\d+_c\d+$")  # What a chip's name has beyond its scene's.
-_SEED = 0  # Of the order of equal groups.
 _HOW = {
     "blocks": "in {} ground blocks",
     "places": "in {} places",
@@ -199,7 +198,7 @@ def _folds_of_groups(
     alone = _groups(options, chips)
     groups = alone if options.method in _INSTEAD else join_groups(alone, overlaps)
     try:
-        return assign_folds(groups, sets, folds=options.folds, seed=_SEED), len(set(groups))
+        return assign_folds(groups, sets, folds=options.folds), len(set(groups))
     except ValueError as error:
         advice = _ADVICE[options.method].format(block_m=options.block_m)
         if len(set(alone)) >= options.folds:
