@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from matplotlib.ticker import MaxNLocator
+
 from roadseg.report.plots.figures import (
     BLUE,
     GREEN,
@@ -34,8 +36,6 @@ def write_curves(path: Path, history: Sequence[Mapping[str, float]], *, best_epo
     Raises:
         OutputError: if the file cannot be written.
     """
-    from matplotlib.ticker import MaxNLocator
-
     figure = screen_figure(*_CURVES_PX)
     losses, scores = figure.subplots(2, 1, sharex=True)
     _add_lines(
