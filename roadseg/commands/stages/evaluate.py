@@ -258,7 +258,7 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> Evaluat
     _write_table(workspace, scores)
     outputs = [workspace.evaluation, *map(workspace.picture, drawn)]
     if summary.reliability:
-        write_reliability(workspace.reliability, summary.reliability)
+        write_reliability(workspace.reliability, summary.reliability[""])
         outputs.append(workspace.reliability)
     stage.finish(summary, outputs)
     _update_card(workspace, summary)
