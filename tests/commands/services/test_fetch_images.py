@@ -11,7 +11,6 @@ from click.testing import CliRunner
 from roadseg.commands.cli.main import main
 
 AREA = "8.68,49.40,8.684,49.402"
-BOX_NAME = "8-68-49-40-8-684-49-402"
 WITHOUT_PROXY = "os.environ['no_proxy'] = '127.0.0.1'"
 
 
@@ -32,16 +31,6 @@ def call(tmp_path, monkeypatch):
 def fetch(call, address, *options, code=0):
     words = ("--area", AREA, "--output", "images", "--rate", 1000, *options)
     return call("fetch", "images", address, *words, code=code)
-
-
-def test_three_commands_lead_from_an_area_to_a_graph(call, world, tmp_path):
-    fetch(call, f"{world.address}/xyz/{{z}}/{{x}}/{{y}}.png", "--gsd-m", 0.8)
-    image = f"images/127-0-0-1_z17_{BOX_NAME}.tif"
-    call(
-        "predict", image, "--checkpoint", "starter", "--output", "probabilities", "--device", "cpu"
-    )
-    call("graph", f"probabilities/{tmp_path.joinpath(image).name}", "--output", "graphs")
-    assert list((tmp_path / "graphs").glob("*.gpkg"))
 
 
 def test_the_record_says_where_an_image_comes_from(call, world):

@@ -191,13 +191,8 @@ def test_a_server_that_never_manages_ends(tmp_path, overpass):
 
 
 PAGE = "<html><head><title>Error 504</title></head><body>The server is too busy</body></html>"
-CUT = '{"version": 0.6, "elements": [{"type": "node", "id": 1, "la'
 FAULTS = {
-    "busy": (504, PAGE, {}),
-    "many": (429, "Too many requests", {"Retry-After": "0"}),
     "a page": (200, PAGE, {"Content-Type": "text/html"}),
-    "cut": (200, CUT, {}),
-    "shorter than told": (200, CUT, {"Content-Length": "5000"}),
     "other JSON": (200, "[1, 2]", {}),
     "another remark": (200, '{"elements": [], "remark": "runtime error: open64: 2"}', {}),
     "a node missing": (200, '{"elements": [{"type": "way", "id": 1, "nodes": [2, 3]}]}', {}),

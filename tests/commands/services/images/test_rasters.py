@@ -138,12 +138,6 @@ def test_a_raster_elsewhere_is_told(fetch):
         fetch("/d/a.tif", area="1,1,2,2")
 
 
-@pytest.mark.parametrize("times", [1, 3])
-def test_a_server_that_fails_now_and_then_changes_nothing(served, fetch, off, times):
-    served.fail("/d/a.tif", 503, times=times)
-    assert off(fetch("/d/a.tif").images[0].image) == 0
-
-
 def test_a_server_that_fails_in_the_middle_is_told(served, fetch, tmp_path, monkeypatch, cog):
     from roadseg.system.web import ranges
 

@@ -58,25 +58,6 @@ def test_a_second_fetch_asks_for_nothing(fetch, world):
     assert (image.state, len(world.asked)) == ("there already", asked)
 
 
-def test_an_interrupted_fetch_goes_on_from_the_cache(fetch, world, tmp_path):
-    world.fail(r"/xyz/16/\d+/22395", 500)
-    with pytest.raises(DataError, match="500 Internal Server Error"):
-        fetch(XYZ, area=WIDE, zoom=16)
-    assert files(tmp_path / "images") == []
-    world.faults.clear()
-    kept = len(files(tmp_path / "cache"))
-    world.asked.clear()
-    fetch(XYZ, area=WIDE, zoom=16)
-    assert kept > 0
-    assert len(set(world.asked)) <= 16 - kept  # a thread may have kept one more
-
-
-@pytest.mark.parametrize("status", [429, 500, 503])
-def test_a_server_that_fails_now_and_then_changes_nothing(fetch, world, off, status):
-    world.fail("/xyz", status, times=3)
-    assert off(fetch(XYZ, zoom=16).images[0].image) == 0
-
-
 def lies(maps):
     png = maps.encode(maps.tile(16, 22395, 34349))
     jpeg = maps.encode(maps.tile(16, 22395, 34349), "JPEG")
@@ -109,12 +90,6 @@ def test_a_lie_is_told_in_a_line_and_poisons_nothing(  # noqa: PLR0917 - fixture
     assert "/xyz/16/34349/22395.png" in str(caught.value)
     assert files(tmp_path / "images") == []
     world.faults.clear()
-    assert off(fetch(XYZ, zoom=16).images[0].image) == 0
-
-
-@pytest.mark.parametrize("lie", ["page", "cut PNG", "cut JPEG", "size"])
-def test_a_lie_that_passes_is_asked_again(fetch, world, maps, off, lie):
-    world.fail(r"/16/34349/22395", lies(maps)[lie][0], times=2)
     assert off(fetch(XYZ, zoom=16).images[0].image) == 0
 
 
