@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 
 from roadseg.arrays import Bools, Floats, Ints
 from roadseg.roads.conflation.acute_ends import draw_acute_ends
-from roadseg.roads.conflation.grown_map import grown, joined, with_insertions
 from roadseg.roads.conflation.joining import (
     Joints,
     draw_to_joints,
@@ -27,7 +26,11 @@ from roadseg.roads.conflation.new_roads import (
 )
 from roadseg.roads.conflation.obstacles import Obstacles, near_obstacles, on_other_levels
 from roadseg.roads.graph.cleaning import components
-from roadseg.roads.graph.road_graph import RoadGraph, graph_from_lines, part_attributes
+from roadseg.roads.graph.road_graph import (
+    RoadGraph,
+    graph_from_lines,
+    part_attributes,
+)
 from roadseg.roads.options import ConflateOptions
 
 # A short road is worth adding if the map has no way up to so many times its length.
@@ -35,7 +38,6 @@ _DETOUR = 3.0
 _SHORTEST_M = 10.0  # Metres; shorter roads count as long as this.
 _INFERRED = "inferred"  # Attribute of predicted edges: 1 for links across gaps.
 _MOST_LINKED = 0.5  # Part of a new road that can be links across gaps.
-_MOST_ROUNDS = 5  # Two are usual: the second one finds nothing more.
 
 
 def find_new_roads(
@@ -55,44 +57,14 @@ def find_new_roads(
        with the map by roads that need no check.
     5. Where the others end or cross, ways of the map get a node, unless they have one there. Where
        they pass a dead end of the map, they get its node.
-    6. All this is repeated until nothing more is added, as new roads can be what others reach.
 
     Args:
         predicted: roads in metres.
         ways: of the map, in the same metres.
     """
-    edges = np.arange(len(predicted.lines))
-    roads, edges = _missing_roads(predicted, edges, ways, obstacles, options)
-    for _ in range(_MOST_ROUNDS):
-        added = roads.take(roads.is_added)
-        # Rule 6: what the map lacks once it has these roads.
-        more, edges = _missing_roads(predicted, edges, grown(ways, added), obstacles, options)
-        roads = joined(ways, added, more)
-        if not more.is_added.any():
-            break
-    return roads
-
-
-def _missing_roads(
-    predicted: RoadGraph,
-    edges: Ints,
-    ways: MapWays,
-    obstacles: Obstacles,
-    options: ConflateOptions,
-) -> tuple[NewRoads, Ints]:
-    """Return the roads that are missing, and those to check, by rules 1 to 5 of `find_new_roads`.
-
-    Args:
-        edges: rows of the predicted roads that are looked at.
-
-    Returns:
-        The roads; and the rows of the edges of which a part is missing. What a map has all of, it
-        has all of when it has grown.
-    """
     within_m = options.tolerance_m
     # Rule 1: what is far from all ways.
-    parts = find_missing_parts(predicted, ways, edges, tolerance_m=within_m)
-    edges = np.unique(parts.graph.attributes[EDGE])
+    parts = find_missing_parts(predicted, ways, tolerance_m=within_m)
     missing_m = float(parts.missing_m.sum())
     # Rule 2: what is sure enough, and then what is long enough or joins two places.
     confidence = np.asarray(parts.graph.column(CONFIDENCE, np.nan), dtype=np.float64)
@@ -132,7 +104,7 @@ def _missing_roads(
         reason,
         is_linked=np.asarray(joints.is_link[graph.ends].any(axis=1)),
     )
-    return with_nodes(drawn, ways, left_out_m=left_out_m), edges
+    return with_nodes(drawn, ways, left_out_m=left_out_m)
 
 
 def merged_graph(ways: MapWays, attributes: dict[str, NDArray[Any]], new: NewRoads) -> RoadGraph:
@@ -142,9 +114,8 @@ def merged_graph(ways: MapWays, attributes: dict[str, NDArray[Any]], new: NewRoa
         attributes: columns of shape (w,) for these.
         new: the roads; columns that a map has not are left out.
     """
-    old = with_insertions(ways, new)
     added = np.flatnonzero(new.is_added)
-    lines = np.concatenate([old, new.lines[added]])
+    lines = np.concatenate([new.ways_with_nodes(ways), new.lines[added]])
     columns = {}
     for name, column in attributes.items():
         nothing = np.full(len(added), None if column.dtype == object else np.nan)

@@ -57,11 +57,6 @@ class MapWays:
         sizes = np.diff(self.first)
         return np.asarray(travelled - np.repeat(travelled[self.first[:-1]], sizes))
 
-    @property
-    def node_count(self) -> int:
-        """Number after the highest one of a node."""
-        return int(self.node.max(initial=-1)) + 1
-
     @cached_property
     def is_junction(self) -> Bools:
         """Whether at every vertex, shape (k,), ways meet or a way ends."""
@@ -209,17 +204,12 @@ def place_nodes(ways: MapWays, way: Ints, along_m: Floats) -> tuple[Ints, Floats
             new_places.append((here, at_m))
         ref[row] = -len(new_places)
     in_way = np.array([here for here, _ in new_places], dtype=np.int64)
-    vertex, part = place_on(
-        ways, in_way, np.array([at_m for _, at_m in new_places], dtype=np.float64)
-    )
+    along_m = np.array([at_m for _, at_m in new_places], dtype=np.float64)
+    vertex = ways.vertices_before(in_way, along_m)
+    # How far on each place lies from the vertex before it to the next, 0 to 1.
+    length = ways.along[vertex + 1] - ways.along[vertex] if len(in_way) else np.zeros(0)
+    beyond = along_m - ways.along[vertex]
+    part = np.divide(beyond, length, out=np.zeros_like(beyond), where=length > 0)
     before, after = ways.xy[vertex], ways.xy[np.minimum(vertex + 1, len(ways.xy) - 1)]
     xy = before + part[:, np.newaxis] * (after - before)
     return ref, xy, Insertions(in_way, vertex, part, np.arange(len(new_places)))
-
-
-def place_on(ways: MapWays, way: Ints, along_m: Floats) -> tuple[Ints, Floats]:
-    """Return the vertex before each place on a way, and how far on to the next it lies, 0 to 1."""
-    vertex = ways.vertices_before(way, along_m)
-    length = ways.along[vertex + 1] - ways.along[vertex] if len(way) else np.zeros(0)
-    beyond = along_m - ways.along[vertex]
-    return vertex, np.divide(beyond, length, out=np.zeros_like(beyond), where=length > 0)

@@ -43,13 +43,7 @@ class MissingParts:
         )
 
 
-def find_missing_parts(
-    predicted: RoadGraph,
-    ways: MapWays,
-    edges: Ints,
-    *,
-    tolerance_m: float,
-) -> MissingParts:
+def find_missing_parts(predicted: RoadGraph, ways: MapWays, *, tolerance_m: float) -> MissingParts:
     """Find the parts of predicted roads that a map lacks.
 
     1. Where a way of the map ends, and no other goes on, its last metres count for nothing, so that
@@ -62,7 +56,6 @@ def find_missing_parts(
     Args:
         predicted: roads in metres.
         ways: of the map, in the same metres.
-        edges: rows of the roads that are looked at; the others only go on from these.
         tolerance_m: distance up to which roads are the same; above 0.
 
     Returns:
@@ -70,7 +63,6 @@ def find_missing_parts(
     """
     rows = np.arange(len(predicted.lines))
     numbered = replace(predicted, attributes={**predicted.attributes, EDGE: rows})
-    numbered = take_edges(numbered, edges)
     lines = ways.without_dead_ends(tolerance_m - _MARGIN_M)
     mapped = RoadGraph(predicted.crs, np.zeros((0, 2)), np.zeros((0, 2), np.int64), lines)
     graph = missing_roads(numbered, mapped, tolerance_m=tolerance_m, min_length_m=0)

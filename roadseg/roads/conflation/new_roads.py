@@ -1,6 +1,6 @@
 """NewRoads: roads that a map lacks, as ways between nodes, some of which the map has."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -11,12 +11,11 @@ from pyproj import CRS
 
 from roadseg.arrays import Bools, Floats, Ints, Lines
 from roadseg.roads.conflation.map_ways import Insertions, MapWays, place_nodes
-from roadseg.roads.graph.road_graph import RoadGraph, distances_along, part_attributes
+from roadseg.roads.graph.road_graph import RoadGraph, distances_along, lines_from, part_attributes
 
 CONFIDENCE = "confidence"  # Attribute of predicted edges.
 IS_APART = "is_apart"  # The same: 1 for bridges and tunnels.
 VERTEX_M = 1.0  # Metres; vertices of a new road so near to a node on the map are left out.
-_OF_ROADS = ("sizes", "lines", "reason", "is_linked")
 _SAME_M = 0.05  # Metres; places so near are one, in spite of rounding.
 _NOTHING = np.iinfo(np.int64).min  # Where an end of a road has no node yet.
 
@@ -51,15 +50,6 @@ class NewRoads:
     insertions: Insertions
     left_out_m: float
 
-    def take(self, chosen: Bools) -> "NewRoads":
-        """Return the chosen roads; nodes and insertions stay, as their rows are referred to."""
-        return replace(
-            self,
-            refs=self.refs[np.repeat(chosen, self.sizes)],
-            attributes={name: column[chosen] for name, column in self.attributes.items()},
-            **{name: getattr(self, name)[chosen] for name in _OF_ROADS},
-        )
-
     @property
     def is_added(self) -> Bools:
         """Which roads are added to the map."""
@@ -70,6 +60,11 @@ class NewRoads:
         """Probability that each is a road; 1 where the prediction does not say."""
         stated = self.attributes.get(CONFIDENCE, np.full(len(self.lines), np.nan))
         return np.where(np.isnan(stated.astype(np.float64)), 1.0, stated).astype(np.float64)
+
+    def ways_with_nodes(self, ways: MapWays) -> Lines:
+        """Return the lines of the map with the new nodes that are put into them."""
+        xy = self.insertions.put_in(ways.xy, self.xy)
+        return lines_from(xy, np.diff(self.insertions.first_of(ways.first)))
 
 
 @dataclass(frozen=True)
