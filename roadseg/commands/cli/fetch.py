@@ -135,14 +135,6 @@ def images(
 @fetch.command()
 @AREA
 @click.option(
-    "--from",
-    "source",
-    default="overpass",
-    show_default=True,
-    metavar="SOURCE",
-    help="overpass, or a file of OpenStreetMap data (.osm.pbf, .osm).",
-)
-@click.option(
     "--output",
     type=FILE,
     required=True,
@@ -166,16 +158,15 @@ def images(
 def roads(**request: Any) -> object:  # noqa: ANN401 - what to fetch, and how
     """Fetch the roads of an area as road labels.
 
-    Roads come from an Overpass server, or from an extract of OpenStreetMap on disk. Every road that
-    touches the area is fetched as a whole. A file .osm.pbf or .osm is a map for `roadseg conflate
-    --into`: it keeps the ids and versions of OpenStreetMap, and also contains railways, waterways,
-    runways and buildings. Beside the file lies a record with the source, licence and date of the
-    data.
+    Roads come from an Overpass server. Every road that touches the area is fetched as a whole. A
+    file .osm.pbf or .osm is a map for `roadseg conflate --into`: it keeps the ids and versions of
+    OpenStreetMap, and also contains railways, waterways, runways and buildings. Beside the file
+    lies a record with the source, licence and date of the data.
 
     \b
     Examples:
       roadseg fetch roads --area 8.65,49.38,8.72,49.43 --output roads.gpkg
-      roadseg fetch roads --area area.geojson --from region.osm.pbf --output city.osm.pbf
+      roadseg fetch roads --area area.geojson --output city.osm.pbf
     """
     from roadseg.commands.services import fetch_roads
 

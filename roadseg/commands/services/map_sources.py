@@ -8,7 +8,7 @@ from typing import Any
 import shapely
 
 from roadseg.commands.services import fetch_images, fetch_roads
-from roadseg.commands.services.fetch_roads import OVERPASS, RoadRequest
+from roadseg.commands.services.fetch_roads import RoadRequest
 from roadseg.commands.services.images.fetching import FetchOptions, ImageRequest
 from roadseg.errors import ConfigError
 from roadseg.raster.grid import DEGREES, crs_setting
@@ -18,6 +18,8 @@ from roadseg.raster.options import ImageryOptions
 from roadseg.roads.labels.areas import area_content
 from roadseg.system.records import parse_json, write_json
 from roadseg.system.web.keys import without_keys
+
+OVERPASS = "overpass"
 
 Say = Callable[[str, object], None]
 Files = dict[str, list[str]]  # Names in the folder, by the service that they come from.
@@ -91,7 +93,7 @@ def fetch_sources(
             files[without_keys(image)] = fetched
         for service in roads:
             path = folder / f"{service}.gpkg"
-            say("fetch", fetch_roads.run(RoadRequest(area, path, service, force=True)))
+            say("fetch", fetch_roads.run(RoadRequest(area, path, force=True)))
             files[service] = [path.name]
         write_json(record, {"asked": asked, "files": files})
 

@@ -16,7 +16,7 @@ import numpy as np
 import shapely
 
 from roadseg.arrays import Bools, Ints, Lines, Objects
-from roadseg.errors import DataError, OutputError
+from roadseg.errors import DataError
 from roadseg.roads.formats.by_suffix import check_package
 from roadseg.roads.formats.pbf import osm_writer
 from roadseg.roads.graph.road_graph import lines_from, ranges
@@ -208,58 +208,12 @@ def in_file_order(ids: Ints) -> Ints:
     return np.lexsort([np.abs(ids), ids > 0])
 
 
-def located_ways(
-    path: Path, keys: Sequence[str], index: Path | None = None
-) -> Iterator[tuple["Way", list[PlacedNode]]]:
-    """Yield the ways of a file that have one of some keys, with their nodes that it has.
-
-    Args:
-        index: where the positions of nodes are kept, as a file without a name; None for in memory.
-
-    Raises:
-        DataError: if the file cannot be read.
-        OutputError: if the index cannot be written.
-        ConfigError: if osmium is not installed.
-    """
-    module = osmium()
-    # Of nodes with negative ids, osmium's index of places keeps nothing.
-    new = {
-        node.id: (node.location.x, node.location.y)
-        for node in ids_up_to_positive(path, module.osm.NODE)
-        if node.id < 0
-    }
-    with osm_errors(path):
-        ways = objects_in(path, module.osm.NODE | module.osm.WAY)
-        try:
-            ways.with_locations(f"sparse_file_array,{index}" if index else "flex_mem")
-            if index:
-                index.unlink()  # It is kept as long as it is open.
-        except (RuntimeError, OSError) as error:
-            folder = index.parent if index else path
-            raise OutputError(f"{folder}: cannot be written: {one_line(error)}") from error
-        ways.with_filter(module.filter.EntityFilter(module.osm.WAY))
-        for way in ways.with_filter(module.filter.KeyFilter(*keys)):
-            if way.deleted:
-                continue
-            placed = [(node.ref, _place(node, new)) for node in way.nodes]
-            nodes = [(ref, *place) for ref, place in placed if place is not None]
-            if nodes:
-                yield way, nodes
-
-
-def _place(node: "NodeRef", new: dict[int, tuple[int, int]]) -> tuple[int, int] | None:
-    """Return the position of a node of a way; None if the file does not have it."""
-    if node.ref < 0:
-        return new.get(node.ref)
-    return (node.x, node.y) if node.location.valid() else None
-
-
 def ways_near(
-    path: Path, box: Sequence[float], keys: Sequence[str], index: Path | None = None
+    path: Path, box: Sequence[float], keys: Sequence[str]
 ) -> tuple[OsmObjects, list[str]]:
     """Return the ways of a file that have one of some keys, and whose own box meets another one.
 
-    Versions and tags of their nodes are not known. Other arguments are those of `located_ways`.
+    Versions and tags of their nodes are not known.
 
     Args:
         box: west, south, east and north, degrees.
@@ -269,12 +223,11 @@ def ways_near(
 
     Raises:
         DataError: if the file cannot be read, or has a way in several versions.
-        OutputError: if the index cannot be written.
         ConfigError: if osmium is not installed.
     """
     west, south, east, north = (round(side * UNITS_PER_DEGREE) for side in box)
     collected, seen, incomplete = CollectedObjects(), dict[int, int](), list[str]()
-    for way, nodes in located_ways(path, keys, index):
+    for way, nodes in _located_ways(path, keys):
         refs, xs, ys = zip(*nodes, strict=True)
         if max(xs) < west or min(xs) > east or max(ys) < south or min(ys) > north:
             continue
@@ -291,6 +244,34 @@ def ways_near(
         for ref, x, y in nodes:
             collected.add_node(ref, 0, (x, y), {})
     return collected.objects(), incomplete
+
+
+def _located_ways(path: Path, keys: Sequence[str]) -> Iterator[tuple["Way", list[PlacedNode]]]:
+    """Yield the ways of a file that have one of some keys, with their nodes that it has."""
+    module = osmium()
+    # Of nodes with negative ids, osmium's index of places keeps nothing.
+    new = {
+        node.id: (node.location.x, node.location.y)
+        for node in ids_up_to_positive(path, module.osm.NODE)
+        if node.id < 0
+    }
+    with osm_errors(path):
+        ways = objects_in(path, module.osm.NODE | module.osm.WAY).with_locations("flex_mem")
+        ways.with_filter(module.filter.EntityFilter(module.osm.WAY))
+        for way in ways.with_filter(module.filter.KeyFilter(*keys)):
+            if way.deleted:
+                continue
+            placed = [(node.ref, _place(node, new)) for node in way.nodes]
+            nodes = [(ref, *place) for ref, place in placed if place is not None]
+            if nodes:
+                yield way, nodes
+
+
+def _place(node: "NodeRef", new: dict[int, tuple[int, int]]) -> tuple[int, int] | None:
+    """Return the position of a node of a way; None if the file does not have it."""
+    if node.ref < 0:
+        return new.get(node.ref)
+    return (node.x, node.y) if node.location.valid() else None
 
 
 def osmium() -> ModuleType:

@@ -32,7 +32,7 @@ _SMALLEST = 0.002  # Degrees; a box in which a server cannot count the roads is 
 _FARTHEST = 180 * UNITS_PER_DEGREE
 # What servers say that stopped before the end. The first two may go well with a smaller box.
 _TOO_MUCH = ("timed out", "out of memory")
-_HELP = "ask another server with --server, or use an extract: --from region.osm.pbf"
+_HELP = "ask another server with --server, or cut roads out of an extract with osmium extract"
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""fetch roads: the same roads from Overpass and an extract; faults told in one line."""
+"""fetch roads: roads and maps of an area from Overpass; faults told in one line."""
 
 import json
 import signal
@@ -16,7 +16,7 @@ from roadseg.commands.cli.main import main
 from roadseg.commands.roads import conflate
 from roadseg.commands.services import fetch_roads
 from roadseg.commands.services.fetch_roads import RoadRequest, run
-from roadseg.errors import ConfigError, DataError, OutputError
+from roadseg.errors import ConfigError, DataError
 from roadseg.roads.audit.ways import read_ways
 from roadseg.roads.labels.origins import read_origin
 from roadseg.roads.labels.roads import read_roads
@@ -40,8 +40,8 @@ def region(tmp_path, drawn_map):
     return drawn_map.write_map(tmp_path / "region.osm.pbf")
 
 
-def fetch(output, source="overpass", area=CENTRE, **options):
-    return run(RoadRequest(area, output, str(source), **options))
+def fetch(output, area=CENTRE, **options):
+    return run(RoadRequest(area, output, **options))
 
 
 def edges(path):
@@ -65,31 +65,23 @@ def edges(path):
 
 
 @pytest.mark.parametrize("suffix", ["gpkg", "geojson", "parquet", "fgb"])
-def test_both_sources_give_the_same_graph(tmp_path, region, overpass, suffix):
-    outputs = [tmp_path / f"{name}.{suffix}" for name in ("a", "b")]
-    fetch(outputs[0], server=overpass.address)
-    fetch(outputs[1], region)
-    first, other = [edges(output) for output in outputs]
-    assert len(first) == 7
-    assert other == first
+def test_every_format_gives_the_graph_of_the_same_map_on_disk(tmp_path, region, overpass, suffix):
+    fetch(tmp_path / f"roads.{suffix}", server=overpass.address)
+    found = edges(tmp_path / f"roads.{suffix}")
+    assert len(found) == 7
+    assert found <= edges(region)
 
 
 @pytest.mark.parametrize("suffix", ["osm.pbf", "osm"])
-def test_a_map_keeps_ids_versions_and_tags_whether_from_a_server_or_an_extract(
-    tmp_path, region, overpass, suffix
-):
-    outputs = tmp_path / f"a.{suffix}", tmp_path / f"b.{suffix}"
-    fetch(outputs[0], server=overpass.address)
-    fetch(outputs[1], region)
-    maps = [read_osm_map(output, NEAR) for output in outputs]
-    original = read_osm_map(region, NEAR)
-    for each in maps:
-        assert set(each.ways.way_id.tolist()) == ROADS
-        assert each.ways.way_version.tolist() == [7] * 6
-        assert each.ways.refs.tolist() == original.ways.refs.tolist()
-        assert each.ways.places.tolist() == original.ways.places.tolist()
-        assert each.ways.way_tags == original.ways.way_tags
-        assert sorted(each.obstacles.kind) == ["building", "railway"]
+def test_a_map_keeps_ids_versions_and_tags(tmp_path, region, overpass, suffix):
+    fetch(tmp_path / f"a.{suffix}", server=overpass.address)
+    found, original = (read_osm_map(path, NEAR) for path in (tmp_path / f"a.{suffix}", region))
+    assert set(found.ways.way_id.tolist()) == ROADS
+    assert found.ways.way_version.tolist() == [7] * 6
+    assert found.ways.refs.tolist() == original.ways.refs.tolist()
+    assert found.ways.places.tolist() == original.ways.places.tolist()
+    assert found.ways.way_tags == original.ways.way_tags
+    assert sorted(found.obstacles.kind) == ["building", "railway"]
 
 
 def test_conflate_changes_a_fetched_map_by_its_ids_and_versions(tmp_path, overpass):
@@ -102,8 +94,8 @@ def test_conflate_changes_a_fetched_map_by_its_ids_and_versions(tmp_path, overpa
 
 
 @pytest.mark.parametrize("suffix", ["gpkg", "parquet", "osm.pbf"])
-def test_audit_keeps_the_ids_of_fetched_roads(tmp_path, region, suffix):
-    fetch(tmp_path / f"roads.{suffix}", region)
+def test_audit_keeps_the_ids_of_fetched_roads(tmp_path, overpass, suffix):
+    fetch(tmp_path / f"roads.{suffix}", server=overpass.address)
     columns = read_ways(tmp_path / f"roads.{suffix}").columns
     ids = dict(zip(columns["name"].tolist(), columns["osm_id"].tolist(), strict=True))
     assert str(ids["Main Road"]) == "101"
@@ -119,15 +111,15 @@ def test_names_of_mappers_are_not_kept(tmp_path, overpass):
     assert "somebody" not in (tmp_path / "map.osm").read_text()
 
 
-def test_labels_have_the_roads_of_the_area_as_whole_lines(tmp_path, region, drawn_map):
-    fetch(tmp_path / "roads.gpkg", region)
+def test_labels_have_the_roads_of_the_area_as_whole_lines(tmp_path, overpass, drawn_map):
+    fetch(tmp_path / "roads.gpkg", server=overpass.address)
     labels = read_roads(tmp_path / "roads.gpkg", every_column=True)
     assert set(labels.columns["osm_id"].tolist()) == ROADS
     whole = {round(drawn_map.line_of(way).length, 9) for way in ROADS}
     assert {round(each, 9) for each in shapely.length(labels.roads.shapes).tolist()} == whole
 
 
-def test_the_area_is_not_its_box(tmp_path, region):
+def test_the_area_is_not_its_box(tmp_path, overpass):
     corner = {
         "type": "Polygon",
         "coordinates": [[[8.6, 49.4], [8.604, 49.4], [8.6, 49.404], [8.6, 49.4]]],
@@ -135,7 +127,7 @@ def test_the_area_is_not_its_box(tmp_path, region):
     (tmp_path / "area.geojson").write_text(json.dumps(corner))
     with pytest.raises(DataError, match="no road in the area"):
         # Only a pedestrian area is there, which is no line.
-        fetch(tmp_path / "roads.gpkg", region, str(tmp_path / "area.geojson"))
+        fetch(tmp_path / "roads.gpkg", str(tmp_path / "area.geojson"), server=overpass.address)
 
 
 def test_licence_and_date_are_kept_beside_the_file(tmp_path, overpass):
@@ -155,19 +147,6 @@ def test_of_several_answers_the_earliest_date_counts():
         assert replace(asked, dates=[]).date is None
 
 
-def test_the_date_of_an_extract_goes_on_to_what_is_cut_out_of_it(tmp_path, region):
-    fetch(tmp_path / "city.osm.pbf", region)
-    fetch(tmp_path / "roads.gpkg", tmp_path / "city.osm.pbf")
-    assert read_origin(tmp_path / "roads.gpkg").date == "2026-11-20T20:21:02Z"
-
-
-def test_a_date_that_nobody_states_is_not_made_up(tmp_path, drawn_map):
-    region = drawn_map.write_map(tmp_path / "undated.osm.pbf", date=None)
-    summary = fetch(tmp_path / "roads.gpkg", region)
-    assert summary.date is None
-    assert "date of the data is not known" in str(summary)
-
-
 def test_a_large_area_is_asked_for_in_boxes(tmp_path, overpass):
     area = "8.3,49.3,8.9,49.7"
     summary = fetch(tmp_path / "r.gpkg", area=area, server=overpass.address)
@@ -185,7 +164,7 @@ def test_a_box_that_is_too_much_is_asked_for_in_quarters(tmp_path, overpass, dra
 
 def test_a_server_that_never_manages_ends(tmp_path, overpass):
     overpass.always = lambda _: {"elements": [], "remark": "runtime error: out of memory"}
-    with pytest.raises(DataError, match=r"cannot answer even for a small box .*--from region.osm"):
+    with pytest.raises(DataError, match=r"cannot answer even for a small box .*osmium extract"):
         fetch(tmp_path / "roads.gpkg", server=overpass.address)
     assert len(overpass.questions) < 12
 
@@ -218,16 +197,14 @@ def test_a_fault_that_stays_is_told_in_one_line_and_leaves_nothing(tmp_path, ove
 
 def test_a_server_that_is_none_is_told(tmp_path):
     with pytest.raises(DataError, match=r"127.0.0.1:9.*refused"):
-        fetch(tmp_path / "roads.gpkg", "overpass", server="http://127.0.0.1:9/api")
+        fetch(tmp_path / "roads.gpkg", server="http://127.0.0.1:9/api")
 
 
 def test_a_key_is_sent_and_written_nowhere(tmp_path, overpass, monkeypatch, caplog):
     monkeypatch.setenv("OVERPASS_KEY", "s3cretvalue")
     caplog.set_level("DEBUG")
     server = f"{overpass.address}?key={{env:OVERPASS_KEY}}"
-    summary = fetch(
-        tmp_path / "roads.gpkg", "overpass", server=server, headers=["X-Key: {env:OVERPASS_KEY}"]
-    )
+    summary = fetch(tmp_path / "roads.gpkg", server=server, headers=["X-Key: {env:OVERPASS_KEY}"])
     assert overpass.headers[0]["X-Key"] == "s3cretvalue"
     kept = b"".join(path.read_bytes() for path in tmp_path.iterdir())
     assert b"s3cretvalue" not in kept
@@ -261,75 +238,32 @@ def test_an_area_beyond_the_limit_is_refused_before_anything_is_asked(
     assert overpass.questions == []
 
 
-def test_a_file_that_exists_is_kept(tmp_path, region):
+def test_a_file_that_exists_is_kept(tmp_path):
     (tmp_path / "roads.gpkg").write_text("mine")
     with pytest.raises(ConfigError, match="exists; add --force"):
-        fetch(tmp_path / "roads.gpkg", region)
+        fetch(tmp_path / "roads.gpkg")
     assert (tmp_path / "roads.gpkg").read_text() == "mine"
 
 
-def test_a_file_that_exists_is_replaced_with_force(tmp_path, region):
+def test_a_file_that_exists_is_replaced_with_force(tmp_path, overpass):
     (tmp_path / "roads.gpkg").write_text("mine")
-    assert fetch(tmp_path / "roads.gpkg", region, force=True).roads == 6
+    assert fetch(tmp_path / "roads.gpkg", server=overpass.address, force=True).roads == 6
     assert edges(tmp_path / "roads.gpkg")
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("output", "options", "told"),
     [
-        ({"source": "overpass", "output": "roads.txt"}, "ends in .gpkg"),
-        ({"source": "overpass", "output": "."}, "ends in .gpkg"),
-        (
-            {"source": "region.osm.pbf", "output": "a.gpkg", "server": "https://x.org"},
-            "--server: is for",
-        ),
-        (
-            {"source": "overpass", "output": "roads.gpkg", "server": "nowhere"},
-            "expected an address",
-        ),
-        (
-            {"source": "region.osm.pbf", "output": "region.osm.pbf", "force": True},
-            "is the file to read",
-        ),
+        ("roads.txt", {}, "ends in .gpkg"),
+        (".", {}, "ends in .gpkg"),
+        ("roads.gpkg", {"server": "nowhere"}, "expected an address"),
     ],
 )
-def test_what_cannot_be_is_refused(tmp_path, region, monkeypatch, options, told):
+def test_what_cannot_be_is_refused(tmp_path, monkeypatch, output, options, told):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ConfigError, match=told):
-        run(RoadRequest(CENTRE, **options | {"output": Path(options["output"])}))
-    assert [path.name for path in tmp_path.iterdir()] == [region.name]
-
-
-def test_an_extract_that_is_cut_short_is_told(tmp_path, region):
-    (tmp_path / "cut.osm.pbf").write_bytes(region.read_bytes()[:-40])
-    with pytest.raises(DataError, match=r"cut.osm.pbf: cannot be read as OpenStreetMap data"):
-        fetch(tmp_path / "roads.gpkg", tmp_path / "cut.osm.pbf")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["cut.osm.pbf", "region.osm.pbf"]
-
-
-def test_an_extract_of_another_place_is_told(tmp_path, region):
-    fetch(tmp_path / "city.osm.pbf", region)
-    with pytest.raises(DataError, match=r"covers 8.6,49.4,8.61,49.41 degrees, but the area is 1,1"):
-        fetch(tmp_path / "roads.gpkg", tmp_path / "city.osm.pbf", "1,1,1.1,1.1")
-
-
-def test_an_extract_of_a_part_of_the_area_is_warned_of(tmp_path, region, caplog):
-    fetch(tmp_path / "city.osm.pbf", region)
-    fetch(tmp_path / "r.gpkg", tmp_path / "city.osm.pbf", "8.6,49.4,8.7,49.41")
-    assert "only a part of the area" in caplog.text
-
-
-def test_a_disk_without_room_for_the_positions_is_told(tmp_path, region, monkeypatch):
-    usage = type("Usage", (), {"free": 1000})
-    monkeypatch.setattr("shutil.disk_usage", lambda _: usage)
-    with pytest.raises(OutputError, match="places: needs 268 MB, but its disk has only"):
-        fetch(tmp_path / "roads.gpkg", region)
-
-
-@pytest.mark.parametrize("source", ["overpas", "overture", "roads.geojson"])
-def test_a_source_that_is_none_is_told(tmp_path, source):
-    with pytest.raises(ConfigError, match=f"--from {source}: expected overpass, or a file"):
-        fetch(tmp_path / "roads.gpkg", source)
+        fetch(Path(output), **options)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_process_that_is_terminated_leaves_no_file(tmp_path, overpass, start_command):
@@ -353,8 +287,8 @@ def test_the_command_prints_one_line_for_an_error(tmp_path, overpass):
     assert result.stderr.count("\n") == 1
 
 
-def test_the_command_gives_json(tmp_path, region):
+def test_the_command_gives_json(tmp_path, overpass):
     output = tmp_path / "roads.gpkg"
-    words = ["--area", CENTRE, "--from", str(region), "--output", str(output), "--json"]
+    words = ["--area", CENTRE, "--server", overpass.address, "--output", str(output), "--json"]
     result = CliRunner().invoke(main, ["fetch", "roads", *words])
     assert json.loads(result.stdout)["roads"] == 6
