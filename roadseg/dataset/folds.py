@@ -19,7 +19,7 @@ from roadseg.system.text import count
 
 Block = tuple[Hashable, int, int]
 
-_SEED = 0  # Of the order of equal groups.
+_SEED = 0  # Of the order of equal groups, and of clusters.
 _FEWEST_SHARES = 3  # A set in fewer parts is not held out, as too little would be left to learn.
 _TRIED = 20  # Numbers of clusters, from one for each fold to one for each chip.
 _LARGEST_SHARE = 0.5  # Of the chips, in one fold; in one of two folds 1.5 times its even share.
@@ -175,7 +175,6 @@ def matched_folds(
     *,
     together: Pairs,
     folds: int,
-    seed: int,
     buffer_m: float,
 ) -> Matched:
     """Divide chips so that distances to the training ground are those of images to be mapped.
@@ -195,7 +194,6 @@ def matched_folds(
         sets: the name of the set of each chip; empty if all are one set.
         together: shape (m, 2), indices of chips that must share a fold.
         folds: number of folds, at least 2.
-        seed: of the clusters, and of the order of equal ones.
         buffer_m: chips nearer than this to held-out ones are not trained on, metres.
 
     Raises:
@@ -206,11 +204,11 @@ def matched_folds(
 
     best: Matched | None = None
     largest = max(_LARGEST_SHARE, _MORE_THAN_EVEN / folds) * len(chips)
-    for clusters in _clusterings(chips, folds=folds, seed=seed):
+    for clusters in _clusterings(chips, folds=folds):
         groups = join_groups(clusters, together)
         if len(set(groups)) < folds:
             continue
-        dealt = assign_folds(groups, sets, folds=folds, seed=seed)
+        dealt = assign_folds(groups, sets, folds=folds)
         metres = _distances(chips, dealt, buffer_m=buffer_m)
         if np.bincount(dealt).max() > largest or not np.isfinite(metres).all():
             continue
@@ -225,7 +223,7 @@ def matched_folds(
     return best
 
 
-def _clusterings(chips: Sequence[ChipRecord], *, folds: int, seed: int) -> Iterator[list[int]]:
+def _clusterings(chips: Sequence[ChipRecord], *, folds: int) -> Iterator[list[int]]:
     """Yield the cluster of each chip, for growing numbers of clusters."""
     corners = np.array([chip.corners_m for chip in chips])
     centres = globe_km(corners_degrees(corners, [chip.zone for chip in chips]).mean(axis=1))
@@ -233,7 +231,7 @@ def _clusterings(chips: Sequence[ChipRecord], *, folds: int, seed: int) -> Itera
     for number in np.unique(numbers).tolist():
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Of clusters that got no chip.
-            _, cluster = kmeans2(centres, number, minit="points", seed=np.random.default_rng(seed))
+            _, cluster = kmeans2(centres, number, minit="points", seed=np.random.default_rng(_SEED))
         yield cluster.tolist()
     yield list(range(len(chips)))
 

@@ -17,7 +17,7 @@ def square(count, x=5e5, y=4e6):
 
 def match(chips, target_m, *, folds=4, together=NONE, buffer_m=0.0):
     target = np.array(target_m, dtype=float)
-    return matched_folds(chips, target, together=together, folds=folds, seed=0, buffer_m=buffer_m)
+    return matched_folds(chips, target, together=together, folds=folds, buffer_m=buffer_m)
 
 
 def distances(chips, folds):

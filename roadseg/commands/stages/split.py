@@ -225,7 +225,6 @@ def _matched(
             sets,
             together=overlaps,
             folds=options.folds,
-            seed=_SEED,
             buffer_m=options.buffer_m,
         )
     except ValueError as error:

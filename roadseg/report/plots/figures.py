@@ -64,7 +64,7 @@ def save_figure(figure: Figure, path: Path) -> None:
 
 # Source: Okabe and Ito (2008), colours that are distinct to colour-blind people too.
 BLUE, GREEN = "#0072B2", "#009E73"
-ORANGE, PURPLE = "#D55E00", "#CC79A7"
+AMBER, ORANGE, PURPLE = "#E69F00", "#D55E00", "#CC79A7"
 GREY = "#8C8C8C"
 
 _RGB = 3
