@@ -109,16 +109,17 @@ class _Normalise(torch.autograd.Function):
     def backward(ctx: Any, slopes: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
         """Return the gradients by images, weight and bias.
 
-        The kernel of batch norm in evaluation gives those with fixed statistics. What the
-        statistics add needs the sums over all processes.
+        The kernel of batch norm in evaluation gives those with fixed statistics: a CPU takes them
+        as running statistics, CUDA in some memory layouts as saved ones. What the statistics add
+        needs the sums over all processes.
         """
         images, weight, mean, var, count = ctx.saved_tensors
-        of_statistics, in_training = (mean, var, None, None), False
+        inverse = (var + ctx.eps).rsqrt()
+        of_statistics, in_training = (mean, var, mean, inverse), False
         by_images, by_weight, by_bias = _aten.native_batch_norm_backward(
             slopes, images, weight, *of_statistics, in_training, ctx.eps, [True, True, True]
         )
         total = ctx.parallel.sum(torch.stack([by_bias, by_weight])) / count
-        inverse = (var + ctx.eps).rsqrt()
         scale = inverse if weight is None else inverse * weight
         slope = scale * inverse * total[1]
         offset = scale * total[0] - slope * mean
