@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from roadseg.learn.hardware.devices import Device
 from roadseg.learn.hardware.distributed import Parallel
 from roadseg.learn.network.pretrained import new_network
 from roadseg.learn.options import TrainOptions
@@ -46,7 +47,7 @@ def measure_pace(job: TrainingJob, *, parallel: Parallel, workers: int) -> Pace:
     """Take some steps of a training with its first weights, and validate some batches.
 
     Windows are read and augmented as in the training itself. Random states are restored, and
-    nothing is written. Large windows are measured in smaller batches. At most a hundredth of the
+    nothing is written. A CPU measures large windows in smaller batches. At most a hundredth of the
     steps, or of a limited time, is rehearsed, and two batches more: the clock corrects a plan that
     is somewhat off. Compilers are not used, so a compiled training is faster than this.
 
@@ -59,7 +60,7 @@ def measure_pace(job: TrainingJob, *, parallel: Parallel, workers: int) -> Pace:
         DataError: if a chip cannot be read.
     """
     windows = TrainingWindows(job.training, job.options)
-    options = _small(job.options, len(windows), processes=parallel.size)
+    options = _small(job.options, len(windows), processes=parallel.size, device=job.device)
     batches, held_out = replace(job, options=options).batches(parallel, workers)
     checks = itertools.repeat(held_out) if held_out is not None else ()
     scaling, device = job.training[0].scaling, replace(job.device, compiler=None)
@@ -88,10 +89,16 @@ def measure_pace(job: TrainingJob, *, parallel: Parallel, workers: int) -> Pace:
     return Pace(window_s, held_out_s)
 
 
-def _small(options: TrainOptions, windows: int, *, processes: int) -> TrainOptions:
-    """Return the options with batches of few pixels, but of at least two windows if possible."""
-    fitting = processes * max(2, _LARGEST_PX // options.window_px**2)
-    size = max(1, min(options.batch_size, fitting, windows))
+def _small(options: TrainOptions, windows: int, *, processes: int, device: Device) -> TrainOptions:
+    """Return the options with batches of few pixels, but of at least two windows if possible.
+
+    Only a CPU has smaller batches than the training: to a GPU, few windows take as long as many,
+    and it needs seconds to prepare for another size, which the training would lose.
+    """
+    size = min(options.batch_size, windows)
+    if device.name == "cpu":
+        size = min(size, processes * max(2, _LARGEST_PX // options.window_px**2))
+    size = max(1, size)
     return options.model_copy(update={"batch_size": size})
 
 
@@ -109,7 +116,8 @@ def _seconds_of_one(
     batches more: one warm-up batch and one timed batch.
     """
     left = iter(batches)
-    first_s = _work_for(0, work, itertools.islice(left, 1), parallel)
+    first = list(itertools.islice(left, 1))  # Meanwhile the processes start that read windows.
+    first_s = _work_for(0, work, first, parallel)
     # Half of the share is for the warm-up, half for timed batches.
     total_s = total * first_s if math.isfinite(total) else math.inf
     most_s = _SHARE / 2 * min(total_s, limit_s)
@@ -124,13 +132,16 @@ def _work_for(
 ) -> float:
     """Process batches until the time has passed, at least one; return their median time.
 
-    The median ignores short disturbances by other programs. Without batches it is 0.
+    That includes waiting for windows that are still being read. The median ignores short
+    disturbances by other programs. Without batches it is 0.
     """
     spent_s: list[float] = []
+    begun = time.perf_counter()
     for batch in batches:
-        begun = time.perf_counter()
         work(batch)
-        spent_s.append(time.perf_counter() - begun)
+        done = time.perf_counter()
+        spent_s.append(done - begun)
+        begun = done
         if not parallel.any(sum(spent_s) < seconds):
             break
     return statistics.median(spent_s) if spent_s else 0.0

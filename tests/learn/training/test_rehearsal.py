@@ -1,6 +1,7 @@
 """A rehearsal says how fast a training goes, and changes nothing."""
 
 import itertools
+from dataclasses import replace
 
 import pytest
 import torch
@@ -22,9 +23,9 @@ def pace(make_chips, cpu):
     """Give a function that measures a training of two chips, with one held out."""
     chips = make_chips(chip_px=64)
 
-    def pace(**options):
+    def pace(*, device=cpu, **options):
         options = TrainOptions(**SMALL | options)
-        job = TrainingJob(chips[:2], chips[2:3], options, FACTS, DEFAULT_BINS, cpu)
+        job = TrainingJob(chips[:2], chips[2:3], options, FACTS, DEFAULT_BINS, device)
         return measure_pace(job, parallel=Parallel(), workers=0)
 
     return pace
@@ -74,6 +75,11 @@ def test_large_windows_are_measured_two_at_a_time(pace, batches):
     assert set(batches["step"]) == set(batches["evaluate"]) == {2}
 
 
+def test_a_gpu_is_prepared_for_the_batches_of_the_training(pace, batches, cpu):
+    pace(device=replace(cpu, name="cuda"), window_px=544, batch_size=8)
+    assert set(batches["step"]) == set(batches["evaluate"]) == {8}
+
+
 def test_few_windows_make_smaller_batches(pace, batches):
     pace(batch_size=1, windows_per_chip=1, window_px=64)
     assert set(batches["step"]) == {1}
@@ -92,12 +98,24 @@ def test_a_rehearsal_keeps_freed_memory_as_the_training_does(pace, monkeypatch):
 
 
 def test_the_first_batches_do_not_count_and_of_the_others_the_median_does(monkeypatch):
-    clock = iter([0, 2, 2, 4, 4, 5, 5, 9, 9, 10.5])
+    clock = iter([0, 2, 2, 4, 4, 5, 9, 10.5])
     monkeypatch.setattr(rehearsal.time, "perf_counter", lambda: next(clock))
     done = []
     # Two batches warm up for 3 s, three are timed for 6 s: they take 1, 4 and 1.5 s.
     assert rehearsal._seconds_of_one(done.append, range(99), Parallel()) == 1.5  # noqa: SLF001
     assert done == [0, 1, 2, 3, 4]
+
+
+def test_a_training_is_as_slow_as_its_windows_are_read(monkeypatch):
+    now_s = [0.0]
+    monkeypatch.setattr(rehearsal.time, "perf_counter", lambda: now_s[0])
+
+    def take(seconds):
+        now_s[0] += seconds
+
+    batches = (take(20 if number == 0 else 2) for number in range(99))  # 18 s to start reading.
+    pace = rehearsal._seconds_of_one(lambda _: take(1), batches, Parallel())  # noqa: SLF001
+    assert (pace, now_s) == (3, [20 + 1 + 3 + 2 * 3])
 
 
 def test_quick_batches_are_few(monkeypatch):
