@@ -33,7 +33,7 @@ _TYPES = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
 class Device:
     """A device that is there, and how to use it. One training step serves all of them.
 
-    Only the CPU was run on hardware; the others against recorded calls.
+    Only cpu and cuda were run on hardware; the others against recorded calls.
 
     Attributes:
         name: what the user calls it; what is done for it hangs on this.

@@ -152,8 +152,8 @@ def parallel(device: Device, *, patience: timedelta = PATIENCE) -> Iterator[Para
     Without such an environment, or with a single process in it, nothing is joined. On an
     accelerator each process takes the one that its local rank numbers. When an error flies the
     group is left as it is, because taking it down would wait for the others; torchrun ends them
-    as soon as this process has ended. Only gloo has been run; nccl, xccl and hccl are torch's and
-    Intel's documented calls, never run on hardware.
+    as soon as this process has ended. Gloo has been run, and nccl in a group of one process; xccl
+    and hccl are torch's and Intel's documented calls, never run on hardware.
 
     Args:
         patience: how long one waits for the others, once all have joined.
@@ -241,7 +241,8 @@ def _take_device(device: Device, place: Parallel) -> torch.device | None:
     if place.local_size > count:
         raise DeviceError(
             f"device {device.name}: {place.local_size} processes on this machine, expected at "
-            f"most {count}, the number of devices that torch finds; lower --nproc-per-node"
+            f"most {count}, the number of devices that torch finds; start fewer (--processes of "
+            "roadseg, --nproc-per-node of torchrun)"
         )
     torch.accelerator.set_device_index(place.local_rank)
     return torch.device("cuda", place.local_rank) if device.type == "cuda" else None
