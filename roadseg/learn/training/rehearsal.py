@@ -49,7 +49,8 @@ def measure_pace(job: TrainingJob, *, parallel: Parallel, workers: int) -> Pace:
     Windows are read and augmented as in the training itself. Random states are restored, and
     nothing is written. A CPU measures large windows in smaller batches. At most a hundredth of the
     steps, or of a limited time, is rehearsed, and two batches more: the clock corrects a plan that
-    is somewhat off. Compilers are not used, so a compiled training is faster than this.
+    is somewhat off. Compilers are not used: the first step of a compiled training takes longer
+    than this, and the others are faster.
 
     Args:
         parallel: the processes that train together; all of them call this.
