@@ -30,9 +30,12 @@ from roadseg.learn.training.training_clock import TrainingClock
 from roadseg.raster.scaling import Scaling
 from roadseg.roads.speeds import SpeedBins
 from roadseg.system.files import remove_partial
+from roadseg.system.machine import read_machine
 
 _log = logging.getLogger(__name__)
 
+# Processes that read windows for an accelerator at least: an H200 waits for fewer.
+_READERS = 4
 _MAY_CHANGE = ("epochs", "patience")  # Options that may change when a training is resumed.
 
 
@@ -58,12 +61,16 @@ class TrainingJob:
         """Return the batches to train and to validate on; None if nothing is held out.
 
         Args:
-            workers: processes that read and augment windows; 0 does so in this process.
+            workers: processes that read and augment windows; 0 does so in this process. For an
+                accelerator there are up to 4 or more, as cores allow.
 
         Raises:
             ConfigError: if an epoch has too few windows for a step, or a batch for all processes.
         """
         options, pin = self.options, self.device.pin_memory
+        if workers and self.device.name != "cpu":
+            cores = read_machine().usable_cores // parallel.local_size
+            workers = max(workers, min(_READERS, cores))
         training = TrainingBatches(
             self.training, options, parallel=parallel, workers=workers, pin_memory=pin
         )

@@ -7,6 +7,7 @@ import os
 import signal
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ import torch
 from safetensors.torch import load_file
 
 from roadseg.errors import ConfigError, DataError, RoadsegError
+from roadseg.learn.hardware.devices import Device
 from roadseg.learn.hardware.distributed import Parallel
 from roadseg.learn.network.checkpoints import (
     load_checkpoint,
@@ -610,3 +612,23 @@ def test_all_else_but_patience_is_fixed_and_can_be_written_as_json():
     found = fixed_options(TrainOptions(schedule="cosine", init=Path("run")))
     assert set(found) == set(TrainOptions.model_fields) - {"patience"}
     assert json.loads(json.dumps(found))["init"] == "run"
+
+
+@pytest.mark.parametrize(
+    ("device", "workers", "cores", "readers"),
+    [
+        ("cpu", 1, 16, 1),
+        ("cuda", 1, 16, 4),
+        ("cuda", 1, 2, 2),
+        ("cuda", 8, 16, 8),
+        ("xpu", 0, 9, 0),
+    ],
+)
+def test_several_processes_read_for_an_accelerator(monkeypatch, device, workers, cores, readers):
+    machine = SimpleNamespace(usable_cores=2 * cores)
+    monkeypatch.setattr(training, "read_machine", lambda: machine)
+    made = []
+    monkeypatch.setattr(training, "TrainingBatches", lambda *_, **how: made.append(how))
+    job = TrainingJob([], [], RECIPE, **JOB, device=Device(device, device))
+    job.batches(Parallel(0, 2, 0, 2), workers)
+    assert [each["workers"] for each in made] == [readers]
