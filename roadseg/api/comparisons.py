@@ -10,7 +10,7 @@ from roadseg.roads.formats.tables import edge_table
 from roadseg.roads.metrics.breaks import Breaks
 from roadseg.roads.metrics.buffer import BufferMatch
 from roadseg.roads.metrics.compare import Measures, compare
-from roadseg.roads.metrics.pixels import CentrelineCounts, Counts
+from roadseg.roads.metrics.pixels import Counts
 from roadseg.roads.metrics.topo import Topo
 from roadseg.roads.options import CompareOptions, DiffOptions
 from roadseg.system.text import Summary
@@ -41,7 +41,6 @@ class Scores(Summary):
     apls: AplsScores
     measures: Measures = field(repr=False)
     pixels: Counts | None = field(default=None, repr=False)
-    centrelines: CentrelineCounts | None = field(default=None, repr=False)
 
     @property
     def topo(self) -> Topo | None:
@@ -62,9 +61,8 @@ class Scores(Summary):
     def table(self) -> dict[str, float | None]:
         """The figures by name."""
         pixels: dict[str, float | None] = {}
-        if self.pixels and self.centrelines:
+        if self.pixels:
             pixels = {"pixel_iou": self.pixels.iou, "pixel_f1": self.pixels.f1}
-            pixels["cldice"] = self.centrelines.cldice
         return self.measures.figures | pixels
 
     def __str__(self) -> str:
@@ -114,8 +112,8 @@ def score(
     ours, theirs = drawn_roads(reference), drawn_roads(predicted)
     here, there = place_sides(str(theirs.source), ours, theirs)
     measures = compare(here, there, comparing)
-    compared = compare_pixels(str(theirs.source), ours, theirs)
-    return Scores(AplsScores(measures.length.score, measures.time.score), measures, *compared)
+    pixels = compare_pixels(str(theirs.source), ours, theirs)
+    return Scores(AplsScores(measures.length.score, measures.time.score), measures, pixels)
 
 
 @takes(DiffOptions)

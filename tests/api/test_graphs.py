@@ -87,7 +87,6 @@ def test_masks_in_memory_are_scored_with_their_pixels(finished_city, labels):
     scores = roadseg.score(wide, narrow)
     assert scores.pixels.precision == 1
     assert scores.table["pixel_iou"] == pytest.approx(narrow.road.sum() / wide.road.sum())
-    assert scores.centrelines.cldice > 0.99
     assert scores.apls.length > 0.95
     assert roadseg.score(labels, wide).pixels is None
 

@@ -24,7 +24,7 @@ from roadseg.roads.formats.any_roads import (
 from roadseg.roads.formats.pairing import RoadSource, find_sources, match_sources
 from roadseg.roads.metrics.apls import Apls
 from roadseg.roads.metrics.compare import TOPO_KM, Measures, compare, pool
-from roadseg.roads.metrics.pixels import CentrelineCounts, Counts, count_centrelines, count_pixels
+from roadseg.roads.metrics.pixels import Counts, count_pixels
 from roadseg.roads.options import CompareOptions, TraceOptions
 from roadseg.roads.speeds import KPH_PER_MPH
 from roadseg.system.files import atomic_write, refuse_to_overwrite
@@ -61,7 +61,6 @@ _COLUMNS = {
     "quality": "buffer.quality",
     "breaks": "breaks.per_km",
     "IoU": "pixels.iou",
-    "clDice": "pixels.cldice",
     "ref": "reference.road_km",
     "pred": "predicted.road_km",
 }
@@ -102,7 +101,6 @@ class _Pair:
 
     roads: Measures
     pixels: Counts | None = None
-    centrelines: CentrelineCounts | None = None
 
 
 def run(
@@ -180,7 +178,7 @@ def _measure(pairs: _Sources, pixels: PixelPlacement, options: CompareOptions, n
     here, there = place_sides(name, ours, ours if theirs is None else theirs)
     with naming(name):
         roads = compare(here, None if theirs is None else there, options)
-    return _Pair(roads, *compare_pixels(name, ours, theirs))
+    return _Pair(roads, compare_pixels(name, ours, theirs))
 
 
 def _beside(source: RoadSource, other: RoadSource | None, pixels: PixelPlacement) -> PixelPlacement:
@@ -190,9 +188,7 @@ def _beside(source: RoadSource, other: RoadSource | None, pixels: PixelPlacement
     return pixels
 
 
-def compare_pixels(
-    name: str, ours: DrawnRoads, theirs: DrawnRoads | None
-) -> tuple[()] | tuple[Counts, CentrelineCounts]:
+def compare_pixels(name: str, ours: DrawnRoads, theirs: DrawnRoads | None) -> Counts | None:
     """Compare masks, if each side that is there is one and both have the same pixels.
 
     Args:
@@ -200,10 +196,10 @@ def compare_pixels(
         theirs: the prediction; without one no pixel is predicted.
 
     Returns:
-        Counts of pixels and of centrelines; nothing if a side is made of lines.
+        Counts of pixels; None if a side is made of lines, or the pixels are others.
     """
     if ours.raster is None or ours.valid is None or (theirs and theirs.raster is None):
-        return ()
+        return None
     road = _road(ours.raster)
     other = np.zeros_like(road)
     if theirs is not None and theirs.raster is not None:
@@ -211,9 +207,9 @@ def compare_pixels(
             logger.warning(
                 "%s: the masks differ in location or size, so pixels are not compared", name
             )
-            return ()
+            return None
         other = _road(theirs.raster)
-    return count_pixels(road, other, ours.valid), count_centrelines(road, other, ours.valid)
+    return count_pixels(road, other, ours.valid)
 
 
 def _road(raster: "PixelSource") -> Bools:
@@ -225,10 +221,9 @@ def _road(raster: "PixelSource") -> Bools:
 def _pool(pairs: Sequence[_Pair]) -> _Pair:
     roads = pool([pair.roads for pair in pairs])
     pixels = [pair.pixels for pair in pairs if pair.pixels is not None]
-    centrelines = [pair.centrelines for pair in pairs if pair.centrelines is not None]
     if len(pixels) < len(pairs):  # Those of some places say nothing of all.
         return _Pair(roads)
-    return _Pair(roads, sum(pixels, Counts()), sum(centrelines, CentrelineCounts()))
+    return _Pair(roads, sum(pixels, Counts()))
 
 
 def _record(pair: _Pair, options: CompareOptions) -> Record:
@@ -253,12 +248,7 @@ def _record(pair: _Pair, options: CompareOptions) -> Record:
         },
         "breaks": asdict(roads.breaks) | {"per_km": roads.breaks.per_km},
         "connectivity": roads.connectivity,
-        "pixels": pair.pixels
-        and pair.centrelines
-        and {
-            **_facts(pair.pixels, "iou", "precision", "recall", "f1"),
-            "cldice": pair.centrelines.cldice,
-        },
+        "pixels": pair.pixels and _facts(pair.pixels, "iou", "precision", "recall", "f1"),
         "reference": asdict(roads.reference) | _facts(roads.reference, "largest_share"),
         "predicted": asdict(roads.predicted) | _facts(roads.predicted, "largest_share"),
     }

@@ -1,4 +1,4 @@
-"""Count the pixels that masks share or not: IoU, precision, recall, F1, clDice, the threshold."""
+"""Count the pixels that masks share or not: IoU, precision, recall, F1, the threshold."""
 
 from dataclasses import dataclass
 
@@ -6,8 +6,7 @@ import numpy as np
 
 from roadseg.arrays import Bools, Ints
 from roadseg.raster.windows import CERTAIN
-from roadseg.roads.metrics.pooling import Pooled, harmonic_mean, share
-from roadseg.roads.tracing.thinning import thin
+from roadseg.roads.metrics.pooling import Pooled, share
 
 LEVELS = CERTAIN + 1  # Values of a probability in a byte.
 _BYTES = np.arange(LEVELS)
@@ -55,41 +54,6 @@ class Counts(Pooled):
         return 2 * self.iou / (1 + self.iou)
 
 
-@dataclass(frozen=True)
-class CentrelineCounts(Pooled):
-    """Centreline pixels of a comparison; add the counts of all chips to pool them.
-
-    A share of nothing (0 / 0) is 1 when no road is in either mask, and 0 otherwise; the source has
-    NaN there.
-
-    Attributes:
-        predicted: pixels of the skeleton of the predicted mask.
-        predicted_inside: those of them that are road in the reference mask.
-        reference: pixels of the skeleton of the reference mask.
-        reference_inside: those of them that are road in the predicted mask.
-    """
-
-    predicted: int = 0
-    predicted_inside: int = 0
-    reference: int = 0
-    reference_inside: int = 0
-
-    @property
-    def precision(self) -> float:
-        """Share of the predicted skeleton inside the reference mask (topology precision)."""
-        return share(self.predicted_inside, self.predicted, other_side=self.reference)
-
-    @property
-    def sensitivity(self) -> float:
-        """Share of the reference skeleton inside the predicted mask (topology sensitivity)."""
-        return share(self.reference_inside, self.reference, other_side=self.predicted)
-
-    @property
-    def cldice(self) -> float:
-        """Harmonic mean of precision and sensitivity; 0 if both are."""
-        return harmonic_mean(self.precision, self.sensitivity)
-
-
 @dataclass(frozen=True, eq=False)
 class Histogram(Pooled):
     """Pixels by their probability of any road; add those of several sets to pool them.
@@ -131,47 +95,14 @@ def count_pixels(reference: Bools, predicted: Bools, valid: Bools) -> Counts:
     Raises:
         ValueError: the shapes differ, or a mask is not boolean.
     """
-    _check_masks(reference, predicted, valid)
-    return Counts(
-        true_positive=int(np.count_nonzero(reference & predicted & valid)),
-        false_positive=int(np.count_nonzero(~reference & predicted & valid)),
-        false_negative=int(np.count_nonzero(reference & ~predicted & valid)),
-    )
-
-
-def count_centrelines(reference: Bools, predicted: Bools, valid: Bools) -> CentrelineCounts:
-    """Count the centreline pixels of each of two road masks that lie inside the other.
-
-    Args:
-        reference: shape (row, col), true where the labels show road.
-        predicted: same shape, true where road was predicted.
-        valid: same shape, false where a pixel of a skeleton is not to be counted; skeletons are
-            those of the whole masks.
-
-    Returns:
-        The counts over the valid pixels.
-
-    Raises:
-        ValueError: the shapes differ, or a mask is not boolean.
-
-    Source: S. Shit et al., "clDice - a novel topology-preserving loss function for tubular
-    structure segmentation", CVPR 2021; skeletons by `thinning.thin`, without
-    the care for the border that `skeletons.skeletonise` takes.
-    """
-    _check_masks(reference, predicted, valid)
-    ours, theirs = thin(reference) & valid, thin(predicted) & valid
-    return CentrelineCounts(
-        predicted=int(np.count_nonzero(theirs)),
-        predicted_inside=int(np.count_nonzero(theirs & reference)),
-        reference=int(np.count_nonzero(ours)),
-        reference_inside=int(np.count_nonzero(ours & predicted)),
-    )
-
-
-def _check_masks(reference: Bools, predicted: Bools, valid: Bools) -> None:
     masks = {"reference": reference, "predicted": predicted, "valid": valid}
     for name, mask in masks.items():
         if mask.dtype != np.bool_:
             raise ValueError(f"the {name} mask is {mask.dtype}, expected bool")
         if mask.shape != reference.shape:
             raise ValueError(f"the {name} mask is {mask.shape}, the reference {reference.shape}")
+    return Counts(
+        true_positive=int(np.count_nonzero(reference & predicted & valid)),
+        false_positive=int(np.count_nonzero(~reference & predicted & valid)),
+        false_negative=int(np.count_nonzero(reference & ~predicted & valid)),
+    )

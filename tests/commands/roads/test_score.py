@@ -211,7 +211,6 @@ def test_masks_are_compared_by_pixels_too(paint):
     pair = only(paint("a", ACROSS, DOWN), paint("b", ACROSS))
     assert pair["pixels"]["recall"] == pytest.approx(1800 / 3564)
     assert pair["pixels"]["precision"] == 1
-    assert 0.6 < pair["pixels"]["cldice"] < 0.7
     assert pair["predicted"]["road_km"] == pytest.approx(0.3, abs=0.002)
 
 

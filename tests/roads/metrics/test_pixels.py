@@ -13,14 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from rasterio.features import rasterize
-from skimage.morphology import skeletonize
 
 from roadseg.roads.metrics.pixels import (
     LEVELS,
-    CentrelineCounts,
     Counts,
     Histogram,
-    count_centrelines,
     count_pixels,
 )
 from tests.drawing import pixels_of as drawn
@@ -53,7 +50,6 @@ def test_nothing_against_nothing_is_right_and_against_something_wrong(found, exp
     assert getattr(found, ratio) == expected
 
 
-@pytest.mark.parametrize("count", [count_pixels, count_centrelines])
 @pytest.mark.parametrize(
     ("place", "change", "told"),
     [
@@ -61,11 +57,11 @@ def test_nothing_against_nothing_is_right_and_against_something_wrong(found, exp
         *((place, lambda m: m[:1], r"is \(1, 4\), the reference \(3, 4\)") for place in (1, 2)),
     ],
 )
-def test_masks_that_are_not_alike_are_turned_down(count, place, change, told):
+def test_masks_that_are_not_alike_are_turned_down(place, change, told):
     masks = [REFERENCE, PREDICTED, ALL]
     masks[place] = change(masks[place])
     with pytest.raises(ValueError, match=told):
-        count(*masks)
+        count_pixels(*masks)
 
 
 @given(arrays(bool, (2, 6, 7)))
@@ -85,48 +81,9 @@ def test_ratios_are_those_of_scikit_learn(masks):
         assert getattr(found, name) == pytest.approx(expected)
 
 
-BROAD = drawn("....... ####### ####### ####### .......")
-THIN = drawn("....... ....... ..###.. ....... .......")
-HERE = np.ones((5, 7), dtype=bool)
-
-
-def test_a_centreline_inside_the_other_mask_counts():
-    """The skeleton of the broad road is its middle row without the ends, within both."""
-    found = count_centrelines(BROAD, THIN, HERE)
-    assert (found.predicted, found.predicted_inside) == (3, 3)
-    assert (found.reference, found.reference_inside) == (np.count_nonzero(skeletonize(BROAD)), 3)
-    assert found.precision == 1
-    assert found.cldice == pytest.approx(2 * found.sensitivity / (1 + found.sensitivity))
-
-
-def test_centrelines_that_are_not_valid_are_left_out():
-    valid = np.zeros_like(HERE)
-    valid[:, 2:4] = True
-    assert count_centrelines(BROAD, THIN, valid) == CentrelineCounts(2, 2, 2, 2)
-
-
-@pytest.mark.parametrize(
-    ("found", "expected"),
-    [
-        (CentrelineCounts(), 1),
-        (CentrelineCounts(predicted=4), 0),
-        (CentrelineCounts(reference=4), 0),
-    ],
-    ids=["both empty", "reference empty", "predicted empty"],
-)
-def test_no_centreline_against_none_is_right_and_against_one_wrong(found, expected):
-    assert (found.precision, found.sensitivity, found.cldice) == (expected,) * 3
-
-
-@pytest.mark.parametrize(
-    ("kind", "chips", "pooled"),
-    [
-        (Counts, [(1, 2, 3), (10, 20, 30), (100, 200, 300)], (111, 222, 333)),
-        (CentrelineCounts, [(1, 2, 3, 4), (10, 20, 30, 40)], (11, 22, 33, 44)),
-    ],
-)
-def test_counts_pool_over_chips(kind, chips, pooled):
-    assert sum((kind(*chip) for chip in chips), kind()) == kind(*pooled)
+def test_counts_pool_over_chips():
+    chips = (1, 2, 3), (10, 20, 30), (100, 200, 300)
+    assert sum((Counts(*chip) for chip in chips), Counts()) == Counts(111, 222, 333)
 
 
 @pytest.fixture(scope="module")
@@ -159,13 +116,6 @@ def test_the_masks_of_a_vegas_chip_count_as_recorded(recorded):
     assert found.iou == pytest.approx(values["py36_skimage0.15"]["iou"], abs=1e-12)
     ratios = found.f1, found.precision, found.recall
     assert ratios == pytest.approx(values["py36_skimage0.15"]["f1_prec_rec"], abs=1e-12)
-
-
-@pytest.mark.real
-def test_the_cldice_of_a_vegas_chip_is_as_recorded(recorded):
-    masks, values = recorded
-    found = count_centrelines(*masks, np.ones_like(masks[0]))
-    assert found.cldice == pytest.approx(values["py36_skimage0.15"]["cldice"], abs=1e-12)
 
 
 def histogram(background, roads):
