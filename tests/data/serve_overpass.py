@@ -39,15 +39,12 @@ def line_of(way):
     return shapely.LineString([NODES[node] for node in WAYS[way][0]])
 
 
-def write_map(path, *, date=DATE):
+def write_map(path):
     """Write the map as PBF or XML, with ids and versions; each way has version 7."""
     import osmium
     from osmium.osm.mutable import Node, Way
 
-    header = osmium.io.Header()
-    if date:
-        header.set("osmosis_replication_timestamp", date)
-    writer = osmium.SimpleWriter(str(path), header=header)
+    writer = osmium.SimpleWriter(str(path))
     for node, place in sorted(NODES.items()):
         tags = SIGNALS if node == 12 else {}
         writer.add_node(Node(id=node, location=place, version=3, tags=tags))

@@ -91,10 +91,10 @@ def fetch_sources(
             say("fetch", done)
             fetched = [str(each.image.relative_to(folder)) for each in done.images]
             files[without_keys(image)] = fetched
-        for service in roads:
-            path = folder / f"{service}.gpkg"
+        if roads:
+            path = folder / f"{OVERPASS}.gpkg"
             say("fetch", fetch_roads.run(RoadRequest(area, path, force=True)))
-            files[service] = [path.name]
+            files[OVERPASS] = [path.name]
         write_json(record, {"asked": asked, "files": files})
 
     def paths(sources: Sequence[str]) -> list[str]:
