@@ -8,11 +8,6 @@ import numpy as np
 from roadseg.arrays import Array
 from roadseg.roads.labels.traffic import CARS, ONE_WAY
 
-LINK, TUNNEL, BRIDGE = "is_link", "is_tunnel", "is_bridge"  # Flags of roads.
-UNKNOWN = "unknown"  # The class of a road whose class is not known.
-FORWARD, BACKWARD = "forward", "backward"  # Headings.
-DENIED = "denied"  # What a restriction says of access.
-
 _SEGMENT = ("subtype", "class", "connectors")  # Columns by which segments are known.
 _READ = ("subtype", "class", "names", "speed_limits", "access_restrictions", "road_flags")
 _ID = "id"  # This column is kept as it is.
@@ -60,19 +55,19 @@ def _tags(segment: Mapping[str, Any]) -> dict[str, str]:
     """Return the tags of one segment."""
     if segment["subtype"] != "road" or not segment["class"]:
         return {}
-    highway = "road" if segment["class"] == UNKNOWN else segment["class"]
+    highway = "road" if segment["class"] == "unknown" else segment["class"]
     flags = {
         flag
         for rule in _rules(segment["road_flags"])
         if not _is_part(rule)
         for flag in _rules(rule["values"])
     }
-    tags = {"highway": f"{highway}_link" if LINK in flags else highway}
+    tags = {"highway": f"{highway}_link" if "is_link" in flags else highway}
     if name := (segment["names"] or {}).get("primary"):
         tags["name"] = name
     if speed := _limit(segment["speed_limits"]):
         tags["maxspeed"] = speed
-    tags |= {key: "yes" for key, flag in (("tunnel", TUNNEL), ("bridge", BRIDGE)) if flag in flags}
+    tags |= {key: "yes" for key in ("tunnel", "bridge") if f"is_{key}" in flags}
     return tags | _access(segment["access_restrictions"])
 
 
@@ -91,12 +86,12 @@ def _access(rules: Any) -> dict[str, str]:  # noqa: ANN401 - of a nested column
         some = any(
             when.get(key) is not None for key in ("during", "using", "recognized", "vehicle")
         )
-        if rule.get("access_type") == DENIED and _is_for_cars(when) and not some | _is_part(rule):
+        if rule.get("access_type") == "denied" and _is_for_cars(when) and not some | _is_part(rule):
             heading = when.get("heading")
-            denied |= {heading} if heading else {FORWARD, BACKWARD}
-    if denied == {FORWARD, BACKWARD}:
+            denied |= {heading} if heading else {"forward", "backward"}
+    if denied == {"forward", "backward"}:
         return {CARS: "no"}
-    return {ONE_WAY: "yes" if denied == {BACKWARD} else "-1" if denied else "no"}
+    return {ONE_WAY: "yes" if denied == {"backward"} else "-1" if denied else "no"}
 
 
 def _is_for_cars(when: Mapping[str, Any]) -> bool:
