@@ -13,7 +13,6 @@ from roadseg.roads.conflation.joining import (
     draw_to_joints,
     find_joints,
     meetings,
-    trim_ends,
 )
 from roadseg.roads.conflation.map_ways import MapWays
 from roadseg.roads.conflation.missing_parts import EDGE, MissingParts, find_missing_parts
@@ -77,7 +76,7 @@ def find_new_roads(
     parts, joints = draw_acute_ends(parts, joints, ways, predicted)
     graph = parts.graph
     lines = draw_to_joints(parts, joints, tolerance_m=within_m)
-    lines, way, along = trim_ends(lines, parts, joints, ways, within_m=within_m)
+    way, along = joints.way[graph.ends], joints.along_m[graph.ends]
     # Rule 4: which roads have to be checked, and why.
     reasons = near_obstacles(lines, obstacles)
     for row, more in enumerate(on_other_levels(lines, ways)):

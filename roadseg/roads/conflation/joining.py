@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import shapely
-from shapely.ops import substring
 
 from roadseg.arrays import Bools, Floats, Ints, Lines
 from roadseg.roads.conflation.map_ways import MapWays
@@ -98,36 +97,6 @@ def draw_to_joints(parts: MissingParts, joints: Joints, *, tolerance_m: float) -
     for row in np.flatnonzero(changes).tolist():
         lines[row] = _draw_to_map(graph, row, joints, apart, is_moved)
     return lines
-
-
-def trim_ends(
-    lines: Lines, parts: MissingParts, joints: Joints, ways: MapWays, *, within_m: float
-) -> tuple[Lines, Ints, Floats]:
-    """Cut new roads at the first way for cars that they cross just before an end that is joined.
-
-    Args:
-        lines: the new roads, drawn to their joints.
-        within_m: metres before an end within which roads are cut.
-
-    Returns:
-        The lines; and of both ends of each, shape (m, 2), the way and the distance along it at
-        which it is joined, -1 for none.
-    """
-    ends = parts.graph.ends
-    way, along = joints.way[ends].copy(), joints.along_m[ends].copy()
-    trimmed = lines.copy()
-    open_ways = np.flatnonzero(ways.is_open & ~ways.is_apart)
-    line, hit = shapely.STRtree(ways.lines[open_ways]).query(lines, predicate="crosses")
-    for row, other in zip(line.tolist(), open_ways[hit].tolist(), strict=True):
-        for side in np.flatnonzero(way[row] >= 0).tolist():
-            at = _crossing_near_end(trimmed[row], ways.lines[other], side, within_m)
-            if at is not None:
-                place = trimmed[row].interpolate(at)
-                span = (at, trimmed[row].length) if side == 0 else (0, at)
-                trimmed[row] = substring(trimmed[row], *span)
-                way[row, side] = other
-                along[row, side] = ways.lines[other].project(place)
-    return trimmed, way, along
 
 
 def meetings(lines: Lines, ways: MapWays) -> tuple[Ints, Floats, Ints, Floats]:
@@ -226,15 +195,3 @@ def _draw_to_map(
     for vertex, node in zip((0, -1), nodes, strict=True):
         keeps[vertex] = joints.way[node] < 0 or not is_moved[node]
     return shapely.LineString(np.concatenate([ends[0], xy[keeps], ends[1]]))
-
-
-def _crossing_near_end(
-    line: shapely.LineString, other: shapely.LineString, side: int, within_m: float
-) -> float | None:
-    """Return how far along a line it crosses another just before one of its ends, if it does."""
-    points = shapely.points(shapely.get_coordinates(line.intersection(other)))
-    at = np.atleast_1d(shapely.line_locate_point(line, points))
-    from_end = at if side == 0 else line.length - at
-    near = np.flatnonzero((from_end > _CLEAR_M) & (from_end <= min(within_m, line.length / 2)))
-    # The first crossing as seen from the middle of the road.
-    return float(at[near[np.argmax(from_end[near])]]) if len(near) else None
