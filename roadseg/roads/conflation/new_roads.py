@@ -16,7 +16,6 @@ from roadseg.roads.graph.road_graph import RoadGraph, distances_along, lines_fro
 CONFIDENCE = "confidence"  # Attribute of predicted edges.
 IS_APART = "is_apart"  # The same: 1 for bridges and tunnels.
 VERTEX_M = 1.0  # Metres; vertices of a new road so near to a node on the map are left out.
-_SAME_M = 0.05  # Metres; places so near are one, in spite of rounding.
 _NOTHING = np.iinfo(np.int64).min  # Where an end of a road has no node yet.
 
 
@@ -187,8 +186,7 @@ class _Nodes:
         self._ways, self._drawn, self._joint = ways, drawn, joint
         is_joint = joint != _NOTHING
         pairs = np.column_stack([drawn.graph.ends[is_joint], joint[is_joint]])
-        self._joined = dict(pairs.tolist())
-        self._shared: dict[tuple[str, int], list[int]] = {}
+        self._at_end: dict[int, int] = dict(pairs.tolist())  # By the node of the prediction.
         _, first = np.unique(ways.node, return_index=True)
         self._vertex = dict(zip(ways.node[first].tolist(), first.tolist(), strict=True))
 
@@ -221,22 +219,14 @@ class _Nodes:
         if self._joint[row, side] != _NOTHING:
             return int(self._joint[row, side])
         node, way = int(self._drawn.graph.ends[row, side]), int(self._drawn.way[row, side])
-        if way < 0:
-            return self._shared_at(("end", node), place)
-        # A road that has to be checked changes no way, but may end at a node that there is.
-        vertex = self._ways.vertex_near(way, float(self._drawn.along_m[row, side]))
-        if vertex >= 0:
-            return int(self._ways.node[vertex])
-        return self._joined[node] if node in self._joined else self._shared_at(("way", way), place)
-
-    def _shared_at(self, where: tuple[str, int], place: Floats) -> int:
-        """Return the new node at a place, which roads share that end there."""
-        nodes = self._shared.setdefault(where, [])
-        for ref in nodes:
-            if np.hypot(*(place - self._new[-1 - ref])) <= _SAME_M:
-                return ref
-        nodes.append(self._add(place))
-        return nodes[-1]
+        if way >= 0:
+            # A road that has to be checked changes no way, but may end at a node that there is.
+            vertex = self._ways.vertex_near(way, float(self._drawn.along_m[row, side]))
+            if vertex >= 0:
+                return int(self._ways.node[vertex])
+        if node not in self._at_end:
+            self._at_end[node] = self._add(place)
+        return self._at_end[node]
 
     def _add(self, place: Floats) -> int:
         self._new.append((float(place[0]), float(place[1])))
