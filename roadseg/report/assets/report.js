@@ -116,7 +116,7 @@ showGaps(shown, map);
 showMissing(shown, map);
 showRest(shown, map);
 showContents();
-watchPrint(map.sides);
+watchPrint(map);
 
 // For tests, and for whoever opens the console.
 window.roadseg = {

@@ -218,6 +218,26 @@ def test_what_is_folded_is_open_on_paper_only(page):
     assert page.locator("#config details[open]").count() == 0
 
 
+def test_the_map_on_paper_keeps_its_shape_and_tells_its_scale(page):
+    ground, bar = page.locator("#ground"), page.locator("#bar")
+
+    def pixels_a_metre():
+        width = bar.evaluate("(bar) => bar.style.width.replace('px', '')")
+        return float(width) / float(bar.inner_text().split()[0])
+
+    on_screen, view = pixels_a_metre(), ground.bounding_box()
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    on_paper = pixels_a_metre()
+    page.emulate_media(media="print")
+    paper = ground.bounding_box()
+    smaller = min(paper[side] / view[side] for side in ("width", "height"))
+    assert on_paper == pytest.approx(on_screen * smaller, rel=0.01)
+    assert ground.evaluate("(canvas) => getComputedStyle(canvas).objectFit") == "contain"
+    page.emulate_media(media="screen")
+    page.evaluate("window.dispatchEvent(new Event('afterprint'))")
+    assert pixels_a_metre() == on_screen
+
+
 EVALUATED = {
     "iou": 0.7,
     "chips": 7,
