@@ -1,4 +1,4 @@
-"""Chips that a fold holds out, of all or of predicted scenes, and those it is trained on."""
+"""Held-out chips of a fold, of all scenes or of the predicted ones, and its training chips."""
 
 import math
 from collections import defaultdict
@@ -10,7 +10,7 @@ from roadseg.dataset.fold_files import read_folds
 from roadseg.dataset.footprints import nearest_m
 from roadseg.raster.windows import Window
 from roadseg.system.stage_records import read_summary
-from roadseg.system.workspace import Fold, FoldOrEach, Workspace, require
+from roadseg.system.workspace import Fold, FoldOrEach, Workspace
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,9 @@ class Predicted:
     """The part of the summary of predict that later stages read.
 
     Attributes:
-        fold: that their network held out; "each" if every chip is of the network that held it out.
+        scenes: names of the predicted scenes.
+        fold: fold that the network held out; "each" if every chip was predicted by the network
+            that held it out.
     """
 
     scenes: list[str]
@@ -32,17 +34,17 @@ def read_predicted(workspace: Workspace) -> Predicted:
         MissingInputError: if predict has not reached its end.
         DataError: if its record is damaged.
     """
-    return read_summary(require(workspace.record("predict"), made_by="predict"), Predicted)
+    return read_summary(workspace.record("predict"), Predicted)
 
 
 @dataclass(frozen=True)
 class FoldChips:
-    """The chips of a run, parted by a fold.
+    """The chips of a run, divided by a fold.
 
     Attributes:
-        training: those that the network of the fold is trained on.
-        held_out: those of the fold itself.
-        buffer: the others, which are nearer to those held out than `split.buffer_m`.
+        training: chips on which the network of the fold is trained.
+        held_out: chips of the fold.
+        buffer: chips of other folds that are nearer to held-out chips than `split.buffer_m`.
     """
 
     training: list[ChipRecord]
@@ -53,10 +55,11 @@ class FoldChips:
 def part_chips(
     chips: Sequence[ChipRecord], folds: Mapping[str, int], fold: Fold, *, buffer_m: float
 ) -> FoldChips:
-    """Divide chips by a fold, in their order; fold "all" holds none out.
+    """Divide chips by a fold, and keep their order; fold "all" holds none out.
 
     Args:
-        buffer_m: chips nearer than this to one that is held out are not trained on, metres.
+        folds: fold of each chip, by name.
+        buffer_m: distance to held-out chips, in metres, below which chips are not trained on.
     """
     held_out = [chip for chip in chips if folds[chip.name] == fold]
     others = [chip for chip in chips if folds[chip.name] != fold]
@@ -71,7 +74,7 @@ def part_chips(
 
 @dataclass(frozen=True)
 class _Buffer:
-    """The part of the summary of split that says which chips are not trained on."""
+    """The part of the summary of split that determines which chips are not trained on."""
 
     buffer_m: float = 0.0
 
@@ -81,25 +84,25 @@ def read_fold_chips(workspace: Workspace, chips: Sequence[ChipRecord], fold: Fol
 
     Raises:
         MissingInputError: if split has not reached its end.
-        DataError: if the folds of the run are not of these chips.
+        DataError: if folds.json does not have exactly these chips.
     """
     folds = read_folds(workspace.folds, chips)
-    split = read_summary(require(workspace.record("split"), made_by="split"), _Buffer)
+    split = read_summary(workspace.record("split"), _Buffer)
     return part_chips(chips, folds, fold, buffer_m=split.buffer_m)
 
 
 def metres_from_training(
     workspace: Workspace, chips: Sequence[ChipRecord], folds: Iterable[int]
 ) -> dict[str, float]:
-    """Return how far the held-out chips of folds are from what their networks were trained on.
+    """Return the distances of held-out chips from the training chips of the same fold.
 
     Returns:
-        Metres to the nearest chip of the training, by the name of a chip; chips without
+        Metres to the nearest training chip, by the name of the held-out chip. Chips without
         georeference, or without such a neighbour, are left out.
 
     Raises:
         MissingInputError: if split has not reached its end.
-        DataError: if the folds of the run are not of these chips.
+        DataError: if folds.json does not have exactly these chips.
     """
     metres: dict[str, float] = {}
     for fold in folds:
@@ -114,7 +117,7 @@ def metres_from_training(
 def held_out_chips(
     workspace: Workspace, listed: ChipList, predicted: Predicted
 ) -> dict[str, list[ChipRecord]]:
-    """Return the chips that the network held out, by predicted scene, as chips.json has them."""
+    """Return the held-out chips of the predicted scenes, by scene, in the order of chips.json."""
     folds = read_folds(workspace.folds, listed.chips)
     chips: dict[str, list[ChipRecord]] = {}
     for chip in listed.chips:
@@ -125,10 +128,10 @@ def held_out_chips(
 
 
 def folds_of_scenes(workspace: Workspace, listed: ChipList) -> dict[str, dict[Window, int]]:
-    """Return by scene the fold of every chip by its window, in the order of the chips.
+    """Return the fold of every chip, by scene and window, in the order of chips.json.
 
     Raises:
-        DataError: if the folds of the run are not of these chips.
+        DataError: if folds.json does not have exactly these chips.
     """
     folds = read_folds(workspace.folds, listed.chips)
     scenes: dict[str, dict[Window, int]] = defaultdict(dict)

@@ -1,4 +1,4 @@
-"""Scene parts: which scenes an area touches, and how much of each."""
+"""Scene parts: which scenes the area to work in touches, and which part of each."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -26,7 +26,7 @@ def parts_of_scenes(
     *,
     area_setting: str | None,
 ) -> dict[str, ScenePart | None]:
-    """Return the scenes that an area touches, each with its part in the area; None for all of it.
+    """Return the scenes that an area touches, each with its part inside; None for the whole scene.
 
     Only headers are read. An image that cannot be read is kept, so that a later step reports it.
 
@@ -35,7 +35,7 @@ def parts_of_scenes(
 
     Raises:
         ConfigError: if the area is neither a box nor a file.
-        DataError: if it cannot be read, an image has no georeference, or it touches none of them.
+        DataError: if the area cannot be read or touches no image, or an image has no georeference.
     """
     if (area := work_area(area_setting)) is None:
         return dict.fromkeys(images)
@@ -61,7 +61,7 @@ def scenes_in_area(
     *,
     area_setting: str | None,
 ) -> tuple[dict[str, Path], int]:
-    """Return the images of scenes that an area touches, and how many others there are.
+    """Return the images of scenes that an area touches, and the number of other images.
 
     Arguments and errors are those of `parts_of_scenes`.
     """
@@ -70,7 +70,7 @@ def scenes_in_area(
 
 
 def images_in_area(images: Iterable[str], imagery: ImageryOptions) -> tuple[dict[str, Path], int]:
-    """Find images that `imagery.area` touches, by name, and how many others there are.
+    """Find images that `imagery.area` touches, by name, and the number of other images.
 
     Args:
         images: files, folders or globs, as for `find_images`.
@@ -92,13 +92,15 @@ def cut_to_area(
     """Return the facts of the part of a scene that is in the area to work in.
 
     Args:
-        area_setting: `imagery.area`; None is everywhere.
-        part: of the scene; None is all of it.
-        is_prepared: whether a mask of this part exists, so that the area is only an extent in it.
+        area_setting: `imagery.area`; None for everywhere.
+        part: part of the scene to begin with; None for all of it.
+        is_prepared: whether `part` has a mask. Then the rasters of the scene keep its size, and
+            pixels outside of the area have no data.
 
     Raises:
         ConfigError: if the area is neither a box nor a file.
-        DataError: if it cannot be read, does not touch the scene, or this has no georeference.
+        DataError: if the area cannot be read or does not touch the scene, or if the scene has no
+            georeference.
     """
     shown = facts.cut(part)
     if (area := work_area(area_setting)) is None:
@@ -115,11 +117,14 @@ def cut_to_area(
 
 
 def extent_on(grid: Grid, area_setting: str | None, *, path: Path) -> Extent | None:
-    """Return the pixels of a raster in the area to work in, possibly empty; None for all pixels.
+    """Return the pixels of a raster in the area to work in, possibly none; None for all pixels.
+
+    Args:
+        path: path of the raster, for errors.
 
     Raises:
         ConfigError: if the area is neither a box nor a file.
-        DataError: if it cannot be read, or the raster has no georeference; `path` is its name.
+        DataError: if the area cannot be read, or the raster has no georeference.
     """
     if (area := work_area(area_setting)) is None:
         return None
@@ -129,10 +134,10 @@ def extent_on(grid: Grid, area_setting: str | None, *, path: Path) -> Extent | N
 
 
 def open_scene_probability(path: Path, imagery: ImageryOptions) -> ProbabilityFile:
-    """Return the probabilities of a scene, or its mask, with the part of it in the area.
+    """Open the probabilities of a scene, or its mask, cut to the area to work in.
 
     Args:
-        imagery: the CRS and pixel size of a raster that does not name its own, and the area.
+        imagery: options with the area, and with CRS and pixel size for a raster without them.
 
     Raises:
         ConfigError, DataError: see `open_probability` and `extent_on`.
@@ -143,10 +148,13 @@ def open_scene_probability(path: Path, imagery: ImageryOptions) -> ProbabilityFi
 
 
 def part_in(grid: Grid, area: Area, path: Path) -> ScenePart | None:
-    """Return the part of a scene that is in an area; None if it lies outside.
+    """Return the part of a scene that is in an area; None if the scene lies outside.
+
+    Args:
+        path: path of the scene, for errors.
 
     Raises:
-        DataError: if the scene has no georeference; `path` is its name.
+        DataError: if the scene has no georeference.
     """
     if grid.is_local:
         raise DataError(

@@ -1,4 +1,4 @@
-"""Scenes: prepare makes a mask, chips and a record from an image and its labels."""
+"""Scenes: make a mask, chips and a record from an image and its labels, for prepare."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -74,16 +74,20 @@ class SceneSummary:
 
     Attributes:
         gsd_m: ground size of a pixel along a row and along a column, metres.
-        chips: cut from it, except those without data.
-        pixels: number of pixels for each value of the mask, as text.
-        scheme: what their attributes mean, or "mask".
-        repaired: labels whose broken polygons were repaired.
-        touching: indices of those that touch the scene.
+        chips: chips of the scene that have data.
+        pixels: number of pixels for each value of the mask, by the value as text.
+        features: number of features in the label file.
+        scheme: scheme of the attributes of the labels; "mask" for a raster mask.
+        keys: names of these attributes.
+        dropped: number of features left out, by reason.
+        repaired: number of labels whose broken polygons were repaired.
+        roads: number of roads in the label file.
+        touching: indices of the roads that touch the scene.
         missed: reason why no road touches the scene; None if a road does.
         shift_m: metres east and north by which the labels were moved.
-        is_outside: whether no polygon of `labels.area` touches it.
-        road_km: length of the lines inside the scene by speed bin, as text.
-        speed_sources: roads that touch the scene by the key that gave their speed.
+        is_outside: whether no polygon of `labels.area` touches the scene.
+        road_km: length of road lines inside the scene, by the speed bin as text.
+        speed_sources: number of roads that touch the scene, by the source of their speed.
     """
 
     __pydantic_config__ = STRICT
@@ -153,10 +157,10 @@ def prepare_scene(task: SceneTask) -> PreparedScene:
 
 
 def read_labels(path: Path, options: LabelOptions, *, content: str) -> LabelFile:
-    """Read a vector file of labels, once for successive scenes that share it.
+    """Read a vector file of labels; successive scenes that share it read it once.
 
     Args:
-        content: a fingerprint of the file, so that a changed file is read again.
+        content: fingerprint of the file, so that a changed file is read again.
 
     Raises:
         DataError: if it cannot be used.
@@ -170,7 +174,7 @@ def complete_area(
     """Return where the labels of a scene are complete, in its metric CRS; None for everywhere.
 
     Raises:
-        DataError: if a file cannot be used, or the scene has no place on the ground.
+        DataError: if a file cannot be used, or the scene has no georeference.
     """
     if not paths:
         return None
@@ -189,7 +193,8 @@ def _read_area_once(path: Path, _stamp: str, crs: str | None) -> Area:
 
 @lru_cache(maxsize=2)  # Scenes that share a label file come one after the other.
 def _read_once(path: Path, _content: str, options_json: str) -> LabelFile:
-    options = LabelOptions.model_validate_json(options_json)  # Speeds of masks cannot be a key.
+    # Options are passed as text because they contain a dictionary, which cannot be a key of the cache.
+    options = LabelOptions.model_validate_json(options_json)
     return read_roads(path, options=options, crs=crs_setting(options.crs, "labels.crs"))
 
 
@@ -202,10 +207,10 @@ def read_scene_summary(path: Path, *, key: str | None = None) -> SceneSummary | 
     """Read the record of a scene.
 
     Args:
-        key: expected digest of all inputs; None for any.
+        key: expected digest of all inputs; None accepts any.
 
     Returns:
-        None without a record, or if it has another key or the fields of another version.
+        The summary; None if there is no record, or one with another key or of another version.
 
     Raises:
         DataError: if the file is not what `write_scene_summary` writes.
@@ -238,11 +243,11 @@ Draw = Callable[[Window], Bytes]
 
 @contextmanager
 def open_labels(task: SceneTask, image: OpenScene) -> Iterator[tuple[Draw, SceneSummary]]:
-    """Open the labels of a scene, moved, to draw the mask of any window of it.
+    """Open the labels of a scene, shifted by `task.shift_m`, to draw the mask of any window.
 
     Yields:
         A function from a window to its mask, in which pixels without data in the image are ignored;
-        and the summary of the scene, as far as it depends on labels.
+        and the summary of the scene, in which the figures of labels are filled in.
 
     Raises:
         DataError: if the labels cannot be used.
@@ -284,10 +289,11 @@ def _roads_of_scene(
 ) -> tuple[Roads, SceneSummary]:
     """Return the roads that touch a scene, in its metric CRS, and its summary with the labels.
 
-    Lengths are those on `ground`.
+    Args:
+        ground: part of the scene in which the lengths of roads are measured.
 
     Raises:
-        DataError: if the label file cannot be used; or none of its roads touches the scene, and
+        DataError: if the label file cannot be used, or if none of its roads touches the scene and
             no other scene has the same file.
     """
     file = read_labels(task.labels, task.label_options, content=task.fingerprints["labels"])

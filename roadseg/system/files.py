@@ -1,4 +1,4 @@
-"""Write files whole or not at all, several processes at once if necessary."""
+"""Write files completely or not at all, even from several processes at once."""
 
 import errno
 import hashlib
@@ -56,10 +56,10 @@ _ENOUGH_BYTES = 2**20  # Bytes; a disk with more than this free is not full.
 
 
 def with_home(path: Path | str) -> Path:
-    """Return a path with the home folder in the place of ~ or ~name.
+    """Return a path with ~ or ~name replaced by the home folder.
 
     Raises:
-        ConfigError: if no file can have such a name, or nobody such a home.
+        ConfigError: if the path is invalid, or the home folder is not known.
     """
     if "\0" in str(path):
         raise ConfigError(f"{str(path)!r:.200}: a path cannot contain the character NUL")
@@ -72,13 +72,13 @@ def with_home(path: Path | str) -> Path:
 
 
 def require_suffix(path: Path | None, *suffixes: str, option: str = "") -> None:
-    """Refuse an output whose name does not end in one of some suffixes; None passes.
+    """Refuse an output file with another suffix than those given; accept None.
 
     Args:
-        option: that named it, such as "--output".
+        option: option that names the output, such as "--output".
 
     Raises:
-        ConfigError: if so.
+        ConfigError: if the suffix is another one.
     """
     if path is not None and path.suffix.lower() not in suffixes:
         ends = " or ".join(suffixes)
@@ -89,11 +89,11 @@ def refuse_to_overwrite(path: Path | None, *inputs: Path | None, option: str = "
     """Refuse to write an output over one of the files that a command reads.
 
     Args:
-        inputs: files; None is no input.
-        option: that named the output, such as "--output".
+        inputs: files that are read; None is ignored.
+        option: option that names the output, such as "--output".
 
     Raises:
-        ConfigError: if so.
+        ConfigError: if the output is one of the inputs.
     """
     read = {each.resolve() for each in inputs if each and not is_virtual(each)}
     if path is not None and path.resolve() in read:
@@ -104,10 +104,9 @@ def refuse_to_overwrite(path: Path | None, *inputs: Path | None, option: str = "
 def atomic_write(path: Path) -> Iterator[Path]:
     """Yield a partial file beside `path` to write; rename it to `path` if the block succeeds.
 
-    The partial name belongs to this process: of several that write one file, the last to end
-    wins. It keeps the suffix, because some writers choose the format by it. Whatever goes wrong
-    inside the block, nothing stays behind under either name; what killed processes left in the
-    folder is removed first.
+    The name of the partial file is unique to this process: if several processes write one file,
+    the last to end wins. It keeps the suffix, because some writers choose the format by it. If the
+    block fails, neither file remains. Partial files of killed processes are removed first.
 
     Raises:
         OutputError: if the file cannot be written (a full disk, a read-only folder).
@@ -120,9 +119,9 @@ def atomic_write(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def atomic_write_folder(folder: Path) -> Iterator[Path]:
-    """Yield a folder to write to; put it in the place of `folder` when the block ends well.
+    """Yield a folder to write to; replace `folder` by it if the block succeeds.
 
-    A process that is killed between the two leaves no folder, but never half of one.
+    A process that is killed in between may leave no folder, but never an incomplete one.
 
     Raises:
         OutputError: if it cannot be written (a full disk, a read-only folder).
@@ -139,18 +138,18 @@ def atomic_write_folder(folder: Path) -> Iterator[Path]:
 
 @contextmanager
 def atomic_write_parts(path: Path, *ends: str) -> Iterator[Path]:
-    """Yield a name for several files to write; move them beside `path` if the block succeeds.
+    """Yield a path to write several files to; move them beside `path` if the block succeeds.
 
-    They are written in a folder of their own, where a library may also leave what it no longer
-    needs. A process that is killed while they are moved leaves no `path`, which is moved last, but
-    never one with parts of another.
+    They are written in a temporary folder, in which a library may also leave other files. A process
+    that is killed while they are moved may leave no `path`, which is moved last, but never one with
+    parts of an earlier version.
 
     Args:
-        path: the file by which all are known, such as `city.shp`.
-        ends: suffixes of its other parts. Those that are not written anew are removed.
+        path: main file, such as `city.shp`.
+        ends: suffixes of its other parts. Parts that are not written again are removed.
 
     Raises:
-        OutputError: if they cannot be written (a full disk, a read-only folder).
+        OutputError: if the files cannot be written (a full disk, a read-only folder).
     """
     folder = partial_path(path, "parts-")
     with _in_place_of(path, folder):
@@ -167,7 +166,7 @@ def atomic_write_parts(path: Path, *ends: str) -> Iterator[Path]:
 
 @contextmanager
 def _in_place_of(path: Path, *partial: Path) -> Iterator[None]:
-    """Make room for partial files and folders of a path, and remove what is left of them after."""
+    """Make the folder of a path, and remove partial files before and after the block."""
     try:
         with writing(path):
             try:
@@ -185,10 +184,10 @@ def _in_place_of(path: Path, *partial: Path) -> Iterator[None]:
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Turn what the system refuses inside the block into one line that names a file or folder.
+    """Turn errors of the operating system inside the block into one line that names a file.
 
     Raises:
-        OutputError: if it cannot be written (a full disk, a read-only folder).
+        OutputError: if the file cannot be written (a full disk, a read-only folder).
     """
     try:
         yield
@@ -199,10 +198,10 @@ def writing(path: Path) -> Iterator[None]:
 
 
 def rename_into_place(partial: Path, path: Path) -> None:
-    """Rename a partial file to its final name once the disk holds it, so that no outage halves it.
+    """Rename a partial file to its final name once it is on the disk, so that an outage is safe.
 
     Raises:
-        OSError: if it cannot be kept.
+        OSError: if it cannot be written to the disk, or renamed.
     """
     _open_to_others(partial)
     _sync(partial)
@@ -229,14 +228,14 @@ def _put_folder(partial: Path, folder: Path, former: Path) -> None:
 
 
 def partial_path(path: Path, before: str = "") -> Path:
-    """Return the name under which this process writes a file, and no other one does."""
+    """Return the name of a partial file, which is unique to this process."""
     return path.with_name(f"{_PARTIAL}{_machine()}-{os.getpid()}-{before}{path.name}")
 
 
 def remove_partial(folder: Path) -> None:
-    """Remove what killed processes left half written in a folder, if there is such a folder.
+    """Remove the partial files of killed processes in a folder, if it exists.
 
-    Of a process on another machine this is what has not changed for a day.
+    Partial files of another machine are removed if they have not changed for a day.
     """
     for path in sorted(folder.glob(f"{_PARTIAL}*")):
         # Another process may be faster, or the file may be another user's.
@@ -321,28 +320,30 @@ def _sync(path: Path) -> None:
 
 
 def is_virtual(path: Path) -> bool:
-    """Return whether a path is one of GDAL's into an archive or the network (`/vsizip/...`)."""
+    """Return whether a path is a GDAL path into an archive or the network (`/vsizip/...`)."""
     return str(path).startswith("/vsi")
 
 
 def parts_in_archive(path: Path | str) -> tuple[str, str, str] | None:
-    """Return the beginning, the archive and the end of a path of GDAL's; None if it has no archive.
+    """Return the beginning, the archive and the end of a GDAL path; None if it has no archive.
 
-    They are such as `/vsizip/{`, `/data/images.zip` and `}/city.tif`.
+    For example `/vsizip/{`, `/data/images.zip` and `}/city.tif`.
     """
     parts = _IN_ARCHIVE.fullmatch(str(path))
     return (parts[1], parts[2], parts[3]) if parts else None
 
 
 def moved_with(folder: Path, former: str, path: str) -> str:
-    """Return where a file is to be found that a file in `folder` names, if both may have moved.
+    """Return the present path of a file that is named by another file, if both may have moved.
 
     Args:
-        former: where it lay when it named the file; empty if unknown.
+        folder: present folder of the file that names it.
+        former: earlier folder of that file, relative to which `path` was found; empty if unknown.
+        path: path that was stored.
 
     Returns:
-        The path in the folder as it lies now; or the one that is as far from it as before, if there
-        is something; else `path`.
+        If `path` was inside the earlier folder, the same path inside the present one; else the path
+        with the same relation to the present folder, if such a file exists; else `path`.
     """
     if not former or former == str(folder) or not path.startswith("/") or is_virtual(Path(path)):
         return path
@@ -352,10 +353,10 @@ def moved_with(folder: Path, former: str, path: str) -> str:
 
 
 def write_error(path: Path, reason: str) -> OSError:
-    """Return the error of a file that could not be written, with the reason.
+    """Return the error for a file that could not be written, with the reason.
 
-    Libraries report a full disk in words of their own. Whether there is room, as on a disk with a
-    quota, is therefore tried by writing to the folder.
+    Libraries describe a full disk in different words. Therefore a test file is written to find out
+    whether there is room, also on a disk with a quota.
     """
     folder = path.parent
     if folder.is_dir() and not os.access(folder, os.W_OK):

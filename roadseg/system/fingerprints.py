@@ -1,4 +1,4 @@
-"""Fingerprints: the contents of files, wherever they lie and whenever they were written."""
+"""Fingerprints of the contents of files, independent of their location and time."""
 
 import hashlib
 import os
@@ -32,18 +32,18 @@ _COUNTERS = ((18, 20), (24, 28), (92, 100))  # Bytes of this header that opening
 
 
 def fingerprint(path: Path) -> str:
-    """Return a digest of the contents of a file, which does not depend on its name, place or time.
+    """Return a digest of the contents of a file, independent of its name, folder and time.
 
-    Files without which it would mean something else count as well: those in a folder (FileGDB),
-    the parts of a shapefile, the world file of an image, and the sources of a VRT. Counters in the
-    header of an SQLite file (GeoPackage), which programs change when they open it, do not. For a
-    path of GDAL's into an archive the archive and the place in it count, for one on the network
-    the address alone.
+    Files that belong to it are included: the files in a folder (FileGDB), the parts of a shapefile,
+    the world file of an image, and the sources of a VRT. Counters in the header of an SQLite file
+    (GeoPackage) are left out, because programs change them when they open the file. Of a GDAL path
+    into an archive, the contents of the archive and the path inside it count; of a file on the
+    network, only the address.
 
-    Digests of large files are remembered in the user's cache folder by path, size, inode, and
-    times of the last change, so that each is read once.
+    Digests of large files are stored in the user's cache folder by path, size, inode, and times of
+    the last change, so that each file is read once.
 
-    A missing file has the fingerprint `GONE`; one that cannot be read, the error's text.
+    The fingerprint of a missing file is `GONE`, that of an unreadable file the text of the error.
     """
     try:
         return _fingerprint(path)
@@ -74,7 +74,7 @@ def fingerprints(paths: Iterable[Path]) -> dict[Path, str]:
 
 
 def stamp(path: Path) -> str:
-    """Return path, size and time of a file, which show a process that the file was changed."""
+    """Return path, size and time of a file; they differ after the file was changed."""
     if is_virtual(path):
         return str(path)
     status = path.stat()
@@ -82,7 +82,7 @@ def stamp(path: Path) -> str:
 
 
 def parts_of(path: Path) -> Iterator[tuple[str, Path]]:
-    """Yield the files of which one consists, with names that stay when they move together."""
+    """Yield the files that belong to one, each with a name that does not change when all move."""
     if path.is_dir():
         inside = (part for part in path.rglob("*") if part.is_file() and part.suffix != ".lock")
         yield from ((str(part.relative_to(path)), part) for part in inside)
@@ -97,7 +97,7 @@ def parts_of(path: Path) -> Iterator[tuple[str, Path]]:
 
 
 def _sources(vrt: Path) -> list[Path]:
-    """Return the files on disk that a VRT shows; none if it cannot be read."""
+    """Return the files on disk that are sources of a VRT; none if it cannot be read."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NotGeoreferencedWarning)
@@ -109,7 +109,7 @@ def _sources(vrt: Path) -> list[Path]:
 
 
 def known_digest(path: Path) -> str:
-    """Return the digest of a file, from memory where it has not changed since it was read."""
+    """Return the digest of a file; the stored one if it has not changed since it was read."""
     status = path.stat()
     if status.st_size < _REMEMBERED_BYTES:
         return digest_of(path)
@@ -132,7 +132,7 @@ def file_sha256(path: Path) -> str:
 
 
 def digest_of(path: Path) -> str:
-    """Return the digest of what one file contains, without the counters of SQLite."""
+    """Return the digest of the contents of a single file, without the counters of SQLite."""
     with path.open("rb") as file:
         header = file.read(_HEADER_BYTES)
         if not header.startswith(_SQLITE):
@@ -152,7 +152,7 @@ def _memory_path() -> Path:
 
 @lru_cache(maxsize=1)
 def remembered() -> dict[str, str]:
-    """Return the remembered digests; lines that are damaged are left out."""
+    """Return the stored digests; damaged lines are left out."""
     try:
         lines = _memory_path().read_text(encoding="utf-8", errors="replace").splitlines()
     except (OSError, RuntimeError):
@@ -163,7 +163,7 @@ def remembered() -> dict[str, str]:
 
 
 def _remember(key: str, digest: str) -> None:
-    """Keep a digest; where that is not possible, its file is read again the next time."""
+    """Store a digest; if that is not possible, the file is read again the next time."""
     remembered()[key] = digest
     with suppress(OSError, RuntimeError, UnicodeEncodeError):
         path = _memory_path()

@@ -1,4 +1,4 @@
-"""Locks: processes that would disturb each other do not work in one run folder at once."""
+"""Locks: keep processes that would disturb each other from using a run folder at once."""
 
 import errno
 import os
@@ -28,18 +28,18 @@ _READ_ONLY = (errno.EROFS, errno.EACCES, errno.EPERM)
 
 @contextmanager
 def lock(folder: Path, *, part: str | None = None, alone: bool = True) -> Iterator[None]:
-    """Hold a run folder for this process; the lock ends with the process, however it ends.
+    """Lock a run folder for this process; the lock ends with the process, however it ends.
 
-    A folder that is new and in which nothing was written is removed in the end. One in which this
-    process cannot write is not held: it can only be looked at, and a stage that has to write says
-    so.
+    A new folder that is still empty at the end is removed. A folder that this process cannot write
+    is not locked: it can only be read, and a stage that has to write raises an error.
 
     Args:
-        part: hold only a part of the work, such as `fold-0`, beside those of other parts.
-        alone: not while any part is worked on; for what changes the data that it reads.
+        part: lock only a part of the work, such as `fold-0`; other processes may lock other parts.
+        alone: without `part`, whether to lock all parts as well; for commands that change what the
+            parts read.
 
     Raises:
-        OutputError: if another process holds it, or the folder cannot be written.
+        OutputError: if another process holds the lock, or the folder cannot be written.
     """
     new = [path for path in (folder, *folder.parents) if not path.exists()]
     with writing(folder):
@@ -63,10 +63,10 @@ def lock(folder: Path, *, part: str | None = None, alone: bool = True) -> Iterat
 
 @contextmanager
 def exclusive(folder: Path) -> Iterator[None]:
-    """Let one process after the other do work of a moment in a run folder.
+    """Let processes do something short in a run folder one after the other.
 
     Raises:
-        OutputError: if others do not end theirs, or the folder cannot be written.
+        OutputError: if other processes take too long, or the folder cannot be written.
     """
     with ExitStack() as held:
         _hold(folder, _MOMENT, held, briefly=True)
@@ -74,9 +74,9 @@ def exclusive(folder: Path) -> Iterator[None]:
 
 
 def holders(folder: Path) -> list[str]:
-    """Return who works in a run folder, as the notes beside its locks say; nothing is locked.
+    """Return the processes that use a run folder, from the notes beside its locks.
 
-    Notes that a process of this machine left when it was killed do not count.
+    Notes of killed processes of this machine are ignored. Nothing is locked.
     """
     names = [_holder(path) for path in sorted(folder.glob(f".*lock{_HOLDER}"))]
     processes = {name: re.fullmatch(r"process (\d+)", name) for name in dict.fromkeys(names)}
@@ -84,7 +84,7 @@ def holders(folder: Path) -> list[str]:
 
 
 def _hold(folder: Path, name: str, stack: ExitStack, *, briefly: bool = False) -> None:
-    """Take a lock; note who has it, unless it is held briefly, so that others wait for it."""
+    """Take a lock, and note its holder; a lock held briefly has no note, and others wait for it."""
     noted = folder / f"{name}{_HOLDER}"
     try:
         own = FileLock(folder / name, timeout=0)
@@ -133,7 +133,7 @@ def _acquire(own: FileLock, noted: Path) -> None:
 def _patience_s(noted: Path) -> float:
     """Return for how many seconds to wait for the holder of a lock.
 
-    Who holds it for long has noted that. Where that one was killed, what it forked is ending too.
+    A process that holds it for long has left a note. If it was killed, its workers end soon, too.
     """
     if not noted.exists():
         return _MOMENT_S
@@ -142,7 +142,7 @@ def _patience_s(noted: Path) -> float:
 
 
 def _release(own: FileLock, noted: Path) -> None:
-    """Remove the file of a lock, then release the lock; the next holder makes another file."""
+    """Remove the file of a lock, then release the lock; the next holder creates a new file."""
     # Some systems cannot remove files that are open.
     with suppress(OSError):
         noted.unlink(missing_ok=True)
@@ -151,7 +151,7 @@ def _release(own: FileLock, noted: Path) -> None:
 
 
 def _holder(path: Path) -> str:
-    """Return who holds a lock; the machine is named only if it is another one."""
+    """Return the process that holds a lock, with its machine if that is another one."""
     try:
         return path.read_text(encoding="utf-8").removesuffix(f" on {socket.gethostname()}")
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""Stage records: what each stage was made from and has made, and whether it has to run again."""
+"""Stage records: the inputs and outputs of each stage, and whether it has to run again."""
 
 import json
 import logging
@@ -19,6 +19,7 @@ from roadseg.system.machine import peak_memory_mb
 from roadseg.system.records import key_of, known_settings, versions, write_json
 from roadseg.system.schemas import TOLERANT, InsidePath, check, read_strict
 from roadseg.system.text import count, first
+from roadseg.system.workspace import require
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -27,11 +28,11 @@ if TYPE_CHECKING:
 else:
     Kind = TypeVar("Kind")
 
-# Where a stage stands that has to run.
+# States of a stage that has to run.
 State = Literal[
     "not run", "changed", "interrupted", "incomplete", "outputs missing", "outputs changed"
 ]
-_ASIDE = ".changed"  # This ends the name of an output that somebody has changed and that is kept.
+_ASIDE = ".changed"  # Suffix of outputs that somebody has modified; they are kept under this name.
 _MISSING, _CHANGED = "is missing", "was modified"
 _SHOWN = 3  # Settings and files that a reason names.
 _LONGEST = 40  # Characters of a value that a reason shows.
@@ -45,11 +46,11 @@ class Record(BaseModel):
     Attributes:
         state: "started" before the first output, "done" after the last.
         key: digest of settings and inputs.
-        folder: where the record lay when it was written.
-        inputs: fingerprint of each input, by a name that stays when files move.
-        outputs: fingerprint of each file that the stage made, by its path from the folder.
-        seconds: that the stage took; of one that was done in parts, those of all together.
-        peak_mb: largest memory of its process.
+        folder: folder of the record when it was written.
+        inputs: fingerprint of each input, by a name that does not change when files move.
+        outputs: fingerprint of each file that the stage wrote, by its path relative to the folder.
+        seconds: duration of the stage; the sum of all parts if it was interrupted or sharded.
+        peak_mb: peak memory of its process.
     """
 
     model_config = TOLERANT
@@ -90,7 +91,8 @@ class Reason:
     """Reason why a stage has to run.
 
     Attributes:
-        state: where the stage stands without that.
+        text: the reason in words.
+        state: present state of the stage.
     """
 
     text: str
@@ -98,18 +100,19 @@ class Reason:
 
     @property
     def renews(self) -> bool:
-        """Whether its outputs may differ from those before, so that later stages run as well."""
+        """Whether the outputs may differ from the earlier ones, so that later stages run too."""
         return self.state not in ("outputs missing", "outputs changed")
 
 
 @dataclass(frozen=True)
 class MadeFrom:
-    """What decides about the outputs of a stage, as JSON values.
+    """Everything that determines the outputs of a stage, as JSON values.
 
     Attributes:
-        settings: without paths of files.
-        inputs: fingerprints of files or keys of earlier stages, by name.
-        defaults: of settings; records of versions that did not know one hold while it has its.
+        settings: settings by name, without paths of files.
+        inputs: fingerprints of files and keys of earlier stages, by name.
+        defaults: defaults of settings. A setting with its default does not invalidate a record of
+            a version that did not know this setting.
     """
 
     settings: Mapping[str, Any]
@@ -117,22 +120,22 @@ class MadeFrom:
     defaults: Mapping[str, Any] = field(default_factory=dict)
 
     def known_to(self, earlier: Record) -> dict[str, Any]:
-        """Return the settings as the version of an earlier record would have written them."""
+        """Return the settings as the version that wrote an earlier record would write them."""
         return known_settings(self.settings, earlier.settings, self.defaults)
 
 
 @dataclass
 class Stage:
-    """A stage as a build tool sees it: what it is made from now, and the record of its last run.
+    """A stage as a build tool sees it: its present inputs, and the record of its last run.
 
     The record, `<stage>.json`, is written as "started" before the first output and as "done" after
-    the last. What the stage is made from is looked for only when a method needs it.
+    the last. The inputs are looked up only when a method needs them.
 
     Attributes:
-        path: of its record.
-        find: finds what it is made from; what it raises, methods raise.
-        writes: files and folders that it writes.
-        unit: of its work, in the plural.
+        path: path of its record.
+        find: function that returns the present settings and inputs; methods raise its errors.
+        writes: files and folders that the stage writes.
+        unit: unit of its work, such as "scenes".
     """
 
     path: Path
@@ -142,20 +145,20 @@ class Stage:
     _written_s: float = field(init=False)  # Seconds before this are in the record.
 
     def __post_init__(self) -> None:
-        """Begin to count seconds, and let the path hold in any working folder."""
+        """Start to measure the time, and make the path absolute."""
         self.path, self._written_s = self.path.absolute(), time.monotonic()
 
     @cached_property
     def made_from(self) -> MadeFrom:
-        """What the outputs would be made from now."""
+        """The present settings and inputs."""
         return self.find()
 
     @cached_property
     def key(self) -> str:
-        """Digest of settings and inputs; that of the last run if it was made from the same.
+        """Digest of the present settings and inputs; that of the last run if they are the same.
 
-        A setting that its version did not know makes no difference at its default, so that records
-        of earlier versions hold.
+        A setting that the version of the last run did not know makes no difference at its default,
+        so that records of earlier versions stay valid.
 
         Raises:
             DataError: if there is a file that is no record.
@@ -167,10 +170,10 @@ class Stage:
         return key_of(self.made_from.settings, self.made_from.inputs)
 
     def reason(self, *, after: str = "", force: bool = False) -> Reason | None:
-        """Return why the stage has to run, None if its outputs are up to date.
+        """Return why the stage has to run; None if its outputs are up to date.
 
         Args:
-            after: the earlier stage, or the option, that makes it run; empty if none does.
+            after: earlier stage, or option, because of which the stage has to run; empty if none.
 
         Raises:
             DataError: if there is a file that is no record.
@@ -182,7 +185,7 @@ class Stage:
         return Reason(reason.text if reason else "--force", "changed") if force else reason
 
     def _reason(self) -> Reason | None:
-        # Before a first run as well, what is missing has to be told.
+        # `made_from` raises an error if an input is missing, also before the first run.
         earlier, _ = read_record(self.path), self.made_from
         if earlier is None:
             return Reason("no earlier run", "not run")
@@ -203,7 +206,7 @@ class Stage:
         """Return which settings or inputs differ from those of an earlier run, None if none do."""
         if earlier.key == self.key:
             return None
-        # Settings say more than the fingerprints of inputs, so these are named only without others.
+        # Settings explain more than fingerprints, so inputs are named only if no setting changed.
         changed = list(_changes(earlier.settings, self.made_from.known_to(earlier)))
         if not changed:
             before, now = earlier.inputs, self.made_from.inputs
@@ -214,7 +217,7 @@ class Stage:
                 for name in {**before, **now}
                 if before.get(name) != now.get(name)
             ]
-        if not changed:  # A setting is there that an earlier version did not know.
+        if not changed:  # There is a new setting that the earlier version did not know.
             return Reason("its record is of another version", "incomplete")
         return Reason(f"changed: {first(changed, _SHOWN)}", "changed")
 
@@ -229,7 +232,7 @@ class Stage:
 
         Args:
             reason: why it would run; None if it would not.
-            writes: if more is known of it than what the stage writes at all.
+            writes: paths that it would write; empty for those of the stage in general.
             now: amount of work, in its unit; None if unknown before an earlier stage has run.
         """
         if reason is None:
@@ -251,13 +254,13 @@ class Stage:
         )
 
     def _seconds(self, earlier: Record | None, now: float | None) -> tuple[float | None, str]:
-        """Return the time of the last run, scaled to the amount of now, and a sentence about it."""
+        """Return the time of the last run, scaled to the present work, and an explanation."""
         summary = earlier.summary if earlier and earlier.is_done else None
         done = (summary or {}).get(self.unit)
         before = len(done) if isinstance(done, list) else done
         if earlier is None or summary is None or not isinstance(before, int | float):
             return None, UNKNOWN
-        # A training that was interrupted has the time of all its parts in its summary.
+        # The summary of a training has the time of all its sessions.
         took_s = float(summary.get("seconds", earlier.seconds))
         unit = self.unit.removesuffix("s") if before == 1 else self.unit
         took = f"the last run took {took_s:.1f} s for {_amount(before)} {unit}"
@@ -266,13 +269,13 @@ class Stage:
         return took_s * now / before, f"{took}, now {_amount(now)}"
 
     def summary(self, kind: type[Kind], *, force: bool = False) -> Kind | None:
-        """Return the summary of the last run if it is up to date, None if the stage has to run.
+        """Return the summary of the last run if it is up to date; None if the stage has to run.
 
         Raises:
             DataError: if there is a file that is no record.
         """
         if force:
-            _ = self.made_from  # What is missing is told before work begins.
+            _ = self.made_from  # It raises an error if an input is missing, before work begins.
             return None
         if (reason := self.reason()) is None:
             try:
@@ -282,15 +285,15 @@ class Stage:
             else:
                 _log.info("%s is up to date; use --force to run it again", self.path.stem)
                 return done
-        # What was lost or changed by others is worth a line; all else is what was asked for.
+        # Users expect a run after their own changes, but not after lost or modified outputs.
         level = logging.DEBUG if reason.renews else logging.INFO
         _log.log(level, "%s runs: %s", self.path.stem, reason.text)
         return None
 
     def begin(self) -> None:
-        """Write that the stage starts or goes on, so that its outputs do not count as finished.
+        """Record that the stage starts or resumes, so that its outputs do not count as finished.
 
-        Outputs that somebody has changed since they were finished are put aside first.
+        Outputs that somebody has modified since they were finished are renamed first.
         """
         if earlier := read_record(self.path):
             for name, what in lost_outputs(self.path, earlier).items():
@@ -299,16 +302,16 @@ class Stage:
         self._write("started")
 
     def finish(self, summary: "DataclassInstance", outputs: Iterable[Path]) -> None:
-        """Write that all outputs are there.
+        """Record that all outputs are complete.
 
         Args:
-            outputs: files that it made, without which it has to run again. Those outside the
-                folder of the record are not watched.
+            outputs: files that the stage wrote; if one is lost, it has to run again. Files outside
+                the folder of the record are not checked.
         """
         folder = self.path.parent
         inside = [path.absolute() for path in outputs if path.absolute().is_relative_to(folder)]
         digests = fingerprints(inside)
-        # Names that count from the folder hold when the run folder moves as a whole.
+        # Relative names stay valid when the run folder moves as a whole.
         names = {path.relative_to(folder).as_posix(): digests[path] for path in inside}
         self._write(
             "done", summary=json.loads(json.dumps(asdict(summary), default=str)), outputs=names
@@ -322,7 +325,7 @@ class Stage:
         outputs: Mapping[str, str] | None = None,
     ) -> None:
         earlier, now_s = read_record(self.path), time.monotonic()
-        # A stage that goes on, or of which several shards do a part, takes the time of all parts.
+        # The time of a stage that resumes, or has several shards, is that of all parts.
         goes_on = earlier and earlier.key == self.key and (state == "done" or not earlier.is_done)
         before_s = earlier.seconds if earlier and goes_on else 0.0
         record = Record(
@@ -343,10 +346,12 @@ class Stage:
 
 
 def read_record(path: Path) -> Record | None:
-    """Read the record of a stage, None if there is none; paths in its summary are those of today.
+    """Read the record of a stage; None if there is none.
+
+    Paths in its summary are updated if the run folder has moved.
 
     Raises:
-        DataError: if the file contains something else.
+        DataError: if the file is no record.
     """
     if not path.exists():
         return None
@@ -355,16 +360,20 @@ def read_record(path: Path) -> Record | None:
     return record.model_copy(update={"summary": summary})
 
 
-def read_stage_key(path: Path) -> str:
-    """Return the key of a finished stage: what a later stage's outputs depend on.
+def read_stage_key(path: Path, *, made_by: str | None = None) -> str:
+    """Return the key of a finished stage, on which the outputs of later stages depend.
 
-    Scenes that failed and were skipped are part of it.
+    Scenes that failed and were skipped change the key.
+
+    Args:
+        path: path of the record of the stage.
+        made_by: command that runs the stage, for errors; None if its name is that of the record.
 
     Raises:
         MissingInputError: if the stage has not reached its end.
         DataError: if the file is no record.
     """
-    record = _read_finished(path)
+    record = _read_finished(path, made_by or path.stem)
     # Without failed scenes the key is that of the record, so older runs keep theirs.
     if not record.failed:
         return record.key
@@ -375,13 +384,14 @@ def read_summary(path: Path, kind: type[Kind]) -> Kind:
     """Return the summary of a finished stage, or a part of it.
 
     Args:
-        kind: dataclass of what is wanted; what else there is is left out.
+        path: path of the record of the stage, which has the name of its command.
+        kind: dataclass with the wanted fields; other fields of the summary are left out.
 
     Raises:
         MissingInputError: if the stage has not reached its end.
-        DataError: if the file is no record, or its summary lacks what is wanted.
+        DataError: if the file is no record, or its summary lacks a wanted field.
     """
-    record = _read_finished(path)
+    record = _read_finished(path, path.stem)
     try:
         return check(record.summary, kind)
     except ValueError as error:
@@ -389,7 +399,11 @@ def read_summary(path: Path, kind: type[Kind]) -> Kind:
 
 
 def lost_outputs(path: Path, record: Record) -> dict[str, str]:
-    """Return the outputs that are missing or were changed since a record was written, by name."""
+    """Return the outputs that were lost or modified since a record was written.
+
+    Returns:
+        By the name of an output, the words "is missing" or "was modified".
+    """
     files = {name: path.parent / name for name in record.outputs}
     digests = fingerprints(file for file in files.values() if file.is_file())
     return {
@@ -399,11 +413,11 @@ def lost_outputs(path: Path, record: Record) -> dict[str, str]:
     }
 
 
-def _read_finished(path: Path) -> Record:
-    record = read_record(path)
+def _read_finished(path: Path, made_by: str) -> Record:
+    record = read_record(require(path, made_by=made_by))
     if record is None or not record.is_done:
         raise MissingInputError(
-            f"{path}: {path.stem} was interrupted; run `roadseg {path.stem}` again first"
+            f"{path}: {path.stem} was interrupted; run `roadseg {made_by}` again first"
         )
     return record
 
@@ -443,5 +457,5 @@ def _short(value: Any) -> str:  # noqa: ANN401 - any JSON value
 
 
 def _amount(value: float) -> str:
-    """Return an amount as the summaries show it: counts whole, all else with one decimal."""
+    """Return an amount as summaries show it: whole numbers as they are, others with one decimal."""
     return f"{round(value, 1):.16g}"

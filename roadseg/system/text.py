@@ -21,6 +21,18 @@ def first(names: Collection[str], most: int = 5) -> str:
     return ", ".join(islice(names, most)) + more
 
 
+def all_failed(failed: Mapping[str, str]) -> str:
+    """Return that all scenes failed, and why the first did.
+
+    Args:
+        failed: reasons by the names of scenes, at least one.
+    """
+    reason = next(iter(failed.values()))
+    if len(failed) == 1:
+        return f"the only scene failed: {reason}"
+    return f"all {len(failed)} scenes failed, the first: {reason}"
+
+
 def one_line(message: object) -> str:
     """Return an error, or a text of many lines, in one line."""
     return " ".join(str(message).split())

@@ -214,6 +214,18 @@ def test_an_interrupted_stage_is_named(path, read):
         read(path)
 
 
+def test_the_command_of_an_interrupted_training_names_its_fold(path):
+    stage(path).begin()
+    with pytest.raises(MissingInputError, match=r"; run `roadseg train --fold 2` again first"):
+        read_stage_key(path, made_by="train --fold 2")
+
+
+@pytest.mark.parametrize("read", [read_stage_key, lambda path: read_summary(path, Found)])
+def test_a_stage_that_has_not_run_is_named(path, read):
+    with pytest.raises(MissingInputError, match=r"does not exist; run `roadseg split` first"):
+        read(path)
+
+
 @pytest.mark.parametrize(("folds", "seconds"), [(5, 100), (6, 0)])
 def test_the_seconds_of_a_run_that_goes_on_are_added_but_not_of_other_settings(
     path, folds, seconds

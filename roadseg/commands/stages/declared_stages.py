@@ -35,7 +35,7 @@ from roadseg.system.stage_records import (
     read_stage_key,
     read_summary,
 )
-from roadseg.system.workspace import ROAD_NETWORK, STAGES, AnyFold, Fold, Workspace, require
+from roadseg.system.workspace import ROAD_NETWORK, STAGES, AnyFold, Fold, Workspace
 
 _log = logging.getLogger(__name__)
 
@@ -141,8 +141,7 @@ def made_by(stage: str, workspace: Workspace) -> dict[str, str]:
     Raises:
         MissingInputError: if the stage has not reached its end.
     """
-    record = require(workspace.record(stage), made_by=stage)
-    return {f"what {stage} made": read_stage_key(record)}
+    return {f"what {stage} made": read_stage_key(workspace.record(stage))}
 
 
 def _area(config: Config) -> dict[str, str]:
@@ -289,7 +288,7 @@ def fold_numbers(workspace: Workspace) -> range:
         MissingInputError: if split has not reached its end.
         DataError: if its record is damaged.
     """
-    split = read_summary(require(workspace.record("split"), made_by="split"), _Folds)
+    split = read_summary(workspace.record("split"), _Folds)
     return range(len(split.chips_by_fold))
 
 
@@ -306,8 +305,8 @@ def _predict(config: Config, workspace: Workspace, fold: AnyFold) -> Stage:
                 for one in fold_numbers(workspace)
             }
         else:
-            record = require(workspace.train_record(fold), made_by=f"train --fold {fold}")
-            inputs = {"what train made": read_stage_key(record)}
+            key = read_stage_key(workspace.train_record(fold), made_by=f"train --fold {fold}")
+            inputs = {"what train made": key}
         inputs |= _ground(config, workspace)
         return _made_from(inputs, config.predict, more={"fold": fold})
 
@@ -321,8 +320,8 @@ def _predict(config: Config, workspace: Workspace, fold: AnyFold) -> Stage:
 
 def _key_of_fold(workspace: Workspace, fold: int) -> str:
     """Return the key of the training of a fold, which has not seen the chips that are in it now."""
-    path = require(workspace.train_record(fold), made_by="train --fold each")
-    key, record = read_stage_key(path), read_record(path)
+    path = workspace.train_record(fold)
+    key, record = read_stage_key(path, made_by="train --fold each"), read_record(path)
     split = made_by("split", workspace)
     if record is None or not split.items() <= record.inputs.items():
         raise DataError(

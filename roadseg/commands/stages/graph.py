@@ -34,7 +34,7 @@ from roadseg.roads.tracing.trace import find_unrated_graph, rate_edges
 from roadseg.system.dry_runs import Plan
 from roadseg.system.parallel import Outcome, each, in_order
 from roadseg.system.progress import counted
-from roadseg.system.text import Summary, count, first
+from roadseg.system.text import Summary, all_failed, count, first
 from roadseg.system.units import road_text
 from roadseg.system.workspace import ROAD_NETWORK, SUBMISSION, Workspace, require
 
@@ -364,9 +364,7 @@ def _trace_all(
             _log.warning("skipped %s: %s", names[outcome.index], outcome.error)
             failed[names[outcome.index]] = str(outcome.error)
     if failed and not traced:
-        raise DataError(
-            f"all {count(len(failed), 'scene')} failed, the first: {next(iter(failed.values()))}"
-        )
+        raise DataError(all_failed(failed))
     network = _write_together([scene for scene in scenes if scene.name in traced], folder, config)
     joined = np.zeros(0) if network is None else part_lengths(network.graph)
     graphs = traced.values()

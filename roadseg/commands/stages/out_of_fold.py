@@ -1,4 +1,4 @@
-"""Out-of-fold maps: every chip by the network that held it out."""
+"""Out-of-fold predictions: every chip is predicted by the network that held it out."""
 
 import glob
 from collections import defaultdict
@@ -17,7 +17,7 @@ from roadseg.learn.network.checkpoint_facts import mean_threshold
 from roadseg.raster.windows import Rows, Window, cut_chips
 from roadseg.roads.masks.probabilities import ProbabilityFile
 from roadseg.system.records import key_of
-from roadseg.system.text import count
+from roadseg.system.text import all_failed
 from roadseg.system.workspace import Workspace
 
 _OF_FOLDS = ("ROADSEG_FOLD", "ROADSEG_EPOCH")  # Tags of a raster that differ between its parts.
@@ -30,15 +30,16 @@ Images = dict[str, Path]
 class OutOfFold:
     """Prediction of scenes by the networks of several folds.
 
-    A scene whose chips are all of one fold is predicted by the network of that fold; one without
-    chips, which no network has seen, by the first. A scene with chips of several folds is predicted
-    by the network of each, and put together of their chips. Its threshold is the mean of theirs.
+    A scene whose chips are all in one fold is predicted by the network of that fold; a scene
+    without chips, which no network has seen, by the network of fold 0. A scene with chips in
+    several folds is predicted by the network of each of these folds, and assembled from their
+    chips. Its threshold is the mean of theirs.
 
     Attributes:
-        job_of: returns the job of the network of a fold, into a folder.
-        folds: the fold of every chip of a scene, by its window.
-        chip_px: largest side of the chips of a scene.
-        failed: scenes that were skipped, and why.
+        job_of: function from a fold and an output folder to the job of the fold's network.
+        folds: fold of every chip, by scene and window.
+        chip_px: largest side of the chips, by scene.
+        failed: reasons why scenes were skipped, by name.
     """
 
     job_of: Callable[[int, Path], PredictionJob]
@@ -47,7 +48,7 @@ class OutOfFold:
     folds: Mapping[str, Mapping[Window, int]]
     chip_px: Mapping[str, int]
     failed: dict[str, str] = field(default_factory=dict)
-    fold: ClassVar[Literal["each"]] = "each"  # What was held out.
+    fold: ClassVar[Literal["each"]] = "each"  # The network of each chip held it out.
 
     @property
     def folders(self) -> tuple[Path, ...]:
@@ -56,22 +57,21 @@ class OutOfFold:
         return tuple(self.workspace.checkpoint(fold).absolute() for fold in folds)
 
     def run(self, images: Images, *, force: bool) -> list[SceneToPredict]:
-        """Predict those that are not there yet; return those that are there now.
+        """Predict the scenes that are not predicted yet; return all that are predicted then.
 
         Raises:
-            DataError: if none is, or the chips are not those of a scene.
+            DataError: if all scenes fail, or the chips do not fit a scene.
         """
         parts = self._parts(images)
         whole = {name: self._whole(of) for name, of in parts.items()}
         waiting = {
-            name: images[name] for name, scene in whole.items() if force or not scene.is_there
+            name: images[name] for name, scene in whole.items() if force or not scene.is_predicted
         }
         for _, job, own in self._jobs(waiting):
             self._run_job(job, own, force=force)
         done = [scene for name, scene in whole.items() if name not in self.failed]
         if not done:
-            first = next(iter(self.failed.values()))
-            raise DataError(f"all {count(len(images), 'scene')} failed, the first: {first}")
+            raise DataError(all_failed(self.failed))
         for scene in done:
             if scene.name in waiting and len(parts[scene.name]) > 1:
                 scene.write(self._rows(parts[scene.name]))
@@ -79,17 +79,17 @@ class OutOfFold:
         return done
 
     def require_possible(self, scenes: Sequence[SceneToPredict]) -> None:
-        """Raise what predicting scenes would raise before it begins, as `PredictionJob` does."""
+        """Raise the errors that stop a prediction before it begins, as `PredictionJob` does."""
         self.job_of(0, self.folder).require_possible(scenes)
 
     def describe(self, images: Images) -> list[SceneToPredict]:
-        """Return the scenes that the networks can predict, without predicting them."""
+        """Return the scenes that the networks can predict; nothing is predicted."""
         return [self._whole(of) for of in self._parts(images).values()]
 
     def _jobs(self, images: Images) -> Iterator[tuple[int, PredictionJob, Images]]:
-        """Yield the job of each fold on the scenes that are its own, and on those that it shares.
+        """Yield for each fold the job on its own scenes, and the job on scenes with other folds.
 
-        The rasters of scenes that folds share are parts, in a folder of the fold.
+        The rasters of the latter are parts of scenes, which lie in a folder of the fold.
         """
         of_jobs: dict[tuple[int, Path], Images] = defaultdict(dict)
         for name, image in images.items():
@@ -121,7 +121,7 @@ class OutOfFold:
         return {name: parts_of[name] for name in images if name in there}
 
     def _whole(self, parts: Parts) -> SceneToPredict:
-        """Return the scene that is put together of parts, or the only part."""
+        """Return the scene that is assembled from parts; a single part is the scene."""
         first = next(iter(parts.values()))
         if len(parts) == 1:
             return first
@@ -162,14 +162,14 @@ class OutOfFold:
 
 
 def _tags(parts: Parts) -> Iterator[tuple[str, str]]:
-    """Yield the provenance of a scene that is put together; folds and epochs are listed."""
+    """Yield the provenance of an assembled scene, with the folds and epochs of all its parts."""
     for tags in zip(*(part.tags for part in parts.values()), strict=True):
         name, first = tags[0]
         yield name, ",".join(value for _, value in tags) if name in _OF_FOLDS else first
 
 
 def _remove(parts: Parts) -> None:
-    """Remove the rasters of the parts of a scene, and their folders with the last one."""
+    """Remove the rasters of the parts of a scene, and their folders once these are empty."""
     for part in parts.values():
         for path in part.path.parent.glob(f"{glob.escape(part.name)}.*"):
             path.unlink()

@@ -32,11 +32,11 @@ class PredictSummary(Summary):
 
     Attributes:
         checkpoint: folders of the networks.
-        fold: that the network held out; "each" if every chip is of the network that held it out,
-            None if probabilities of several networks are averaged.
-        scenes: names of those that are predicted.
-        failed: why scenes were skipped, by name.
-        outside: images that lie outside of the area to work in, left out.
+        fold: fold that the network held out; "each" if every chip was predicted by the network
+            that held it out; None if the probabilities of several networks were averaged.
+        scenes: names of the predicted scenes.
+        failed: reasons why scenes were skipped, by name.
+        outside: number of images left out because they lie outside of the area to work in.
     """
 
     checkpoint: str
@@ -66,11 +66,11 @@ def run(
 ) -> PredictSummary:
     """Predict the scenes of the run: those with held-out chips of the fold, or all of them.
 
-    With fold "each" every chip is of the network that held it out, so that no network shows what
-    it has learned.
+    With fold "each", every chip is predicted by the network that held it out, so that no network
+    predicts chips on which it was trained.
 
-    A shard is a part of the work. The last one to end finds the rasters of all, and finishes the
-    record as the command without shards does.
+    A shard is a part of the scenes. The last shard to end finds the rasters of all shards, and
+    completes the record as a command without shards does.
     """
     stage = declared_stage("predict", config, workspace, fold)
     if done := stage.summary(PredictSummary, force=force):
@@ -86,7 +86,7 @@ def run(
     summary, _ = work.run(config, force=force)
     with exclusive(workspace.root):
         whole = _work_of_run(config, workspace, fold)
-        if whole.is_there():
+        if whole.is_done():
             stage.finish(*whole.run(config, force=False))
         else:
             stage.begin()  # For the shards that are left, with the time of this one.
@@ -102,10 +102,10 @@ class _Work:
     outside: int
 
     def run(self, config: Config, *, force: bool) -> tuple[PredictSummary, list[Path]]:
-        """Predict scenes and write the masks that are wanted.
+        """Predict scenes, and write their masks if `predict.mask` is set.
 
         Returns:
-            What was done, and the files without which it has to be done again.
+            The summary, and the files without which the stage has to run again.
         """
         job = self.job
         done = job.run(self.scenes, force=force)
@@ -124,18 +124,21 @@ class _Work:
         )
         return summary, outputs
 
-    def is_there(self) -> bool:
-        """Return whether nothing is left to predict; what fails is for its own shard to tell."""
+    def is_done(self) -> bool:
+        """Return whether nothing is left to predict; False if a scene cannot be read.
+
+        The shard of such a scene reports the error.
+        """
         try:
             described = self.job.describe(self.scenes)
         except RoadsegError:
             return False
-        return not self.job.failed and all(scene.is_there for scene in described)
+        return not self.job.failed and all(scene.is_predicted for scene in described)
 
     def waiting(self, *, force: bool) -> list[SceneToPredict]:
         """Return the scenes that are left to predict; raise errors that would stop it."""
         described = self.job.describe(self.scenes)
-        return [scene for scene in described if force or not scene.is_there]
+        return [scene for scene in described if force or not scene.is_predicted]
 
     def megapixels_left(self, *, force: bool) -> float:
         """Return the megapixels of the scenes that are left to predict."""
@@ -159,9 +162,9 @@ def run_images(
     """Predict any images with checkpoint folders, whose probabilities are averaged.
 
     Args:
-        checkpoints: folders of networks that were trained in the same way; `starter` is that of
-            roadseg.
-        shard: number of a part, from 1, and number of parts, of which each has every N-th scene.
+        checkpoints: folders of networks that were trained in the same way; `starter` is the
+            network that comes with roadseg.
+        shard: number of this shard, from 1, and number of shards; each has every N-th scene.
     """
     summary, _ = _work_of_images(config, images, checkpoints, output, shard).run(
         config, force=force
@@ -172,12 +175,12 @@ def run_images(
 def megapixels_left_of(
     config: Config, images: Iterable[str], checkpoint: Path, *, output: Path, force: bool
 ) -> float:
-    """Return the megapixels of the images that are left to predict with a network."""
+    """Return the megapixels of the images that a network has not predicted yet."""
     return _work_of_images(config, images, [checkpoint], output, None).megapixels_left(force=force)
 
 
 def _write_mask(config: Config, path: Path, scene: SceneToPredict) -> None:
-    """Write the mask of a scene, unless it is there."""
+    """Write the mask of a scene, unless it is up to date."""
     threshold = config.graph.threshold_for(scene.threshold)
     key = key_of({"threshold": threshold}, {"probability": scene.key})
     if read_raster_key(path) != key:
@@ -194,21 +197,21 @@ def default_fold(config: Config, workspace: Workspace) -> FoldOrEach:
 
 
 def default_checkpoints(workspace: Workspace, fold: Fold | FoldOrEach | None) -> list[Path]:
-    """Return the folders of the networks of a run for images from elsewhere.
+    """Return the folders of the networks of a run that predict images from elsewhere.
 
     Args:
-        fold: whose network, "each" for those of every fold; None for that of all folds, or where
-            that is not trained, of fold 0.
+        fold: fold whose network to use; "each" for the networks of all folds; None for the network
+            trained on all folds or, if there is none, that of fold 0.
 
     Raises:
-        MissingInputError: if one is not trained.
+        MissingInputError: if a network is not trained.
     """
     folds = fold_numbers(workspace) if fold == "each" else [fold]
     return [_default_checkpoint(workspace, number) for number in folds]
 
 
 def _default_checkpoint(workspace: Workspace, fold: Fold | None) -> Path:
-    """Return the folder of one network; refuse one that is not trained."""
+    """Return the folder of one network; refuse a network that is not trained."""
     if fold is None:
         record = read_record(workspace.train_record("all"))
         is_done = record is None or record.is_done  # A folder that was copied has no record.
@@ -270,7 +273,7 @@ def _work_of_run(
     fold: Fold | FoldOrEach,
     shard: tuple[int, int] | None = None,
 ) -> _Work:
-    """Return the work on scenes of the run, each of which is read as its set is."""
+    """Return the work on scenes of the run, each read with the options of its set."""
     listed = read_chips(workspace.chips)
     imagery_of = config.imagery_of(listed.set_of)
     chips: Iterable[ChipRecord] = listed.chips
@@ -311,10 +314,10 @@ def _work_of_images(
 def _work(
     job: AnyJob, touched: tuple[dict[str, Path], int], shard: tuple[int, int] | None
 ) -> _Work:
-    """Return the work of a job on the scenes of a shard, all of them without one.
+    """Return the work of a job on the scenes of a shard, or on all scenes without a shard.
 
     Args:
-        touched: scenes in the area to work in, and how many images lie outside.
+        touched: images of the scenes in the area to work in, and number of images outside.
     """
     scenes, outside = touched
     number, parts = shard or (1, 1)

@@ -33,7 +33,7 @@ from roadseg.system.dry_runs import Plan
 from roadseg.system.parallel import each
 from roadseg.system.progress import counted
 from roadseg.system.stage_records import Reason, Stage
-from roadseg.system.text import count, first
+from roadseg.system.text import all_failed, count, first
 from roadseg.system.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -179,9 +179,7 @@ def _prepare_all(
     prepared = [outcome.result for outcome in outcomes if outcome.result is not None]
     failed = {tasks[o.index].name: str(o.error) for o in outcomes if o.error is not None}
     if not prepared:
-        raise DataError(
-            f"all {count(len(tasks), 'scene')} failed, the first: {next(iter(failed.values()))}"
-        )
+        raise DataError(all_failed(failed))
     return prepared, failed
 
 

@@ -45,7 +45,7 @@ from roadseg.system.dry_runs import Plan
 from roadseg.system.progress import counted
 from roadseg.system.stage_records import MadeFrom, Stage, read_stage_key
 from roadseg.system.text import Summary, count
-from roadseg.system.workspace import Workspace, require
+from roadseg.system.workspace import Workspace
 
 _WINDOWS = 64  # Windows of training chips on which a network is calibrated.
 _JUDGED = 32  # Held-out chips on which it is judged at most.
@@ -226,7 +226,7 @@ def plan(config: Config, workspace: Workspace, *, fold: int, force: bool = False
 
 def _stage(config: Config, workspace: Workspace, fold: int) -> Stage:
     def made_from() -> MadeFrom:
-        path = require(workspace.train_record(fold), made_by=f"train --fold {fold}")
+        key = read_stage_key(workspace.train_record(fold), made_by=f"train --fold {fold}")
         of_windows = {"window_px", "overlap_px", "batch_size"}
         settings = {
             "predict": config.predict.model_dump(mode="json", include=of_windows),
@@ -234,7 +234,7 @@ def _stage(config: Config, workspace: Workspace, fold: int) -> Stage:
             "evaluate": config.evaluate.model_dump(mode="json", include={"spacing_m", "snap_m"}),
             "fold": fold,
         }
-        return MadeFrom(settings, {"what train made": read_stage_key(path)}, Config.defaults())
+        return MadeFrom(settings, {"what train made": key}, Config.defaults())
 
     folder = int8_folder(workspace.checkpoint(fold))
     return Stage(

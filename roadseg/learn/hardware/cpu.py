@@ -1,10 +1,13 @@
-"""The CPU: what that of this machine computes fast, and freed memory that is kept."""
+"""The CPU of this machine: what it computes fast, memory that is kept, and shares of its cores."""
 
 import ctypes
 import sys
 from pathlib import Path
 
 import torch
+
+from roadseg.learn.hardware.launchers import bind, shares_of_cores
+from roadseg.system.machine import read_machine
 
 # Features as torch names them, which are also their flags in /proc/cpuinfo, but for one.
 _FEATURES = (
@@ -89,3 +92,17 @@ def keep_freed_memory() -> bool:
     settings = ((_MMAP_MAX, 0), (_TRIM_THRESHOLD, _NEVER), (_TOP_PAD, _GROWTH_BYTES))
     granted = [mallopt(name, value) for name, value in settings]
     return all(granted)
+
+
+def share_cores(number: int, processes: int) -> None:
+    """Restrict this process to its share of the cores.
+
+    The cores are shared out NUMA node by NUMA node, so that the memory of the process comes to lie
+    on the nodes of its cores.
+
+    Args:
+        number: number of this process, from 0.
+        processes: number of processes that share the cores.
+    """
+    torch.set_num_threads(max(1, torch.get_num_threads() // processes))
+    bind(shares_of_cores(read_machine(), processes)[number])

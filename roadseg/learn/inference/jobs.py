@@ -12,10 +12,11 @@ import numpy as np
 
 from roadseg.dataset.scene_parts import cut_to_area
 from roadseg.errors import DataError, RoadsegError
+from roadseg.learn.hardware.cpu import share_cores
 from roadseg.learn.hardware.devices import chosen_device
 from roadseg.learn.inference.compatibility import scaling_to_predict, scene_to_predict
 from roadseg.learn.inference.engines import ROTATIONS
-from roadseg.learn.inference.sliding_window import count_touching, share_cores
+from roadseg.learn.inference.sliding_window import count_touching
 from roadseg.learn.inference.tasks import (
     Networks,
     SceneToPredict,
@@ -42,7 +43,7 @@ from roadseg.system.fingerprints import fingerprint, fingerprints, stamp
 from roadseg.system.parallel import each
 from roadseg.system.progress import Progress, counted
 from roadseg.system.records import key_of
-from roadseg.system.text import count
+from roadseg.system.text import all_failed, count
 from roadseg.system.workspace import ADAPTED, Fold, Workspace
 
 logger = logging.getLogger(__name__)
@@ -52,10 +53,12 @@ _STRIPS_OF_A_TASK = 2  # Each task predicts some rows of windows above it once m
 
 
 class PredictionJob:
-    """Scenes to predict with some checkpoints, into a folder.
+    """Prediction of scenes with the networks of some checkpoints, into a folder.
 
     Attributes:
-        failed: scenes that were skipped, and why.
+        folder: folder of the probability rasters.
+        folders: checkpoint folders of the networks.
+        failed: reasons why scenes were skipped, by name.
     """
 
     def __init__(
@@ -70,13 +73,16 @@ class PredictionJob:
         set_of: Mapping[str, str] | None = None,
         part_of: Mapping[str, ScenePart | None] | None = None,
     ) -> None:
-        """Take the networks and the output folders.
+        """Read the facts of the networks.
 
         Args:
             checkpoints: folders of the networks, whose probabilities are averaged.
-            imagery_of: how single scenes are read, by name, where that differs.
-            set_of: the set of scenes of the run that trained the networks, by name.
-            part_of: what the masks of these scenes show, by name; None is all.
+            folder: folder of the probability rasters.
+            imagery: options for reading scenes that are not in `imagery_of`.
+            imagery_of: options for reading the scenes of a run, by name; None if the scenes are
+                from elsewhere.
+            set_of: name of the set of each scene of the run, by name.
+            part_of: part of each scene that its mask shows, by name; None for all of it.
 
         Raises:
             CheckpointError: if a checkpoint cannot be read, or they cannot predict together.
@@ -88,22 +94,22 @@ class PredictionJob:
         self.folder = folder
         self.folders = tuple(path.absolute() for path in checkpoints)
         self.failed: dict[str, str] = {}
-        self._trained_alike = read_alike(self.folders)
+        self._facts = read_alike(self.folders)
         self._weights = [checkpoint_path(folder, "best") for folder in self.folders]
 
     @property
     def fold(self) -> Fold | None:
         """The fold that the only checkpoint held out; "all" if it was trained on all folds."""
-        return self._trained_alike[0].get("fold") if len(self.folders) == 1 else None
+        return self._facts[0].get("fold") if len(self.folders) == 1 else None
 
     def run(self, images: dict[str, Path], *, force: bool) -> list[SceneToPredict]:
-        """Predict all scenes that are missing; return all that exist then.
+        """Predict the scenes that are not predicted yet; return all that are predicted then.
 
         Raises:
-            DataError: if none is.
+            DataError: if all scenes fail.
         """
         scenes = self.describe(images)
-        waiting = [scene for scene in scenes if force or not scene.is_there]
+        waiting = [scene for scene in scenes if force or not scene.is_predicted]
         for scene in waiting:
             if force:
                 scene.strips.remove()
@@ -111,8 +117,7 @@ class PredictionJob:
         self._predict(waiting, self.networks(scenes))
         done = [scene for scene in scenes if scene.name not in self.failed]
         if self.failed and not done:
-            first = next(iter(self.failed.values()))
-            raise DataError(f"all {count(len(images), 'scene')} failed, the first: {first}")
+            raise DataError(all_failed(self.failed))
         return done
 
     def in_memory(self, image: Path) -> Probability:
@@ -126,10 +131,10 @@ class PredictionJob:
         return predict_in_memory(scene, self.networks([scene])[scene.name])
 
     def require_possible(self, scenes: Sequence[SceneToPredict]) -> None:
-        """Raise what predicting scenes would raise before it begins.
+        """Raise the errors that stop a prediction before it begins.
 
         Raises:
-            RoadsegError: if there is no room for one of them, or the device cannot be used.
+            RoadsegError: if the disk has no room for a raster, or the device cannot be used.
         """
         for scene in scenes:
             require_room(scene.path, scene.strips.needed_bytes)
@@ -137,15 +142,16 @@ class PredictionJob:
             chosen_device(self._compute)
 
     def describe(self, images: dict[str, Path], *, is_kept: bool = True) -> list[SceneToPredict]:
-        """Return the scenes that the networks can predict, without predicting them.
+        """Return the scenes that the networks can predict; nothing is predicted.
 
         Args:
-            is_kept: whether their rasters are written, so that images are read whole for the keys.
+            is_kept: whether rasters will be written. Their keys need the fingerprints of the
+                images, for which these are read as a whole.
 
         Raises:
             ConfigError: if a raster would replace its image.
         """
-        options, trained = self._options, self._trained_alike
+        options, trained = self._options, self._facts
         known = Scaling.from_json(trained[0]["scaling"])
         bins = speed_bins_of(trained[0])
         paths = images.values()
@@ -195,7 +201,7 @@ class PredictionJob:
         return scenes
 
     def _predict(self, scenes: Iterable[SceneToPredict], networks: Mapping[str, Networks]) -> None:
-        """Predict scenes here, or in processes; finish each once its strips exist."""
+        """Predict scenes, here or in several processes; write a raster once it has all strips."""
         # Scenes with windows of one size follow each other, so that networks stay open.
         scenes = sorted(scenes, key=self._sides)
         shared = self._compute.workers > 1
@@ -244,9 +250,9 @@ class PredictionJob:
         return {scene.name: by_sides[self._sides(scene)] for scene in scenes}
 
     def _scales(self, facts: RasterFacts) -> Sequence[Sequence[float]]:
-        """Return by how much each network has the pixels of a scene enlarged; 1 is as they are."""
+        """Return for each network the factors by which windows of a scene are enlarged for it."""
         size_m = sum(facts.whole_grid.pixel_size_m) / 2
-        every = [trained.get("pixel_sizes_m", ()) for trained in self._trained_alike]
+        every = [trained.get("pixel_sizes_m", ()) for trained in self._facts]
         return [[round(size_m / each_m, 3) for each_m in sizes] or [1.0] for sizes in every]
 
     def _window_px(self, scene: SceneToPredict) -> int:
@@ -254,7 +260,7 @@ class PredictionJob:
         return self._options.window_for(grid.height, grid.width, enlarged=max(map(max, scales)))
 
     def _sides(self, scene: SceneToPredict) -> _Sides:
-        """Return the side of the windows of a scene, and those at which networks see them."""
+        """Return the side of the windows of a scene, and those that they have for each network."""
         side = self._window_px(scene)
         seen = ([round_side(side * each) for each in some] for some in self._scales(scene.facts))
         return side, tuple(tuple(dict.fromkeys(sides)) for sides in seen)
@@ -264,7 +270,7 @@ class PredictionJob:
         return count_touching(scene.facts, window_px=self._window_px(scene), overlap_px=overlap_px)
 
     def _announce(self, tasks: Sequence[Task], *, here: bool) -> None:
-        """Log the work and, if this process does it, the engine before the start."""
+        """Log the amount of work and, if this process does it, the engine."""
         scenes = {task.scene.name: task.scene for task in tasks}
         pixels = [scene.facts.pixels * _missing(scene) for scene in scenes.values()]
         sizes = [scene.pixel_km2 for scene in scenes.values()]
@@ -283,7 +289,7 @@ class PredictionJob:
 
 
 def _missing(scene: SceneToPredict) -> float:
-    """Return the share of a scene for which there are no strips yet."""
+    """Return the share of the rows of a scene for which there are no strips yet."""
     return sum(map(len, scene.strips.missing)) / scene.facts.grid.height
 
 
@@ -299,7 +305,7 @@ def _tasks(scene: SceneToPredict, networks: Networks, *, shared: bool) -> Iterat
 
 
 def _joined(strips: Sequence[range]) -> Iterator[range]:
-    """Join the rows of strips that follow each other."""
+    """Join the rows of adjoining strips."""
     start: int | None = None
     for strip, following in itertools.zip_longest(strips, strips[1:]):
         start = strip.start if start is None else start
@@ -311,7 +317,7 @@ def _joined(strips: Sequence[range]) -> Iterator[range]:
 def _tags(
     image: Path, folders: Sequence[Path], trained: Sequence[Facts]
 ) -> tuple[tuple[str, str], ...]:
-    """Return the provenance that a raster of probabilities keeps."""
+    """Return the provenance to write into a probability raster, as pairs of key and value."""
 
     def listed(values: Iterable[Any]) -> str:
         return ",".join(map(str, values))
@@ -325,7 +331,7 @@ def _tags(
 
 
 def _network(folder: Path, facts: Facts) -> object:
-    """Return the fold of a network, or the name of one that learned from no labels of the user."""
+    """Return the fold of a network; of the starter and of an adapted network, the name."""
     if folder == starter_folder():
         return NAME
     is_adapted = Workspace(folder.resolve().parent.parent).pseudo_labels.is_dir()

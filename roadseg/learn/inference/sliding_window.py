@@ -1,4 +1,4 @@
-"""Sliding window: an engine over a scene; only unfinished rows are in memory."""
+"""Sliding window: run an engine over a scene, with only the unfinished rows in memory."""
 
 import itertools
 from collections import deque
@@ -14,12 +14,10 @@ from torch import Tensor
 
 from roadseg.arrays import Bools, Bytes
 from roadseg.errors import RoadsegError
-from roadseg.learn.hardware.launchers import bind, shares_of_cores
 from roadseg.learn.inference.engines import Engine
 from roadseg.learn.options import WINDOW_MULTIPLE
 from roadseg.raster.images import RasterFacts
 from roadseg.raster.windows import CERTAIN, Rows, Window, blend_weights, mirrored, spread_starts
-from roadseg.system.machine import read_machine
 
 Reader = Callable[[Window], tuple[Bytes, Bools]]
 
@@ -29,7 +27,14 @@ _BATCHES_AHEAD = 2  # Batches that are read and wait for the network.
 
 
 class _Item(NamedTuple):
-    """A window: the numbers of its row and column of windows, its pixels, which have data."""
+    """A window that was read.
+
+    Attributes:
+        row: number of its row of windows.
+        col: number of its column of windows.
+        image: scaled bands, shape (band, row, col).
+        known: whether each pixel has data, shape (row, col).
+    """
 
     row: int
     col: int
@@ -38,9 +43,15 @@ class _Item(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """Finished pixels: first row and column, values (row, col, class), which have data.
+    """Finished pixels of a scene, on the device of the engine.
 
-    And whether all that the network has given so far are probabilities, known to the device.
+    Attributes:
+        row: first row.
+        col: first column.
+        values: probabilities in bytes, shape (row, col, class).
+        known: whether each pixel has data, shape (row, col).
+        sound: whether all outputs of the network so far are probabilities, a scalar; None if the
+            network has not run yet.
     """
 
     row: int
@@ -63,24 +74,29 @@ def predict_parts(
 ) -> Generator[Rows, None, None]:
     """Predict the probabilities of a scene of any size; yield parts as soon as they are finished.
 
-    Windows are read ahead in threads; those without a valid pixel are not shown to the network.
-    Only the rows that two rows of windows share are held in memory. What is given out does not
-    depend on `rows` and `cols`, bit for bit, as long as the engine treats all windows of a batch
-    the same way.
+    Windows are read ahead in threads; windows without a valid pixel are not passed to the network.
+    Only the rows that two rows of windows share are held in memory. The probability of a pixel
+    does not depend on `rows` and `cols`, bit for bit, as long as the engine treats all windows of
+    a batch the same way.
 
     Args:
-        engine: takes batches of one size; the last one is filled up by repeating a window.
-        reader: reads a window inside the scene, from any thread: scaled bands, uint8
-            (band, row, col), and which pixels have data, (row, col). Pixels beyond the scene mirror
-            it, and have no data.
-        classes: number of probabilities that the engine gives for each pixel.
-        overlap_px: overlap of neighbouring windows, at least.
-        rows: rows of the scene to give out; None is all of them.
-        cols: columns, alike; windows that have no pixel of both are not read.
+        engine: engine for batches of one size; a window is repeated to fill up the last batch.
+        reader: function that reads a window inside the scene, in any thread. It returns scaled
+            bands, uint8 (band, row, col), and whether each pixel has data, (row, col). Beyond the
+            scene, windows are filled up with its mirror image, as pixels without data.
+        classes: number of probabilities that the engine returns for each pixel.
+        height: rows of the scene.
+        width: columns of the scene.
+        overlap_px: smallest overlap of neighbouring windows.
+        rows: rows of the scene to predict; None for all.
+        cols: columns of the scene to predict; None for all.
 
     Yields:
-        From left to right and top to bottom: probabilities, uint8 with 255 for certain, 0 where
-        there is no data, and which pixels have data.
+        Parts from left to right and top to bottom, with probabilities as uint8: 255 for certain, 0
+        where there is no data.
+
+    Raises:
+        RoadsegError: if the network returns values that are no probabilities.
     """
     wanted = ((height, rows), (width, cols))
     scene = _Scene(engine.window_px, overlap_px, classes=classes, wanted=wanted)
@@ -94,7 +110,7 @@ def predict_parts(
 
 
 def _read_whole(reader: Reader, height: int, width: int, window: Window) -> tuple[Bytes, Bools]:
-    """Read a window also where it reaches beyond a scene of this size."""
+    """Read a window that may reach beyond the scene."""
     rows, cols = min(window.height, height - window.row), min(window.width, width - window.col)
     bands, valid = reader(Window(window.row, window.col, rows, cols))
     return mirrored(bands, valid, height=window.height, width=window.width)
@@ -116,7 +132,7 @@ def count_windows(height: int, width: int, *, window_px: int, overlap_px: int) -
 
 
 def count_touching(facts: RasterFacts, *, window_px: int, overlap_px: int) -> int:
-    """Return how many windows of a scene, or of its wanted part, touch its area."""
+    """Return the number of windows of a scene, or of its part, that touch the area to work in."""
     lengths = (facts.whole_grid.height, facts.whole_grid.width)
     down, across = (
         _Side(length, window_px, overlap_px, wanted).starts
@@ -127,18 +143,9 @@ def count_touching(facts: RasterFacts, *, window_px: int, overlap_px: int) -> in
 
 
 def rows_and_cols(facts: RasterFacts) -> tuple[range, range]:
-    """Return the rows and the columns of the whole scene that are to be predicted."""
+    """Return the rows and columns of the part of a scene, counted in the whole scene."""
     row, col, height, width = facts.in_scene(Window(0, 0, facts.grid.height, facts.grid.width))
     return range(row, row + height), range(col, col + width)
-
-
-def share_cores(number: int, processes: int) -> None:
-    """Let this process, by its number from 0, use its share of the cores only.
-
-    It is bound to them, node after node, so that its memory comes to lie on their NUMA nodes.
-    """
-    torch.set_num_threads(max(1, torch.get_num_threads() // processes))
-    bind(shares_of_cores(read_machine(), processes)[number])
 
 
 class _Side:
@@ -168,7 +175,7 @@ class _Side:
         self.finished = [ends[number] - starts[number] for number in numbers]
 
     def wanted_of(self, number: int) -> tuple[int, slice]:
-        """Return where the wanted ones of a window's finished pixels begin, and their slice."""
+        """Return the first wanted pixel that a window finishes, and the slice of such pixels."""
         start = self.starts[number]
         first = max(start, self.wanted.start)
         stop = max(min(start + self.finished[number], self.wanted.stop), first)
@@ -178,8 +185,8 @@ class _Side:
 class _Scene:
     """Weighted sums of the pixels of a scene that later windows may still touch.
 
-    Each row of windows is summed on its own, from left to right, and added to the rows above it.
-    So no pixel depends on where the first row of windows lay.
+    Each row of windows is summed on its own, from left to right, and then added to the sums of the
+    rows above it. So a pixel does not depend on which row of windows is the first.
     """
 
     def __init__(
@@ -190,7 +197,12 @@ class _Scene:
         classes: int,
         wanted: tuple[tuple[int, range | None], tuple[int, range | None]],
     ) -> None:
-        """Take the length of each side of the scene, and the wanted pixels along it."""
+        """Lay out the windows.
+
+        Args:
+            wanted: for the rows and for the columns of the scene, how many there are and which are
+                wanted; None for all.
+        """
         self._rows, self._cols = (_Side(n, window_px, overlap_px, part) for n, part in wanted)
         self._classes = classes
         self._window_px = window_px
@@ -202,7 +214,7 @@ class _Scene:
         self._down: Tensor  # Weights of its rows, (window, row, 1, 1).
 
     def windows(self) -> Iterator[tuple[int, int, Window]]:
-        """Yield the windows that contain wanted pixels, with their numbers of row and column."""
+        """Yield the number of the row, the number of the column, and each window to predict."""
         size = self._window_px
         for row, top in enumerate(self._rows.starts):
             for col, left in enumerate(self._cols.starts):
@@ -210,10 +222,13 @@ class _Scene:
 
     @torch.inference_mode()
     def add(self, item: _Item, values: Tensor | None) -> _Part:
-        """Add the probabilities of a window, (class, row, col), None where it has no data.
+        """Add a window.
+
+        Args:
+            values: its probabilities, shape (class, row, col); None if it has no data.
 
         Returns:
-            What no later window changes, of the pixels wanted, in bytes.
+            The wanted pixels that are finished, because no later window covers them.
         """
         height, width = self._rows.finished[item.row], self._cols.finished[item.col]
         (top, rows), (left, cols) = self._rows.wanted_of(item.row), self._cols.wanted_of(item.col)
@@ -237,7 +252,7 @@ class _Scene:
         return _Part(top, left, in_bytes, known)
 
     def _sum_up(self, item: _Item, values: Tensor) -> Tensor:
-        """Weigh a window, and add the sums of the windows to its left."""
+        """Return the weighted probabilities of a window, plus the sums of windows to its left."""
         if self._summed is None:
             shape = (self._window_px, self._window_px, self._classes)
             self._summed = torch.empty(shape, device=values.device)
@@ -268,7 +283,7 @@ class _Scene:
 
 
 def _predict(engine: Engine, reader: Reader, scene: _Scene) -> Generator[list[_Part], None, None]:
-    """Predict windows in their order, and yield the finished part after every batch."""
+    """Predict windows in order, and yield the finished parts after every batch."""
     sound: Tensor | None = None
     with closing(_read_ahead(reader, scene, engine.batch_size)) as items:
         for batch in _batches(items, engine.batch_size):
@@ -287,8 +302,9 @@ def _predict(engine: Engine, reader: Reader, scene: _Scene) -> Generator[list[_P
 def _are_probabilities(values: Tensor, *, before: Tensor | None) -> Tensor:
     """Return whether values, and those before, are finite with a mean from 0 to 1.
 
-    In a tensor, so that nobody waits for the device. A sum reads them once, however they lie in
-    memory; to find the least and the largest takes 18 times as long where classes lie side by side.
+    The answer is a tensor, so that the host need not wait for the device. A sum is enough, and
+    reads the values once in any memory layout; to find the smallest and the largest value takes 18
+    times as long if the classes of a pixel lie side by side.
     """
     total = values.sum()
     now = (total >= 0) & (total <= _MOST_MEAN * values.numel())
@@ -296,7 +312,7 @@ def _are_probabilities(values: Tensor, *, before: Tensor | None) -> Tensor:
 
 
 def _fetched(part: _Part) -> Rows:
-    """Return a part in the memory of the host; refuse values that are no probabilities."""
+    """Return a part in the memory of the host; refuse values that are not probabilities."""
     if part.sound is not None and not bool(part.sound):
         raise RoadsegError(
             "the network returned invalid probabilities (NaN, or outside 0 to 1); try engine "
@@ -306,7 +322,10 @@ def _fetched(part: _Part) -> Rows:
 
 
 def _batches(items: Iterator[_Item], size: int) -> Iterator[list[_Item]]:
-    """Group windows by the number of those with data; empty ones at the start are groups of one."""
+    """Group windows into batches with `size` windows that have data, and any number without.
+
+    Windows without data at the start of a batch are yielded alone.
+    """
     batch: list[_Item] = []
     filled = 0
     for item in items:
@@ -320,7 +339,7 @@ def _batches(items: Iterator[_Item], size: int) -> Iterator[list[_Item]]:
 
 
 def _read_ahead(reader: Reader, scene: _Scene, size: int) -> Generator[_Item, None, None]:
-    """Read windows in threads, neighbours in the same one, and yield them in their order."""
+    """Read windows in threads, neighbours in the same thread, and yield them in order."""
 
     def read(windows: tuple[tuple[int, int, Window], ...]) -> list[_Item]:
         return [_Item(row, col, *reader(window)) for row, col, window in windows]

@@ -46,13 +46,16 @@ AddKm2 = Callable[[float], object]
 
 @dataclass(frozen=True)
 class Networks:
-    """Networks that predict together, by their folders.
+    """Networks whose predictions are averaged, and how they are opened.
 
     Attributes:
-        stamps: what says that they have not changed.
-        sides: of the windows as each network sees them, pixels; it predicts them in each size.
-        windows: of all scenes with such windows, done or not, so that every process and a command
-            that goes on choose the same engine.
+        folders: checkpoint folders of the networks.
+        stamps: stamps of their weights, so that changed weights are opened anew.
+        window_px: side of the windows that are read from a scene.
+        sides: for each network, the sides to which the windows are resampled, pixels; predictions
+            at several sides are averaged.
+        windows: number of windows in all scenes with these sides, finished or not, so that every
+            process, and a command that resumes, chooses the same engine.
     """
 
     folders: tuple[Path, ...]
@@ -67,15 +70,16 @@ class Networks:
 
 @dataclass(frozen=True)
 class SceneToPredict:
-    """A scene, and the raster to make of it.
+    """A scene, and the probability raster to write for it.
 
     Attributes:
-        key: digest of all that the raster is made from.
-        bins: speed bins that its bands stand for.
-        threshold: probability from which on the networks say road; None if not known.
-        edge_model: how probable it is that edges of the networks are roads; None if not known, or
-            if the scene is one that `graph` calibrates.
-        tags: provenance, as keys with their values.
+        path: path of the raster.
+        key: digest of everything that the raster is made from.
+        bins: speed bins of the bands of the raster.
+        threshold: probability from which a pixel counts as road; None if not known.
+        edge_model: model of the confidence of edges; None if not known, or if the stage graph
+            fits one for this scene.
+        tags: provenance, as pairs of key and value.
     """
 
     name: str
@@ -89,19 +93,19 @@ class SceneToPredict:
     tags: tuple[tuple[str, str], ...]
 
     @property
-    def is_there(self) -> bool:
-        """Whether its raster is there already."""
+    def is_predicted(self) -> bool:
+        """Whether its raster is complete and up to date."""
         return read_raster_key(self.path) == self.key
 
     @property
     def strips(self) -> Strips:
-        """Strips of the raster, which exist until it is complete."""
+        """Strips of the raster, which are removed when it is complete."""
         bands = len(self.bins.band_names)
         return Strips.beside(self.path, self.key, grid=self.facts.grid, bands=bands)
 
     @property
     def pixel_km2(self) -> float:
-        """Ground that a pixel covers."""
+        """Ground that a pixel covers, square kilometres."""
         width_m, height_m = self.facts.grid.pixel_size_m
         return width_m * height_m / 1e6
 
@@ -127,8 +131,8 @@ class Task:
     """Rows of a scene to predict.
 
     Attributes:
-        rows: of whole strips that are missing.
-        is_all: whether these are all that are missing, so that the raster can be finished.
+        rows: rows of missing strips, each range a number of whole strips.
+        is_all: whether no other rows are missing, so that the task can write the raster.
     """
 
     scene: SceneToPredict
@@ -138,18 +142,18 @@ class Task:
 
     @property
     def km2(self) -> float:
-        """Ground to predict."""
+        """Ground to predict, square kilometres."""
         pixels = sum(map(len, self.rows)) * self.scene.facts.grid.width
         return pixels * self.scene.pixel_km2
 
 
 @lru_cache(maxsize=1)
 def open_networks(networks: Networks) -> Engine:
-    """Open networks to predict with; those that were opened last stay open.
+    """Open networks as one engine, which stays open until others are opened.
 
     Raises:
-        CheckpointError: if one cannot be read, or its engine is not ready.
-        DeviceError: if the machine lacks what they need.
+        CheckpointError: if a checkpoint cannot be read, or its engine is not ready.
+        DeviceError: if the machine lacks the device, or software for the engine.
     """
     keep_freed_memory()
     device, options = chosen_device(networks.compute), networks.options
@@ -203,7 +207,7 @@ def predict_task(task: Task, *, add_km2: AddKm2 = lambda _: None) -> None:
     """Predict the rows of a task; write the raster if no other rows are missing.
 
     Args:
-        add_km2: called with the square kilometres of every part that is done.
+        add_km2: called with the square kilometres of every finished part.
 
     Raises:
         DataError: if the scene cannot be read.
@@ -250,10 +254,10 @@ def _predicted(
 
 
 def read_alike(folders: Sequence[Path]) -> list[Facts]:
-    """Read the facts of checkpoints that are to predict together.
+    """Read the facts of checkpoints whose predictions are to be averaged.
 
     Raises:
-        CheckpointError: if one cannot be read, or they cannot predict together.
+        CheckpointError: if one cannot be read, or they differ in bands, pixels or speed bins.
     """
     facts = [read_checkpoint_facts(folder, "best") for folder in folders]
     for folder, other in zip(folders, facts, strict=True):
@@ -272,13 +276,13 @@ def read_alike(folders: Sequence[Path]) -> list[Facts]:
 
 
 def edge_model_of(folders: Sequence[Path]) -> EdgeModel | None:
-    """Return how probable it is that edges of networks that predict together are roads.
+    """Return the model of the confidence of edges for networks whose predictions are averaged.
 
     Returns:
-        The mean of what `graph` found for each; None if it did not for one of them.
+        The mean of the models that `graph` fitted for each; None if one of them has no model.
 
     Raises:
-        DataError: if the file of one is damaged.
+        DataError: if the file of a model is damaged.
     """
     calibrations = [read_calibration(folder) for folder in folders]
     known = [each.model for each in calibrations if each is not None]

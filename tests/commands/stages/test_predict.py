@@ -12,8 +12,8 @@ from safetensors.torch import load_file, save_file
 
 from roadseg.commands.stages import predict
 from roadseg.errors import CheckpointError, ConfigError, DataError, MissingInputError, OutputError
+from roadseg.learn.hardware.cpu import share_cores
 from roadseg.learn.inference import jobs, tasks
-from roadseg.learn.inference.sliding_window import share_cores
 from roadseg.learn.options import PredictOptions
 from roadseg.raster import strips
 from roadseg.raster.strips import Strips
@@ -284,7 +284,7 @@ def test_a_scene_that_cannot_be_read_to_its_end_is_skipped(finished, tall, make_
 
 def test_when_all_scenes_fail_there_is_no_result(finished, make_scene, tmp_path):
     image, _ = make_scene(tmp_path, "deep", dtype="uint16")
-    with pytest.raises(DataError, match=r"all 1 scene failed, the first: .* pixels of uint16"):
+    with pytest.raises(DataError, match=r"the only scene failed: .* pixels of uint16"):
         predict_images(finished, [image], tmp_path / "out", compute={"on_error": "skip"})
 
 

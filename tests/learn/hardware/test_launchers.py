@@ -310,7 +310,7 @@ def test_a_process_of_torchrun_settles_on_its_share(answer):
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system binds no process")
 def test_a_process_that_predicts_settles_on_its_share(answer):
     code = (
-        "import os, torch; from roadseg.learn.inference.sliding_window import share_cores;"
+        "import os, torch; from roadseg.learn.hardware.cpu import share_cores;"
         "torch.set_num_threads(4); share_cores(1, 2);"
         "answer((os.sched_getaffinity(0), torch.get_num_threads()))"
     )
